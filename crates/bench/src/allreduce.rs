@@ -1,4 +1,4 @@
-//! Goodput of all-reduce: bytes of a worker's tensor by the time until its sum is there.
+//! Goodput of all-reduce: bytes of a worker's tensor divided by the time until its sum is complete.
 
 use anyhow::Result;
 
@@ -7,7 +7,7 @@ use crate::Args;
 use tributary_job::fabric::Kind as Fabric;
 use tributary_job::report::{JobReport, bytes, table};
 
-/// Tensors of a measurement; the goodput is that of all.
+/// Tensors per measurement, which covers all of them.
 const TENSORS: u32 = 3;
 
 pub(super) fn run(args: &Args) -> Result<()> {
@@ -47,8 +47,8 @@ pub(super) fn run(args: &Args) -> Result<()> {
 }
 
 fn once(fabric: Fabric, values: u32, workers: u32, size: u64, seed: u64) -> Result<JobReport> {
-    // Aggregators for all slots several times over, so that it is the path that is measured, not
-    // collisions; fewer of them with many values, to stay in memory.
+    // Several times as many aggregators as slots, to measure the path without collisions; fewer
+    // with many values, to limit the memory.
     let pool = if values > 256 { 512 } else { 8192 };
     let slots = if values > 256 { 64 } else { 256 };
     let text = format!(

@@ -8,30 +8,31 @@ use tributary_job::fabric::Kind as Fabric;
 /// What to measure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Benchmark {
-    /// Packets a second of the engine alone, by values a packet.
+    /// Packets per second of the engine alone, by values per packet.
     Engine,
-    /// The engine against its goals: interpreter and machine code side by side, a plain loop over the
-    /// same registers, look-ups by match kind and number of entries, the time from source to first
-    /// packet, and BMv2 where it is installed.
+    /// The engine and its goals: interpreter and machine code, a plain loop over the same
+    /// registers, lookups by match kind and number of entries, the time from source to first
+    /// packet, and BMv2 if it is installed.
     Switch,
     /// Goodput of all-reduce, by workers and tensor size.
     Allreduce,
-    /// BMv2 beside the embedded switch: packets, goodput and processor time of one all-reduce, in
-    /// network namespaces. Only if it is named: it needs BMv2 and p4c.
+    /// BMv2 and the embedded switch: packets, goodput and processor time of one all-reduce, in
+    /// network namespaces. Only if named: it needs BMv2 and p4c.
     Bmv2,
-    /// Fixed-point conversion beside memcpy.
+    /// Fixed-point conversion, compared with memcpy.
     Fixed,
-    /// ESA beside ATP: throughput of jobs that share a pool too small for them, over tensor sizes and
+    /// ESA and ATP: throughput of jobs that share a pool too small for them, over tensor sizes and
     /// numbers of jobs (figure 7 of ESA's paper).
     Esa,
-    /// AF_PACKET beside AF_XDP, and the switch beside a plain forwarder: packets and processor time, by
-    /// the packets' size.
+    /// AF_PACKET and AF_XDP, and the switch and a plain forwarder: packets and processor time, by
+    /// packet size.
     Io,
     /// P4INC, ATP, ESA and SwitchML: throughput of one to eight local jobs, with the same bytes of
     /// switch memory.
     Protocols,
-    /// What loss costs each protocol, in virtual time: the part of the goodput that is left at 0.1 to 20 %,
-    /// with both rules of recovery. Then the same jobs on each `--fabric` of this machine.
+    /// Cost of loss for each protocol, in virtual time: the fraction of the goodput that remains at
+    /// 0.1 to 20 %, with both rules of recovery. Then the same jobs on each `--fabric` of this
+    /// machine.
     Loss,
 }
 
@@ -47,7 +48,7 @@ pub enum Program {
 /// What to measure, and how.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// What to measure; everything if none is named.
+    /// What to measure; everything by default.
     #[arg(value_enum)]
     pub what: Vec<Benchmark>,
     /// Fabrics to measure all-reduce, sharing and loss on.
@@ -56,29 +57,30 @@ pub struct Args {
     /// Repetitions of each measurement; the spread is printed.
     #[arg(long, value_name = "N", default_value_t = 3)]
     pub repeat: u32,
-    /// Smaller tensors, and fewer numbers of workers, jobs and values.
+    /// Use smaller tensors, and fewer numbers of workers, jobs and values.
     #[arg(long)]
     pub quick: bool,
-    /// Programs that the engine runs.
+    /// Programs for the engine.
     #[arg(long, value_enum, default_values_t = [Program::Atp, Program::Esa])]
     pub program: Vec<Program>,
-    /// Of `esa` and `protocols`: longest random pause of a worker before each tensor, in microseconds.
+    /// For `esa` and `protocols`: longest random pause of a worker before each tensor, in
+    /// microseconds.
     #[arg(long, value_name = "US", default_value_t = 300)]
     pub jitter: u32,
-    /// Of `esa`: aggregators that all jobs share.
+    /// For `esa`: aggregators shared by all jobs.
     #[arg(long, value_name = "N", default_value_t = 256)]
     pub pool: u32,
-    /// Of `protocols`: memory of the switch for aggregators, in KiB. With 133, eight jobs of P4INC or
-    /// SwitchML have 32 slots each.
+    /// For `protocols`: memory of the switch for aggregators, in KiB. With 133, eight jobs of P4INC
+    /// or SwitchML have 32 slots each.
     #[arg(long, value_name = "KIB", default_value_t = 133)]
     pub memory: u32,
-    /// Of `loss`: busy loops that run beside the jobs on fabrics, at most 1024.
+    /// For `loss`: busy loops that run beside the jobs on fabrics, at most 1024.
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=1024))]
     pub busy: u32,
-    /// Of `esa`, `loss`, `protocols` and `switch`: also write every measurement as JSON.
+    /// For `esa`, `loss`, `protocols` and `switch`: also write every measurement as JSON.
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
-    /// Of `esa`, `loss` and `protocols`: also draw the plots, as SVG into this directory.
+    /// For `esa`, `loss` and `protocols`: also draw the plots, as SVG into this directory.
     #[arg(long, value_name = "DIR")]
     pub plots: Option<PathBuf>,
 }

@@ -1,5 +1,5 @@
-//! BMv2 beside the embedded switch: one all-reduce through each, in network namespaces, with what it
-//! costs the switch.
+//! BMv2 and the embedded switch: one all-reduce through each, in network namespaces, with the
+//! switch's processor time.
 
 use anyhow::{Context, Result};
 
@@ -13,21 +13,21 @@ use tributary_job::report::{RunReport, bytes, table};
 
 const WORKERS: u64 = 4;
 
-/// Slots that a job of so many workers has on BMv2; with as many, the embedded switch shows what the
-/// smaller windows cost.
+/// Slots of such a job on BMv2; with as many, the embedded switch shows the cost of the smaller
+/// windows.
 const PACED_SLOTS: u32 = 16;
 
 const SLOTS: u32 = 256;
 
 /// One run.
 struct Measured {
-    /// Packets that came into the switch, a second of all-reduce.
+    /// Packets received by the switch per second of all-reduce.
     rate: f64,
     /// Mbit/s at the slowest worker.
     goodput: f64,
-    /// Processor time of the switch, in µs a packet.
+    /// Processor time of the switch per packet, in µs.
     cost: f64,
-    /// Cores that the switch kept busy.
+    /// Number of cores that the switch used.
     cores: f64,
 }
 

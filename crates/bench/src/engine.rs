@@ -1,11 +1,11 @@
 //! The execution engine alone: the programs without ports, queues and threads.
 //!
-//! Packets of one kind after the other, each over all aggregators: a worker's packet that takes an
-//! empty aggregator, one that is added, one of another job that collides, one that completes the sum,
-//! the result that frees the aggregator in ATP; with ESA also one that preempts. A packet's time is
-//! that of all its passes, and of its egress where it has one: processor time of the thread, so that
-//! others on the machine do not count. The programs take turns, so that
-//! whatever else the machine does meets both.
+//! Packets are sent kind by kind, each over all aggregators: a worker's packet that occupies an
+//! empty aggregator, one that is added, one of another job that collides, one that completes the
+//! sum, the result that frees the aggregator in ATP; with ESA also one that preempts. A packet's
+//! time includes all its passes, and its egress if it has one. It is processor time of the thread,
+//! so that other processes do not count. The programs take turns, so that the machine's other load
+//! affects both.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -27,13 +27,13 @@ use crate::{Args, Program};
 use tributary_job::program;
 use tributary_job::report::table;
 
-/// How long a repetition takes.
+/// Duration of a repetition.
 const TIME: Duration = Duration::from_millis(500);
 
-/// Aggregators that the fragments go round.
+/// Number of aggregators.
 const CELLS: u32 = 256;
 
-/// What is measured: a kind of packet.
+/// A kind of packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Case {
     Absorb,
@@ -60,7 +60,7 @@ impl Case {
     }
 }
 
-/// The packets that a fragment of three workers takes.
+/// The packets of a fragment of three workers.
 pub(super) fn fragment(program: Program) -> &'static [Case] {
     match program {
         Program::Atp => &[Case::Absorb, Case::Add, Case::Complete, Case::Result],
@@ -84,7 +84,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
     }
     let mut rows = table(&header);
     let values: &[u16] = if args.quick { &[64] } else { &[32, 64, 256, 2048] };
-    // The cost of the packet that is added, by values a packet: of each program.
+    // The cost of a packet that is added, by values per packet, for each program.
     let mut adding = vec![Vec::new(); programs.len()];
     for &values in values {
         let benches = programs.iter().map(|&program| Bench::new(program, values));
@@ -123,12 +123,12 @@ fn of_programs(costs: &[Vec<Costs>], case: Case) -> Vec<Vec<f64>> {
     costs.iter().map(|costs| of_case(costs, case)).collect()
 }
 
-/// Nanoseconds of a case in all repetitions; nothing where the program has no such packet.
+/// Nanoseconds of a case in all repetitions; empty if the program has no such packet.
 fn of_case(costs: &[Costs], case: Case) -> Vec<f64> {
     costs.iter().map(|costs| costs.of(case)).filter(|nanos| nanos.is_finite()).collect()
 }
 
-/// Nanoseconds, shown as millions a second.
+/// A row with nanoseconds converted to millions per second.
 fn row(rows: &mut comfy_table::Table, values: u16, name: &str, of_programs: &[Vec<f64>]) {
     let spreads: Vec<Option<Spread>> = of_programs
         .iter()
@@ -156,14 +156,14 @@ impl Costs {
         own.1 += packets;
     }
 
-    /// Nanoseconds a packet; not a number where there was none.
+    /// Nanoseconds per packet; NaN without packets.
     pub(super) fn of(&self, case: Case) -> f64 {
         let (time, packets) = self.0[case as usize];
         time.as_secs_f64() * 1e9 / packets as f64
     }
 }
 
-/// A packet of a fragment's life; which fragment and which aggregator can be changed.
+/// A packet of a fragment's life, with variable fragment and aggregator.
 pub(super) struct Template {
     pub(super) case: Option<Case>,
     pub(super) port: u16,
@@ -180,11 +180,11 @@ pub(super) fn templates(program: Program, scenario: &Scenario) -> Vec<Template> 
         .collect()
 }
 
-/// Packets of one kind, one for each aggregator.
+/// Packets of one kind, one per aggregator.
 struct Step {
-    /// As what they are measured, if they are.
+    /// The measured case, if any.
     case: Option<Case>,
-    /// Under which slot's which outcome they are counted.
+    /// The slot and the outcome under which they are counted.
     counted: (u16, Outcome),
     port: u16,
     frames: Vec<Vec<u8>>,
@@ -193,7 +193,7 @@ struct Step {
 pub(super) struct Bench {
     switch: Switch,
     packet: Packet,
-    /// What comes in, in this order, again and again. The last step leaves the aggregators empty.
+    /// Packets in order, repeated. The last step leaves the aggregators empty.
     steps: Vec<Step>,
     out: Vec<u8>,
 }
@@ -209,13 +209,13 @@ impl Bench {
         Ok(bench)
     }
 
-    /// Chooses what runs the packets.
+    /// Selects the execution engine.
     pub(super) fn use_engine(&mut self, kind: EngineKind) {
         let forwarding = self.switch.forwarding_mut().expect("committed when it was made");
         forwarding.pipeline_mut().use_engine(kind);
     }
 
-    /// Goes once through all steps and looks whether the packets become what they are measured as.
+    /// Runs all steps once and checks that the packets have the expected outcomes.
     fn check(&mut self, catalogue: &Catalogue) -> Result<()> {
         for at in 0..self.steps.len() {
             let (job, outcome) = self.steps[at].counted;
@@ -319,10 +319,10 @@ fn slot(job: u16) -> Result<entries::JobSlot> {
     slot.context("a job's number is its slot here")
 }
 
-/// Two jobs at one switch: the one that is measured has three workers.
+/// Two jobs at one switch: the measured one has three workers.
 pub(super) fn scenario(program: Program, values: u16, cells: u32) -> Result<Scenario> {
     let (protocol, switch) = match program {
-        // A repetition must not make aggregators look abandoned, however long it is interrupted.
+        // However long a repetition is interrupted, aggregators must not become idle.
         Program::Atp => ("atp", "idle_timeout = \"600s\"\n"),
         Program::Esa => ("esa", ""),
     };
@@ -382,7 +382,7 @@ fn step(
     Step { case, counted, port, frames }
 }
 
-/// A frame for each aggregator.
+/// One frame per aggregator.
 fn frames(
     scenario: &Scenario,
     job: &Job,

@@ -1,10 +1,10 @@
-//! ESA beside ATP: jobs that share a pool which is too small for them (figure 7 of ESA's paper).
+//! ESA and ATP: jobs that share a pool which is too small for them (figure 7 of ESA's paper).
 //!
-//! Jobs of two workers, each worker on a host of its own, two hosts for the parameter servers of the
-//! odd and the even jobs, one switch. Aggregation throughput is the bytes of sums that a worker of a
-//! job receives, by its time in all-reduce; of a run, the mean over its jobs. ATP and ESA take turns
-//! with the same seed, and who is first changes with each seed: whatever else the machine does meets
-//! both.
+//! Jobs of two workers, each worker on a host of its own, two hosts for the parameter servers of
+//! the odd and the even jobs, one switch. Aggregation throughput is the bytes of sums that a worker
+//! of a job receives, divided by its time in all-reduce; that of a run is the mean over its jobs.
+//! ATP and ESA take turns with the same seed, in alternating order, so that the machine's other
+//! load affects both.
 
 use anyhow::{Context, Result};
 use serde::Serialize;
@@ -16,11 +16,11 @@ use crate::{Args, Program};
 use tributary_job::fabric::Kind as Fabric;
 use tributary_job::report::{bytes, table};
 
-/// Workers of a job.
+/// Workers per job.
 const WORKERS: u32 = 2;
-/// Tensors of a run, one after the other.
+/// Tensors per run, one after the other.
 const TENSORS: u32 = 3;
-/// Jobs while the tensors' size varies.
+/// Number of jobs while the tensor size varies.
 const JOBS: u32 = 4;
 
 pub(super) fn run(args: &Args) -> Result<()> {
@@ -39,11 +39,11 @@ pub(super) fn run(args: &Args) -> Result<()> {
 /// Measurements along one axis.
 #[derive(Debug, Serialize)]
 struct Sweep {
-    /// For file names.
+    /// Name in files.
     name: String,
-    /// For people.
+    /// Title for people.
     title: String,
-    /// What varies.
+    /// The varying quantity.
     axis: &'static str,
     points: Vec<Point>,
 }
@@ -51,7 +51,7 @@ struct Sweep {
 /// ATP and ESA in one setting.
 #[derive(Debug, Serialize)]
 struct Point {
-    /// The value of what varies.
+    /// The value of the varying quantity.
     label: String,
     setting: Setting,
     /// By seed.
@@ -179,7 +179,7 @@ impl Sweep {
 }
 
 impl Point {
-    /// ESA's throughput by ATP's with the same seed.
+    /// ESA's throughput divided by ATP's with the same seed.
     fn ratio(&self) -> Spread {
         let pairs = self.esa.iter().zip(&self.atp);
         Spread::of(pairs.map(|(esa, atp)| esa.mean() / atp.mean()).collect())
@@ -218,7 +218,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_two_runs_of_a_seed_differ_in_the_protocol_alone() {
+    fn the_two_runs_of_a_seed_differ_only_in_the_protocol() {
         let setting = Setting { jobs: 8, tensor_bytes: 4 << 20, pool: 256, jitter_us: 300 };
         let read = |program| {
             let text = job_file(setting, program, 7);
@@ -228,7 +228,7 @@ mod tests {
         assert_eq!((atp.protocol(), esa.protocol()), (Protocol::Atp, Protocol::Esa));
         assert_eq!((atp.jobs.len(), atp.topology.hosts.len()), (8, 18));
         assert!(atp.jobs.iter().all(|job| job.jitter.as_micros() == 300));
-        // Each worker has a host to itself.
+        // Each worker has a host of its own.
         let mut hosts: Vec<_> = atp.jobs.iter().flat_map(|job| job.workers.clone()).collect();
         hosts.sort();
         hosts.dedup();

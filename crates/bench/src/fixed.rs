@@ -1,4 +1,4 @@
-//! Fixed-point conversion at the end hosts, beside memcpy over the same bytes.
+//! Fixed-point conversion at the end hosts, compared with memcpy over the same bytes.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -9,7 +9,7 @@ use super::Spread;
 use crate::Args;
 use tributary_job::report::{bytes, table};
 
-/// Bytes of `f32` that a repetition goes through.
+/// Bytes of `f32` per repetition.
 const VOLUME: usize = 1 << 30;
 
 pub(super) fn run(args: &Args) {

@@ -1,12 +1,12 @@
-//! Packet I/O over virtual Ethernet: AF_PACKET beside AF_XDP.
+//! Packet I/O over virtual Ethernet: AF_PACKET and AF_XDP.
 //!
-//! First between two hosts, as workers and parameter servers send and receive; then through a switch
-//! with two ports, where the switch that runs ATP is compared with a loop that does nothing but pass
-//! frames on, over the same sockets. Everything takes turns, so that whatever else the machine does
-//! meets all alike.
+//! First between two hosts, as workers and parameter servers send and receive; then through a
+//! switch with two ports, where the switch that runs ATP is compared with a loop that only forwards
+//! frames, over the same sockets. Everything takes turns, so that the machine's other load affects
+//! all equally.
 //!
-//! Processor time is that of the thread. The kernel delivers over virtual Ethernet within the call
-//! that sends, so what a receiver's kernel does is the sender's time.
+//! Processor time is that of the thread. The kernel delivers over virtual Ethernet within the
+//! sending call, so the kernel's time for the receiver is the sender's.
 
 use std::hint::black_box;
 use std::net::Ipv4Addr;
@@ -35,23 +35,23 @@ use crate::Args;
 use tributary_job::program;
 use tributary_job::report::table;
 
-/// How long a measurement takes, and how long it runs before.
+/// Duration of a measurement, and of its warm-up.
 const TIME: Duration = Duration::from_millis(700);
 const WARM_UP: Duration = Duration::from_millis(150);
 
 /// Frames between two flushes.
 const BATCH: usize = 32;
 
-/// Where the UDP header's destination port lies in a frame.
+/// Offset of the UDP header's destination port in a frame.
 const UDP_DESTINATION: usize = 14 + 20 + 2;
 
-/// A port that is nobody's.
+/// An unused port.
 const DISCARD: u16 = 9;
 
 /// Lengths of frames, from the Ethernet header to the last payload byte.
 const SIZES: [usize; 3] = [300, 1_500, 3_498];
 
-/// Frames and processor time of a thread, within some time.
+/// Frames and processor time of a thread during a span of time.
 #[derive(Clone, Copy, Debug)]
 struct Work {
     frames: u64,
@@ -72,7 +72,7 @@ impl Work {
 /// Runs the benchmark and prints its tables.
 ///
 /// # Errors
-/// If namespaces, sockets or the switch cannot be made.
+/// If namespaces, sockets or the switch cannot be created.
 pub(super) fn run(args: &Args) -> Result<()> {
     let sizes: &[usize] = if args.quick { &SIZES[..1] } else { &SIZES };
     println!(
@@ -159,7 +159,7 @@ fn datagram(source: Host, destination: Host, port: u16, bytes: usize) -> Vec<u8>
     frame
 }
 
-/// Hosts `h1` and `h2`, joined by one cable.
+/// Hosts `h1` and `h2`, joined by one link.
 fn two_hosts(mtu: u32) -> Result<Testbed> {
     Ok(Testbed::build(&Topology {
         hosts: vec![node("h1", host(1)), node("h2", host(2))],
@@ -196,12 +196,12 @@ fn between_hosts(kind: Kind, bytes: usize) -> Result<(Work, Work)> {
     Ok((sent, received))
 }
 
-/// For frames of `bytes`.
+/// The MTU for frames of `bytes` bytes.
 fn mtu(bytes: usize) -> u32 {
     (bytes - 14).max(1_500) as u32
 }
 
-/// Returns how many frames were taken.
+/// Returns how many frames were sent.
 fn send_batch<'a>(io: &mut impl FrameIo, frames: impl Iterator<Item = &'a Vec<u8>>) -> Result<u64> {
     let mut sent = 0;
     for frame in frames {
@@ -222,13 +222,13 @@ struct Clock {
 }
 
 impl Clock {
-    /// Of the calling thread.
+    /// The clock of the calling thread.
     fn own() -> Result<Self> {
         let link = std::fs::read_link("/proc/thread-self").context("cannot find this thread")?;
         Self::of(format!("/proc/{}/schedstat", link.display()))
     }
 
-    /// Of the thread of this process with that name.
+    /// The clock of this process's thread with that name.
     fn named(name: &str) -> Result<Self> {
         for entry in std::fs::read_dir("/proc/self/task").context("cannot list threads")? {
             let path = entry.context("cannot list threads")?.path();
@@ -259,12 +259,12 @@ impl Clock {
 
 // --- Switch -------------------------------------------------------------------------------------
 
-/// What goes through the switch.
+/// The load of the switch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Load {
-    /// Datagrams that are none of ours, in frames of so many bytes.
+    /// Datagrams other than ours, in frames of this many bytes.
     Plain(usize),
-    /// Gradients of so many values that the switch passes on to the parameter server.
+    /// Gradients of this many values that the switch forwards to the parameter server.
     Gradients(u16),
 }
 
@@ -284,7 +284,7 @@ impl Load {
     }
 }
 
-/// What passes the frames on.
+/// The forwarding program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Passing {
     Forwarder,
@@ -357,7 +357,7 @@ fn gradient(sequence: u32) -> Repr {
     Repr {
         protocol: tributary_wire::Protocol::Atp,
         kind: tributary_wire::Kind::Gradient,
-        // Another task had its aggregator: the switch passes it on as it is.
+        // Another task had its aggregator, so the switch forwards it unchanged.
         flags: Flags::COLLISION,
         priority: 0,
         job: tributary_wire::JobId::new(1).expect("not zero"),
@@ -376,7 +376,7 @@ fn through(kind: Kind, passing: Passing, load: Load) -> Result<Work> {
     let (from, to) = (job.workers[0], job.server());
     let [(_, input), (_, output)] = [from, to].map(|host| scenario.topology.attachment(host));
     let [source, server] = [from, to].map(|host| scenario.topology.host(host).address);
-    // The host at the far end is nobody the frames are for: its kernel drops them at once.
+    // The far host is not the frames' destination: its kernel drops them at once.
     let far = Host { mac: Mac([2, 0, 10, 0, 0, 99]), ip: Ipv4Addr::new(10, 0, 99, 99) };
     let testbed = Testbed::build(&Topology {
         hosts: vec![node("near", source), node("far", far)],
@@ -423,7 +423,7 @@ fn through(kind: Kind, passing: Passing, load: Load) -> Result<Work> {
     work
 }
 
-/// A loop that passes frames on and does nothing else.
+/// A loop that only forwards frames.
 struct Forwarder {
     passed: Arc<AtomicU64>,
     stop: Arc<AtomicBool>,
@@ -454,7 +454,7 @@ impl Forwarder {
                 return Err(error.into());
             }
             out.flush()?;
-            // A forwarder looks at both of its ports.
+            // A forwarder polls both of its ports.
             let back = out.receive(BATCH, &mut |_| {})?;
             if received + back == 0 {
                 poller.add(&mut into)?;
@@ -474,7 +474,7 @@ impl Forwarder {
     }
 }
 
-/// The switch as `tributary switch` runs it.
+/// The switch, as in `tributary switch`.
 struct AtpSwitch {
     handle: SwitchHandle,
     output: u16,
@@ -507,7 +507,7 @@ impl AtpSwitch {
             switch.write(&entries::insert(entities))
         })?;
         for result in written.map_err(|error| anyhow!("{error}"))? {
-            // The third host of the job has no cable here.
+            // The third host of the job has no link here.
             drop(result);
         }
         Ok(Self { handle, output })
@@ -524,7 +524,7 @@ impl AtpSwitch {
     }
 }
 
-/// What the thread of a name does from now on.
+/// Measures the thread with this name from now on.
 fn measure(thread: &str, passed: impl Fn() -> Result<u64>) -> Result<Work> {
     std::thread::sleep(WARM_UP);
     let (clock, before) = (Clock::named(thread)?, passed()?);

@@ -1,4 +1,4 @@
-//! `tributary bench`: what this machine does, with the spread over repetitions.
+//! `tributary bench`: measures this machine, with the spread over repetitions.
 
 mod allreduce;
 mod args;
@@ -24,7 +24,7 @@ pub use args::{Args, Benchmark, Program};
 /// Runs the benchmarks and prints their tables.
 ///
 /// # Errors
-/// If one of them cannot be run.
+/// If a benchmark cannot run.
 pub fn run(args: &Args) -> Result<()> {
     ensure!(args.repeat > 0, "--repeat 0: measure at least once");
     let all = [
@@ -49,7 +49,7 @@ pub fn run(args: &Args) -> Result<()> {
         "--json takes the measurements of one benchmark; name `esa`, `loss`, `protocols` or `switch`"
     );
     if what.contains(&Benchmark::Io) || args.fabric.contains(&Fabric::Netns) {
-        // Before there is a second thread.
+        // This must happen before there is a second thread.
         tributary_testbed::enter_user_namespace_if_needed()?;
     }
     println!("{}", machine());
@@ -69,7 +69,7 @@ pub fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// The machine, in a line.
+/// A one-line description of the machine.
 fn machine() -> String {
     let cpu = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let model = cpu.lines().find_map(|line| line.strip_prefix("model name")).unwrap_or_default();
@@ -77,13 +77,13 @@ fn machine() -> String {
     format!("{cores} cores, {}", model.trim_start_matches([' ', '\t', ':']))
 }
 
-/// Processor time of this thread: what a measurement takes, whatever else the machine does.
+/// Processor time of this thread, which is independent of the machine's other load.
 fn processor_time() -> Duration {
     let time = nix::time::clock_gettime(nix::time::ClockId::CLOCK_THREAD_CPUTIME_ID);
     time.expect("every Linux has this clock").into()
 }
 
-/// Median, least and greatest of some measurements.
+/// Median, minimum and maximum of measurements.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 struct Spread {
     median: f64,
@@ -92,7 +92,7 @@ struct Spread {
 }
 
 impl Spread {
-    /// Of at least one measurement.
+    /// The spread of at least one measurement.
     fn of(mut measured: Vec<f64>) -> Self {
         measured.sort_by(f64::total_cmp);
         Self {

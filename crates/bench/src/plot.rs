@@ -11,18 +11,18 @@ use super::Spread;
 const SIZE: (u32, u32) = (720, 420);
 const FONT: &str = "sans-serif";
 
-/// What is drawn: throughput in several settings side by side.
+/// Throughput in several settings.
 pub(super) struct Chart<'a> {
-    /// The part before the first comma stands out.
+    /// The part before the first comma is emphasised.
     pub(super) title: &'a str,
-    /// What varies from setting to setting.
+    /// The varying quantity.
     pub(super) axis: &'a str,
     /// The settings.
     pub(super) labels: Vec<&'a str>,
     pub(super) lines: Vec<Line<'a>>,
 }
 
-/// One of the lines.
+/// A line of the chart.
 pub(super) struct Line<'a> {
     pub(super) name: &'a str,
     pub(super) color: RGBColor,
@@ -30,7 +30,7 @@ pub(super) struct Line<'a> {
     pub(super) spreads: Vec<Spread>,
 }
 
-/// One line for each of several protocols: a name, a color, and what was measured at that place.
+/// One line per protocol: a name, a colour, and the measurements at that index.
 pub(super) fn lines<P>(
     protocols: [(P, &'static str, RGBColor); 4],
     spreads: impl Fn(usize) -> Vec<Spread>,
@@ -48,7 +48,7 @@ pub(super) const P4INC: RGBColor = RGBColor(0, 130, 70);
 /// SwitchML's line.
 pub(super) const SWITCHML: RGBColor = RGBColor(120, 120, 120);
 
-/// Sideways shift from one line's ranges to the next one's, so that they do not cover each other.
+/// Horizontal shift between the lines' ranges, so that they do not overlap.
 const SHIFT: f64 = 0.08;
 
 /// Draws a chart into a file.
@@ -80,7 +80,7 @@ fn render(what: &Chart<'_>, text: &mut String) -> Result<()> {
         .y_label_area_size(64)
         .build_cartesian_2d(across, 0.0..1.1 * most.max(1e-9))
         .map_err(describe)?;
-    // A label stands at whole numbers only: the points are categories.
+    // Labels only at whole numbers: the points are categories.
     let label = |x: &f64| {
         let at = x.round();
         let label = what.labels.get(at.max(0.0) as usize);
@@ -139,7 +139,7 @@ fn render(what: &Chart<'_>, text: &mut String) -> Result<()> {
     Ok(())
 }
 
-/// Errors of the library borrow from it.
+/// Converts the library's errors, which borrow from it.
 fn describe(error: impl std::fmt::Display) -> anyhow::Error {
     anyhow!("{error}")
 }

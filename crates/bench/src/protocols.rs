@@ -1,11 +1,11 @@
-//! P4INC, ATP, ESA and SwitchML side by side: one to eight jobs whose workers all hang on one switch,
+//! P4INC, ATP, ESA and SwitchML: one to eight jobs whose workers are all attached to one switch,
 //! with the same bytes of switch memory for each protocol.
 //!
-//! Each protocol gets as many aggregators as fit that memory in its program: one of P4INC, which
-//! keeps a copy of the last result, takes about twice as much as one of the others. ATP and ESA share
-//! all of them among the jobs, P4INC divides them among the jobs that there are, SwitchML into eight
-//! parts whatever there is. The protocols take turns with the same seed, and who is first changes with
-//! each seed: whatever else the machine does meets all.
+//! Each protocol gets as many aggregators as its program fits into that memory: one of P4INC, which
+//! keeps a copy of the last result, takes about twice as much as one of the others. ATP and ESA
+//! share all of them among the jobs, P4INC divides them among the present jobs, SwitchML always
+//! into eight parts. The protocols take turns with the same seed, in rotating order, so that the
+//! machine's other load affects all.
 
 use std::array;
 
@@ -21,21 +21,21 @@ use tributary_job::fabric::Kind as Fabric;
 use tributary_job::program;
 use tributary_job::report::{aggregator_bits, bytes, table};
 
-/// Workers of a job.
+/// Workers per job.
 const WORKERS: u32 = 2;
-/// Tensors of a run, one after the other.
+/// Tensors per run, one after the other.
 const TENSORS: u32 = 3;
-/// Most jobs, and SwitchML's partitions.
+/// Maximum number of jobs, and SwitchML's partitions.
 const JOBS: u32 = 8;
 
-/// How the protocols are called in job files and in tables, and their lines.
+/// The protocols' names in job files and in tables, and their colours.
 const PROTOCOLS: [(&str, &str, RGBColor); 4] = [
     ("p4inc", "P4INC", plot::P4INC),
     ("atp", "ATP", plot::ATP),
     ("esa", "ESA", plot::ESA),
     ("switchml", "SwitchML", plot::SWITCHML),
 ];
-/// The first of the protocols, which the others are compared with.
+/// Index of the protocol that the others are compared with.
 const P4INC: usize = 0;
 
 pub(super) fn run(args: &Args) -> Result<()> {
@@ -54,18 +54,18 @@ pub(super) fn run(args: &Args) -> Result<()> {
 #[derive(Debug, Serialize)]
 struct Sweep {
     fabric: String,
-    /// For people.
+    /// Title for people.
     title: String,
     tensor_bytes: u64,
     jitter_us: u32,
     /// Bytes of memory for aggregators.
     memory_bytes: u64,
-    /// Aggregators that this is, by protocol.
+    /// The resulting number of aggregators, by protocol.
     pools: [u32; 4],
     points: Vec<Point>,
 }
 
-/// All protocols with so many jobs.
+/// All protocols with one number of jobs.
 #[derive(Debug, Serialize)]
 struct Point {
     jobs: String,
@@ -129,7 +129,8 @@ impl Sweep {
         rows
     }
 
-    /// What the jobs may use of the switch's memory, and how much of the additions switches made.
+    /// The jobs' share of the switch's memory, and the fraction of the additions that switches
+    /// performed.
     fn memories(&self) -> comfy_table::Table {
         let mut heads = vec!["jobs".to_owned()];
         heads.extend(PROTOCOLS.map(|(_, name, _)| format!("{name} memory")));
@@ -137,7 +138,7 @@ impl Sweep {
         let mut rows = table(&heads.iter().map(String::as_str).collect::<Vec<_>>());
         for point in &self.points {
             let mut row = vec![point.jobs.clone()];
-            // It follows from the job file, and so is the same for all seeds.
+            // It follows from the job file, so it is the same for all seeds.
             let memory = |runs: &Vec<Measured>| runs.first().map_or(0, |run| run.memory_bytes);
             row.extend(point.runs.iter().map(|runs| bytes(memory(runs))));
             row.extend(point.runs.iter().map(|runs| {
@@ -162,14 +163,14 @@ impl Sweep {
 }
 
 impl Point {
-    /// P4INC's throughput by another protocol's with the same seed.
+    /// P4INC's throughput divided by another protocol's with the same seed.
     fn ratio(&self, other: usize) -> Spread {
         let pairs = self.runs[P4INC].iter().zip(&self.runs[other]);
         Spread::of(pairs.map(|(p4inc, other)| p4inc.mean() / other.mean()).collect())
     }
 }
 
-/// Aggregators of a protocol's program that fit into so many bytes.
+/// Number of aggregators of a protocol's program that fit into `memory_bytes`.
 fn aggregators(protocol: &str, memory_bytes: u64) -> Result<u32> {
     let scenario = tributary_jobfile::parse(&format!("protocol = \"{protocol}\"\n[[job]]\n"), "f")?;
     let program = program::compile(&scenario, None)?.program;

@@ -1,4 +1,4 @@
-//! Whole runs of job files, measured: what `bench esa` and `bench protocols` have in common.
+//! Measured runs of job files, for `bench esa` and `bench protocols`.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -24,12 +24,11 @@ pub(super) struct Measured {
     pub(super) first: bool,
     /// MB/s of each job.
     pub(super) throughput: Vec<f64>,
-    /// Share of the additions that the switch made, of each job, where there were any.
+    /// Fraction of the additions that the switch performed, by job, if there were any.
     pub(super) in_network: Vec<Option<f64>>,
-    /// Bytes of gradients that the switch kept off the network, of all jobs.
+    /// Bytes of gradients of all jobs that entered the switch and did not leave it.
     pub(super) kept_bytes: u64,
-    /// Bytes of the switch's memory that are the jobs' to use: their segments, or the pool that they
-    /// share.
+    /// Bytes of the switch's memory that jobs can use: their segments, or the shared pool.
     pub(super) memory_bytes: u64,
 }
 
@@ -45,7 +44,7 @@ impl Measured {
         }
     }
 
-    /// MB/s of the jobs' mean.
+    /// Mean of the jobs, in MB/s.
     pub(super) fn mean(&self) -> f64 {
         mean(self.throughput.iter().copied())
     }
@@ -60,7 +59,7 @@ fn mean(values: impl ExactSizeIterator<Item = f64>) -> f64 {
     values.sum::<f64>() / count
 }
 
-/// Bytes of the switches' memory that are the jobs' to use.
+/// Bytes of the switches' memory that jobs can use.
 fn memory(report: &RunReport) -> u64 {
     let segments = report.jobs.iter().filter_map(|job| job.segment.as_ref());
     let own: Vec<u64> =
@@ -77,7 +76,7 @@ pub(super) fn throughput(measured: &[Measured]) -> Spread {
     Spread::of(measured.iter().map(Measured::mean).collect())
 }
 
-/// Runs a job file, given by its text, on embedded switches.
+/// Runs the text of a job file on embedded switches.
 ///
 /// # Errors
 /// As `tributary run`.
@@ -85,7 +84,7 @@ pub(super) fn once(fabric: Fabric, text: &str) -> Result<RunReport> {
     once_on(fabric, Target::Embedded, text)
 }
 
-/// Runs a job file, given by its text.
+/// Runs the text of a job file.
 ///
 /// # Errors
 /// As `tributary run`.
@@ -96,17 +95,17 @@ pub(super) fn once_on(fabric: Fabric, target: Target, text: &str) -> Result<RunR
     tributary_job::run(&options, &AtomicBool::new(false), &mut ())
 }
 
-/// Where measurements go besides the table.
+/// Files for measurements in addition to the table.
 pub(super) struct Output {
     json: Option<File>,
     plots: Option<PathBuf>,
 }
 
 impl Output {
-    /// Before the work, so that none is done in vain.
+    /// Opens the files before the work, so that an error does not waste it.
     ///
     /// # Errors
-    /// If a file or directory cannot be made.
+    /// If a file or directory cannot be created.
     pub(super) fn open(args: &Args) -> Result<Self> {
         let json = args.json.as_ref().map(|path| {
             File::create(path).with_context(|| format!("cannot write to {}", path.display()))
@@ -118,7 +117,7 @@ impl Output {
         Ok(Self { json: json.transpose()?, plots: args.plots.clone() })
     }
 
-    /// Draws a chart, where plots were asked for.
+    /// Draws a chart, if plots were requested.
     ///
     /// # Errors
     /// If the file cannot be written.
@@ -130,7 +129,7 @@ impl Output {
         Ok(())
     }
 
-    /// Writes all measurements, where that was asked for.
+    /// Writes all measurements, if requested.
     ///
     /// # Errors
     /// If the file cannot be written.

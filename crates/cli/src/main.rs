@@ -1,12 +1,12 @@
 //! The `tributary` command.
 //!
-//! `args` holds the command line, `commands` one file per command, and the rest is what commands share.
+//! `args` has the command line, `commands` one file per command, and the other modules are shared.
 //! The life of a job is in `tributary-job`.
 //!
-//! Whatever goes wrong becomes one line on standard error and exit status 1; a wrong command line
-//! is status 2.
+//! Each error becomes one line on standard error and exit status 1; an invalid command line is
+//! status 2.
 
-/// Prints a line to standard output. That nobody reads it any more must not end a process which has
+/// Prints a line to standard output. A closed pipe must not terminate the process, which may have
 /// jobs in switches to remove, or workers that wait for it.
 macro_rules! say {
     ($($line:tt)*) => {{
@@ -33,7 +33,7 @@ use tracing_subscriber::EnvFilter;
 
 use args::{Cli, Command, P4Command};
 
-/// Fewest file descriptors with which the runtime starts and reports errors.
+/// Minimum number of file descriptors for the runtime to start and report errors.
 const DESCRIPTORS: u64 = 32;
 
 fn main() -> ExitCode {
@@ -55,7 +55,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Makes limits of the shell end in an error message, not in a silent exit.
+/// Makes the shell's limits cause an error message instead of a silent exit.
 fn prepare() -> Result<()> {
     let (descriptors, _) = getrlimit(Resource::RLIMIT_NOFILE)?;
     ensure!(
@@ -63,13 +63,13 @@ fn prepare() -> Result<()> {
         "the limit of open files is {descriptors}, and at least {DESCRIPTORS} are needed; raise it \
          with `ulimit -n {DESCRIPTORS}`"
     );
-    // A write beyond `ulimit -f` raises SIGXFSZ, which kills the process. With a handler, the write
-    // fails instead.
+    // A write beyond `ulimit -f` raises SIGXFSZ, which kills the process without a handler. With
+    // one, the write fails instead.
     signal_hook::flag::register(SIGXFSZ, Arc::default()).context("cannot catch signals")?;
     Ok(())
 }
 
-/// Prints to standard output. That nobody reads it any more is no error.
+/// Prints to standard output. A closed pipe is not an error.
 pub(crate) fn print(text: &str) -> Result<()> {
     let mut out = std::io::stdout().lock();
     match writeln!(out, "{text}").and_then(|()| out.flush()) {

@@ -1,11 +1,11 @@
-//! Progress bars: one a job, at the pace of its slowest worker.
+//! Progress bars: one per job, following its slowest worker.
 
 use std::time::Duration;
 
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use tributary_jobfile::Scenario;
 
-/// The bars of a run. They are drawn on a terminal only.
+/// The bars of a run, drawn only on a terminal.
 pub(crate) struct Bars {
     all: MultiProgress,
     jobs: Vec<Bar>,
@@ -13,7 +13,7 @@ pub(crate) struct Bars {
 
 struct Bar {
     bar: ProgressBar,
-    /// Rounds over at each worker.
+    /// Number of finished rounds of each worker.
     done: Vec<u64>,
 }
 
@@ -38,7 +38,7 @@ impl Bars {
         Self { all, jobs }
     }
 
-    /// A worker's round is over.
+    /// Shows a worker's progress.
     pub(crate) fn round(
         &mut self,
         job: usize,
@@ -57,12 +57,12 @@ impl Bars {
         }
     }
 
-    /// A line above the bars; on standard error where there is no terminal.
+    /// Prints a line above the bars, or to standard error without a terminal.
     fn say(&self, line: &str) {
         if self.all.is_hidden() {
             eprintln!("{line}");
         } else {
-            // The terminal is gone: nobody is left to read the line.
+            // An error means that the terminal is closed.
             let _ = self.all.println(line);
         }
     }

@@ -6,9 +6,9 @@ use std::sync::atomic::AtomicBool;
 use anyhow::{Context, Result};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 
-/// A flag that the signals raise which ask a process to end: SIGINT (Ctrl-C), SIGTERM, SIGHUP (the
-/// terminal is closed) and SIGQUIT. A second signal ends the process at once. SIGHUP and SIGQUIT stay
-/// ignored where they were at the start, as `nohup` has it.
+/// A flag raised by the signals that ask a process to end: SIGINT (Ctrl-C), SIGTERM, SIGHUP (the
+/// terminal is closed) and SIGQUIT. A second signal ends the process at once. SIGHUP and SIGQUIT
+/// stay ignored if they were at the start, as under `nohup`.
 ///
 /// # Errors
 /// If the signals cannot be caught.
@@ -19,7 +19,8 @@ pub(crate) fn stop_flag() -> Result<Arc<AtomicBool>> {
     let ignored = |signal: i32| ignored >> (signal - 1) & 1 == 1;
     let wanted = [SIGHUP, SIGQUIT].into_iter().filter(|&signal| !ignored(signal));
     for signal in [SIGINT, SIGTERM].into_iter().chain(wanted) {
-        // In this order: the first signal finds the flag down, the second one finds it raised.
+        // The order matters: at the first signal the flag is still down, at the second one it is
+        // raised.
         signal_hook::flag::register_conditional_shutdown(signal, 1, Arc::clone(&flag))
             .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&flag)))
             .context("cannot catch signals")?;
@@ -27,7 +28,8 @@ pub(crate) fn stop_flag() -> Result<Arc<AtomicBool>> {
     Ok(flag)
 }
 
-/// The signals that a process ignores, one bit each from signal 1 up; `status` is its file in `/proc`.
+/// The signals that a process ignores, one bit each from signal 1 up; `status` is the content of
+/// its file in `/proc`.
 fn ignored_signals(status: &str) -> u64 {
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)

@@ -1,14 +1,14 @@
-//! What a check says, and how a row of them is shown.
+//! Checks, and their output.
 
 use serde::Serialize;
 
-/// How a check ended.
+/// The result of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
     /// As it should be.
     Ok,
-    /// Neither good nor bad for these jobs, or not to be told from here.
+    /// Neutral for these jobs, or unknown.
     Note,
     /// Jobs run, but not as well as they could.
     Warn,
@@ -32,13 +32,13 @@ impl Verdict {
 pub struct Check {
     /// What it is about, such as `kernel` or `interface eth0`.
     pub area: String,
-    /// What was looked at.
+    /// What was checked.
     pub name: &'static str,
-    /// How it ended.
+    /// The result.
     pub verdict: Verdict,
     /// What was found.
     pub found: String,
-    /// What to do about it.
+    /// How to fix it.
     pub mend: Option<String>,
 }
 
@@ -62,7 +62,7 @@ impl Area {
         self.add(name, Verdict::Note, found.into(), None);
     }
 
-    /// Neither good nor bad, with what it takes if it is wanted.
+    /// A neutral result, with advice for using the feature.
     pub(crate) fn note_with(
         &mut self,
         name: &'static str,
@@ -99,7 +99,7 @@ impl Area {
     }
 }
 
-/// All checks as text: a line each, and what to do in the line below.
+/// All checks as text: one line each, with the advice in the next line.
 pub fn text(checks: &[Check]) -> String {
     let mut lines = Vec::new();
     let mut area = "";
@@ -129,12 +129,12 @@ pub fn text(checks: &[Check]) -> String {
 pub(crate) mod tests {
     use super::*;
 
-    /// The check of a name.
+    /// The check of this name.
     pub(crate) fn named<'c>(checks: &'c [Check], name: &str) -> &'c Check {
         let mut found = checks.iter().filter(|check| check.name == name);
         let first = found.next().unwrap_or_else(|| panic!("no check {name} in {checks:#?}"));
         assert_eq!(found.next(), None, "{name} is there once");
-        // Whatever is not as it should be says what to do, in one line.
+        // Every warning and failure has one line of advice.
         let troubled = matches!(first.verdict, Verdict::Warn | Verdict::Fail);
         assert!(!troubled || first.mend.is_some(), "{first:?}");
         assert!(!first.found.contains('\n'), "{first:?}");

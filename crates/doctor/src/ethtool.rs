@@ -1,5 +1,5 @@
-//! What the kernel says of an interface by ioctl: in this process's network namespace, whichever one
-//! `/sys` shows.
+//! The kernel's data about an interface by ioctl: in this process's network namespace, even if
+//! `/sys` shows another.
 
 use std::io;
 use std::net::UdpSocket;
@@ -19,22 +19,22 @@ struct Value {
     data: u32,
 }
 
-/// What changes frames on their way. `None`: the driver does not tell.
+/// Offloads that change frames. `None`: the driver does not report them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Offloads {
     /// Frames leave the kernel without their checksums.
     pub(super) tx_checksum: Option<bool>,
-    /// Segments of a TCP stream are merged before anybody sees them, by the kernel.
+    /// The kernel merges segments of a TCP stream before they are delivered.
     pub(super) gro: Option<bool>,
-    /// The same, by the card.
+    /// The network card does so.
     pub(super) lro: Option<bool>,
 }
 
-/// An interface as this process sees it.
+/// An interface in this process's namespace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Live {
     pub(super) mac: String,
-    /// Ethernet's is 1, the loopback's 772.
+    /// Link type: 1 for Ethernet, 772 for the loopback.
     pub(super) kind: u32,
     pub(super) mtu: u32,
     /// Whether it is up, and there is a carrier.
@@ -46,7 +46,8 @@ pub(super) fn live(interface: &str) -> Option<Live> {
     let socket = UdpSocket::bind("127.0.0.1:0").ok()?;
     let ask = |request: libc::c_ulong| {
         let mut answer = named(interface)?;
-        // SAFETY: these requests read the name, which ends with a zero byte, and write into the union.
+        // SAFETY: these requests read the name, which ends with a zero byte, and write into the
+        // union.
         let result =
             unsafe { libc::ioctl(socket.as_raw_fd(), request as _, ptr::from_mut(&mut answer)) };
         (result >= 0).then_some(answer)
@@ -72,7 +73,7 @@ pub(super) fn live(interface: &str) -> Option<Live> {
     })
 }
 
-/// A request about an interface; `None` if that cannot be its name.
+/// A request about an interface; `None` if the name is invalid.
 fn named(interface: &str) -> Option<libc::ifreq> {
     if interface.is_empty() || interface.len() >= libc::IFNAMSIZ {
         return None;
@@ -101,16 +102,16 @@ fn get(socket: &UdpSocket, interface: &str, command: u32) -> io::Result<u32> {
     let request = named(interface);
     let mut request = request.ok_or_else(|| io::Error::from_raw_os_error(libc::ENODEV))?;
     request.ifr_ifru.ifru_data = ptr::from_mut(&mut value).cast();
-    // SAFETY: SIOCETHTOOL reads the name, which ends with a zero byte because it is shorter than the
-    // field, and follows the data pointer to a live `ethtool_value`, which the "get" commands used
-    // here fill in.
+    // SAFETY: SIOCETHTOOL reads the name, which ends with a zero byte because it is shorter than
+    // the field, and follows the data pointer to a live `ethtool_value`, which the "get" commands
+    // used here fill in.
     let result = unsafe {
         libc::ioctl(socket.as_raw_fd(), libc::SIOCETHTOOL as _, ptr::from_mut(&mut request))
     };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(value.data) }
 }
 
-/// Whether an AF_XDP socket can be made.
+/// Checks whether an AF_XDP socket can be created.
 pub(super) fn xdp_socket() -> Result<(), String> {
     // SAFETY: plain integers; the descriptor is closed at once.
     let result = unsafe {
@@ -125,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_loopback_tells_and_what_is_not_there_does_not() {
+    fn the_loopback_is_reported_and_missing_interfaces_are_not() {
         assert!(offloads("lo").gro.is_some());
         assert_eq!(offloads("no-such-if"), Offloads::default());
         assert_eq!(offloads("a-name-that-is-far-too-long"), Offloads::default());

@@ -1,15 +1,15 @@
-//! The machine: kernel, rights, memory, processors. Facts are read from a root directory with `/proc`
-//! and `/sys` below it; judging them needs no machine.
+//! The machine: kernel, privileges, memory, processors. Facts are read from a root directory with
+//! `/proc` and `/sys` below it; judging them needs no machine.
 
 use std::fs;
 use std::path::Path;
 
 use super::check::{Area, Check};
 
-/// Linux 5.10: a program at an interface goes with the process that holds its link, and what AF_XDP
-/// needs is there.
+/// Linux 5.10: an interface's program is removed with the process that holds its link, and all
+/// required features of AF_XDP exist.
 const XDP_KERNEL: (u32, u32) = (5, 10);
-/// Receive buffer that bursts of a window from every worker fit in.
+/// Receive buffer that fits bursts of a window from every worker.
 const RECEIVE_BUFFER: u64 = 4 << 20;
 
 // linux/capability.h
@@ -18,7 +18,7 @@ const CAP_NET_RAW: u32 = 13;
 const CAP_SYS_ADMIN: u32 = 21;
 const CAP_BPF: u32 = 39;
 
-/// What was found. `None` is what the system does not tell.
+/// The facts. `None` if the system does not report them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Facts {
     /// Such as `6.1.0-18-amd64`.
@@ -27,26 +27,26 @@ pub(super) struct Facts {
     pub(super) capabilities: Option<u64>,
     pub(super) packet_sockets: bool,
     pub(super) network_namespaces: bool,
-    /// Whether an AF_XDP socket can be made: `Err` has the reason.
+    /// Whether an AF_XDP socket can be created: `Err` has the reason.
     pub(super) xdp_sockets: Option<Result<(), String>>,
     pub(super) bpf: bool,
     pub(super) virtual_pairs: bool,
     pub(super) user_namespaces: Option<u64>,
-    /// Debian's and Ubuntu's switches: whether ordinary users may make user namespaces.
+    /// The settings of Debian and Ubuntu: whether ordinary users may create user namespaces.
     pub(super) unprivileged_user_namespaces: bool,
     pub(super) receive_buffer: Option<u64>,
     pub(super) send_buffer: Option<u64>,
-    /// Huge pages in all, and bytes of one.
+    /// Total number of huge pages, and bytes per page.
     pub(super) huge_pages: Option<(u64, u64)>,
-    /// Bytes that may be locked; `None` in it: without limit.
+    /// Bytes that may be locked; the inner `None` means no limit.
     pub(super) locked: Option<Option<u64>>,
     pub(super) processors: usize,
-    /// Of the processors that tell.
+    /// Scaling governors of the processors that report one.
     pub(super) governors: Vec<String>,
     pub(super) clock: Option<String>,
 }
 
-/// Reads the facts below `root`, which is `/` but in tests.
+/// Reads the facts below `root`, which is `/` except in tests.
 pub(super) fn gather(root: &Path) -> Facts {
     let text = |path: &str| -> Option<String> {
         fs::read_to_string(root.join(path)).ok().map(|text| text.trim().to_owned())
@@ -116,13 +116,13 @@ fn module_file(root: &Path, release: Option<&str>, module: &str) -> bool {
     list.is_ok_and(|list| list.contains(&format!("/{module}.ko")))
 }
 
-/// The version's first two numbers.
+/// The first two numbers of the version.
 fn version(release: &str) -> Option<(u32, u32)> {
     let mut numbers = release.split(|c: char| !c.is_ascii_digit());
     Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
 }
 
-/// What the facts mean for hosts.
+/// Judges the facts for hosts.
 pub(super) fn judge(facts: &Facts) -> Vec<Check> {
     let mut all = kernel(facts);
     all.extend(rights(facts));
@@ -233,7 +233,7 @@ fn memory(facts: &Facts) -> Vec<Check> {
         Some(bytes) if bytes >= RECEIVE_BUFFER => {
             area.ok("receive buffers", format!("net.core.rmem_max = {bytes}"));
         }
-        // Root passes the limit.
+        // Root may exceed the limit.
         Some(bytes) if admin => area.ok(
             "receive buffers",
             format!("net.core.rmem_max = {bytes}, which CAP_NET_ADMIN may exceed"),
@@ -317,7 +317,7 @@ mod tests {
     use super::super::check::tests::named;
     use super::*;
 
-    /// A machine as it should be.
+    /// A machine without problems.
     fn machine() -> tempfile::TempDir {
         let root = tempfile::tempdir().unwrap();
         for (path, text) in [
@@ -368,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn each_fault_is_seen_alone() {
+    fn each_problem_is_detected_separately() {
         for (path, text, name, verdict, says) in [
             ("proc/sys/kernel/osrelease", "5.4.0", "version", Verdict::Warn, "older than 5.10"),
             ("proc/sys/kernel/osrelease", "new", "version", Verdict::Note, "cannot be read"),
@@ -415,7 +415,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_altogether() {
+    fn missing_facts() {
         for (path, name, verdict) in [
             ("proc/net/packet", "AF_PACKET", Verdict::Fail),
             ("proc/sys/kernel/unprivileged_bpf_disabled", "bpf", Verdict::Note),
@@ -428,12 +428,12 @@ mod tests {
             fs::remove_file(root.path().join(path)).unwrap();
             assert_eq!(named(&judged(root.path()), name).verdict, verdict, "{path}");
         }
-        // A kernel that has it built in, and no modules.
+        // A kernel without modules that has it built in.
         let root = machine();
         fs::remove_file(root.path().join("lib/modules/6.1.0-18-amd64/modules.dep")).unwrap();
         write(root.path(), "proc/kallsyms", "0000000000000000 t veth_newlink\n");
         assert_eq!(named(&judged(root.path()), "namespaces").verdict, Verdict::Ok);
-        // Nothing can be read at all: no panic, and packet sockets are what fails.
+        // Nothing can be read: no panic, and only packet sockets fail.
         let empty = tempfile::tempdir().unwrap();
         let checks = judge(&gather(empty.path()));
         let failed: Vec<_> = checks.iter().filter(|c| c.verdict == Verdict::Fail).collect();
@@ -441,7 +441,7 @@ mod tests {
     }
 
     #[test]
-    fn small_buffers_matter_to_those_who_cannot_pass_the_limit() {
+    fn small_buffers_matter_to_users_who_cannot_exceed_the_limit() {
         let root = machine();
         assert_eq!(named(&judged(root.path()), "receive buffers").verdict, Verdict::Ok);
         // CAP_NET_RAW alone.
@@ -456,7 +456,7 @@ mod tests {
     }
 
     #[test]
-    fn sockets_that_cannot_be_made_are_told() {
+    fn sockets_that_cannot_be_created_are_reported() {
         let root = machine();
         let facts = Facts { xdp_sockets: Some(Err("not supported".into())), ..gather(root.path()) };
         let checks = kernel(&facts);

@@ -1,4 +1,4 @@
-//! What a job file asks for that a host or a switch may not give.
+//! Requirements of a job file that a host or a switch may not meet.
 
 use std::time::Duration;
 
@@ -6,11 +6,11 @@ use tributary_jobfile::Scenario;
 
 use super::check::{Area, Check};
 
-/// A switch that is started again gets its program and entries back within this (measured: well under
-/// a second); workers should not give up before.
+/// A restarted switch gets its program and entries back within this time (measured: well under a
+/// second); workers should not give up earlier.
 const RESTART: Duration = Duration::from_secs(2);
 
-/// The facts of a job file that are judged.
+/// The judged facts of a job file.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Facts {
     pub(super) hosts: usize,
@@ -33,7 +33,7 @@ impl Facts {
     }
 }
 
-/// What they mean.
+/// Judges the facts.
 pub(super) fn judge(name: &str, facts: &Facts) -> Vec<Check> {
     let mut area = Area::new(format!("job file {name}"));
     area.ok(
@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn short_time_outs_are_seen() {
+    fn short_timeouts_are_detected() {
         for (text, expected) in [("", Verdict::Ok), ("worker_timeout = \"1s\"\n", Verdict::Warn)] {
             let scenario = parse(&format!("{text}[[job]]\nworkers = 2\n"), "test").unwrap();
             let checks = judge("test", &Facts::of(&scenario));

@@ -1,15 +1,15 @@
-//! `tributary doctor`: what may keep jobs from running here, each with what to do about it.
+//! `tributary doctor`: checks for problems that prevent jobs from running here, with advice.
 //!
-//! Every part gathers facts first and judges them then; judging looks at nothing but the facts.
+//! Every part first gathers facts and then judges them; judging uses only the facts.
 //!
 //! | module | about |
 //! | --- | --- |
-//! | [`host`] | kernel, rights, memory, processors |
+//! | [`host`] | kernel, privileges, memory, processors |
 //! | [`nic`], [`ethtool`] | an interface |
 //! | [`neighbours`] | the other hosts behind it |
-//! | [`job`] | what the job file asks for |
+//! | [`job`] | requirements of the job file |
 //! | [`switches`] | switches, over P4Runtime |
-//! | [`tools`] | compilers and the like on the `PATH` |
+//! | [`tools`] | required programs on the `PATH` |
 
 mod check;
 mod ethtool;
@@ -32,26 +32,26 @@ use tributary_p4::Architecture;
 
 pub use check::{Check, Verdict, text};
 
-/// What to look at.
+/// The command line arguments.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The job file that is to run: what is found is compared with it.
+    /// The job file to run, which is compared with the findings.
     #[arg(long, value_name = "FILE")]
     pub job: Option<PathBuf>,
-    /// Name of this host in the job file; otherwise it is told by its MAC address.
+    /// Name of this host in the job file; by default found by its MAC address.
     #[arg(long, value_name = "NAME", requires = "job")]
     pub host: Option<String>,
-    /// Network interface to look at. May be given several times.
+    /// Network interface to check; repeat for each interface.
     #[arg(long, value_name = "IFACE")]
     pub interface: Vec<String>,
-    /// Where a switch listens for P4Runtime: HOST:PORT, unix:PATH, or NAME= and one of them. May be
-    /// given several times.
+    /// Address of P4Runtime of a switch: HOST:PORT, unix:PATH, or NAME= and one of them; repeat for
+    /// each switch.
     #[arg(long = "switch", value_name = "ADDR")]
     pub switches: Vec<String>,
-    /// What the switches are.
+    /// Kind of the switches.
     #[arg(long, value_enum, default_value_t)]
     pub target: Target,
-    /// What a compiler made already, as for `tributary controller`.
+    /// Compiled program, as for `tributary controller`.
     #[arg(long, value_name = "PATH")]
     pub bundle: Option<PathBuf>,
     /// P4Runtime device ID of the switches.
@@ -62,10 +62,10 @@ pub struct Args {
     pub json: bool,
 }
 
-/// Looks at everything.
+/// Runs all checks.
 ///
 /// # Errors
-/// If the job file is no good, or a switch's pipeline cannot be made.
+/// If the job file is invalid, or a switch's pipeline cannot be built.
 pub fn look(args: &Args) -> Result<Vec<Check>> {
     let load =
         |path: &PathBuf| tributary_endpoint::load(path, None, args.target, Architecture::V1model);
@@ -107,8 +107,7 @@ fn gather(args: &Args, scenario: Option<&Scenario>) -> Result<Vec<Check>> {
     Ok(checks)
 }
 
-/// The host of the job file that this machine is: the one named, or the one that has an interface's
-/// MAC address.
+/// This machine's host in the job file: the named one, or the one with an interface's MAC address.
 fn host_of(args: &Args, scenario: Option<&Scenario>) -> Result<Option<tributary_jobfile::HostId>> {
     let Some(scenario) = scenario else { return Ok(None) };
     if let Some(name) = &args.host {

@@ -1,5 +1,5 @@
-//! The other hosts of a job, as this one's kernel knows them. What is asked is an address; what counts
-//! is whether the answer names the MAC address in the job file.
+//! The other hosts of a job in this kernel's neighbour table. Each address is resolved, and the
+//! result is compared with the MAC address in the job file.
 
 use std::net::{Ipv4Addr, UdpSocket};
 use std::path::Path;
@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 
 use super::check::{Area, Check};
 
-/// How long neighbours have to answer: the kernel gives up after three seconds, and only then asks anew
-/// for one that it asked for in vain before.
+/// Time limit for neighbours to answer: the kernel gives up after three seconds, and only then
+/// retries an address that failed before.
 const PATIENCE: Duration = Duration::from_millis(3500);
-/// Pause between looks.
+/// Pause between two reads of the table.
 const PAUSE: Duration = Duration::from_millis(100);
-/// A service that nobody needs: the datagram is only there to make the kernel ask for the address.
+/// The discard service: the datagram only makes the kernel resolve the address.
 const DISCARD: u16 = 9;
 
 /// A host of the job file.
@@ -23,7 +23,7 @@ pub(super) struct Neighbour {
     pub(super) mac: String,
 }
 
-/// Makes the kernel ask for all of them, and gives what it knows then: `/proc/net/arp`.
+/// Makes the kernel resolve all addresses, and returns its table: `/proc/net/arp`.
 pub(super) fn gather(root: &Path, interface: &str, neighbours: &[Neighbour]) -> String {
     let table = || std::fs::read_to_string(root.join("proc/net/arp")).unwrap_or_default();
     let socket = UdpSocket::bind("0.0.0.0:0").ok();
@@ -36,14 +36,14 @@ pub(super) fn gather(root: &Path, interface: &str, neighbours: &[Neighbour]) -> 
             return now;
         }
         for neighbour in unknown {
-            // Where there is no way to them, the table says so.
+            // The table shows if there is no route to them.
             let _ = socket.as_ref().map(|socket| socket.send_to(&[], (neighbour.ip, DISCARD)));
         }
         std::thread::sleep(PAUSE);
     }
 }
 
-/// The MAC address that the table has for an address; `None` if it is not complete.
+/// The MAC address of an address in the table; `None` if it is incomplete.
 fn entry<'t>(table: &'t str, interface: &str, ip: Ipv4Addr) -> Option<&'t str> {
     table.lines().skip(1).find_map(|line| {
         let mut fields = line.split_whitespace();
@@ -55,7 +55,7 @@ fn entry<'t>(table: &'t str, interface: &str, ip: Ipv4Addr) -> Option<&'t str> {
     })
 }
 
-/// What the table means.
+/// Judges the table.
 pub(super) fn judge(table: &str, interface: &str, neighbours: &[Neighbour]) -> Vec<Check> {
     let mut area = Area::new(format!("hosts through {interface}"));
     let mut silent = Vec::new();
@@ -118,7 +118,7 @@ IP address       HW type     Flags       HW address            Mask     Device
         let checks = judge(TABLE, "eth0", &[wrong]);
         assert_eq!(named(&checks, "address").verdict, Verdict::Fail);
 
-        // Incomplete, at another interface, not there at all.
+        // Incomplete, at another interface, missing.
         let checks = judge(TABLE, "eth0", &[neighbour(3), neighbour(4), neighbour(9)]);
         let silent = named(&checks, "silent");
         assert_eq!(silent.verdict, Verdict::Warn);
@@ -126,7 +126,7 @@ IP address       HW type     Flags       HW address            Mask     Device
     }
 
     #[test]
-    fn a_table_that_is_no_table_names_nobody() {
+    fn an_invalid_table_has_no_neighbours() {
         for table in ["", "x\n1 2 3\n", "header\n10.0.1.2 0x1 zz 02 * eth0\n"] {
             assert_eq!(entry(table, "eth0", Ipv4Addr::new(10, 0, 1, 2)), None, "{table}");
         }

@@ -1,4 +1,4 @@
-//! A network interface: what `/sys/class/net` and ethtool tell about it, and what that means.
+//! A network interface: facts from `/sys/class/net` and ethtool, and their judgement.
 
 use std::fs;
 use std::path::Path;
@@ -6,9 +6,9 @@ use std::path::Path;
 use super::check::{Area, Check};
 use super::ethtool::{Live, Offloads};
 
-/// Drivers that run XDP programs before the kernel makes a packet buffer, and whether they give
-/// AF_XDP their own memory too (zero copy). From the kernel's sources; the driver of a virtual pair
-/// takes frames up to 3506 bytes like this.
+/// Drivers that run XDP programs before the kernel makes a packet buffer, and whether they support
+/// AF_XDP's zero copy mode. From the kernel's sources; the driver of virtual pairs accepts frames
+/// up to 3506 bytes in this mode.
 const XDP_DRIVERS: &[(&str, bool)] = &[
     ("bnxt_en", false),
     ("ena", false),
@@ -33,22 +33,22 @@ const XDP_DRIVERS: &[(&str, bool)] = &[
     ("virtio_net", true),
 ];
 
-/// What a job asks of an interface.
+/// A job's requirements for an interface.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Wanted {
-    /// Bytes of a packet from the IP header on, and values in it.
+    /// Bytes of a packet from the IP header on, and its number of values.
     pub(super) packet: Option<(u32, u32)>,
-    /// The host's address in the job file, if it is known which host this is.
+    /// The host's address in the job file, if this host is known.
     pub(super) mac: Option<String>,
-    /// Whether the job has a TCP channel beside its packets (ESA).
+    /// Whether the job has a TCP channel in addition to its packets (ESA).
     pub(super) tcp: bool,
 }
 
-/// What was found.
+/// The facts.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Facts {
     pub(super) exists: bool,
-    /// Ethernet's is 1, the loopback's 772.
+    /// Link type: 1 for Ethernet, 772 for the loopback.
     pub(super) kind: Option<u32>,
     pub(super) driver: Option<String>,
     pub(super) mac: Option<String>,
@@ -58,12 +58,12 @@ pub(super) struct Facts {
     pub(super) speed_mbps: Option<i64>,
     pub(super) receive_queues: usize,
     pub(super) send_queues: usize,
-    /// Other interfaces of the machine, for who misspelt it.
+    /// Other interfaces of the machine, as suggestions for a wrong name.
     pub(super) others: Vec<String>,
     pub(super) offloads: Offloads,
 }
 
-/// Reads the facts below `root`, which is `/` but in tests.
+/// Reads the facts below `root`, which is `/` except in tests.
 pub(super) fn gather(root: &Path, interface: &str, offloads: Offloads) -> Facts {
     let all = root.join("sys/class/net");
     let own = all.join(interface);
@@ -77,7 +77,7 @@ pub(super) fn gather(root: &Path, interface: &str, offloads: Offloads) -> Facts 
     let queues = |prefix: &str| {
         names(&own.join("queues")).iter().filter(|name| name.starts_with(prefix)).count()
     };
-    // Virtual devices have none: a virtual pair is told by its peer's number.
+    // Virtual devices have no driver link: a virtual pair is recognised by its peer's index.
     let driver = fs::read_link(own.join("device/driver"))
         .ok()
         .and_then(|link| Some(link.file_name()?.to_string_lossy().into_owned()));
@@ -101,8 +101,8 @@ pub(super) fn gather(root: &Path, interface: &str, offloads: Offloads) -> Facts 
 }
 
 impl Facts {
-    /// The same with what the kernel says of the interface in this process's network namespace. `/sys`
-    /// may show those of another, which then tell nothing.
+    /// Adds the kernel's data about the interface in this process's network namespace. If `/sys`
+    /// shows another namespace, its data is dropped.
     pub(super) fn seen(self, live: Option<Live>) -> Self {
         let Some(live) = live else { return Self { exists: false, ..self } };
         let same = self.exists && self.mac.as_ref() == Some(&live.mac);
@@ -123,7 +123,7 @@ impl Facts {
     }
 }
 
-/// What the facts mean.
+/// Judges the facts.
 pub(super) fn judge(interface: &str, facts: &Facts, wanted: &Wanted) -> Vec<Check> {
     let mut area = Area::new(format!("interface {interface}"));
     if !facts.exists {
@@ -162,7 +162,7 @@ fn link(area: &mut Area, interface: &str, facts: &Facts) {
     };
     match facts.state.as_deref() {
         Some("up") => area.ok("link", format!("up{speed}")),
-        // Drivers that never tell.
+        // These drivers never report it.
         Some("unknown") | None => area.note("link", format!("not told by the driver{speed}")),
         Some(state) => area.fail(
             "link",
@@ -203,7 +203,7 @@ fn offloads(area: &mut Area, interface: &str, facts: &Facts, wanted: &Wanted) {
     let virtual_driver =
         matches!(facts.driver.as_deref(), Some("veth" | "virtio_net" | "tun") | None);
     match tx_checksum {
-        // A card fills them in; a virtual one may leave them out for good.
+        // A network card fills them in; a virtual interface may omit them permanently.
         Some(true) if wanted.tcp && virtual_driver => area.warn(
             "checksum offload",
             "on: TCP frames may leave without their checksum, and switches do not fill it in",
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn what_keeps_a_job_from_running_fails() {
+    fn problems_that_prevent_jobs_fail() {
         for (file, text, name, says) in [
             ("operstate", "down", "link", "down"),
             ("address", "02:00:00:00:00:09", "address", "02:00:00:00:00:09, and the job file"),
@@ -320,13 +320,13 @@ mod tests {
         }
         let checks = judged(&[("mtu", "300")], &wanted());
         assert_eq!(named(&checks, "MTU").mend.as_deref(), Some("ip link set eth0 mtu 312"));
-        // Without a job there is nothing to compare with.
+        // Without a job there is nothing to compare.
         let checks = judged(&[("mtu", "300"), ("address", "x")], &Wanted::default());
         assert!(checks.iter().all(|check| check.verdict <= Verdict::Note), "{checks:#?}");
     }
 
     #[test]
-    fn an_interface_that_is_not_there_names_the_others() {
+    fn a_missing_interface_is_reported_with_the_others() {
         let root = machine(&[]);
         for name in ["eth9", "", "../net/eth0"] {
             let facts = gather(root.path(), name, Offloads::default());
@@ -360,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn drivers_and_queues_are_told() {
+    fn drivers_and_queues_are_reported() {
         let root = machine(&[("iflink", "7")]);
         let own = root.path().join("sys/class/net/eth0");
         fs::create_dir_all(own.join("queues/rx-1")).unwrap();
@@ -375,11 +375,11 @@ mod tests {
     }
 
     #[test]
-    fn what_another_namespace_has_does_not_count() {
+    fn interfaces_of_another_namespace_do_not_count() {
         let root = machine(&[]);
         let facts = gather(root.path(), "eth0", Offloads::default());
         let live = Live { mac: "02:00:00:00:00:01".into(), kind: 1, mtu: 1400, running: false };
-        // The same interface: what only /sys knows stays.
+        // The same interface: data only in /sys is kept.
         let same = facts.clone().seen(Some(live.clone()));
         assert_eq!((same.driver.as_deref(), same.mtu), (Some("ice"), Some(1400)));
         assert_eq!(same.state.as_deref(), Some("up"));
@@ -394,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn the_list_of_drivers_is_sorted_and_has_none_twice() {
+    fn the_list_of_drivers_is_sorted_without_duplicates() {
         assert!(XDP_DRIVERS.windows(2).all(|pair| pair[0].0 < pair[1].0));
     }
 }

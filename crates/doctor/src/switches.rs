@@ -1,5 +1,5 @@
-//! Switches, over P4Runtime: whether they answer, who rules them, what they run. Nothing is changed in
-//! them, and nobody is deposed.
+//! Switches, over P4Runtime: whether they answer, their primary controller, and their program. The
+//! checks change nothing in them and replace no controller.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,28 +11,28 @@ use tributary_jobfile::Protocol;
 
 use super::check::{Area, Check};
 
-/// How long a switch may take to answer.
+/// Time limit for a switch to answer.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// What was found.
+/// The facts.
 #[derive(Clone, Debug)]
 pub(super) struct Facts {
     /// `NAME=ADDR` or `ADDR`, as given.
     pub(super) address: String,
-    /// What it runs, or why that cannot be told.
+    /// Its program, or why it is unknown.
     pub(super) running: Result<Option<Running>, Error>,
-    /// Who rules, or why that cannot be told.
+    /// Its primary controller, or why it is unknown.
     pub(super) mastership: Result<Mastership, Error>,
 }
 
-/// What the job's switches are to run.
+/// The expected program of the job's switches.
 #[derive(Clone, Debug)]
 pub(super) struct Wanted {
     pub(super) protocol: Protocol,
     pub(super) pipeline: Pipeline,
 }
 
-/// Asks a switch.
+/// Queries a switch.
 pub(super) async fn gather(address: &str, device_id: u64) -> Facts {
     let (name, place) = address.split_once('=').unwrap_or(("", address));
     let config = SwitchConfig {
@@ -54,7 +54,7 @@ pub(super) async fn gather(address: &str, device_id: u64) -> Facts {
     }
 }
 
-/// What the facts mean.
+/// Judges the facts.
 pub(super) fn judge(facts: &Facts, wanted: Option<&Wanted>) -> Vec<Check> {
     let mut area = Area::new(format!("switch {}", facts.address));
     match (&facts.mastership, &facts.running) {
@@ -195,14 +195,14 @@ mod tests {
         assert!(other.found.contains("speaks esa") && other.found.ends_with("the job wants atp"));
         assert_eq!(program(None, Some(&wanted)).found, "none yet");
         assert_eq!(program(Some(&atp), None).verdict, Verdict::Note);
-        // Under our cookie, but another program's P4Info.
+        // Our cookie, but another program's P4Info.
         let mut forged = facts(Some(&esa));
         forged.running.as_mut().unwrap().as_mut().unwrap().cookie = atp.cookie();
         assert_eq!(named(&judge(&forged, Some(&wanted)), "program").verdict, Verdict::Warn);
     }
 
     #[test]
-    fn who_rules_is_told() {
+    fn the_primary_controller_is_reported() {
         let mut held = facts(None);
         held.mastership = Ok(Mastership::Held(7));
         let checks = judge(&held, None);
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn switches_that_cannot_be_asked_fail_with_one_check() {
+    fn unreachable_switches_fail_with_one_check() {
         let (switch, reason) = ("s1".to_owned(), "refused".to_owned());
         for (error, says) in [
             (

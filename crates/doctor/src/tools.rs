@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 use super::check::{Area, Check};
 use tributary_controller::targets::Kind as Target;
 
-/// How long a program may take to say its version.
+/// Time limit for a program to print its version.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// A program, what it is for, and which target cannot do without it.
+/// A program, its purpose, and the target that requires it.
 const TOOLS: &[(&str, &str, Option<Target>)] = &[
     ("p4c-bm2-ss", "compiles for BMv2", Some(Target::Bmv2)),
     ("simple_switch_grpc", "is BMv2", None),
@@ -27,16 +27,16 @@ const TOOLS: &[(&str, &str, Option<Target>)] = &[
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Found {
     Missing,
-    /// Its version, in its own words; `None` if it does not say.
+    /// Its version as printed; `None` if it prints none.
     Version(Option<String>),
 }
 
-/// Looks for all of them.
+/// Finds all programs.
 pub(super) fn gather() -> Vec<Found> {
     TOOLS.iter().map(|(name, ..)| look(name)).collect()
 }
 
-/// What that means. A compiler matters where it is to compile: a `bundle` replaces it.
+/// Judges the programs. A compiler matters only if it is needed: a `bundle` replaces it.
 pub(super) fn judge(found: &[Found], target: Target, bundle: bool) -> Vec<Check> {
     let mut area = Area::new("tools");
     for ((name, what, needed_by), found) in TOOLS.iter().zip(found) {
@@ -83,7 +83,7 @@ fn version(program: &PathBuf) -> Option<String> {
     version_in(&said)
 }
 
-/// The first line with a number such as 1.2 that is no path, without blanks around it.
+/// The first line with a number such as 1.2 that is not a path, without surrounding blanks.
 fn version_in(said: &str) -> Option<String> {
     let telling = |line: &&str| {
         let digits = |s: &[u8]| s[0].is_ascii_digit() && s[1] == b'.' && s[2].is_ascii_digit();
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn versions_are_found_in_what_programs_say() {
+    fn versions_are_found_in_the_output_of_programs() {
         assert_eq!(
             version_in("p4c-bm2-ss\nVersion 1.2.5.1 (SHA: x BUILD: Release)\n").unwrap(),
             "Version 1.2.5.1 (SHA: x BUILD: Release)"

@@ -1,4 +1,4 @@
-//! The same jobs on threads or processes of this machine, perhaps beside other work.
+//! The same jobs on threads or processes of this machine, optionally with other load.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -17,9 +17,9 @@ use tributary_job::report::{RunReport, table};
 #[derive(Debug, Serialize)]
 pub(super) struct Sweep {
     fabric: String,
-    /// For people.
+    /// Title for people.
     pub(super) title: String,
-    /// Loops that kept processors busy meanwhile.
+    /// Number of busy loops during the measurement.
     busy: u32,
     points: Vec<Point>,
 }
@@ -105,7 +105,7 @@ fn job_file(protocol: &str, loss: f64, tensor_bytes: u64, seed: u32) -> String {
     )
 }
 
-/// Does something while that many loops keep processors busy.
+/// Runs `work` while `loops` busy loops keep processors busy.
 fn beside<T>(loops: u32, work: impl FnOnce() -> T) -> T {
     struct Stop<'a>(&'a AtomicBool);
     impl Drop for Stop<'_> {
@@ -123,7 +123,7 @@ fn beside<T>(loops: u32, work: impl FnOnce() -> T) -> T {
                 }
             });
         }
-        // Else a panic would wait for the loops for ever.
+        // Stops the loops, also on a panic, which would otherwise wait for them forever.
         let _stop = Stop(&done);
         work()
     })

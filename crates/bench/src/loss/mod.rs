@@ -1,9 +1,9 @@
-//! What loss costs: goodput of every protocol over links that lose packets, in virtual time, beside what
-//! is left if nothing but the lost packets is sent again.
+//! The cost of loss: goodput of every protocol over links that lose packets, in virtual time,
+//! compared with the optimum of resending only the lost packets.
 //!
-//! Virtual time makes the figures independent of the machine: the same command prints the same numbers
-//! everywhere. Each size is compared with the lossless run of that size. [`machine`] is what the same jobs
-//! do on fabrics of this machine.
+//! Virtual time makes the results independent of the machine: the same command prints the same
+//! numbers everywhere. Each size is compared with its lossless run. [`machine`] runs the same jobs
+//! on fabrics of this machine.
 
 mod machine;
 
@@ -55,7 +55,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
     output.write(&Measurements { virtual_time: sweeps, fabrics })
 }
 
-/// All that is measured.
+/// All measurements.
 #[derive(Debug, Serialize)]
 struct Measurements {
     virtual_time: Vec<Sweep>,
@@ -66,17 +66,17 @@ struct Measurements {
 #[derive(Debug, Serialize)]
 struct Sweep {
     recovery: &'static str,
-    /// For people.
+    /// Title for people.
     title: String,
     points: Vec<Compared>,
 }
 
-/// A point beside the lossless runs of the same size.
+/// A point with the lossless runs of the same size.
 #[derive(Debug, Serialize)]
 struct Compared {
     #[serde(flatten)]
     point: Point,
-    /// By protocol: bits per second.
+    /// By protocol, in bits per second.
     lossless_bps: [f64; 4],
 }
 
@@ -85,7 +85,7 @@ struct Compared {
 struct Point {
     loss: f64,
     tensor_bytes: u64,
-    /// For people.
+    /// Title for people.
     label: String,
     /// By protocol, then by seed.
     runs: [Vec<Run>; 4],
@@ -94,7 +94,7 @@ struct Point {
 #[derive(Clone, Copy, Debug, Serialize)]
 struct Run {
     goodput_bps: f64,
-    /// Of the packets that workers sent.
+    /// Fraction of the packets that workers sent.
     resent: f64,
     seconds: f64,
 }
@@ -102,7 +102,7 @@ struct Run {
 impl From<Cost> for Run {
     fn from(cost: Cost) -> Self {
         Self {
-            // Of a run that did not end.
+            // Zero for a run that did not complete.
             goodput_bps: if cost.complete { cost.goodput_bps } else { 0.0 },
             resent: cost.resent as f64 / cost.sent as f64,
             seconds: cost.time.as_secs_f64(),
@@ -177,7 +177,7 @@ impl Sweep {
 }
 
 impl Point {
-    /// Every rate of loss, not measured yet.
+    /// All rates of loss, not measured yet.
     fn all(args: &Args) -> impl Iterator<Item = Self> {
         let divisor = if args.quick { 10 } else { 1 };
         POINTS.into_iter().map(move |(loss, tensor_bytes)| {
@@ -194,9 +194,9 @@ impl Point {
     }
 }
 
-/// The part of the goodput that is left if a worker sends again just what was lost of its own: a
-/// packet takes 1/(1−p) sendings to arrive, and of the results p/(1−p) have to be asked for, which is a
-/// packet that can be lost, too.
+/// The fraction of the goodput that remains if a worker resends exactly its own lost packets. A
+/// packet needs 1/(1−p) transmissions to arrive. Of the results, p/(1−p) must be requested, with a
+/// packet that can also be lost.
 fn optimum(loss: f64) -> f64 {
     let arrives = 1.0 - loss;
     1.0 / (1.0 / arrives + loss / (arrives * arrives))

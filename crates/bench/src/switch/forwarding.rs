@@ -1,4 +1,4 @@
-//! An IPv4 router: what forwarding alone costs.
+//! An IPv4 router: the cost of forwarding alone.
 
 use std::hint::black_box;
 
@@ -52,7 +52,7 @@ fn router() -> Result<Pipeline> {
     Ok(pipeline)
 }
 
-/// Millions of packets a second.
+/// Millions of packets per second.
 fn measure(pipeline: &mut Pipeline) -> Result<f64> {
     let mut frame = frame();
     let mut packet = pipeline.new_packet();

@@ -1,5 +1,5 @@
-//! Tables of each match kind with few entries and with many: what a packet takes, less what it takes
-//! with an empty table.
+//! Tables of each match kind with few entries and with many: the time of a packet, less that with
+//! an empty table.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -18,7 +18,7 @@ use tributary_job::report::table;
 const SIZES: [u32; 2] = [10, 100_000];
 const KINDS: [&str; 5] = ["exact", "lpm", "ternary", "optional", "range"];
 const PACKETS: u32 = 200_000;
-/// Tables whose entries are gone through one by one see fewer packets.
+/// Packets for tables whose entries are tested one by one.
 const FEW_PACKETS: u32 = 300;
 
 /// A match kind with a number of entries.
@@ -26,9 +26,9 @@ const FEW_PACKETS: u32 = 300;
 pub(super) struct Lookup {
     kind: &'static str,
     entries: u32,
-    /// Nanoseconds that a look-up takes.
+    /// Nanoseconds per lookup.
     nanoseconds: Spread,
-    /// Milliseconds that inserting all entries takes.
+    /// Milliseconds to insert all entries.
     insertion: f64,
 }
 
@@ -67,7 +67,7 @@ pub(super) fn rows(all: &[Lookup]) -> comfy_table::Table {
     rows
 }
 
-/// A program that looks 32 bits up.
+/// A program that looks up 32 bits.
 fn program(kind: &str) -> Result<Pipeline> {
     let text = format!(
         "#include <core.p4>\n#include <v1model.p4>\n\
@@ -91,11 +91,11 @@ fn program(kind: &str) -> Result<Pipeline> {
     Ok(pipeline)
 }
 
-/// Prefixes and masks have from 17 to 32 bits, as most routes of the Internet.
+/// Number of lengths: prefixes and masks have from 17 to 32 bits, as most routes of the Internet.
 const LENGTHS: u32 = 16;
 const SHORTEST: u32 = 32 - LENGTHS + 1;
 
-/// What entry `number` matches. Its first bits are its own among those of one length.
+/// The match of entry `number`. Its first bits are unique among those of its length.
 const fn key(number: u32) -> u32 {
     let first = (number / LENGTHS).wrapping_mul(40_503) << (32 - SHORTEST);
     first | number.wrapping_mul(0x9e37_79b1) >> SHORTEST
@@ -122,7 +122,7 @@ fn entry(kind: &str, number: u32) -> TableEntry {
     TableEntry::new(vec![found], priority, call)
 }
 
-/// Nanoseconds a packet; the keys are those of all entries in turn.
+/// Nanoseconds per packet; the keys are those of all entries in turn.
 fn measure(pipeline: &mut Pipeline, packets: u32, entries: u32) -> f64 {
     let mut packet = pipeline.new_packet();
     let begun = processor_time();

@@ -1,5 +1,5 @@
-//! ATP with 2048 values in more memory than the caches hold, beside a plain Rust loop over registers
-//! of the same shape: how much of the memory's bandwidth is left.
+//! ATP with 2048 values in more memory than the caches hold, compared with a plain Rust loop over
+//! registers of the same shape: the remaining memory bandwidth.
 
 use std::hint::black_box;
 use std::time::Duration;
@@ -16,9 +16,9 @@ use crate::{Args, Program};
 const VALUES: u16 = 2048;
 /// Rows of 8 KiB: 128 MiB.
 const CELLS: u32 = 1 << 14;
-/// From one row to the next that is visited: prime to their number.
+/// Distance between consecutive rows, coprime to their number.
 const STEP: u32 = 977;
-/// Where a frame says which fragment it is of, and at which aggregator that is.
+/// Offset of the sequence and the aggregator in a frame.
 const SEQUENCE: usize = 14 + 20 + 8 + 12;
 const INDEX: usize = SEQUENCE + 12;
 
@@ -58,7 +58,7 @@ pub(super) fn bandwidth(args: &Args) -> Result<Vec<Measurement>> {
     ])
 }
 
-/// Bytes read and written of all registers, by time.
+/// Bytes of all registers read and written per second.
 fn rate(taken: Duration) -> f64 {
     2.0 * 4.0 * f64::from(VALUES) * f64::from(CELLS) / 1e9 / taken.as_secs_f64()
 }
@@ -101,7 +101,8 @@ struct Rows {
 }
 
 impl Rows {
-    /// All packets of a fragment's life at every aggregator; the bandwidth of those that are added.
+    /// Sends all packets of a fragment's life to every aggregator. Returns the bandwidth of those
+    /// that are added.
     fn measure(&mut self) -> Result<f64> {
         let mut added = None;
         for at in 0..self.templates.len() {

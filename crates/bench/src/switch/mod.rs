@@ -1,9 +1,8 @@
-//! The engine against its goals, all in one run: what machine code gains over the interpreter, what a
-//! plain Rust loop over the same registers takes, how look-ups grow with their tables, how long a
-//! program takes from its source to its first packet, and BMv2 where it is installed.
+//! The engine and its goals, in one run: the gain of machine code over the interpreter, a plain
+//! Rust loop over the same registers, lookups by table size, the time from a program's source to
+//! its first packet, and BMv2 if it is installed.
 //!
-//! Rates are of one core's processor time, so that whatever else the machine does counts as little as
-//! can be.
+//! Rates are per processor time of one core, to minimise the effect of the machine's other load.
 
 mod forwarding;
 mod lookups;
@@ -23,24 +22,24 @@ use crate::{Args, Program};
 use tributary_job::fabric::Bmv2;
 use tributary_job::report::table;
 
-/// What is compared.
+/// The compared engines.
 const ENGINES: [(&str, EngineKind); 2] =
     [("interpreter", EngineKind::Interpreter), ("compiled", EngineKind::Compiled)];
 
-/// One line of what is printed.
+/// One line of the output.
 #[derive(Serialize)]
 struct Measurement {
     what: String,
     unit: &'static str,
     interpreter: Option<Spread>,
-    /// Of machine code, or of what needs no engine.
+    /// The result of machine code, or of a measurement without an engine.
     compiled: Option<Spread>,
-    /// What the compiled one should reach.
+    /// The goal of machine code.
     goal: Option<f64>,
 }
 
 pub(super) fn run(args: &Args) -> Result<()> {
-    // Before the work, so that none is done in vain.
+    // Opened before the work, so that an error does not waste it.
     let json = args
         .json
         .as_ref()
@@ -85,7 +84,7 @@ fn print(all: &[Measurement], columns: &[&str]) {
     println!("{rows}");
 }
 
-/// ATP by packet and by fragment, in memory that the caches hold.
+/// ATP by packet and by fragment, in memory that fits into the caches.
 fn rates(args: &Args) -> Result<Vec<Measurement>> {
     let mut all = Vec::new();
     for values in [64, 2048] {

@@ -25,7 +25,7 @@ pub(super) fn times(args: &Args) -> Result<Vec<Measurement>> {
         all.push(Measurement {
             what: format!("ATP, {values} values, source to first packet"),
             unit: "ms",
-            // What a switch does: the interpreter starts, machine code follows.
+            // As in a switch: starts with the interpreter, machine code follows.
             interpreter: of(EngineKind::Automatic)?,
             compiled: of(EngineKind::Compiled)?,
             goal: (values == 64).then_some(100.0),
@@ -34,7 +34,7 @@ pub(super) fn times(args: &Args) -> Result<Vec<Measurement>> {
     Ok(all)
 }
 
-/// Milliseconds of the clock on the wall.
+/// Milliseconds of wall-clock time.
 fn first_packet(text: &str, kind: EngineKind) -> Result<f64> {
     let begun = Instant::now();
     let mut forwarding = Forwarding::from_source(text).map_err(|error| anyhow!("{error}"))?;

@@ -1,6 +1,6 @@
-//! `tributary cable`: a link between two interfaces, with the faults that a job file gives it.
+//! `tributary cable`: a link between two interfaces, with the faults of a job file.
 //!
-//! For what cannot inject faults by itself: BMv2 at both ends of a link, or a network under Mininet
+//! For links that cannot inject faults themselves: between two BMv2 switches, or under Mininet
 //! where the kernel has no `netem`.
 
 use std::path::Path;
@@ -15,16 +15,16 @@ use tributary_netio::{FrameIo, Watch};
 use crate::args::CableArgs;
 use crate::signals;
 
-/// Frames that are passed on at once.
+/// Frames per batch.
 const BATCH: usize = 64;
 
-/// How often it looks whether it is to end.
+/// Interval of checks of the stop flag.
 const TICK: Duration = Duration::from_millis(50);
 
-/// Passes frames on until Ctrl-C or SIGTERM.
+/// Forwards frames until Ctrl-C or SIGTERM.
 ///
 /// # Errors
-/// One line that says what went wrong.
+/// One line that describes the problem.
 pub(crate) fn run(args: &CableArgs) -> Result<()> {
     let [first, second] = &args.between[..] else { bail!("--between takes two interfaces") };
     if first == second {
@@ -58,7 +58,7 @@ pub(crate) fn run(args: &CableArgs) -> Result<()> {
     Ok(())
 }
 
-/// Passes what has arrived on; false if that was nothing.
+/// Forwards the frames that have arrived; false if there were none.
 fn pass(from: &mut dyn FrameIo, to: &mut dyn FrameIo, dropped: &mut u64) -> Result<bool> {
     let mut outcome = Ok(());
     let received = from.receive(BATCH, &mut |frame| match to.send(frame) {
@@ -73,7 +73,7 @@ fn pass(from: &mut dyn FrameIo, to: &mut dyn FrameIo, dropped: &mut u64) -> Resu
     Ok(received > 0)
 }
 
-/// `JOB.toml:NAME:NAME`: the link, turned so that it begins at the first name.
+/// Parses `JOB.toml:NAME:NAME`: the link, reversed if necessary to begin at the first name.
 fn read(spec: &str, seed: Option<u64>) -> Result<(Scenario, LinkId)> {
     let mut parts = spec.rsplitn(3, ':');
     let (Some(second), Some(first), Some(file)) = (parts.next(), parts.next(), parts.next()) else {

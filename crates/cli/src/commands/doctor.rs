@@ -1,12 +1,12 @@
-//! `tributary doctor`: what may keep jobs from running on this host.
+//! `tributary doctor`: checks for problems that prevent jobs from running on this host.
 
 use anyhow::{Context, Result, bail};
 use tributary_doctor::{Args, Verdict};
 
-/// Looks at everything, and prints what it found.
+/// Runs all checks, and prints the results.
 ///
 /// # Errors
-/// If a check failed, or the job file is no good.
+/// If a check failed, or the job file is invalid.
 pub(crate) fn run(args: &Args) -> Result<()> {
     let checks = tributary_doctor::look(args)?;
     if args.json {

@@ -1,4 +1,4 @@
-//! `tributary network`: what a job file makes of its topology, for people and for programs that
+//! `tributary network`: the topology of a job file in detail, for people and for programs that
 //! build the network, such as `bmv2-testbed/run.py`.
 
 use anyhow::Result;
@@ -37,7 +37,7 @@ struct Task<'a> {
     job: &'a str,
     /// `worker`, `ps` or `reminder`.
     duty: &'static str,
-    /// Of a worker.
+    /// Index of a worker.
     index: Option<u8>,
 }
 
@@ -48,16 +48,16 @@ struct Link<'a> {
     mtu: u32,
     loss: f64,
     delay_us: u64,
-    /// Whether frames suffer anything at all.
+    /// Whether the link has any faults.
     faulty: bool,
 }
 
 /// Shows the network of a job file.
 ///
 /// # Errors
-/// One line that says what is wrong with it.
+/// One line that describes the problem.
 pub(crate) fn run(args: &NetworkArgs) -> Result<()> {
-    // Refuses a file whose jobs the switches have no room for.
+    // Refuses a file whose jobs do not fit into the switches.
     let deployment = Deployment::new(tributary_jobfile::load(&args.job_file)?)?;
     let network = network(deployment.scenario());
     if args.json {

@@ -1,4 +1,4 @@
-//! `tributary ps`: the parameter servers that a job file places on this host.
+//! `tributary ps`: the parameter servers of a job file on this host.
 
 use anyhow::Result;
 use tributary_ps::report::Event;
@@ -9,7 +9,7 @@ use crate::signals;
 /// Serves until Ctrl-C or SIGTERM.
 ///
 /// # Errors
-/// One line that says what went wrong.
+/// One line that describes the problem.
 pub(crate) fn run(args: &PsArgs) -> Result<()> {
     let tell = |event: &Event, switch: &str| {
         if args.endpoint.json_events {

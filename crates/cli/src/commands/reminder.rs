@@ -10,7 +10,7 @@ use crate::signals;
 /// Runs the agent until Ctrl-C or SIGTERM.
 ///
 /// # Errors
-/// One line that says what went wrong.
+/// One line that describes the problem.
 pub(crate) fn run(args: &PsArgs) -> Result<()> {
     let tell = |told: Told<'_>| {
         if args.endpoint.json_events {

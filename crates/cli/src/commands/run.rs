@@ -17,9 +17,9 @@ use crate::signals;
 /// Runs a job file and prints its report.
 ///
 /// # Errors
-/// One line that says what went wrong; everything is cleaned up then.
+/// One line that describes the problem; everything is cleaned up then.
 pub(crate) fn run(args: &RunArgs) -> Result<()> {
-    // Before the work, so that none is done in vain.
+    // Opened before the run, so that an error does not waste it.
     let json = Output::create("the report", args.json.as_deref())?;
     let trace = Output::create("the trace", args.trace.as_deref())?;
     let options = Options {
@@ -65,7 +65,7 @@ impl Output {
     }
 }
 
-/// Shows how far a run is.
+/// Shows the progress of a run.
 struct Screen {
     bars: Option<Bars>,
     trace: Option<Output>,

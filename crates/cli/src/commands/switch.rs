@@ -20,7 +20,7 @@ use crate::signals;
 /// Runs a switch until Ctrl-C or SIGTERM.
 ///
 /// # Errors
-/// One line that says what went wrong.
+/// One line that describes the problem.
 pub(crate) fn run(args: &SwitchArgs) -> Result<()> {
     let stop = signals::stop_flag()?;
     let program = match &args.program {
@@ -92,7 +92,7 @@ fn load(path: &Path, defines: &[String]) -> Result<Forwarding> {
     Forwarding::from_source(&text).map_err(|refusal| anyhow::anyhow!("{refusal}"))
 }
 
-/// Ports and their interfaces, each once.
+/// Parses ports and interfaces, which must be unique.
 fn parse_ports(texts: &[String]) -> Result<Vec<(u16, &str)>> {
     let mut ports: Vec<(u16, &str)> = Vec::with_capacity(texts.len());
     for text in texts {
@@ -129,8 +129,8 @@ fn listen(text: &str) -> Result<Listen> {
     Ok(Listen::Tcp(address))
 }
 
-/// Faults of the links of this switch. Of a link between two switches, its first end injects them; on
-/// links to hosts, the hosts' endpoints inject those of their own packets.
+/// Faults of the links of this switch. The first end of a link between two switches injects its
+/// faults; on links to hosts, the hosts' endpoints inject those of their own packets.
 struct Injected {
     scenario: Scenario,
     switch: SwitchId,

@@ -10,7 +10,7 @@ use crate::signals;
 /// Runs the worker to its end.
 ///
 /// # Errors
-/// One line that says what went wrong.
+/// One line that describes the problem.
 pub(crate) fn run(args: &WorkerArgs) -> Result<()> {
     let tell = |event: &Event| {
         if args.endpoint.json_events {

@@ -1,18 +1,18 @@
-//! Bad input: one clear line, exit status 1, nothing left.
+//! Invalid input: one clear line, exit status 1, nothing left behind.
 
 use std::net::TcpListener;
 
 use crate::command::{JobFile, fail, failure, tributary};
 
 #[test]
-fn a_malformed_job_file_is_placed() {
+fn the_position_of_a_malformed_job_files_error_is_named() {
     let file = JobFile::new("[topology]\nkind = \"star\nworkers = 4\n");
     let line = fail(&["run", &file.name()]);
     assert!(line.contains("job.toml:2:"), "{line}");
 }
 
 #[test]
-fn an_unknown_key_is_placed_and_mended() {
+fn the_error_of_an_unknown_key_has_its_position_and_a_suggestion() {
     let file = JobFile::new("[topology]\nwokers = 4\n[[job]]\n");
     let line = fail(&["run", &file.name()]);
     assert!(line.contains("job.toml:2:1: unknown key `wokers`"), "{line}");
@@ -26,20 +26,20 @@ fn af_xdp_needs_interfaces() {
 }
 
 #[test]
-fn the_engine_is_of_the_embedded_switch() {
+fn the_engine_applies_only_to_the_embedded_switch() {
     let bmv2 = ["--fabric", "netns", "--target", "bmv2", "--engine", "compiled"];
     let line = fail(&[["run", "examples/digits.toml"].as_slice(), &bmv2].concat());
     assert!(line.contains("--engine compiled") && line.contains("BMv2"), "{line}");
 }
 
 #[test]
-fn a_job_file_that_is_not_there() {
+fn a_missing_job_file() {
     let line = fail(&["run", "no-such-file.toml"]);
     assert!(line.contains("no-such-file.toml"), "{line}");
 }
 
 #[test]
-fn what_a_terminal_would_act_on_is_written_out() {
+fn control_characters_are_escaped() {
     let line = fail(&["run", "no\u{1b}[31msuch\u{202e}file.toml"]);
     assert!(line.contains(r"no\u{1b}[31msuch\u{202e}file.toml"), "{line}");
 }
@@ -54,7 +54,7 @@ fn npy(dtype: &str, shape: &str, data: &[[u8; 4]]) -> Vec<u8> {
     bytes
 }
 
-/// Runs two workers' files.
+/// Runs a job with two workers' files.
 fn sum_files(first: &[u8], second: &[u8]) -> String {
     let file = JobFile::new(
         "[topology]\nkind = \"star\"\nworkers = 2\n[[job]]\n\
@@ -119,8 +119,8 @@ fn a_p4_program_with_errors_is_shown() {
 }
 
 #[test]
-fn a_switch_that_is_not_there() {
-    // A port that was free a moment ago.
+fn an_unreachable_switch() {
+    // A port that was just free.
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let address = format!("s1=127.0.0.1:{port}");
     let line = fail(&["controller", "examples/digits.toml", "--switch", &address]);
@@ -149,12 +149,12 @@ fn a_p4runtime_port_in_use() {
     let args = ["switch", "--port", "1@lo", "--p4runtime", &address];
     let output = tributary(&args).output().unwrap();
     let line = failure(&args, &output);
-    // Without the right to open raw sockets that is what is said first.
+    // Without the privilege to open raw sockets, that is reported first.
     assert!(line.contains("in use") || line.contains("CAP_NET_RAW"), "{line}");
 }
 
 #[test]
-fn interfaces_and_ports_that_are_not_there() {
+fn missing_interfaces_and_ports() {
     let line = fail(&["switch", "--port", "1@no-such-interface"]);
     assert!(line.contains("no-such-interface"), "{line}");
     for port in ["eth0", "0@eth0", "510@eth0", "1@"] {
@@ -172,11 +172,11 @@ fn interfaces_and_ports_that_are_not_there() {
 
 #[test]
 fn missing_privileges_are_named() {
-    // As nobody, if that can be arranged.
+    // As the user `nobody`, if possible.
     let mut command = std::process::Command::new("setpriv");
     let args = ["worker", "examples/digits.toml", "--worker", "0", "--interface", "lo"];
     command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]);
-    // Where the command was built nobody may read it; a copy lies where everybody may.
+    // `nobody` may not read the build directory, so use a copy.
     let copy = tempfile::tempdir().unwrap();
     let program = copy.path().join("tributary");
     std::fs::copy(env!("CARGO_BIN_EXE_tributary"), &program).unwrap();

@@ -1,4 +1,4 @@
-//! Jobs on BMv2, where it and p4c are installed; and what is said where they are not.
+//! Jobs on BMv2, if it and p4c are installed; and the errors if they are not.
 
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use crate::command::{JobFile, fail, failure, namespaces, tributary};
 use crate::deaths::{assert_gone, signal, under_way};
 use crate::examples::{assert_verified, number, report};
 
-/// Whether a program is on the `PATH`; says so where not.
+/// Whether a program is on the `PATH`; prints a message if not.
 pub(crate) fn installed(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let found = std::env::split_paths(&path).any(|directory| directory.join(program).is_file());
@@ -20,7 +20,7 @@ pub(crate) fn installed(program: &str) -> bool {
     found
 }
 
-/// Whether jobs can run on BMv2 here.
+/// Whether this machine can run jobs on BMv2.
 fn bmv2() -> bool {
     installed("simple_switch_grpc") && installed("p4c-bm2-ss") && namespaces()
 }
@@ -32,7 +32,7 @@ fn on_bmv2(job: &str) -> Value {
     report
 }
 
-/// A count of a switch's or a job's packets; what was not counted is not in the report.
+/// A packet counter of a switch or job; the report omits zeros.
 fn of(counted: &Value, outcome: &str) -> u64 {
     counted["outcomes"][outcome].as_u64().unwrap_or(0)
 }
@@ -60,7 +60,7 @@ fn atp_over_two_racks_of_bmv2_adds_at_both_levels() {
 }
 
 #[test]
-fn what_links_lose_is_repaired_on_bmv2() {
+fn losses_of_links_are_repaired_on_bmv2() {
     if !bmv2() {
         return;
     }
@@ -68,7 +68,7 @@ fn what_links_lose_is_repaired_on_bmv2() {
     assert!(of(&report["switches"][0], "flushed") > 0, "packets were lost: {report}");
 }
 
-/// The link between two racks of BMv2 loses packets, which neither switch could make it do.
+/// The link between two BMv2 racks loses packets, although BMv2 cannot inject faults.
 #[test]
 fn a_cable_between_switches_of_bmv2_loses_packets() {
     if !bmv2() {
@@ -139,7 +139,7 @@ fn bmv2_without_interfaces_is_refused() {
 }
 
 #[test]
-fn what_is_not_installed_is_named_before_anything_starts() {
+fn missing_programs_are_named_before_anything_starts() {
     let run = |path: &str| {
         let args = ["run", "examples/digits.toml", "--fabric", "netns", "--target", "bmv2"];
         let output = tributary(&args).env("PATH", path).output().unwrap();
@@ -155,7 +155,7 @@ fn what_is_not_installed_is_named_before_anything_starts() {
 }
 
 #[test]
-fn cables_say_what_is_wrong_with_them() {
+fn errors_of_cables_are_reported() {
     for (args, says) in [
         (vec!["lo", "lo"], "a cable has two ends"),
         (vec!["no-such-interface", "lo"], "no-such-interface"),

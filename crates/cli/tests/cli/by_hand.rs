@@ -1,4 +1,4 @@
-//! Processes in network namespaces, each started by hand.
+//! Processes in network namespaces, each started separately.
 
 use std::net::Ipv4Addr;
 use std::process::Command;
@@ -8,13 +8,13 @@ use tributary_testbed::{Host, Link, Output, Port, Process, Stream, Switch, Testb
 
 use crate::command::{JobFile, root};
 
-/// Hosts around the switch `s1`, with each process started by hand.
+/// Hosts around the switch `s1`, with separately started processes.
 pub(crate) struct Net {
     pub(crate) file: JobFile,
     testbed: Testbed,
 }
 
-/// For whatever is waited for.
+/// Time limit of each wait.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
 
 impl Net {
@@ -22,14 +22,14 @@ impl Net {
         Self::with(job, &["w1", "w2", "ps"])
     }
 
-    /// With these hosts at the switch's ports, from port 1 up.
+    /// A network with these hosts at the switch's ports, from port 1 up.
     pub(crate) fn with(job: &str, names: &[&str]) -> Self {
         let net = Self::without_switch(job, names);
         net.start_switch(names.len());
         net
     }
 
-    /// The same, and nobody at `s1` yet.
+    /// The same without the process of `s1`.
     pub(crate) fn without_switch(job: &str, names: &[&str]) -> Self {
         let hosts: Vec<Host> = (1..).zip(names).map(|(number, name)| host(number, name)).collect();
         let cable = |(port, host): (u16, &Host)| Link {
@@ -45,12 +45,12 @@ impl Net {
         Self { file: JobFile::new(job), testbed: testbed.unwrap() }
     }
 
-    /// The switch, with so many ports; once more if it has ended.
+    /// Starts the switch with this many ports; also after it has ended.
     pub(crate) fn start_switch(&self, ports: usize) -> Process {
         self.start_switch_at(&self.socket(), ports, &[])
     }
 
-    /// The switch, with another address and more options.
+    /// Starts the switch with another address and more options.
     pub(crate) fn start_switch_at(&self, address: &str, ports: usize, more: &[&str]) -> Process {
         let ports: Vec<String> = (1..=ports).map(|n| format!("{n}@port{n}")).collect();
         let ports = ports.iter().flat_map(|port| ["--port", port]);
@@ -69,7 +69,7 @@ impl Net {
         self.file.path("tokens.json").display().to_string()
     }
 
-    /// Where the controller tells which run of the job it is.
+    /// The address at which the controller names runs.
     pub(crate) fn runs(&self) -> String {
         format!("unix:{}", self.file.path("runs.sock").display())
     }
@@ -80,12 +80,12 @@ impl Net {
         self.testbed.spawn(node, command, Output::Keep).unwrap()
     }
 
-    /// Does something in the namespace of a node.
+    /// Runs a closure in the namespace of a node.
     pub(crate) fn run_in<T: Send>(&self, node: &str, what: impl FnOnce() -> T + Send) -> T {
         self.testbed.run_in(node, what).unwrap()
     }
 
-    /// A controller that has admitted the job.
+    /// Starts a controller and waits until it has admitted the job.
     pub(crate) fn controller(&self, tokens: &str) -> Process {
         let at = format!("s1={}", self.socket());
         let (name, runs) = (self.file.name(), self.runs());
@@ -105,7 +105,7 @@ impl Net {
         server
     }
 
-    /// A reminder agent that has a host to itself.
+    /// Starts a reminder agent on a host of its own.
     pub(crate) fn agent_on(&self, host: &str) -> Process {
         let agent = self.endpoint(host, &["reminder", "--host", host], &self.tokens());
         until(&agent, "listening");
@@ -128,7 +128,7 @@ impl Net {
         self.start(host, &[command, &more[..]].concat())
     }
 
-    /// Ends the job, and then admits and ends it once more: how many cells each sweep freed.
+    /// Ends the job, then admits and ends it again. Returns how many cells each sweep freed.
     pub(crate) fn sweeps(&self, controller: &Process) -> [u64; 2] {
         let first = freed(controller);
         let again = self.controller(&self.file.path("other.json").display().to_string());
@@ -141,7 +141,7 @@ fn host(number: u8, name: &str) -> Host {
     Host { name: name.into(), mac: [2, 0, 10, 0, 1, number], ip, prefix: 8 }
 }
 
-/// Waits until a process has printed something.
+/// Waits until a process has printed a text.
 pub(crate) fn until(process: &Process, said: &str) {
     let deadline = Instant::now() + DEADLINE;
     while !process.output(Stream::Out).contains(said) {
@@ -151,7 +151,7 @@ pub(crate) fn until(process: &Process, said: &str) {
     }
 }
 
-/// Ends a controller; how many cells its sweep freed.
+/// Ends a controller. Returns how many cells its sweep freed.
 pub(crate) fn freed(controller: &Process) -> u64 {
     controller.ask_to_end();
     let status = controller.end(DEADLINE).unwrap();
@@ -162,7 +162,7 @@ pub(crate) fn freed(controller: &Process) -> u64 {
     rest.split(' ').next().unwrap().parse().unwrap()
 }
 
-/// Waits for a process to end: whether all went well, and what it said on standard error.
+/// Waits for a process to end. Returns whether it succeeded, and its standard error.
 pub(crate) fn ended(process: &Process) -> (bool, String) {
     let status = process.wait(Some(DEADLINE)).unwrap().expect("it ends");
     let errors = process.output(Stream::Err);

@@ -1,4 +1,4 @@
-//! Calling the command, and what it must do when it fails.
+//! Calling the command, and requirements for its failures.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -15,19 +15,19 @@ pub(crate) fn tributary(args: &[&str]) -> Command {
     command
 }
 
-/// Standard output of a call that succeeds.
+/// Standard output of a call, which must succeed.
 pub(crate) fn succeed(args: &[&str]) -> String {
     let output = tributary(args).output().unwrap();
     assert!(output.status.success(), "{args:?}: {}", text(&output.stderr));
     text(&output.stdout)
 }
 
-/// The last line on standard error of a call that fails: it must be the one line that says why.
+/// The error line of a call, which must fail with exactly one line.
 pub(crate) fn fail(args: &[&str]) -> String {
     failure(args, &tributary(args).output().unwrap())
 }
 
-/// The line that says why a call failed.
+/// The error line of a failed call.
 pub(crate) fn failure(args: &[&str], output: &Output) -> String {
     let errors = text(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{args:?}: {errors}");
@@ -43,41 +43,41 @@ pub(crate) fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// A job file of one's own, in a directory that is removed with it.
+/// A temporary job file in a directory of its own.
 pub(crate) struct JobFile {
     directory: tempfile::TempDir,
 }
 
 impl JobFile {
-    /// With that text.
+    /// A job file with this text.
     pub(crate) fn new(contents: &str) -> Self {
         let file = Self { directory: tempfile::tempdir().unwrap() };
         std::fs::write(file.path("job.toml"), contents).unwrap();
         file
     }
 
-    /// A file beside it.
+    /// A path in the same directory.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.directory.path().join(name)
     }
 
-    /// Its own name.
+    /// The file's path.
     pub(crate) fn name(&self) -> String {
         self.path("job.toml").display().to_string()
     }
 }
 
-/// Whether network namespaces can be made here; says so where not.
+/// Whether network namespaces can be created here; prints a message if not.
 pub(crate) fn namespaces() -> bool {
     works("network namespaces", &[])
 }
 
-/// Whether AF_XDP works in network namespaces here; says so where not.
+/// Whether AF_XDP works in network namespaces here; prints a message if not.
 pub(crate) fn xdp() -> bool {
     works("AF_XDP", &["--io", "xdp"])
 }
 
-/// Tries a small job; `false` if it fails for want of rights, or of the kernel's support.
+/// Runs a small job; `false` if it fails for lack of privileges or kernel support.
 fn works(what: &str, more: &[&str]) -> bool {
     let probe = "[topology]\nkind = \"star\"\n[[job]]\nworkers = 1\n\
                  workload = { kind = \"random\", tensors = 1, elements = 10 }\n";

@@ -1,4 +1,4 @@
-//! Processes that die or are interrupted: the run ends, says who, and leaves nothing.
+//! Processes that die or are interrupted: the run ends, names them, and leaves nothing behind.
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -9,13 +9,13 @@ use nix::unistd::Pid;
 
 use crate::command::{JobFile, failure, namespaces, root, text, tributary};
 
-/// A job that takes long enough to be disturbed: one worker pauses before each of many tensors.
+/// A job long enough to be disturbed: one worker pauses before each of many tensors.
 const LONG: &str = "worker_timeout = \"3s\"\n[topology]\nkind = \"star\"\nworkers = 3\n[[job]]\n\
                     name = \"long\"\n\
                     workload = { kind = \"random\", tensors = 1000, elements = 1000 }\n\
                     [[job.straggler]]\nworker = 0\ndelay = \"20ms\"\n";
 
-/// A job that is over at once.
+/// A job that ends at once.
 const SMALL: &str = "[topology]\nkind = \"star\"\n[[job]]\nworkers = 1\n\
                      workload = { kind = \"random\", tensors = 1, elements = 10 }\n";
 
@@ -23,7 +23,7 @@ pub(crate) fn start(args: &[&str]) -> Child {
     tributary(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
 }
 
-/// The processes below one, with their command lines.
+/// The descendants of a process, with their command lines.
 pub(crate) fn children(parent: u32) -> Vec<(i32, String)> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir("/proc").unwrap().flatten() {
@@ -41,7 +41,7 @@ pub(crate) fn children(parent: u32) -> Vec<(i32, String)> {
     found
 }
 
-/// Waits for a process below another whose command line has a text.
+/// Waits for a descendant of a process whose command line contains a text.
 pub(crate) fn wait_for_child(parent: u32, text: &str) -> i32 {
     let deadline = Instant::now() + Duration::from_secs(30);
     while Instant::now() < deadline {
@@ -53,8 +53,8 @@ pub(crate) fn wait_for_child(parent: u32, text: &str) -> i32 {
     panic!("no process with `{text}` was started");
 }
 
-/// Starts a run and lets it sum for a while: the run, the process below it whose command line has the
-/// text `victim`, and all processes below it.
+/// Starts a run and lets it sum for a while. Returns the run, its descendant whose command line
+/// contains `victim`, and all descendants.
 pub(crate) fn under_way(args: &[&str], victim: &str) -> (Child, i32, Vec<(i32, String)>) {
     let run = start(args);
     let victim = wait_for_child(run.id(), victim);
@@ -87,7 +87,7 @@ fn a_worker_that_dies_is_named() {
 }
 
 #[test]
-fn a_worker_that_falls_silent_is_named() {
+fn a_worker_that_stops_responding_is_named() {
     if !namespaces() {
         return;
     }
@@ -102,10 +102,10 @@ fn a_worker_that_falls_silent_is_named() {
     assert_gone(&before);
 }
 
-/// Every signal that asks a process to end.
+/// All signals that ask a process to end.
 const SIGNALS: [Signal; 4] = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT];
 
-/// What is in a directory.
+/// The names in a directory.
 fn names(directory: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(directory).unwrap().flatten();
     entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
@@ -113,7 +113,7 @@ fn names(directory: &Path) -> Vec<String> {
 
 #[test]
 fn an_interrupted_run_cleans_up() {
-    // ESA has tokens, too.
+    // ESA also has tokens.
     let file = JobFile::new(&format!("protocol = \"esa\"\n{LONG}"));
     let name = file.name();
     let mut fabrics = vec!["memory"];
@@ -154,13 +154,13 @@ fn a_run_under_nohup_survives_its_terminal() {
     std::thread::sleep(Duration::from_secs(1));
     signal(id, Signal::SIGHUP);
     std::thread::sleep(Duration::from_secs(1));
-    // It goes on, and ends when it is asked in another way.
+    // It continues, and ends on another signal.
     signal(id, Signal::SIGTERM);
     let output = run.wait_with_output().unwrap();
     assert!(failure(&args, &output).contains("interrupted"));
 }
 
-/// Daemons end with status 0, and leave no socket.
+/// Daemons end with status 0, and leave no socket behind.
 #[test]
 fn daemons_end_cleanly_with_every_signal() {
     let file = JobFile::new("network = \"network.toml\"\n[[server]]\nhost = \"w1\"\ngpus = 1\n");
@@ -217,11 +217,11 @@ fn a_run_that_is_killed_leaves_no_process() {
     assert_eq!(left(&temporary), 0, "{:?}", names(temporary.path()));
 }
 
-/// The processes end, soon.
+/// Checks that the processes end soon.
 pub(crate) fn assert_gone(processes: &[(i32, String)]) {
     let deadline = Instant::now() + Duration::from_secs(10);
     for (id, line) in processes {
-        // A number that somebody else has by now has another command line.
+        // A process with a reused ID has another command line.
         let alive = || {
             let now = std::fs::read(format!("/proc/{id}/cmdline")).unwrap_or_default();
             !now.is_empty() && String::from_utf8_lossy(&now).replace('\0', " ") == *line

@@ -1,4 +1,4 @@
-//! `tributary doctor` on this machine, and beside switches in namespaces.
+//! `tributary doctor` on this machine, and with switches in namespaces.
 
 use std::net::TcpListener;
 
@@ -49,7 +49,7 @@ fn this_machine_is_described() {
 }
 
 #[test]
-fn what_is_wrong_fails_with_one_line() {
+fn problems_fail_with_one_line() {
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let address = format!("s1=127.0.0.1:{port}");
     let args = ["doctor", "--interface", "no-such-if", "--switch", &address];
@@ -64,7 +64,7 @@ fn what_is_wrong_fails_with_one_line() {
 }
 
 #[test]
-fn a_server_that_says_nothing_is_told_apart() {
+fn a_server_that_does_not_answer_is_distinguished() {
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = silent.local_addr().unwrap().to_string();
     let (good, checks) = checks(&["--switch", &address]);
@@ -74,14 +74,14 @@ fn a_server_that_says_nothing_is_told_apart() {
 }
 
 #[test]
-fn a_job_file_that_is_wrong_is_one_line() {
+fn an_invalid_job_file_is_reported_in_one_line() {
     let file = JobFile::new("[[job]]\nwokers = 2\n");
     let args = ["doctor", "--job", &file.name()];
     let line = failure(&args, &tributary(&args).output().unwrap());
     assert!(line.contains("wokers"), "{line}");
 }
 
-/// On a worker's host, before and after a controller was there.
+/// On a worker's host, before and after a controller was running.
 #[test]
 fn a_host_and_its_switch() {
     if !namespaces() {
@@ -111,6 +111,6 @@ fn a_host_and_its_switch() {
     let ruler = named(&after, "switch", "controller")["found"].as_str().unwrap();
     assert_eq!(ruler, "one is connected, with election ID 1");
     assert_eq!(named(&after, "hosts", "neighbours")["verdict"], "ok", "{after:#?}");
-    // The doctor deposed nobody: the controller still removes its job.
+    // The doctor replaced no controller: the controller still removes its job.
     assert_eq!(crate::by_hand::freed(&controller), 0);
 }

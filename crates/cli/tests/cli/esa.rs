@@ -1,4 +1,4 @@
-//! ESA as users run it: in one command, and as processes of their own that die and come back.
+//! ESA as users run it: in one command, and as separate processes that die and come back.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -20,8 +20,8 @@ const SMALL: &str = "protocol = \"esa\"\n[topology]\nkind = \"star\"\nworkers = 
                      [[job]]\nname = \"b\"\nworkers = [\"w3\", \"w4\"]\nremaining = \"1s\"\n\
                      workload = { kind = \"random\", tensors = 10, elements = 2000 }\n";
 
-/// A job with its reminder agent on a host of its own.
-/// With the papers' rules workers turn to the agent at once.
+/// A job with its reminder agent on a host of its own. With the papers' rules workers use the agent
+/// at once.
 const APART: &str = "protocol = { kind = \"esa\", recovery = \"papers\" }\n[topology]\nkind = \"star\"\nworkers = 3\n\
                      ps_hosts = 2\n[faults]\nloss = 0.02\n\
                      [[job]]\nname = \"a\"\nps = \"ps1\"\nagent = \"ps2\"\n\
@@ -31,7 +31,7 @@ fn fabrics() -> Vec<&'static str> {
     if namespaces() { vec!["memory", "netns"] } else { vec!["memory"] }
 }
 
-/// Runs a file; its report.
+/// Runs a file and returns its report.
 fn report(file: &JobFile, fabric: &str) -> Value {
     let json = file.path("report.json").display().to_string();
     succeed(&["run", &file.name(), "--fabric", fabric, "--json", &json]);
@@ -81,7 +81,7 @@ fn a_host_cannot_be_parameter_server_of_one_job_and_agent_of_another() {
     assert!(line.contains("host `ps2`") && line.contains("reminder agent"), "{line}");
 }
 
-/// A job that takes long enough to be disturbed.
+/// A job long enough to be disturbed.
 fn long(tensors: u32) -> String {
     format!(
         "protocol = \"esa\"\nworker_timeout = \"3s\"\n[topology]\nkind = \"star\"\nworkers = 2\n\
@@ -92,7 +92,7 @@ fn long(tensors: u32) -> String {
 }
 
 #[test]
-fn tokens_are_on_no_command_line_and_the_run_says_which_process_died() {
+fn tokens_are_on_no_command_line_and_the_run_names_the_dead_process() {
     if !namespaces() {
         return;
     }
@@ -178,7 +178,7 @@ fn an_agent_apart_that_is_killed_and_restarted_costs_time_only() {
     std::thread::sleep(Duration::from_millis(700));
     let still_at_it = |worker: &Process| !worker.output(Stream::Out).contains("round 150 of 150");
     assert!(workers.iter().all(still_at_it), "it was killed in the middle");
-    // Workers and server find its successor by themselves.
+    // Workers and server find the new agent by themselves.
     let agent = net.agent_on("ps2");
     for worker in &workers {
         let (success, errors) = ended(worker);
@@ -222,7 +222,7 @@ fn a_worker_that_is_killed_leaves_nothing_in_the_switch() {
 }
 
 #[test]
-fn wrong_and_missing_tokens_are_said_at_once() {
+fn wrong_and_missing_tokens_are_reported_at_once() {
     let esa = JobFile::new(SMALL);
     let line = fail(&["controller", &esa.name(), "--switch", "s1=127.0.0.1:1"]);
     assert!(line.contains("--tokens FILE"), "{line}");
@@ -259,7 +259,7 @@ fn wrong_and_missing_tokens_are_said_at_once() {
     freed(&controller);
 }
 
-/// ESA's TCP crosses the same links as its packets: nothing gets around them.
+/// ESA's TCP crosses the same links as its packets, so no message passes such a link.
 #[test]
 fn over_links_that_lose_everything_no_job_succeeds() {
     for fabric in fabrics() {
@@ -276,9 +276,9 @@ fn over_links_that_lose_everything_no_job_succeeds() {
 }
 
 #[test]
-fn what_goes_over_tcp_takes_the_time_of_the_links() {
-    // A worker that has its sums stays until it is dismissed over TCP: a handshake, a goodbye and its
-    // answer make four times two links.
+fn tcp_messages_take_the_time_of_the_links() {
+    // A worker that has its sums stays until it is dismissed over TCP: the handshake, the goodbye
+    // and its answer cross two links four times in total.
     let file = JobFile::new(
         "protocol = \"esa\"\n[faults]\ndelay = \"50ms\"\n[[job]]\nworkers = 2\n\
          workload = { kind = \"random\", tensors = 1, elements = 10 }\n",

@@ -1,4 +1,4 @@
-//! The examples, and what their reports say.
+//! The examples and their reports.
 
 use serde_json::Value;
 
@@ -19,7 +19,7 @@ pub(crate) fn number(value: &Value) -> u64 {
     value.as_u64().unwrap_or_else(|| panic!("{value} is not a number"))
 }
 
-/// Every worker's every value was compared.
+/// Checks that all values of all workers were verified.
 pub(crate) fn assert_verified(report: &Value) {
     for job in report["jobs"].as_array().unwrap() {
         let workers = job["workers"].as_array().unwrap();
@@ -88,7 +88,7 @@ fn esa_preempts_where_workers_are_late() {
         assert_eq!(results, number(&job["fragments"]), "{job}");
         assert!(number(&esa["results_of_switches"]) > 0, "{job}");
     }
-    // What came in and did not go on, as the switch sees it.
+    // Bytes that entered the switch and did not leave it, by its counters.
     let of = |outcome: &str| number(&report["switches"][0]["outcomes"][outcome]);
     assert_eq!(kept, of("absorbed") + of("added") + of("duplicate") - of("reminded"));
 }
@@ -104,13 +104,13 @@ fn esa_sums_at_both_levels_and_publishes_at_the_top() {
 }
 
 #[test]
-fn esa_repairs_what_is_lost_in_packets_and_over_tcp() {
+fn esa_repairs_losses_in_packets_and_over_tcp() {
     let packets = report("examples/esa-lossy.toml", "memory", &[]);
     assert_verified(&packets);
     for job in packets["jobs"].as_array().unwrap() {
         assert!(resends(job) > 0 && number(&job["esa"]["reminders"]) > 0, "{job}");
     }
-    // By the papers' rules it is TCP that brings everything.
+    // By the papers' rules TCP delivers everything.
     let text = std::fs::read_to_string(root().join("examples/esa-lossy.toml")).unwrap();
     let papers = "protocol = { kind = \"esa\", recovery = \"papers\" }";
     let file = JobFile::new(&text.replace("protocol = \"esa\"", papers));
@@ -128,7 +128,7 @@ fn resends(job: &Value) -> u64 {
     job["workers"].as_array().unwrap().iter().map(|worker| number(&worker["resends"])).sum()
 }
 
-/// What the report says of a job's segment: where it is, and that nobody was let out of it.
+/// A job's segment in the report, which no packet left.
 fn segment(job: &Value) -> (u64, u64) {
     let segment = &job["segment"];
     assert_eq!(number(&segment["outside"]), 0, "{job}");
@@ -146,7 +146,7 @@ fn a_local_job_of_p4inc_gets_lost_results_from_the_copy_and_needs_no_server() {
     assert!(number(&job["segment"]["from_the_copy"]) > 0 && resends(job) > 0, "{job}");
     assert_eq!(number(&job["segment"]["turned_back"]), 0, "its window is in its segment");
     assert_eq!(job["summed_in_network"], 1.0);
-    // Of each fragment the first, those between, and the last.
+    // The first packet of each fragment, those between, and the last.
     let of = |outcome: &str| number(&job["outcomes"][outcome]);
     let fragments = number(&job["fragments"]);
     let counts = (of("absorbed"), of("added"), of("completed"));
@@ -156,19 +156,19 @@ fn a_local_job_of_p4inc_gets_lost_results_from_the_copy_and_needs_no_server() {
 }
 
 #[test]
-fn units_sum_their_parts_and_turn_back_what_comes_too_early() {
+fn units_sum_their_parts_and_return_early_packets() {
     let report = report("examples/p4inc-two-units.toml", "memory", &[]);
     assert_verified(&report);
     let job = &report["jobs"][0];
     assert_eq!((&job["segment"]["mode"], segment(job)), (&"partial".into(), (0, 16)));
     let turned_back = number(&job["segment"]["turned_back"]);
     assert!(turned_back > 0, "{job}");
-    // A worker may have the result by the time that its packet is back.
+    // A worker may have the result before its returned packet arrives.
     let workers = job["workers"].as_array().unwrap();
     let noticed: u64 = workers.iter().map(|worker| number(&worker["turned_back"])).sum();
     assert!((1..=turned_back).contains(&noticed), "{noticed} of {turned_back}");
     for switch in report["switches"].as_array().unwrap() {
-        // What is sent again may go around them.
+        // Resends may bypass the aggregators.
         let completed = number(&switch["outcomes"]["completed"]);
         assert!(100 * completed >= 99 * number(&job["fragments"]), "{switch}");
     }

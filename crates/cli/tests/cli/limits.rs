@@ -1,4 +1,4 @@
-//! Input without end, and numbers without measure: refused in one line, at once, in little memory.
+//! Endless input and excessive numbers are refused in one line, at once, in little memory.
 
 use std::fs::{self, File};
 use std::os::unix::fs::PermissionsExt as _;
@@ -8,15 +8,15 @@ use std::time::{Duration, Instant};
 
 use crate::command::{JobFile, failure, root, succeed, text, tributary};
 
-/// Longest that a refusal may take, on a busy machine.
+/// Time limit of a refusal on a busy machine.
 const SOON: Duration = Duration::from_secs(20);
 
-/// KiB of address space that a refusal may take: the program, and what its threads reserve.
+/// Limit of the address space in KiB: the program, and what its threads reserve.
 const MEMORY_KIB: u32 = 4 << 20;
 
 const JOB: &str = "[topology]\nkind = \"star\"\nworkers = 2\n[[job]]\n";
 
-/// Calls the command with little memory, and not for long.
+/// Runs the command with limited memory and time.
 fn bounded(args: &[&str]) -> Output {
     let command = tributary(args);
     let script = format!("ulimit -v {MEMORY_KIB}; exec timeout {} \"$@\"", SOON.as_secs());
@@ -25,7 +25,7 @@ fn bounded(args: &[&str]) -> Output {
     bounded.current_dir(root()).stdin(Stdio::null()).output().unwrap()
 }
 
-/// The line with which it refuses.
+/// The error line of a refusal.
 fn refused(args: &[&str]) -> String {
     failure(args, &bounded(args))
 }
@@ -35,7 +35,7 @@ fn job_file(more: &str) -> JobFile {
 }
 
 #[test]
-fn files_without_end_are_refused() {
+fn endless_files_are_refused() {
     let job = job_file("workload = { kind = \"random\", tensors = 1, elements = 10 }\n");
     let name = job.name();
     let zero = "/dev/zero".to_owned();
@@ -71,12 +71,12 @@ fn files_without_end_are_refused() {
     let worker = ["worker", &name, "--worker", "0", "--interface", "lo", "--tokens"];
     let tokens = tokens.display().to_string();
     let line = refused(&[&worker[..], &[&tokens]].concat());
-    // Everybody may read it, or raw sockets are not allowed: either is said first.
+    // Other users may read it, or raw sockets are not allowed: either is reported first.
     assert!(line.contains("chmod 600") || line.contains("CAP_NET_RAW"), "{line}");
 }
 
 #[test]
-fn what_comes_through_a_pipe_is_read() {
+fn pipes_are_read() {
     let job = job_file("workload = { kind = \"random\", tensors = 1, elements = 10 }\n");
     let mut command = tributary(&["network", "/dev/stdin"]);
     let output = command.stdin(File::open(job.path("job.toml")).unwrap()).output().unwrap();
@@ -103,7 +103,7 @@ fn tensors_larger_than_memory_are_refused() {
             assert!(line.contains(said) && line.contains("are available"), "{args:?}: {line}");
         }
     }
-    // Files that are large, though there is little in them, or none at all.
+    // Large sparse files.
     let job = job_file(
         "workload = { kind = \"files\", inputs = [\"a.npy\", \"b.npy\"], output_dir = \"out\" }\n",
     );
@@ -131,7 +131,7 @@ fn more_jobs_than_can_be_simulated_are_refused() {
     assert!(line.contains("at most 10000000"), "{line}");
 }
 
-/// A program without a table, for tests that are about something else.
+/// A program without a table, for tests of other features.
 const PROGRAM: &str = "#include <core.p4>\n#include <v1model.p4>\nstruct h_t {}\nstruct m_t {}\n\
     parser P(packet_in b, out h_t h, inout m_t m, inout standard_metadata_t s) {\n\
     state start { transition accept; } }\n\
@@ -149,7 +149,7 @@ fn a_long_line_of_a_packet_test_is_read_in_time() {
     let (program, script) = (file.path("pass.p4"), file.path("long.stf"));
     fs::write(&program, PROGRAM).unwrap();
     let [program, name] = [&program, &script].map(|path| path.display().to_string());
-    // One packet that was written byte by byte, in a line of 10 MB.
+    // One packet written byte by byte, in a line of 10 MB.
     let bytes = "00 ".repeat(10_000_000 / 3);
     fs::write(&script, format!("packet 0 {bytes}zz\n")).unwrap();
     let begin = Instant::now();
@@ -157,7 +157,7 @@ fn a_long_line_of_a_packet_test_is_read_in_time() {
     let said = text(&output.stdout);
     assert!(said.starts_with("FAIL: ") && said.contains("long.stf:1:"), "{said} {output:?}");
     assert!(begin.elapsed() < SOON, "{:?}", begin.elapsed());
-    // A word as long as the line is quoted by its ends only.
+    // A word as long as the line is abbreviated in the error.
     fs::write(&script, format!("packet 0 {}\n", "x".repeat(10_000_000))).unwrap();
     let said = text(&bounded(&["p4", "stf", &program, &name]).stdout);
     assert!(said.starts_with("FAIL: ") && said.len() < 1_000, "{} characters", said.len());
@@ -175,13 +175,13 @@ fn a_trace_with_a_group_for_each_job_is_read_in_time() {
     assert!(begin.elapsed() < SOON, "{:?}", begin.elapsed());
 }
 
-/// Somebody who may not write in a directory, root or not: it is a file's, or the kernel's.
+/// A directory in which even root may not write: a file's path, or the kernel's.
 #[test]
 fn an_output_directory_that_takes_no_files_is_noticed_before_the_work() {
     let job = job_file(
         "workload = { kind = \"files\", inputs = [\"a.npy\", \"b.npy\"], output_dir = \"out\" }\n",
     );
-    // Inputs that make no sense: they are not even looked at.
+    // Invalid inputs, which are not even read.
     for name in ["a.npy", "b.npy"] {
         fs::write(job.path(name), "no tensor").unwrap();
     }

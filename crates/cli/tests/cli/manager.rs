@@ -9,7 +9,7 @@ use tributary_testbed::{Process, Stream};
 use crate::by_hand::{DEADLINE, Net, ended, until};
 use crate::command::{JobFile, fail, namespaces};
 
-/// Three servers at a switch; and the host `ps`, where manager and controller are, and nothing else.
+/// Three servers at a switch, and the host `ps` for manager and controller only.
 const NETWORK: &str = "[topology]\nkind = \"star\"\nworkers = 3\nps_hosts = 1\n\
                        [switch]\npool = 512\n[[job]]\n";
 
@@ -18,7 +18,7 @@ const SITE: &str = "network = \"job.toml\"\nlink_gbps = 10\n\
                     [[server]]\nhost = \"w2\"\ngpus = 2\n\
                     [[server]]\nhost = \"w3\"\ngpus = 2\n";
 
-/// The manager's address: agents reach it through the switch.
+/// The manager's address, which agents reach through the switch.
 const MANAGER: &str = "10.0.1.4:9640";
 
 const SERVERS: [&str; 3] = ["w1", "w2", "w3"];
@@ -83,7 +83,7 @@ impl Cluster {
         self.net.file.path(name).display().to_string()
     }
 
-    /// Calls a command on the manager's host.
+    /// Runs a command on the manager's host.
     fn call(&self, args: &[&str]) -> String {
         let args = [&["place"], args, &["--manager", MANAGER]].concat();
         let process = self.net.start("ps", &args);
@@ -121,7 +121,7 @@ impl Cluster {
         self.list()["jobs"].as_array().unwrap().clone()
     }
 
-    /// Waits until all jobs are as they should be.
+    /// Waits until the jobs satisfy a condition.
     fn wait(&self, all: impl Fn(&Value) -> bool) -> Vec<Value> {
         let deadline = Instant::now() + DEADLINE;
         loop {
@@ -151,7 +151,7 @@ impl Cluster {
     }
 }
 
-/// Every worker has compared every sum with one that was computed apart.
+/// Checks that every worker verified every sum.
 fn check_sums(job: &Value) {
     let iterations = job["iterations"].as_u64().unwrap();
     let tasks = job["tasks"].as_array().unwrap();
@@ -163,7 +163,7 @@ fn check_sums(job: &Value) {
     }
 }
 
-/// Servers of a job, without its parameter server's.
+/// Number of a job's servers, without its parameter server's.
 fn servers(job: &Value) -> usize {
     job["tasks"].as_array().unwrap().iter().filter(|task| task["gpus"] != 0).count()
 }
@@ -177,10 +177,10 @@ fn a_trace_of_jobs_runs_and_the_manager_may_be_killed() {
     for (name, gpus) in [("one", 1), ("two", 2), ("four", 4)] {
         cluster.submit(name, gpus, 150);
     }
-    // Again, as somebody does who missed the answer.
+    // Again, as a client does that missed the answer.
     cluster.submit("four", 4, 150);
     cluster.wait(|job| job["state"] != "waiting" || job["name"] == "four");
-    // With processes at work, and once more when they were just started.
+    // With running processes, and again when they were just started.
     for (name, gpus) in [("six", 6), ("three", 3)] {
         assert!(cluster.jobs().iter().any(|job| job["state"] == "running"));
         cluster.kill_manager();
@@ -198,7 +198,7 @@ fn a_trace_of_jobs_runs_and_the_manager_may_be_killed() {
 }
 
 #[test]
-fn an_agent_that_dies_sets_its_jobs_back() {
+fn the_jobs_of_a_dead_agent_restart() {
     if !namespaces() {
         return;
     }
@@ -207,7 +207,7 @@ fn an_agent_that_dies_sets_its_jobs_back() {
     cluster.wait(|job| job["state"] == "running");
     std::thread::sleep(Duration::from_millis(300));
     cluster.agents.remove("w2").unwrap().kill().unwrap();
-    // It is noticed at once; what the server ran is known to have ended when its agent is back.
+    // It is noticed at once; the server's processes are known to have ended when its agent is back.
     let deadline = Instant::now() + DEADLINE;
     while cluster.list()["servers"][1]["present"] == true {
         assert!(Instant::now() < deadline);

@@ -1,4 +1,5 @@
-//! `bmv2-testbed/run.py`: what it says without Mininet, and jobs on BMv2 under Mininet where both are.
+//! `bmv2-testbed/run.py`: its errors without Mininet, and jobs on BMv2 under Mininet if both are
+//! installed.
 
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
@@ -11,7 +12,7 @@ use crate::bmv2::installed;
 use crate::command::{root, text};
 use crate::deaths::signal;
 
-/// The Python that Mininet of a distribution belongs to.
+/// The Python of a distribution's Mininet.
 const PYTHON: &str = "/usr/bin/python3";
 
 fn run_py(args: &[&str]) -> Command {
@@ -21,7 +22,7 @@ fn run_py(args: &[&str]) -> Command {
     command
 }
 
-/// Whether the system's Python is there and new enough to read TOML; says so where not.
+/// Whether the system's Python exists and is new enough to read TOML; prints a message if not.
 fn python() -> bool {
     let probe = Command::new(PYTHON).args(["-c", "import tomllib"]).output();
     let found = probe.is_ok_and(|output| output.status.success());
@@ -31,7 +32,7 @@ fn python() -> bool {
     found
 }
 
-/// Whether jobs can run on BMv2 under Mininet here; says so where not.
+/// Whether jobs can run on BMv2 under Mininet here; prints a message if not.
 fn mininet() -> bool {
     if !(python() && installed("simple_switch_grpc") && installed("p4c-bm2-ss")) {
         return false;
@@ -55,7 +56,7 @@ fn failure(output: &Output) -> String {
     line.unwrap_or_else(|| panic!("no error line in {errors}")).to_owned()
 }
 
-/// Runs a job; every value must have been compared. Returns what it printed, and its report.
+/// Runs a job, all of whose values must be verified. Returns its output and its report.
 fn succeed(args: &[&str]) -> (String, Value) {
     let directory = tempfile::tempdir().unwrap();
     let json = directory.path().join("report.json");
@@ -104,14 +105,14 @@ fn topologies_are_listed_and_shown_without_mininet() {
 
 /// (2/2)² cores, two pods with one switch above one rack each; and so on.
 #[test]
-fn fat_trees_have_the_switches_that_k_asks_for() {
+fn fat_trees_have_the_switches_of_their_k() {
     if !python() {
         return;
     }
     for (k, switches, hosts) in [("2", 5, 3), ("4", 20, 17), ("6", 45, 55)] {
         let args =
             ["--topology", "fat-tree", "--k", k, "--job", "examples/digits.toml", "--dry-run"];
-        // 54 workers are more than a job has: it names how many it wants.
+        // 54 workers are more than a job may have: the error names the number.
         let directory = tempfile::tempdir().unwrap();
         let job = directory.path().join("job.toml");
         std::fs::write(&job, "[[job]]\nworkers = 2\n").unwrap();
@@ -125,7 +126,7 @@ fn fat_trees_have_the_switches_that_k_asks_for() {
 }
 
 #[test]
-fn what_does_not_fit_is_said_in_a_line() {
+fn oversized_jobs_are_reported_in_one_line() {
     if !python() {
         return;
     }
@@ -172,7 +173,7 @@ fn what_does_not_fit_is_said_in_a_line() {
 }
 
 #[test]
-fn what_is_not_installed_is_named() {
+fn missing_programs_are_named() {
     if !python() {
         return;
     }
@@ -227,7 +228,7 @@ fn a_switch_that_is_started_again_gets_everything_back_under_mininet() {
     assert!(resends > 0, "packets were lost: {report}");
 }
 
-/// Command lines of processes that have the socket directory of a run.
+/// Command lines of processes that contain the socket directory of a run.
 fn of_run(outer: u32) -> Vec<String> {
     let text = format!("tributary-bmv2-{outer}/");
     let processes = std::fs::read_dir("/proc").unwrap().flatten();
@@ -266,7 +267,7 @@ fn a_run_under_mininet_that_is_interrupted_or_killed_leaves_nothing() {
         run.wait().unwrap();
         until("processes are left", || of_run(id).is_empty());
     }
-    // The directory of the one that was killed goes with the next run.
+    // The next run removes the directory of the killed one.
     let next = start(&small(directory.path(), "atp")).wait_with_output().unwrap();
     assert!(next.status.success(), "{}", text(&next.stderr));
     let left = std::fs::read_dir(std::env::temp_dir()).unwrap().flatten();

@@ -1,4 +1,5 @@
-//! A host on a port of the switch that takes no part in the job, and sends forged packets all the time.
+//! A host on a port of the switch that takes no part in the job, and continuously sends forged
+//! packets.
 
 use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,7 +25,7 @@ fn host(number: u8) -> Host {
     Host { mac: Mac([2, 0, 10, 0, 1, number]), ip }
 }
 
-/// What an outsider forges: a packet for the first job, from one host to another.
+/// A forged packet: for the first job, from one host to another.
 struct Forged {
     protocol: Protocol,
     kind: Kind,
@@ -36,7 +37,8 @@ struct Forged {
 }
 
 impl Forged {
-    /// The frame, for every one of the first fragments at all aggregators: the right ones are among them.
+    /// Its frames for every one of the first fragments at all aggregators, which include the right
+    /// ones.
     fn frames(&self, epoch: Epoch) -> impl Iterator<Item = Vec<u8>> {
         let all = (0..16).flat_map(|sequence| (0..POOL).map(move |index| (sequence, index)));
         all.map(move |(sequence, index)| {
@@ -62,8 +64,8 @@ impl Forged {
     }
 }
 
-/// Results for both workers, as if from the parameter server at `ps`; with ESA also what is said around
-/// the aggregators in the name of others: values, results, questions.
+/// Results for both workers, as if from the parameter server at `ps`; with ESA also packets that
+/// bypass the aggregators in the name of others: values, results, queries.
 fn forged(protocol: Protocol, epoch: Epoch, ps: u8) -> Vec<Vec<u8>> {
     let service = if protocol.has_services() { Service::new(1) } else { Service::FORWARDED };
     let result = |kind, to| Forged {
@@ -93,13 +95,13 @@ fn forged(protocol: Protocol, epoch: Epoch, ps: u8) -> Vec<Vec<u8>> {
         }
         all.extend([6, 7].map(|code| repair(Kind::Parameter, code, 0b01, ps, 1)));
     }
-    // In turns, as all of them should be tried while the job runs.
+    // Interleaved, so that all are tried while the job runs.
     let mut all: Vec<_> = all.iter().map(|it| it.frames(epoch)).collect();
     let turn = || all.iter_mut().map(Iterator::next).collect::<Option<Vec<_>>>();
     std::iter::from_fn(turn).flatten().collect()
 }
 
-/// As they are, and behind tags of which kernels and cards make nothing.
+/// The frame itself, and with tags that kernels and network cards remove.
 fn disguised(frame: &[u8]) -> [Vec<u8>; 3] {
     let behind = |tag: &[u8]| [&frame[..12], tag, &frame[12..]].concat();
     [frame.to_vec(), behind(&[0x81, 0, 0, 0]), behind(&[0x88, 0xa8, 0, 0, 0x81, 0, 0, 0])]
@@ -142,11 +144,11 @@ fn forged_packets_are_in_no_sum() {
                         return;
                     }
                     for frame in some.iter().flat_map(|frame| disguised(frame)) {
-                        // What the link does not take now is sent again soon.
+                        // Frames that the link does not accept now are sent again soon.
                         let _ = outsider.send(&frame);
                     }
                     let _ = outsider.flush();
-                    // A flood would take the processors from the others.
+                    // A flood would take processor time from the job.
                     std::thread::sleep(Duration::from_millis(1));
                 }
             });

@@ -1,5 +1,4 @@
-//! `tributary place`: policies compared over a trace, and what it says of traces and clusters that are
-//! not right.
+//! `tributary place`: policies compared over a trace, and errors of traces and clusters.
 
 use std::fs;
 
@@ -54,7 +53,7 @@ fn all_policies_over_a_trace_as_tables_plots_and_a_page() {
     let page = fs::read_to_string(out.join("index.html")).unwrap();
     assert!(page.contains("<svg") && page.contains("least-fragmentation"));
     let jobs = fs::read_to_string(out.join("jobs.csv")).unwrap();
-    // Every job of every policy, once: the largest takes the whole cluster.
+    // Every job of every policy once: the largest needs the whole cluster.
     assert_eq!(jobs.lines().count(), 1 + 4 * policies.len());
     assert!(jobs.lines().skip(1).all(|line| line.ends_with(",finished")), "{jobs}");
     assert!(fs::metadata(out.join("comparison.csv")).unwrap().len() > 500);
@@ -87,7 +86,7 @@ fn a_generated_trace_makes_the_figures_of_both_papers() {
 }
 
 #[test]
-fn bad_jobs_are_named_by_line_and_left_out() {
+fn invalid_jobs_are_named_by_line_and_omitted() {
     let directory = tempfile::tempdir().unwrap();
     let cluster = write(&directory, "cluster.toml", SMALL);
     let jobs = "submit_s,duration_s,gpus\n0,600,1\n10,-5,2\n20,60,0\n30,60,25\n40,60,4\n";
@@ -104,7 +103,7 @@ fn bad_jobs_are_named_by_line_and_left_out() {
 }
 
 #[test]
-fn what_cannot_be_is_one_line() {
+fn impossible_requests_are_reported_in_one_line() {
     let directory = tempfile::tempdir().unwrap();
     let cluster = write(&directory, "cluster.toml", "racks = 0\n");
     let words = write(&directory, "words.csv", "once upon a time\n");

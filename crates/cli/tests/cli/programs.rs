@@ -45,7 +45,7 @@ fn graphs_are_drawn() {
     }
 }
 
-/// The pages of the four programs show them as they are.
+/// The pictures on the pages of the four programs are current.
 #[test]
 fn the_pictures_in_the_documentation_are_current() {
     let directory = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! `tributary controller push`, and controllers whose switches and rivals come and go.
+//! `tributary controller push`, and controllers with restarting switches and competing controllers.
 
 use std::time::{Duration, Instant};
 
@@ -30,10 +30,10 @@ fn a_dry_run_shows_everything_and_needs_no_switch() {
 }
 
 #[test]
-fn bad_bundles_are_refused_before_any_switch_is_asked() {
+fn invalid_bundles_are_refused_before_any_switch_is_contacted() {
     let file = JobFile::new("not json");
     let bundle = file.name();
-    // No switch is there: the bundle is looked at first.
+    // No switch exists: the bundle is checked first.
     let push = |more: &[&str]| {
         let base = ["controller", "push", "examples/digits.toml", "--switch", "s1=127.0.0.1:1"];
         let args: Vec<&str> = base.iter().chain(more).copied().collect();
@@ -78,7 +78,7 @@ fn a_chassis_configuration_is_written() {
     assert!(line.contains("switch s1: nothing about port 2, towards w2"), "{line}");
 }
 
-/// What was pushed serves a job with no controller there; pushing again changes nothing.
+/// The pushed state serves a job without a controller; pushing again changes nothing.
 #[test]
 fn a_job_runs_on_what_was_pushed() {
     if !namespaces() {
@@ -99,7 +99,7 @@ fn a_job_runs_on_what_was_pushed() {
     let second = push(&["--no-jobs"]);
     assert!(second.contains("the same") && second.contains("kept"), "{second}");
     let said = push(&["--tokens", &net.tokens()]);
-    // Nobody is there to be asked for the run: it is said once.
+    // No controller names the run, so push prints it once.
     let epoch = said.lines().find_map(|line| line.split_once("--epoch ")).expect("an epoch").1;
     let tokens = net.tokens();
     let start = |host: &str, part: &[&str]| {
@@ -117,7 +117,7 @@ fn a_job_runs_on_what_was_pushed() {
     }
 }
 
-/// Of two controllers the one with the higher election ID is listened to; the other says by whose.
+/// Of two controllers the one with the higher election ID is primary; the other reports that ID.
 #[test]
 fn another_controller_is_named() {
     if !namespaces() {
@@ -145,8 +145,8 @@ const LONG: &str = "worker_timeout = \"20s\"\n[topology]\nkind = \"star\"\nworke
                workload = { kind = \"random\", tensors = 150, bytes = \"16KB\" }\n\
                [[job.straggler]]\nworker = 0\ndelay = \"20ms\"\n";
 
-/// The switch dies in the middle of a job and is started again: it gets its program and entries back,
-/// and every sum is right.
+/// The switch is killed in the middle of a job and restarted: it gets its program and entries back,
+/// and every sum is correct.
 #[test]
 fn a_switch_that_restarts_in_the_middle_of_a_job() {
     if !namespaces() {
@@ -178,7 +178,7 @@ fn a_switch_that_restarts_in_the_middle_of_a_job() {
     assert!(said.contains("connection was lost"), "it did notice: {said}");
 }
 
-/// The controller dies in the middle of a job and is started again: every sum is right.
+/// The controller is killed in the middle of a job and restarted: every sum is correct.
 #[test]
 fn a_controller_that_restarts_in_the_middle_of_a_job() {
     if !namespaces() {

@@ -1,4 +1,4 @@
-//! Parameter servers of ATP and P4INC that are killed in the middle of a job and started again.
+//! Parameter servers of ATP and P4INC that are killed in the middle of a job and restarted.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::by_hand::{Net, ended, freed, until};
 use crate::command::namespaces;
 use crate::deaths::signal;
 
-/// How often a parameter server dies in a job.
+/// Number of deaths of a parameter server per job.
 const DEATHS: usize = 6;
 
 const TENSORS: usize = 120;
@@ -29,7 +29,7 @@ fn kill(server: &Process) {
     server.wait(Some(Duration::from_secs(10))).unwrap().expect("it ends");
 }
 
-/// Runs the job, and kills and starts its parameter server whenever `next` is there.
+/// Runs the job, and kills and restarts its parameter server at each `next`.
 fn run(job: &str, deaths: usize, next: impl Fn(usize, &Process)) {
     if !namespaces() {
         return;
@@ -49,7 +49,7 @@ fn run(job: &str, deaths: usize, next: impl Fn(usize, &Process)) {
         assert!(success, "{errors}");
         let output = worker.output(Stream::Out);
         let all = TENSORS * 4000;
-        // Each sum is compared with one that is computed apart.
+        // Each sum is verified.
         assert!(
             output.contains(&format!("{all} values summed, {all} of them compared")),
             "{output}"
@@ -74,9 +74,9 @@ fn a_server_of_p4inc_is_killed_and_started_again_while_packets_are_lost() {
     });
 }
 
-/// Then one worker may have the last results and the other not.
+/// At that time one worker may have the last results and the other not.
 #[test]
-fn a_server_that_dies_at_the_end_of_a_job_is_missed_by_nobody() {
+fn a_job_survives_the_death_of_its_server_at_the_end() {
     let last = format!("round {TENSORS} of");
     run(&job("atp", ""), 1, |_, worker| {
         // It may have ended by then.

@@ -1,4 +1,5 @@
-//! What fixed point loses is reported, and warned of or refused if it is more than the job allows.
+//! Rounding errors of fixed point are reported, and cause a warning or an error if they exceed what
+//! the job allows.
 
 use crate::command::{JobFile, fail, succeed, text, tributary};
 use crate::examples::{number, report};
@@ -13,7 +14,7 @@ fn normal(deviation: &str, rest: &str) -> JobFile {
 }
 
 #[test]
-fn values_that_become_zero_are_warned_of_and_a_better_scale_is_named() {
+fn values_that_become_zero_cause_a_warning_with_a_better_scale() {
     let file = normal("1e-7", "");
     let output = succeed(&["run", &file.name()]);
     let warning = output.lines().find(|line| line.starts_with("warning: job small: worker "));
@@ -26,7 +27,7 @@ fn values_that_become_zero_are_warned_of_and_a_better_scale_is_named() {
     assert_eq!(number(&job["rounding"]["zeroed"]), 4000);
     assert_eq!(job["rounding"]["largest_error"], 1.0);
     assert_eq!(job["warnings"].as_array().unwrap().len(), 1);
-    // The scale that is named keeps them.
+    // The suggested scale keeps them.
     let output = succeed(&["run", &normal("1e-7", &format!("scale = {scale}")).name()]);
     assert!(!output.contains("warning"), "{output}");
     assert!(output.contains("small: fixed point made 0 of 4 000 non-zero values zero"), "{output}");

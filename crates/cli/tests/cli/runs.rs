@@ -1,5 +1,5 @@
-//! Runs of a job whose processes are started by hand, one after the other on the same switch: nothing of
-//! one comes into the sums of the next, which each worker compares with sums computed apart.
+//! Consecutive runs of a job with separately started processes, on the same switch: no values of
+//! one run enter sums of the next, which each worker verifies.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use tributary_wire::{Epoch, JobId};
 use crate::by_hand::{Net, ended, freed, until};
 use crate::command::{namespaces, tributary};
 
-/// Two workers; other values with each seed.
+/// Two workers, whose values depend on the seed.
 fn job(protocol: &str, rounds: u32) -> String {
     format!(
         "worker_timeout = \"3s\"\nprotocol = \"{protocol}\"\n[topology]\nkind = \"star\"\n\
@@ -62,13 +62,13 @@ fn workers_started_again_sum_their_own_values() {
         for seed in [1, 2, 3] {
             exact(&workers(&net, seed), 10_000);
         }
-        // A packet that is sent again after its fragment's end takes an aggregator for a while.
+        // A packet resent after its fragment's end occupies an aggregator for a while.
         let late = if matches!(protocol, "atp" | "esa") { 8 } else { 0 };
         assert!(freed(&controller) <= late, "{protocol}: each run finished its fragments");
     }
 }
 
-/// A reminder agent on a host of its own and its parameter server learn of each run apart.
+/// A reminder agent on a host of its own and its parameter server learn of each run separately.
 #[test]
 fn an_agent_by_itself_serves_one_run_after_the_other() {
     if !namespaces() {
@@ -90,21 +90,22 @@ fn an_agent_by_itself_serves_one_run_after_the_other() {
 }
 
 #[test]
-fn what_killed_workers_leave_is_in_no_sum_of_the_next_run() {
+fn values_of_killed_workers_are_in_no_sum_of_the_next_run() {
     if !namespaces() {
         return;
     }
     for protocol in ["atp", "esa", "p4inc", "switchml"] {
         let (net, controller, _servers) = served(protocol, 2_000);
         let first = workers(&net, 1);
-        // One dies first, so that the other's contributions wait in switch and server.
+        // One is killed first, so that the other's contributions wait in switch and server.
         std::thread::sleep(Duration::from_millis(700));
         first[1].kill().unwrap();
         std::thread::sleep(Duration::from_millis(200));
         first[0].kill().unwrap();
         exact(&workers(&net, 2), 4_000_000);
         let freed = freed(&controller);
-        // A first resend that comes after its result takes an aggregator again; the sweep finds it.
+        // A first resend that arrives after its result occupies an aggregator again, which the
+        // sweep frees.
         let resends = matches!(protocol, "atp" | "esa");
         assert!(
             freed == 0 || resends,
@@ -124,7 +125,7 @@ fn a_worker_that_comes_again_waits_for_the_others() {
         until(&left, "round 1 ");
         let before = epoch(&net);
         dies.kill().unwrap();
-        // It comes again, and waits: the run of the other one goes on, as far as it can alone.
+        // It restarts and waits: the other worker's run continues as far as it can alone.
         let again = net.worker_with(0, &net.tokens(), &["--seed", "3"]);
         until(&again, "waiting for workers [1] to join the run");
         let (success, errors) = ended(&left);

@@ -1,4 +1,4 @@
-//! `tributary controller --scheduler`, asked by a client of its own.
+//! `tributary controller --scheduler`, called by a separate client.
 
 use std::io::{BufRead as _, BufReader};
 use std::net::SocketAddr;
@@ -22,8 +22,8 @@ const FILE: &str = "protocol = \"p4inc\"\n[topology]\nkind = \"star\"\nworkers =
                     [[job]]\nworkers = [\"w1\", \"w2\"]\nsegment = 16\nwindow = 8\nslots = 8\n\
                     workload = { kind = \"random\", tensors = 1, elements = 10 }\n";
 
-/// A switch with five ports that waits for its controller at a socket beside the file; it ends when
-/// this is dropped.
+/// A switch with five ports that waits for its controller at a socket in the file's directory; it
+/// ends when dropped.
 fn switch(file: &JobFile, socket: &str) -> (ServerHandle, SwitchHandle, Vec<MemoryPort>) {
     let mut runtime = Runtime::new(SwitchConfig::default());
     let cables = (1..=5).map(|port| {
@@ -38,7 +38,8 @@ fn switch(file: &JobFile, socket: &str) -> (ServerHandle, SwitchHandle, Vec<Memo
     (server, switch, cables)
 }
 
-/// What a controller says of where it is asked. Nobody listens to it afterwards, which it survives.
+/// The printed address of a controller's service. Its output is not read afterwards, which it
+/// survives.
 fn address(controller: &mut Child) -> SocketAddr {
     let lines = BufReader::new(controller.stdout.take().unwrap()).lines();
     let mut said = lines.map_while(Result::ok);
@@ -47,7 +48,7 @@ fn address(controller: &mut Child) -> SocketAddr {
 }
 
 #[test]
-fn others_decide_about_jobs() {
+fn clients_control_jobs() {
     let file = JobFile::new(FILE);
     let _switch = switch(&file, "first.sock");
     let at = |socket| format!("s1=unix:{}", file.path(socket).display());
@@ -61,7 +62,7 @@ fn others_decide_about_jobs() {
     runtime.block_on(async {
         let client = JobSchedulerClient::connect(format!("http://{address}"));
         let mut client = client.await.unwrap();
-        // Job 1 is that of the file; job 9 is somewhere else.
+        // Job 1 is that of the file; job 9 has other hosts.
         let network = v1::Aggregation::Network as i32;
         let known =
             v1::AdmitRequest { job_id: 1, aggregation: network, size: 16, ..Default::default() };
@@ -78,7 +79,7 @@ fn others_decide_about_jobs() {
         assert!(client.start_iteration(start).await.is_ok());
     });
 
-    // A second one for the same socket says so, and does not disturb the first.
+    // A second controller reports that the socket is in use, and does not disturb the first.
     let taken = address.to_string();
     let _other_switch = switch(&file, "second.sock");
     let second = at("second.sock");

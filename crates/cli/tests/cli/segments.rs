@@ -1,11 +1,11 @@
-//! Jobs with aggregators of their own, as processes that know of each other only by the job file.
+//! Jobs with aggregators of their own, as processes that share only the job file.
 
 use tributary_testbed::Stream;
 
 use crate::by_hand::{Net, ended, freed, until};
 use crate::command::namespaces;
 
-/// Two jobs of which the second one's segment is behind the first one's.
+/// Two jobs; the second one's segment follows the first one's.
 fn file(protocol: &str) -> String {
     let job = |name: &str, workers: &str| {
         format!(

@@ -1,4 +1,4 @@
-//! Virtual time: every example runs there, and the seed decides everything.
+//! Virtual time: every example runs in it, and the run is a function of the seed.
 
 use std::fs;
 use std::path::PathBuf;
@@ -52,7 +52,7 @@ fn the_same_seed_gives_the_same_trace_and_report_byte_for_byte() {
             [text, svg, json].map(|path| fs::read(path).unwrap_or_default())
         };
         let first = run("first", "7");
-        // Not assert_eq: its message would be the traces.
+        // Not assert_eq, whose message would contain the traces.
         assert!(first == run("again", "7"), "{example}");
         // Without faults and pauses nothing depends on the seed.
         let other = run("other", "8");
@@ -78,12 +78,12 @@ fn a_run_that_cannot_end_says_so_in_virtual_time() {
     let trace = file.path("trace.txt").display().to_string();
     let line = fail(&["run", &file.name(), "--fabric", "sim", "--trace", &trace]);
     assert!(line.contains("job lost: worker 0 failed: no result came for 4.0s"), "{line}");
-    // What happened is there to be looked at, although the run failed.
+    // The trace is written although the run failed.
     assert!(fs::read_to_string(trace).unwrap().contains("LOST"));
 }
 
 #[test]
-fn what_needs_another_fabric_is_refused() {
+fn options_of_other_fabrics_are_refused() {
     let job = "examples/digits.toml";
     let line = fail(&["run", job, "--trace", "/dev/null"]);
     assert!(line.contains("add `--fabric sim`"), "{line}");

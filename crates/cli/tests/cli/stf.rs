@@ -1,4 +1,4 @@
-//! `tributary p4 stf`: the example of docs/p4/stf.md, and what is said of what cannot be run.
+//! `tributary p4 stf`: the example of docs/p4/stf.md, and errors of tests that cannot run.
 
 use std::path::Path;
 use std::process::Output;
@@ -11,8 +11,7 @@ fn between<'a>(page: &'a str, begin: &str, end: &str) -> &'a str {
     rest.split_once(&format!("\n{end}\n")).expect("it ends").0
 }
 
-/// Writes the page's example into a directory and gives the line that the page shows for the test
-/// that fails.
+/// Writes the page's example into a directory. Returns the page's output for the failing test.
 fn example(directory: &Path) -> String {
     let page = std::fs::read_to_string(root().join("docs/p4/stf.md")).unwrap();
     std::fs::write(directory.join("port.p4"), between(&page, "```p4", "```")).unwrap();
@@ -33,7 +32,7 @@ fn fails(directory: &Path, args: &[&str], line: &str) {
 }
 
 #[test]
-fn the_example_of_the_page_runs_as_the_page_says() {
+fn the_example_of_the_page_gives_the_output_of_the_page() {
     let directory = tempfile::tempdir().unwrap();
     let failure = example(directory.path());
     let output = run(directory.path(), &["port.p4", "port.stf"]);
@@ -45,7 +44,7 @@ fn the_example_of_the_page_runs_as_the_page_says() {
 }
 
 #[test]
-fn what_cannot_be_run_fails_in_one_line() {
+fn tests_that_cannot_run_fail_in_one_line() {
     let directory = tempfile::tempdir().unwrap();
     let at = directory.path();
     example(at);

@@ -1,4 +1,4 @@
-//! Parts that do nothing, and parts that are in the wrong place: who is named, and when.
+//! Stopped parts, and parts on the wrong host: which part is named, and when.
 
 use std::time::{Duration, Instant};
 
@@ -12,7 +12,7 @@ use crate::deaths::{assert_gone, signal, under_way};
 /// `worker_timeout` of the jobs here.
 const TIMEOUT: Duration = Duration::from_secs(3);
 
-/// A job that takes long enough to be disturbed.
+/// A job long enough to be disturbed.
 fn long(protocol: &str) -> String {
     let more = if protocol == "switchml" { "partitions = 1\n" } else { "" };
     format!(
@@ -22,7 +22,7 @@ fn long(protocol: &str) -> String {
     )
 }
 
-/// Stops a part of a run: what the run says, within twice the time-out.
+/// Stops a part of a run. Returns the run's error, which must come within twice the timeout.
 fn stop(protocol: &str, victim: &str) -> String {
     let file = JobFile::new(&long(protocol));
     let name = file.name();
@@ -57,7 +57,7 @@ fn a_part_that_is_stopped_is_named_within_twice_the_time_out() {
 }
 
 #[test]
-fn a_worker_by_itself_names_only_what_its_job_has() {
+fn a_separate_worker_names_only_parts_of_its_job() {
     if !namespaces() {
         return;
     }
@@ -71,7 +71,7 @@ fn a_worker_by_itself_names_only_what_its_job_has() {
         workers[1].kill().unwrap();
         let killed = Instant::now();
         let (success, errors) = ended(&workers[0]);
-        // Twice the time-out since the last result, and a little to end.
+        // Twice the timeout since the last result, and a little to end.
         assert!(!success && killed.elapsed() < 2 * TIMEOUT + Duration::from_secs(1), "{errors}");
         assert!(errors.contains("are switch s1") && errors.contains("other workers"), "{errors}");
         assert_eq!(errors.contains("parameter server on ps"), has_server, "{errors}");
@@ -131,20 +131,20 @@ fn a_second_process_of_a_part_and_a_wrong_interface_are_refused_at_once() {
     let line = refused("ps", &second);
     let part = "another process is the parameter server of job long (ID 1) on network interface";
     assert!(line.contains(part) && line.contains("`eth0`"), "{line}");
-    // A worker's host is not another's.
+    // A worker does not run on another's host.
     let worker =
         |index| ["worker", &file, "--interface", "eth0", "--worker", index, "--controller", &runs];
     let line = refused("w1", &worker("1"));
     assert!(line.contains("has the MAC address 02:00:0a:00:01:01"), "{line}");
     assert!(line.contains("gives host `w2` 02:00:0a:00:01:02"), "{line}");
-    // Neither is the parameter server's.
+    // Nor does the parameter server.
     let line = refused("w1", &["ps", &file, "--interface", "eth0", "--host", "ps"]);
     assert!(line.contains("gives host `ps`"), "{line}");
     let first = net.start("w1", &worker("0"));
     std::thread::sleep(Duration::from_secs(1));
     let line = refused("w1", &worker("0"));
     assert!(line.contains("another process is the worker of job long"), "{line}");
-    // After a process is killed, another one can take its part.
+    // After a process is killed, another one can replace it.
     first.kill().unwrap();
     server.kill().unwrap();
     net.server();
@@ -152,7 +152,7 @@ fn a_second_process_of_a_part_and_a_wrong_interface_are_refused_at_once() {
     assert!(again.wait(Some(Duration::from_secs(1))).unwrap().is_none());
 }
 
-/// TCP needs the kernel to know the address.
+/// TCP requires that the kernel has the address.
 #[test]
 fn an_address_that_the_machine_does_not_have_is_refused_where_a_channel_needs_it() {
     if !namespaces() {

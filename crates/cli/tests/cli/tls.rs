@@ -1,4 +1,5 @@
-//! `tributary controller` and `tributary switch` over TLS: who is let in, and what is said to the others.
+//! `tributary controller` and `tributary switch` over TLS: which peers are admitted, and errors for
+//! others.
 
 use std::path::Path;
 
@@ -11,10 +12,10 @@ use crate::command::namespaces;
 const JOB: &str = "[topology]\nkind = \"star\"\nworkers = 2\n[[job]]\nname = \"small\"\n\
                    workload = { kind = \"random\", tensors = 3, bytes = \"4KB\" }\n";
 
-/// Where switches listen, and what their certificates are made out to.
+/// The switches' address, and the name in their certificates.
 const HOST: &str = "localhost";
 
-/// A root, in a directory with all that comes from it.
+/// A root, in a directory with its certificates.
 struct Authority<'a> {
     issuer: CertifiedIssuer<'static, KeyPair>,
     directory: &'a Path,
@@ -48,7 +49,7 @@ impl<'a> Authority<'a> {
     }
 }
 
-/// A switch, and how it is called.
+/// A switch and its address.
 struct Switch<'a> {
     net: &'a Net,
     process: Process,
@@ -70,7 +71,7 @@ impl<'a> Switch<'a> {
         assert!(good, "{options:?}: {errors}");
     }
 
-    /// The one line that says why not must have a word in it.
+    /// Checks that the controller fails with one line that contains a word.
     fn turns_away(&self, options: &[&str], word: &str) {
         let (good, errors) = ended(&self.push(options));
         assert!(!good, "{options:?}");
@@ -89,7 +90,7 @@ impl Drop for Switch<'_> {
 }
 
 #[test]
-fn switches_and_controllers_prove_who_they_are() {
+fn switches_and_controllers_authenticate_each_other() {
     if !namespaces() {
         return;
     }
@@ -106,9 +107,10 @@ fn switches_and_controllers_prove_who_they_are() {
         switch.turns_away(&["--tls-ca", &other_root], "invalid peer certificate");
         let name = [&trusting[..], &["--tls-name", "elsewhere"]].concat();
         switch.turns_away(&name, "not valid for name \"elsewhere\"");
-        // Whether we see the switch's answer or only that it hangs up is a matter of time.
+        // Whether we receive the switch's answer or only see the connection close depends on
+        // timing.
         switch.turns_away(&[], "error");
-        // Those that were turned away have not hurt it.
+        // The rejected controllers have not affected it.
         switch.takes(&trusting);
     }
     {

@@ -1,4 +1,4 @@
-//! The examples with the programs for TNA: the same sums, whatever is lost or preempted.
+//! The examples with the programs for TNA: the sums are the same with losses and preemption.
 
 use crate::command::{JobFile, fail, namespaces, root};
 use crate::examples::{assert_verified, number, report};
@@ -39,7 +39,7 @@ fn jobs_with_segments_sum_in_the_network() {
 }
 
 #[test]
-fn switches_in_namespaces_are_given_the_program_for_tna() {
+fn switches_in_namespaces_get_the_program_for_tna() {
     if namespaces() {
         assert_verified(&report("examples/two-racks.toml", "netns", &["--arch", "tna"]));
     }

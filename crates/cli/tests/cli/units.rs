@@ -1,4 +1,4 @@
-//! The systemd units: installed, verified where systemd is, and their command lines understood.
+//! The systemd units: installed, verified if systemd exists, and their command lines parsed.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -7,7 +7,7 @@ use std::process::{Command, Output};
 
 use crate::command::{root, text, tributary};
 
-/// What `deploy/install.sh` makes of this build, below a directory of its own.
+/// The output of `deploy/install.sh` for this build, in a temporary directory.
 struct Installed(tempfile::TempDir);
 
 impl Installed {
@@ -27,7 +27,7 @@ impl Installed {
         self.0.path().join(name)
     }
 
-    /// The units: names without `@.service`, and texts.
+    /// The units: names without `@.service`, and contents.
     fn units(&self) -> BTreeMap<String, String> {
         let entries = fs::read_dir(self.path("etc/systemd/system")).unwrap();
         let unit = |path: PathBuf| {
@@ -39,14 +39,14 @@ impl Installed {
     }
 }
 
-/// An instance of each unit, with the program where it is; `None` where systemd is not.
+/// Verifies an instance of each unit with the program's path; `None` without systemd.
 fn verify(directory: &Path, units: &BTreeMap<String, String>, program: &Path) -> Option<Output> {
     let mut files = Vec::new();
     for (name, unit) in units {
         let file = directory.join(format!("{name}@test.service"));
         let unit = unit.replace("/usr/local/bin/tributary", program.to_str().unwrap());
         fs::write(&file, unit).unwrap();
-        // The drop-in for AF_XDP too.
+        // Include the drop-in for AF_XDP.
         let drop_in = file.with_extension("service.d");
         fs::create_dir_all(&drop_in).unwrap();
         fs::copy(root().join("deploy/systemd/xdp.conf"), drop_in.join("xdp.conf")).unwrap();
@@ -62,7 +62,7 @@ fn verify(directory: &Path, units: &BTreeMap<String, String>, program: &Path) ->
 }
 
 #[test]
-fn systemd_has_nothing_against_them() {
+fn systemd_accepts_the_units() {
     let installed = Installed::new();
     let units = installed.units();
     let names: Vec<&str> = units.keys().map(String::as_str).collect();
@@ -74,7 +74,7 @@ fn systemd_has_nothing_against_them() {
     let said = text(&output.stderr);
     assert!(output.status.success() && said.is_empty(), "{said}");
 
-    // It does look: a directive that is none, and a program that is not there, are seen.
+    // Check that the verification detects an unknown directive and a missing program.
     let mut wrong = units.clone();
     let unit = wrong.get_mut("tributary-ps").unwrap();
     *unit = unit.replace("ProtectHome=yes", "ProtectHouse=yes");
@@ -84,7 +84,7 @@ fn systemd_has_nothing_against_them() {
     assert!(!output.status.success());
 }
 
-/// Variables of an example of settings.
+/// Variables in an example of settings.
 fn settings(path: &Path) -> BTreeMap<String, String> {
     let text = fs::read_to_string(path).unwrap();
     let lines = text.lines().filter(|line| !line.starts_with('#') && !line.is_empty());
@@ -96,7 +96,7 @@ fn settings(path: &Path) -> BTreeMap<String, String> {
         .collect()
 }
 
-/// A unit's arguments as systemd makes them: `${NAME}` is one word, `$NAME` as many as it has.
+/// A unit's arguments as systemd expands them: `${NAME}` is one word, `$NAME` may be several.
 fn arguments(unit: &str, instance: &str, settings: &BTreeMap<String, String>) -> Vec<String> {
     let line = unit.lines().find_map(|line| line.strip_prefix("ExecStart=")).unwrap();
     let mut arguments = Vec::new();
@@ -116,7 +116,7 @@ fn arguments(unit: &str, instance: &str, settings: &BTreeMap<String, String>) ->
 }
 
 #[test]
-fn their_command_lines_are_understood() {
+fn the_command_lines_of_the_units_are_valid() {
     let installed = Installed::new();
     let units = installed.units();
     for (unit, instance) in [
@@ -131,8 +131,8 @@ fn their_command_lines_are_understood() {
         let settings = settings(&installed.path(&example));
         let arguments = arguments(&units[&format!("tributary-{unit}")], instance, &settings);
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-        // A command line that clap does not know is status 2. These fail for what is not there: the
-        // interface or the job file.
+        // clap reports an unknown command line with status 2. These fail for a missing interface or
+        // job file instead.
         let output = tributary(&arguments).output().unwrap();
         let errors = text(&output.stderr);
         assert_eq!(output.status.code(), Some(1), "{arguments:?}: {errors}");

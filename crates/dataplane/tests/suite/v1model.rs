@@ -78,7 +78,7 @@ fn a_verdict_follows_simple_switchs_order() {
 }
 
 #[test]
-fn metadata_is_what_the_switch_says() {
+fn metadata_has_the_switchs_values() {
     let mut b = Builder::new();
     let names = ["ingress_port", "ingress_global_timestamp", "packet_length", "instance_type"];
     let late = [
@@ -131,7 +131,7 @@ fn seen_by_both(pipeline: &mut Pipeline, input: &IngressInput) -> Vec<u64> {
 }
 
 #[test]
-fn fields_of_a_list_survive_a_second_pass_and_nothing_else_does() {
+fn only_fields_of_a_list_survive_a_second_pass() {
     second_pass(2, [5, 0, 7, 8, 9, 9]);
     // An undeclared list keeps nothing.
     second_pass(77, [0, 0, 0, 0, 9, 9]);
@@ -201,7 +201,7 @@ fn egress_drops_recirculates_and_truncates() {
 }
 
 #[test]
-fn a_parser_error_goes_on_to_ingress_with_the_rest_as_payload() {
+fn a_parser_error_continues_in_ingress_with_the_rest_as_payload() {
     let mut b = Builder::new();
     let (first, second) = (b.bits_header("first", &[8]), b.bits_header("second", &[32]));
     let kind = b.get(b.of(first, 0));
@@ -289,7 +289,7 @@ fn with_and_without(pipeline: &mut Pipeline) -> [Vec<u8>; 4] {
 }
 
 #[test]
-fn nothing_is_left_of_the_large_header_of_the_packet_before() {
+fn the_large_header_of_the_previous_packet_is_cleared() {
     let mut b = Builder::new();
     let large = large_header(&mut b);
     let seen = b.bits_header("seen", &[8, 8]);
@@ -304,7 +304,7 @@ fn nothing_is_left_of_the_large_header_of_the_packet_before() {
 }
 
 #[test]
-fn a_parser_meets_zeros_in_a_large_header_that_is_not_extracted_yet() {
+fn a_parser_reads_zeros_from_a_large_header_before_its_extraction() {
     let mut b = Builder::new();
     let large = large_header(&mut b);
     let seen = b.bits_header("seen", &[8, 8]);
@@ -359,16 +359,16 @@ fn stacks_are_filled_shifted_and_indexed() {
     let mut run = |frame: &[u8]| pass(&mut pipeline, &mut packet, frame);
     // Two labels: pushed down by one, the new first one is zero, the second was written.
     assert_eq!(run(&[2, 3, 77]), [2, 0, 0, 0xaa, 3, 77]);
-    // Three: the last falls out.
+    // Three: the last one is dropped.
     assert_eq!(run(&[2, 4, 5, 77]), [3, 0, 0, 0xaa, 4, 77]);
-    // Four do not fit; two are popped off.
+    // Four do not fit; two are popped.
     assert_eq!(run(&[2, 4, 6, 8, 1]), [3, 3, 6, 8, 1]);
     // The frame ends in the middle.
     assert_eq!(run(&[2, 4]), [2, 1]);
 }
 
 #[test]
-fn a_header_made_valid_is_zero_and_a_copy_brings_its_validity() {
+fn a_header_made_valid_is_zero_and_copies_include_validity() {
     let mut b = Builder::new();
     let (a, c, d) =
         (b.bits_header("a", &[8, 8]), b.bits_header("c", &[8, 8]), b.bits_header("d", &[8, 8]));
@@ -379,7 +379,7 @@ fn a_header_made_valid_is_zero_and_a_copy_brings_its_validity() {
         b.set(b.of(c, 1), 9),
         Stmt::SetValid(fixed(c)),
         b.set(b.of(c, 0), 1),
-        // Valid already: nothing changes.
+        // Already valid: no change.
         Stmt::SetValid(fixed(c)),
         copy(d, a),
         Stmt::SetInvalid(fixed(a)),
@@ -397,7 +397,7 @@ fn a_header_made_valid_is_zero_and_a_copy_brings_its_validity() {
     let mut pipeline = b.load();
     let mut packet = pipeline.new_packet();
     assert_eq!(pass(&mut pipeline, &mut packet, &[3, 4, 5]), [1, 0, 3, 4, 5]);
-    // As BMv2 counts: plus c, minus a; copies do not count.
+    // BMv2's rules: plus c, minus a; copies do not count.
     assert_eq!(pipeline.register_read(ExternId(0), 0), Ok(Value::from(3u64)));
     assert_eq!(packet.length(), 1);
 }
@@ -417,7 +417,7 @@ fn registers_keep_their_elements_and_ignore_indices_out_of_range() {
     let register = b.instance("register", "r", 16, 10);
     let counter = b.instance("counter", "c", 0, 10);
     b.ingress = vec![
-        // What a failed read leaves in place.
+        // The value that a failed read leaves unchanged.
         b.set(old, 0xabcd),
         b.read(register, old, b.get(index)),
         b.write(register, b.get(index), b.get(value)),
@@ -467,7 +467,7 @@ fn sums_of_all_widths_agree_with_the_language_and_out_of_range_too() {
             .copied()
             .filter(|f| b.program.fields[f.index()].ty.width == width)
             .collect();
-        // Where the width needs no padding, neighbours; the operation may be joined or not.
+        // Neighbours, if the width needs no padding; the operations may be fused or not.
         let values = &values[..20];
         let sum = b.field("sum", ty, FieldRole::Local);
         b.ingress.push(b.set(sum, 1));
@@ -605,7 +605,7 @@ fn a_varbit_header_makes_the_round_trip() {
 }
 
 #[test]
-fn what_the_engine_cannot_run_is_refused_by_name() {
+fn unsupported_features_are_refused_by_name() {
     let refused = |edit: &dyn Fn(&mut Builder)| {
         let mut b = Builder::new();
         b.straight(&[]);

@@ -1,4 +1,4 @@
-//! `tributary controller`: programs real switches for a job file, and cleans them.
+//! `tributary controller`: programs real switches for a job file, and cleans them up.
 
 mod push;
 mod switches;
@@ -22,7 +22,7 @@ use crate::args::{ControllerArgs, ControllerTask};
 use crate::signals;
 
 /// # Errors
-/// One line that says what went wrong.
+/// One line that describes the problem.
 pub(crate) fn run(args: &ControllerArgs) -> Result<()> {
     match &args.command {
         Some(ControllerTask::Push(args)) => push::run(args),
@@ -30,8 +30,8 @@ pub(crate) fn run(args: &ControllerArgs) -> Result<()> {
     }
 }
 
-/// Admits the jobs, or lets others decide about them, keeps the switches as they should be until
-/// Ctrl-C or SIGTERM, and removes the jobs again.
+/// Admits the jobs, or lets clients control them, keeps the switches in the desired state until
+/// Ctrl-C or SIGTERM, and removes the jobs.
 fn serve_until_end(args: &ControllerArgs) -> Result<()> {
     let stop = signals::stop_flag()?;
     let job_file = args.job_file.as_deref().context("name a job file")?;
@@ -84,7 +84,7 @@ async fn admit(
     let mut outcome = Ok(());
     let mut admitted = Vec::new();
     for (index, job) in scenario.jobs.iter().enumerate() {
-        // Workers may be in the middle of a run that switches served for another controller.
+        // Workers may be in the middle of a run from before this controller.
         let epoch = match controller.found(job.id) {
             Some(epoch) => Ok(epoch),
             None => controller.issue().await,
@@ -116,7 +116,7 @@ async fn admit(
         };
     }
     for job in admitted {
-        // One that cannot be removed does not keep the others.
+        // A failed removal does not affect the other jobs.
         match controller.remove(job.id).await {
             Ok(freed) => {
                 let freed: u32 = freed.values().sum();
@@ -131,7 +131,7 @@ async fn admit(
     outcome
 }
 
-/// Tells endpoints which run of their job they are in, until the end.
+/// Names the runs of jobs to endpoints until the end.
 async fn tell_runs(
     controller: &Arc<Controller>,
     address: &Listen,
@@ -149,7 +149,7 @@ async fn tell_runs(
     Ok(())
 }
 
-/// Does with the jobs what clients ask for, until the end.
+/// Serves clients' requests for jobs until the end.
 async fn serve(
     controller: Controller,
     scenario: &Scenario,

@@ -1,4 +1,4 @@
-//! `tributary controller push`: everything into the switches, once.
+//! `tributary controller push`: pushes everything into the switches once.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -24,10 +24,10 @@ use super::switches;
 use crate::args::PushArgs;
 use crate::signals;
 
-/// Pushes, and says what is in the switches now.
+/// Pushes, and prints the content of the switches.
 ///
 /// # Errors
-/// One line that says what went wrong. Jobs that were admitted before it are removed again.
+/// One line that describes the problem. Jobs admitted before it are removed again.
 pub(super) fn run(args: &PushArgs) -> Result<()> {
     let scenario = tributary_endpoint::load(
         &args.job_file,
@@ -35,7 +35,7 @@ pub(super) fn run(args: &PushArgs) -> Result<()> {
         args.switches.target,
         Architecture::V1model,
     )?;
-    // Before compiling, which can take minutes.
+    // Checked before compiling, which can take minutes.
     for directory in [&args.save, &args.chassis_config].into_iter().flatten() {
         tributary_limits::output_directory(directory)
             .with_context(|| format!("cannot write to {}", directory.display()))?;
@@ -102,7 +102,7 @@ pub(super) fn run(args: &PushArgs) -> Result<()> {
     })
 }
 
-/// What is pushed.
+/// Everything to push.
 struct Plan<'a> {
     scenario: &'a Scenario,
     built: &'a Built,
@@ -132,7 +132,7 @@ impl<'a> Plan<'a> {
         let placements: Vec<Placement> = (0..jobs).map(|job| deployment.placement(job)).collect();
         let mut of_jobs = BTreeMap::new();
         for (index, placement) in placements.iter().enumerate() {
-            // The slots that a controller gives to the first jobs that it admits.
+            // The slots that a controller gives to its first jobs.
             let slot = u8::try_from(index + 1).ok().and_then(JobSlot::new);
             let slot = slot.filter(|slot| usize::from(slot.get()) <= catalogue.job_slots());
             let slot = slot.with_context(|| {
@@ -148,7 +148,7 @@ impl<'a> Plan<'a> {
         Ok(Self { scenario, built, target, placements, forwarding, jobs: of_jobs })
     }
 
-    /// Everything, for `--dry-run`.
+    /// Prints everything, for `--dry-run`.
     fn print(&self) {
         let pipeline = &self.built.pipeline;
         say!("program    {}", self.built.origin);
@@ -183,7 +183,7 @@ impl<'a> Plan<'a> {
         say!("nothing was pushed (--dry-run)");
     }
 
-    /// What is in each switch now.
+    /// Prints the content of each switch.
     fn summarize(&self, configs: &[SwitchConfig], done: &Pushed) {
         let mut table = report::table(&[
             "switch", "at", "device", "before", "pipeline", "entries", "changed", "jobs", "seconds",
@@ -218,7 +218,7 @@ impl<'a> Plan<'a> {
     }
 }
 
-/// What became of each switch so far.
+/// Progress of each switch.
 #[derive(Default)]
 struct Pushed {
     started: Option<Instant>,
@@ -247,7 +247,7 @@ impl Pushed {
     }
 }
 
-/// The device configuration and its P4Info as files.
+/// Writes the device configuration and its P4Info to files.
 fn save(built: &Built, target: Kind, directory: &Path) -> Result<()> {
     let name = match target {
         Kind::Embedded => "pipeline.p4",

@@ -1,4 +1,4 @@
-//! What `--switch`, `--target` and what goes with them mean.
+//! Handles `--switch`, `--target` and related arguments.
 
 use std::io::IsTerminal as _;
 use std::time::Duration;
@@ -14,10 +14,10 @@ use tributary_jobfile::Scenario;
 
 use crate::args::SwitchesArgs;
 
-/// What the switches are to run.
+/// The pipeline of the switches.
 ///
 /// # Errors
-/// If it cannot be compiled or read, or is not what the target takes.
+/// If it cannot be compiled or read, or the target does not accept it.
 pub(super) fn build(scenario: &Scenario, args: &SwitchesArgs) -> Result<Built> {
     let source = match &args.p4 {
         Some(path) => Source::file(path)?,
@@ -38,10 +38,10 @@ pub(super) fn build(scenario: &Scenario, args: &SwitchesArgs) -> Result<Built> {
     }
 }
 
-/// The numbers that the switches have for the job file's ports.
+/// The port numbers of the switches.
 ///
 /// # Errors
-/// If the file is no good.
+/// If the port map is invalid.
 pub(super) fn ports(scenario: &Scenario, args: &SwitchesArgs) -> Result<PortMap> {
     match &args.ports {
         Some(path) => Ok(PortMap::read(path, &scenario.topology)?),
@@ -49,10 +49,10 @@ pub(super) fn ports(scenario: &Scenario, args: &SwitchesArgs) -> Result<PortMap>
     }
 }
 
-/// `NAME=ADDR` for each switch of the scenario, in its order.
+/// Parses `NAME=ADDR` for each switch of the scenario, in its order.
 ///
 /// # Errors
-/// If a switch has no address, or there is no such switch.
+/// If a switch has no address, or the name is unknown.
 pub(super) fn switches(scenario: &Scenario, args: &SwitchesArgs) -> Result<Vec<SwitchConfig>> {
     let topology = &scenario.topology;
     let mut addresses = vec![None; topology.switches.len()];
@@ -91,7 +91,7 @@ pub(super) fn switches(scenario: &Scenario, args: &SwitchesArgs) -> Result<Vec<S
     addresses.into_iter().enumerate().map(config).collect()
 }
 
-/// Whether somebody watches.
+/// Whether standard error is a terminal.
 pub(super) fn is_watched() -> bool {
     std::io::stderr().is_terminal()
 }

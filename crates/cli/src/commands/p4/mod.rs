@@ -1,4 +1,4 @@
-//! `tributary p4`: programs checked and described.
+//! `tributary p4`: checks and describes programs.
 
 pub(crate) mod graph;
 pub(crate) mod stf;
@@ -59,7 +59,8 @@ pub(crate) fn preprocess(path: &Path, defines: &[String]) -> Result<String> {
         .or_else(|diagnostics| fail(path, &diagnostics))
 }
 
-/// Says why a program cannot be read, before a place in its source is looked for.
+/// Checks that the program's file can be read, so that the error is not about a position in its
+/// source.
 fn must_be_there(path: &Path) -> Result<()> {
     let opened = tributary_p4::SOURCE.open(path);
     opened.map(drop).with_context(|| format!("cannot read {}", path.display()))
@@ -79,7 +80,7 @@ fn sources(args: &P4Args) -> Sources {
     args.include.iter().fold(Sources::disk(), |all, dir| all.search(dir))
 }
 
-/// Shows the diagnostics; the error is the line under them.
+/// Prints the diagnostics; the error is the final line.
 fn fail<T>(path: &Path, diagnostics: &Diagnostics) -> Result<T> {
     eprint!("{}", diagnostics.render(std::io::stderr().is_terminal()));
     let errors = diagnostics.iter().filter(|one| one.severity == Severity::Error).count();

@@ -15,10 +15,10 @@ use crate::args::{P4Args, StfArgs};
 /// Hundreds of times the longest test of p4c's suite.
 const SCRIPT: FileLimit = FileLimit::new("packet test", 64 << 20);
 
-/// Runs a test and prints its outcome in one line: `PASS`, or `FAIL` and why.
+/// Runs a test and prints its outcome in one line: `PASS`, or `FAIL` and the reason.
 ///
 /// # Errors
-/// If standard output cannot be written to. A test that fails is no error but a status.
+/// If standard output cannot be written to. A failed test is a status, not an error.
 pub(crate) fn run(args: &StfArgs) -> Result<ExitCode> {
     match test(args) {
         Ok(()) => crate::print("PASS").map(|()| ExitCode::SUCCESS),
@@ -41,7 +41,7 @@ fn test(args: &StfArgs) -> Result<()> {
     })
 }
 
-/// The program, ready to run. Of its errors the first stands for all.
+/// Compiles the program; reports only its first error.
 fn load(args: &P4Args) -> Result<Forwarding> {
     super::must_be_there(&args.file)?;
     let defines = super::parse_defines(&args.defines)?;
@@ -56,7 +56,7 @@ fn load(args: &P4Args) -> Result<Forwarding> {
     Forwarding::load(compiled.program, config).map_err(|refusal| in_file(&args.file, &refusal))
 }
 
-/// What the engine refuses as a whole has no line.
+/// Refusals of the engine have no line number.
 fn in_file(path: &Path, refusal: &dyn std::fmt::Display) -> anyhow::Error {
     anyhow!("{}: {refusal}", path.display())
 }

@@ -14,25 +14,25 @@ use crate::signals;
 pub(crate) struct AgentArgs {
     #[command(flatten)]
     manager: ManagerArgs,
-    /// Name of the server: that of its host in the network file.
+    /// Name of the server, which is that of its host in the network file.
     #[arg(long, value_name = "NAME")]
     server: String,
     /// Network interface towards the switch.
     #[arg(long, value_name = "IFACE")]
     interface: String,
-    /// Directory for the job files of what runs here, and for nothing else.
+    /// Directory for the job files of this server's processes only.
     #[arg(long, value_name = "DIR", default_value = "agent")]
     directory: PathBuf,
-    /// How packets of workers and parameter servers go in and out. With `xdp` only one process a
-    /// server gets them: for servers whose jobs have them alone.
+    /// How workers and parameter servers send and receive packets. With `xdp` only one process per
+    /// server receives them: for servers with one process at a time.
     #[arg(long, value_enum, default_value_t)]
     io: Io,
 }
 
-/// Serves the manager until Ctrl-C or SIGTERM, and then ends what it runs.
+/// Serves the manager until Ctrl-C or SIGTERM, and then ends the server's processes.
 ///
 /// # Errors
-/// One line that says what went wrong.
+/// One line that describes the problem.
 pub(crate) fn run(args: &AgentArgs) -> Result<()> {
     let stop = signals::stop_flag()?;
     let settings = Settings {

@@ -1,4 +1,4 @@
-//! `tributary place submit`, `list` and `cancel`: what people ask the manager for.
+//! `tributary place submit`, `list` and `cancel`: requests to the manager.
 
 use std::time::Duration;
 
@@ -15,10 +15,10 @@ use tributary_proto::placement::v1::placement_manager_client::PlacementManagerCl
 use super::ManagerArgs;
 use tributary_job::report;
 
-/// The longest answer, a list of about 100 000 jobs.
+/// Maximum length of an answer: a list of about 100 000 jobs.
 const LONGEST_ANSWER: usize = 64 << 20;
 
-/// How long the manager may take to answer.
+/// Time limit for the manager to answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 #[derive(Debug, Args)]
@@ -28,29 +28,28 @@ pub(crate) struct SubmitArgs {
     /// Name of the job.
     #[arg(long, value_name = "NAME", default_value = "job")]
     name: String,
-    /// GPUs that it wants.
+    /// Number of requested GPUs.
     #[arg(long, value_name = "N")]
     gpus: u32,
-    /// What it is worth to have it run.
+    /// Value of running the job.
     #[arg(long, value_name = "VALUE", default_value_t = 1.0)]
     value: f64,
-    /// Iterations that it runs.
+    /// Number of iterations.
     #[arg(long, value_name = "N")]
     iterations: u32,
-    /// Name of the model. If it is one of those that are known, such as vgg16, the next two follow
-    /// from it.
+    /// Name of the model. For known models, such as vgg16, the next two arguments have defaults.
     #[arg(long, value_name = "NAME", default_value = "")]
     model: String,
-    /// Time that an iteration computes on each GPU, microseconds.
+    /// Computing time of an iteration on each GPU, in microseconds.
     #[arg(long, value_name = "US")]
     compute: Option<u64>,
-    /// Gradients that an iteration sums, bytes a worker: a multiple of 4.
+    /// Gradients that an iteration sums, in bytes per worker: a multiple of 4.
     #[arg(long, value_name = "BYTES")]
     gradients: Option<u64>,
-    /// Times that the job is tried again after one of its processes has failed.
+    /// Number of retries after one of the job's processes has failed.
     #[arg(long, value_name = "N", default_value_t = 1)]
     retries: u32,
-    /// Names the request: sent again with the same key, it is the same job.
+    /// Key of the request: repeating it with the same key does not submit another job.
     #[arg(long, value_name = "KEY", default_value = "")]
     key: String,
     /// Wait until the job is over; fail if it fails.
@@ -77,7 +76,7 @@ pub(crate) struct CancelArgs {
 
 type Client = PlacementManagerClient<Channel>;
 
-/// Asks the manager something.
+/// Sends a request to the manager.
 fn ask<T>(
     manager: &ManagerArgs,
     question: impl AsyncFnOnce(&mut Client) -> Result<T>,
@@ -100,7 +99,7 @@ fn refused(status: Status) -> anyhow::Error {
 }
 
 /// # Errors
-/// One line that says what went wrong.
+/// One line that describes the problem.
 pub(super) fn submit(args: &SubmitArgs) -> Result<()> {
     let models = Profiles::known();
     let known = models.get(&args.model);
@@ -126,7 +125,7 @@ pub(super) fn submit(args: &SubmitArgs) -> Result<()> {
     })
 }
 
-/// Until a job is over.
+/// Waits until a job is over.
 async fn wait(client: &mut Client, job_id: u32) -> Result<()> {
     let watched = client.watch(v1::WatchRequest { job_id }).await.map_err(refused)?;
     let mut states = watched.into_inner();
@@ -150,14 +149,14 @@ async fn wait(client: &mut Client, job_id: u32) -> Result<()> {
 }
 
 /// # Errors
-/// One line that says what went wrong.
+/// One line that describes the problem.
 pub(super) fn cancel(args: &CancelArgs) -> Result<()> {
     let request = v1::CancelRequest { job_id: args.job };
     ask(&args.manager, async |client| client.cancel(request).await.map(drop).map_err(refused))
 }
 
 /// # Errors
-/// One line that says what went wrong.
+/// One line that describes the problem.
 pub(super) fn list(args: &ListArgs) -> Result<()> {
     let listed = ask(&args.manager, async |client| {
         Ok(client.list(v1::ListRequest {}).await.map_err(refused)?.into_inner())
@@ -193,7 +192,7 @@ pub(super) fn list(args: &ListArgs) -> Result<()> {
     crate::print(&format!("{servers}\n{jobs}"))
 }
 
-/// Servers of a job, with its GPUs there, and the parameter server's.
+/// The servers of a job with its GPUs on each, and the parameter server's.
 fn places(job: &v1::Job) -> String {
     let place = |task: &v1::Task| match task.gpus {
         0 => format!("{} (PS)", task.server),

@@ -1,4 +1,4 @@
-//! `tributary place`: a trace of jobs under several policies, side by side.
+//! `tributary place`: compares policies over a trace of jobs.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,22 +17,23 @@ use tributary_figures::{Figure, Run, load, page};
 use tributary_limits::{memory, output_directory, size};
 use tributary_placement::{ALL_REDUCE_NAMES, NAMES};
 
-/// Warnings that are shown one by one.
+/// Number of warnings that are shown individually.
 const SHOWN: usize = 5;
 
-/// Samples of a series while jobs arrive, about.
+/// Approximate number of samples of a series while jobs arrive.
 const SAMPLES: f64 = 400.0;
 
-/// What every simulation reads.
+/// Arguments of all simulations.
 #[derive(Debug, Args)]
 pub(crate) struct TraceArgs {
-    /// A trace: CSV or JSON of Philly, CSV of Helios, Acme or our own. Without one, a generated one.
+    /// A trace: CSV or JSON of Philly, CSV of Helios, Acme or our own. Without one, a generated
+    /// one.
     #[arg(long, value_name = "FILE")]
     pub(crate) trace: Option<PathBuf>,
-    /// The trace's format, if its content does not tell.
+    /// The trace's format, if its content does not determine it.
     #[arg(long, value_name = "NAME", requires = "trace")]
     format: Option<String>,
-    /// A TOML file with models, beside those that are known.
+    /// A TOML file with models in addition to the known ones.
     #[arg(long, value_name = "FILE")]
     models: Option<PathBuf>,
 }
@@ -44,7 +45,7 @@ pub(crate) enum Summing {
     InNetwork,
     /// All-reduce by halving-doubling.
     HalvingDoubling,
-    /// All-reduce round a ring.
+    /// All-reduce around a ring.
     Ring,
     /// All-reduce up and down a tree.
     Tree,
@@ -60,19 +61,19 @@ pub(crate) struct CompareArgs {
     /// Policies, or `all`.
     #[arg(long, value_name = "NAME", value_delimiter = ',', default_value = "all")]
     policy: Vec<String>,
-    /// Only the first so many jobs of the trace; of a generated one, how many (1 000).
+    /// Use only the first jobs of the trace; of a generated one, their number (1 000).
     #[arg(long, value_name = "N")]
     jobs: Option<usize>,
     /// How jobs sum their gradients.
     #[arg(long, value_enum, default_value_t = Summing::InNetwork)]
     communication: Summing,
-    /// Time between two rounds of placing, seconds; 0: a round whenever a job arrives or ends.
+    /// Time between two rounds of placement, in seconds; 0: a round whenever a job arrives or ends.
     #[arg(long, value_name = "S", default_value_t = 60.0, allow_negative_numbers = true)]
     period: f64,
-    /// What a waiting job's value grows by in every round that passes it over.
+    /// Growth of a waiting job's value in every round that passes it over.
     #[arg(long, value_name = "VALUE", default_value_t = 1.0, allow_negative_numbers = true)]
     ageing: f64,
-    /// Moves submissions together or apart until the jobs ask for this part of the cluster's GPU-time.
+    /// Scales submission times until the jobs request this fraction of the cluster's GPU time.
     #[arg(long, value_name = "PART", allow_negative_numbers = true)]
     load: Option<f64>,
     /// Repetitions, each with other models for the jobs.
@@ -89,7 +90,7 @@ pub(crate) struct CompareArgs {
 /// Compares policies.
 ///
 /// # Errors
-/// One line that says what went wrong.
+/// One line that describes the problem.
 pub(crate) fn run(args: &CompareArgs) -> Result<()> {
     ensure!(args.seeds > 0, "--seeds 0: run at least once");
     ensure!(args.jobs != Some(0), "--jobs 0: place at least one");
@@ -176,7 +177,7 @@ fn report(
     let mut figure = compare::figure(&title, compared);
     figure.notes.push(format!(
         "{}{}; rounds every {} s; models drawn with {}. Every plan and every rate was checked.",
-        // Jobs that come all at once have none.
+        // The load is undefined if all jobs arrive at once.
         Some(load(jobs, cluster))
             .filter(|load| load.is_finite())
             .map_or(String::new(), |load| format!("Load {load:.2}; ")),
@@ -255,7 +256,7 @@ fn read_cluster(path: &Path) -> Result<Cluster> {
 }
 
 impl TraceArgs {
-    /// The trace, or the first jobs of it. What is wrong with some of its jobs is told and left out.
+    /// Reads the trace, or its first jobs. Invalid jobs are reported and omitted.
     pub(crate) fn read(&self, jobs: Option<usize>) -> Result<Trace> {
         let Some(path) = &self.trace else {
             let jobs = jobs.unwrap_or(1_000);
@@ -275,7 +276,7 @@ impl TraceArgs {
         })
     }
 
-    /// The models that jobs are drawn from.
+    /// The models of the jobs.
     pub(crate) fn profiles(&self) -> Result<Profiles> {
         let known = Profiles::netpack();
         Ok(match &self.models {
@@ -305,7 +306,7 @@ impl Summing {
     }
 }
 
-/// The first few, and how many there are.
+/// Prints the first few warnings, and their number.
 fn warn(warnings: &[tributary_cluster::trace::Warning]) {
     for warning in warnings.iter().take(SHOWN) {
         eprintln!("warning: {warning}");
@@ -316,7 +317,7 @@ fn warn(warnings: &[tributary_cluster::trace::Warning]) {
     }
 }
 
-/// Works with a progress bar, which a terminal shows.
+/// Runs `work` with a progress bar on terminals.
 pub(crate) fn with_bar<T>(what: &str, work: impl FnOnce(&(dyn Fn(u64, u64) + Sync)) -> T) -> T {
     let template = format!("{{bar:40}} {{pos}}/{{len}} {what}  {{elapsed_precise}}");
     let style = ProgressStyle::with_template(&template).expect("a valid template");
@@ -352,10 +353,11 @@ pub(crate) fn write(out: &Path, title: &str, figures: &[Figure]) -> Result<()> {
     put(&out.join("index.html"), &page)
 }
 
-/// Bytes for a job that waits or runs, and for what is noted of it.
+/// Bytes per waiting or running job, including its records.
 const JOB_BYTES: u64 = 512;
 
-/// Whether there is memory for all that is simulated: every run's outcome is kept until the report.
+/// Checks that the memory suffices for the simulation: every run's outcome is kept until the
+/// report.
 fn fits(jobs: usize, seeds: u64, policies: usize) -> Result<()> {
     let runs = u128::from(seeds) * policies as u128;
     let needed = runs * jobs as u128 * u128::from(JOB_BYTES);
@@ -371,7 +373,7 @@ fn fits(jobs: usize, seeds: u64, policies: usize) -> Result<()> {
     Ok(())
 }
 
-/// Before the work is done: whether its result can be written to a file.
+/// Checks, before the work, that the result can be written to a file.
 fn writable(path: &Path) -> Result<()> {
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
     ensure!(

@@ -1,4 +1,4 @@
-//! `tributary place figures`: the figures of the papers, each beside the paper's numbers.
+//! `tributary place figures`: the figures of the papers, with the papers' numbers.
 
 use std::path::PathBuf;
 
@@ -12,10 +12,10 @@ use tributary_limits::output_directory;
 use super::compare::{TraceArgs, show, with_bar, write};
 use super::sharing;
 
-/// The runs of all seeds stay in memory until they are drawn.
+/// Limit of seeds: their runs stay in memory until they are drawn.
 const SEEDS_MAX: u64 = 10_000;
 
-/// Whose figures.
+/// The paper.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub(crate) enum Paper {
     /// NetPack, figures 6 to 15.
@@ -24,36 +24,36 @@ pub(crate) enum Paper {
     Titan,
 }
 
-/// What times the sums of jobs on NetPack's testbed.
+/// The source of the durations of sums on NetPack's testbed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub(crate) enum Timing {
     /// ATP's endpoints and P4 program, in virtual time.
     Packets,
-    /// The steady state, as in simulations: quicker, and without figure 6.
+    /// The steady state, as in simulations: faster, and without figure 6.
     Flows,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct FiguresArgs {
-    /// Whose figures.
+    /// The paper.
     paper: Paper,
     #[command(flatten)]
     trace: TraceArgs,
-    /// Repetitions, each with other jobs and other models. Without it, 10; with --quick, 2.
+    /// Repetitions, each with other jobs and other models. Default 10; with --quick, 2.
     #[arg(long, value_name = "N")]
     seeds: Option<u64>,
-    /// What times sums on NetPack's testbed.
+    /// Source of the durations of sums on NetPack's testbed.
     #[arg(long, value_enum, default_value_t = Timing::Packets)]
     testbed: Timing,
-    /// Repetitions on NetPack's testbed. Without it, 2 with packets (with --quick, 1), and as many as
-    /// elsewhere with flows.
+    /// Repetitions on NetPack's testbed. Default with packets 2 (with --quick, 1), with flows as
+    /// elsewhere.
     #[arg(long, value_name = "N")]
     testbed_seeds: Option<u64>,
-    /// Jobs of a run on NetPack's testbed. Without it, 100 with packets and 200 with flows; with
+    /// Jobs per run on NetPack's testbed. Default 100 with packets and 200 with flows; with
     /// --quick, 20 and 40.
     #[arg(long, value_name = "N")]
     testbed_jobs: Option<usize>,
-    /// Few jobs and few repetitions: to see that it works.
+    /// Use few jobs and few repetitions, as a quick test.
     #[arg(long)]
     quick: bool,
     /// A directory for CSV files, plots (SVG) and a page (HTML).
@@ -62,7 +62,7 @@ pub(crate) struct FiguresArgs {
 }
 
 impl FiguresArgs {
-    /// Packets take longer than flows, so that there are fewer jobs and repetitions.
+    /// Packets take longer than flows, so there are fewer jobs and repetitions.
     fn on_testbed(&self, seeds: u64) -> netpack::Testbed {
         let (timing, jobs, usual) = match self.testbed {
             Timing::Packets => (netpack::Timing::Packets, 100, if self.quick { 1 } else { 2 }),
@@ -79,7 +79,7 @@ impl FiguresArgs {
 /// Makes the figures of a paper.
 ///
 /// # Errors
-/// One line that says what went wrong.
+/// One line that describes the problem.
 pub(crate) fn run(args: &FiguresArgs) -> Result<()> {
     let seeds = args.seeds.unwrap_or(if args.quick { 2 } else { 10 });
     for (option, seeds) in [("--seeds", Some(seeds)), ("--testbed-seeds", args.testbed_seeds)] {
@@ -94,7 +94,7 @@ pub(crate) fn run(args: &FiguresArgs) -> Result<()> {
     if let Some(out) = &args.out {
         output_directory(out).with_context(|| format!("cannot write to {}", out.display()))?;
     }
-    // A generated trace has as many jobs as the largest experiment wants.
+    // A generated trace has as many jobs as the largest experiment needs.
     let trace = args.trace.read(args.trace.trace.is_none().then_some(80_000))?;
     let profiles = args.trace.profiles()?;
     let mut figures: Vec<Figure> = with_bar("jobs", |progress| {

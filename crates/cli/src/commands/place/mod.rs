@@ -1,7 +1,7 @@
-//! `tributary place`: where jobs go. Without a command it compares policies over a trace.
+//! `tributary place`: placement of jobs. Without a command it compares policies over a trace.
 //!
-//! `serve` is the placement manager, `agent` what it has on every server, and `ask` what people ask it
-//! for.
+//! `serve` is the placement manager, `agent` its agent on every server, and `ask` the commands of
+//! users.
 
 mod agent;
 mod ask;
@@ -25,24 +25,24 @@ pub(crate) struct PlaceArgs {
 
 #[derive(Debug, Subcommand)]
 enum PlaceCommand {
-    /// Make the figures of NetPack's or Titan's paper, each beside the paper's numbers.
+    /// Make the figures of NetPack's or Titan's paper, with the paper's numbers.
     Figures(figures::FiguresArgs),
-    /// Be the placement manager: take jobs, place them, and have the servers' agents run them.
+    /// Run the placement manager: accept jobs, place them, and have the servers' agents run them.
     Serve(serve::ServeArgs),
-    /// Be the agent of this server: start and stop workers and parameter servers as the manager says.
+    /// Run the agent of this server: start and stop workers and parameter servers for the manager.
     Agent(agent::AgentArgs),
-    /// Give the manager a job.
+    /// Submit a job to the manager.
     Submit(ask::SubmitArgs),
     /// Show the manager's jobs and servers.
     List(ask::ListArgs),
-    /// Have a job of the manager ended, or not started.
+    /// End or withdraw a job of the manager.
     Cancel(ask::CancelArgs),
 }
 
-/// Where the manager is.
+/// The manager's address.
 #[derive(Debug, Args)]
 struct ManagerArgs {
-    /// Where the manager listens.
+    /// Address of the manager.
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:9640")]
     manager: String,
 }
@@ -59,7 +59,7 @@ fn endpoint(option: &str, address: &str) -> Result<Endpoint> {
 }
 
 /// # Errors
-/// One line that says what went wrong.
+/// One line that describes the problem.
 pub(crate) fn run(args: &PlaceArgs) -> Result<()> {
     match &args.command {
         None => compare::run(&args.compare),

@@ -28,36 +28,38 @@ use crate::signals;
 pub(crate) struct ServeArgs {
     /// The site file: servers, their GPUs and the network (docs/placement/manager.md).
     site: PathBuf,
-    /// Where jobs and agents come. Whoever reaches it may do anything with the jobs.
+    /// Listening address for users and agents. Any host that reaches it has full control of the
+    /// jobs.
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:9640")]
     listen: SocketAddr,
-    /// Where the switches' controller serves its job scheduler (`tributary controller --scheduler`).
+    /// Address of the job scheduler of the switches' controller (`tributary controller
+    /// --scheduler`).
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:9641")]
     controller: String,
-    /// File that the jobs are recorded in; it is made if it is not there.
+    /// File that records the jobs; created if missing.
     #[arg(long, value_name = "FILE", default_value = "manager.redb")]
     database: PathBuf,
-    /// What decides where jobs go.
+    /// Placement policy.
     #[arg(long, value_name = "NAME", default_value = "netpack")]
     policy: String,
-    /// Time between two rounds of placement, milliseconds.
+    /// Time between two rounds of placement, in milliseconds.
     #[arg(long, value_name = "MS", default_value_t = 5_000, value_parser = clap::value_parser!(u64).range(10..=3_600_000))]
     period: u64,
-    /// How long the processes of an agent that does not hear the manager go on, milliseconds.
+    /// How long the processes of an agent continue without contact to the manager, in milliseconds.
     #[arg(long, value_name = "MS", default_value_t = 60_000, value_parser = clap::value_parser!(u64).range(2_000..=86_400_000))]
     lease: u64,
-    /// Share of its own value that a waiting job gains with each round.
+    /// Fraction of its own value that a waiting job gains per round.
     #[arg(long, value_name = "SHARE", default_value_t = 1.0)]
     ageing: f64,
-    /// Jobs that are over and still listed.
+    /// Number of finished jobs that are listed.
     #[arg(long, value_name = "N", default_value_t = 10_000)]
     keep: usize,
 }
 
-/// Serves until Ctrl-C or SIGTERM. Jobs that run go on.
+/// Serves until Ctrl-C or SIGTERM. Running jobs continue.
 ///
 /// # Errors
-/// One line that says what went wrong.
+/// One line that describes the problem.
 pub(crate) fn run(args: &ServeArgs) -> Result<()> {
     let stop = signals::stop_flag()?;
     if !args.ageing.is_finite() || args.ageing < 0.0 {
@@ -89,12 +91,12 @@ pub(crate) fn run(args: &ServeArgs) -> Result<()> {
     say!("placement manager at {address}, policy {}", args.policy);
     say!("end with Ctrl-C; jobs that run go on");
     shell.run(&incoming)?;
-    // Agents find another manager, or this one when it is back.
+    // Agents find another manager, or this one when it is restarted.
     runtime.shutdown_timeout(Duration::from_millis(100));
     Ok(())
 }
 
-/// One that gives jobs a parameter server.
+/// A policy that gives jobs a parameter server.
 fn policy(name: &str) -> Result<Box<dyn Policy>> {
     let names = tributary_placement::NAMES.join(", ");
     if tributary_placement::ALL_REDUCE_NAMES.contains(&name) {
@@ -104,9 +106,9 @@ fn policy(name: &str) -> Result<Box<dyn Policy>> {
     policy.with_context(|| format!("--policy {name}: there is no such policy; there are {names}"))
 }
 
-/// Most open connections (agents and users), most calls of a connection, its flow-control window, and the
-/// longest message, which describes a job or the jobs of a server. Unfinished requests take at most 1.5 GiB
-/// of memory.
+/// Limits: open connections (agents and users), calls per connection, the flow-control window of a
+/// connection, and the length of a message, which describes a job or the jobs of a server.
+/// Unfinished requests take at most 1.5 GiB of memory.
 const CONNECTIONS: usize = 2048;
 const CALLS_PER_CONNECTION: u32 = 4;
 const CONNECTION_WINDOW: u32 = 256 << 10;
@@ -116,7 +118,7 @@ async fn serve(listener: TcpListener, service: Service) {
     let service = PlacementManagerServer::new(service).max_decoding_message_size(MESSAGE_LIMIT);
     let serving = tonic::transport::Server::builder()
         .tcp_nodelay(true)
-        // Notices peers that are gone without a word, whose streams would stay.
+        // Detects peers that vanished without closing, whose streams would stay open.
         .http2_keepalive_interval(Some(Duration::from_secs(10)))
         .initial_connection_window_size(CONNECTION_WINDOW)
         .max_concurrent_streams(CALLS_PER_CONNECTION)
@@ -131,6 +133,6 @@ async fn end(stop: Arc<AtomicBool>, inputs: Sender<Input>) {
     while !stop.load(Ordering::Relaxed) {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    // If nobody takes it, it has ended already.
+    // An error means that the manager has already ended.
     let _: Result<(), mpsc::SendError<Input>> = inputs.send(Input::End);
 }

@@ -1,5 +1,5 @@
-//! NetPack's figures 14 and 15: what the P4 program of ATP gives jobs, packet by packet in virtual time,
-//! beside what algorithm 1 expects.
+//! NetPack's figures 14 and 15: the shares that ATP's P4 program gives jobs, packet by packet in
+//! virtual time, with the estimates of algorithm 1.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use tributary_sim::sharing::Rack;
 
 const MS: Duration = Duration::from_millis(1);
 
-/// Memory of the switch over what one job has under way.
+/// The switch's memory relative to what one job has in flight.
 const PAT_RATIOS: [f64; 9] = [0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.2, 1.5, 2.0];
 
 /// §6.4: throughput of a job.
@@ -81,7 +81,7 @@ fn timeline() -> Result<Figure> {
         (0..jobs).map(|job| (format!("job {job}, estimate"), Vec::new())).collect();
     for (sample, running) in samples.iter().zip(rack.running(&samples)) {
         let ms = sample.until.as_secs_f64() * 1e3;
-        // While a job starts or ends there is no one state to estimate.
+        // While a job starts or ends there is no single state to estimate.
         let estimates = running.map(|running| rack.estimate(&running));
         for (job, share) in sample.shares.iter().enumerate() {
             let estimate = estimates.as_ref().map(|all| all[job].rate_gbps);

@@ -5,14 +5,15 @@ use std::fmt::Write;
 use rust_sugiyama::configure::{Config, RankingType};
 use tributary_p4::graph::{Graph, NodeKind};
 
-/// Pixels: of a character's width, a line's height, the space in boxes, between them, and around all.
+/// Pixels: width of a character, height of a line, padding of boxes, space between them, and
+/// margin.
 const CHARACTER: f64 = 7.4;
 const LINE: f64 = 17.0;
 const PADDING: f64 = 10.0;
 const SPACING: f64 = 26.0;
 const MARGIN: f64 = 16.0;
 
-/// How much wider bold characters are.
+/// Relative width of bold characters.
 const BOLD: f64 = 1.12;
 
 /// The graph as an SVG document.
@@ -20,7 +21,7 @@ pub(crate) fn to_svg(graph: &Graph) -> String {
     Drawing::of(graph).to_svg(graph)
 }
 
-/// A box with its middle, in pixels.
+/// A box with its centre, in pixels.
 #[derive(Clone, Copy, Default)]
 struct Place {
     x: f64,
@@ -29,23 +30,23 @@ struct Place {
     height: f64,
 }
 
-/// An edge's way: through points of its own, one of which may carry its label.
+/// The path of an edge, through points of its own, one of which may have its label.
 struct Way {
     /// Index of the edge.
     edge: usize,
     from: usize,
     to: usize,
     label: Option<usize>,
-    /// Places, from node to node.
+    /// Indices of places, from node to node.
     points: Vec<usize>,
-    /// It leads back up: drawn from its end to its start.
+    /// Whether it leads upwards, so that it is drawn from its end to its start.
     reversed: bool,
 }
 
 struct Drawing {
     /// The text of each node.
     boxes: Vec<Vec<String>>,
-    /// Of the nodes first, then of the points of edges.
+    /// Nodes first, then points of edges.
     places: Vec<Place>,
     ways: Vec<Way>,
 }
@@ -86,7 +87,7 @@ impl Drawing {
         drawing
     }
 
-    /// Gives every place its middle.
+    /// Sets the centre of every place.
     fn arrange(&mut self, layer: &[usize]) {
         let vertices: Vec<(u32, (f64, f64))> =
             self.places.iter().zip(0..).map(|(p, number)| (number, (p.width, p.height))).collect();
@@ -105,7 +106,7 @@ impl Drawing {
         for (vertex, (x, _)) in layouts.into_iter().flat_map(|(layout, ..)| layout) {
             self.places[vertex].x = x;
         }
-        // Layers are as high as what is in them.
+        // The height of a layer is that of its highest box.
         let mut of = vec![0; self.places.len()];
         of[..layer.len()].copy_from_slice(layer);
         for way in &self.ways {
@@ -162,7 +163,7 @@ impl Drawing {
         svg
     }
 
-    /// A smooth line through all points, upright in each of them.
+    /// A smooth line through all points, vertical at each.
     fn way(&self, svg: &mut String, way: &Way) {
         let (from, to) = (self.places[way.from], self.places[way.to]);
         let inner = &way.points[1..way.points.len() - 1];
@@ -211,7 +212,7 @@ fn draw_node(svg: &mut String, kind: NodeKind, lines: &[String], place: Place) {
     }
 }
 
-/// The text of a node: with its edges to itself, which are not drawn.
+/// The text of a node, including its edges to itself, which are not drawn.
 fn lines(graph: &Graph, node: usize) -> Vec<String> {
     let mut lines = graph.nodes[node].lines.clone();
     let own = graph.edges.iter().filter(|edge| edge.from == node && edge.to == node);
@@ -219,7 +220,7 @@ fn lines(graph: &Graph, node: usize) -> Vec<String> {
     lines
 }
 
-/// Which edges lead back to where a packet has been: all others make no circle.
+/// The edges that close cycles: the others are acyclic.
 fn backward(graph: &Graph) -> Vec<bool> {
     let mut backward = vec![false; graph.edges.len()];
     let (mut seen, mut open) = (vec![false; graph.nodes.len()], vec![false; graph.nodes.len()]);
@@ -254,10 +255,10 @@ fn backward(graph: &Graph) -> Vec<bool> {
     backward
 }
 
-/// Nodes are as high up as those before them let them be; a label takes a layer of its own.
+/// Places nodes as high as their predecessors allow; a label takes a layer of its own.
 fn layers(graph: &Graph, ends: &[(usize, usize)]) -> Vec<usize> {
     let mut layer = vec![0; graph.nodes.len()];
-    // Without circles the longest way has fewer edges than there are nodes.
+    // Without cycles the longest path has fewer edges than there are nodes.
     for _ in 0..graph.nodes.len() {
         let mut settled = true;
         for (edge, &(from, to)) in graph.edges.iter().zip(ends) {
@@ -303,7 +304,7 @@ fn text(svg: &mut String, x: f64, y: f64, anchor: &str, line: &str) {
 }
 
 fn marked_text(svg: &mut String, x: f64, y: f64, anchor: &str, content: &str) {
-    // Text stands on its line; its middle is a third of the font's size above.
+    // SVG places text by its baseline; its centre is a third of the font's size above.
     let y = y + 4.5;
     let _ =
         writeln!(svg, "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\">{content}</text>");
@@ -327,7 +328,8 @@ mod tests {
         Graph { name: "a & b".to_owned(), nodes: (0..nodes).map(node).collect(), edges }
     }
 
-    /// Boxes do not overlap, edges go down, and all is within the picture.
+    /// Checks that boxes do not overlap, edges lead downwards, and everything is inside the
+    /// picture.
     fn check(graph: &Graph) {
         let drawing = Drawing::of(graph);
         for (number, a) in drawing.places.iter().enumerate() {
@@ -346,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn circles_are_drawn_once() {
+    fn cycles_are_drawn_once() {
         let graph =
             graph(4, &[(0, 1, ""), (1, 2, "x"), (2, 1, "back"), (2, 2, "self"), (2, 3, "")]);
         check(&graph);
