@@ -63,8 +63,7 @@ pub struct Args {
     /// Programs for the engine.
     #[arg(long, value_enum, default_values_t = [Program::Atp, Program::Esa])]
     pub program: Vec<Program>,
-    /// For `esa` and `protocols`: longest random pause of a worker before each tensor, in
-    /// microseconds.
+    /// For `esa` and `protocols`: longest random pause before each tensor, in microseconds.
     #[arg(long, value_name = "US", default_value_t = 300)]
     pub jitter: u32,
     /// For `esa`: aggregators shared by all jobs.

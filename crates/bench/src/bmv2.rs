@@ -13,8 +13,7 @@ use tributary_job::report::{RunReport, bytes, table};
 
 const WORKERS: u64 = 4;
 
-/// Slots of such a job on BMv2; with as many, the embedded switch shows the cost of the smaller
-/// windows.
+/// Slots of such a job on BMv2; the embedded switch also runs with them, for comparison.
 const PACED_SLOTS: u32 = 16;
 
 const SLOTS: u32 = 256;

@@ -19,8 +19,7 @@ pub(crate) fn stop_flag() -> Result<Arc<AtomicBool>> {
     let ignored = |signal: i32| ignored >> (signal - 1) & 1 == 1;
     let wanted = [SIGHUP, SIGQUIT].into_iter().filter(|&signal| !ignored(signal));
     for signal in [SIGINT, SIGTERM].into_iter().chain(wanted) {
-        // The order matters: at the first signal the flag is still down, at the second one it is
-        // raised.
+        // The order matters: the flag is down at the first signal and raised at the second.
         signal_hook::flag::register_conditional_shutdown(signal, 1, Arc::clone(&flag))
             .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&flag)))
             .context("cannot catch signals")?;

@@ -43,8 +43,8 @@ const STREAM_ROOM: usize = 256;
 pub enum Target {
     /// `HOST:PORT` or `unix:PATH`.
     Address(String),
-    /// A channel made by the caller, for example to a server in the same process. It reconnects by
-    /// itself.
+    /// A channel made by the caller that reconnects by itself, for example to a server in this
+    /// process.
     Channel(Channel),
 }
 
@@ -99,8 +99,7 @@ impl SwitchConfig {
         Error::Lost { switch: self.name.clone(), reason: reason.into() }
     }
 
-    /// What the switch answered, or how the connection broke, with a hint at the cause if there is
-    /// one.
+    /// What the switch answered, or how the connection broke, perhaps with a hint.
     fn reason(&self, status: &Status) -> String {
         let plain = self.tls.is_none()
             && matches!(&self.target, Target::Address(address) if !address.starts_with("unix:"));
@@ -133,8 +132,7 @@ fn is_lost(status: &Status) -> bool {
         || (status.code() == Code::Unknown && transport)
 }
 
-/// Whether the connection broke because of invalid bytes, as happens if only one side uses
-/// encryption.
+/// Whether the connection broke because of invalid bytes, as if only one side uses encryption.
 fn is_garbled(status: &Status) -> bool {
     let mut cause = std::error::Error::source(status);
     while let Some(inner) = cause.and_then(std::error::Error::source) {
@@ -327,8 +325,7 @@ impl Client {
         stream_error(&self.config, status)
     }
 
-    /// Returns what the switch runs; `None` if it runs nothing. Needs neither a stream nor to be
-    /// primary.
+    /// Returns what the switch runs; `None` if it runs nothing. Works without being primary.
     ///
     /// # Errors
     /// [`Error::Request`], [`Error::Lost`].

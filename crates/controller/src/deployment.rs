@@ -1,5 +1,4 @@
-//! A scenario, and the settings that follow from it for each switch, worker, parameter server and
-//! reminder agent.
+//! A scenario, and its settings for each switch, worker, parameter server and reminder agent.
 
 use tributary_jobfile::{Aggregation, HostId, Job, Scenario};
 use tributary_protocol::esa::{AgentJob, Target};

@@ -1,7 +1,6 @@
 //! A plan as P4Runtime entities, and as the updates that install or remove them.
 //!
-//! Nothing here needs a connection: a driver with direct access to a switch can apply the updates
-//! itself.
+//! Nothing here needs a connection: a driver can also apply the updates directly.
 
 use tributary_p4runtime_proto::p4::v1::{
     self as p4, Action, CounterData, CounterEntry, Entity, FieldMatch, Index, MulticastGroupEntry,

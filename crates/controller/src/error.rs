@@ -1,5 +1,4 @@
-//! Errors between the controller and its switches: one line each, with the problem, its place and a
-//! fix.
+//! Errors between the controller and its switches: one line each, with problem, place and fix.
 
 use tonic::Code;
 use tributary_p4::Architecture;

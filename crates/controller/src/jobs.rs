@@ -236,8 +236,8 @@ impl Controller {
         outcome
     }
 
-    /// Makes all switches serve a job, or none. Counters continue in switches where the job had a
-    /// part `before`.
+    /// Makes all switches serve a job, or none. Counters continue where the job had a part
+    /// `before`.
     pub(crate) async fn serve(
         &self,
         placement: &Placement,
@@ -271,8 +271,8 @@ impl Controller {
     }
 
     /// Begins a new run of a job: stops admitting packets of the previous run, sweeps its
-    /// aggregators, and makes the switches serve the new run. Workers of the previous run receive
-    /// no more results.
+    /// aggregators, and makes the switches serve the new run. Workers of the previous run get no
+    /// more results.
     ///
     /// # Errors
     /// [`Error::Clock`]; [`Error::UnknownJob`]; [`Error::JobTaken`] if the job is being changed; or
@@ -291,8 +291,8 @@ impl Controller {
     }
 
     /// Removes a job: first its entries, so that no packet of it is served any more, then its
-    /// aggregators. Its ID, slot and segment are free afterwards. Returns how many aggregators were
-    /// freed.
+    /// aggregators. Its ID, slot and segment are then free. Returns the number of freed
+    /// aggregators.
     ///
     /// # Errors
     /// [`Error::UnknownJob`]; [`Error::JobTaken`] if the job is being admitted, moved or removed;

@@ -1,5 +1,4 @@
-//! Jobs with aggregators of their own: allocation, and moving jobs between the parameter server and
-//! the network.
+//! Jobs with aggregators of their own: allocation, and moves between parameter server and network.
 //!
 //! A job is moved while it is idle. First, no packet under the old assignment is admitted any more.
 //! Then the old segment is swept. Only then do the switches learn the new assignment, with another

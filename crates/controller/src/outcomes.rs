@@ -25,13 +25,11 @@ pub enum Outcome {
     /// Found another task's aggregator; forwarded unchanged and marked. ESA halves that
     /// aggregator's priority.
     Collided,
-    /// Needed no aggregator here: already marked, overflowed, already complete, or for another
-    /// switch.
+    /// Needed no aggregator here: marked, overflowed, already complete, or for another switch.
     Bypassed,
     /// A resend that found no aggregator.
     Resent,
-    /// A resend in ATP that took its task's partial sum to the parameter server and freed the
-    /// aggregator.
+    /// A resend in ATP that took its task's partial sum to the PS and freed the aggregator.
     Flushed,
     /// Its contribution was already in the aggregator.
     Duplicate,

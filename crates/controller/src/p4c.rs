@@ -22,8 +22,7 @@ const OUTPUT: FileLimit = FileLimit::regular("compiled program", 256 << 20);
 /// Number of lines of compiler messages in an error.
 const LINES: usize = 12;
 
-/// Finds a program on the `PATH`, for example `simple_switch_grpc`. `mend` is the advice in the
-/// error.
+/// Finds a program on the `PATH`, for example `simple_switch_grpc`. Errors contain `mend`.
 ///
 /// # Errors
 /// [`Error::NoTool`].

@@ -90,12 +90,11 @@ pub struct Placement {
     pub epoch: Epoch,
     /// Host of each worker, by worker index: at most 32, all different.
     pub workers: Vec<HostId>,
-    /// Host of the parameter server; `None` for a job without one, whose workers are all attached
-    /// to one switch.
+    /// Host of the parameter server; `None`: all workers are attached to one switch.
     pub ps: Option<HostId>,
     /// Host of the reminder agent, for ESA.
     pub agent: Option<HostId>,
-    /// Whether switches add at all, with ATP. P4INC and SwitchML have it in their assignment; ESA
+    /// Whether switches add at all, with ATP. The assignment says so for P4INC and SwitchML; ESA
     /// always adds.
     pub aggregation: Aggregation,
     /// How switches serve a job of P4INC or SwitchML; [`Assignment::NONE`] with ATP and ESA.
@@ -132,8 +131,8 @@ impl Placement {
     }
 }
 
-/// A job's part in one switch: on the tree from its workers to its parameter server, or on the path
-/// of its reminders.
+/// A job's part in one switch: on the tree from workers to parameter server, or on the path of
+/// reminders.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct JobAtSwitch {
     /// The switch.
@@ -267,8 +266,7 @@ pub enum Part {
     Distribute,
     /// Forward them to their destination host.
     Answer,
-    /// Forward them regardless of content: answers to reminders, in a switch that adds nothing from
-    /// that port.
+    /// Forward them regardless of content: answers to reminders, on a port without contributions.
     Pass,
 }
 

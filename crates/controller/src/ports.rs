@@ -87,8 +87,7 @@ impl PortMap {
     /// Reads a port map.
     ///
     /// # Errors
-    /// [`Error::Ports`]: the map must contain every port of the topology once, and all must be in
-    /// pipe 0.
+    /// [`Error::Ports`]: the map must have every port of the topology once, all in pipe 0.
     pub fn read(path: &Path, topology: &Topology) -> Result<Self, Error> {
         let failed = |reason: String| Error::Ports { file: path.display().to_string(), reason };
         let text =

@@ -9,8 +9,7 @@ use tributary_p4runtime_proto::p4::v1::{
 
 use crate::entries::{canonical, update};
 
-/// Identifies an entity: a switch holds at most one per key. Groups come before entries, which
-/// refer to them.
+/// Identifies an entity within a switch. Groups come before entries, which refer to them.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Key {
     Group(u32),

@@ -19,8 +19,7 @@ pub struct Target {
     pub switch: SwitchId,
     /// The workers that meet in it.
     pub members: Bitmap,
-    /// The worker that reminders for the switch are addressed to: packets for it from the agent
-    /// pass the switch.
+    /// The destination of reminders for the switch: a worker whose packets from the agent pass it.
     pub via: HostId,
 }
 

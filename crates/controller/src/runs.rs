@@ -110,8 +110,7 @@ fn failed(address: &str, reason: String) -> Error {
     Error::Joining { address: address.to_owned(), reason }
 }
 
-/// Timeout of the connection, and of the first answer, which waits while switches change to a new
-/// run.
+/// Timeout of the connection, and of the first answer, which waits while switches change runs.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Interval and timeout of the HTTP/2 pings that detect a lost controller.
@@ -247,8 +246,7 @@ impl Runs {
         let workers = self.0.controller.run(job).ok().filter(|_| !state.closed);
         let Some((_, workers)) = workers else { return state.gathering(job).waiting.clear() };
         if let Some(crew) = state.gathering(job).look(workers) {
-            // A separate task, so that a worker that leaves does not interrupt the switches'
-            // change.
+            // A separate task, so that a leaving worker does not interrupt the switches' change.
             tokio::spawn(self.clone().begin(job, crew));
         }
     }
@@ -340,8 +338,7 @@ impl Runs {
         }
     }
 
-    /// Sends a client the progress of its worker until the last message, or until the client
-    /// leaves.
+    /// Sends a client the progress of its worker until the last message or the client leaves.
     async fn tell(self, job: JobId, mut progress: watch::Receiver<Progress>, client: Client) {
         loop {
             let now = progress.borrow_and_update().clone();

@@ -24,8 +24,7 @@ use tributary_wire::{Bitmap, Kind, Protocol, Segment, Service};
 use crate::Error;
 use crate::plan::{JobAtSwitch, Membership, Part, Placement};
 
-/// The switches that a job's workers are attached to: those that add for it, and in which it needs
-/// a segment.
+/// The switches that a job's workers are attached to: those that add for it, each with a segment.
 ///
 /// # Panics
 /// If the placement names a host that the topology does not have.

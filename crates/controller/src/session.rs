@@ -31,8 +31,7 @@ const GRACE: Duration = Duration::from_secs(1);
 /// Frames from a switch that may wait for a slow reader.
 const PACKETS_WAITING: usize = 256;
 
-/// Keeps a switch in the desired state. Dropping it closes the connection and changes nothing in
-/// the switch.
+/// Keeps a switch in the desired state. Dropping it only closes the connection.
 #[derive(Debug)]
 pub struct Session {
     shared: Arc<Shared>,
@@ -155,8 +154,7 @@ impl Session {
         self.shared.link.borrow().generation()
     }
 
-    /// Installs entities, after the updates `first` (which leave no entity, such as counter
-    /// resets).
+    /// Installs entities, after the updates `first` (such as counter resets).
     ///
     /// # Errors
     /// The switch's error; it then holds none of the entities.
@@ -228,8 +226,7 @@ impl Session {
         &self.found.orphans
     }
 
-    /// Whether the switch already ran the pipeline at the first connection, so that registers may
-    /// be in use.
+    /// Whether the switch already ran the pipeline before, so that registers may be in use.
     #[must_use]
     pub fn was_running(&self) -> bool {
         self.found.running
@@ -342,8 +339,7 @@ impl Shared {
                 let lost = match client.write(updates).await {
                     Ok(()) => return Ok(()),
                     Err(Error::Lost { .. }) => true,
-                    // An update may fail because it is already applied: compare with the desired
-                    // state.
+                    // An update may fail because it is already applied: compare the state.
                     Err(error) => match self.reconcile(&client).await {
                         Ok(_) => return Ok(()),
                         Err(Error::Lost { .. }) => true,

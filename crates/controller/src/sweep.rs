@@ -116,8 +116,7 @@ mod tests {
         assert_eq!(freed(&walk, JobId::new(8).unwrap().run(run.epoch), nonce), None);
         assert_eq!(freed(&walk, job.run(Epoch::new(2).unwrap()), nonce), None);
         assert_eq!(freed(&walk, run, Sequence(8)), None);
-        // The bitmap field has the count: its last byte is the last of bytes 16 to 19 of the
-        // header.
+        // The bitmap field has the count: the last of bytes 16 to 19 of the header.
         let at = walk.len() - 28 + 19;
         walk[at] = 3;
         assert_eq!(freed(&walk, run, nonce), Some(3));

@@ -74,8 +74,7 @@ pub(crate) enum Op {
     Return,
     /// End of the whole control.
     Exit,
-    /// Applies a table whose keys are in place. Continues with the action, which returns to the
-    /// next operation.
+    /// Applies a table whose keys are in place. The action returns to the next operation.
     Apply { table: u32, hit: Slot, action: Slot },
 
     Extract(u32),
@@ -213,8 +212,7 @@ pub(crate) enum ExternOp {
         low: Slot,
         high: Slot,
     },
-    /// Limits the length of the outgoing frame; `limit` holds the smallest requested length plus
-    /// one.
+    /// Limits the length of the outgoing frame; `limit` is the smallest request plus one.
     Truncate {
         length: Slot,
         limit: Slot,

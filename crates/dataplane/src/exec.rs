@@ -62,8 +62,7 @@ impl<'a> Io<'a> {
 /// time that one packet can delay others to some tenths of a second.
 pub(crate) const MOST_WORK: u32 = 1 << 27;
 
-/// Iteration limit of a parser's loops. A loop that consumes at least a byte per iteration always
-/// ends before.
+/// Iteration limit of a parser's loops. A loop that consumes a byte per iteration ends before.
 pub(crate) const MOST_TICKS: u32 = 1 << 16;
 
 /// Iteration limit of a control's loops: more than a byte can count.
@@ -143,8 +142,7 @@ impl Engine {
     /// Runs a block.
     #[inline]
     pub(crate) fn run(&mut self, entry: Pc, state: &mut [u64], io: &mut Io<'_>) -> Flow {
-        // Borrowed separately, so that the code's address stays in a register while the store
-        // changes.
+        // Borrowed separately: the code's address stays in a register while the store changes.
         let Self { code, store, machine } = self;
         match machine.ready() {
             Some(compiled) => compiled.run(entry, code, store, state, io),

@@ -13,8 +13,8 @@ use crate::value::Value;
 pub(crate) struct Shape {
     /// A fresh packet's words: zeros, then constants and temporaries.
     pub(crate) template: Vec<u64>,
-    /// Number of words that are zero at the start of each packet; all state visible to the program
-    /// is there.
+    /// Number of words that are zero at the start of each packet; they hold all state visible to
+    /// programs.
     pub(crate) live: usize,
     /// Live words that are cleared before the parser runs.
     pub(crate) early: Vec<Range<usize>>,

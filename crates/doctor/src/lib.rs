@@ -44,8 +44,8 @@ pub struct Args {
     /// Network interface to check; repeat for each interface.
     #[arg(long, value_name = "IFACE")]
     pub interface: Vec<String>,
-    /// Address of P4Runtime of a switch: HOST:PORT, unix:PATH, or NAME= and one of them; repeat for
-    /// each switch.
+    /// Address of P4Runtime of a switch: HOST:PORT, unix:PATH, or NAME= and either; repeat for each
+    /// switch.
     #[arg(long = "switch", value_name = "ADDR")]
     pub switches: Vec<String>,
     /// Kind of the switches.

@@ -38,8 +38,7 @@ impl<E: Endpoint, Io: FrameIo> Driver<E, Io> {
     }
 
     /// Lets `waker` end the driver's sleeps: that of a message channel or another thread. No other
-    /// thread may sleep on it. It is cheapest with ports in memory that were made with the same
-    /// waker.
+    /// thread may sleep on it. It is cheapest with memory ports made with the same waker.
     #[must_use]
     pub fn with_waker(self, waker: Waker) -> Self {
         Self { poller: Some(Poller::with_waker(waker)), ..self }

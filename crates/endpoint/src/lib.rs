@@ -52,8 +52,7 @@ pub struct Args {
     /// Seed that replaces the file's.
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
-    /// The file of tokens for the endpoints of ESA jobs, written by `tributary controller
-    /// --tokens`.
+    /// Tokens for the endpoints of ESA jobs: the file written by `tributary controller --tokens`.
     #[arg(long, value_name = "FILE")]
     pub tokens: Option<PathBuf>,
     /// The controller, which names the run of the job: address of `tributary controller --listen`,

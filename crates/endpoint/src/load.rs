@@ -6,8 +6,7 @@ use tributary_controller::targets::Kind;
 use tributary_jobfile::{Error, Scenario};
 use tributary_p4::Architecture;
 
-/// Most values per packet with the programs for TNA: one pipe of a Tofino has too few stateful ALUs
-/// for more.
+/// Most values per packet with the programs for TNA: one Tofino pipe has no stateful ALUs for more.
 const TNA_VALUES: u16 = 32;
 
 /// Reads a job file for switches of this kind, with programs for this architecture. All processes

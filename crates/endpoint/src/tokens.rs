@@ -32,8 +32,7 @@ impl Tokens {
         let jobs = scenario.jobs.iter().filter(|job| job.protocol == Protocol::Esa);
         let draw = |job: &Job| {
             let mut token = [0; TOKEN_LEN];
-            // Seeded by the operating system and never by the scenario, so that tokens cannot be
-            // guessed.
+            // Seeded by the operating system, never by the scenario: tokens must not be guessed.
             rand::rng().fill_bytes(&mut token);
             (job.name.clone(), Token(token))
         };

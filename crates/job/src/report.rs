@@ -61,8 +61,7 @@ pub struct EsaReport {
     pub results_of_switches: u64,
     /// Fragments that the parameter server completed.
     pub results_of_server: u64,
-    /// Results that workers received over TCP, from the parameter server or forwarded from each
-    /// other.
+    /// Results that workers received over TCP, from the parameter server or each other.
     pub delivered: u64,
 }
 

@@ -492,7 +492,7 @@ impl Run<'_> {
     }
 }
 
-/// Checks that the final weights are the same at all workers, and equal those of a training in one
+/// Checks that the final weights are equal at all workers, and to those of a training in one
 /// process.
 fn check_training(scenario: &Scenario, job: &Job, report: &mut JobReport) -> Result<()> {
     let (Workload::Digits(digits), Some(training)) = (&job.workload, &report.training) else {

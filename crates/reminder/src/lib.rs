@@ -45,8 +45,8 @@ pub fn serve(
     Ok(driver.into_endpoint())
 }
 
-/// The agent of the jobs that have it on a host without their parameter server; `None` if there are
-/// none.
+/// The agent of the jobs that have it on a host without their parameter server; `None` without such
+/// jobs.
 ///
 /// # Errors
 /// If their settings contradict each other.

@@ -1,6 +1,6 @@
 //! The reliable channel between an endpoint and the reminder agent: messages over a TCP connection,
-//! which shares the links and their faults with the packets. When it breaks, messages in flight are
-//! lost.
+//! which shares the links and their faults with the packets. Messages in flight are lost if it
+//! breaks.
 
 use std::collections::BTreeSet;
 use std::time::Duration;

@@ -41,8 +41,7 @@ enum Style {
 }
 
 impl Chart {
-    /// A chart of a whole trace. Columns are in the given order; other places follow in the order
-    /// of their appearance.
+    /// A chart of a whole trace. Columns are in the given order; others follow by first appearance.
     #[must_use]
     pub fn new(title: &str, columns: &[&str], trace: &Trace) -> Self {
         let mut chart = Self {

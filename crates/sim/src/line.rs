@@ -86,8 +86,7 @@ impl Direction {
         })
     }
 
-    /// Takes the direction down or up: while down, sent frames are lost. Frames in flight still
-    /// arrive.
+    /// Takes the direction down or up: while down, sent frames are lost. Those in flight arrive.
     pub(crate) fn set_down(&mut self, down: bool) {
         self.down = down;
     }

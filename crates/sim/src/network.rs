@@ -225,8 +225,7 @@ impl Network {
         self.directions[direction].lose(Loss { skip, matches: Box::new(matches) });
     }
 
-    /// Takes a link down or up. While it is down, frames sent into it are lost; senders do not
-    /// notice.
+    /// Takes a link down or up. While it is down, frames sent into it are silently lost.
     pub fn set_down(&mut self, link: LinkId, down: bool) {
         for end in self.topology.link(link).ends {
             self.set_down_from(link, end, down);
@@ -329,8 +328,7 @@ impl Network {
         Some(result)
     }
 
-    /// Runs an action on the parameter server of a job on a host. `None` if there is no such
-    /// server.
+    /// Runs an action on the parameter server of a job on a host. `None` without such a server.
     pub fn with_server<R>(
         &mut self,
         host: HostId,
@@ -374,8 +372,7 @@ impl Network {
         std::mem::take(&mut self.packets_in)
     }
 
-    /// Processes the next event if it is due by `until`. Otherwise returns false, and the time is
-    /// `until`.
+    /// Processes the next event if it is due by `until`. Otherwise returns false at time `until`.
     pub fn step(&mut self, until: Time) -> bool {
         let until = until.as_nanos();
         match self.agenda.peek() {

@@ -450,8 +450,7 @@ impl<'a> Run<'a> {
         let unattributed = self.system.unattributed()?;
         let complete = self.is_over();
         let outstanding = self.outstanding;
-        // Packets of a job that were in flight during its sweep must not occupy an aggregator
-        // again.
+        // Packets in flight during a job's sweep must not occupy an aggregator again.
         self.find_leaks();
         for index in 0..scenario.jobs.len() {
             if !self.ended.contains(&index) {

@@ -220,8 +220,7 @@ impl Rack {
         all
     }
 
-    /// Runs the jobs until `until` or until all have ended, and takes a sample `every` span, whole
-    /// spans only.
+    /// Runs the jobs until `until` or until all have ended, and samples every whole span `every`.
     ///
     /// # Errors
     /// [`Error`]; not expected.

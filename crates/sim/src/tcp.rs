@@ -129,8 +129,7 @@ impl Connection {
         })
     }
 
-    /// Sends the SYN. The SYN and its answer are the first segments of their directions, without
-    /// bytes.
+    /// Sends the SYN. The SYN and its answer are first segments without bytes.
     pub fn connect(&mut self, now: u64) {
         for sender in &mut self.senders {
             sender.append(Vec::new());

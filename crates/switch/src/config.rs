@@ -29,8 +29,7 @@ pub struct SwitchConfig {
     pub queue_limit: usize,
     /// Egress queues per port, at least one. A packet joins the queue of its
     /// `standard_metadata.priority`; higher priorities are sent first. Packets for a missing queue
-    /// are dropped and counted. simple_switch also has one queue, unless `--priority-queues` is
-    /// given.
+    /// are dropped and counted. simple_switch has one queue without `--priority-queues`.
     pub priority_queues: usize,
     /// Packets that may wait for recirculation; more are dropped and counted.
     pub recirculation_limit: usize,

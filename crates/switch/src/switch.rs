@@ -195,8 +195,7 @@ impl Switch {
         Ok(batch.finish())
     }
 
-    /// Sets the time of the control plane's program: the age of entries counts from their last
-    /// change.
+    /// Sets the time of the control plane's program: entries age from their last change.
     pub(crate) fn set_time(&mut self, now_us: u64) {
         if let Some(control) = self.saved.as_mut().or(self.active.as_mut()) {
             control.pipeline_mut().set_time(now_us);
@@ -410,8 +409,7 @@ impl Switch {
         }
     }
 
-    /// Makes a copy for each member of a group whose queue has room. The packet itself is not one
-    /// of them.
+    /// Makes a copy for each member of a group whose queue has room. Keeps the packet itself.
     fn multicast(&mut self, now_us: u64, packet: &Packet, group: u16, copies: &Replication) {
         let active = self.active.as_ref();
         let Some((active, group)) = active.and_then(|a| a.groups().get(group).map(|g| (a, g)))

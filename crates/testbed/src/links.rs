@@ -60,8 +60,7 @@ pub(crate) fn create(near: &End, far: &End, peer: RawFd, mtu: u32) -> io::Result
     with_netlink(async |netlink| netlink.link().add(pair).execute().await)
 }
 
-/// Turns off features that affect raw frames, sets the address, if any, and brings the interface
-/// up.
+/// Turns off features that affect raw frames, sets an address, brings the interface up.
 pub(crate) fn bring_up(end: &End) -> io::Result<()> {
     offload::disable(&end.interface)?;
     let index = Interface::find(&end.interface).map_err(io::Error::other)?.index;

@@ -12,8 +12,7 @@
 //! | [`rounding`] | the effect of fixed point on the values |
 //! | [`daemon`] | `tributary worker` |
 //!
-//! Sums of floats are exact after rounding to fixed point; [`Node::stats`] counts the effect of
-//! that rounding.
+//! Sums of floats are exact after rounding to fixed point; [`Node::stats`] counts its effect.
 
 pub mod alone;
 pub mod daemon;

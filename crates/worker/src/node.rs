@@ -297,8 +297,7 @@ impl<Io: FrameIo> Runner<Io> {
         let worker = self.driver.endpoint_mut();
         if may_be_replaced && worker.has_server() {
             // Each worker sends one more fragment when it has all earlier results. So when its sum
-            // arrives, no worker lacks anything else. Without sequence numbers left no worker
-            // stays.
+            // arrives, no worker lacks anything else. It is skipped without sequence numbers left.
             let _ = worker.submit(Tensor::I32(vec![0]));
         }
         worker.leave();

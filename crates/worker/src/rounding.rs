@@ -91,8 +91,7 @@ impl RoundingReport {
     }
 }
 
-/// The greatest power of two at which values up to `greatest` fit, if it is finer than the job's
-/// scale.
+/// The greatest power of two at which values up to `greatest` fit, if finer than the job's scale.
 fn better_scale(job: &Job, greatest: f32) -> Option<f64> {
     let workers = u8::try_from(job.workers.len()).expect("at most 32 workers");
     let most = f64::from(fixed::limit(workers)) / f64::from(greatest);

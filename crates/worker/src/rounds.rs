@@ -139,8 +139,7 @@ impl Rounds {
         tensors.into_iter().enumerate().map(|(at, tensor)| (tensor, priority(at))).collect()
     }
 
-    /// Takes the sums of a round, which took `reduce`, and verifies them against separately
-    /// computed sums.
+    /// Takes the sums of a round, which took `reduce`, and verifies them.
     ///
     /// # Errors
     /// If a sum is wrong or infinite, too many values became zero, or the workload fails.

@@ -207,8 +207,7 @@ impl TensorFile {
     }
 
     /// Writes the file to `path`, in [`format`](Self::format) whatever the extension, replacing an
-    /// existing file. The replacement is atomic: a temporary file in the same directory is renamed
-    /// when it is complete.
+    /// existing file. The replacement is atomic: a complete temporary file is renamed.
     ///
     /// # Errors
     /// Those of [`encode`](Self::encode), [`TensorError::Write`].

@@ -1,5 +1,5 @@
-//! Tables of each match kind with few entries and with many: the time of a packet, less that with
-//! an empty table.
+//! Tables of each match kind with few entries and with many: time per packet, less that with an
+//! empty table.
 
 use std::hint::black_box;
 use std::time::Instant;

@@ -37,8 +37,7 @@ struct Forged {
 }
 
 impl Forged {
-    /// Its frames for every one of the first fragments at all aggregators, which include the right
-    /// ones.
+    /// Its frames for every one of the first fragments at all aggregators, the right ones included.
     fn frames(&self, epoch: Epoch) -> impl Iterator<Item = Vec<u8>> {
         let all = (0..16).flat_map(|sequence| (0..POOL).map(move |index| (sequence, index)));
         all.map(move |(sequence, index)| {

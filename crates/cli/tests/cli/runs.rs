@@ -104,8 +104,7 @@ fn values_of_killed_workers_are_in_no_sum_of_the_next_run() {
         first[0].kill().unwrap();
         exact(&workers(&net, 2), 4_000_000);
         let freed = freed(&controller);
-        // A first resend that arrives after its result occupies an aggregator again, which the
-        // sweep frees.
+        // A resend that arrives after its result occupies an aggregator until the sweep.
         let resends = matches!(protocol, "atp" | "esa");
         assert!(
             freed == 0 || resends,

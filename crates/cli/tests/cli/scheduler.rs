@@ -38,8 +38,7 @@ fn switch(file: &JobFile, socket: &str) -> (ServerHandle, SwitchHandle, Vec<Memo
     (server, switch, cables)
 }
 
-/// The printed address of a controller's service. Its output is not read afterwards, which it
-/// survives.
+/// The printed address of a controller's service. Its output is not read afterwards.
 fn address(controller: &mut Child) -> SocketAddr {
     let lines = BufReader::new(controller.stdout.take().unwrap()).lines();
     let mut said = lines.map_while(Result::ok);

@@ -88,8 +88,7 @@ impl Target for Embedded {
         assert!(!self.switch.run_pending(0, STEPS), "a packet walks for ever");
         let mut outputs = Vec::new();
         let mut frame = Vec::new();
-        // A packet that egress recirculates is queued again, perhaps at a port that was already
-        // checked.
+        // A packet that egress recirculates is queued again, perhaps at a checked port.
         while PORTS.iter().any(|&port| self.switch.queue_depth(port) > 0) {
             for port in PORTS {
                 while self.switch.transmit(0, port, &mut frame) {

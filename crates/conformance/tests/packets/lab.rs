@@ -214,8 +214,7 @@ impl Lab {
         first.expect("there is a switch").1
     }
 
-    /// Sends a frame, and checks its outcome, which must be counted once under the right job, and
-    /// its output.
+    /// Sends a frame, and checks its outcome, its job, and its output.
     #[track_caller]
     pub(crate) fn check(
         &mut self,

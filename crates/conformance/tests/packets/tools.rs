@@ -71,8 +71,8 @@ pub(crate) struct Bmv2Tools {
 
 static BMV2: OnceLock<Result<Bmv2Tools, String>> = OnceLock::new();
 
-/// Finds BMv2; `Err` gives the reason in one line if it is not used. `main` calls it first, with a
-/// possible obstacle.
+/// Finds BMv2; `Err` gives the reason in one line if it is not used. `main` passes a possible
+/// obstacle.
 pub(crate) fn bmv2(
     obstacle: impl FnOnce() -> Option<String>,
 ) -> &'static Result<Bmv2Tools, String> {

@@ -32,8 +32,8 @@ pub enum Kind {
     /// The embedded switch (`tributary switch`): accepts P4 source.
     #[default]
     Embedded,
-    /// BMv2's simple_switch_grpc: accepts the JSON of p4c-bm2-ss. It is slow, so windows are small
-    /// and timeouts long.
+    /// BMv2's simple_switch_grpc: accepts the JSON of p4c-bm2-ss. Slow: windows are small and
+    /// timeouts long.
     Bmv2,
     /// A Tofino under Stratum: accepts the output of p4c-barefoot and bfas in one message.
     Stratum,

@@ -293,8 +293,7 @@ fn check(config: &BfPipelineConfig) -> Result<(), String> {
     Ok(())
 }
 
-/// Checks that the run-time description contains everything of a P4Info, which the controller uses
-/// to write entries.
+/// Checks that the run-time description contains everything of the controller's P4Info.
 fn check_info(config: &BfPipelineConfig, info: &P4Info) -> Result<(), String> {
     let bfrt = json_of(&config.bfruntime_info, "bfrt.json")?;
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();

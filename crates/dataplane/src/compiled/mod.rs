@@ -39,14 +39,13 @@ use crate::tables::{FixedTable, Table};
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 pub enum EngineKind {
-    /// The interpreter at first, then machine code once another thread has compiled it, after
-    /// enough traffic.
+    /// The interpreter at first, then, after enough traffic, machine code compiled by another
+    /// thread.
     #[default]
     Automatic,
     /// The interpreter only.
     Interpreter,
-    /// Machine code from the first packet on. The interpreter if Cranelift does not support the
-    /// processor.
+    /// Machine code from the first packet on. The interpreter on unsupported processors.
     Compiled,
 }
 

@@ -276,8 +276,7 @@ impl Translator<'_, '_> {
         self.b.ins().icmp(how, a, b)
     }
 
-    /// Translates a conditional jump. Returns whether the next operation continues in the open
-    /// block.
+    /// Translates a conditional jump. Returns whether the block stays open.
     fn branch(&mut self, condition: Value, to: Pc, pc: Pc, places: &Places) -> bool {
         let there = places.blocks[&to];
         if let Some(&next) = places.blocks.get(&(pc + 1)) {

@@ -104,8 +104,7 @@ impl Translator<'_, '_> {
         self.b.ins().load(types::I64, constant, self.context, at::FRAME_LEN)
     }
 
-    /// Reads fields at the parser's position, if the frame is long enough. Returns the new
-    /// position.
+    /// Reads fields at the parser's position, if the frame is long enough. Returns the next one.
     fn extract(&mut self, layout: &Layout) -> Value {
         let (before, length) = (self.at(), self.frame_len());
         let end = self.b.ins().iadd_imm_s(before, layout.bytes() as i64);

@@ -43,8 +43,7 @@ struct Bucket {
 impl Bucket {
     /// Fills up, then removes `input` tokens if there are enough.
     fn take(&mut self, rate: u64, burst: u64, now_us: u64, input: u64) -> bool {
-        // Counted from time zero instead of from the last packet, so that rounding errors do not
-        // accumulate.
+        // Counted from time zero instead of from the last packet, to avoid accumulating errors.
         let brought = u128::from(now_us) * u128::from(rate) / 1_000_000;
         let brought = u64::try_from(brought).unwrap_or(u64::MAX);
         let new = brought.saturating_sub(self.brought);

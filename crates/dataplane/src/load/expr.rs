@@ -9,8 +9,7 @@ use crate::layout::Item;
 use crate::wide::{WideKind, WideOp};
 
 impl Loader<'_> {
-    /// Computes a value and returns its slot. Fields, constants and casts that change no bit cost
-    /// nothing.
+    /// Computes a value and returns its slot. Fields, constants and casts without effect are free.
     pub(super) fn expr(&mut self, expr: &Expr) -> Result<Slot, LoadError> {
         match &expr.kind {
             ExprKind::Const(limbs) => Ok(self.slots.wide_constant(limbs, expr.ty.limbs())),

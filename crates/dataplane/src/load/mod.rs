@@ -388,8 +388,7 @@ impl<'p> Loader<'p> {
         }
     }
 
-    /// Redirects jumps to jumps to their final target, and replaces jumps to a return by that
-    /// return.
+    /// Redirects jumps to jumps to their final target, and replaces jumps to a return.
     fn thread_jumps(&mut self) {
         // In reverse order: most jumps lead forward, to jumps that are already redirected.
         for at in (0..self.ops.len()).rev() {

@@ -131,8 +131,7 @@ struct Length {
 struct Beginnings {
     /// Mask of exact keys, and of the first [`BEGINNING`] bits of the prefix.
     mask: u64,
-    /// Bit `n - 1` stands for prefixes of `n` bits. Those not longer than the beginning are
-    /// omitted.
+    /// Bit `n - 1` stands for prefixes of `n` bits. Only those longer than the beginning.
     lengths: HashMap<u64, u64, BuildHasherDefault<Mix>>,
     /// Number of entries by beginning and length.
     counts: HashMap<(u64, u32), u32, BuildHasherDefault<Mix>>,

@@ -157,8 +157,7 @@ impl Table {
             index,
             error,
         };
-        // By annotation, an action may be for entries only, but the program may still use it as
-        // default.
+        // The program may use an action as default even if it is annotated as for entries only.
         let resolved = actions.resolve(&default).map_err(|error| failed(0, error))?;
         let mut new = Self {
             matcher: Matcher::new(&keys),

@@ -218,8 +218,7 @@ const SELECTED: &str = "
         default_action = NoAction();
     }";
 
-/// A pipeline whose members 10, 20 and 30 forward to ports 1, 2 and 3, selected by the hash of `b`
-/// and `c`.
+/// A pipeline whose members 10, 20 and 30 forward to ports 1, 2 and 3, by the hash of `b` and `c`.
 fn selected() -> (Pipeline, ExternId) {
     let mut pipeline = load(SELECTED, "if (t.apply().hit) { meta.x = 1; }");
     let paths = instance(&pipeline, "paths");

@@ -11,8 +11,7 @@
 //! Both have a thread of their own. A peer never blocks the endpoint's thread: messages wait in
 //! bounded queues, and a [`Waker`](tributary_netio::Waker) ends its sleep when there is something
 //! to do. A peer that sends invalid messages, presents a wrong token, is slow to greet, or does not
-//! read is disconnected, counted ([`Stats`]) and logged, with at most one line per second and kind
-//! of fault.
+//! read is disconnected, counted ([`Stats`]) and logged, at most once per second and kind of fault.
 //!
 //! Start reading at [`Hub`].
 
@@ -43,8 +42,8 @@ pub struct Limits {
     pub outgoing: usize,
     /// Messages that may wait for the endpoint; beyond, nothing more is read from peers.
     pub incoming: usize,
-    /// Connections that have not greeted yet, at most an eighth of them from one address; others
-    /// are closed at once.
+    /// Connections that have not greeted yet, at most an eighth of them from one address; more are
+    /// closed.
     pub strangers: usize,
 }
 

@@ -154,8 +154,7 @@ fn the_waker_is_woken_when_there_is_room() {
     reader.join().unwrap();
 }
 
-/// The TCP timers of a port's connections: local port, remote port, and the timer with its
-/// remaining time.
+/// The TCP timers of a port's connections: local port, remote port, timer, remaining time.
 fn timers(port: u16) -> Vec<(u16, u16, String, Duration)> {
     let table = std::fs::read_to_string("/proc/net/tcp").unwrap();
     let port_of =

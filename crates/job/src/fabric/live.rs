@@ -74,8 +74,7 @@ impl Live {
         Ok(removed.collect())
     }
 
-    /// Drops the controller. Call it before the switches stop, so that it does not report them as
-    /// lost.
+    /// Drops the controller. Must happen before the switches stop, which it would report as lost.
     pub(super) fn end(&mut self) {
         self.controller = None;
     }

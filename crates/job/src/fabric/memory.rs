@@ -96,8 +96,7 @@ impl Fabric for Memory {
             };
             let wakers = link.ends.map(waker);
             let (first, second) = memory::link(LINK_CAPACITY, &wakers[0], &wakers[1]);
-            // Faults are injected once per link: at the host if there is one, else at its first
-            // end.
+            // Faults are injected once per link: at the host, or else at its first end.
             let at_switch = link.ends.iter().all(|end| matches!(end, End::Switch(..)));
             let ends = link.ends.into_iter().zip([first, second]).zip(wakers);
             for (place, ((end, io), waker)) in ends.enumerate() {

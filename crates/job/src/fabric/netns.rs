@@ -33,8 +33,7 @@ use crate::Options;
 pub use bmv2::Bmv2;
 use scratch::Scratch;
 
-/// Prefix length of all hosts' addresses: hosts are in 10.0.0.0/8 unless the job file says
-/// otherwise.
+/// Prefix length of all hosts' addresses: 10.0.0.0/8 unless the job file differs.
 const PREFIX: u8 = 8;
 
 /// Time limit for a switch to start listening.
@@ -258,8 +257,7 @@ impl Netns {
         Ok(())
     }
 
-    /// An embedded switch with these ports and interfaces, which waits for a controller at a Unix
-    /// socket.
+    /// An embedded switch with these ports and interfaces, with P4Runtime at a Unix socket.
     fn embedded(
         &self,
         id: SwitchId,

@@ -1,5 +1,4 @@
-//! Virtual time: the endpoints are event handlers, and the whole run is a function of the job file
-//! and its seed.
+//! Virtual time: the endpoints are event handlers, and a run is a function of job file and seed.
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;

@@ -22,8 +22,7 @@ pub struct SegmentReport {
     pub aggregators: u32,
     /// Their memory in each switch, in bytes.
     pub memory_bytes: u64,
-    /// Packets returned to their senders because the aggregator was busy with an earlier round:
-    /// asynchronous errors.
+    /// Packets returned because the aggregator was busy with an earlier round: asynchronous errors.
     pub turned_back: u64,
     /// Results sent to one worker from an aggregator's copy.
     pub from_the_copy: u64,

@@ -34,8 +34,7 @@ pub enum Act {
     ToNetwork(usize),
     /// Before its next iteration the job moves to its parameter server (P4INC).
     ToServer(usize),
-    /// A worker sends a gradient of a fragment for an aggregator beyond the job's segment (P4INC,
-    /// SwitchML).
+    /// A worker sends a gradient of a fragment beyond the job's segment (P4INC, SwitchML).
     Stray {
         /// Index of the job.
         job: usize,

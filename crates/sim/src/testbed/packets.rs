@@ -169,8 +169,7 @@ fn alike(senders: &[Sender], rates: &[Rate]) -> Vec<Rate> {
     senders.iter().map(mean).collect()
 }
 
-/// The cached value of a key, computed if missing. No thread waits meanwhile: two may compute the
-/// same value.
+/// The cached value of a key, computed if missing. Two threads may compute it at once.
 fn remembered<K: Eq + std::hash::Hash, V>(
     known: &Known<K, V>,
     key: Vec<K>,

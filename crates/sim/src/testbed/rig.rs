@@ -17,8 +17,8 @@ use crate::program::Program;
 /// Values per packet.
 pub const VALUES: usize = 32;
 
-/// Packets that a link carries in the propagation time of a round trip; also the marking threshold
-/// of queues.
+/// Packets that a link carries in the propagation time of a round trip; also the queues' marking
+/// threshold.
 pub const BDP: u32 = 32;
 
 /// Maximum number of a worker's packets in flight: four round trips with full queues.

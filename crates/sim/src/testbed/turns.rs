@@ -151,8 +151,7 @@ mod tests {
         for sum_s in played(&[(1e-3, 1.0), (1e-3, 1.0)]) {
             assert!((1.9..2.0).contains(&sum_s), "{sum_s}");
         }
-        // Each sends a quarter of the time, so about a quarter of a sum overlaps with the other
-        // job.
+        // Each sends a quarter of the time, so about a quarter of a sum overlaps.
         for sum_s in played(&[(3.0, 1.0), (4.0, 1.0)]) {
             assert!((1.1..1.45).contains(&sum_s), "{sum_s}");
         }

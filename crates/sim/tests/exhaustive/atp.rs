@@ -27,8 +27,7 @@ fn two_fragments_whose_ps_is_replaced() {
     }
 }
 
-/// A collision, in which one worker's packet finds the aggregator occupied, moves the slot to
-/// another.
+/// A collision of one worker's packet moves the slot to another aggregator.
 #[test]
 fn two_jobs_that_collide_and_whose_ps_is_replaced() {
     let setting = Setting { workers: &[2, 2], priorities: &[&[1, 1], &[1]], segment: 2, ..ONE_JOB };

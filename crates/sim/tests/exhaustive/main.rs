@@ -1,5 +1,5 @@
-//! Exhaustive search of ATP, ESA, P4INC and SwitchML: every possible order of a few packets,
-//! messages and timers.
+//! Exhaustive search of ATP, ESA, P4INC and SwitchML: all orders of a few packets, messages and
+//! timers.
 //!
 //! | file | content |
 //! | --- | --- |

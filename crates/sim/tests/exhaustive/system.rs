@@ -303,8 +303,8 @@ impl System {
         let sum: i32 = workers.map(|worker| self.digit(job, worker, sequence)).sum();
         let sign = |lane: usize| if lane.is_multiple_of(2) { 1 } else { -1 };
         if self.setting.too_great {
-            // Powers of two, which are exact at every scale: at the scale of 1 the limit for two
-            // workers is 2^30.
+            // Powers of two, which are exact at every scale: at scale 1, two workers' limit is
+            // 2^30.
             let sum = sum as f32 * (1 << 28) as f32;
             return Tensor::F32((0..VALUES).map(|lane| sign(lane) as f32 * sum).collect());
         }
@@ -347,8 +347,8 @@ impl System {
         self.put_office(job, office)
     }
 
-    /// Whether a job is a later run whose PS continues. ESA's does not: the new run has a new agent
-    /// and token.
+    /// Whether a job is a later run whose PS continues. ESA's does not: the new run has a new
+    /// agent.
     fn goes_on(&self, job: usize) -> bool {
         self.setting.again.is_some() && job == 1 && self.setting.protocol != "esa"
     }

@@ -124,8 +124,7 @@ fn an_asynchronous_error_packet_by_packet() {
         &outcome,
         &[
             "w1 → rack1: gradient j1 f0 {0} v1 c0 (absorbed)",
-            // The unit's sum is complete and goes to the server; the aggregator waits for its
-            // answer.
+            // The unit's complete sum goes to the server; the aggregator waits for its answer.
             "w2 → rack1: gradient j1 f0 {1} v1 c0 (completed)",
             // The other unit has nothing to add.
             "w3 → rack2: gradient j1 f0 {2} v1 c0 (bypassed)",

@@ -20,8 +20,7 @@ fn figure_3_packet_by_packet() {
             // 3, 4: job 2 has the higher priority; job 1's partial sum goes to its server.
             "w5 → s1: gradient j2 s0 {0} p=200 (preempted)",
             "s1 → ps1: collided gradient j1 s0 {0,1}",
-            // 5, 6: job 2 is complete: the switch multicasts the result to its workers and frees
-            // the aggregator.
+            // 5, 6: job 2 is complete: the switch multicasts the result and frees the aggregator.
             "w6 → s1: gradient j2 s0 {1} p=200 (completed)",
             "s1 → w5: parameter j2 s0 {0,1}",
             "s1 → w6: parameter j2 s0 {0,1}",

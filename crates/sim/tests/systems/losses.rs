@@ -59,8 +59,7 @@ fn run(walk: &Walk) -> Outcome {
 #[test]
 fn case_1_a_gradient_is_lost_on_its_way_to_the_switch() {
     let outcome = run(&loss_1());
-    // The worker reminds; the others' sum is fetched; the worker's own values come over the
-    // channel.
+    // The worker reminds; the others' sum is fetched; its own values use the channel.
     let expected =
         Recovery { by_worker: 1, fetched: 1, direct: 1, multicast: 1, ..Recovery::default() };
     assert_eq!(recovery(&outcome, 0), expected);

@@ -282,8 +282,7 @@ fn a_fragment_that_overflows_is_repeated_at_a_coarser_scale_by_all() {
                 assert_eq!((own.coarser, own.results), (rungs, 20), "{protocol} {value}");
             }
             let too_great: u64 = outcome.workers[0].iter().map(|own| own.overflow_packets).sum();
-            // Some fragments may have been considered lost, because later ones were answered
-            // before.
+            // Some fragments may have been considered lost after answers to later ones.
             assert!((rungs..=2 * rungs).contains(&too_great), "of one worker's values only");
             let completed = total(&outcome, 0, Fate::Completed);
             let units = scenario.topology.switches.len() as u64;
@@ -400,8 +399,7 @@ fn packets_of_another_service_are_refused() {
 
 // --- Moves, and jobs that are killed ----------------------------------------------------------
 
-/// Moves a job between the network and its server repeatedly, with late packets of all earlier
-/// modes.
+/// Moves a job between the network and its server repeatedly, with late packets of earlier modes.
 fn move_again_and_again(topology: &str, faults: &str, network: Mode) {
     let ps = "ps = \"ps\"\n";
     let jobs = format!("{faults}{EVERYBODY}{ps}segment = 8\n");

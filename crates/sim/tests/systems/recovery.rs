@@ -35,8 +35,8 @@ fn median(trial: &Trial) -> Cost {
 fn goodput_under_loss() {
     let goals = [(0.001, 0.95), (0.01, 0.75), (0.05, 0.45), (0.1, 0.25), (0.2, 0.08)];
     for protocol in PROTOCOLS {
-        // With little loss, the end of a tensor matters more here than in the longer tensors of the
-        // goals.
+        // With little loss, the end of a tensor matters more here than in the goals' longer
+        // tensors.
         let long = |loss: f64| Trial {
             bytes: if loss < 0.01 { 4_000_000 } else { 1_000_000 },
             ..Trial::new(protocol)

@@ -1,5 +1,4 @@
-//! The workers' counters of rounding errors, compared with a computation in `f64` over whole
-//! tensors.
+//! The workers' counters of rounding errors, compared with an `f64` computation over whole tensors.
 
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;

@@ -221,8 +221,7 @@ fn style<'a>(from: &'a Forwarding, profile: &Profile) -> Option<&'a Action> {
     tables.find_map(|&table| from.pipeline().entries(table).next()).map(|entry| &entry.action)
 }
 
-/// Converts a weight from the wire form. If the program leaves weights to the switch, all are
-/// equal.
+/// Converts a weight from the wire form. Weights that the switch chooses are equal.
 pub(super) fn weight_from(profile: &Profile, weight: i32) -> Result<u32, Refusal> {
     match (profile.weights_disallowed, u32::try_from(weight)) {
         (true, Ok(0)) => Ok(1),

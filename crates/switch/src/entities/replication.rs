@@ -1,5 +1,4 @@
-//! The packet replication engine: multicast groups and clone sessions, which TNA calls mirror
-//! sessions.
+//! The packet replication engine: multicast groups and clone (in TNA: mirror) sessions.
 
 use std::collections::BTreeSet;
 

@@ -1,5 +1,4 @@
-//! P4Runtime's byte strings: big-endian, with any number of leading zeros in input and none in
-//! output.
+//! P4Runtime's byte strings: big-endian, leading zeros are read but not written.
 
 use tributary_dataplane::Value;
 use tributary_p4runtime_proto::p4::v1::p4_data::Data;

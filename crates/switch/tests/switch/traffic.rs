@@ -258,8 +258,7 @@ fn a_saved_program_is_visible_to_the_control_plane_only() {
 }
 
 proptest! {
-    /// Random frames break nothing, and every packet is accounted for: sent, dropped and counted,
-    /// or waiting.
+    /// Random frames break nothing, and every packet is accounted for: sent, counted or waiting.
     #[test]
     fn random_frames_are_all_accounted_for(
         frames in proptest::collection::vec(

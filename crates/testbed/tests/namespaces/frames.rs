@@ -106,8 +106,7 @@ fn an_endpoint_sees_only_its_own_traffic(kind: Kind) {
             .map(|frame| &frame[..])
             .filter(|frame| kind == Kind::Packet || !expected.contains(frame))
             .collect();
-        // The host's kernel answers for the other port, after an ARP request for the sender's
-        // address.
+        // The host's kernel answers for the other port, after an ARP request for the sender.
         let mut seen = receive(&mut everything, of_the_kernel.len() + 1, SHORT);
         seen.retain(|frame| frame[12..14] != [8, 6]);
         assert_eq!(seen, of_the_kernel);
@@ -129,7 +128,7 @@ fn own_frames_do_not_come_back(kind: Kind) {
 fn the_port_is_held(kind: Kind) {
     let testbed = two_hosts(1_500);
     let mut sender = open(&testbed, kind, "h1", Config::switch_port("eth0"));
-    // Without an endpoint the host's kernel answers, after an ARP request for the sender's address.
+    // Without an endpoint the host's kernel answers, after an ARP request for the sender.
     send(&mut sender, &datagram(1, 2, PORT, b"nobody there"));
     let answer = receive(&mut sender, 1, LONG);
     assert_eq!(answer.len(), 1, "the kernel answers, or this test shows nothing");

@@ -149,8 +149,8 @@ fn a_host_keeps_its_kernel() {
     let mut buffer = [0; 64];
     there.set_read_timeout(Some(LONG)).unwrap();
     assert_eq!(there.recv(&mut buffer).unwrap(), 12);
-    // Fragments and IP options are not ours. The kernel gets them, but the port is in use, so there
-    // is no answer.
+    // Fragments and IP options are not ours. The kernel gets them, but does not answer, as the port
+    // is in use.
     let mut answers = open(&testbed, Kind::Packet, "h1", Config::switch_port("eth0"));
     let mut with_options = datagram(1, 2, PORT, &[0; 12]);
     with_options.splice(34..34, [0; 4]);

@@ -151,8 +151,7 @@ impl Verifier {
 pub struct Rule {
     scale: f64,
     fragment: usize,
-    /// Whether a fragment with a too large value is summed at a coarser scale, instead of as
-    /// floats.
+    /// Whether fragments with too large values use a coarser scale instead of floats.
     ladder: bool,
 }
 

@@ -59,8 +59,7 @@ pub(crate) fn preprocess(path: &Path, defines: &[String]) -> Result<String> {
         .or_else(|diagnostics| fail(path, &diagnostics))
 }
 
-/// Checks that the program's file can be read, so that the error is not about a position in its
-/// source.
+/// Checks that the program's file can be read, before errors name a position in it.
 fn must_be_there(path: &Path) -> Result<()> {
     let opened = tributary_p4::SOURCE.open(path);
     opened.map(drop).with_context(|| format!("cannot read {}", path.display()))

@@ -356,8 +356,7 @@ pub(crate) fn write(out: &Path, title: &str, figures: &[Figure]) -> Result<()> {
 /// Bytes per waiting or running job, including its records.
 const JOB_BYTES: u64 = 512;
 
-/// Checks that the memory suffices for the simulation: every run's outcome is kept until the
-/// report.
+/// Checks that the memory suffices: every run's outcome is kept until the report.
 fn fits(jobs: usize, seeds: u64, policies: usize) -> Result<()> {
     let runs = u128::from(seeds) * policies as u128;
     let needed = runs * jobs as u128 * u128::from(JOB_BYTES);

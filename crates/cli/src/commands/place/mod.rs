@@ -1,7 +1,7 @@
 //! `tributary place`: placement of jobs. Without a command it compares policies over a trace.
 //!
-//! `serve` is the placement manager, `agent` its agent on every server, and `ask` the commands of
-//! users.
+//! `serve` is the placement manager, `agent` its agent on every server, and `ask` the users'
+//! commands.
 
 mod agent;
 mod ask;

@@ -47,8 +47,7 @@ fn switchml_values_64() {
     pass_unchanged(Build { values: 64, ..Build::SWITCHML }, 2);
 }
 
-/// Parsing and deparsing keep a frame unchanged. Frames of another size than the program's are
-/// malformed.
+/// Parsing and deparsing keep a frame unchanged. Frames of other sizes are malformed.
 fn pass_unchanged(build: Build, at_least: u32) {
     let values = build.values;
     let mut lab = Lab::new(Build { pool: 0x1_0000, ..build });

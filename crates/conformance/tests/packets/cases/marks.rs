@@ -1,5 +1,4 @@
-//! Congestion marks: a cell combines those of its packets with OR, and the sum carries them as flag
-//! E.
+//! Congestion marks: a cell combines its packets' marks with OR; the sum has them as flag E.
 
 use super::cases;
 use crate::frames::{CAPABLE, CONGESTED, Frame, MARKED, NOT_CAPABLE, RESEND};

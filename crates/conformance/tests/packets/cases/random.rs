@@ -77,8 +77,7 @@ fn on_all_switches() {
     seeds(Lab::new, ATP, 600);
 }
 
-/// The embedded switch needs microseconds per packet, so a longer comparison with the model is
-/// possible.
+/// The embedded switch needs microseconds per packet, so it can be compared for longer.
 fn at_length() {
     seeds(Lab::embedded, ATP, 20_000);
 }

@@ -27,8 +27,7 @@ fn p4inc_gradient(scenario: &Scenario, by: Assignment, worker: u8, fragment: u32
     frame
 }
 
-/// The next frame from a cable: kind, service, round, bitmap, and the first of its values, which
-/// must all be equal.
+/// The next frame from a cable: kind, service, round, bitmap, and its values, which must be equal.
 fn received(cable: &mut MemoryPort) -> (Kind, Service, Round, Bitmap, i32) {
     let start = Instant::now();
     let mut frames: Vec<Vec<u8>> = Vec::new();
@@ -68,8 +67,8 @@ async fn packets_of_a_service_that_is_over_are_refused() {
     no_sum_of_a_moved_job_holds_what_is_late(Late::Over).await;
 }
 
-/// Copies of packets arrive before, during and after a move, including packets for the server, and
-/// are never added.
+/// Copies of packets arrive before, during and after a move, even for the server, and are never
+/// added.
 #[tokio::test(flavor = "multi_thread")]
 async fn copies_around_a_move_are_summed_nowhere() {
     no_sum_of_a_moved_job_holds_what_is_late(Late::All).await;

@@ -25,8 +25,8 @@ const NETWORK: i32 = v1::Aggregation::Network as i32;
 const SERVER: i32 = v1::Aggregation::Server as i32;
 const SOON: Duration = Duration::from_secs(10);
 
-/// A scheduler of two racks with four workers and 64 aggregators each, with one known job over both
-/// racks; and a client.
+/// A scheduler of two racks with four workers and 64 aggregators each, and one known job; and a
+/// client.
 struct Setting {
     server: Server,
     scheduler: Scheduler,

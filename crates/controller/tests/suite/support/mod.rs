@@ -194,8 +194,7 @@ pub(crate) async fn a_job_comes_and_goes(kit: &impl Kit) {
     let taken = controller.admit(&placement).await.unwrap_err();
     assert!(matches!(taken, Error::JobTaken(..)), "{taken}");
 
-    // Packets from the controller's own port belong to no member: they are counted, and have no
-    // effect.
+    // Packets from the controller's own port belong to no member: they are only counted.
     let job = placement.job;
     for sequence in 0..3 {
         rack2.packet_out(gradient(&scenario, 2, sequence, sequence)).await.unwrap();
@@ -218,8 +217,8 @@ pub(crate) async fn a_job_comes_and_goes(kit: &impl Kit) {
     controller.admit(&placement).await.unwrap();
 }
 
-/// ESA: each switch has what a job's ports may send and where its evicted sums go, until the job is
-/// removed.
+/// ESA: each switch has what a job's ports may send and where its evicted sums go, until its
+/// removal.
 pub(crate) async fn an_esa_job_comes_and_goes(kit: &impl Kit) {
     let scenario = esa_scenario();
     let ports = [free_port(), free_port()];
@@ -276,8 +275,7 @@ pub(crate) async fn an_esa_job_comes_and_goes(kit: &impl Kit) {
     }
 }
 
-/// Two racks of two workers; one job over both, and one in the first rack that needs no parameter
-/// server.
+/// Two racks of two workers; one job over both, and one in the first rack without a PS.
 pub(crate) fn segment_scenario() -> Scenario {
     let text = "[topology]\nracks = 2\n[switch]\npool = 64\n[[job]]\n\
                 [[job]]\nworkers = [\"w1\", \"w2\"]\n";
@@ -306,8 +304,7 @@ pub(crate) async fn p4inc_jobs_come_move_and_go(kit: &impl Kit) {
     let expected =
         |number, segment, mode| Assignment { service: Service::new(number), segment, mode };
     assert_eq!(assigned, expected(1, segment(0, 16), Mode::Partial));
-    // Keys are job, epoch, port and kind: 1 a gradient, 2 a result, 3 one for one worker, 4 a
-    // query.
+    // Keys are job, epoch, port and kind: 1 a gradient, 2 a result, 3 a reply, 4 a query.
     let upper = [
         "1 1 1 1 → contribute 0x1 0x3 0x0 0x1",
         "1 1 2 1 → contribute 0x2 0x3 0x0 0x1",
@@ -339,8 +336,7 @@ pub(crate) async fn p4inc_jobs_come_move_and_go(kit: &impl Kit) {
     assert_eq!(memberships[6], "2 2 1 1 → contribute 0x1 0x3 0x3 0x2");
     assert_eq!(memberships[7], "2 2 2 1 → contribute 0x2 0x3 0x3 0x2");
     assert_eq!((memberships.len(), room(&controller)), (8, vec![8, 48]));
-    // A third job does not fit, even with a segment of its own choice, and the attempt leaves
-    // nothing behind.
+    // A third job does not fit, even with a segment of its own choice, and leaves nothing behind.
     let (job, epoch) = (JobId::new(3).unwrap(), Epoch::new(3).unwrap());
     let third = Placement { job, epoch, ..local.clone() };
     let short = controller.admit_sized(third.clone(), Aggregation::Network, 9).await.unwrap_err();

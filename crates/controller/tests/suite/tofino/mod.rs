@@ -1,5 +1,4 @@
-//! The output of p4c's Tofino back end, as it is handed to Stratum: only if the back end is on the
-//! `PATH`.
+//! The output of p4c's Tofino back end, as handed to Stratum, if the back end is on the `PATH`.
 
 use std::path::{Path, PathBuf};
 

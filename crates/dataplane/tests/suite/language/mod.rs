@@ -1,5 +1,4 @@
-//! The language from source to frame: small programs with one construct each, and their effect on
-//! frames.
+//! The language from source to frame: small programs, one construct each, and their frames.
 
 #[path = "../common/engine.rs"]
 mod engine;

@@ -95,8 +95,7 @@ pub enum Incoming {
 
 /// Accepts the workers, and the servers in other processes, of any number of jobs.
 ///
-/// Dropping it sends pending messages to peers that accept them within half a second, and closes
-/// all connections.
+/// Dropping it sends pending messages for at most half a second, and closes all connections.
 #[derive(Debug)]
 pub struct Hub {
     address: SocketAddr,
@@ -107,8 +106,7 @@ pub struct Hub {
 }
 
 impl Hub {
-    /// Starts to listen for the peers of some jobs. `waker` is woken when [`poll`](Self::poll) has
-    /// an event.
+    /// Listens for the peers of some jobs. `waker` is woken when [`poll`](Self::poll) has an event.
     ///
     /// # Errors
     /// If the address cannot be used, or the thread cannot be started.

@@ -35,8 +35,7 @@ pub(super) struct Relay {
 type Addresses = BTreeMap<(HostId, HostId), SocketAddr>;
 
 impl Relay {
-    /// Listens for all peers of a deployment's agents, which listen at `hubs`. Returns the relay's
-    /// addresses.
+    /// Listens for all peers of a deployment's agents, at `hubs`. Returns the relay's addresses.
     ///
     /// # Errors
     /// If no more sockets or threads can be created.

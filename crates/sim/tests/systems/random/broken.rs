@@ -1,5 +1,4 @@
-//! The search finds faults in broken switch programs, and the shrinker reduces them to readable
-//! charts.
+//! The search finds faults in broken switch programs, and shrinks them to readable charts.
 
 use tributary_protocol::Recovery;
 use tributary_sim::{Act, Fate};

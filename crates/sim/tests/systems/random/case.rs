@@ -346,8 +346,7 @@ impl Case {
     /// Number of hosts per rack or in total, and the hosts of each job's workers.
     fn places(&self) -> (usize, Vec<Vec<usize>>) {
         let hosts: usize = self.jobs.iter().map(|job| job.workers).sum();
-        // Workers of ATP and ESA alternate between the racks; those of P4INC are where the case
-        // places them.
+        // Workers of ATP and ESA alternate between the racks; the case places those of P4INC.
         let mut all = 0..hosts;
         let mut used = [0; 2];
         let racks: Vec<Vec<(usize, usize)>> = self

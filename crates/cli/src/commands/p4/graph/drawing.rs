@@ -328,8 +328,7 @@ mod tests {
         Graph { name: "a & b".to_owned(), nodes: (0..nodes).map(node).collect(), edges }
     }
 
-    /// Checks that boxes do not overlap, edges lead downwards, and everything is inside the
-    /// picture.
+    /// Checks that boxes do not overlap, edges lead downwards, and all is inside the picture.
     fn check(graph: &Graph) {
         let drawing = Drawing::of(graph);
         for (number, a) in drawing.places.iter().enumerate() {

@@ -1,5 +1,4 @@
-//! Congestion marks and overflow flags: the sum has those of any contribution, and the copy keeps
-//! them.
+//! Congestion marks and overflow flags: the sum has any contribution's, and the copy keeps them.
 
 use super::{LOCAL, PAIR, SOLO, UNIT, rack, values};
 use crate::cases::cases;

@@ -94,8 +94,7 @@ fn first_and_last_round() {
     }
 }
 
-/// A coarser rung of the same fragment, or the next fragment of the cell: only the order of rounds
-/// matters.
+/// A coarser rung of the same fragment, or the next fragment of the cell: only their order matters.
 fn rounds_may_be_skipped() {
     let mut lab = rack();
     let [x, y] = values(&lab);

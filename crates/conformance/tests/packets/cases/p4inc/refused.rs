@@ -28,8 +28,7 @@ fn foreign_bits() {
     lab.check_gone(1, &LOCAL.gradient(0, 8, 2, &x).bytes(), (LOCAL.slot, Absorbed));
 }
 
-/// Collisions do not exist: each job has its own cells. With flag R the packet is a result sent by
-/// a worker.
+/// Collisions do not exist: each job has its own cells. With flag R it is a worker's result.
 fn collisions() {
     let mut lab = rack();
     let [x] = values(&lab);
