@@ -4,12 +4,12 @@
 //!
 //! | module | about |
 //! | --- | --- |
-//! | [`host`] | kernel, privileges, memory, processors |
-//! | [`nic`], [`ethtool`] | an interface |
-//! | [`neighbours`] | the other hosts behind it |
-//! | [`job`] | requirements of the job file |
-//! | [`switches`] | switches, over P4Runtime |
-//! | [`tools`] | required programs on the `PATH` |
+//! | `host` | kernel, privileges, memory, processors |
+//! | `nic`, `ethtool` | an interface |
+//! | `neighbours` | the other hosts behind it |
+//! | `job` | requirements of the job file |
+//! | `switches` | switches, over P4Runtime |
+//! | `tools` | required programs on the `PATH` |
 
 mod check;
 mod ethtool;

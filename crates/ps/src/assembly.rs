@@ -31,7 +31,7 @@ pub fn servers(deployment: &Deployment, host: HostId) -> Result<Servers> {
 /// agents elsewhere, whose addresses `at` returns.
 ///
 /// # Errors
-/// As of [`hub`].
+/// As of [`tributary_endpoint::channel::hub`].
 pub fn channels(
     scenario: &Scenario,
     host: HostId,
