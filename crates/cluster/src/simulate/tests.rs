@@ -450,7 +450,9 @@ fn some_jobs() -> impl Strategy<Value = Vec<Job>> {
                 submit_s: f64::from(submit) * 2.5,
                 gpus,
                 iterations: f64::from(work),
-                compute_s: f64::from(compute) * 0.25,
+                // Not a round number. If a job could end when another one is submitted, rounding
+                // would decide which comes first.
+                compute_s: f64::from(compute) * 0.250_137,
                 gradient_bytes: f64::from(size) * 1e9,
                 value: 1.0,
             };
