@@ -18,9 +18,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tributary_jobfile::{Aggregation, HostId, Job, LinkId, SwitchId, Topology};
+use tributary_jobfile::{Aggregation, HostId, Job, LinkId, SwitchId, Topology, worker_index};
 use tributary_protocol::{Assignment, Mode};
-use tributary_wire::{Bitmap, Epoch, Host, JobId, Kind, Mac, Protocol, Run, WorkerIndex};
+use tributary_wire::{Bitmap, Epoch, Host, JobId, Kind, Mac, Protocol, Run};
 
 use crate::paths::Tree;
 use crate::reminders::way_to;
@@ -320,8 +320,7 @@ pub(crate) fn parts_in_tree(topology: &Topology, placement: &Placement) -> Vec<J
     let mut parts: BTreeMap<(bool, SwitchId), JobAtSwitch> = BTreeMap::new();
     let mut lower: BTreeMap<SwitchId, BTreeSet<u16>> = BTreeMap::new();
     for (index, &worker) in placement.workers.iter().enumerate() {
-        let bit = u8::try_from(index).ok().and_then(WorkerIndex::new).map(Bitmap::of);
-        let bit = bit.expect("a job has at most 32 workers");
+        let bit = Bitmap::of(worker_index(index));
         let (mut switch, mut port) = topology.attachment(worker);
         loop {
             let hop = tree.hop(switch);

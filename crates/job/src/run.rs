@@ -1,4 +1,5 @@
 //! A job file from start to report: the same steps on every fabric.
+
 use std::collections::BTreeMap;
 use std::iter::successors;
 use std::path::PathBuf;
@@ -239,6 +240,13 @@ struct Gathered {
     agents: BTreeMap<u16, AgentReport>,
 }
 
+impl Gathered {
+    fn add(&mut self, servers: Vec<(u16, ServerReport)>, agents: Vec<(u16, AgentReport)>) {
+        self.servers.extend(servers);
+        self.agents.extend(agents);
+    }
+}
+
 impl Run<'_> {
     fn scenario(&self) -> &Scenario {
         self.deployment.scenario()
@@ -268,7 +276,7 @@ impl Run<'_> {
         // Endpoints end and switches are cleaned even after an error.
         tokio::task::block_in_place(|| fabric.stop_endpoints());
         if outcome.is_ok() {
-            self.gather_servers(fabric, &mut gathered).await?;
+            self.gather_servers(fabric, &mut gathered).await;
         }
         let cleaned = self.clean(fabric).await;
         let ends = tokio::task::block_in_place(|| fabric.stop_switches());
@@ -336,7 +344,7 @@ impl Run<'_> {
                     scenario.timeout
                 );
             }
-            match fabric.next_note().await? {
+            match fabric.next_note().await {
                 None => {}
                 Some(Note::Worker { job, worker, event }) => match event {
                     // Endpoints of a run receive their epoch and never wait to join.
@@ -364,8 +372,7 @@ impl Run<'_> {
         match event {
             servers::Event::Ready => Ok(()),
             servers::Event::Done { servers, agents } => {
-                gathered.servers.extend(servers);
-                gathered.agents.extend(agents);
+                gathered.add(servers, agents);
                 Ok(())
             }
             servers::Event::Stalled { job, missing, seconds, quiet } => {
@@ -388,11 +395,7 @@ impl Run<'_> {
     }
 
     /// Collects the reports of the parameter servers, which they send when they end.
-    async fn gather_servers(
-        &self,
-        fabric: &mut impl Fabric,
-        gathered: &mut Gathered,
-    ) -> Result<()> {
+    async fn gather_servers(&self, fabric: &mut impl Fabric, gathered: &mut Gathered) {
         let deadline = Instant::now() + REPORT_TIME;
         let jobs = &self.scenario().jobs;
         let own_host = |job: &&Job| job.agent.is_some() && job.agent != job.ps;
@@ -401,14 +404,13 @@ impl Run<'_> {
         while (gathered.servers.len() < servers || gathered.agents.len() < agents)
             && Instant::now() < deadline
         {
-            if let Some(Note::Servers(event)) = fabric.next_note().await? {
-                // A stall reported at the end is not a fault.
-                if let servers::Event::Done { .. } = event {
-                    self.hear(event, gathered)?;
-                }
+            // A stall reported at the end is not a fault.
+            if let Some(Note::Servers(servers::Event::Done { servers, agents })) =
+                fabric.next_note().await
+            {
+                gathered.add(servers, agents);
             }
         }
-        Ok(())
     }
 
     /// Removes the jobs from the switches. Returns the counters of each switch for all jobs, and of

@@ -27,7 +27,7 @@ use tributary_protocol::rtt::RttConfig;
 
 pub use scenario::{
     Aggregation, Digits, Distribution, Duty, Job, OnUnderflow, Preemption, Profile, RandomTensors,
-    Scenario, Straggler, SwitchSettings, TensorFiles, Workload,
+    Scenario, Straggler, SwitchSettings, TensorFiles, Workload, worker_index,
 };
 pub use topology::{
     End, Host, HostId, HostRole, Link, LinkFaults, LinkId, Switch, SwitchId, Topology,

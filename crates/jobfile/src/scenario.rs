@@ -44,6 +44,14 @@ impl Scenario {
         self.jobs.first().expect("a scenario has a job").protocol
     }
 
+    /// Indices of a job in the file and of its worker on a host; `None` if there is no such worker.
+    #[must_use]
+    pub fn worker_on(&self, host: HostId, job: JobId) -> Option<(usize, usize)> {
+        let job = self.jobs.iter().position(|known| known.id == job)?;
+        let worker = self.jobs[job].workers.iter().position(|&at| at == host)?;
+        Some((job, worker))
+    }
+
     /// The duties of a host: worker of some jobs, parameter server or reminder agent of others. A
     /// fabric with one process per host uses it to find what the process serves.
     pub fn duties(&self, host: HostId) -> impl Iterator<Item = (&Job, Duty)> {
@@ -349,8 +357,13 @@ pub struct Digits {
     pub seed: u64,
 }
 
-/// The worker index for a position in a job's list of at most 32 workers.
-pub(crate) fn worker_index(position: usize) -> WorkerIndex {
+/// The worker index for a position in a job's list of workers.
+///
+/// # Panics
+///
+/// If the position is 32 or more.
+#[must_use]
+pub fn worker_index(position: usize) -> WorkerIndex {
     let index = u8::try_from(position).ok().and_then(WorkerIndex::new);
-    index.expect("a job has at most 32 workers: the reader checked")
+    index.expect("a job has at most 32 workers")
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use tributary_controller::Deployment;
 use tributary_controller::outcomes::Outcomes;
 use tributary_dataplane::EngineKind;
-use tributary_jobfile::{Aggregation, Job, Scenario};
+use tributary_jobfile::{Aggregation, Job, Scenario, worker_index};
 use tributary_netio::faults::{InvalidFaults, Statistics};
 use tributary_protocol::priority::Priority;
 use tributary_protocol::rtt::RttConfig;
@@ -24,7 +24,7 @@ use crate::channel::Pace;
 use crate::line::Cable;
 use crate::network::{Disturbance, Happening};
 use crate::program::Program;
-use crate::system::{System, worker_index};
+use crate::system::System;
 use crate::trace::Trace;
 
 pub use acts::Act;
@@ -403,10 +403,8 @@ impl<'a> Run<'a> {
         for happening in self.system.network.take_happenings() {
             match happening {
                 Happening::Worker(host, id, worker::Event::TensorDone { tensor, .. }) => {
-                    let jobs = &self.scenario.jobs;
-                    let job = jobs.iter().position(|job| job.id == id).expect("a job of ours");
-                    let workers = &jobs[job].workers;
-                    let worker = workers.iter().position(|at| *at == host).expect("its worker");
+                    let at = self.scenario.worker_on(host, id);
+                    let (job, worker) = at.expect("only workers of the scenario run");
                     self.sums[job][worker].push(tensor);
                     self.outstanding -= 1;
                     self.missing[job] -= 1;

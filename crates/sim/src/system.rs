@@ -7,14 +7,14 @@ use tributary_controller::entries::{self, JobSlot};
 use tributary_controller::outcomes::{self, Count, Outcomes};
 use tributary_controller::plan::JobAtSwitch;
 use tributary_controller::{Catalogue, Deployment, plan, sweep};
-use tributary_jobfile::{Aggregation, Job, Protocol, SwitchId};
+use tributary_jobfile::{Aggregation, Job, Protocol, SwitchId, worker_index};
 use tributary_p4runtime_proto::p4::v1::{Entity, Update};
 use tributary_protocol::esa::Backend;
 use tributary_protocol::rtt::RttConfig;
 use tributary_protocol::{ConfigError, ParameterServer, PsConfig, Timing, Worker};
 use tributary_switch::{Switch, SwitchConfig};
 use tributary_wire::channel::Role;
-use tributary_wire::{JobId, Sequence, WorkerIndex};
+use tributary_wire::{JobId, Sequence};
 
 use crate::channel::Pace;
 use crate::network::Network;
@@ -295,8 +295,4 @@ impl System {
 
 pub(crate) fn slot(job: usize) -> JobSlot {
     u8::try_from(job + 1).ok().and_then(JobSlot::new).expect("at most 255 jobs")
-}
-
-pub(crate) fn worker_index(worker: usize) -> WorkerIndex {
-    u8::try_from(worker).ok().and_then(WorkerIndex::new).expect("at most 32 workers")
 }

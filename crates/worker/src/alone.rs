@@ -2,6 +2,7 @@
 //!
 //! Jobs on one server run like this: its GPUs sum among themselves (NetPack §2.1). The endpoints
 //! are those of every other job, joined by a link in memory.
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;

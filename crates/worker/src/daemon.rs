@@ -1,4 +1,5 @@
 //! One worker of a job, as a daemon.
+
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 

@@ -1,5 +1,6 @@
 //! One worker of a job over a port, in real time: shared by the threads of the memory fabric and
 //! the `tributary worker` process.
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};

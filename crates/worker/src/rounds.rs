@@ -1,4 +1,5 @@
 //! One worker's rounds, from its first tensor to its report: shared by real and virtual time.
+
 use std::sync::Arc;
 use std::time::Duration;
 

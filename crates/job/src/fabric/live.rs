@@ -16,7 +16,7 @@ const TICK: Duration = Duration::from_millis(50);
 
 /// A controller, and the notes of endpoints.
 pub(super) struct Live {
-    /// `None` once the switches have been stopped.
+    /// Set while the switches run.
     controller: Option<Controller>,
     pub(super) notes: UnboundedSender<Note>,
     inbox: UnboundedReceiver<Note>,
@@ -24,20 +24,25 @@ pub(super) struct Live {
 }
 
 impl Live {
+    pub(super) fn new() -> Self {
+        let (notes, inbox) = unbounded_channel();
+        Self { controller: None, notes, inbox, started: Instant::now() }
+    }
+
     /// Connects to the switches and pushes the program and forwarding.
     pub(super) async fn connect(
+        &mut self,
         deployment: &Deployment,
         switches: Vec<SwitchConfig>,
         pipeline: &Pipeline,
-    ) -> Result<Self> {
+    ) -> Result<()> {
         let topology = &deployment.scenario().topology;
-        let controller = Controller::connect(topology, switches, pipeline).await?;
-        let (notes, inbox) = unbounded_channel();
-        Ok(Self { controller: Some(controller), notes, inbox, started: Instant::now() })
+        self.controller = Some(Controller::connect(topology, switches, pipeline).await?);
+        Ok(())
     }
 
     fn controller(&self) -> &Controller {
-        self.controller.as_ref().expect("switches are stopped last")
+        self.controller.as_ref().expect("the switches run")
     }
 
     pub(super) async fn admit(&self, deployment: &Deployment, job: usize) -> Result<()> {

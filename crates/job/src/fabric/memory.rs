@@ -24,13 +24,12 @@ use tributary_controller::client::{SwitchConfig, Target};
 use tributary_controller::programs::Compiled;
 use tributary_endpoint::channel;
 use tributary_endpoint::tokens::Tokens;
-use tributary_jobfile::{End, HostId, LinkId, SwitchId};
+use tributary_jobfile::{End, HostId, LinkId, SwitchId, worker_index};
 use tributary_netio::memory::{self, MemoryPort};
 use tributary_netio::{FrameIo, Waker};
 use tributary_ps::report as servers;
 use tributary_switch::runtime::{Runtime, SwitchHandle};
 use tributary_switch::server::Service;
-use tributary_wire::WorkerIndex;
 use tributary_worker::workload::Verifier;
 use tributary_worker::{live, rounds};
 
@@ -123,7 +122,8 @@ impl Fabric for Memory {
             device_id: device_id(SwitchId(index)),
             ..SwitchConfig::new(&running.name, Target::Channel(running.channel.clone()))
         });
-        let live = Live::connect(deployment, configs.collect(), &program.pipeline).await?;
+        let mut live = Live::new();
+        live.connect(deployment, configs.collect(), &program.pipeline).await?;
         Ok(Self {
             deployment: Arc::clone(deployment),
             live,
@@ -205,8 +205,7 @@ impl Fabric for Memory {
             let verifier = Verifier::new(its, values, its.workers.len());
             for (worker, &host) in its.workers.iter().enumerate() {
                 let (io, waker) = self.port(host)?;
-                let index = u8::try_from(worker).ok().and_then(WorkerIndex::new);
-                let index = index.expect("a job has at most 32 workers");
+                let index = worker_index(worker);
                 let link = channel::worker_link(scenario, its, index, &tokens, from(host))?;
                 let port = live::Port { io, waker, link, may_be_replaced: false };
                 let (notes, stop) = (notes.clone(), Arc::clone(&self.stop));
@@ -225,8 +224,8 @@ impl Fabric for Memory {
         Ok(())
     }
 
-    async fn next_note(&mut self) -> Result<Option<Note>> {
-        Ok(self.live.next_note().await)
+    async fn next_note(&mut self) -> Option<Note> {
+        self.live.next_note().await
     }
 
     fn elapsed(&self) -> Duration {

@@ -23,7 +23,6 @@ use tributary_endpoint::tokens::Tokens;
 use tributary_jobfile::{Duty, End, HostId, Protocol, SwitchId, Topology};
 use tributary_ps::report as servers;
 use tributary_testbed::{self as testbed, Output, Process, Stream, Testbed};
-
 use tributary_worker::rounds;
 
 use super::live::Live;
@@ -45,8 +44,7 @@ const GRACE: Duration = Duration::from_secs(5);
 /// The namespace fabric.
 pub struct Netns {
     deployment: Arc<Deployment>,
-    /// Set once all switches are up.
-    live: Option<Live>,
+    live: Live,
     options: Options,
     /// The job file's absolute path.
     job_file: PathBuf,
@@ -99,7 +97,7 @@ impl Fabric for Netns {
             Scratch::new(&std::env::temp_dir()).context("cannot make a directory for sockets")?;
         let mut netns = Self {
             deployment: Arc::clone(deployment),
-            live: None,
+            live: Live::new(),
             options: options.clone(),
             job_file,
             program: std::env::current_exe().context("cannot find this program")?,
@@ -117,20 +115,19 @@ impl Fabric for Netns {
             netns.start_switch(id, &topology).await?;
         }
         let configs = netns.switches.iter().map(|switch| switch.config.clone()).collect();
-        netns.live = Some(Live::connect(deployment, configs, &program.pipeline).await?);
+        netns.live.connect(deployment, configs, &program.pipeline).await?;
         Ok(netns)
     }
 
     async fn admit(&mut self, job: usize) -> Result<()> {
-        self.live().admit(&self.deployment, job).await
+        self.live.admit(&self.deployment, job).await
     }
 
     fn start_endpoints(&mut self) -> Result<()> {
         let deployment = Arc::clone(&self.deployment);
         let scenario = deployment.scenario();
-        let live = self.live.as_mut().expect("set at the start");
-        live.begin();
-        let notes = &live.notes.clone();
+        self.live.begin();
+        let notes = &self.live.notes.clone();
         for switch in &mut self.switches {
             switch.before = switch.process.cpu_time().unwrap_or_default();
             let what = format!("switch {} ({})", switch.config.name, switch.process.program());
@@ -161,12 +158,12 @@ impl Fabric for Netns {
         Ok(())
     }
 
-    async fn next_note(&mut self) -> Result<Option<Note>> {
-        Ok(self.live.as_mut().expect("set at the start").next_note().await)
+    async fn next_note(&mut self) -> Option<Note> {
+        self.live.next_note().await
     }
 
     fn elapsed(&self) -> Duration {
-        self.live().elapsed()
+        self.live.elapsed()
     }
 
     /// The stopped parts. Switches come first: if one is stopped, other parts also appear silent.
@@ -212,11 +209,11 @@ impl Fabric for Netns {
         };
         // There is nothing to clean, and no answer would come.
         ensure!(self.switches.iter().all(runs), "a switch has ended or is stopped");
-        self.live().remove(&self.deployment, job).await
+        self.live.remove(&self.deployment, job).await
     }
 
     fn stop_switches(&mut self) -> Vec<SwitchEnd> {
-        self.live = None;
+        self.live.end();
         self.switches.iter().for_each(|switch| switch.process.ask_to_end());
         let queues = |process: &Process| {
             process.end(grace(process)).ok()?;
@@ -230,10 +227,6 @@ impl Fabric for Netns {
 }
 
 impl Netns {
-    fn live(&self) -> &Live {
-        self.live.as_ref().expect("set at the start")
-    }
-
     async fn start_switch(&mut self, id: SwitchId, topology: &testbed::Topology) -> Result<()> {
         let deployment = Arc::clone(&self.deployment);
         let scenario = deployment.scenario();

@@ -1,17 +1,19 @@
 //! Virtual time: the endpoints are event handlers, and a run is a function of job file and seed.
+
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 use tributary_controller::Deployment;
+use tributary_controller::plan::JobAtSwitch;
 use tributary_controller::programs::Compiled;
-use tributary_jobfile::{HostId, Job, Protocol};
+use tributary_jobfile::{HostId, Job, Protocol, worker_index};
 use tributary_protocol::worker::{Event as WorkerEvent, Stats};
 use tributary_protocol::{ParameterServer, Tensor, Time, Worker};
 use tributary_ps::report as servers;
 use tributary_sim::{Happening, Options as SimOptions, System, Trace};
-use tributary_wire::{JobId, WorkerIndex};
+use tributary_wire::JobId;
 use tributary_worker::Error as WorkerError;
 use tributary_worker::rounds::{Event, Rounds};
 use tributary_worker::workload::Verifier;
@@ -122,11 +124,9 @@ impl Sim {
         for happening in self.system.network.take_happenings() {
             match happening {
                 Happening::Worker(host, id, event) => {
-                    let jobs = &self.deployment.scenario().jobs;
-                    let job = jobs.iter().position(|job| job.id == id).expect("a job of ours");
-                    let workers = &jobs[job].workers;
-                    let worker = workers.iter().position(|at| *at == host).expect("its worker");
-                    self.attempt((job, worker), |sim| sim.on_event((job, worker), event));
+                    let at = self.deployment.scenario().worker_on(host, id);
+                    let at = at.expect("only workers of the scenario run");
+                    self.attempt(at, |sim| sim.on_event(at, event));
                 }
                 Happening::Server(id, event) => {
                     self.notes.push_back(Note::Servers(servers::Event::of(id, &event)));
@@ -218,9 +218,8 @@ impl Fabric for Sim {
             let values = scenario.switch.values_per_packet;
             let verifier = Verifier::new(its, values, its.workers.len());
             for worker in 0..its.workers.len() {
-                let index = u8::try_from(worker).ok().and_then(WorkerIndex::new);
-                let index = index.context("a job has at most 32 workers")?;
-                let rounds = Rounds::new(Arc::clone(&deployment), job, index, verifier.clone())?;
+                let (deployment, verifier) = (Arc::clone(&deployment), verifier.clone());
+                let rounds = Rounds::new(deployment, job, worker_index(worker), verifier)?;
                 let idle = SimWorker {
                     rounds,
                     next: Vec::new(),
@@ -235,20 +234,20 @@ impl Fabric for Sim {
         Ok(())
     }
 
-    async fn next_note(&mut self) -> Result<Option<Note>> {
+    async fn next_note(&mut self) -> Option<Note> {
         // One nanosecond more, so that the run notices the timeout.
         let timeout = self.deployment.scenario().timeout + Duration::from_nanos(1);
         let limit = self.begin + timeout;
         for _ in 0..BATCH {
             if let Some(note) = self.notes.pop_front() {
-                return Ok(Some(note));
+                return Some(note);
             }
             if self.system.network.now() >= limit {
                 break;
             }
             self.step(limit);
         }
-        Ok(None)
+        None
     }
 
     fn elapsed(&self) -> Duration {
@@ -279,13 +278,12 @@ impl Fabric for Sim {
         let outcomes = self.system.outcomes(job)?;
         let evictions = self.system.evictions(job)?;
         let freed: BTreeMap<_, _> = self.system.forget(job)?.into_iter().collect();
-        let switches = self.deployment.scenario().topology.switch_ids();
-        let removed = switches.zip(outcomes).map(|(switch, outcomes)| Removed {
-            switch,
-            outcomes,
-            evictions: evictions.get(&switch).copied().unwrap_or_default(),
-            freed: freed.get(&switch).copied().unwrap_or_default(),
-        });
+        let removed =
+            self.deployment.parts(job).into_iter().map(|JobAtSwitch { switch, .. }| {
+                let evictions = evictions.get(&switch).copied().unwrap_or_default();
+                let freed = freed.get(&switch).copied().unwrap_or_default();
+                Removed { switch, outcomes: outcomes[switch.0], evictions, freed }
+            });
         Ok(removed.collect())
     }
 

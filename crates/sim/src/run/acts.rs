@@ -1,7 +1,7 @@
 //! Interventions during a run: processes die and come back, connections break, links go down, jobs
 //! are ended or moved, workers send invalid packets.
 
-use tributary_jobfile::{Aggregation, HostId, Job, LinkId};
+use tributary_jobfile::{Aggregation, HostId, Job, LinkId, worker_index};
 use tributary_protocol::{Assignment, ParameterServer};
 use tributary_wire::agg::{Kind, Repr};
 use tributary_wire::channel::Role;
@@ -9,7 +9,7 @@ use tributary_wire::{
     AggregatorIndex, Bitmap, Ecn, Envelope, Flags, Host, Round, emit_frame, values,
 };
 
-use super::{Error, Run, worker_index};
+use super::{Error, Run};
 
 /// An intervention at a given time. Jobs and workers are given by index.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use tributary_controller::entries::{self, JobSlot};
 use tributary_controller::plan::{self, JobAtSwitch, Placement};
-use tributary_jobfile::{Aggregation, HostId, Job, SwitchId};
+use tributary_jobfile::{Aggregation, HostId, Job, SwitchId, worker_index};
 use tributary_p4runtime_proto::p4::v1::Update;
 use tributary_protocol::{Assignment, ParameterServer, Tensor, Time, Worker, worker};
-use tributary_wire::{Epoch, JobId, WorkerIndex};
+use tributary_wire::{Epoch, JobId};
 
 use super::Error;
 use super::rig::{Rig, VALUES};
@@ -213,8 +213,4 @@ impl<'a> Bench<'a> {
 
 fn job_slot(slot: u8) -> JobSlot {
     JobSlot::new(slot).expect("slots count from 1")
-}
-
-fn worker_index(worker: usize) -> WorkerIndex {
-    u8::try_from(worker).ok().and_then(WorkerIndex::new).expect("at most 32 workers")
 }

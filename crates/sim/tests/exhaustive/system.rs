@@ -9,7 +9,7 @@ use tributary_controller::plan::{self, Placement};
 use tributary_controller::programs::Source;
 use tributary_jobfile::{End, Job, Scenario, parse};
 use tributary_protocol::addressing::Spread;
-use tributary_protocol::esa::{AgentJob, Target};
+use tributary_protocol::esa::AgentJob;
 use tributary_protocol::priority::Priority;
 use tributary_protocol::{ConfigError, JobConfig, ParameterServer, PsConfig, Recovery, Tensor};
 use tributary_wire::agg::Repr;
@@ -207,14 +207,10 @@ impl System {
                 first = workers.end;
                 let config = scenario.job_config(job, assignments[&job.id]);
                 let host = |id| topology.host(id).address;
-                let agent = job.agent.map(|agent| {
-                    let targets = plan::targets(topology, &Placement::unassigned(job))
-                        .expect("the PS sees all");
-                    let switches = targets
-                        .iter()
-                        .map(|target| Target { members: target.members, via: host(target.via) });
-                    AgentJob { job: config, host: host(agent), switches: switches.collect() }
-                });
+                let same = |known: &usize| deployment.job(*known).id == job.id;
+                let known = (0..deployment.scenario().jobs.len()).find(same).expect("a known ID");
+                let agent = deployment.agent(known).expect("the PS sees all");
+                let agent = agent.map(|agent| AgentJob { job: config, ..agent });
                 JobPlace {
                     id: job.id,
                     config,
