@@ -30,6 +30,7 @@ use clap::Parser;
 use nix::sys::resource::{Resource, getrlimit};
 use signal_hook::consts::SIGXFSZ;
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::fmt::format::FmtSpan;
 
 use args::{Cli, Command, P4Command};
 
@@ -42,6 +43,7 @@ fn main() -> ExitCode {
         .with_env_filter(
             EnvFilter::try_from_env("TRIBUTARY_LOG").unwrap_or_else(|_| EnvFilter::new("warn")),
         )
+        .with_span_events(FmtSpan::CLOSE)
         .with_writer(std::io::stderr)
         .with_ansi(std::io::stderr().is_terminal())
         .init();

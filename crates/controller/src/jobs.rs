@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use tracing::{Instrument as _, info_span, instrument};
 use tributary_jobfile::{SwitchId, Topology};
 use tributary_p4runtime_proto::p4::v1::Entity;
 use tributary_protocol::{Assignment, Mode};
@@ -112,7 +113,8 @@ impl Controller {
         let mut opened = Vec::with_capacity(switches.len());
         for config in switches {
             progress(Progress::Connecting(&config));
-            opened.push(Session::open(config, pipeline.clone()).await?);
+            let span = info_span!("switch", name = config.name);
+            opened.push(Session::open(config, pipeline.clone()).instrument(span).await?);
         }
         let mut sessions = Vec::with_capacity(opened.len());
         let forwarding = topology.switch_ids().zip(plan::forwarding(topology));
@@ -120,7 +122,8 @@ impl Controller {
             progress(Progress::Installing(opened.name()));
             let forwarding = ports.forwarding(switch, forwarding);
             let entities = entries::forwarding(&catalogue, &forwarding);
-            let session = opened.establish(&entities).await?;
+            let span = info_span!("switch", name = opened.name());
+            let session = opened.establish(&entities).instrument(span).await?;
             progress(Progress::Installed(session.name(), session.found()));
             sessions.push(session);
         }
@@ -211,6 +214,7 @@ impl Controller {
     }
 
     /// [`admit`](Self::admit) with an assignment that is computed after the job's ID is reserved.
+    #[instrument(name = "admission", skip_all, fields(run = %placement.run()))]
     pub(crate) async fn admit_assigned(
         &self,
         placement: Placement,
@@ -256,7 +260,8 @@ impl Controller {
             let reset = entries::reset_counters(&self.catalogue, slot);
             let reset = if counted { &[][..] } else { &reset };
             let entities = self.entities(part, placement, slot);
-            if let Err(error) = session.install(reset, &entities).await {
+            let span = info_span!("switch", name = session.name());
+            if let Err(error) = session.install(reset, &entities).instrument(span).await {
                 for part in &parts[..done] {
                     let entities = self.entities(part, placement, slot);
                     if let Err(error) = self.switches[part.switch.0].remove(&entities).await {
@@ -278,6 +283,7 @@ impl Controller {
     /// [`Error::Clock`]; [`Error::UnknownJob`]; [`Error::JobTaken`] if the job is being changed; or
     /// the error of a switch: no switch serves the job then, and it can be renewed again or
     /// removed.
+    #[instrument(name = "renewal", skip(self))]
     pub async fn renew(&self, job: JobId) -> Result<Epoch, Error> {
         let epoch = self.issue().await?;
         let before = self.begin_change(job)?;
@@ -297,6 +303,7 @@ impl Controller {
     /// # Errors
     /// [`Error::UnknownJob`]; [`Error::JobTaken`] if the job is being admitted, moved or removed;
     /// or the error of a switch. The ID then stays taken, and the removal can be repeated.
+    #[instrument(name = "removal", skip(self))]
     pub async fn remove(&self, job: JobId) -> Result<Freed, Error> {
         let admitted = self.begin_change(job)?;
         let outcome = self.clear(&admitted).await;

@@ -11,6 +11,7 @@ use std::time::Duration;
 use tokio::sync::{Mutex as AsyncMutex, broadcast, watch};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
+use tracing::{Instrument as _, info_span};
 use tributary_p4runtime_proto::p4::v1::{
     Entity, MulticastGroupEntry, TableEntry, Update, entity, update,
 };
@@ -270,7 +271,8 @@ impl Opened {
         let Self { shared, client, stream } = self;
         lock(&shared.desired).add(entities);
         let found = shared.settle(1, client, &stream).await?;
-        let supervisor = tokio::spawn(supervise(shared.clone(), stream));
+        let span = info_span!(parent: None, "switch", name = shared.config.name);
+        let supervisor = tokio::spawn(supervise(shared.clone(), stream).instrument(span));
         Ok(Session { shared, supervisor, found })
     }
 
@@ -438,7 +440,7 @@ impl Shared {
         let before = client.running().await?;
         let running = before.as_ref().is_some_and(|at| at.is(&self.pipeline, &self.catalogue));
         if !running {
-            tracing::info!(switch = %self.config.name, "pushing the pipeline");
+            tracing::info!("pushing the pipeline");
             client.set_pipeline(&self.pipeline).await?;
         }
         let tables = self.catalogue.tables().map(|table_id| {
@@ -449,7 +451,7 @@ impl Shared {
         let present = client.read(tables.chain([groups]).collect()).await?;
         let updates = lock(&self.desired).difference(&present);
         if !updates.is_empty() {
-            tracing::info!(switch = %self.config.name, updates = updates.len(), "reconciling");
+            tracing::info!(updates = updates.len(), "reconciling");
         }
         client.write(&updates).await?;
         Ok(Found {
@@ -476,12 +478,16 @@ impl Shared {
 async fn supervise(shared: Arc<Shared>, mut stream: Stream) {
     let mut generation = 1;
     loop {
-        let error = tokio::select! {
-            error = pump(&shared, &mut stream) => error,
-            error = shared.doubted(generation) => error,
-            error = shared.audit() => error,
+        let serving = async {
+            let error = tokio::select! {
+                error = pump(&shared, &mut stream) => error,
+                error = shared.doubted(generation) => error,
+                error = shared.audit() => error,
+            };
+            tracing::warn!("{error}");
+            error
         };
-        tracing::warn!("{error}");
+        let error = serving.instrument(info_span!("stream", connection = generation)).await;
         shared.link.send_replace(Link::Down(generation, error));
         drop(stream);
         let mut pause = FIRST_PAUSE;
@@ -497,7 +503,7 @@ async fn supervise(shared: Arc<Shared>, mut stream: Stream) {
             pause = (2 * pause).min(LONGEST_PAUSE);
         };
         generation += 1;
-        tracing::info!(switch = %shared.config.name, "connected again");
+        tracing::info!("connected again");
     }
 }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use tokio::sync::broadcast::error::RecvError;
 use tokio::time::Instant;
+use tracing::instrument;
 use tributary_protocol::Assignment;
 use tributary_wire::agg::{Packet, Repr};
 use tributary_wire::{
@@ -57,6 +58,7 @@ pub fn freed(frame: &[u8], run: Run, nonce: Sequence) -> Option<u32> {
 
 /// Frees all aggregators of a run in a switch. Returns how many the last sweep freed: fewer than
 /// were occupied if an earlier one was lost on its way.
+#[instrument(skip_all, fields(switch = session.name(), %run))]
 pub(crate) async fn sweep(
     session: &Session,
     run: Run,

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
+use tracing::{Instrument as _, info_span};
 use tributary_controller::targets::Kind as Target;
 use tributary_controller::{Deployment, services};
 use tributary_dataplane::EngineKind;
@@ -162,7 +163,8 @@ pub fn run(
         tributary_testbed::enter_user_namespace_if_needed()?;
     }
     let run = Run { options, deployment: &deployment, aggregator_bits, interrupted: stop };
-    tributary_endpoint::runtime()?.block_on(async {
+    let span = info_span!("run", file = scenario.name, fabric = options.fabric.name());
+    let execution = async {
         match options.fabric {
             fabric::Kind::Memory => {
                 run.execute(&mut Memory::start(&deployment, program, options).await?, observer)
@@ -179,7 +181,8 @@ pub fn run(
                 traced.map(|()| report)
             }
         }
-    })
+    };
+    tributary_endpoint::runtime()?.block_on(execution.instrument(span))
 }
 
 struct Run<'a> {
@@ -259,7 +262,8 @@ impl Run<'_> {
     ) -> Result<RunReport> {
         let scenario = self.scenario();
         for job in 0..scenario.jobs.len() {
-            fabric.admit(job).await?;
+            let span = info_span!("job", name = scenario.jobs[job].name);
+            fabric.admit(job).instrument(span).await?;
         }
         observer.begin(scenario);
         let mut gathered = Gathered {

@@ -15,6 +15,7 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use tracing::info_span;
 use tributary_driver::Driver;
 use tributary_netio::{FrameIo, Waker};
 use tributary_protocol::Endpoint;
@@ -41,6 +42,8 @@ pub fn serve(
     stop: &AtomicBool,
     report: &mut dyn FnMut(JobId, Event),
 ) -> io::Result<Servers> {
+    let jobs = servers.stats().map(|(job, _)| job.get()).collect::<Vec<_>>();
+    let _span = info_span!("servers", ?jobs).entered();
     let mut driver = Driver::new(servers, io);
     if !channels.is_empty() {
         driver = driver.with_waker(waker);

@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::Result;
+use tracing::info_span;
 use tributary_controller::Deployment;
 use tributary_driver::Driver;
 use tributary_driver::channel::Hub;
@@ -38,6 +39,7 @@ pub fn serve(
     waker: Waker,
     stop: &AtomicBool,
 ) -> io::Result<Backend> {
+    let _span = info_span!("agent").entered();
     let mut driver = Driver::new(agent, io).with_waker(waker);
     while !stop.load(Ordering::Relaxed) {
         driver.turn_with(PATIENCE, |now, agent| hub.exchange(now, agent))?;

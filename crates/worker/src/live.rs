@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
+use tracing::info_span;
 use tributary_controller::Deployment;
 use tributary_driver::channel::LinkConfig;
 use tributary_netio::{FrameIo, Waker};
@@ -41,6 +42,8 @@ pub fn work(
     stop: &Arc<AtomicBool>,
     tell: &mut dyn FnMut(Event),
 ) -> Result<WorkerReport> {
+    let name = &deployment.job(job).name;
+    let _span = info_span!("worker", job = name, %index).entered();
     let mut rounds = Rounds::new(Arc::clone(deployment), job, index, verifier)?;
     let config = deployment.worker(job, index);
     let Port { io, waker, link, may_be_replaced } = port;
@@ -63,9 +66,8 @@ pub fn work(
     let patience = rounds.patience();
     if !node.leave(patience, may_be_replaced)? {
         tracing::warn!(
-            "worker {index} of job {} leaves, though not all others were heard to have their \
-             results within {patience:?}",
-            deployment.job(job).name
+            "worker {index} of job {name} leaves, though not all others were heard to have their \
+             results within {patience:?}"
         );
     }
     Ok(rounds.report(&node.stats()))

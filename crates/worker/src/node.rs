@@ -1,5 +1,6 @@
 //! A worker on a port: tensors in, sums out.
 
+use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,6 +8,8 @@ use std::sync::mpsc::{self, Receiver, Sender, TryRecvError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use tracing::field::Empty;
+use tracing::{Span, debug_span};
 use tributary_driver::Driver;
 use tributary_driver::channel::{Link, LinkConfig, LinkEvent};
 use tributary_netio::{FrameIo, Waker};
@@ -144,7 +147,8 @@ impl<Io: FrameIo> Node<Io> {
         let (sender, answers) = mpsc::channel();
         let name = format!("esa worker {}", config.index);
         let thread = thread::Builder::new().name(name);
-        let thread = thread.spawn(move || runner.obey(&inbox, &sender))?;
+        let span = Span::current();
+        let thread = thread.spawn(move || span.in_scope(|| runner.obey(&inbox, &sender)))?;
         let apart = Apart { orders: Some(orders), answers, waker, thread: Some(thread) };
         Ok(Self { place: Place::Apart(apart), stats: Stats::default() })
     }
@@ -265,10 +269,14 @@ impl<Io: FrameIo> Runner<Io> {
 
     fn reduce(&mut self, tensors: Vec<(Tensor, Priority)>) -> Result<Vec<Tensor>, Error> {
         let mut left = tensors.len();
+        let mut spans = VecDeque::with_capacity(left);
         let mut sums = Vec::with_capacity(left);
         for (tensor, (values, priority)) in tensors.into_iter().enumerate() {
+            let span = debug_span!("tensor", id = Empty, values = values.len());
             let submitted = self.driver.endpoint_mut().submit_with(values, priority);
-            submitted.map_err(|source| Error::Submit { tensor, source })?;
+            let id = submitted.map_err(|source| Error::Submit { tensor, source })?;
+            span.record("id", id.0);
+            spans.push_back(span);
         }
         while left > 0 {
             if self.stop.load(Ordering::Relaxed) {
@@ -278,6 +286,8 @@ impl<Io: FrameIo> Runner<Io> {
             while let Some(event) = self.driver.endpoint_mut().poll_event() {
                 match event {
                     Event::TensorDone { tensor, .. } => {
+                        // Tensors finish in the order of their submission.
+                        drop(spans.pop_front());
                         sums.push(tensor);
                         left -= 1;
                     }

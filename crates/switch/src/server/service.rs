@@ -7,6 +7,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_stream::Stream;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
+use tracing::{Instrument as _, info_span};
 use tributary_limits::connections::ConnectionId;
 use tributary_p4runtime_proto::p4::v1::p4_runtime_server::P4Runtime;
 use tributary_p4runtime_proto::p4::v1::{
@@ -372,13 +373,14 @@ impl P4Runtime for Service {
         let Opened { client, messages: outgoing, closed } = self.streams.open(connection)?;
         let service = self.clone();
         let incoming = request.into_inner();
-        tokio::spawn(async move {
+        let serving = async move {
             let error = tokio::select! {
                 error = service.listen(client, incoming) => error,
                 _ = closed => None,
             };
             service.streams.lock().end(client, error);
-        });
+        };
+        tokio::spawn(serving.instrument(info_span!(parent: None, "stream", client)));
         Ok(Response::new(Box::pin(outgoing)))
     }
 
