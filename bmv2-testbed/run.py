@@ -297,8 +297,8 @@ def show(reports, seconds, removed):
         own = [report for (name, _), report in reports.items() if name == job]
         right &= all(report["verified"] == report["values"] > 0 for report in own)
         summed, slowest = 4 * own[0]["values"], max(r["reduce_seconds"] for r in own)
-        again = sum(r["resends"] + r["direct"] for r in own)
-        packets = sum(r["packets"] for r in own)
+        again = sum(r["resent"] + r["direct"] for r in own)
+        packets = sum(r["sent"] for r in own)
         goodput = 8e-6 * summed / max(slowest, 1e-9)
         print(f"{job:16} {len(own):7} {summed:10} B {goodput:7.2f} Mbit/s {packets:9} {again:7}")
     for line in removed:

@@ -10,8 +10,9 @@ use comfy_table::{CellAlignment, Table};
 use serde::Serialize;
 use tributary_controller::outcomes::{Count, Outcome, Outcomes};
 use tributary_jobfile::{Job, Protocol};
+use tributary_protocol::fixed::Rounding;
 use tributary_ps::report::ServerReport;
-use tributary_worker::rounding::{RoundingReport, grouped};
+use tributary_worker::rounding::{self, complaint, grouped};
 use tributary_worker::rounds::WorkerReport;
 use tributary_worker::workload::TrainingReport;
 
@@ -82,10 +83,10 @@ impl EsaReport {
             fetched: agent.fetched,
             absent: agent.absent,
             queries: agent.queries,
-            retransmissions: workers.iter().map(|worker| worker.direct).sum(),
-            results_of_switches: fragments.saturating_sub(server.completed),
-            results_of_server: server.completed,
-            delivered: workers.iter().map(|worker| worker.delivered).sum(),
+            retransmissions: workers.iter().map(|worker| worker.stats.direct).sum(),
+            results_of_switches: fragments.saturating_sub(server.stats.completed()),
+            results_of_server: server.stats.completed(),
+            delivered: workers.iter().map(|worker| worker.stats.delivered).sum(),
         }
     }
 }
@@ -118,7 +119,7 @@ pub struct JobReport {
     /// Packets in the switches by outcome.
     pub outcomes: BTreeMap<&'static str, u64>,
     /// Effect of fixed point on the values of all workers.
-    pub rounding: RoundingReport,
+    pub rounding: Rounding,
     /// Warnings for the user about a job that finished.
     pub warnings: Vec<String>,
     /// Result of the training.
@@ -139,9 +140,10 @@ impl JobReport {
     ) -> Self {
         let served = server.unwrap_or_default();
         let bytes = workers.first().map_or(0, |worker| 4 * worker.values);
-        let fragments = workers.first().map_or(0, |worker| worker.fragments);
-        let rounding = RoundingReport::of_all(workers.iter().map(|worker| worker.rounding));
-        let complaint = |worker: &WorkerReport| worker.rounding.complaint(job, rounding.greatest);
+        let fragments = workers.first().map_or(0, |worker| worker.stats.results);
+        let rounding: Rounding = workers.iter().map(|worker| worker.stats.rounding).sum();
+        let complaint =
+            |worker: &WorkerReport| complaint(&worker.stats.rounding, job, rounding.greatest);
         let warnings = workers
             .iter()
             .enumerate()
@@ -255,7 +257,7 @@ impl RunReport {
         }
         let _ = writeln!(text, "{}", self.job_table());
         for job in &self.jobs {
-            if let Some(rounding) = job.rounding.text() {
+            if let Some(rounding) = rounding::text(&job.rounding) {
                 let _ = writeln!(text, "{}: {rounding}.", job.name);
             }
         }
@@ -316,13 +318,17 @@ impl RunReport {
                 in_network.map_or("–".into(), |share| format!("{:.1} %", 100.0 * share)),
                 bytes(job.kept_bytes),
                 if job.protocol == Protocol::Atp.name() {
-                    share(server.collisions)
+                    share(server.stats.collisions())
                 } else {
                     "–".into()
                 },
-                share(server.completed - server.complete_on_arrival),
-                grouped(job.sum(|worker| worker.resends + worker.direct)),
-                if job.segment.is_some() { "–".into() } else { share(server.overflows) },
+                share(server.stats.completed() - server.stats.complete_on_arrival()),
+                grouped(job.sum(|worker| worker.stats.resent + worker.stats.direct)),
+                if job.segment.is_some() {
+                    "–".into()
+                } else {
+                    share(server.stats.overflow_tasks())
+                },
             ]);
         }
         table

@@ -15,7 +15,8 @@ use tributary_dataplane::EngineKind;
 use tributary_jobfile::{Job, Protocol, Scenario, Workload};
 use tributary_netio::device::Kind as Io;
 use tributary_p4::Architecture;
-use tributary_ps::report::{self as servers, AgentReport, ServerReport};
+use tributary_protocol::esa::agent::Stats as AgentStats;
+use tributary_ps::report::{self as servers, ServerReport};
 use tributary_sim::Trace;
 use tributary_wire::Epoch;
 use tributary_worker::rounds::{Event, WorkerReport};
@@ -240,11 +241,11 @@ struct Gathered {
     workers: Vec<Vec<Option<WorkerReport>>>,
     servers: BTreeMap<u16, ServerReport>,
     /// Reports of agents on hosts of their own.
-    agents: BTreeMap<u16, AgentReport>,
+    agents: BTreeMap<u16, AgentStats>,
 }
 
 impl Gathered {
-    fn add(&mut self, servers: Vec<(u16, ServerReport)>, agents: Vec<(u16, AgentReport)>) {
+    fn add(&mut self, servers: Vec<(u16, ServerReport)>, agents: Vec<(u16, AgentStats)>) {
         self.servers.extend(servers);
         self.agents.extend(agents);
     }

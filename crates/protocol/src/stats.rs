@@ -1,9 +1,10 @@
 //! Counters common to all kinds of endpoint.
 
+use serde::{Deserialize, Serialize};
 use tributary_wire::Error;
 
 /// Frames that an endpoint dropped whatever its state, by reason.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Rejected {
     /// Not an aggregation packet: ARP, another port, and the like.
     pub foreign: u64,

@@ -24,7 +24,7 @@ use tributary_wire::JobId;
 
 pub use assembly::{channels, servers};
 pub use channels::{Channels, ServerLink};
-pub use servers::{Job, Servers, Stats};
+pub use servers::{Job, Servers};
 
 /// Sleep between two checks of the stop flag.
 const PATIENCE: Duration = Duration::from_millis(50);
@@ -42,7 +42,7 @@ pub fn serve(
     stop: &AtomicBool,
     report: &mut dyn FnMut(JobId, Event),
 ) -> io::Result<Servers> {
-    let jobs = servers.stats().map(|(job, _)| job.get()).collect::<Vec<_>>();
+    let jobs = servers.reports().map(|(job, _)| job.get()).collect::<Vec<_>>();
     let _span = info_span!("servers", ?jobs).entered();
     let mut driver = Driver::new(servers, io);
     if !channels.is_empty() {

@@ -2,9 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 use tributary_protocol::esa::Backend;
+use tributary_protocol::esa::agent::Stats as AgentStats;
 use tributary_protocol::{esa, server};
 
-use crate::{Servers, Stats};
+use crate::Servers;
 
 /// An event of a host's servers.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -28,7 +29,7 @@ pub enum Event {
         /// The report of each server, by job ID; it includes the agent's if they share a process.
         servers: Vec<(u16, ServerReport)>,
         /// The report of each agent on a host of its own, by job ID.
-        agents: Vec<(u16, AgentReport)>,
+        agents: Vec<(u16, AgentStats)>,
     },
 }
 
@@ -48,13 +49,7 @@ impl Event {
     /// The reports of a host's servers.
     #[must_use]
     pub fn done(servers: &Servers) -> Self {
-        let report = |stats: Stats<'_>| match stats {
-            Stats::Plain(stats) => stats.into(),
-            Stats::Esa(stats, agent) => {
-                ServerReport { agent: agent.map(Into::into), ..stats.into() }
-            }
-        };
-        let reports = servers.stats().map(|(job, stats)| (job.get(), report(stats)));
+        let reports = servers.reports().map(|(job, report)| (job.get(), report));
         Self::Done { servers: reports.collect(), agents: Vec::new() }
     }
 
@@ -63,10 +58,11 @@ impl Event {
     pub fn backend(backend: &Backend) -> Self {
         let (mut servers, mut agents) = (Vec::new(), Vec::new());
         for (job, server, agent) in backend.stats() {
-            let agent = agent.map(AgentReport::from);
+            let agent = agent.copied();
             match (server, agent) {
                 (Some(stats), agent) => {
-                    servers.push((job.get(), ServerReport { agent, ..stats.into() }));
+                    let stats = Stats::Esa(*stats);
+                    servers.push((job.get(), ServerReport { stats, agent }));
                 }
                 (None, Some(agent)) => agents.push((job.get(), agent)),
                 (None, None) => {}
@@ -77,89 +73,75 @@ impl Event {
 }
 
 /// The report of a parameter server for a job.
-#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct ServerReport {
+    /// Its counters.
+    #[serde(flatten)]
+    pub stats: Stats,
+    /// The counters of the job's reminder agent (ESA), wherever it ran.
+    pub agent: Option<AgentStats>,
+}
+
+/// The counters of a parameter server. Readers tell the two kinds apart by their fields.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Stats {
+    /// A server of any protocol but ESA.
+    Plain(server::Stats),
+    /// An ESA server.
+    Esa(esa::server::Stats),
+}
+
+impl Default for Stats {
+    fn default() -> Self {
+        Self::Plain(server::Stats::default())
+    }
+}
+
+impl Stats {
     /// Fragments completed.
-    pub completed: u64,
-    /// Fragments completed by one packet: the switches summed them alone.
-    pub complete_on_arrival: u64,
+    #[must_use]
+    pub fn completed(&self) -> u64 {
+        match self {
+            Self::Plain(stats) => stats.completed,
+            Self::Esa(stats) => stats.completed,
+        }
+    }
+
+    /// Fragments completed by one packet: the switches summed them alone. With ESA these do not
+    /// come to the server.
+    #[must_use]
+    pub fn complete_on_arrival(&self) -> u64 {
+        match self {
+            Self::Plain(stats) => stats.complete_on_arrival,
+            Self::Esa(_) => 0,
+        }
+    }
+
     /// Packets merged; with ESA also messages over TCP.
-    pub merged: u64,
+    #[must_use]
+    pub fn merged(&self) -> u64 {
+        match self {
+            Self::Plain(stats) => stats.merged,
+            Self::Esa(stats) => stats.merged,
+        }
+    }
+
     /// Fragments with a packet that collided with another task (ATP).
-    pub collisions: u64,
+    #[must_use]
+    pub fn collisions(&self) -> u64 {
+        match self {
+            Self::Plain(stats) => stats.collisions,
+            Self::Esa(_) => 0,
+        }
+    }
+
     /// Fragments collected in floating point.
-    pub overflows: u64,
-    /// Partial sums dropped because they overlapped with merged values.
-    pub overlaps: u64,
-    /// Results sent to one worker: repeated (ATP), or over TCP (ESA).
-    pub replies: u64,
-    /// Queries to workers for a fragment (ATP; with ESA the reminder agent asks).
-    pub queries: u64,
-    /// The report of the job's reminder agent (ESA), wherever it ran.
-    pub agent: Option<AgentReport>,
-}
-
-/// The report of the reminder agent for a job (ESA).
-#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
-pub struct AgentReport {
-    /// Reminders from workers.
-    pub reminded: u64,
-    /// Reminder packets sent to switches.
-    pub reminders: u64,
-    /// Reminder packets answered with a partial sum.
-    pub fetched: u64,
-    /// Reminder packets answered with "nothing here". The others, or their answers, were lost.
-    pub absent: u64,
-    /// Queries to workers for a fragment.
-    pub queries: u64,
-    /// Queries answered with the worker's values.
-    pub values: u64,
-    /// Queries answered with the result, which the worker had.
-    pub results: u64,
-}
-
-impl From<&esa::agent::Stats> for AgentReport {
-    fn from(stats: &esa::agent::Stats) -> Self {
-        Self {
-            reminded: stats.reminded,
-            reminders: stats.reminders,
-            fetched: stats.fetched,
-            absent: stats.absent,
-            queries: stats.queries,
-            values: stats.values,
-            results: stats.results,
-        }
-    }
-}
-
-impl From<&esa::server::Stats> for ServerReport {
-    fn from(stats: &esa::server::Stats) -> Self {
-        Self {
-            completed: stats.completed,
-            complete_on_arrival: 0,
-            merged: stats.merged,
-            collisions: 0,
-            overflows: stats.overflow_tasks,
-            overlaps: stats.overlaps,
-            replies: stats.deliveries,
-            queries: 0,
-            agent: None,
-        }
-    }
-}
-
-impl From<&server::Stats> for ServerReport {
-    fn from(stats: &server::Stats) -> Self {
-        Self {
-            completed: stats.completed,
-            complete_on_arrival: stats.complete_on_arrival,
-            merged: stats.merged,
-            collisions: stats.collisions,
-            overflows: stats.overflow_tasks,
-            overlaps: stats.overlaps,
-            replies: stats.replies,
-            queries: stats.queries,
-            agent: None,
+    #[must_use]
+    pub fn overflow_tasks(&self) -> u64 {
+        match self {
+            Self::Plain(stats) => stats.overflow_tasks,
+            Self::Esa(stats) => stats.overflow_tasks,
         }
     }
 }
@@ -171,7 +153,7 @@ impl ServerReport {
     #[must_use]
     pub fn summed_in_network(&self, fragments: u64, workers: usize) -> Option<f64> {
         let needed = fragments * (workers as u64 - 1);
-        let by_server = self.merged.saturating_sub(self.completed).min(needed);
+        let by_server = self.stats.merged().saturating_sub(self.stats.completed()).min(needed);
         (needed > 0).then(|| 1.0 - by_server as f64 / needed as f64)
     }
 }
@@ -182,17 +164,30 @@ mod tests {
 
     #[test]
     fn share_of_the_additions_made_in_the_network() {
+        let server = |completed, merged| ServerReport {
+            stats: Stats::Plain(server::Stats { completed, merged, ..server::Stats::default() }),
+            agent: None,
+        };
         // 10 fragments of 4 workers: 30 additions. 8 arrive complete; the parameter server merged 2
         // partial sums of the ninth and 4 packets of the tenth.
-        let server = ServerReport { completed: 10, merged: 14, ..ServerReport::default() };
-        let share = server.summed_in_network(10, 4).unwrap();
+        let share = server(10, 14).summed_in_network(10, 4).unwrap();
         assert!((share - 26.0 / 30.0).abs() < 1e-12, "{share}");
-        assert_eq!(server.summed_in_network(10, 1), None);
+        assert_eq!(server(10, 14).summed_in_network(10, 1), None);
         // With ESA the parameter server does not see the eight.
-        let server = ServerReport { completed: 2, merged: 6, ..ServerReport::default() };
-        assert_eq!(server.summed_in_network(10, 4), Some(share));
+        assert_eq!(server(2, 6).summed_in_network(10, 4), Some(share));
         // It may merge packets of fragments that a switch also completes.
-        let server = ServerReport { completed: 0, merged: 31, ..ServerReport::default() };
-        assert_eq!(server.summed_in_network(10, 4), Some(0.0));
+        assert_eq!(server(0, 31).summed_in_network(10, 4), Some(0.0));
+    }
+    /// The two kinds of counters are read back as what they were.
+    #[test]
+    fn reports_make_the_round_trip() {
+        let plain = Stats::Plain(server::Stats { merged: 3, ..server::Stats::default() });
+        let esa = Stats::Esa(esa::server::Stats { brought: 4, ..esa::server::Stats::default() });
+        let agent = AgentStats { reminded: 5, ..AgentStats::default() };
+        for (stats, agent) in [(plain, None), (esa, None), (esa, Some(agent))] {
+            let report = ServerReport { stats, agent };
+            let json = serde_json::to_string(&report).unwrap();
+            assert_eq!(serde_json::from_str::<ServerReport>(&json).unwrap(), report);
+        }
     }
 }

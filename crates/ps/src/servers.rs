@@ -1,12 +1,14 @@
 //! Several parameter servers behind one port.
 
-use tributary_protocol::esa::{self, AgentJob, Backend};
-use tributary_protocol::server::{self, Event};
+use tributary_protocol::esa::{AgentJob, Backend};
+use tributary_protocol::server::Event;
 use tributary_protocol::{
     ConfigError, Endpoint, ParameterServer, PsConfig, Rejected, Time, Timing,
 };
 use tributary_wire::agg::Packet;
 use tributary_wire::{JobId, Protocol};
+
+use crate::report::{ServerReport, Stats};
 
 /// A job whose parameter server is on this host.
 #[derive(Clone, Debug)]
@@ -15,15 +17,6 @@ pub struct Job {
     pub server: PsConfig,
     /// The reminder agent (ESA), if it is in this process.
     pub agent: Option<AgentJob>,
-}
-
-/// The counters of a job's server.
-#[derive(Clone, Copy, Debug)]
-pub enum Stats<'a> {
-    /// A server of any protocol but ESA.
-    Plain(&'a server::Stats),
-    /// An ESA server, and the agent for that job if it is in this process.
-    Esa(&'a esa::server::Stats, Option<&'a esa::agent::Stats>),
 }
 
 /// The parameter servers of a host, one per job. This endpoint hands each packet to the server of
@@ -66,12 +59,17 @@ impl Servers {
         self.plain.is_empty() && self.esa.is_empty()
     }
 
-    /// The counters of each job's server.
-    pub fn stats(&self) -> impl Iterator<Item = (JobId, Stats<'_>)> {
-        let plain =
-            self.plain.iter().map(|server| (server.config().job.job, Stats::Plain(server.stats())));
-        let esa = self.esa.stats();
-        plain.chain(esa.filter_map(|(job, server, agent)| Some((job, Stats::Esa(server?, agent)))))
+    /// The report of each job's server.
+    pub fn reports(&self) -> impl Iterator<Item = (JobId, ServerReport)> {
+        let plain = self.plain.iter().map(|server| {
+            let stats = Stats::Plain(*server.stats());
+            (server.config().job.job, ServerReport { stats, agent: None })
+        });
+        let esa = self.esa.stats().filter_map(|(job, server, agent)| {
+            let stats = Stats::Esa(*server?);
+            Some((job, ServerReport { stats, agent: agent.copied() }))
+        });
+        plain.chain(esa)
     }
 
     /// Counters of frames for none of the servers.

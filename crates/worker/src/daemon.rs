@@ -12,6 +12,7 @@ use tributary_wire::{Bitmap, WorkerIndex};
 
 use crate::alone;
 use crate::live::{self, Port};
+use crate::rounding::complaint;
 use crate::rounds::{Event, WorkerReport};
 use crate::workload::{Verifier, need};
 
@@ -48,7 +49,8 @@ pub fn run(
     need::check_worker(job)?;
     let warn = |job: &Job, report: WorkerReport| {
         if !args.json_events
-            && let Some(complaint) = report.rounding.complaint(job, report.rounding.greatest)
+            && let Some(complaint) =
+                complaint(&report.stats.rounding, job, report.stats.rounding.greatest)
         {
             tracing::warn!("job {}: {complaint}", job.name);
         }

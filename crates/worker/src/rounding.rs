@@ -1,94 +1,58 @@
 //! The effect of fixed point on a job's values, and advice if it was too large.
 
-use serde::{Deserialize, Serialize};
 use tributary_jobfile::{Job, SCALES};
 use tributary_protocol::fixed::{self, Rounding};
 
-/// The effect of the conversion to integers.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct RoundingReport {
-    /// Number of non-zero values.
-    pub values: u64,
-    /// Those that became zero.
-    pub zeroed: u64,
-    /// Those whose fragment was summed at a coarser scale and that became zero (P4INC, SwitchML).
-    pub zeroed_coarser: u64,
-    /// The largest relative error of a value.
-    pub largest_error: f64,
-    /// The greatest magnitude in fragments that were summed at the job's scale.
-    pub greatest: f32,
+/// Fraction of the non-zero values that became zero.
+fn underflow(rounding: &Rounding) -> f64 {
+    rounding.zeroed as f64 / rounding.values.max(1) as f64
 }
 
-impl From<Rounding> for RoundingReport {
-    fn from(rounding: Rounding) -> Self {
-        let Rounding { values, zeroed, zeroed_coarser, worst, greatest } = rounding;
-        Self { values, zeroed, zeroed_coarser, largest_error: worst, greatest }
-    }
+/// A one-sentence summary; `None` if nothing was rounded.
+pub fn text(rounding: &Rounding) -> Option<String> {
+    let error = match rounding.largest_error {
+        error if error < 0.001 => format!("{error:.1e}"),
+        error => format!("{error:.3}"),
+    };
+    (rounding.values > 0)
+        .then(|| format!("{}; largest relative error {error}", zeroed_of_values(rounding)))
 }
 
-impl RoundingReport {
-    /// Combines several workers.
-    pub fn of_all(workers: impl Iterator<Item = Self>) -> Self {
-        workers.fold(Self::default(), |all, own| Self {
-            values: all.values + own.values,
-            zeroed: all.zeroed + own.zeroed,
-            zeroed_coarser: all.zeroed_coarser + own.zeroed_coarser,
-            largest_error: all.largest_error.max(own.largest_error),
-            greatest: all.greatest.max(own.greatest),
-        })
-    }
+fn zeroed_of_values(rounding: &Rounding) -> String {
+    format!(
+        "fixed point made {} of {} non-zero values zero ({:.2} %)",
+        grouped(rounding.zeroed),
+        grouped(rounding.values),
+        100.0 * underflow(rounding)
+    )
+}
 
-    /// Fraction of the non-zero values that became zero.
-    fn underflow(&self) -> f64 {
-        self.zeroed as f64 / self.values.max(1) as f64
+/// The problem with the job's scale if a worker lost more than the job allows, with advice.
+/// `greatest` is the greatest magnitude at the known workers.
+pub fn complaint(rounding: &Rounding, job: &Job, greatest: f32) -> Option<String> {
+    if underflow(rounding) <= job.max_underflow {
+        return None;
     }
-
-    /// A one-sentence summary; `None` if nothing was rounded.
-    pub fn text(&self) -> Option<String> {
-        let error = match self.largest_error {
-            error if error < 0.001 => format!("{error:.1e}"),
-            error => format!("{error:.3}"),
-        };
-        (self.values > 0)
-            .then(|| format!("{}; largest relative error {error}", self.zeroed_of_values()))
-    }
-
-    fn zeroed_of_values(&self) -> String {
+    let advice = if rounding.zeroed_coarser > rounding.zeroed / 2 {
         format!(
-            "fixed point made {} of {} non-zero values zero ({:.2} %)",
-            grouped(self.zeroed),
-            grouped(self.values),
-            100.0 * self.underflow()
+            "{} of these because a great value made the scale of their fragment coarser; clip \
+             such values, or use atp or esa, which sum such fragments as floats",
+            grouped(rounding.zeroed_coarser)
         )
-    }
-
-    /// The problem with the job's scale if a worker lost more than the job allows, with advice.
-    /// `greatest` is the greatest magnitude at the known workers.
-    pub fn complaint(&self, job: &Job, greatest: f32) -> Option<String> {
-        if self.underflow() <= job.max_underflow {
-            return None;
-        }
-        let advice = if self.zeroed_coarser > self.zeroed / 2 {
-            format!(
-                "{} of these because a great value made the scale of their fragment coarser; clip \
-                 such values, or use atp or esa, which sum such fragments as floats",
-                grouped(self.zeroed_coarser)
-            )
-        } else if let Some(scale) = better_scale(job, greatest) {
-            format!(
-                "set `scale = {scale:e}` in the job file, the greatest power of two at which the \
-                 values up to {greatest:e} fit"
-            )
-        } else {
-            format!("no greater scale fits the values up to {greatest:e}; scale or clip the values")
-        };
-        Some(format!(
-            "{} with scale {}, more than max_underflow = {} allows; {advice}",
-            self.zeroed_of_values(),
-            job.scale,
-            job.max_underflow
-        ))
-    }
+    } else if let Some(scale) = better_scale(job, greatest) {
+        format!(
+            "set `scale = {scale:e}` in the job file, the greatest power of two at which the \
+             values up to {greatest:e} fit"
+        )
+    } else {
+        format!("no greater scale fits the values up to {greatest:e}; scale or clip the values")
+    };
+    Some(format!(
+        "{} with scale {}, more than max_underflow = {} allows; {advice}",
+        zeroed_of_values(rounding),
+        job.scale,
+        job.max_underflow
+    ))
 }
 
 /// The greatest power of two at which values up to `greatest` fit, if finer than the job's scale.
@@ -124,7 +88,7 @@ mod tests {
         tributary_jobfile::parse(&text, "f").unwrap().jobs.remove(0)
     }
 
-    const ALL: RoundingReport = RoundingReport {
+    const ALL: Rounding = Rounding {
         values: 1000,
         zeroed: 1000,
         zeroed_coarser: 0,
@@ -135,15 +99,12 @@ mod tests {
     #[test]
     fn a_complaint_names_the_scale_and_the_greatest_that_fits() {
         let job = job("");
-        let complaint = ALL.complaint(&job, ALL.greatest).unwrap();
+        let text = complaint(&ALL, &job, ALL.greatest).unwrap();
         // 2^50 · 4e-7 is below (2^31 − 1) / 4, and 2^51 · 4e-7 is not.
         let scale = 2f64.powi(50);
-        assert!(
-            complaint.contains("1 000 of 1 000 non-zero values zero (100.00 %)"),
-            "{complaint}"
-        );
-        assert!(complaint.contains("with scale 1048576, more than max_underflow = 0.01"));
-        assert!(complaint.contains(&format!("set `scale = {scale:e}`")), "{complaint}");
+        assert!(text.contains("1 000 of 1 000 non-zero values zero (100.00 %)"), "{text}");
+        assert!(text.contains("with scale 1048576, more than max_underflow = 0.01"));
+        assert!(text.contains(&format!("set `scale = {scale:e}`")), "{text}");
         let limit = f64::from(fixed::limit(4));
         assert!(scale * f64::from(ALL.greatest) <= limit);
         assert!(2.0 * scale * f64::from(ALL.greatest) > limit);
@@ -151,26 +112,26 @@ mod tests {
 
     #[test]
     fn a_scale_that_job_files_refuse_is_not_advised() {
-        let complaint = ALL.complaint(&job(""), 1e-44).unwrap();
-        let scale = complaint.split_once("`scale = ").unwrap().1.split_once('`').unwrap().0;
-        assert!(SCALES.contains(&scale.parse::<f64>().unwrap()), "{complaint}");
+        let text = complaint(&ALL, &job(""), 1e-44).unwrap();
+        let scale = text.split_once("`scale = ").unwrap().1.split_once('`').unwrap().0;
+        assert!(SCALES.contains(&scale.parse::<f64>().unwrap()), "{text}");
         job(&format!("scale = {scale}"));
     }
 
     #[test]
     fn no_scale_is_advised_if_none_helps() {
-        let complaint = ALL.complaint(&job(""), 1000.0).unwrap();
-        assert!(complaint.contains("no greater scale fits"), "{complaint}");
-        let coarser = RoundingReport { zeroed: 63, zeroed_coarser: 63, ..ALL };
-        let complaint = coarser.complaint(&job(""), 1.0).unwrap();
-        assert!(complaint.contains("63 of these because a great value"), "{complaint}");
+        let text = complaint(&ALL, &job(""), 1000.0).unwrap();
+        assert!(text.contains("no greater scale fits"), "{text}");
+        let coarser = Rounding { zeroed: 63, zeroed_coarser: 63, ..ALL };
+        let text = complaint(&coarser, &job(""), 1.0).unwrap();
+        assert!(text.contains("63 of these because a great value"), "{text}");
     }
 
     #[test]
     fn allowed_rounding_causes_no_complaint() {
-        let ten = RoundingReport { zeroed: 10, ..ALL };
-        assert_eq!(ten.complaint(&job(""), 1.0), None);
-        assert!(ten.complaint(&job("max_underflow = 0.0099"), 1.0).is_some());
-        assert_eq!(RoundingReport::default().complaint(&job("max_underflow = 0"), 0.0), None);
+        let ten = Rounding { zeroed: 10, ..ALL };
+        assert_eq!(complaint(&ten, &job(""), 1.0), None);
+        assert!(complaint(&ten, &job("max_underflow = 0.0099"), 1.0).is_some());
+        assert_eq!(complaint(&Rounding::default(), &job("max_underflow = 0"), 0.0), None);
     }
 }

@@ -12,7 +12,7 @@ use tributary_protocol::worker::Stats;
 use tributary_protocol::{Mode, Tensor};
 use tributary_wire::WorkerIndex;
 
-use crate::rounding::RoundingReport;
+use crate::rounding::complaint;
 use crate::workload::{self, Pauses, TrainingReport, Verifier, Workload};
 
 /// An event of a running worker.
@@ -53,36 +53,9 @@ pub struct WorkerReport {
     pub verified: u64,
     /// Seconds in all-reduce, without computing, pauses and verification.
     pub reduce_seconds: f64,
-    /// Packets sent, including resends.
-    pub packets: u64,
-    /// Packets resent.
-    pub resends: u64,
-    /// Retransmission timeouts.
-    pub timeouts: u64,
-    /// Results whose task collided with another one's aggregator.
-    pub collisions: u64,
-    /// Results with a congestion mark.
-    pub marked: u64,
-    /// Fragments summed as floats because integers would have overflowed.
-    pub overflows: u64,
-    /// P4INC, SwitchML: results that made all workers repeat a fragment at a coarser scale.
-    pub coarser: u64,
-    /// P4INC: own packets that a switch returned.
-    pub turned_back: u64,
-    /// Number of fragments: each has one result.
-    pub fragments: u64,
-    /// ESA: reminders sent to the reminder agent.
-    pub reminders: u64,
-    /// ESA: fragments whose values went to the parameter server over TCP, with repetitions.
-    pub direct: u64,
-    /// ESA: results that came over TCP.
-    pub delivered: u64,
-    /// ESA: results sent over TCP for workers that missed them.
-    pub lent: u64,
-    /// Invalid or unexpected frames that were dropped.
-    pub rejected: u64,
-    /// Effect of fixed point on its values.
-    pub rounding: RoundingReport,
+    /// Counters of the protocol.
+    #[serde(flatten)]
+    pub stats: Stats,
     /// Result of the training, if there was one.
     pub training: Option<TrainingReport>,
 }
@@ -150,9 +123,8 @@ impl Rounds {
         report.reduce_seconds += reduce.as_secs_f64();
         report.values += sums.iter().map(|tensor| tensor.len() as u64).sum::<u64>();
         refuse_infinite(&sums)?;
-        report.rounding = stats.rounding.into();
         if job.on_underflow == OnUnderflow::Fail
-            && let Some(complaint) = report.rounding.complaint(job, report.rounding.greatest)
+            && let Some(complaint) = complaint(&stats.rounding, job, stats.rounding.greatest)
         {
             bail!(complaint);
         }
@@ -166,24 +138,7 @@ impl Rounds {
     /// The report of the worker at its end.
     #[must_use]
     pub fn report(&self, stats: &Stats) -> WorkerReport {
-        WorkerReport {
-            packets: stats.sent,
-            resends: stats.resent,
-            timeouts: stats.timeouts,
-            collisions: stats.collisions,
-            marked: stats.marked,
-            overflows: stats.overflow_results,
-            coarser: stats.coarser,
-            turned_back: stats.asynchronous,
-            fragments: stats.results,
-            reminders: stats.reminders,
-            direct: stats.direct,
-            delivered: stats.delivered,
-            lent: stats.lent,
-            rejected: stats.rejected.total() - stats.rejected.foreign - stats.rejected.other_job,
-            training: self.workload.training(),
-            ..self.report.clone()
-        }
+        WorkerReport { stats: *stats, training: self.workload.training(), ..self.report.clone() }
     }
 
     /// How long a worker that has all its results waits for the others.

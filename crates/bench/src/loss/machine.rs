@@ -28,7 +28,7 @@ impl From<&RunReport> for Run {
     fn from(report: &RunReport) -> Self {
         let workers = report.jobs.iter().flat_map(|job| &job.workers);
         let (sent, resent) = workers.fold((0, 0), |(sent, resent), worker| {
-            (sent + worker.packets, resent + worker.resends)
+            (sent + worker.stats.sent, resent + worker.stats.resent)
         });
         let goodput = report.jobs.iter().map(|job| job.goodput_gbps).fold(0.0, f64::max);
         Self {

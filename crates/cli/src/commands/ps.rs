@@ -29,12 +29,12 @@ pub(crate) fn run(args: &PsArgs) -> Result<()> {
                     match &report.agent {
                         None => say!(
                             "job {job}: {} fragments, {} of them summed by switches alone",
-                            report.completed,
-                            report.complete_on_arrival
+                            report.stats.completed(),
+                            report.stats.complete_on_arrival()
                         ),
                         Some(agent) => say!(
                             "job {job}: {} fragments that switches did not finish, {} reminders",
-                            report.completed,
+                            report.stats.completed(),
                             agent.reminders
                         ),
                     }

@@ -2,6 +2,7 @@
 
 use anyhow::Result;
 use tributary_worker::daemon::{self, Which};
+use tributary_worker::rounding;
 use tributary_worker::rounds::Event;
 
 use crate::args::WorkerArgs;
@@ -35,10 +36,10 @@ pub(crate) fn run(args: &WorkerArgs) -> Result<()> {
                      {} resends",
                     report.values,
                     report.verified,
-                    report.packets,
-                    report.resends
+                    report.stats.sent,
+                    report.stats.resent
                 );
-                if let Some(rounding) = report.rounding.text() {
+                if let Some(rounding) = rounding::text(&report.stats.rounding) {
                     say!("{rounding}");
                 }
             }

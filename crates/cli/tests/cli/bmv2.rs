@@ -79,7 +79,7 @@ fn a_cable_between_switches_of_bmv2_loses_packets() {
                 [[job]]\nworkload = { kind = \"random\", tensors = 2, elements = 16000 }\n";
     let report = on_bmv2(&JobFile::new(text).name());
     let workers = report["jobs"][0]["workers"].as_array().unwrap();
-    let resends: u64 = workers.iter().map(|worker| number(&worker["resends"])).sum();
+    let resends: u64 = workers.iter().map(|worker| number(&worker["resent"])).sum();
     assert!(resends > 10, "a tenth of 500 results: {report}");
 }
 

@@ -125,7 +125,7 @@ fn esa_repairs_losses_in_packets_and_over_tcp() {
 }
 
 fn resends(job: &Value) -> u64 {
-    job["workers"].as_array().unwrap().iter().map(|worker| number(&worker["resends"])).sum()
+    job["workers"].as_array().unwrap().iter().map(|worker| number(&worker["resent"])).sum()
 }
 
 /// A job's segment in the report, which no packet left.
@@ -165,7 +165,7 @@ fn units_sum_their_parts_and_return_early_packets() {
     assert!(turned_back > 0, "{job}");
     // A worker may have the result before its returned packet arrives.
     let workers = job["workers"].as_array().unwrap();
-    let noticed: u64 = workers.iter().map(|worker| number(&worker["turned_back"])).sum();
+    let noticed: u64 = workers.iter().map(|worker| number(&worker["asynchronous"])).sum();
     assert!((1..=turned_back).contains(&noticed), "{noticed} of {turned_back}");
     for switch in report["switches"].as_array().unwrap() {
         // Resends may bypass the aggregators.

@@ -224,7 +224,7 @@ fn a_switch_that_is_started_again_gets_everything_back_under_mininet() {
     let (said, report) = succeed(&args);
     assert!(said.contains("switch s1 was killed and started again"), "{said}");
     let workers = report["workers"].as_array().unwrap();
-    let resends: u64 = workers.iter().map(|worker| worker["resends"].as_u64().unwrap()).sum();
+    let resends: u64 = workers.iter().map(|worker| worker["resent"].as_u64().unwrap()).sum();
     assert!(resends > 0, "packets were lost: {report}");
 }
 

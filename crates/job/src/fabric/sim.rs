@@ -11,7 +11,7 @@ use tributary_controller::programs::Compiled;
 use tributary_jobfile::{HostId, Job, Protocol, worker_index};
 use tributary_protocol::worker::{Event as WorkerEvent, Stats};
 use tributary_protocol::{ParameterServer, Tensor, Time, Worker};
-use tributary_ps::report as servers;
+use tributary_ps::report::{self as servers, ServerReport};
 use tributary_sim::{Happening, Options as SimOptions, System, Trace};
 use tributary_wire::JobId;
 use tributary_worker::Error as WorkerError;
@@ -262,7 +262,8 @@ impl Fabric for Sim {
             } else if let Some(ps) = job.ps
                 && let Some(server) = self.system.network.server(ps, job.id)
             {
-                let servers = vec![(job.id.get(), server.stats().into())];
+                let stats = servers::Stats::Plain(*server.stats());
+                let servers = vec![(job.id.get(), ServerReport { stats, agent: None })];
                 done.push(servers::Event::Done { servers, agents: Vec::new() });
             }
         }

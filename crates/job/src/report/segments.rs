@@ -62,7 +62,7 @@ impl SegmentReport {
             again: of(Outcome::Resent),
             stale: of(Outcome::Stale),
             outside: of(Outcome::Outside),
-            coarser: workers.iter().map(|worker| worker.coarser).max().unwrap_or_default(),
+            coarser: workers.iter().map(|worker| worker.stats.coarser).max().unwrap_or_default(),
         }
     }
 }

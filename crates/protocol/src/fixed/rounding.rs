@@ -1,12 +1,16 @@
 //! The cost of fixed point: how many values are rounded to zero, and the largest relative error.
 
+use std::iter::Sum;
+
+use serde::{Deserialize, Serialize};
+
 use super::{ROUNDER, Scale};
 
 /// The effect of the conversion to integers on the `f32` values of one worker.
 ///
 /// Each value is counted once, when the result of its fragment arrives. Only then is it known at
 /// which scale the fragment was summed, or that it was summed as floats.
-#[derive(Clone, Copy, PartialEq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Rounding {
     /// Number of non-zero values, including those summed as floats.
     pub values: u64,
@@ -17,7 +21,7 @@ pub struct Rounding {
     pub zeroed_coarser: u64,
     /// The largest relative error of a value, `|round(x · scale) / scale − x| / |x|`. It is 1 if a
     /// value became zero.
-    pub worst: f64,
+    pub largest_error: f64,
     /// The largest magnitude in fragments that were summed at the job's scale.
     pub greatest: f32,
 }
@@ -39,7 +43,7 @@ impl Rounding {
     pub fn count(&mut self, values: &[f32], scale: Scale, coarser: bool) {
         let zeroing = bits(largest_below_half(scale));
         // Rounded up twice, so that it is an upper bound despite its own rounding.
-        let bound = bits(((0.5 / self.worst / scale.get()) as f32).next_up().next_up());
+        let bound = bits(((0.5 / self.largest_error / scale.get()) as f32).next_up().next_up());
         let (mut zeros, mut zeroed, mut suspects, mut greatest) = (0u32, 0u32, 0u32, 0i32);
         for value in values {
             let magnitude = bits(*value);
@@ -59,7 +63,7 @@ impl Rounding {
             self.greatest = self.greatest.max(f32::from_bits(greatest as u32));
         }
         if zeroed > 0 {
-            self.worst = 1.0;
+            self.largest_error = 1.0;
         } else if suspects > 0 {
             self.compute_errors(values, scale);
         }
@@ -71,10 +75,23 @@ impl Rounding {
         for value in values {
             let exact = f64::from(value.abs()) * scale.get();
             let error = (exact + ROUNDER - ROUNDER - exact).abs();
-            if error > self.worst * exact {
-                self.worst = error / exact;
+            if error > self.largest_error * exact {
+                self.largest_error = error / exact;
             }
         }
+    }
+}
+
+/// Combines several workers.
+impl Sum for Rounding {
+    fn sum<I: Iterator<Item = Self>>(workers: I) -> Self {
+        workers.fold(Self::default(), |all, own| Self {
+            values: all.values + own.values,
+            zeroed: all.zeroed + own.zeroed,
+            zeroed_coarser: all.zeroed_coarser + own.zeroed_coarser,
+            largest_error: all.largest_error.max(own.largest_error),
+            greatest: all.greatest.max(own.greatest),
+        })
     }
 }
 
@@ -118,7 +135,7 @@ mod tests {
                 rounding.zeroed += u64::from(integer == 0.0);
                 rounding.zeroed_coarser += u64::from(integer == 0.0 && *coarser);
                 let error = if integer == 0.0 { 1.0 } else { ((integer - exact) / exact).abs() };
-                rounding.worst = rounding.worst.max(error);
+                rounding.largest_error = rounding.largest_error.max(error);
             }
             if !coarser {
                 rounding.greatest = values.iter().fold(rounding.greatest, |g, v| g.max(v.abs()));
@@ -172,8 +189,8 @@ mod tests {
                 rounding.count(values, scale(factor), *coarser);
             }
             let expected = expected(&fragments, factor);
-            prop_assert!((rounding.worst - expected.worst).abs() <= 1e-12 * expected.worst);
-            prop_assert_eq!(Rounding { worst: 0.0, ..rounding }, Rounding { worst: 0.0, ..expected });
+            prop_assert!((rounding.largest_error - expected.largest_error).abs() <= 1e-12 * expected.largest_error);
+            prop_assert_eq!(Rounding { largest_error: 0.0, ..rounding }, Rounding { largest_error: 0.0, ..expected });
         }
     }
 }

@@ -72,6 +72,7 @@ mod transmit;
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
 use tributary_wire::agg::Packet;
 use tributary_wire::{Bitmap, Epoch, Protocol, Sequence};
 
@@ -105,7 +106,7 @@ pub enum Event {
 }
 
 /// Counters of a PS.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Stats {
     /// Gradients that passed all checks except those of their task.
     pub gradients: u64,

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
 use tributary_wire::Sequence;
 
 use super::tensors::{Tensor, TensorId};
@@ -64,7 +65,7 @@ pub enum ReassignError {
 }
 
 /// Counters of a worker.
-#[derive(Clone, Copy, PartialEq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Stats {
     /// Packets sent, including resends.
     pub sent: u64,

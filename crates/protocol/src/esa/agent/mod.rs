@@ -31,6 +31,7 @@ mod watch;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use serde::{Deserialize, Serialize};
 use tributary_wire::agg::{Packet, Repr};
 use tributary_wire::channel::{ToServer, ToWorker};
 use tributary_wire::{
@@ -85,7 +86,7 @@ pub enum ToPeer {
 }
 
 /// An agent's counters for a job.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Stats {
     /// Reminders from workers.
     pub reminded: u64,

@@ -17,6 +17,7 @@ mod receive;
 
 use std::collections::VecDeque;
 
+use serde::{Deserialize, Serialize};
 use tributary_wire::agg::{Packet, Repair, Repaired, Repr};
 use tributary_wire::channel::FromServer;
 use tributary_wire::{Bitmap, Ecn, Envelope, Flags, Host, Kind, Protocol, Sequence, emit_frame};
@@ -29,7 +30,7 @@ use crate::{ConfigError, Endpoint, Time};
 use entries::Entries;
 
 /// Counters of an ESA PS.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Stats {
     /// Partial sums from switches, and contributions that found no aggregator.
     pub gradients: u64,
