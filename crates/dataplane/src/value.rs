@@ -2,119 +2,84 @@
 
 use std::fmt;
 
-/// A non-negative integer of any size.
-///
-/// Stored as 64-bit limbs, least significant first, without zero limbs at the top: two values are
-/// equal if and only if the numbers are, independent of their original width. The value of a signed
-/// field is its two's complement pattern within the field's width.
-#[derive(Clone, PartialEq, Eq, Hash, Default)]
-pub struct Value {
-    low: u64,
-    /// Limbs above the lowest; the last one is not zero.
-    high: Vec<u64>,
-}
+use num_bigint::BigUint;
+
+/// A non-negative integer of any size, independent of the width of the field that holds it. The
+/// value of a signed field is its two's complement pattern within the field's width.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Value(BigUint);
 
 impl Value {
     /// Zero.
     #[must_use]
     pub const fn zero() -> Self {
-        Self { low: 0, high: Vec::new() }
+        Self(BigUint::ZERO)
     }
 
-    /// Creates a value from limbs, least significant first.
+    /// Creates a value from limbs of 64 bits, least significant first.
     #[must_use]
     pub fn from_limbs(limbs: &[u64]) -> Self {
-        let Some((&low, high)) = limbs.split_first() else { return Self::zero() };
-        let used = high.iter().rposition(|&limb| limb != 0).map_or(0, |last| last + 1);
-        Self { low, high: high[..used].to_vec() }
+        let digits = limbs.iter().flat_map(|&limb| [limb as u32, (limb >> 32) as u32]);
+        Self(BigUint::new(digits.collect()))
     }
 
     /// Creates a value from bytes, most significant first, as in P4Runtime. No bytes: zero.
     #[must_use]
     pub fn from_be_bytes(bytes: &[u8]) -> Self {
-        let limbs: Vec<u64> = bytes
-            .rchunks(8)
-            .map(|chunk| chunk.iter().fold(0, |limb, &byte| limb << 8 | u64::from(byte)))
-            .collect();
-        Self::from_limbs(&limbs)
+        Self(BigUint::from_bytes_be(bytes))
     }
 
     /// The shortest big-endian form, at least one byte: P4Runtime's canonical form.
     #[must_use]
     pub fn to_be_bytes(&self) -> Vec<u8> {
-        let length = (self.bits().div_ceil(8) as usize).max(1);
-        (0..length).rev().map(|i| (self.limb(i / 8) >> (8 * (i % 8))) as u8).collect()
+        self.0.to_bytes_be()
     }
 
     /// Limb `index`, counted from the least significant; zero beyond the number's size.
     #[must_use]
     pub fn limb(&self, index: usize) -> u64 {
-        match index {
-            0 => self.low,
-            _ => self.high.get(index - 1).copied().unwrap_or(0),
-        }
+        self.0.iter_u64_digits().nth(index).unwrap_or(0)
     }
 
     /// Number of bits up to the highest that is set; 0 for zero.
     #[must_use]
     pub fn bits(&self) -> u32 {
-        match self.high.last() {
-            None => 64 - self.low.leading_zeros(),
-            Some(top) => 64 * self.high.len() as u32 + 64 - top.leading_zeros(),
-        }
+        u32::try_from(self.0.bits()).expect("values are much shorter")
     }
 
     /// Whether the value fits into a field of `width` bits.
     #[must_use]
     pub fn fits(&self, width: u32) -> bool {
-        self.bits() <= width
+        self.0.bits() <= width.into()
     }
 
     /// The value as an integer, if it has at most 64 bits.
     #[must_use]
     pub fn to_u64(&self) -> Option<u64> {
-        self.high.is_empty().then_some(self.low)
+        u64::try_from(&self.0).ok()
     }
 
     /// All ones in the given number of bits.
     #[must_use]
     pub fn ones(width: u32) -> Self {
-        let limbs: Vec<u64> =
-            (0..width.div_ceil(64)).map(|i| crate::bits::mask((width - 64 * i).min(64))).collect();
-        Self::from_limbs(&limbs)
+        Self((BigUint::from(1u8) << width) - 1u8)
     }
 
     /// `count` limbs, least significant first, truncated or extended with zeros.
     pub(crate) fn limbs(&self, count: usize) -> impl Iterator<Item = u64> + '_ {
-        (0..count).map(|i| self.limb(i))
-    }
-}
-
-impl PartialOrd for Value {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Value {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        self.high
-            .len()
-            .cmp(&other.high.len())
-            .then_with(|| self.high.iter().rev().cmp(other.high.iter().rev()))
-            .then_with(|| self.low.cmp(&other.low))
+        self.0.iter_u64_digits().chain(std::iter::repeat(0)).take(count)
     }
 }
 
 impl From<u64> for Value {
-    fn from(low: u64) -> Self {
-        Self { low, high: Vec::new() }
+    fn from(value: u64) -> Self {
+        Self(value.into())
     }
 }
 
 impl From<u128> for Value {
     fn from(value: u128) -> Self {
-        Self::from_limbs(&[value as u64, (value >> 64) as u64])
+        Self(value.into())
     }
 }
 
@@ -127,16 +92,7 @@ impl fmt::Debug for Value {
 /// Hexadecimal, with `0x`.
 impl fmt::Display for Value {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.high.split_last() {
-            None => write!(f, "{:#x}", self.low),
-            Some((top, rest)) => {
-                write!(f, "{top:#x}")?;
-                for limb in rest.iter().rev() {
-                    write!(f, "{limb:016x}")?;
-                }
-                write!(f, "{:016x}", self.low)
-            }
-        }
+        write!(f, "{:#x}", self.0)
     }
 }
 

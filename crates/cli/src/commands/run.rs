@@ -1,7 +1,7 @@
 //! `tributary run`: a job file from start to report.
 
-use std::fs::File;
-use std::io::Write as _;
+use std::fs::{self, File};
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
@@ -41,27 +41,47 @@ pub(crate) fn run(args: &RunArgs) -> Result<()> {
     crate::print(&report.to_text())
 }
 
-/// A file for a part of the result.
+/// A file for a part of the result. It keeps what it holds until there is a result.
 struct Output {
     what: &'static str,
     path: PathBuf,
     file: File,
+    /// Whether the file is to be removed because this call made it and wrote nothing.
+    unused: bool,
 }
 
 impl Output {
     fn create(what: &'static str, path: Option<&Path>) -> Result<Option<Self>> {
         let create = |path: &Path| {
-            let file = File::create(path)
-                .with_context(|| format!("cannot write {what} to {}", path.display()))?;
-            Ok(Self { what, path: path.to_owned(), file })
+            let unused = !path.exists();
+            let file = File::options().write(true).create(true).truncate(false).open(path);
+            let file =
+                file.with_context(|| format!("cannot write {what} to {}", path.display()))?;
+            Ok(Self { what, path: path.to_owned(), file, unused })
         };
         path.map(create).transpose()
     }
 
-    fn write(self, text: &str) -> Result<()> {
-        let Self { what, path, mut file } = self;
-        writeln!(file, "{text}")
-            .with_context(|| format!("cannot write {what} to {}", path.display()))
+    fn write(mut self, text: &str) -> Result<()> {
+        self.unused = false;
+        self.replace(text)
+            .with_context(|| format!("cannot write {} to {}", self.what, self.path.display()))
+    }
+
+    fn replace(&mut self, text: &str) -> io::Result<()> {
+        // Pipes and devices have no length.
+        if self.file.metadata()?.is_file() {
+            self.file.set_len(0)?;
+        }
+        writeln!(self.file, "{text}")
+    }
+}
+
+impl Drop for Output {
+    fn drop(&mut self) {
+        if self.unused {
+            let _ = fs::remove_file(&self.path);
+        }
     }
 }
 

@@ -9,6 +9,7 @@ mod doctor;
 mod esa;
 mod examples;
 mod limits;
+mod log;
 mod manager;
 mod mininet;
 mod outsiders;

@@ -87,6 +87,14 @@ fn options_of_other_fabrics_are_refused() {
     let job = "examples/digits.toml";
     let line = fail(&["run", job, "--trace", "/dev/null"]);
     assert!(line.contains("add `--fabric sim`"), "{line}");
+    // A refused run leaves files as they were.
+    let file = JobFile::new("old");
+    let (old, new) = (file.name(), file.path("new.txt").display().to_string());
+    fail(&["run", job, "--trace", &old, "--json", &new]);
+    assert_eq!(fs::read_to_string(&old).unwrap(), "old");
+    assert!(!fs::exists(&new).unwrap(), "{new}");
+    succeed(&["run", "examples/switchml.toml", "--fabric", "sim", "--json", &old]);
+    assert!(fs::read_to_string(&old).unwrap().starts_with("{\n"));
     let line = fail(&["run", job, "--fabric", "sim", "--io", "xdp"]);
     assert!(line.contains("no network interfaces"), "{line}");
     let line = fail(&["run", job, "--fabric", "sim", "--target", "stratum"]);

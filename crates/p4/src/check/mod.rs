@@ -23,6 +23,8 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
 
+use strsim::levenshtein;
+
 use crate::ast::{self, Direction, Ident, Str};
 use crate::hir::{self, DeclId};
 use crate::limits::{SUGGESTED_BYTES, SUGGESTIONS};
@@ -266,27 +268,9 @@ fn closest<'a>(name: &str, names: impl Iterator<Item = &'a Str>) -> Option<Str> 
     let limit = 1 + name.len() / 4;
     names
         .take(SUGGESTIONS)
-        .map(|n| (distance(name, n, limit), n))
+        .filter(|n| n.len().abs_diff(name.len()) <= limit)
+        .map(|n| (levenshtein(name, n), n))
         .filter(|(d, _)| *d <= limit)
         .min_by(|a, b| a.0.cmp(&b.0).then_with(|| a.1.cmp(b.1)))
         .map(|(_, n)| n.clone())
-}
-
-/// Edit distance; anything above `limit` counts as `limit + 1`.
-fn distance(a: &str, b: &str, limit: usize) -> usize {
-    if a.len().abs_diff(b.len()) > limit {
-        return limit + 1;
-    }
-    let b: Vec<u8> = b.bytes().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.bytes().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, y) in b.iter().enumerate() {
-            let substitute = diagonal + usize::from(x != *y);
-            diagonal = row[j + 1];
-            row[j + 1] = substitute.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[b.len()]
 }
