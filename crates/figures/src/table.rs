@@ -1,7 +1,5 @@
 //! Tables for a terminal, for a page and as CSV.
 
-use std::fmt::Write as _;
-
 use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{CellAlignment, ContentArrangement};
 use tributary_cluster::metrics::Spread;
@@ -90,67 +88,33 @@ impl Table {
     /// column after that of its mean.
     #[must_use]
     pub fn to_csv(&self) -> String {
-        let spreads: Vec<bool> = (0..self.columns.len())
-            .map(|at| self.rows.iter().any(|row| matches!(row[at], Cell::Spread(..))))
-            .collect();
-        let mut text = String::new();
-        for (at, column) in self.columns.iter().enumerate() {
-            separate(&mut text, at);
-            text.push_str(&quoted(column));
-            if spreads[at] {
-                text.push(',');
-                text.push_str(&quoted(&format!("{column}, deviation")));
-            }
-        }
-        text.push('\n');
+        let spread = |at: &usize| self.rows.iter().any(|row| matches!(row[*at], Cell::Spread(..)));
+        let spreads: Vec<usize> = (0..self.columns.len()).filter(spread).collect();
+        let mut table = csv::Writer::from_writer(Vec::new());
+        let mut write = |fields: Vec<[String; 2]>| {
+            let row = fields.iter().enumerate().flat_map(|(at, [value, deviation])| {
+                [Some(value), spreads.contains(&at).then_some(deviation)]
+            });
+            table.write_record(row.flatten()).expect("rows have the same length");
+        };
+        let head = |column: &String| [column.clone(), format!("{column}, deviation")];
+        write(self.columns.iter().map(head).collect());
         for row in &self.rows {
-            for (at, cell) in row.iter().enumerate() {
-                separate(&mut text, at);
-                let deviation = match cell {
-                    Cell::Text(words) => {
-                        text.push_str(&quoted(words));
-                        None
-                    }
-                    Cell::Number(number, _) => {
-                        let _ = write!(text, "{number}");
-                        None
-                    }
-                    Cell::Spread(spread, _) => {
-                        let _ = write!(text, "{}", spread.mean);
-                        Some(spread.deviation)
-                    }
-                    Cell::None => None,
-                };
-                if spreads[at] {
-                    text.push(',');
-                    if let Some(deviation) = deviation {
-                        let _ = write!(text, "{deviation}");
-                    }
-                }
-            }
-            text.push('\n');
+            let cells = row.iter().map(|cell| match cell {
+                Cell::Text(words) => [words.clone(), String::new()],
+                Cell::Number(number, _) => [number.to_string(), String::new()],
+                Cell::Spread(spread, _) => [spread.mean.to_string(), spread.deviation.to_string()],
+                Cell::None => [String::new(), String::new()],
+            });
+            write(cells.collect());
         }
-        text
+        let bytes = table.into_inner().expect("memory takes everything");
+        String::from_utf8(bytes).expect("fields are text")
     }
 
     /// The formatted cells for a page, row by row.
     pub(crate) fn shown(&self) -> impl Iterator<Item = Vec<(String, bool)>> {
         self.rows.iter().map(|row| row.iter().map(|cell| (cell.shown(), cell.is_text())).collect())
-    }
-}
-
-fn separate(text: &mut String, at: usize) {
-    if at > 0 {
-        text.push(',');
-    }
-}
-
-/// A field of a CSV file (RFC 4180).
-fn quoted(field: &str) -> String {
-    if field.contains([',', '"', '\n', '\r']) {
-        format!("\"{}\"", field.replace('"', "\"\""))
-    } else {
-        field.to_owned()
     }
 }
 

@@ -286,20 +286,18 @@ impl Trace {
     /// # Errors
     ///
     /// If writing fails.
-    pub fn write(&self, mut to: impl Write) -> io::Result<()> {
+    pub fn write(&self, to: impl Write) -> io::Result<()> {
         let grouped = self.submissions.iter().any(|job| job.group.is_some());
-        writeln!(to, "submit_s,duration_s,gpus{}", if grouped { ",group" } else { "" })?;
+        let columns = if grouped { 4 } else { 3 };
+        let mut table = csv::Writer::from_writer(to);
+        table.write_record(&["submit_s", "duration_s", "gpus", "group"][..columns])?;
         for job in &self.submissions {
-            let submit_s = self.time_of_day_s + job.submit_s;
-            write!(to, "{submit_s},{},{}", job.duration_s, job.gpus)?;
-            if grouped {
-                let group = job.group.map_or("", |group| &self.groups[group as usize]);
-                // A comma or a quote in a name would break the table.
-                write!(to, ",{}", group.replace([',', '"', '\r', '\n'], "_"))?;
-            }
-            writeln!(to)?;
+            let submit_s = (self.time_of_day_s + job.submit_s).to_string();
+            let group = job.group.map_or("", |group| &self.groups[group as usize]);
+            let row = [&submit_s, &job.duration_s.to_string(), &job.gpus.to_string(), group];
+            table.write_record(&row[..columns])?;
         }
-        Ok(())
+        table.flush()
     }
 }
 

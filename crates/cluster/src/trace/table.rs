@@ -1,6 +1,5 @@
 //! Traces in tables with a header row.
 
-use std::borrow::Cow;
 use std::io::{BufRead, Read as _};
 
 use super::{Error, Format, Record, Records, time};
@@ -51,11 +50,13 @@ struct Layout {
 impl Layout {
     fn new(
         head: &str,
+        rows: &mut Rows,
         line: u64,
         format: Option<Format>,
         records: &Records,
     ) -> Result<Self, Error> {
-        let names: Vec<_> = fields(head).map(|name| name.trim().to_ascii_lowercase()).collect();
+        let names: Vec<_> =
+            rows.fields(head).map(|name| name.trim().to_ascii_lowercase()).collect();
         let has = |name: &str| names.iter().any(|found| found == name);
         let format = format.or_else(|| {
             let fits = |format: Format| {
@@ -81,16 +82,16 @@ impl Layout {
     }
 
     /// Adds a row to the records, or omits it.
-    fn take(&self, row: &str, line: u64, records: &mut Records) {
+    fn take(&self, row: &str, rows: &mut Rows, line: u64, records: &mut Records) {
         let mut cells = [const { None }; COLUMNS];
         let mut width = 0;
-        for (index, field) in fields(row).enumerate() {
+        for (index, field) in rows.fields(row).enumerate() {
             width += 1;
             if let Some(column) = self.at.iter().position(|&at| at == Some(index)) {
                 cells[column] = Some(field);
             }
         }
-        let cell = |column: usize| cells[column].as_deref().map_or("", str::trim);
+        let cell = |column: usize| cells[column].map_or("", str::trim);
         for column in [SUBMIT, DURATION, GPUS] {
             if cells[column].is_none() {
                 let name = columns(self.format).0[column];
@@ -123,7 +124,7 @@ impl Layout {
             let what = format!("`{}` is no duration", excerpt(cell(DURATION)));
             return records.leave_out(line, what);
         };
-        let group = cells[GROUP].as_deref().map(str::trim);
+        let group = cells[GROUP].map(str::trim);
         records.take(Record { line, submit_s, duration_s, gpus, group });
     }
 }
@@ -135,6 +136,7 @@ pub(super) fn read(
     records: &mut Records,
 ) -> Result<(), Error> {
     let mut layout = None;
+    let mut rows = Rows::default();
     let mut bytes = Vec::new();
     let mut line = 0;
     loop {
@@ -159,12 +161,12 @@ pub(super) fn read(
             continue;
         }
         match (&layout, std::str::from_utf8(text)) {
-            (None, Ok(head)) => layout = Some(Layout::new(head, line, format, records)?),
+            (None, Ok(head)) => layout = Some(Layout::new(head, &mut rows, line, format, records)?),
             (None, Err(_)) => {
                 let found = "it is not text".to_owned();
                 return Err(Error::Unknown { file: records.file.clone(), line, found });
             }
-            (Some(layout), Ok(row)) => layout.take(row, line, records),
+            (Some(layout), Ok(row)) => layout.take(row, &mut rows, line, records),
             (Some(_), Err(_)) => records.leave_out(line, "the row is not text"),
         }
     }
@@ -184,47 +186,29 @@ fn whole(text: &str) -> Option<u32> {
     })
 }
 
-/// The fields of a row. A quoted field may contain commas and doubled quotes.
-fn fields(row: &str) -> impl Iterator<Item = Cow<'_, str>> {
-    let mut rest = Some(row);
-    std::iter::from_fn(move || {
-        let text = rest?;
-        if let Some(quoted) = text.strip_prefix('"') {
-            let (field, after) = unquote(quoted);
-            rest = after;
-            return Some(field);
-        }
-        let (field, after) = match text.split_once(',') {
-            Some((field, after)) => (field, Some(after)),
-            None => (text, None),
-        };
-        rest = after;
-        Some(Cow::Borrowed(field))
-    })
+/// Splits rows into fields. A quoted field may contain commas and doubled quotes.
+#[derive(Debug, Default)]
+struct Rows {
+    reader: csv_core::Reader,
+    text: Vec<u8>,
+    ends: Vec<usize>,
 }
 
-/// A field after its opening quote, and the text after the next comma.
-fn unquote(text: &str) -> (Cow<'_, str>, Option<&str>) {
-    let bytes = text.as_bytes();
-    let mut at = 0;
-    while at < bytes.len() {
-        if bytes[at] == b'"' {
-            if bytes.get(at + 1) != Some(&b'"') {
-                break;
-            }
-            at += 1;
-        }
-        at += 1;
+impl Rows {
+    fn fields(&mut self, row: &str) -> impl Iterator<Item = &str> {
+        let Self { reader, text, ends } = self;
+        text.resize(row.len(), 0);
+        ends.resize(row.len() + 1, 0);
+        // The second call tells the reader that the row is over.
+        let (_, _, written, ended) = reader.read_record(row.as_bytes(), text, ends);
+        let (_, _, _, last) = reader.read_record(&[], &mut text[written..], &mut ends[ended..]);
+        reader.reset();
+        let (text, mut begin) = (&*text, 0);
+        ends[..ended + last].iter().map(move |&end| {
+            let field = &text[std::mem::replace(&mut begin, end)..end];
+            std::str::from_utf8(field).unwrap_or_default()
+        })
     }
-    let end = at.min(bytes.len());
-    let field = &text[..end];
-    let field = if field.contains('"') {
-        Cow::Owned(field.replace("\"\"", "\""))
-    } else {
-        Cow::Borrowed(field)
-    };
-    let after = text.get(end + 1..).and_then(|after| after.split_once(',')).map(|(_, after)| after);
-    (field, after)
 }
 
 /// The header of a table, shortened for a message.
@@ -248,7 +232,7 @@ mod tests {
     use super::*;
 
     fn split(row: &str) -> Vec<String> {
-        fields(row).map(Cow::into_owned).collect()
+        Rows::default().fields(row).map(str::to_owned).collect()
     }
 
     #[test]
