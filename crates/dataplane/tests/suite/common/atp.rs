@@ -67,9 +67,7 @@ pub fn switch(values: usize) -> Pipeline {
 }
 
 /// Offsets of the fields that tests change in a frame.
-pub const SEQUENCE: usize = 14 + 20 + 8 + 12;
 pub const BITMAP: usize = 14 + 20 + 8 + 16;
-pub const INDEX: usize = 14 + 20 + 8 + 24;
 pub const VALUES: usize = 14 + 20 + 8 + 28;
 
 /// A fresh gradient of a worker.
