@@ -7,10 +7,7 @@
 use std::io;
 use std::time::Duration;
 
-use nix::sys::socket::setsockopt;
-use nix::sys::socket::sockopt::{
-    KeepAlive, TcpKeepCount, TcpKeepIdle, TcpKeepInterval, TcpUserTimeout,
-};
+use socket2::{SockRef, TcpKeepalive};
 use tokio::net::TcpStream;
 
 use crate::channel::Limits;
@@ -23,13 +20,9 @@ pub(crate) const PROBES: u32 = 3;
 
 /// Makes the operating system break a connection whose peer has vanished.
 pub(crate) fn watch(stream: &TcpStream, limits: &Limits) -> io::Result<()> {
-    let seconds = |time: Duration| u32::try_from(time.as_secs()).unwrap_or(u32::MAX).max(1);
-    let (idle, interval) = (seconds(limits.idle), seconds(INTERVAL));
-    let gone = Duration::from_secs(idle.into()) + PROBES * INTERVAL;
-    setsockopt(stream, TcpKeepIdle, &idle)?;
-    setsockopt(stream, TcpKeepInterval, &interval)?;
-    setsockopt(stream, TcpKeepCount, &PROBES)?;
-    setsockopt(stream, TcpUserTimeout, &u32::try_from(gone.as_millis()).unwrap_or(u32::MAX))?;
-    setsockopt(stream, KeepAlive, &true)?;
-    Ok(())
+    let idle = Duration::from_secs(limits.idle.as_secs().max(1));
+    let probes = TcpKeepalive::new().with_time(idle).with_interval(INTERVAL).with_retries(PROBES);
+    let socket = SockRef::from(stream);
+    socket.set_tcp_user_timeout(Some(idle + PROBES * INTERVAL))?;
+    socket.set_tcp_keepalive(&probes)
 }
