@@ -1,6 +1,6 @@
 //! The kernel's data on a network interface of the calling thread's network namespace.
 
-use std::{fs, io};
+use std::io;
 
 use crate::sys;
 
@@ -13,10 +13,14 @@ pub struct Interface {
     pub index: u32,
     /// Its Ethernet address.
     pub mac: [u8; 6],
+    /// Link type of the kernel: 1 for Ethernet, 772 for the loopback.
+    pub kind: u16,
     /// Maximum number of bytes after the Ethernet header.
     pub mtu: usize,
     /// Whether it is administratively up.
     pub up: bool,
+    /// Whether it is up, and there is a carrier.
+    pub running: bool,
 }
 
 /// Why an interface is unusable.
@@ -49,18 +53,20 @@ impl Interface {
     ///
     /// If it does not exist, or a query fails.
     pub fn find(name: &str) -> Result<Self, InterfaceError> {
-        let unknown = |_| InterfaceError::Unknown { name: name.to_owned(), available: names() };
+        let unknown = || InterfaceError::Unknown { name: name.to_owned(), available: names() };
         let query =
             |what| move |source| InterfaceError::Query { name: name.to_owned(), what, source };
-        let requests = sys::InterfaceRequests::new().map_err(query("address"))?;
-        let index = requests.index(name).map_err(unknown)?;
-        let up = requests.is_up(name).map_err(query("state"))?;
+        let index = sys::interface_index(name).map_err(|_| unknown())?;
+        let mut all = pnet_datalink::interfaces().into_iter();
+        let found = all.find(|found| found.index == index).ok_or_else(unknown)?;
         Ok(Self {
             name: name.to_owned(),
             index,
-            mac: requests.mac(name).map_err(query("address"))?,
-            mtu: requests.mtu(name).map_err(query("MTU"))?,
-            up,
+            mac: found.mac.unwrap_or_default().octets(),
+            kind: sys::interface_kind(name).map_err(query("link type"))?,
+            mtu: sys::interface_mtu(name).map_err(query("MTU"))?,
+            up: found.is_up(),
+            running: found.is_up() && found.is_running(),
         })
     }
 }
@@ -68,10 +74,9 @@ impl Interface {
 /// The names of all interfaces of the calling thread's network namespace.
 #[must_use]
 pub fn names() -> Vec<String> {
-    // Not /sys, which shows the network namespace of the process that mounted it.
-    let table = fs::read_to_string("/proc/thread-self/net/dev").unwrap_or_default();
-    let lines = table.lines().skip(2);
-    lines.filter_map(|line| Some(line.split_once(':')?.0.trim().to_owned())).collect()
+    let names = pnet_datalink::interfaces().into_iter().map(|interface| interface.name);
+    // Labels of addresses, such as `eth0:1`, are listed, too.
+    names.filter(|name| !name.contains(':')).collect()
 }
 
 #[cfg(test)]
@@ -82,6 +87,7 @@ mod tests {
     fn loopback_is_known_to_every_namespace() {
         let loopback = Interface::find("lo").expect("every namespace has it");
         assert_eq!(loopback.mac, [0; 6]);
+        assert_eq!(loopback.kind, 772);
         assert!(loopback.index >= 1);
         assert!(loopback.mtu >= 1_500, "{loopback:?}");
         assert!(names().contains(&"lo".to_owned()));

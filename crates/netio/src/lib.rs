@@ -22,6 +22,7 @@ use std::io;
 use std::time::Duration;
 
 pub mod device;
+pub mod ethtool;
 pub mod faults;
 pub mod interface;
 pub mod memory;

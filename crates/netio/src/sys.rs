@@ -9,6 +9,8 @@ use std::ptr;
 use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
+use socket2::{Domain, Socket, Type};
+
 /// One descriptor to poll, laid out as the kernel's `struct pollfd`.
 pub(crate) type PollFd = libc::pollfd;
 
@@ -128,59 +130,47 @@ pub(crate) fn eventfd_drain(fd: BorrowedFd<'_>) {
     unsafe { libc::read(fd.as_raw_fd(), ptr::from_mut(&mut count).cast(), 8) };
 }
 
-/// A socket for queries about interfaces.
-pub(crate) struct InterfaceRequests(OwnedFd);
-
-impl InterfaceRequests {
-    pub(crate) fn new() -> io::Result<Self> {
-        // SAFETY: socket takes three integers.
-        let fd = check(unsafe {
-            libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0)
-        })?;
-        // SAFETY: the kernel has just created this descriptor, and it has no other owner.
-        Ok(Self(unsafe { OwnedFd::from_raw_fd(fd) }))
+/// Sends a request about an interface of the calling thread's network namespace.
+fn ask(
+    name: &str,
+    request: libc::c_ulong,
+    data: *mut libc::c_void,
+) -> io::Result<libc::__c_anonymous_ifr_ifru> {
+    let ifr_ifru = libc::__c_anonymous_ifr_ifru { ifru_data: data.cast() };
+    let mut query = libc::ifreq { ifr_name: [0; libc::IFNAMSIZ], ifr_ifru };
+    if name.is_empty() || name.len() >= libc::IFNAMSIZ {
+        return Err(io::Error::from_raw_os_error(libc::ENODEV));
     }
-
-    fn ask(&self, name: &str, request: libc::c_ulong) -> io::Result<libc::__c_anonymous_ifr_ifru> {
-        if name.is_empty() || name.len() >= libc::IFNAMSIZ {
-            return Err(io::Error::from_raw_os_error(libc::ENODEV));
-        }
-        // SAFETY: `ifreq` is integers, for which all zeroes are valid.
-        let mut query: libc::ifreq = unsafe { std::mem::zeroed() };
-        for (to, from) in query.ifr_name.iter_mut().zip(name.bytes()) {
-            *to = from.cast_signed();
-        }
-        // SAFETY: all requests used here read the name and write the union of a live `ifreq`; the
-        // name ends with a zero byte because it is shorter than the field.
-        check(unsafe { libc::ioctl(self.0.as_raw_fd(), request as _, ptr::from_mut(&mut query)) })?;
-        Ok(query.ifr_ifru)
+    for (to, from) in query.ifr_name.iter_mut().zip(name.bytes()) {
+        *to = from.cast_signed();
     }
+    let socket = Socket::new(Domain::IPV4, Type::DGRAM, None)?;
+    // SAFETY: the requests used here read the name, which ends with a zero byte because it is
+    // shorter than the field, and write the union or, if it is SIOCETHTOOL, to `data`.
+    check(unsafe { libc::ioctl(socket.as_raw_fd(), request as _, ptr::from_mut(&mut query)) })?;
+    Ok(query.ifr_ifru)
+}
 
-    pub(crate) fn index(&self, name: &str) -> io::Result<u32> {
-        // SAFETY: SIOCGIFINDEX has filled this member.
-        let index = unsafe { self.ask(name, libc::SIOCGIFINDEX)?.ifru_ifindex };
-        Ok(index.cast_unsigned())
-    }
+/// Index of the interface with this name or alternative name.
+pub(crate) fn interface_index(name: &str) -> io::Result<u32> {
+    // SAFETY: SIOCGIFINDEX has filled this member.
+    let index = unsafe { ask(name, libc::SIOCGIFINDEX, ptr::null_mut())?.ifru_ifindex };
+    Ok(index.cast_unsigned())
+}
 
-    pub(crate) fn mtu(&self, name: &str) -> io::Result<usize> {
-        // SAFETY: SIOCGIFMTU has filled this member.
-        let mtu = unsafe { self.ask(name, libc::SIOCGIFMTU)?.ifru_mtu };
-        Ok(usize::try_from(mtu).unwrap_or(0))
-    }
+pub(crate) fn interface_mtu(name: &str) -> io::Result<usize> {
+    // SAFETY: SIOCGIFMTU has filled this member.
+    let mtu = unsafe { ask(name, libc::SIOCGIFMTU, ptr::null_mut())?.ifru_mtu };
+    Ok(usize::try_from(mtu).unwrap_or(0))
+}
 
-    pub(crate) fn mac(&self, name: &str) -> io::Result<[u8; 6]> {
-        // SAFETY: SIOCGIFHWADDR has filled this member.
-        let address = unsafe { self.ask(name, libc::SIOCGIFHWADDR)?.ifru_hwaddr };
-        let mut mac = [0; 6];
-        for (to, from) in mac.iter_mut().zip(address.sa_data) {
-            *to = from.cast_unsigned();
-        }
-        Ok(mac)
-    }
+pub(crate) fn interface_kind(name: &str) -> io::Result<u16> {
+    // SAFETY: SIOCGIFHWADDR has filled this member.
+    Ok(unsafe { ask(name, libc::SIOCGIFHWADDR, ptr::null_mut())?.ifru_hwaddr.sa_family })
+}
 
-    pub(crate) fn is_up(&self, name: &str) -> io::Result<bool> {
-        // SAFETY: SIOCGIFFLAGS has filled this member.
-        let flags = unsafe { self.ask(name, libc::SIOCGIFFLAGS)?.ifru_flags };
-        Ok(libc::c_int::from(flags) & libc::IFF_UP != 0)
-    }
+/// Sends a request of linux/ethtool.h: a command, and as many words as its structure has.
+pub(crate) fn ethtool<const N: usize>(name: &str, mut words: [u32; N]) -> io::Result<[u32; N]> {
+    ask(name, libc::SIOCETHTOOL, words.as_mut_ptr().cast())?;
+    Ok(words)
 }

@@ -29,6 +29,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::device::{Config, Statistics, Traffic};
+use crate::ethtool;
 use crate::interface::Interface;
 use crate::packet::{self, Requests};
 use crate::{ETHERNET_HEADER, FrameIo, Watch};
@@ -134,7 +135,7 @@ impl<'a> Plan<'a> {
         if !interface.up {
             return Err(OpenError::Down(interface.name));
         }
-        let queues = sys::socket::receive_queues(&interface.name)
+        let queues = ethtool::receive_queues(&interface.name)
             .map_err(|error| OpenError::of_system(&interface.name, "count the queues", error))?;
         let frames = config.receive_buffer / BYTES_A_FRAME / queues as usize;
         let receive = frames.next_power_of_two().clamp(RECEIVE.0, RECEIVE.1) as u32;

@@ -11,9 +11,6 @@ use crate::sys::{check, set_option};
 /// Maximum number of frames per kick. Kernels before 6.17 do not have this option and send 32.
 const XDP_MAX_TX_SKB_BUDGET: libc::c_int = 9;
 
-/// From linux/ethtool.h.
-const GET_CHANNELS: u32 = 0x3c;
-
 /// Creates an unbound socket.
 pub(in crate::xdp) fn open() -> io::Result<OwnedFd> {
     // SAFETY: socket takes three integers.
@@ -196,46 +193,4 @@ pub(in crate::xdp) fn kick_receive(fd: BorrowedFd<'_>) -> io::Result<()> {
         )
     };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
-}
-
-/// `struct ethtool_channels`.
-#[derive(Default)]
-#[repr(C)]
-struct Channels {
-    command: u32,
-    limits: [u32; 4],
-    receive: u32,
-    transmit: u32,
-    other: u32,
-    combined: u32,
-}
-
-/// Number of receive queues of an interface of the calling thread's network namespace.
-pub(in crate::xdp) fn receive_queues(interface: &str) -> io::Result<u32> {
-    if interface.len() >= libc::IFNAMSIZ {
-        return Err(io::Error::from_raw_os_error(libc::ENODEV));
-    }
-    let kind = libc::SOCK_DGRAM | libc::SOCK_CLOEXEC;
-    // SAFETY: socket takes three integers.
-    let fd = check(unsafe { libc::socket(libc::AF_INET, kind, 0) })?;
-    // SAFETY: the kernel has just created this descriptor, and it has no other owner.
-    let socket = unsafe { OwnedFd::from_raw_fd(fd) };
-    let mut channels = Channels { command: GET_CHANNELS, ..Channels::default() };
-    // SAFETY: `ifreq` is integers and pointers, for which all zeroes are valid.
-    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
-    for (to, from) in request.ifr_name.iter_mut().zip(interface.bytes()) {
-        *to = from.cast_signed();
-    }
-    request.ifr_ifru.ifru_data = ptr::from_mut(&mut channels).cast();
-    // SAFETY: SIOCETHTOOL reads the name, which is zero-terminated because it is shorter than the
-    // field, and follows the data pointer to a live `ethtool_channels`, which this command fills.
-    let result = unsafe {
-        libc::ioctl(socket.as_raw_fd(), libc::SIOCETHTOOL as _, ptr::from_mut(&mut request))
-    };
-    match check(result) {
-        // A driver without this command has one queue.
-        Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => Ok(1),
-        Err(error) => Err(error),
-        Ok(_) => Ok((channels.receive + channels.combined).max(1)),
-    }
 }
