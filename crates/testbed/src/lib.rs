@@ -27,7 +27,6 @@ use std::os::fd::{AsFd, AsRawFd};
 
 mod links;
 mod namespace;
-mod offload;
 mod process;
 mod topology;
 mod user_namespace;
