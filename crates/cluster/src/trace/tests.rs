@@ -277,7 +277,7 @@ fn our_own_format_keeps_what_a_trace_says() {
         assert_eq!(jobs(&again), jobs(&trace));
         assert_eq!(again.time_of_day_s, trace.time_of_day_s);
         let groups = |trace: &Trace| -> Vec<_> {
-            let name = |group: u32| trace.groups[group as usize].replace(',', "_");
+            let name = |group: u32| trace.groups[group as usize].clone();
             trace.submissions.iter().map(|job| job.group.map(name)).collect()
         };
         assert_eq!(groups(&again), groups(&trace));

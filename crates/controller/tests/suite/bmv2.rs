@@ -47,11 +47,6 @@ impl Kit for Bmv2 {
     }
 }
 
-/// A switch with `atp.p4`, if the tools are installed.
-fn bmv2() -> Option<Bmv2> {
-    running("atp")
-}
-
 /// A switch with a program, if the tools are installed.
 fn running(program: &str) -> Option<Bmv2> {
     for tool in ["simple_switch_grpc", "p4c-bm2-ss"] {
@@ -79,65 +74,4 @@ fn running(program: &str) -> Option<Bmv2> {
     Some(Bmv2 { pipeline: Pipeline { p4info, device_config } })
 }
 
-macro_rules! cases {
-    ($($case:ident),* $(,)?) => {$(
-        #[tokio::test]
-        async fn $case() {
-            if let Some(kit) = bmv2() {
-                support::$case(&kit).await;
-            }
-        }
-    )*};
-}
-
-cases! {
-    a_job_comes_and_goes,
-    a_restarted_switch_gets_everything_back,
-    changes_reach_a_switch_that_was_away,
-    a_new_controller_reconciles,
-    a_second_controller_is_told,
-    bad_switches_are_named,
-    a_failed_admission_leaves_nothing,
-}
-
-#[tokio::test]
-async fn an_esa_job_comes_and_goes() {
-    if let Some(kit) = running("esa") {
-        support::an_esa_job_comes_and_goes(&kit).await;
-    }
-}
-
-#[tokio::test]
-async fn p4inc_jobs_come_move_and_go() {
-    if let Some(kit) = running("p4inc") {
-        support::p4inc_jobs_come_move_and_go(&kit).await;
-    }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn an_admission_is_whole_wherever_it_breaks() {
-    if let Some(kit) = bmv2() {
-        support::failures::an_admission_is_whole_wherever_it_breaks(&kit).await;
-    }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_switch_that_falls_silent() {
-    if let Some(kit) = bmv2() {
-        support::failures::a_switch_that_falls_silent(&kit).await;
-    }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_stray_hand_is_undone() {
-    if let Some(kit) = bmv2() {
-        support::failures::a_stray_hand_is_undone(&kit).await;
-    }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn another_program_under_our_cookie() {
-    if let (Some(kit), Some(esa)) = (bmv2(), running("esa")) {
-        support::failures::another_program_under_our_cookie(&kit, esa.pipeline).await;
-    }
-}
+support::cases!(running);

@@ -3,11 +3,10 @@
 //! `TRIBUTARY_AGREEMENT_CASES` sets the number of programs; `TRIBUTARY_AGREEMENT_SEED` repeats one
 //! program by the seed in a failure's message.
 
-mod common;
-
-use common::{Builder, binary, bit, cast};
 use tributary_dataplane::{EgressInput, EngineKind, IngressInput, Instance, Pipeline};
 use tributary_p4::ir::*;
+
+use crate::suite::common::{self, Builder, binary, bit, cast};
 
 const CASES: u64 = 60;
 const FRAMES: usize = 40;

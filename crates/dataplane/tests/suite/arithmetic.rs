@@ -1,14 +1,13 @@
 //! Every operator at every width from 1 to 128 bits against arbitrary-precision integers.
 
-mod common;
-
-use common::{Builder, assign, binary, cast};
 use num_bigint::{BigInt, BigUint, Sign};
 use num_traits::{One, Signed, ToPrimitive, Zero};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
 use tributary_p4::ir::*;
+
+use super::common::{self, Builder, assign, binary, cast};
 
 const BINARY: [BinaryOp; 20] = [
     BinaryOp::Add,

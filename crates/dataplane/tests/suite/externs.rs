@@ -1,14 +1,13 @@
 //! Externs of v1model that the control plane configures: meters, action profiles and selectors,
 //! digests, timeouts. One small program each.
 
-#[path = "common/engine.rs"]
-mod engine;
-
 use tributary_dataplane::{
     Action, ActionCall, GroupMember, IngressInput, KeyMatch, LoadError, MeterConfig, Pipeline,
     ProfileError, ProfileGroup, StateError, TableEntry, TableError, Value, Verdict, WeightedCall,
 };
 use tributary_p4::ir::{ExternId, TableId};
+
+use super::common;
 
 const TABLE: TableId = TableId(0);
 
@@ -46,7 +45,7 @@ fn compile(locals: &str, apply: &str) -> tributary_p4::ir::Program {
 }
 
 fn load(locals: &str, apply: &str) -> Pipeline {
-    engine::load(compile(locals, apply)).unwrap_or_else(|error| panic!("{error}"))
+    common::load(compile(locals, apply)).unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// The port that a packet with these fields is sent to.

@@ -1,12 +1,11 @@
 //! Checksums and hashes over lists of fields.
 
-mod common;
-
-use common::{Builder, assign, bit, cast, function};
 use etherparse::{Ipv4Header, PacketBuilder};
 use proptest::prelude::*;
 use tributary_dataplane::{EgressInput, IngressInput, Pipeline, Verdict};
 use tributary_p4::ir::*;
+
+use super::common::{self, Builder, assign, bit, cast, function};
 
 const IPV4: [u32; 15] = [4, 4, 6, 2, 16, 16, 1, 1, 1, 13, 8, 8, 16, 32, 32];
 const CHECKSUM: usize = 12;

@@ -1,16 +1,15 @@
 //! No frame makes the engine panic, and no packet makes it allocate.
 
-mod common;
-
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-use common::{Builder, apply, assign, binary, bit, cast, function, words};
 use proptest::prelude::*;
 use tributary_dataplane::{
     ActionCall, EgressInput, IngressInput, Instance, KeyMatch, Pipeline, TableEntry, Value, Verdict,
 };
 use tributary_p4::ir::*;
+
+use super::common::{self, Builder, apply, assign, binary, bit, cast, function, words};
 
 /// Counts the allocations of each thread.
 struct Counting;

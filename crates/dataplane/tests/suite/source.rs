@@ -1,10 +1,9 @@
 //! Programs from P4 source, through the front end.
 
-mod common;
-
-use common::atp::{self, BITMAP, SERVER_PORT, VALUES};
 use proptest::prelude::*;
 use tributary_dataplane::{EgressInput, IngressInput, Packet, Pipeline, Verdict};
+
+use super::common::atp::{self, BITMAP, SERVER_PORT, VALUES};
 
 fn send(pipeline: &mut Pipeline, packet: &mut Packet, worker: u32, frame: &[u8]) -> Verdict {
     let input = IngressInput { port: worker as u16 + 1, ..Default::default() };

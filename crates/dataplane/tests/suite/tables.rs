@@ -1,8 +1,5 @@
 //! Tables of every kind, compared with a search through all entries, under random changes.
 
-mod common;
-
-use common::{Builder, apply, assign, words};
 use num_bigint::BigUint;
 use proptest::prelude::*;
 use tributary_dataplane::{
@@ -10,6 +7,8 @@ use tributary_dataplane::{
     Verdict,
 };
 use tributary_p4::ir::*;
+
+use super::common::{self, Builder, apply, assign, words};
 
 const TABLE: TableId = TableId(0);
 

@@ -2,14 +2,13 @@
 //!
 //! A test supplies the body of each control; the rest is always the same.
 
-#[path = "common/engine.rs"]
-mod engine;
-
 use tributary_dataplane::{
     Egress, EgressInput, Ingress, IngressInput, Instance, LoadError, Packet, Pipeline, Replication,
     Value, Verdict,
 };
 use tributary_p4::ir::ExternId;
+
+use super::common;
 
 /// The parts of the program that a test supplies.
 #[derive(Default)]
@@ -90,7 +89,7 @@ Switch(pipe) main;
         let source = self.source();
         let compiled = tributary_p4::compile_text("test.p4", &source, &[]);
         let compiled = compiled.unwrap_or_else(|diagnostics| panic!("{diagnostics}\n{source}"));
-        engine::load(compiled.program)
+        common::load(compiled.program)
     }
 }
 

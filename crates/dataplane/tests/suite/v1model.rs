@@ -1,12 +1,13 @@
 //! The architecture's rules: inputs of a pass, effects of a program, and outputs.
 
-mod common;
-
-use common::{Builder, apply, assign, binary, bit, cast, function, method, pass, words};
 use tributary_dataplane::{
     Egress, EgressInput, Ingress, IngressInput, Instance, LoadError, Pipeline, Value, Verdict,
 };
 use tributary_p4::ir::*;
+
+use super::common::{
+    self, Builder, apply, assign, binary, bit, cast, function, method, pass, words,
+};
 
 fn fixed(header: HeaderId) -> HeaderRef {
     HeaderRef::Fixed(header)

@@ -73,40 +73,17 @@ fn embedded() -> Embedded {
     running("atp")
 }
 
+fn kit(program: &str) -> Option<Embedded> {
+    Some(running(program))
+}
+
 fn running(program: &str) -> Embedded {
     let defines = defines(&support::scenario().switch);
     let compiled = compile(&Source::built_in(program).unwrap(), &defines);
     Embedded { pipeline: compiled.unwrap_or_else(|error| panic!("{error}")).pipeline }
 }
 
-macro_rules! cases {
-    ($($case:ident),* $(,)?) => {$(
-        #[tokio::test(flavor = "multi_thread")]
-        async fn $case() {
-            support::$case(&embedded()).await;
-        }
-    )*};
-}
-
-cases! {
-    a_job_comes_and_goes,
-    a_restarted_switch_gets_everything_back,
-    changes_reach_a_switch_that_was_away,
-    a_new_controller_reconciles,
-    a_second_controller_is_told,
-    bad_switches_are_named,
-    a_failed_admission_leaves_nothing,
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn an_esa_job_comes_and_goes() {
-    support::an_esa_job_comes_and_goes(&running("esa")).await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn p4inc_jobs_come_move_and_go() {
-    support::p4inc_jobs_come_move_and_go(&running("p4inc")).await;
-}
+support::cases!(kit);
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_switch_behind_a_unix_socket() {
@@ -175,50 +152,18 @@ async fn a_removed_job_leaves_no_aggregator() {
     assert_eq!(controller.remove(placement.job).await.unwrap()[&switch], 0);
 }
 
-/// The cases about failures, with a controller that learns of failures late.
-mod failures {
-    use std::time::{Duration, Instant};
-
-    use tributary_controller::client::{SwitchConfig, Target};
-    use tributary_controller::session::Session;
-
-    use super::{embedded, running};
-    use crate::support::failures;
-
-    #[tokio::test(flavor = "multi_thread")]
-    async fn an_admission_is_whole_wherever_it_breaks() {
-        failures::an_admission_is_whole_wherever_it_breaks(&embedded()).await;
-    }
-
-    #[tokio::test(flavor = "multi_thread")]
-    async fn a_switch_that_falls_silent() {
-        failures::a_switch_that_falls_silent(&embedded()).await;
-    }
-
-    /// A server that accepts connections and never answers times out and is named.
-    #[tokio::test(flavor = "multi_thread")]
-    async fn a_server_that_never_answers() {
-        let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = silent.local_addr().unwrap();
-        let config = SwitchConfig {
-            request_timeout: Duration::from_millis(300),
-            ..SwitchConfig::new("s1", Target::Address(address.to_string()))
-        };
-        let start = Instant::now();
-        let connected = Session::connect(config, embedded().pipeline, &[]).await;
-        let error = connected.unwrap_err().to_string();
-        assert!(start.elapsed() < Duration::from_secs(3), "{:?}", start.elapsed());
-        assert!(error.starts_with("switch s1: ") && error.contains("300ms"), "{error}");
-    }
-
-    #[tokio::test(flavor = "multi_thread")]
-    async fn a_stray_hand_is_undone() {
-        failures::a_stray_hand_is_undone(&embedded()).await;
-    }
-
-    #[tokio::test(flavor = "multi_thread")]
-    async fn another_program_under_our_cookie() {
-        let esa = running("esa").pipeline;
-        failures::another_program_under_our_cookie(&embedded(), esa).await;
-    }
+/// A server that accepts connections and never answers times out and is named.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_never_answers() {
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = silent.local_addr().unwrap();
+    let config = SwitchConfig {
+        request_timeout: Duration::from_millis(300),
+        ..SwitchConfig::new("s1", Target::Address(address.to_string()))
+    };
+    let start = Instant::now();
+    let connected = Session::connect(config, embedded().pipeline, &[]).await;
+    let error = connected.unwrap_err().to_string();
+    assert!(start.elapsed() < Duration::from_secs(3), "{:?}", start.elapsed());
+    assert!(error.starts_with("switch s1: ") && error.contains("300ms"), "{error}");
 }

@@ -27,6 +27,48 @@ use tributary_wire::{
     Service, emit_frame,
 };
 
+pub(crate) use failures::{
+    a_stray_hand_is_undone, a_switch_that_falls_silent, an_admission_is_whole_wherever_it_breaks,
+};
+
+/// The tests that every kind of switch passes. `$kit` makes one for a program, or `None` if its
+/// tools are not installed.
+macro_rules! cases {
+    ($kit:path) => {
+        $crate::support::cases! { $kit, "atp":
+            a_job_comes_and_goes,
+            a_restarted_switch_gets_everything_back,
+            changes_reach_a_switch_that_was_away,
+            a_new_controller_reconciles,
+            a_second_controller_is_told,
+            bad_switches_are_named,
+            a_failed_admission_leaves_nothing,
+            an_admission_is_whole_wherever_it_breaks,
+            a_switch_that_falls_silent,
+            a_stray_hand_is_undone,
+        }
+        $crate::support::cases! { $kit, "esa": an_esa_job_comes_and_goes }
+        $crate::support::cases! { $kit, "p4inc": p4inc_jobs_come_move_and_go }
+
+        #[tokio::test(flavor = "multi_thread")]
+        async fn another_program_under_our_cookie() {
+            if let (Some(kit), Some(esa)) = ($kit("atp"), $kit("esa")) {
+                $crate::support::failures::another_program_under_our_cookie(&kit, esa.pipeline)
+                    .await;
+            }
+        }
+    };
+    ($kit:path, $program:literal: $($case:ident),* $(,)?) => {$(
+        #[tokio::test(flavor = "multi_thread")]
+        async fn $case() {
+            if let Some(kit) = $kit($program) {
+                $crate::support::$case(&kit).await;
+            }
+        }
+    )*};
+}
+pub(crate) use cases;
+
 /// A kind of switch.
 pub(crate) trait Kit {
     /// A running switch; stops when dropped.

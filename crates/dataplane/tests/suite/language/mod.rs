@@ -1,7 +1,5 @@
 //! The language from source to frame: small programs, one construct each, and their frames.
 
-#[path = "../common/engine.rs"]
-mod engine;
 mod loops;
 mod parsers;
 mod unions;
@@ -10,6 +8,8 @@ mod varbits;
 
 use tributary_dataplane::{EgressInput, IngressInput, Packet, Pipeline, Verdict};
 use tributary_p4::compile_text;
+
+use super::common;
 
 /// The parts of a v1model program. `hdr.h` has four bytes `a`, `b`, `c`, `d` and is parsed first;
 /// the deparser emits `hdr`.
@@ -66,7 +66,7 @@ V1Switch(P(), V(), I(), E(), C(), D()) main;
             Ok(compiled) => compiled,
             Err(errors) => panic!("{}", errors.render(false)),
         };
-        let pipeline = engine::load(compiled.program).unwrap_or_else(|error| panic!("{error}"));
+        let pipeline = common::load(compiled.program).unwrap_or_else(|error| panic!("{error}"));
         let packet = pipeline.new_packet();
         Program { pipeline, packet }
     }

@@ -1,0 +1,12 @@
+//! What holds in both engines.
+
+mod arithmetic;
+pub(crate) mod common;
+mod externs;
+mod hashing;
+mod language;
+mod robustness;
+mod source;
+mod tables;
+mod tna;
+mod v1model;
