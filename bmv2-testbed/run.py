@@ -305,7 +305,7 @@ def show(reports, seconds, removed):
         print(line)
     verified = sum(report["verified"] for report in reports.values())
     if right:
-        print(f"{verified} results compared with sums computed apart: all equal. {seconds:.2f} s.")
+        print(f"{verified} results compared with sums computed separately: all equal. {seconds:.2f} s.")
     return right
 
 

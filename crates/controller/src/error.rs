@@ -11,7 +11,7 @@ use crate::segments::Refusal;
 pub enum Error {
     /// The switch's address is invalid.
     #[error(
-        "switch {switch}: `{address}` is no address of a P4Runtime server; write HOST:PORT or \
+        "switch {switch}: `{address}` is not an address of a P4Runtime server; write HOST:PORT or \
          unix:PATH"
     )]
     Address {
@@ -221,13 +221,13 @@ pub enum Error {
     /// The job needs a parameter server: its workers are attached to several switches, or switches
     /// only forward.
     #[error(
-        "job {0} needs a parameter server: its workers hang on several switches, or switches are only \
+        "job {0} needs a parameter server: its workers are attached to several switches, or switches are only \
          to forward its packets; give it one"
     )]
     NoServer(JobId),
     /// SwitchML serves only jobs whose workers are attached to one switch.
     #[error(
-        "job {0}: with SwitchML, all workers of a job hang on one switch and are summed there; place \
+        "job {0}: with SwitchML, all workers of a job are attached to one switch and are summed there; place \
          them so, or use P4INC"
     )]
     NotLocal(JobId),
@@ -265,7 +265,7 @@ pub enum Error {
         reason: &'static str,
     },
     /// All counter slots are taken.
-    #[error("{0} jobs run already, as many as a switch counts apart; wait until one ends")]
+    #[error("{0} jobs run already, as many as a switch can count separately; wait until one ends")]
     Full(usize),
     /// The sweep did not come back.
     #[error(

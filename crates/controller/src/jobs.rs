@@ -476,7 +476,7 @@ const LEAVING: &str = "not swept yet";
 /// Frees the aggregators of earlier jobs in a switch whose aggregators name their job.
 async fn free_orphans(session: &Session) -> Result<(), Error> {
     for &run in session.orphans() {
-        tracing::warn!(switch = session.name(), %run, "freeing what a former run left");
+        tracing::warn!(switch = session.name(), %run, "freeing aggregators of an earlier run");
         sweep(session, run, Assignment::NONE, SWEEP_LIMIT).await?;
     }
     Ok(())
@@ -498,7 +498,7 @@ async fn wipe(session: &Session, pool: u32) -> Result<(), Error> {
     session.remove(service.as_slice()).await?;
     let unfinished = freed?;
     if unfinished > 0 {
-        tracing::warn!(switch = session.name(), unfinished, "freed what a former run left");
+        tracing::warn!(switch = session.name(), unfinished, "freed aggregators of an earlier run");
     }
     Ok(())
 }

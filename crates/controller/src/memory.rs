@@ -261,7 +261,9 @@ impl Controller {
             Protocol::SwitchMl if assignment.mode != Mode::Local => Err(Error::NotLocal(job)),
             Protocol::P4inc | Protocol::SwitchMl => {
                 if assignment.mode == Mode::Local && !one_switch {
-                    return refused("its workers hang on several switches: it is not a local job");
+                    return refused(
+                        "its workers are attached to several switches: it is not a local job",
+                    );
                 }
                 if assignment.service.is_aggregated() != (assignment.mode != Mode::Forwarded) {
                     return refused("service ID 0 is that of jobs that are only forwarded");

@@ -76,7 +76,7 @@ impl<'a> Answers<'a> {
     async fn to(address: &'a str, job: JobId, worker: Option<WorkerIndex>) -> Result<Self, Error> {
         let failed = |reason: String| failed(address, reason);
         let endpoint = client::endpoint(address, false)
-            .ok_or_else(|| failed("it is no address: write HOST:PORT or unix:PATH".into()))?;
+            .ok_or_else(|| failed("it is not an address: write HOST:PORT or unix:PATH".into()))?;
         let endpoint = endpoint
             .connect_timeout(PATIENCE)
             .http2_keep_alive_interval(KEEPALIVE)

@@ -520,7 +520,7 @@ async fn pump(shared: &Shared, stream: &mut Stream) -> Error {
                 let _ = shared.packets.send(frame);
             }
             Ok(Event::Complaint(text)) => {
-                tracing::warn!(switch = %shared.config.name, "the switch complains: {text}");
+                tracing::warn!(switch = %shared.config.name, "error from the switch: {text}");
             }
             Err(error) => return error,
         }

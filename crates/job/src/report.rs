@@ -277,7 +277,7 @@ impl RunReport {
         };
         let _ = write!(
             text,
-            "{} results compared with sums computed apart: all equal. {time}.",
+            "{} results compared with sums computed separately: all equal. {time}.",
             grouped(verified),
         );
         for (job, warning) in self

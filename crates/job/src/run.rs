@@ -214,7 +214,7 @@ impl Found {
         let Stopped { what, process } = &self.part;
         let waited = self.since.elapsed().as_secs_f64();
         anyhow!(
-            "{what} was not heard of for {waited:.1} s: its process {process} is stopped; continue \
+            "{what} was not heard from for {waited:.1} s: its process {process} is stopped; continue \
              it with `kill -CONT {process}`"
         )
     }
@@ -391,7 +391,7 @@ impl Run<'_> {
                 }
                 let workers: Vec<String> = missing.iter().map(u8::to_string).collect();
                 Err(anyhow!(
-                    "job {name}: worker {} was not heard of for {seconds:.1} s while others wait \
+                    "job {name}: worker {} was not heard from for {seconds:.1} s while others wait \
                      (worker_timeout in the job file)",
                     workers.join(", ")
                 ))

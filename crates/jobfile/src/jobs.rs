@@ -353,7 +353,7 @@ impl Context<'_, '_> {
         let together = self.topology.common_switch(workers).is_some();
         if self.choice.protocol == Protocol::SwitchMl && !together {
             return Err(table.place_of("workers").fault(
-                "the job's workers hang on several switches, and with \"switchml\" one sums up alone",
+                "the job's workers are attached to several switches, and with \"switchml\" one sums up alone",
                 "choose workers at one switch, or use \"p4inc\"",
             ));
         }
@@ -651,7 +651,7 @@ impl Context<'_, '_> {
                     workers.iter().position(|&worker| worker == host).ok_or_else(|| {
                         let name = &self.topology.host(host).name;
                         item.fault(
-                            format!("host `{name}` is no worker of the job"),
+                            format!("host `{name}` is not a worker of the job"),
                             "name the host of one of the job's workers",
                         )
                     })?

@@ -303,7 +303,7 @@ fn read_mac(item: &Item<'_>) -> Result<Mac, Error> {
     let text = item.string("02:00:0a:00:01:01")?;
     match text.parse::<Mac>() {
         Ok(mac) if mac.is_multicast() || mac == Mac::default() => Err(item.fault(
-            format!("`{text}` is no address of a single host"),
+            format!("`{text}` is not an address of a single host"),
             "choose one whose first byte is even, for example \"02:00:0a:00:01:01\"",
         )),
         Ok(mac) => Ok(mac),
@@ -318,7 +318,7 @@ fn read_ip(item: &Item<'_>) -> Result<Ipv4Addr, Error> {
     let text = item.string("10.0.1.1")?;
     match text.parse::<Ipv4Addr>() {
         Ok(ip) if ip.is_multicast() || ip.is_broadcast() || ip.is_unspecified() => Err(item.fault(
-            format!("{ip} is no address of a single host"),
+            format!("{ip} is not an address of a single host"),
             "choose a unicast address, for example \"10.0.1.1\"",
         )),
         Ok(ip) => Ok(ip),

@@ -93,7 +93,7 @@ impl FileLimit {
             return Err(io::Error::new(io::ErrorKind::IsADirectory, "it is a directory"));
         }
         if !metadata.is_file() && !self.streams {
-            let why = format!("it is no regular file, and a {} must be one", self.what);
+            let why = format!("it is not a regular file, and a {} must be one", self.what);
             return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
         }
         if metadata.is_file() && length > self.bytes {
@@ -180,7 +180,7 @@ mod tests {
         assert_eq!(error.kind(), io::ErrorKind::FileTooLarge);
         assert!(error.to_string().starts_with("it has more than 8 bytes, and a letter"), "{error}");
         let error = FileLimit::regular("letter", 8).read(zero).unwrap_err();
-        assert_eq!(error.to_string(), "it is no regular file, and a letter must be one");
+        assert_eq!(error.to_string(), "it is not a regular file, and a letter must be one");
         assert_eq!(LIMIT.read(Path::new("/dev/null")).unwrap(), b"");
         let (reader, mut writer) = io::pipe().unwrap();
         writer.write_all(b"1234").unwrap();
@@ -196,7 +196,7 @@ mod tests {
         let path = directory.path().join("pipe");
         assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
         let error = FileLimit::regular("letter", 8).read(&path).unwrap_err();
-        assert_eq!(error.to_string(), "it is no regular file, and a letter must be one");
+        assert_eq!(error.to_string(), "it is not a regular file, and a letter must be one");
     }
 
     #[test]

@@ -168,7 +168,7 @@ async fn listen(
             Message::Beat(v1::Beat { number }) => Input::Beat(connection, number),
             Message::Report(report) => match report.try_into() {
                 Ok(standing) => Input::Event(Event::Reported(connection, standing)),
-                Err(error) => return tracing::warn!("an agent's report is no good: {error}"),
+                Err(error) => return tracing::warn!("invalid report of an agent: {error}"),
             },
             Message::Register(_) => return tracing::warn!("an agent registers twice"),
         };

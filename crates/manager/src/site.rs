@@ -142,7 +142,7 @@ impl Site {
             // The reader of job files gives better error messages.
             match tributary_jobfile::parse(&network, name) {
                 Err(error) => error.into(),
-                Ok(_) => SiteError::Unreadable { path: name.into(), what: "it is no TOML".into() },
+                Ok(_) => SiteError::Unreadable { path: name.into(), what: "it is not TOML".into() },
             }
         })?;
         // Jobs started from it have their own names.
@@ -219,7 +219,7 @@ impl Site {
         let word = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
         if name.is_empty() || name.len() > 64 || !name.chars().all(word) {
             let name = name.chars().take(64).collect::<String>();
-            return Err(format!("{name:?} is no name: 1 to 64 letters, digits, `-`, `_`, `.`"));
+            return Err(format!("{name:?} is not a name: 1 to 64 letters, digits, `-`, `_`, `.`"));
         }
         // Both are stored, and printed on the terminals of other users.
         for (what, text) in [("model", model), ("key", key)] {

@@ -50,8 +50,8 @@ pub async fn follow(
         if done.is_ok() != reachable {
             reachable = done.is_ok();
             match &done {
-                Ok(()) => tracing::info!("the controller of the switches answers again"),
-                Err(status) => tracing::warn!("the controller of the switches: {status}"),
+                Ok(()) => tracing::info!("the switches' controller answers again"),
+                Err(status) => tracing::warn!("the switches' controller: {status}"),
             }
         }
     }

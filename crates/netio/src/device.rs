@@ -94,7 +94,7 @@ impl std::fmt::Display for Kind {
 
 /// Error: the text is neither `packet` nor `xdp`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is no way to raw frames; there are `packet` and `xdp`")]
+#[error("unknown packet I/O `{0}`; choose `packet` or `xdp`")]
 pub struct UnknownKind(String);
 
 impl FromStr for Kind {
@@ -239,9 +239,6 @@ mod tests {
             assert_eq!(kind.to_string().parse(), Ok(kind));
         }
         let error = "dpdk".parse::<Kind>().unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "`dpdk` is no way to raw frames; there are `packet` and `xdp`"
-        );
+        assert_eq!(error.to_string(), "unknown packet I/O `dpdk`; choose `packet` or `xdp`");
     }
 }

@@ -286,7 +286,7 @@ pub(crate) fn lex(reporter: &mut Reporter<'_>) -> Vec<Token> {
         let message = if found.starts_with('"') {
             "the string has no end".to_owned()
         } else {
-            format!("`{}` is no token of P4", found.chars().take(20).collect::<String>())
+            format!("`{}` is not a token of P4", found.chars().take(20).collect::<String>())
         };
         reporter.error(span, message);
     }

@@ -78,8 +78,11 @@ mod tests {
         let place = Place { line: 1, column: 2 };
         assert_eq!(place.error("`é` is too much").to_string(), "1:2: `é` is too much");
         let word = "é".repeat(1 << 20);
-        let message = place.error(format!("`{word}` is no command")).message;
-        assert!(message.starts_with("`ééé") && message.ends_with("éé` is no command"), "{message}");
+        let message = place.error(format!("`{word}` is not a command")).message;
+        assert!(
+            message.starts_with("`ééé") && message.ends_with("éé` is not a command"),
+            "{message}"
+        );
         assert!(message.chars().count() < 850);
     }
 }

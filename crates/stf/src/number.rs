@@ -26,12 +26,12 @@ impl Number {
         };
         let radix = bits_per_digit.map_or(10, |bits| 1 << bits);
         if digits.is_empty() || digits.len() > MAX_DIGITS {
-            return Err(format!("`{text}` is no number: write 10, 0x0a or 0b1010"));
+            return Err(format!("`{text}` is not a number: write 10, 0x0a or 0b1010"));
         }
         if let Some(wrong) = digits.chars().find(|&c| c != '*' && !c.is_digit(radix)) {
             return Err(match bits_per_digit {
-                Some(_) => format!("`{wrong}` is no digit of `{text}`"),
-                None => format!("`{text}` is no number: write 10, 0x0a or 0b1010"),
+                Some(_) => format!("`{wrong}` is not a digit of `{text}`"),
+                None => format!("`{text}` is not a number: write 10, 0x0a or 0b1010"),
             });
         }
         if bits_per_digit.is_none() && digits.contains('*') {

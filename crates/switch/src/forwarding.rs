@@ -53,7 +53,7 @@ impl Forwarding {
             return Err(Refusal::invalid("the configuration has no P4Info"));
         };
         let source = std::str::from_utf8(&config.p4_device_config).map_err(|_| {
-            Refusal::invalid("p4_device_config is no text: this switch runs P4 source")
+            Refusal::invalid("p4_device_config is not text: this switch runs P4 source")
         })?;
         let (program, compiled) = front_end(source)?;
         p4info::check(sent, &compiled)

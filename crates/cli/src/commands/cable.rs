@@ -53,7 +53,7 @@ pub(crate) fn run(args: &CableArgs) -> Result<()> {
         }
     }
     if dropped > 0 {
-        tracing::warn!("{dropped} frames found no room in {first} or {second}");
+        tracing::warn!("{dropped} frames were dropped because {first} or {second} was full");
     }
     Ok(())
 }
@@ -68,7 +68,7 @@ fn pass(from: &mut dyn FrameIo, to: &mut dyn FrameIo, dropped: &mut u64) -> Resu
         Err(_) => {}
     });
     let received = received.context("cannot receive")?;
-    outcome.context("cannot pass a frame on")?;
+    outcome.context("cannot forward a frame")?;
     to.flush().context("cannot pass frames on")?;
     Ok(received > 0)
 }

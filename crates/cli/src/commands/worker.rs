@@ -32,7 +32,7 @@ pub(crate) fn run(args: &WorkerArgs) -> Result<()> {
         Ok(report) => {
             if !args.endpoint.json_events {
                 say!(
-                    "{} values summed, {} of them compared with sums computed apart; {} packets, \
+                    "{} values summed, {} of them compared with sums computed separately; {} packets, \
                      {} resends",
                     report.values,
                     report.verified,

@@ -98,7 +98,7 @@ fn a_worker_that_stops_responding_is_named() {
     signal(worker, Signal::SIGSTOP);
     let output = run.wait_with_output().unwrap();
     let line = failure(&args, &output);
-    assert!(line.contains("job long: worker 2 was not heard of"), "{line}");
+    assert!(line.contains("job long: worker 2 was not heard from"), "{line}");
     assert_gone(&before);
 }
 

@@ -42,7 +42,7 @@ fn invalid_bundles_are_refused_before_any_switch_is_contacted() {
     let line = push(&["--bundle", &bundle]);
     assert!(line.contains("the embedded switch runs P4 source"), "{line}");
     let line = push(&["--target", "bmv2", "--bundle", &bundle]);
-    assert!(line.contains("it is no JSON of p4c-bm2-ss"), "{line}");
+    assert!(line.contains("it is not the JSON of p4c-bm2-ss"), "{line}");
     let line = push(&["--target", "stratum", "--bundle", &bundle]);
     assert!(line.contains("is no pipeline for Stratum"), "{line}");
     let directory = file.path("").display().to_string();

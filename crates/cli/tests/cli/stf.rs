@@ -49,7 +49,7 @@ fn tests_that_cannot_run_fail_in_one_line() {
     let at = directory.path();
     example(at);
     std::fs::write(at.join("wrong.stf"), "packet 1 00\n  packet x 00\n").unwrap();
-    let reason = "FAIL: wrong.stf:2:10: `x` is no number: write 10, 0x0a or 0b1010";
+    let reason = "FAIL: wrong.stf:2:10: `x` is not a number: write 10, 0x0a or 0b1010";
     fails(at, &["port.p4", "wrong.stf"], reason);
     std::fs::write(
         at.join("wrong.p4"),

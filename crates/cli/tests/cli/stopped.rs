@@ -45,13 +45,13 @@ fn a_part_that_is_stopped_is_named_within_twice_the_time_out() {
     }
     for protocol in ["atp", "esa", "p4inc", "switchml"] {
         let line = stop(protocol, "switch --port");
-        assert!(line.contains("error: switch s1 was not heard of"), "{line}");
+        assert!(line.contains("error: switch s1 was not heard from"), "{line}");
         let line = stop(protocol, "--worker 1");
-        assert!(line.contains("error: job long: worker 1 was not heard of"), "{line}");
+        assert!(line.contains("error: job long: worker 1 was not heard from"), "{line}");
     }
     for protocol in ["atp", "esa"] {
         let line = stop(protocol, "--host ps");
-        let named = "error: the parameter server or reminder agent on ps was not heard of";
+        let named = "error: the parameter server or reminder agent on ps was not heard from";
         assert!(line.contains(named), "{line}");
     }
 }

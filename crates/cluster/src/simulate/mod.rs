@@ -113,7 +113,7 @@ impl std::fmt::Display for Reason {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Self::TooLarge => "larger than the cluster",
-            Self::Senseless => "no GPUs, or no time that makes sense",
+            Self::Senseless => "no GPUs, or no valid duration",
             Self::NotPlaced => "never placed by the policy",
             Self::Stalled => "placed where it gets no bandwidth",
         })

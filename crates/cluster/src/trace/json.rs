@@ -119,7 +119,7 @@ impl Cutter {
                 _ if super::BYTE_ORDER_MARK.contains(&byte) => {}
                 _ => {
                     let file = records.file.clone();
-                    let found = "between its records stands what is no JSON list".to_owned();
+                    let found = "there is something else between its records".to_owned();
                     return Err(Error::Unknown { file, line: self.line, found });
                 }
             }
@@ -145,13 +145,14 @@ fn take(json: &[u8], line: u64, records: &mut Records) {
             let what = error.to_string();
             // The position in the parser's message is relative to the record.
             let what = what.split(" at line ").next().unwrap_or_default();
-            return records.leave_out(at, format_args!("the record is no job: {}", excerpt(what)));
+            return records
+                .leave_out(at, format_args!("the record is not a job: {}", excerpt(what)));
         }
     };
     let Some(submit_s) = entry.submitted_time.as_deref().and_then(time::parse) else {
         let time = entry.submitted_time.as_deref().unwrap_or("");
         return records
-            .leave_out(line, format_args!("`{}` is no time of submission", excerpt(time)));
+            .leave_out(line, format_args!("`{}` is not a time of submission", excerpt(time)));
     };
     let Some(last) = entry.attempts.last() else {
         return records.leave_out(line, "no attempt to run it is recorded");

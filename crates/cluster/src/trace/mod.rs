@@ -105,7 +105,7 @@ pub enum Error {
     },
     /// No format matches.
     #[error(
-        "{file}:{line}: this is no trace that is known ({found}); give one of philly-csv, \
+        "{file}:{line}: this is not a known trace ({found}); give one of philly-csv, \
          philly-json, helios, acme or compact"
     )]
     Unknown {

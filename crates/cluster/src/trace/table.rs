@@ -100,7 +100,7 @@ impl Layout {
             }
         }
         let Some(gpus) = whole(cell(GPUS)) else {
-            let what = format!("`{}` is no number of GPUs", excerpt(cell(GPUS)));
+            let what = format!("`{}` is not a number of GPUs", excerpt(cell(GPUS)));
             return records.leave_out(line, what);
         };
         if gpus == 0 && matches!(self.format, Format::Helios | Format::Acme) {
@@ -113,7 +113,7 @@ impl Layout {
             time::parse(cell(SUBMIT))
         };
         let Some(submit_s) = submit_s else {
-            let what = format!("`{}` is no time of submission", excerpt(cell(SUBMIT)));
+            let what = format!("`{}` is not a time of submission", excerpt(cell(SUBMIT)));
             return records.leave_out(line, what);
         };
         // Start and end take precedence: Kalos' durations include the waiting time.
@@ -121,7 +121,7 @@ impl Layout {
             .zip(time::parse(cell(END)))
             .map(|(start_s, end_s)| end_s - start_s);
         let Some(duration_s) = held_s.or_else(|| cell(DURATION).parse().ok()) else {
-            let what = format!("`{}` is no duration", excerpt(cell(DURATION)));
+            let what = format!("`{}` is not a duration", excerpt(cell(DURATION)));
             return records.leave_out(line, what);
         };
         let group = cells[GROUP].map(str::trim);

@@ -120,9 +120,9 @@ fn philly_as_published() {
         [
             "t:10: no attempt to run it is recorded; the job is left out",
             "t:17: its last attempt has no end; the job is left out",
-            "t:20: the record is no job: invalid type: integer `7`, expected a string; the job is \
+            "t:20: the record is not a job: invalid type: integer `7`, expected a string; the job is \
              left out",
-            "t:21: `2017-10-07 25:00:00` is no time of submission; the job is left out",
+            "t:21: `2017-10-07 25:00:00` is not a time of submission; the job is left out",
         ]
     );
 }
@@ -178,13 +178,13 @@ fn invalid_rows_are_omitted_with_their_line() {
     let expected = [
         "t:2: it ran for -5 s",
         "t:3: it asks for 0 GPUs",
-        "t:4: `yesterday` is no time of submission",
+        "t:4: `yesterday` is not a time of submission",
         "t:5: the row has 2 fields and no `num_gpus` among them",
-        "t:6: `soon` is no duration",
-        "t:7: `1.5` is no number of GPUs",
+        "t:6: `soon` is not a duration",
+        "t:7: `1.5` is not a number of GPUs",
         "t:8: it ran for inf s",
         "t:10: it ran for NaN s",
-        "t:11: `-1` is no number of GPUs",
+        "t:11: `-1` is not a number of GPUs",
     ];
     let found = warnings(&trace);
     assert_eq!(found.len(), expected.len());
@@ -214,13 +214,13 @@ fn excess_warnings_are_only_counted() {
 fn an_invalid_trace_gives_one_clear_line() {
     assert_eq!(
         error("a,b,c\n1,2,3\n", None),
-        "t:1: this is no trace that is known (it begins with `a,b,c`); give one of philly-csv, \
+        "t:1: this is not a known trace (it begins with `a,b,c`); give one of philly-csv, \
          philly-json, helios, acme or compact"
     );
-    assert!(error("", None).starts_with("t:1: this is no trace that is known (it is empty)"));
+    assert!(error("", None).starts_with("t:1: this is not a known trace (it is empty)"));
     assert!(error("\n \n", None).contains("it is empty"));
-    assert!(error("\u{1}\u{2}", None).starts_with("t:1: this is no trace"));
-    assert!(error("[1, 2]", None).contains("between its records stands what is no JSON list"));
+    assert!(error("\u{1}\u{2}", None).starts_with("t:1: this is not a trace"));
+    assert!(error("[1, 2]", None).contains("there is something else between its records"));
     assert_eq!(
         error("timestamp,num_gpus\n", Some(Format::PhillyTable)),
         "t:1: a philly-csv trace has a column `duration`, this table has none; add it or name the \

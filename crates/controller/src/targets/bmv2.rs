@@ -42,7 +42,7 @@ pub fn load(bundle: &Path, p4info: Option<&Path>) -> Result<Built, Error> {
     let json: Value = serde_json::from_slice(&device_config).map_err(|error| {
         let mend = match error.is_eof() {
             true => "it is cut off; compile the program again",
-            false => "it is no JSON of p4c-bm2-ss",
+            false => "it is not the JSON of p4c-bm2-ss",
         };
         bundle_error(&file, format!("{error}: {mend}"))
     })?;
@@ -66,7 +66,7 @@ pub fn load(bundle: &Path, p4info: Option<&Path>) -> Result<Built, Error> {
 fn check(json: &Value, info: &P4Info) -> Result<(), String> {
     let array = |name: &str| json[name].as_array().map_or(&[][..], Vec::as_slice);
     if array("pipelines").is_empty() || array("parsers").is_empty() {
-        return Err("it has no pipelines; it is no JSON of p4c-bm2-ss".into());
+        return Err("it has no pipelines; it is not the JSON of p4c-bm2-ss".into());
     }
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let tables = array("pipelines").iter().flat_map(|pipeline| {
@@ -187,7 +187,7 @@ mod tests {
         assert!(error.starts_with("DIR/atp.json: EOF while parsing"), "{error}");
         assert!(error.ends_with("it is cut off; compile the program again"), "{error}");
         let error = loaded("control ingress() {}", &info).unwrap_err();
-        assert!(error.ends_with("it is no JSON of p4c-bm2-ss"), "{error}");
+        assert!(error.ends_with("it is not the JSON of p4c-bm2-ss"), "{error}");
         let error = loaded("{\"tables\": []}", &info).unwrap_err();
         assert!(error.contains("it has no pipelines"), "{error}");
         assert_eq!(

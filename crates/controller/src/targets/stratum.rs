@@ -243,7 +243,7 @@ fn array(value: &Value) -> &[Value] {
 fn json_of(bytes: &[u8], name: &str) -> Result<Value, String> {
     serde_json::from_slice(bytes).map_err(|error| match error.is_eof() {
         true => format!("{name} is cut off ({error}); compile the program again"),
-        false => format!("{name} is no JSON ({error}); compile the program again"),
+        false => format!("{name} is not JSON ({error}); compile the program again"),
     })
 }
 

@@ -140,7 +140,7 @@ fn yield_to_packets() {
     // On Linux, no process means the calling thread.
     #[cfg(target_os = "linux")]
     if let Err(error) = rustix::process::setpriority_process(None, 19) {
-        tracing::debug!("the compiler competes with packets: {error}");
+        tracing::debug!("cannot lower the compiler's priority: {error}");
     }
 }
 

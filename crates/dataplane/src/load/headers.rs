@@ -93,7 +93,7 @@ impl Loader<'_> {
     /// The stack and the index of a header reference.
     pub(super) fn stack_index(&mut self, header: &HeaderRef) -> Result<(StackId, Slot), LoadError> {
         match header {
-            HeaderRef::Fixed(_) => Err(LoadError::Malformed("a header is no stack".to_owned())),
+            HeaderRef::Fixed(_) => Err(LoadError::Malformed("a header is not a stack".to_owned())),
             HeaderRef::Index(stack, index) => Ok((*stack, self.word(index)?)),
             HeaderRef::Next(stack) => Ok((*stack, self.next_index(*stack))),
             HeaderRef::Last(stack) => {

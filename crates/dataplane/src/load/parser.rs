@@ -119,7 +119,7 @@ impl Loader<'_> {
         dst: Slot,
     ) -> Result<(), LoadError> {
         let Some(Instance::ValueSet(set)) = self.instance(Some(instance)) else {
-            return Err(LoadError::Malformed("a keyset that is no value set".to_owned()));
+            return Err(LoadError::Malformed("a keyset that is not a value set".to_owned()));
         };
         let scalars = &self.program.externs[instance.index()].type_args;
         if !scalars.iter().map(|scalar| scalar.width).eq(keys.iter().map(|key| key.width)) {

@@ -259,11 +259,11 @@ impl Agent {
                     }
                     effects
                 }
-                Err(error) => return tracing::warn!("a start from the manager: {error}"),
+                Err(error) => return tracing::warn!("invalid start order: {error}"),
             },
             Some(Told::Stop(id)) => match TaskId::try_from(Some(id)) {
                 Ok(task) => self.tasks.stop(task),
-                Err(error) => return tracing::warn!("a stop from the manager: {error}"),
+                Err(error) => return tracing::warn!("invalid stop order: {error}"),
             },
             Some(Told::Acknowledge(id)) => {
                 if let Ok(task) = TaskId::try_from(Some(id)) {

@@ -49,7 +49,7 @@ impl Manager {
                 if let Err(error) = state.start(&job, plan) {
                     // Only possible if the site file has changed. The remaining GPUs of the job are
                     // not assigned to others.
-                    tracing::warn!(job = record.id, "its GPUs are not all there: {error}");
+                    tracing::warn!(job = record.id, "cannot use its GPUs: {error}");
                 }
             }
         }

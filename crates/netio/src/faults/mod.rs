@@ -79,7 +79,7 @@ pub enum InvalidFaults {
         value: f64,
     },
     /// Frames would be held back until zero frames have passed.
-    #[error("frames are to be reordered by a displacement of 0, which is no reordering")]
+    #[error("frames are to be reordered by a displacement of 0, which is not a reordering")]
     NoDisplacement,
     /// Bursts of this length cannot lose so many frames.
     #[error("a loss of {loss} needs bursts of at least {least} frames, not of {burst}")]

@@ -128,7 +128,7 @@ impl Checker<'_, '_> {
             ExprKind::Int(number) => {
                 let small = u8::try_from(number).ok();
                 if small.is_none() {
-                    let message = format!("{number} is no field list: they are from 0 to 255");
+                    let message = format!("{number} is not a field list: they are from 0 to 255");
                     self.error(value.span, message);
                 }
                 return small;

@@ -134,7 +134,7 @@ impl Checker<'_, '_> {
                 self.error(
                     expr.span,
                     format!(
-                        "{} is no width or size: it must be from {least} to {WIDTH}",
+                        "{} is not a width or size: it must be from {least} to {WIDTH}",
                         shown(&value)
                     ),
                 );

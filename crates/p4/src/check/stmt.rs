@@ -320,7 +320,7 @@ impl Checker<'_, '_> {
                     None => {
                         self.error(
                             name.span,
-                            format!("`{}` is no action of table `{}`", name.name, table.name),
+                            format!("`{}` is not an action of table `{}`", name.name, table.name),
                         );
                     }
                 }

@@ -218,7 +218,7 @@ impl Checker<'_, '_> {
             A::Name(name) => (name, self.lookup(&name.name).cloned()),
             A::Global(name) => (name, self.lookup_global(&name.name).cloned()),
             _ => {
-                self.error(callee.span, "this is no action");
+                self.error(callee.span, "this is not an action");
                 return None;
             }
         };

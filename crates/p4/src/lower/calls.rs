@@ -128,7 +128,7 @@ impl Lowerer<'_, '_> {
             _ => None,
         };
         if found.is_none() {
-            self.unsupported(e.span, "a header that is no variable is");
+            self.unsupported(e.span, "a header that is not a variable is");
         }
         found
     }

@@ -78,7 +78,10 @@ impl Lowerer<'_, '_> {
                     Store::Stack(_, parts) | Store::UnionStack(_, parts) | Store::Array(_, parts),
                 )) = self.value(stack)
                 else {
-                    self.unsupported(stack.span, "a loop through an array that is no variable is");
+                    self.unsupported(
+                        stack.span,
+                        "a loop through an array that is not a variable is",
+                    );
                     return;
                 };
                 let parts = parts.iter().take(size as usize);

@@ -109,7 +109,7 @@ impl Lowerer<'_, '_> {
                         attached.push(id);
                     }
                 }
-                _ => self.error(property.value.span, "this is no extern instance"),
+                _ => self.error(property.value.span, "this is not an extern instance"),
             }
         }
         let id = TableId(self.program.tables.len() as u32);
@@ -249,7 +249,10 @@ impl Lowerer<'_, '_> {
                 };
                 let prefix = ((BigInt::from(1) << ty.width) - 1) >> zeros << zeros;
                 if bits != prefix {
-                    self.error(entry.span, "the mask is no prefix: its ones do not all come first");
+                    self.error(
+                        entry.span,
+                        "the mask is not a prefix: its ones do not all come first",
+                    );
                     return None;
                 }
                 Some(Keyset::Prefix { value, len: ty.width - zeros as u32 })

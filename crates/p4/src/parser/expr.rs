@@ -408,7 +408,7 @@ impl Parser<'_, '_> {
             return ExprKind::Error;
         }
         let Ok(value) = BigInt::from_str_radix(digits, radix) else {
-            self.error(span, format!("`{text}` is no number"));
+            self.error(span, format!("`{text}` is not a number"));
             return ExprKind::Error;
         };
         let Some((width, signed)) = prefix else { return ExprKind::Int(value, None) };
@@ -425,7 +425,7 @@ impl Parser<'_, '_> {
                 ExprKind::Int(value, Some((signed, width)))
             }
             _ => {
-                self.error(span, format!("`{width}` is no width for a number"));
+                self.error(span, format!("`{width}` is not a width for a number"));
                 ExprKind::Error
             }
         }

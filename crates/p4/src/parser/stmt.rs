@@ -151,7 +151,7 @@ impl Parser<'_, '_> {
         if self.kind() == Kind::Semicolon {
             self.error(
                 target.span,
-                "this is no statement: nothing is done with the value".to_owned(),
+                "this is not a statement: nothing is done with the value".to_owned(),
             );
             return Err(Failed);
         }

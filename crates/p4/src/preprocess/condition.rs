@@ -131,7 +131,7 @@ impl Parser<'_> {
         match token.kind {
             Kind::Ident => Ok(i128::from(&*token.text == "true")),
             Kind::Number => number(&token.text)
-                .ok_or_else(|| format!("`{}` is no integer that fits a condition", token.text)),
+                .ok_or_else(|| format!("`{}` is not an integer that fits a condition", token.text)),
             _ => Err(format!("unexpected `{}` in the condition", token.text)),
         }
     }

@@ -298,7 +298,7 @@ impl Preprocessor<'_> {
     /// Whether a macro is defined (`#ifdef`, `#undef`).
     fn known(&mut self, name: &str, line: u32) -> bool {
         if name.is_empty() || scan(name) != (name.len(), Kind::Ident) {
-            self.error(line, &format!("`{name}` is no macro name"), None);
+            self.error(line, &format!("`{name}` is not a macro name"), None);
         }
         self.macros.contains_key(name)
     }
@@ -376,7 +376,7 @@ impl Preprocessor<'_> {
                         _ => {
                             self.error(
                                 line,
-                                &format!("`{param}` is no parameter name for macro `{name}`"),
+                                &format!("`{param}` is not a parameter name for macro `{name}`"),
                                 None,
                             );
                             return;

@@ -114,7 +114,7 @@ fn tables() {
         ),
         (
             "table t { key = { hdr.h.a : lpm; } actions = { NoAction; } const entries = { 5 &&& 5 : NoAction(); } }",
-            "the mask is no prefix: its ones do not all come first",
+            "the mask is not a prefix: its ones do not all come first",
         ),
         (
             "table t { key = { hdr.h.a : exact; } actions = { NoAction; } const entries = { 1 .. 2 : NoAction(); } }",
@@ -312,7 +312,7 @@ fn arrays_of_types_other_than_headers() {
 fn annotations_of_others_hold_any_text() {
     assert!(compile("@note(it's (\\) free) const bool B = true;", "", "").is_ok());
     let stray = errors("@name(\"b\" ') const bool B = true;", "", "").to_string();
-    assert_eq!(stray, "declarations:1000:11: error: `'` is no token of P4");
+    assert_eq!(stray, "declarations:1000:11: error: `'` is not a token of P4");
     let found = crate::common::compiles("", "@name(\"a\" ++ \"b\") action act() { }", "act();");
     assert!(found.actions.iter().any(|action| action.name == "I.ab"));
 }
@@ -322,7 +322,7 @@ fn field_lists_must_be_numbers() {
     let said = |list: &str| errors(&format!("struct s {{ {list} bit<8> f; }}"), "", "").to_string();
     let number = "a field list is a number that is known at compile time";
     assert_eq!(said("@field_list(1, true)"), format!("declarations:1000:27: error: {number}"));
-    let range = "256 is no field list: they are from 0 to 255";
+    let range = "256 is not a field list: they are from 0 to 255";
     assert_eq!(said("@field_list(256)"), format!("declarations:1000:24: error: {range}"));
     let unknown = "there is no `unknown` here";
     assert_eq!(said("@field_list(unknown)"), format!("declarations:1000:24: error: {unknown}"));

@@ -346,8 +346,8 @@ fn rate(operands: &mut Operands<'_>) -> Result<Rate> {
     }
     let digits = text.chars().all(|c| c.is_ascii_digit() || c == '.');
     let per_microsecond = text.parse().ok().filter(|_| digits);
-    let per_microsecond =
-        per_microsecond.ok_or_else(|| place.error(format!("`{text}` is no rate: write 0.5:10")))?;
+    let per_microsecond = per_microsecond
+        .ok_or_else(|| place.error(format!("`{text}` is not a rate: write 0.5:10")))?;
     operands.sign(":")?;
     Ok(Rate { per_microsecond, burst: operands.small("a burst")? })
 }

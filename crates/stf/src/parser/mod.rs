@@ -39,7 +39,7 @@ fn starts_statement(token: &Token<'_>) -> bool {
 
 fn no_command(token: &Token<'_>) -> ParseError {
     let known = commands::NAMES.join(", ");
-    token.place.error(format!("`{}` is no command: the commands are {known}", token.text()))
+    token.place.error(format!("`{}` is not a command: the commands are {known}", token.text()))
 }
 
 /// The operands of a command.

@@ -82,14 +82,14 @@ fn every_command_is_read() {
 #[test]
 fn errors_are_reported_with_their_position() {
     for (text, message) in [
-        ("expct 1 00", "1:1: `expct` is no command: the commands are packet, expect,"),
+        ("expct 1 00", "1:1: `expct` is not a command: the commands are packet, expect,"),
         ("packet 1 00\nexpct 1 00", "2:1: `expct` is neither a command nor bytes"),
-        ("add t x:1 a()\naddd t", "2:1: `addd` is no command"),
+        ("add t x:1 a()\naddd t", "2:1: `addd` is not a command"),
         ("packet", "1:7: expected a port after this"),
         ("packet 512 00", "1:8: port 512 does not exist: ports are 0 to 511"),
-        ("packet x 00", "1:8: `x` is no number"),
+        ("packet x 00", "1:8: `x` is not a number"),
         ("packet 1", "1:9: expected the bytes of the packet"),
-        ("packet 1 0x00", "1:10: `0x00` is no byte of a packet: write digits without 0x"),
+        ("packet 1 0x00", "1:10: `0x00` is not a byte of a packet: write digits without 0x"),
         ("packet 1 0**0", "1:10: `0**0` has a `*`"),
         ("packet 1 00 0", "1:10: the packet has 3 hexadecimal digits"),
         ("expect 1 00$ 01", "1:14: `01` is too much here"),
@@ -97,7 +97,7 @@ fn errors_are_reported_with_their_position() {
         ("  add t x:1 a(", "1:15: expected an argument"),
         ("add t x:1 a(p:1 q:2)", "1:17: expected `,` or `)`, found `q`"),
         ("add t x:1", "1:10: expected an action, such as"),
-        ("add t x:0xzz a()", "1:9: `z` is no digit of `0xzz`"),
+        ("add t x:0xzz a()", "1:9: `z` is not a digit of `0xzz`"),
         ("add t x:0x**/8 a()", "1:14: a value with a prefix length has no `*`"),
         ("add t x:1 a(p:0x*)", "1:15: an argument has no `*`"),
         ("add 1", "1:5: expected the name of a table, found `1`"),

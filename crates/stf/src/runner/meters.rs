@@ -28,7 +28,7 @@ impl Run {
             let cells = match at {
                 Some(At::Index(index)) => *index..index.saturating_add(1),
                 Some(At::Entry(label)) => {
-                    let reason = format!("the meter is an array, `{label}` is no index of it");
+                    let reason = format!("the meter is an array, `{label}` is not an index of it");
                     return Err(meter.place.failure(reason));
                 }
                 None => 0..self.pipeline().array_size(id).unwrap_or(0),

@@ -9,7 +9,7 @@ use super::objects::Scalar;
 /// Decodes a value of at most `width` bits. `what` names it in the refusal.
 pub(crate) fn decode(bytes: &[u8], width: u32, what: &str) -> Result<Value, Refusal> {
     if bytes.is_empty() {
-        return Err(Refusal::out_of_range(format!("{what}: an empty byte string is no value")));
+        return Err(Refusal::out_of_range(format!("{what}: an empty byte string is not a value")));
     }
     let value = Value::from_be_bytes(bytes);
     if value.fits(width) {

@@ -217,7 +217,7 @@ fn npy_malformed() {
         (&PLAIN.replace("(2, 3)", "(2, 4)"), "takes 32 bytes, but 24"),
         (&PLAIN.replace("(2, 3)", "(5,)"), "(5,) takes 20 bytes, but 24"),
     ] {
-        // A key 'descr' with a shape as its value is no string.
+        // A key 'descr' with a shape as its value is not a string.
         let part = if part == "structure" { "a string must come" } else { part };
         let error = with(header);
         assert!(error.contains(part), "{header}: {error}");

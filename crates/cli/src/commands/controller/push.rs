@@ -136,7 +136,10 @@ impl<'a> Plan<'a> {
             let slot = u8::try_from(index + 1).ok().and_then(JobSlot::new);
             let slot = slot.filter(|slot| usize::from(slot.get()) <= catalogue.job_slots());
             let slot = slot.with_context(|| {
-                format!("the file has {} jobs, more than a switch counts apart", placements.len())
+                format!(
+                    "the file has {} jobs, more than a switch can count separately",
+                    placements.len()
+                )
             })?;
             for part in plan::job(topology, placement) {
                 let part: JobAtSwitch = ports.part(part);

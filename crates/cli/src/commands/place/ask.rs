@@ -144,7 +144,7 @@ async fn wait(client: &mut Client, job_id: u32) -> Result<()> {
     match last {
         State::Finished => Ok(()),
         State::Cancelled => bail!("job {job_id} was cancelled"),
-        _ => bail!("the manager ended; job {job_id} is {} and goes on", word(last)),
+        _ => bail!("the manager ended; job {job_id} is {} and continues", word(last)),
     }
 }
 

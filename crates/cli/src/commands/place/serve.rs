@@ -63,7 +63,7 @@ pub(crate) struct ServeArgs {
 pub(crate) fn run(args: &ServeArgs) -> Result<()> {
     let stop = signals::stop_flag()?;
     if !args.ageing.is_finite() || args.ageing < 0.0 {
-        bail!("--ageing {}: choose a number from 0 on", args.ageing);
+        bail!("--ageing {}: choose 0 or more", args.ageing);
     }
     let policy = policy(&args.policy)?;
     let controller = super::endpoint("--controller", &args.controller)?;
@@ -89,7 +89,7 @@ pub(crate) fn run(args: &ServeArgs) -> Result<()> {
     runtime.spawn(serve(listener, Service::new(inputs.clone(), seen)));
     runtime.spawn(end(stop, inputs));
     say!("placement manager at {address}, policy {}", args.policy);
-    say!("end with Ctrl-C; jobs that run go on");
+    say!("end with Ctrl-C; running jobs continue");
     shell.run(&incoming)?;
     // Agents find another manager, or this one when it is restarted.
     runtime.shutdown_timeout(Duration::from_millis(100));

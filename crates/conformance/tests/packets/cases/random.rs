@@ -124,7 +124,7 @@ fn seeds(lab: fn(Build) -> Lab, build: Build, packets: u32) {
 
 fn number(variable: &str) -> Option<u64> {
     let text = env::var(variable).ok()?;
-    Some(text.parse().unwrap_or_else(|_| panic!("{variable} is no number: {text:?}")))
+    Some(text.parse().unwrap_or_else(|_| panic!("{variable} is not a number: {text:?}")))
 }
 
 /// Prints how to repeat a failure.
