@@ -5,14 +5,13 @@
 //! | module | about |
 //! | --- | --- |
 //! | `host` | kernel, privileges, memory, processors |
-//! | `nic`, `ethtool` | an interface |
+//! | `nic` | an interface |
 //! | `neighbours` | the other hosts behind it |
 //! | `job` | requirements of the job file |
 //! | `switches` | switches, over P4Runtime |
 //! | `tools` | required programs on the `PATH` |
 
 mod check;
-mod ethtool;
 mod host;
 mod job;
 mod neighbours;
@@ -28,7 +27,11 @@ use tributary_controller::targets::{self, Given, Kind as Target};
 use tributary_endpoint::names;
 use tributary_job::program;
 use tributary_jobfile::{Protocol, Scenario};
+use tributary_netio::ethtool::Offloads;
+use tributary_netio::interface::Interface;
+use tributary_netio::xdp;
 use tributary_p4::Architecture;
+use tributary_wire::Mac;
 
 pub use check::{Check, Verdict, text};
 
@@ -75,16 +78,17 @@ pub fn look(args: &Args) -> Result<Vec<Check>> {
 
 fn gather(args: &Args, scenario: Option<&Scenario>) -> Result<Vec<Check>> {
     let root = Path::new("/");
-    let facts = host::Facts { xdp_sockets: Some(ethtool::xdp_socket()), ..host::gather(root) };
+    let xdp_sockets = Some(xdp::supported().map_err(|error| error.to_string()));
+    let facts = host::Facts { xdp_sockets, ..host::gather(root) };
     let mut checks = host::judge(&facts);
     if let (Some(path), Some(scenario)) = (&args.job, scenario) {
         checks.extend(job::judge(&path.display().to_string(), &job::Facts::of(scenario)));
     }
     let host = host_of(args, scenario)?;
     for interface in &args.interface {
-        let facts = nic::gather(root, interface, ethtool::offloads(interface));
-        let facts = facts.seen(ethtool::live(interface));
-        let there = facts.exists;
+        let found = Interface::find(interface).ok();
+        let there = found.is_some();
+        let facts = nic::gather(root, found, Offloads::of(interface));
         let packet = |scenario: &Scenario| {
             (scenario.switch.packet_bytes(), scenario.switch.values_per_packet.into())
         };
@@ -113,14 +117,13 @@ fn host_of(args: &Args, scenario: Option<&Scenario>) -> Result<Option<tributary_
     if let Some(name) = &args.host {
         return names::host(scenario, name).map(Some);
     }
-    let own = |interface: &String| ethtool::live(interface).map(|live| live.mac);
-    let own: Vec<String> = args.interface.iter().filter_map(own).collect();
+    let own = |interface: &String| Interface::find(interface).ok().map(|found| Mac(found.mac));
+    let own: Vec<Mac> = args.interface.iter().filter_map(own).collect();
     Ok(scenario.topology.host_ids().find(|host| own.contains(&mac(scenario, *host))))
 }
 
-fn mac(scenario: &Scenario, host: tributary_jobfile::HostId) -> String {
-    let bytes = scenario.topology.host(host).address.mac.0;
-    bytes.map(|byte| format!("{byte:02x}")).join(":")
+fn mac(scenario: &Scenario, host: tributary_jobfile::HostId) -> Mac {
+    scenario.topology.host(host).address.mac
 }
 
 fn neighbours_of(
@@ -131,7 +134,7 @@ fn neighbours_of(
     let neighbour = |host| neighbours::Neighbour {
         name: scenario.topology.host(host).name.clone(),
         ip: scenario.topology.host(host).address.ip,
-        mac: mac(scenario, host),
+        mac: mac(scenario, host).to_string(),
     };
     others.map(neighbour).collect()
 }

@@ -1,10 +1,13 @@
-//! A network interface: facts from `/sys/class/net` and ethtool, and their judgement.
+//! A network interface: facts from the kernel and `/sys/class/net`, and their judgement.
 
 use std::fs;
 use std::path::Path;
 
+use tributary_netio::ethtool::Offloads;
+use tributary_netio::interface::{self, Interface};
+use tributary_wire::Mac;
+
 use super::check::{Area, Check};
-use super::ethtool::{Live, Offloads};
 
 /// Drivers that run XDP programs before the kernel makes a packet buffer, and whether they support
 /// AF_XDP's zero copy mode. From the kernel's sources; the driver of virtual pairs accepts frames
@@ -39,7 +42,7 @@ pub(super) struct Wanted {
     /// Bytes of a packet from the IP header on, and its number of values.
     pub(super) packet: Option<(u32, u32)>,
     /// The host's address in the job file, if this host is known.
-    pub(super) mac: Option<String>,
+    pub(super) mac: Option<Mac>,
     /// Whether the job has a TCP channel in addition to its packets (ESA).
     pub(super) tcp: bool,
 }
@@ -47,35 +50,38 @@ pub(super) struct Wanted {
 /// The facts.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Facts {
-    pub(super) exists: bool,
-    /// Link type: 1 for Ethernet, 772 for the loopback.
-    pub(super) kind: Option<u32>,
+    /// `None` if there is no such interface in this process's network namespace.
+    pub(super) interface: Option<Interface>,
     pub(super) driver: Option<String>,
-    pub(super) mac: Option<String>,
-    pub(super) mtu: Option<u32>,
     /// `up`, `down`, `unknown`.
-    pub(super) state: Option<String>,
+    pub(super) state: String,
     pub(super) speed_mbps: Option<i64>,
     pub(super) receive_queues: usize,
     pub(super) send_queues: usize,
-    /// Other interfaces of the machine, as suggestions for a wrong name.
+    /// Names of the existing interfaces, as suggestions for a wrong name.
     pub(super) others: Vec<String>,
     pub(super) offloads: Offloads,
 }
 
-/// Reads the facts below `root`, which is `/` except in tests.
-pub(super) fn gather(root: &Path, interface: &str, offloads: Offloads) -> Facts {
-    let all = root.join("sys/class/net");
-    let own = all.join(interface);
+/// Adds the facts below `root`, which is `/` except in tests. They are dropped if `/sys` shows
+/// another network namespace.
+pub(super) fn gather(root: &Path, found: Option<Interface>, offloads: Offloads) -> Facts {
+    let Some(found) = found else {
+        return Facts { others: interface::names(), ..Facts::default() };
+    };
+    let own = root.join("sys/class/net").join(&found.name);
     let text = |name: &str| -> Option<String> {
         fs::read_to_string(own.join(name)).ok().map(|text| text.trim().to_owned())
     };
-    let names = |path: &Path| -> Vec<String> {
-        let entries = fs::read_dir(path).into_iter().flatten().flatten();
-        entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
-    };
+    let here = text("address") == Some(Mac(found.mac).to_string());
+    let state = if found.running { "up" } else { "down" }.to_owned();
+    let facts = Facts { interface: Some(found), state, offloads, ..Facts::default() };
+    if !here {
+        return facts;
+    }
     let queues = |prefix: &str| {
-        names(&own.join("queues")).iter().filter(|name| name.starts_with(prefix)).count()
+        let entries = fs::read_dir(own.join("queues")).into_iter().flatten().flatten();
+        entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(prefix)).count()
     };
     // Virtual devices have no driver link: a virtual pair is recognised by its peer's index.
     let driver = fs::read_link(own.join("device/driver"))
@@ -83,73 +89,43 @@ pub(super) fn gather(root: &Path, interface: &str, offloads: Offloads) -> Facts 
         .and_then(|link| Some(link.file_name()?.to_string_lossy().into_owned()));
     let link = text("iflink").zip(text("ifindex")).is_some_and(|(peer, index)| peer != index);
     let virtual_pair = driver.is_none() && link && text("type").as_deref() == Some("1");
-    let mut others = names(&all);
-    others.sort();
     Facts {
-        exists: !interface.is_empty() && !interface.contains('/') && own.exists(),
-        kind: text("type").and_then(|kind| kind.parse().ok()),
         driver: driver.or_else(|| virtual_pair.then(|| "veth".into())),
-        mac: text("address"),
-        mtu: text("mtu").and_then(|mtu| mtu.parse().ok()),
-        state: text("operstate"),
+        state: text("operstate").unwrap_or(facts.state),
         speed_mbps: text("speed").and_then(|speed| speed.parse().ok()),
         receive_queues: queues("rx-"),
         send_queues: queues("tx-"),
-        others,
-        offloads,
-    }
-}
-
-impl Facts {
-    /// Adds the kernel's data about the interface in this process's network namespace. If `/sys`
-    /// shows another namespace, its data is dropped.
-    pub(super) fn seen(self, live: Option<Live>) -> Self {
-        let Some(live) = live else { return Self { exists: false, ..self } };
-        let same = self.exists && self.mac.as_ref() == Some(&live.mac);
-        let known = if same { self } else { Self { offloads: self.offloads, ..Self::default() } };
-        let state = match (&known.state, live.running) {
-            (Some(state), _) => state.clone(),
-            (None, true) => "up".into(),
-            (None, false) => "down".into(),
-        };
-        Self {
-            exists: true,
-            kind: Some(live.kind),
-            mac: Some(live.mac),
-            mtu: Some(live.mtu),
-            state: Some(state),
-            ..known
-        }
+        ..facts
     }
 }
 
 /// Judges the facts.
 pub(super) fn judge(interface: &str, facts: &Facts, wanted: &Wanted) -> Vec<Check> {
     let mut area = Area::new(format!("interface {interface}"));
-    if !facts.exists {
+    let Some(found) = &facts.interface else {
         area.fail(
             "presence",
             "there is no such interface",
             format!("name one of {}", facts.others.join(", ")),
         );
         return area.into_checks();
-    }
-    match facts.kind {
-        Some(1) | None => {}
-        Some(772) => area.fail(
+    };
+    match found.kind {
+        1 => {}
+        772 => area.fail(
             "presence",
             "the loopback joins no host and switch",
             "name the interface towards the switch",
         ),
-        Some(kind) => area.fail(
+        kind => area.fail(
             "presence",
             format!("is no Ethernet (type {kind})"),
             "name an Ethernet interface",
         ),
     }
     link(&mut area, interface, facts);
-    address(&mut area, interface, facts, wanted);
-    mtu(&mut area, interface, facts, wanted);
+    address(&mut area, interface, Mac(found.mac), wanted);
+    mtu(&mut area, interface, found.mtu, wanted);
     offloads(&mut area, interface, facts, wanted);
     xdp(&mut area, facts);
     area.into_checks()
@@ -160,11 +136,11 @@ fn link(area: &mut Area, interface: &str, facts: &Facts) {
         Some(speed @ 1..) => format!(", {speed} Mbit/s"),
         _ => String::new(),
     };
-    match facts.state.as_deref() {
-        Some("up") => area.ok("link", format!("up{speed}")),
+    match facts.state.as_str() {
+        "up" => area.ok("link", format!("up{speed}")),
         // These drivers never report it.
-        Some("unknown") | None => area.note("link", format!("not told by the driver{speed}")),
-        Some(state) => area.fail(
+        "unknown" => area.note("link", format!("not told by the driver{speed}")),
+        state => area.fail(
             "link",
             state,
             format!("ip link set {interface} up; see cable and switch port"),
@@ -172,29 +148,27 @@ fn link(area: &mut Area, interface: &str, facts: &Facts) {
     }
 }
 
-fn address(area: &mut Area, interface: &str, facts: &Facts, wanted: &Wanted) {
-    match (&facts.mac, &wanted.mac) {
-        (Some(own), Some(wanted)) if own.eq_ignore_ascii_case(wanted) => area.ok("address", own),
-        (Some(own), Some(wanted)) => area.fail(
+fn address(area: &mut Area, interface: &str, own: Mac, wanted: &Wanted) {
+    match wanted.mac {
+        Some(wanted) if own == wanted => area.ok("address", own.to_string()),
+        Some(wanted) => area.fail(
             "address",
             format!("{own}, and the job file gives this host {wanted}"),
             format!("correct the job file, or ip link set {interface} address {wanted}"),
         ),
-        (Some(own), None) => area.note("address", own),
-        (None, _) => area.note("address", "cannot be read"),
+        None => area.note("address", own.to_string()),
     }
 }
 
-fn mtu(area: &mut Area, interface: &str, facts: &Facts, wanted: &Wanted) {
-    match (facts.mtu, wanted.packet) {
-        (Some(mtu), Some((needed, values))) if mtu < needed => area.fail(
+fn mtu(area: &mut Area, interface: &str, mtu: usize, wanted: &Wanted) {
+    match wanted.packet {
+        Some((needed, values)) if mtu < needed as usize => area.fail(
             "MTU",
             format!("{mtu}, and packets with {values} values need {needed}"),
             format!("ip link set {interface} mtu {needed}"),
         ),
-        (Some(mtu), Some((needed, _))) => area.ok("MTU", format!("{mtu}; packets need {needed}")),
-        (Some(mtu), None) => area.note("MTU", mtu.to_string()),
-        (None, _) => area.note("MTU", "cannot be read"),
+        Some((needed, _)) => area.ok("MTU", format!("{mtu}; packets need {needed}")),
+        None => area.note("MTU", mtu.to_string()),
     }
 }
 
@@ -274,7 +248,6 @@ mod tests {
         let usual = [
             ("type", "1\n"),
             ("address", "02:00:00:00:00:01\n"),
-            ("mtu", "1500\n"),
             ("operstate", "up\n"),
             ("speed", "100000\n"),
             ("ifindex", "3\n"),
@@ -286,19 +259,26 @@ mod tests {
         root
     }
 
-    fn wanted() -> Wanted {
-        Wanted { packet: Some((312, 64)), mac: Some("02:00:00:00:00:01".into()), tcp: false }
+    /// The kernel's data about it.
+    fn eth0() -> Interface {
+        let mac = [2, 0, 0, 0, 0, 1];
+        let name = "eth0".to_owned();
+        Interface { name, index: 3, mac, kind: 1, mtu: 1500, up: true, running: true }
     }
 
-    fn judged(files: &[(&str, &str)], wanted: &Wanted) -> Vec<Check> {
+    fn wanted() -> Wanted {
+        Wanted { packet: Some((312, 64)), mac: Some(Mac(eth0().mac)), tcp: false }
+    }
+
+    fn judged(files: &[(&str, &str)], found: Interface, wanted: &Wanted) -> Vec<Check> {
         let root = machine(files);
         let offloads = Offloads { tx_checksum: Some(false), gro: Some(false), lro: Some(false) };
-        judge("eth0", &gather(root.path(), "eth0", offloads), wanted)
+        judge("eth0", &gather(root.path(), Some(found), offloads), wanted)
     }
 
     #[test]
     fn a_good_interface_passes() {
-        let checks = judged(&[], &wanted());
+        let checks = judged(&[], eth0(), &wanted());
         assert!(checks.iter().all(|check| check.verdict == Verdict::Ok), "{checks:#?}");
         assert_eq!(named(&checks, "link").found, "up, 100000 Mbit/s");
         assert!(named(&checks, "XDP").found.starts_with("ice: native, zero copy"));
@@ -306,36 +286,45 @@ mod tests {
 
     #[test]
     fn problems_that_prevent_jobs_fail() {
-        for (file, text, name, says) in [
-            ("operstate", "down", "link", "down"),
-            ("address", "02:00:00:00:00:09", "address", "02:00:00:00:00:09, and the job file"),
-            ("mtu", "300", "MTU", "300, and packets with 64 values need 312"),
-            ("type", "772", "presence", "the loopback joins"),
-            ("type", "65534", "presence", "is no Ethernet"),
+        let down = judged(&[("operstate", "down")], eth0(), &wanted());
+        let own = |found| judged(&[], found, &wanted());
+        for (checks, name, says) in [
+            (down, "link", "down"),
+            (
+                own(Interface { mac: [2, 0, 0, 0, 0, 9], ..eth0() }),
+                "address",
+                "02:00:00:00:00:09, and the job file",
+            ),
+            (
+                own(Interface { mtu: 300, ..eth0() }),
+                "MTU",
+                "300, and packets with 64 values need 312",
+            ),
+            (own(Interface { kind: 772, ..eth0() }), "presence", "the loopback joins"),
+            (own(Interface { kind: 65534, ..eth0() }), "presence", "is no Ethernet"),
         ] {
-            let checks = judged(&[(file, text)], &wanted());
             let check = named(&checks, name);
             assert_eq!(check.verdict, Verdict::Fail, "{check:?}");
             assert!(check.found.starts_with(says), "{check:?}");
         }
-        let checks = judged(&[("mtu", "300")], &wanted());
+        let short = Interface { mtu: 300, ..eth0() };
+        let checks = own(short.clone());
         assert_eq!(named(&checks, "MTU").mend.as_deref(), Some("ip link set eth0 mtu 312"));
         // Without a job there is nothing to compare.
-        let checks = judged(&[("mtu", "300"), ("address", "x")], &Wanted::default());
+        let checks = judged(&[], short, &Wanted::default());
         assert!(checks.iter().all(|check| check.verdict <= Verdict::Note), "{checks:#?}");
     }
 
     #[test]
     fn a_missing_interface_is_reported_with_the_others() {
-        let root = machine(&[]);
-        for name in ["eth9", "", "../net/eth0"] {
-            let facts = gather(root.path(), name, Offloads::default());
-            let checks = judge(name, &facts, &wanted());
-            let check = named(&checks, "presence");
-            assert_eq!(check.verdict, Verdict::Fail);
-            assert_eq!(check.mend.as_deref(), Some("name one of eth0, lo"));
-            assert_eq!(checks.len(), 1);
-        }
+        let facts = gather(machine(&[]).path(), None, Offloads::default());
+        assert!(facts.others.contains(&"lo".to_owned()), "{facts:?}");
+        let facts = Facts { others: vec!["eth0".into(), "lo".into()], ..facts };
+        let checks = judge("eth9", &facts, &wanted());
+        let check = named(&checks, "presence");
+        assert_eq!(check.verdict, Verdict::Fail);
+        assert_eq!(check.mend.as_deref(), Some("name one of eth0, lo"));
+        assert_eq!(checks.len(), 1);
     }
 
     #[test]
@@ -343,7 +332,7 @@ mod tests {
         let on = Offloads { tx_checksum: Some(true), gro: Some(true), lro: Some(false) };
         let judged = |driver: Option<&str>, tcp| {
             let root = machine(&[]);
-            let facts = gather(root.path(), "eth0", on);
+            let facts = gather(root.path(), Some(eth0()), on);
             let facts = Facts { driver: driver.map(Into::into), ..facts };
             judge("eth0", &facts, &Wanted { tcp, ..wanted() })
         };
@@ -365,7 +354,7 @@ mod tests {
         let own = root.path().join("sys/class/net/eth0");
         fs::create_dir_all(own.join("queues/rx-1")).unwrap();
         fs::remove_file(own.join("device/driver")).unwrap();
-        let facts = gather(root.path(), "eth0", Offloads::default());
+        let facts = gather(root.path(), Some(eth0()), Offloads::default());
         assert_eq!(facts.driver.as_deref(), Some("veth"), "told by its peer");
         let checks = judge("eth0", &facts, &wanted());
         assert!(named(&checks, "queues").found.starts_with("2 to receive, 1 to send"));
@@ -377,20 +366,12 @@ mod tests {
     #[test]
     fn interfaces_of_another_namespace_do_not_count() {
         let root = machine(&[]);
-        let facts = gather(root.path(), "eth0", Offloads::default());
-        let live = Live { mac: "02:00:00:00:00:01".into(), kind: 1, mtu: 1400, running: false };
-        // The same interface: data only in /sys is kept.
-        let same = facts.clone().seen(Some(live.clone()));
-        assert_eq!((same.driver.as_deref(), same.mtu), (Some("ice"), Some(1400)));
-        assert_eq!(same.state.as_deref(), Some("up"));
-        let other = Live { mac: "02:00:00:00:00:07".into(), ..live };
-        let other = facts.clone().seen(Some(other));
+        let of = |found| gather(root.path(), Some(found), Offloads::default());
+        let same = of(Interface { running: false, ..eth0() });
+        assert_eq!((same.driver.as_deref(), same.state.as_str()), (Some("ice"), "up"));
+        let other = of(Interface { mac: [2, 0, 0, 0, 0, 7], running: false, ..eth0() });
         assert_eq!((other.driver, other.receive_queues), (None, 0));
-        assert_eq!(
-            (other.mac.as_deref(), other.state.as_deref()),
-            (Some("02:00:00:00:00:07"), Some("down"))
-        );
-        assert!(!facts.seen(None).exists);
+        assert_eq!(other.state, "down");
     }
 
     #[test]

@@ -95,7 +95,7 @@ mod tests {
 
     #[test]
     fn an_unknown_name_is_answered_with_the_known_ones() {
-        for name in ["trib-none", "", "a-name-that-no-interface-can-have"] {
+        for name in ["trib-none", "", "../net/lo", "a-name-that-no-interface-can-have"] {
             let error = Interface::find(name).expect_err("must not exist").to_string();
             assert!(error.contains(&format!("`{name}`")), "{error}");
             assert!(error.contains("lo"), "{error}");

@@ -158,6 +158,15 @@ impl<'a> Plan<'a> {
     }
 }
 
+/// Checks whether this process can create an AF_XDP socket.
+///
+/// # Errors
+///
+/// The kernel's error.
+pub fn supported() -> io::Result<()> {
+    sys::socket::open().map(drop)
+}
+
 impl XdpSocket {
     /// Opens sockets in the calling thread's network namespace. They stay in that namespace if the
     /// thread changes its own.
