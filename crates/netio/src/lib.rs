@@ -14,7 +14,8 @@
 //! `tributary-protocol`.
 //!
 //! A new back end is a module next to these that implements the trait; [`interface`] answers the
-//! usual queries about a network interface. Start reading at [`FrameIo`].
+//! usual queries about a network interface, and [`ethtool`] those that drivers answer. Start
+//! reading at [`FrameIo`].
 
 #![deny(unsafe_code)]
 

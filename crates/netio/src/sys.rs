@@ -1,4 +1,5 @@
-//! The system calls for sleeping and waking, each behind a safe function.
+//! The system calls for sleeping and waking, for socket options and for requests about interfaces,
+//! each behind a safe function.
 
 #![allow(unsafe_code)]
 
@@ -9,7 +10,7 @@ use std::ptr;
 use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
-use socket2::{Domain, Socket, Type};
+use socket2::{Domain, SockAddr, SockAddrStorage, Socket, Type};
 
 /// One descriptor to poll, laid out as the kernel's `struct pollfd`.
 pub(crate) type PollFd = libc::pollfd;
@@ -26,9 +27,9 @@ pub(crate) fn check(result: libc::c_int) -> io::Result<libc::c_int> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }
 
-/// Sets a socket option.
+/// Sets an option that `socket2` does not know.
 pub(crate) fn set_option<T: Copy>(
-    fd: BorrowedFd<'_>,
+    socket: &Socket,
     level: libc::c_int,
     name: libc::c_int,
     value: &T,
@@ -37,9 +38,36 @@ pub(crate) fn set_option<T: Copy>(
     // SAFETY: the kernel reads `length` bytes, the size of a live value. The callers pass the
     // documented type of the option.
     let result = unsafe {
-        libc::setsockopt(fd.as_raw_fd(), level, name, ptr::from_ref(value).cast(), length)
+        libc::setsockopt(socket.as_raw_fd(), level, name, ptr::from_ref(value).cast(), length)
     };
     check(result).map(drop)
+}
+
+/// Reads an option that `socket2` does not know, over `value`.
+pub(crate) fn get_option<T: Copy>(
+    socket: &Socket,
+    level: libc::c_int,
+    name: libc::c_int,
+    mut value: T,
+) -> io::Result<T> {
+    let mut length = libc::socklen_t::try_from(size_of::<T>()).expect("options are small");
+    let pointer = ptr::from_mut(&mut value).cast();
+    // SAFETY: the kernel writes at most `length` bytes, the size of a live value. The callers pass
+    // the documented type of the option, which consists of integers.
+    check(unsafe { libc::getsockopt(socket.as_raw_fd(), level, name, pointer, &raw mut length) })?;
+    Ok(value)
+}
+
+/// An address of a family that `socket2` does not know.
+pub(crate) fn address<T: Copy>(address: T) -> SockAddr {
+    let mut storage = SockAddrStorage::zeroed();
+    let length = libc::socklen_t::try_from(size_of::<T>()).expect("addresses are small");
+    // SAFETY: the callers pass one of the system's socket addresses, which begins with its family;
+    // `view_as` checks that it fits.
+    unsafe {
+        *storage.view_as() = address;
+        SockAddr::new(storage, length)
+    }
 }
 
 /// By default the kernel lets a thread's timers be up to 50 µs late, which is too much for frames

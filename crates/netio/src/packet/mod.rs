@@ -8,8 +8,9 @@
 //! must be disabled on a switch's ports. The testbed does this for its links.
 
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
+
+use socket2::Socket;
 
 use crate::interface::{Interface, InterfaceError};
 use crate::{ETHERNET_HEADER, FrameIo, Watch};
@@ -83,7 +84,7 @@ enum Obstacle {
 /// An AF_PACKET socket on one interface. It does not receive frames that this host sends.
 #[derive(Debug)]
 pub struct PacketSocket {
-    socket: OwnedFd,
+    socket: Socket,
     interface: Interface,
     /// Whether VLAN tags are restored.
     tags: bool,
@@ -99,7 +100,7 @@ pub struct PacketSocket {
     obstacle: Obstacle,
     statistics: Statistics,
     /// Reserves the UDP port; receives nothing.
-    _port: Option<OwnedFd>,
+    _port: Option<Socket>,
 }
 
 impl PacketSocket {
@@ -123,28 +124,28 @@ impl PacketSocket {
         if !interface.up {
             return Err(OpenError::Down(config.interface.clone()));
         }
-        let fd = socket.as_fd();
         let tags = config.traffic == Traffic::All;
-        sys::ignore_outgoing(fd).map_err(failed("ignore own frames"))?;
-        sys::set_receive_buffer(fd, config.receive_buffer).map_err(failed("set the buffer"))?;
+        sys::ignore_outgoing(&socket).map_err(failed("ignore own frames"))?;
+        sys::set_receive_buffer(&socket, config.receive_buffer)
+            .map_err(failed("set the buffer"))?;
         let port = match config.traffic {
             Traffic::All => {
-                sys::request_tags(fd).map_err(failed("ask for VLAN tags"))?;
+                sys::request_tags(&socket).map_err(failed("ask for VLAN tags"))?;
                 None
             }
             Traffic::Udp(port) => {
                 let program = filter::udp_to(port, config.promiscuous);
-                sys::attach_filter(fd, &program).map_err(failed("attach a filter"))?;
+                sys::attach_filter(&socket, &program).map_err(failed("attach a filter"))?;
                 Some(hold_port(port, &config.interface)?)
             }
         };
         if config.promiscuous {
-            sys::membership(fd, interface.index, sys::Membership::Promiscuous, true)
+            sys::membership(&socket, interface.index, sys::Membership::Promiscuous, true)
                 .map_err(failed("take all addresses"))?;
         }
         // Endpoints also bind to all EtherTypes: before a frame reaches the sockets of its
         // EtherType, the kernel discards the fact that it had a tag of VLAN 0.
-        sys::bind_packet(fd, interface.index).map_err(failed("bind"))?;
+        sys::bind_packet(&socket, interface.index).map_err(failed("bind"))?;
         let stride = (interface.mtu + ETHERNET_HEADER + 2 * TAG).next_multiple_of(64);
         let mut socket = Self {
             socket,
@@ -179,7 +180,7 @@ impl PacketSocket {
     /// Errors of the operating system.
     pub fn join(&mut self, mac: [u8; 6]) -> io::Result<()> {
         let member = sys::Membership::Multicast(mac);
-        sys::membership(self.socket.as_fd(), self.interface.index, member, true)
+        sys::membership(&self.socket, self.interface.index, member, true)
     }
 
     /// Reverts a [`join`](Self::join); has no effect without one.
@@ -189,7 +190,7 @@ impl PacketSocket {
     /// Errors of the operating system.
     pub fn leave(&mut self, mac: [u8; 6]) -> io::Result<()> {
         let member = sys::Membership::Multicast(mac);
-        sys::membership(self.socket.as_fd(), self.interface.index, member, false)
+        sys::membership(&self.socket, self.interface.index, member, false)
     }
 
     /// The counters.
@@ -198,7 +199,7 @@ impl PacketSocket {
     ///
     /// Errors of the operating system.
     pub fn statistics(&mut self) -> io::Result<Statistics> {
-        self.statistics.overrun += sys::take_drops(self.socket.as_fd())?;
+        self.statistics.overrun += sys::take_drops(&self.socket)?;
         Ok(self.statistics)
     }
 
@@ -273,7 +274,7 @@ impl PacketSocket {
 /// Membership of an interface without receiving frames, for back ends that receive in another way.
 #[derive(Debug)]
 pub(crate) struct Requests {
-    socket: OwnedFd,
+    socket: Socket,
     index: u32,
 }
 
@@ -296,19 +297,13 @@ impl Requests {
     }
 
     fn ask(&self, member: sys::Membership, join: bool) -> io::Result<()> {
-        sys::membership(self.socket.as_fd(), self.index, member, join)
+        sys::membership(&self.socket, self.index, member, join)
     }
 }
 
 /// Binds a UDP socket that drops everything.
-pub(crate) fn hold_port(port: u16, interface: &str) -> Result<OwnedFd, OpenError> {
-    let hold = || -> io::Result<OwnedFd> {
-        let socket = sys::udp_socket()?;
-        sys::attach_filter(socket.as_fd(), &filter::nothing())?;
-        sys::bind_udp(socket.as_fd(), port)?;
-        Ok(socket)
-    };
-    hold().map_err(|source| match source.kind() {
+pub(crate) fn hold_port(port: u16, interface: &str) -> Result<Socket, OpenError> {
+    sys::port_holder(port).map_err(|source| match source.kind() {
         io::ErrorKind::AddrInUse => OpenError::PortInUse { port },
         _ => {
             OpenError::System { interface: interface.to_owned(), what: "hold the UDP port", source }
@@ -323,7 +318,7 @@ impl FrameIo for PacketSocket {
             let wanted = (max - looked_at).min(BATCH);
             let mut arrivals = [sys::Arrival::default(); BATCH];
             let batch = sys::receive_batch(
-                self.socket.as_fd(),
+                &self.socket,
                 &mut self.arrived,
                 self.stride,
                 TAG,
@@ -383,7 +378,7 @@ impl FrameIo for PacketSocket {
     fn flush(&mut self) -> io::Result<()> {
         while self.first < self.end {
             let sent = sys::send_batch(
-                self.socket.as_fd(),
+                &self.socket,
                 &self.queued[self.first * self.stride..],
                 self.stride,
                 &self.lengths[self.first..self.end],

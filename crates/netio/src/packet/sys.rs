@@ -3,91 +3,66 @@
 #![allow(unsafe_code)]
 
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::os::fd::AsRawFd;
 use std::ptr;
 
+use socket2::{Domain, SockFilter, Socket, Type};
+
 use super::BATCH;
-use super::filter::Instruction;
-use crate::sys::{check, set_option};
-
-/// `value` in network byte order.
-fn network_order(value: u16) -> u16 {
-    value.to_be()
-}
-
-fn new_socket(domain: libc::c_int, kind: libc::c_int) -> io::Result<OwnedFd> {
-    let kind = kind | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
-    // SAFETY: socket takes three integers. With protocol 0 nothing arrives before `bind`.
-    let fd = check(unsafe { libc::socket(domain, kind, 0) })?;
-    // SAFETY: the kernel has just created this descriptor, and it has no other owner.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
-}
+use super::filter::{Instruction, nothing};
+use crate::sys::{address, check, get_option, set_option};
 
 /// An unbound raw packet socket, which receives nothing yet.
-pub(super) fn packet_socket() -> io::Result<OwnedFd> {
-    new_socket(libc::AF_PACKET, libc::SOCK_RAW)
-}
-
-/// An unbound UDP socket.
-pub(super) fn udp_socket() -> io::Result<OwnedFd> {
-    new_socket(libc::AF_INET, libc::SOCK_DGRAM)
+pub(super) fn packet_socket() -> io::Result<Socket> {
+    Socket::new(Domain::PACKET, Type::RAW.nonblocking(), None)
 }
 
 /// Binds to one interface. From now on frames of all EtherTypes arrive.
-pub(super) fn bind_packet(fd: BorrowedFd<'_>, index: u32) -> io::Result<()> {
-    // SAFETY: `sockaddr_ll` is integers, for which all zeroes are valid.
-    let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
-    address.sll_family = libc::sa_family_t::try_from(libc::AF_PACKET).expect("a small constant");
+pub(super) fn bind_packet(socket: &Socket, index: u32) -> io::Result<()> {
     let all = u16::try_from(libc::ETH_P_ALL).expect("EtherTypes have 16 bits");
-    address.sll_protocol = network_order(all);
-    address.sll_ifindex = index.cast_signed();
-    bind(fd, &address)
+    socket.bind(&address(libc::sockaddr_ll {
+        sll_family: libc::sa_family_t::try_from(libc::AF_PACKET).expect("a small constant"),
+        sll_protocol: all.to_be(),
+        sll_ifindex: index.cast_signed(),
+        sll_hatype: 0,
+        sll_pkttype: 0,
+        sll_halen: 0,
+        sll_addr: [0; 8],
+    }))
 }
 
-/// Binds to a UDP port on all addresses. Several sockets may share it.
-pub(super) fn bind_udp(fd: BorrowedFd<'_>, port: u16) -> io::Result<()> {
-    set_option(fd, libc::SOL_SOCKET, libc::SO_REUSEADDR, &1_i32)?;
-    // SAFETY: `sockaddr_in` is integers, for which all zeroes are valid (address 0.0.0.0).
-    let mut address: libc::sockaddr_in = unsafe { std::mem::zeroed() };
-    address.sin_family = libc::sa_family_t::try_from(libc::AF_INET).expect("a small constant");
-    address.sin_port = network_order(port);
-    bind(fd, &address)
-}
-
-fn bind<T: Copy>(fd: BorrowedFd<'_>, address: &T) -> io::Result<()> {
-    let length = libc::socklen_t::try_from(size_of::<T>()).expect("addresses are small");
-    // SAFETY: the kernel reads `length` bytes, the size of a live socket address whose first member
-    // is its family.
-    check(unsafe { libc::bind(fd.as_raw_fd(), ptr::from_ref(address).cast(), length) }).map(drop)
+/// A socket that holds a UDP port on all addresses, and drops everything. Several sockets may hold
+/// the same port.
+pub(super) fn port_holder(port: u16) -> io::Result<Socket> {
+    let socket = Socket::new(Domain::IPV4, Type::DGRAM, None)?;
+    attach_filter(&socket, &nothing())?;
+    socket.set_reuse_address(true)?;
+    socket.bind(&SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, port).into())?;
+    Ok(socket)
 }
 
 /// Lets the kernel drop frames that `program` does not accept before they are queued.
-pub(super) fn attach_filter(fd: BorrowedFd<'_>, program: &[Instruction]) -> io::Result<()> {
-    let mut code: Vec<libc::sock_filter> = program
-        .iter()
-        .map(|step| libc::sock_filter { code: step.code, jt: step.jt, jf: step.jf, k: step.k })
-        .collect();
-    let length = u16::try_from(code.len()).map_err(|_| io::ErrorKind::InvalidInput)?;
-    let program = libc::sock_fprog { len: length, filter: code.as_mut_ptr() };
-    // The kernel copies (and checks) the instructions; `code` lives until then.
-    set_option(fd, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program)
+pub(super) fn attach_filter(socket: &Socket, program: &[Instruction]) -> io::Result<()> {
+    let code = program.iter().map(|step| SockFilter::new(step.code, step.jt, step.jf, step.k));
+    socket.attach_filter(&code.collect::<Vec<_>>())
 }
 
 /// Excludes frames that this host sends.
-pub(super) fn ignore_outgoing(fd: BorrowedFd<'_>) -> io::Result<()> {
-    set_option(fd, libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, &1_i32)
+pub(super) fn ignore_outgoing(socket: &Socket) -> io::Result<()> {
+    set_option(socket, libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, &1_i32)
 }
 
 /// Requests the VLAN tags that the kernel removes.
-pub(super) fn request_tags(fd: BorrowedFd<'_>) -> io::Result<()> {
-    set_option(fd, libc::SOL_PACKET, libc::PACKET_AUXDATA, &1_i32)
+pub(super) fn request_tags(socket: &Socket) -> io::Result<()> {
+    set_option(socket, libc::SOL_PACKET, libc::PACKET_AUXDATA, &1_i32)
 }
 
 /// Sets the receive buffer, beyond the system's limit if this process is privileged.
-pub(super) fn set_receive_buffer(fd: BorrowedFd<'_>, bytes: usize) -> io::Result<()> {
-    let bytes = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX);
-    set_option(fd, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, &bytes)
-        .or_else(|_| set_option(fd, libc::SOL_SOCKET, libc::SO_RCVBUF, &bytes))
+pub(super) fn set_receive_buffer(socket: &Socket, bytes: usize) -> io::Result<()> {
+    let bytes = bytes.min(libc::c_int::MAX as usize);
+    set_option(socket, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, &(bytes as libc::c_int))
+        .or_else(|_| socket.set_recv_buffer_size(bytes))
 }
 
 /// A membership of an interface, which lasts as long as the socket is open.
@@ -99,7 +74,7 @@ pub(super) enum Membership {
 
 /// Joins or leaves.
 pub(super) fn membership(
-    fd: BorrowedFd<'_>,
+    socket: &Socket,
     index: u32,
     member: Membership,
     join: bool,
@@ -116,23 +91,13 @@ pub(super) fn membership(
     };
     request.mr_address[..6].copy_from_slice(&mac.unwrap_or_default());
     let option = if join { libc::PACKET_ADD_MEMBERSHIP } else { libc::PACKET_DROP_MEMBERSHIP };
-    set_option(fd, libc::SOL_PACKET, option, &request)
+    set_option(socket, libc::SOL_PACKET, option, &request)
 }
 
 /// Number of frames that the kernel has dropped for lack of buffer space since the last call.
-pub(super) fn take_drops(fd: BorrowedFd<'_>) -> io::Result<u64> {
-    let mut statistics = libc::tpacket_stats { tp_packets: 0, tp_drops: 0 };
-    let mut length = libc::socklen_t::try_from(size_of_val(&statistics)).expect("it is small");
-    // SAFETY: the kernel writes at most `length` bytes, the size of a live `tpacket_stats`.
-    check(unsafe {
-        libc::getsockopt(
-            fd.as_raw_fd(),
-            libc::SOL_PACKET,
-            libc::PACKET_STATISTICS,
-            ptr::from_mut(&mut statistics).cast(),
-            ptr::from_mut(&mut length),
-        )
-    })?;
+pub(super) fn take_drops(socket: &Socket) -> io::Result<u64> {
+    let none = libc::tpacket_stats { tp_packets: 0, tp_drops: 0 };
+    let statistics = get_option(socket, libc::SOL_PACKET, libc::PACKET_STATISTICS, none)?;
     Ok(u64::from(statistics.tp_drops))
 }
 
@@ -153,7 +118,7 @@ struct Control([u8; 64]);
 /// Receives up to `arrivals.len()` frames without waiting, frame i to `buffers[i * stride +
 /// gap..]`. Returns their number.
 pub(super) fn receive_batch(
-    fd: BorrowedFd<'_>,
+    socket: &Socket,
     buffers: &mut [u8],
     stride: usize,
     gap: usize,
@@ -185,7 +150,7 @@ pub(super) fn receive_batch(
     // outlive the call and have the given lengths. No address and no time limit is requested.
     let received = check(unsafe {
         libc::recvmmsg(
-            fd.as_raw_fd(),
+            socket.as_raw_fd(),
             headers.as_mut_ptr(),
             count as _,
             flags as _,
@@ -226,7 +191,7 @@ fn tag_of(header: &libc::msghdr) -> Option<(u16, u16)> {
 /// Sends frames, frame i being the first `lengths[i]` bytes of `buffers[i * stride..]`. Returns the
 /// number of leading frames that were accepted; an error refers to the first frame.
 pub(super) fn send_batch(
-    fd: BorrowedFd<'_>,
+    socket: &Socket,
     buffers: &[u8],
     stride: usize,
     lengths: &[usize],
@@ -248,7 +213,7 @@ pub(super) fn send_batch(
     // SAFETY: each of the first `filled` headers points to an iovec in the array above, and each
     // iovec to a part of `buffers`, which the kernel only reads; all outlive the call.
     let sent = check(unsafe {
-        libc::sendmmsg(fd.as_raw_fd(), headers.as_mut_ptr(), filled, libc::MSG_DONTWAIT as _)
+        libc::sendmmsg(socket.as_raw_fd(), headers.as_mut_ptr(), filled, libc::MSG_DONTWAIT as _)
     })?;
     Ok(usize::try_from(sent).expect("not negative"))
 }

@@ -95,7 +95,7 @@ pub struct XdpSocket {
     /// The interface's memberships in groups, and promiscuous mode.
     requests: Requests,
     /// Reserves the UDP port; receives nothing.
-    _port: Option<std::os::fd::OwnedFd>,
+    _port: Option<socket2::Socket>,
 }
 
 /// Data on an interface before its sockets are opened.

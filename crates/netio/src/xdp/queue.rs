@@ -5,11 +5,13 @@
 //! ring. Any chunk in a ring counts as owned by the kernel.
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 use std::thread;
 use std::time::{Duration, Instant};
+
+use socket2::Socket;
 
 use super::ring::{Consumer, Producer};
 use super::sys::memory::{Chunk, Descriptor, DescriptorCell, Ring};
@@ -28,7 +30,7 @@ const RELEASE_TIME: Duration = Duration::from_secs(1);
 /// A socket.
 #[derive(Debug)]
 pub(super) struct Queue {
-    socket: OwnedFd,
+    socket: Socket,
     umem: Arc<Umem>,
     fill: Producer<Ring<AtomicU64>>,
     receive: Consumer<Ring<DescriptorCell>>,
@@ -112,10 +114,10 @@ pub(super) enum Step {
 
 /// Binds a socket to its queue. The kernel releases the queue of a closed socket with a delay, so
 /// retry for a program that was restarted at once.
-fn bind(socket: &OwnedFd, setting: Setting, binding: Binding<'_>) -> io::Result<()> {
+fn bind(socket: &Socket, setting: Setting, binding: Binding<'_>) -> io::Result<()> {
     let deadline = Instant::now() + RELEASE_TIME;
     loop {
-        match socket::bind(socket.as_fd(), setting.interface, setting.queue, binding) {
+        match socket::bind(socket, setting.interface, setting.queue, binding) {
             Err(error)
                 if error.raw_os_error() == Some(libc::EBUSY) && Instant::now() < deadline =>
             {
@@ -132,25 +134,25 @@ impl Queue {
         let socket = socket::open().map_err(at(Step::Open))?;
         let (umem, binding) = match memory {
             Memory::Own(umem) => {
-                socket::register(socket.as_fd(), &umem.area).map_err(at(Step::Register))?;
+                socket::register(&socket, &umem.area).map_err(at(Step::Register))?;
                 let Setting { copy, several_chunks, .. } = setting;
                 (umem, Binding::Own { copy, several_chunks })
             }
-            Memory::Of(owner) => (Arc::clone(&owner.umem), Binding::Shared(owner.socket.as_fd())),
+            Memory::Of(owner) => (Arc::clone(&owner.umem), Binding::Shared(&owner.socket)),
         };
-        let rings = socket::make_rings(socket.as_fd(), setting.sizes).map_err(at(Step::Rings))?;
+        let rings = socket::make_rings(&socket, setting.sizes).map_err(at(Step::Rings))?;
         let bytes = setting.sizes.transmit as usize * 2 * umem.area.chunk_size();
-        socket::set_send_buffer(socket.as_fd(), bytes).map_err(at(Step::Rings))?;
+        socket::set_send_buffer(&socket, bytes).map_err(at(Step::Rings))?;
         // Kernels before 6.17 always send 32 frames per kick.
-        let _ = socket::set_kick(socket.as_fd(), KICK);
+        let _ = socket::set_kick(&socket, KICK);
         bind(&socket, setting, binding).map_err(at(Step::Bind))?;
-        let zero_copy = socket::is_zero_copy(socket.as_fd()).map_err(at(Step::Bind))?;
+        let zero_copy = socket::is_zero_copy(&socket).map_err(at(Step::Bind))?;
         let mut queue = Self::new(socket, umem, rings, zero_copy);
         queue.stock(setting.sizes.receive);
         Ok(queue)
     }
 
-    fn new(socket: OwnedFd, umem: Arc<Umem>, rings: Rings, zero_copy: bool) -> Self {
+    fn new(socket: Socket, umem: Arc<Umem>, rings: Rings, zero_copy: bool) -> Self {
         Self {
             socket,
             umem,
@@ -233,7 +235,7 @@ impl Queue {
         }
         if self.fill.publish() && wants_kick(&self.fill) {
             // This only triggers the driver; later calls report any error.
-            let _ = socket::kick_receive(self.socket.as_fd());
+            let _ = socket::kick_receive(&self.socket);
         }
     }
 
@@ -297,7 +299,7 @@ impl Queue {
     fn kick_all(&mut self, refused: &mut u64) -> io::Result<Flushed> {
         let mut left = self.transmit.unconsumed();
         while left > 0 {
-            let result = socket::kick_transmit(self.socket.as_fd());
+            let result = socket::kick_transmit(&self.socket);
             let before = std::mem::replace(&mut left, self.transmit.unconsumed());
             match result.map_err(|error| (error.raw_os_error(), error)) {
                 Ok(()) | Err((Some(libc::EAGAIN | libc::EINTR | libc::ENOBUFS), _)) => {}
@@ -317,7 +319,7 @@ impl Queue {
     /// With zero-copy the driver sends frames by itself once it is awake.
     fn kick_driver(&mut self) -> io::Result<Flushed> {
         if self.transmit.unconsumed() > 0 && wants_kick(&self.transmit) {
-            match socket::kick_transmit(self.socket.as_fd()) {
+            match socket::kick_transmit(&self.socket) {
                 Err(error)
                     if !matches!(
                         error.raw_os_error(),
@@ -335,7 +337,7 @@ impl Queue {
     /// Number of frames that the kernel could not put into the receive ring, and number of invalid
     /// entries in the transmit ring.
     pub(super) fn dropped(&self) -> io::Result<(u64, u64)> {
-        let counted = socket::statistics(self.socket.as_fd())?;
+        let counted = socket::statistics(&self.socket)?;
         Ok((counted.rx_dropped + counted.rx_ring_full, counted.tx_invalid_descs))
     }
 }
