@@ -8,6 +8,7 @@ use std::net::Ipv4Addr;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
+use etherparse::PacketBuilder;
 use libtest_mimic::{Arguments, Trial};
 use tributary_netio::FrameIo;
 use tributary_netio::device::{Config, Device, Kind};
@@ -141,35 +142,12 @@ fn ports(testbed: &Testbed, kind: Kind, node: &str, count: u16) -> Vec<Device> {
 
 /// A frame from host `from` to host `to` with `payload`.
 fn datagram(from: u8, to: u8, port: u16, payload: &[u8]) -> Vec<u8> {
+    let builder = PacketBuilder::ethernet2(mac(from), mac(to))
+        .ipv4(ip(from).octets(), ip(to).octets(), 64)
+        .udp(PORT, port);
     let mut frame = Vec::new();
-    frame.extend(mac(to));
-    frame.extend(mac(from));
-    frame.extend([8, 0]);
-    let length = u16::try_from(28 + payload.len()).unwrap().to_be_bytes();
-    let mut header =
-        [0x45, 0, length[0], length[1], 0, 0, 0x40, 0, 64, 17, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
-    header[12..16].copy_from_slice(&ip(from).octets());
-    header[16..20].copy_from_slice(&ip(to).octets());
-    let sum = checksum(&header).to_be_bytes();
-    header[10..12].copy_from_slice(&sum);
-    frame.extend(header);
-    frame.extend(PORT.to_be_bytes());
-    frame.extend(port.to_be_bytes());
-    frame.extend((u16::try_from(8 + payload.len()).unwrap()).to_be_bytes());
-    frame.extend([0, 0]);
-    frame.extend(payload);
+    builder.write(&mut frame, payload).unwrap();
     frame
-}
-
-/// The Internet checksum (RFC 1071): zero over anything that contains its own.
-fn checksum(bytes: &[u8]) -> u16 {
-    let words =
-        bytes.chunks(2).map(|pair| u32::from(pair[0]) << 8 | u32::from(*pair.get(1).unwrap_or(&0)));
-    let mut sum: u32 = words.sum();
-    while sum > 0xffff {
-        sum = (sum & 0xffff) + (sum >> 16);
-    }
-    !u16::try_from(sum).unwrap()
 }
 
 fn send(port: &mut impl FrameIo, frame: &[u8]) {

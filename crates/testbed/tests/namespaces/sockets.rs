@@ -5,6 +5,7 @@ use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::process::Command;
 use std::thread;
 
+use etherparse::{IpHeaders, Ipv4Extensions, Ipv4Header, Ipv4Options, PacketBuilder, ip_number};
 use futures_util::TryStreamExt;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -152,13 +153,15 @@ fn a_host_keeps_its_kernel() {
     // Fragments and IP options are not ours. The kernel gets them, but does not answer, as the port
     // is in use.
     let mut answers = open(&testbed, Kind::Packet, "h1", Config::switch_port("eth0"));
-    let mut with_options = datagram(1, 2, PORT, &[0; 12]);
-    with_options.splice(34..34, [0; 4]);
-    with_options[14] = 0x46;
-    with_options[17] += 4;
-    with_options[24..26].copy_from_slice(&[0, 0]);
-    let header = checksum(&with_options[14..38]).to_be_bytes();
-    with_options[24..26].copy_from_slice(&header);
+    let mut header =
+        Ipv4Header::new(20, 64, ip_number::UDP, ip(1).octets(), ip(2).octets()).unwrap();
+    header.options = Ipv4Options::from([0; 4]);
+    let mut with_options = Vec::new();
+    PacketBuilder::ethernet2(mac(1), mac(2))
+        .ip(IpHeaders::Ipv4(header, Ipv4Extensions::default()))
+        .udp(PORT, PORT)
+        .write(&mut with_options, &[0; 12])
+        .unwrap();
     send(&mut first, &with_options);
     assert_eq!(receive(&mut answers, 1, SHORT), [[0_u8; 0]; 0]);
     assert_eq!(receive(&mut second, 1, SHORT), [[0_u8; 0]; 0]);
