@@ -38,7 +38,7 @@ pub use compiled::EngineKind;
 pub use error::{LoadError, ProfileError, StateError, TableError};
 pub use externs::counter::CounterData;
 pub use externs::meter::{Color, MeterConfig};
-pub use externs::profile::{GroupMember, ProfileGroup, WeightedCall};
+pub use externs::profile::{GroupMember, Profile, ProfileGroup, WeightedCall};
 pub use packet::Packet;
 pub use pass::{
     DROP_PORT, Egress, EgressInput, Ingress, IngressInput, Instance, Replication, Verdict,

@@ -153,7 +153,7 @@ struct Group {
 
 /// An action profile, or a selector.
 #[derive(Debug)]
-pub(crate) struct Profile {
+pub struct Profile {
     /// Actions allowed for its members: those of the tables that use it.
     actions: ActionShapes,
     /// Maximum number of members; 0 means no limit.
@@ -183,7 +183,10 @@ impl Profile {
     }
 
     /// Adds a member.
-    pub(crate) fn member_insert(&mut self, id: u32, call: ActionCall) -> Result<(), ProfileError> {
+    ///
+    /// # Errors
+    /// See [`ProfileError`].
+    pub fn member_insert(&mut self, id: u32, call: ActionCall) -> Result<(), ProfileError> {
         if self.members.number(id).is_some() {
             return Err(ProfileError::AlreadyExists("member", id));
         }
@@ -197,8 +200,11 @@ impl Profile {
         Ok(())
     }
 
-    /// Changes a member's action everywhere.
-    pub(crate) fn member_modify(&mut self, id: u32, call: ActionCall) -> Result<(), ProfileError> {
+    /// Changes a member's action, also for entries and groups that refer to it.
+    ///
+    /// # Errors
+    /// See [`ProfileError`].
+    pub fn member_modify(&mut self, id: u32, call: ActionCall) -> Result<(), ProfileError> {
         let resolved = self.actions.resolve_for_entry(&call)?;
         let member = self.members.get_mut(id).ok_or(ProfileError::NotFound("member", id))?;
         (member.call, member.resolved) = (call, resolved);
@@ -206,7 +212,10 @@ impl Profile {
     }
 
     /// Removes an unused member.
-    pub(crate) fn member_delete(&mut self, id: u32) -> Result<(), ProfileError> {
+    ///
+    /// # Errors
+    /// See [`ProfileError`].
+    pub fn member_delete(&mut self, id: u32) -> Result<(), ProfileError> {
         let member = self.members.get(id).ok_or(ProfileError::NotFound("member", id))?;
         if member.uses > 0 {
             return Err(ProfileError::InUse("member", id));
@@ -218,21 +227,24 @@ impl Profile {
     }
 
     /// A member's action.
-    pub(crate) fn member(&self, id: u32) -> Option<&ActionCall> {
-        self.members.get(id).map(|member| &member.call)
+    ///
+    /// # Errors
+    /// See [`ProfileError`].
+    pub fn member(&self, id: u32) -> Result<&ActionCall, ProfileError> {
+        let member = self.members.get(id).ok_or(ProfileError::NotFound("member", id))?;
+        Ok(&member.call)
     }
 
     /// All members by id.
-    pub(crate) fn members(&self) -> impl Iterator<Item = (u32, &ActionCall)> {
+    pub fn members(&self) -> impl Iterator<Item = (u32, &ActionCall)> {
         self.members.iter().map(|(id, member)| (id, &member.call))
     }
 
     /// Adds a group.
-    pub(crate) fn group_insert(
-        &mut self,
-        id: u32,
-        group: ProfileGroup,
-    ) -> Result<(), ProfileError> {
+    ///
+    /// # Errors
+    /// See [`ProfileError`].
+    pub fn group_insert(&mut self, id: u32, group: ProfileGroup) -> Result<(), ProfileError> {
         if self.selector.is_none() {
             return Err(ProfileError::NoGroups);
         }
@@ -247,11 +259,10 @@ impl Profile {
     }
 
     /// Replaces the members of a group.
-    pub(crate) fn group_modify(
-        &mut self,
-        id: u32,
-        group: ProfileGroup,
-    ) -> Result<(), ProfileError> {
+    ///
+    /// # Errors
+    /// See [`ProfileError`].
+    pub fn group_modify(&mut self, id: u32, group: ProfileGroup) -> Result<(), ProfileError> {
         let number = self.groups.number(id).ok_or(ProfileError::NotFound("group", id))?;
         self.check(&group)?;
         self.each_member(&group, Member::join);
@@ -265,7 +276,10 @@ impl Profile {
     }
 
     /// Removes an unused group.
-    pub(crate) fn group_delete(&mut self, id: u32) -> Result<(), ProfileError> {
+    ///
+    /// # Errors
+    /// See [`ProfileError`].
+    pub fn group_delete(&mut self, id: u32) -> Result<(), ProfileError> {
         let group = self.groups.get(id).ok_or(ProfileError::NotFound("group", id))?;
         if group.uses > 0 {
             return Err(ProfileError::InUse("group", id));
@@ -277,12 +291,16 @@ impl Profile {
     }
 
     /// A group.
-    pub(crate) fn group(&self, id: u32) -> Option<&ProfileGroup> {
-        self.groups.get(id).map(|group| &group.group)
+    ///
+    /// # Errors
+    /// See [`ProfileError`].
+    pub fn group(&self, id: u32) -> Result<&ProfileGroup, ProfileError> {
+        let group = self.groups.get(id).ok_or(ProfileError::NotFound("group", id))?;
+        Ok(&group.group)
     }
 
     /// All groups by id.
-    pub(crate) fn groups(&self) -> impl Iterator<Item = (u32, &ProfileGroup)> {
+    pub fn groups(&self) -> impl Iterator<Item = (u32, &ProfileGroup)> {
         self.groups.iter().map(|(id, group)| (id, &group.group))
     }
 

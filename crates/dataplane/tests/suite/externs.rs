@@ -166,45 +166,63 @@ fn entries_share_the_members_of_an_action_profile() {
     let refused = |error: ProfileError| Err(TableError::Profile(Box::new(error)));
     let missing = refused(ProfileError::NotFound("member", 7));
     assert_eq!(pipeline.insert(TABLE, member(1, 7)), missing);
-    pipeline.member_insert(profile, 7, call(40)).unwrap();
+    pipeline.profile_mut(profile).unwrap().member_insert(7, call(40)).unwrap();
     for a in [1, 2] {
         pipeline.insert(TABLE, member(a, 7)).unwrap();
     }
     assert_eq!([1, 2, 3].map(|a| port(&mut pipeline, a, 0, 0, 0)), [40, 40, 0]);
     let both = ActionCall { action: 1, args: vec![5u64.into(), 6u64.into()] };
-    pipeline.member_modify(profile, 7, both.clone()).unwrap();
+    pipeline.profile_mut(profile).unwrap().member_modify(7, both.clone()).unwrap();
     assert_eq!([1, 2, 3].map(|a| port(&mut pipeline, a, 0, 0, 0)), [11, 11, 0]);
-    assert_eq!(pipeline.member(profile, 7), Ok(&both));
+    assert_eq!(pipeline.profile(profile).unwrap().member(7), Ok(&both));
 
-    pipeline.member_insert(profile, 1, call(1)).unwrap();
-    pipeline.member_insert(profile, 2, call(2)).unwrap();
-    assert_eq!(pipeline.members(profile).map(|(id, _)| id).collect::<Vec<_>>(), [1, 2, 7]);
-    assert_eq!(pipeline.member_insert(profile, 3, call(3)), Err(ProfileError::Full(3)));
-    let again = pipeline.member_insert(profile, 2, call(2));
+    pipeline.profile_mut(profile).unwrap().member_insert(1, call(1)).unwrap();
+    pipeline.profile_mut(profile).unwrap().member_insert(2, call(2)).unwrap();
+    assert_eq!(
+        pipeline.profile(profile).unwrap().members().map(|(id, _)| id).collect::<Vec<_>>(),
+        [1, 2, 7]
+    );
+    assert_eq!(
+        pipeline.profile_mut(profile).unwrap().member_insert(3, call(3)),
+        Err(ProfileError::Full(3))
+    );
+    let again = pipeline.profile_mut(profile).unwrap().member_insert(2, call(2));
     assert_eq!(again, Err(ProfileError::AlreadyExists("member", 2)));
-    assert_eq!(pipeline.member_delete(profile, 7), Err(ProfileError::InUse("member", 7)));
+    assert_eq!(
+        pipeline.profile_mut(profile).unwrap().member_delete(7),
+        Err(ProfileError::InUse("member", 7))
+    );
     pipeline.modify(TABLE, member(1, 2)).unwrap();
     pipeline.delete(TABLE, &exact(2), 0).unwrap();
-    pipeline.member_delete(profile, 7).unwrap();
-    assert_eq!(pipeline.member_delete(profile, 7), Err(ProfileError::NotFound("member", 7)));
+    pipeline.profile_mut(profile).unwrap().member_delete(7).unwrap();
+    assert_eq!(
+        pipeline.profile_mut(profile).unwrap().member_delete(7),
+        Err(ProfileError::NotFound("member", 7))
+    );
     assert_eq!(port(&mut pipeline, 1, 0, 0, 0), 2);
 
     pipeline.set_default(TABLE, Some(Action::Member(1))).unwrap();
     assert_eq!(port(&mut pipeline, 9, 0, 0, 0), 1);
-    assert_eq!(pipeline.member_delete(profile, 1), Err(ProfileError::InUse("member", 1)));
+    assert_eq!(
+        pipeline.profile_mut(profile).unwrap().member_delete(1),
+        Err(ProfileError::InUse("member", 1))
+    );
     pipeline.set_default(TABLE, None).unwrap();
-    pipeline.member_delete(profile, 1).unwrap();
+    pipeline.profile_mut(profile).unwrap().member_delete(1).unwrap();
 
     let direct = TableEntry::new(exact(5), 0, call(1));
     assert!(matches!(pipeline.insert(TABLE, direct), Err(TableError::ActionKind(_))));
     let group = TableEntry { action: Action::Group(1), ..member(5, 0) };
     assert_eq!(pipeline.insert(TABLE, group), refused(ProfileError::NoGroups));
     let nothing = ActionCall { action: 2, args: Vec::new() };
-    let refusal = pipeline.member_insert(profile, 9, nothing);
+    let refusal = pipeline.profile_mut(profile).unwrap().member_insert(9, nothing);
     assert!(matches!(refusal, Err(ProfileError::Action(TableError::ActionScope(_)))));
     let wrong = ActionCall { action: 1, args: vec![Value::zero()] };
     let counts = TableError::ArgCount { expected: 2, got: 1 };
-    assert_eq!(pipeline.member_insert(profile, 9, wrong), Err(ProfileError::Action(counts)));
+    assert_eq!(
+        pipeline.profile_mut(profile).unwrap().member_insert(9, wrong),
+        Err(ProfileError::Action(counts))
+    );
 }
 
 const SELECTED: &str = "
@@ -223,7 +241,7 @@ fn selected() -> (Pipeline, ExternId) {
     let paths = instance(&pipeline, "paths");
     // Not in the order of their ids: a hash counts in the order of creation.
     for (member, port) in [(30, 3), (10, 1), (20, 2)] {
-        pipeline.member_insert(paths, member, call(port)).unwrap();
+        pipeline.profile_mut(paths).unwrap().member_insert(member, call(port)).unwrap();
     }
     (pipeline, paths)
 }
@@ -240,7 +258,7 @@ fn with(a: u64, action: Action) -> TableEntry {
 #[test]
 fn a_selector_picks_a_member_by_the_hash_of_its_keys() {
     let (mut pipeline, paths) = selected();
-    pipeline.group_insert(paths, 1, of(&[(10, 1), (20, 1), (30, 1)])).unwrap();
+    pipeline.profile_mut(paths).unwrap().group_insert(1, of(&[(10, 1), (20, 1), (30, 1)])).unwrap();
     pipeline.insert(TABLE, with(1, Action::Group(1))).unwrap();
     pipeline.insert(TABLE, with(2, Action::Member(20))).unwrap();
     for b in 0..40u16 {
@@ -249,17 +267,17 @@ fn a_selector_picks_a_member_by_the_hash_of_its_keys() {
         assert_eq!(port(&mut pipeline, 1, b, 5, 0), [3, 1, 2][hash % 3]);
         assert_eq!(port(&mut pipeline, 2, b, 5, 0), 2);
     }
-    pipeline.group_modify(paths, 1, of(&[(20, 1)])).unwrap();
+    pipeline.profile_mut(paths).unwrap().group_modify(1, of(&[(20, 1)])).unwrap();
     assert_eq!(port(&mut pipeline, 1, 77, 5, 0), 2);
     // Weights: all members once, then the copies, lowest id first.
-    pipeline.group_modify(paths, 1, of(&[(10, 3), (30, 1)])).unwrap();
+    pipeline.profile_mut(paths).unwrap().group_modify(1, of(&[(10, 3), (30, 1)])).unwrap();
     let ports = [0, 1, 2, 3, 4].map(|c| port(&mut pipeline, 1, 0, c, 0));
     assert_eq!(ports, [3, 1, 1, 1, 3]);
-    pipeline.group_modify(paths, 1, of(&[(30, 3), (10, 3)])).unwrap();
+    pipeline.profile_mut(paths).unwrap().group_modify(1, of(&[(30, 3), (10, 3)])).unwrap();
     let ports = [0, 1, 2, 3, 4, 5].map(|c| port(&mut pipeline, 1, 0, c, 0));
     assert_eq!(ports, [3, 1, 1, 1, 3, 3]);
     // An empty group does nothing.
-    pipeline.group_modify(paths, 1, of(&[])).unwrap();
+    pipeline.profile_mut(paths).unwrap().group_modify(1, of(&[])).unwrap();
     assert_eq!(port(&mut pipeline, 1, 0, 0, 0), 0);
 }
 
@@ -287,8 +305,8 @@ fn an_entry_may_have_its_own_set_of_actions() {
 #[test]
 fn groups_and_members_in_use_cannot_be_removed() {
     let (mut pipeline, paths) = selected();
-    pipeline.group_insert(paths, 4, of(&[(10, 1), (20, 2)])).unwrap();
-    assert_eq!(pipeline.group(paths, 4), Ok(&of(&[(10, 1), (20, 2)])));
+    pipeline.profile_mut(paths).unwrap().group_insert(4, of(&[(10, 1), (20, 2)])).unwrap();
+    assert_eq!(pipeline.profile(paths).unwrap().group(4), Ok(&of(&[(10, 1), (20, 2)])));
     let refusals = [
         (of(&[(99, 1)]), ProfileError::NotFound("member", 99)),
         (of(&[(10, 1), (10, 1)]), ProfileError::Twice(10)),
@@ -296,19 +314,28 @@ fn groups_and_members_in_use_cannot_be_removed() {
         (ProfileGroup { max_size: 2, ..of(&[(10, 1), (20, 2)]) }, ProfileError::TooLarge(2)),
     ];
     for (group, error) in refusals {
-        assert_eq!(pipeline.group_insert(paths, 5, group.clone()), Err(error.clone()));
-        assert_eq!(pipeline.group_modify(paths, 4, group), Err(error));
+        assert_eq!(
+            pipeline.profile_mut(paths).unwrap().group_insert(5, group.clone()),
+            Err(error.clone())
+        );
+        assert_eq!(pipeline.profile_mut(paths).unwrap().group_modify(4, group), Err(error));
     }
-    let exists = pipeline.group_insert(paths, 4, of(&[]));
+    let exists = pipeline.profile_mut(paths).unwrap().group_insert(4, of(&[]));
     assert_eq!(exists, Err(ProfileError::AlreadyExists("group", 4)));
-    assert_eq!(pipeline.member_delete(paths, 20), Err(ProfileError::InUse("member", 20)));
+    assert_eq!(
+        pipeline.profile_mut(paths).unwrap().member_delete(20),
+        Err(ProfileError::InUse("member", 20))
+    );
     pipeline.insert(TABLE, with(1, Action::Group(4))).unwrap();
-    assert_eq!(pipeline.group_delete(paths, 4), Err(ProfileError::InUse("group", 4)));
+    assert_eq!(
+        pipeline.profile_mut(paths).unwrap().group_delete(4),
+        Err(ProfileError::InUse("group", 4))
+    );
     pipeline.delete(TABLE, &exact(1), 0).unwrap();
-    pipeline.group_delete(paths, 4).unwrap();
-    pipeline.member_delete(paths, 20).unwrap();
-    assert_eq!(pipeline.groups(paths).count(), 0);
-    assert_eq!(pipeline.group_delete(ExternId(99), 4), Err(ProfileError::Unknown));
+    pipeline.profile_mut(paths).unwrap().group_delete(4).unwrap();
+    pipeline.profile_mut(paths).unwrap().member_delete(20).unwrap();
+    assert_eq!(pipeline.profile(paths).unwrap().groups().count(), 0);
+    assert_eq!(pipeline.profile(ExternId(99)).err(), Some(ProfileError::Unknown));
 }
 
 #[test]

@@ -15,38 +15,40 @@ impl Run {
     ) -> Result<(), Failure> {
         let id = self.profile_id(profile)?;
         let failed = |error: ProfileError| profile.place.failure(error);
+        let call = match command {
+            ProfileCommand::CreateMember(target) | ProfileCommand::ModifyMember { target, .. } => {
+                Some(self.call(self.table_of(profile, id)?, target)?)
+            }
+            _ => None,
+        };
+        let stored = self.pipeline_mut().profile_mut(id).map_err(failed)?;
         match command {
-            ProfileCommand::CreateMember(target) => {
-                let call = self.call(self.table_of(profile, id)?, target)?;
-                let members: Vec<u32> = self.pipeline().members(id).map(|(it, _)| it).collect();
-                self.pipeline_mut().member_insert(id, first_free(&members), call)
+            ProfileCommand::CreateMember(_) => {
+                let members: Vec<u32> = stored.members().map(|(it, _)| it).collect();
+                stored.member_insert(first_free(&members), call.expect("it has a target"))
             }
-            ProfileCommand::ModifyMember { member, target } => {
-                let call = self.call(self.table_of(profile, id)?, target)?;
-                self.pipeline_mut().member_modify(id, *member, call)
+            ProfileCommand::ModifyMember { member, .. } => {
+                stored.member_modify(*member, call.expect("it has a target"))
             }
-            ProfileCommand::DeleteMember { member } => {
-                self.pipeline_mut().member_delete(id, *member)
-            }
+            ProfileCommand::DeleteMember { member } => stored.member_delete(*member),
             ProfileCommand::CreateGroup => {
-                let groups: Vec<u32> = self.pipeline().groups(id).map(|(it, _)| it).collect();
-                let group = first_free(&groups);
-                self.pipeline_mut().group_insert(id, group, ProfileGroup::default())
+                let groups: Vec<u32> = stored.groups().map(|(it, _)| it).collect();
+                stored.group_insert(first_free(&groups), ProfileGroup::default())
             }
-            ProfileCommand::DeleteGroup { group } => self.pipeline_mut().group_delete(id, *group),
+            ProfileCommand::DeleteGroup { group } => stored.group_delete(*group),
             ProfileCommand::AddToGroup { member, group } => {
-                let mut content = self.pipeline().group(id, *group).map_err(failed)?.clone();
+                let mut content = stored.group(*group).map_err(failed)?.clone();
                 content.members.push(GroupMember { member: *member, weight: 1 });
-                self.pipeline_mut().group_modify(id, *group, content)
+                stored.group_modify(*group, content)
             }
             ProfileCommand::RemoveFromGroup { member, group } => {
-                let mut content = self.pipeline().group(id, *group).map_err(failed)?.clone();
+                let mut content = stored.group(*group).map_err(failed)?.clone();
                 let at = content.members.iter().position(|one| one.member == *member);
                 let at = at.ok_or_else(|| {
                     profile.place.failure(format!("member {member} is not in group {group}"))
                 })?;
                 content.members.remove(at);
-                self.pipeline_mut().group_modify(id, *group, content)
+                stored.group_modify(*group, content)
             }
         }
         .map_err(failed)

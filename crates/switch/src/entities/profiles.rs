@@ -40,16 +40,17 @@ fn change_member(
     no_sets(to, to.objects().profile(entry.action_profile_id)?)?;
     let (objects, pipeline) = to.parts_mut();
     let profile = objects.profile(entry.action_profile_id)?;
+    let stored = pipeline.profile_mut(profile.at)?;
     if change == Change::Delete {
-        return Ok(pipeline.member_delete(profile.at, id)?);
+        return Ok(stored.member_delete(id)?);
     }
     let action = entry.action.as_ref();
     let action = action.ok_or_else(|| Refusal::invalid("the member has no action"))?;
     let call = call(&profile.actions, action)?;
     if change == Change::Insert {
-        pipeline.member_insert(profile.at, id, call)?;
+        stored.member_insert(id, call)?;
     } else {
-        pipeline.member_modify(profile.at, id, call)?;
+        stored.member_modify(id, call)?;
     }
     Ok(())
 }
@@ -68,9 +69,10 @@ pub(super) fn read_members(
             };
             out.push(Entity { entity: Some(entity::Entity::ActionProfileMember(entry)) });
         };
+        let stored = from.pipeline().profile(profile.at)?;
         match template.member_id {
-            0 => from.pipeline().members(profile.at).for_each(|(id, call)| push(id, call)),
-            id => push(id, from.pipeline().member(profile.at, id)?),
+            0 => stored.members().for_each(|(id, call)| push(id, call)),
+            id => push(id, stored.member(id)?),
         }
     }
     Ok(())
@@ -105,7 +107,7 @@ fn change_group(
     let name = (profile.id, id);
     if change == Change::Delete {
         let at = profile.at;
-        to.pipeline_mut().group_delete(at, id)?;
+        to.pipeline_mut().profile_mut(at)?.group_delete(id)?;
         to.group_sizes_mut().remove(&name);
         return Ok(());
     }
@@ -121,10 +123,10 @@ fn change_group(
     check_size(profile, &weights, entry.max_size)?;
     let (at, content) = (profile.at, ProfileGroup { members, max_size: 0 });
     if change == Change::Insert {
-        to.pipeline_mut().group_insert(at, id, content)?;
+        to.pipeline_mut().profile_mut(at)?.group_insert(id, content)?;
         to.group_sizes_mut().insert(name, entry.max_size);
     } else {
-        to.pipeline_mut().group_modify(at, id, content)?;
+        to.pipeline_mut().profile_mut(at)?.group_modify(id, content)?;
     }
     Ok(())
 }
@@ -172,9 +174,10 @@ pub(super) fn read_groups(
             };
             out.push(Entity { entity: Some(entity::Entity::ActionProfileGroup(entry)) });
         };
+        let stored = from.pipeline().profile(profile.at)?;
         match template.group_id {
-            0 => from.pipeline().groups(profile.at).for_each(|(id, group)| push(id, group)),
-            id => push(id, from.pipeline().group(profile.at, id)?),
+            0 => stored.groups().for_each(|(id, group)| push(id, group)),
+            id => push(id, stored.group(id)?),
         }
     }
     Ok(())
@@ -205,7 +208,7 @@ pub(super) fn check_style(
     profile: &Profile,
     action: &Action,
 ) -> Result<(), Refusal> {
-    let members = from.pipeline().members(profile.at).next().is_some();
+    let members = from.pipeline().profile(profile.at)?.members().next().is_some();
     match (action, style(from, profile)) {
         (Action::Set(_), _) if members => Err(Refusal::invalid(
             "its action profile has members: these do not go with action sets",
