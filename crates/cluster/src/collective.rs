@@ -30,22 +30,6 @@ impl Collective {
     /// All collectives.
     pub const ALL: [Self; 3] = [Self::Ring, Self::HalvingDoubling, Self::Tree];
 
-    /// The name in the user interface.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Ring => "ring",
-            Self::HalvingDoubling => "halving-doubling",
-            Self::Tree => "tree",
-        }
-    }
-
-    /// The collective with this name.
-    #[must_use]
-    pub fn by_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|collective| collective.name() == name)
-    }
-
     /// The phases with different costs, each with the number of times that it runs. A phase and its
     /// mirror image cost the same, because links are equally fast in both directions.
     pub fn phases(self, ranks: u32) -> impl Iterator<Item = Phase> + use<> {

@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use tributary_document::{Document, Error, Item, Kind, suggest};
+use tributary_document::{Document, Error, Item, Kind};
 
 use crate::job::{Job, JobId};
 
@@ -101,21 +101,6 @@ impl Profiles {
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&Profile> {
         self.0.iter().find(|profile| profile.name == name)
-    }
-
-    /// Only these models, in this order.
-    ///
-    /// # Errors
-    ///
-    /// If a name is unknown: one line that lists the known names.
-    pub fn select<'n>(&self, names: impl IntoIterator<Item = &'n str>) -> Result<Self, String> {
-        let find = |name: &str| {
-            self.get(name).cloned().ok_or_else(|| {
-                let all = self.0.iter().map(|profile| profile.name.as_str());
-                format!("there is no model `{name}`; choose from {}", suggest::list(all))
-            })
-        };
-        names.into_iter().map(find).collect::<Result<_, _>>().map(Self)
     }
 
     /// Changes and adds models from a TOML file: `[[model]]` tables with `name` and, where they
@@ -306,14 +291,5 @@ mod tests {
         assert!(zero.starts_with("p.toml:3:13: `compute_s` is 0, out of range"), "{zero}");
         let unknown = fault("[[model]]\nname = \"vgg16\"\ncompute = 1\n");
         assert!(unknown.contains("did you mean `compute_s`?"), "{unknown}");
-    }
-
-    #[test]
-    fn a_pool_is_selected_by_name() {
-        let names = ["vgg16", "resnet50"];
-        let pool = Profiles::known().select(names).unwrap();
-        assert_eq!(pool.all().iter().map(|p| p.name.as_str()).collect::<Vec<_>>(), names);
-        let error = Profiles::known().select(["vgg17"]).unwrap_err();
-        assert!(error.starts_with("there is no model `vgg17`; choose from `vgg11`"), "{error}");
     }
 }

@@ -76,13 +76,8 @@ impl<'s, 'c> Round<'s, 'c> {
         self.state.aggregate_at(job, racks);
     }
 
-    /// The rates of the running jobs, and the remaining capacity of the network
+    /// The state, with the rates of the running jobs and the remaining capacity of the network
     /// ([`State::network`]).
-    pub fn network(&mut self) -> &Network {
-        self.state.network()
-    }
-
-    /// [`network`](Self::network) together with the state.
     pub fn with_network(&mut self) -> (&State<'c>, &Network) {
         self.state.with_network()
     }

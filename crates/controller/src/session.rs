@@ -18,7 +18,7 @@ use tributary_p4runtime_proto::p4::v1::{
 use tributary_wire::{Protocol, Run};
 
 use crate::catalogue::Catalogue;
-use crate::client::{Client, Event, PacketSender, Running, Stream, SwitchConfig};
+use crate::client::{Client, Event, PacketSender, Stream, SwitchConfig};
 use crate::entries;
 use crate::error::Error;
 use crate::programs::Pipeline;
@@ -274,14 +274,6 @@ impl Opened {
         let span = info_span!(parent: None, "switch", name = shared.config.name);
         let supervisor = tokio::spawn(supervise(shared.clone(), stream).instrument(span));
         Ok(Session { shared, supervisor, found })
-    }
-
-    /// What the switch runs so far.
-    ///
-    /// # Errors
-    /// [`Error::Request`], [`Error::Lost`].
-    pub async fn running(&self) -> Result<Option<Running>, Error> {
-        self.client.running().await
     }
 }
 

@@ -59,16 +59,6 @@ impl<E: Endpoint, Io: FrameIo> Driver<E, Io> {
         self.endpoint
     }
 
-    /// The port, for its statistics.
-    pub fn io(&self) -> &Io {
-        &self.io
-    }
-
-    /// The endpoint's current time.
-    pub fn now(&self) -> Time {
-        self.clock.now()
-    }
-
     /// Receives, fires timers and sends. If there was nothing to do, sleeps until there is, at most
     /// for `patience`.
     ///

@@ -290,18 +290,6 @@ pub enum Workload {
     Digits(Digits),
 }
 
-impl Workload {
-    /// The name in job files and reports.
-    #[must_use]
-    pub fn name(&self) -> &'static str {
-        match self {
-            Self::Random(_) => "random",
-            Self::Files(_) => "files",
-            Self::Digits(_) => "digits",
-        }
-    }
-}
-
 /// Tensors of random numbers, different at each worker.
 #[derive(Clone, PartialEq, Debug)]
 pub struct RandomTensors {

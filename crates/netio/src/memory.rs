@@ -101,12 +101,6 @@ pub fn link(capacity: usize, first: &Waker, second: &Waker) -> (MemoryPort, Memo
 }
 
 impl MemoryPort {
-    /// Wakes the thread that waits at this end.
-    #[must_use]
-    pub fn waker(&self) -> &Waker {
-        &self.own
-    }
-
     /// Whether the other end still exists.
     #[must_use]
     pub fn is_connected(&self) -> bool {

@@ -4,7 +4,7 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use tributary_wire::{
-    Bitmap, Epoch, JobId, Protocol, Run, Segment, Sequence, Service, VALUES_MAX, WORKERS_MAX,
+    Bitmap, Epoch, JobId, Protocol, Run, Segment, Service, VALUES_MAX, WORKERS_MAX,
 };
 
 use crate::rtt::RttConfig;
@@ -62,11 +62,6 @@ impl JobConfig {
     /// All workers of the job.
     pub const fn everyone(&self) -> Bitmap {
         Bitmap::first(self.workers)
-    }
-
-    /// The slot of a sequence.
-    pub const fn slot(&self, sequence: Sequence) -> usize {
-        (sequence.0 & (self.slots - 1)) as usize
     }
 
     /// Validates the shared configuration for an endpoint that implements the protocols `spoken`.

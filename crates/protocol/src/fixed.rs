@@ -25,9 +25,6 @@ const LADDER: [u64; RUNGS as usize] = [0, 4, 8, 16, 32, 64, 96, 128];
 pub struct Scale(f64);
 
 impl Scale {
-    /// One unit per 1.0.
-    pub const ONE: Self = Self(1.0);
-
     /// `None` unless both the factor and its inverse are positive and normal.
     pub fn new(factor: f64) -> Option<Self> {
         let usable = factor > 0.0 && factor.is_normal() && factor.recip().is_normal();

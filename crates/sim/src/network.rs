@@ -11,7 +11,6 @@ mod channels;
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
-use std::time::Duration;
 
 use tributary_controller::outcomes::Outcome;
 use tributary_jobfile::{End, HostId, LinkId, Scenario, SwitchId, Topology};
@@ -405,12 +404,6 @@ impl Network {
             }
         }
         true
-    }
-
-    /// Processes all events that are due within `time` from now.
-    pub fn run_for(&mut self, time: Duration) {
-        let until = self.now() + time;
-        while self.step(until) {}
     }
 
     fn schedule(&mut self, time: u64, event: Event) {

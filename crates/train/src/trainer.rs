@@ -192,12 +192,6 @@ impl Trainer {
         }
     }
 
-    /// Loss and accuracy on the current batch over all workers' shares, with the current weights.
-    /// After the last step it refers to the batch that would be next.
-    pub fn batch_metrics(&self) -> Metrics {
-        self.model.metrics(self.samples(self.schedule.batch()))
-    }
-
     /// Loss and accuracy on all training images.
     pub fn train_metrics(&self) -> Metrics {
         self.model.metrics(self.data.train())

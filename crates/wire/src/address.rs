@@ -11,9 +11,6 @@ use crate::JobId;
 pub struct Mac(pub [u8; 6]);
 
 impl Mac {
-    /// The broadcast address.
-    pub const BROADCAST: Self = Self([0xff; 6]);
-
     /// Whether this is a group address: the lowest bit of the first byte is set.
     pub const fn is_multicast(self) -> bool {
         self.0[0] & 1 == 1

@@ -240,14 +240,6 @@ fn the_locality_order_keeps_the_halves_together() {
     assert_eq!(Collective::Ring.locality_order(4), [0, 1, 2, 3]);
 }
 
-#[test]
-fn names_are_found_again() {
-    for collective in Collective::ALL {
-        assert_eq!(Collective::by_name(collective.name()), Some(collective));
-    }
-    assert_eq!(Collective::by_name("butterfly"), None);
-}
-
 /// A server that sends for eight ranks at a time takes eight times as long. The bandwidth between
 /// each pair of machines alone does not show this.
 #[test]

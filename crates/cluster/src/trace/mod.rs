@@ -238,14 +238,6 @@ impl Trace {
         self
     }
 
-    /// Only the jobs of one group; no jobs if the trace does not have the group.
-    #[must_use]
-    pub fn of_group(mut self, name: &str) -> Self {
-        let group = self.groups.iter().position(|group| group == name).map(|at| at as u32);
-        self.submissions.retain(|job| group.is_some() && job.group == group);
-        self
-    }
-
     /// A warning for each job that requests more GPUs than the cluster has.
     #[must_use]
     pub fn too_large(&self, cluster: &Cluster) -> Vec<Warning> {

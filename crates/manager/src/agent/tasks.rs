@@ -43,12 +43,6 @@ impl Tasks {
         self.0.iter().map(standing).collect()
     }
 
-    /// The running processes.
-    pub fn running(&self) -> impl Iterator<Item = TaskId> {
-        let runs = |(_, state): &(&TaskId, &State)| !matches!(state, State::Exited(_));
-        self.0.iter().filter(runs).map(|(&task, _)| task)
-    }
-
     /// The manager requests a process.
     pub fn start(&mut self, task: TaskId) -> Vec<Effect> {
         if let Some(state) = self.0.get(&task) {

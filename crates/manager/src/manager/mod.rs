@@ -292,12 +292,6 @@ impl Manager {
         &self.durable
     }
 
-    /// The servers.
-    #[must_use]
-    pub const fn site(&self) -> &Site {
-        &self.site
-    }
-
     /// Whether a server's agent is connected.
     #[must_use]
     pub fn is_here(&self, server: &str) -> bool {

@@ -64,11 +64,6 @@ impl<Io: FrameIo> Faulty<Io> {
         &self.inner
     }
 
-    /// The wrapped port. Frames sent through it directly are not subject to faults.
-    pub fn inner_mut(&mut self) -> &mut Io {
-        &mut self.inner
-    }
-
     fn now(&self) -> u64 {
         u64::try_from(self.epoch.elapsed().as_nanos()).unwrap_or(u64::MAX)
     }

@@ -203,11 +203,6 @@ impl<T: AsRef<[u8]>> Packet<T> {
         Ok(Self { frame, repr })
     }
 
-    /// Returns the frame.
-    pub fn into_inner(self) -> T {
-        self.frame
-    }
-
     /// The aggregation header.
     pub fn repr(&self) -> &Repr {
         &self.repr

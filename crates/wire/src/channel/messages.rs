@@ -6,7 +6,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 
 use super::code::{Reader, frame, put_values};
 use super::{Error, Message};
-use crate::values::{read_f32, read_i32};
+use crate::values::read_i32;
 use crate::{Bitmap, Sequence};
 
 const FLOAT: u8 = 1;
@@ -38,11 +38,6 @@ impl Values {
     /// The values as integers; meaningful unless [`float`](Self::float) is set.
     pub fn i32s(&self) -> impl ExactSizeIterator<Item = i32> + '_ {
         read_i32(&self.payload)
-    }
-
-    /// The values as `f32`; meaningful if [`float`](Self::float) is set.
-    pub fn f32s(&self) -> impl ExactSizeIterator<Item = f32> + '_ {
-        read_f32(&self.payload)
     }
 }
 
