@@ -217,7 +217,7 @@ fn an_invalid_trace_gives_one_clear_line() {
     );
     assert!(error("", None).starts_with("t:1: this is not a known trace (it is empty)"));
     assert!(error("\n \n", None).contains("it is empty"));
-    assert!(error("\u{1}\u{2}", None).starts_with("t:1: this is not a trace"));
+    assert!(error("\u{1}\u{2}", None).starts_with("t:1: this is not a known trace"));
     assert!(error("[1, 2]", None).contains("there is something else between its records"));
     assert_eq!(
         error("timestamp,num_gpus\n", Some(Format::PhillyTable)),
