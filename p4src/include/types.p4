@@ -41,7 +41,6 @@ const bit<16> UDP_LENGTH_FULL = UDP_LENGTH_BARE + 4 * VALUES;
 
 // Explicit congestion notification in IPv4 (RFC 3168).
 const bit<2> ECN_NOT_CAPABLE = 0;
-const bit<2> ECN_CAPABLE = 2; // ECT(0)
 const bit<2> ECN_CONGESTION_EXPERIENCED = 3;
 
 // The multicast group of all ports.

@@ -21,6 +21,9 @@
         SEND_TO_GROUP(meta.group)
     }
 
+    // ECT(0) of RFC 3168.
+    const bit<2> ECN_CAPABLE = 2;
+
     // Hooks of apply.p4. An evicted sum goes to the server of its own task. It has that task's mark as a
     // flag, and not the congestion that the evicting packet met. Answers to reminders go back to the
     // agent.

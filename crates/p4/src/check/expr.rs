@@ -332,7 +332,7 @@ impl Checker<'_, '_> {
         };
         if h < l || h >= width {
             let help = format!("write [high:low] with {} >= high >= low >= 0", width - 1);
-            self.error_help(span, format!("[{h}:{l}] is no slice of {}", base.ty), help);
+            self.error_help(span, format!("[{h}:{l}] is not a slice of {}", base.ty), help);
             return Expr::error(span);
         }
         let ty = Type::Bit(h - l + 1);
@@ -365,7 +365,7 @@ impl Checker<'_, '_> {
                 return Expr { span, ty: Type::Bit(width), kind };
             }
             Some(low) => {
-                let message = format!("[{low} +: {width}] is no slice of {}", base.ty);
+                let message = format!("[{low} +: {width}] is not a slice of {}", base.ty);
                 self.error(span, message);
                 return Expr::error(span);
             }

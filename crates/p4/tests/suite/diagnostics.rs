@@ -31,8 +31,8 @@ fn widths() {
     says("meta.z = hdr.h.a[15:0];", "1:10: error: bit<16> cannot be assigned to bit<8>");
     says("if (meta.z) {}", "1:5: error: bit<8> cannot be assigned to bool");
     says("meta.x = (bit<32>)(int<8>)hdr.h.c;", "1:10: error: int<8> cannot be cast to bit<32>");
-    says("meta.z = hdr.h.c[8:1];", "1:10: error: [8:1] is no slice of bit<8>");
-    says("meta.z = hdr.h.c[1:2];", "1:10: error: [1:2] is no slice of bit<8>");
+    says("meta.z = hdr.h.c[8:1];", "1:10: error: [8:1] is not a slice of bit<8>");
+    says("meta.z = hdr.h.c[1:2];", "1:10: error: [1:2] is not a slice of bit<8>");
     says("meta.z = 1 ++ hdr.h.c;", "1:10: error: `++` cannot be applied to int and bit<8>");
     says("meta.z = 4 |+| 5;", "1:10: error: `|+|` needs operands with a width");
     says("meta.z = hdr.h.c / 0;", "1:20: error: division by zero");

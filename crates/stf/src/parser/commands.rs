@@ -148,15 +148,15 @@ fn expect(operands: &mut Operands<'_>) -> Result<Statement> {
 /// Digits of a packet. `also` lists other allowed characters; `$` is only allowed at the end.
 fn bytes_of<'a>(token: &'a Token<'a>, also: &str) -> Result<&'a str> {
     let wrong = |what: &str| Err(token.place.error(format!("`{}` {what}", token.text())));
-    let Kind::Word(word) = token.kind else { return wrong("is no byte of a packet") };
+    let Kind::Word(word) = token.kind else { return wrong("is not a byte of a packet") };
     let inner = word.strip_suffix('$').filter(|_| also.contains('$')).unwrap_or(word);
     match inner.chars().find(|&c| !c.is_ascii_hexdigit() && (c == '$' || !also.contains(c))) {
         None => Ok(word),
         Some(_) if token.starts_line => wrong("is neither a command nor bytes of the packet above"),
-        Some('x' | 'X') => wrong("is no byte of a packet: write digits without 0x"),
+        Some('x' | 'X') => wrong("is not a byte of a packet: write digits without 0x"),
         Some('$') => wrong("has a `$` that does not end the packet"),
         Some('*') => wrong("has a `*`: only what is expected can leave digits open"),
-        Some(_) => wrong("is no byte of a packet: write hexadecimal digits"),
+        Some(_) => wrong("is not a byte of a packet: write hexadecimal digits"),
     }
 }
 
