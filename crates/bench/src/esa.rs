@@ -9,17 +9,13 @@
 use anyhow::{Context, Result};
 use serde::Serialize;
 
-use super::Spread;
 use super::plot::{self, Chart, Line};
-use super::runs::{Measured, Output, once, throughput};
-use crate::{Args, Program};
+use super::runs::{Measured, Output, Setting, WORKERS, in_network, once, ratio, throughput};
+use crate::Args;
 use tributary_job::fabric::Kind as Fabric;
 use tributary_job::report::{bytes, table};
+use tributary_jobfile::Protocol;
 
-/// Workers per job.
-const WORKERS: u32 = 2;
-/// Tensors per run, one after the other.
-const TENSORS: u32 = 3;
 /// Number of jobs while the tensor size varies.
 const JOBS: u32 = 4;
 
@@ -58,14 +54,6 @@ struct Point {
     atp: Vec<Measured>,
     /// By seed.
     esa: Vec<Measured>,
-}
-
-#[derive(Clone, Copy, Debug, Serialize)]
-struct Setting {
-    jobs: u32,
-    tensor_bytes: u64,
-    pool: u32,
-    jitter_us: u32,
 }
 
 impl Sweep {
@@ -113,19 +101,16 @@ impl Sweep {
             let (mut atp, mut esa) = (Vec::new(), Vec::new());
             for seed in 1..=u64::from(args.repeat) {
                 let turns = if seed % 2 == 1 {
-                    [Program::Atp, Program::Esa]
+                    [Protocol::Atp, Protocol::Esa]
                 } else {
-                    [Program::Esa, Program::Atp]
+                    [Protocol::Esa, Protocol::Atp]
                 };
-                for program in turns {
-                    eprint!("\r{fabric_name}, {axis} {label}, {program:?}, seed {seed}          ");
-                    let report = once(fabric, &job_file(setting, program, seed))
-                        .with_context(|| format!("{program:?}, {axis} {label}, seed {seed}"))?;
-                    let measured = Measured::new(seed, program == turns[0], &report);
-                    match program {
-                        Program::Atp => atp.push(measured),
-                        Program::Esa => esa.push(measured),
-                    }
+                for protocol in turns {
+                    eprint!("\r{fabric_name}, {axis} {label}, {protocol:?}, seed {seed}          ");
+                    let report = once(fabric, &setting.job_file(protocol, seed))
+                        .with_context(|| format!("{protocol:?}, {axis} {label}, seed {seed}"))?;
+                    let runs = if protocol == Protocol::Atp { &mut atp } else { &mut esa };
+                    runs.push(Measured::new(seed, protocol == turns[0], &report));
                 }
             }
             points.push(Point { label, setting, atp, esa });
@@ -161,15 +146,12 @@ impl Sweep {
             "ESA in network",
         ]);
         for point in &self.points {
-            let percent = |measured: &[Measured]| {
-                let shares = measured.iter().map(|run| 100.0 * run.mean_in_network());
-                format!("{} %", Spread::of(shares.collect()).text(1))
-            };
+            let percent = |measured: &[Measured]| format!("{} %", in_network(measured).text(1));
             rows.add_row([
                 point.label.clone(),
                 throughput(&point.atp).text(1),
                 throughput(&point.esa).text(1),
-                point.ratio().text(2),
+                ratio(&point.esa, &point.atp).text(2),
                 percent(&point.atp),
                 percent(&point.esa),
             ]);
@@ -178,53 +160,22 @@ impl Sweep {
     }
 }
 
-impl Point {
-    /// ESA's throughput divided by ATP's with the same seed.
-    fn ratio(&self) -> Spread {
-        let pairs = self.esa.iter().zip(&self.atp);
-        Spread::of(pairs.map(|(esa, atp)| esa.mean() / atp.mean()).collect())
-    }
-}
-
 fn setting(args: &Args, jobs: u32, tensor_bytes: u64) -> Setting {
     Setting { jobs, tensor_bytes, pool: args.pool, jitter_us: args.jitter }
 }
 
-/// The job file of a run.
-fn job_file(setting: Setting, program: Program, seed: u64) -> String {
-    let Setting { jobs, tensor_bytes, pool, jitter_us } = setting;
-    let protocol = match program {
-        Program::Atp => "atp",
-        Program::Esa => "esa",
-    };
-    let job = format!(
-        "[[job]]\nworkers = {WORKERS}\njitter = \"{jitter_us}us\"\n\
-         workload = {{ kind = \"random\", tensors = {TENSORS}, elements = {} }}\n",
-        tensor_bytes / 4
-    );
-    format!(
-        "seed = {seed}\nprotocol = \"{protocol}\"\n[topology]\nkind = \"star\"\nworkers = {}\n\
-         ps_hosts = {}\n[switch]\npool = {pool}\n{}",
-        WORKERS * jobs,
-        jobs.min(2),
-        job.repeat(jobs as usize)
-    )
-}
-
 #[cfg(test)]
 mod tests {
-    use tributary_jobfile::Protocol;
-
     use super::*;
 
     #[test]
     fn the_two_runs_of_a_seed_differ_only_in_the_protocol() {
         let setting = Setting { jobs: 8, tensor_bytes: 4 << 20, pool: 256, jitter_us: 300 };
-        let read = |program| {
-            let text = job_file(setting, program, 7);
+        let read = |protocol| {
+            let text = setting.job_file(protocol, 7);
             tributary_jobfile::parse(&text, "f").unwrap_or_else(|error| panic!("{error}"))
         };
-        let (mut atp, esa) = (read(Program::Atp), read(Program::Esa));
+        let (mut atp, esa) = (read(Protocol::Atp), read(Protocol::Esa));
         assert_eq!((atp.protocol(), esa.protocol()), (Protocol::Atp, Protocol::Esa));
         assert_eq!((atp.jobs.len(), atp.topology.hosts.len()), (8, 18));
         assert!(atp.jobs.iter().all(|job| job.jitter.as_micros() == 300));
@@ -238,28 +189,5 @@ mod tests {
             job.agent = job.ps;
         }
         assert_eq!(atp, esa);
-    }
-
-    #[test]
-    fn ratios_pair_the_runs_of_a_seed() {
-        let run = |seed, throughput: &[f64]| Measured {
-            seed,
-            first: true,
-            throughput: throughput.to_vec(),
-            in_network: vec![Some(0.5), None],
-            kept_bytes: 0,
-            memory_bytes: 0,
-        };
-        let setting = Setting { jobs: 2, tensor_bytes: 4, pool: 1, jitter_us: 0 };
-        let point = Point {
-            label: String::new(),
-            setting,
-            atp: vec![run(1, &[1.0, 3.0]), run(2, &[10.0, 10.0]), run(3, &[1.0, 1.0])],
-            esa: vec![run(1, &[3.0, 3.0]), run(2, &[20.0, 30.0]), run(3, &[1.0, 1.0])],
-        };
-        let ratio = point.ratio();
-        assert_eq!((ratio.least, ratio.median, ratio.greatest), (1.0, 1.5, 2.5));
-        assert_eq!(throughput(&point.atp).median, 2.0);
-        assert!((point.atp[0].mean_in_network() - 0.75).abs() < 1e-12);
     }
 }

@@ -13,27 +13,22 @@ use anyhow::{Context, Result, ensure};
 use plotters::style::RGBColor;
 use serde::Serialize;
 
-use super::Spread;
 use super::plot::{self, Chart};
-use super::runs::{Measured, Output, once, throughput};
+use super::runs::{
+    MAX_JOBS, Measured, Output, Setting, WORKERS, in_network, once, ratio, throughput,
+};
 use crate::Args;
 use tributary_job::fabric::Kind as Fabric;
 use tributary_job::program;
 use tributary_job::report::{aggregator_bits, bytes, table};
+use tributary_jobfile::Protocol;
 
-/// Workers per job.
-const WORKERS: u32 = 2;
-/// Tensors per run, one after the other.
-const TENSORS: u32 = 3;
-/// Maximum number of jobs, and SwitchML's partitions.
-const JOBS: u32 = 8;
-
-/// The protocols' names in job files and in tables, and their colours.
-const PROTOCOLS: [(&str, &str, RGBColor); 4] = [
-    ("p4inc", "P4INC", plot::P4INC),
-    ("atp", "ATP", plot::ATP),
-    ("esa", "ESA", plot::ESA),
-    ("switchml", "SwitchML", plot::SWITCHML),
+/// The protocols, their names in tables, and their colours.
+const PROTOCOLS: [(Protocol, &str, RGBColor); 4] = [
+    (Protocol::P4inc, "P4INC", plot::P4INC),
+    (Protocol::Atp, "ATP", plot::ATP),
+    (Protocol::Esa, "ESA", plot::ESA),
+    (Protocol::SwitchMl, "SwitchML", plot::SWITCHML),
 ];
 /// Index of the protocol that the others are compared with.
 const P4INC: usize = 0;
@@ -92,11 +87,12 @@ impl Sweep {
             for seed in 1..=u64::from(args.repeat) {
                 for turn in 0..PROTOCOLS.len() {
                     let at = (seed as usize + turn) % PROTOCOLS.len();
-                    let protocol = PROTOCOLS[at].0;
-                    eprint!("\r{name}, {jobs} jobs, {protocol}, seed {seed}          ");
-                    let text = job_file(protocol, jobs, tensor_bytes, pools[at], args.jitter, seed);
-                    let report = once(fabric, &text)
-                        .with_context(|| format!("{protocol}, {jobs} jobs, seed {seed}"))?;
+                    let (protocol, own_name, _) = PROTOCOLS[at];
+                    eprint!("\r{name}, {jobs} jobs, {own_name}, seed {seed}          ");
+                    let (pool, jitter_us) = (pools[at], args.jitter);
+                    let setting = Setting { jobs, tensor_bytes, pool, jitter_us };
+                    let report = once(fabric, &setting.job_file(protocol, seed))
+                        .with_context(|| format!("{own_name}, {jobs} jobs, seed {seed}"))?;
                     runs[at].push(Measured::new(seed, turn == 0, &report));
                 }
             }
@@ -123,7 +119,9 @@ impl Sweep {
         for point in &self.points {
             let mut row = vec![point.jobs.clone()];
             row.extend(point.runs.iter().map(|runs| throughput(runs).text(1)));
-            row.extend(others.clone().map(|(at, _)| point.ratio(at).text(2)));
+            row.extend(
+                others.clone().map(|(at, _)| ratio(&point.runs[P4INC], &point.runs[at]).text(2)),
+            );
             rows.add_row(row);
         }
         rows
@@ -141,10 +139,8 @@ impl Sweep {
             // It follows from the job file, so it is the same for all seeds.
             let memory = |runs: &Vec<Measured>| runs.first().map_or(0, |run| run.memory_bytes);
             row.extend(point.runs.iter().map(|runs| bytes(memory(runs))));
-            row.extend(point.runs.iter().map(|runs| {
-                let shares = runs.iter().map(|run| 100.0 * run.mean_in_network());
-                format!("{:.1} %", Spread::of(shares.collect()).median)
-            }));
+            let shares = point.runs.iter().map(|runs| in_network(runs).median);
+            row.extend(shares.map(|share| format!("{share:.1} %")));
             rows.add_row(row);
         }
         rows
@@ -162,56 +158,19 @@ impl Sweep {
     }
 }
 
-impl Point {
-    /// P4INC's throughput divided by another protocol's with the same seed.
-    fn ratio(&self, other: usize) -> Spread {
-        let pairs = self.runs[P4INC].iter().zip(&self.runs[other]);
-        Spread::of(pairs.map(|(p4inc, other)| p4inc.mean() / other.mean()).collect())
-    }
-}
-
 /// Number of aggregators of a protocol's program that fit into `memory_bytes`.
-fn aggregators(protocol: &str, memory_bytes: u64) -> Result<u32> {
+fn aggregators(protocol: Protocol, memory_bytes: u64) -> Result<u32> {
+    let protocol = protocol.name();
     let scenario = tributary_jobfile::parse(&format!("protocol = \"{protocol}\"\n[[job]]\n"), "f")?;
     let program = program::compile(&scenario, None)?.program;
     let bits = aggregator_bits(&program, scenario.switch.pool);
     let fit = u32::try_from(8 * memory_bytes / bits).unwrap_or(u32::MAX);
     ensure!(
-        fit >= 2 * JOBS,
+        fit >= 2 * MAX_JOBS,
         "{} hold only {fit} aggregators of {protocol}; raise --memory",
         bytes(memory_bytes)
     );
     Ok(fit)
-}
-
-/// The job file of a run.
-fn job_file(
-    protocol: &str,
-    jobs: u32,
-    tensor_bytes: u64,
-    pool: u32,
-    jitter_us: u32,
-    seed: u64,
-) -> String {
-    let switch = match protocol {
-        "switchml" => format!("partitions = {JOBS}\n"),
-        _ => String::new(),
-    };
-    let servers = match protocol {
-        "atp" | "esa" => format!("ps_hosts = {}\n", jobs.min(2)),
-        _ => String::new(),
-    };
-    let job = format!(
-        "[[job]]\nworkers = {WORKERS}\njitter = \"{jitter_us}us\"\n\
-         workload = {{ kind = \"random\", tensors = {TENSORS}, elements = {} }}\n",
-        tensor_bytes / 4
-    );
-    format!(
-        "seed = {seed}\nprotocol = \"{protocol}\"\n[topology]\nkind = \"star\"\nworkers = {}\n\
-         {servers}[switch]\npool = {pool}\n{switch}{}",
-        WORKERS * jobs,
-        job.repeat(jobs as usize)
-    )
 }
 
 #[cfg(test)]
@@ -224,17 +183,18 @@ mod tests {
         let mut workloads = Vec::new();
         for (protocol, ..) in PROTOCOLS {
             let pool = aggregators(protocol, MEMORY).unwrap();
-            let text = job_file(protocol, 8, 1 << 20, pool, 300, 7);
+            let setting = Setting { jobs: 8, tensor_bytes: 1 << 20, pool, jitter_us: 300 };
+            let text = setting.job_file(protocol, 7);
             let scenario = tributary_jobfile::parse(&text, "f").unwrap_or_else(|e| panic!("{e}"));
             let program = program::compile(&scenario, None).unwrap().program;
             let used = u64::from(pool) * aggregator_bits(&program, pool) / 8;
-            assert!(used <= MEMORY && used > MEMORY - 600, "{protocol}: {used} bytes");
-            assert_eq!(scenario.protocol().name(), protocol);
+            assert!(used <= MEMORY && used > MEMORY - 600, "{protocol:?}: {used} bytes");
+            assert_eq!(scenario.protocol(), protocol);
             let jobs = scenario.jobs.iter();
             workloads.push(jobs.map(|job| (job.workload.clone(), job.jitter)).collect::<Vec<_>>());
             let segments: u32 = scenario.jobs.iter().map(|job| job.segment).sum();
             match protocol {
-                "p4inc" | "switchml" => {
+                Protocol::P4inc | Protocol::SwitchMl => {
                     assert!(scenario.jobs.iter().all(|job| job.ps.is_none() && job.slots == 32));
                     assert!(segments <= pool && segments > pool - 16, "{segments} of {pool}");
                 }
@@ -242,26 +202,5 @@ mod tests {
             }
         }
         assert!(workloads.iter().all(|own| *own == workloads[0]));
-    }
-
-    #[test]
-    fn ratios_pair_the_runs_of_a_seed() {
-        let runs = |throughput: &[f64]| -> Vec<Measured> {
-            let run = |(seed, &throughput): (u64, &f64)| Measured {
-                seed,
-                first: false,
-                throughput: vec![throughput],
-                in_network: vec![None],
-                kept_bytes: 0,
-                memory_bytes: 0,
-            };
-            (1..).zip(throughput).map(run).collect()
-        };
-        let point = Point {
-            jobs: "1".into(),
-            runs: [runs(&[4.0, 6.0, 1.0]), runs(&[2.0, 2.0, 1.0]), runs(&[]), runs(&[])],
-        };
-        let ratio = point.ratio(1);
-        assert_eq!((ratio.least, ratio.median, ratio.greatest), (1.0, 2.0, 3.0));
     }
 }

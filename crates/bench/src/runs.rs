@@ -15,6 +15,50 @@ use crate::Args;
 use tributary_controller::targets::Kind as Target;
 use tributary_job::fabric::Kind as Fabric;
 use tributary_job::report::RunReport;
+use tributary_jobfile::Protocol;
+
+/// Workers per job.
+pub(super) const WORKERS: u32 = 2;
+/// Tensors per run, one after the other.
+const TENSORS: u32 = 3;
+/// Maximum number of jobs, and SwitchML's partitions.
+pub(super) const MAX_JOBS: u32 = 8;
+
+/// Equal jobs at one switch. With ATP and ESA, two hosts have the parameter servers of the odd and
+/// the even jobs.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(super) struct Setting {
+    pub(super) jobs: u32,
+    pub(super) tensor_bytes: u64,
+    pub(super) pool: u32,
+    pub(super) jitter_us: u32,
+}
+
+impl Setting {
+    /// The job file of a run.
+    pub(super) fn job_file(&self, protocol: Protocol, seed: u64) -> String {
+        let Self { jobs, tensor_bytes, pool, jitter_us } = *self;
+        let [servers, partitions] = match protocol {
+            Protocol::Atp | Protocol::Esa => {
+                [format!("ps_hosts = {}\n", jobs.min(2)), String::new()]
+            }
+            Protocol::P4inc => [String::new(), String::new()],
+            Protocol::SwitchMl => [String::new(), format!("partitions = {MAX_JOBS}\n")],
+        };
+        let job = format!(
+            "[[job]]\nworkers = {WORKERS}\njitter = \"{jitter_us}us\"\n\
+             workload = {{ kind = \"random\", tensors = {TENSORS}, elements = {} }}\n",
+            tensor_bytes / 4
+        );
+        format!(
+            "seed = {seed}\nprotocol = \"{}\"\n[topology]\nkind = \"star\"\nworkers = {}\n\
+             {servers}[switch]\npool = {pool}\n{partitions}{}",
+            protocol.name(),
+            WORKERS * jobs,
+            job.repeat(jobs as usize)
+        )
+    }
+}
 
 /// One run.
 #[derive(Debug, Serialize)]
@@ -45,11 +89,11 @@ impl Measured {
     }
 
     /// Mean of the jobs, in MB/s.
-    pub(super) fn mean(&self) -> f64 {
+    fn mean(&self) -> f64 {
         mean(self.throughput.iter().copied())
     }
 
-    pub(super) fn mean_in_network(&self) -> f64 {
+    fn mean_in_network(&self) -> f64 {
         mean(self.in_network.iter().map(|share| share.unwrap_or(1.0)))
     }
 }
@@ -74,6 +118,16 @@ fn memory(report: &RunReport) -> u64 {
 /// MB/s over the seeds.
 pub(super) fn throughput(measured: &[Measured]) -> Spread {
     Spread::of(measured.iter().map(Measured::mean).collect())
+}
+
+/// The throughput of some runs divided by that of others with the same seed.
+pub(super) fn ratio(runs: &[Measured], others: &[Measured]) -> Spread {
+    Spread::of(runs.iter().zip(others).map(|(run, other)| run.mean() / other.mean()).collect())
+}
+
+/// Percentage of the additions that switches performed, over the seeds.
+pub(super) fn in_network(measured: &[Measured]) -> Spread {
+    Spread::of(measured.iter().map(|run| 100.0 * run.mean_in_network()).collect())
 }
 
 /// Runs the text of a job file on embedded switches.
@@ -137,5 +191,28 @@ impl Output {
         let Some(mut file) = self.json else { return Ok(()) };
         let text = serde_json::to_string_pretty(sweeps).expect("measurements are plain data");
         writeln!(file, "{text}").context("cannot write the measurements")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ratios_pair_the_runs_of_a_seed() {
+        let run = |throughput: &[f64]| Measured {
+            seed: 1,
+            first: true,
+            throughput: throughput.to_vec(),
+            in_network: vec![Some(0.5), None],
+            kept_bytes: 0,
+            memory_bytes: 0,
+        };
+        let atp = [run(&[1.0, 3.0]), run(&[10.0, 10.0]), run(&[1.0, 1.0])];
+        let esa = [run(&[3.0, 3.0]), run(&[20.0, 30.0]), run(&[1.0, 1.0])];
+        let ratio = ratio(&esa, &atp);
+        assert_eq!((ratio.least, ratio.median, ratio.greatest), (1.0, 1.5, 2.5));
+        assert_eq!(throughput(&atp).median, 2.0);
+        assert!((in_network(&atp).median - 75.0).abs() < 1e-9);
     }
 }

@@ -30,6 +30,7 @@ use clap::Parser;
 use nix::sys::resource::{Resource, getrlimit};
 use signal_hook::consts::SIGXFSZ;
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::fmt::format::FmtSpan;
 
 use args::{Cli, Command, P4Command};
@@ -39,15 +40,7 @@ const DESCRIPTORS: u64 = 32;
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
-    tracing_subscriber::fmt()
-        .with_env_filter(
-            EnvFilter::try_from_env("TRIBUTARY_LOG").unwrap_or_else(|_| EnvFilter::new("warn")),
-        )
-        .with_span_events(FmtSpan::CLOSE)
-        .with_writer(std::io::stderr)
-        .with_ansi(std::io::stderr().is_terminal())
-        .init();
-    match prepare().and_then(|()| run(cli.command)) {
+    match start_log().and_then(|()| prepare()).and_then(|()| run(cli.command)) {
         Ok(code) => code,
         Err(error) => {
             // The terminal may be closed.
@@ -55,6 +48,25 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// Logs to standard error what `TRIBUTARY_LOG` selects. A level alone is that of our own crates.
+fn start_log() -> Result<()> {
+    let wanted = std::env::var("TRIBUTARY_LOG").unwrap_or_else(|_| "warn".to_owned());
+    let filter = match wanted.parse::<LevelFilter>() {
+        Ok(level) => format!("{},tributary={level}", level.min(LevelFilter::WARN)),
+        Err(_) => wanted.clone(),
+    };
+    let filter = EnvFilter::try_new(filter).with_context(|| {
+        format!("TRIBUTARY_LOG={wanted}: write a level, such as info, or CRATE=LEVEL,CRATE=LEVEL")
+    })?;
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_span_events(FmtSpan::CLOSE)
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal())
+        .init();
+    Ok(())
 }
 
 /// Makes the shell's limits cause an error message instead of a silent exit.

@@ -283,7 +283,7 @@ impl Controller {
     /// [`Error::Clock`]; [`Error::UnknownJob`]; [`Error::JobTaken`] if the job is being changed; or
     /// the error of a switch: no switch serves the job then, and it can be renewed again or
     /// removed.
-    #[instrument(name = "renewal", skip(self))]
+    #[instrument(name = "renewal", skip_all, fields(%job))]
     pub async fn renew(&self, job: JobId) -> Result<Epoch, Error> {
         let epoch = self.issue().await?;
         let before = self.begin_change(job)?;
@@ -303,7 +303,7 @@ impl Controller {
     /// # Errors
     /// [`Error::UnknownJob`]; [`Error::JobTaken`] if the job is being admitted, moved or removed;
     /// or the error of a switch. The ID then stays taken, and the removal can be repeated.
-    #[instrument(name = "removal", skip(self))]
+    #[instrument(name = "removal", skip_all, fields(%job))]
     pub async fn remove(&self, job: JobId) -> Result<Freed, Error> {
         let admitted = self.begin_change(job)?;
         let outcome = self.clear(&admitted).await;

@@ -8,7 +8,6 @@ use std::sync::mpsc::{self, Receiver, Sender, TryRecvError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use tracing::field::Empty;
 use tracing::{Span, debug_span};
 use tributary_driver::Driver;
 use tributary_driver::channel::{Link, LinkConfig, LinkEvent};
@@ -272,11 +271,10 @@ impl<Io: FrameIo> Runner<Io> {
         let mut spans = VecDeque::with_capacity(left);
         let mut sums = Vec::with_capacity(left);
         for (tensor, (values, priority)) in tensors.into_iter().enumerate() {
-            let span = debug_span!("tensor", id = Empty, values = values.len());
+            let size = values.len();
             let submitted = self.driver.endpoint_mut().submit_with(values, priority);
             let id = submitted.map_err(|source| Error::Submit { tensor, source })?;
-            span.record("id", id.0);
-            spans.push_back(span);
+            spans.push_back(debug_span!("tensor", id = id.0, values = size));
         }
         while left > 0 {
             if self.stop.load(Ordering::Relaxed) {
