@@ -67,7 +67,7 @@ pub(super) fn judge(facts: &Facts, wanted: Option<&Wanted>) -> Vec<Check> {
             return area.into_checks();
         }
         (Err(Error::Address { .. }), _) => {
-            area.fail("P4Runtime", "is no address", "write HOST:PORT or unix:PATH");
+            area.fail("P4Runtime", "is not an address", "write HOST:PORT or unix:PATH");
             return area.into_checks();
         }
         (Err(Error::Device { device, reason, .. }), _) => {
@@ -225,7 +225,7 @@ mod tests {
                 },
                 "nobody answers (refused)",
             ),
-            (Error::Address { switch: switch.clone(), address: "h".into() }, "is no address"),
+            (Error::Address { switch: switch.clone(), address: "h".into() }, "is not an address"),
             (
                 Error::Device { switch: switch.clone(), device: 9, reason: reason.clone() },
                 "it has no device 9 (refused)",

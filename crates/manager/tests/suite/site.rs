@@ -139,7 +139,7 @@ fn invalid_requests_are_rejected() {
     let site = site();
     assert_eq!(site.check(&request()), Ok(()));
     let spoilt: [Spoilt; 9] = [
-        ("is no name", |request| request.name = "a job".into()),
+        ("is not a name", |request| request.name = "a job".into()),
         ("0 GPUs", |request| request.gpus = 0),
         ("choose 1 to 8", |request| request.gpus = 9),
         ("value", |request| request.value = f64::NAN),
