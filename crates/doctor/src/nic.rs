@@ -119,7 +119,7 @@ pub(super) fn judge(interface: &str, facts: &Facts, wanted: &Wanted) -> Vec<Chec
         ),
         kind => area.fail(
             "presence",
-            format!("is no Ethernet (type {kind})"),
+            format!("is not Ethernet (type {kind})"),
             "name an Ethernet interface",
         ),
     }
@@ -301,7 +301,7 @@ mod tests {
                 "300, and packets with 64 values need 312",
             ),
             (own(Interface { kind: 772, ..eth0() }), "presence", "the loopback joins"),
-            (own(Interface { kind: 65534, ..eth0() }), "presence", "is no Ethernet"),
+            (own(Interface { kind: 65534, ..eth0() }), "presence", "is not Ethernet"),
         ] {
             let check = named(&checks, name);
             assert_eq!(check.verdict, Verdict::Fail, "{check:?}");

@@ -310,7 +310,7 @@ impl<'a> Item<'a> {
             Some(near) => format!("did you mean \"{near}\"?"),
             None => format!("choose one of {}", suggest::list(words)),
         };
-        Err(self.fault(format!("{} is \"{word}\", which does not exist", self.name), mend))
+        Err(self.fault(format!("{} cannot be \"{word}\"", self.name), mend))
     }
 
     /// The elements of an array. Messages call each element `what`.

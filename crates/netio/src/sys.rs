@@ -159,7 +159,11 @@ pub(crate) fn eventfd_drain(fd: BorrowedFd<'_>) {
 }
 
 /// Sends a request about an interface of the calling thread's network namespace.
-fn ask(
+///
+/// # Safety
+///
+/// If the request is SIOCETHTOOL, `data` points to the live structure of its command.
+unsafe fn ask(
     name: &str,
     request: libc::c_ulong,
     data: *mut libc::c_void,
@@ -199,6 +203,8 @@ pub(crate) fn interface_kind(name: &str) -> io::Result<u16> {
 
 /// Sends a request of linux/ethtool.h: a command, and as many words as its structure has.
 pub(crate) fn ethtool<const N: usize>(name: &str, mut words: [u32; N]) -> io::Result<[u32; N]> {
-    ask(name, libc::SIOCETHTOOL, words.as_mut_ptr().cast())?;
+    // SAFETY: the words are live, and all callers are in `ethtool`, where each command has the length
+    // of its structure.
+    unsafe { ask(name, libc::SIOCETHTOOL, words.as_mut_ptr().cast())? };
     Ok(words)
 }

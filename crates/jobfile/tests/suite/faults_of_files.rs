@@ -121,11 +121,11 @@ fn values_out_of_range() {
 fn protocols() {
     assert_eq!(
         refused("protocol = ‸\"eas\"\n[[job]]\n"),
-        "`protocol` is \"eas\", which does not exist; did you mean \"esa\"?"
+        "`protocol` cannot be \"eas\"; did you mean \"esa\"?"
     );
     assert_eq!(
         refused("[protocol]\nkind = ‸\"horovod\"\n[[job]]\n"),
-        "`kind` is \"horovod\", which does not exist; choose one of `atp`, `esa`, `p4inc`, `switchml`"
+        "`kind` cannot be \"horovod\"; choose one of `atp`, `esa`, `p4inc`, `switchml`"
     );
     refused("[[job]]\n[[job]]\nprotocol = ‸\"p4\"\n");
     refused("protocol = ‸7\n[[job]]\n");
@@ -202,7 +202,7 @@ fn segments_and_partitions() {
     refused("protocol = \"switchml\"\n[switch]\npool = ‸15\n[[job]]\n");
     assert_eq!(
         refused(&p4inc("[[job]]\naggregation = ‸\"sever\"\n")),
-        "`aggregation` is \"sever\", which does not exist; did you mean \"server\"?"
+        "`aggregation` cannot be \"sever\"; did you mean \"server\"?"
     );
 }
 
@@ -257,7 +257,7 @@ fn esa() {
     assert_eq!(refused(&file("agent = ‸\"pss\"")), "there is no host `pss`; did you mean `ps`?");
     assert_eq!(
         refused("protocol = \"esa\"\n[switch]\npreemption = ‸\"allways\"\n[[job]]\n"),
-        "`preemption` is \"allways\", which does not exist; did you mean \"always\"?"
+        "`preemption` cannot be \"allways\"; did you mean \"always\"?"
     );
 }
 
@@ -340,7 +340,7 @@ fn workloads() {
     refused("[[job]]\nworkload = ‸{}\n");
     assert_eq!(
         refused("[[job]]\nworkload = { kind = ‸\"digit\" }\n"),
-        "`kind` is \"digit\", which does not exist; did you mean \"digits\"?"
+        "`kind` cannot be \"digit\"; did you mean \"digits\"?"
     );
     assert_eq!(
         refused("[[job]]\nworkload = { kind = \"random\", elements = 1, bytes = ‸\"4B\" }\n"),
