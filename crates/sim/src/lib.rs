@@ -38,6 +38,7 @@ mod system;
 pub mod tcp;
 pub mod testbed;
 mod trace;
+pub mod training;
 
 pub use channel::Pace;
 pub use chart::Chart;

@@ -27,6 +27,8 @@ impl Default for Cable {
 #[derive(Debug)]
 pub(crate) struct Direction {
     cable: Cable,
+    /// Bytes that a packet with values counts beyond its own.
+    pub(crate) stretch: usize,
     line: Line,
     /// The frame being sent, if any.
     sending: Vec<u8>,
@@ -59,6 +61,9 @@ impl fmt::Debug for Loss {
 /// Bytes per frame on the link outside the frame itself: preamble, check sequence, gap.
 const FRAMING: usize = 24;
 
+/// Bytes of an aggregation frame without values: all frames of a simulation are of this protocol.
+const BARE: usize = 14 + 20 + 8 + 28;
+
 impl Direction {
     pub(crate) fn new(
         cable: Cable,
@@ -74,6 +79,7 @@ impl Direction {
         }
         Ok(Self {
             cable,
+            stretch: 0,
             line: Line::new(injector),
             sending: Vec::new(),
             busy: false,
@@ -119,7 +125,8 @@ impl Direction {
     /// Begins to send the buffer. Returns the duration in nanoseconds.
     pub(crate) fn begin(&mut self) -> u64 {
         self.busy = true;
-        let bits = 8 * (self.sending.len() + FRAMING);
+        let stretch = if self.sending.len() > BARE { self.stretch } else { 0 };
+        let bits = 8 * (self.sending.len() + stretch + FRAMING);
         (bits as f64 * 1e9 / self.cable.bandwidth).ceil() as u64
     }
 

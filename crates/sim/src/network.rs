@@ -13,7 +13,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
 
 use tributary_controller::outcomes::Outcome;
-use tributary_jobfile::{End, HostId, LinkId, Scenario, SwitchId, Topology};
+use tributary_jobfile::{End, HostId, Link, LinkId, Scenario, SwitchId, Topology};
 use tributary_netio::faults::{Faults, InvalidFaults, Statistics};
 use tributary_p4::ir::ExternId;
 use tributary_protocol::{Endpoint, ParameterServer, Time, Worker, server, worker};
@@ -78,6 +78,43 @@ struct Node {
     turn: usize,
     /// The time of the timer event on the agenda.
     timer: Option<u64>,
+    /// The channels that end here.
+    channels: Vec<usize>,
+}
+
+/// The directions of a topology.
+#[derive(Debug)]
+struct Wiring {
+    /// Start and end of each direction.
+    ends: Vec<(End, End)>,
+    /// The direction that starts from each host.
+    from_host: Vec<usize>,
+    /// The direction that starts from each port of each switch; ports count from 1.
+    from_port: Vec<Vec<usize>>,
+}
+
+impl Wiring {
+    fn new(topology: &Topology) -> Self {
+        let of = |link: &Link| {
+            let [a, b] = link.ends;
+            [(a, b), (b, a)]
+        };
+        let ends: Vec<_> = topology.links.iter().flat_map(of).collect();
+        let from = |end| ends.iter().position(|(start, _)| *start == end).expect("it has a link");
+        let ports = |switch| {
+            topology.ports(switch).map(|(port, ..)| from(End::Switch(switch, port))).collect()
+        };
+        let from_host = topology.host_ids().map(|host| from(End::Host(host))).collect();
+        let from_port = topology.switch_ids().map(ports).collect();
+        Self { from_host, from_port, ends }
+    }
+
+    fn from(&self, end: End) -> usize {
+        match end {
+            End::Host(host) => self.from_host[host.0],
+            End::Switch(switch, port) => self.from_port[switch.0][usize::from(port) - 1],
+        }
+    }
 }
 
 /// The network of a scenario.
@@ -87,6 +124,7 @@ pub struct Network {
     agenda: BinaryHeap<Reverse<(u64, u64, Event)>>,
     serial: u64,
     topology: Topology,
+    wiring: Wiring,
     switches: Vec<Switch>,
     /// Whether a switch's next recirculation is on the agenda.
     pending: Vec<bool>,
@@ -142,6 +180,7 @@ impl Network {
             pending: vec![false; switches.len()],
             switches,
             hosts: topology.hosts.iter().map(|_| Node::default()).collect(),
+            wiring: Wiring::new(&topology),
             topology,
             directions,
             channels: Vec::new(),
@@ -159,6 +198,11 @@ impl Network {
     /// Records every frame from now on.
     pub fn record(&mut self) {
         self.trace = Some(Trace::default());
+    }
+
+    /// Counts each packet with values as this many bytes longer on all links.
+    pub fn stretch(&mut self, bytes: usize) {
+        self.directions.iter_mut().for_each(|direction| direction.stretch = bytes);
     }
 
     /// The trace, if recording is on.
@@ -239,8 +283,7 @@ impl Network {
     /// The same for the frames sent by one end. Channels need both directions: one for segments,
     /// the other for acknowledgements.
     pub fn set_down_from(&mut self, link: LinkId, end: End, down: bool) {
-        let direction = self.direction_from(link, end);
-        self.directions[direction].set_down(down);
+        self.directions[self.wiring.from(end)].set_down(down);
         if down {
             self.down.insert(link);
         } else {
@@ -413,13 +456,7 @@ impl Network {
 
     /// The start and the end of a direction.
     fn ends(&self, direction: usize) -> (End, End) {
-        let [a, b] = self.topology.link(LinkId(direction / 2)).ends;
-        if direction.is_multiple_of(2) { (a, b) } else { (b, a) }
-    }
-
-    /// The direction that starts from an end of a link.
-    fn direction_from(&self, link: LinkId, end: End) -> usize {
-        2 * link.0 + usize::from(self.topology.link(link).ends[0] != end)
+        self.wiring.ends[direction]
     }
 
     fn expect_arrival(&mut self, direction: usize) {
@@ -494,8 +531,7 @@ impl Network {
     /// Handles events, sending and timers after a host's endpoints were called.
     fn serve_host(&mut self, host: usize) {
         let id = HostId(host);
-        let direction = self.direction_from(self.topology.host(id).link, End::Host(id));
-        self.send_into(direction);
+        self.send_into(self.wiring.from_host[host]);
         self.send_messages(host);
         let node = &mut self.hosts[host];
         for process in &mut node.processes {
@@ -543,11 +579,12 @@ impl Network {
         while let Some(frame) = self.switches[switch].poll_packet_in() {
             self.packets_in.push((id, frame));
         }
-        for index in 0..self.topology.switch(id).ports.len() {
-            let link = self.topology.switch(id).ports[index];
-            let port = u16::try_from(index + 1).expect("ports are 9 bits wide");
-            let direction = self.direction_from(link, End::Switch(id, port));
-            self.send_into(direction);
+        while let Some(port) = self.switches[switch].poll_waiting() {
+            // Internal ports have no link.
+            let index = usize::from(port).wrapping_sub(1);
+            if let Some(&direction) = self.wiring.from_port[switch].get(index) {
+                self.send_into(direction);
+            }
         }
     }
 

@@ -19,6 +19,7 @@ use tributary_protocol::{
     worker,
 };
 use tributary_switch::Refusal;
+use tributary_wire::JobId;
 
 use crate::channel::Pace;
 use crate::line::Cable;
@@ -41,6 +42,9 @@ pub type Inputs = Vec<Vec<Vec<Tensor>>>;
 pub struct Options {
     /// Properties of the links.
     pub cable: Cable,
+    /// Bytes that each packet with values counts on the links beyond its own: the values that it
+    /// does not carry where only times matter.
+    pub stretch: usize,
     /// Seed of the links' faults.
     pub seed: u64,
     /// Execution engine of the switches.
@@ -66,6 +70,7 @@ impl Options {
     pub fn seeded(seed: u64) -> Self {
         Self {
             cable: Cable::default(),
+            stretch: 0,
             seed,
             engine: EngineKind::default(),
             limit: Duration::from_secs(600),
@@ -133,6 +138,22 @@ pub struct EsaStats {
     pub server: esa::server::Stats,
     /// The reminder agent.
     pub agent: esa::agent::Stats,
+}
+
+impl EsaStats {
+    /// The counters of a job's server and agent in its running processes.
+    pub(crate) fn of<'a>(backends: impl Iterator<Item = &'a esa::Backend>, job: JobId) -> Self {
+        let mut stats = Self::default();
+        for backend in backends {
+            if let Some(server) = backend.server(job) {
+                stats.server = *server.stats();
+            }
+            if let Some(agent) = backend.agent().stats_of(job) {
+                stats.agent = *agent;
+            }
+        }
+        stats
+    }
 }
 
 /// The result of a run.
@@ -441,7 +462,7 @@ impl<'a> Run<'a> {
             let server = job.ps.and_then(|ps| self.system.network.server(ps, job.id));
             let server = server.map(|server| *server.stats());
             servers.push(server.unwrap_or_default());
-            esa.push(self.esa_stats(job));
+            esa.push(EsaStats::of(self.system.backends(job.id), job.id));
         }
         let jobs = 0..scenario.jobs.len();
         let outcomes = jobs.map(|job| self.system.outcomes(job)).collect::<Result<_, _>>()?;
@@ -481,19 +502,6 @@ impl<'a> Run<'a> {
             disturbances: self.system.network.disturbances(),
             trace: self.system.network.trace().cloned(),
         })
-    }
-
-    fn esa_stats(&self, job: &Job) -> EsaStats {
-        let mut stats = EsaStats::default();
-        for backend in self.system.backends(job.id) {
-            if let Some(server) = backend.server(job.id) {
-                stats.server = *server.stats();
-            }
-            if let Some(agent) = backend.agent().stats_of(job.id) {
-                stats.agent = *agent;
-            }
-        }
-        stats
     }
 
     /// Aggregators that a job's last sweep before the end of the run freed.

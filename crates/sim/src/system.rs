@@ -56,8 +56,9 @@ impl System {
             switch
         };
         let switches = scenario.topology.switch_ids().map(switch).collect();
-        let Options { cable, seed, ref only, .. } = *options;
+        let Options { cable, stretch, seed, ref only, .. } = *options;
         let mut network = Network::new(scenario, switches, cable, seed, only.as_ref())?;
+        network.stretch(stretch);
         if options.trace {
             network.record();
         }

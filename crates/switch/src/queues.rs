@@ -45,6 +45,8 @@ pub(crate) struct Queues {
     internal: Vec<u16>,
     limit: usize,
     priorities: usize,
+    /// Ports that had no packet before the last [`take_waiting`](Self::take_waiting), by number.
+    waiting: [u64; PORT_COUNT.div_ceil(64)],
 }
 
 /// Whether a queue accepts another packet.
@@ -67,7 +69,7 @@ impl Queues {
             }
         }
         let (limit, priorities) = (config.queue_limit, config.priority_queues);
-        Self { ports, internal: Vec::new(), limit, priorities }
+        Self { ports, internal: Vec::new(), limit, priorities, waiting: Default::default() }
     }
 
     /// Sets the ports without a link, in addition to those with one.
@@ -117,6 +119,7 @@ impl Queues {
         instance: Instance,
         now_us: u64,
     ) {
+        self.waiting[usize::from(port) / 64] |= 1 << (port % 64);
         let port = self.port_mut(port).expect("room was asked for");
         let queue = &mut port.queues[usize::from(slot.packet.priority())];
         let (enq_qdepth, units) = (queue.units, slot.packet.queue_units());
@@ -139,6 +142,14 @@ impl Queues {
         let queued = queue.packets.pop_front()?;
         queue.units -= queued.units;
         Some((queued, queue.units))
+    }
+
+    /// The lowest port to which packets were added since it was last returned.
+    pub(crate) fn take_waiting(&mut self) -> Option<u16> {
+        let word = self.waiting.iter().position(|word| *word != 0)?;
+        let bit = self.waiting[word].trailing_zeros();
+        self.waiting[word] &= self.waiting[word] - 1;
+        u16::try_from(64 * word as u32 + bit).ok()
     }
 
     /// Removes all packets from all queues.

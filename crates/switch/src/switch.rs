@@ -321,6 +321,12 @@ impl Switch {
         idle
     }
 
+    /// The lowest port to whose queue packets were added since it was last returned, for a driver
+    /// that does not ask every port.
+    pub fn poll_waiting(&mut self) -> Option<u16> {
+        self.queues.take_waiting()
+    }
+
     /// Number of packets in a port's egress queue.
     #[must_use]
     pub fn queue_depth(&self, port: u16) -> usize {

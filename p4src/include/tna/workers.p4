@@ -16,7 +16,7 @@ control Workers(in headers_t hdr, inout metadata_t meta) {
         actions = { one; NoAction; }
         const default_action = NoAction();
         const entries = {
-            FOR_EACH_LANE(ONE_WORKER)
+            FOR_EACH_OF_31(ONE_WORKER) ONE_WORKER(31)
         }
         size = 32;
     }

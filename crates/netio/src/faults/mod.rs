@@ -205,6 +205,8 @@ pub struct Statistics {
 #[derive(Clone, Debug)]
 pub struct FaultInjector {
     faults: Faults,
+    /// Whether nothing but outages and a fixed delay can happen to a frame.
+    certain: bool,
     /// The frames that may be lost, duplicated or held back; `None` for all.
     only: Option<BTreeSet<u64>>,
     random: ChaCha8Rng,
@@ -237,7 +239,9 @@ impl FaultInjector {
         let mut random = ChaCha8Rng::seed_from_u64(seed);
         random.set_stream(stream);
         let (bursts, statistics) = (Bursts::default(), Statistics::default());
-        Ok(Self { faults, only: None, random, bursts, statistics })
+        let delay = Delay { fixed: Duration::ZERO, ..faults.delay };
+        let certain = Faults { delay, outages: Vec::new(), ..faults.clone() }.is_none();
+        Ok(Self { faults, certain, only: None, random, bursts, statistics })
     }
 
     /// Restricts loss, duplication and reordering to these frames. This serves to find the faults
@@ -268,7 +272,10 @@ impl FaultInjector {
             return Decision::default();
         }
         let mut decision = Decision { count: 1, ..Decision::default() };
-        if self.faults.is_none() {
+        if self.certain {
+            // Every frame has the same delay, so no random numbers are needed.
+            decision.copies[0].delay = nanos(self.faults.delay.fixed);
+            self.statistics.delayed += u64::from(decision.copies[0].delay > 0);
             return decision;
         }
         let in_burst = self.faults.burst > 1 && self.is_in_burst(frame_number);

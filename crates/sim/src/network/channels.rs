@@ -27,7 +27,11 @@ impl Network {
         pace: Pace,
     ) -> Result<(), InvalidFaults> {
         Faults { delay: pace.delay(), ..Faults::default() }.check()?;
-        let number = self.channels.len() as u64;
+        let at = self.channels.len();
+        let number = at as u64;
+        for host in [client, agent] {
+            self.hosts[host.0].channels.push(at);
+        }
         self.channels.push(Channel::new(job, role, [client, agent], pace, number));
         self.reconnect(self.channels.len() - 1);
         Ok(())
@@ -271,33 +275,39 @@ impl Network {
 
     /// Sends the messages of a host's endpoints. Messages for disconnected peers are dropped.
     pub(super) fn send_messages(&mut self, host: usize) {
+        if self.hosts[host].channels.is_empty() {
+            return;
+        }
         let now = self.now;
-        let channels = &mut self.channels;
-        for process in &mut self.hosts[host].processes {
+        let node = &mut self.hosts[host];
+        let mut ends = Ends { at: &node.channels, channels: &mut self.channels };
+        let mut sent = false;
+        for process in &mut node.processes {
             match process {
                 Process::Worker(job, worker) => {
                     let role = Role::Worker(worker.config().index);
-                    let Some(channel) = find_open(channels, *job, role) else { continue };
+                    let Some(channel) = ends.find_open(*job, role) else { continue };
                     while let Some(message) = worker.poll_message() {
                         channel.send(now, Way::Up, &message);
+                        sent = true;
                     }
                 }
                 Process::Esa(job, backend) => {
                     while let Some(message) = backend.poll_message() {
-                        tell_peer(channels, now, &message);
+                        ends.tell_peer(now, &message);
+                        sent = true;
                     }
-                    let Some(channel) = find_open(channels, *job, Role::Server) else { continue };
+                    let Some(channel) = ends.find_open(*job, Role::Server) else { continue };
                     while let Some(message) = backend.poll_to_agent(*job) {
                         channel.send(now, Way::Up, &message);
+                        sent = true;
                     }
                 }
                 Process::Server(..) => {}
             }
         }
-        for at in 0..self.channels.len() {
-            if self.channels[at].client.0 == host || self.channels[at].agent.0 == host {
-                self.expect_message(at);
-            }
+        for at in 0..if sent { self.hosts[host].channels.len() } else { 0 } {
+            self.expect_message(self.hosts[host].channels[at]);
         }
     }
 
@@ -325,21 +335,31 @@ fn speaks(worker: &tributary_protocol::Worker, role: Role) -> bool {
     role == Role::Worker(worker.config().index)
 }
 
-/// The channel of an endpoint, if it is open.
-fn find_open(channels: &mut [Channel], job: JobId, role: Role) -> Option<&mut Channel> {
-    channels.iter_mut().find(|channel| channel.open && channel.job == job && channel.role == role)
+/// The channels that end at a host.
+struct Ends<'a> {
+    at: &'a [usize],
+    channels: &'a mut [Channel],
 }
 
-fn tell_peer(channels: &mut [Channel], now: u64, message: &ToPeer) {
-    match message {
-        ToPeer::Worker { job, worker, message } => {
-            if let Some(channel) = find_open(channels, *job, Role::Worker(*worker)) {
-                channel.send(now, Way::Down, message);
+impl Ends<'_> {
+    /// The channel of an endpoint, if it is open.
+    fn find_open(&mut self, job: JobId, role: Role) -> Option<&mut Channel> {
+        let is_open = |channel: &Channel| channel.open && (channel.job, channel.role) == (job, role);
+        let at = self.at.iter().find(|&&at| is_open(&self.channels[at]))?;
+        Some(&mut self.channels[*at])
+    }
+
+    fn tell_peer(&mut self, now: u64, message: &ToPeer) {
+        match message {
+            ToPeer::Worker { job, worker, message } => {
+                if let Some(channel) = self.find_open(*job, Role::Worker(*worker)) {
+                    channel.send(now, Way::Down, message);
+                }
             }
-        }
-        ToPeer::Server { job, message } => {
-            if let Some(channel) = find_open(channels, *job, Role::Server) {
-                channel.send(now, Way::Down, message);
+            ToPeer::Server { job, message } => {
+                if let Some(channel) = self.find_open(*job, Role::Server) {
+                    channel.send(now, Way::Down, message);
+                }
             }
         }
     }

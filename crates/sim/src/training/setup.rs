@@ -1,0 +1,204 @@
+//! The parts of an experiment: network, jobs and protocol.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use tributary_controller::programs::Source;
+use tributary_jobfile::{Preemption, Protocol, Scenario, parse};
+use tributary_p4::Architecture;
+use tributary_protocol::Recovery;
+use tributary_protocol::rtt::RttConfig;
+
+use super::Error;
+use super::model::Model;
+use crate::line::Cable;
+use crate::program::Program;
+
+/// Bytes of registers for each aggregator beside its values: identity, bitmap, marks, priority.
+const AGGREGATOR_OVERHEAD: u64 = 20;
+
+/// The jobs that train at the same time.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Trainee {
+    /// What it trains.
+    pub model: Model,
+    /// Its workers' hosts, from 0. Jobs may share hosts.
+    pub workers: Vec<u32>,
+    /// Host of its parameter server and reminder agent, from 0 among the hosts of these.
+    pub server: u32,
+}
+
+/// An experiment: jobs that train at one switch.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Setup {
+    /// The protocol of all jobs.
+    pub protocol: Protocol,
+    /// When packets of ESA preempt.
+    pub preemption: Preemption,
+    /// The jobs.
+    pub jobs: Vec<Trainee>,
+    /// Measured iterations of each job. All jobs continue until the last one has finished these.
+    pub iterations: u32,
+    /// Unmeasured iterations before that.
+    pub warm_up: u32,
+    /// The links between hosts and switch.
+    pub cable: Cable,
+    /// Bytes of switch memory for aggregators.
+    pub memory: u64,
+    /// Values per packet.
+    pub values: u16,
+    /// Whether packets carry only one value, with unchanged sizes on the wire and an unchanged
+    /// number of packets. Every time and decision is the same, at a fraction of the cost.
+    pub timing_only: bool,
+    /// Maximum number of a worker's packets in flight: a power of two.
+    pub slots: u32,
+    /// A worker's initial window in packets.
+    pub window: u32,
+    /// Packets in a queue above which the switch marks congestion.
+    pub ecn_threshold: u32,
+    /// Capacity of a queue in packets.
+    pub queue: u32,
+    /// Jobs start at random times from zero to this.
+    pub start: Duration,
+    /// Maximum delay, uniformly distributed, of a worker's gradients in each iteration.
+    pub jitter: Duration,
+    /// How workers detect losses.
+    pub recovery: Recovery,
+    /// Bounds of the retransmission timeouts.
+    pub timeouts: RttConfig,
+    /// Seed of start times, delays and faults.
+    pub seed: u64,
+}
+
+impl Setup {
+    /// The setup of ESA's simulations (§7.2.1): a switch with links of 100 Gb/s, a base round-trip
+    /// time of 10 µs, 5 MB of memory, and jobs of `workers` workers on hosts of their own.
+    #[must_use]
+    pub fn esa(protocol: Protocol, models: Vec<Model>, workers: u32, seed: u64) -> Self {
+        let job = |(job, model)| {
+            let first = job * workers;
+            Trainee { model, workers: (first..first + workers).collect(), server: job }
+        };
+        Self {
+            protocol,
+            preemption: Preemption::default(),
+            jobs: (0..).zip(models).map(job).collect(),
+            iterations: 3,
+            warm_up: 1,
+            // A round trip crosses four links.
+            cable: Cable { bandwidth: 100e9, latency: Duration::from_nanos(2_500) },
+            memory: 5_000_000,
+            values: 62,
+            timing_only: true,
+            slots: 1024,
+            // 60 KB (§5.1).
+            window: 60_000 / 306,
+            ecn_threshold: 64,
+            queue: 4096,
+            start: Duration::from_millis(1),
+            jitter: Duration::from_micros(300),
+            recovery: Recovery::Papers,
+            timeouts: RttConfig {
+                initial: Duration::from_millis(1),
+                min: Duration::from_millis(1),
+                max: Duration::from_millis(100),
+            },
+            seed,
+        }
+    }
+
+    /// Checks what the other parts do not.
+    pub(super) fn check(&self) -> Result<(), Error> {
+        let fault = |text: &str| Err(Error::Setup(text.to_owned()));
+        if self.jobs.is_empty() {
+            return fault("an experiment needs at least one job");
+        }
+        if self.iterations == 0 {
+            return fault("an experiment needs at least one measured iteration");
+        }
+        if !(self.cable.bandwidth.is_finite() && self.cable.bandwidth > 0.0) {
+            return fault("the links need a rate above zero");
+        }
+        if self.values == 0 {
+            return fault("a packet needs at least one value");
+        }
+        if self.jobs.iter().any(|job| job.model.bytes() == 0) {
+            return fault("a model needs at least one byte of gradients");
+        }
+        Ok(())
+    }
+
+    /// Values that a packet carries in the simulation.
+    pub(super) fn carried(&self) -> u16 {
+        if self.timing_only { 1 } else { self.values }
+    }
+
+    /// Packets for this number of bytes of gradients.
+    pub(super) fn packets(&self, bytes: u64) -> u64 {
+        bytes.div_ceil(4 * u64::from(self.values))
+    }
+
+    /// Number of aggregators that fit in the memory.
+    #[must_use]
+    pub fn pool(&self) -> u32 {
+        let aggregator = 4 * u64::from(self.values) + AGGREGATOR_OVERHEAD;
+        u32::try_from(self.memory / aggregator).unwrap_or(u32::MAX).max(1)
+    }
+
+    /// Bytes of a packet with values on a link, with framing.
+    #[must_use]
+    pub fn packet_bytes(&self) -> u64 {
+        14 + 20 + 8 + 28 + 4 * u64::from(self.values) + 24
+    }
+
+    pub(super) fn scenario(&self) -> Result<Scenario, Error> {
+        let count = |hosts: &mut dyn Iterator<Item = u32>| hosts.max().map_or(1, |last| last + 1);
+        let workers = count(&mut self.jobs.iter().flat_map(|job| job.workers.iter().copied()));
+        let servers = count(&mut self.jobs.iter().map(|job| job.server));
+        let (partition, slots) = self.partition();
+        let mut file = format!(
+            "[topology]\nkind = \"star\"\nworkers = {workers}\nps_hosts = {servers}\n\
+             [protocol]\nkind = \"{}\"\nvalues_per_packet = 64\nslots = {slots}\nwindow = {}\n\
+             recovery = \"{}\"\n\
+             [switch]\npool = {}\necn_threshold = {}\nqueue_capacity = {}\n{partition}",
+            self.protocol.name(),
+            self.window.min(slots),
+            self.recovery.name(),
+            self.pool(),
+            self.ecn_threshold,
+            self.queue,
+        );
+        for job in &self.jobs {
+            let names: Vec<_> = job.workers.iter().map(|w| format!("\"w{}\"", w + 1)).collect();
+            let _ = writeln!(file, "[[job]]\nworkers = [{}]", names.join(", "));
+            if self.protocol != Protocol::SwitchMl {
+                let ps = if servers == 1 { "ps".into() } else { format!("ps{}", job.server + 1) };
+                let _ = writeln!(file, "ps = \"{ps}\"");
+            }
+        }
+        let mut scenario = parse(&file, "training.toml")?;
+        scenario.switch.values_per_packet = self.carried();
+        scenario.switch.preemption = self.preemption;
+        scenario.timeouts = self.timeouts;
+        scenario.seed = self.seed;
+        Ok(scenario)
+    }
+
+    /// SwitchML divides the memory equally, and a job has at most as many packets in flight as pairs
+    /// of aggregators.
+    fn partition(&self) -> (String, u32) {
+        if self.protocol != Protocol::SwitchMl {
+            return (String::new(), self.slots);
+        }
+        let jobs = self.jobs.len() as u32;
+        let pairs = (self.pool() / jobs / 2).max(1);
+        (format!("partitions = {jobs}\n"), self.slots.min(1 << pairs.ilog2()))
+    }
+
+    pub(super) fn program(&self, scenario: &Scenario) -> Result<Program, Error> {
+        let name = self.protocol.name();
+        let source = Source::built_in_for(Architecture::V1model, name);
+        let compiled = source.and_then(|source| Program::compile(&source, &scenario.switch));
+        Ok(compiled.map_err(crate::Error::from)?)
+    }
+}
