@@ -25,6 +25,11 @@
 #define PREEMPTION 0
 #endif
 
+// The code of priorities (ESA): 0 logarithmic, 1 linear. Lowering one halves the value that it stands for.
+#ifndef LINEAR_PRIORITIES
+#define LINEAR_PRIORITIES 0
+#endif
+
 // Packets in an egress queue from which on the switch marks congestion experienced.
 #ifndef ECN_THRESHOLD
 #define ECN_THRESHOLD 64

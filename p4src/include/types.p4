@@ -43,6 +43,9 @@ const bit<16> UDP_LENGTH_FULL = UDP_LENGTH_BARE + 4 * VALUES;
 const bit<2> ECN_NOT_CAPABLE = 0;
 const bit<2> ECN_CONGESTION_EXPERIENCED = 3;
 
+// How much lower the logarithmic code of half a priority's value is: crates/protocol/src/priority.rs.
+const priority_t LEVELS_PER_DOUBLING = 6;
+
 // The multicast group of all ports.
 const group_t FLOOD_GROUP = 1;
 

@@ -80,6 +80,7 @@ pub fn defines(settings: &SwitchSettings) -> Vec<(String, String)> {
         ("IDLE_US", settings.idle_timeout.as_micros()),
         ("ECN_THRESHOLD", u128::from(settings.ecn_threshold)),
         ("PREEMPTION", preemption),
+        ("LINEAR_PRIORITIES", u128::from(settings.linear_priorities)),
     ]
     .map(|(name, value)| (name.to_owned(), value.to_string()))
     .to_vec()
@@ -202,6 +203,7 @@ mod tests {
             ecn_threshold: 9,
             queue_capacity: 10,
             preemption: Preemption::Coin,
+            linear_priorities: true,
             partitions: 8,
         };
         let sizes = FILES.iter().find(|(path, _)| *path == "include/sizes.p4").unwrap().1;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tributary_netio::faults::{Delay, Faults, Reorder};
 use tributary_protocol::fixed::Scale;
-use tributary_protocol::priority::{Horizon, JobProfile, Priority};
+use tributary_protocol::priority::{Code, Horizon, JobProfile, Priority};
 use tributary_protocol::{Assignment, JobConfig, Mode, PsConfig, Timing, WorkerConfig};
 use tributary_wire::{Host, WorkerIndex};
 
@@ -42,6 +42,7 @@ impl Scenario {
             values_per_packet: self.switch.values_per_packet,
             slots: job.slots,
             pool: NonZeroU32::new(self.switch.pool).expect("at least one aggregator"),
+            addressing: self.addressing,
             assignment,
         }
     }
@@ -93,7 +94,8 @@ impl Scenario {
     }
 
     fn timing(&self, stall_timeout: Duration) -> Timing {
-        Timing { rtt: self.timeouts, recovery: self.recovery, stall_timeout }
+        let Self { timeouts: rtt, recovery, readings, .. } = *self;
+        Timing { rtt, recovery, stall_timeout, readings }
     }
 }
 
@@ -121,8 +123,8 @@ impl Profile {
     ///
     /// Unless `tensor` is less than `of`.
     #[must_use]
-    pub fn priority(&self, tensor: usize, of: usize, elapsed: Duration) -> Priority {
-        self.after(elapsed).of_layer(self.layer(tensor, of))
+    pub fn priority(&self, tensor: usize, of: usize, elapsed: Duration, code: Code) -> Priority {
+        self.after(elapsed).of_layer(self.layer(tensor, of), code)
     }
 }
 

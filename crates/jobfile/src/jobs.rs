@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use tributary_document::{Error, Item, Table, suggest};
+use tributary_protocol::Addressing;
+use tributary_protocol::priority::Code;
 use tributary_wire::{Epoch, FRAGMENTS_MAX, JobId, WORKERS_MAX};
 
 use crate::Protocol;
@@ -101,6 +103,7 @@ fn switch_settings(
         Ok(timeout)
     })?;
     let preemption = choice.preemption(&table)?;
+    let linear_priorities = choice.priorities(protocol)? != Code::Logarithmic;
     let partitions = choice.partitions(&table, pool)?;
     Ok(SwitchSettings {
         values_per_packet,
@@ -109,6 +112,7 @@ fn switch_settings(
         ecn_threshold,
         queue_capacity,
         preemption,
+        linear_priorities,
         partitions,
     })
 }
@@ -154,6 +158,16 @@ impl<'a> Jobs<'a> {
     /// Reads `[switch]`.
     pub(crate) fn switch_settings(&self, document: &Table<'_>) -> Result<SwitchSettings, Error> {
         switch_settings(document, &self.protocol, self.choice)
+    }
+
+    /// Reads `[protocol] addressing`.
+    pub(crate) fn addressing(&self) -> Result<Addressing, Error> {
+        self.choice.addressing(&self.protocol)
+    }
+
+    /// Reads `[protocol] priority_unit`.
+    pub(crate) fn priorities(&self) -> Result<Code, Error> {
+        self.choice.priorities(&self.protocol)
     }
 
     /// Number of workers that jobs request by number; 4 for each job that does not specify workers.

@@ -23,6 +23,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use tributary_document::{Document, Kind};
+use tributary_protocol::Readings;
 use tributary_protocol::rtt::RttConfig;
 
 pub use scenario::{
@@ -122,6 +123,9 @@ fn read(
         worker_timeout,
         timeouts: RttConfig::default(),
         recovery: protocol::recovery(&document)?,
+        addressing: raw.addressing()?,
+        priorities: raw.priorities()?,
+        readings: Readings::default(),
         topology,
         switch,
         jobs,

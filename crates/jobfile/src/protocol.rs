@@ -1,16 +1,18 @@
 //! Reads the protocol of a file, and the keys of a single protocol.
 
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use tributary_document::{Error, Item, Table};
-use tributary_protocol::Recovery;
+use tributary_protocol::priority::Code;
+use tributary_protocol::{Addressing, Recovery};
 
 use crate::LONGEST;
 use crate::Protocol;
 use crate::scenario::{Aggregation, Preemption, Profile};
 
 /// Keys of `[protocol]`.
-const KEYS: [&str; 8] = [
+const KEYS: [&str; 10] = [
     "kind",
     "values_per_packet",
     "scale",
@@ -19,6 +21,8 @@ const KEYS: [&str; 8] = [
     "slots",
     "window",
     "recovery",
+    "addressing",
+    "priority_unit",
 ];
 /// The protocols for which the switches have a program.
 const PROTOCOLS: [(&str, Protocol); 4] = [
@@ -31,6 +35,11 @@ const AGGREGATIONS: [(&str, Aggregation); 2] =
     [("network", Aggregation::Network), ("server", Aggregation::Server)];
 const RECOVERIES: [(&str, Recovery); 2] =
     [(Recovery::Rack.name(), Recovery::Rack), (Recovery::Papers.name(), Recovery::Papers)];
+const ADDRESSINGS: [(&str, Addressing); 3] = [
+    (Addressing::Default.name(), Addressing::Default),
+    (Addressing::Hashed.name(), Addressing::Hashed),
+    (Addressing::Spread.name(), Addressing::Spread),
+];
 const PREEMPTIONS: [(&str, Preemption); 3] = [
     ("priority", Preemption::Priority),
     ("always", Preemption::Always),
@@ -60,6 +69,9 @@ pub(crate) fn settings<'a>(document: &Table<'a>) -> Result<Table<'a>, Error> {
 pub(crate) fn recovery(document: &Table<'_>) -> Result<Recovery, Error> {
     settings(document)?.or("recovery", Recovery::default(), |item| item.choice(&RECOVERIES))
 }
+
+/// Range of the value of one level of a linear code of priorities.
+const UNITS: RangeInclusive<f64> = 1e-12..=1e12;
 
 /// The protocol of a file, and the location of its setting.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -131,6 +143,21 @@ impl Choice {
         matches!(self.protocol, Protocol::P4inc | Protocol::SwitchMl)
     }
 
+    /// `[protocol] addressing`.
+    pub(crate) fn addressing(self, protocol: &Table<'_>) -> Result<Addressing, Error> {
+        if self.has_segments() {
+            self.keep_for(Protocol::Atp, protocol, &["addressing"])?;
+        }
+        protocol.or("addressing", Addressing::Default, |item| item.choice(&ADDRESSINGS))
+    }
+
+    /// `[protocol] priority_unit`: without it, the code is logarithmic.
+    pub(crate) fn priorities(self, protocol: &Table<'_>) -> Result<Code, Error> {
+        self.keep_for(Protocol::Esa, protocol, &["priority_unit"])?;
+        let linear = |item: &Item<'_>| Ok(Code::Linear { unit: item.number(UNITS)? });
+        protocol.or("priority_unit", Code::Logarithmic, linear)
+    }
+
     /// `[switch] partitions`: number of partitions of a pool of `pool` aggregators, each with at
     /// least two.
     pub(crate) fn partitions(self, switch: &Table<'_>, pool: u32) -> Result<u32, Error> {
@@ -160,7 +187,7 @@ impl Choice {
     pub(crate) fn refuse_atp_keys(self, switch: &Table<'_>) -> Result<(), Error> {
         let instead = match self.protocol {
             Protocol::Atp => return Ok(()),
-            Protocol::Esa => "each lost collision halves an aggregator's priority instead",
+            Protocol::Esa => "each lost collision lowers an aggregator's priority instead",
             Protocol::P4inc | Protocol::SwitchMl => "no job takes another's aggregators",
         };
         match switch.get("idle_timeout") {

@@ -3,8 +3,9 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use tributary_protocol::Recovery;
+use tributary_protocol::priority::Code;
 use tributary_protocol::rtt::RttConfig;
+use tributary_protocol::{Addressing, Readings, Recovery};
 use tributary_wire::{Epoch, JobId, Protocol, Run, WorkerIndex};
 
 use crate::topology::{HostId, Topology};
@@ -25,6 +26,12 @@ pub struct Scenario {
     pub timeouts: RttConfig,
     /// Loss detection rules of workers.
     pub recovery: Recovery,
+    /// How tasks are spread over the pool (ATP, ESA).
+    pub addressing: Addressing,
+    /// The code of priorities (ESA).
+    pub priorities: Code,
+    /// Rules of ESA that experiments replace; no file does.
+    pub readings: Readings,
     /// Hosts, switches, links, and the faults of each link.
     pub topology: Topology,
     /// Settings of all switches.
@@ -95,6 +102,8 @@ pub struct SwitchSettings {
     pub queue_capacity: u32,
     /// ESA: when a collision causes a preemption.
     pub preemption: Preemption,
+    /// ESA: whether priorities have a linear code, which is halved by a shift.
+    pub linear_priorities: bool,
     /// SwitchML: number of static partitions of the pool. A job gets one partition.
     pub partitions: u32,
 }
@@ -102,7 +111,7 @@ pub struct SwitchSettings {
 /// When a packet preempts the aggregator of another task (ESA §7.3, figure 11).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum Preemption {
-    /// If its priority is higher. Otherwise the aggregator's priority is halved.
+    /// If its priority is higher. Otherwise the aggregator's priority is lowered to half its value.
     #[default]
     Priority,
     /// Always.

@@ -7,6 +7,7 @@ use tributary_wire::{
     Bitmap, Epoch, JobId, Protocol, Run, Segment, Service, VALUES_MAX, WORKERS_MAX,
 };
 
+use crate::addressing::Addressing;
 use crate::rtt::RttConfig;
 use crate::{Assignment, Mode, Recovery};
 
@@ -30,6 +31,8 @@ pub struct JobConfig {
     pub slots: u32,
     /// Number of aggregators in the switch's pool.
     pub pool: NonZeroU32,
+    /// How tasks of ATP and ESA are spread over the pool.
+    pub addressing: Addressing,
     /// How switches serve the job; [`Assignment::NONE`] with ATP and ESA.
     pub assignment: Assignment,
 }
@@ -50,6 +53,7 @@ impl JobConfig {
             values_per_packet: Self::DEFAULT_VALUES,
             slots: Self::DEFAULT_SLOTS,
             pool,
+            addressing: Addressing::Default,
             assignment: Assignment::NONE,
         }
     }
@@ -91,15 +95,31 @@ pub struct Timing {
     pub recovery: Recovery,
     /// Time without progress after which the endpoint reports a stall.
     pub stall_timeout: Duration,
+    /// Rules of ESA that experiments replace.
+    pub readings: Readings,
+}
+
+/// Readings of ESA's text that slow it down. None is used by default; the simulator's experiments
+/// show the effect of each.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Readings {
+    /// [`Recovery::Papers`]: three later results halve a worker's window, as if a packet had been
+    /// lost. But a result of the switch overtakes one of the server, without any loss.
+    pub later_results_halve: bool,
+    /// The agent leaves a worker's reminder to the entry's timer if the last round's reminders were
+    /// answered a short time ago. The paper reacts at once (§5.3, case 1).
+    pub reminders_wait: bool,
 }
 
 impl Default for Timing {
-    /// [`RttConfig::default`], [`Recovery::default`], and a stall timeout of ten seconds.
+    /// [`RttConfig::default`], [`Recovery::default`], a stall timeout of ten seconds, and no
+    /// [`Readings`].
     fn default() -> Self {
         Self {
             rtt: RttConfig::default(),
             recovery: Recovery::default(),
             stall_timeout: Duration::from_secs(10),
+            readings: Readings::default(),
         }
     }
 }

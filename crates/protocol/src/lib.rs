@@ -117,8 +117,9 @@ mod time;
 mod timers;
 pub mod worker;
 
+pub use addressing::Addressing;
 pub use assignment::{Assignment, Mode};
-pub use config::{ConfigError, JobConfig, SLOTS_MAX, Timing};
+pub use config::{ConfigError, JobConfig, Readings, SLOTS_MAX, Timing};
 pub use endpoint::Endpoint;
 pub use recovery::Recovery;
 pub use server::{ParameterServer, PsConfig};

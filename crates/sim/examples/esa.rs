@@ -29,6 +29,17 @@ fn main() {
         if let Some(iterations) = args.get(7) {
             setup.iterations = iterations.parse().unwrap();
         }
+        let var = |name: &str| std::env::var(name).ok();
+        use tributary_protocol::{Addressing, Recovery};
+        if let Some(a) = var("ADDR") { setup.addressing = match a.as_str() { "h" => Addressing::Hashed, "s" => Addressing::Spread, _ => Addressing::Default }; }
+        setup.readings.later_results_halve = var("HALVE").is_some();
+        setup.readings.reminders_wait = var("WAIT").is_some();
+        setup.shift = var("SHIFT").is_some();
+        if let Some(u) = var("LINEAR") { setup.priorities = tributary_protocol::priority::Code::Linear { unit: u.parse().unwrap() }; setup.shift = true; }
+        if var("RACK").is_some() { setup.recovery = Recovery::Rack; }
+        if let Some(ms) = var("INIT") { setup.timeouts.initial = std::time::Duration::from_millis(ms.parse().unwrap()); }
+        if let Some(us) = var("JITTER") { setup.jitter = std::time::Duration::from_micros(us.parse().unwrap()); }
+        if let Some(e) = var("ECN") { setup.ecn_threshold = e.parse().unwrap(); }
         let begun = Instant::now();
         match train(&setup) {
             Ok(t) => {

@@ -141,7 +141,7 @@ impl Direction {
             return Some(&self.sending);
         }
         let before = self.line.statistics();
-        self.line.admit(now, &self.sending);
+        self.line.exchange(now, &mut self.sending);
         let after = self.line.statistics();
         let lost = after.lost > before.lost;
         if lost || after.duplicated > before.duplicated || after.reordered > before.reordered {
@@ -168,11 +168,7 @@ impl Direction {
 
     /// The next frame that has arrived, moved into `frame`.
     pub(crate) fn arrive(&mut self, now: u64, frame: &mut Vec<u8>) -> bool {
-        let Some(arrived) = self.line.front(now) else { return false };
-        frame.clear();
-        frame.extend_from_slice(arrived);
-        self.line.advance();
-        true
+        self.line.take(now, frame)
     }
 
     /// Time of the next arrival, if no more is sent.

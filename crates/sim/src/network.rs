@@ -7,10 +7,10 @@
 //! A host's interface and a switch's port take the next frame only when their link is free, so
 //! queues build up where they would in reality: in the endpoints' windows and in the switches.
 
+mod agenda;
 mod channels;
 
-use std::cmp::Reverse;
-use std::collections::{BTreeSet, BinaryHeap};
+use std::collections::BTreeSet;
 
 use tributary_controller::outcomes::Outcome;
 use tributary_jobfile::{End, HostId, Link, LinkId, Scenario, SwitchId, Topology};
@@ -20,6 +20,8 @@ use tributary_protocol::{Endpoint, ParameterServer, Time, Worker, server, worker
 use tributary_switch::{Forwarding, Switch};
 use tributary_wire::JobId;
 use tributary_wire::agg::Repr;
+
+use agenda::Agenda;
 
 use crate::channel::Channel;
 use crate::line::{Cable, Direction, Loss};
@@ -121,8 +123,7 @@ impl Wiring {
 #[derive(Debug)]
 pub struct Network {
     now: u64,
-    agenda: BinaryHeap<Reverse<(u64, u64, Event)>>,
-    serial: u64,
+    agenda: Agenda<Event>,
     topology: Topology,
     wiring: Wiring,
     switches: Vec<Switch>,
@@ -175,8 +176,7 @@ impl Network {
         }
         Ok(Self {
             now: 0,
-            agenda: BinaryHeap::new(),
-            serial: 0,
+            agenda: Agenda::new(),
             pending: vec![false; switches.len()],
             switches,
             hosts: topology.hosts.iter().map(|_| Node::default()).collect(),
@@ -417,14 +417,10 @@ impl Network {
     /// Processes the next event if it is due by `until`. Otherwise returns false at time `until`.
     pub fn step(&mut self, until: Time) -> bool {
         let until = until.as_nanos();
-        match self.agenda.peek() {
-            Some(&Reverse((time, ..))) if time <= until => {}
-            _ => {
-                self.now = self.now.max(until);
-                return false;
-            }
-        }
-        let Some(Reverse((time, _, event))) = self.agenda.pop() else { return false };
+        let Some((time, event)) = self.agenda.take(until) else {
+            self.now = self.now.max(until);
+            return false;
+        };
         self.now = time;
         match event {
             Event::Left(direction) => {
@@ -450,8 +446,7 @@ impl Network {
     }
 
     fn schedule(&mut self, time: u64, event: Event) {
-        self.serial += 1;
-        self.agenda.push(Reverse((time, self.serial, event)));
+        self.agenda.insert(time, event);
     }
 
     /// The start and the end of a direction.

@@ -315,7 +315,8 @@ impl<'a> Run<'a> {
             return priority;
         }
         let of = self.inputs[job].iter().map(Vec::len).max().unwrap_or(0);
-        self.scenario.jobs[job].profile.priority(round, of, self.elapsed())
+        let code = self.scenario.priorities;
+        self.scenario.jobs[job].profile.priority(round, of, self.elapsed(), code)
     }
 
     /// Schedules a worker's next tensor after its pause; without one, the worker leaves.

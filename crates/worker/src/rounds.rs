@@ -104,11 +104,12 @@ impl Rounds {
     #[must_use]
     pub fn prioritize(&self, tensors: Vec<Tensor>, elapsed: Duration) -> Vec<(Tensor, Priority)> {
         let profile = &self.deployment.job(self.job).profile;
+        let code = self.deployment.scenario().priorities;
         let (round, rounds, of) = (self.report.rounds, self.workload.rounds(), tensors.len());
         let size = |count: u64| usize::try_from(count).unwrap_or(usize::MAX);
         let priority = |tensor: usize| match of {
-            1 if round < rounds => profile.priority(size(round), size(rounds), elapsed),
-            _ => profile.priority(tensor, of, elapsed),
+            1 if round < rounds => profile.priority(size(round), size(rounds), elapsed, code),
+            _ => profile.priority(tensor, of, elapsed, code),
         };
         tensors.into_iter().enumerate().map(|(at, tensor)| (tensor, priority(at))).collect()
     }

@@ -156,7 +156,7 @@ fn keys_of_the_other_protocol() {
     assert_eq!(
         refused("protocol = \"esa\"\n[switch]\nidle_timeout = ‸\"1ms\"\n[[job]]\n"),
         "`idle_timeout` means nothing to \"esa\", the protocol of this file; leave it out: there, each \
-         lost collision halves an aggregator's priority instead"
+         lost collision lowers an aggregator's priority instead"
     );
 }
 

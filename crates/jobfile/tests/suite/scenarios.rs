@@ -8,6 +8,7 @@ use tributary_jobfile::{
     Aggregation, Duty, End, HostId, Job, LinkFaults, OnUnderflow, Preemption, Profile, Protocol,
     Scenario, SwitchId, Topology, Workload, load, parse,
 };
+use tributary_protocol::priority::Code;
 use tributary_protocol::{Assignment, Mode};
 use tributary_wire::{Host, Mac, WorkerIndex};
 
@@ -265,8 +266,9 @@ fn priorities_follow_from_the_profile() {
     // Unknown remaining time: a job with more attained service has a lower priority.
     let unknown = Profile { remaining: None, ..profile };
     assert!((unknown.after(5 * second).value(1) - 0.8).abs() < 1e-12);
-    assert!(unknown.priority(0, 1, second) > unknown.priority(0, 1, 20 * second));
-    assert!(profile.priority(0, 4, second) > profile.priority(1, 4, second));
+    let code = Code::Logarithmic;
+    assert!(unknown.priority(0, 1, second, code) > unknown.priority(0, 1, 20 * second, code));
+    assert!(profile.priority(0, 4, second, code) > profile.priority(1, 4, second, code));
 }
 
 #[test]
@@ -321,7 +323,7 @@ fn examples_match_their_comments() {
     let [slow, quick] = &esa.jobs[..] else { panic!("two jobs") };
     assert_eq!((esa.protocol(), slow.workers.len(), quick.workers.len()), (Protocol::Esa, 4, 2));
     assert_eq!(slow.stragglers.len(), 2);
-    let priority = |job: &Job| job.profile.priority(0, 1, Duration::ZERO);
+    let priority = |job: &Job| job.profile.priority(0, 1, Duration::ZERO, Code::Logarithmic);
     assert!(priority(quick) > priority(slow));
     assert!(quick.window > esa.switch.pool && slow.window > esa.switch.pool);
     let racks = example("esa-two-racks.toml");

@@ -20,6 +20,12 @@ fn objects_and_functions() {
 }
 
 #[test]
+fn shifts_stay_in_one_piece() {
+    assert_eq!(expand("#define HALF(x) x >> 1\nHALF(y) HALF(z);"), "y >> 1 z >> 1;");
+    assert_eq!(expand("#define B bit<8>\n#define T(x) tuple<x>\nT(B) y > > 1"), "tuple<bit<8>> y > > 1");
+}
+
+#[test]
 fn a_macro_does_not_expand_in_itself() {
     assert_eq!(expand("#define x x + y\n#define y x\nx"), "x + x");
     assert_eq!(expand("#define f(a) f(a + 1)\nf(f(2))"), "f(f(2 + 1) + 1)");

@@ -163,7 +163,11 @@ pub(crate) fn write(tokens: &[Token], out: &mut String) {
         let last = out.chars().next_back().unwrap_or(' ');
         let word = |c: char| c.is_ascii_alphanumeric() || c == '_';
         let sign = |c: char| "<>=&|+-*/!.#".contains(c);
-        let glued = (word(first) && word(last)) || (sign(first) && sign(last)) || last == ',';
+        // A shift is two tokens, because two `>` may also end two lists of type arguments.
+        let shift = token.is(">") && last == '>';
+        let glued = (word(first) && word(last))
+            || (sign(first) && sign(last) && !shift)
+            || last == ',';
         if (i > 0 && (token.space || glued)) || (i == 0 && token.space && last != ' ') {
             out.push(' ');
         }

@@ -32,11 +32,73 @@ mod spread;
 
 use std::num::NonZeroU32;
 
-use tributary_wire::{AggregatorIndex, JobId};
+use tributary_wire::{AggregatorIndex, JobId, Sequence};
 
 pub use permutation::Permutation;
 pub(crate) use places::Places;
 pub use spread::Spread;
+
+/// How the tasks of a job of ATP or ESA are spread over the pool.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum Addressing {
+    /// ATP: settled slots. ESA: an arithmetic progression.
+    #[default]
+    Default,
+    /// The papers' `hash(job, sequence) mod pool`: a job collides with itself, too.
+    Hashed,
+    /// An arithmetic progression in both protocols.
+    Spread,
+}
+
+impl Addressing {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Default, Self::Hashed, Self::Spread];
+
+    /// The name in job files and reports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Default => "default",
+            Self::Hashed => "hashed",
+            Self::Spread => "spread",
+        }
+    }
+}
+
+/// The aggregators of the tasks of a job whose addressing keeps no state.
+#[derive(Clone, Copy, Debug)]
+pub enum Tasks {
+    /// As [`Addressing::Spread`].
+    Spread(Spread),
+    /// As [`Addressing::Hashed`].
+    Hashed {
+        /// The job.
+        job: JobId,
+        /// Number of aggregators.
+        pool: NonZeroU32,
+    },
+}
+
+impl Tasks {
+    /// The tasks of an ESA job, or of an ATP job without settled slots.
+    pub fn new(job: JobId, pool: NonZeroU32, addressing: Addressing) -> Self {
+        match addressing {
+            Addressing::Hashed => Self::Hashed { job, pool },
+            Addressing::Default | Addressing::Spread => Self::Spread(Spread::new(job, pool)),
+        }
+    }
+
+    /// The aggregator of a task.
+    pub fn index(&self, sequence: Sequence) -> AggregatorIndex {
+        match *self {
+            Self::Spread(spread) => spread.index(sequence),
+            Self::Hashed { job, pool } => {
+                let key = u64::from(job.get()) << 32 | u64::from(sequence.0);
+                let index = mix(key) % u64::from(pool.get());
+                AggregatorIndex(index as u32)
+            }
+        }
+    }
+}
 
 /// The aggregator of a slot of an ATP job, in a pool of `pool` aggregators.
 pub fn index(job: JobId, slot: u32, salt: u32, pool: NonZeroU32) -> AggregatorIndex {

@@ -4,7 +4,7 @@ use std::num::NonZeroU32;
 
 use tributary_wire::{AggregatorIndex, JobId, Protocol, Sequence};
 
-use super::{Permutation, Spread, index};
+use super::{Addressing, Permutation, Tasks, index};
 use crate::JobConfig;
 use crate::bits::SlotSet;
 
@@ -22,8 +22,8 @@ pub(crate) struct Address {
 pub(crate) enum Places {
     /// ATP: a slot keeps its aggregator until a task of it collides.
     Salted { job: JobId, pool: NonZeroU32, slots: Box<[Address]> },
-    /// ESA: each task has its own aggregator.
-    Spread(Spread),
+    /// ESA, and ATP if so configured: each task has its own aggregator.
+    Tasks(Tasks),
     /// P4INC: fragments use the segment in a fixed order.
     Permuted(Permutation),
     /// SwitchML: the rounds of a slot alternate between two aggregators.
@@ -35,14 +35,14 @@ pub(crate) enum Places {
 impl Places {
     /// The state before the first task. The configuration must have been validated.
     pub(crate) fn new(config: &JobConfig) -> Self {
-        let JobConfig { job, pool, slots, .. } = *config;
+        let JobConfig { job, pool, slots, addressing, .. } = *config;
         let segment = config.assignment.segment;
         match config.protocol {
-            Protocol::Atp => {
+            Protocol::Atp if addressing == Addressing::Default => {
                 let slot = |slot| Address { salt: 0, index: index(job, slot, 0, pool) };
                 Self::Salted { job, pool, slots: (0..slots).map(slot).collect() }
             }
-            Protocol::Esa => Self::Spread(Spread::new(job, pool)),
+            Protocol::Atp | Protocol::Esa => Self::Tasks(Tasks::new(job, pool, addressing)),
             Protocol::P4inc if segment.size == 0 => Self::Nowhere,
             Protocol::P4inc => Self::Permuted(Permutation::new(job, segment)),
             Protocol::SwitchMl => {
@@ -55,7 +55,7 @@ impl Places {
     pub(crate) fn index(&self, fragment: u32) -> AggregatorIndex {
         match self {
             Self::Salted { slots, .. } => slots[slot(fragment, slots.len() as u32) as usize].index,
-            Self::Spread(spread) => spread.index(Sequence(fragment)),
+            Self::Tasks(tasks) => tasks.index(Sequence(fragment)),
             Self::Permuted(permutation) => permutation.index(fragment),
             Self::Alternating { offset, slots, odd } => {
                 let version = u32::from(odd.contains(fragment));

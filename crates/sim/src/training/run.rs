@@ -231,7 +231,7 @@ impl<'a> Run<'a> {
             computation,
             horizon: Horizon::Remaining(communication.mul_f64(share) + computation),
         };
-        let priority = profile.of_layer(part.layer as u32 + 1);
+        let priority = profile.of_layer(part.layer as u32 + 1, setup.priorities);
         let values = setup.packets(part.bytes) as usize * usize::from(setup.carried());
         let tensor = Tensor::I32((0..values).map(|at| value(number, at, worker)).collect());
         let (host, id) = (trainer.host, training.id);

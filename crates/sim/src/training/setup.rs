@@ -6,8 +6,9 @@ use std::time::Duration;
 use tributary_controller::programs::Source;
 use tributary_jobfile::{Preemption, Protocol, Scenario, parse};
 use tributary_p4::Architecture;
-use tributary_protocol::Recovery;
+use tributary_protocol::priority::Code;
 use tributary_protocol::rtt::RttConfig;
+use tributary_protocol::{Addressing, Readings, Recovery};
 
 use super::Error;
 use super::model::Model;
@@ -66,6 +67,14 @@ pub struct Setup {
     pub recovery: Recovery,
     /// Bounds of the retransmission timeouts.
     pub timeouts: RttConfig,
+    /// How tasks are spread over the aggregators.
+    pub addressing: Addressing,
+    /// The code of priorities.
+    pub priorities: Code,
+    /// Whether the switch lowers priorities by a shift: right for a linear code only.
+    pub shift: bool,
+    /// Readings of ESA's text that slow it down.
+    pub readings: Readings,
     /// Seed of start times, delays and faults.
     pub seed: u64,
 }
@@ -103,6 +112,10 @@ impl Setup {
                 min: Duration::from_millis(1),
                 max: Duration::from_millis(100),
             },
+            addressing: Addressing::Hashed,
+            priorities: Code::Logarithmic,
+            shift: false,
+            readings: Readings::default(),
             seed,
         }
     }
@@ -179,7 +192,11 @@ impl Setup {
         let mut scenario = parse(&file, "training.toml")?;
         scenario.switch.values_per_packet = self.carried();
         scenario.switch.preemption = self.preemption;
+        scenario.switch.linear_priorities = self.shift;
         scenario.timeouts = self.timeouts;
+        scenario.addressing = self.addressing;
+        scenario.priorities = self.priorities;
+        scenario.readings = self.readings;
         scenario.seed = self.seed;
         Ok(scenario)
     }

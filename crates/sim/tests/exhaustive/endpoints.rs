@@ -27,7 +27,7 @@ const START: Time = Time::from_nanos(1 << 40);
 /// Timers of constant length, and no reports of stalls.
 pub(crate) fn timing(recovery: Recovery) -> Timing {
     let rtt = tributary_protocol::rtt::RttConfig { initial: TIMEOUT, min: TIMEOUT, max: TIMEOUT };
-    Timing { rtt, recovery, stall_timeout: 1_000_000 * TIMEOUT }
+    Timing { rtt, recovery, stall_timeout: 1_000_000 * TIMEOUT, ..Timing::default() }
 }
 
 /// A constant window: congestion control is not part of the search.

@@ -1,12 +1,12 @@
 // How important the task in an aggregator is, and whether a packet of another task may evict it
 // (ESA §5.2). PREEMPTION chooses the rule; the paper's figure 11 compares them:
 //
-//   0  the packet must have the higher priority; if it has not, that of the aggregator is halved
+//   0  the packet must have the higher priority; if it has not, that of the aggregator is lowered
 //   1  always
 //   2  a coin decides
 //
 // A stateful ALU cannot shift, so a cell has the priority that it was given last, and above that how
-// often others have asked for the aggregator since; the stages after it halve, and compare. Whoever
+// often others have asked for the aggregator since; the stages after it lower it, and compare. Whoever
 // asks and is stronger counts as well, but takes the aggregator over in the next pass, which begins
 // anew. Beside it is the sequence of the holder, for the packet that evicts it.
 #ifndef PRIORITY_P4
@@ -64,6 +64,29 @@ control Priorities(in sequence_t sequence, in priority_t priority, in index_t in
     }
 
 #if PREEMPTION == 0
+    action gone() {
+        meta.rank = 0;
+    }
+
+#if LINEAR_PRIORITIES == 0
+    action lower(priority_t levels) {
+        meta.rank = meta.challenge[7:0] |-| levels;
+    }
+
+#define CHALLENGED(n) n: lower(n * LEVELS_PER_DOUBLING);
+
+    table halvings {
+        key = { meta.challenge[31:8]: ternary @name("challenges"); }
+        actions = { lower; gone; }
+        const default_action = gone();
+        const entries = {
+            FOR_EACH_OF_31(CHALLENGED)
+            CHALLENGED(31) CHALLENGED(32) CHALLENGED(33) CHALLENGED(34) CHALLENGED(35) CHALLENGED(36)
+            CHALLENGED(37) CHALLENGED(38) CHALLENGED(39) CHALLENGED(40) CHALLENGED(41) CHALLENGED(42)
+        }
+        size = 43;
+    }
+#else
     action halve_0() {
         meta.rank = meta.challenge[7:0];
     }
@@ -96,10 +119,6 @@ control Priorities(in sequence_t sequence, in priority_t priority, in index_t in
         meta.rank = 7w0 ++ meta.challenge[7:7];
     }
 
-    action gone() {
-        meta.rank = 0;
-    }
-
     table halvings {
         key = { meta.challenge[31:8]: ternary @name("challenges"); }
         actions = { halve_0; halve_1; halve_2; halve_3; halve_4; halve_5; halve_6; halve_7; gone; }
@@ -116,6 +135,7 @@ control Priorities(in sequence_t sequence, in priority_t priority, in index_t in
         }
         size = 8;
     }
+#endif
 
     action exceed() {
         meta.excess = priority |-| meta.rank;

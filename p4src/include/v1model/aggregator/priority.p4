@@ -1,13 +1,20 @@
 // How important the task in an aggregator is, and whether a packet of another task may evict it
 // (ESA §5.2). PREEMPTION chooses the rule; the paper's figure 11 compares them:
 //
-//   0  the packet must have the higher priority; if it has not, that of the aggregator is halved
+//   0  the packet must have the higher priority; if it has not, that of the aggregator is lowered
 //   1  always
 //   2  a coin decides
 //
 // Identity was read before priority, so a packet that may evict asks for another pass.
 #ifndef PRIORITY_P4
 #define PRIORITY_P4
+
+// The priority of half the value (§5.4).
+#if LINEAR_PRIORITIES == 0
+#define HALF(priority) priority |-| LEVELS_PER_DOUBLING
+#else
+#define HALF(priority) priority >> 1
+#endif
 
 // Whether this packet may evict that holder.
 #if PREEMPTION == 0
@@ -34,7 +41,7 @@ control Priorities(in priority_t priority, in index_t index, inout metadata_t me
     action challenge() {
         priorities.read(old, index);
         DECIDE(priority, old)
-        priorities.write(index, meta.stronger == 1 ? old : old >> 1);
+        priorities.write(index, meta.stronger == 1 ? old : HALF(old));
     }
 
     table access {

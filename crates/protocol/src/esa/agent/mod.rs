@@ -38,8 +38,8 @@ use tributary_wire::{
     Bitmap, Ecn, Envelope, Flags, Host, JobId, Kind, Protocol, Sequence, WorkerIndex, emit_frame,
 };
 
-use crate::addressing::Spread;
-use crate::rtt::{RttConfig, RttEstimator};
+use crate::addressing::Tasks;
+use crate::rtt::RttEstimator;
 use crate::stats::Rejected;
 use crate::{ConfigError, Endpoint, JobConfig, Time, Timing};
 use watch::Watch;
@@ -125,7 +125,7 @@ pub struct Stats {
 #[derive(Clone, Debug)]
 struct Served {
     config: AgentJob,
-    spread: Spread,
+    tasks: Tasks,
     rtt: RttEstimator,
     watches: BTreeMap<u32, Watch>,
     /// Workers that have all results and are about to leave.
@@ -136,7 +136,7 @@ struct Served {
 /// The reminder agent.
 #[derive(Clone, Debug)]
 pub struct Agent {
-    rtt: RttConfig,
+    timing: Timing,
     jobs: BTreeMap<JobId, Served>,
     /// The times at which entries are due.
     due: BTreeSet<(Time, JobId, u32)>,
@@ -155,7 +155,7 @@ impl Agent {
     pub fn new(timing: Timing) -> Result<Self, ConfigError> {
         timing.validate()?;
         Ok(Self {
-            rtt: timing.rtt,
+            timing,
             jobs: BTreeMap::new(),
             due: BTreeSet::new(),
             reminders: VecDeque::new(),
@@ -173,11 +173,11 @@ impl Agent {
         config.job.validate(&[Protocol::Esa])?;
         self.remove_job(config.job.job);
         let served = Served {
-            rtt: RttEstimator::new(self.rtt),
+            rtt: RttEstimator::new(self.timing.rtt),
             watches: BTreeMap::new(),
             finished: Bitmap::EMPTY,
             stats: Stats::default(),
-            spread: Spread::new(config.job.job, config.job.pool),
+            tasks: Tasks::new(config.job.job, config.job.pool, config.job.addressing),
             config,
         };
         self.jobs.insert(served.config.job.job, served);
@@ -245,7 +245,7 @@ impl Agent {
                 values: job.values_per_packet,
                 sequence,
                 bitmap: target.members,
-                index: served.spread.index(sequence),
+                index: served.tasks.index(sequence),
             };
             let envelope = Envelope { source: *host, destination: target.via, ecn: Ecn::Ect0 };
             emit_frame(frame, &envelope, &repr);

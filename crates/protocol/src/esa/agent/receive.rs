@@ -124,7 +124,7 @@ impl Agent {
             &mut self.rejected.wrong_values
         } else if packet.bitmap().is_empty() || !packet.bitmap().is_subset(job.everyone()) {
             &mut self.rejected.wrong_bitmap
-        } else if packet.index() != served.spread.index(sequence) {
+        } else if packet.index() != served.tasks.index(sequence) {
             &mut self.rejected.wrong_index
         } else {
             self.on_answer(packet, fetched);

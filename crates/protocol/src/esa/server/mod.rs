@@ -22,7 +22,7 @@ use tributary_wire::agg::{Packet, Repair, Repaired, Repr};
 use tributary_wire::channel::FromServer;
 use tributary_wire::{Bitmap, Ecn, Envelope, Flags, Host, Kind, Protocol, Sequence, emit_frame};
 
-use crate::addressing::Spread;
+use crate::addressing::Tasks;
 use crate::rtt::Least;
 use crate::server::{Event, PsConfig};
 use crate::stats::Rejected;
@@ -78,7 +78,7 @@ pub struct Stats {
 #[derive(Clone, Debug)]
 pub struct Server {
     config: PsConfig,
-    spread: Spread,
+    tasks: Tasks,
     entries: Entries,
     /// Tasks whose result is due for multicast.
     parameters: VecDeque<u32>,
@@ -105,7 +105,7 @@ impl Server {
     pub fn new(config: PsConfig) -> Result<Self, ConfigError> {
         config.validate(&[Protocol::Esa])?;
         Ok(Self {
-            spread: Spread::new(config.job.job, config.job.pool),
+            tasks: Tasks::new(config.job.job, config.job.pool, config.job.addressing),
             entries: Entries::new(&config.job),
             parameters: VecDeque::new(),
             questions: VecDeque::new(),
@@ -241,7 +241,7 @@ impl Server {
             values: job.values_per_packet,
             sequence,
             bitmap,
-            index: self.spread.index(sequence),
+            index: self.tasks.index(sequence),
         };
         let destination = Host::group(job.job);
         let envelope = Envelope { source: self.config.host, destination, ecn: Ecn::Ect0 };

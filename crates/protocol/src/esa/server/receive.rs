@@ -33,7 +33,7 @@ impl Server {
             &mut rejected.wrong_kind
         } else if packet.values() != job.values_per_packet {
             &mut rejected.wrong_values
-        } else if packet.index() != self.spread.index(packet.sequence()) {
+        } else if packet.index() != self.tasks.index(packet.sequence()) {
             &mut rejected.wrong_index
         } else {
             self.last_heard = now;

@@ -92,7 +92,11 @@ impl Rules {
                 let detour = u32::from(job.protocol == Protocol::Esa);
                 Self::Rack(Box::new(Rack::new(timing.rtt, detour)))
             }
-            Recovery::Papers => Self::Papers(Papers::new(timing.rtt, job.slots)),
+            Recovery::Papers => {
+                let halve =
+                    job.protocol != Protocol::Esa || timing.readings.later_results_halve;
+                Self::Papers(Papers::new(timing.rtt, job.slots, halve))
+            }
         }
     }
 

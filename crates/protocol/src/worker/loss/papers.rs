@@ -6,7 +6,11 @@
 //!   resends only the lowest of the timed-out fragments. Every result of a resent fragment releases
 //!   two more. So the number of round trips that repair a burst of losses is logarithmic in the
 //!   size of the burst.
-//! - Both halve the window.
+//! - Both halve the window, with an exception: in ESA, a switch sends most results itself, and these
+//!   overtake the ones that the server has to complete. Three later results make the worker remind
+//!   the server there, but do not indicate congestion.
+//! - Only results of fragments that were sent later count. The paper says "larger sequence number",
+//!   and means the same as long as nothing is sent twice.
 
 use std::time::Duration;
 
@@ -30,16 +34,19 @@ pub(crate) struct Papers {
     suspect: SlotSet,
     /// How many of these fragments may be sent before the next timeout.
     allowance: u32,
+    /// Whether three later results indicate congestion.
+    later_results_halve: bool,
 }
 
 impl Papers {
-    pub(super) fn new(rtt: RttConfig, slots: u32) -> Self {
+    pub(super) fn new(rtt: RttConfig, slots: u32, later_results_halve: bool) -> Self {
         Self {
             rtt: RttEstimator::new(rtt),
             later: vec![0; slots as usize].into(),
             fast: SlotSet::new(slots),
             suspect: SlotSet::new(slots),
             allowance: 0,
+            later_results_halve,
         }
     }
 
@@ -74,11 +81,14 @@ impl Papers {
         } else {
             self.rtt.sample(now - answered.sent);
         }
-        let mut losses = Losses { congestion: true, ..Losses::default() };
+        let mut losses = Losses { congestion: self.later_results_halve, ..Losses::default() };
         // Results in order leave this loop without iterations.
         let mut from = fragments.base();
         while let Some(earlier) = fragments.next_sent(from, fragment) {
             from = earlier + 1;
+            if fragments.serial(earlier) > answered.serial {
+                continue;
+            }
             let slot = self.slot(earlier);
             self.later[slot] = self.later[slot].saturating_add(1);
             if self.later[slot] >= LATER_RESULTS && !self.fast.contains(earlier) {

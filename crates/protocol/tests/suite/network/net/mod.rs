@@ -157,6 +157,8 @@ impl Setup {
             values_per_packet: self.values,
             slots: self.slots,
             pool: NonZeroU32::new(self.pool).unwrap(),
+            addressing: Addressing::Default,
+            addressing: Addressing::Default,
             assignment: Assignment::NONE,
         }
     }
