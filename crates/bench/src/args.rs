@@ -34,6 +34,8 @@ pub enum Benchmark {
     /// 0.1 to 20 %, with both rules of recovery. Then the same jobs on each `--fabric` of this
     /// machine.
     Loss,
+    /// The simulator: packet hops per second of one core, by protocol and number of hosts.
+    Sim,
 }
 
 /// A P4 program of the library.

@@ -11,6 +11,7 @@ mod loss;
 mod plot;
 mod protocols;
 mod runs;
+mod sim;
 mod switch;
 
 use std::time::Duration;
@@ -36,6 +37,7 @@ pub fn run(args: &Args) -> Result<()> {
         Benchmark::Esa,
         Benchmark::Protocols,
         Benchmark::Loss,
+        Benchmark::Sim,
     ];
     let what = if args.what.is_empty() { &all[..] } else { &args.what[..] };
     let writes = |benchmark: &&Benchmark| {
@@ -64,6 +66,7 @@ pub fn run(args: &Args) -> Result<()> {
             Benchmark::Io => io::run(args)?,
             Benchmark::Loss => loss::run(args)?,
             Benchmark::Protocols => protocols::run(args)?,
+            Benchmark::Sim => sim::run(args)?,
         }
     }
     Ok(())

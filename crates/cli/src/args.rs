@@ -53,6 +53,9 @@ pub(crate) enum Command {
     /// Place training jobs: compare policies over a trace of jobs, or run the manager that places
     /// jobs on servers.
     Place(Box<PlaceArgs>),
+    /// Simulate training jobs packet by packet, in virtual time.
+    #[command(subcommand)]
+    Sim(SimCommand),
     /// Measure the engine, all-reduce, fixed-point conversion, packet I/O and the protocols side by
     /// side on this machine.
     Bench(tributary_bench::Args),
@@ -162,6 +165,12 @@ pub(crate) struct PsArgs {
     /// Name of the host in the job file.
     #[arg(long, value_name = "NAME")]
     pub(crate) host: String,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum SimCommand {
+    /// Make the figures of ESA's paper, with the paper's numbers.
+    Esa(crate::commands::sim::EsaArgs),
 }
 
 #[derive(Debug, Subcommand)]

@@ -18,6 +18,7 @@ macro_rules! say {
 
 mod args;
 mod commands;
+mod figures;
 mod progress;
 mod signals;
 
@@ -33,7 +34,7 @@ use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::fmt::format::FmtSpan;
 
-use args::{Cli, Command, P4Command};
+use args::{Cli, Command, P4Command, SimCommand};
 
 /// Minimum number of file descriptors for the runtime to start and report errors.
 const DESCRIPTORS: u64 = 32;
@@ -108,6 +109,7 @@ fn run(command: Command) -> Result<ExitCode> {
         Command::P4(P4Command::Graph(args)) => commands::p4::graph::run(&args),
         Command::P4(P4Command::Stf(args)) => return commands::p4::stf::run(&args),
         Command::Place(args) => commands::place::run(&args),
+        Command::Sim(SimCommand::Esa(args)) => commands::sim::esa(&args),
         Command::Bench(args) => tributary_bench::run(&args),
     }?;
     Ok(ExitCode::SUCCESS)

@@ -1,12 +1,13 @@
-//! Comparisons of policies over a trace, and the figures of NetPack's and Titan's papers, as
+//! Comparisons of policies over a trace, and the figures of the papers on ESA, NetPack and Titan, as
 //! tables, charts and pages.
 //!
-//! All results come from `tributary-cluster` and `tributary-placement`. This crate sets up, repeats
+//! All results come from `tributary-cluster`, `tributary-placement` and `tributary-sim`. This crate sets up, repeats
 //! and presents experiments. It does not print or write: the caller does that with each [`Figure`].
 
 mod agreement;
 mod chart;
 pub mod compare;
+pub mod esa;
 pub mod netpack;
 mod page;
 mod runs;

@@ -46,7 +46,7 @@ pub struct EsaReport {
     pub preemptions: u64,
     /// Partial sums of the job that another task evicted.
     pub evictions: u64,
-    /// Packets of the job that failed to preempt, and so halved an aggregator's priority.
+    /// Packets of the job that failed to preempt, and so lowered an aggregator's priority.
     pub downgradings: u64,
     /// Reminder packets sent to switches.
     pub reminders: u64,
@@ -370,7 +370,7 @@ impl RunReport {
 
     fn switch_table(&self) -> Table {
         // The outcomes between completed and duplicate depend on the program. In ESA a collision
-        // without preemption halves the aggregator's priority.
+        // without preemption lowers the aggregator's priority.
         let between: [(&str, &[&str]); 3] = if self.jobs.iter().any(|job| job.segment.is_some()) {
             [
                 ("turned back", &["asynchronous"]),

@@ -36,6 +36,7 @@ pub(crate) struct Direction {
     /// The time of the arrival event on the agenda.
     pub(crate) expected: Option<u64>,
     sent: u64,
+    arrived: u64,
     /// Whether sent frames are lost, and how many were lost so.
     down: bool,
     cut_off: u64,
@@ -85,6 +86,7 @@ impl Direction {
             busy: false,
             expected: None,
             sent: 0,
+            arrived: 0,
             down: false,
             cut_off: 0,
             losses: Vec::new(),
@@ -168,12 +170,20 @@ impl Direction {
 
     /// The next frame that has arrived, moved into `frame`.
     pub(crate) fn arrive(&mut self, now: u64, frame: &mut Vec<u8>) -> bool {
-        self.line.take(now, frame)
+        let arrived = self.line.take(now, frame);
+        self.arrived += u64::from(arrived);
+        arrived
     }
 
     /// Time of the next arrival, if no more is sent.
     pub(crate) fn next_arrival(&self) -> Option<u64> {
         self.line.next_due()
+    }
+
+    /// Whether each frame that was sent has arrived, was lost, or is in flight.
+    pub(crate) fn is_balanced(&self) -> bool {
+        let Statistics { frames, lost, duplicated, .. } = self.line.statistics();
+        frames + duplicated == self.arrived + lost + self.line.len() as u64
     }
 
     /// Counters of faults.

@@ -119,6 +119,24 @@ impl Wiring {
     }
 }
 
+/// A digest: FNV-1a with 64 bits.
+#[derive(Clone, Copy, Debug)]
+struct Fnv(u64);
+
+impl Default for Fnv {
+    fn default() -> Self {
+        Self(0xcbf2_9ce4_8422_2325)
+    }
+}
+
+impl Fnv {
+    fn add(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+    }
+}
+
 /// The network of a scenario.
 #[derive(Debug)]
 pub struct Network {
@@ -140,6 +158,7 @@ pub struct Network {
     happenings: Vec<Happening>,
     packets_in: Vec<(SwitchId, Vec<u8>)>,
     trace: Option<Trace>,
+    digest: Option<Fnv>,
     frame: Vec<u8>,
     /// Frame arrivals at any host or switch.
     hops: u64,
@@ -189,6 +208,7 @@ impl Network {
             happenings: Vec::new(),
             packets_in: Vec::new(),
             trace: None,
+            digest: None,
             frame: Vec::new(),
             hops: 0,
             messages: 0,
@@ -203,6 +223,22 @@ impl Network {
     /// Counts each packet with values as this many bytes longer on all links.
     pub fn stretch(&mut self, bytes: usize) {
         self.directions.iter_mut().for_each(|direction| direction.stretch = bytes);
+    }
+
+    /// Digests every frame that arrives from now on.
+    pub fn digest_frames(&mut self) {
+        self.digest = Some(Fnv::default());
+    }
+
+    /// The digest of all arrivals: time, direction and bytes of each. Two runs with the same digest
+    /// were the same.
+    pub fn digest(&self) -> Option<u64> {
+        self.digest.as_ref().map(|digest| digest.0)
+    }
+
+    /// Whether each frame that was sent has arrived, was lost, or is in flight.
+    pub fn is_balanced(&self) -> bool {
+        self.directions.iter().all(Direction::is_balanced)
     }
 
     /// The trace, if recording is on.
@@ -471,6 +507,11 @@ impl Network {
         let mut frame = std::mem::take(&mut self.frame);
         while self.directions[direction].arrive(self.now, &mut frame) {
             self.hops += 1;
+            if let Some(digest) = &mut self.digest {
+                digest.add(&self.now.to_le_bytes());
+                digest.add(&(direction as u64).to_le_bytes());
+                digest.add(&frame);
+            }
             if let Some(trace) = &mut self.trace {
                 let (from, to) = (self.topology.end_name(from), self.topology.end_name(to));
                 trace.frame(self.now, from, to, &frame, Fate::Arrived);

@@ -9,5 +9,6 @@ pub(crate) mod place;
 pub(crate) mod ps;
 pub(crate) mod reminder;
 pub(crate) mod run;
+pub(crate) mod sim;
 pub(crate) mod switch;
 pub(crate) mod worker;

@@ -55,6 +55,8 @@ pub(crate) const COIN: u8 = 2;
 pub(crate) struct Build {
     pub(crate) program: Program,
     pub(crate) preemption: u8,
+    /// Whether a shift halves priorities (ESA).
+    pub(crate) linear: bool,
     pub(crate) values: usize,
     pub(crate) pool: u32,
     pub(crate) idle_us: u32,
@@ -65,6 +67,7 @@ impl Build {
     pub(crate) const PATIENT: Self = Self {
         program: Program::Atp,
         preemption: BY_PRIORITY,
+        linear: false,
         values: 32,
         pool: 16,
         idle_us: u32::MAX,
@@ -78,12 +81,13 @@ impl Build {
     pub(crate) const SWITCHML: Self = Self { program: Program::SwitchMl, ..Self::PATIENT };
 
     /// The compiler's definitions, as `NAME=VALUE`.
-    pub(crate) fn defines(&self) -> [(&'static str, String); 4] {
+    pub(crate) fn defines(&self) -> [(&'static str, String); 5] {
         [
             ("VALUES", self.values.to_string()),
             ("POOL", self.pool.to_string()),
             ("IDLE_US", self.idle_us.to_string()),
             ("PREEMPTION", self.preemption.to_string()),
+            ("LINEAR_PRIORITIES", u8::from(self.linear).to_string()),
         ]
     }
 }

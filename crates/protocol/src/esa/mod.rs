@@ -32,8 +32,8 @@
 //!   integer result, because the worker whose values do not fit never sends integers. Float sums
 //!   are computed by one server in the order of the workers. A server that replaces it half-way
 //!   computes the same sum of the same numbers.
-//! - **I3**, **I4** (cells). After at most eight collisions, any other task evicts a cell whose
-//!   task is over: each collision halves the cell's priority, and no packet has priority zero.
+//! - **I3**, **I4** (cells). After at most 43 collisions, any other task evicts a cell whose
+//!   task is over: each collision lowers the cell's priority, and no packet has priority zero.
 //!   Otherwise the sweep frees the cell.
 //! - **I7** (liveness under fair loss). Let `s` be the lowest sequence whose result some worker
 //!   lacks. That worker has sent `s`, or will, because its window is never below one. It reminds

@@ -46,7 +46,7 @@ impl<E: Copy + Ord> Agenda<E> {
 
     /// Inserts an event, not earlier than the last one that was removed.
     pub(super) fn insert(&mut self, time: u64, event: E) {
-        debug_assert!(time >= self.now, "time never goes back");
+        assert!(time >= self.now, "time never goes back");
         if time - self.now < SPAN as u64 {
             self.put(time, event);
         } else {

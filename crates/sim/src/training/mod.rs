@@ -9,10 +9,12 @@
 //! dozens, and count the others as bytes on the links. Times, losses and counters are the same, as
 //! the tests show, and the run is several times faster.
 
+mod catalogue;
 mod model;
 mod run;
 mod setup;
 
+pub use catalogue::{Machine, NAMES};
 pub use model::{Layer, Model, Part};
 pub use run::{Job, Run, Trained, train};
 pub use setup::{Setup, Trainee};
@@ -32,6 +34,9 @@ pub enum Error {
     /// An endpoint reported a stall.
     #[error("no progress: {0}")]
     Stalled(String),
+    /// A frame came from nowhere or vanished, which is a bug in this program.
+    #[error("a link did not carry as many frames as it took")]
+    Unbalanced,
     /// A sum was wrong, which is a bug in this program.
     #[error("worker {worker} of job {job} got a wrong sum")]
     Sum {

@@ -28,6 +28,8 @@ pub struct Trained {
     pub hops: u64,
     /// Virtual time.
     pub elapsed: Duration,
+    /// Digest of all frames, if wanted.
+    pub digest: Option<u64>,
 }
 
 /// A job of an experiment.
@@ -138,6 +140,11 @@ impl<'a> Run<'a> {
             run.begin(job)?;
         }
         Ok(run)
+    }
+
+    /// Digests every frame from now on.
+    pub fn digest_frames(&mut self) {
+        self.system.network.digest_frames();
     }
 
     fn begin(&mut self, job: usize) -> Result<(), Error> {
@@ -375,7 +382,11 @@ impl<'a> Run<'a> {
             });
         }
         let network = &self.system.network;
-        Ok(Trained { jobs, hops: network.hops(), elapsed: network.now() - Time::ZERO })
+        if !network.is_balanced() {
+            return Err(Error::Unbalanced);
+        }
+        let elapsed = network.now() - Time::ZERO;
+        Ok(Trained { jobs, hops: network.hops(), elapsed, digest: network.digest() })
     }
 }
 

@@ -18,8 +18,8 @@ use crate::program::Program;
 /// Bytes of registers for each aggregator beside its values: identity, bitmap, marks, priority.
 const AGGREGATOR_OVERHEAD: u64 = 20;
 
-/// The jobs that train at the same time.
-#[derive(Clone, PartialEq, Debug)]
+/// A job, and the hosts of its endpoints.
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Trainee {
     /// What it trains.
     pub model: Model,
@@ -59,6 +59,8 @@ pub struct Setup {
     pub ecn_threshold: u32,
     /// Capacity of a queue in packets.
     pub queue: u32,
+    /// Probability that a link loses a frame.
+    pub loss: f64,
     /// Jobs start at random times from zero to this.
     pub start: Duration,
     /// Maximum delay, uniformly distributed, of a worker's gradients in each iteration.
@@ -104,6 +106,7 @@ impl Setup {
             window: 60_000 / 306,
             ecn_threshold: 64,
             queue: 4096,
+            loss: 0.0,
             start: Duration::from_millis(1),
             jitter: Duration::from_micros(300),
             recovery: Recovery::Papers,
@@ -131,6 +134,9 @@ impl Setup {
         }
         if !(self.cable.bandwidth.is_finite() && self.cable.bandwidth > 0.0) {
             return fault("the links need a rate above zero");
+        }
+        if !(0.0..1.0).contains(&self.loss) {
+            return fault("the probability of a loss is at least 0 and below 1");
         }
         if self.values == 0 {
             return fault("a packet needs at least one value");
@@ -173,10 +179,12 @@ impl Setup {
             "[topology]\nkind = \"star\"\nworkers = {workers}\nps_hosts = {servers}\n\
              [protocol]\nkind = \"{}\"\nvalues_per_packet = 64\nslots = {slots}\nwindow = {}\n\
              recovery = \"{}\"\n\
+             [faults]\nloss = {}\n\
              [switch]\npool = {}\necn_threshold = {}\nqueue_capacity = {}\n{partition}",
             self.protocol.name(),
             self.window.min(slots),
             self.recovery.name(),
+            self.loss,
             self.pool(),
             self.ecn_threshold,
             self.queue,
@@ -184,7 +192,7 @@ impl Setup {
         for job in &self.jobs {
             let names: Vec<_> = job.workers.iter().map(|w| format!("\"w{}\"", w + 1)).collect();
             let _ = writeln!(file, "[[job]]\nworkers = [{}]", names.join(", "));
-            if self.protocol != Protocol::SwitchMl {
+            if matches!(self.protocol, Protocol::Atp | Protocol::Esa) {
                 let ps = if servers == 1 { "ps".into() } else { format!("ps{}", job.server + 1) };
                 let _ = writeln!(file, "ps = \"{ps}\"");
             }
@@ -201,15 +209,17 @@ impl Setup {
         Ok(scenario)
     }
 
-    /// SwitchML divides the memory equally, and a job has at most as many packets in flight as pairs
-    /// of aggregators.
+    /// SwitchML and P4INC divide the memory equally. A job has at most as many packets in flight as
+    /// it has aggregators (P4INC) or pairs of them (SwitchML).
     fn partition(&self) -> (String, u32) {
-        if self.protocol != Protocol::SwitchMl {
-            return (String::new(), self.slots);
-        }
         let jobs = self.jobs.len() as u32;
-        let pairs = (self.pool() / jobs / 2).max(1);
-        (format!("partitions = {jobs}\n"), self.slots.min(1 << pairs.ilog2()))
+        let share = self.pool() / jobs;
+        let most = |room: u32| self.slots.min(1 << room.max(1).ilog2());
+        match self.protocol {
+            Protocol::Atp | Protocol::Esa => (String::new(), self.slots),
+            Protocol::P4inc => (String::new(), most(share)),
+            Protocol::SwitchMl => (format!("partitions = {jobs}\n"), most(share / 2)),
+        }
     }
 
     pub(super) fn program(&self, scenario: &Scenario) -> Result<Program, Error> {

@@ -64,7 +64,7 @@ fn an_evicted_sum_keeps_the_values_of_the_packet() {
 fn a_priority_is_never_lowered() {
     let source = broken(
         "include/v1model/aggregator/priority.p4",
-        "meta.stronger == 1 ? old : old >> 1",
+        "meta.stronger == 1 ? old : HALF(old)",
         "old",
     );
     assert!(found(TWO, NO_FAULTS, &source).contains("I3"));

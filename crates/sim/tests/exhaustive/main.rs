@@ -43,7 +43,7 @@
 //!   no other combination has the same sum.
 //! - I3, I4: each new content of the cell is tested: a sweep of its job frees it, a sweep of
 //!   another job does not change it, and another task of the lowest priority takes it after at most
-//!   eight collisions (ESA). The sweep leaves nothing of the copies (P4INC).
+//!   43 collisions (ESA). The sweep leaves nothing of the copies (P4INC).
 //! - I7: without further faults everything completes from this state on, and the PSs have no open
 //!   requests. This is checked with all packets in flight delivered, with all lost, and with each
 //!   single one lost, by a run that delivers everything and fires timers when nothing else happens.

@@ -26,8 +26,8 @@ use crate::store::{Memo, Store};
 
 /// Values per fragment.
 const VALUES: usize = 32;
-/// Maximum number of collisions before a cell is taken: its priority has eight bits.
-const MOST_COLLISIONS: usize = 8;
+/// Maximum number of collisions before a cell is taken: each lowers its priority by six levels.
+const MOST_COLLISIONS: usize = 43;
 
 /// Creates a PS of ATP or P4INC.
 type NewServer = fn(PsConfig) -> Result<ParameterServer, ConfigError>;

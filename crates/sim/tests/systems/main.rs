@@ -14,4 +14,5 @@ mod recovery;
 mod rounding;
 mod sharing;
 mod testbed;
+mod training;
 mod walks;

@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::{Args, ValueEnum};
-use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 use tributary_cluster::metrics::Summary;
 use tributary_cluster::model::Profiles;
@@ -13,9 +12,11 @@ use tributary_cluster::simulate::{Communication, Options, Outcome};
 use tributary_cluster::trace::{Format, Generator, MAX_JOBS, Trace};
 use tributary_cluster::{Cluster, Collective, Job, Shape, file};
 use tributary_figures::compare::{self, Compared};
-use tributary_figures::{Figure, Run, load, page};
+use tributary_figures::{Run, load};
 use tributary_limits::{memory, output_directory, size};
 use tributary_placement::{ALL_REDUCE_NAMES, NAMES};
+
+use crate::figures::{put, show, with_bar, write};
 
 /// Number of warnings that are shown individually.
 const SHOWN: usize = 5;
@@ -317,42 +318,6 @@ fn warn(warnings: &[tributary_cluster::trace::Warning]) {
     }
 }
 
-/// Runs `work` with a progress bar on terminals.
-pub(crate) fn with_bar<T>(what: &str, work: impl FnOnce(&(dyn Fn(u64, u64) + Sync)) -> T) -> T {
-    let template = format!("{{bar:40}} {{pos}}/{{len}} {what}  {{elapsed_precise}}");
-    let style = ProgressStyle::with_template(&template).expect("a valid template");
-    let bar = ProgressBar::new(0).with_style(style);
-    let result = work(&|done, total| {
-        bar.set_length(total);
-        bar.set_position(done);
-    });
-    bar.finish_and_clear();
-    result
-}
-
-/// Prints a figure's table and notes.
-pub(crate) fn show(figure: &Figure) -> Result<()> {
-    let notes: String = figure.notes.iter().map(|note| format!("{note}\n")).collect();
-    crate::print(&format!("{}\n{notes}{}", figure.title, figure.table.to_terminal()))
-}
-
-/// Writes figures as CSV, plots, and one page.
-pub(crate) fn write(out: &Path, title: &str, figures: &[Figure]) -> Result<()> {
-    for figure in figures {
-        put(&out.join(format!("{}.csv", figure.id)), &figure.table.to_csv())?;
-        for (at, chart) in figure.charts.iter().enumerate() {
-            let name = match figure.charts.len() {
-                1 => format!("{}.svg", figure.id),
-                _ => format!("{}-{}.svg", figure.id, at + 1),
-            };
-            put(&out.join(name), &chart.to_svg()?)?;
-        }
-    }
-    let command: Vec<String> = std::env::args().skip(1).collect();
-    let page = page(title, &format!("tributary {}", command.join(" ")), figures)?;
-    put(&out.join("index.html"), &page)
-}
-
 /// Bytes per waiting or running job, including its records.
 const JOB_BYTES: u64 = 512;
 
@@ -382,8 +347,4 @@ fn writable(path: &Path) -> Result<()> {
     );
     let opened = fs::OpenOptions::new().append(true).create(true).open(path);
     opened.map(drop).with_context(|| format!("cannot write {}", path.display()))
-}
-
-fn put(path: &Path, text: &str) -> Result<()> {
-    fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
 }

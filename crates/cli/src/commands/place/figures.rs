@@ -9,8 +9,9 @@ use tributary_figures::sweep::Experiment;
 use tributary_figures::{Figure, netpack, titan};
 use tributary_limits::output_directory;
 
-use super::compare::{TraceArgs, show, with_bar, write};
+use super::compare::TraceArgs;
 use super::sharing;
+use crate::figures::{show, with_bar, write};
 
 /// Limit of seeds: their runs stay in memory until they are drawn.
 const SEEDS_MAX: u64 = 10_000;

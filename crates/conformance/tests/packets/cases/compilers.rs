@@ -16,7 +16,7 @@ fn same_p4info_atp() {
     }
 }
 
-/// For all eviction rules, which do not affect the controller.
+/// For all eviction rules and codes of priorities, which do not affect the controller.
 fn same_p4info_esa() {
     for values in [32, 64] {
         same_p4info(&Build { values, ..Build::ESA });
@@ -24,6 +24,7 @@ fn same_p4info_esa() {
     for preemption in [ALWAYS, COIN] {
         same_p4info(&Build { preemption, ..Build::ESA });
     }
+    same_p4info(&Build { linear: true, ..Build::ESA });
 }
 
 fn same_p4info_p4inc() {

@@ -76,7 +76,10 @@ impl Model {
                 let old = std::mem::replace(cell, new);
                 return self.evict(part, port, frame, &old);
             }
-            cell.priority /= 2;
+            cell.priority = match self.build.linear {
+                true => cell.priority / 2,
+                false => cell.priority.saturating_sub(6),
+            };
             frame[44] |= COLLISION | if new.marked { MARKED } else { 0 };
             return self.forward(part.slot, Collided, port, frame);
         }

@@ -20,7 +20,8 @@
 //! workers. The packet returns with the partial sum, or as absent. When all switches have answered,
 //! values that are still missing are in no switch, and the agent asks the workers. Rounds that only
 //! a "dupACK" began ask no workers, because a dupACK mostly means that one worker is ahead of
-//! another. If answers are lost, the timer's next round asks the workers at once.
+//! another. A worker's reminder begins another round as soon as the last one's reminders are
+//! answered. If answers are lost, the timer's next round asks the workers at once.
 //!
 //! An agent serves many jobs, including servers in other processes. A server can restore all of the
 //! agent's state.

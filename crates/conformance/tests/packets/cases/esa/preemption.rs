@@ -1,15 +1,16 @@
 //! Two tasks, one cell.
 
-use super::{A, B, RACK, fetched, rack, values};
+use super::{A, B, RACK, fetched, furnished, rack, values};
 use crate::cases::cases;
 use crate::frames::{CAPABLE, COLLISION, CONGESTED, MARKED, NOT_CAPABLE, epoch};
+use crate::lab::Lab;
 use crate::lab::Outcome::*;
 use crate::scene::{PS, sum};
-use crate::target::Count;
+use crate::target::{Build, Count};
 
 cases!("esa::preemption":
     figure_3_preemption_then_completion_then_the_rest, figure_4_partial_sums_by_both_ways,
-    higher_priority_evicts, equal_priority_does_not, downgrading_regains_a_cell_of_255_within_8,
+    higher_priority_evicts, equal_priority_does_not, downgrading_regains_a_cell_of_255,
     priority_is_renewed_by_its_own_task, swap_keeps_marks_apart, evicted_job_without_server_entry,
     another_fragment_of_the_same_job, evictions_are_counted_for_the_loser,
 );
@@ -93,24 +94,26 @@ fn equal_priority_does_not() {
         let equal = B.gradient(0, 1, 3, &y).priority(priority);
         let failed = equal.clone().flags(COLLISION);
         lab.check(2, &equal.bytes(), (B.slot, Collided), &[(6, failed.bytes())]);
-        // That has halved the priority: the next one of the same priority gets the cell.
+        // That has lowered the priority: the next one of the same priority gets the cell.
         let evicted = A.evicted(&equal, 7, 0b001, &x);
         lab.check(2, &equal.bytes(), (B.slot, Preempted), &[(PS, evicted.bytes())]);
     }
 }
 
-/// 255, 127, 63, 31, 15, 7, 3, 1, 0.
-fn downgrading_regains_a_cell_of_255_within_8() {
-    let mut lab = rack();
-    let [x, y] = values(&lab);
-    lab.check_gone(1, &A.gradient(0, 7, 3, &x).priority(255).bytes(), (A.slot, Absorbed));
-    let weakest = B.gradient(0, 1, 3, &y).priority(1);
-    let failed = [(6, weakest.clone().flags(COLLISION).bytes())];
-    for _ in 0..8 {
-        lab.check(2, &weakest.bytes(), (B.slot, Collided), &failed);
+/// 255, 249, 243 … 3, 0; or 255, 127, 63, 31, 15, 7, 3, 1, 0.
+fn downgrading_regains_a_cell_of_255() {
+    for (linear, times) in [(false, 43), (true, 8)] {
+        let mut lab = furnished(Lab::new(Build { linear, ..Build::ESA }));
+        let [x, y] = values(&lab);
+        lab.check_gone(1, &A.gradient(0, 7, 3, &x).priority(255).bytes(), (A.slot, Absorbed));
+        let weakest = B.gradient(0, 1, 3, &y).priority(1);
+        let failed = [(6, weakest.clone().flags(COLLISION).bytes())];
+        for _ in 0..times {
+            lab.check(2, &weakest.bytes(), (B.slot, Collided), &failed);
+        }
+        let evicted = A.evicted(&weakest, 7, 0b001, &x);
+        lab.check(2, &weakest.bytes(), (B.slot, Preempted), &[(PS, evicted.bytes())]);
     }
-    let evicted = A.evicted(&weakest, 7, 0b001, &x);
-    lab.check(2, &weakest.bytes(), (B.slot, Preempted), &[(PS, evicted.bytes())]);
 }
 
 /// Every packet of the task renews the cell's priority, up or down.
@@ -121,7 +124,7 @@ fn priority_is_renewed_by_its_own_task() {
     let other = B.gradient(0, 1, 3, &z).priority(9);
     let failed = [(6, other.clone().flags(COLLISION).bytes())];
     lab.check(2, &other.bytes(), (B.slot, Collided), &failed);
-    // Down to 4, and up to 9 again: another 9 fails once more.
+    // Down to 3, and up to 9 again: another 9 fails once more.
     lab.check_gone(2, &A.gradient(1, 7, 3, &y).priority(9).bytes(), (A.slot, Added));
     lab.check(2, &other.bytes(), (B.slot, Collided), &failed);
     lab.check_gone(1, &A.gradient(0, 7, 3, &x).priority(8).bytes(), (A.slot, Duplicate));

@@ -10,7 +10,7 @@ use crate::target::Build;
 cases!("p4inc::copies":
     lost_to_one_to_some_and_to_all, copy_lasts_until_the_next_result, cells_have_copies_of_their_own,
     answers_leave_the_copy_alone, values_of_who_asks_do_not_matter, window_of_a_segment,
-    values_64, values_256, values_2048,
+    values_1_62_64, values_256, values_2048,
 );
 
 #[track_caller]
@@ -120,8 +120,10 @@ fn window_of_a_segment() {
     }
 }
 
-fn values_64() {
-    every_value(furnished(Lab::new(Build { values: 64, ..Build::P4INC })));
+fn values_1_62_64() {
+    for values in [1, 62, 64] {
+        every_value(furnished(Lab::new(Build { values, ..Build::P4INC })));
+    }
 }
 
 fn values_256() {

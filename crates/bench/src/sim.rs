@@ -1,0 +1,45 @@
+//! The simulator: packet hops per second of one core.
+
+use anyhow::Result;
+use tributary_job::report::table;
+use tributary_jobfile::Protocol;
+use tributary_sim::training::{Model, Setup, train};
+
+use super::{Spread, processor_time};
+use crate::Args;
+
+/// Protocols of the comparison.
+const PROTOCOLS: [Protocol; 3] = [Protocol::Atp, Protocol::Esa, Protocol::SwitchMl];
+
+/// Numbers of jobs of eight workers.
+const JOBS: [u32; 5] = [1, 2, 4, 8, 16];
+
+pub(super) fn run(args: &Args) -> Result<()> {
+    println!(
+        "\nThe simulator: jobs of eight workers around one switch train ESA's model A. Million \
+         arrivals of packets at hosts and switch per second of processor time, median (range)"
+    );
+    let mut rows = table(&["protocol", "hosts of workers", "62 values a packet", "timing only"]);
+    let jobs = if args.quick { &JOBS[..2] } else { &JOBS };
+    for protocol in PROTOCOLS {
+        for &jobs in jobs.iter().filter(|jobs| protocol == Protocol::Atp || **jobs == 8) {
+            let models = vec![Model::a().scaled_down(8); jobs as usize];
+            let setup = Setup { iterations: 1, ..Setup::esa(protocol, models, 8, 1) };
+            let full = rate(args, &Setup { timing_only: false, ..setup.clone() })?;
+            let timing = rate(args, &setup)?;
+            let hosts = (8 * jobs).to_string();
+            rows.add_row([protocol.name().into(), hosts, full.text(2), timing.text(2)]);
+        }
+    }
+    println!("{rows}");
+    Ok(())
+}
+
+fn rate(args: &Args, setup: &Setup) -> Result<Spread> {
+    let one = |_| {
+        let begun = processor_time();
+        let trained = train(setup)?;
+        Ok(trained.hops as f64 / (processor_time() - begun).as_secs_f64() / 1e6)
+    };
+    Ok(Spread::of((0..args.repeat).map(one).collect::<Result<_>>()?))
+}

@@ -1,0 +1,114 @@
+//! Training in virtual time: the timing-only mode, repeatability, and ESA against its former rules.
+
+use std::thread;
+use std::time::Duration;
+
+use tributary_jobfile::{Preemption, Protocol};
+use tributary_protocol::{Readings, Recovery};
+use tributary_sim::training::{Job, Model, Run, Setup, Trained, train};
+
+const PROTOCOLS: [Protocol; 4] =
+    [Protocol::Atp, Protocol::Esa, Protocol::P4inc, Protocol::SwitchMl];
+
+/// Two jobs of three workers with so little memory that they collide.
+fn small(protocol: Protocol, seed: u64) -> Setup {
+    let models = vec![Model::a().scaled_down(200), Model::b().scaled_down(100)];
+    let mut setup = Setup::esa(protocol, models, 3, seed);
+    setup.memory = 40_000;
+    setup.slots = 128;
+    setup.window = 64;
+    setup.iterations = 2;
+    setup.start = Duration::from_micros(5);
+    setup.jitter = Duration::from_micros(5);
+    setup
+}
+
+fn digested(setup: &Setup) -> Trained {
+    let mut run = Run::start(setup).unwrap();
+    run.digest_frames();
+    while run.step().unwrap() {}
+    run.finish().unwrap()
+}
+
+/// A result without what depends on the number of values: the switch's counters of bytes.
+fn without_values(trained: &mut Trained) -> Vec<Vec<u64>> {
+    let packets = |job: &mut Job| {
+        let outcomes = std::mem::take(&mut job.outcomes);
+        outcomes.iter().map(|(_, count)| count.packets).collect()
+    };
+    trained.jobs.iter_mut().map(packets).collect()
+}
+
+#[test]
+fn one_value_per_packet_changes_no_time_and_no_counter() {
+    for protocol in PROTOCOLS {
+        for recovery in Recovery::ALL {
+            for (seed, loss) in [(1, 0.0), (2, 0.002), (3, 0.01)] {
+                let setup = Setup { recovery, loss, ..small(protocol, seed) };
+                let full = Setup { timing_only: false, ..setup.clone() };
+                let [mut thin, mut full] = [&setup, &full].map(|setup| train(setup).unwrap());
+                let context = format!("{protocol:?}, {recovery:?}, loss {loss}");
+                assert_eq!(without_values(&mut thin), without_values(&mut full), "{context}");
+                assert_eq!(thin, full, "{context}");
+                assert!(thin.hops > 1000, "{context}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_seed_gives_the_same_frames_everywhere() {
+    // A change of a protocol, of a program or of the simulator changes these on purpose only.
+    let expected: [u64; 4] = [0, 0, 0, 0];
+    let of = |protocol| move || digested(&Setup { loss: 0.002, ..small(protocol, 7) }).digest;
+    // All at the same time, and again one after the other.
+    let threads = PROTOCOLS.map(|protocol| thread::spawn(of(protocol)));
+    let parallel = threads.map(|thread| thread.join().unwrap().unwrap());
+    let serial = PROTOCOLS.map(|protocol| of(protocol)().unwrap());
+    assert_eq!(parallel, serial);
+    assert_eq!(serial, expected, "{serial:#x?}");
+    let other = digested(&Setup { loss: 0.002, ..small(Protocol::Atp, 8) }).digest;
+    assert_ne!(other, Some(serial[0]));
+}
+
+#[test]
+fn collisions_do_not_stop_a_job_of_esa() {
+    // With the former rules, a collision cost half a window and a timeout.
+    let setup = |readings| {
+        let models = vec![Model::a().scaled_down(20); 4];
+        Setup { readings, ..Setup::esa(Protocol::Esa, models, 4, 1) }
+    };
+    let mean = |setup: &Setup| {
+        let trained = train(setup).unwrap();
+        let sum: Duration = trained.jobs.iter().map(Job::jct).sum();
+        (sum / 4, trained.jobs.iter().map(|job| job.esa.server.completed).sum::<u64>())
+    };
+    let (now, repaired) = mean(&setup(Readings::default()));
+    let former = Readings { later_results_halve: true, reminders_wait: true };
+    let (before, _) = mean(&setup(former));
+    assert!(repaired > 0, "nothing collided");
+    assert!(now * 3 < before * 2, "{now:?} against {before:?}");
+}
+
+#[test]
+fn an_invalid_setup_is_one_clear_line() {
+    let setup = small(Protocol::Esa, 1);
+    let bad = [
+        (Setup { jobs: vec![], ..setup.clone() }, "at least one job"),
+        (Setup { iterations: 0, ..setup.clone() }, "at least one measured iteration"),
+        (Setup { loss: 1.0, ..setup.clone() }, "probability of a loss"),
+        (Setup { loss: f64::NAN, ..setup.clone() }, "probability of a loss"),
+        (Setup { values: 0, ..setup.clone() }, "at least one value"),
+        (Setup { slots: 100, ..setup.clone() }, "power of two"),
+        (Setup { ecn_threshold: 9999, ..setup.clone() }, "queue_capacity"),
+    ];
+    for (setup, expected) in bad {
+        let error = train(&setup).unwrap_err().to_string();
+        assert!(error.contains(expected), "{error}");
+    }
+    let mut slow = setup.clone();
+    slow.cable.bandwidth = 0.0;
+    assert!(train(&slow).unwrap_err().to_string().contains("rate above zero"));
+    let always = Setup { preemption: Preemption::Always, ..setup };
+    assert!(train(&always).is_ok());
+}
