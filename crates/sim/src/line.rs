@@ -7,6 +7,8 @@ use std::time::Duration;
 use tributary_netio::faults::{FaultInjector, Faults, InvalidFaults, Line, Statistics};
 use tributary_wire::agg::{Packet, Repr};
 
+use crate::trace::Fate;
+
 /// Properties of a link without faults.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Cable {
@@ -132,15 +134,20 @@ impl Direction {
         (bits as f64 * 1e9 / self.cable.bandwidth).ceil() as u64
     }
 
-    /// Ends sending the frame. Returns it if it is lost.
-    pub(crate) fn finish(&mut self, now: u64) -> Option<&[u8]> {
+    /// Ends sending the frame. Returns it and whether it will arrive.
+    pub(crate) fn finish(&mut self, now: u64) -> (&[u8], Fate) {
+        let fate = if self.passes(now) { Fate::Arrived } else { Fate::Lost };
+        (&self.sending, fate)
+    }
+
+    fn passes(&mut self, now: u64) -> bool {
         self.busy = false;
         if self.down {
             self.cut_off += 1;
-            return Some(&self.sending);
+            return false;
         }
         if !self.losses.is_empty() && self.is_to_be_lost() {
-            return Some(&self.sending);
+            return false;
         }
         let before = self.line.statistics();
         self.line.exchange(now, &mut self.sending);
@@ -150,7 +157,7 @@ impl Direction {
             self.disturbed.push(self.sent);
         }
         self.sent += 1;
-        lost.then_some(&self.sending)
+        !lost
     }
 
     fn is_to_be_lost(&mut self) -> bool {

@@ -461,10 +461,10 @@ impl Network {
         match event {
             Event::Left(direction) => {
                 let (from, to) = self.ends(direction);
-                let lost = self.directions[direction].finish(time);
-                if let (Some(frame), Some(trace)) = (lost, &mut self.trace) {
+                let (frame, fate) = self.directions[direction].finish(time);
+                if let (Fate::Lost, Some(trace)) = (fate, &mut self.trace) {
                     let (from, to) = (self.topology.end_name(from), self.topology.end_name(to));
-                    trace.frame(time, from, to, frame, Fate::Lost);
+                    trace.frame(time, from, to, frame, fate);
                 }
                 self.expect_arrival(direction);
                 self.send_into(direction);
