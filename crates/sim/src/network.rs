@@ -23,6 +23,7 @@ use tributary_wire::agg::Repr;
 
 use agenda::Agenda;
 
+use crate::capture::Capture;
 use crate::channel::Channel;
 use crate::line::{Cable, Direction, Loss};
 use crate::process::Process;
@@ -159,6 +160,7 @@ pub struct Network {
     packets_in: Vec<(SwitchId, Vec<u8>)>,
     trace: Option<Trace>,
     digest: Option<Fnv>,
+    capture: Option<Capture>,
     frame: Vec<u8>,
     /// Frame arrivals at any host or switch.
     hops: u64,
@@ -209,13 +211,14 @@ impl Network {
             packets_in: Vec::new(),
             trace: None,
             digest: None,
+            capture: None,
             frame: Vec::new(),
             hops: 0,
             messages: 0,
         })
     }
 
-    /// Records every frame from now on.
+    /// Records every frame, message and event from now on, without the frames' bytes.
     pub fn record(&mut self) {
         self.trace = Some(Trace::default());
     }
@@ -244,6 +247,16 @@ impl Network {
     /// The trace, if recording is on.
     pub fn trace(&self) -> Option<&Trace> {
         self.trace.as_ref()
+    }
+
+    /// Captures the bytes of every frame from now on.
+    pub fn record_frames(&mut self) {
+        self.capture = Some(Capture::new(&self.topology));
+    }
+
+    /// The captured frames, if capturing is on.
+    pub fn capture(&self) -> Option<&Capture> {
+        self.capture.as_ref()
     }
 
     /// The time.
@@ -462,6 +475,9 @@ impl Network {
             Event::Left(direction) => {
                 let (from, to) = self.ends(direction);
                 let (frame, fate) = self.directions[direction].finish(time);
+                if let Some(capture) = &mut self.capture {
+                    capture.sent(time, direction, frame, fate);
+                }
                 if let (Fate::Lost, Some(trace)) = (fate, &mut self.trace) {
                     let (from, to) = (self.topology.end_name(from), self.topology.end_name(to));
                     trace.frame(time, from, to, frame, fate);
@@ -511,6 +527,9 @@ impl Network {
                 digest.add(&self.now.to_le_bytes());
                 digest.add(&(direction as u64).to_le_bytes());
                 digest.add(&frame);
+            }
+            if let Some(capture) = &mut self.capture {
+                capture.arrived(self.now, direction, &frame);
             }
             if let Some(trace) = &mut self.trace {
                 let (from, to) = (self.topology.end_name(from), self.topology.end_name(to));

@@ -60,6 +60,8 @@ pub struct Options {
     pub farewell: Duration,
     /// Whether to record every frame and message.
     pub trace: bool,
+    /// Whether to capture the bytes of every frame.
+    pub capture: bool,
     /// The only disturbances that may happen by chance, if restricted.
     pub only: Option<BTreeSet<Disturbance>>,
 }
@@ -78,6 +80,7 @@ impl Options {
             worker_rtt: None,
             farewell: Duration::from_secs(5),
             trace: false,
+            capture: false,
             only: None,
         }
     }

@@ -62,6 +62,9 @@ impl System {
         if options.trace {
             network.record();
         }
+        if options.capture {
+            network.record_frames();
+        }
         let catalogue = Catalogue::new(program.p4info())?;
         let forwarding = plan::forwarding(&scenario.topology);
         let (pace, worker_rtt) = (options.pace, options.worker_rtt);

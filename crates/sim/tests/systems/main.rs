@@ -1,5 +1,6 @@
 //! Whole systems in virtual time: named cases, and invariants under random faults.
 
+mod capture;
 mod cases;
 mod charts;
 mod courses;
