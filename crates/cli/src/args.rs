@@ -82,7 +82,7 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
     /// Also write every frame and message, for the fabric `sim`: as a sequence chart if the name
-    /// ends in .svg, otherwise as text.
+    /// ends in .svg, the frames alone for Wireshark if it ends in .pcapng, otherwise as text.
     #[arg(long, value_name = "FILE")]
     pub(crate) trace: Option<PathBuf>,
     /// P4 program for the switches, replacing the built-in one.

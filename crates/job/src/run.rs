@@ -17,7 +17,7 @@ use tributary_netio::device::Kind as Io;
 use tributary_p4::Architecture;
 use tributary_protocol::esa::agent::Stats as AgentStats;
 use tributary_ps::report::{self as servers, ServerReport};
-use tributary_sim::Trace;
+use tributary_sim::{Capture, Trace};
 use tributary_wire::Epoch;
 use tributary_worker::rounds::{Event, WorkerReport};
 use tributary_worker::workload::{self, Rule, need};
@@ -51,8 +51,10 @@ pub struct Options {
     pub io: Io,
     /// Execution engine of embedded switches.
     pub engine: EngineKind,
-    /// Whether to record every frame, on the fabric `sim`.
+    /// Whether to record every frame, message and event, on the fabric `sim`.
     pub trace: bool,
+    /// Whether to capture the bytes of every frame, on the fabric `sim`.
+    pub capture: bool,
 }
 
 impl Options {
@@ -69,6 +71,7 @@ impl Options {
             io: Io::default(),
             engine: EngineKind::default(),
             trace: false,
+            capture: false,
         }
     }
 
@@ -80,7 +83,7 @@ impl Options {
             "--io {io}: the fabric `{fabric}` has no network interfaces; add `--fabric netns`"
         );
         ensure!(
-            !self.trace || *fabric == fabric::Kind::Sim,
+            !(self.trace || self.capture) || *fabric == fabric::Kind::Sim,
             "--trace: the fabric `{fabric}` records nothing; add `--fabric sim`"
         );
         match target {
@@ -126,6 +129,14 @@ pub trait Observer {
     /// # Errors
     /// If it cannot be stored.
     fn trace(&mut self, _scenario: &Scenario, _trace: &Trace) -> Result<()> {
+        Ok(())
+    }
+
+    /// The captured frames of the network; also of a failed run.
+    ///
+    /// # Errors
+    /// If they cannot be stored.
+    fn capture(&mut self, _capture: &Capture) -> Result<()> {
         Ok(())
     }
 }
@@ -178,8 +189,9 @@ pub fn run(
                 let mut sim = Sim::start(&deployment, program, options).await?;
                 let report = run.execute(&mut sim, observer).await;
                 let traced = sim.trace().map_or(Ok(()), |trace| observer.trace(scenario, trace));
+                let captured = sim.capture().map_or(Ok(()), |capture| observer.capture(capture));
                 let report = report?;
-                traced.map(|()| report)
+                traced.and(captured).map(|()| report)
             }
         }
     };

@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use tributary_job::Options;
 use tributary_job::run::Observer;
 use tributary_jobfile::Scenario;
-use tributary_sim::{Chart, Trace};
+use tributary_sim::{Capture, Chart, Trace};
 
 use crate::args::RunArgs;
 use crate::progress::Bars;
@@ -22,6 +22,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<()> {
     // Opened before the run, so that an error does not waste it.
     let json = Output::create("the report", args.json.as_deref())?;
     let trace = Output::create("the trace", args.trace.as_deref())?;
+    let capture = trace.as_ref().is_some_and(|trace| trace.has_extension("pcapng"));
     let options = Options {
         job_file: args.job.clone(),
         fabric: args.fabric,
@@ -31,12 +32,13 @@ pub(crate) fn run(args: &RunArgs) -> Result<()> {
         p4: args.p4.clone(),
         io: args.io,
         engine: args.engine,
-        trace: trace.is_some(),
+        trace: trace.is_some() && !capture,
+        capture,
     };
     let stop = signals::stop_flag()?;
     let report = tributary_job::run(&options, &stop, &mut Screen { bars: None, trace })?;
     if let Some(json) = json {
-        json.write(&serde_json::to_string_pretty(&report).expect("reports are plain data"))?;
+        json.write_text(&serde_json::to_string_pretty(&report).expect("reports are plain data"))?;
     }
     crate::print(&report.to_text())
 }
@@ -62,18 +64,27 @@ impl Output {
         path.map(create).transpose()
     }
 
-    fn write(mut self, text: &str) -> Result<()> {
+    fn has_extension(&self, wanted: &str) -> bool {
+        self.path.extension().is_some_and(|extension| extension == wanted)
+    }
+
+    /// Writes text, and the end of its last line.
+    fn write_text(self, text: &str) -> Result<()> {
+        self.write(&[text.as_bytes(), b"\n"])
+    }
+
+    fn write(mut self, parts: &[&[u8]]) -> Result<()> {
         self.unused = false;
-        self.replace(text)
+        self.replace(parts)
             .with_context(|| format!("cannot write {} to {}", self.what, self.path.display()))
     }
 
-    fn replace(&mut self, text: &str) -> io::Result<()> {
+    fn replace(&mut self, parts: &[&[u8]]) -> io::Result<()> {
         // Pipes and devices have no length.
         if self.file.metadata()?.is_file() {
             self.file.set_len(0)?;
         }
-        writeln!(self.file, "{text}")
+        parts.iter().try_for_each(|part| self.file.write_all(part))
     }
 }
 
@@ -110,12 +121,16 @@ impl Observer for Screen {
 
     fn trace(&mut self, scenario: &Scenario, trace: &Trace) -> Result<()> {
         let Some(output) = self.trace.take() else { return Ok(()) };
-        if output.path.extension().is_some_and(|extension| extension == "svg") {
+        if output.has_extension("svg") {
             let chart = Chart::new(&scenario.name, &columns(scenario), trace);
-            output.write(chart.to_svg().trim_end())
+            output.write_text(chart.to_svg().trim_end())
         } else {
-            output.write(trace.to_string().trim_end())
+            output.write_text(trace.to_string().trim_end())
         }
+    }
+
+    fn capture(&mut self, capture: &Capture) -> Result<()> {
+        self.trace.take().map_or(Ok(()), |output| output.write(&[capture.as_bytes()]))
     }
 }
 

@@ -3,6 +3,10 @@
 use std::fs;
 use std::path::PathBuf;
 
+use pcap_parser::traits::PcapNGPacketBlock as _;
+use pcap_parser::{Block, PcapBlockOwned, PcapNGSlice};
+use tributary_wire::agg::Packet;
+
 use crate::command::{JobFile, fail, root, succeed};
 use crate::examples::{assert_verified, report};
 
@@ -68,6 +72,38 @@ fn the_same_seed_gives_the_same_trace_and_report_byte_for_byte() {
 }
 
 #[test]
+fn a_trace_named_pcapng_is_a_capture_with_one_interface_for_each_end_of_a_link() {
+    let file = JobFile::new(
+        "seed = 3\n[topology]\nkind = \"star\"\nworkers = 2\n[faults]\nloss = 0.1\n\
+         [[job]]\nworkload = { kind = \"random\", tensors = 1, bytes = \"16KB\" }\n",
+    );
+    let capture = |name: &str| {
+        let path = file.path(name).display().to_string();
+        succeed(&["run", &file.name(), "--fabric", "sim", "--trace", &path]);
+        fs::read(path).unwrap()
+    };
+    let bytes = capture("trace.pcapng");
+    let (mut names, mut frames) = (Vec::new(), 0);
+    for block in PcapNGSlice::from_slice(&bytes).unwrap() {
+        match block.unwrap() {
+            PcapBlockOwned::NG(Block::InterfaceDescription(interface)) => {
+                names.push(interface.if_name().unwrap().unwrap().to_owned());
+            }
+            PcapBlockOwned::NG(Block::EnhancedPacket(packet)) => {
+                Packet::new_checked(packet.packet_data()).unwrap();
+                frames += 1;
+            }
+            _ => {}
+        }
+    }
+    assert_eq!(names, ["w1", "s1:w1", "w2", "s1:w2", "ps", "s1:ps"]);
+    assert!(frames > 100, "{frames}");
+    assert!(bytes.windows(16).any(|text| text == b"lost on the link"));
+    // The job file and its seed decide every byte.
+    assert!(bytes == capture("again.pcapng"));
+}
+
+#[test]
 fn a_run_that_cannot_end_says_so_in_virtual_time() {
     // Nothing arrives: the virtual timeout passes within moments.
     let file = JobFile::new(
@@ -91,6 +127,10 @@ fn options_of_other_fabrics_are_refused() {
     let file = JobFile::new("old");
     let (old, new) = (file.name(), file.path("new.txt").display().to_string());
     fail(&["run", job, "--trace", &old, "--json", &new]);
+    let capture = file.path("new.pcapng").display().to_string();
+    let line = fail(&["run", job, "--trace", &capture]);
+    assert!(line.contains("add `--fabric sim`"), "{line}");
+    assert!(!fs::exists(&capture).unwrap(), "{capture}");
     assert_eq!(fs::read_to_string(&old).unwrap(), "old");
     assert!(!fs::exists(&new).unwrap(), "{new}");
     succeed(&["run", "examples/switchml.toml", "--fabric", "sim", "--json", &old]);

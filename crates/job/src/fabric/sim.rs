@@ -12,7 +12,7 @@ use tributary_jobfile::{HostId, Job, Protocol, worker_index};
 use tributary_protocol::worker::{Event as WorkerEvent, Stats};
 use tributary_protocol::{ParameterServer, Tensor, Time, Worker};
 use tributary_ps::report::{self as servers, ServerReport};
-use tributary_sim::{Happening, Options as SimOptions, System, Trace};
+use tributary_sim::{Capture, Happening, Options as SimOptions, System, Trace};
 use tributary_wire::JobId;
 use tributary_worker::Error as WorkerError;
 use tributary_worker::rounds::{Event, Rounds};
@@ -55,6 +55,12 @@ impl Sim {
     #[must_use]
     pub fn trace(&self) -> Option<&Trace> {
         self.system.network.trace()
+    }
+
+    /// The captured frames, if they were asked for.
+    #[must_use]
+    pub fn capture(&self) -> Option<&Capture> {
+        self.system.network.capture()
     }
 
     fn host(&self, (job, worker): (usize, usize)) -> (HostId, JobId) {
@@ -191,6 +197,7 @@ impl Fabric for Sim {
         let settings = SimOptions {
             engine: options.engine,
             trace: options.trace,
+            capture: options.capture,
             ..SimOptions::seeded(deployment.scenario().seed)
         };
         let system = System::start(Deployment::clone(deployment), &program.into(), &settings)?;
