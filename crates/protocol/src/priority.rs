@@ -191,7 +191,8 @@ mod tests {
 
     #[test]
     fn a_linear_code_is_proportional_within_its_range() {
-        let levels = [0.001, 0.02, 0.5, 2.0, 2.55, 300.0].map(|v| Code::Linear { unit: 0.01 }.encode(v));
+        let levels =
+            [0.001, 0.02, 0.5, 2.0, 2.55, 300.0].map(|v| Code::Linear { unit: 0.01 }.encode(v));
         assert_eq!(levels.map(Priority::get), [1, 2, 50, 200, 255, 255]);
     }
 

@@ -150,7 +150,7 @@ impl Direction {
             return false;
         }
         let before = self.line.statistics();
-        self.line.exchange(now, &mut self.sending);
+        self.line.admit(now, &self.sending);
         let after = self.line.statistics();
         let lost = after.lost > before.lost;
         if lost || after.duplicated > before.duplicated || after.reordered > before.reordered {

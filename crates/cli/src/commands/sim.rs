@@ -80,9 +80,8 @@ pub(crate) fn esa(args: &EsaArgs) -> Result<()> {
         eprintln!("going on with {} results of an earlier run", store.len());
     }
     let effort = Effort { seeds, quick: args.quick };
-    let figures = with_bar("MB of gradients", |progress| {
-        figures(&which, effort, &mut store, progress)
-    })?;
+    let figures =
+        with_bar("MB of gradients", |progress| figures(&which, effort, &mut store, progress))?;
     for figure in &figures {
         show(figure)?;
     }

@@ -35,9 +35,8 @@ pub(crate) struct Measured {
 impl Measured {
     fn of(setup: &Setup, trained: &Trained, wall_s: f64) -> Self {
         let jobs = &trained.jobs;
-        let packets = |outcome| -> f64 {
-            jobs.iter().map(|job| job.outcomes[outcome].packets as f64).sum()
-        };
+        let packets =
+            |outcome| -> f64 { jobs.iter().map(|job| job.outcomes[outcome].packets as f64).sum() };
         let by_server: u64 = jobs.iter().map(|job| job.esa.server.completed).sum();
         let tasks = packets(Outcome::Completed) + by_server as f64;
         let atp: u64 = jobs.iter().map(|job| job.server.completed).sum();
@@ -131,7 +130,8 @@ pub(crate) fn key(setup: &Setup) -> String {
 /// Bytes that the workers of an experiment send in an iteration: a measure of its cost.
 fn weight(setup: &Setup) -> u64 {
     let job = |job: &tributary_sim::training::Trainee| job.model.bytes() * job.workers.len() as u64;
-    setup.jobs.iter().map(job).sum::<u64>() * u64::from(setup.warm_up + setup.iterations) / 1_000_000
+    setup.jobs.iter().map(job).sum::<u64>() * u64::from(setup.warm_up + setup.iterations)
+        / 1_000_000
 }
 
 /// Runs the experiments that the store lacks, the longest first. `progress` counts megabytes of

@@ -243,7 +243,9 @@ fn microbenchmark(effort: Effort) -> Study {
     let sizes: Vec<_> = effort
         .some(&[250, 500, 1000, 2000, 4000, 8000])
         .into_iter()
-        .map(|size| (size * megabyte / 1000, f64::from(size) / 1e3, format!("{}", f64::from(size) / 1e3)))
+        .map(|size| {
+            (size * megabyte / 1000, f64::from(size) / 1e3, format!("{}", f64::from(size) / 1e3))
+        })
         .collect();
     Study {
         id: "figure-7",
@@ -384,8 +386,10 @@ const CHANGES: [Change; 11] = [
 
 fn causes(effort: Effort) -> Study {
     let series = [ATP, ESA, ALWAYS];
-    let values: Vec<(Change, f64, String)> =
-        (0..).zip(CHANGES).map(|(at, change)| (change, f64::from(at), change.0.to_owned())).collect();
+    let values: Vec<(Change, f64, String)> = (0..)
+        .zip(CHANGES)
+        .map(|(at, change)| (change, f64::from(at), change.0.to_owned()))
+        .collect();
     let of = |mix: Mix| {
         let setup = |change: Change| {
             let mut setup = effort.setup(mix, 8, 8);
@@ -438,7 +442,9 @@ fn sweeps(effort: Effort) -> Study {
                 setup.cable.latency = Duration::from_nanos(250 * u64::from(us));
             }),
         ],
-        notes: notes(&["Eight jobs of eight workers train model A. Each panel varies one setting."]),
+        notes: notes(&[
+            "Eight jobs of eight workers train model A. Each panel varies one setting.",
+        ]),
         lines: true,
     }
 }

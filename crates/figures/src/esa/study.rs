@@ -52,7 +52,8 @@ impl Study {
         for panel in &self.panels {
             for ((_, value), setups) in panel.values.iter().zip(&panel.setups) {
                 for (series, setup) in self.series.iter().zip(setups) {
-                    let label = format!("{}, {}, {} {value}, {series}", self.id, panel.name, panel.x);
+                    let label =
+                        format!("{}, {}, {} {value}, {series}", self.id, panel.name, panel.x);
                     let label = |setup: Setup| (format!("{label}, seed {}", setup.seed), setup);
                     all.extend(Self::repeated(setup, seeds).map(label));
                 }
@@ -84,7 +85,8 @@ impl Study {
                 let mut cells = vec![Cell::text(&panel.name), Cell::text(value)];
                 cells.extend(shown.iter().map(|&one| Cell::Spread(one, panel.quantity.digits())));
                 for &(a, b) in &self.ratios {
-                    let gain = |(a, b): (f64, f64)| if panel.quantity.is_gain() { a / b } else { b / a };
+                    let gain =
+                        |(a, b): (f64, f64)| if panel.quantity.is_gain() { a / b } else { b / a };
                     let pairs: Vec<f64> = of(a).into_iter().zip(of(b)).map(gain).collect();
                     cells.push(Cell::Spread(Spread::of(&pairs), 2));
                 }

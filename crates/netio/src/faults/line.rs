@@ -69,27 +69,13 @@ impl Line {
 
     /// Puts a frame on the line.
     pub fn admit(&mut self, now: u64, frame: &[u8]) {
-        let mut buffer = self.spare.pop().unwrap_or_default();
-        buffer.extend_from_slice(frame);
-        self.exchange(now, &mut buffer);
-        buffer.clear();
-        self.spare.push(buffer);
-    }
-
-    /// Puts a frame on the line, and leaves an empty buffer in its place unless the frame is lost.
-    pub fn exchange(&mut self, now: u64, frame: &mut Vec<u8>) {
         let number = self.admitted;
         self.admitted += 1;
         self.release_impatient(now);
         let decision = self.injector.decide(now, number);
-        let copies = decision.copies();
-        for (left, copy) in (0..copies.len()).rev().zip(copies) {
+        for copy in decision.copies() {
             let mut buffer = self.spare.pop().unwrap_or_default();
-            if left > 0 {
-                buffer.extend_from_slice(frame);
-            } else {
-                std::mem::swap(&mut buffer, frame);
-            }
+            buffer.extend_from_slice(frame);
             // A shorter delay does not let it overtake earlier frames.
             let before = self.under_way.back().map_or(0, |last| last.due);
             let due = now.saturating_add(copy.delay).max(before);

@@ -22,7 +22,10 @@ fn objects_and_functions() {
 #[test]
 fn shifts_stay_in_one_piece() {
     assert_eq!(expand("#define HALF(x) x >> 1\nHALF(y) HALF(z);"), "y >> 1 z >> 1;");
-    assert_eq!(expand("#define B bit<8>\n#define T(x) tuple<x>\nT(B) y > > 1"), "tuple<bit<8>> y > > 1");
+    assert_eq!(
+        expand("#define B bit<8>\n#define T(x) tuple<x>\nT(B) y > > 1"),
+        "tuple<bit<8>> y > > 1"
+    );
 }
 
 #[test]

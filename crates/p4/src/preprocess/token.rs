@@ -165,9 +165,8 @@ pub(crate) fn write(tokens: &[Token], out: &mut String) {
         let sign = |c: char| "<>=&|+-*/!.#".contains(c);
         // A shift is two tokens, because two `>` may also end two lists of type arguments.
         let shift = token.is(">") && last == '>';
-        let glued = (word(first) && word(last))
-            || (sign(first) && sign(last) && !shift)
-            || last == ',';
+        let glued =
+            (word(first) && word(last)) || (sign(first) && sign(last) && !shift) || last == ',';
         if (i > 0 && (token.space || glued)) || (i == 0 && token.space && last != ' ') {
             out.push(' ');
         }

@@ -344,7 +344,8 @@ struct Ends<'a> {
 impl Ends<'_> {
     /// The channel of an endpoint, if it is open.
     fn find_open(&mut self, job: JobId, role: Role) -> Option<&mut Channel> {
-        let is_open = |channel: &Channel| channel.open && (channel.job, channel.role) == (job, role);
+        let is_open =
+            |channel: &Channel| channel.open && (channel.job, channel.role) == (job, role);
         let at = self.at.iter().find(|&&at| is_open(&self.channels[at]))?;
         Some(&mut self.channels[*at])
     }

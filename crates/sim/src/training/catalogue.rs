@@ -70,7 +70,8 @@ impl Table {
 
     fn alexnet() -> Self {
         let mut table = Self::new();
-        for (out, size, side) in [(64, 11, 55), (192, 5, 27), (384, 3, 13), (256, 3, 13), (256, 3, 13)]
+        for (out, size, side) in
+            [(64, 11, 55), (192, 5, 27), (384, 3, 13), (256, 3, 13), (256, 3, 13)]
         {
             table.convolve(out, size, side, 1);
         }

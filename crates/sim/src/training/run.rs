@@ -172,7 +172,15 @@ impl<'a> Run<'a> {
         let trainers: Vec<_> = its.workers.iter().map(trainer).collect();
         let iteration = vec![0; trainers.len()];
         let id = its.id;
-        self.jobs.push(Training { id, model, parts, per_layer, trainers, iteration, spans: vec![] });
+        self.jobs.push(Training {
+            id,
+            model,
+            parts,
+            per_layer,
+            trainers,
+            iteration,
+            spans: vec![],
+        });
         for worker in 0..self.jobs[job].trainers.len() {
             self.iterate(job, worker, start);
         }
@@ -283,7 +291,8 @@ impl<'a> Run<'a> {
         let sum = |at| (0..workers).map(|worker| value(number, at, worker)).sum::<i32>();
         // A sum of one worker's values follows from another's, so this stays linear.
         let first = sum(0) - workers as i32 * value(number, 0, 0);
-        let right = |(at, &got): (usize, &i32)| got == first + workers as i32 * value(number, at, 0);
+        let right =
+            |(at, &got): (usize, &i32)| got == first + workers as i32 * value(number, at, 0);
         if !sums.iter().enumerate().all(right) {
             return Err(Error::Sum { job, worker });
         }

@@ -25,7 +25,8 @@ use crate::model::{Membership, Model, Part};
 use crate::target::{ALWAYS, Build, PORTS, Program};
 
 cases!("random":
-    on_all_switches, at_length, esa_on_all_switches, esa_at_length, esa_always_on_all_switches, esa_linear_on_all_switches,
+    on_all_switches, at_length, esa_on_all_switches, esa_at_length, esa_always_on_all_switches,
+    esa_linear_on_all_switches,
     p4inc_on_all_switches, p4inc_at_length, switchml_on_all_switches, switchml_at_length,
 );
 

@@ -15,7 +15,7 @@ use rand_chacha::ChaCha8Rng;
 use tributary_protocol::fixed::Scale;
 use tributary_protocol::server::{self, ParameterServer, PsConfig};
 use tributary_protocol::worker::{self, Tensor, TensorId, Worker, WorkerConfig};
-use tributary_protocol::{Assignment, Endpoint, JobConfig, Recovery, Time, Timing};
+use tributary_protocol::{Addressing, Assignment, Endpoint, JobConfig, Recovery, Time, Timing};
 use tributary_wire::agg::{Packet, Repr};
 use tributary_wire::{Bitmap, Epoch, Host, JobId, Mac, Protocol, WorkerIndex};
 
@@ -157,7 +157,6 @@ impl Setup {
             values_per_packet: self.values,
             slots: self.slots,
             pool: NonZeroU32::new(self.pool).unwrap(),
-            addressing: Addressing::Default,
             addressing: Addressing::Default,
             assignment: Assignment::NONE,
         }
