@@ -136,6 +136,7 @@ impl Deployment {
             job: self.scenario.job_config(its, self.assignments[job]),
             host: self.address(agent),
             switches: targets.into_iter().map(target).collect(),
+            timing: self.scenario.timing(self.scenario.worker_timeout),
         }))
     }
 

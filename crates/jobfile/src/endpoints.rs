@@ -93,7 +93,9 @@ impl Scenario {
         self.topology.host(host).address
     }
 
-    fn timing(&self, stall_timeout: Duration) -> Timing {
+    /// Timeouts of an endpoint that reports a stall after this time.
+    #[must_use]
+    pub fn timing(&self, stall_timeout: Duration) -> Timing {
         let Self { timeouts: rtt, recovery, readings, .. } = *self;
         Timing { rtt, recovery, stall_timeout, readings }
     }

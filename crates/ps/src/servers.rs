@@ -2,9 +2,7 @@
 
 use tributary_protocol::esa::{AgentJob, Backend};
 use tributary_protocol::server::Event;
-use tributary_protocol::{
-    ConfigError, Endpoint, ParameterServer, PsConfig, Rejected, Time, Timing,
-};
+use tributary_protocol::{ConfigError, Endpoint, ParameterServer, PsConfig, Rejected, Time};
 use tributary_wire::agg::Packet;
 use tributary_wire::{JobId, Protocol};
 
@@ -38,7 +36,7 @@ impl Servers {
     pub fn new(jobs: impl IntoIterator<Item = Job>) -> Result<Self, ConfigError> {
         let mut servers = Self {
             plain: Vec::new(),
-            esa: Backend::new(Timing::default())?,
+            esa: Backend::default(),
             turn: 0,
             rejected: Rejected::default(),
         };

@@ -19,7 +19,6 @@ use tributary_driver::channel::Hub;
 use tributary_endpoint::jobs_at;
 use tributary_jobfile::HostId;
 use tributary_netio::{FrameIo, Waker};
-use tributary_protocol::Timing;
 use tributary_protocol::esa::Backend;
 
 /// Sleep between two checks of the stop flag.
@@ -53,7 +52,7 @@ pub fn serve(
 /// # Errors
 /// If their settings contradict each other.
 pub fn agent(deployment: &Deployment, host: HostId) -> Result<Option<Backend>> {
-    let mut backend = Backend::new(Timing::default())?;
+    let mut backend = Backend::default();
     for (index, _) in
         jobs_at(deployment, host, |job| job.agent).filter(|(_, job)| job.ps != Some(host))
     {

@@ -11,7 +11,7 @@ use tributary_jobfile::{Aggregation, Job, Protocol, SwitchId, worker_index};
 use tributary_p4runtime_proto::p4::v1::{Entity, Update};
 use tributary_protocol::esa::Backend;
 use tributary_protocol::rtt::RttConfig;
-use tributary_protocol::{ConfigError, ParameterServer, PsConfig, Timing, Worker};
+use tributary_protocol::{ConfigError, ParameterServer, PsConfig, Worker};
 use tributary_switch::{Switch, SwitchConfig};
 use tributary_wire::channel::Role;
 use tributary_wire::{JobId, Sequence};
@@ -243,7 +243,7 @@ impl System {
         let process = match protocol {
             Protocol::Atp | Protocol::P4inc => Process::Server(id, plain(config)?),
             Protocol::Esa => {
-                let mut backend = Backend::new(config.timing)?;
+                let mut backend = Backend::default();
                 backend.add_server(config)?;
                 if agent == Some(ps) {
                     let agent = self.deployment.agent(job)?;
@@ -263,8 +263,7 @@ impl System {
     pub(crate) fn start_agent(&mut self, job: usize) -> Result<(), Error> {
         let Job { id, ps, agent, .. } = *self.job(job);
         let Some(host) = agent.filter(|&agent| ps != Some(agent)) else { return Ok(()) };
-        let timing = self.deployment.server(job).map_or_else(Timing::default, |ps| ps.timing);
-        let mut backend = Backend::new(timing)?;
+        let mut backend = Backend::default();
         let config = self.deployment.agent(job)?;
         config.map_or(Ok(()), |config| backend.add_agent(config))?;
         self.network.kill(host, id);

@@ -10,14 +10,14 @@ use super::agent::{self, Agent, AgentJob, ToPeer};
 use super::server::{self, Server};
 use crate::server::{Event, PsConfig};
 use crate::stats::Rejected;
-use crate::{ConfigError, Endpoint, Time, Timing};
+use crate::{ConfigError, Endpoint, Time};
 
 /// Parameter servers and a reminder agent that share a port.
 ///
 /// Each job has its server here, its agent, or both. A server and the agent of the same job exchange
 /// messages inside; everything else goes through the reliable channels:
 /// [`poll_message`](Self::poll_message) and [`poll_to_agent`](Self::poll_to_agent).
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Backend {
     agent: Agent,
     servers: Vec<Server>,
@@ -28,21 +28,6 @@ pub struct Backend {
 }
 
 impl Backend {
-    /// Without jobs.
-    ///
-    /// # Errors
-    ///
-    /// If the timing contradicts itself.
-    pub fn new(timing: Timing) -> Result<Self, ConfigError> {
-        Ok(Self {
-            agent: Agent::new(timing)?,
-            servers: Vec::new(),
-            turn: 0,
-            messages: VecDeque::new(),
-            rejected: Rejected::default(),
-        })
-    }
-
     /// Adds the parameter server of a job.
     ///
     /// # Errors

@@ -208,7 +208,8 @@ enum Clerk {
 
 impl Office {
     pub(crate) fn esa(server: PsConfig, agent: AgentJob) -> Self {
-        let mut backend = Backend::new(server.timing).expect("a right timing");
+        let mut backend = Backend::default();
+        let agent = AgentJob { timing: server.timing, ..agent };
         let added = backend.add_server(server).and_then(|()| backend.add_agent(agent));
         added.expect("a right config");
         Self { clerk: Clerk::Esa(Box::new(backend)), now: START }

@@ -63,6 +63,8 @@ pub struct AgentJob {
     pub host: Host,
     /// The switches that aggregate on the job's path.
     pub switches: Vec<Target>,
+    /// Timeouts of the job's entries.
+    pub timing: Timing,
 }
 
 /// A message of the agent, with its receiver.
@@ -134,10 +136,9 @@ struct Served {
     stats: Stats,
 }
 
-/// The reminder agent.
-#[derive(Clone, Debug)]
+/// The reminder agent. It begins without jobs.
+#[derive(Clone, Debug, Default)]
 pub struct Agent {
-    timing: Timing,
     jobs: BTreeMap<JobId, Served>,
     /// The times at which entries are due.
     due: BTreeSet<(Time, JobId, u32)>,
@@ -148,23 +149,6 @@ pub struct Agent {
 }
 
 impl Agent {
-    /// Creates an agent without jobs.
-    ///
-    /// # Errors
-    ///
-    /// If the bounds of the timeouts contradict each other.
-    pub fn new(timing: Timing) -> Result<Self, ConfigError> {
-        timing.validate()?;
-        Ok(Self {
-            timing,
-            jobs: BTreeMap::new(),
-            due: BTreeSet::new(),
-            reminders: VecDeque::new(),
-            messages: VecDeque::new(),
-            rejected: Rejected::default(),
-        })
-    }
-
     /// Adds a job, or resets the state of a job that the agent has already.
     ///
     /// # Errors
@@ -172,9 +156,10 @@ impl Agent {
     /// If the job's configuration is invalid.
     pub fn add_job(&mut self, config: AgentJob) -> Result<(), ConfigError> {
         config.job.validate(&[Protocol::Esa])?;
+        config.timing.validate()?;
         self.remove_job(config.job.job);
         let served = Served {
-            rtt: RttEstimator::new(self.timing.rtt),
+            rtt: RttEstimator::new(config.timing.rtt),
             watches: BTreeMap::new(),
             finished: Bitmap::EMPTY,
             stats: Stats::default(),

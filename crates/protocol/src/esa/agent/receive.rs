@@ -250,8 +250,10 @@ mod tests {
             Target { members: Bitmap(0b0011), via: host(1) },
             Target { members: Bitmap(0b1111), via: host(3) },
         ];
-        let mut agent = Agent::new(Timing::default()).unwrap();
-        agent.add_job(AgentJob { job, host: host(9), switches }).unwrap();
+        let mut agent = Agent::default();
+        agent
+            .add_job(AgentJob { job, host: host(9), switches, timing: Timing::default() })
+            .unwrap();
         agent
     }
 

@@ -49,7 +49,6 @@ impl Agent {
 
     /// Begins a round: reminders to the switches, then queries to the workers.
     pub(super) fn round(&mut self, now: Time, job: JobId, sequence: u32, cause: Cause) {
-        let timing = &self.timing;
         let Some(served) = self.jobs.get_mut(&job) else {
             return;
         };
@@ -60,7 +59,7 @@ impl Agent {
         if cause != Cause::Timer && now < watch.rest_until {
             // A round's reminders may complete the entry. If all have been answered and a worker
             // still waits, the rest is in the switches by now, or was lost.
-            let wait = watch.awaited > 0 || timing.readings.reminders_wait;
+            let wait = watch.awaited > 0 || config.timing.readings.reminders_wait;
             if cause == Cause::DupAck || wait {
                 watch.ask |= cause == Cause::Urgent;
                 return;

@@ -71,9 +71,11 @@ pub(crate) fn ps_config(job: JobConfig) -> PsConfig {
 
 pub(crate) fn backend(job: JobConfig) -> Backend {
     let switches = vec![Target { members: job.everyone(), via: host(0) }];
-    let mut backend = Backend::new(Timing::default()).unwrap();
+    let mut backend = Backend::default();
     backend.add_server(ps_config(job)).unwrap();
-    backend.add_agent(AgentJob { job, host: host(SERVER), switches }).unwrap();
+    backend
+        .add_agent(AgentJob { job, host: host(SERVER), switches, timing: Timing::default() })
+        .unwrap();
     backend
 }
 
