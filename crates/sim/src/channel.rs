@@ -5,11 +5,11 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use bytes::BytesMut;
+use bytes::{Buf, BytesMut};
 use tributary_jobfile::{HostId, LinkId, Topology};
 use tributary_netio::faults::{Delay, InvalidFaults};
 use tributary_wire::JobId;
-use tributary_wire::channel::{BODY_MAX, Message, Role, split_frame};
+use tributary_wire::channel::{BODY_MAX, LENGTH_LEN, Message, Role, WITH_VALUES, split_frame};
 
 use crate::tcp::{Connection, Luck, Way};
 
@@ -64,6 +64,8 @@ pub(crate) struct Channel {
     pub(crate) expected: Option<u64>,
     pace: Pace,
     number: u64,
+    /// Bytes that follow each message with values, as packets with values count as longer.
+    stretch: usize,
 }
 
 impl Channel {
@@ -74,6 +76,7 @@ impl Channel {
         [client, agent]: [HostId; 2],
         pace: Pace,
         number: u64,
+        stretch: usize,
     ) -> Self {
         Self {
             job,
@@ -88,6 +91,7 @@ impl Channel {
             expected: None,
             pace,
             number,
+            stretch,
         }
     }
 
@@ -128,6 +132,7 @@ impl Channel {
     pub(crate) fn send(&mut self, now: u64, way: Way, message: &impl Message) {
         let mut frame = BytesMut::new();
         message.encode(&mut frame);
+        frame.resize(frame.len() + self.padding(&frame), 0);
         if let Some(connection) = &mut self.connection {
             connection.write(now, way, &frame);
         }
@@ -157,8 +162,21 @@ impl Channel {
     /// # Panics
     /// If it differs from what was sent, because the channel's code is broken.
     pub(crate) fn receive<M: Message>(&mut self, way: Way) -> Option<M> {
-        let body = split_frame(&mut self.partial[way as usize], BODY_MAX).expect("a frame of ours");
-        Some(M::decode(body?).expect("a message of ours"))
+        let padding = self.padding(&self.partial[way as usize]);
+        let partial = &mut self.partial[way as usize];
+        let length = partial.first_chunk().map(|length| u32::from_be_bytes(*length) as usize)?;
+        if partial.len() < LENGTH_LEN + length + padding {
+            return None;
+        }
+        let body = split_frame(partial, BODY_MAX).expect("a frame of ours")?;
+        partial.advance(padding);
+        Some(M::decode(body).expect("a message of ours"))
+    }
+
+    /// Bytes that follow this frame, or beginning of one.
+    fn padding(&self, frame: &[u8]) -> usize {
+        let has_values = frame.get(LENGTH_LEN).is_some_and(|tag| WITH_VALUES.contains(tag));
+        if has_values { self.stretch } else { 0 }
     }
 
     /// The connection's next timer or arrival, if nothing more is sent.

@@ -46,7 +46,7 @@ pub use capture::Capture;
 pub use channel::Pace;
 pub use chart::Chart;
 pub use line::Cable;
-pub use network::{Disturbance, Happening, Network};
+pub use network::{Disturbance, Happening, Network, Processing};
 pub use process::Process;
 pub use program::Program;
 pub use run::{Act, Error, EsaStats, Held, Inputs, Options, Outcome, Run, run};

@@ -9,6 +9,7 @@
 
 mod agenda;
 mod channels;
+mod processors;
 
 use std::collections::BTreeSet;
 
@@ -22,6 +23,8 @@ use tributary_wire::JobId;
 use tributary_wire::agg::Repr;
 
 use agenda::Agenda;
+pub use processors::Processing;
+use processors::Processors;
 
 use crate::capture::Capture;
 use crate::channel::Channel;
@@ -63,6 +66,8 @@ enum Event {
     Messages(usize),
     /// A channel may connect.
     Connect(usize),
+    /// A host, or after the hosts a switch, has handled a frame.
+    Handled(usize),
 }
 
 /// A frame that was lost, duplicated or delayed by chance.
@@ -160,6 +165,10 @@ pub struct Network {
     packets_in: Vec<(SwitchId, Vec<u8>)>,
     trace: Option<Trace>,
     digest: Option<Fnv>,
+    /// Bytes by which packets and messages with values are longer than they are.
+    stretch: usize,
+    /// `None` if handling frames takes no time.
+    processors: Option<Processors>,
     capture: Option<Capture>,
     frame: Vec<u8>,
     /// Frame arrivals at any host or switch.
@@ -211,6 +220,8 @@ impl Network {
             packets_in: Vec::new(),
             trace: None,
             digest: None,
+            stretch: 0,
+            processors: None,
             capture: None,
             frame: Vec::new(),
             hops: 0,
@@ -223,9 +234,17 @@ impl Network {
         self.trace = Some(Trace::default());
     }
 
-    /// Counts each packet with values as this many bytes longer on all links.
+    /// Counts each packet with values as this many bytes longer on all links, and each message with
+    /// values on channels that are connected from now on.
     pub fn stretch(&mut self, bytes: usize) {
+        self.stretch = bytes;
         self.directions.iter_mut().for_each(|direction| direction.stretch = bytes);
+    }
+
+    /// Makes the handling of frames take processor time from now on.
+    pub fn process(&mut self, processing: Processing) {
+        let (hosts, switches) = (self.hosts.len(), self.switches.len());
+        self.processors = Some(Processors::new(processing, hosts, switches));
     }
 
     /// Digests every frame that arrives from now on.
@@ -489,6 +508,7 @@ impl Network {
             Event::Timer(host) => self.timers(host),
             Event::Messages(channel) => self.progress(channel),
             Event::Connect(channel) => self.begin(channel),
+            Event::Handled(node) => self.handled(node),
             Event::Pending(switch) => {
                 self.pending[switch] = false;
                 self.serve_switch(switch);
@@ -535,6 +555,15 @@ impl Network {
                 let (from, to) = (self.topology.end_name(from), self.topology.end_name(to));
                 trace.frame(self.now, from, to, &frame, Fate::Arrived);
             }
+            if let Some(processors) = &mut self.processors {
+                let (node, port) = match to {
+                    End::Host(host) => (host.0, 0),
+                    End::Switch(switch, port) => (self.hosts.len() + switch.0, port),
+                };
+                let at = processors.receive(node, self.now, port, &frame);
+                self.schedule(at, Event::Handled(node));
+                continue;
+            }
             match to {
                 End::Host(host) => self.deliver_to_host(host.0, &frame),
                 End::Switch(switch, port) => self.deliver_to_switch(switch, port, &frame),
@@ -542,6 +571,15 @@ impl Network {
         }
         self.frame = frame;
         self.expect_arrival(direction);
+    }
+
+    fn handled(&mut self, node: usize) {
+        let handled = self.processors.as_mut().and_then(|processors| processors.handled(node));
+        let Some((port, frame)) = handled else { return };
+        match node.checked_sub(self.hosts.len()) {
+            None => self.deliver_to_host(node, &frame),
+            Some(switch) => self.deliver_to_switch(SwitchId(switch), port, &frame),
+        }
     }
 
     fn deliver_to_switch(&mut self, id: SwitchId, port: u16, frame: &[u8]) {
@@ -658,8 +696,14 @@ impl Network {
             End::Host(host) => self.hosts[host.0].transmit(now, buffer),
         };
         if sending {
+            let node = match from {
+                End::Host(host) => host.0,
+                End::Switch(switch, _) => self.hosts.len() + switch.0,
+            };
+            let processors = self.processors.as_mut();
+            let begin = processors.map_or(self.now, |processors| processors.book(node, self.now));
             let duration = self.directions[direction].begin();
-            self.schedule(self.now + duration, Event::Left(direction));
+            self.schedule(begin + duration, Event::Left(direction));
         }
         if let End::Host(host) = from {
             self.set_timer(host.0);

@@ -23,7 +23,7 @@ use tributary_wire::JobId;
 
 use crate::channel::Pace;
 use crate::line::Cable;
-use crate::network::{Disturbance, Happening};
+use crate::network::{Disturbance, Happening, Processing};
 use crate::program::Program;
 use crate::system::System;
 use crate::trace::Trace;
@@ -42,6 +42,8 @@ pub type Inputs = Vec<Vec<Vec<Tensor>>>;
 pub struct Options {
     /// Properties of the links.
     pub cable: Cable,
+    /// Processor time of hosts and switches; `None` for none.
+    pub processing: Option<Processing>,
     /// Bytes that each packet with values counts on the links beyond its own: the values that it
     /// does not carry where only times matter.
     pub stretch: usize,
@@ -72,6 +74,7 @@ impl Options {
     pub fn seeded(seed: u64) -> Self {
         Self {
             cable: Cable::default(),
+            processing: None,
             stretch: 0,
             seed,
             engine: EngineKind::default(),

@@ -59,6 +59,9 @@ impl System {
         let Options { cable, stretch, seed, ref only, .. } = *options;
         let mut network = Network::new(scenario, switches, cable, seed, only.as_ref())?;
         network.stretch(stretch);
+        if let Some(processing) = options.processing {
+            network.process(processing);
+        }
         if options.trace {
             network.record();
         }

@@ -18,7 +18,7 @@ const RESULTS: &str = "measured.jsonl";
 #[derive(Debug, Args)]
 pub(crate) struct EsaArgs {
     /// Figures: 6 to 11; `causes`: what each rule of ours changes; `sweeps`: what settings change
-    /// that the paper leaves open; or `all`.
+    /// that the paper leaves open; `cores`: processor time; or `all`.
     #[arg(long = "figure", value_name = "NAME", value_delimiter = ',', default_value = "all",
         value_parser = parse)]
     figures: Vec<Choice>,
@@ -47,8 +47,9 @@ fn parse(name: &str) -> Result<Choice, String> {
         ("all", _) => Ok(Choice::All),
         ("causes", _) => Ok(Choice::One(Which::Causes)),
         ("sweeps", _) => Ok(Choice::One(Which::Sweeps)),
+        ("cores", _) => Ok(Choice::One(Which::Cores)),
         (_, Some(number)) => Ok(Choice::One(Which::Number(number))),
-        (_, None) => Err("write 6 to 11, causes, sweeps or all".to_owned()),
+        (_, None) => Err("write 6 to 11, causes, sweeps, cores or all".to_owned()),
     }
 }
 

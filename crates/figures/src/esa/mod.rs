@@ -13,8 +13,10 @@ use std::time::Duration;
 
 use tributary_jobfile::{Preemption, Protocol};
 use tributary_protocol::priority::Code;
+use tributary_protocol::rtt::RttConfig;
 use tributary_protocol::{Addressing, Readings, Recovery};
-use tributary_sim::training::{Machine, Model, Setup, Trainee};
+use tributary_sim::training::{Layer, Machine, Model, Setup, Trainee};
+use tributary_sim::{Cable, Processing};
 
 pub use measure::Error;
 use measure::Quantity;
@@ -33,11 +35,13 @@ pub enum Which {
     Causes,
     /// What the settings change that the paper leaves open.
     Sweeps,
+    /// What processor time changes: all parts on two cores.
+    Cores,
 }
 
 impl Which {
     /// All of them.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Number(6),
         Self::Number(7),
         Self::Number(8),
@@ -46,6 +50,7 @@ impl Which {
         Self::Number(11),
         Self::Causes,
         Self::Sweeps,
+        Self::Cores,
     ];
 }
 
@@ -208,11 +213,7 @@ fn microbenchmark(effort: Effort) -> Study {
         let mut setup = effort.setup(MIXES[0], jobs, 4);
         for (number, job) in (0..).zip(&mut setup.jobs) {
             let bytes = u64::from(kilobytes) * 1000;
-            let layer = tributary_sim::training::Layer {
-                bytes,
-                forward: Duration::ZERO,
-                backward: Duration::ZERO,
-            };
+            let layer = Layer { bytes, forward: Duration::ZERO, backward: Duration::ZERO };
             let model = Model { name: "tensor".into(), layers: vec![layer], partition: bytes };
             let side = number % 2;
             *job = Trainee { model, workers: (4 * side..4 * side + 4).collect(), server: side };
@@ -449,6 +450,58 @@ fn sweeps(effort: Effort) -> Study {
     }
 }
 
+/// All endpoints and the switch as threads that share two cores, as in `tributary bench esa`.
+fn cores(effort: Effort) -> Study {
+    let series = [ATP, ESA];
+    let of = |(recovery, name): (Recovery, &str)| {
+        let setup = |nanos: u32| {
+            let mut setup = effort.setup(MIXES[0], 4, 2);
+            let bytes = if effort.quick { 65_536 } else { 1_048_576 };
+            let layer = Layer { bytes, forward: Duration::ZERO, backward: Duration::ZERO };
+            for job in &mut setup.jobs {
+                job.model = Model { name: "tensor".into(), layers: vec![layer], partition: bytes };
+            }
+            let host = Duration::from_nanos(nanos.into());
+            setup.processing = Some(Processing { cores: 2, host, switch: host / 2 });
+            setup.cable = Cable::default();
+            setup.values = 64;
+            setup.memory = 256 * (4 * 64 + 20);
+            setup.slots = 256;
+            setup.window = 234;
+            setup.iterations = 3;
+            setup.timeouts = RttConfig::default();
+            setup.recovery = recovery;
+            setup.addressing = Addressing::Default;
+            setup
+        };
+        let values: Vec<_> = effort
+            .some(&[0, 100, 500, 1000])
+            .into_iter()
+            .map(|nanos| (nanos, f64::from(nanos) / 1e3, format!("{}", f64::from(nanos) / 1e3)))
+            .collect();
+        let x = "µs of a core for a frame at a host";
+        panel(name, x, Quantity::Throughput, &series, &values, setup)
+    };
+    Study {
+        id: "cores",
+        title: "Two cores for everything".to_owned(),
+        series: names(&series),
+        ratios: vec![(1, 0)],
+        panels: vec![
+            of((Recovery::Rack, "recovery of RACK")),
+            of((Recovery::Papers, "the papers' recovery")),
+        ],
+        notes: vec![
+            "Four jobs of two workers send tensors of 1 MB; 256 aggregators for all, links of 10 \
+             Gb/s, packets of 64 values: the setting of `tributary bench esa`, where all endpoints \
+             and the switch are threads on two cores. Each frame that a host receives or sends \
+             takes a core for this time, and half of it at the switch."
+                .to_owned(),
+        ],
+        lines: true,
+    }
+}
+
 /// Makes figures. `progress` counts megabytes of gradients.
 ///
 /// # Errors
@@ -468,6 +521,7 @@ pub fn figures(
         Which::Number(_) => priorities(effort),
         Which::Causes => causes(effort),
         Which::Sweeps => sweeps(effort),
+        Which::Cores => cores(effort),
     };
     let studies: Vec<Study> = which.iter().map(study).collect();
     study::run(&studies, effort.seeds, store, progress)

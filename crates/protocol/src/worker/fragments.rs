@@ -276,11 +276,6 @@ impl Fragments {
         self.slots[self.slot(fragment)].sent
     }
 
-    /// The serial number of an outstanding fragment's last transmission.
-    pub(super) fn serial(&self, fragment: u32) -> u64 {
-        self.slots[self.slot(fragment)].serial
-    }
-
     /// Marks an outstanding fragment as lost, so that it is sent at once.
     pub(super) fn lose(&mut self, fragment: u32) {
         self.order.remove(self.slot(fragment));

@@ -32,7 +32,7 @@ impl Network {
         for host in [client, agent] {
             self.hosts[host.0].channels.push(at);
         }
-        self.channels.push(Channel::new(job, role, [client, agent], pace, number));
+        self.channels.push(Channel::new(job, role, [client, agent], pace, number, self.stretch));
         self.reconnect(self.channels.len() - 1);
         Ok(())
     }

@@ -132,7 +132,8 @@ impl<'a> Run<'a> {
         let program = setup.program(&scenario)?;
         let deployment = Deployment::new(scenario).map_err(crate::Error::from)?;
         let stretch = 4 * usize::from(setup.values - setup.carried());
-        let options = Options { cable: setup.cable, stretch, ..Options::seeded(setup.seed) };
+        let Setup { cable, processing, seed, .. } = *setup;
+        let options = Options { cable, processing, stretch, ..Options::seeded(seed) };
         let system = System::start(deployment, &program, &options)?;
         let random = ChaCha8Rng::seed_from_u64(setup.seed);
         let mut run = Self { setup, system, jobs: Vec::new(), due: BTreeSet::new(), random };

@@ -13,6 +13,7 @@ use tributary_protocol::{Addressing, Readings, Recovery};
 use super::Error;
 use super::model::Model;
 use crate::line::Cable;
+use crate::network::Processing;
 use crate::program::Program;
 
 /// Bytes of registers for each aggregator beside its values: identity, bitmap, marks, priority.
@@ -44,6 +45,8 @@ pub struct Setup {
     pub warm_up: u32,
     /// The links between hosts and switch.
     pub cable: Cable,
+    /// Processor time of hosts and the switch; `None` for none.
+    pub processing: Option<Processing>,
     /// Bytes of switch memory for aggregators.
     pub memory: u64,
     /// Values per packet.
@@ -98,6 +101,7 @@ impl Setup {
             warm_up: 1,
             // A round trip crosses four links.
             cable: Cable { bandwidth: 100e9, latency: Duration::from_nanos(2_500) },
+            processing: None,
             memory: 5_000_000,
             values: 62,
             timing_only: true,

@@ -59,7 +59,12 @@ fn one_value_per_packet_changes_no_time_and_no_counter() {
 #[test]
 fn a_seed_gives_the_same_frames_everywhere() {
     // A change of a protocol, of a program or of the simulator changes these on purpose only.
-    let expected: [u64; 4] = [0, 0, 0, 0];
+    let expected: [u64; 4] = [
+        0x632d_8205_c3c1_b066,
+        0xfd1e_7384_af3d_dad4,
+        0x9669_c311_4910_a2cf,
+        0xd515_e2d3_be94_7e30,
+    ];
     let of = |protocol| move || digested(&Setup { loss: 0.002, ..small(protocol, 7) }).digest;
     // All at the same time, and again one after the other.
     let threads = PROTOCOLS.map(|protocol| thread::spawn(of(protocol)));

@@ -71,6 +71,9 @@ pub const BODY_MAX: usize = 1 + 4 + 4 + 1 + 1 + 4 * VALUES_MAX as usize;
 /// body from it.
 pub const HELLO_LEN: usize = 1 + 1 + 1 + 2 + 4 + TOKEN_LEN;
 
+/// Tags of the messages with values.
+pub const WITH_VALUES: [u8; 6] = [17, 18, 33, 50, 65, 66];
+
 /// A message of the channel.
 pub trait Message: Sized {
     /// Appends the message to `out` as a frame, including its length.

@@ -362,6 +362,36 @@ mod tests {
     }
 
     #[test]
+    fn a_workers_reminder_waits_for_a_round_but_not_for_the_timer() {
+        let mut agent = agent();
+        agent.handle_server(at(0), JOB, entry(7, 0b0011, false));
+        for later in 8..11 {
+            agent.handle_server(at(1), JOB, entry(later, 0b0001, false));
+        }
+        assert_eq!(reminders(&mut agent, at(1)), [(7, 0b1111)]);
+        // The switch has not answered yet: no second round, but a question after the answer.
+        agent.handle_server(at(1), JOB, entry(7, 0b0011, true));
+        assert_eq!(reminders(&mut agent, at(1)), []);
+        answer(&mut agent, at(2), 7, Some(0b0100), 0b1111);
+        assert_eq!(asked(&mut agent), [3]);
+        // A worker was asked, so the round is still in progress.
+        agent.handle_server(at(2), JOB, entry(7, 0b0111, true));
+        assert_eq!(reminders(&mut agent, at(2)), []);
+        // Another task: all is answered, and nobody was asked. The timer would fire at 20 ms.
+        answer(&mut agent, at(2), 8, None, 0b1111);
+        let mut fetched = self::agent();
+        fetched.handle_server(at(0), JOB, entry(7, 0b0011, false));
+        for later in 8..11 {
+            fetched.handle_server(at(1), JOB, entry(later, 0b0001, false));
+        }
+        assert_eq!(reminders(&mut fetched, at(1)), [(7, 0b1111)]);
+        answer(&mut fetched, at(2), 7, Some(0b0100), 0b1111);
+        assert_eq!(asked(&mut fetched), []);
+        fetched.handle_server(at(3), JOB, entry(7, 0b0111, true));
+        assert_eq!(reminders(&mut fetched, at(3)), [(7, 0b1111)]);
+    }
+
+    #[test]
     fn entries_without_reminders_set_the_timeout() {
         let mut agent = agent();
         for sequence in 0..50 {

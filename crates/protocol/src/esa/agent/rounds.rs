@@ -57,9 +57,11 @@ impl Agent {
             return;
         };
         if cause != Cause::Timer && now < watch.rest_until {
-            // A round's reminders may complete the entry. If all have been answered and a worker
-            // still waits, the rest is in the switches by now, or was lost.
-            let wait = watch.awaited > 0 || config.timing.readings.reminders_wait;
+            // A round's reminders may complete the entry, or the answers of workers that it asked.
+            // If all reminders have been answered, nobody was asked and a worker still waits, the
+            // rest is in the switches by now, or was lost.
+            let busy = watch.awaited > 0 || watch.asked;
+            let wait = busy || config.timing.readings.reminders_wait;
             if cause == Cause::DupAck || wait {
                 watch.ask |= cause == Cause::Urgent;
                 return;
@@ -83,6 +85,7 @@ impl Agent {
         watch.rest_until = now + rtt.base_timeout();
         watch.pursued = true;
         watch.ask = cause != Cause::DupAck;
+        watch.asked = false;
         watch.awaited = 0;
         for (number, target) in config.switches.iter().enumerate() {
             if !target.members.is_disjoint(watch.missing) {
@@ -115,6 +118,7 @@ impl Agent {
             return;
         };
         watch.ask = false;
+        watch.asked = !watch.missing.is_empty();
         let float = watch.float;
         for worker in watch.missing.iter() {
             served.stats.queries += 1;

@@ -29,6 +29,8 @@ pub(super) struct Watch {
     pub(super) awaited: u32,
     /// Whether to query the workers that are still missing after these answers.
     pub(super) ask: bool,
+    /// Whether workers were queried in this round.
+    pub(super) asked: bool,
 }
 
 impl Watch {
@@ -45,6 +47,7 @@ impl Watch {
             pursued: false,
             awaited: 0,
             ask: false,
+            asked: false,
         }
     }
 }

@@ -9,8 +9,6 @@
 //! - Both halve the window, with an exception: in ESA, a switch sends most results itself, and these
 //!   overtake the ones that the server has to complete. Three later results make the worker remind
 //!   the server there, but do not indicate congestion.
-//! - Only results of fragments that were sent later count. The paper says "larger sequence number",
-//!   and means the same as long as nothing is sent twice.
 
 use std::time::Duration;
 
@@ -86,9 +84,6 @@ impl Papers {
         let mut from = fragments.base();
         while let Some(earlier) = fragments.next_sent(from, fragment) {
             from = earlier + 1;
-            if fragments.serial(earlier) > answered.serial {
-                continue;
-            }
             let slot = self.slot(earlier);
             self.later[slot] = self.later[slot].saturating_add(1);
             if self.later[slot] >= LATER_RESULTS && !self.fast.contains(earlier) {
