@@ -90,7 +90,8 @@ pub enum Duty {
 /// Settings of all switches: compile-time constants of the P4 program, and queues.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SwitchSettings {
-    /// Number of 32-bit values per packet: 32, 64, 256 or 2048.
+    /// Number of 32-bit values per packet: 32, 64, 256 or 2048 in files; 1 or 62 in experiments of the
+    /// simulator.
     pub values_per_packet: u16,
     /// Number of aggregators per switch, for all jobs together.
     pub pool: u32,
