@@ -212,7 +212,7 @@ mod tests {
             assert!(sizes.contains(&format!("#ifndef {name}\n#define {name} ")), "{name}");
         }
         let values: Vec<&str> = defines.iter().map(|(_, value)| value.as_str()).collect();
-        assert_eq!(values, ["256", "100", "20000", "9", "2"]);
+        assert_eq!(values, ["256", "100", "20000", "9", "2", "1"]);
     }
 
     fn compiled(defines: &[(String, String)]) -> Compiled {

@@ -1,9 +1,9 @@
 //! The figures of ESA's evaluation (§7), by packets: the real endpoints and the real P4 program in
 //! virtual time.
 //!
-//! A [`Study`] is a set of experiments that differ in one parameter and in the protocol. Two studies
-//! are not in the paper: `causes` changes one rule or setting of ours at a time, and `sweeps` varies
-//! what the paper leaves open.
+//! A study is a set of experiments that differ in one parameter and in the protocol. Three studies
+//! are not in the paper: `causes` changes one rule or setting of ours at a time, `sweeps` varies
+//! what the paper leaves open, and `cores` lets all parts share two cores.
 
 mod measure;
 mod store;

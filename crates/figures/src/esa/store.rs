@@ -91,18 +91,22 @@ impl Store {
     }
 
     pub(super) fn insert(&mut self, setup: String, measured: Measured) -> io::Result<()> {
-        let entry = Entry { setup, measured };
-        self.append(&entry)?;
-        self.known.insert(entry.setup, entry.measured);
+        let line = self.append(&Entry { setup, measured })?;
+        // As another run will read it: the last digit of a number may differ.
+        let Entry { setup, measured } = serde_json::from_str(&line)?;
+        self.known.insert(setup, measured);
         Ok(())
     }
 
-    fn append(&mut self, entry: &impl Serialize) -> io::Result<()> {
-        let Some(file) = &mut self.file else { return Ok(()) };
+    /// Returns the line that it appends.
+    fn append(&mut self, entry: &impl Serialize) -> io::Result<String> {
         let mut line = serde_json::to_string(entry)?;
         line.push('\n');
-        // One write, so that two processes do not mix their lines.
-        file.write_all(line.as_bytes())
+        if let Some(file) = &mut self.file {
+            // One write, so that two processes do not mix their lines.
+            file.write_all(line.as_bytes())?;
+        }
+        Ok(line)
     }
 }
 
