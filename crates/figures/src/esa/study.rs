@@ -90,9 +90,9 @@ impl Study {
                     let pairs: Vec<f64> = of(a).into_iter().zip(of(b)).map(gain).collect();
                     cells.push(Cell::Spread(Spread::of(&pairs), 2));
                 }
-                for series in 0..self.series.len() {
+                for of_series in row {
                     let shares: Vec<f64> =
-                        row[series].iter().map(|one| one.in_network * 100.0).collect();
+                        of_series.iter().map(|one| one.in_network * 100.0).collect();
                     cells.push(Cell::Number(Spread::of(&shares).mean, 1));
                 }
                 table.push(cells);
