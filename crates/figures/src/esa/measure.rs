@@ -8,7 +8,7 @@ use std::time::Instant;
 use serde::{Deserialize, Serialize};
 use tributary_cluster::metrics::Spread;
 use tributary_controller::outcomes::Outcome;
-use tributary_sim::training::{Run, Setup, Trained};
+use tributary_sim::training::{Setup, Trained, train};
 
 use super::store::Store;
 use crate::runs::Progress;
@@ -127,7 +127,7 @@ pub(crate) fn key(setup: &Setup) -> String {
     format!("{setup:?}")
 }
 
-/// Bytes that the workers of an experiment send in an iteration: a measure of its cost.
+/// Megabytes that the workers of an experiment send: a measure of its cost.
 fn weight(setup: &Setup) -> u64 {
     let job = |job: &tributary_sim::training::Trainee| job.model.bytes() * job.workers.len() as u64;
     setup.jobs.iter().map(job).sum::<u64>() * u64::from(setup.warm_up + setup.iterations)
@@ -185,10 +185,4 @@ pub(crate) fn run(
         }
     });
     failed.into_inner().expect("no holder panics").map_or(Ok(()), Err)
-}
-
-fn train(setup: &Setup) -> Result<Trained, tributary_sim::training::Error> {
-    let mut run = Run::start(setup)?;
-    while run.step()? {}
-    run.finish()
 }

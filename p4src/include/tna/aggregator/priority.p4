@@ -6,7 +6,7 @@
 //   2  a coin decides
 //
 // A stateful ALU cannot shift, so a cell has the priority that it was given last, and above that how
-// often others have asked for the aggregator since; the stages after it lower it, and compare. Whoever
+// often others have asked for the aggregator since; later stages lower the priority, and compare. Whoever
 // asks and is stronger counts as well, but takes the aggregator over in the next pass, which begins
 // anew. Beside it is the sequence of the holder, for the packet that evicts it.
 #ifndef PRIORITY_P4
