@@ -16,6 +16,7 @@ pub mod netpack;
 pub mod optimus;
 mod ranked;
 mod regions;
+mod sharing;
 pub mod speed;
 #[cfg(test)]
 mod testing;
@@ -33,6 +34,7 @@ pub use machines::Machine;
 pub use netpack::NetPack;
 pub use optimus::Optimus;
 pub use ranked::{Queue, Ranked};
+pub use sharing::Sharing;
 pub use tetris::Tetris;
 pub use tiresias::{PROFILES, TensorProfile, Tiresias};
 pub use titan::Titan;
@@ -41,9 +43,18 @@ use tributary_cluster::{Collective, Policy};
 /// The names of the policies for jobs that are aggregated in the network.
 ///
 /// [`by_name`] also knows `netpack-plain`, the reference that `netpack` must agree with, and
-/// `netpack-printed`, the paper's algorithm as close to its letter as it can be run.
-pub const NAMES: &[&str] =
-    &["netpack", "gpu-balance", "flow-balance", "least-fragmentation", "optimus", "tetris", "comb"];
+/// `netpack-printed`, the paper's algorithm as close to its letter as it can be run. After any of
+/// these names, `:shared` or `:apart` selects a rule of [`Sharing`], as in `tetris:shared`.
+pub const NAMES: &[&str] = &[
+    "netpack",
+    "netpack+",
+    "gpu-balance",
+    "flow-balance",
+    "least-fragmentation",
+    "optimus",
+    "tetris",
+    "comb",
+];
 
 /// The names of the policies for jobs that sum their gradients by all-reduce. Their plans have no
 /// parameter server.
@@ -59,17 +70,28 @@ pub fn by_name(name: &str) -> Option<Box<dyn Policy>> {
 /// given queue.
 #[must_use]
 pub fn with_queue(name: &str, queue: Queue) -> Option<Box<dyn Policy>> {
+    use netpack::{Plain, Readings};
+    let (name, sharing) = match name.split_once(':') {
+        None => (name, None),
+        Some((name, suffix)) => (name, Some(Sharing::of_suffix(suffix)?)),
+    };
+    let netpack = |usual: NetPack| NetPack { sharing: sharing.unwrap_or(usual.sharing), ..usual };
+    let plain = |usual: Readings| Plain {
+        readings: Readings { sharing: sharing.unwrap_or(usual.sharing), ..usual },
+    };
     Some(match name {
-        "netpack" => Box::new(NetPack),
-        "netpack-plain" => Box::new(netpack::Plain::default()),
-        "netpack-printed" => Box::new(netpack::Plain { readings: netpack::Readings::printed() }),
-        "gpu-balance" => Box::new(GpuBalance::new(queue)),
-        "flow-balance" => Box::new(FlowBalance::new(queue)),
-        "least-fragmentation" => Box::new(LeastFragmentation::new(queue)),
-        "optimus" => Box::new(Optimus::new(queue)),
-        "tetris" => Box::new(Tetris::new(queue)),
-        "comb" => Box::new(Comb::new(queue)),
-        _ => return all_reduce(name, Collective::default()),
+        "netpack" => Box::new(netpack(NetPack::default())),
+        "netpack+" => Box::new(netpack(NetPack::plus())),
+        "netpack-plain" => Box::new(plain(Readings::default())),
+        "netpack-printed" => Box::new(plain(Readings::printed())),
+        "gpu-balance" => Box::new(GpuBalance::new(queue, sharing)),
+        "flow-balance" => Box::new(FlowBalance::new(queue, sharing)),
+        "least-fragmentation" => Box::new(LeastFragmentation::new(queue, sharing)),
+        "optimus" => Box::new(Optimus::new(queue, sharing)),
+        "tetris" => Box::new(Tetris::new(queue, sharing)),
+        "comb" => Box::new(Comb::new(queue, sharing)),
+        _ if sharing.is_none() => return all_reduce(name, Collective::default()),
+        _ => return None,
     })
 }
 
@@ -94,7 +116,14 @@ mod tests {
         for name in NAMES.iter().chain(ALL_REDUCE_NAMES) {
             assert!(by_name(name).is_some(), "{name}");
         }
-        assert!(by_name("best").is_none());
+        for name in NAMES {
+            for suffix in ["shared", "apart"] {
+                assert!(by_name(&format!("{name}:{suffix}")).is_some(), "{name}:{suffix}");
+            }
+        }
+        for none in ["best", "netpack:", "netpack:beside", "titan:apart"] {
+            assert!(by_name(none).is_none(), "{none}");
+        }
         assert!(all_reduce("netpack", Collective::Ring).is_none());
     }
 }

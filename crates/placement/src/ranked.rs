@@ -12,7 +12,7 @@
 //! - Otherwise the most preferred servers are filled, each as far as possible.
 //! - The parameter server goes to the most preferred server without a worker of the job. Servers
 //!   with a free GPU come first, because these policies do not rank servers without one. It shares
-//!   a server with a worker only if all servers have one.
+//!   a server with a worker only if all servers have one. [`Ranked::sharing`] is a different rule.
 //! - All switches on the path aggregate, as in ATP by default.
 //! - Ties are broken by server number.
 
@@ -23,6 +23,7 @@ use tributary_cluster::{Network, Pending, Plan, Policy, Round, ServerIndex, Stat
 
 use crate::netpack::subset::subset;
 use crate::regions;
+use crate::sharing::Sharing;
 
 /// Which waiting jobs a policy tries, and in which order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -79,9 +80,9 @@ pub(crate) trait Preference {
         fill(view, ordered)
     }
 
-    /// The server for the parameter server, given the workers.
+    /// The server for the parameter server, given the workers, unless a rule of sharing is given.
     fn ps(view: &View<'_>, servers: &[ServerIndex], workers: &[(ServerIndex, u32)]) -> ServerIndex {
-        next_without_worker::<Self>(view, servers, workers)
+        most_preferred::<Self>(view, servers, workers, Sharing::Forbidden)
     }
 }
 
@@ -90,14 +91,16 @@ pub(crate) trait Preference {
 pub struct Ranked<P> {
     /// Selects the jobs to place.
     pub queue: Queue,
+    /// Whether the parameter server may be beside a worker; `None` for the policy's own rule.
+    pub sharing: Option<Sharing>,
     preference: P,
 }
 
 impl<P: Default> Ranked<P> {
-    /// A policy with the given queue.
+    /// A policy with the given queue and rule for the parameter server.
     #[must_use]
-    pub fn new(queue: Queue) -> Self {
-        Self { queue, preference: P::default() }
+    pub fn new(queue: Queue, sharing: Option<Sharing>) -> Self {
+        Self { queue, sharing, preference: P::default() }
     }
 }
 
@@ -122,7 +125,7 @@ impl<P: Preference> Policy for Ranked<P> {
             let (state, network) = round.with_network();
             let view = View { state, network, gpus: job.gpus };
             let plan = on_one::<P>(&view)
-                .or_else(|| regions.iter().find_map(|servers| spread::<P>(&view, servers)));
+                .or_else(|| regions.iter().find_map(|all| spread::<P>(&view, all, self.sharing)));
             if let Some(plan) = plan {
                 round.start(job, plan).expect("a plan takes only what is free");
             }
@@ -141,7 +144,11 @@ fn on_one<P: Preference>(view: &View<'_>) -> Option<Plan> {
 
 /// Workers on the most preferred servers, and a parameter server. `None` if the servers have too
 /// few free GPUs.
-fn spread<P: Preference>(view: &View<'_>, servers: &[ServerIndex]) -> Option<Plan> {
+fn spread<P: Preference>(
+    view: &View<'_>,
+    servers: &[ServerIndex],
+    sharing: Option<Sharing>,
+) -> Option<Plan> {
     let with_gpus = servers.iter().filter(|&&server| view.state.free(server) > 0);
     if with_gpus.clone().map(|&server| view.state.free(server)).sum::<u32>() < view.gpus {
         return None;
@@ -151,7 +158,10 @@ fn spread<P: Preference>(view: &View<'_>, servers: &[ServerIndex]) -> Option<Pla
     let ordered = std::iter::from_fn(|| ordered.pop().map(|Reverse((_, server))| server));
     let mut workers = P::shares(view, ordered);
     workers.sort_unstable();
-    let ps = P::ps(view, servers, &workers);
+    let ps = match sharing {
+        None => P::ps(view, servers, &workers),
+        Some(sharing) => most_preferred::<P>(view, servers, &workers, sharing),
+    };
     Some(Plan::spread(view.state.cluster(), &workers, ps))
 }
 
@@ -173,19 +183,21 @@ pub(crate) fn fill(
     workers
 }
 
-/// The most preferred server without a worker, or else the first worker's server.
-fn next_without_worker<P: Preference + ?Sized>(
+/// The most preferred server that may have the parameter server; the first worker's if none may.
+fn most_preferred<P: Preference + ?Sized>(
     view: &View<'_>,
     servers: &[ServerIndex],
     workers: &[(ServerIndex, u32)],
+    sharing: Sharing,
 ) -> ServerIndex {
     let has_worker =
         |server: &ServerIndex| workers.binary_search_by_key(server, |worker| worker.0).is_ok();
-    let without = servers.iter().copied().filter(|server| !has_worker(server));
-    let suited = without
+    let allowed =
+        servers.iter().copied().filter(|server| sharing == Sharing::Allowed || !has_worker(server));
+    let suited = allowed
         .clone()
         .filter_map(|server| P::ps_key(view, server).map(|key| (key, server)))
         .min()
         .map(|(_, server)| server);
-    suited.or_else(|| without.min_by_key(|&server| P::key(view, server))).unwrap_or(workers[0].0)
+    suited.or_else(|| allowed.min_by_key(|&server| P::key(view, server))).unwrap_or(workers[0].0)
 }

@@ -13,7 +13,7 @@ mod resources;
 mod settle;
 mod tree;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use self::resources::{Resource, Resources};
 pub(crate) use self::settle::Steady;
@@ -21,6 +21,15 @@ use self::tree::Tree;
 use crate::job::JobId;
 use crate::plan::Plan;
 use crate::topology::{Cluster, RackIndex, ServerIndex};
+
+/// A link that jobs share.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Link {
+    /// A server's.
+    Server(ServerIndex),
+    /// All uplinks of a rack.
+    Uplinks(RackIndex),
+}
 
 /// The rates of the jobs, and the remaining capacity of the network.
 ///
@@ -127,6 +136,25 @@ impl Network {
         self.flowing(job).map_or(0.0, |flowing| {
             flowing.tree.aggregated_gbps(rack, flowing.rate_gbps, |rack| self.level_gbps[rack.at()])
         })
+    }
+
+    /// The links that a running job uses below the pods' uplinks, each once, with the number of its
+    /// flows there (table 1). Empty if the job does not use the network.
+    ///
+    /// # Panics
+    ///
+    /// If the job does not run.
+    #[must_use]
+    pub fn links(&self, job: JobId) -> Vec<(Link, u32)> {
+        let Some(flowing) = self.flowing(job) else { return Vec::new() };
+        let level = |rack: RackIndex| self.level_gbps[rack.at()];
+        let mut links = BTreeMap::new();
+        flowing.tree.uses_at(flowing.rate_gbps, level, |which, flows| {
+            if let Some(link) = self.resources.as_link(which) {
+                *links.entry(link).or_default() += flows;
+            }
+        });
+        links.into_iter().collect()
     }
 
     fn flowing(&self, job: JobId) -> Option<&Flowing> {

@@ -1,5 +1,6 @@
 //! Shared resources: links, and the memory of racks' switches.
 
+use super::Link;
 use crate::topology::{Cluster, PodIndex, RackIndex, ServerIndex};
 
 /// A link, or the memory of a rack's switch.
@@ -67,6 +68,14 @@ impl Resources {
     /// The rack, if the resource is the memory of its switch.
     pub(super) fn as_memory(&self, resource: Resource) -> Option<RackIndex> {
         resource.0.checked_sub(self.links).map(RackIndex)
+    }
+
+    /// The server's link or the rack's uplinks, if the resource is one of these.
+    pub(super) fn as_link(&self, resource: Resource) -> Option<Link> {
+        match resource.0.checked_sub(self.servers) {
+            None => Some(Link::Server(ServerIndex(resource.0))),
+            Some(rack) => (rack < self.racks).then_some(Link::Uplinks(RackIndex(rack))),
+        }
     }
 
     /// The links from one rack's switch to another's, up and down again.

@@ -16,8 +16,9 @@
 use std::collections::BTreeSet;
 use std::ops::Bound;
 
-use tributary_cluster::{Cluster, Network, ServerIndex, State};
+use tributary_cluster::{Cluster, ServerIndex, State};
 
+use super::links::Links;
 use super::offers::{Kind, Offer};
 use crate::regions::Region;
 
@@ -46,6 +47,11 @@ pub(super) struct Filed {
 }
 
 impl Filed {
+    /// Number of servers.
+    pub(super) fn len(&self) -> usize {
+        self.offers.len()
+    }
+
     /// Total number of free GPUs.
     pub(super) const fn free(&self) -> u32 {
         self.free
@@ -121,17 +127,18 @@ impl Index {
     }
 
     /// Files the servers that have changed since the last call.
-    pub(super) fn refresh(&mut self, state: &State<'_>, network: &Network) {
+    pub(super) fn refresh(&mut self, state: &State<'_>, links: &Links<'_>) {
+        let servers = state.cluster().servers();
         for (server, filed) in state.cluster().server_indices().zip(&mut self.offers) {
             let seen = Seen {
                 free: state.free(server),
-                flows: network.flows(server),
-                available_gbps: network.available_gbps(server),
+                flows: links.flows(server),
+                available_gbps: links.available_gbps(server, servers[server.at()].link_gbps),
             };
             if filed.is_some_and(|(before, _)| before == seen) {
                 continue;
             }
-            let offer = Offer::of(state, network, server);
+            let offer = Offer::of(state, links, server);
             let old = filed.replace((seen, offer));
             for &region in &self.regions_of[server.at()] {
                 let region = &mut self.regions[region as usize];

@@ -5,32 +5,53 @@ use std::collections::BTreeSet;
 use tributary_cluster::{Cluster, Job, Pending, Plan, Policy, Round, ServerIndex};
 
 use super::classes::{Class, Filed, Index};
+use super::links::{FLOW, Links};
 use super::offers::{Kbps, Offer, fastest};
 use super::penalty::{Uplinks, is_oversubscribed};
 use super::ps::{Equation, Placed};
-use super::readings::Readings;
+use super::readings::{Duty, Readings};
 use super::workers::Candidate;
 use super::{Search, knapsack, place_jobs, plan, subset};
 use crate::regions;
+use crate::sharing::Sharing;
 
-/// NetPack's policy: computes the plans of [`Plain`](super::Plain) with its default readings,
-/// faster.
+/// NetPack's policy: computes the plans of [`Plain`](super::Plain), faster, with its default
+/// readings except those that are fields here.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct NetPack;
+pub struct NetPack {
+    /// Whether step 3 may put the parameter server beside a worker.
+    pub sharing: Sharing,
+    /// How running jobs count.
+    pub duty: Duty,
+}
+
+impl NetPack {
+    /// `netpack+`: NetPack with a model of jobs that take turns on links, and with parameter
+    /// servers apart from workers. It is ours, not the paper's.
+    #[must_use]
+    pub const fn plus() -> Self {
+        Self { sharing: Sharing::Forbidden, duty: Duty::Cycles }
+    }
+}
 
 impl Policy for NetPack {
     fn name(&self) -> &'static str {
-        "netpack"
+        match self.duty {
+            Duty::Always => "netpack",
+            Duty::Cycles => "netpack+",
+        }
     }
 
     fn place(&mut self, round: &mut Round<'_, '_>, waiting: &[Pending]) {
-        let mut search = Fast::new(round);
+        let readings = Readings { sharing: self.sharing, duty: self.duty, ..Readings::default() };
+        let mut search = Fast::new(round, readings);
         place_jobs(&mut search, round, waiting);
     }
 }
 
 /// The search of one round.
 struct Fast {
+    readings: Readings,
     link: Kbps,
     oversubscribed: bool,
     /// Servers by free GPUs.
@@ -43,7 +64,7 @@ struct Fast {
 }
 
 impl Fast {
-    fn new(round: &Round<'_, '_>) -> Self {
+    fn new(round: &Round<'_, '_>, readings: Readings) -> Self {
         let cluster = round.cluster();
         let free: Vec<_> = cluster.server_indices().map(|server| round.free(server)).collect();
         let most_free = free.iter().copied().max().unwrap_or(0);
@@ -52,7 +73,7 @@ impl Fast {
             by_free[free as usize].insert(server);
         }
         let oversubscribed = is_oversubscribed(cluster);
-        Self { link: fastest(cluster), oversubscribed, by_free, free, index: None }
+        Self { readings, link: fastest(cluster), oversubscribed, by_free, free, index: None }
     }
 }
 
@@ -78,12 +99,12 @@ impl Search for Fast {
         let most_free = self.by_free.len() as u32 - 1;
         let (state, network) = round.with_network();
         let cluster = state.cluster();
-        let readings = Readings::default();
+        let links = Links::of(state, network, self.readings.duty);
         let (index, racks) = self.index.get_or_insert_with(|| index(cluster, oversubscribed));
-        index.refresh(state, network);
+        index.refresh(state, &links);
         let (index, racks) = (&*index, *racks);
         let best_of = |regions: std::ops::Range<usize>, uplinks_count: bool| {
-            let equation = Equation::of(cluster, network, link, uplinks_count, &readings);
+            let equation = Equation::of(cluster, &links, link, uplinks_count, &self.readings);
             regions
                 .filter_map(|region| within(&equation, index.region(region), job.gpus, most_free))
                 .reduce(|a, b| if b.worth > a.worth { b } else { a })
@@ -115,7 +136,8 @@ fn within(equation: &Equation<'_>, filed: &Filed, gpus: u32, most_free: u32) -> 
     for workers in knapsack::candidates(&classes, gpus) {
         let uplinks = equation.uplinks(&workers);
         let at_least = best.as_ref().map_or(Kbps::MIN, |best| best.worth);
-        let search = PsSearch { equation, filed, workers: &workers, uplinks };
+        let may_share = equation.may_share(&workers, filed.len());
+        let search = PsSearch { equation, filed, workers: &workers, uplinks, may_share };
         if let Some((worth, ps)) = search.better_than(at_least, &classes) {
             best = Some(Placed { worth, workers, ps });
         }
@@ -129,6 +151,8 @@ struct PsSearch<'a> {
     filed: &'a Filed,
     workers: &'a Candidate,
     uplinks: Option<Uplinks>,
+    /// Whether it may be on a worker's server.
+    may_share: bool,
 }
 
 impl PsSearch<'_> {
@@ -143,7 +167,7 @@ impl PsSearch<'_> {
                 self.walk(class, of_class, &mut best, &mut found);
                 continue;
             }
-            let with_worker = (of_class > 0).then(|| class.first[0]);
+            let with_worker = (of_class > 0 && self.may_share).then(|| class.first[0]);
             let without = class.first.get(of_class).copied();
             for (ps, has_worker) in
                 with_worker.map(|ps| (ps, true)).into_iter().chain(without.map(|ps| (ps, false)))
@@ -169,8 +193,11 @@ impl PsSearch<'_> {
         let flows = self.workers.flows.max(class.kind.flows);
         let hot_spot = self.equation.penalty.term(flows, None);
         for (at, ps) in self.filed.from(class.first[0]).enumerate() {
-            if self.workers.value + ps.value(1) + hot_spot <= *best {
+            if self.workers.value + ps.value(FLOW) + hot_spot <= *best {
                 break;
+            }
+            if at < workers && !self.may_share {
+                continue;
             }
             let uplinks = self.uplinks.as_ref();
             let worth = self.equation.worth(self.workers, uplinks, ps, at < workers);

@@ -11,6 +11,7 @@ mod enable;
 pub mod exact;
 mod fast;
 mod knapsack;
+mod links;
 mod offers;
 mod penalty;
 mod plain;
@@ -21,7 +22,7 @@ mod workers;
 
 pub use fast::NetPack;
 pub use plain::Plain;
-pub use readings::{Epsilon, Fits, HotSpot, Oversubscribed, Readings, Surplus};
+pub use readings::{Duty, Epsilon, Fits, HotSpot, Oversubscribed, Readings, Surplus};
 
 use tributary_cluster::{Job, Pending, Plan, Round, ServerIndex};
 

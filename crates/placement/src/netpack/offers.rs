@@ -5,7 +5,9 @@
 
 use std::cmp::Reverse;
 
-use tributary_cluster::{Cluster, Network, ServerIndex, State};
+use tributary_cluster::{Cluster, ServerIndex, State};
+
+use super::links::{FLOW, Links};
 
 /// Bandwidth, or the worth of a plan as bandwidth, in kb/s.
 pub(super) type Kbps = i64;
@@ -31,7 +33,7 @@ pub(super) struct Offer {
 /// Properties that make two servers interchangeable apart from their remaining bandwidth.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct Kind {
-    /// Number of flows on its link.
+    /// Number of flows on its link, in units of [`FLOW`].
     pub(super) flows: u32,
     /// Number of free GPUs.
     pub(super) gpus: u32,
@@ -41,21 +43,23 @@ pub(super) struct Kind {
 
 impl Offer {
     /// The current offer of a server.
-    pub(super) fn of(state: &State<'_>, network: &Network, server: ServerIndex) -> Self {
-        let link = kbps(state.cluster().server(server).link_gbps);
+    pub(super) fn of(state: &State<'_>, links: &Links<'_>, server: ServerIndex) -> Self {
+        let link_gbps = state.cluster().server(server).link_gbps;
+        let link = kbps(link_gbps);
         Self {
-            kind: Kind { flows: network.flows(server), gpus: state.free(server), link },
-            available: Reverse(kbps(network.available_gbps(server)).clamp(0, link)),
+            kind: Kind { flows: links.flows(server), gpus: state.free(server), link },
+            available: Reverse(kbps(links.available_gbps(server, link_gbps)).clamp(0, link)),
             server,
         }
     }
 
-    /// The value of one more flow on the server's link, if `more` other flows of the same job also
-    /// arrive there: the remaining bandwidth, minus the bandwidth that the new flow takes from
-    /// existing flows.
+    /// The value of one more flow on the server's link, if `more` other flows of the same job, in
+    /// units of [`FLOW`], also arrive there: the remaining bandwidth, minus the bandwidth that the
+    /// new flow takes from existing flows.
     pub(super) const fn value(&self, more: u32) -> Kbps {
         let available = self.available.0;
-        available - (self.kind.link - available) / (self.kind.flows + more + 1) as Kbps
+        let flows = (self.kind.flows + more + FLOW) as Kbps;
+        available - (self.kind.link - available) * FLOW as Kbps / flows
     }
 }
 
@@ -69,7 +73,7 @@ mod tests {
     use super::*;
 
     fn offer(flows: u32, link_gbps: f64, available_gbps: f64) -> Offer {
-        let kind = Kind { flows, gpus: 1, link: kbps(link_gbps) };
+        let kind = Kind { flows: flows * FLOW, gpus: 1, link: kbps(link_gbps) };
         Offer { kind, available: Reverse(kbps(available_gbps)), server: ServerIndex(0) }
     }
 
@@ -78,7 +82,7 @@ mod tests {
         assert_eq!(offer(0, 100.0, 100.0).value(0), kbps(100.0));
         assert_eq!(offer(1, 100.0, 40.0).value(0), kbps(40.0 - 60.0 / 2.0));
         assert_eq!(offer(3, 100.0, 0.0).value(0), kbps(-25.0));
-        assert_eq!(offer(3, 100.0, 0.0).value(1), kbps(-20.0));
+        assert_eq!(offer(3, 100.0, 0.0).value(FLOW), kbps(-20.0));
     }
 
     #[test]
@@ -86,11 +90,11 @@ mod tests {
         for flows in 0..5 {
             for available in 0..1000 {
                 let at = |available| Offer {
-                    kind: Kind { flows, gpus: 1, link: 1000 },
+                    kind: Kind { flows: flows * FLOW, gpus: 1, link: 1000 },
                     available: Reverse(available),
                     server: ServerIndex(0),
                 };
-                for more in 0..2 {
+                for more in [0, FLOW] {
                     assert!(at(available).value(more) < at(available + 1).value(more));
                 }
             }

@@ -1,7 +1,8 @@
 //! The last term of equation 1: the cost of hot spots and of crossing racks.
 
-use tributary_cluster::{Cluster, Network, RackIndex, ServerIndex};
+use tributary_cluster::{Cluster, RackIndex, ServerIndex};
 
+use super::links::{FLOW, Links};
 use super::offers::{Kbps, kbps};
 use super::readings::HotSpot;
 
@@ -24,8 +25,8 @@ pub(super) struct Penalty {
 }
 
 impl Penalty {
-    /// The term for a plan. The busiest server has `flows` flows before the job starts. If the plan
-    /// crosses racks, `uplink` is the job's share of the busiest uplink.
+    /// The term for a plan. The busiest server has `flows` flows, in units of [`FLOW`], before the
+    /// job starts. If the plan crosses racks, `uplink` is the job's share of the busiest uplink.
     pub(super) fn term(&self, flows: u32, uplink: Option<Kbps>) -> Kbps {
         let share = self.share(flows);
         match self.reading {
@@ -34,9 +35,9 @@ impl Penalty {
         }
     }
 
-    /// The job's share of a link with `flows` flows.
+    /// The job's share of a link with `flows` flows, in units of [`FLOW`].
     pub(super) const fn share(&self, flows: u32) -> Kbps {
-        self.link / (flows + 1) as Kbps
+        self.link * FLOW as Kbps / (flows + FLOW) as Kbps
     }
 }
 
@@ -54,7 +55,7 @@ impl Uplinks {
     /// The uplinks for the given workers.
     pub(super) fn of(
         cluster: &Cluster,
-        network: &Network,
+        links: &Links<'_>,
         workers: impl Iterator<Item = ServerIndex>,
         reading: HotSpot,
     ) -> Self {
@@ -64,8 +65,7 @@ impl Uplinks {
             .chunk_by(|a, b| a == b)
             .map(|same| {
                 let rack = same[0];
-                let aggregates = network.pat_left_gbps(rack) > 0.0;
-                (rack, if aggregates { 1 } else { same.len() as u32 })
+                (rack, if links.aggregates(rack) { 1 } else { same.len() as u32 })
             })
             .collect();
         let flows = racks.iter().map(|(_, flows)| flows).sum();
@@ -77,7 +77,7 @@ impl Uplinks {
     pub(super) fn share(
         &self,
         cluster: &Cluster,
-        network: &Network,
+        links: &Links<'_>,
         ps: RackIndex,
     ) -> Option<Kbps> {
         let from_ps_rack =
@@ -89,7 +89,7 @@ impl Uplinks {
         let others = self.racks.iter().filter(|(rack, _)| *rack != ps).copied();
         let shares = others.chain([(ps, to_ps)]).map(|(rack, flows)| {
             let uplink = kbps(cluster.rack(rack).uplink_gbps);
-            uplink / Kbps::from(network.rack_flows(rack) + flows)
+            uplink * Kbps::from(FLOW) / Kbps::from(links.rack_flows(rack) + flows * FLOW)
         });
         match self.reading {
             HotSpot::Share => shares.min(),

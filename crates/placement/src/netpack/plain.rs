@@ -2,6 +2,7 @@
 
 use tributary_cluster::{Cluster, Job, Network, Pending, Plan, Policy, Round, ServerIndex, State};
 
+use super::links::Links;
 use super::offers::{Kbps, Offer, fastest};
 use super::penalty::is_oversubscribed;
 use super::ps::{Equation, Placed};
@@ -56,7 +57,7 @@ impl Search for Plain {
 struct Spread<'a> {
     state: &'a State<'a>,
     cluster: &'a Cluster,
-    network: &'a Network,
+    links: Links<'a>,
     readings: &'a Readings,
     link: Kbps,
     oversubscribed: bool,
@@ -66,7 +67,8 @@ impl<'a> Spread<'a> {
     fn new(state: &'a State<'a>, network: &'a Network, readings: &'a Readings) -> Self {
         let cluster = state.cluster();
         let (link, oversubscribed) = (fastest(cluster), is_oversubscribed(cluster));
-        Self { state, cluster, network, readings, link, oversubscribed }
+        let links = Links::of(state, network, readings.duty);
+        Self { state, cluster, links, readings, link, oversubscribed }
     }
 
     /// First within one rack, if that is the reading of oversubscription; then within a region.
@@ -89,7 +91,7 @@ impl<'a> Spread<'a> {
         }
         let mut offers: Vec<_> = region
             .servers(self.cluster)
-            .map(|server| Offer::of(self.state, self.network, server))
+            .map(|server| Offer::of(self.state, &self.links, server))
             .collect();
         offers.sort_unstable();
         let with_gpus: Vec<_> =
@@ -97,7 +99,7 @@ impl<'a> Spread<'a> {
         let candidates = workers::candidates(&with_gpus, gpus, self.readings.surplus);
         let uplinks_count = self.oversubscribed && region.racks.len() > 1;
         let equation =
-            Equation::of(self.cluster, self.network, self.link, uplinks_count, self.readings);
+            Equation::of(self.cluster, &self.links, self.link, uplinks_count, self.readings);
         ps::best(&equation, candidates, &offers)
     }
 }

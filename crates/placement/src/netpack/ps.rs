@@ -1,12 +1,14 @@
 //! Step 3: selects the server of the parameter server, and with it one of the candidates for the
 //! workers (NetPack §5.2, equation 1).
 
-use tributary_cluster::{Cluster, Network};
+use tributary_cluster::Cluster;
 
+use super::links::{FLOW, Links};
 use super::offers::{Kbps, Offer};
 use super::penalty::{Penalty, Uplinks};
 use super::readings::{Epsilon, Readings};
 use super::workers::Candidate;
+use crate::sharing::Sharing;
 
 /// Workers and a parameter server.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -24,12 +26,14 @@ pub(super) struct Placed {
 pub(super) struct Equation<'a> {
     /// The cluster.
     pub(super) cluster: &'a Cluster,
-    /// The steady state before the job starts.
-    pub(super) network: &'a Network,
+    /// The links before the job starts.
+    pub(super) links: &'a Links<'a>,
     /// The hot-spot penalty.
     pub(super) penalty: Penalty,
     /// Where the parameter server adds a flow.
     pub(super) epsilon: Epsilon,
+    /// Whether the parameter server may be beside a worker.
+    sharing: Sharing,
     /// Whether uplinks count.
     pub(super) oversubscribed: bool,
 }
@@ -38,20 +42,21 @@ impl<'a> Equation<'a> {
     /// The equation for one job.
     pub(super) fn of(
         cluster: &'a Cluster,
-        network: &'a Network,
+        links: &'a Links<'a>,
         link: Kbps,
         oversubscribed: bool,
         readings: &Readings,
     ) -> Self {
         let penalty = Penalty { link, reading: readings.hot_spot };
-        Self { cluster, network, penalty, epsilon: readings.epsilon, oversubscribed }
+        let Readings { epsilon, sharing, .. } = *readings;
+        Self { cluster, links, penalty, epsilon, sharing, oversubscribed }
     }
 
     /// The uplinks that a candidate may cross, if uplinks count.
     pub(super) fn uplinks(&self, workers: &Candidate) -> Option<Uplinks> {
         let servers = workers.servers.iter().map(|offer| offer.server);
         self.oversubscribed
-            .then(|| Uplinks::of(self.cluster, self.network, servers, self.penalty.reading))
+            .then(|| Uplinks::of(self.cluster, self.links, servers, self.penalty.reading))
     }
 
     /// The worth of a candidate with its parameter server at `ps`, which may have a worker.
@@ -65,17 +70,23 @@ impl<'a> Equation<'a> {
         let epsilon = self.epsilon(has_worker);
         let flows = workers.flows.max(ps.kind.flows + epsilon);
         let rack = self.cluster.server(ps.server).rack;
-        let uplink = uplinks.and_then(|uplinks| uplinks.share(self.cluster, self.network, rack));
+        let uplink = uplinks.and_then(|uplinks| uplinks.share(self.cluster, self.links, rack));
         workers.value + ps.value(epsilon) + self.penalty.term(flows, uplink)
     }
 
-    /// `ε`.
+    /// `ε`, in units of [`FLOW`].
     pub(super) fn epsilon(&self, has_worker: bool) -> u32 {
         let adds = match self.epsilon {
             Epsilon::WithWorker => has_worker,
             Epsilon::Elsewhere => !has_worker,
         };
-        u32::from(adds)
+        u32::from(adds) * FLOW
+    }
+
+    /// Whether a parameter server may be beside one of the workers, if it can be on any of
+    /// `servers` servers.
+    pub(super) fn may_share(&self, workers: &Candidate, servers: usize) -> bool {
+        self.sharing == Sharing::Allowed || servers == workers.servers.len()
     }
 }
 
@@ -89,8 +100,12 @@ pub(super) fn best(
     for workers in candidates {
         let uplinks = equation.uplinks(&workers);
         let worth = |ps: &Offer| equation.worth(&workers, uplinks.as_ref(), ps, workers.has(ps));
-        let first_best =
-            offers.iter().map(|ps| (worth(ps), *ps)).reduce(|a, b| if b.0 > a.0 { b } else { a });
+        let may_share = equation.may_share(&workers, offers.len());
+        let first_best = offers
+            .iter()
+            .filter(|ps| may_share || !workers.has(ps))
+            .map(|ps| (worth(ps), *ps))
+            .reduce(|a, b| if b.0 > a.0 { b } else { a });
         let Some((worth, ps)) = first_best else { continue };
         if best.as_ref().is_none_or(|best| best.worth < worth) {
             best = Some(Placed { worth, workers, ps });

@@ -1,5 +1,7 @@
 //! Interpretations of ambiguous parts of the paper.
 
+use crate::sharing::Sharing;
+
 /// Interpretation of algorithm 2 and equation 1; `docs/placement/netpack.md` gives the reasons.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Readings {
@@ -13,6 +15,10 @@ pub struct Readings {
     pub hot_spot: HotSpot,
     /// The effect of oversubscription.
     pub oversubscribed: Oversubscribed,
+    /// Whether step 3 may put the parameter server beside a worker.
+    pub sharing: Sharing,
+    /// How running jobs count.
+    pub duty: Duty,
 }
 
 impl Readings {
@@ -25,6 +31,8 @@ impl Readings {
             epsilon: Epsilon::Elsewhere,
             hot_spot: HotSpot::Subtracted,
             oversubscribed: Oversubscribed::Penalty,
+            sharing: Sharing::Allowed,
+            duty: Duty::Always,
         }
     }
 }
@@ -81,4 +89,14 @@ pub enum Oversubscribed {
     RacksFirst,
     /// Only the penalty.
     Penalty,
+}
+
+/// How the flows of running jobs count.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Duty {
+    /// As if all jobs sent all the time, which is the paper's steady state.
+    #[default]
+    Always,
+    /// By the fraction of the time for which a job sends: an iteration computes first.
+    Cycles,
 }

@@ -47,23 +47,28 @@ impl Candidate {
 /// An unreachable cell is empty. If it were zero, as printed, a plan without any server would be
 /// worth as much as one with enough GPUs.
 pub(super) fn candidates(offers: &[Offer], gpus: u32, surplus: Surplus) -> Vec<Candidate> {
-    let Some(most_flows) = offers.iter().map(|offer| offer.kind.flows).max() else {
+    if offers.is_empty() {
         return Vec::new();
-    };
+    }
+    // The numbers of flows that occur, in order: the rows of the table.
+    let mut levels: Vec<u32> = offers.iter().map(|offer| offer.kind.flows).collect();
+    levels.sort_unstable();
+    levels.dedup();
     let most_gpus = offers.iter().map(|offer| offer.kind.gpus).max().unwrap_or(0);
     let most = (gpus + most_gpus) as usize;
-    // best[f][g]: at most f flows on a server, exactly g GPUs.
-    let mut best: Vec<Vec<Option<Candidate>>> = vec![vec![None; most + 1]; most_flows as usize + 1];
-    best[0][0] = Some(Candidate { flows: 0, value: 0, servers: Vec::new() });
+    // best[f][g]: at most levels[f] flows on a server, exactly g GPUs.
+    let mut best: Vec<Vec<Option<Candidate>>> = vec![vec![None; most + 1]; levels.len()];
+    best[0][0] = Some(Candidate { flows: levels[0], value: 0, servers: Vec::new() });
     for offer in offers {
         let before = best.clone();
         let free = offer.kind.gpus as usize;
         for (i, row) in before.iter().enumerate() {
-            let flows = offer.kind.flows.max(i as u32);
+            let flows = offer.kind.flows.max(levels[i]);
+            let level = levels.partition_point(|&level| level < flows);
             for j in free..=most {
                 let Some(without) = &row[j - free] else { continue };
                 let value = without.value + offer.value(0);
-                let cell = &mut best[flows as usize][j];
+                let cell = &mut best[level][j];
                 if cell.as_ref().is_none_or(|cell| cell.value < value) {
                     let mut servers = without.servers.clone();
                     servers.push(*offer);
@@ -72,22 +77,27 @@ pub(super) fn candidates(offers: &[Offer], gpus: u32, surplus: Surplus) -> Vec<C
             }
         }
     }
-    last_row(&best, gpus as usize, surplus)
+    last_row(&best, &levels, gpus as usize, surplus)
 }
 
 /// The candidates of the last row, for step 3.
-fn last_row(best: &[Vec<Option<Candidate>>], gpus: usize, surplus: Surplus) -> Vec<Candidate> {
+fn last_row(
+    best: &[Vec<Option<Candidate>>],
+    levels: &[u32],
+    gpus: usize,
+    surplus: Surplus,
+) -> Vec<Candidate> {
     let mut candidates = Vec::new();
-    for flows in 0..best.len() {
-        let of_enough_gpus = (gpus..best[flows].len()).filter_map(|j| {
-            let upto = best[..=flows].iter().filter_map(|row| row[j].as_ref());
+    for (row, &flows) in levels.iter().enumerate() {
+        let of_enough_gpus = (gpus..best[row].len()).filter_map(|j| {
+            let upto = best[..=row].iter().filter_map(|row| row[j].as_ref());
             upto.reduce(|a, b| if b.value > a.value { b } else { a })
         });
         let taken = match surplus {
             Surplus::Least => 1,
             Surplus::Any => usize::MAX,
         };
-        let new = of_enough_gpus.take(taken).filter(|best| best.flows as usize == flows);
+        let new = of_enough_gpus.take(taken).filter(|best| best.flows == flows);
         candidates.extend(new.cloned());
     }
     candidates

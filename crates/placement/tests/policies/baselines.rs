@@ -4,7 +4,7 @@ use tributary_cluster::{
     Cluster, JobId, Plan, Policy, Rack, RackIndex, Server, ServerIndex, State,
 };
 use tributary_placement::{
-    Comb, FlowBalance, GpuBalance, LeastFragmentation, Optimus, Queue, Tetris, by_name,
+    Comb, FlowBalance, GpuBalance, LeastFragmentation, NAMES, Optimus, Queue, Tetris, by_name,
 };
 
 use crate::common::{job, place, waiting};
@@ -92,12 +92,42 @@ fn comb_looks_at_memory_and_bandwidth_where_gpus_tie() {
 }
 
 #[test]
+fn a_parameter_server_may_be_kept_apart_from_workers_or_not() {
+    let beside = |name: &str| {
+        let mut policy = by_name(name).unwrap();
+        let cluster = cluster();
+        let mut state = state(&cluster);
+        place(&mut *policy, &mut state, &waiting([job(0, 9)]));
+        let plan = &state.running()[&JobId(0)].plan;
+        let ps = plan.ps.unwrap();
+        plan.workers().iter().any(|worker| worker.0 == ps)
+    };
+    for name in NAMES {
+        assert!(!beside(&format!("{name}:apart")), "{name}");
+    }
+    for name in ["gpu-balance", "least-fragmentation", "optimus", "comb"] {
+        assert!(beside(&format!("{name}:shared")), "{name}");
+    }
+}
+
+#[test]
+fn on_the_last_servers_it_shares_one_all_the_same() {
+    let cluster = cluster();
+    for name in NAMES {
+        let mut state = State::new(&cluster);
+        let mut policy = by_name(&format!("{name}:apart")).unwrap();
+        let placed = place(&mut *policy, &mut state, &waiting([job(0, 24)]));
+        assert_eq!(placed, [JobId(0)], "{name}");
+    }
+}
+
+#[test]
 fn later_jobs_pass_a_job_that_does_not_fit() {
     let cluster = cluster();
     for (queue, started) in [(Queue::Fifo, vec![0, 2]), (Queue::Knapsack, vec![1, 2])] {
         let mut state = State::new(&cluster);
         let jobs = waiting([job(0, 20), job(1, 16), job(2, 4)]);
-        let placed = place(&mut GpuBalance::new(queue), &mut state, &jobs);
+        let placed = place(&mut GpuBalance::new(queue, None), &mut state, &jobs);
         let mut placed: Vec<_> = placed.iter().map(|job| job.0).collect();
         placed.sort_unstable();
         assert_eq!(placed, started, "{queue:?}");
@@ -106,7 +136,7 @@ fn later_jobs_pass_a_job_that_does_not_fit() {
 
 #[test]
 fn names_are_those_of_the_policies() {
-    for name in tributary_placement::NAMES {
+    for name in NAMES {
         assert_eq!(by_name(name).unwrap().name(), *name);
     }
     assert!(by_name("netpacks").is_none());

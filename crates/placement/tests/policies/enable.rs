@@ -20,7 +20,7 @@ fn rack(servers: u32, pat_gbps: f64) -> Cluster {
 fn enabled<'c>(cluster: &'c Cluster, gpus: &[u32]) -> (State<'c>, Vec<Vec<RackIndex>>) {
     let mut state = State::new(cluster);
     let jobs = (0..).zip(gpus).map(|(id, &gpus)| job(id, gpus));
-    place(&mut NetPack, &mut state, &waiting(jobs));
+    place(&mut NetPack::default(), &mut state, &waiting(jobs));
     let racks = state.running().values().map(|running| running.plan.aggregating.clone()).collect();
     (state, racks)
 }
@@ -59,6 +59,6 @@ fn jobs_of_earlier_rounds_keep_their_memory() {
     let cluster = rack(12, 80.0);
     let (mut state, racks) = enabled(&cluster, &[2]);
     assert_eq!(racks, [[RackIndex(0)]]);
-    place(&mut NetPack, &mut state, &waiting([job(7, 6)]));
+    place(&mut NetPack::default(), &mut state, &waiting([job(7, 6)]));
     assert_eq!(state.running()[&JobId(0)].plan.aggregating, [RackIndex(0)]);
 }

@@ -2,19 +2,22 @@
 
 use proptest::prelude::*;
 use tributary_cluster::{Cluster, Job, Policy, Shape, State};
-use tributary_placement::NetPack;
-use tributary_placement::netpack::Plain;
+use tributary_placement::netpack::{Duty, Plain, Readings};
+use tributary_placement::{NetPack, Sharing};
 
 use crate::common::{any_batches, any_cluster, job, place, waiting};
 
 /// Lets both searches place the same batches, between which the same jobs end, and compares all
 /// plans.
 fn compare(
+    netpack: NetPack,
     cluster: &Cluster,
     batches: &[Vec<(u32, f64)>],
     ends: &[prop::sample::Index],
 ) -> Result<(), TestCaseError> {
-    let mut policies: [Box<dyn Policy>; 2] = [Box::new(NetPack), Box::<Plain>::default()];
+    let NetPack { sharing, duty } = netpack;
+    let plain = Plain { readings: Readings { sharing, duty, ..Readings::default() } };
+    let mut policies: [Box<dyn Policy>; 2] = [Box::new(netpack), Box::new(plain)];
     let mut states = [State::new(cluster), State::new(cluster)];
     let mut next = 0;
     for batch in batches {
@@ -43,19 +46,27 @@ fn compare(
     Ok(())
 }
 
+fn any_netpack() -> impl Strategy<Value = NetPack> {
+    let sharing = prop_oneof![Just(Sharing::Allowed), Just(Sharing::Forbidden)];
+    let duty = prop_oneof![Just(Duty::Always), Just(Duty::Cycles)];
+    (sharing, duty).prop_map(|(sharing, duty)| NetPack { sharing, duty })
+}
+
 proptest! {
     #[test]
     fn both_searches_make_the_same_plans(
+        netpack in any_netpack(),
         cluster in any_cluster(),
         batches in any_batches(),
         ends in prop::collection::vec(any::<prop::sample::Index>(), 0..6),
     ) {
-        compare(&cluster, &batches, &ends)?;
+        compare(netpack, &cluster, &batches, &ends)?;
     }
 
     // Plans tie most often on identical servers.
     #[test]
     fn both_searches_break_ties_alike(
+        netpack in any_netpack(),
         racks in 1_u32..4,
         servers_per_rack in 1_u32..7,
         gpus_per_server in 1_u32..5,
@@ -72,6 +83,6 @@ proptest! {
             pat_gbps,
             ..Shape::default()
         });
-        compare(&cluster, &batches, &ends)?;
+        compare(netpack, &cluster, &batches, &ends)?;
     }
 }
