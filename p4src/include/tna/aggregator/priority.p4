@@ -9,11 +9,14 @@
 // often others have asked for the aggregator since; later stages lower the priority, and compare. Whoever
 // asks and is stronger counts as well, but takes the aggregator over in the next pass, which begins
 // anew. Beside it is the sequence of the holder, for the packet that evicts it.
+//
+// A later stage can add action data to a priority, but it cannot subtract them. So with logarithmic
+// priorities, where half is some levels less, the cell has the complement of the priority.
 #ifndef PRIORITY_P4
 #define PRIORITY_P4
 
 struct rank_t {
-    bit<32>    rank;     // priority, and above its eight bits how often it was challenged
+    bit<32>    rank;     // priority or its complement, and above its eight bits how often it was challenged
     sequence_t sequence;
 }
 
@@ -64,13 +67,13 @@ control Priorities(in sequence_t sequence, in priority_t priority, in index_t in
     }
 
 #if PREEMPTION == 0
+#if LINEAR_PRIORITIES == 0
     action gone() {
-        meta.rank = 0;
+        meta.rank = 255;
     }
 
-#if LINEAR_PRIORITIES == 0
     action lower(priority_t levels) {
-        meta.rank = meta.challenge[7:0] |-| levels;
+        meta.rank = meta.challenge[7:0] |+| levels;
     }
 
 #define CHALLENGED(n) n: lower(n * LEVELS_PER_DOUBLING);
@@ -87,6 +90,10 @@ control Priorities(in sequence_t sequence, in priority_t priority, in index_t in
         size = 43;
     }
 #else
+    action gone() {
+        meta.rank = 0;
+    }
+
     action halve_0() {
         meta.rank = meta.challenge[7:0];
     }
@@ -138,7 +145,11 @@ control Priorities(in sequence_t sequence, in priority_t priority, in index_t in
 #endif
 
     action exceed() {
+#if LINEAR_PRIORITIES == 0
+        meta.excess = meta.rank |-| meta.complement;
+#else
         meta.excess = priority |-| meta.rank;
+#endif
     }
 
     table excesses {

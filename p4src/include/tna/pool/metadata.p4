@@ -27,9 +27,10 @@ struct metadata_t {
     bit<1>         overlap;    // held and the packet, of the same task, have a worker in common
     bit<1>         last;       // with the packet's, of the same task, there are all members' values
 #ifdef PRIORITIES
-    bit<32>        priority;   // the packet's, as wide as a register's cell
-    bit<32>        challenge;  // the priority of a holder, and how often it was challenged
-    priority_t     rank;       // that priority, as it is by now
+    priority_t     complement; // of the packet's priority
+    bit<32>        priority;   // what a cell has of it: itself or, if logarithmic, its complement
+    bit<32>        challenge;  // the same of a holder, and how often it was challenged
+    priority_t     rank;       // the same of the holder, as it is by now
     priority_t     excess;     // of the packet's priority over it
     bit<1>         stronger;   // the packet may take the aggregator from its holder
     bit<1>         mark;       // congestion met by any packet of the task so far
