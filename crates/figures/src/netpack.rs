@@ -7,6 +7,7 @@
 //! trace's jobs, nor the means of its synthetic demands. [`LOAD`] and a mean of two servers are our
 //! choices, and the last figure shows the effect of the load.
 
+mod servers;
 mod testbed;
 
 use tributary_cluster::metrics::{Metric, Spread};
@@ -54,7 +55,7 @@ fn demands(gpus_per_server: f64) -> [(&'static str, Option<Demand>); 3] {
 }
 
 fn point(label: impl Into<String>, cluster: Cluster, jobs: usize, demand: Option<Demand>) -> Point {
-    let workload = Workload { jobs, load: Some(LOAD), demand };
+    let workload = Workload { jobs, load: Some(LOAD), demand, compute: 1.0 };
     Point { label: label.into(), cluster, workload, loaded: None, packets: None }
 }
 
@@ -89,6 +90,7 @@ pub fn figures(
     figures.push(oversubscription(experiment, simulated)?);
     figures.push(comb(&both.only(&["netpack", "comb"]), &notes));
     figures.push(loads(experiment, simulated)?);
+    figures.extend(servers::figures(experiment, testbed)?);
     Ok(figures)
 }
 

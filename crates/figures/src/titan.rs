@@ -3,7 +3,7 @@
 use tributary_cluster::metrics::{Metric, Spread, Summary};
 use tributary_cluster::simulate::{Communication, Options, Outcome, Sample};
 use tributary_cluster::trace::{Generator, Trace};
-use tributary_cluster::{Cluster, Collective, Shape};
+use tributary_cluster::{Cluster, Collective, Job, Shape};
 use tributary_placement::titan::testbed::{Row, Testbed, Unfit};
 
 use crate::chart::{Chart, Marks, Scale};
@@ -59,6 +59,7 @@ pub fn figures(experiment: &Experiment<'_>, jobs: usize) -> Result<Vec<Figure>, 
     let generated = Generator::trace(jobs, 0);
     let mut figures = over_time(experiment, experiment.trace, 'a', jobs)?;
     figures.extend(over_time(experiment, &generated, 'b', jobs)?);
+    figures.push(readings(experiment, experiment.trace, jobs)?);
     figures.extend(of_testbed()?);
     Ok(figures)
 }
@@ -161,24 +162,9 @@ fn over_time(
     jobs: usize,
 ) -> Result<Vec<Figure>, Error> {
     let cluster = cluster();
-    let workload = Workload { jobs, load: Some(LOAD), demand: None };
-    let drawn: Vec<_> = (0..experiment.seeds)
-        .map(|seed| workload.draw(trace, &cluster, experiment.profiles, seed))
-        .collect();
-    let mut runs = Vec::new();
-    for (policy, _) in POLICIES {
-        for jobs in &drawn {
-            let last_s = jobs.last().map_or(1.0, |job| job.submit_s);
-            let options = Options {
-                period_s: 0.0,
-                communication: Communication::AllReduce(Collective::HalvingDoubling),
-                sample_s: Some(last_s / SAMPLES),
-                ..Options::default()
-            };
-            runs.push(Run { cluster: &cluster, jobs, policy, options, packets: None });
-        }
-    }
-    let outcomes = run(&runs, experiment.progress)?;
+    let drawn = draw(experiment, trace, jobs, &cluster);
+    let all: Vec<_> = POLICIES.iter().map(|&(policy, _)| (policy, drawn.as_slice())).collect();
+    let outcomes = outcomes(experiment, &cluster, &all)?;
     let per_policy: Vec<&[Outcome]> = outcomes.chunks(drawn.len().max(1)).collect();
     let about = format!(
         "{}: {} jobs, {} draws, on 64 racks of 8 machines of 8 GPUs, halving-doubling, a round at every arrival \
@@ -188,9 +174,120 @@ fn over_time(
         drawn.first().map_or(0, Vec::len),
         drawn.len()
     );
-    let last_s: Vec<f64> =
-        drawn.iter().map(|jobs| jobs.last().map_or(0.0, |job| job.submit_s)).collect();
+    let last_s: Vec<f64> = drawn.iter().map(|jobs| last_s(jobs)).collect();
     Ok(SHOWN.iter().map(|shown| shown.figure(part, &about, &per_policy, &last_s)).collect())
+}
+
+/// The jobs of each repetition.
+fn draw(
+    experiment: &Experiment<'_>,
+    trace: &Trace,
+    jobs: usize,
+    cluster: &Cluster,
+) -> Vec<Vec<Job>> {
+    let workload = Workload { jobs, load: Some(LOAD), demand: None, compute: 1.0 };
+    let draw = |seed| workload.draw(trace, cluster, experiment.profiles, seed);
+    (0..experiment.seeds).map(draw).collect()
+}
+
+/// The time of the last submission.
+fn last_s(jobs: &[Job]) -> f64 {
+    jobs.last().map_or(0.0, |job| job.submit_s)
+}
+
+/// Runs policies, each with the jobs of all repetitions: the outcomes of the first, and so on.
+fn outcomes(
+    experiment: &Experiment<'_>,
+    cluster: &Cluster,
+    policies: &[(&str, &[Vec<Job>])],
+) -> Result<Vec<Outcome>, RunError> {
+    let mut runs = Vec::new();
+    for &(policy, drawn) in policies {
+        for jobs in drawn {
+            let options = Options {
+                period_s: 0.0,
+                communication: Communication::AllReduce(Collective::HalvingDoubling),
+                sample_s: Some(last_s(jobs).max(1.0) / SAMPLES),
+                ..Options::default()
+            };
+            runs.push(Run { cluster, jobs, policy, options, packets: None });
+        }
+    }
+    run(&runs, experiment.progress)
+}
+
+/// Not in the paper: which reading of Elasticflow gives the paper's order of used machines.
+fn readings(experiment: &Experiment<'_>, trace: &Trace, jobs: usize) -> Result<Figure, RunError> {
+    let cluster = cluster();
+    let drawn = draw(experiment, trace, jobs, &cluster);
+    let scaled = |factor: fn(u32) -> u32| -> Vec<Vec<Job>> {
+        let scale = |job: &Job| {
+            let gpus = factor(job.gpus).clamp(job.gpus, cluster.gpus().max(job.gpus));
+            let iterations = job.iterations * f64::from(job.gpus) / f64::from(gpus);
+            Job { gpus, iterations, ..job.clone() }
+        };
+        drawn.iter().map(|jobs| jobs.iter().map(scale).collect()).collect()
+    };
+    let (rounded, doubled) = (scaled(u32::next_power_of_two), scaled(|gpus| 2 * gpus));
+    let of = drawn.as_slice();
+    let shown: [(&str, &str, &[Vec<Job>]); 8] = [
+        ("Titan", "titan", of),
+        ("Elasticflow, best fit (§V-A)", "elasticflow-best-fit", of),
+        ("Elasticflow, powers of two held (§II-A; the other figures)", "elasticflow", of),
+        ("Elasticflow, powers of two, whole machines", "elasticflow-whole-machines", of),
+        ("Elasticflow, powers of two at work: fewer iterations", "elasticflow-best-fit", &rounded),
+        ("Elasticflow, twice the GPUs, half the iterations", "elasticflow-best-fit", &doubled),
+        ("Elasticflow, own machines for jobs of several GPUs", "elasticflow-dedicated", of),
+        ("Elasticflow, own machines for all jobs", "elasticflow-alone", of),
+    ];
+    let all: Vec<_> = shown.iter().map(|&(_, policy, jobs)| (policy, jobs)).collect();
+    let outcomes = outcomes(experiment, &cluster, &all)?;
+    let mut table = Table::new([
+        "policy",
+        "used machines",
+        "over Titan's",
+        "fragmentation, %",
+        "traffic, GB",
+        "waiting, s",
+    ]);
+    let ends: Vec<f64> = drawn.iter().map(|jobs| last_s(jobs)).collect();
+    let per_policy: Vec<&[Outcome]> = outcomes.chunks(drawn.len().max(1)).collect();
+    let values = |runs: &[Outcome], measure: Measure| -> Vec<f64> {
+        runs.iter().zip(&ends).map(|(run, &last_s)| measure.of(run, last_s)).collect()
+    };
+    let machines = Measure::Mean(|at| f64::from(at.used_machines));
+    let titan = values(per_policy[0], machines);
+    for ((label, ..), runs) in shown.iter().zip(&per_policy) {
+        let used = values(runs, machines);
+        let ratios: Vec<f64> = used.iter().zip(&titan).map(|(one, titan)| one / titan).collect();
+        let spread = |measure, digits| Cell::Spread(Spread::of(&values(runs, measure)), digits);
+        table.push(vec![
+            Cell::text(*label),
+            Cell::Spread(Spread::of(&used), 1),
+            Cell::Spread(Spread::of(&ratios), 2),
+            spread(Measure::Mean(|at| 100.0 * at.fragmentation), 1),
+            spread(Measure::Mean(|at| at.traffic_bytes / 1e9), 2),
+            spread(Measure::Whole(Metric::AverageWait), 0),
+        ]);
+    }
+    let notes = vec![
+        "Paper: Elasticflow uses 334 machines and Titan 174 (figure 2a), 1.92 times as many; fragmentation of 38.1 \
+         and 11.7 % (4b)."
+            .to_owned(),
+        format!(
+            "{}: {} jobs, {} draws, at a load of {LOAD}, as in figures 2 to 7.",
+            trace.file,
+            drawn.first().map_or(0, Vec::len),
+            drawn.len()
+        ),
+    ];
+    Ok(Figure {
+        id: "titan-elasticflow".to_owned(),
+        title: "Used machines by the reading of Elasticflow".to_owned(),
+        notes,
+        table,
+        charts: Vec::new(),
+    })
 }
 
 impl Shown {

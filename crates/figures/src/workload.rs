@@ -17,6 +17,9 @@ pub struct Workload {
     pub load: Option<f64>,
     /// Replaces the trace's GPU demand.
     pub demand: Option<Demand>,
+    /// Factor on the computing time of the models' iterations. Jobs take as long as before without
+    /// communication, in fewer iterations if the factor is above one.
+    pub compute: f64,
 }
 
 impl Workload {
@@ -43,7 +46,12 @@ impl Workload {
             demand.apply(&mut part, seed);
         }
         part.submissions.retain(|job| job.gpus <= cluster.gpus());
-        let mut jobs = part.jobs(profiles, seed);
+        let scaled = |profile: &Profile| Profile {
+            compute_s: profile.compute_s * self.compute,
+            ..profile.clone()
+        };
+        let profiles: Vec<Profile> = profiles.iter().map(scaled).collect();
+        let mut jobs = part.jobs(&profiles, seed);
         if let Some(load) = self.load {
             scale(&mut jobs, cluster, load);
         }
@@ -84,7 +92,7 @@ mod tests {
         let cluster = Cluster::uniform(&Shape::default());
         let profiles = Profiles::netpack();
         for (wished, seed) in [(0.3, 1), (0.9, 2), (2.0, 3)] {
-            let workload = Workload { jobs: 500, load: Some(wished), demand: None };
+            let workload = Workload { jobs: 500, load: Some(wished), demand: None, compute: 1.0 };
             let jobs = workload.draw(&trace, &cluster, profiles.all(), seed);
             assert_eq!(jobs.len(), 500);
             assert!((load(&jobs, &cluster) - wished).abs() < 1e-9);
@@ -101,7 +109,7 @@ mod tests {
         let trace = Generator::trace(5_000, 7);
         let shape = Shape { racks: 1, servers_per_rack: 2, ..Shape::default() };
         let cluster = Cluster::uniform(&shape);
-        let workload = Workload { jobs: 5_000, load: None, demand: None };
+        let workload = Workload { jobs: 5_000, load: None, demand: None, compute: 1.0 };
         let jobs = workload.draw(&trace, &cluster, Profiles::netpack().all(), 1);
         assert!(jobs.len() < 5_000 && jobs.iter().all(|job| job.gpus <= 8));
         let wide = Demand::Poisson { mean: 4.0 };
@@ -109,5 +117,20 @@ mod tests {
         let jobs = workload.draw(&trace, &cluster, Profiles::netpack().all(), 1);
         let mean = jobs.iter().map(|job| f64::from(job.gpus)).sum::<f64>() / jobs.len() as f64;
         assert!((3.5..4.1).contains(&mean), "{mean}");
+    }
+
+    #[test]
+    fn longer_iterations_are_fewer() {
+        let trace = Generator::trace(50, 7);
+        let cluster = Cluster::uniform(&Shape::default());
+        let draw = |compute| {
+            let workload = Workload { jobs: 50, load: None, demand: None, compute };
+            workload.draw(&trace, &cluster, Profiles::netpack().all(), 1)
+        };
+        for (usual, longer) in draw(1.0).iter().zip(draw(4.0)) {
+            assert_eq!(longer.compute_s, 4.0 * usual.compute_s);
+            assert!((longer.ideal_s() / usual.ideal_s() - 1.0).abs() < 1e-9);
+            assert_eq!(longer.gradient_bytes, usual.gradient_bytes);
+        }
     }
 }

@@ -7,30 +7,42 @@ use tributary_cluster::{Collective, Job, JobId, Pending, Plan, Policy, Round, Se
 use crate::deal::plan_of;
 use crate::machines::{Machine, consolidated, in_order, with_idle_gpus, within_reach};
 
-/// Best fit: as few machines as possible, and among those with the fewest idle GPUs that suffice.
-///
-/// To avoid fragments it reserves a power of two of GPUs for each job (§II-A): a job that requests
-/// 5 reserves 8. It runs on 5, and the other 3 stay idle until it ends. If the cluster is smaller
-/// than the power of two, the job reserves the whole cluster.
+/// How Titan's paper may have meant Elasticflow. Its own jobs change their numbers of workers while
+/// they run, which a trace's jobs do not.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Reading {
+    /// Best fit (§V-A), and nothing more than requested.
+    BestFit,
+    /// Best fit for a power of two of GPUs (§II-A): a job that requests 5 reserves 8. It runs on 5,
+    /// and the other 3 stay idle until it ends. If the cluster is smaller than the power of two, the
+    /// job reserves the whole cluster.
+    #[default]
+    PowersOfTwo,
+    /// Powers of two of GPUs as nodes of a tree, as in Elasticflow's own paper: a job of more than
+    /// one machine gets whole idle machines.
+    WholeMachines,
+    /// Jobs of several GPUs do not share machines: a job gets idle machines, and their other GPUs
+    /// stay idle until it ends. Jobs of one GPU fill machines together.
+    Dedicated,
+    /// No job shares a machine, not even one of one GPU.
+    Alone,
+}
+
+/// Best fit: as few machines as possible, and among those with the fewest idle GPUs that suffice,
+/// in one of several [`Reading`]s.
 #[derive(Clone, Debug)]
 pub struct Elasticflow {
     collective: Collective,
-    holds_powers_of_two: bool,
+    reading: Reading,
     /// Reserved but unused GPUs of running jobs.
     held: BTreeMap<JobId, Vec<(ServerIndex, u32)>>,
 }
 
 impl Elasticflow {
-    /// Best fit that reserves powers of two of GPUs, for ranks that use this collective.
+    /// A policy for ranks that use this collective.
     #[must_use]
-    pub const fn new(collective: Collective) -> Self {
-        Self { collective, holds_powers_of_two: true, held: BTreeMap::new() }
-    }
-
-    /// Best fit alone (§V-A), without reserving more GPUs than requested.
-    #[must_use]
-    pub fn best_fit(collective: Collective) -> Self {
-        Self { holds_powers_of_two: false, ..Self::new(collective) }
+    pub const fn new(collective: Collective, reading: Reading) -> Self {
+        Self { collective, reading, held: BTreeMap::new() }
     }
 
     /// Number of GPUs that a job reserves without using them.
@@ -53,13 +65,24 @@ impl Elasticflow {
     }
 
     fn plan(&mut self, state: &State<'_>, job: &Job) -> Option<Plan> {
-        let wanted = if self.holds_powers_of_two {
-            job.gpus.next_power_of_two().min(state.cluster().gpus())
-        } else {
-            job.gpus
+        let cluster = state.cluster();
+        let size = |server: ServerIndex| cluster.server(server).gpus;
+        let power_of_two = job.gpus.next_power_of_two().min(cluster.gpus());
+        let largest = cluster.servers().iter().map(|server| server.gpus).max().unwrap_or(0);
+        let (wanted, whole) = match self.reading {
+            Reading::BestFit => (job.gpus, false),
+            Reading::PowersOfTwo => (power_of_two, false),
+            Reading::WholeMachines => (power_of_two, power_of_two > largest),
+            Reading::Dedicated => (job.gpus, job.gpus > 1),
+            Reading::Alone => (job.gpus, true),
         };
+        let mut machines = self.machines(state);
+        machines.retain(|machine| !whole || machine.free == size(machine.server));
         let best_fit = |machines| consolidated(machines, wanted);
-        let mut shares = within_reach(state.cluster(), self.machines(state), best_fit)?;
+        let mut shares = within_reach(cluster, machines, best_fit)?;
+        if whole {
+            shares.iter_mut().for_each(|(server, share)| *share = size(*server));
+        }
         let held = cut(&mut shares, job.gpus);
         if !held.is_empty() {
             self.held.insert(job.id, held);
@@ -100,7 +123,7 @@ mod tests {
     use crate::testing::{cluster, free, job, occupied, place_one};
 
     fn elasticflow() -> Elasticflow {
-        Elasticflow::new(Collective::HalvingDoubling)
+        Elasticflow::new(Collective::HalvingDoubling, Reading::default())
     }
 
     /// Titan §II-B, figure 1 (b): idle GPUs 4, 3, 2, 1 and 4 workers.
@@ -145,9 +168,36 @@ mod tests {
     fn best_fit_alone_holds_nothing() {
         let cluster = cluster(1, 8);
         let mut state = State::new(&cluster);
-        let mut policy = Elasticflow::best_fit(Collective::Ring);
+        let mut policy = Elasticflow::new(Collective::Ring, Reading::BestFit);
         place_one(&mut policy, &mut state, 5).unwrap();
         assert!(place_one(&mut policy, &mut state, 3).is_some());
+    }
+
+    #[test]
+    fn a_job_of_whole_machines_takes_no_part_of_another() {
+        let cluster = cluster(4, 4);
+        let mut policy = Elasticflow::new(Collective::Ring, Reading::WholeMachines);
+        let mut state = occupied(&cluster, &[4, 3, 2, 4]);
+        let plan = place_one(&mut policy, &mut state, 5).unwrap();
+        assert_eq!(plan.workers(), [(ServerIndex(0), 4), (ServerIndex(3), 1)]);
+        assert!(place_one(&mut policy, &mut state, 9).is_none());
+        let plan = place_one(&mut policy, &mut state, 2).unwrap();
+        assert_eq!(plan.workers(), [(ServerIndex(2), 2)]);
+    }
+
+    #[test]
+    fn a_job_with_its_own_machine_keeps_others_out() {
+        let cluster = cluster(2, 4);
+        let pending = |id, gpus| Pending { job: job(id, gpus), value: 1.0 };
+        for (reading, single) in [(Reading::Dedicated, true), (Reading::Alone, false)] {
+            let mut policy = Elasticflow::new(Collective::Ring, reading);
+            let mut state = State::new(&cluster);
+            let jobs = [pending(1, 2), pending(2, 1), pending(3, 1), pending(4, 2)];
+            policy.place(&mut Round::new(&mut state), &jobs);
+            let runs = |id| state.running().contains_key(&JobId(id));
+            assert_eq!([1, 2, 3, 4].map(runs), [true, true, single, false], "{reading:?}");
+            assert_eq!(policy.held(JobId(1)), 2);
+        }
     }
 
     #[test]

@@ -6,7 +6,7 @@
 
 pub mod comb;
 mod deal;
-mod elasticflow;
+pub mod elasticflow;
 pub mod flow_balance;
 pub mod gpu_balance;
 mod hived;
@@ -58,6 +58,10 @@ pub const NAMES: &[&str] = &[
 
 /// The names of the policies for jobs that sum their gradients by all-reduce. Their plans have no
 /// parameter server.
+///
+/// [`by_name`] also knows the other [readings](elasticflow::Reading) of Elasticflow:
+/// `elasticflow-best-fit`, `elasticflow-whole-machines`, `elasticflow-dedicated` and
+/// `elasticflow-alone`.
 pub const ALL_REDUCE_NAMES: &[&str] = &["titan", "elasticflow", "hived", "tiresias"];
 
 /// Creates a policy by its name. A policy for all-reduce gets the default collective.
@@ -98,9 +102,15 @@ pub fn with_queue(name: &str, queue: Queue) -> Option<Box<dyn Policy>> {
 /// Creates a policy of [`ALL_REDUCE_NAMES`] for this collective.
 #[must_use]
 pub fn all_reduce(name: &str, collective: Collective) -> Option<Box<dyn Policy>> {
+    use elasticflow::Reading;
+    let elasticflow = |reading| Box::new(Elasticflow::new(collective, reading));
     Some(match name {
         "titan" => Box::new(Titan { collective, ..Titan::default() }),
-        "elasticflow" => Box::new(Elasticflow::new(collective)),
+        "elasticflow" => elasticflow(Reading::PowersOfTwo),
+        "elasticflow-best-fit" => elasticflow(Reading::BestFit),
+        "elasticflow-whole-machines" => elasticflow(Reading::WholeMachines),
+        "elasticflow-dedicated" => elasticflow(Reading::Dedicated),
+        "elasticflow-alone" => elasticflow(Reading::Alone),
         "hived" => Box::new(HiveD::new(collective)),
         "tiresias" => Box::new(Tiresias::new(collective)),
         _ => return None,

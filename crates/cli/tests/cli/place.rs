@@ -36,6 +36,7 @@ fn all_policies_over_a_trace_as_tables_plots_and_a_page() {
     ]);
     let policies = [
         "netpack",
+        "netpack+",
         "gpu-balance",
         "flow-balance",
         "least-fragmentation",

@@ -41,7 +41,7 @@ pub struct Testbed {
 }
 
 /// §6.1: five servers of two GPUs at one switch.
-fn cluster(pat_gbps: f64) -> Cluster {
+pub(super) fn cluster(pat_gbps: f64) -> Cluster {
     let (racks, servers_per_rack, gpus_per_server) = (1, 5, 2);
     Cluster::uniform(&Shape {
         racks,
@@ -85,13 +85,28 @@ impl Testbed {
         let ([demands, memory], by_flows) = match self.timing {
             Timing::Flows => (by_flows, None),
             Timing::Packets => {
-                let testbeds = with_packets(&mut points)?;
+                let testbeds = with_packets(points.iter_mut().flatten())?;
                 let measured = run(&points)?;
                 effort.extend(testbeds.iter().map(|packets| packets.effort()));
                 (measured, Some(by_flows))
             }
         };
         Ok(Runs { about: self, demands, memory, by_flows, effort })
+    }
+
+    /// A description of the runs.
+    pub(super) fn about(self) -> String {
+        let Self { jobs, seeds, timing } = self;
+        match timing {
+            Timing::Flows => format!(
+                "Testbed: {jobs} jobs from {seeds} places of the trace on five servers of two GPUs, sums timed by \
+                 the steady state."
+            ),
+            Timing::Packets => format!(
+                "Testbed: {jobs} jobs from {seeds} places of the trace on five servers of two GPUs; sums timed by \
+                 packets: ATP's workers, parameter servers and `atp.p4` on the embedded switch, in virtual time."
+            ),
+        }
     }
 
     fn of_demands(self) -> Vec<Point> {
@@ -113,9 +128,11 @@ impl Testbed {
 
 /// Gives points packet-level timing, and returns the packet simulators. Points with the same memory
 /// share one.
-fn with_packets(points: &mut [Vec<Point>; 2]) -> Result<Vec<Arc<Packets>>, RunError> {
+pub(super) fn with_packets<'p>(
+    points: impl IntoIterator<Item = &'p mut Point>,
+) -> Result<Vec<Arc<Packets>>, RunError> {
     let mut testbeds: Vec<(f64, Arc<Packets>)> = Vec::new();
-    for point in points.iter_mut().flatten() {
+    for point in points {
         let pat_gbps = point.cluster.racks()[0].pat_gbps;
         let known = testbeds.iter().find(|(pat, _)| *pat == pat_gbps);
         let packets = match known {
@@ -134,17 +151,7 @@ fn with_packets(points: &mut [Vec<Point>; 2]) -> Result<Vec<Arc<Packets>>, RunEr
 impl Runs {
     /// A description of the runs.
     pub(super) fn about(&self) -> String {
-        let Testbed { jobs, seeds, timing } = self.about;
-        match timing {
-            Timing::Flows => format!(
-                "Testbed: {jobs} jobs from {seeds} places of the trace on five servers of two GPUs, sums timed by \
-                 the steady state."
-            ),
-            Timing::Packets => format!(
-                "Testbed: {jobs} jobs from {seeds} places of the trace on five servers of two GPUs; sums timed by \
-                 packets: ATP's workers, parameter servers and `atp.p4` on the embedded switch, in virtual time."
-            ),
-        }
+        self.about.about()
     }
 
     /// Figure 6: the same runs at flow and packet level.
@@ -292,7 +299,7 @@ mod tests {
         let testbed = Testbed { jobs: 6, seeds: 1, timing: Timing::Packets };
         let poisson = || testbed.of_demands().drain(1..2).collect::<Vec<_>>();
         let mut points = [poisson(), Vec::new()];
-        let packets = with_packets(&mut points).unwrap();
+        let packets = with_packets(points.iter_mut().flatten()).unwrap();
         let run = |points: &[Point]| {
             experiment.run(points, &["netpack", "tetris"], Options::default()).unwrap()
         };

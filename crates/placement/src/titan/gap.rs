@@ -8,7 +8,8 @@ use tributary_cluster::{
 
 use super::exact::{Optimum, search};
 use super::{Instance, place};
-use crate::{Elasticflow, HiveD, Tiresias};
+use crate::elasticflow::{Elasticflow, Reading};
+use crate::{HiveD, Tiresias};
 
 const GPUS: u32 = 4;
 
@@ -167,7 +168,7 @@ impl Case {
         let mut policy: Box<dyn Policy> = match policy {
             // Not the policy, which may place a job without the constraint.
             "Titan" => return place(instance),
-            "Elasticflow" => Box::new(Elasticflow::best_fit(collective)),
+            "Elasticflow" => Box::new(Elasticflow::new(collective, Reading::BestFit)),
             "HiveD" => Box::new(HiveD::new(collective)),
             _ => {
                 let consolidate_from = if self.sensitive { 0.0 } else { f64::INFINITY };

@@ -5,7 +5,8 @@ use tributary_cluster::{
     Cluster, Collective, Job, JobId, Pending, Plan, Policy, Round, Shape, State,
 };
 
-use crate::{Elasticflow, HiveD, TensorProfile, Tiresias, Titan};
+use crate::elasticflow::{Elasticflow, Reading};
+use crate::{HiveD, TensorProfile, Tiresias, Titan};
 
 /// A model to train, for 32 × 32 pixels and 100 classes.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -176,7 +177,7 @@ impl Testbed {
         let profiles = self.models.iter().map(|model| model.profile).collect();
         [
             Box::new(Titan { collective, ..Titan::default() }),
-            Box::new(Elasticflow::new(collective)),
+            Box::new(Elasticflow::new(collective, Reading::default())),
             Box::new(Tiresias { profiles, ..Tiresias::new(collective) }),
             Box::new(HiveD::new(collective)),
         ]
