@@ -142,3 +142,77 @@ fn cycles(state: &State<'_>, network: &Network) -> HashMap<Link, Use> {
     }
     used
 }
+
+#[cfg(test)]
+mod tests {
+    use tributary_cluster::{Cluster, JobId, Plan, Rack, Server};
+
+    use super::*;
+
+    const GBPS: f64 = 100.0;
+
+    /// Three servers of one rack. Each job has a worker on the first and the second, and its
+    /// parameter server on the third.
+    fn with<T>(jobs: &[f64], look: impl FnOnce(&Links<'_>) -> T) -> T {
+        let rack = RackIndex(0);
+        let servers = vec![Server { rack, gpus: 4, link_gbps: GBPS }; 3];
+        let racks =
+            vec![Rack { servers: 0..3, pod: None, uplink_gbps: 3.0 * GBPS, pat_gbps: 1000.0 }];
+        let cluster = Cluster::new(servers, racks, Vec::new());
+        let mut state = State::new(&cluster);
+        for (id, &compute_s) in (0..).zip(jobs) {
+            let job = Job {
+                id: JobId(id),
+                submit_s: 0.0,
+                gpus: 2,
+                iterations: 1.0,
+                compute_s,
+                // A second at 100 Gb/s.
+                gradient_bytes: GBPS * 1e9 / 8.0,
+                value: 1.0,
+            };
+            let shares = [(ServerIndex(0), 1), (ServerIndex(1), 1)];
+            let plan = Plan::spread(&cluster, &shares, ServerIndex(2));
+            state.start(&job, plan).unwrap();
+        }
+        let (state, network) = state.with_network();
+        look(&Links::of(state, network, Duty::Cycles))
+    }
+
+    #[test]
+    fn a_job_alone_counts_for_the_time_in_which_it_sends() {
+        with(&[3.0], |links| {
+            for server in 0..3 {
+                let server = ServerIndex(server);
+                assert_eq!(links.flows(server), FLOW / 4);
+                assert!((links.available_gbps(server, GBPS) - 0.75 * GBPS).abs() < 1e-9);
+            }
+        });
+        with(&[0.0], |links| assert_eq!(links.flows(ServerIndex(1)), FLOW));
+        with(&[], |links| assert_eq!(links.flows(ServerIndex(1)), 0));
+    }
+
+    /// Each sends for a fraction *d* of the time, and so shares with *d* flows: it sends for 1 + *d*
+    /// seconds and computes for one, so *d* = (1 + *d*) / (2 + *d*), the golden ratio's inverse.
+    #[test]
+    fn two_like_jobs_send_for_longer_than_one_alone() {
+        let duty = (5.0_f64.sqrt() - 1.0) / 2.0;
+        with(&[1.0, 1.0], |links| {
+            let server = ServerIndex(0);
+            assert_eq!(links.flows(server), (2.0 * duty * f64::from(FLOW)).round() as u32);
+            let load = 2.0 * duty * GBPS / (1.0 + duty);
+            let available = links.available_gbps(server, GBPS);
+            assert!((available - (GBPS - load)).abs() < 1e-3, "{available}");
+        });
+    }
+
+    /// Jobs that never compute send all the time: as the steady state counts them.
+    #[test]
+    fn without_computing_all_flows_count() {
+        with(&[0.0; 3], |links| {
+            let server = ServerIndex(2);
+            assert_eq!(links.flows(server), 3 * FLOW);
+            assert!(links.available_gbps(server, GBPS).abs() < 1e-6);
+        });
+    }
+}
