@@ -4,6 +4,7 @@
 use tributary_cluster::Shape;
 use tributary_cluster::simulate::Options;
 use tributary_cluster::trace::Demand;
+use tributary_placement::NAMES;
 
 use super::testbed::{Testbed, Timing, cluster, with_packets};
 use super::{completion, demands, point};
@@ -33,24 +34,18 @@ const RULES: [&str; 16] = [
 ];
 
 /// Policies of the sweeps: each with its own rule, and NetPack with the other.
-const SWEPT: [&str; 9] = [
-    "netpack",
-    "netpack:apart",
-    "netpack+",
-    "gpu-balance",
-    "flow-balance",
-    "least-fragmentation",
-    "optimus",
-    "tetris",
-    "comb",
-];
+fn swept() -> Vec<&'static str> {
+    let mut policies = NAMES.to_vec();
+    policies.insert(1, "netpack:apart");
+    policies
+}
 
 /// One sweep: the points, and what they are.
 struct Sweep {
     id: &'static str,
     title: &'static str,
     note: &'static str,
-    policies: &'static [&'static str],
+    policies: Vec<&'static str>,
     points: Vec<Point>,
 }
 
@@ -68,7 +63,7 @@ pub(super) fn figures(
                    server by the policy's own criteria. The paper states neither for the baselines; theirs here are \
                    apart, except Optimus, and NetPack's equation 1 decides. `netpack+` is ours: NetPack with flows \
                    counted by the part of the time for which jobs send, and parameter servers apart.",
-            policies: &RULES,
+            policies: RULES.to_vec(),
             points: with(testbed, &["real", "Poisson", "normal"], |point, at| {
                 point.workload.demand = demands(2.0)[at].1;
             }),
@@ -77,7 +72,7 @@ pub(super) fn figures(
             id: "netpack-arrivals",
             title: "Completion time on the testbed by load",
             note: "GPU-time of the jobs over that of the cluster while they arrive; Poisson demand.",
-            policies: &SWEPT,
+            policies: swept(),
             points: with(testbed, &["0.3", "0.6", "0.9", "1.2"], |point, at| {
                 point.workload.load = Some([0.3, 0.6, 0.9, 1.2][at]);
             }),
@@ -86,7 +81,7 @@ pub(super) fn figures(
             id: "netpack-demands",
             title: "Completion time on the testbed by the jobs' demand",
             note: "Mean of a Poisson demand; servers have two GPUs.",
-            policies: &SWEPT,
+            policies: swept(),
             points: with(testbed, &["2 GPUs", "3 GPUs", "4 GPUs", "6 GPUs"], |point, at| {
                 point.workload.demand = Some(Demand::Poisson { mean: [2.0, 3.0, 4.0, 6.0][at] });
             }),
@@ -96,7 +91,7 @@ pub(super) fn figures(
             title: "Completion time on the testbed by the time that jobs compute",
             note: "Factor on the computing time of an iteration; gradients stay, so that a small factor means much \
                    communication; Poisson demand.",
-            policies: &SWEPT,
+            policies: swept(),
             points: with(testbed, &["× 0.25", "× 0.5", "× 1", "× 2", "× 4"], |point, at| {
                 point.workload.compute = [0.25, 0.5, 1.0, 2.0, 4.0][at];
             }),
