@@ -49,7 +49,8 @@ header aggregation_t {
     epoch_t    epoch;
     sequence_t sequence;
     bitmap_t   bitmap;
-    bit<32>    racks; // reserved for bitmaps of two levels: zero
+    rack_t     rack;     // of the workers in the bitmap; 0: it names positions of the job
+    bit<24>    reserved; // zero
     index_t    index;
 }
 

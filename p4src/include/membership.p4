@@ -7,13 +7,16 @@
 #include "headers.p4"
 
 control Membership(in headers_t hdr, inout metadata_t meta) {
-    // Gradients from a port below which the workers `unit` are; `members` meet in this switch. Where
-    // these are all workers of the job and the protocol lets the switch give results, it sends them
-    // to `group`. Group 0: the sum goes on towards the parameter server.
-    action contribute(bitmap_t unit, bitmap_t members, group_t group, job_slot_t slot) {
+    // Gradients from a port below which the workers or positions `unit` are; `members` meet in this
+    // switch. Where these are all of the job and the protocol lets the switch give results, it sends
+    // them to `group`. Group 0: the sum goes on towards the parameter server, as that of the positions
+    // `upward`: the members, or the one position that they share, being a rack's workers.
+    action contribute(bitmap_t unit, bitmap_t members, bitmap_t upward, group_t group,
+                      job_slot_t slot) {
         meta.member = 1;
         meta.unit = unit;
         meta.members = members;
+        meta.upward = upward;
         meta.group = group;
         meta.slot = slot;
         COMPARE(unit, members)
@@ -44,7 +47,7 @@ control Membership(in headers_t hdr, inout metadata_t meta) {
         COMPARE(NOBODY_BELOW, NOBODY_BELOW)
     }
 
-    // Packets of a job that has no aggregators in this switch.
+    // Packets of a job that has no aggregators in this switch, or not for the packet's rack.
     action pass(job_slot_t slot) {
         meta.member = 1;
         meta.transit = 1;
@@ -57,6 +60,7 @@ control Membership(in headers_t hdr, inout metadata_t meta) {
             hdr.aggregation.epoch: exact @name("epoch");
             meta.port: exact @name("port");
             hdr.aggregation.kind: exact @name("kind");
+            hdr.aggregation.rack: exact @name("rack");
         }
         actions = { contribute; distribute; remind; answer; pass; @defaultonly NoAction; }
         const default_action = NoAction();

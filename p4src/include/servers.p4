@@ -10,9 +10,11 @@ control Servers(inout headers_t hdr, inout metadata_t meta) {
     // Partial sums evicted, by the job that lost the aggregator.
     DIRECT_COUNTER(evictions)
 
-    action to_server(job_t job, mac_t mac, ipv4_address_t ipv4) {
+    // In one switch, all contributions to a run name workers of the same rack, or positions.
+    action to_server(job_t job, rack_t rack, mac_t mac, ipv4_address_t ipv4) {
         COUNT(evictions)
         hdr.aggregation.job = job;
+        hdr.aggregation.rack = rack;
         hdr.ethernet.destination = mac;
         hdr.ipv4.destination = ipv4;
         meta.forward = 1;

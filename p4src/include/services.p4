@@ -9,12 +9,15 @@
 control Services(in headers_t hdr, inout metadata_t meta) {
     PLACE_VARIABLES
 
-    // The job has `size` aggregators from `offset` on, for the contributions of `everyone`.
-    action aggregate(index_t offset, index_t size, bitmap_t everyone) {
+    // The job has `size` aggregators from `offset` on, for the contributions of `everyone`. In a rack
+    // these are its workers, and bit 31 for all others, whom only the server hears. A result is that of
+    // the positions `total`.
+    action aggregate(index_t offset, index_t size, bitmap_t everyone, bitmap_t total) {
         meta.served = 1;
         meta.segment = 1;
         meta.everyone = everyone;
-        PLACE(offset, size, everyone)
+        meta.total = total;
+        PLACE(offset, size, total)
     }
 
     // The job has none here.

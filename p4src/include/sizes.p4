@@ -36,7 +36,7 @@
 #endif
 
 // Entries of the tables.
-#define HOSTS 1024
+#define HOSTS 2048
 #define ROUTES 1024
 #define MEMBERSHIPS 4096
 #define SERVICES 512

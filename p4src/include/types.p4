@@ -11,7 +11,8 @@ typedef bit<16> group_t;
 typedef bit<16> job_t;
 typedef bit<32> epoch_t;    // the run of a job: no other run of any job has the same
 typedef bit<32> sequence_t;
-typedef bit<32> bitmap_t;   // bit w: the contribution of worker w
+typedef bit<32> bitmap_t;   // bit w: the contribution of position, or of a rack's worker, w
+typedef bit<8>  rack_t;     // a position that several workers share: its number plus one
 typedef bit<32> index_t;    // of an aggregator
 typedef bit<8>  priority_t; // of an ESA task; 0: below all. P4INC, SwitchML: the service
 typedef bit<8>  job_slot_t; // of the outcome counters

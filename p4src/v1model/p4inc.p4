@@ -30,7 +30,7 @@ control P4incIngress(inout headers_t hdr, inout metadata_t meta,
 
     // --- Intents: what a packet does to its aggregator ---------------------------------------
 
-    bit<1> whole = 0;    // bitmap is all workers of the job
+    bit<1> whole = 0;    // bitmap is all positions of the job
     bit<1> alone = 0;    // the worker is the only one here, and others are elsewhere: nothing to add
 
     // A result that is for all workers below this switch.
@@ -84,7 +84,7 @@ control P4incIngress(inout headers_t hdr, inout metadata_t meta,
     #define PROTOCOL protocol_t.P4INC
 
     #define EXAMINE \
-        if (hdr.aggregation.bitmap == meta.everyone) { \
+        if (hdr.aggregation.bitmap == meta.total) { \
             whole = 1; \
         }
     #define ELSEWHERE \

@@ -19,6 +19,8 @@ pub enum Benchmark {
     /// BMv2 and the embedded switch: packets, goodput and processor time of one all-reduce, in
     /// network namespaces. Only if named: it needs BMv2 and p4c.
     Bmv2,
+    /// The simulator beside the `--fabric`s of this machine: 30 job files on both. Only if named.
+    Calibration,
     /// Fixed-point conversion, compared with memcpy.
     Fixed,
     /// ESA and ATP: throughput of jobs that share a pool too small for them, over tensor sizes and
@@ -53,7 +55,7 @@ pub struct Args {
     /// What to measure; everything by default.
     #[arg(value_enum)]
     pub what: Vec<Benchmark>,
-    /// Fabrics to measure all-reduce, sharing and loss on.
+    /// Fabrics to measure all-reduce, sharing and loss on, and to compare the simulator with.
     #[arg(long, value_enum, default_values_t = [Fabric::default()])]
     pub fabric: Vec<Fabric>,
     /// Repetitions of each measurement; the spread is printed.
@@ -65,7 +67,7 @@ pub struct Args {
     /// Programs for the engine.
     #[arg(long, value_enum, default_values_t = [Program::Atp, Program::Esa])]
     pub program: Vec<Program>,
-    /// For `esa` and `protocols`: longest random pause before each tensor, in microseconds.
+    /// For `calibration`, `esa` and `protocols`: longest random pause before each tensor, in microseconds.
     #[arg(long, value_name = "US", default_value_t = 300)]
     pub jitter: u32,
     /// For `esa`: aggregators shared by all jobs.
@@ -78,10 +80,10 @@ pub struct Args {
     /// For `loss`: busy loops that run beside the jobs on fabrics, at most 1024.
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=1024))]
     pub busy: u32,
-    /// For `esa`, `loss`, `protocols` and `switch`: also write every measurement as JSON.
+    /// For `calibration`, `esa`, `loss`, `protocols` and `switch`: also write every measurement as JSON.
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
-    /// For `esa`, `loss` and `protocols`: also draw the plots, as SVG into this directory.
+    /// For `calibration`, `esa`, `loss` and `protocols`: also draw the plots, as SVG into this directory.
     #[arg(long, value_name = "DIR")]
     pub plots: Option<PathBuf>,
 }

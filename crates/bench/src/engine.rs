@@ -19,7 +19,7 @@ use tributary_jobfile::{HostId, Job, Scenario, SwitchId};
 use tributary_switch::{Forwarding, Switch, SwitchConfig};
 use tributary_wire::agg::Repr;
 use tributary_wire::{
-    AggregatorIndex, Bitmap, Ecn, Envelope, Flags, Host, Kind, Sequence, emit_frame,
+    AggregatorIndex, Bitmap, Ecn, Envelope, Flags, Host, Kind, Rack, Sequence, emit_frame,
 };
 
 use super::{Spread, processor_time};
@@ -405,6 +405,7 @@ fn frames(
             values: scenario.switch.values_per_packet,
             sequence: Sequence(cell),
             bitmap,
+            rack: Rack::NONE,
             index: AggregatorIndex(cell),
         };
         let mut frame = Vec::new();

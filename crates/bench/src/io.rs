@@ -27,7 +27,7 @@ use tributary_switch::{Forwarding, SwitchConfig};
 use tributary_testbed::{self as testbed, Link, Port, Testbed, Topology};
 use tributary_wire::agg::Repr;
 use tributary_wire::{
-    AggregatorIndex, Bitmap, Ecn, Envelope, Flags, Host, Mac, PORT, Sequence, emit_frame,
+    AggregatorIndex, Bitmap, Ecn, Envelope, Flags, Host, Mac, PORT, Rack, Sequence, emit_frame,
 };
 
 use super::Spread;
@@ -365,6 +365,7 @@ fn gradient(sequence: u32) -> Repr {
         values: 0,
         sequence: Sequence(sequence),
         bitmap: Bitmap(1),
+        rack: Rack::NONE,
         index: AggregatorIndex(sequence),
     }
 }

@@ -3,6 +3,7 @@
 mod allreduce;
 mod args;
 mod bmv2;
+mod calibration;
 mod engine;
 mod esa;
 mod fixed;
@@ -43,12 +44,16 @@ pub fn run(args: &Args) -> Result<()> {
     let writes = |benchmark: &&Benchmark| {
         matches!(
             benchmark,
-            Benchmark::Esa | Benchmark::Loss | Benchmark::Protocols | Benchmark::Switch
+            Benchmark::Calibration
+                | Benchmark::Esa
+                | Benchmark::Loss
+                | Benchmark::Protocols
+                | Benchmark::Switch
         )
     };
     ensure!(
         args.json.is_none() || what.iter().filter(writes).count() < 2,
-        "--json takes the measurements of one benchmark; name `esa`, `loss`, `protocols` or `switch`"
+        "--json takes the measurements of one benchmark; name `calibration`, `esa`, `loss`, `protocols` or `switch`"
     );
     if what.contains(&Benchmark::Io) || args.fabric.contains(&Fabric::Netns) {
         // This must happen before there is a second thread.
@@ -60,6 +65,7 @@ pub fn run(args: &Args) -> Result<()> {
             Benchmark::Engine => engine::run(args)?,
             Benchmark::Switch => switch::run(args)?,
             Benchmark::Bmv2 => bmv2::run(args)?,
+            Benchmark::Calibration => calibration::run(args)?,
             Benchmark::Fixed => fixed::run(args),
             Benchmark::Allreduce => allreduce::run(args)?,
             Benchmark::Esa => esa::run(args)?,

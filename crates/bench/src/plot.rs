@@ -1,9 +1,9 @@
 //! Throughput of several protocols as an SVG: medians joined by lines, ranges as bars.
 
 use std::ops::Range;
-use std::path::Path;
 
 use anyhow::{Result, anyhow};
+use plotters::coord::Shift;
 use plotters::prelude::*;
 
 use super::Spread;
@@ -51,21 +51,97 @@ pub(super) const SWITCHML: RGBColor = RGBColor(120, 120, 120);
 /// Horizontal shift between the lines' ranges, so that they do not overlap.
 const SHIFT: f64 = 0.08;
 
-/// Draws a chart into a file.
+type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+
+/// The SVG text of what is drawn on a white area.
+fn drawn(size: (u32, u32), draw: impl FnOnce(&Area<'_>) -> Result<()>) -> Result<String> {
+    let mut text = String::new();
+    let root = SVGBackend::with_string(&mut text, size).into_drawing_area();
+    root.fill(&WHITE).map_err(describe)?;
+    draw(&root)?;
+    root.present().map_err(describe)?;
+    drop(root);
+    Ok(text)
+}
+
+/// Two measures of the same things, on logarithmic axes of the same range.
+pub(super) struct Scatter<'a> {
+    pub(super) title: &'a str,
+    /// Name of the horizontal axis.
+    pub(super) across: &'a str,
+    /// Name of the vertical axis.
+    pub(super) up: &'a str,
+    pub(super) clouds: &'a [Cloud<'a>],
+}
+
+/// Points of one colour; coordinates are positive.
+pub(super) struct Cloud<'a> {
+    pub(super) name: &'a str,
+    pub(super) color: RGBColor,
+    pub(super) points: Vec<(f64, f64)>,
+}
+
+/// Draws points and the diagonal as SVG text.
 ///
 /// # Errors
-/// If the file cannot be written.
-pub(super) fn draw(chart: &Chart<'_>, path: &Path) -> Result<()> {
-    let failed = |error: &dyn std::fmt::Display| anyhow!("cannot draw {}: {error}", path.display());
-    let mut text = String::new();
-    render(chart, &mut text).map_err(|error| failed(&error))?;
-    std::fs::write(path, text).map_err(|error| failed(&error))
+/// If the library fails.
+pub(super) fn scatter(what: &Scatter<'_>) -> Result<String> {
+    drawn((520, 520), |root| scatter_on(root, what))
+}
+
+fn scatter_on(root: &Area<'_>, what: &Scatter<'_>) -> Result<()> {
+    let root = root.titled(what.title, (FONT, 18)).map_err(describe)?;
+    let all = what.clouds.iter().flat_map(|cloud| &cloud.points);
+    let all = all.flat_map(|&(x, y)| [x, y]);
+    let (least, most) =
+        all.fold((1.0_f64, 1.0_f64), |(least, most), value| (least.min(value), most.max(value)));
+    let range = || (least / 1.2..most * 1.2).log_scale();
+    let mut chart = ChartBuilder::on(&root)
+        .margin(12)
+        .x_label_area_size(44)
+        .y_label_area_size(64)
+        .build_cartesian_2d(range(), range())
+        .map_err(describe)?;
+    chart
+        .configure_mesh()
+        .x_desc(what.across)
+        .y_desc(what.up)
+        .label_style((FONT, 13))
+        .axis_desc_style((FONT, 14))
+        .light_line_style(WHITE)
+        .draw()
+        .map_err(describe)?;
+    let diagonal = [least / 1.2, most * 1.2].map(|end| (end, end));
+    chart.draw_series(LineSeries::new(diagonal, BLACK.mix(0.4))).map_err(describe)?;
+    for cloud in what.clouds {
+        let color = cloud.color;
+        let points = cloud.points.iter().map(|&at| Circle::new(at, 4, color.filled()));
+        chart
+            .draw_series(points)
+            .map_err(describe)?
+            .label(cloud.name)
+            .legend(move |at| Circle::new((at.0 + 10, at.1), 4, color.filled()));
+    }
+    chart
+        .configure_series_labels()
+        .position(SeriesLabelPosition::UpperLeft)
+        .label_font((FONT, 14))
+        .border_style(BLACK.mix(0.3))
+        .background_style(WHITE.filled())
+        .draw()
+        .map_err(describe)?;
+    Ok(())
 }
 
 /// Draws a chart as SVG text.
-fn render(what: &Chart<'_>, text: &mut String) -> Result<()> {
-    let root = SVGBackend::with_string(text, SIZE).into_drawing_area();
-    root.fill(&WHITE).map_err(describe)?;
+///
+/// # Errors
+/// If the library fails.
+pub(super) fn render(what: &Chart<'_>) -> Result<String> {
+    drawn(SIZE, |root| render_on(root, what))
+}
+
+fn render_on(root: &Area<'_>, what: &Chart<'_>) -> Result<()> {
     let (title, rest) = what.title.split_once(", ").unwrap_or((what.title, ""));
     let title = title.split_whitespace().collect::<Vec<_>>().join(" ");
     let root = root.titled(&title, (FONT, 20)).map_err(describe)?;
@@ -134,8 +210,6 @@ fn render(what: &Chart<'_>, text: &mut String) -> Result<()> {
         .background_style(WHITE.filled())
         .draw()
         .map_err(describe)?;
-    drop(chart);
-    root.present().map_err(describe)?;
     Ok(())
 }
 
@@ -162,8 +236,7 @@ mod tests {
                 Line { name: "ATP", color: ATP, spreads: spreads(0.9) },
             ],
         };
-        let mut text = String::new();
-        render(&chart, &mut text).unwrap();
+        let text = render(&chart).unwrap();
         assert!(text.starts_with("<svg ") && text.trim_end().ends_with("</svg>"), "{text}");
         for word in ["64.0 KB", "1.0 MB", "4.0 MB", "ESA", "ATP", "size of a tensor"] {
             assert_eq!(text.matches(&format!(">\n{word}\n<")).count(), 1, "{word}\n{text}");

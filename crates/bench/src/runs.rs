@@ -10,7 +10,7 @@ use serde::Serialize;
 use tributary_job::Options;
 
 use super::Spread;
-use super::plot::{self, Chart};
+use super::plot::{self, Chart, Scatter};
 use crate::Args;
 use tributary_controller::targets::Kind as Target;
 use tributary_job::fabric::Kind as Fabric;
@@ -98,7 +98,7 @@ impl Measured {
     }
 }
 
-fn mean(values: impl ExactSizeIterator<Item = f64>) -> f64 {
+pub(super) fn mean(values: impl ExactSizeIterator<Item = f64>) -> f64 {
     let count = values.len().max(1) as f64;
     values.sum::<f64>() / count
 }
@@ -143,9 +143,18 @@ pub(super) fn once(fabric: Fabric, text: &str) -> Result<RunReport> {
 /// # Errors
 /// As `tributary run`.
 pub(super) fn once_on(fabric: Fabric, target: Target, text: &str) -> Result<RunReport> {
+    run_text(text, |options| (options.fabric, options.target) = (fabric, target))
+}
+
+/// Runs the text of a job file with options that `change` sets.
+///
+/// # Errors
+/// As `tributary run`.
+pub(super) fn run_text(text: &str, change: impl FnOnce(&mut Options)) -> Result<RunReport> {
     let mut job = tempfile::Builder::new().suffix(".toml").tempfile()?;
     job.write_all(text.as_bytes())?;
-    let options = Options { fabric, target, ..Options::new(job.path().to_owned()) };
+    let mut options = Options::new(job.path().to_owned());
+    change(&mut options);
     tributary_job::run(&options, &AtomicBool::new(false), &mut ())
 }
 
@@ -176,9 +185,22 @@ impl Output {
     /// # Errors
     /// If the file cannot be written.
     pub(super) fn draw(&self, name: &str, chart: &Chart<'_>) -> Result<()> {
+        self.save(name, || plot::render(chart))
+    }
+
+    /// Draws points, if plots were requested.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub(super) fn scatter(&self, name: &str, chart: &Scatter<'_>) -> Result<()> {
+        self.save(name, || plot::scatter(chart))
+    }
+
+    fn save(&self, name: &str, render: impl FnOnce() -> Result<String>) -> Result<()> {
         let Some(directory) = &self.plots else { return Ok(()) };
         let path = directory.join(name);
-        plot::draw(chart, &path)?;
+        let cannot = || format!("cannot draw {}", path.display());
+        std::fs::write(&path, render().with_context(cannot)?).with_context(cannot)?;
         println!("Drawn in {}.", path.display());
         Ok(())
     }

@@ -152,7 +152,7 @@ pub(crate) struct WorkerArgs {
     pub(crate) job: Option<String>,
     /// Index of the worker, from 0.
     #[arg(long, value_name = "N")]
-    pub(crate) worker: u8,
+    pub(crate) worker: u16,
     /// Also run the parameter server of a job that has no other worker, without the network.
     #[arg(long)]
     pub(crate) alone: bool,

@@ -10,8 +10,8 @@ const REBUILD: &str = "use a program built from the blocks in p4src/include";
 /// What the controller uses of a program: looked up once by name, then used by number.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Catalogue {
-    pub(crate) memberships: TableIds<4>,
-    pub(crate) contribute: ActionIds<4>,
+    pub(crate) memberships: TableIds<5>,
+    pub(crate) contribute: ActionIds<5>,
     pub(crate) distribute: ActionIds<2>,
     pub(crate) remind: ActionIds<2>,
     pub(crate) answer: ActionIds<1>,
@@ -31,14 +31,14 @@ pub struct Catalogue {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Servers {
     pub(crate) table: TableIds<1>,
-    pub(crate) to_server: ActionIds<3>,
+    pub(crate) to_server: ActionIds<4>,
 }
 
 /// The table that says how a switch serves each job.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Services {
     pub(crate) table: TableIds<2>,
-    pub(crate) aggregate: ActionIds<3>,
+    pub(crate) aggregate: ActionIds<4>,
     pub(crate) forward: ActionIds<0>,
     /// Whether an aggregator keeps a copy of its last result while it computes the next one.
     copies: bool,
@@ -57,7 +57,12 @@ impl Services {
         let rounds = register("rounds").ok_or_else(|| missing("register `rounds`"))?;
         Ok(Some(Self {
             table: fields(services, ["job", "service"])?,
-            aggregate: action(info, services, "aggregate", ["offset", "size", "everyone"])?,
+            aggregate: action(
+                info,
+                services,
+                "aggregate",
+                ["offset", "size", "everyone", "total"],
+            )?,
             forward: action(info, services, "forward", [])?,
             copies: register("copied").is_some(),
             pool: u32::try_from(rounds.size).unwrap_or(0),
@@ -99,17 +104,17 @@ impl Catalogue {
         let servers = match table(info, "servers") {
             Ok(servers) => Some(Servers {
                 table: fields(servers, ["epoch"])?,
-                to_server: action(info, servers, "to_server", ["job", "mac", "ipv4"])?,
+                to_server: action(info, servers, "to_server", ["job", "rack", "mac", "ipv4"])?,
             }),
             Err(_) => None,
         };
         Ok(Self {
-            memberships: fields(membership, ["job", "epoch", "port", "kind"])?,
+            memberships: fields(membership, ["job", "epoch", "port", "kind", "rack"])?,
             contribute: action(
                 info,
                 membership,
                 "contribute",
-                ["unit", "members", "group", "slot"],
+                ["unit", "members", "upward", "group", "slot"],
             )?,
             distribute: action(info, membership, "distribute", ["group", "slot"])?,
             remind: action(info, membership, "remind", ["members", "slot"])?,

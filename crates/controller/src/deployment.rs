@@ -129,6 +129,7 @@ impl Deployment {
         let Some(agent) = its.agent else { return Ok(None) };
         let targets = plan::targets(&self.scenario.topology, &self.placement(job))?;
         let target = |target: plan::Target| Target {
+            rack: target.rack,
             members: target.members,
             via: self.address(target.via),
         };

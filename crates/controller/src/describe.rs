@@ -120,7 +120,7 @@ mod tests {
         assert_eq!(said[0], "multicast group 2 → ports 1 2");
         assert_eq!(
             said[1],
-            "memberships job=1 epoch=1 port=1 kind=1 → contribute unit=1 members=3 group=0 slot=1"
+            "memberships job=1 epoch=1 port=1 kind=1 rack=0 → contribute unit=1 members=3 upward=3 group=0 slot=1"
         );
         assert_eq!(describe(info, &Entity::default()), "an entity");
     }

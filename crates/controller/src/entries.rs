@@ -75,8 +75,9 @@ pub(crate) fn serve(
     let services = catalogue.services.as_ref()?;
     let keys = [exact(&job.get().to_be_bytes()), exact(&[service.get()])];
     Some(match at {
-        ServiceAtSwitch::Aggregate { segment, everyone } => {
-            let params = [segment.offset.0, segment.size, everyone.0].map(|n| bytes(n.into()));
+        ServiceAtSwitch::Aggregate { segment, everyone, total } => {
+            let params = [segment.offset.0, segment.size, everyone.0, total.0];
+            let params = params.map(|n| bytes(n.into()));
             entry(&services.table, keys, &services.aggregate, params)
         }
         ServiceAtSwitch::Forward => entry(&services.table, keys, &services.forward, []),
@@ -101,13 +102,15 @@ pub fn memberships(
             epoch.clone(),
             exact(&membership.port.to_be_bytes()),
             exact(&[membership.kind as u8]),
+            exact(&[membership.rack.0]),
         ];
         let table = &catalogue.memberships;
         match membership.part {
-            Part::Contribute { unit, members, top } => {
+            Part::Contribute { unit, members, upward, top } => {
                 let group = if top { slot.group() } else { 0 };
-                let [unit, members] = [unit, members].map(|workers| bytes(workers.0.into()));
-                let params = [unit, members, bytes(group.into()), slot_bytes.clone()];
+                let [unit, members, upward] =
+                    [unit, members, upward].map(|bitmap| bytes(bitmap.0.into()));
+                let params = [unit, members, upward, bytes(group.into()), slot_bytes.clone()];
                 entry(table, keys, &catalogue.contribute, params)
             }
             Part::Distribute => {
@@ -125,7 +128,8 @@ pub fn memberships(
     // Only a switch that adds holds partial sums that could be evicted.
     let evicts = catalogue.servers.iter().zip(plan.server).filter(|_| plan.aggregates());
     let servers = evicts.map(|(servers, server)| {
-        let to = [job.value.clone(), canonical(&server.mac.0), canonical(&server.ip.octets())];
+        let (mac, ip) = (canonical(&server.mac.0), canonical(&server.ip.octets()));
+        let to = [job.value.clone(), bytes(plan.rack.0.into()), mac, ip];
         entry(&servers.table, [epoch.clone()], &servers.to_server, to)
     });
     groups.into_iter().chain(servers).chain(memberships).collect()

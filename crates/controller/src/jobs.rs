@@ -8,7 +8,7 @@ use tracing::{Instrument as _, info_span, instrument};
 use tributary_jobfile::{SwitchId, Topology};
 use tributary_p4runtime_proto::p4::v1::Entity;
 use tributary_protocol::{Assignment, Mode};
-use tributary_wire::{AggregatorIndex, Bitmap, Epoch, JobId, Run, Segment, Service};
+use tributary_wire::{AggregatorIndex, Bitmap, Epoch, JobId, Run, Segment, Service, WorkerSet};
 
 use crate::catalogue::Catalogue;
 use crate::client::SwitchConfig;
@@ -177,12 +177,12 @@ impl Controller {
     }
 
     /// The current runs of all admitted jobs, and their workers.
-    pub(crate) fn admitted(&self) -> Vec<(Run, Bitmap)> {
+    pub(crate) fn admitted(&self) -> Vec<(Run, WorkerSet)> {
         self.jobs().values().map(Admitted::run).collect()
     }
 
     /// The current run of a job, and its workers.
-    pub(crate) fn run(&self, job: JobId) -> Result<(Run, Bitmap), Error> {
+    pub(crate) fn run(&self, job: JobId) -> Result<(Run, WorkerSet), Error> {
         self.jobs().get(&job).map(Admitted::run).ok_or(Error::UnknownJob(job))
     }
 
@@ -455,9 +455,9 @@ impl Controller {
 }
 
 impl Admitted {
-    fn run(&self) -> (Run, Bitmap) {
-        let workers = u8::try_from(self.placement.workers.len()).unwrap_or(u8::MAX);
-        (self.placement.run(), Bitmap::first(workers))
+    fn run(&self) -> (Run, WorkerSet) {
+        let workers = u16::try_from(self.placement.workers.len()).unwrap_or(u16::MAX);
+        (self.placement.run(), WorkerSet::first(workers))
     }
 
     /// # Errors
@@ -491,7 +491,7 @@ async fn wipe(session: &Session, pool: u32) -> Result<(), Error> {
     let somebody = JobId::new(u16::MAX).expect("not zero");
     let segment = Segment { offset: AggregatorIndex(0), size: pool };
     let assignment = Assignment { service: Service::new(1), segment, mode: Mode::Local };
-    let all = ServiceAtSwitch::Aggregate { segment, everyone: Bitmap::EMPTY };
+    let all = ServiceAtSwitch::Aggregate { segment, everyone: Bitmap::EMPTY, total: Bitmap::EMPTY };
     let service = entries::serve(session.catalogue(), somebody, assignment.service, all);
     session.install(&[], service.as_slice()).await?;
     let freed = sweep(session, somebody.run(Epoch::FIRST), assignment, SWEEP_LIMIT).await;

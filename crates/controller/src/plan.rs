@@ -10,6 +10,15 @@
 //! spine above three racks, say), that switch adds too. From there on they are one unit, so every
 //! port has one unit, which the program checks fresh packets against.
 //!
+//! # Racks
+//!
+//! A job of more than 32 workers has racks ([`Racks`]). The switch of a rack adds the contributions
+//! of that rack, which packets name by the rack's number and a bitmap of its workers. A whole sum
+//! becomes one contribution of the rack's position, which switches further on add with those of other
+//! positions, as above. What else comes from the workers of a rack passes these switches: partial
+//! sums, and packets that are sent again. A switch adds at one level only, so the switch of a rack
+//! passes the sums of racks behind it.
+//!
 //! In ESA the lowest switch where all workers meet is the job's *top*, which sends the results. The
 //! reminder agent may be on any host and must reach every switch that adds ([`targets`]).
 //!
@@ -19,8 +28,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use tributary_jobfile::{Aggregation, HostId, Job, LinkId, SwitchId, Topology, worker_index};
-use tributary_protocol::{Assignment, Mode};
-use tributary_wire::{Bitmap, Epoch, Host, JobId, Kind, Mac, Protocol, Run};
+use tributary_protocol::{Assignment, Mode, Racks};
+use tributary_wire::{Bitmap, Epoch, Host, JobId, Kind, Mac, Protocol, Rack, Run, WorkerIndex};
 
 use crate::paths::Tree;
 use crate::reminders::way_to;
@@ -88,7 +97,7 @@ pub struct Placement {
     pub job: JobId,
     /// The epoch of its run.
     pub epoch: Epoch,
-    /// Host of each worker, by worker index: at most 32, all different.
+    /// Host of each worker, by worker index: all different, and fit for [`racks`](Self::racks).
     pub workers: Vec<HostId>,
     /// Host of the parameter server; `None`: all workers are attached to one switch.
     pub ps: Option<HostId>,
@@ -99,6 +108,8 @@ pub struct Placement {
     pub aggregation: Aggregation,
     /// How switches serve a job of P4INC or SwitchML; [`Assignment::NONE`] with ATP and ESA.
     pub assignment: Assignment,
+    /// Whether packets name workers by rack even if there are up to 32.
+    pub two_levels: bool,
 }
 
 impl Placement {
@@ -121,7 +132,19 @@ impl Placement {
             agent: job.agent,
             aggregation: job.aggregation,
             assignment: Assignment::NONE,
+            two_levels: job.two_levels,
         }
+    }
+
+    /// How packets name the workers.
+    ///
+    /// # Panics
+    /// If the workers do not fit: see [`Topology::racks`].
+    #[must_use]
+    pub fn racks(&self, topology: &Topology) -> Racks {
+        // How many workers a rack may have was checked when the job was read, with its protocol.
+        let racks = topology.racks(&self.workers, self.ps, Protocol::Atp, self.two_levels);
+        racks.unwrap_or_else(|error| panic!("{error}"))
     }
 
     /// The same placement with this assignment.
@@ -137,13 +160,20 @@ impl Placement {
 pub struct JobAtSwitch {
     /// The switch.
     pub switch: SwitchId,
-    /// Workers below each port, which a fresh packet from there must contain.
+    /// The rack whose contributions the switch adds; [`Rack::NONE`] if it adds those of positions.
+    pub rack: Rack,
+    /// Workers of the rack, or positions, below each port, which a fresh packet from there must
+    /// contain.
     pub units: BTreeMap<u16, Bitmap>,
+    /// By port: what packets from there name that the switch does not add.
+    pub relays: BTreeMap<u16, BTreeSet<Rack>>,
     /// Those ports that lead to other switches.
     pub lower: BTreeSet<u16>,
-    /// All workers below the switch.
+    /// All that meet in the switch: positions, or all workers of its rack.
     pub members: Bitmap,
-    /// All workers of the job.
+    /// The positions of a whole sum of the switch.
+    pub upward: Bitmap,
+    /// All positions of the job.
     pub everyone: Bitmap,
     /// The port towards the parameter server; `None` if the switch is not on the tree or the job
     /// has no parameter server.
@@ -152,10 +182,10 @@ pub struct JobAtSwitch {
     pub top: bool,
     /// The parameter server, if there is one.
     pub server: Option<Host>,
-    /// Ports on which reminders arrive.
-    pub reminders: BTreeSet<u16>,
-    /// Ports on which answers to reminders arrive: each leads to another switch.
-    pub answers: BTreeSet<u16>,
+    /// Ports on which reminders arrive, and for the switches of which racks.
+    pub reminders: BTreeMap<u16, BTreeSet<Rack>>,
+    /// Ports on which answers to reminders arrive: each leads to other switches.
+    pub answers: BTreeMap<u16, BTreeSet<Rack>>,
     /// Whether the switch only forwards, with ATP.
     pub forwards: bool,
     /// How switches serve the job, with P4INC and SwitchML.
@@ -169,27 +199,41 @@ impl JobAtSwitch {
         self.units.len() > 1 && !self.forwards
     }
 
-    fn off_the_tree(switch: SwitchId, server: Option<Host>, placement: &Placement) -> Self {
-        let workers = u8::try_from(placement.workers.len()).unwrap_or(u8::MAX);
+    fn off_the_tree(
+        switch: SwitchId,
+        server: Option<Host>,
+        placement: &Placement,
+        everyone: Bitmap,
+    ) -> Self {
         Self {
             switch,
+            rack: Rack::NONE,
             units: BTreeMap::new(),
+            relays: BTreeMap::new(),
             lower: BTreeSet::new(),
             members: Bitmap::EMPTY,
-            everyone: Bitmap::first(workers),
+            upward: Bitmap::EMPTY,
+            everyone,
             forwards: placement.aggregation == Aggregation::Server,
             assignment: placement.assignment,
             uplink: None,
             top: false,
             server,
-            reminders: BTreeSet::new(),
-            answers: BTreeSet::new(),
+            reminders: BTreeMap::new(),
+            answers: BTreeMap::new(),
         }
     }
 
     /// The ports that results are multicast to.
     pub fn group(&self) -> impl Iterator<Item = u16> {
-        self.units.keys().copied()
+        let ports: BTreeSet<u16> = self.units.keys().chain(self.relays.keys()).copied().collect();
+        ports.into_iter()
+    }
+
+    /// What packets for workers below the switch name: positions, and racks.
+    pub(crate) fn names(&self) -> BTreeSet<Rack> {
+        let relayed = self.relays.values().flatten().copied();
+        relayed.chain([Rack::NONE, self.rack]).collect()
     }
 
     /// The packets of the job that each port may send, and what the switch does with them.
@@ -198,35 +242,46 @@ impl JobAtSwitch {
         if matches!(protocol, Protocol::P4inc | Protocol::SwitchMl) {
             return services::memberships(self);
         }
-        let members = self.members;
+        let Self { members, upward, rack, .. } = *self;
         let esa = protocol == Protocol::Esa;
         let top = esa && self.top;
         let forwards = self.forwards && !esa;
-        let gradients = self.units.iter().map(|(&port, &unit)| Membership {
-            port,
-            kind: Kind::Gradient,
-            part: if forwards { Part::Pass } else { Part::Contribute { unit, members, top } },
+        let gradients = self.units.iter().map(|(&port, &unit)| {
+            let add = Part::Contribute { unit, members, upward, top };
+            let part = if forwards { Part::Pass } else { add };
+            Membership { port, kind: Kind::Gradient, rack, part }
         });
         let mut all: Vec<Membership> = gradients.collect();
-        let mut add = |port, kind, part| all.push(Membership { port, kind, part });
+        let mut add = |port, kind, rack, part| all.push(Membership { port, kind, rack, part });
+        for (port, rack) in pairs(&self.relays) {
+            add(port, Kind::Gradient, rack, Part::Pass);
+        }
         if let Some(uplink) = self.uplink {
-            add(uplink, Kind::Parameter, Part::Distribute);
             if !esa {
-                add(uplink, Kind::Reply, Part::Answer);
-                add(uplink, Kind::Query, Part::Answer);
+                add(uplink, Kind::Reply, Rack::NONE, Part::Answer);
+            }
+            for rack in self.names() {
+                // A question of an ESA server names a worker, and is for all, as a result is.
+                if esa || rack == Rack::NONE {
+                    add(uplink, Kind::Parameter, rack, Part::Distribute);
+                }
+                if !esa {
+                    add(uplink, Kind::Query, rack, Part::Answer);
+                }
             }
         }
         if esa {
-            for &port in &self.reminders {
-                let own = self.aggregates();
+            for (port, target) in pairs(&self.reminders) {
+                let own = self.aggregates() && target == rack;
                 let part = if own { Part::Remind { members } } else { Part::Answer };
-                add(port, Kind::Reminder, part);
+                add(port, Kind::Reminder, target, part);
             }
-            for &port in &self.answers {
-                add(port, Kind::Absent, Part::Answer);
+            for (port, target) in pairs(&self.answers) {
+                add(port, Kind::Absent, target, Part::Answer);
                 // Ports with gradients admit partial sums anyway.
-                if !self.units.contains_key(&port) {
-                    add(port, Kind::Gradient, Part::Pass);
+                let adds = target == rack && self.units.contains_key(&port);
+                if !adds && !self.relays.get(&port).is_some_and(|racks| racks.contains(&target)) {
+                    add(port, Kind::Gradient, target, Part::Pass);
                 }
             }
         }
@@ -241,8 +296,15 @@ pub struct Membership {
     pub port: u16,
     /// Their kind.
     pub kind: Kind,
+    /// Their rack.
+    pub rack: Rack,
     /// What the switch does with them.
     pub part: Part,
+}
+
+/// Each port with each of its racks.
+fn pairs(racks: &BTreeMap<u16, BTreeSet<Rack>>) -> impl Iterator<Item = (u16, Rack)> {
+    racks.iter().flat_map(|(&port, racks)| racks.iter().map(move |&rack| (port, rack)))
 }
 
 /// What a switch does with packets of a job.
@@ -250,16 +312,18 @@ pub struct Membership {
 pub enum Part {
     /// Add them: each contains the workers of `unit`, and `members` meet in the switch.
     Contribute {
-        /// Workers below the port.
+        /// Workers or positions below the port.
         unit: Bitmap,
-        /// Workers below the switch.
+        /// Workers or positions below the switch.
         members: Bitmap,
+        /// The positions of the sum.
+        upward: Bitmap,
         /// Whether the sum is the result, which the switch multicasts to the job's group.
         top: bool,
     },
     /// Answer those for the switch in which `members` meet with its partial sums; forward others.
     Remind {
-        /// Workers below the switch.
+        /// Workers or positions below the switch.
         members: Bitmap,
     },
     /// Multicast them to the job's group.
@@ -275,8 +339,8 @@ pub enum Part {
 /// switch that the agent cannot reach gets no reminders: see [`targets`].
 ///
 /// # Panics
-/// If the placement has more than 32 workers or names a host that the topology does not have; if it
-/// has no parameter server, or an assignment that needs none, and its workers are attached to
+/// If the placement has workers that do not fit or names a host that the topology does not have; if
+/// it has no parameter server, or an assignment that needs none, and its workers are attached to
 /// several switches.
 #[must_use]
 pub fn job(topology: &Topology, placement: &Placement) -> Vec<JobAtSwitch> {
@@ -287,12 +351,17 @@ pub fn job(topology: &Topology, placement: &Placement) -> Vec<JobAtSwitch> {
         for step in steps {
             let known = parts.iter().position(|part| part.switch == step.switch);
             let at = known.unwrap_or_else(|| {
-                parts.push(JobAtSwitch::off_the_tree(step.switch, target.server, placement));
+                parts.push(JobAtSwitch::off_the_tree(
+                    step.switch,
+                    target.server,
+                    placement,
+                    target.everyone,
+                ));
                 parts.len() - 1
             });
-            parts[at].reminders.insert(step.into);
+            parts[at].reminders.entry(step.into).or_default().insert(target.rack);
             if step.switch != target.switch {
-                parts[at].answers.insert(step.out);
+                parts[at].answers.entry(step.out).or_default().insert(target.rack);
             }
         }
     }
@@ -319,17 +388,42 @@ pub(crate) fn parts_in_tree(topology: &Topology, placement: &Placement) -> Vec<J
     let tree = Tree::towards(topology, root);
     let mut parts: BTreeMap<(bool, SwitchId), JobAtSwitch> = BTreeMap::new();
     let mut lower: BTreeMap<SwitchId, BTreeSet<u16>> = BTreeMap::new();
-    for (index, &worker) in placement.workers.iter().enumerate() {
-        let bit = Bitmap::of(worker_index(index));
-        let (mut switch, mut port) = topology.attachment(worker);
+    let racks = placement.racks(topology);
+    let everyone = racks.positions();
+    let numbered: Vec<(HostId, WorkerIndex)> =
+        placement.workers.iter().copied().zip((0..).map(worker_index)).collect();
+    // The rack that each switch adds for.
+    let adding: BTreeMap<SwitchId, Rack> = numbered
+        .iter()
+        .map(|&(host, worker)| (topology.attachment(host).0, racks.name(worker).0))
+        .collect();
+    for (host, worker) in numbered {
+        let (rack, bit) = racks.name(worker);
+        let position = Bitmap::of(racks.position(worker));
+        let (mut switch, mut port) = topology.attachment(host);
+        let home = switch;
         loop {
             let hop = tree.hop(switch);
             let part = parts
                 .entry((hop.is_some(), switch))
-                .or_insert_with(|| JobAtSwitch::off_the_tree(switch, server, placement));
+                .or_insert_with(|| JobAtSwitch::off_the_tree(switch, server, placement, everyone));
             part.uplink = hop.map(|hop| hop.out).or(ps_port);
-            *part.units.entry(port).or_default() |= bit;
-            part.members |= bit;
+            part.rack = adding.get(&switch).copied().unwrap_or_default();
+            let mut relays = BTreeSet::new();
+            if switch == home || part.rack == Rack::NONE {
+                let bit = if switch == home { bit } else { position };
+                *part.units.entry(port).or_default() |= bit;
+                part.members |= bit;
+                part.upward |= position;
+            } else {
+                relays.insert(Rack::NONE);
+            }
+            if switch != home && rack != Rack::NONE {
+                relays.insert(rack);
+            }
+            if !relays.is_empty() {
+                part.relays.entry(port).or_default().extend(relays);
+            }
             let Some(hop) = hop else { break };
             (switch, port) = (hop.to, hop.into);
             lower.entry(switch).or_default().insert(port);
@@ -343,7 +437,8 @@ pub(crate) fn parts_in_tree(topology: &Topology, placement: &Placement) -> Vec<J
     while let Some(switch) = lowest {
         let hop = tree.hop(switch);
         if let Some(part) = parts.get_mut(&(hop.is_some(), switch))
-            && part.members == part.everyone
+            && part.rack == Rack::NONE
+            && part.members == everyone
         {
             part.top = true;
             break;

@@ -176,13 +176,17 @@ impl PortMap {
     /// Translates a job's part to the switch's port numbers.
     #[must_use]
     pub fn part(&self, part: JobAtSwitch) -> JobAtSwitch {
+        fn keys<T>(map: BTreeMap<u16, T>, number: impl Fn(u16) -> u16) -> BTreeMap<u16, T> {
+            map.into_iter().map(|(port, of)| (number(port), of)).collect()
+        }
         let number = |port| self.device_port(part.switch, port);
         JobAtSwitch {
-            units: part.units.into_iter().map(|(port, unit)| (number(port), unit)).collect(),
+            units: keys(part.units, number),
+            relays: keys(part.relays, number),
             lower: part.lower.into_iter().map(number).collect(),
             uplink: part.uplink.map(number),
-            reminders: part.reminders.into_iter().map(number).collect(),
-            answers: part.answers.into_iter().map(number).collect(),
+            reminders: keys(part.reminders, number),
+            answers: keys(part.answers, number),
             ..part
         }
     }

@@ -6,7 +6,7 @@
 //! in the job. The switch's answer returns the same way.
 
 use tributary_jobfile::{HostId, SwitchId, Topology};
-use tributary_wire::Bitmap;
+use tributary_wire::{Bitmap, Rack};
 
 use crate::Error;
 use crate::paths::Tree;
@@ -17,7 +17,9 @@ use crate::plan::{JobAtSwitch, Placement, parts_in_tree};
 pub struct Target {
     /// The switch.
     pub switch: SwitchId,
-    /// The workers that meet in it.
+    /// The rack whose workers meet in it; [`Rack::NONE`]: positions do.
+    pub rack: Rack,
+    /// Those workers or positions.
     pub members: Bitmap,
     /// The destination of reminders for the switch: a worker whose packets from the agent pass it.
     pub via: HostId,
@@ -31,7 +33,7 @@ pub struct Target {
 /// so can every agent where switches form a tree.
 ///
 /// # Panics
-/// If the placement has more than 32 workers or names a host that the topology does not have.
+/// If the placement has workers that do not fit or names a host that the topology does not have.
 pub fn targets(topology: &Topology, placement: &Placement) -> Result<Vec<Target>, Error> {
     let parts = parts_in_tree(topology, placement);
     let aggregating = parts.iter().filter(|part| part.aggregates());
@@ -42,7 +44,7 @@ pub fn targets(topology: &Topology, placement: &Placement) -> Result<Vec<Target>
                 let switch = topology.switch(part.switch).name.clone();
                 Error::AgentAside { job: placement.job, agent, switch }
             })?;
-            Ok(Target { switch: part.switch, members: part.members, via })
+            Ok(Target { switch: part.switch, rack: part.rack, members: part.members, via })
         })
         .collect()
 }
@@ -72,7 +74,8 @@ pub(crate) fn way_to(
         // Answers must pass only ports whose unit contains all workers that an answer may contain.
         let fits = |step: &Step| {
             let part = parts.iter().find(|part| part.switch == step.switch);
-            let unit = part.and_then(|part| part.units.get(&step.out));
+            let same = part.filter(|part| part.rack == target.rack);
+            let unit = same.and_then(|part| part.units.get(&step.out));
             unit.is_none_or(|unit| target.members.is_subset(*unit))
         };
         steps[..end].iter().all(fits).then_some((worker, steps))
@@ -142,32 +145,33 @@ mod tests {
     }
 
     fn contribute(port: u16, unit: u32, members: u32, top: bool) -> Membership {
-        let part = Part::Contribute { unit: Bitmap(unit), members: Bitmap(members), top };
-        Membership { port, kind: Kind::Gradient, part }
+        let (unit, members) = (Bitmap(unit), Bitmap(members));
+        let part = Part::Contribute { unit, members, upward: members, top };
+        Membership { port, kind: Kind::Gradient, rack: Rack::NONE, part }
     }
 
     fn distribute(port: u16) -> Membership {
-        Membership { port, kind: Kind::Parameter, part: Part::Distribute }
+        Membership { port, kind: Kind::Parameter, rack: Rack::NONE, part: Part::Distribute }
     }
 
     fn remind(port: u16, members: u32) -> Membership {
         let part = Part::Remind { members: Bitmap(members) };
-        Membership { port, kind: Kind::Reminder, part }
+        Membership { port, kind: Kind::Reminder, rack: Rack::NONE, part }
     }
 
     /// A reminder for another switch.
     fn forward(port: u16) -> Membership {
-        Membership { port, kind: Kind::Reminder, part: Part::Answer }
+        Membership { port, kind: Kind::Reminder, rack: Rack::NONE, part: Part::Answer }
     }
 
     /// The answer of another switch that had no partial sum.
     fn absent(port: u16) -> Membership {
-        Membership { port, kind: Kind::Absent, part: Part::Answer }
+        Membership { port, kind: Kind::Absent, rack: Rack::NONE, part: Part::Answer }
     }
 
     /// The answer of another switch that had a partial sum, on a port without gradients.
     fn fetched(port: u16) -> Membership {
-        Membership { port, kind: Kind::Gradient, part: Part::Pass }
+        Membership { port, kind: Kind::Gradient, rack: Rack::NONE, part: Part::Pass }
     }
 
     /// Two connected racks. Rack 1 has w1 at port 1, w2 at 2, the PS at 3 and rack 2 at 4; rack 2

@@ -18,7 +18,7 @@ use tributary_proto::runs::v1;
 use tributary_proto::runs::v1::join_response::Progress as Told;
 use tributary_proto::runs::v1::runs_client::RunsClient;
 use tributary_proto::runs::v1::runs_server::{Runs as Service, RunsServer};
-use tributary_wire::{Bitmap, Epoch, JobId, WorkerIndex};
+use tributary_wire::{Epoch, JobId, WorkerIndex, WorkerSet};
 
 use crate::client;
 use crate::error::Error;
@@ -36,15 +36,15 @@ pub async fn ask(
     address: &str,
     job: JobId,
     worker: Option<WorkerIndex>,
-    mut missing: impl FnMut(Bitmap),
+    mut missing: impl FnMut(WorkerSet),
 ) -> Result<Epoch, Error> {
     let mut answers = Answers::to(address, job, worker).await?;
     loop {
         match answers.next().await? {
             Told::Waiting(v1::Waiting { missing: indices }) => {
-                let index = |index: u32| u8::try_from(index).ok().and_then(WorkerIndex::new);
+                let index = |index: u32| u16::try_from(index).ok().and_then(WorkerIndex::new);
                 let indices = indices.into_iter().filter_map(index);
-                missing(indices.fold(Bitmap::EMPTY, |all, worker| all | Bitmap::of(worker)));
+                missing(indices.collect());
             }
             Told::Epoch(epoch) => return answers.epoch(epoch),
         }
@@ -149,7 +149,7 @@ pub enum Progress {
     /// It waits for others.
     Waiting {
         /// Workers that have not joined yet. Empty while switches change to the new run.
-        missing: Bitmap,
+        missing: WorkerSet,
     },
     /// The run has begun.
     Begun(Epoch),
@@ -171,10 +171,9 @@ impl State {
 
 impl Gathering {
     /// Tells all waiting workers which workers are missing, and returns the crew if none is.
-    fn look(&mut self, workers: Bitmap) -> Option<Crew> {
+    fn look(&mut self, workers: WorkerSet) -> Option<Crew> {
         self.waiting.retain(|_, worker| !worker.is_closed());
-        let there =
-            self.waiting.keys().fold(Bitmap::EMPTY, |all, &worker| all | Bitmap::of(worker));
+        let there = self.waiting.keys().copied().collect();
         let missing = workers.without(there);
         for worker in self.waiting.values() {
             let now = Progress::Waiting { missing };
@@ -389,8 +388,8 @@ impl Service for Runs {
         let v1::JoinRequest { job_id, worker } = request.into_inner();
         let job = u16::try_from(job_id).ok().and_then(JobId::new);
         let job = job.ok_or_else(|| Status::not_found(format!("there is no job {job_id}")))?;
-        let index = |worker| u8::try_from(worker).ok().and_then(WorkerIndex::new);
-        let none = || Status::invalid_argument("a job has at most 32 workers");
+        let index = |worker| u16::try_from(worker).ok().and_then(WorkerIndex::new);
+        let none = || Status::invalid_argument("a job has at most 1024 workers");
         let worker = worker.map(|worker| index(worker).ok_or_else(none)).transpose()?;
         let (client, answers) = mpsc::channel(1);
         if let Some(worker) = worker {

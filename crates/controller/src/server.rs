@@ -22,7 +22,7 @@ const CONNECTIONS: usize = 512;
 const CALLS_PER_CONNECTION: u32 = 32;
 const CONNECTION_WINDOW: u32 = 256 << 10;
 
-/// Longest request, which names the hosts of 32 workers. With the limits above, unfinished requests
+/// Longest request, which names the hosts of 1024 workers, with 61 letters each. With the limits above, unfinished requests
 /// take at most 1.2 GB of memory.
 pub(crate) const MESSAGE_LIMIT: usize = 64 << 10;
 

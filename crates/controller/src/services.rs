@@ -19,7 +19,7 @@ use std::collections::BTreeSet;
 
 use tributary_jobfile::{Aggregation, SwitchId, Topology};
 use tributary_protocol::Mode;
-use tributary_wire::{Bitmap, Kind, Protocol, Segment, Service};
+use tributary_wire::{Bitmap, Kind, Protocol, Rack, Segment, Service};
 
 use crate::Error;
 use crate::plan::{JobAtSwitch, Membership, Part, Placement};
@@ -68,15 +68,22 @@ pub fn next(service: Service) -> Service {
     Service::new(service.get() % u8::MAX + 1)
 }
 
+/// In the switch of a rack: all workers elsewhere. A round waits for them until the parameter server
+/// has answered.
+pub const OTHERS: Bitmap = Bitmap(1 << 31);
+
 /// A job's entry in the `services` table of a switch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ServiceAtSwitch {
-    /// The switch adds for the job, in this segment; `everyone` contains all workers.
+    /// The switch adds for the job, in this segment.
     Aggregate {
         /// The job's aggregators.
         segment: Segment,
-        /// All workers of the job.
+        /// All whose contributions a round waits for: positions, or the workers of a rack and
+        /// [`OTHERS`].
         everyone: Bitmap,
+        /// All positions of the job.
+        total: Bitmap,
     },
     /// The switch lets the job's packets through.
     Forward,
@@ -87,7 +94,15 @@ impl JobAtSwitch {
     #[must_use]
     pub fn service(&self) -> ServiceAtSwitch {
         match self.segment() {
-            Some(segment) => ServiceAtSwitch::Aggregate { segment, everyone: self.everyone },
+            Some(segment) => ServiceAtSwitch::Aggregate {
+                segment,
+                everyone: if self.rack == Rack::NONE {
+                    self.everyone
+                } else {
+                    self.members | OTHERS
+                },
+                total: self.everyone,
+            },
             None => ServiceAtSwitch::Forward,
         }
     }
@@ -110,17 +125,27 @@ impl JobAtSwitch {
 pub(crate) fn memberships(part: &JobAtSwitch) -> Vec<Membership> {
     let members = part.own().fold(Bitmap::EMPTY, |all, (_, unit)| all | unit);
     let top = part.assignment.mode == Mode::Local;
-    let own = part.own().map(|(port, unit)| (port, Part::Contribute { unit, members, top }));
-    let lower = part.lower.iter().map(|&port| (port, Part::Pass));
-    let gradients = own.chain(lower).map(|(port, part)| (port, Kind::Gradient, part));
-    let answers = part.uplink.into_iter().flat_map(|port| {
-        [
-            (port, Kind::Parameter, Part::Distribute),
-            (port, Kind::Reply, Part::Answer),
-            (port, Kind::Query, Part::Answer),
-        ]
+    // In the switch of a rack, all sums are of the rack.
+    let upward = if part.rack == Rack::NONE { members } else { part.upward };
+    let own = part.own().map(|(port, unit)| {
+        (port, Kind::Gradient, part.rack, Part::Contribute { unit, members, upward, top })
     });
-    gradients.chain(answers).map(|(port, kind, part)| Membership { port, kind, part }).collect()
+    let lower = part.lower.iter().flat_map(|&port| {
+        let sums = part.units.contains_key(&port).then_some(Rack::NONE);
+        let racks = part.relays.get(&port).into_iter().flatten().copied().chain(sums);
+        racks.map(move |rack| (port, Kind::Gradient, rack, Part::Pass))
+    });
+    let answers = part.uplink.into_iter().flat_map(|port| {
+        let results = [
+            (port, Kind::Parameter, Rack::NONE, Part::Distribute),
+            (port, Kind::Reply, Rack::NONE, Part::Answer),
+        ];
+        let queries = part.names().into_iter();
+        let queries = queries.map(move |rack| (port, Kind::Query, rack, Part::Answer));
+        results.into_iter().chain(queries)
+    });
+    let all = own.chain(lower).chain(answers);
+    all.map(|(port, kind, rack, part)| Membership { port, kind, rack, part }).collect()
 }
 
 #[cfg(test)]
@@ -130,7 +155,7 @@ mod tests {
     use proptest::prelude::*;
     use tributary_jobfile::{End, Scenario};
     use tributary_protocol::Assignment;
-    use tributary_wire::{AggregatorIndex, WorkerIndex};
+    use tributary_wire::AggregatorIndex;
 
     use super::*;
     use crate::plan::tests::{network, scenario};
@@ -154,7 +179,7 @@ mod tests {
     fn listed(part: &JobAtSwitch) -> Vec<String> {
         let entries = part.memberships(Protocol::P4inc).into_iter();
         let text = entries.map(|entry| match entry.part {
-            Part::Contribute { unit, members, top } => {
+            Part::Contribute { unit, members, top, .. } => {
                 let to = if top { "all" } else { "server" };
                 format!("{} {:?}: {unit} of {members} for {to}", entry.port, entry.kind)
             }
@@ -164,7 +189,8 @@ mod tests {
     }
 
     fn aggregate(workers: u8) -> ServiceAtSwitch {
-        ServiceAtSwitch::Aggregate { segment: SEGMENT, everyone: Bitmap::first(workers) }
+        let everyone = Bitmap::first(workers);
+        ServiceAtSwitch::Aggregate { segment: SEGMENT, everyone, total: everyone }
     }
 
     #[test]
@@ -303,7 +329,7 @@ mod tests {
             for part in parts.values() {
                 let adds = mode != Mode::Forwarded && units.contains(&part.switch);
                 prop_assert_eq!(part.segment(), adds.then_some(SEGMENT));
-                for Membership { port, kind, part: what } in part.memberships(Protocol::P4inc) {
+                for Membership { port, kind, part: what, .. } in part.memberships(Protocol::P4inc) {
                     let key = (part.switch, port, kind);
                     prop_assert!(memberships.insert(key, what).is_none(), "twice: {:?}", key);
                 }
@@ -312,9 +338,9 @@ mod tests {
             let server_mac = topology.host(server).address.mac;
             for (index, &worker) in workers.iter().enumerate() {
                 let (home, port) = topology.attachment(worker);
-                let Some(Part::Contribute { unit, members, top }) =
+                let Some(Part::Contribute { unit, members, top, .. }) =
                     memberships.remove(&(home, port, Kind::Gradient)) else { panic!("no entry") };
-                let bit = WorkerIndex::new(u8::try_from(index).unwrap()).map(Bitmap::of).unwrap();
+                let bit = Bitmap::of(u8::try_from(index).unwrap());
                 prop_assert_eq!(unit, bit);
                 let here = workers.iter().filter(|&&other| topology.attachment(other).0 == home);
                 prop_assert_eq!(members.len() as usize, here.count());

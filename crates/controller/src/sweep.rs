@@ -11,7 +11,7 @@ use tracing::instrument;
 use tributary_protocol::Assignment;
 use tributary_wire::agg::{Packet, Repr};
 use tributary_wire::{
-    Bitmap, Ecn, Envelope, Flags, Host, Kind, Mac, Protocol, Run, Sequence, emit_frame,
+    Bitmap, Ecn, Envelope, Flags, Host, Kind, Mac, Protocol, Rack, Run, Sequence, emit_frame,
 };
 
 use crate::Error;
@@ -40,6 +40,7 @@ pub fn frame(protocol: Protocol, run: Run, assignment: Assignment, nonce: Sequen
         values: 0,
         sequence: nonce,
         bitmap: Bitmap::EMPTY,
+        rack: Rack::NONE,
         index: assignment.segment.offset,
     };
     let mut frame = Vec::new();

@@ -37,7 +37,7 @@ pub fn hub(
             id: job.id,
             epoch: job.epoch,
             token: tokens.of(job)?,
-            workers: u8::try_from(job.workers.len()).context("a job has at most 32 workers")?,
+            workers: u16::try_from(job.workers.len()).context("a job has at most 1024 workers")?,
             values: scenario.switch.values_per_packet,
             server: job.ps != Some(host),
         })

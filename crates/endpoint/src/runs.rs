@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use tributary_controller::{Deployment, runs};
 use tributary_jobfile::Job;
-use tributary_wire::{Bitmap, Epoch, WorkerIndex};
+use tributary_wire::{Epoch, WorkerIndex, WorkerSet};
 
 use crate::{Args, until};
 
@@ -52,7 +52,7 @@ pub fn join(
     job: &Job,
     worker: Option<WorkerIndex>,
     stop: &AtomicBool,
-    missing: impl FnMut(Bitmap),
+    missing: impl FnMut(WorkerSet),
 ) -> Result<Epoch> {
     let own = |given: &&Given| given.job.as_ref().is_none_or(|name| *name == job.name);
     if let Some(given) = args.epoch.iter().find(own) {

@@ -17,7 +17,7 @@ use tributary_netio::device::Kind as Io;
 use tributary_p4::Architecture;
 use tributary_protocol::esa::agent::Stats as AgentStats;
 use tributary_ps::report::{self as servers, ServerReport};
-use tributary_sim::{Capture, Trace};
+use tributary_sim::{Capture, Processing, Trace};
 use tributary_wire::Epoch;
 use tributary_worker::rounds::{Event, WorkerReport};
 use tributary_worker::workload::{self, Rule, need};
@@ -55,6 +55,8 @@ pub struct Options {
     pub trace: bool,
     /// Whether to capture the bytes of every frame, on the fabric `sim`.
     pub capture: bool,
+    /// Processor time of hosts and switches, on the fabric `sim`; `None` for none.
+    pub processing: Option<Processing>,
 }
 
 impl Options {
@@ -72,6 +74,7 @@ impl Options {
             engine: EngineKind::default(),
             trace: false,
             capture: false,
+            processing: None,
         }
     }
 
@@ -401,7 +404,7 @@ impl Run<'_> {
                          from no worker (worker_timeout in the job file)"
                     );
                 }
-                let workers: Vec<String> = missing.iter().map(u8::to_string).collect();
+                let workers: Vec<String> = missing.iter().map(u16::to_string).collect();
                 Err(anyhow!(
                     "job {name}: worker {} was not heard from for {seconds:.1} s while others wait \
                      (worker_timeout in the job file)",

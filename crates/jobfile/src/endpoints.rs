@@ -31,14 +31,17 @@ impl Scenario {
     ///
     /// # Panics
     ///
-    /// If the scenario is invalid: more than 32 workers, or no aggregators.
+    /// If the scenario is invalid: workers that do not fit, or no aggregators.
     #[must_use]
     pub fn job_config(&self, job: &Job, assignment: Assignment) -> JobConfig {
         JobConfig {
             protocol: job.protocol,
             job: job.id,
             epoch: job.epoch,
-            workers: u8::try_from(job.workers.len()).expect("at most 32 workers"),
+            racks: self
+                .topology
+                .racks(&job.workers, job.ps, job.protocol, job.two_levels)
+                .expect("the reader checked"),
             values_per_packet: self.switch.values_per_packet,
             slots: job.slots,
             pool: NonZeroU32::new(self.switch.pool).expect("at least one aggregator"),

@@ -96,6 +96,7 @@ mod tests {
             values: 32,
             sequence: tributary_wire::Sequence(0),
             bitmap: tributary_wire::Bitmap::EMPTY,
+            rack: tributary_wire::Rack::NONE,
             index: tributary_wire::AggregatorIndex(0),
         };
         let mut frame = Vec::new();

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tributary_document::{Error, Item, Table, suggest};
 use tributary_protocol::Addressing;
 use tributary_protocol::priority::Code;
-use tributary_wire::{Epoch, FRAGMENTS_MAX, JobId, WORKERS_MAX};
+use tributary_wire::{Epoch, FRAGMENTS_MAX, JobId, POSITIONS_MAX, WORKERS_MAX};
 
 use crate::Protocol;
 use crate::network::Servers;
@@ -138,6 +138,7 @@ impl<'a> Jobs<'a> {
             "on_underflow",
             "slots",
             "window",
+            "levels",
             "jitter",
             "straggler",
         ];
@@ -299,6 +300,14 @@ impl Context<'_, '_> {
         let local = self.is_local(table, aggregation, &workers)?;
         let ps = self.parameter_server(table, index, local, &workers)?;
         let agent = self.agent(table, ps, &workers)?;
+        let two_levels = table.or("levels", 1, |levels| levels.integer32(1..=2))? == 2;
+        let racks = self.topology.racks(&workers, ps, self.choice.protocol, two_levels);
+        if let Err(unfit) = racks {
+            return Err(table.place_of("workers").fault(
+                unfit.to_string(),
+                "list the workers of a switch one after another, or spread them over other switches",
+            ));
+        }
         let profile = protocol::profile(table)?;
         let workload = self.workload(table, workers.len(), seed)?;
         let scale = self.setting(table, "scale", f64::from(1 << 20), |s| s.number(SCALES))?;
@@ -338,6 +347,7 @@ impl Context<'_, '_> {
             window,
             aggregation,
             segment,
+            two_levels,
             jitter,
             stragglers,
         })
@@ -456,7 +466,9 @@ impl Context<'_, '_> {
         if items.len() > usize::from(WORKERS_MAX) {
             return Err(item.fault(
                 format!("the job has {} workers", items.len()),
-                format!("a job can have at most {WORKERS_MAX}: a packet has one bit for each"),
+                format!(
+                    "a job can have at most {WORKERS_MAX}: a packet names 32 racks of 32 workers"
+                ),
             ));
         }
         let mut hosts = Vec::with_capacity(items.len());
@@ -500,6 +512,10 @@ impl Context<'_, '_> {
         free.sort_by_key(|host| self.taken[host.0]);
         free.truncate(wanted);
         free.sort();
+        if wanted > usize::from(POSITIONS_MAX) {
+            // Workers of a rack have consecutive indices.
+            free.sort_by_key(|&host| self.topology.attachment(host).0);
+        }
         Ok(free)
     }
 

@@ -31,7 +31,7 @@ pub use scenario::{
     Scenario, Straggler, SwitchSettings, TensorFiles, Workload, worker_index,
 };
 pub use topology::{
-    End, Host, HostId, HostRole, Link, LinkFaults, LinkId, Switch, SwitchId, Topology,
+    End, Host, HostId, HostRole, Link, LinkFaults, LinkId, Switch, SwitchId, Topology, Unfit,
 };
 pub use tributary_document::{Error, Fault};
 pub use tributary_wire::Protocol;

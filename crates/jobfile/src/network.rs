@@ -25,7 +25,7 @@ const MAX_PORTS: usize = 509;
 /// Maximum number of switches per file: sufficient for any test on one machine.
 const MAX_SWITCHES: u32 = 1024;
 /// Maximum number of hosts per file: the switch program has this many forwarding entries.
-const MAX_HOSTS: u32 = 1024;
+const MAX_HOSTS: u32 = 2048;
 /// Maximum delay of a frame; a longer one would be an outage.
 const MAX_DELAY: Duration = Duration::from_secs(10);
 

@@ -175,7 +175,7 @@ pub struct Job {
     pub name: String,
     /// Its aggregation protocol, the same for all jobs of a file.
     pub protocol: Protocol,
-    /// Host of each worker, by worker index: 1 to 32 distinct hosts.
+    /// Host of each worker, by worker index: 1 to 1024 distinct hosts.
     pub workers: Vec<HostId>,
     /// Host of the parameter server; in protocols other than ATP it has no worker of the job.
     /// `None` if the job has no parameter server.
@@ -203,6 +203,8 @@ pub struct Job {
     /// Number of the job's own aggregators in each switch that sums it (P4INC, SwitchML); zero in
     /// other protocols, whose jobs share the pool.
     pub segment: u32,
+    /// Whether packets name workers by rack even if the job has up to 32.
+    pub two_levels: bool,
     /// Maximum random pause of each worker before each tensor, uniformly distributed from zero.
     pub jitter: Duration,
     /// Workers that are slowed down.
@@ -359,9 +361,9 @@ pub struct Digits {
 ///
 /// # Panics
 ///
-/// If the position is 32 or more.
+/// If the position is 1024 or more.
 #[must_use]
 pub fn worker_index(position: usize) -> WorkerIndex {
-    let index = u8::try_from(position).ok().and_then(WorkerIndex::new);
-    index.expect("a job has at most 32 workers")
+    let index = u16::try_from(position).ok().and_then(WorkerIndex::new);
+    index.expect("a job has at most 1024 workers")
 }

@@ -1,8 +1,10 @@
 //! Hosts, switches and the links between them.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
-use tributary_wire::Host as Address;
+use tributary_protocol::Racks;
+use tributary_wire::{Host as Address, POSITIONS_MAX, Protocol};
 
 /// Identifies a switch: index into [`Topology::switches`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -104,6 +106,33 @@ impl LinkFaults {
     }
 }
 
+/// Why a job cannot be aggregated in two levels.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum Unfit {
+    /// The workers of a switch are not listed one after another.
+    #[error("the workers at switch {switch} are not listed one after another")]
+    Scattered {
+        /// The switch.
+        switch: String,
+    },
+    /// A switch has too many of the workers.
+    #[error("{workers} of the workers are at switch {switch}; a rack has at most {most}")]
+    Wide {
+        /// The switch.
+        switch: String,
+        /// Number of the job's workers there.
+        workers: usize,
+        /// The largest number.
+        most: u8,
+    },
+    /// The workers are at more than 32 switches.
+    #[error("the workers are at {switches} switches; a job has at most {POSITIONS_MAX} racks")]
+    Many {
+        /// Number of switches.
+        switches: usize,
+    },
+}
+
 impl Topology {
     /// A switch by its ID.
     #[must_use]
@@ -150,6 +179,54 @@ impl Topology {
         let mut switches = hosts.iter().map(|&host| self.attachment(host).0);
         let first = switches.next()?;
         switches.all(|switch| switch == first).then_some(first)
+    }
+
+    /// How packets name the workers of a job with this parameter server, if it has one.
+    ///
+    /// A job of up to 32 workers is flat, unless `two_levels` is set and they are at several switches.
+    /// In other jobs the workers of a switch share a position;
+    /// but those at the server's switch have one each if there are enough, because all sums meet in
+    /// that switch anyway. A rack has at most 32 workers, in P4INC 31: the switches of its jobs need a
+    /// bit for all others.
+    ///
+    /// # Errors
+    /// If the workers do not fit.
+    pub fn racks(
+        &self,
+        workers: &[HostId],
+        server: Option<HostId>,
+        protocol: Protocol,
+        two_levels: bool,
+    ) -> Result<Racks, Unfit> {
+        let two_levels = two_levels && self.common_switch(workers).is_none();
+        let few = u8::try_from(workers.len()).ok().filter(|&count| count <= POSITIONS_MAX);
+        if let Some(count) = few.filter(|_| !two_levels) {
+            return Ok(Racks::flat(count));
+        }
+        let switch = |worker: &HostId| self.attachment(*worker).0;
+        let groups: Vec<&[HostId]> =
+            workers.chunk_by(|one, next| switch(one) == switch(next)).collect();
+        let most = if protocol == Protocol::P4inc { POSITIONS_MAX - 1 } else { POSITIONS_MAX };
+        let mut seen = BTreeSet::new();
+        for group in &groups {
+            let name = || self.switch(switch(&group[0])).name.clone();
+            if !seen.insert(switch(&group[0])) {
+                return Err(Unfit::Scattered { switch: name() });
+            }
+            if group.len() > usize::from(most) {
+                return Err(Unfit::Wide { switch: name(), workers: group.len(), most });
+            }
+        }
+        let home = server.map(|server| self.attachment(server).0);
+        let widths = |spread: bool| -> Vec<u8> {
+            let width = |group: &&[HostId]| match group.len() {
+                count if spread && Some(switch(&group[0])) == home => vec![1; count],
+                count => vec![count as u8],
+            };
+            groups.iter().flat_map(width).collect()
+        };
+        let racks = Racks::new(&widths(true)).or_else(|| Racks::new(&widths(false)));
+        racks.ok_or(Unfit::Many { switches: groups.len() })
     }
 
     /// The ports of a switch, each with its link and the opposite end.

@@ -4,12 +4,12 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use tributary_wire::{
-    Bitmap, Epoch, JobId, Protocol, Run, Segment, Service, VALUES_MAX, WORKERS_MAX,
+    Bitmap, Epoch, JobId, Protocol, Run, Segment, Service, VALUES_MAX, WorkerSet,
 };
 
 use crate::addressing::Addressing;
 use crate::rtt::RttConfig;
-use crate::{Assignment, Mode, Recovery};
+use crate::{Assignment, Mode, Racks, Recovery};
 
 /// The largest number of slots of a job.
 pub const SLOTS_MAX: u32 = 1 << 16;
@@ -23,8 +23,8 @@ pub struct JobConfig {
     pub job: JobId,
     /// The run of the job: packets of other runs are dropped.
     pub epoch: Epoch,
-    /// Number of workers: 1 to 32.
-    pub workers: u8,
+    /// The workers, and how packets name them.
+    pub racks: Racks,
     /// V, the number of values per packet. The P4 program must be compiled for the same number.
     pub values_per_packet: u16,
     /// W, the upper bound of the window in packets: a power of two, at most [`SLOTS_MAX`].
@@ -43,13 +43,17 @@ impl JobConfig {
     /// The default of W.
     pub const DEFAULT_SLOTS: u32 = 256;
 
-    /// ATP, with 64 values per packet and 256 slots.
+    /// A flat job of up to 32 workers with ATP, 64 values per packet and 256 slots.
+    ///
+    /// # Panics
+    ///
+    /// If there are more workers.
     pub const fn new(run: Run, workers: u8, pool: NonZeroU32) -> Self {
         Self {
             protocol: Protocol::Atp,
             job: run.job,
             epoch: run.epoch,
-            workers,
+            racks: Racks::flat(workers),
             values_per_packet: Self::DEFAULT_VALUES,
             slots: Self::DEFAULT_SLOTS,
             pool,
@@ -63,9 +67,19 @@ impl JobConfig {
         self.job.run(self.epoch)
     }
 
+    /// Number of workers.
+    pub fn workers(&self) -> u16 {
+        self.racks.workers()
+    }
+
     /// All workers of the job.
-    pub const fn everyone(&self) -> Bitmap {
-        Bitmap::first(self.workers)
+    pub fn everyone(&self) -> WorkerSet {
+        WorkerSet::first(self.workers())
+    }
+
+    /// The bitmap of a whole sum.
+    pub const fn whole(&self) -> Bitmap {
+        self.racks.positions()
     }
 
     /// Validates the shared configuration for an endpoint that implements the protocols `spoken`.
@@ -73,8 +87,8 @@ impl JobConfig {
         if !spoken.contains(&self.protocol) {
             return Err(ConfigError::Protocol(self.protocol));
         }
-        if self.workers == 0 || self.workers > WORKERS_MAX {
-            return Err(ConfigError::Workers(self.workers));
+        if self.workers() == 0 {
+            return Err(ConfigError::NoWorkers);
         }
         if self.values_per_packet == 0 || self.values_per_packet > VALUES_MAX {
             return Err(ConfigError::Values(self.values_per_packet));
@@ -143,9 +157,9 @@ pub enum ConfigError {
     /// The endpoint does not implement the job's protocol.
     #[error("this endpoint does not speak {0:?}")]
     Protocol(Protocol),
-    /// No workers, or more than 32.
-    #[error("a job has 1 to {WORKERS_MAX} workers, not {0}")]
-    Workers(u8),
+    /// The job has no workers.
+    #[error("a job has at least one worker")]
+    NoWorkers,
     /// The number of values does not fit in a packet.
     #[error("a packet has 1 to {VALUES_MAX} values, not {0}")]
     Values(u16),
@@ -184,9 +198,9 @@ pub enum ConfigError {
     #[error("worker {index} in a job of {workers}")]
     Index {
         /// The worker's index.
-        index: u8,
+        index: u16,
         /// Number of workers of the job.
-        workers: u8,
+        workers: u16,
     },
     /// The PS does not have exactly one address per worker.
     #[error("{addresses} addresses for {workers} workers")]
@@ -194,8 +208,11 @@ pub enum ConfigError {
         /// Number of addresses given.
         addresses: usize,
         /// Number of workers of the job.
-        workers: u8,
+        workers: u16,
     },
+    /// A switch of the agent sums workers that the job does not have.
+    #[error("a switch that sums unknown workers")]
+    Targets,
     /// The initial window is zero.
     #[error("the initial window is at least one packet")]
     InitialWindow,

@@ -51,8 +51,8 @@ impl Scale {
 ///
 /// # Panics
 ///
-/// If `workers` is zero or above 32.
-pub const fn limit(workers: u8) -> i32 {
+/// If `workers` is zero or above [`WORKERS_MAX`].
+pub const fn limit(workers: u16) -> i32 {
     assert!(workers > 0 && workers <= WORKERS_MAX);
     i32::MAX / workers as i32
 }
@@ -186,7 +186,7 @@ mod tests {
         fn finds_the_value_that_does_not_fit(
             values in prop::collection::vec(-3.0e9f32..3.0e9, 0..70),
             rung in 0..RUNGS,
-            workers in 1u8..=32,
+            workers in 1..=WORKERS_MAX,
         ) {
             let scale = Scale::new(1e6).unwrap().at(rung);
             let mut payload = vec![0; values.len() * 4];
@@ -201,7 +201,7 @@ mod tests {
         fn encodes_as_the_library_rounds(
             values in prop::collection::vec(-3.0e9f32..3.0e9, 0..70),
             scale in prop::sample::select(vec![1.0, 0.5, 1024.0, 1e6, 0.001]),
-            workers in 1u8..=32,
+            workers in 1..=WORKERS_MAX,
         ) {
             let limit = limit(workers);
             let expected: Vec<f64> = values.iter().map(|v| (f64::from(*v) * scale).round_ties_even()).collect();

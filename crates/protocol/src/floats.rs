@@ -41,7 +41,11 @@ pub(crate) struct FloatPool {
 
 impl FloatPool {
     pub(crate) fn new(job: &JobConfig) -> Self {
-        Self { free: Vec::new(), workers: job.workers.into(), values: job.values_per_packet.into() }
+        Self {
+            free: Vec::new(),
+            workers: job.workers().into(),
+            values: job.values_per_packet.into(),
+        }
     }
 
     /// Takes memory, which may hold values of an earlier task: every row is set before the sum.
@@ -74,7 +78,7 @@ mod tests {
         // midway.
         let rows = [[1e30, 3e38, -0.0], [1.0, 3e38, -0.0], [-1e30, -3e38, -0.0]];
         for (worker, row) in rows.iter().enumerate().rev() {
-            floats.set(WorkerIndex::new(worker as u8).unwrap(), row.iter().copied());
+            floats.set(WorkerIndex::new(worker as u16).unwrap(), row.iter().copied());
         }
         let mut sums = [0; 3];
         floats.sum(&mut sums);

@@ -108,7 +108,7 @@ fn none(protocol: Protocol, recovery: Recovery) {
     let worker = |index| {
         Worker::new(WorkerConfig {
             job,
-            index: WorkerIndex::new(index).unwrap(),
+            index: WorkerIndex::new(u16::from(index)).unwrap(),
             scale: Scale::new(1000.0).unwrap(),
             host: host(index),
             server: host(9),

@@ -18,7 +18,7 @@ pub enum Event {
         /// The job's ID.
         job: u16,
         /// Indices of the workers whose values are missing.
-        missing: Vec<u8>,
+        missing: Vec<u16>,
         /// How long, in seconds.
         seconds: f64,
         /// Whether the values of all workers are missing: no packets come from the switch.

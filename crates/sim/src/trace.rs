@@ -4,7 +4,7 @@ use std::fmt;
 
 use tributary_wire::agg::{Flags, Kind, Packet, Protocol, Repr};
 use tributary_wire::channel::{FromServer, FromWorker, ToServer, ToWorker};
-use tributary_wire::{Bitmap, JobId, Round, Sequence};
+use tributary_wire::{Bitmap, JobId, Rack, Round, Sequence, WorkerIndex, WorkerSet};
 
 /// What was recorded.
 #[derive(Clone, PartialEq, Debug)]
@@ -154,7 +154,7 @@ fn describe(header: &Repr) -> String {
     };
     let mut text = format!("{words}{kind} {place}");
     if header.kind != Kind::Sweep {
-        text += &format!(" {}", set(header.bitmap));
+        text += &format!(" {}", names(header.rack, header.bitmap));
     }
     if rounds {
         // The service and the aggregator, which also distinguish packets.
@@ -169,10 +169,20 @@ fn place(job: JobId, sequence: Sequence) -> String {
     format!("j{} s{}", job.get(), sequence.0)
 }
 
-/// The workers of a bitmap: `{0,2}`.
-fn set(bitmap: Bitmap) -> String {
-    let workers: Vec<String> = bitmap.iter().map(|worker| worker.get().to_string()).collect();
-    format!("{{{}}}", workers.join(","))
+/// The workers of a packet: `{0,2}`, or `rack 3 {0,2}`.
+fn names(rack: Rack, bitmap: Bitmap) -> String {
+    let rack = rack.position().map_or(String::new(), |_| format!("rack {rack} "));
+    rack + &listed(bitmap.iter())
+}
+
+/// Workers: `{0,2}`.
+fn set(workers: WorkerSet) -> String {
+    listed(workers.iter().map(WorkerIndex::get))
+}
+
+fn listed(numbers: impl Iterator<Item = impl ToString>) -> String {
+    let numbers: Vec<String> = numbers.map(|number| number.to_string()).collect();
+    format!("{{{}}}", numbers.join(","))
 }
 
 /// Descriptions of the reliable channel's messages.
@@ -213,9 +223,9 @@ impl Words for ToWorker {
 impl Words for FromServer {
     fn words(&self, job: JobId) -> String {
         match self {
-            Self::Entry { sequence, bitmap, urgent, .. } => {
+            Self::Entry { sequence, merged, urgent, .. } => {
                 let urgent = if *urgent { "urgent " } else { "" };
-                format!("{urgent}entry {} {}", place(job, *sequence), set(*bitmap))
+                format!("{urgent}entry {} {}", place(job, *sequence), set(*merged))
             }
             Self::Closed { sequence } => format!("closed {}", place(job, *sequence)),
             Self::Deliver { sequence, workers, .. } => {
@@ -231,8 +241,8 @@ impl Words for ToServer {
             Self::Missing { sequence, workers } => {
                 format!("missing {} {}", place(job, *sequence), set(*workers))
             }
-            Self::Partial { sequence, bitmap, .. } => {
-                format!("partial {} {}", place(job, *sequence), set(*bitmap))
+            Self::Partial { sequence, workers, .. } => {
+                format!("partial {} {}", place(job, *sequence), set(*workers))
             }
             Self::Known { sequence, .. } => format!("known {}", place(job, *sequence)),
             Self::Over { sequence } => format!("over {}", place(job, *sequence)),

@@ -1,11 +1,12 @@
-//! Sets of workers.
+//! Sets of workers or racks, as packets carry them.
 
 use std::fmt;
 use std::ops::{BitAnd, BitOr, BitOrAssign};
 
-use crate::{WORKERS_MAX, WorkerIndex};
+use crate::POSITIONS_MAX;
 
-/// A set of workers: bit *w* stands for worker *w*.
+/// A set of a job's positions, or of the workers of a rack (see [`Rack`](crate::Rack)). In a job of
+/// up to 32 workers that have a position each, bit *w* stands for worker *w*.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Bitmap(pub u32);
 
@@ -13,14 +14,14 @@ impl Bitmap {
     /// The empty set.
     pub const EMPTY: Self = Self(0);
 
-    /// The set of one worker.
-    pub const fn of(worker: WorkerIndex) -> Self {
-        Self(1 << worker.get())
+    /// The set of one: bit `position`, which is less than [`POSITIONS_MAX`].
+    pub const fn of(position: u8) -> Self {
+        Self(1 << position)
     }
 
-    /// Workers 0 to `workers` − 1. All 32 workers if `workers` is 32 or more.
-    pub const fn first(workers: u8) -> Self {
-        if workers >= WORKERS_MAX { Self(u32::MAX) } else { Self((1 << workers) - 1) }
+    /// Bits 0 to `count` − 1. All 32 bits if `count` is 32 or more.
+    pub const fn first(count: u8) -> Self {
+        if count >= POSITIONS_MAX { Self(u32::MAX) } else { Self((1 << count) - 1) }
     }
 
     /// Whether the set is empty.
@@ -28,44 +29,43 @@ impl Bitmap {
         self.0 == 0
     }
 
-    /// Number of workers in the set.
+    /// Number of bits in the set.
     pub const fn len(self) -> u32 {
         self.0.count_ones()
     }
 
-    /// Whether the set contains the worker.
-    pub const fn contains(self, worker: WorkerIndex) -> bool {
-        self.0 & Self::of(worker).0 != 0
+    /// Whether the set contains the bit.
+    pub const fn contains(self, position: u8) -> bool {
+        self.0 & Self::of(position).0 != 0
     }
 
-    /// Whether every worker of `self` is in `other`.
+    /// Whether every bit of `self` is in `other`.
     pub const fn is_subset(self, other: Self) -> bool {
         self.0 & !other.0 == 0
     }
 
-    /// Whether `self` and `other` have no worker in common.
+    /// Whether `self` and `other` have no bit in common.
     pub const fn is_disjoint(self, other: Self) -> bool {
         self.0 & other.0 == 0
     }
 
-    /// The workers of `self` that are not in `other`.
+    /// The bits of `self` that are not in `other`.
     pub const fn without(self, other: Self) -> Self {
         Self(self.0 & !other.0)
     }
 
-    /// The worker with the lowest index.
-    pub const fn lowest(self) -> Option<WorkerIndex> {
-        // An empty set has 32 trailing zeros, which is not a valid index.
-        WorkerIndex::new(self.0.trailing_zeros() as u8)
+    /// The lowest bit.
+    pub const fn lowest(self) -> Option<u8> {
+        if self.is_empty() { None } else { Some(self.0.trailing_zeros() as u8) }
     }
 
-    /// The workers, in ascending order.
-    pub fn iter(self) -> impl Iterator<Item = WorkerIndex> {
+    /// The bits, in ascending order.
+    pub fn iter(self) -> impl Iterator<Item = u8> {
         let mut rest = self;
         std::iter::from_fn(move || {
-            let worker = rest.lowest()?;
-            rest = rest.without(Self::of(worker));
-            Some(worker)
+            let position = rest.lowest()?;
+            rest = rest.without(Self::of(position));
+            Some(position)
         })
     }
 }
@@ -92,21 +92,15 @@ impl BitAnd for Bitmap {
     }
 }
 
-impl From<WorkerIndex> for Bitmap {
-    fn from(worker: WorkerIndex) -> Self {
-        Self::of(worker)
-    }
-}
-
 impl fmt::Display for Bitmap {
-    /// Writes the indices of the workers: `{0, 3}`.
+    /// Writes the numbers of the bits: `{0, 3}`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("{")?;
-        for (i, worker) in self.iter().enumerate() {
+        for (i, position) in self.iter().enumerate() {
             if i > 0 {
                 f.write_str(", ")?;
             }
-            write!(f, "{worker}")?;
+            write!(f, "{position}")?;
         }
         f.write_str("}")
     }
@@ -126,7 +120,7 @@ mod tests {
 
     #[test]
     fn iterates_in_ascending_order() {
-        let all: Vec<u8> = Bitmap(0x8000_0009).iter().map(WorkerIndex::get).collect();
+        let all: Vec<u8> = Bitmap(0x8000_0009).iter().collect();
         assert_eq!(all, [0, 3, 31]);
         assert_eq!(Bitmap(0x8000_0009).to_string(), "{0, 3, 31}");
         assert_eq!(Bitmap::EMPTY.lowest(), None);

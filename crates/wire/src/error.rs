@@ -1,6 +1,6 @@
 //! Errors in frames.
 
-use crate::Kind;
+use crate::{Kind, POSITIONS_MAX};
 
 /// Why a frame is invalid. Checks run in the order of the headers, and the first failure is
 /// returned.
@@ -64,9 +64,12 @@ pub enum Error {
     /// The epoch is zero.
     #[error("epoch 0 does not exist")]
     Epoch,
-    /// The reserved word is not zero.
-    #[error("the reserved word is {0:#010x}, not zero")]
-    Racks(u32),
+    /// A job has at most 32 racks.
+    #[error("rack {0}, but there are at most {POSITIONS_MAX}")]
+    Rack(u8),
+    /// The reserved bytes are not zero.
+    #[error("the reserved bytes are {0:#08x}, not zero")]
+    Reserved(u32),
     /// A kind with values has none, or a kind without values has some.
     #[error("a {kind:?} packet with {values} values")]
     Values {

@@ -3,8 +3,12 @@
 use std::fmt;
 use std::num::NonZeroU32;
 
-/// The largest number of workers per job: one bit each in a 32-bit [`Bitmap`](crate::Bitmap).
-pub const WORKERS_MAX: u8 = 32;
+/// The largest number of positions of a job, and of workers of a rack: one bit each in a 32-bit
+/// [`Bitmap`](crate::Bitmap).
+pub const POSITIONS_MAX: u8 = 32;
+
+/// The largest number of workers per job: a rack in each position.
+pub const WORKERS_MAX: u16 = POSITIONS_MAX as u16 * POSITIONS_MAX as u16;
 
 /// The number of a job; never zero.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -94,24 +98,49 @@ impl fmt::Display for Run {
     }
 }
 
-/// The index of a worker in its job and of its bit in a [`Bitmap`](crate::Bitmap); less than
-/// [`WORKERS_MAX`].
+/// The index of a worker in its job; less than [`WORKERS_MAX`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct WorkerIndex(u8);
+pub struct WorkerIndex(u16);
 
 impl WorkerIndex {
     /// `None` if `index` is [`WORKERS_MAX`] or more.
-    pub const fn new(index: u8) -> Option<Self> {
+    pub const fn new(index: u16) -> Option<Self> {
         if index < WORKERS_MAX { Some(Self(index)) } else { None }
     }
 
     /// The index.
-    pub const fn get(self) -> u8 {
+    pub const fn get(self) -> u16 {
         self.0
     }
 }
 
 impl fmt::Display for WorkerIndex {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// Whose contributions a packet's [`Bitmap`](crate::Bitmap) names: the positions of the job, or the
+/// workers of one rack, a position that several workers share.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct Rack(pub u8);
+
+impl Rack {
+    /// No rack: the bitmap names positions.
+    pub const NONE: Self = Self(0);
+
+    /// The rack at this position.
+    pub const fn at(position: u8) -> Self {
+        Self(position + 1)
+    }
+
+    /// The rack's position; `None` for [`NONE`](Self::NONE).
+    pub const fn position(self) -> Option<u8> {
+        self.0.checked_sub(1)
+    }
+}
+
+impl fmt::Display for Rack {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
     }

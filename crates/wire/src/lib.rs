@@ -36,14 +36,18 @@ mod round;
 mod service;
 pub mod udp;
 pub mod values;
+mod workers;
 
 pub use address::{Host, Mac};
 pub use agg::{Flags, Kind, Protocol};
 pub use bitmap::Bitmap;
 pub use error::Error;
 pub use frame::{Envelope, HEADERS_LEN, VALUES_MAX, emit_frame, frame_len};
-pub use id::{AggregatorIndex, Epoch, JobId, Run, Sequence, WORKERS_MAX, WorkerIndex};
+pub use id::{
+    AggregatorIndex, Epoch, JobId, POSITIONS_MAX, Rack, Run, Sequence, WORKERS_MAX, WorkerIndex,
+};
 pub use ipv4::Ecn;
 pub use round::{FRAGMENTS_MAX, RUNGS, Round};
 pub use service::{Segment, Service};
 pub use udp::PORT;
+pub use workers::WorkerSet;

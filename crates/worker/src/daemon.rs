@@ -8,7 +8,7 @@ use tributary_endpoint::claim::claim;
 use tributary_endpoint::{Args, channel, names, open_interface, runs};
 use tributary_jobfile::Job;
 use tributary_netio::Waker;
-use tributary_wire::{Bitmap, WorkerIndex};
+use tributary_wire::{WorkerIndex, WorkerSet};
 
 use crate::alone;
 use crate::live::{self, Port};
@@ -22,7 +22,7 @@ pub struct Which<'a> {
     /// Name of the job; may be left out if the file has one job.
     pub job: Option<&'a str>,
     /// Index of the worker.
-    pub worker: u8,
+    pub worker: u16,
     /// Whether the process is also the parameter server of a job that has no other worker.
     pub alone: bool,
 }
@@ -45,7 +45,7 @@ pub fn run(
     let Some(&host) = job.workers.get(usize::from(worker)) else {
         bail!("job {} has workers 0 to {}, not {worker}", job.name, job.workers.len() - 1);
     };
-    let index = WorkerIndex::new(worker).context("a job has at most 32 workers")?;
+    let index = WorkerIndex::new(worker).context("a job has at most 1024 workers")?;
     need::check_worker(job)?;
     let warn = |job: &Job, report: WorkerReport| {
         if !args.json_events
@@ -68,7 +68,7 @@ pub fn run(
     channel::worker_link(&scenario, job, index, &tokens, address)?;
     let _claim = claim(&args.interface, "worker", [job])?;
     let io = open_interface(&scenario, host, args)?;
-    let waiting = |missing: Bitmap| {
+    let waiting = |missing: WorkerSet| {
         tell(&Event::Waiting { missing: missing.iter().map(WorkerIndex::get).collect() });
     };
     let epoch = runs::join(args, job, Some(index), stop, waiting)?;

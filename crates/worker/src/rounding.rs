@@ -57,7 +57,7 @@ pub fn complaint(rounding: &Rounding, job: &Job, greatest: f32) -> Option<String
 
 /// The greatest power of two at which values up to `greatest` fit, if finer than the job's scale.
 fn better_scale(job: &Job, greatest: f32) -> Option<f64> {
-    let workers = u8::try_from(job.workers.len()).expect("at most 32 workers");
+    let workers = u16::try_from(job.workers.len()).expect("at most 1024 workers");
     let most = f64::from(fixed::limit(workers)) / f64::from(greatest);
     let most = most.min(*SCALES.end());
     // Clear the fraction, which leaves the power of two below.

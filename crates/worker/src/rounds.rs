@@ -22,7 +22,7 @@ pub enum Event {
     /// The worker waits until the others have joined.
     Waiting {
         /// Indices of workers that have not joined; empty while switches change to the new run.
-        missing: Vec<u8>,
+        missing: Vec<u16>,
     },
     /// A round is over.
     Round {

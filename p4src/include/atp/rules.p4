@@ -6,10 +6,19 @@
         meta.outcome = outcome;
     }
 
+    // Leaves with the sum of all that meet here.
+    action complete() {
+        meta.value_access = value_access_t.ADD;
+        meta.outcome = outcome_t.COMPLETED;
+        meta.forward = 1;
+        hdr.aggregation.bitmap = meta.upward;
+        hdr.aggregation.rack = 0;
+    }
+
     // Leaves with the aggregator's sum and the bitmap of all that it holds.
-    action carry(value_access_t value_access, outcome_t outcome) {
+    action flush(value_access_t value_access) {
         meta.value_access = value_access;
-        meta.outcome = outcome;
+        meta.outcome = outcome_t.FLUSHED;
         meta.forward = 1;
         hdr.aggregation.bitmap = meta.held | hdr.aggregation.bitmap;
     }
@@ -45,24 +54,24 @@
             meta.last:            ternary;
             meta.idle:            ternary;
         }
-        actions = { absorb; carry; collide; take_over; proceed; distribute; NoAction; }
+        actions = { absorb; complete; flush; collide; take_over; proceed; distribute; NoAction; }
         const default_action = NoAction();
         const entries = {
             // A fresh gradient …                                     overlap last idle
             (access_t.CLAIM, holder_t.NOBODY, kind_t.GRADIENT,        _,      _,   _): absorb(value_access_t.STORE, outcome_t.ABSORBED);
             (access_t.CLAIM, holder_t.MINE,   kind_t.GRADIENT,        1,      _,   _): absorb(value_access_t.NONE, outcome_t.DUPLICATE);
             (access_t.CLAIM, holder_t.MINE,   kind_t.GRADIENT,        0,      0,   _): absorb(value_access_t.ADD, outcome_t.ADDED);
-            (access_t.CLAIM, holder_t.MINE,   kind_t.GRADIENT,        0,      1,   _): carry(value_access_t.ADD, outcome_t.COMPLETED);
+            (access_t.CLAIM, holder_t.MINE,   kind_t.GRADIENT,        0,      1,   _): complete();
             (access_t.CLAIM, holder_t.OTHER,  kind_t.GRADIENT,        _,      _,   0): collide();
             (access_t.CLAIM, holder_t.OTHER,  kind_t.GRADIENT,        _,      _,   1): take_over();
             // … in its second pass.
             (access_t.SEIZE, holder_t.NOBODY, kind_t.GRADIENT,        _,      _,   _): absorb(value_access_t.STORE, outcome_t.SEIZED);
             (access_t.SEIZE, holder_t.MINE,   kind_t.GRADIENT,        1,      _,   _): absorb(value_access_t.NONE, outcome_t.DUPLICATE);
             (access_t.SEIZE, holder_t.MINE,   kind_t.GRADIENT,        0,      0,   _): absorb(value_access_t.ADD, outcome_t.ADDED);
-            (access_t.SEIZE, holder_t.MINE,   kind_t.GRADIENT,        0,      1,   _): carry(value_access_t.ADD, outcome_t.COMPLETED);
+            (access_t.SEIZE, holder_t.MINE,   kind_t.GRADIENT,        0,      1,   _): complete();
             // A gradient sent again.
-            (access_t.FLUSH, holder_t.MINE,   kind_t.GRADIENT,        0,      _,   _): carry(value_access_t.ADD, outcome_t.FLUSHED);
-            (access_t.FLUSH, holder_t.MINE,   kind_t.GRADIENT,        1,      _,   _): carry(value_access_t.FETCH, outcome_t.FLUSHED);
+            (access_t.FLUSH, holder_t.MINE,   kind_t.GRADIENT,        0,      _,   _): flush(value_access_t.ADD);
+            (access_t.FLUSH, holder_t.MINE,   kind_t.GRADIENT,        1,      _,   _): flush(value_access_t.FETCH);
             (access_t.FLUSH, holder_t.NOBODY, kind_t.GRADIENT,        _,      _,   _): proceed(outcome_t.RESENT);
             (access_t.FLUSH, holder_t.OTHER,  kind_t.GRADIENT,        _,      _,   _): proceed(outcome_t.RESENT);
             // A result.

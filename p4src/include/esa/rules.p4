@@ -19,7 +19,8 @@
         meta.outcome = outcome_t.COMPLETED;
         meta.forward = ~top;
         meta.result = top;
-        hdr.aggregation.bitmap = meta.members;
+        hdr.aggregation.bitmap = meta.upward;
+        hdr.aggregation.rack = 0;
     }
 
     // Leaves with a sum that is not whole.

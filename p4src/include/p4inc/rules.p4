@@ -14,7 +14,8 @@
         meta.result = 1;
         hdr.aggregation.kind = kind_t.PARAMETER;
         hdr.aggregation.resend = 0;
-        hdr.aggregation.bitmap = meta.everyone;
+        hdr.aggregation.bitmap = meta.total;
+        hdr.aggregation.rack = 0;
     }
 
     // Leaves with the sum of all workers below this switch, for the parameter server: for the first
@@ -24,7 +25,8 @@
         meta.outcome = outcome;
         meta.forward = 1;
         hdr.aggregation.resend = resend;
-        hdr.aggregation.bitmap = meta.members;
+        hdr.aggregation.bitmap = meta.upward;
+        hdr.aggregation.rack = 0;
     }
 
     // Returns with the result.
@@ -34,7 +36,8 @@
         meta.forward = 1;
         hdr.aggregation.kind = kind_t.REPLY;
         hdr.aggregation.resend = 0;
-        hdr.aggregation.bitmap = meta.everyone;
+        hdr.aggregation.bitmap = meta.total;
+        hdr.aggregation.rack = 0;
     }
 
     // Returns as it came, for its sender to slow down: an asynchronous error.

@@ -13,7 +13,8 @@
         meta.result = 1;
         hdr.aggregation.kind = kind_t.PARAMETER;
         hdr.aggregation.resend = 0;
-        hdr.aggregation.bitmap = meta.everyone;
+        hdr.aggregation.bitmap = meta.total;
+        hdr.aggregation.rack = 0;
     }
 
     // Returns with the result.
@@ -23,7 +24,8 @@
         meta.forward = 1;
         hdr.aggregation.kind = kind_t.REPLY;
         hdr.aggregation.resend = 0;
-        hdr.aggregation.bitmap = meta.everyone;
+        hdr.aggregation.bitmap = meta.total;
+        hdr.aggregation.rack = 0;
     }
 
     // SwitchML, rule by rule.

@@ -13,6 +13,7 @@ bit<1>         member;     // the job, the kind and the port belong together
 bit<1>         transit;    // this switch only forwards the job
 bitmap_t       unit;       // the workers that one fresh packet from this port speaks for
 bitmap_t       members;    // the workers whose packets meet in this switch
+bitmap_t       upward;     // the positions that their sum is called after
 group_t        group;      // where results go; 0: nowhere
 job_slot_t     slot;
 bitmap_t       difference; // of the packet's bitmap and the unit

@@ -50,7 +50,7 @@ control Screening(in headers_t hdr, in ingress_intrinsic_metadata_from_parser_t 
             hdr.ipv4.total_length:    ternary;
             hdr.udp.checksum:         ternary;
             hdr.aggregation.unused:   ternary;
-            hdr.aggregation.racks:    ternary;
+            hdr.aggregation.reserved: ternary;
             hdr.aggregation.protocol: ternary;
             hdr.aggregation.index:    ternary;
             meta.port:                ternary;

@@ -41,13 +41,13 @@ const bitmap_t NOBODY_BELOW = 0;
     meta.foreign = hdr.aggregation.bitmap & ~unit; \
     meta.others = hdr.aggregation.bitmap ^ members;
 
-// Where in its segment an aggregator is, and how the packet's bitmap stands to all workers. Action data
+// Where in its segment an aggregator is, and how the packet's bitmap stands to a result's. Action data
 // can be subtracted from, but not be subtracted.
 #define PLACE_VARIABLES
-#define PLACE(offset, size, everyone) \
+#define PLACE(offset, size, total) \
     meta.before = offset - hdr.aggregation.index; \
     meta.places = size; \
-    meta.strangers = hdr.aggregation.bitmap ^ everyone;
+    meta.strangers = hdr.aggregation.bitmap ^ total;
 #define CHECK_PLACE
 
 #endif

@@ -34,7 +34,7 @@ const bit<8> KEPT = 1;
 // Whether an aggregator is in a segment. What lies before the segment is far behind it: subtraction
 // wraps.
 #define PLACE_VARIABLES index_t place = 0; index_t places = 0;
-#define PLACE(offset, size, everyone) \
+#define PLACE(offset, size, total) \
     meta.end = offset + size; \
     place = hdr.aggregation.index - offset; \
     places = size;

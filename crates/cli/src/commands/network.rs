@@ -38,7 +38,7 @@ struct Task<'a> {
     /// `worker`, `ps` or `reminder`.
     duty: &'static str,
     /// Index of a worker.
-    index: Option<u8>,
+    index: Option<u16>,
 }
 
 #[derive(Debug, Serialize)]

@@ -34,6 +34,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<()> {
         engine: args.engine,
         trace: trace.is_some() && !capture,
         capture,
+        processing: None,
     };
     let stop = signals::stop_flag()?;
     let report = tributary_job::run(&options, &stop, &mut Screen { bars: None, trace })?;

@@ -50,6 +50,15 @@ fn two_racks_add_at_both_levels() {
 }
 
 #[test]
+fn two_hundred_and_fifty_six_workers_meet_in_sixteen_racks() {
+    let report = report("examples/large.toml", "sim", &[]);
+    assert_verified(&report);
+    let job = &report["jobs"][0];
+    assert_eq!(job["workers"].as_array().unwrap().len(), 256);
+    assert!(job["summed_in_network"].as_f64().unwrap() > 0.9, "{job}");
+}
+
+#[test]
 fn two_jobs_collide_and_neither_starves() {
     let report = report("examples/two-jobs.toml", "memory", &[]);
     assert_verified(&report);
@@ -289,6 +298,7 @@ fn all_in_namespaces(io: &str) {
         "examples/esa-two-jobs.toml",
         "examples/esa-two-racks.toml",
         "examples/esa-lossy.toml",
+        "examples/forty-workers.toml",
         "examples/p4inc-local.toml",
         "examples/p4inc-two-units.toml",
         "examples/p4inc-both.toml",

@@ -51,6 +51,7 @@ impl Forged {
                 values: VALUES,
                 sequence: Sequence(sequence),
                 bitmap: Bitmap(self.bitmap),
+                rack: tributary_wire::Rack::NONE,
                 index: AggregatorIndex(index),
             };
             let (source, destination) = (host(self.from), host(self.to));

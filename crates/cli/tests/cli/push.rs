@@ -20,7 +20,7 @@ fn a_dry_run_shows_everything_and_needs_no_switch() {
         "switch rack2",
         "  multicast group 1 → ports 1 2 3",
         "  hosts hdr.ethernet.destination=0x2000a000101 → to_port port=1",
-        "    memberships job=1 epoch=1 port=1 kind=1 → contribute unit=1 members=15 group=0 slot=1",
+        "    memberships job=1 epoch=1 port=1 kind=1 rack=0 → contribute unit=1 members=15 upward=15 group=0 slot=1",
         "nothing was pushed (--dry-run)",
     ] {
         assert!(said.lines().any(|found| found == line), "{line}: {said}");

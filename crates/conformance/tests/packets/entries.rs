@@ -37,7 +37,7 @@ pub(crate) enum Entry {
 
 impl Entry {
     fn membership(job: u16, port: u16, kind: u8, action: &'static str, params: Vec<u64>) -> Self {
-        let keys = [job.into(), epoch(job).into(), u64::from(port), kind.into()];
+        let keys = [job.into(), epoch(job).into(), u64::from(port), kind.into(), 0];
         let keys = keys.map(Key::Exact).to_vec();
         Self::Table { table: "membership.memberships", keys, action, params }
     }
@@ -46,6 +46,22 @@ impl Entry {
     pub(crate) fn of_run(mut self, epoch: u32) -> Self {
         if let Self::Table { table: "membership.memberships", keys, .. } = &mut self {
             keys[1] = Key::Exact(epoch.into());
+        }
+        self
+    }
+
+    /// The same entry for packets that name workers of a rack.
+    pub(crate) fn of_rack(mut self, rack: u8) -> Self {
+        if let Self::Table { table: "membership.memberships", keys, .. } = &mut self {
+            keys[4] = Key::Exact(rack.into());
+        }
+        self
+    }
+
+    /// The same entry with other positions for the whole sum.
+    pub(crate) fn upward(mut self, positions: u32) -> Self {
+        if let Self::Table { action: "membership.contribute", params, .. } = &mut self {
+            params[2] = positions.into();
         }
         self
     }
@@ -63,7 +79,7 @@ impl Entry {
         group: u16,
         slot: u8,
     ) -> Self {
-        let params = vec![unit.into(), members.into(), group.into(), slot.into()];
+        let params = vec![unit.into(), members.into(), members.into(), group.into(), slot.into()];
         Self::membership(job, port, 1, "membership.contribute", params)
     }
 
@@ -72,21 +88,31 @@ impl Entry {
         Self::membership(job, port, 6, "membership.remind", vec![members.into(), slot.into()])
     }
 
-    /// The destination of a job's evicted partial sums.
+    /// The destination of a job's evicted partial sums, which name positions.
     pub(crate) fn server(job: u16, mac: u64, ip: u32) -> Self {
+        Self::server_of_rack(job, 0, mac, ip)
+    }
+
+    /// The same where they name workers of a rack.
+    pub(crate) fn server_of_rack(job: u16, rack: u8, mac: u64, ip: u32) -> Self {
         let keys = vec![Key::Exact(epoch(job).into())];
-        let params = vec![job.into(), mac, ip.into()];
+        let params = vec![job.into(), rack.into(), mac, ip.into()];
         Self::Table { table: "servers.servers", keys, action: "servers.to_server", params }
     }
 
     /// The segment of a job whose workers are `everyone`.
-    pub(crate) fn aggregate(
+    pub(crate) fn aggregate(job: u16, service: u8, segment: (u32, u32), everyone: u32) -> Self {
+        Self::aggregate_for(job, service, segment, (everyone, everyone))
+    }
+
+    /// The same where results name other positions.
+    pub(crate) fn aggregate_for(
         job: u16,
         service: u8,
         (offset, size): (u32, u32),
-        everyone: u32,
+        (everyone, total): (u32, u32),
     ) -> Self {
-        let params = vec![offset.into(), size.into(), everyone.into()];
+        let params = vec![offset.into(), size.into(), everyone.into(), total.into()];
         Self::service(job, service, "services.aggregate", params)
     }
 

@@ -38,7 +38,7 @@ pub(crate) const HEADERS: usize = 14 + 20 + 8 + 28;
 pub(crate) const EPOCH: usize = 50;
 pub(crate) const SEQUENCE: usize = 54;
 pub(crate) const BITMAP: usize = 58;
-pub(crate) const RACKS: usize = 62;
+pub(crate) const RACK: usize = 62;
 pub(crate) const INDEX: usize = 66;
 
 /// The run of a job that tests admit. It is unique per job, and its bytes are all different.
@@ -94,7 +94,9 @@ pub(crate) struct Frame {
     pub(crate) epoch: Option<u32>,
     pub(crate) sequence: u32,
     pub(crate) bitmap: u32,
-    pub(crate) racks: u32,
+    pub(crate) rack: u8,
+    /// Three bytes.
+    pub(crate) reserved: u32,
     pub(crate) index: u32,
     pub(crate) values: Vec<i32>,
     /// Bytes after the IPv4 packet.
@@ -133,7 +135,8 @@ impl Frame {
             epoch: None,
             sequence: 0,
             bitmap: 0,
-            racks: 0,
+            rack: 0,
+            reserved: 0,
             index: 0,
             values: Vec::new(),
             trailer: Vec::new(),
@@ -152,6 +155,11 @@ impl Frame {
 
     pub(crate) fn bitmap(mut self, bitmap: u32) -> Self {
         self.bitmap = bitmap;
+        self
+    }
+
+    pub(crate) fn rack(mut self, rack: u8) -> Self {
+        self.rack = rack;
         self
     }
 
@@ -178,7 +186,8 @@ impl Frame {
         aggregation.extend(self.job.to_be_bytes());
         aggregation.extend(count.to_be_bytes());
         let epoch = self.epoch.unwrap_or(epoch(self.job));
-        for word in [epoch, self.sequence, self.bitmap, self.racks, self.index] {
+        let names = u32::from(self.rack) << 24 | self.reserved;
+        for word in [epoch, self.sequence, self.bitmap, names, self.index] {
             aggregation.extend(word.to_be_bytes());
         }
         aggregation.extend(self.values.iter().flat_map(|value| value.to_be_bytes()));

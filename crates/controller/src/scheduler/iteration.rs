@@ -1,6 +1,6 @@
 //! The iterations of a job's training, one after the other.
 
-use tributary_wire::{Bitmap, WorkerIndex};
+use tributary_wire::{WorkerIndex, WorkerSet};
 
 /// The state of a job's training: in an iteration, or between two.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -8,7 +8,7 @@ pub struct Iteration {
     /// Number of iterations begun so far; the first one is number 1.
     pub number: u64,
     /// Workers that have not finished it; empty between two iterations.
-    pub unfinished: Bitmap,
+    pub unfinished: WorkerSet,
 }
 
 /// Why a step is invalid.
@@ -16,7 +16,7 @@ pub struct Iteration {
 pub enum OutOfTurn {
     /// The last iteration is still running.
     #[error("iteration {0} runs; workers {1} have not finished it")]
-    Running(u64, Bitmap),
+    Running(u64, WorkerSet),
     /// Another number is due.
     #[error("iteration {next} is the next one, not {asked}")]
     Number {
@@ -32,11 +32,11 @@ pub enum OutOfTurn {
 
 impl Iteration {
     /// Before the first iteration.
-    pub const NONE: Self = Self { number: 0, unfinished: Bitmap::EMPTY };
+    pub const NONE: Self = Self { number: 0, unfinished: WorkerSet::EMPTY };
 
     /// Whether some worker may have packets in flight.
     #[must_use]
-    pub const fn is_running(self) -> bool {
+    pub fn is_running(self) -> bool {
         !self.unfinished.is_empty()
     }
 
@@ -45,7 +45,7 @@ impl Iteration {
     ///
     /// # Errors
     /// [`OutOfTurn`].
-    pub fn start(self, asked: u64, everyone: Bitmap) -> Result<Self, OutOfTurn> {
+    pub fn start(self, asked: u64, everyone: WorkerSet) -> Result<Self, OutOfTurn> {
         let next = self.number + 1;
         match (self.is_running(), asked) {
             (true, asked) if asked == self.number => Ok(self),
@@ -67,7 +67,7 @@ impl Iteration {
             _ if number == 0 => Err(OutOfTurn::NotBegun(number)),
             std::cmp::Ordering::Less => Ok(self),
             std::cmp::Ordering::Equal => {
-                let unfinished = Bitmap(self.unfinished.0 & !Bitmap::of(worker).0);
+                let unfinished = self.unfinished.without(WorkerSet::of(worker));
                 Ok(Self { unfinished, ..self })
             }
             std::cmp::Ordering::Greater => Err(OutOfTurn::NotBegun(number)),
@@ -79,17 +79,17 @@ impl Iteration {
 mod tests {
     use super::*;
 
-    fn worker(index: u8) -> WorkerIndex {
+    fn worker(index: u16) -> WorkerIndex {
         WorkerIndex::new(index).unwrap()
     }
 
     #[test]
     fn an_iteration_ends_with_its_last_worker() {
-        let two = Bitmap::first(2);
+        let two = WorkerSet::first(2);
         let first = Iteration::NONE.start(0, two).unwrap();
         assert_eq!(first, Iteration { number: 1, unfinished: two });
         let half = first.finish(1, worker(1)).unwrap();
-        assert_eq!((half.is_running(), half.unfinished), (true, Bitmap(1)));
+        assert_eq!((half.is_running(), half.unfinished), (true, WorkerSet::from_low_bits(1)));
         assert_eq!(half.finish(1, worker(1)), Ok(half), "said again");
         let over = half.finish(1, worker(0)).unwrap();
         assert!(!over.is_running());
@@ -99,7 +99,7 @@ mod tests {
 
     #[test]
     fn steps_out_of_turn_are_refused() {
-        let two = Bitmap::first(2);
+        let two = WorkerSet::first(2);
         let none = Iteration::NONE;
         assert_eq!(none.start(2, two), Err(OutOfTurn::Number { next: 1, asked: 2 }));
         assert_eq!(none.finish(0, worker(0)), Err(OutOfTurn::NotBegun(0)));

@@ -20,7 +20,7 @@ use tonic::service::Routes;
 use tributary_jobfile::{Aggregation, HostId, Topology};
 use tributary_proto::scheduler::v1::job_scheduler_server::JobSchedulerServer;
 use tributary_protocol::Assignment;
-use tributary_wire::{Bitmap, Epoch, JobId, Protocol, WorkerIndex};
+use tributary_wire::{Epoch, JobId, Protocol, WorkerIndex, WorkerSet};
 
 pub use iteration::{Iteration, OutOfTurn};
 
@@ -294,8 +294,8 @@ impl Scheduler {
     /// [`Refusal::OutOfTurn`], [`Refusal::Unknown`], [`Refusal::Busy`], [`Refusal::Broken`].
     pub fn start(&self, job: JobId, number: u64) -> Result<Standing, Refusal> {
         self.step(job, |iteration, workers| {
-            let workers = u8::try_from(workers).unwrap_or(u8::MAX);
-            let next = iteration.start(number, Bitmap::first(workers));
+            let workers = u16::try_from(workers).unwrap_or(u16::MAX);
+            let next = iteration.start(number, WorkerSet::first(workers));
             next.map_err(|refusal| Refusal::OutOfTurn(job, refusal))
         })
     }
@@ -307,7 +307,7 @@ impl Scheduler {
     /// [`Refusal::Broken`].
     pub fn finish(&self, job: JobId, number: u64, worker: u32) -> Result<Standing, Refusal> {
         self.step(job, |iteration, workers| {
-            let index = u8::try_from(worker).ok().and_then(WorkerIndex::new);
+            let index = u16::try_from(worker).ok().and_then(WorkerIndex::new);
             let index = index.filter(|index| usize::from(index.get()) < workers);
             let index = index.ok_or(Refusal::Worker { job, worker, workers })?;
             let next = iteration.finish(number, index);

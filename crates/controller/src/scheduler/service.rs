@@ -10,7 +10,7 @@ use tributary_jobfile::Aggregation;
 use tributary_proto::scheduler::v1;
 use tributary_proto::scheduler::v1::job_scheduler_server::JobScheduler;
 use tributary_protocol::{Assignment, Mode};
-use tributary_wire::{Epoch, JobId, Protocol, WORKERS_MAX};
+use tributary_wire::{Epoch, JobId, Protocol};
 
 use super::{Iteration, Refusal, Scheduler, Standing, names};
 use crate::plan::Placement;
@@ -161,11 +161,10 @@ fn placement(scheduler: &Scheduler, request: &v1::AdmitRequest) -> Result<Placem
         host.ok_or_else(|| invalid(format!("the network has no host `{name}`")))
     };
     let workers = request.workers.iter().map(host).collect::<Result<Vec<_>, _>>()?;
-    if workers.len() > usize::from(WORKERS_MAX) {
-        return Err(invalid(format!("a job has at most {WORKERS_MAX} workers")));
-    }
     let ps = Some(&request.parameter_server).filter(|name| !name.is_empty());
     let ps = ps.map(host).transpose()?;
+    let fit = scheduler.topology().racks(&workers, ps, scheduler.protocol(), false);
+    fit.map_err(|unfit| invalid(unfit.to_string()))?;
     // With ATP, the PS may share a host with a worker, in a process of its own.
     let apart = ps.iter().filter(|_| scheduler.protocol() != Protocol::Atp);
     let apart: Vec<_> = workers.iter().chain(apart).collect();
@@ -181,5 +180,6 @@ fn placement(scheduler: &Scheduler, request: &v1::AdmitRequest) -> Result<Placem
         agent,
         aggregation,
         assignment: Assignment::NONE,
+        two_levels: false,
     })
 }

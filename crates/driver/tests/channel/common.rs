@@ -28,7 +28,7 @@ pub(crate) fn job(number: u16) -> JobId {
     JobId::new(number).unwrap()
 }
 
-pub(crate) fn worker(index: u8) -> WorkerIndex {
+pub(crate) fn worker(index: u16) -> WorkerIndex {
     WorkerIndex::new(index).unwrap()
 }
 
@@ -95,7 +95,7 @@ impl Desk {
         }
     }
 
-    pub(crate) fn link(&self, index: u8) -> WorkerLink {
+    pub(crate) fn link(&self, index: u16) -> WorkerLink {
         self.link_with(hello(1, Role::Worker(worker(index))), Limits::default())
     }
 
@@ -113,7 +113,7 @@ impl Desk {
     }
 
     /// A connection that was admitted, without a link.
-    pub(crate) fn guest(&self, index: u8) -> TcpStream {
+    pub(crate) fn guest(&self, index: u16) -> TcpStream {
         let mut stream = self.stranger();
         say(&mut stream, &hello(1, Role::Worker(worker(index))));
         assert_eq!(hear::<Answer>(&mut stream), Some(Answer::Welcome));

@@ -11,9 +11,9 @@ use tributary_driver::channel::{Incoming, Limits, Link, LinkConfig, LinkEvent, P
 use tributary_wire::channel::{
     Answer, FromServer, FromWorker, Hello, Refusal, Role, ToServer, ToWorker, Token, Values,
 };
-use tributary_wire::{Bitmap, Epoch, Sequence};
+use tributary_wire::{Epoch, Sequence, WorkerSet};
 
-fn peer(index: u8) -> Peer {
+fn peer(index: u16) -> Peer {
     Peer { job: job(1), role: Role::Worker(worker(index)) }
 }
 
@@ -80,7 +80,7 @@ fn a_separate_server_is_admitted_where_it_is_expected() {
     let mut link: Link<ToServer, FromServer> = Link::start(config, Default::default()).unwrap();
     assert_eq!(event(&mut link), LinkEvent::Opened);
     assert_eq!(desk.next(), Incoming::Opened(Peer { job: job(2), role: Role::Server }));
-    let (sequence, workers) = (Sequence(3), Bitmap(5));
+    let (sequence, workers) = (Sequence(3), WorkerSet::from_low_bits(5));
     let deliver = FromServer::Deliver { sequence, workers, values: values(1) };
     assert!(link.send(&deliver));
     assert_eq!(desk.next(), Incoming::Server(job(2), deliver));

@@ -198,6 +198,7 @@ impl Fabric for Sim {
             engine: options.engine,
             trace: options.trace,
             capture: options.capture,
+            processing: options.processing,
             ..SimOptions::seeded(deployment.scenario().seed)
         };
         let system = System::start(Deployment::clone(deployment), &program.into(), &settings)?;

@@ -264,8 +264,8 @@ fn esa() {
 #[test]
 fn workers() {
     assert_eq!(
-        refused("[[job]]\nworkers = ‸33\n"),
-        "`workers` is 33, out of range; choose a value from 1 to 32"
+        refused("[[job]]\nworkers = ‸1025\n"),
+        "`workers` is 1025, out of range; choose a value from 1 to 1024"
     );
     refused("[[job]]\nworkers = ‸0\n");
     refused("[[job]]\nworkers = ‸[]\n");
@@ -286,11 +286,72 @@ fn workers() {
         "the job wants 4 workers but the topology has 2 hosts for them; add hosts to the topology or \
          take fewer workers"
     );
-    let many: Vec<String> = (1..=33).map(|n| format!("\"w{n}\"")).collect();
+    let listed = |hosts: &mut dyn Iterator<Item = usize>| -> String {
+        hosts.map(|host| format!("\"w{host}\", ")).collect()
+    };
     assert_eq!(
-        refused(&format!("[topology]\nworkers = 40\n[[job]]\nworkers = ‸[{}]\n", many.join(", "))),
-        "the job has 33 workers; a job can have at most 32: a packet has one bit for each"
+        refused(&format!(
+            "[topology]\nworkers = 40\n[[job]]\nworkers = ‸[{}]\n",
+            listed(&mut (0..1025).map(|host| host % 40 + 1))
+        )),
+        "the job has 1025 workers; a job can have at most 1024: a packet names 32 racks of 32 workers"
     );
+}
+
+#[test]
+fn racks_of_workers() {
+    const HINT: &str = "list the workers of a switch one after another, or spread them over other \
+                        switches";
+    let racks = |racks: u32, hosts: u32, job: &str| {
+        format!("[topology]\nracks = {racks}\nhosts_per_rack = {hosts}\n[[job]]\n{job}")
+    };
+    assert_eq!(
+        refused("[topology]\nworkers = 40\n[[job]]\nworkers = ‸33\n"),
+        format!("33 of the workers are at switch s1; a rack has at most 32; {HINT}")
+    );
+    assert_eq!(
+        refused(&("protocol = \"p4inc\"\n".to_owned() + &racks(2, 32, "workers = ‸64\n"))),
+        format!("32 of the workers are at switch rack1; a rack has at most 31; {HINT}")
+    );
+    assert_eq!(
+        refused(&racks(34, 1, "workers = ‸34\n")),
+        format!("the workers are at 34 switches; a job has at most 32 racks; {HINT}")
+    );
+    let turns = (0..40).map(|at| format!("\"w{}\", ", at % 2 * 20 + at / 2 + 1));
+    assert_eq!(
+        refused(&racks(2, 20, &format!("workers = ‸[{}]\n", turns.collect::<String>()))),
+        format!("the workers at switch rack1 are not listed one after another; {HINT}")
+    );
+    refused(&racks(2, 2, "levels = ‸3\n"));
+}
+
+/// Workers at the parameter server's switch have a position each as long as there are enough.
+#[test]
+fn positions_of_workers() {
+    use tributary_protocol::{Assignment, Racks};
+    for (racks, hosts, more, widths) in [
+        (2, 2, "", vec![1; 4]),
+        (2, 2, "levels = 2\n", vec![1, 1, 2]),
+        (3, 16, "", [vec![1; 16], vec![16; 2]].concat()),
+        (3, 31, "", [vec![1; 30], vec![31; 2]].concat()),
+        (4, 31, "", vec![31; 4]),
+    ] {
+        let workers = widths.iter().map(|&width| u32::from(width)).sum::<u32>();
+        let topology = format!("racks = {racks}\nhosts_per_rack = {hosts}\nps_rack = 1");
+        let job = if workers == racks * hosts { String::new() } else { named(&[30, 31, 31]) };
+        let file = format!("[topology]\n{topology}\n[[job]]\n{more}{job}");
+        let scenario = tributary_jobfile::parse(&file, "test").unwrap();
+        let config = scenario.job_config(&scenario.jobs[0], Assignment::NONE);
+        assert_eq!(config.racks, Racks::new(&widths).unwrap(), "{file}");
+    }
+}
+
+/// `workers` that names the first hosts of racks of 31.
+fn named(counts: &[usize]) -> String {
+    let hosts = counts.iter().enumerate().flat_map(|(rack, &count)| {
+        (0..count).map(move |host| format!("\"w{}\", ", 31 * rack + host + 1))
+    });
+    format!("workers = [{}]\n", hosts.collect::<String>())
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! A placement round: passes the waiting jobs and the current cluster to a policy.
 
 use tributary_cluster::{Job, JobId, Pending, Plan, Round, ServerIndex, State};
-use tributary_wire::WORKERS_MAX;
+use tributary_wire::POSITIONS_MAX;
 
 use super::{Action, Agent, Manager, roles};
 use crate::durable::Change;
@@ -71,10 +71,12 @@ impl Manager {
     fn begin(&mut self, now_ms: u64, job: u32, planned: Planned) {
         let Some(mut record) = self.durable.jobs.get(&job).cloned() else { return };
         let Planned { workers, ps, in_network } = planned;
-        if workers.len() > usize::from(WORKERS_MAX) || (workers.len() > 1 && ps.is_none()) {
+        if workers.len() > usize::from(POSITIONS_MAX) || (workers.len() > 1 && ps.is_none()) {
             let what = match &ps {
                 None => "no parameter server".to_owned(),
-                Some(_) => format!("{} servers; packets name {WORKERS_MAX} at most", workers.len()),
+                Some(_) => {
+                    format!("{} servers; packets name {POSITIONS_MAX} at most", workers.len())
+                }
             };
             record.phase = Phase::Failed(format!("the policy's plan has {what}"));
             self.put(record);

@@ -120,8 +120,8 @@ mod tests {
     use proptest::test_runner::{TestCaseResult, TestRunner};
     use tributary_wire::agg::Repr;
     use tributary_wire::{
-        AggregatorIndex, Bitmap, Ecn, Envelope, Flags, Host, JobId, Kind, Mac, Protocol, Sequence,
-        emit_frame,
+        AggregatorIndex, Bitmap, Ecn, Envelope, Flags, Host, JobId, Kind, Mac, Protocol, Rack,
+        Sequence, emit_frame,
     };
 
     use super::*;
@@ -270,6 +270,7 @@ mod tests {
                     values,
                     sequence: Sequence(sequence),
                     bitmap: Bitmap(bitmap),
+                    rack: Rack::NONE,
                     index: AggregatorIndex(index),
                 };
                 let mut frame = Vec::new();

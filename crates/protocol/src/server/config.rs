@@ -22,10 +22,10 @@ impl PsConfig {
     pub(crate) fn validate(&self, spoken: &[Protocol]) -> Result<(), ConfigError> {
         self.job.validate(spoken)?;
         self.timing.validate()?;
-        if self.workers.len() != usize::from(self.job.workers) {
+        if self.workers.len() != usize::from(self.job.workers()) {
             return Err(ConfigError::Addresses {
                 addresses: self.workers.len(),
-                workers: self.job.workers,
+                workers: self.job.workers(),
             });
         }
         Ok(())

@@ -74,7 +74,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use tributary_wire::agg::Packet;
-use tributary_wire::{Bitmap, Epoch, Protocol, Sequence};
+use tributary_wire::{Epoch, Protocol, Sequence, WorkerSet};
 
 pub use config::PsConfig;
 
@@ -96,7 +96,7 @@ pub enum Event {
         /// The lowest fragment that has waited so long.
         sequence: Sequence,
         /// The workers whose values are missing.
-        missing: Bitmap,
+        missing: WorkerSet,
         /// Time since the first packet of that task arrived.
         waited: Duration,
         /// Whether no worker was heard from for half of the timeout. Waiting workers resend

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tributary_wire::agg::Packet;
-use tributary_wire::{Bitmap, Flags, Kind, Protocol};
+use tributary_wire::{Flags, Kind, Protocol, WorkerSet};
 
 use super::ParameterServer;
 use super::slots::{Finished, Lost, Task};
@@ -12,9 +12,9 @@ use crate::{Mode, Recovery, Time, fixed};
 
 impl ParameterServer {
     pub(super) fn receive(&mut self, now: Time, packet: &Packet<&[u8]>) {
-        if !self.accepts(packet) {
+        let Some(workers) = self.accepts(packet) else {
             return;
-        }
+        };
         if packet.epoch().is_after(self.config.job.epoch) {
             self.begin(packet.epoch());
         }
@@ -27,7 +27,7 @@ impl ParameterServer {
         }
         let slot = self.slots.get(number);
         if slot.finished.is_some_and(|finished| finished.sequence == sequence) {
-            self.on_finished(number, packet);
+            self.on_finished(number, packet, workers);
             return;
         }
         // Exactly one task is due in a slot. A packet above it would mean that a worker skipped
@@ -36,15 +36,15 @@ impl ParameterServer {
         let due = slot.due();
         let is_right = self.slots.is_right(sequence, packet.index(), packet.priority());
         match u64::from(sequence) {
-            sequence if sequence < due => self.on_over(now, number, packet),
+            sequence if sequence < due => self.on_over(now, number, packet, workers),
             sequence if sequence > due && !slot.may_skip() => self.stats.out_of_window += 1,
             _ if !is_right => self.stats.rejected.wrong_index += 1,
             _ => {
                 self.slots.skip_to(number, sequence, packet.priority());
                 if self.is_float(packet) {
-                    self.merge_float(now, number, packet);
+                    self.merge_float(now, number, packet, workers);
                 } else {
-                    self.merge_fixed(now, number, packet);
+                    self.merge_fixed(now, number, packet, workers);
                 }
             }
         }
@@ -53,7 +53,7 @@ impl ParameterServer {
     /// A gradient for a completed task whose result is not here. Either the packet is a late copy,
     /// or the preceding PS had the result and all workers except the sender may have gone on. In
     /// the second case the PS asks the workers for the result.
-    fn on_over(&mut self, now: Time, number: usize, packet: &Packet<&[u8]>) {
+    fn on_over(&mut self, now: Time, number: usize, packet: &Packet<&[u8]>, workers: WorkerSet) {
         let sequence = packet.sequence().0;
         let timeout = self.rtt.base_timeout();
         let everyone = self.config.job.everyone();
@@ -67,9 +67,9 @@ impl ParameterServer {
             return;
         }
         slot.lost.take_if(|lost| lost.sequence < sequence);
-        let wanted_by = Bitmap::EMPTY;
+        let wanted_by = WorkerSet::EMPTY;
         let lost = slot.lost.get_or_insert(Lost { sequence, wanted_by, ask_again_from: now });
-        lost.wanted_by |= packet.bitmap();
+        lost.wanted_by |= workers;
         if lost.ask_again_from <= now {
             lost.ask_again_from = now + timeout;
             self.outbox.recall(number, everyone);
@@ -104,13 +104,15 @@ impl ParameterServer {
     }
 
     /// Performs the checks that do not depend on the task. Accepts packets of a later run, which
-    /// begin that run.
-    fn accepts(&mut self, packet: &Packet<&[u8]>) -> bool {
+    /// begin that run. Returns the workers whose contributions are in the packet; `None` if it is
+    /// dropped.
+    fn accepts(&mut self, packet: &Packet<&[u8]>) -> Option<WorkerSet> {
         let job = &self.config.job;
-        let workers = packet.bitmap();
+        let workers = job.racks.members(packet.rack(), packet.bitmap());
+        let workers = workers.filter(|workers| !workers.is_empty());
         // The switch never adds floats, so they come from one worker. So does a result.
         let alone = self.is_float(packet) || packet.flags().contains(Flags::RESULT);
-        let single = !alone || workers.len() == 1;
+        let workers = workers.filter(|workers| !alone || workers.len() == 1);
         let assigned = !job.protocol.has_services()
             || packet.service() == job.assignment.service && job.assignment.mode != Mode::Local;
         let rejected = &mut self.stats.rejected;
@@ -126,35 +128,41 @@ impl ParameterServer {
             &mut rejected.wrong_kind
         } else if packet.values() != job.values_per_packet {
             &mut rejected.wrong_values
-        } else if workers.is_empty() || !workers.is_subset(job.everyone()) || !single {
+        } else if workers.is_none() {
             &mut rejected.wrong_bitmap
         } else {
             self.stats.gradients += 1;
-            return true;
+            return workers;
         };
         *reason += 1;
-        false
+        None
     }
 
     /// A gradient for a complete task. A resend comes from a worker that missed the result. Other
     /// packets are late copies: a worker that lacks the result resends.
-    fn on_finished(&mut self, number: usize, packet: &Packet<&[u8]>) {
+    fn on_finished(&mut self, number: usize, packet: &Packet<&[u8]>, workers: WorkerSet) {
         self.stats.duplicates += 1;
         if packet.flags().contains(Flags::RESEND) {
-            self.outbox.reply(number, packet.bitmap());
+            self.outbox.reply(number, workers);
         }
     }
 
-    fn merge_fixed(&mut self, now: Time, number: usize, packet: &Packet<&[u8]>) {
+    fn merge_fixed(
+        &mut self,
+        now: Time,
+        number: usize,
+        packet: &Packet<&[u8]>,
+        workers: WorkerSet,
+    ) {
         let sequence = packet.sequence().0;
-        let has = self.task(now, number, sequence).bitmap;
+        let has = self.task(now, number, sequence).merged;
         if self.task(now, number, sequence).floats.is_some() {
             self.stats.fixed_after_overflow += 1;
             self.ask_missing(now, number);
             return;
         }
-        if !packet.bitmap().is_disjoint(has) {
-            if packet.bitmap().is_subset(has) {
+        if !workers.is_disjoint(has) {
+            if workers.is_subset(has) {
                 self.stats.duplicates += 1;
             } else {
                 self.stats.overlaps += 1;
@@ -168,24 +176,30 @@ impl ParameterServer {
             words.fill(0);
         }
         fixed::accumulate(words, packet.payload());
-        self.merged(now, number, packet);
+        self.merged(now, number, packet, workers);
     }
 
-    fn merge_float(&mut self, now: Time, number: usize, packet: &Packet<&[u8]>) {
-        let Some(worker) = packet.bitmap().lowest() else {
+    fn merge_float(
+        &mut self,
+        now: Time,
+        number: usize,
+        packet: &Packet<&[u8]>,
+        workers: WorkerSet,
+    ) {
+        let Some(worker) = workers.lowest() else {
             return;
         };
         let sequence = packet.sequence().0;
         if self.task(now, number, sequence).floats.is_none() {
-            // I5: discard the integers and the bitmap of their workers.
+            // I5: discard the integers, whose workers must send floats.
             let floats = self.floats.take();
             let task = self.task(now, number, sequence);
-            task.bitmap = Bitmap::EMPTY;
+            task.merged = WorkerSet::EMPTY;
             task.floats = Some(floats);
             task.ask_again_from = now;
         }
         let task = self.task(now, number, sequence);
-        if task.bitmap.contains(worker) {
+        if task.merged.contains(worker) {
             self.stats.duplicates += 1;
             self.ask_missing(now, number);
             return;
@@ -193,8 +207,8 @@ impl ParameterServer {
         if let Some(floats) = &mut task.floats {
             floats.set(worker, packet.values_f32());
         }
-        let first = task.bitmap.is_empty();
-        self.merged(now, number, packet);
+        let first = task.merged.is_empty();
+        self.merged(now, number, packet, workers);
         if first {
             self.ask_missing(now, number);
         }
@@ -217,7 +231,7 @@ impl ParameterServer {
     }
 
     /// A packet's values were merged. Records its flags and completes the task if it was the last.
-    fn merged(&mut self, now: Time, number: usize, packet: &Packet<&[u8]>) {
+    fn merged(&mut self, now: Time, number: usize, packet: &Packet<&[u8]>, workers: WorkerSet) {
         self.stats.merged += 1;
         let Some(task) = &mut self.slots.get_mut(number).task else {
             return;
@@ -225,13 +239,13 @@ impl ParameterServer {
         if let Some(asked) = task.asked.filter(|_| packet.flags().contains(Flags::RESEND)) {
             self.answer.add(now - asked);
         }
-        let first = task.bitmap.is_empty();
-        task.bitmap |= packet.bitmap();
+        let first = task.merged.is_empty();
+        task.merged |= workers;
         task.flags |= packet.flags() & (Flags::COLLISION | Flags::OVERFLOW);
         if packet.is_marked() {
             task.flags |= Flags::ECN;
         }
-        if task.bitmap == self.config.job.everyone() {
+        if task.merged == self.config.job.everyone() {
             if first && task.floats.is_none() {
                 self.stats.complete_on_arrival += 1;
             } else if task.asked.is_none() {
@@ -276,7 +290,7 @@ impl ParameterServer {
         }
         task.ask_again_from = now + rest;
         task.asked = Some(now);
-        self.outbox.query(number, everyone.without(task.bitmap));
+        self.outbox.query(number, everyone.without(task.merged));
     }
 
     /// The time to wait for an answer. With the papers' rules it is a timeout. Otherwise it is the

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use tributary_wire::{AggregatorIndex, Bitmap, Flags, RUNGS, Round, Sequence, values};
+use tributary_wire::{AggregatorIndex, Flags, RUNGS, Round, Sequence, WorkerSet, values};
 
 use crate::addressing::Places;
 use crate::floats::Floats;
@@ -28,7 +28,7 @@ pub(super) struct Task {
     /// Collision, congestion and overflow flags of the merged packets.
     pub(super) flags: Flags,
     /// The workers whose values are merged.
-    pub(super) bitmap: Bitmap,
+    pub(super) merged: WorkerSet,
     /// The values, if the task is collected in `f32`. Integers are summed in the slot's memory.
     pub(super) floats: Option<Floats>,
     /// When the first packet arrived.
@@ -48,7 +48,7 @@ impl Task {
         Self {
             sequence,
             flags: Flags::NONE,
-            bitmap: Bitmap::EMPTY,
+            merged: WorkerSet::EMPTY,
             floats: None,
             since: now,
             ask_at,
@@ -64,7 +64,7 @@ impl Task {
 pub(super) struct Lost {
     pub(super) sequence: u32,
     /// The workers that sent values for it. At least one of these workers lacks the result.
-    pub(super) wanted_by: Bitmap,
+    pub(super) wanted_by: WorkerSet,
     /// Workers are not asked for it again before this time.
     pub(super) ask_again_from: Time,
 }
@@ -215,7 +215,7 @@ impl Slots {
 
     /// Keeps a result that a worker handed over. Discards what is collected for the same or an
     /// earlier task. Returns the workers that may lack the result.
-    pub(super) fn adopt(&mut self, number: usize, finished: Finished, payload: &[u8]) -> Bitmap {
+    pub(super) fn adopt(&mut self, number: usize, finished: Finished, payload: &[u8]) -> WorkerSet {
         let Finished { sequence, flags, salt, .. } = finished;
         let round = self.numbering.round(Sequence(sequence));
         let due = self.following(round, flags);
@@ -234,9 +234,9 @@ impl Slots {
             self.places.set_salt(round.fragment, salt);
         }
         let lost = lost.map(|lost| (lost.sequence, lost.wanted_by));
-        let task = task.map(|task| (task.sequence, task.bitmap));
+        let task = task.map(|task| (task.sequence, task.merged));
         let lack = lost.into_iter().chain(task).filter(|(wanted, _)| *wanted == sequence);
-        lack.fold(Bitmap::EMPTY, |all, (_, workers)| all | workers)
+        lack.fold(WorkerSet::EMPTY, |all, (_, workers)| all | workers)
     }
 
     /// Keeps the result of the slot's task, discards the preceding result, and makes the next task
@@ -272,12 +272,13 @@ impl Slots {
         numbered.filter_map(|(number, slot)| Some((number, slot.task.as_ref()?)))
     }
 
-    /// The lowest of the tasks that began at or before `latest`: its sequence, its bitmap, and when
+    /// The lowest of the tasks that began at or before `latest`: its sequence, whose values are in,
+    /// and when
     /// it began.
-    pub(super) fn lowest_begun_by(&self, latest: Time) -> Option<(Sequence, Bitmap, Time)> {
+    pub(super) fn lowest_begun_by(&self, latest: Time) -> Option<(Sequence, WorkerSet, Time)> {
         self.tasks()
             .filter(|(_, task)| task.since <= latest)
-            .map(|(_, task)| (Sequence(task.sequence), task.bitmap, task.since))
+            .map(|(_, task)| (Sequence(task.sequence), task.merged, task.since))
             .min_by_key(|(sequence, ..)| *sequence)
     }
 

@@ -4,7 +4,7 @@
 //! slots and sets it to the first due time. Two scans are at least one timeout apart. Packets only
 //! set the timer for the first task.
 
-use tributary_wire::{Bitmap, Sequence};
+use tributary_wire::{Sequence, WorkerSet};
 
 use super::{Event, ParameterServer};
 use crate::Time;
@@ -41,7 +41,7 @@ impl ParameterServer {
                 task.ask_at = now + self.rtt.timeout_after(task.timeouts);
                 task.ask_again_from = now + self.rtt.base_timeout();
                 task.asked = Some(now);
-                self.outbox.query(number, self.config.job.everyone().without(task.bitmap));
+                self.outbox.query(number, self.config.job.everyone().without(task.merged));
             }
             let at = task.ask_at;
             first = Some(first.map_or(at, |first: Time| first.min(at)));
@@ -55,22 +55,22 @@ impl ParameterServer {
         let timeout = self.config.timing.stall_timeout;
         let latest = now.as_nanos().checked_sub(timeout.as_nanos() as u64).map(Time::from_nanos);
         let stalled = latest.and_then(|latest| self.slots.lowest_begun_by(latest));
-        if let Some((sequence, bitmap, since)) = stalled {
-            self.report_stall(sequence, now, since, bitmap);
+        if let Some((sequence, merged, since)) = stalled {
+            self.report_stall(sequence, now, since, merged);
             self.timers.set(Timer::Stall, now + timeout);
         } else if let Some(since) = self.slots.tasks().map(|(_, task)| task.since).min() {
             self.timers.set(Timer::Stall, since + timeout);
         }
     }
 
-    fn report_stall(&mut self, sequence: Sequence, now: Time, since: Time, bitmap: Bitmap) {
+    fn report_stall(&mut self, sequence: Sequence, now: Time, since: Time, merged: WorkerSet) {
         if self.stall_reported == Some(sequence) {
             return;
         }
         self.stall_reported = Some(sequence);
         self.events.push_back(Event::Stalled {
             sequence,
-            missing: self.config.job.everyone().without(bitmap),
+            missing: self.config.job.everyone().without(merged),
             waited: now - since,
             quiet: now - self.last_heard >= self.config.timing.stall_timeout / 2,
         });

@@ -2,8 +2,8 @@
 
 use tributary_wire::agg::Repr;
 use tributary_wire::{
-    AggregatorIndex, Bitmap, Ecn, Envelope, Flags, Host, Kind, Sequence, WorkerIndex, emit_frame,
-    values,
+    AggregatorIndex, Bitmap, Ecn, Envelope, Flags, Host, Kind, Rack, Sequence, WorkerIndex,
+    WorkerSet, emit_frame, values,
 };
 
 use super::ParameterServer;
@@ -20,11 +20,11 @@ pub(super) struct Outbox {
     queries: Queue,
     recalls: Queue,
     /// Per slot, the workers to which a Reply is due.
-    reply_to: Box<[Bitmap]>,
+    reply_to: Box<[WorkerSet]>,
     /// Per slot, the workers to query.
-    query_to: Box<[Bitmap]>,
+    query_to: Box<[WorkerSet]>,
     /// Per slot, the workers to ask for a lost result.
-    recall_from: Box<[Bitmap]>,
+    recall_from: Box<[WorkerSet]>,
 }
 
 /// A set of slots, served in turn.
@@ -64,9 +64,9 @@ impl Outbox {
             replies: Queue::new(slots),
             queries: Queue::new(slots),
             recalls: Queue::new(slots),
-            reply_to: vec![Bitmap::EMPTY; slots as usize].into(),
-            query_to: vec![Bitmap::EMPTY; slots as usize].into(),
-            recall_from: vec![Bitmap::EMPTY; slots as usize].into(),
+            reply_to: vec![WorkerSet::EMPTY; slots as usize].into(),
+            query_to: vec![WorkerSet::EMPTY; slots as usize].into(),
+            recall_from: vec![WorkerSet::EMPTY; slots as usize].into(),
         }
     }
 
@@ -74,14 +74,14 @@ impl Outbox {
     /// dropped.
     pub(super) fn finished(&mut self, number: usize) {
         self.replies.remove(number);
-        self.reply_to[number] = Bitmap::EMPTY;
+        self.reply_to[number] = WorkerSet::EMPTY;
         self.queries.remove(number);
-        self.query_to[number] = Bitmap::EMPTY;
+        self.query_to[number] = WorkerSet::EMPTY;
         self.parameters.insert(number);
     }
 
     /// Workers miss the slot's result. A Parameter that is still due serves them, too.
-    pub(super) fn reply(&mut self, number: usize, workers: Bitmap) {
+    pub(super) fn reply(&mut self, number: usize, workers: WorkerSet) {
         if !self.parameters.slots.contains(number as u32) {
             self.replies.insert(number);
             self.reply_to[number] |= workers;
@@ -89,20 +89,20 @@ impl Outbox {
     }
 
     /// Queries workers for their values of the slot's task.
-    pub(super) fn query(&mut self, number: usize, workers: Bitmap) {
+    pub(super) fn query(&mut self, number: usize, workers: WorkerSet) {
         self.queries.insert(number);
         self.query_to[number] |= workers;
     }
 
     /// Asks workers for a lost result of the slot.
-    pub(super) fn recall(&mut self, number: usize, workers: Bitmap) {
+    pub(super) fn recall(&mut self, number: usize, workers: WorkerSet) {
         self.recalls.insert(number);
         self.recall_from[number] |= workers;
     }
 
     /// A result of the slot was handed over. Drops due packets of earlier results. The workers in
     /// `lack` may lack the result.
-    pub(super) fn adopted(&mut self, number: usize, lack: Bitmap) {
+    pub(super) fn adopted(&mut self, number: usize, lack: WorkerSet) {
         self.parameters.remove(number);
         self.replies.insert(number);
         self.reply_to[number] = lack;
@@ -128,12 +128,12 @@ impl Outbox {
 }
 
 /// The next slot and the lowest of its workers, which is removed.
-fn next(queue: &mut Queue, workers: &mut [Bitmap]) -> Option<(usize, WorkerIndex)> {
+fn next(queue: &mut Queue, workers: &mut [WorkerSet]) -> Option<(usize, WorkerIndex)> {
     while let Some(number) = queue.peek() {
         let due = &mut workers[number];
         let worker = due.lowest();
         if let Some(worker) = worker {
-            *due = due.without(Bitmap::of(worker));
+            *due = due.without(WorkerSet::of(worker));
         }
         if due.is_empty() {
             queue.remove(number);
@@ -173,7 +173,7 @@ impl ParameterServer {
         while let Some((number, worker)) = self.outbox.next_query() {
             let task = self.slots.get(number).task.as_ref();
             // The worker's values may have arrived since the query was queued.
-            if let Some(task) = task.filter(|task| !task.bitmap.contains(worker)) {
+            if let Some(task) = task.filter(|task| !task.merged.contains(worker)) {
                 let float = if task.floats.is_some() { Flags::OVERFLOW } else { Flags::NONE };
                 self.write_query(task.sequence, float, worker, frame);
                 return true;
@@ -193,7 +193,7 @@ impl ParameterServer {
     ) {
         let repr = Repr {
             values: self.config.job.values_per_packet,
-            bitmap: self.config.job.everyone(),
+            bitmap: self.config.job.whole(),
             index: finished.index,
             ..self.header(kind, finished.flags, finished.sequence, finished.salt)
         };
@@ -211,8 +211,10 @@ impl ParameterServer {
     ) {
         let successor = self.slots.is_successor();
         let flags = if successor { float | Flags::HAND_OVER } else { float };
+        let (rack, bitmap) = self.config.job.racks.name(worker);
         let repr = Repr {
-            bitmap: Bitmap::of(worker),
+            rack,
+            bitmap,
             index: self.slots.index(sequence),
             ..self.header(Kind::Query, flags, sequence, self.slots.salt(sequence))
         };
@@ -232,6 +234,7 @@ impl ParameterServer {
             values: 0,
             sequence: Sequence(sequence),
             bitmap: Bitmap::EMPTY,
+            rack: Rack::NONE,
             index: AggregatorIndex(0),
         }
     }
@@ -241,7 +244,7 @@ impl ParameterServer {
     }
 
     fn worker(&self, worker: WorkerIndex) -> Host {
-        // Bitmaps have been checked against the job's workers, and each worker has an address.
+        // Sets have been checked against the job's workers, and each worker has an address.
         self.config.workers[usize::from(worker.get())]
     }
 }

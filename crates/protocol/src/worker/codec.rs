@@ -56,7 +56,7 @@ impl Codec {
     pub(super) fn new(config: &WorkerConfig) -> Self {
         Self {
             scale: config.scale,
-            limit: fixed::limit(config.job.workers),
+            limit: fixed::limit(config.job.workers()),
             overflow: match Numbering::of(config.job.protocol) {
                 Numbering::Fragments => Overflow::Floats,
                 Numbering::Rounds => Overflow::Ladder,

@@ -48,8 +48,11 @@ impl WorkerConfig {
     pub(super) fn validate(&self) -> Result<(), ConfigError> {
         self.job.validate(&[Protocol::Atp, Protocol::Esa, Protocol::P4inc, Protocol::SwitchMl])?;
         self.timing.validate()?;
-        if self.index.get() >= self.job.workers {
-            return Err(ConfigError::Index { index: self.index.get(), workers: self.job.workers });
+        if self.index.get() >= self.job.workers() {
+            return Err(ConfigError::Index {
+                index: self.index.get(),
+                workers: self.job.workers(),
+            });
         }
         if self.initial_window == Some(0) {
             return Err(ConfigError::InitialWindow);

@@ -73,7 +73,8 @@ impl Worker {
             epoch: self.config.job.epoch,
             values: self.config.job.values_per_packet,
             sequence: kept.sequence,
-            bitmap: self.bit(),
+            bitmap: self.name.1,
+            rack: self.name.0,
             // The aggregator and salt of the slot's next task, the current state of the slot.
             index: self.fragments.index(fragment),
         };

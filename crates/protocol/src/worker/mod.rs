@@ -49,7 +49,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use tributary_wire::agg::Packet;
-use tributary_wire::{Bitmap, Ecn, Envelope, Host, Protocol, Round, Sequence};
+use tributary_wire::{Bitmap, Ecn, Envelope, Host, Protocol, Rack, Round, Sequence};
 
 pub use config::WorkerConfig;
 pub use report::{Event, Failure, ReassignError, Stats};
@@ -91,6 +91,8 @@ impl From<Timer> for usize {
 #[derive(Clone, Debug)]
 pub struct Worker {
     config: WorkerConfig,
+    /// How packets name this worker.
+    name: (Rack, Bitmap),
     numbering: Numbering,
     tensors: Tensors,
     fragments: Fragments,
@@ -149,6 +151,7 @@ impl Worker {
             failed: None,
             events: VecDeque::new(),
             stats: Stats::default(),
+            name: config.job.racks.name(config.index),
             config,
         })
     }
@@ -268,10 +271,6 @@ impl Worker {
             self.receive(now, packet);
             self.pursue(now);
         }
-    }
-
-    fn bit(&self) -> Bitmap {
-        Bitmap::of(self.config.index)
     }
 
     /// The sequence of the current round of an outstanding fragment.

@@ -1,7 +1,7 @@
 //! Results, queries and returned packets.
 
 use tributary_wire::agg::{Packet, Repair, Repaired};
-use tributary_wire::{Bitmap, Flags, Kind, Protocol, Round, Sequence};
+use tributary_wire::{Bitmap, Flags, Kind, Protocol, Rack, Round, Sequence};
 
 use super::codec::{Form, KindMismatch};
 use super::fragments::Standing;
@@ -59,7 +59,7 @@ impl Worker {
 
     fn on_result(&mut self, now: Time, packet: &Packet<&[u8]>) {
         let round = self.numbering.round(packet.sequence());
-        if !self.has_shape(packet, self.config.job.everyone()) || !self.is_due(round) {
+        if !self.has_shape(packet, (Rack::NONE, self.config.job.whole())) || !self.is_due(round) {
             return;
         }
         if !self.fragments.agree(round.fragment, packet.index(), packet.priority()) {
@@ -86,11 +86,11 @@ impl Worker {
     }
 
     /// Whether a packet has V values and names these workers.
-    fn has_shape(&mut self, packet: &Packet<&[u8]>, workers: Bitmap) -> bool {
+    fn has_shape(&mut self, packet: &Packet<&[u8]>, workers: (Rack, Bitmap)) -> bool {
         let rejected = &mut self.stats.rejected;
         if packet.values() != self.config.job.values_per_packet {
             rejected.wrong_values += 1;
-        } else if packet.bitmap() != workers {
+        } else if (packet.rack(), packet.bitmap()) != workers {
             rejected.wrong_bitmap += 1;
         } else {
             return true;
@@ -182,7 +182,8 @@ impl Worker {
 
     /// The PS queries a fragment, possibly as floats, or its result.
     fn on_query(&mut self, packet: &Packet<&[u8]>, float: bool, hand_over: bool) {
-        if !packet.bitmap().contains(self.config.index) {
+        let (rack, own) = self.name;
+        if packet.rack() != rack || packet.bitmap().is_disjoint(own) {
             // A question of ESA is multicast, but only addresses some workers.
             let strays = &mut self.stats.rejected.wrong_bitmap;
             *strays += u64::from(packet.kind() == Kind::Query);
@@ -204,7 +205,7 @@ impl Worker {
     /// window is too large for the job's aggregators.
     fn on_asynchronous(&mut self, packet: &Packet<&[u8]>) {
         let round = self.numbering.round(packet.sequence());
-        if !self.has_shape(packet, self.bit()) || !self.is_due(round) {
+        if !self.has_shape(packet, self.name) || !self.is_due(round) {
             return;
         }
         if packet.index() != self.fragments.index(round.fragment) {

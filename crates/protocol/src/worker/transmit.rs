@@ -68,7 +68,8 @@ impl Worker {
             epoch: self.config.job.epoch,
             values: self.config.job.values_per_packet,
             sequence: self.numbering.sequence(sending.round),
-            bitmap: self.bit(),
+            bitmap: self.name.1,
+            rack: self.name.0,
             index: sending.index,
         };
         if sending.repeated && self.channel.is_some() {

@@ -43,7 +43,7 @@ impl Trio {
         let worker = |index| {
             let config = WorkerConfig {
                 job,
-                index: WorkerIndex::new(index).unwrap(),
+                index: WorkerIndex::new(u16::from(index)).unwrap(),
                 scale: Scale::new(1000.0).unwrap(),
                 host: host(index),
                 server: host(9),

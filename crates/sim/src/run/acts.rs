@@ -5,9 +5,7 @@ use tributary_jobfile::{Aggregation, HostId, Job, LinkId, worker_index};
 use tributary_protocol::{Assignment, ParameterServer};
 use tributary_wire::agg::{Kind, Repr};
 use tributary_wire::channel::Role;
-use tributary_wire::{
-    AggregatorIndex, Bitmap, Ecn, Envelope, Flags, Host, Round, emit_frame, values,
-};
+use tributary_wire::{AggregatorIndex, Ecn, Envelope, Flags, Host, Round, emit_frame, values};
 
 use super::{Error, Run};
 
@@ -193,6 +191,8 @@ impl Run<'_> {
             return;
         }
         let host = job.workers[worker];
+        let racks = scenario.job_config(job, assignment).racks;
+        let (rack, bitmap) = racks.name(worker_index(worker));
         let repr = Repr {
             protocol: job.protocol,
             kind: Kind::Gradient,
@@ -202,7 +202,8 @@ impl Run<'_> {
             epoch: job.epoch,
             values: scenario.switch.values_per_packet,
             sequence: Round::first(fragment).sequence(),
-            bitmap: Bitmap::of(worker_index(worker)),
+            bitmap,
+            rack,
             index: place,
         };
         let server = job.ps.map_or(Host::service(job.id), |ps| scenario.topology.host(ps).address);

@@ -1,7 +1,7 @@
 //! The searches of ATP: jobs whose PS is replaced, at any point, by one without state. Packets to
 //! and from the previous PS may arrive at any later time.
 
-use crate::cases::{NO_FAULTS, ONE, holds};
+use crate::cases::{NO_FAULTS, ONE, RACKS, holds};
 use crate::model::Bounds;
 use crate::segments::UNITS;
 use crate::system::Setting;
@@ -24,6 +24,17 @@ fn two_fragments_whose_ps_is_replaced() {
     let name = "1 job × 2 workers × 2 fragments, PS replaced";
     for (duplicates, timers) in [(0, 0), (0, 1), (1, 0)] {
         holds(name, ONE_JOB, Bounds { duplicates, timers, restarts: 1, depth: None });
+    }
+}
+
+/// Two workers in the rack of the PS, two in another, which packets name by that rack.
+#[test]
+fn a_rack_with_a_position_of_its_own() {
+    let setting =
+        Setting { topology: RACKS, levels: 2, workers: &[4], priorities: &[&[1]], ..ONE_JOB };
+    let name = "1 job × 4 workers in 2 racks × 1 fragment, by rack";
+    for (duplicates, timers) in [(0, 0), (0, 1), (1, 0)] {
+        holds(name, setting, Bounds { duplicates, timers, ..NO_FAULTS });
     }
 }
 

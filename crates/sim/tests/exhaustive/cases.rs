@@ -34,12 +34,13 @@ use crate::segments::{LOCAL, STATIC, UNITS};
 use crate::system::{Setting, System};
 
 const STAR: &str = "kind = \"star\"\nworkers = 4";
-const RACKS: &str = "kind = \"racks\"\nracks = 2\nhosts_per_rack = 2\nps_rack = 1";
+pub(crate) const RACKS: &str = "kind = \"racks\"\nracks = 2\nhosts_per_rack = 2\nps_rack = 1";
 
 /// One job of two workers with one fragment.
 pub(crate) const ONE: Setting = Setting {
     protocol: "esa",
     topology: STAR,
+    levels: 1,
     workers: &[2],
     priorities: &[&[5]],
     slots: 1,
@@ -139,6 +140,11 @@ fn two_levels() {
     holds("1 job × 4 workers in 2 racks × 1 fragment", setting, NO_FAULTS);
     let bounds = Bounds { duplicates: 1, ..NO_FAULTS };
     holds("1 job × 4 workers in 2 racks × 1 fragment", setting, bounds);
+    // The other rack has a position of its own.
+    let setting = Setting { levels: 2, ..setting };
+    for bounds in [NO_FAULTS, bounds] {
+        holds("1 job × 4 workers in 2 racks × 1 fragment, by rack", setting, bounds);
+    }
 }
 
 #[test]

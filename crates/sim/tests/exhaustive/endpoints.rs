@@ -256,7 +256,7 @@ impl Office {
     pub(crate) fn message(&mut self, worker: u8, message: FromWorker) -> Output<(u8, ToWorker)> {
         let Clerk::Esa(backend) = &mut self.clerk else { unreachable!("only ESA has channels") };
         let job = backend.servers()[0].config().job.job;
-        let worker = tributary_wire::WorkerIndex::new(worker).expect("a worker");
+        let worker = tributary_wire::WorkerIndex::new(worker.into()).expect("a worker");
         backend.handle_worker(self.now, job, worker, message);
         self.drain()
     }
@@ -295,7 +295,7 @@ impl Office {
                         let ToPeer::Worker { worker, message, .. } = message else {
                             unreachable!("the server is in the same process")
                         };
-                        output.messages.push((worker.get(), message));
+                        output.messages.push((worker.get() as u8, message));
                         continue;
                     }
                     if let Some(event) = backend.poll_event() {

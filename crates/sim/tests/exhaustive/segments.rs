@@ -122,3 +122,13 @@ fn two_units_with_a_window_beyond_their_segment() {
     holds(name, setting, NO_FAULTS);
     holds(name, setting, Bounds { depth: Some(11), ..faults(1, 1) });
 }
+
+/// Two workers in the unit of the PS, two in another, which packets name by that unit.
+#[test]
+fn a_unit_with_a_position_of_its_own() {
+    let setting = Setting { levels: 2, workers: &[4], priorities: &[&[1]], ..UNITS };
+    let name = "2 + 2 workers in two units × 1 fragment, by unit";
+    for (duplicates, timers) in [(0, 0), (0, 1), (1, 0)] {
+        holds(name, setting, faults(duplicates, timers));
+    }
+}

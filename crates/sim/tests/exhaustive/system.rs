@@ -15,8 +15,8 @@ use tributary_protocol::{ConfigError, JobConfig, ParameterServer, PsConfig, Reco
 use tributary_wire::agg::Repr;
 use tributary_wire::channel::{FromWorker, ToWorker};
 use tributary_wire::{
-    AggregatorIndex, Bitmap, Ecn, Envelope, Epoch, Flags, Host, JobId, Kind, Protocol, Sequence,
-    WorkerIndex, emit_frame,
+    AggregatorIndex, Bitmap, Ecn, Envelope, Epoch, Flags, Host, JobId, Kind, Protocol, Rack,
+    Sequence, WorkerIndex, emit_frame,
 };
 
 use crate::endpoints::{Labourer, Office, Output, is_something, timing};
@@ -39,6 +39,8 @@ pub(crate) struct Setting {
     pub(crate) protocol: &'static str,
     /// `[topology]` of the job file.
     pub(crate) topology: &'static str,
+    /// Levels in which packets name workers: 1 or 2.
+    pub(crate) levels: u8,
     /// Workers of each job.
     pub(crate) workers: &'static [usize],
     /// Priorities of each job's fragments.
@@ -168,7 +170,7 @@ pub(crate) struct System {
 
 impl System {
     pub(crate) fn new(setting: Setting, source: &Source) -> Self {
-        let Setting { protocol, topology, slots, segment, workers, .. } = setting;
+        let Setting { protocol, topology, levels, slots, segment, workers, .. } = setting;
         let jobs = u32::try_from(workers.len()).unwrap();
         let (memory, more) = match protocol {
             "p4inc" => (format!("pool = {}", jobs * segment), format!("segment = {segment}\n")),
@@ -183,7 +185,7 @@ impl System {
              window = {slots}, scale = 1.0 }}\n[topology]\n{topology}\n[switch]\n{memory}\n"
         );
         for workers in workers {
-            file.push_str(&format!("[[job]]\nworkers = {workers}\n{more}"));
+            file.push_str(&format!("[[job]]\nlevels = {levels}\nworkers = {workers}\n{more}"));
         }
         let mut scenario =
             parse(&file, "exhaustive.toml").unwrap_or_else(|error| panic!("{error}"));
@@ -311,7 +313,7 @@ impl System {
         let job = self.job_of(part);
         let place = &self.jobs[job];
         let worker = part - place.workers.start;
-        let index = WorkerIndex::new(worker as u8).expect("a worker");
+        let index = WorkerIndex::new(worker as u16).expect("a worker");
         let mut config =
             self.scenario.worker_config(&self.scenario.jobs[job], place.config.assignment, index);
         config.timing = timing(self.setting.recovery);
@@ -399,7 +401,7 @@ impl System {
         let other = self.jobs.iter().find(|other| other.id != job).unwrap_or(&self.jobs[stage]);
         let sequence = Sequence(1000);
         let task = u64::from(other.config.epoch.get()) << 32 | u64::from(sequence.0);
-        let (port, bitmap) = self.contributor(switch, other);
+        let (port, rack, bitmap) = self.contributor(switch, other);
         let repr = Repr {
             protocol: Protocol::Esa,
             kind: Kind::Gradient,
@@ -410,6 +412,7 @@ impl System {
             values: other.config.values_per_packet,
             sequence,
             bitmap,
+            rack,
             index: Spread::new(other.id, other.config.pool).index(sequence),
         };
         debug_assert_eq!(repr.index, AggregatorIndex(0));
@@ -431,14 +434,14 @@ impl System {
         job.agent.as_ref().expect("a job of ESA").host
     }
 
-    /// A port of a switch on which fresh gradients of a job arrive, and their bitmap.
-    fn contributor(&self, switch: usize, job: &JobPlace) -> (u16, Bitmap) {
+    /// A port of a switch on which fresh gradients of a job arrive, and what they name.
+    fn contributor(&self, switch: usize, job: &JobPlace) -> (u16, Rack, Bitmap) {
         let index = self.jobs.iter().position(|other| other.id == job.id).expect("one of ours");
         let parts =
             plan::job(&self.scenario.topology, &Placement::unassigned(&self.scenario.jobs[index]));
         let part = parts.iter().find(|part| part.switch.0 == switch).expect("on its path");
         let (&port, &unit) = part.units.iter().next().expect("it adds");
-        (port, unit)
+        (port, part.rack, unit)
     }
 
     // --- Steps --------------------------------------------------------------------------------

@@ -44,7 +44,7 @@ fn program_for(architecture: Architecture, scenario: &Scenario) -> Program {
 
 /// Runs a case with the programs of both architectures and checks the invariants. Returns the
 /// outcome with v1model's.
-fn run_exactly(file: &str, tensors: usize, values: usize) -> (Scenario, Outcome) {
+pub(crate) fn run_exactly(file: &str, tensors: usize, values: usize) -> (Scenario, Outcome) {
     let scenario = scenario(file);
     let inputs = inputs(&scenario, tensors, values);
     let exactly = |architecture: Architecture, scenario: &Scenario| {

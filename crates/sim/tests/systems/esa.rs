@@ -12,7 +12,7 @@ use tributary_sim::{Act, Held, Inputs, Options, Outcome, Process, Program, Run};
 use tributary_wire::agg::{Kind, Repr};
 use tributary_wire::channel::{FromWorker, Role, Values};
 use tributary_wire::{
-    AggregatorIndex, Bitmap, Ecn, Envelope, Flags, JobId, Protocol, Sequence, WorkerIndex,
+    AggregatorIndex, Bitmap, Ecn, Envelope, Flags, JobId, Protocol, Rack, Sequence, WorkerIndex,
     emit_frame,
 };
 
@@ -182,7 +182,8 @@ fn packet(scenario: &Scenario, worker: usize, kind: Kind, priority: u8, sequence
         epoch: job.epoch,
         values: VALUES as u16,
         sequence: Sequence(sequence),
-        bitmap: Bitmap::of(WorkerIndex::new(worker as u8).unwrap()),
+        bitmap: Bitmap::of(worker as u8),
+        rack: Rack::NONE,
         index: AggregatorIndex(0),
     };
     let mut frame = Vec::new();

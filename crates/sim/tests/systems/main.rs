@@ -10,6 +10,7 @@ mod figures;
 mod invariants;
 mod losses;
 mod p4inc;
+mod racks;
 mod random;
 mod recovery;
 mod rounding;

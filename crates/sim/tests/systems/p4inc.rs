@@ -8,8 +8,7 @@ use tributary_protocol::{Mode, Tensor, Time};
 use tributary_sim::{Act, Inputs, Options, Outcome, Process, Run};
 use tributary_wire::agg::{Kind, Repr};
 use tributary_wire::{
-    AggregatorIndex, Bitmap, Ecn, Envelope, Flags, Host, JobId, Round, Service, WorkerIndex,
-    emit_frame,
+    AggregatorIndex, Bitmap, Ecn, Envelope, Flags, Host, JobId, Rack, Round, Service, emit_frame,
 };
 
 use crate::cases::{bombard, inputs, packets, program, scenario};
@@ -342,7 +341,6 @@ fn a_worker_that_addresses_outside_its_segment_changes_no_neighbours_sums() {
 fn packet(scenario: &Scenario, job: usize, kind: Kind, service: Service, index: u32) -> Vec<u8> {
     let own = &scenario.jobs[job];
     let everyone = Bitmap::first(u8::try_from(own.workers.len()).unwrap());
-    let first = WorkerIndex::new(0).unwrap();
     let repr = Repr {
         protocol: own.protocol,
         kind,
@@ -352,7 +350,8 @@ fn packet(scenario: &Scenario, job: usize, kind: Kind, service: Service, index: 
         epoch: own.epoch,
         values: VALUES as u16,
         sequence: Round::first(index).sequence(),
-        bitmap: if kind == Kind::Gradient { Bitmap::of(first) } else { everyone },
+        bitmap: if kind == Kind::Gradient { Bitmap::of(0) } else { everyone },
+        rack: Rack::NONE,
         index: AggregatorIndex(index),
     };
     let worker = scenario.topology.host(own.workers[0]).address;

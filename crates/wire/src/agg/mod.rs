@@ -11,7 +11,8 @@
 //! | 8 | 4 | epoch | the [run](Epoch) of the job, never zero |
 //! | 12 | 4 | sequence | number of the fragment; in P4INC and SwitchML of the [round](crate::Round); in Sweep a nonce |
 //! | 16 | 4 | bitmap | [`Repr::bitmap`] |
-//! | 20 | 4 | racks | reserved for a second level of bitmaps, one bit per rack of 32 workers; zero |
+//! | 20 | 1 | rack | whose contributions the bitmap names: [`Rack`] |
+//! | 21 | 3 | | reserved: zero |
 //! | 24 | 4 | index | aggregator; in Sweep the next cell |
 //!
 //! The same header as P4 declares it:
@@ -27,7 +28,8 @@
 //!     bit<32> epoch;
 //!     bit<32> sequence;
 //!     bit<32> bitmap;
-//!     bit<32> racks;
+//!     bit<8>  rack;
+//!     bit<24> reserved;
 //!     bit<32> index;
 //! }
 //! ```
@@ -40,8 +42,8 @@ use std::net::Ipv4Addr;
 
 use crate::values::{read_f32, read_i32};
 use crate::{
-    AggregatorIndex, Bitmap, Ecn, Envelope, Epoch, Error, HEADERS_LEN, Host, JobId, Mac, Round,
-    Sequence, Service, ethernet, ipv4, udp,
+    AggregatorIndex, Bitmap, Ecn, Envelope, Epoch, Error, HEADERS_LEN, Host, JobId, Mac,
+    POSITIONS_MAX, Rack, Round, Sequence, Service, ethernet, ipv4, udp,
 };
 
 pub use flags::Flags;
@@ -76,8 +78,10 @@ pub mod field {
     pub const SEQUENCE: Range<usize> = 12..16;
     /// Workers.
     pub const BITMAP: Range<usize> = 16..20;
+    /// Rack.
+    pub const RACK: usize = 20;
     /// Reserved: zero.
-    pub const RACKS: Range<usize> = 20..24;
+    pub const RESERVED: Range<usize> = 21..24;
     /// Aggregator.
     pub const INDEX: Range<usize> = 24..28;
 }
@@ -103,11 +107,13 @@ pub struct Repr {
     pub values: u16,
     /// Fragment; in P4INC and SwitchML the [round](Self::round); in Sweep a nonce.
     pub sequence: Sequence,
-    /// Gradient and Asynchronous: the workers whose contributions are in the sum. Parameter and
-    /// Reply: all workers of the job. Query, and an ESA question: the worker that is asked.
-    /// Reminder and Absent: the workers below the addressed switch. Sweep: the number of cells
+    /// Gradient and Asynchronous: those whose contributions are in the sum. Parameter and Reply: all
+    /// positions of the job. Query, and an ESA question: the worker that is asked. Reminder and
+    /// Absent: those whose packets meet in the addressed switch. Sweep: the number of cells
     /// freed so far.
     pub bitmap: Bitmap,
+    /// Whether the bitmap names positions of the job, or workers of one rack.
+    pub rack: Rack,
     /// Aggregator; in Sweep the next cell.
     pub index: AggregatorIndex,
 }
@@ -145,7 +151,8 @@ impl Repr {
         header[field::EPOCH].copy_from_slice(&self.epoch.get().to_be_bytes());
         header[field::SEQUENCE].copy_from_slice(&self.sequence.0.to_be_bytes());
         header[field::BITMAP].copy_from_slice(&self.bitmap.0.to_be_bytes());
-        header[field::RACKS].fill(0);
+        header[field::RACK] = self.rack.0;
+        header[field::RESERVED].fill(0);
         header[field::INDEX].copy_from_slice(&self.index.0.to_be_bytes());
     }
 
@@ -153,8 +160,8 @@ impl Repr {
     fn decode(header: &[u8; HEADER_LEN]) -> Result<Self, Error> {
         let [protocol, kind, flags, priority, j0, j1, v0, v1, rest @ ..] = *header;
         let [e0, e1, e2, e3, s0, s1, s2, s3, b0, b1, b2, b3, rest @ ..] = rest;
-        let [r0, r1, r2, r3, i0, i1, i2, i3] = rest;
-        let racks = u32::from_be_bytes([r0, r1, r2, r3]);
+        let [rack, r0, r1, r2, i0, i1, i2, i3] = rest;
+        let reserved = u32::from_be_bytes([0, r0, r1, r2]);
         let repr = Self {
             protocol: Protocol::from_byte(protocol).ok_or(Error::Protocol(protocol))?,
             kind: Kind::from_byte(kind).ok_or(Error::Kind(kind))?,
@@ -165,10 +172,14 @@ impl Repr {
             epoch: Epoch::new(u32::from_be_bytes([e0, e1, e2, e3])).ok_or(Error::Epoch)?,
             sequence: Sequence(u32::from_be_bytes([s0, s1, s2, s3])),
             bitmap: Bitmap(u32::from_be_bytes([b0, b1, b2, b3])),
+            rack: Rack(rack),
             index: AggregatorIndex(u32::from_be_bytes([i0, i1, i2, i3])),
         };
-        if racks != 0 {
-            return Err(Error::Racks(racks));
+        if rack > POSITIONS_MAX {
+            return Err(Error::Rack(rack));
+        }
+        if reserved != 0 {
+            return Err(Error::Reserved(reserved));
         }
         if repr.kind.has_values() == (repr.values == 0) {
             return Err(Error::Values { kind: repr.kind, values: repr.values });
@@ -258,9 +269,14 @@ impl<T: AsRef<[u8]>> Packet<T> {
         self.repr.round()
     }
 
-    /// Workers.
+    /// Workers of the rack, or positions.
     pub fn bitmap(&self) -> Bitmap {
         self.repr.bitmap
+    }
+
+    /// Rack.
+    pub fn rack(&self) -> Rack {
+        self.repr.rack
     }
 
     /// Aggregator.

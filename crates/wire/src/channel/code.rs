@@ -3,7 +3,7 @@
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 
 use super::{Error, LENGTH_LEN, Values};
-use crate::{Bitmap, Sequence, VALUES_MAX};
+use crate::{Sequence, VALUES_MAX, WorkerSet};
 
 /// Appends a frame. Its body is the tag and the bytes that `fields` appends.
 pub(super) fn frame(out: &mut BytesMut, tag: u8, fields: impl FnOnce(&mut BytesMut)) {
@@ -13,6 +13,13 @@ pub(super) fn frame(out: &mut BytesMut, tag: u8, fields: impl FnOnce(&mut BytesM
     fields(out);
     let length = u32::try_from(out.len() - start - LENGTH_LEN).expect("far below 4 GiB");
     out[start..start + LENGTH_LEN].copy_from_slice(&length.to_be_bytes());
+}
+
+/// Appends a set of workers: the number of its 32-bit words without the zeros at the end, and these.
+pub(super) fn put_workers(out: &mut BytesMut, workers: WorkerSet) {
+    let words = workers.words().rposition(|word| word != 0).map_or(0, |last| last + 1);
+    out.put_u8(words as u8);
+    workers.words().take(words).for_each(|word| out.put_u32(word));
 }
 
 /// Appends values.
@@ -58,8 +65,13 @@ impl Reader {
         self.array().map(|bytes| Sequence(u32::from_be_bytes(bytes)))
     }
 
-    pub(super) fn bitmap(&mut self) -> Result<Bitmap, Error> {
-        self.array().map(|bytes| Bitmap(u32::from_be_bytes(bytes)))
+    pub(super) fn workers(&mut self) -> Result<WorkerSet, Error> {
+        let count = self.byte()?;
+        let words = (0..count).map(|_| self.array().map(u32::from_be_bytes));
+        let words = words.collect::<Result<Vec<u32>, Error>>()?;
+        // Each set has one encoding.
+        let shortest = words.last() != Some(&0);
+        WorkerSet::from_words(words).filter(|_| shortest).ok_or(Error::Workers(count))
     }
 
     /// A byte of flags. An error if a flag outside `known` is set.

@@ -23,9 +23,9 @@ pub enum Error {
     /// The peer uses another version of the format.
     #[error("version {0} of the channel, expected {version}", version = super::VERSION)]
     Version(u8),
-    /// The role is neither a worker's index nor 255 for the PS.
+    /// The role is neither a worker's index nor 65 535 for the PS.
     #[error("there is no role {0}")]
-    Role(u8),
+    Role(u16),
     /// The epoch is zero.
     #[error("epoch 0 does not exist")]
     Epoch,
@@ -38,6 +38,9 @@ pub enum Error {
     /// An unknown flag is set, or a boolean is neither 0 nor 1.
     #[error("unknown flags in {0:#04x}")]
     Flags(u8),
+    /// A set of workers is longer than it can be, or than it has to be.
+    #[error("a set of workers of {0} words")]
+    Workers(u8),
     /// The payload is not 1 to `VALUES_MAX` four-byte words.
     #[error("{0} bytes of values")]
     Payload(usize),

@@ -18,7 +18,7 @@ const WELCOME: u8 = 2;
 const REFUSED: u8 = 3;
 
 /// The role byte of the PS.
-const SERVER: u8 = 255;
+const SERVER: u16 = u16::MAX;
 
 /// Authenticates the endpoints of a job: random bytes from the controller.
 ///
@@ -106,7 +106,7 @@ impl Message for Hello {
     fn encode(&self, out: &mut BytesMut) {
         frame(out, HELLO, |out| {
             out.put_u8(VERSION);
-            out.put_u8(match self.role {
+            out.put_u16(match self.role {
                 Role::Worker(index) => index.get(),
                 Role::Server => SERVER,
             });
@@ -125,7 +125,7 @@ impl Message for Hello {
             // The layout of other versions is unknown.
             return Err(Error::Version(version));
         }
-        let role = match reader.byte()? {
+        let role = match u16::from_be_bytes(reader.array()?) {
             SERVER => Role::Server,
             index => Role::Worker(WorkerIndex::new(index).ok_or(Error::Role(index))?),
         };

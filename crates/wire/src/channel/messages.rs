@@ -4,10 +4,10 @@ use std::fmt;
 
 use bytes::{BufMut, Bytes, BytesMut};
 
-use super::code::{Reader, frame, put_values};
+use super::code::{Reader, frame, put_values, put_workers};
 use super::{Error, Message};
 use crate::values::read_i32;
-use crate::{Bitmap, Sequence};
+use crate::{Sequence, WorkerSet};
 
 const FLOAT: u8 = 1;
 const URGENT: u8 = 2;
@@ -117,7 +117,7 @@ pub enum FromServer {
         /// The fragment.
         sequence: Sequence,
         /// The workers whose contributions are in the partial sum.
-        bitmap: Bitmap,
+        merged: WorkerSet,
         /// Whether the PS collects the fragment in `f32`.
         float: bool,
         /// Whether to recover the missing contributions at once instead of after a timeout.
@@ -133,7 +133,7 @@ pub enum FromServer {
         /// The fragment.
         sequence: Sequence,
         /// The workers that lack it.
-        workers: Bitmap,
+        workers: WorkerSet,
         /// The sum over all workers.
         values: Values,
     },
@@ -147,14 +147,14 @@ pub enum ToServer {
         /// The fragment.
         sequence: Sequence,
         /// The workers that lack it.
-        workers: Bitmap,
+        workers: WorkerSet,
     },
     /// A partial sum of the fragment, from a switch or a worker.
     Partial {
         /// The fragment.
         sequence: Sequence,
         /// The workers whose contributions are in the sum.
-        bitmap: Bitmap,
+        workers: WorkerSet,
         /// Whether any of the summed packets carried a congestion mark.
         marked: bool,
         /// The sum of the contributions.
@@ -245,13 +245,13 @@ impl Message for ToWorker {
 impl Message for FromServer {
     fn encode(&self, out: &mut BytesMut) {
         match self {
-            Self::Entry { sequence, bitmap, float, urgent } => about(out, 48, *sequence, |out| {
-                out.put_u32(bitmap.0);
+            Self::Entry { sequence, merged, float, urgent } => about(out, 48, *sequence, |out| {
+                put_workers(out, *merged);
                 out.put_u8(flag(*float, FLOAT) | flag(*urgent, URGENT));
             }),
             Self::Closed { sequence } => about(out, 49, *sequence, |_| {}),
             Self::Deliver { sequence, workers, values } => about(out, 50, *sequence, |out| {
-                out.put_u32(workers.0);
+                put_workers(out, *workers);
                 put_values(out, values);
             }),
         }
@@ -261,15 +261,15 @@ impl Message for FromServer {
         let (tag, mut reader) = Reader::open(body)?;
         let message = match tag {
             48 => {
-                let (sequence, bitmap) = (reader.sequence()?, reader.bitmap()?);
+                let (sequence, merged) = (reader.sequence()?, reader.workers()?);
                 let flags = reader.flags(FLOAT | URGENT)?;
                 let (float, urgent) = (flags & FLOAT != 0, flags & URGENT != 0);
-                Self::Entry { sequence, bitmap, float, urgent }
+                Self::Entry { sequence, merged, float, urgent }
             }
             49 => Self::Closed { sequence: reader.sequence()? },
             50 => Self::Deliver {
                 sequence: reader.sequence()?,
-                workers: reader.bitmap()?,
+                workers: reader.workers()?,
                 values: reader.values()?,
             },
             tag => return Err(Error::Tag(tag)),
@@ -282,11 +282,11 @@ impl Message for ToServer {
     fn encode(&self, out: &mut BytesMut) {
         match self {
             Self::Missing { sequence, workers } => {
-                about(out, 64, *sequence, |out| out.put_u32(workers.0));
+                about(out, 64, *sequence, |out| put_workers(out, *workers));
             }
-            Self::Partial { sequence, bitmap, marked, values } => {
+            Self::Partial { sequence, workers, marked, values } => {
                 about(out, 65, *sequence, |out| {
-                    out.put_u32(bitmap.0);
+                    put_workers(out, *workers);
                     out.put_u8(flag(*marked, MARKED));
                     put_values(out, values);
                 });
@@ -301,10 +301,10 @@ impl Message for ToServer {
     fn decode(body: Bytes) -> Result<Self, Error> {
         let (tag, mut reader) = Reader::open(body)?;
         let message = match tag {
-            64 => Self::Missing { sequence: reader.sequence()?, workers: reader.bitmap()? },
+            64 => Self::Missing { sequence: reader.sequence()?, workers: reader.workers()? },
             65 => Self::Partial {
                 sequence: reader.sequence()?,
-                bitmap: reader.bitmap()?,
+                workers: reader.workers()?,
                 marked: reader.flags(MARKED)? != 0,
                 values: reader.values()?,
             },

@@ -11,7 +11,7 @@
 //!
 //! | tag | message | fields after the tag (bytes) |
 //! | --- | --- | --- |
-//! | 1 | [`Hello`] | version (1), role (1), job (2), epoch (4), token (16) |
+//! | 1 | [`Hello`] | version (1), role (2), job (2), epoch (4), token (16) |
 //! | 2 | [`Answer::Welcome`] | |
 //! | 3 | [`Answer::Refused`] | [`Refusal`] (1) |
 //! | 16 | [`FromWorker::Remind`] | sequence (4) |
@@ -23,11 +23,11 @@
 //! | 32 | [`ToWorker::Query`] | sequence (4), flags (1): 1 float |
 //! | 33 | [`ToWorker::Result`] | sequence (4), values |
 //! | 34 | [`ToWorker::Dismissed`] | |
-//! | 48 | [`FromServer::Entry`] | sequence (4), bitmap (4), flags (1): 1 float, 2 urgent |
+//! | 48 | [`FromServer::Entry`] | sequence (4), workers, flags (1): 1 float, 2 urgent |
 //! | 49 | [`FromServer::Closed`] | sequence (4) |
-//! | 50 | [`FromServer::Deliver`] | sequence (4), bitmap (4), values |
-//! | 64 | [`ToServer::Missing`] | sequence (4), bitmap (4) |
-//! | 65 | [`ToServer::Partial`] | sequence (4), bitmap (4), flags (1): 4 marked, values |
+//! | 50 | [`FromServer::Deliver`] | sequence (4), workers, values |
+//! | 64 | [`ToServer::Missing`] | sequence (4), workers |
+//! | 65 | [`ToServer::Partial`] | sequence (4), workers, flags (1): 4 marked, values |
 //! | 66 | [`ToServer::Known`] | sequence (4), values |
 //! | 67 | [`ToServer::Over`] | sequence (4) |
 //!
@@ -53,23 +53,24 @@ pub use error::Error;
 pub use hello::{Answer, BadToken, Hello, Refusal, Role, TOKEN_LEN, Token};
 pub use messages::{FromServer, FromWorker, ToServer, ToWorker, Values};
 
-use crate::VALUES_MAX;
+use crate::{VALUES_MAX, WORKERS_MAX};
 
 /// The TCP port on which the agent listens.
 pub const PORT: u16 = 29811;
 
 /// Version of the format. Both sides must use the same version.
-pub const VERSION: u8 = 2;
+pub const VERSION: u8 = 3;
 
 /// Length of the length field before each body, in bytes.
 pub const LENGTH_LEN: usize = 4;
 
 /// Length of the longest body, in bytes: a partial sum of the largest packet.
-pub const BODY_MAX: usize = 1 + 4 + 4 + 1 + 1 + 4 * VALUES_MAX as usize;
+pub const BODY_MAX: usize =
+    1 + 4 + (1 + WORKERS_MAX as usize / 8) + 1 + 1 + 4 * VALUES_MAX as usize;
 
 /// Length of the body of a [`Hello`], in bytes. Until a peer has introduced itself, read no longer
 /// body from it.
-pub const HELLO_LEN: usize = 1 + 1 + 1 + 2 + 4 + TOKEN_LEN;
+pub const HELLO_LEN: usize = 1 + 1 + 2 + 2 + 4 + TOKEN_LEN;
 
 /// Tags of the messages with values.
 pub const WITH_VALUES: [u8; 6] = [17, 18, 33, 50, 65, 66];

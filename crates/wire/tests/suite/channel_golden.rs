@@ -10,10 +10,10 @@ use tributary_wire::channel::{
     ToWorker, Token, Values, split_frame,
 };
 use tributary_wire::golden::{EPOCH, Vector};
-use tributary_wire::{Bitmap, JobId, Sequence, WorkerIndex};
+use tributary_wire::{JobId, Sequence, WorkerIndex, WorkerSet};
 
 const SEQUENCE: Sequence = Sequence(74565);
-const WORKERS: Bitmap = Bitmap(0b1011);
+const WORKERS: WorkerSet = WorkerSet::from_low_bits(0b1011);
 
 fn directory() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/golden/channel"))
@@ -85,8 +85,8 @@ fn vectors_decode_and_encode() {
     check(it, "to_worker_result", &ToWorker::Result { sequence, values: floats() });
     check(it, "to_worker_dismissed", &ToWorker::Dismissed);
 
-    let bitmap = WORKERS;
-    let entry = |on| FromServer::Entry { sequence, bitmap, float: on, urgent: on };
+    let (merged, workers) = (WORKERS, WORKERS);
+    let entry = |on| FromServer::Entry { sequence, merged, float: on, urgent: on };
     check(it, "server_entry", &entry(false));
     check(it, "server_entry_urgent", &entry(true));
     check(it, "server_closed", &FromServer::Closed { sequence });
@@ -94,7 +94,7 @@ fn vectors_decode_and_encode() {
     check(it, "server_deliver", &deliver);
 
     check(it, "to_server_missing", &ToServer::Missing { sequence, workers: WORKERS });
-    let partial = |marked| ToServer::Partial { sequence, bitmap, marked, values: integers() };
+    let partial = |marked| ToServer::Partial { sequence, workers, marked, values: integers() };
     check(it, "to_server_partial", &partial(false));
     check(it, "to_server_partial_marked", &partial(true));
     check(it, "to_server_known", &ToServer::Known { sequence, values: floats() });

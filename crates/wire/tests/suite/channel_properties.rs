@@ -6,14 +6,15 @@ use tributary_wire::channel::{
     Answer, BODY_MAX, Error, FromServer, FromWorker, HELLO_LEN, Hello, Message, Refusal, Role,
     ToServer, ToWorker, Token, Values, split_frame,
 };
-use tributary_wire::{Bitmap, Epoch, JobId, Sequence, VALUES_MAX, WorkerIndex};
+use tributary_wire::{Epoch, JobId, Sequence, VALUES_MAX, WORKERS_MAX, WorkerIndex, WorkerSet};
 
 fn sequence() -> impl Strategy<Value = Sequence> {
     any::<u32>().prop_map(Sequence)
 }
 
-fn bitmap() -> impl Strategy<Value = Bitmap> {
-    any::<u32>().prop_map(Bitmap)
+fn workers() -> impl Strategy<Value = WorkerSet> {
+    proptest::collection::vec(any::<u32>(), 0..=32)
+        .prop_map(|words| WorkerSet::from_words(words).unwrap())
 }
 
 fn values() -> impl Strategy<Value = Values> {
@@ -48,16 +49,16 @@ fn to_worker() -> impl Strategy<Value = ToWorker> {
 
 fn from_server() -> impl Strategy<Value = FromServer> {
     prop_oneof![
-        (sequence(), bitmap(), any::<bool>(), any::<bool>()).prop_map(
-            |(sequence, bitmap, float, urgent)| FromServer::Entry {
+        (sequence(), workers(), any::<bool>(), any::<bool>()).prop_map(
+            |(sequence, merged, float, urgent)| FromServer::Entry {
                 sequence,
-                bitmap,
+                merged,
                 float,
                 urgent
             }
         ),
         sequence().prop_map(|sequence| FromServer::Closed { sequence }),
-        (sequence(), bitmap(), values()).prop_map(|(sequence, workers, values)| {
+        (sequence(), workers(), values()).prop_map(|(sequence, workers, values)| {
             FromServer::Deliver { sequence, workers, values }
         }),
     ]
@@ -65,12 +66,12 @@ fn from_server() -> impl Strategy<Value = FromServer> {
 
 fn to_server() -> impl Strategy<Value = ToServer> {
     prop_oneof![
-        (sequence(), bitmap())
+        (sequence(), workers())
             .prop_map(|(sequence, workers)| ToServer::Missing { sequence, workers }),
-        (sequence(), bitmap(), any::<bool>(), values()).prop_map(
-            |(sequence, bitmap, marked, values)| ToServer::Partial {
+        (sequence(), workers(), any::<bool>(), values()).prop_map(
+            |(sequence, workers, marked, values)| ToServer::Partial {
                 sequence,
-                bitmap,
+                workers,
                 marked,
                 values
             }
@@ -82,7 +83,7 @@ fn to_server() -> impl Strategy<Value = ToServer> {
 
 fn hello() -> impl Strategy<Value = Hello> {
     let role = prop_oneof![
-        (0u8..32).prop_map(|index| Role::Worker(WorkerIndex::new(index).unwrap())),
+        (0..WORKERS_MAX).prop_map(|index| Role::Worker(WorkerIndex::new(index).unwrap())),
         Just(Role::Server),
     ];
     (1u16.., 1u32.., role, any::<[u8; 16]>()).prop_map(|(job, epoch, role, token)| Hello {

@@ -8,7 +8,7 @@ use etherparse::{NetSlice, SlicedPacket, TransportSlice};
 use tributary_wire::agg::{Packet, Repr};
 use tributary_wire::golden::{self, VECTORS, Vector};
 use tributary_wire::{
-    AggregatorIndex, Bitmap, Ecn, Envelope, Flags, Host, JobId, Kind, Mac, Protocol, Round,
+    AggregatorIndex, Bitmap, Ecn, Envelope, Flags, Host, JobId, Kind, Mac, Protocol, Rack, Round,
     Sequence, Service, emit_frame, values,
 };
 
@@ -161,6 +161,7 @@ fn vectors_decode_to_the_described_packets() {
                 _ => Sequence(74565),
             },
             bitmap: Bitmap(*bitmap),
+            rack: Rack::NONE,
             index: AggregatorIndex(match name {
                 "sweep" => 0,
                 "sweep_done" => 4096,

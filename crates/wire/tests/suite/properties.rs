@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use tributary_wire::agg::{self, Packet, Repr};
 use tributary_wire::{
     AggregatorIndex, Bitmap, Ecn, Envelope, Epoch, Error, Flags, HEADERS_LEN, Host, JobId, Kind,
-    Mac, Protocol, Sequence, VALUES_MAX, emit_frame, golden, ipv4, values,
+    Mac, Protocol, Rack, Sequence, VALUES_MAX, emit_frame, golden, ipv4, values,
 };
 
 fn host() -> impl Strategy<Value = Host> {
@@ -46,6 +46,7 @@ fn repr() -> impl Strategy<Value = Repr> {
                 values: if kind.has_values() { values } else { 0 },
                 sequence: Sequence(sequence),
                 bitmap: Bitmap(bitmap),
+                rack: Rack::NONE,
                 index: AggregatorIndex(index),
             }
         },
@@ -200,7 +201,8 @@ fn each_error_names_the_wrong_field() {
     assert_eq!(gradient(48, &[0, 63]), Error::PayloadLength { values: 63, bytes: 256 });
     assert_eq!(gradient(48, &[0xff, 0xff]), Error::PayloadLength { values: 0xffff, bytes: 256 });
     assert_eq!(gradient(50, &[0, 0, 0, 0]), Error::Epoch);
-    assert_eq!(gradient(62, &[0, 0, 1, 0]), Error::Racks(256));
+    assert_eq!(gradient(62, &[33]), Error::Rack(33));
+    assert_eq!(gradient(62, &[32, 0, 1, 0]), Error::Reserved(256));
     let (kind, values) = (Kind::Gradient, 0);
     assert_eq!(gradient(48, &[0, 0]), Error::Values { kind, values });
     let error = broken("query", &[(48, &[0, 1])]).unwrap_err();

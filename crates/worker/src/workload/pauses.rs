@@ -38,7 +38,7 @@ impl Pauses {
 mod tests {
     use super::*;
 
-    fn pauses(seed: u64, worker: u8, text: &str) -> Vec<Duration> {
+    fn pauses(seed: u64, worker: u16, text: &str) -> Vec<Duration> {
         let text = format!("seed = {seed}\n[[job]]\nworkers = 2\n{text}");
         let scenario = tributary_jobfile::parse(&text, "f").unwrap();
         let worker = WorkerIndex::new(worker).unwrap();

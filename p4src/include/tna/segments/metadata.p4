@@ -21,8 +21,9 @@ struct metadata_t {
     // From the table of services.
     bit<1>         served;     // the job has this service
     bit<1>         segment;    // which gives it a segment of the aggregators
-    bitmap_t       everyone;   // all workers of the job
-    bitmap_t       strangers;  // difference of the packet's bitmap and everyone
+    bitmap_t       everyone;   // all whose contributions a round waits for
+    bitmap_t       total;      // all positions of the job
+    bitmap_t       strangers;  // difference of the packet's bitmap and the total
     bitmap_t       workers;    // to cross off: the unit; or for a new round to wait for: the others
     bit<1>         local;      // they are all below this switch, which gives the results
 #ifdef COPIES

@@ -11,7 +11,8 @@ struct metadata_t {
     bit<1>         served;   // the job has this service
     bit<1>         segment;  // which gives it a segment of the aggregators
     bit<1>         inside;   // the packet's aggregator is in there
-    bitmap_t       everyone; // all workers of the job
+    bitmap_t       everyone; // all whose contributions a round waits for
+    bitmap_t       total;    // all positions of the job
     bit<1>         local;    // they are all below this switch, which gives the results
 
     // From the aggregator.

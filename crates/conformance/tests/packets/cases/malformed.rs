@@ -9,7 +9,7 @@ use crate::target::Build;
 
 cases!("malformed":
     truncated_at_every_byte, truncated_before_ethernet_ends, lengths_and_counts, unused_flag_bits,
-    reserved_word,
+    reserved_bytes,
     other_protocols, other_kinds, index_beyond_the_pool, zero_bitmap, foreign_bits,
     wrong_checksum, every_bit_of_the_checksum, trailer_is_kept,
 );
@@ -95,13 +95,13 @@ fn unused_flag_bits() {
     cell_is_free(&mut lab, 3);
 }
 
-/// The word reserved for a second level of bitmaps must be zero.
-fn reserved_word() {
+/// The bytes behind the rack must be zero.
+fn reserved_bytes() {
     let mut lab = rack(Build::PATIENT);
     let x = values(&lab, 1);
-    for bit in 0..32 {
+    for bit in 0..24 {
         for (port, frame) in [(1, A.gradient(0, 7, 3, &x)), (PS, A.parameter(7, 3, &x))] {
-            let frame = frame.with(|f| f.racks = 1 << bit);
+            let frame = frame.with(|f| f.reserved = 1 << bit);
             lab.check_gone(port, &frame.bytes(), (NO_JOB, Malformed));
         }
     }

@@ -226,29 +226,34 @@ impl Net {
             }
         }
         let members = units.iter().fold(0, |all, (_, unit)| all | unit);
+        // The workers of a rack, whose sum is that of one position, or positions.
+        let (rack, upward) = match self.rng.random_bool(0.4) {
+            true => (self.rng.random_range(1..=32), 1 << self.rng.random_range(0..32)),
+            false => (0, members),
+        };
         let slot = (job % 7) as u8 + 1;
         let group = *[11, 12, 12, FLOOD, 99].choose(&mut self.rng).expect("not empty");
         let sums_to = if self.esa() && self.rng.random_bool(0.7) { group } else { 0 };
         for (port, unit) in units {
-            let part = Part { unit, members, group: sums_to, slot, ..Part::default() };
-            self.insert((job, epoch(job), port, GRADIENT), part);
+            let part = Part { unit, members, upward, group: sums_to, slot, ..Part::default() };
+            self.insert((job, epoch(job), port, GRADIENT, rack), part);
         }
-        self.insert((job, epoch(job), ps, PARAMETER), Part { group, slot, ..Part::default() });
+        self.insert((job, epoch(job), ps, PARAMETER, 0), Part { group, slot, ..Part::default() });
         let plain = Part { slot, ..Part::default() };
         if !self.esa() {
-            for kind in [REPLY, QUERY] {
-                self.insert((job, epoch(job), ps, kind), plain);
-            }
+            self.insert((job, epoch(job), ps, REPLY, 0), plain);
+            self.insert((job, epoch(job), ps, QUERY, rack), plain);
             return;
         }
         let agent = self.rng.random_range(4..=6);
-        self.insert((job, epoch(job), agent, REMINDER), Part { members, reminded: true, ..plain });
+        let reminded = Part { members, reminded: true, ..plain };
+        self.insert((job, epoch(job), agent, REMINDER, rack), reminded);
         let switch = self.rng.random_range(1..=4);
-        self.insert((job, epoch(job), switch, ABSENT), plain);
+        self.insert((job, epoch(job), switch, ABSENT, rack), plain);
         // One job has no server.
         if job != JOBS[1] {
-            self.lab.insert(&[Entry::server(job, mac(ps), ip(ps))]);
-            self.model.servers.insert(epoch(job), (job, mac(ps), ip(ps)));
+            self.lab.insert(&[Entry::server_of_rack(job, rack, mac(ps), ip(ps))]);
+            self.model.servers.insert(epoch(job), (job, rack, mac(ps), ip(ps)));
         }
     }
 
@@ -284,7 +289,8 @@ impl Net {
             _ => &[GRADIENT, GRADIENT, GRADIENT, PARAMETER, REPLY, QUERY],
         };
         let kind = *kinds.choose(&mut self.rng).expect("not empty");
-        let fresh = (job, epoch(job), self.rng.random_range(1..=6), kind);
+        let rack = *[0, 0, 0, 1, 32, 33].choose(&mut self.rng).expect("not empty");
+        let fresh = (job, epoch(job), self.rng.random_range(1..=6), kind, rack);
         let part = if self.has_rounds() { self.part_in_rounds(fresh) } else { self.part(kind) };
         if !self.model.parts.contains_key(&fresh) {
             self.insert(fresh, part);
@@ -303,8 +309,9 @@ impl Net {
             GRADIENT => {
                 let unit = self.rng.random_range(0..16);
                 let members = unit | self.rng.random_range(0..16);
+                let upward = if self.rng.random_bool(0.7) { members } else { self.rng.random() };
                 let group = if self.esa() { self.rng.random_range(10..14) % 13 } else { 0 };
-                Part { unit, members, group, slot, ..Part::default() }
+                Part { unit, members, upward, group, slot, ..Part::default() }
             }
             REMINDER if self.rng.random_bool(0.7) => {
                 let members = self.rng.random_range(1..16);
@@ -372,10 +379,11 @@ impl Net {
         let gradients = self.rng.random_bool(0.85);
         let known = self.model.parts.iter().filter(|(key, _)| (key.3 == GRADIENT) == gradients);
         let parts: Vec<(Membership, Part)> = known.map(|(key, part)| (*key, *part)).collect();
-        let ((job, _, port, kind), part) = *parts.choose(&mut self.rng).expect("not empty");
+        let ((job, _, port, kind, rack), part) = *parts.choose(&mut self.rng).expect("not empty");
         let elsewhere = self.rng.random_bool(0.1);
         let mut frame = self.frame(kind, port).with(|f| {
             f.job = job;
+            f.rack = rack;
             // A task has its cell, which some share; only sometimes does it name another.
             if !elsewhere {
                 f.index = (u32::from(job) + 2 * f.sequence) % 5;
@@ -416,6 +424,7 @@ impl Net {
         frame.flags = self.rng.random_range(0..32);
         frame.index = *[0, 5, 6, 7, u32::MAX].choose(&mut self.rng).expect("not empty");
         frame.priority = self.rng.random();
+        frame.rack = *[0, 0, 1, 32, 255].choose(&mut self.rng).expect("not empty");
         frame.ttl = self.rng.random_range(0..4);
         (port, frame.bytes())
     }
@@ -498,13 +507,14 @@ fn is_fair(frame: &[u8]) -> bool {
     !(routed && ethertype == IPV4 && frame.len() > 14 && frame[14] & 15 != 5)
 }
 
-fn entry((job, _, port, kind): Membership, part: Part) -> Entry {
-    let Part { unit, members, group, slot, transit, reminded } = part;
-    match kind {
+fn entry((job, _, port, kind, rack): Membership, part: Part) -> Entry {
+    let Part { unit, members, upward, group, slot, transit, reminded } = part;
+    let entry = match kind {
         _ if transit => Entry::pass(job, port, kind, slot),
-        GRADIENT => Entry::contribute_to(job, port, (unit, members), group, slot),
+        GRADIENT => Entry::contribute_to(job, port, (unit, members), group, slot).upward(upward),
         REMINDER if reminded => Entry::remind(job, port, members, slot),
         PARAMETER => Entry::distribute(job, port, group, slot),
         _ => Entry::answer(job, port, kind, slot),
-    }
+    };
+    entry.of_rack(rack)
 }

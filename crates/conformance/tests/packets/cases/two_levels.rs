@@ -8,14 +8,15 @@ use crate::entries::Entry;
 use crate::frames::{
     COLLISION, CONGESTED, Frame, GRADIENT, MARKED, PARAMETER, QUERY, REPLY, RESEND, mac,
 };
-use crate::lab::Lab;
 use crate::lab::Outcome::{self, *};
+use crate::lab::{Lab, NO_JOB};
 use crate::scene::{PS, sum, values};
 use crate::target::Build;
 
 cases!("two_levels":
     sum_of_a_rack_is_added_at_the_top, partial_of_a_rack_flushes_both, resend_after_the_rack_is_complete,
     collision_in_the_rack_passes_the_top, marks_climb_up, result_frees_both, foreign_rack,
+    a_rack_has_a_position_of_its_own,
 );
 
 const JOB: u16 = 21;
@@ -224,4 +225,58 @@ fn foreign_rack() {
         let frame = gradient(0, 7, &x).bitmap(bitmap).flags(flags);
         assert_eq!(pass(&mut net.top, DOWNLINK, &frame.bytes(), Malformed), []);
     }
+}
+
+/// Packets name workers 0 and 1 by their rack, 3, whose sum is that of position 2; worker 2 has position
+/// 0. What else comes from the rack passes the top.
+fn a_rack_has_a_position_of_its_own() {
+    const RACK: u8 = 3;
+    let mut net = Racks::new();
+    let x = values(&net.top, 1);
+    net.rack.delete(&[
+        Entry::contribute(JOB, 1, 0b001, 0b011, SLOT),
+        Entry::contribute(JOB, 2, 0b010, 0b011, SLOT),
+    ]);
+    net.rack.insert(&[
+        Entry::contribute(JOB, 1, 0b01, 0b11, SLOT).of_rack(RACK).upward(0b100),
+        Entry::contribute(JOB, 2, 0b10, 0b11, SLOT).of_rack(RACK).upward(0b100),
+        Entry::answer(JOB, UPLINK, QUERY, SLOT).of_rack(RACK),
+    ]);
+    net.top.delete(&[
+        Entry::contribute(JOB, DOWNLINK, 0b011, 0b111, SLOT),
+        Entry::contribute(JOB, 2, 0b100, 0b111, SLOT),
+    ]);
+    net.top.insert(&[
+        Entry::contribute(JOB, DOWNLINK, 0b100, 0b101, SLOT),
+        Entry::contribute(JOB, 2, 0b001, 0b101, SLOT),
+        Entry::pass(JOB, DOWNLINK, GRADIENT, SLOT).of_rack(RACK),
+        Entry::answer(JOB, PS, QUERY, SLOT).of_rack(RACK),
+    ]);
+    let of_rack = |worker, sequence| gradient(worker, sequence, &x).rack(RACK);
+    let of_top = |sequence| gradient(2, sequence, &x).bitmap(0b001);
+
+    // Whole sums meet at the top under the names of positions.
+    assert_eq!(net.of_top(&of_top(7), Absorbed), []);
+    assert_eq!(net.of_rack(&of_rack(0, 7), Absorbed, None), []);
+    let whole = gradient(1, 7, &sum(&[&x, &x, &x])).bitmap(0b101);
+    assert_eq!(net.of_rack(&of_rack(1, 7), Completed, Some(Completed)), [(PS, whole.bytes())]);
+    net.of_ps(&result(PARAMETER, 0, 7, &x).bitmap(0b101), Distributed);
+
+    // A partial sum keeps the names of the rack, and leaves the top's as it is.
+    assert_eq!(net.of_top(&of_top(8), Absorbed), []);
+    assert_eq!(net.of_rack(&of_rack(0, 8), Absorbed, None), []);
+    let again = of_rack(0, 8).flags(RESEND);
+    assert_eq!(net.of_rack(&again, Flushed, Some(Bypassed)), [(PS, again.bytes())]);
+    let flushed = of_top(8).flags(RESEND);
+    assert_eq!(net.of_top(&flushed, Flushed), [(PS, flushed.bytes())]);
+
+    // The server names a worker as its packets do.
+    let query = result(QUERY, 2, 8, &[]).bitmap(0b10).rack(RACK);
+    assert_eq!(net.of_ps(&query, Queried), [(1, query.bytes())]);
+
+    // Neither switch knows the other's names, nor any other rack.
+    for frame in [gradient(0, 9, &x), of_rack(0, 9).rack(RACK + 1)] {
+        net.rack.check_gone(1, &frame.bytes(), (NO_JOB, Rejected));
+    }
+    net.top.check_gone(2, &of_top(9).rack(RACK).bytes(), (NO_JOB, Rejected));
 }

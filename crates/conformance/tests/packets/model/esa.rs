@@ -2,8 +2,8 @@
 
 use super::{Cell, Model, Out, Part, add, is_marked, key, word, write};
 use crate::frames::{
-    ABSENT, BITMAP, COLLISION, CONGESTED, EPOCH, GRADIENT, MARKED, OVERFLOW, PARAMETER, REMINDER,
-    RESEND, SEQUENCE, internet_checksum,
+    ABSENT, BITMAP, COLLISION, CONGESTED, EPOCH, GRADIENT, MARKED, OVERFLOW, PARAMETER, RACK,
+    REMINDER, RESEND, SEQUENCE, internet_checksum,
 };
 use crate::lab::Outcome::*;
 use crate::target::ALWAYS;
@@ -96,7 +96,8 @@ impl Model {
             return self.gone(part.slot, Added, &frame);
         }
         let cell = self.cells.remove(&place).expect("just seen");
-        write(&mut frame, cell.bitmap, &cell.sums, cell.marked);
+        write(&mut frame, part.upward, &cell.sums, cell.marked);
+        frame[RACK] = 0;
         if part.group == 0 {
             return self.forward(part.slot, Completed, port, frame);
         }
@@ -114,13 +115,14 @@ impl Model {
         if frame[15] & 3 == CONGESTED {
             frame[15] -= 1;
         }
-        let Some((job, mac, ip)) = self.servers.get(&old.task.0).copied() else {
+        let Some((job, rack, mac, ip)) = self.servers.get(&old.task.0).copied() else {
             return self.gone(part.slot, Preempted, &frame);
         };
         let count = self.evictions.entry(old.task.0).or_default();
         count.packets += 1;
         count.bytes += frame.len() as i64;
         frame[46..48].copy_from_slice(&job.to_be_bytes());
+        frame[RACK] = rack;
         frame[..6].copy_from_slice(&mac.to_be_bytes()[2..]);
         frame[30..34].copy_from_slice(&ip.to_be_bytes());
         checksum(&mut frame);

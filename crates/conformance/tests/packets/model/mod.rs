@@ -11,7 +11,7 @@ pub(crate) use rounds::Service;
 
 use crate::frames::{
     ABSENT, ARP, ASYNCHRONOUS, BITMAP, COLLISION, CONGESTED, EPOCH, GRADIENT, HEADERS, INDEX, IPV4,
-    IPV6, MARKED, OVERFLOW, PARAMETER, QUERY, RACKS, REMINDER, REPLY, RESEND, SEQUENCE, SWEEP,
+    IPV6, MARKED, OVERFLOW, PARAMETER, QUERY, RACK, REMINDER, REPLY, RESEND, SEQUENCE, SWEEP,
     TUNNEL_PORTS, TUNNELS, internet_checksum,
 };
 use crate::lab::Outcome::{self, *};
@@ -23,6 +23,8 @@ use crate::target::{Build, Counts, Evictions, Program};
 pub(crate) struct Part {
     pub(crate) unit: u32,
     pub(crate) members: u32,
+    /// The positions of a whole sum.
+    pub(crate) upward: u32,
     pub(crate) group: u16,
     pub(crate) slot: u8,
     pub(crate) transit: bool,
@@ -30,8 +32,8 @@ pub(crate) struct Part {
     pub(crate) reminded: bool,
 }
 
-/// Job, epoch, ingress port and kind.
-pub(crate) type Membership = (u16, u32, u16, u8);
+/// Job, epoch, ingress port, kind and rack.
+pub(crate) type Membership = (u16, u32, u16, u8, u8);
 
 /// A prefix, its length, and port, source and destination of the next hop.
 type Route = (u32, u32, u16, u64, u64);
@@ -55,8 +57,8 @@ pub(crate) struct Model {
     pub(crate) groups: BTreeMap<u16, Vec<u16>>,
     cells: BTreeMap<u32, Cell>,
     pub(crate) counts: Counts,
-    /// By epoch: the job, and the addresses of its parameter server.
-    pub(crate) servers: BTreeMap<u32, (u16, u64, u32)>,
+    /// By epoch: the job, the rack of its packets here, and the addresses of its parameter server.
+    pub(crate) servers: BTreeMap<u32, (u16, u8, u64, u32)>,
     pub(crate) evictions: Evictions,
     /// Entries of P4INC and SwitchML, by job and service.
     pub(crate) services: BTreeMap<(u16, u8), Service>,
@@ -117,7 +119,7 @@ impl Model {
             Sort::Plain => self.forward(NO_JOB, Forwarded, port, frame),
             Sort::Aggregation if frame[43] == SWEEP => self.gone(NO_JOB, Rejected, &frame),
             Sort::Aggregation => {
-                let key = (half(&frame, 46), word(&frame, EPOCH), port, frame[43]);
+                let key = (half(&frame, 46), word(&frame, EPOCH), port, frame[43], frame[RACK]);
                 match self.parts.get(&key).copied() {
                     None => self.gone(NO_JOB, Rejected, &frame),
                     Some(part) if self.build.program.has_rounds() => self.rounds(part, port, frame),
@@ -192,7 +194,7 @@ impl Model {
             && frame.len() >= HEADERS + 4 * values;
         let known = frame[42] == self.build.program.protocol()
             && frame[44] & 0xf0 == 0
-            && word(frame, RACKS) == 0;
+            && frame[RACK + 1..INDEX].iter().all(|byte| *byte == 0);
         if agree && known && word(frame, INDEX) < self.build.pool {
             Sort::Aggregation
         } else {
@@ -248,7 +250,8 @@ impl Model {
         if cell.bitmap != part.members {
             return self.gone(part.slot, Added, frame);
         }
-        write(frame, cell.bitmap, &cell.sums, cell.marked);
+        write(frame, part.upward, &cell.sums, cell.marked);
+        frame[RACK] = 0;
         self.forward(part.slot, Completed, port, frame.to_vec())
     }
 

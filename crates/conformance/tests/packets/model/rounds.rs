@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use super::{Model, Out, Part, add, half, is_marked, key, word, write};
 use crate::frames::{
-    ASYNCHRONOUS, COLLISION, GRADIENT, HEADERS, INDEX, MARKED, OVERFLOW, PARAMETER, QUERY, REPLY,
-    RESEND, SEQUENCE, internet_checksum,
+    ASYNCHRONOUS, COLLISION, GRADIENT, HEADERS, INDEX, MARKED, OVERFLOW, PARAMETER, QUERY, RACK,
+    REPLY, RESEND, SEQUENCE, internet_checksum,
 };
 use crate::lab::NO_JOB;
 use crate::lab::Outcome::*;
@@ -14,8 +14,8 @@ use crate::target::Program;
 /// An entry of `services`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Service {
-    /// The first cell, the number of cells, and all workers.
-    Aggregate(u32, u32, u32),
+    /// The first cell, the number of cells, all whom rounds wait for, and the positions of results.
+    Aggregate(u32, u32, u32, u32),
     Forward,
 }
 
@@ -90,7 +90,7 @@ impl Model {
         if frame[44] & RESULT == RESULT {
             return self.forward(part.slot, Resent, port, frame);
         }
-        let Service::Aggregate(offset, size, everyone) = service else {
+        let Service::Aggregate(offset, size, everyone, total) = service else {
             return self.forward(part.slot, Bypassed, port, frame);
         };
         if !(offset..offset + size).contains(&cell) {
@@ -102,14 +102,14 @@ impl Model {
             Program::P4inc if !local && part.unit == part.members => {
                 self.forward(part.slot, Bypassed, port, frame)
             }
-            _ => self.contribute(part, (everyone, local), port, frame),
+            _ => self.contribute(part, ((everyone, total), local), port, frame),
         }
     }
 
     fn contribute(
         &mut self,
         part: Part,
-        (everyone, local): (u32, bool),
+        ((everyone, total), local): ((u32, u32), bool),
         port: u16,
         mut frame: Vec<u8>,
     ) -> Out {
@@ -126,12 +126,12 @@ impl Model {
         let Some(place) = self.places.get_mut(&cell) else {
             let place = Place { sum: own, missing, copy: None };
             self.places.insert(cell, place);
-            return self.taken_in(part, (everyone, local), port, frame, Absorbed);
+            return self.taken_in(part, (total, local), port, frame, Absorbed);
         };
         let is_first = place.sum.round < round && place.missing.is_empty();
         if is_first {
             (place.sum, place.missing) = (own, missing);
-            return self.taken_in(part, (everyone, local), port, frame, Absorbed);
+            return self.taken_in(part, (total, local), port, frame, Absorbed);
         }
         if place.sum.round < round {
             if self.build.program == Program::SwitchMl {
@@ -146,11 +146,11 @@ impl Model {
             add(&mut place.sum.values, &own.values);
             place.sum.marked |= own.marked;
             place.sum.overflowed |= own.overflowed;
-            return self.taken_in(part, (everyone, local), port, frame, Added);
+            return self.taken_in(part, (total, local), port, frame, Added);
         }
         // A packet of a round with a copy gets that copy.
         if let Some(copy) = place.copy.clone().filter(|copy| copy.round == round) {
-            return self.repeat(part, everyone, port, frame, &copy);
+            return self.repeat(part, total, port, frame, &copy);
         }
         if place.sum.round > round {
             if local || frame[44] & RESEND == 0 {
@@ -164,14 +164,15 @@ impl Model {
         }
         let sum = place.sum.clone();
         if self.build.program == Program::SwitchMl {
-            return self.repeat(part, everyone, port, frame, &sum);
+            return self.repeat(part, total, port, frame, &sum);
         }
         if local {
             return self.gone(part.slot, Duplicate, &frame);
         }
         let mark = if own.marked { MARKED } else { 0 };
         frame[44] = RESEND | flags(&sum) | mark;
-        write(&mut frame, part.members, &sum.values, false);
+        write(&mut frame, part.upward, &sum.values, false);
+        frame[RACK] = 0;
         self.forward(part.slot, Resent, port, frame)
     }
 
@@ -179,7 +180,7 @@ impl Model {
     fn taken_in(
         &mut self,
         part: Part,
-        (everyone, local): (u32, bool),
+        (total, local): (u32, bool),
         port: u16,
         mut frame: Vec<u8>,
         otherwise: crate::lab::Outcome,
@@ -195,10 +196,12 @@ impl Model {
         }
         frame[44] = flags(&sum);
         if !local {
-            write(&mut frame, part.members, &sum.values, false);
+            write(&mut frame, part.upward, &sum.values, false);
+            frame[RACK] = 0;
             return self.forward(part.slot, Completed, port, frame);
         }
-        write(&mut frame, everyone, &sum.values, false);
+        write(&mut frame, total, &sum.values, false);
+        frame[RACK] = 0;
         frame[43] = PARAMETER;
         let job = [frame[46], frame[47]];
         frame.copy_within(0..6, 6);
@@ -215,22 +218,23 @@ impl Model {
     fn repeat(
         &mut self,
         part: Part,
-        everyone: u32,
+        total: u32,
         port: u16,
         mut frame: Vec<u8>,
         result: &Sum,
     ) -> Out {
         frame[43] = REPLY;
         frame[44] = flags(result) | if is_marked(&frame) { MARKED } else { 0 };
-        write(&mut frame, everyone, &result.values, false);
+        write(&mut frame, total, &result.values, false);
+        frame[RACK] = 0;
         turn_back(&mut frame);
         self.forward(part.slot, Repeated, port, frame)
     }
 
     fn of_server(&mut self, part: Part, service: Service, port: u16, mut frame: Vec<u8>) -> Out {
-        if let Service::Aggregate(offset, size, everyone) = service {
+        if let Service::Aggregate(offset, size, _, total) = service {
             let ((_, round), cell, bitmap) = key(&frame);
-            if bitmap != everyone {
+            if bitmap != total {
                 return self.gone(part.slot, Malformed, &frame);
             }
             if !(offset..offset + size).contains(&cell) {
@@ -261,7 +265,7 @@ impl Model {
     /// if the cell is in a segment.
     pub(crate) fn sweep_segment(&mut self, frame: &[u8]) -> Option<(u32, u32)> {
         let from = word(frame, INDEX);
-        let Some(Service::Aggregate(offset, size, _)) = self.service(frame) else {
+        let Some(Service::Aggregate(offset, size, ..)) = self.service(frame) else {
             self.count(NO_JOB, Rejected, frame.len());
             return None;
         };

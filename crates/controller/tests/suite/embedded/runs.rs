@@ -19,7 +19,7 @@ use tributary_controller::server::{Listen, Server};
 use tributary_jobfile::parse;
 use tributary_proto::runs::v1::JoinRequest;
 use tributary_proto::runs::v1::runs_client::RunsClient;
-use tributary_wire::{Bitmap, Epoch, JobId, WorkerIndex};
+use tributary_wire::{Epoch, JobId, WorkerIndex, WorkerSet};
 
 use crate::embedded::{Cables, Running, embedded};
 use crate::support::{self, Kit, free_port};
@@ -62,7 +62,7 @@ async fn admitted(port: u16, election_id: u128) -> (Arc<Controller>, JobId) {
     (Arc::new(controller), job)
 }
 
-fn index(worker: u8) -> WorkerIndex {
+fn index(worker: u16) -> WorkerIndex {
     WorkerIndex::new(worker).unwrap()
 }
 
@@ -70,7 +70,7 @@ fn index(worker: u8) -> WorkerIndex {
 type Joining = JoinHandle<Result<Epoch, Error>>;
 
 impl Setting {
-    fn worker(&self, worker: u8) -> Joining {
+    fn worker(&self, worker: u16) -> Joining {
         let (address, job) = (self.server.address().to_string(), self.job);
         tokio::spawn(async move { ask(&address, job, Some(index(worker)), |_| {}).await })
     }
@@ -81,7 +81,7 @@ impl Setting {
 
     /// Waits until exactly these workers are missing, according to a waiting worker.
     async fn missing(&self, told: &mut tokio::sync::watch::Receiver<Progress>, missing: u32) {
-        let missing = Progress::Waiting { missing: Bitmap(missing) };
+        let missing = Progress::Waiting { missing: WorkerSet::from_low_bits(missing) };
         let there = told.wait_for(|progress| *progress == missing);
         timeout(SOON, there).await.expect("they come").unwrap();
     }
@@ -207,8 +207,8 @@ async fn processes_that_come_and_go_at_random_block_no_run() {
     for seed in 1..=SEEDS {
         let setting = setting().await;
         let mut random = ChaCha8Rng::seed_from_u64(seed);
-        let mut begun: BTreeMap<Epoch, Vec<u8>> = BTreeMap::new();
-        let mut there: Vec<(u8, Joining)> = Vec::new();
+        let mut begun: BTreeMap<Epoch, Vec<u16>> = BTreeMap::new();
+        let mut there: Vec<(u16, Joining)> = Vec::new();
         for _ in 0..120 {
             let worker = random.random_range(0..3);
             there.push((worker, setting.worker(worker)));
@@ -250,7 +250,7 @@ async fn processes_that_come_and_go_at_random_block_no_run() {
     }
 }
 
-async fn count(ended: Vec<(u8, Joining)>, begun: &mut BTreeMap<Epoch, Vec<u8>>) {
+async fn count(ended: Vec<(u16, Joining)>, begun: &mut BTreeMap<Epoch, Vec<u16>>) {
     for (worker, joining) in ended {
         match joining.await {
             Ok(Ok(epoch)) => begun.entry(epoch).or_default().push(worker),

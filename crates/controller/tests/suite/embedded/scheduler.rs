@@ -192,7 +192,11 @@ async fn what_cannot_be_is_refused_with_the_right_status() {
         (local(2, &["w1", "nobody"], 8), Code::InvalidArgument, "the network has no host `nobody`"),
         (local(2, &["w1", "w1"], 8), Code::InvalidArgument, "the workers and the parameter server"),
         (local(2, &["w1", "w5"], 8), Code::InvalidArgument, "job 2 needs a parameter server"),
-        (local(2, &["w1"; 33], 8), Code::InvalidArgument, "a job has at most 32 workers"),
+        (
+            local(2, &["w1"; 33], 8),
+            Code::InvalidArgument,
+            "33 of the workers are at switch rack1; a rack has at most 31",
+        ),
         (
             local(2, &["w1", "w2"], 65),
             Code::ResourceExhausted,

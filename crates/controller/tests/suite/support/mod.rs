@@ -23,8 +23,8 @@ use tributary_p4runtime_proto::p4::v1::{
 use tributary_protocol::{Assignment, Mode};
 use tributary_wire::agg::Repr;
 use tributary_wire::{
-    AggregatorIndex, Bitmap, Ecn, Envelope, Epoch, Flags, JobId, Kind, Protocol, Segment, Sequence,
-    Service, emit_frame,
+    AggregatorIndex, Bitmap, Ecn, Envelope, Epoch, Flags, JobId, Kind, Protocol, Rack, Segment,
+    Sequence, Service, emit_frame,
 };
 
 pub(crate) use failures::{
@@ -200,6 +200,7 @@ pub(crate) fn gradient(scenario: &Scenario, worker: u8, sequence: u32, index: u3
         values: 64,
         sequence: Sequence(sequence),
         bitmap: Bitmap(1 << worker),
+        rack: Rack::NONE,
         index: AggregatorIndex(index),
     };
     let mut frame = Vec::new();
@@ -281,23 +282,23 @@ pub(crate) async fn an_esa_job_comes_and_goes(kit: &impl Kit) {
     // Keys are job, epoch, port and kind: 1 a gradient, 2 a result, 6 a reminder, 7 the answer
     // "absent". The job counts in slot 1 and has multicast group 2.
     let upper = [
-        "1 1 1 1 → contribute 0x1 0xf 0x2 0x1",
-        "1 1 2 1 → contribute 0x2 0xf 0x2 0x1",
-        "1 1 3 2 → distribute 0x2 0x1",
-        "1 1 4 6 → remind 0xf 0x1",
-        "1 1 5 1 → contribute 0xc 0xf 0x2 0x1",
-        "1 1 5 7 → answer 0x1",
+        "1 1 1 1 0 → contribute 0x1 0xf 0xf 0x2 0x1",
+        "1 1 2 1 0 → contribute 0x2 0xf 0xf 0x2 0x1",
+        "1 1 3 2 0 → distribute 0x2 0x1",
+        "1 1 4 6 0 → remind 0xf 0x1",
+        "1 1 5 1 0 → contribute 0xc 0xf 0xf 0x2 0x1",
+        "1 1 5 7 0 → answer 0x1",
     ];
     let lower = [
-        "1 1 1 1 → contribute 0x4 0xc 0x0 0x1",
-        "1 1 2 1 → contribute 0x8 0xc 0x0 0x1",
-        "1 1 3 2 → distribute 0x2 0x1",
-        "1 1 3 6 → remind 0xc 0x1",
+        "1 1 1 1 0 → contribute 0x4 0xc 0xc 0x0 0x1",
+        "1 1 2 1 0 → contribute 0x8 0xc 0xc 0x0 0x1",
+        "1 1 3 2 0 → distribute 0x2 0x1",
+        "1 1 3 6 0 → remind 0xc 0x1",
     ];
     for (session, expected) in controller.switches().iter().zip([&upper[..], &lower]) {
         assert_eq!(entries_of(session, &pipeline, ".memberships").await, expected);
         let servers = entries_of(session, &pipeline, ".servers").await;
-        assert_eq!(servers, [format!("1 → to_server 0x1 {mac:#x} {ip:#x}")]);
+        assert_eq!(servers, [format!("1 → to_server 0x1 0x0 {mac:#x} {ip:#x}")]);
     }
 
     let freed = controller.remove(job).await.unwrap();
@@ -348,35 +349,35 @@ pub(crate) async fn p4inc_jobs_come_move_and_go(kit: &impl Kit) {
     assert_eq!(assigned, expected(1, segment(0, 16), Mode::Partial));
     // Keys are job, epoch, port and kind: 1 a gradient, 2 a result, 3 a reply, 4 a query.
     let upper = [
-        "1 1 1 1 → contribute 0x1 0x3 0x0 0x1",
-        "1 1 2 1 → contribute 0x2 0x3 0x0 0x1",
-        "1 1 3 2 → distribute 0x2 0x1",
-        "1 1 3 3 → answer 0x1",
-        "1 1 3 4 → answer 0x1",
-        "1 1 5 1 → pass 0x1",
+        "1 1 1 1 0 → contribute 0x1 0x3 0x3 0x0 0x1",
+        "1 1 2 1 0 → contribute 0x2 0x3 0x3 0x0 0x1",
+        "1 1 3 2 0 → distribute 0x2 0x1",
+        "1 1 3 3 0 → answer 0x1",
+        "1 1 3 4 0 → answer 0x1",
+        "1 1 5 1 0 → pass 0x1",
     ];
     let lower = [
-        "1 1 1 1 → contribute 0x4 0xc 0x0 0x1",
-        "1 1 2 1 → contribute 0x8 0xc 0x0 0x1",
-        "1 1 3 2 → distribute 0x2 0x1",
-        "1 1 3 3 → answer 0x1",
-        "1 1 3 4 → answer 0x1",
+        "1 1 1 1 0 → contribute 0x4 0xc 0xc 0x0 0x1",
+        "1 1 2 1 0 → contribute 0x8 0xc 0xc 0x0 0x1",
+        "1 1 3 2 0 → distribute 0x2 0x1",
+        "1 1 3 3 0 → answer 0x1",
+        "1 1 3 4 0 → answer 0x1",
     ];
     assert_eq!(entries_of(rack1, &pipeline, ".memberships").await, upper);
     assert_eq!(entries_of(rack2, &pipeline, ".memberships").await, lower);
     for session in [rack1, rack2] {
-        assert_eq!(services(session).await, ["1 1 → aggregate 0x0 0x10 0xf"]);
+        assert_eq!(services(session).await, ["1 1 → aggregate 0x0 0x10 0xf 0xf"]);
     }
 
     // A local job beside it, in the first rack only.
     let local = Placement { ps: None, ..Placement::unassigned(&scenario.jobs[1]) };
     let assigned = controller.admit_sized(local.clone(), Aggregation::Network, 40).await.unwrap();
     assert_eq!(assigned, expected(1, segment(16, 40), Mode::Local));
-    let both = ["1 1 → aggregate 0x0 0x10 0xf", "2 1 → aggregate 0x10 0x28 0x3"];
+    let both = ["1 1 → aggregate 0x0 0x10 0xf 0xf", "2 1 → aggregate 0x10 0x28 0x3 0x3"];
     assert_eq!(services(rack1).await, both);
     let memberships = entries_of(rack1, &pipeline, ".memberships").await;
-    assert_eq!(memberships[6], "2 2 1 1 → contribute 0x1 0x3 0x3 0x2");
-    assert_eq!(memberships[7], "2 2 2 1 → contribute 0x2 0x3 0x3 0x2");
+    assert_eq!(memberships[6], "2 2 1 1 0 → contribute 0x1 0x3 0x3 0x3 0x2");
+    assert_eq!(memberships[7], "2 2 2 1 0 → contribute 0x2 0x3 0x3 0x3 0x2");
     assert_eq!((memberships.len(), room(&controller)), (8, vec![8, 48]));
     // A third job does not fit, even with a segment of its own choice, and leaves nothing behind.
     let (job, epoch) = (JobId::new(3).unwrap(), Epoch::new(3).unwrap());
@@ -408,7 +409,7 @@ pub(crate) async fn p4inc_jobs_come_move_and_go(kit: &impl Kit) {
     assert_eq!(services(rack2).await, ["1 0 → forward"], "a refusal changes nothing");
     let moved = controller.relocate(wide.job, Aggregation::Network, 8).await.unwrap();
     assert_eq!(moved, expected(2, segment(0, 8), Mode::Partial));
-    assert_eq!(services(rack2).await, ["1 2 → aggregate 0x0 0x8 0xf"]);
+    assert_eq!(services(rack2).await, ["1 2 → aggregate 0x0 0x8 0xf 0xf"]);
     // From one segment to another: the job holds both until the old one is swept.
     let moved = controller.relocate(wide.job, Aggregation::Network, 4).await.unwrap();
     assert_eq!(moved, expected(3, segment(8, 4), Mode::Partial));

@@ -45,9 +45,15 @@ pub fn switch(values: usize) -> Pipeline {
             .insert(
                 memberships,
                 TableEntry::new(
-                    vec![exact(JOB.into()), exact(EPOCH.into()), exact(worker + 1), exact(1)],
+                    vec![
+                        exact(JOB.into()),
+                        exact(EPOCH.into()),
+                        exact(worker + 1),
+                        exact(1),
+                        exact(0),
+                    ],
                     0,
-                    call(&program, memberships, "contribute", &[1 << worker, 3, 0, 1]),
+                    call(&program, memberships, "contribute", &[1 << worker, 3, 3, 0, 1]),
                 ),
             )
             .unwrap();

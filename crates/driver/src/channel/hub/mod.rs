@@ -58,7 +58,7 @@ pub struct Job {
     /// The token that its peers must present.
     pub token: Token,
     /// How many workers it has.
-    pub workers: u8,
+    pub workers: u16,
     /// Values per packet; a message with another number of values is invalid.
     pub values: u16,
     /// Whether its PS connects; a PS in the agent's process does not.

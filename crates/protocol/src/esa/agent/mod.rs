@@ -36,7 +36,8 @@ use serde::{Deserialize, Serialize};
 use tributary_wire::agg::{Packet, Repr};
 use tributary_wire::channel::{ToServer, ToWorker};
 use tributary_wire::{
-    Bitmap, Ecn, Envelope, Flags, Host, JobId, Kind, Protocol, Sequence, WorkerIndex, emit_frame,
+    Bitmap, Ecn, Envelope, Flags, Host, JobId, Kind, Protocol, Rack, Sequence, WorkerIndex,
+    WorkerSet, emit_frame,
 };
 
 use crate::addressing::Tasks;
@@ -48,7 +49,9 @@ use watch::Watch;
 /// A switch that aggregates for a job.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Target {
-    /// The workers whose packets this switch sums. A reminder identifies the switch by this set.
+    /// The rack whose workers' packets this switch sums; [`Rack::NONE`]: it sums positions.
+    pub rack: Rack,
+    /// Those workers or positions. A reminder identifies the switch by this set and the rack.
     pub members: Bitmap,
     /// One of those workers. A reminder is addressed to it, so that it passes the switch.
     pub via: Host,
@@ -131,8 +134,10 @@ struct Served {
     tasks: Tasks,
     rtt: RttEstimator,
     watches: BTreeMap<u32, Watch>,
+    /// The workers that each switch sums.
+    below: Vec<WorkerSet>,
     /// Workers that have all results and are about to leave.
-    finished: Bitmap,
+    finished: WorkerSet,
     stats: Stats,
 }
 
@@ -158,10 +163,13 @@ impl Agent {
         config.job.validate(&[Protocol::Esa])?;
         config.timing.validate()?;
         self.remove_job(config.job.job);
+        let racks = &config.job.racks;
+        let below = config.switches.iter().map(|target| racks.members(target.rack, target.members));
         let served = Served {
             rtt: RttEstimator::new(config.timing.rtt),
             watches: BTreeMap::new(),
-            finished: Bitmap::EMPTY,
+            below: below.collect::<Option<_>>().ok_or(ConfigError::Targets)?,
+            finished: WorkerSet::EMPTY,
             stats: Stats::default(),
             tasks: Tasks::new(config.job.job, config.job.pool, config.job.addressing),
             config,
@@ -231,6 +239,7 @@ impl Agent {
                 values: job.values_per_packet,
                 sequence,
                 bitmap: target.members,
+                rack: target.rack,
                 index: served.tasks.index(sequence),
             };
             let envelope = Envelope { source: *host, destination: target.via, ecn: Ecn::Ect0 };

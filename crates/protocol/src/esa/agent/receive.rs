@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use tributary_wire::agg::Packet;
 use tributary_wire::channel::{FromServer, FromWorker, ToServer, ToWorker, Values};
-use tributary_wire::{Bitmap, Flags, JobId, Kind, Protocol, Sequence, WorkerIndex};
+use tributary_wire::{Flags, JobId, Kind, Protocol, Sequence, WorkerIndex, WorkerSet};
 
 use super::rounds::Cause;
 use super::watch::Watch;
@@ -23,7 +23,7 @@ impl Agent {
             self.rejected.other_job += 1;
             return;
         };
-        let bit = Bitmap::of(worker);
+        let bit = WorkerSet::of(worker);
         if !bit.is_subset(served.config.job.everyone()) {
             self.rejected.wrong_bitmap += 1;
             return;
@@ -39,7 +39,7 @@ impl Agent {
                 stats.values += 1;
                 if served.watches.contains_key(&sequence.0) {
                     let partial =
-                        ToServer::Partial { sequence, bitmap: bit, marked: false, values };
+                        ToServer::Partial { sequence, workers: bit, marked: false, values };
                     self.tell_server(job, partial);
                     self.got(job, sequence.0, bit);
                 } else {
@@ -70,8 +70,8 @@ impl Agent {
             return;
         };
         match message {
-            FromServer::Entry { sequence, bitmap, float, urgent } => {
-                let missing = served.config.job.everyone().without(bitmap);
+            FromServer::Entry { sequence, merged, float, urgent } => {
+                let missing = served.config.job.everyone().without(merged);
                 self.on_entry(now, job, sequence.0, missing, float, urgent);
             }
             FromServer::Closed { sequence } => {
@@ -122,18 +122,21 @@ impl Agent {
             &mut self.rejected.wrong_kind
         } else if packet.values() != job.values_per_packet {
             &mut self.rejected.wrong_values
-        } else if packet.bitmap().is_empty() || !packet.bitmap().is_subset(job.everyone()) {
-            &mut self.rejected.wrong_bitmap
         } else if packet.index() != served.tasks.index(sequence) {
             &mut self.rejected.wrong_index
         } else {
-            self.on_answer(packet, fetched);
-            return;
+            match job.racks.members(packet.rack(), packet.bitmap()) {
+                Some(workers) if !workers.is_empty() => {
+                    self.on_answer(packet, workers, fetched);
+                    return;
+                }
+                _ => &mut self.rejected.wrong_bitmap,
+            }
         };
         *reason += 1;
     }
 
-    fn on_answer(&mut self, packet: &Packet<&[u8]>, fetched: bool) {
+    fn on_answer(&mut self, packet: &Packet<&[u8]>, workers: WorkerSet, fetched: bool) {
         let (job, sequence) = (packet.job(), packet.sequence());
         let Some(served) = self.jobs.get_mut(&job) else {
             return;
@@ -146,22 +149,22 @@ impl Agent {
         }
         if fetched {
             let values = Values { float: false, payload: Bytes::copy_from_slice(packet.payload()) };
-            let (bitmap, marked) = (packet.bitmap(), packet.is_marked());
-            self.tell_server(job, ToServer::Partial { sequence, bitmap, marked, values });
-            self.got(job, sequence.0, bitmap);
+            let marked = packet.is_marked();
+            self.tell_server(job, ToServer::Partial { sequence, workers, marked, values });
+            self.got(job, sequence.0, workers);
         }
         self.answered(job, sequence.0);
     }
 
     /// The server is about to merge these values and will report it. A server in another process
     /// reports later, and until then the agent would ask for the same values again.
-    fn got(&mut self, job: JobId, sequence: u32, bitmap: Bitmap) {
+    fn got(&mut self, job: JobId, sequence: u32, workers: WorkerSet) {
         let served = self.jobs.get_mut(&job);
         if let Some(watch) = served.and_then(|served| served.watches.get_mut(&sequence))
-            && bitmap.is_subset(watch.missing)
+            && workers.is_subset(watch.missing)
             && !watch.float
         {
-            watch.missing = watch.missing.without(bitmap);
+            watch.missing = watch.missing.without(workers);
         }
     }
 
@@ -170,7 +173,7 @@ impl Agent {
         now: Time,
         job: JobId,
         sequence: u32,
-        missing: Bitmap,
+        missing: WorkerSet,
         float: bool,
         urgent: bool,
     ) {
@@ -198,7 +201,7 @@ impl Agent {
     }
 
     /// A worker has all results. When all workers have them, the agent dismisses the workers.
-    fn on_finished(&mut self, _now: Time, job: JobId, worker: Bitmap) {
+    fn on_finished(&mut self, _now: Time, job: JobId, worker: WorkerSet) {
         let Some(served) = self.jobs.get_mut(&job) else {
             return;
         };
@@ -223,7 +226,7 @@ mod tests {
     use std::num::NonZeroU32;
     use std::time::Duration;
 
-    use tributary_wire::{Epoch, Host, Mac};
+    use tributary_wire::{Bitmap, Epoch, Host, Mac, Rack};
 
     use super::*;
     use crate::addressing::Spread;
@@ -247,8 +250,8 @@ mod tests {
         job.protocol = Protocol::Esa;
         job.values_per_packet = 32;
         let switches = vec![
-            Target { members: Bitmap(0b0011), via: host(1) },
-            Target { members: Bitmap(0b1111), via: host(3) },
+            Target { rack: Rack::NONE, members: Bitmap(0b0011), via: host(1) },
+            Target { rack: Rack::NONE, members: Bitmap(0b1111), via: host(3) },
         ];
         let mut agent = Agent::default();
         agent
@@ -257,9 +260,9 @@ mod tests {
         agent
     }
 
-    fn entry(sequence: u32, bitmap: u32, urgent: bool) -> FromServer {
-        let (sequence, bitmap) = (Sequence(sequence), Bitmap(bitmap));
-        FromServer::Entry { sequence, bitmap, float: false, urgent }
+    fn entry(sequence: u32, merged: u32, urgent: bool) -> FromServer {
+        let (sequence, merged) = (Sequence(sequence), WorkerSet::from_low_bits(merged));
+        FromServer::Entry { sequence, merged, float: false, urgent }
     }
 
     /// The due reminders: sequence and members.
@@ -276,7 +279,7 @@ mod tests {
     }
 
     /// The workers that are queried.
-    fn asked(agent: &mut Agent) -> Vec<u8> {
+    fn asked(agent: &mut Agent) -> Vec<u16> {
         let mut asked = Vec::new();
         while let Some(message) = agent.poll_message() {
             if let ToPeer::Worker { worker, message: ToWorker::Query { .. }, .. } = message {
@@ -299,6 +302,7 @@ mod tests {
             values: job.values_per_packet,
             sequence: Sequence(sequence),
             bitmap: Bitmap(held.unwrap_or(members)),
+            rack: Rack::NONE,
             index: Spread::new(JOB, job.pool).index(Sequence(sequence)),
         };
         let envelope = tributary_wire::Envelope {

@@ -52,7 +52,7 @@ impl Agent {
         let Some(served) = self.jobs.get_mut(&job) else {
             return;
         };
-        let Served { config, rtt, watches, stats, .. } = served;
+        let Served { config, below, rtt, watches, stats, .. } = served;
         let Some(watch) = watches.get_mut(&sequence) else {
             return;
         };
@@ -87,8 +87,8 @@ impl Agent {
         watch.ask = cause != Cause::DupAck;
         watch.asked = false;
         watch.awaited = 0;
-        for (number, target) in config.switches.iter().enumerate() {
-            if !target.members.is_disjoint(watch.missing) {
+        for (number, members) in below.iter().enumerate() {
+            if !members.is_disjoint(watch.missing) {
                 watch.awaited += 1;
                 self.reminders.push_back((job, sequence, number));
             }

@@ -1,6 +1,6 @@
 //! The agent's state for one entry of a server's dictionary.
 
-use tributary_wire::Bitmap;
+use tributary_wire::WorkerSet;
 
 use crate::Time;
 
@@ -8,7 +8,7 @@ use crate::Time;
 #[derive(Clone, Debug)]
 pub(super) struct Watch {
     /// Workers whose values the server lacks, as far as the agent knows.
-    pub(super) missing: Bitmap,
+    pub(super) missing: WorkerSet,
     /// The task is collected in floats, so partial sums cannot be merged.
     pub(super) float: bool,
     /// When the entry was set up.
@@ -34,7 +34,7 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    pub(super) fn new(missing: Bitmap, float: bool, now: Time, due: Time) -> Self {
+    pub(super) fn new(missing: WorkerSet, float: bool, now: Time, due: Time) -> Self {
         Self {
             missing,
             float,

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use tributary_wire::channel::Values;
-use tributary_wire::{Bitmap, Flags, WorkerIndex};
+use tributary_wire::{Flags, WorkerIndex, WorkerSet};
 
 use crate::floats::{FloatPool, Floats};
 use crate::{JobConfig, Time, fixed};
@@ -20,9 +20,9 @@ use crate::{JobConfig, Time, fixed};
 pub(super) struct Entry {
     pub(super) sequence: u32,
     /// The workers whose values are merged.
-    pub(super) bitmap: Bitmap,
+    pub(super) merged: WorkerSet,
     /// The workers that reported that they lack the result.
-    pub(super) lacking: Bitmap,
+    pub(super) lacking: WorkerSet,
     /// Whether a worker sent its values in a repair packet because it lacks the result.
     pub(super) repaired: bool,
     /// The worker that was last asked in a packet, and when.
@@ -43,17 +43,17 @@ impl Entry {
 
     /// The next worker to ask. The workers whose values are missing take turns. If only a result
     /// was lost, each of these workers has it, so one answer is enough.
-    pub(super) fn next_asked(&self, everyone: Bitmap) -> Option<WorkerIndex> {
-        let missing = everyone.without(self.bitmap);
+    pub(super) fn next_asked(&self, everyone: WorkerSet) -> Option<WorkerIndex> {
+        let missing = everyone.without(self.merged);
         let last = self.asked.map(|(worker, _)| worker);
         let later = missing.iter().find(|worker| last.is_none_or(|last| last < *worker));
         later.or(missing.lowest())
     }
 
     /// Adds integer sums of workers that are not merged yet.
-    pub(super) fn add(&mut self, bitmap: Bitmap, payload: &[u8]) {
+    pub(super) fn add(&mut self, workers: WorkerSet, payload: &[u8]) {
         fixed::accumulate(&mut self.sums, payload);
-        self.bitmap |= bitmap;
+        self.merged |= workers;
     }
 }
 
@@ -86,13 +86,13 @@ impl Entries {
             floats: FloatPool::new(job),
             values: job.values_per_packet.into(),
             window: job.slots,
-            heard: vec![None; job.workers.into()].into(),
+            heard: vec![None; job.workers().into()].into(),
         }
     }
 
     /// Records that these workers sent a sequence. Removes the entries of tasks whose result all
     /// workers now have, and returns their sequences.
-    pub(super) fn hear(&mut self, workers: Bitmap, sequence: u32) -> Vec<u32> {
+    pub(super) fn hear(&mut self, workers: WorkerSet, sequence: u32) -> Vec<u32> {
         for worker in workers.iter() {
             let heard = &mut self.heard[usize::from(worker.get())];
             *heard = (*heard).max(Some(sequence));
@@ -108,7 +108,7 @@ impl Entries {
 
     /// Records that these workers lack the result of a sequence. They have therefore sent no
     /// sequence a window further on, whatever was recorded before.
-    pub(super) fn hear_lack(&mut self, workers: Bitmap, sequence: u32) {
+    pub(super) fn hear_lack(&mut self, workers: WorkerSet, sequence: u32) {
         let most = sequence.saturating_add(self.window - 1);
         for worker in workers.iter() {
             let heard = &mut self.heard[usize::from(worker.get())];
@@ -150,8 +150,8 @@ impl Entries {
     pub(super) fn open(&mut self, now: Time, sequence: u32) {
         let entry = Entry {
             sequence,
-            bitmap: Bitmap::EMPTY,
-            lacking: Bitmap::EMPTY,
+            merged: WorkerSet::EMPTY,
+            lacking: WorkerSet::EMPTY,
             repaired: false,
             asked: None,
             marked: false,
@@ -165,19 +165,19 @@ impl Entries {
     /// Collects the entry in floats from now on and discards its integers (I5).
     pub(super) fn make_float(&mut self, sequence: u32) {
         if let Some(entry) = self.entries.get_mut(&sequence) {
-            entry.bitmap = Bitmap::EMPTY;
+            entry.merged = WorkerSet::EMPTY;
             entry.floats = Some(self.floats.take());
         }
     }
 
-    /// Stores the floats of the single worker in `bitmap`.
-    pub(super) fn set_floats(&mut self, sequence: u32, bitmap: Bitmap, payload: &[u8]) {
+    /// Stores the floats of the single worker in `workers`.
+    pub(super) fn set_floats(&mut self, sequence: u32, workers: WorkerSet, payload: &[u8]) {
         if let Some(entry) = self.entries.get_mut(&sequence)
             && let Some(floats) = &mut entry.floats
-            && let Some(worker) = bitmap.lowest()
+            && let Some(worker) = workers.lowest()
         {
             floats.set(worker, tributary_wire::values::read_f32(payload));
-            entry.bitmap |= bitmap;
+            entry.merged |= workers;
         }
     }
 

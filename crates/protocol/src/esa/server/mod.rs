@@ -20,7 +20,9 @@ use std::collections::VecDeque;
 use serde::{Deserialize, Serialize};
 use tributary_wire::agg::{Packet, Repair, Repaired, Repr};
 use tributary_wire::channel::FromServer;
-use tributary_wire::{Bitmap, Ecn, Envelope, Flags, Host, Kind, Protocol, Sequence, emit_frame};
+use tributary_wire::{
+    Bitmap, Ecn, Envelope, Flags, Host, Kind, Protocol, Rack, Sequence, WorkerSet, emit_frame,
+};
 
 use crate::addressing::Tasks;
 use crate::rtt::Least;
@@ -147,14 +149,14 @@ impl Server {
         for entry in self.entries.pending() {
             self.messages.push_back(FromServer::Entry {
                 sequence: Sequence(entry.sequence),
-                bitmap: entry.bitmap,
+                merged: entry.merged,
                 float: entry.is_float(),
                 urgent: false,
             });
         }
     }
 
-    fn everyone(&self) -> Bitmap {
+    fn everyone(&self) -> WorkerSet {
         self.config.job.everyone()
     }
 
@@ -172,7 +174,7 @@ impl Server {
         let sequence = Sequence(oldest.sequence);
         if self.stall_reported != Some(sequence) {
             self.stall_reported = Some(sequence);
-            let missing = self.everyone().without(oldest.bitmap);
+            let missing = self.everyone().without(oldest.merged);
             let waited = now - oldest.since;
             let quiet = now - self.last_heard >= timeout / 2;
             self.events.push_back(Event::Stalled { sequence, missing, waited, quiet });
@@ -187,7 +189,7 @@ impl Server {
                 continue;
             };
             let flags = result.flags;
-            self.emit(frame, sequence, self.everyone(), flags, 0)
+            self.emit(frame, sequence, (Rack::NONE, self.config.job.whole()), flags, 0)
                 .copy_from_slice(&result.values.payload);
             if let Some(result) = self.entries.result_mut(sequence) {
                 result.published = Some(now);
@@ -213,7 +215,8 @@ impl Server {
             };
             entry.asked = Some((asked, now));
             let question = Repair { what: Repaired::Question, float: entry.is_float() };
-            self.emit(frame, sequence, Bitmap::of(asked), Flags::REPAIR, question.code());
+            let name = self.config.job.racks.name(asked);
+            self.emit(frame, sequence, name, Flags::REPAIR, question.code());
             self.stats.questions += 1;
             return true;
         }
@@ -225,7 +228,7 @@ impl Server {
         &self,
         frame: &'a mut Vec<u8>,
         sequence: u32,
-        bitmap: Bitmap,
+        (rack, bitmap): (Rack, Bitmap),
         flags: Flags,
         priority: u8,
     ) -> &'a mut [u8] {
@@ -241,6 +244,7 @@ impl Server {
             values: job.values_per_packet,
             sequence,
             bitmap,
+            rack,
             index: self.tasks.index(sequence),
         };
         let destination = Host::group(job.job);

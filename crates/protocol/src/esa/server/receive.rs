@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use tributary_wire::agg::{Packet, Repair, Repaired};
 use tributary_wire::channel::{FromServer, ToServer, Values};
-use tributary_wire::{Bitmap, Flags, Kind, Protocol, Sequence};
+use tributary_wire::{Flags, Kind, Protocol, Sequence, WorkerSet};
 
 use super::Server;
 use crate::Time;
@@ -11,7 +11,7 @@ use crate::Time;
 /// A part of a task, from a switch or a worker.
 struct Part<'a> {
     sequence: u32,
-    bitmap: Bitmap,
+    workers: WorkerSet,
     float: bool,
     marked: bool,
     payload: &'a [u8],
@@ -35,12 +35,12 @@ impl Server {
             &mut rejected.wrong_values
         } else if packet.index() != self.tasks.index(packet.sequence()) {
             &mut rejected.wrong_index
-        } else {
+        } else if let Some(workers) = job.racks.members(packet.rack(), packet.bitmap()) {
             self.last_heard = now;
             self.stats.gradients += 1;
             let part = Part {
                 sequence: packet.sequence().0,
-                bitmap: packet.bitmap(),
+                workers,
                 float: packet.flags().contains(Flags::OVERFLOW),
                 marked: packet.is_marked(),
                 payload: packet.payload(),
@@ -51,34 +51,36 @@ impl Server {
                 self.merge(now, &part);
             }
             return;
+        } else {
+            &mut rejected.wrong_bitmap
         };
         *reason += 1;
     }
 
     /// Handles a repair packet: the values of a worker that lacks the result, or the result.
     fn on_repair(&mut self, now: Time, repair: Option<Repair>, part: &Part<'_>) {
-        let Part { sequence, bitmap, payload, .. } = *part;
+        let Part { sequence, workers, payload, .. } = *part;
         let Some(Repair { what, float }) = repair else {
             self.stats.rejected.wrong_kind += 1;
             return;
         };
-        if bitmap.len() != 1 || !bitmap.is_subset(self.everyone()) {
+        if workers.len() != 1 {
             self.stats.rejected.wrong_bitmap += 1;
             return;
         }
         self.stats.repairs += 1;
         if what == Repaired::Result {
             if let Some((asked, at)) = self.entries.get(sequence).and_then(|entry| entry.asked)
-                && bitmap == Bitmap::of(asked)
+                && workers == WorkerSet::of(asked)
             {
                 self.answer.add(now - at);
             }
-            self.hear(bitmap, sequence);
+            self.hear(workers, sequence);
             let payload = Bytes::copy_from_slice(payload);
             self.on_known(sequence, Values { float, payload });
             return;
         }
-        self.entries.hear_lack(bitmap, sequence);
+        self.entries.hear_lack(workers, sequence);
         self.merge(now, &Part { float, ..*part });
         if let Some(result) = self.entries.result(sequence) {
             if self.may_be_answered(now, result.published) {
@@ -110,7 +112,7 @@ impl Server {
         self.last_heard = now;
         match message {
             ToServer::Missing { sequence, workers } => self.on_missing(now, sequence.0, workers),
-            ToServer::Partial { sequence, bitmap, marked, values } => {
+            ToServer::Partial { sequence, workers, marked, values } => {
                 if values.payload.len() != self.payload_len() {
                     self.stats.rejected.wrong_values += 1;
                     return;
@@ -118,7 +120,7 @@ impl Server {
                 self.stats.brought += 1;
                 let part = Part {
                     sequence: sequence.0,
-                    bitmap,
+                    workers,
                     float: values.float,
                     marked,
                     payload: &values.payload,
@@ -136,7 +138,7 @@ impl Server {
     }
 
     /// Records that these workers sent the fragment, and drops state that all workers are past.
-    fn hear(&mut self, workers: Bitmap, sequence: u32) {
+    fn hear(&mut self, workers: WorkerSet, sequence: u32) {
         for gone in self.entries.hear(workers, sequence) {
             self.stats.over += 1;
             self.messages.push_back(FromServer::Closed { sequence: Sequence(gone) });
@@ -145,7 +147,7 @@ impl Server {
 
     /// Workers lack the result. If the server has it, it sends it to them. Otherwise it opens an
     /// entry, which the agent completes at once (ESA §5.3, case 1).
-    fn on_missing(&mut self, now: Time, sequence: u32, workers: Bitmap) {
+    fn on_missing(&mut self, now: Time, sequence: u32, workers: WorkerSet) {
         if !workers.is_subset(self.everyone()) {
             self.stats.rejected.wrong_bitmap += 1;
             return;
@@ -183,9 +185,9 @@ impl Server {
         }
     }
 
-    fn deliver(&mut self, sequence: u32, workers: Bitmap, values: Values) {
+    fn deliver(&mut self, sequence: u32, workers: WorkerSet, values: Values) {
         if !workers.is_empty() {
-            self.stats.deliveries += workers.len() as u64;
+            self.stats.deliveries += u64::from(workers.len());
             let sequence = Sequence(sequence);
             self.messages.push_back(FromServer::Deliver { sequence, workers, values });
         }
@@ -193,14 +195,14 @@ impl Server {
 
     /// Merges a part into its entry if the two are disjoint. Otherwise drops the whole part.
     fn merge(&mut self, now: Time, part: &Part<'_>) {
-        let Part { sequence, bitmap, .. } = *part;
+        let Part { sequence, workers, .. } = *part;
         // No switch adds floats, so they come from a single worker.
-        let known = !bitmap.is_empty() && bitmap.is_subset(self.everyone());
-        if !known || part.float && bitmap.len() != 1 {
+        let known = !workers.is_empty() && workers.is_subset(self.everyone());
+        if !known || part.float && workers.len() != 1 {
             self.stats.rejected.wrong_bitmap += 1;
             return;
         }
-        self.hear(bitmap, sequence);
+        self.hear(workers, sequence);
         if self.entries.result(sequence).is_some() {
             self.stats.duplicates += 1;
             return;
@@ -215,14 +217,14 @@ impl Server {
         let Some(entry) = self.entries.get_mut(sequence) else {
             return;
         };
-        let has = entry.bitmap;
+        let has = entry.merged;
         if entry.is_float() && !part.float {
             self.stats.fixed_after_overflow += 1;
             self.tell(sequence, true);
             return;
         }
-        if !bitmap.is_disjoint(has) {
-            if bitmap.is_subset(has) {
+        if !workers.is_disjoint(has) {
+            if workers.is_subset(has) {
                 self.stats.duplicates += 1;
             } else {
                 // Some of the missing values were just dropped.
@@ -233,12 +235,12 @@ impl Server {
         }
         entry.marked |= part.marked;
         if part.float {
-            self.entries.set_floats(sequence, bitmap, part.payload);
+            self.entries.set_floats(sequence, workers, part.payload);
         } else {
-            entry.add(bitmap, part.payload);
+            entry.add(workers, part.payload);
         }
         self.stats.merged += 1;
-        if has | bitmap == self.everyone() {
+        if has | workers == self.everyone() {
             self.complete(sequence);
         } else {
             // The other workers must send floats, too, and do not know it yet.
@@ -283,9 +285,9 @@ impl Server {
     /// Reports the state of an entry to the agent.
     fn tell(&mut self, sequence: u32, urgent: bool) {
         if let Some(entry) = self.entries.get(sequence) {
-            let (bitmap, float) = (entry.bitmap, entry.is_float());
+            let (merged, float) = (entry.merged, entry.is_float());
             let sequence = Sequence(sequence);
-            self.messages.push_back(FromServer::Entry { sequence, bitmap, float, urgent });
+            self.messages.push_back(FromServer::Entry { sequence, merged, float, urgent });
         }
     }
 

@@ -72,7 +72,7 @@ proptest! {
         for act in acts {
             match act {
                 Act::Message(job, worker, message) => {
-                    ps.handle_worker(ms(now), JobId::new(job).unwrap(), index(worker), message);
+                    ps.handle_worker(ms(now), JobId::new(job).unwrap(), index(worker.into()), message);
                 }
                 Act::Packet(kind, sequence, bitmap, flags) => {
                     let flags = Flags::from_bits(flags).unwrap();
@@ -97,7 +97,7 @@ proptest! {
             for (header, _) in sent(&mut ps, ms(now)) {
                 prop_assert!(matches!(header.kind, Kind::Parameter | Kind::Reminder));
                 if header.kind == Kind::Parameter {
-                    prop_assert_eq!(header.bitmap, job.everyone());
+                    prop_assert_eq!(header.bitmap, job.whole());
                 }
             }
             while ps.poll_event().is_some() {}

@@ -64,11 +64,11 @@ pub(crate) struct Net {
 
 impl Net {
     pub(crate) fn new(seed: u64, job: JobConfig, faults: Faults) -> Self {
-        let count = usize::from(job.workers);
+        let count = usize::from(job.workers());
         let mut net = Self {
             now: Time::ZERO,
             job,
-            workers: (0..job.workers).map(|w| worker(job, w)).collect(),
+            workers: (0..job.workers() as u8).map(|w| worker(job, w)).collect(),
             results: vec![vec![]; count],
             ps: Some(backend(job)),
             chaos: Chaos::default(),
@@ -220,7 +220,7 @@ impl Net {
     fn arrive(&mut self, flight: Flight) {
         match flight {
             Flight::In(frame) => {
-                let everyone = self.job.everyone();
+                let everyone = self.job.whole();
                 let rng = &mut self.rng;
                 for out in self.chaos.process(rng, &frame, everyone, host(SERVER)) {
                     self.put_out(&out);
@@ -239,7 +239,7 @@ impl Net {
             Flight::FromWorker(w, epoch) if epoch == self.epoch => {
                 let message = self.up[w].remove(0);
                 if let Some(ps) = &mut self.ps {
-                    ps.handle_worker(self.now, JOB, index(w as u8), message);
+                    ps.handle_worker(self.now, JOB, index(w as u16), message);
                 }
             }
             Flight::ToWorker(w, epoch) if epoch == self.epoch => {

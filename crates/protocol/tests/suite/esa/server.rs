@@ -6,7 +6,9 @@ use tributary_protocol::esa::server::Stats;
 use tributary_protocol::server::Event;
 use tributary_wire::agg::{Repair, Repaired, Repr};
 use tributary_wire::channel::{FromServer, ToServer};
-use tributary_wire::{AggregatorIndex, Bitmap, Epoch, Flags, JobId, Kind, Protocol, Sequence};
+use tributary_wire::{
+    AggregatorIndex, Bitmap, Epoch, Flags, JobId, Kind, Protocol, Sequence, WorkerSet,
+};
 
 use crate::esa::setup::{floats, frame, integers, job, ms, repr, sent, server};
 
@@ -23,9 +25,9 @@ fn told(server: &mut Server) -> Vec<FromServer> {
     std::iter::from_fn(|| server.poll_message()).collect()
 }
 
-fn entry(sequence: u32, bitmap: u32, float: bool, urgent: bool) -> FromServer {
-    let (sequence, bitmap) = (Sequence(sequence), Bitmap(bitmap));
-    FromServer::Entry { sequence, bitmap, float, urgent }
+fn entry(sequence: u32, merged: u32, float: bool, urgent: bool) -> FromServer {
+    let (sequence, merged) = (Sequence(sequence), WorkerSet::from_low_bits(merged));
+    FromServer::Entry { sequence, merged, float, urgent }
 }
 
 fn closed(sequence: u32) -> FromServer {
@@ -33,18 +35,18 @@ fn closed(sequence: u32) -> FromServer {
 }
 
 fn missing(server: &mut Server, sequence: u32, workers: u32) {
-    let (sequence, workers) = (Sequence(sequence), Bitmap(workers));
+    let (sequence, workers) = (Sequence(sequence), WorkerSet::from_low_bits(workers));
     server.handle_message(ms(2), ToServer::Missing { sequence, workers });
 }
 
 fn brought(
     server: &mut Server,
     sequence: u32,
-    bitmap: u32,
+    workers: u32,
     values: tributary_wire::channel::Values,
 ) {
-    let (sequence, bitmap) = (Sequence(sequence), Bitmap(bitmap));
-    let partial = ToServer::Partial { sequence, bitmap, marked: false, values };
+    let (sequence, workers) = (Sequence(sequence), WorkerSet::from_low_bits(workers));
+    let partial = ToServer::Partial { sequence, workers, marked: false, values };
     server.handle_message(ms(2), partial);
 }
 
@@ -84,7 +86,7 @@ fn a_worker_that_lacks_a_result_gets_the_kept_one() {
     gradient(&mut server, 0, 0b111, [1, 2]);
     told(&mut server);
     missing(&mut server, 0, 0b010);
-    let (workers, values) = (Bitmap(0b010), integers(&[1, 2]));
+    let (workers, values) = (WorkerSet::from_low_bits(0b010), integers(&[1, 2]));
     let expected = FromServer::Deliver { sequence: Sequence(0), workers, values };
     assert_eq!(told(&mut server), [expected]);
 }
@@ -97,7 +99,7 @@ fn a_reminder_makes_an_entry_and_a_workers_result_closes_it() {
     assert_eq!(told(&mut server), [entry(0, 0, false, true), entry(0, 0, false, true)]);
     let (sequence, values) = (Sequence(0), integers(&[8, 9]));
     server.handle_message(ms(3), ToServer::Known { sequence, values: values.clone() });
-    let workers = Bitmap(0b101);
+    let workers = WorkerSet::from_low_bits(0b101);
     let expected = FromServer::Deliver { sequence, workers, values: values.clone() };
     assert_eq!(told(&mut server), [closed(0), expected]);
     // A second worker's result is redundant. A later request for the result is answered from
@@ -105,7 +107,8 @@ fn a_reminder_makes_an_entry_and_a_workers_result_closes_it() {
     server.handle_message(ms(3), ToServer::Known { sequence, values: values.clone() });
     assert_eq!(told(&mut server), []);
     missing(&mut server, 0, 0b010);
-    let expected = FromServer::Deliver { sequence, workers: Bitmap(0b010), values };
+    let expected =
+        FromServer::Deliver { sequence, workers: WorkerSet::from_low_bits(0b010), values };
     assert_eq!(told(&mut server), [expected]);
     // A switch multicast the result, so the server does not.
     assert_eq!(sent(&mut server, ms(3)), []);
@@ -278,7 +281,7 @@ fn a_stall_is_reported_once() {
     server.handle_timeout(at);
     let expected = Event::Stalled {
         sequence: Sequence(5),
-        missing: Bitmap(0b110),
+        missing: WorkerSet::from_low_bits(0b110),
         waited: at - ms(1),
         quiet: true,
     };

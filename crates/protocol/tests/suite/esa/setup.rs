@@ -13,8 +13,8 @@ use tributary_protocol::{
 use tributary_wire::agg::{Packet, Repr};
 use tributary_wire::channel::Values;
 use tributary_wire::{
-    Bitmap, Ecn, Envelope, Epoch, Flags, Host, JobId, Kind, Mac, Protocol, Sequence, WorkerIndex,
-    emit_frame, values,
+    Bitmap, Ecn, Envelope, Epoch, Flags, Host, JobId, Kind, Mac, Protocol, Rack, Sequence,
+    WorkerIndex, emit_frame, values,
 };
 
 pub(crate) const JOB: JobId = JobId::new(1).unwrap();
@@ -31,7 +31,7 @@ pub(crate) fn host(number: u8) -> Host {
     Host { mac: Mac([2, 0, 0, 0, 0, number]), ip: [10, 0, 0, number].into() }
 }
 
-pub(crate) fn index(worker: u8) -> WorkerIndex {
+pub(crate) fn index(worker: u16) -> WorkerIndex {
     WorkerIndex::new(worker).unwrap()
 }
 
@@ -48,7 +48,7 @@ pub(crate) fn job(workers: u8) -> JobConfig {
 pub(crate) fn worker_config(job: JobConfig, worker: u8) -> WorkerConfig {
     WorkerConfig {
         job,
-        index: index(worker),
+        index: index(worker.into()),
         scale: Scale::new(1000.0).unwrap(),
         host: host(worker),
         server: host(SERVER),
@@ -65,12 +65,12 @@ pub(crate) fn papers(job: JobConfig, worker: u8) -> Worker {
 }
 
 pub(crate) fn ps_config(job: JobConfig) -> PsConfig {
-    let workers = (0..job.workers).map(host).collect();
+    let workers = (0..job.workers() as u8).map(host).collect();
     PsConfig { job, host: host(SERVER), workers, timing: Timing::default() }
 }
 
 pub(crate) fn backend(job: JobConfig) -> Backend {
-    let switches = vec![Target { members: job.everyone(), via: host(0) }];
+    let switches = vec![Target { rack: Rack::NONE, members: job.whole(), via: host(0) }];
     let mut backend = Backend::default();
     backend.add_server(ps_config(job)).unwrap();
     backend
@@ -106,6 +106,7 @@ pub(crate) fn repr(
         values: job.values_per_packet,
         sequence,
         bitmap,
+        rack: Rack::NONE,
         index: Spread::new(job.job, job.pool).index(sequence),
     }
 }

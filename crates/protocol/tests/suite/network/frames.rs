@@ -3,7 +3,8 @@
 use tributary_protocol::{Endpoint, JobConfig, Time, addressing};
 use tributary_wire::agg::{Packet, Repr};
 use tributary_wire::{
-    AggregatorIndex, Bitmap, Ecn, Envelope, Flags, Kind, Protocol, Sequence, emit_frame, values,
+    AggregatorIndex, Bitmap, Ecn, Envelope, Flags, Kind, Protocol, Rack, Sequence, emit_frame,
+    values,
 };
 
 use crate::network::net::host;
@@ -51,6 +52,7 @@ pub(crate) fn repr(job: &JobConfig, kind: Kind, sequence: u32, bitmap: u32, flag
         values: if kind.has_values() { job.values_per_packet } else { 0 },
         sequence: Sequence(sequence),
         bitmap: Bitmap(bitmap),
+        rack: Rack::NONE,
         index: index(job, sequence, 0),
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tributary_protocol::server::Event;
 use tributary_protocol::worker::Tensor;
-use tributary_wire::{Bitmap, Flags, Kind};
+use tributary_wire::{Flags, Kind, WorkerSet};
 
 use crate::network::net::{Fabric, Net, Node, QUIET, Setup};
 
@@ -139,7 +139,7 @@ fn a_dead_worker_is_named_by_the_server() {
         }
         net.run_until("a stall", |net| !net.jobs[0].server_events.is_empty());
         let Event::Stalled { missing, sequence, waited, quiet } = net.jobs[0].server_events[0];
-        assert_eq!((missing, sequence.0), (Bitmap(0b100), 0), "{fabric:?}");
+        assert_eq!((missing, sequence.0), (WorkerSet::from_low_bits(0b100), 0), "{fabric:?}");
         assert!(!quiet, "{fabric:?}: the others are heard of");
         assert!(waited >= Duration::from_secs(10));
         // It was only late: the job continues.

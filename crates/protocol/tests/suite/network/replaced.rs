@@ -208,7 +208,7 @@ fn asks_for_a_lost_result_and_forwards_it() {
     let to: Vec<_> = replies.iter().map(|s| (s.repr.kind, s.envelope.destination)).collect();
     assert_eq!(to, [(Kind::Reply, host(0, 1))]);
     let repr = replies[0].repr;
-    assert_eq!((repr.sequence.0, repr.bitmap, repr.flags), (1000, job.everyone(), Flags::NONE));
+    assert_eq!((repr.sequence.0, repr.bitmap, repr.flags), (1000, job.whole(), Flags::NONE));
     assert_eq!((repr.index, repr.priority, &replies[0].words), (result.index, 1, &vec![70, 80]));
     // It is now served like any other result, and values collected meanwhile are kept.
     let again = give(&mut ps, 4, gradient(1000, 0b100, RESEND), &[1, 1]);

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use tributary_protocol::server::{Event, ParameterServer, Stats};
-use tributary_protocol::{ConfigError, Endpoint, JobConfig, Rejected, Time};
+use tributary_protocol::{ConfigError, Endpoint, JobConfig, Racks, Rejected, Time};
 use tributary_wire::agg::Repr;
 use tributary_wire::{
-    AggregatorIndex, Bitmap, Epoch, Flags, Host, JobId, Kind, Protocol, Sequence, WORKERS_MAX,
+    AggregatorIndex, Bitmap, Epoch, Flags, Host, JobId, Kind, Protocol, Sequence, WorkerSet,
 };
 
 use crate::network::frames::{Sent, float_words, frame, index, repr, sent, us};
@@ -33,7 +33,7 @@ fn words(worker: u8, sequence: u32) -> Vec<i32> {
 fn sum(bitmap: u32, sequence: u32) -> Vec<i32> {
     let mut sums = vec![0i32; 2];
     for worker in Bitmap(bitmap).iter() {
-        for (sum, word) in sums.iter_mut().zip(words(worker.get(), sequence)) {
+        for (sum, word) in sums.iter_mut().zip(words(worker, sequence)) {
             *sum = sum.wrapping_add(word);
         }
     }
@@ -292,7 +292,7 @@ fn timeouts_query_the_missing_workers_with_backoff() {
     );
     let stalled = Event::Stalled {
         sequence: Sequence(1),
-        missing: Bitmap(0b1110),
+        missing: WorkerSet::from_low_bits(0b1110),
         waited: Duration::from_secs(10),
         quiet: true,
     };
@@ -321,8 +321,7 @@ fn configurations_that_contradict_themselves_are_refused() {
         ParameterServer::new(config).err()
     };
     assert_eq!(error(|_| ()), None);
-    assert_eq!(error(|c| c.job.workers = 0), Some(ConfigError::Workers(0)));
-    assert_eq!(error(|c| c.job.workers = WORKERS_MAX + 1), Some(ConfigError::Workers(33)));
+    assert_eq!(error(|c| c.job.racks = Racks::flat(0)), Some(ConfigError::NoWorkers));
     assert_eq!(error(|c| c.job.slots = 0), Some(ConfigError::Slots(0)));
     assert_eq!(error(|c| c.job.slots = 12), Some(ConfigError::Slots(12)));
     assert_eq!(error(|c| c.job.slots = 1 << 17), Some(ConfigError::Slots(1 << 17)));
@@ -344,7 +343,7 @@ proptest! {
         packets in prop::collection::vec((0u32..12, any::<u32>(), 0u8..16), 0..300),
     ) {
         let (mut ps, job) = server(workers);
-        let everyone = job.everyone().0;
+        let everyone = job.whole().0;
         let mut completed = [0u32; 4];
         for (sequence, bits, flags) in packets {
             // Half of the packets come from one worker.
@@ -354,7 +353,7 @@ proptest! {
             for sent in sent(&mut ps, us(1)) {
                 let sequence = sent.repr.sequence.0;
                 match sent.repr.kind {
-                    Kind::Query => prop_assert!(sent.repr.bitmap.is_subset(job.everyone())),
+                    Kind::Query => prop_assert!(sent.repr.bitmap.is_subset(job.whole())),
                     kind => {
                         prop_assert_eq!(sent.repr.bitmap.0, everyone);
                         prop_assert_eq!(&sent.words, &sum(everyone, sequence));

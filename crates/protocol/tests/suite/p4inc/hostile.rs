@@ -6,7 +6,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 use tributary_protocol::{Endpoint, ParameterServer, Tensor, Time, Worker};
 use tributary_wire::agg::Repr;
-use tributary_wire::{AggregatorIndex, Bitmap, Flags, JobId, Kind, Protocol, Sequence};
+use tributary_wire::{AggregatorIndex, Bitmap, Flags, JobId, Kind, Protocol, Rack, Sequence};
 
 use crate::p4inc::setup::{EPOCH, FORWARDED, LOCAL, PARTIAL, SWITCHML, Setup, frame, sent};
 
@@ -52,6 +52,7 @@ prop_compose! {
             values: if kind.has_values() { values } else { 0 },
             sequence: Sequence(sequence),
             bitmap: Bitmap(bitmap),
+            rack: Rack::NONE,
             index: AggregatorIndex(index.unwrap_or(0)),
         }, index_is_right)
     }

@@ -11,7 +11,7 @@ use tributary_protocol::server::ParameterServer;
 use tributary_protocol::worker::{Event, Tensor, Worker};
 use tributary_protocol::{Assignment, Endpoint, Mode, Time};
 use tributary_wire::agg::Packet;
-use tributary_wire::{Bitmap, Kind, Protocol, WorkerIndex};
+use tributary_wire::{Bitmap, Kind, Protocol};
 
 use crate::p4inc::setup::{POOL, Setup};
 use crate::p4inc::switch::{Entries, Flaw, ModelSwitch, Out};
@@ -115,7 +115,7 @@ impl Net {
 
     fn entries(&self, assignment: Assignment, unit: usize, units: usize) -> Entries {
         let workers = 0..self.workers.len();
-        let below = workers.filter(|w| w % units == unit).map(|w| index(w as u8));
+        let below = workers.filter(|w| w % units == unit).map(|w| w as u8);
         Entries {
             service: assignment.service,
             segment: assignment.segment,
@@ -174,14 +174,14 @@ impl Net {
         let mark = self.rng.random_bool(self.faults.mark);
         let switch = &mut self.switches[unit];
         let out = match from {
-            Node::Worker(worker) => switch.worker_sent(index(worker), &packet, mark),
+            Node::Worker(worker) => switch.worker_sent(worker, &packet, mark),
             _ => switch.server_sent(&packet, mark),
         };
         let here = Node::Switch(unit);
         match out {
             None => {}
             Some(Out::Up(frame)) => self.put(here, Node::Server, &frame),
-            Some(Out::To(worker, frame)) => self.put(here, Node::Worker(worker.get()), &frame),
+            Some(Out::To(worker, frame)) => self.put(here, Node::Worker(worker), &frame),
             Some(Out::Group(frame)) => {
                 for worker in (0..self.workers.len() as u8)
                     .filter(|w| self.unit(*w) == unit)
@@ -313,8 +313,4 @@ impl Net {
     pub(crate) fn mode(&self) -> Mode {
         self.workers[0].config().job.assignment.mode
     }
-}
-
-fn index(worker: u8) -> WorkerIndex {
-    WorkerIndex::new(worker).unwrap()
 }

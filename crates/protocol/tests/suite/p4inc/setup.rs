@@ -11,8 +11,8 @@ use tributary_protocol::{
 };
 use tributary_wire::agg::{Packet, Repr};
 use tributary_wire::{
-    AggregatorIndex, Bitmap, Ecn, Envelope, Epoch, Flags, Host, JobId, Kind, Mac, Protocol, Round,
-    Segment, Service, WorkerIndex, emit_frame, values,
+    AggregatorIndex, Bitmap, Ecn, Envelope, Epoch, Flags, Host, JobId, Kind, Mac, Protocol, Rack,
+    Round, Segment, Service, WorkerIndex, emit_frame, values,
 };
 
 pub(crate) const JOB: JobId = JobId::new(263).unwrap();
@@ -92,7 +92,7 @@ impl Setup {
     pub(crate) fn worker(&self, index: u8) -> WorkerConfig {
         WorkerConfig {
             job: self.job(),
-            index: WorkerIndex::new(index).unwrap(),
+            index: WorkerIndex::new(index.into()).unwrap(),
             scale: Scale::new(self.scale).unwrap(),
             host: host(index),
             server: host(SERVER),
@@ -137,6 +137,7 @@ impl Setup {
             values: if kind.has_values() { self.values } else { 0 },
             sequence: Round { fragment, rung }.sequence(),
             bitmap: Bitmap(bitmap),
+            rack: Rack::NONE,
             index: self.index(fragment),
         }
     }

@@ -4,7 +4,7 @@
 
 use tributary_wire::agg::{Packet, Repr};
 use tributary_wire::{
-    Bitmap, Ecn, Envelope, Flags, Kind, Protocol, Segment, Service, WorkerIndex, emit_frame, values,
+    Bitmap, Ecn, Envelope, Flags, Kind, Protocol, Segment, Service, emit_frame, values,
 };
 
 /// A rule that a faulty switch breaks.
@@ -89,7 +89,7 @@ pub(crate) enum Out {
     /// To all workers below.
     Group(Vec<u8>),
     /// To one worker.
-    To(WorkerIndex, Vec<u8>),
+    To(u8, Vec<u8>),
 }
 
 pub(crate) struct ModelSwitch {
@@ -131,7 +131,7 @@ impl ModelSwitch {
     /// A packet from a worker below.
     pub(crate) fn worker_sent(
         &mut self,
-        unit: WorkerIndex,
+        unit: u8,
         packet: &Packet<&[u8]>,
         mark: bool,
     ) -> Option<Out> {
@@ -187,15 +187,15 @@ impl ModelSwitch {
                 }
                 match repr.kind {
                     Kind::Parameter => Some(Out::Group(out)),
-                    _ => WorkerIndex::new(to).map(|to| Out::To(to, out)),
+                    _ => Some(Out::To(to, out)),
                 }
             }
-            Kind::Query => WorkerIndex::new(to).map(|to| Out::To(to, out)),
+            Kind::Query => Some(Out::To(to, out)),
             _ => None,
         }
     }
 
-    fn gradient(&mut self, unit: WorkerIndex, packet: &Packet<&[u8]>, mark: bool) -> Option<Out> {
+    fn gradient(&mut self, unit: u8, packet: &Packet<&[u8]>, mark: bool) -> Option<Out> {
         let Entries { everyone, members, segment, .. } = self.entries;
         let local = self.is_local();
         let repr = *packet.repr();
@@ -291,7 +291,7 @@ impl ModelSwitch {
     }
 
     /// Answers a worker that missed a result from the cell that keeps it.
-    fn answer(&mut self, unit: WorkerIndex, packet: &Packet<&[u8]>, at: usize) -> Option<Out> {
+    fn answer(&mut self, unit: u8, packet: &Packet<&[u8]>, at: usize) -> Option<Out> {
         if self.has(Flaw::NoCopy) {
             return None;
         }

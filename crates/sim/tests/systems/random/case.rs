@@ -63,6 +63,8 @@ pub(crate) struct Case {
     pub(crate) recovery: Recovery,
     /// Rack of the parameter servers, of two; `None`: one switch.
     pub(crate) ps_rack: Option<u32>,
+    /// Packets name the workers of the rack without parameter servers by that rack.
+    pub(crate) two_levels: bool,
     pub(crate) jobs: Vec<JobCase>,
     pub(crate) slots: u32,
     pub(crate) window: u32,
@@ -98,6 +100,7 @@ impl Case {
             protocol: Protocol::Esa,
             recovery: recovery(seed),
             ps_rack: [None, Some(1), Some(2)].choose(random).copied().unwrap(),
+            two_levels: seed.is_multiple_of(3),
             slots,
             window: random.random_range(1..=slots),
             pool: random.random_range(1..=8),
@@ -133,6 +136,7 @@ impl Case {
             protocol,
             recovery: recovery(seed),
             ps_rack: [None, Some(1), Some(2)].choose(random).copied().unwrap(),
+            two_levels: seed.is_multiple_of(3),
             slots,
             window: random.random_range(1..=slots),
             pool: *[1, 64].choose(random).unwrap(),
@@ -285,8 +289,16 @@ impl Case {
         };
         let mut agents = self.jobs.len();
         for (index, (job, names)) in self.jobs.iter().zip(&names).enumerate() {
+            let mut names = names.clone();
+            let two_levels = self.two_levels && !self.is_local(index);
+            if two_levels {
+                // Workers of a rack are listed one after another.
+                names.sort_unstable();
+            }
             let workers: Vec<String> = names.iter().map(|name| format!("\"w{name}\"")).collect();
-            let _ = writeln!(file, "[[job]]\nworkers = [{}]", workers.join(", "));
+            let levels = 1 + u8::from(two_levels);
+            let _ =
+                writeln!(file, "[[job]]\nlevels = {levels}\nworkers = [{}]", workers.join(", "));
             if servers[index] {
                 let _ = writeln!(file, "ps = \"{}\"", server(count(&servers[..=index])));
             }

@@ -16,8 +16,8 @@ const SERVICES: [u8; 3] = [0, 5, 200];
 
 fn entry((job, service): (u16, u8), what: Service) -> Entry {
     match what {
-        Service::Aggregate(offset, size, everyone) => {
-            Entry::aggregate(job, service, (offset, size), everyone)
+        Service::Aggregate(offset, size, everyone, total) => {
+            Entry::aggregate_for(job, service, (offset, size), (everyone, total))
         }
         Service::Forward => Entry::forward(job, service),
     }
@@ -37,23 +37,30 @@ impl Net {
             _ => job == JOBS[0] || job == JOBS[1] && self.rng.random_bool(0.5),
         };
         let everyone = if units { members | (members + 1) } else { members };
+        // The unit's workers may be a rack.
+        let racked = units && self.rng.random_bool(0.5);
+        let (rack, upward, total) = match racked {
+            true => (self.rng.random_range(1..=32), 1 << 4, self.rng.random_range(1..64)),
+            false => (0, members, everyone),
+        };
         for (worker, &port) in ports.iter().enumerate() {
             let group = if units { 0 } else { group };
             let unit = 1 << worker;
             self.insert(
-                (job, epoch(job), port, GRADIENT),
-                Part { unit, members, group, slot, ..Part::default() },
+                (job, epoch(job), port, GRADIENT, rack),
+                Part { unit, members, upward, group, slot, ..Part::default() },
             );
         }
         let ps = self.rng.random_range(5..=6);
         let kinds: &[u8] = if units { &[PARAMETER, REPLY, QUERY] } else { &[] };
         for &kind in kinds {
             let group = if kind == PARAMETER { group } else { 0 };
-            self.insert((job, epoch(job), ps, kind), Part { group, slot, ..Part::default() });
+            let rack = if kind == QUERY { rack } else { 0 };
+            self.insert((job, epoch(job), ps, kind, rack), Part { group, slot, ..Part::default() });
         }
         let place = JOBS.iter().position(|known| *known == job).expect("one of them") as u32;
         let size = self.rng.random_range(1..=2);
-        self.insert_service((job, 5), Service::Aggregate(2 * place, size, everyone));
+        self.insert_service((job, 5), Service::Aggregate(2 * place, size, everyone, total));
         if self.rng.random_bool(0.5) {
             self.insert_service((job, 0), Service::Forward);
         }
@@ -80,7 +87,9 @@ impl Net {
             let known = known.choose(&mut self.rng).copied();
             let any = known.is_none() || self.rng.random_bool(0.2);
             let everyone = if any { self.rng.random_range(0..16) } else { known.unwrap_or(0) };
-            Service::Aggregate(offset, size, everyone)
+            let total =
+                if self.rng.random_bool(0.8) { everyone } else { self.rng.random_range(0..16) };
+            Service::Aggregate(offset, size, everyone, total)
         };
         match self.model.services.get(&key).copied() {
             None => self.insert_service(key, what),
@@ -96,20 +105,21 @@ impl Net {
     }
 
     /// A port's part in a job, including parts that no controller would write.
-    pub(super) fn part_in_rounds(&mut self, (job, _, _, kind): Membership) -> Part {
+    pub(super) fn part_in_rounds(&mut self, (job, _, _, kind, _): Membership) -> Part {
         let slot = self.rng.random_range(0..=255);
         if kind != GRADIENT || self.rng.random_bool(0.3) {
             return self.part(kind);
         }
         let everyone = self.model.services.iter().find_map(|(key, service)| match service {
-            Service::Aggregate(_, _, everyone) if key.0 == job => Some(*everyone),
+            Service::Aggregate(_, _, everyone, _) if key.0 == job => Some(*everyone),
             _ => None,
         });
         let unit = 1 << self.rng.random_range(0..4);
         let some = self.rng.random_range(0..16);
         let members = *[everyone.unwrap_or(some), some, unit].choose(&mut self.rng).expect("three");
         let group = *[0, 11, 12].choose(&mut self.rng).expect("three");
-        Part { unit, members, group, slot, ..Part::default() }
+        let upward = if self.rng.random_bool(0.7) { members } else { self.rng.random() };
+        Part { unit, members, upward, group, slot, ..Part::default() }
     }
 
     pub(super) fn sweep_segment(&mut self) {
@@ -140,11 +150,12 @@ impl Net {
         let gradients = self.rng.random_bool(0.9);
         let known = self.model.parts.iter().filter(|(key, _)| (key.3 == GRADIENT) == gradients);
         let parts: Vec<(Membership, Part)> = known.map(|(key, part)| (*key, *part)).collect();
-        let Some(&((job, _, port, kind), part)) = parts.choose(&mut self.rng) else {
+        let Some(&((job, _, port, kind, rack), part)) = parts.choose(&mut self.rng) else {
             return self.plain();
         };
         let mut frame = self.frame(kind, port);
         frame.job = job;
+        frame.rack = rack;
         let services: Vec<(u8, Service)> = self
             .model
             .services
@@ -155,7 +166,7 @@ impl Net {
         let (service, what) = *services.choose(&mut self.rng).unwrap_or(&(5, Service::Forward));
         frame.priority = if self.rng.random_bool(0.95) { service } else { self.rng.random() };
         let mut everyone = part.members;
-        if let Service::Aggregate(offset, size, all) = what {
+        if let Service::Aggregate(offset, size, _, all) = what {
             everyone = all;
             if size > 0 && self.rng.random_bool(0.95) {
                 frame.index = offset + self.rng.random_range(0..size);

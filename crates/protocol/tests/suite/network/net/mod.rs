@@ -15,7 +15,9 @@ use rand_chacha::ChaCha8Rng;
 use tributary_protocol::fixed::Scale;
 use tributary_protocol::server::{self, ParameterServer, PsConfig};
 use tributary_protocol::worker::{self, Tensor, TensorId, Worker, WorkerConfig};
-use tributary_protocol::{Addressing, Assignment, Endpoint, JobConfig, Recovery, Time, Timing};
+use tributary_protocol::{
+    Addressing, Assignment, Endpoint, JobConfig, Racks, Recovery, Time, Timing,
+};
 use tributary_wire::agg::{Packet, Repr};
 use tributary_wire::{Bitmap, Epoch, Host, JobId, Mac, Protocol, WorkerIndex};
 
@@ -153,7 +155,7 @@ impl Setup {
             protocol: Protocol::Atp,
             job: job_id(job),
             epoch: EPOCH,
-            workers: self.workers,
+            racks: Racks::flat(self.workers),
             values_per_packet: self.values,
             slots: self.slots,
             pool: NonZeroU32::new(self.pool).unwrap(),
@@ -165,7 +167,7 @@ impl Setup {
     pub(crate) fn worker(&self, job: usize, index: u8) -> WorkerConfig {
         WorkerConfig {
             job: self.job(job),
-            index: WorkerIndex::new(index).unwrap(),
+            index: WorkerIndex::new(index.into()).unwrap(),
             scale: Scale::new(self.scale).unwrap(),
             host: host(job, index),
             server: host(job, SERVER),
@@ -245,7 +247,7 @@ impl Net {
     /// The workers of a job below a node, as seen by a switch.
     fn below(&self, job: usize, node: Node) -> Bitmap {
         let all = 0..self.jobs[job].workers.len();
-        let bit = |w: usize| Bitmap::of(WorkerIndex::new(w as u8).unwrap());
+        let bit = |w: usize| Bitmap::of(w as u8);
         match node {
             Node::Worker(_, w) => bit(w),
             Node::Switch(rack) => all
