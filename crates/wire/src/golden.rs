@@ -117,6 +117,7 @@ vectors![
     "switchml_reply_v64",
     "query",
     "query_overflow",
+    "query_of_rack",
     "sweep",
     "sweep_done",
     "p4inc_query",

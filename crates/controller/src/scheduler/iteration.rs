@@ -12,11 +12,11 @@ pub struct Iteration {
 }
 
 /// Why a step is invalid.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum OutOfTurn {
     /// The last iteration is still running.
     #[error("iteration {0} runs; workers {1} have not finished it")]
-    Running(u64, WorkerSet),
+    Running(u64, Box<WorkerSet>),
     /// Another number is due.
     #[error("iteration {next} is the next one, not {asked}")]
     Number {
@@ -49,7 +49,7 @@ impl Iteration {
         let next = self.number + 1;
         match (self.is_running(), asked) {
             (true, asked) if asked == self.number => Ok(self),
-            (true, _) => Err(OutOfTurn::Running(self.number, self.unfinished)),
+            (true, _) => Err(OutOfTurn::Running(self.number, Box::new(self.unfinished))),
             (false, asked) if asked == 0 || asked == next => {
                 Ok(Self { number: next, unfinished: everyone })
             }
@@ -107,7 +107,7 @@ mod tests {
         let first = none.start(1, two).unwrap();
         assert_eq!(first.start(1, two), Ok(first), "asked again");
         for asked in [0, 2] {
-            assert_eq!(first.start(asked, two), Err(OutOfTurn::Running(1, two)));
+            assert_eq!(first.start(asked, two), Err(OutOfTurn::Running(1, Box::new(two))));
         }
         assert_eq!(first.finish(2, worker(0)), Err(OutOfTurn::NotBegun(2)));
         let over = first.finish(1, worker(0)).and_then(|it| it.finish(1, worker(1))).unwrap();

@@ -413,7 +413,7 @@ impl Jobs {
         let (phase, served) = self.settled(job)?;
         let Iteration { number, unfinished } = served.standing.borrow().iteration;
         if !unfinished.is_empty() {
-            return Err(Refusal::OutOfTurn(job, OutOfTurn::Running(number, unfinished)));
+            return Err(Refusal::OutOfTurn(job, OutOfTurn::Running(number, Box::new(unfinished))));
         }
         *phase = Phase::Changing;
         Ok(())

@@ -85,7 +85,7 @@ fn vectors_decode_and_encode() {
     check(it, "to_worker_result", &ToWorker::Result { sequence, values: floats() });
     check(it, "to_worker_dismissed", &ToWorker::Dismissed);
 
-    let (merged, workers) = (WORKERS, WORKERS);
+    let merged = WORKERS;
     let entry = |on| FromServer::Entry { sequence, merged, float: on, urgent: on };
     check(it, "server_entry", &entry(false));
     check(it, "server_entry_urgent", &entry(true));
@@ -94,6 +94,10 @@ fn vectors_decode_and_encode() {
     check(it, "server_deliver", &deliver);
 
     check(it, "to_server_missing", &ToServer::Missing { sequence, workers: WORKERS });
+    let far = [3, 1000].map(|worker| WorkerIndex::new(worker).unwrap());
+    let workers = far.into_iter().collect();
+    check(it, "to_server_missing_far", &ToServer::Missing { sequence, workers });
+    let workers = WORKERS;
     let partial = |marked| ToServer::Partial { sequence, workers, marked, values: integers() };
     check(it, "to_server_partial", &partial(false));
     check(it, "to_server_partial_marked", &partial(true));

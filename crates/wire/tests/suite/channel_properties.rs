@@ -219,7 +219,7 @@ fn raw(tag: u8, fields: &[u8]) -> Bytes {
 
 #[test]
 fn every_fault_has_its_error() {
-    let mut hello = vec![2, 7, 1, 7, 0, 0, 0, 5];
+    let mut hello = vec![3, 0, 7, 1, 7, 0, 0, 0, 5];
     hello.extend([9; 16]);
     assert!(Hello::decode(raw(1, &hello)).is_ok());
     let spoilt = |at: usize, byte: u8| {
@@ -228,15 +228,15 @@ fn every_fault_has_its_error() {
         Hello::decode(raw(1, &fields)).unwrap_err()
     };
     assert_eq!(spoilt(0, 1), Error::Version(1));
-    assert_eq!(spoilt(1, 32), Error::Role(32));
-    assert_eq!(spoilt(1, 254), Error::Role(254));
+    assert_eq!(spoilt(1, 4), Error::Role(0x0407));
+    assert_eq!(spoilt(1, 255), Error::Role(0xff07));
     let mut nobody = hello.clone();
-    nobody[2..4].fill(0);
+    nobody[3..5].fill(0);
     assert_eq!(Hello::decode(raw(1, &nobody)).unwrap_err(), Error::Job);
-    assert_eq!(spoilt(7, 0), Error::Epoch);
+    assert_eq!(spoilt(8, 0), Error::Epoch);
     assert_eq!(Hello::decode(raw(2, &hello)).unwrap_err(), Error::Tag(2));
     assert_eq!(Hello::decode(Bytes::new()).unwrap_err(), Error::Truncated(1));
-    assert_eq!(Hello::decode(raw(1, &hello[..19])).unwrap_err(), Error::Truncated(5));
+    assert_eq!(Hello::decode(raw(1, &hello[..20])).unwrap_err(), Error::Truncated(5));
 
     assert_eq!(Answer::decode(raw(3, &[0])).unwrap_err(), Error::Refusal(0));
     assert_eq!(Answer::decode(raw(3, &[6])).unwrap_err(), Error::Refusal(6));
@@ -255,10 +255,16 @@ fn every_fault_has_its_error() {
     assert_eq!(FromWorker::decode(raw(16, &[0; 3])).unwrap_err(), Error::Truncated(1));
     assert_eq!(FromWorker::decode(raw(32, &[0; 5])).unwrap_err(), Error::Tag(32));
     assert_eq!(ToWorker::decode(raw(32, &[0, 0, 0, 0, 2])).unwrap_err(), Error::Flags(2));
-    let entry = [&[0; 8][..], &[4]].concat();
+    let entry = [&[0; 4][..], &[1, 0, 0, 0, 9, 4]].concat();
     assert_eq!(FromServer::decode(raw(48, &entry)).unwrap_err(), Error::Flags(4));
-    let partial = [&[0; 8][..], &[1, 0, 0, 0, 0, 0]].concat();
+    let partial = [&[0; 5][..], &[1, 0, 0, 0, 0, 0]].concat();
     assert_eq!(ToServer::decode(raw(65, &partial)).unwrap_err(), Error::Flags(1));
+    // A set of workers has no zeros at its end, and at most 32 words.
+    let missing = |workers: &[u8]| ToServer::decode(raw(64, &[&[0; 4], workers].concat()));
+    assert!(missing(&[2, 0, 0, 0, 0, 0, 0, 0, 1]).is_ok());
+    assert_eq!(missing(&[1, 0, 0, 0, 0]).unwrap_err(), Error::Workers(1));
+    assert_eq!(missing(&[vec![33], vec![1; 132]].concat()).unwrap_err(), Error::Workers(33));
+    assert_eq!(missing(&[2, 0, 0, 0, 1]).unwrap_err(), Error::Truncated(4));
 }
 
 #[test]

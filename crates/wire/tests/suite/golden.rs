@@ -103,6 +103,7 @@ fn cases() -> Vec<Case> {
         ("p4inc_sweep", Sweep, NONE, 0, Host(254), None),
         ("query", Query, NONE, 2, Host(2), None),
         ("query_overflow", Query, OVERFLOW, 8, Host(4), None),
+        ("query_of_rack", Query, NONE, 2, Host(2), None),
         ("sweep", Sweep, NONE, 0, Host(254), None),
         ("sweep_done", Sweep, NONE, 7, Host(254), None),
     ]
@@ -161,7 +162,7 @@ fn vectors_decode_to_the_described_packets() {
                 _ => Sequence(74565),
             },
             bitmap: Bitmap(*bitmap),
-            rack: Rack::NONE,
+            rack: if name == "query_of_rack" { Rack(3) } else { Rack::NONE },
             index: AggregatorIndex(match name {
                 "sweep" => 0,
                 "sweep_done" => 4096,
