@@ -6,7 +6,7 @@ use tributary_wire::golden::VECTORS;
 
 use super::cases;
 use crate::entries::{Entry, FLOOD};
-use crate::frames::{HEADERS, INDEX, SWEEP};
+use crate::frames::{HEADERS, INDEX, RACK, SWEEP};
 use crate::lab::{Lab, NO_JOB, Outcome::*};
 use crate::target::{Build, PORTS};
 
@@ -57,6 +57,7 @@ fn pass_unchanged(build: Build, at_least: u32) {
     for vector in VECTORS {
         let frame = vector.bytes();
         let (kind, job) = (frame[43], u16::from_be_bytes([frame[46], frame[47]]));
+        let rack = frame[RACK];
         let slot = 5;
         if frame[42] != build.program.protocol() {
             lab.check_gone(1, &frame, (NO_JOB, Malformed));
@@ -67,8 +68,8 @@ fn pass_unchanged(build: Build, at_least: u32) {
             lab.check_gone(1, &frame, (NO_JOB, outcome));
             continue;
         }
-        if known.insert((job, kind)) {
-            lab.insert(&[Entry::pass(job, 1, kind, slot)]);
+        if known.insert((job, kind, rack)) {
+            lab.insert(&[Entry::pass(job, 1, kind, slot).of_rack(rack)]);
         }
         let service = frame[45];
         if build.program.has_rounds() && services.insert((job, service)) {
