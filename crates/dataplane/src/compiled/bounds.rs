@@ -2,7 +2,7 @@
 
 use super::analysis::{Next, next};
 use super::{Plan, Refusal};
-use crate::code::{NO_SLOT, Op, Pc, RunKind, Slot};
+use crate::code::{ExternOp, NO_SLOT, Op, Pc, RunKind, Slot};
 
 /// Checks all operations that are translated. The interpreter checks its own at run time.
 pub(super) fn check(plan: &Plan) -> Result<(), Refusal> {
@@ -115,6 +115,24 @@ fn operation(plan: &Plan, pc: Pc, op: &Op) -> Result<(), Refusal> {
             if plan.registers.has_row(run.register, run.count) { Ok(()) } else { Err(refusal()) }
         }
         Op::Count { index, .. } => slots(&[index]),
+        Op::Extern(number) => {
+            let (list, used) = match *plan.code.externs.get(number as usize).ok_or_else(refusal)? {
+                ExternOp::VerifyChecksum { condition, valid, checksum, list, error, .. } => {
+                    optional(valid)?;
+                    (list, [condition, checksum, error])
+                }
+                ExternOp::UpdateChecksum { condition, checksum, list, .. } => {
+                    (list, [condition, checksum, checksum])
+                }
+                _ => return Ok(()),
+            };
+            slots(&used)?;
+            let list = plan.code.lists.get(list as usize).ok_or_else(refusal)?;
+            list.groups.iter().try_for_each(|group| {
+                optional(group.valid)?;
+                group.items.iter().try_for_each(|item| words(item.slot, item.width.div_ceil(64)))
+            })
+        }
         // Nothing to check, or executed by the interpreter.
         _ => Ok(()),
     }

@@ -13,6 +13,7 @@ mod ahead;
 mod analysis;
 mod apply;
 mod bounds;
+mod checksum;
 #[allow(unsafe_code, reason = "enters machine code, and is called by it")]
 mod context;
 #[allow(unsafe_code, reason = "calls what is compiled for this very processor")]

@@ -238,7 +238,11 @@ impl Translator<'_, '_> {
                 if let Some((condition, to)) = self.condition(&op) {
                     return Ok(self.branch(condition, to, pc, places));
                 }
-                if !self.arithmetic(&op) && !self.on_headers(&op) && !self.on_registers(pc, &op) {
+                let done = self.arithmetic(&op)
+                    || self.on_headers(&op)
+                    || self.on_registers(pc, &op)
+                    || self.checksum(&op);
+                if !done {
                     self.step(pc, &op);
                 }
             }
