@@ -7,12 +7,14 @@ pub(crate) struct SlotSet {
     words: Box<[u64]>,
     /// `slots` − 1, where `slots` is a power of two.
     mask: u32,
+    /// Number of members: most sets are empty most of the time, and then nothing is searched.
+    members: u32,
 }
 
 impl SlotSet {
     pub(crate) fn new(slots: u32) -> Self {
         debug_assert!(slots.is_power_of_two());
-        Self { words: vec![0; slots.div_ceil(64) as usize].into(), mask: slots - 1 }
+        Self { words: vec![0; slots.div_ceil(64) as usize].into(), mask: slots - 1, members: 0 }
     }
 
     /// Index of the word, and of the bit in it, of a number.
@@ -23,11 +25,13 @@ impl SlotSet {
 
     pub(crate) fn insert(&mut self, number: u32) {
         let (word, bit) = self.place(number);
+        self.members += u32::from(self.words[word] >> bit & 1 == 0);
         self.words[word] |= 1 << bit;
     }
 
     pub(crate) fn remove(&mut self, number: u32) {
         let (word, bit) = self.place(number);
+        self.members -= u32::from(self.words[word] >> bit & 1 == 1);
         self.words[word] &= !(1 << bit);
     }
 
@@ -37,8 +41,9 @@ impl SlotSet {
     }
 
     /// The lowest member in `from..to`. The range is at most `slots` long.
+    #[inline]
     pub(crate) fn next(&self, from: u32, to: u32) -> Option<u32> {
-        let mut number = from;
+        let mut number = if self.members == 0 { to } else { from };
         while number < to {
             let (word, bit) = self.place(number);
             let rest = self.words[word] >> bit;
