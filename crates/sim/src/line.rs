@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::time::Duration;
 
-use tributary_netio::faults::{FaultInjector, Faults, InvalidFaults, Line, Statistics};
+use tributary_netio::faults::{Admission, FaultInjector, Faults, InvalidFaults, Line, Statistics};
 use tributary_wire::agg::{Packet, Repr};
 
 use crate::trace::Fate;
@@ -30,11 +30,13 @@ impl Default for Cable {
 pub(crate) struct Direction {
     cable: Cable,
     /// Bytes that a packet with values counts beyond its own.
-    pub(crate) stretch: usize,
+    stretch: usize,
     line: Line,
     /// The frame being sent, if any.
     sending: Vec<u8>,
     busy: bool,
+    /// Length of the last frame, and how long sending it took.
+    last: (usize, u64),
     /// The time of the arrival event on the agenda.
     pub(crate) expected: Option<u64>,
     sent: u64,
@@ -86,6 +88,7 @@ impl Direction {
             line: Line::new(injector),
             sending: Vec::new(),
             busy: false,
+            last: (0, 0),
             expected: None,
             sent: 0,
             arrived: 0,
@@ -94,6 +97,12 @@ impl Direction {
             losses: Vec::new(),
             disturbed: Vec::new(),
         })
+    }
+
+    /// Counts a packet with values as this many bytes longer from now on.
+    pub(crate) fn stretch(&mut self, bytes: usize) {
+        self.stretch = bytes;
+        self.last = (0, 0);
     }
 
     /// Takes the direction down or up: while down, sent frames are lost. Those in flight arrive.
@@ -129,35 +138,50 @@ impl Direction {
     /// Begins to send the buffer. Returns the duration in nanoseconds.
     pub(crate) fn begin(&mut self) -> u64 {
         self.busy = true;
+        let (length, duration) = self.last;
+        if length == self.sending.len() {
+            return duration;
+        }
         let stretch = if self.sending.len() > BARE { self.stretch } else { 0 };
         let bits = 8 * (self.sending.len() + stretch + FRAMING);
-        (bits as f64 * 1e9 / self.cable.bandwidth).ceil() as u64
+        let duration = (bits as f64 * 1e9 / self.cable.bandwidth).ceil() as u64;
+        self.last = (self.sending.len(), duration);
+        duration
     }
 
-    /// Ends sending the frame. Returns it and whether it will arrive.
-    pub(crate) fn finish(&mut self, now: u64) -> (&[u8], Fate) {
-        let fate = if self.passes(now) { Fate::Arrived } else { Fate::Lost };
+    /// Ends sending the frame. Returns whether it will arrive.
+    pub(crate) fn finish(&mut self, now: u64) -> Fate {
+        if self.is_cut_off() {
+            return Fate::Lost;
+        }
+        let admission = self.line.admit_owned(now, &mut self.sending);
+        self.sent(admission)
+    }
+
+    /// Like [`finish`](Self::finish). Also returns the frame.
+    pub(crate) fn finish_and_show(&mut self, now: u64) -> (&[u8], Fate) {
+        let fate = if self.is_cut_off() {
+            Fate::Lost
+        } else {
+            let admission = self.line.admit(now, &self.sending);
+            self.sent(admission)
+        };
         (&self.sending, fate)
     }
 
-    fn passes(&mut self, now: u64) -> bool {
+    /// Whether the frame whose sending ends is lost, but not by chance.
+    fn is_cut_off(&mut self) -> bool {
         self.busy = false;
-        if self.down {
-            self.cut_off += 1;
-            return false;
-        }
-        if !self.losses.is_empty() && self.is_to_be_lost() {
-            return false;
-        }
-        let before = self.line.statistics();
-        self.line.admit(now, &self.sending);
-        let after = self.line.statistics();
-        let lost = after.lost > before.lost;
-        if lost || after.duplicated > before.duplicated || after.reordered > before.reordered {
+        self.cut_off += u64::from(self.down);
+        self.down || !self.losses.is_empty() && self.is_to_be_lost()
+    }
+
+    fn sent(&mut self, admission: Admission) -> Fate {
+        if admission.disturbed {
             self.disturbed.push(self.sent);
         }
         self.sent += 1;
-        !lost
+        if admission.lost { Fate::Lost } else { Fate::Arrived }
     }
 
     fn is_to_be_lost(&mut self) -> bool {

@@ -238,7 +238,7 @@ impl Network {
     /// values on channels that are connected from now on.
     pub fn stretch(&mut self, bytes: usize) {
         self.stretch = bytes;
-        self.directions.iter_mut().for_each(|direction| direction.stretch = bytes);
+        self.directions.iter_mut().for_each(|direction| direction.stretch(bytes));
     }
 
     /// Makes the handling of frames take processor time from now on.
@@ -472,6 +472,11 @@ impl Network {
         self.serve_switch(id.0);
     }
 
+    /// Whether [`take_happenings`](Self::take_happenings) has something.
+    pub fn has_happened(&self) -> bool {
+        !self.happenings.is_empty()
+    }
+
     /// Events of endpoints since the last call.
     pub fn take_happenings(&mut self) -> Vec<Happening> {
         std::mem::take(&mut self.happenings)
@@ -492,17 +497,16 @@ impl Network {
         self.now = time;
         match event {
             Event::Left(direction) => {
-                let (from, to) = self.ends(direction);
-                let (frame, fate) = self.directions[direction].finish(time);
-                if let Some(capture) = &mut self.capture {
-                    capture.sent(time, direction, frame, fate);
-                }
-                if let (Fate::Lost, Some(trace)) = (fate, &mut self.trace) {
-                    let (from, to) = (self.topology.end_name(from), self.topology.end_name(to));
-                    trace.frame(time, from, to, frame, fate);
+                if self.capture.is_some() || self.trace.is_some() {
+                    self.finish_and_record(direction);
+                } else {
+                    self.directions[direction].finish(time);
                 }
                 self.expect_arrival(direction);
                 self.send_into(direction);
+                if let (End::Host(host), _) = self.ends(direction) {
+                    self.set_timer(host.0);
+                }
             }
             Event::Arrived(direction) => self.arrivals(direction),
             Event::Timer(host) => self.timers(host),
@@ -515,6 +519,19 @@ impl Network {
             }
         }
         true
+    }
+
+    /// Ends sending a frame, with an entry in capture and trace.
+    fn finish_and_record(&mut self, direction: usize) {
+        let (from, to) = self.ends(direction);
+        let (frame, fate) = self.directions[direction].finish_and_show(self.now);
+        if let Some(capture) = &mut self.capture {
+            capture.sent(self.now, direction, frame, fate);
+        }
+        if let (Fate::Lost, Some(trace)) = (fate, &mut self.trace) {
+            let (from, to) = (self.topology.end_name(from), self.topology.end_name(to));
+            trace.frame(self.now, from, to, frame, fate);
+        }
     }
 
     fn schedule(&mut self, time: u64, event: Event) {
@@ -681,7 +698,8 @@ impl Network {
         }
     }
 
-    /// Starts sending the next frame in a direction, if it is idle and there is one.
+    /// Starts sending the next frame in a direction, if it is idle and there is one. If it is from a
+    /// host, call [`set_timer`](Self::set_timer) afterwards.
     fn send_into(&mut self, direction: usize) {
         if !self.directions[direction].is_idle() {
             return;
@@ -704,9 +722,6 @@ impl Network {
             let begin = processors.map_or(self.now, |processors| processors.book(node, self.now));
             let duration = self.directions[direction].begin();
             self.schedule(begin + duration, Event::Left(direction));
-        }
-        if let End::Host(host) = from {
-            self.set_timer(host.0);
         }
     }
 }

@@ -264,6 +264,9 @@ impl Switch {
     /// Call this while [`has_pending`](Self::has_pending), between batches of frames: `receive` and
     /// `transmit` both add work.
     pub fn run_pending(&mut self, now_us: u64, budget: usize) -> bool {
+        if !self.has_pending() {
+            return false;
+        }
         let mut frame = std::mem::take(&mut self.spare);
         let (cpu_port, recirculation_port) = (self.cpu_port(), self.recirculation_port());
         for _ in 0..budget {

@@ -20,6 +20,15 @@ pub struct Line {
     spare: Vec<Vec<u8>>,
 }
 
+/// What happened by chance to a frame that was put on a line.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Admission {
+    /// It was lost. A frame that an outage cut off does not count.
+    pub lost: bool,
+    /// It was lost, duplicated or reordered.
+    pub disturbed: bool,
+}
+
 #[derive(Debug)]
 struct UnderWay {
     due: u64,
@@ -68,14 +77,31 @@ impl Line {
     }
 
     /// Puts a frame on the line.
-    pub fn admit(&mut self, now: u64, frame: &[u8]) {
+    pub fn admit(&mut self, now: u64, frame: &[u8]) -> Admission {
+        let mut buffer = self.spare.pop().unwrap_or_default();
+        buffer.extend_from_slice(frame);
+        let admission = self.admit_owned(now, &mut buffer);
+        buffer.clear();
+        self.spare.push(buffer);
+        admission
+    }
+
+    /// Like [`admit`](Self::admit), but may leave another buffer in `frame`: nothing is copied
+    /// unless the frame is duplicated.
+    pub fn admit_owned(&mut self, now: u64, frame: &mut Vec<u8>) -> Admission {
         let number = self.admitted;
         self.admitted += 1;
         self.release_impatient(now);
+        let Statistics { lost, duplicated, reordered, .. } = self.injector.statistics();
         let decision = self.injector.decide(now, number);
-        for copy in decision.copies() {
+        let copies = decision.copies();
+        for (at, copy) in copies.iter().enumerate() {
             let mut buffer = self.spare.pop().unwrap_or_default();
-            buffer.extend_from_slice(frame);
+            if at + 1 == copies.len() {
+                std::mem::swap(&mut buffer, frame);
+            } else {
+                buffer.extend_from_slice(frame);
+            }
             // A shorter delay does not let it overtake earlier frames.
             let before = self.under_way.back().map_or(0, |last| last.due);
             let due = now.saturating_add(copy.delay).max(before);
@@ -92,6 +118,10 @@ impl Line {
             }
         }
         self.release_overtaken(now, number);
+        let after = self.injector.statistics();
+        let lost = after.lost > lost;
+        let changed = after.duplicated > duplicated || after.reordered > reordered;
+        Admission { lost, disturbed: lost || changed }
     }
 
     /// The next frame to leave, if it is due at `now`. It stays until [`advance`](Self::advance) is
@@ -123,8 +153,11 @@ impl Line {
     /// When [`front`](Self::front) will return a frame, if no more frames enter.
     #[must_use]
     pub fn next_due(&self) -> Option<u64> {
-        let patience = self.held_back.iter().map(|held| held.patience_ends).min();
         let front = self.under_way.front().map(|next| next.due);
+        if self.held_back.is_empty() {
+            return front;
+        }
+        let patience = self.held_back.iter().map(|held| held.patience_ends).min();
         patience.into_iter().chain(front).min()
     }
 
@@ -140,7 +173,7 @@ impl Line {
 
     /// Releases the frames that were held back long enough, longest first.
     fn release_impatient(&mut self, now: u64) {
-        loop {
+        while !self.held_back.is_empty() {
             let next = self.held_back.iter().enumerate().min_by_key(|(_, held)| held.patience_ends);
             match next {
                 Some((index, held)) if held.patience_ends <= now => {

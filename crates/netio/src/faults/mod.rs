@@ -18,7 +18,7 @@ mod faulty;
 mod line;
 
 pub use faulty::Faulty;
-pub use line::Line;
+pub use line::{Admission, Line};
 
 /// Faults of a line. The default is no faults.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -260,11 +260,13 @@ impl FaultInjector {
 
     /// The counters.
     #[must_use]
+    #[inline]
     pub fn statistics(&self) -> Statistics {
         self.statistics
     }
 
     /// Decides about frame `frame_number` of the line, sent at `now` nanoseconds.
+    #[inline]
     pub fn decide(&mut self, now: u64, frame_number: u64) -> Decision {
         self.statistics.frames += 1;
         if self.faults.outages.iter().any(|outage| outage.contains(&now)) {

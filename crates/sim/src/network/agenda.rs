@@ -21,24 +21,41 @@ pub(super) struct Agenda<E> {
     now: u64,
     /// Events from `now` on, for less than [`SPAN`], by time modulo `SPAN`. Times with events have a
     /// bit in `map`, and each word of it that is not zero has one in `words`.
-    ring: Box<[Vec<E>]>,
+    ring: Box<[List]>,
     map: [u64; WORDS],
     words: [u64; WORDS.div_ceil(64)],
-    /// Number of events of the list at `now` that have been removed.
-    taken: usize,
+    /// The nodes of all lists. Those without an event are in `free`, the last one used on top: few
+    /// are in use, so they stay in the processor's cache.
+    nodes: Vec<Node<E>>,
+    free: Vec<u32>,
     /// Later events, with numbers in the order of insertion.
     later: BinaryHeap<Reverse<(u64, u64, E)>>,
     serial: u64,
+}
+
+/// A list of events at one time: numbers of its first and last node, if it has any.
+#[derive(Clone, Copy, Debug, Default)]
+struct List {
+    first: u32,
+    last: u32,
+}
+
+/// An event in a list, and the number of the node after it, if it is not the last one.
+#[derive(Clone, Copy, Debug)]
+struct Node<E> {
+    event: E,
+    next: u32,
 }
 
 impl<E: Copy + Ord> Agenda<E> {
     pub(super) fn new() -> Self {
         Self {
             now: 0,
-            ring: (0..SPAN).map(|_| Vec::new()).collect(),
+            ring: vec![List::default(); SPAN].into(),
             map: [0; WORDS],
             words: [0; WORDS.div_ceil(64)],
-            taken: 0,
+            nodes: Vec::new(),
+            free: Vec::new(),
             later: BinaryHeap::new(),
             serial: 0,
         }
@@ -56,10 +73,27 @@ impl<E: Copy + Ord> Agenda<E> {
     }
 
     fn put(&mut self, time: u64, event: E) {
+        let node = Node { event, next: 0 };
+        let number = match self.free.pop() {
+            Some(number) => {
+                self.nodes[number as usize] = node;
+                number
+            }
+            None => {
+                self.nodes.push(node);
+                u32::try_from(self.nodes.len() - 1).expect("memory for fewer events")
+            }
+        };
         let at = time as usize % SPAN;
-        self.ring[at].push(event);
-        self.map[at / 64] |= 1 << (at % 64);
-        self.words[at / 4096] |= 1 << (at / 64 % 64);
+        let list = &mut self.ring[at];
+        if self.map[at / 64] >> (at % 64) & 1 == 1 {
+            self.nodes[list.last as usize].next = number;
+            list.last = number;
+        } else {
+            *list = List { first: number, last: number };
+            self.map[at / 64] |= 1 << (at % 64);
+            self.words[at / 4096] |= 1 << (at / 64 % 64);
+        }
     }
 
     /// The time of the next event.
@@ -103,16 +137,16 @@ impl<E: Copy + Ord> Agenda<E> {
             }
         }
         let at = time as usize % SPAN;
-        let list = &mut self.ring[at];
-        let event = list[self.taken];
-        self.taken += 1;
-        if self.taken == list.len() {
-            list.clear();
-            self.taken = 0;
+        let List { first, last } = self.ring[at];
+        let Node { event, next } = self.nodes[first as usize];
+        self.free.push(first);
+        if first == last {
             self.map[at / 64] &= !(1 << (at % 64));
             if self.map[at / 64] == 0 {
                 self.words[at / 4096] &= !(1 << (at / 64 % 64));
             }
+        } else {
+            self.ring[at].first = next;
         }
         Some((time, event))
     }

@@ -7,6 +7,7 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 use tributary_controller::Deployment;
 use tributary_controller::outcomes::Outcomes;
+use tributary_dataplane::EngineKind;
 use tributary_jobfile::HostId;
 use tributary_protocol::priority::{Horizon, JobProfile};
 use tributary_protocol::{ParameterServer, Tensor, Time, Worker, server, worker};
@@ -133,7 +134,9 @@ impl<'a> Run<'a> {
         let deployment = Deployment::new(scenario).map_err(crate::Error::from)?;
         let stretch = 4 * usize::from(setup.values - setup.carried());
         let Setup { cable, processing, seed, .. } = *setup;
-        let options = Options { cable, processing, stretch, ..Options::seeded(seed) };
+        // Runs are long, and use all cores: a compiler in the background would take seconds.
+        let engine = EngineKind::Compiled;
+        let options = Options { cable, processing, stretch, engine, ..Options::seeded(seed) };
         let system = System::start(deployment, &program, &options)?;
         let random = ChaCha8Rng::seed_from_u64(setup.seed);
         let mut run = Self { setup, system, jobs: Vec::new(), due: BTreeSet::new(), random };
@@ -249,7 +252,7 @@ impl<'a> Run<'a> {
         };
         let priority = profile.of_layer(part.layer as u32 + 1, setup.priorities);
         let values = setup.packets(part.bytes) as usize * usize::from(setup.carried());
-        let tensor = Tensor::I32((0..values).map(|at| value(number, at, worker)).collect());
+        let tensor = Tensor::I32(values_of(number, worker).take(values).collect());
         let (host, id) = (trainer.host, training.id);
         let submit = |worker: &mut Worker| worker.submit_with(tensor, priority);
         if let Some(Err(source)) = self.system.network.with_worker(host, id, submit) {
@@ -289,12 +292,10 @@ impl<'a> Run<'a> {
         let trainer = &mut training.trainers[worker];
         let number = trainer.summed;
         let Tensor::I32(sums) = tensor else { unreachable!("integers were submitted") };
-        let sum = |at| (0..workers).map(|worker| value(number, at, worker)).sum::<i32>();
-        // A sum of one worker's values follows from another's, so this stays linear.
-        let first = sum(0) - workers as i32 * value(number, 0, 0);
-        let right =
-            |(at, &got): (usize, &i32)| got == first + workers as i32 * value(number, at, 0);
-        if !sums.iter().enumerate().all(right) {
+        // The values of worker w are those of worker 0 plus w.
+        let beyond = (0..workers as i32).sum::<i32>();
+        let mut expected = values_of(number, 0).map(|value| workers as i32 * value + beyond);
+        if !sums.iter().all(|&sum| Some(sum) == expected.next()) {
             return Err(Error::Sum { job, worker });
         }
         trainer.missing[training.parts[number].layer] -= 1;
@@ -347,9 +348,12 @@ impl<'a> Run<'a> {
     pub fn step(&mut self) -> Result<bool, Error> {
         let due = self.due.first().copied();
         let until = due.map_or(Time::ZERO + LIMIT, |(time, ..)| time);
-        if self.system.network.step(until) {
-            self.hear()?;
-            return Ok(true);
+        // Nothing new is due before the endpoints' next event.
+        while self.system.network.step(until) {
+            if self.system.network.has_happened() {
+                self.hear()?;
+                return Ok(true);
+            }
         }
         let Some((time, job, worker, step)) = self.due.pop_first() else {
             return Err(Error::Stalled("no worker has anything to do".into()));
@@ -403,9 +407,12 @@ impl<'a> Run<'a> {
 /// Virtual time limit, for a run that makes no progress.
 const LIMIT: Duration = Duration::from_secs(3600);
 
-/// The value of a worker at a position of a part.
-fn value(part: usize, at: usize, worker: usize) -> i32 {
-    ((at * 7 + part) % 1009 + worker) as i32
+/// The values of a worker in a part, without end.
+fn values_of(part: usize, worker: usize) -> impl Iterator<Item = i32> {
+    const MODULUS: i32 = 1009;
+    let first = part as i32 % MODULUS;
+    let next = |&value: &i32| Some(if value + 7 < MODULUS { value + 7 } else { value + 7 - MODULUS });
+    std::iter::successors(Some(first), next).map(move |value| value + worker as i32)
 }
 
 /// Runs an experiment to its end.
