@@ -25,6 +25,24 @@ const HOST: Duration = Duration::from_nanos(3_000);
 /// Time for a frame that the embedded switch receives or sends.
 const SWITCH: Duration = Duration::from_nanos(2_400);
 
+/// Ways in which hosts and switches take turns in virtual time: the first two leave out, one by one,
+/// what the third has in common with Linux.
+const TURNS: usize = 3;
+/// Index of the way that the tables and plots show.
+const LIKE_LINUX: usize = 2;
+
+type Turns = [(&'static str, Processing); TURNS];
+
+fn turns(cores: usize) -> Turns {
+    let linux = Processing::like_linux(cores, HOST, SWITCH);
+    let no_slice = Processing { slice: Duration::ZERO, ..linux };
+    [
+        ("a turn is one frame", Processing { batch: 1, ..no_slice }),
+        ("a turn sends all", no_slice),
+        ("turns of 1 ms", linux),
+    ]
+}
+
 /// Tensors per run, one after the other.
 const TENSORS: u32 = 3;
 /// Bytes of a tensor.
@@ -153,7 +171,8 @@ impl Shown {
 #[derive(Debug, Serialize)]
 struct Pair {
     file: File,
-    sim: Shown,
+    /// By how nodes take turns.
+    sims: [Shown; TURNS],
     fabric: Shown,
 }
 
@@ -176,9 +195,9 @@ const MEASURES: [Measure; 3] = [
     Measure { name: "relative throughput", of: |shown| shown.throughput, relative: true },
 ];
 
-/// A measure of all files: on the simulator, on the fabric.
-fn columns(measure: &Measure, pairs: &[Pair]) -> (Vec<f64>, Vec<f64>) {
-    let column = |of: fn(&Pair) -> &Shown| {
+/// A measure of all files: on the simulator with these turns, on the fabric.
+fn columns(measure: &Measure, pairs: &[Pair], turns: usize) -> (Vec<f64>, Vec<f64>) {
+    let column = |of: &dyn Fn(&Pair) -> &Shown| {
         let values: Vec<f64> = pairs.iter().map(|pair| (measure.of)(of(pair))).collect();
         if !measure.relative {
             return values;
@@ -186,7 +205,7 @@ fn columns(measure: &Measure, pairs: &[Pair]) -> (Vec<f64>, Vec<f64>) {
         let middle = mean(values.iter().map(|value| value.ln())).exp();
         values.into_iter().map(|value| value / middle).collect()
     };
-    (column(|pair| &pair.sim), column(|pair| &pair.fabric))
+    (column(&|pair| &pair.sims[turns]), column(&|pair| &pair.fabric))
 }
 
 /// Pearson's coefficient; not a number if one side does not vary.
@@ -212,10 +231,10 @@ pub(super) fn run(args: &Args) -> Result<()> {
     );
     let output = Output::open(args)?;
     let cores = available_parallelism().map_or(1, usize::from);
-    let processing = Processing { cores, host: HOST, switch: SWITCH };
+    let turns = turns(cores);
     let mut measured = Vec::new();
     for &fabric in &args.fabric {
-        let pairs = measure(args, fabric, processing)?;
+        let pairs = measure(args, fabric, &turns)?;
         println!(
             "\nSimulator and {fabric} fabric, {TENSORS} tensors of {}, jitter up to {} µs, {} seeds. \
              In virtual time {cores} cores, {HOST:?} for each frame at a host, {SWITCH:?} at a switch",
@@ -223,8 +242,8 @@ pub(super) fn run(args: &Args) -> Result<()> {
             args.jitter,
             args.repeat
         );
-        println!("{}\n{}", files(&pairs), correlations(&pairs));
-        let (sim, real) = columns(&MEASURES[2], &pairs);
+        println!("{}\n{}", files(&pairs), correlations(&pairs, &turns));
+        let (sim, real) = columns(&MEASURES[2], &pairs, LIKE_LINUX);
         let clouds = CLOUDS.map(|(protocol, name, color)| {
             let of = pairs.iter().zip(sim.iter().zip(&real));
             let own = of.filter(|(pair, _)| pair.file.protocol == protocol.name());
@@ -250,12 +269,12 @@ const CLOUDS: [(Protocol, &str, RGBColor); 4] = [
     (Protocol::SwitchMl, "SwitchML", plot::SWITCHML),
 ];
 
-fn measure(args: &Args, fabric: Fabric, processing: Processing) -> Result<Vec<Pair>> {
+fn measure(args: &Args, fabric: Fabric, turns: &Turns) -> Result<Vec<Pair>> {
     let files = File::all();
     let files = if args.quick { &files[..3] } else { &files[..] };
     let mut pairs = Vec::new();
     for (at, file) in files.iter().enumerate() {
-        let (mut sim, mut real) = (Vec::new(), Vec::new());
+        let (mut sims, mut real) = ([const { Vec::new() }; TURNS], Vec::new());
         for seed in 1..=u64::from(args.repeat) {
             eprint!("\r{} of {}: {}, seed {seed}          ", at + 1, files.len(), file.name());
             let text = file.text(seed, args.jitter);
@@ -266,10 +285,13 @@ fn measure(args: &Args, fabric: Fabric, processing: Processing) -> Result<Vec<Pa
                 })
                 .with_context(|| format!("{}, seed {seed}, {fabric} fabric", file.name()))
             };
-            sim.push(Shown::of(&run(Fabric::Sim, Some(processing))?));
+            for (sim, (_, processing)) in sims.iter_mut().zip(turns) {
+                sim.push(Shown::of(&run(Fabric::Sim, Some(*processing))?));
+            }
             real.push(Shown::of(&run(fabric, None)?));
         }
-        pairs.push(Pair { file: *file, sim: Shown::mean(&sim), fabric: Shown::mean(&real) });
+        let sims = sims.map(|runs| Shown::mean(&runs));
+        pairs.push(Pair { file: *file, sims, fabric: Shown::mean(&real) });
     }
     eprintln!();
     Ok(pairs)
@@ -286,7 +308,7 @@ fn files(pairs: &[Pair]) -> comfy_table::Table {
         "relative throughput: simulator",
         "fabric",
     ]);
-    let columns = MEASURES.each_ref().map(|measure| columns(measure, pairs));
+    let columns = MEASURES.each_ref().map(|measure| columns(measure, pairs, LIKE_LINUX));
     for (at, pair) in pairs.iter().enumerate() {
         let numbers = columns.iter().zip([1, 0, 2]).flat_map(|((sim, real), digits)| {
             [sim, real].map(|column| format!("{:.digits$}", column[at]))
@@ -297,16 +319,19 @@ fn files(pairs: &[Pair]) -> comfy_table::Table {
 }
 
 /// How well the two agree over all files.
-fn correlations(pairs: &[Pair]) -> comfy_table::Table {
-    let mut rows = table(&["measure", "correlation", "correlation of ranks"]);
-    for measure in &MEASURES {
-        let (mut sim, mut real) = columns(measure, pairs);
-        if measure.relative {
-            [&mut sim, &mut real].into_iter().flatten().for_each(|value| *value = value.ln());
+fn correlations(pairs: &[Pair], turns: &Turns) -> comfy_table::Table {
+    let mut rows = table(&["simulator", "measure", "correlation", "correlation of ranks"]);
+    for (at, (name, _)) in turns.iter().enumerate() {
+        for measure in &MEASURES {
+            let (mut sim, mut real) = columns(measure, pairs, at);
+            if measure.relative {
+                [&mut sim, &mut real].into_iter().flatten().for_each(|value| *value = value.ln());
+            }
+            let ranks = correlation(&ranks(&sim), &ranks(&real));
+            let text = |number: f64| format!("{number:.3}");
+            let all = text(correlation(&sim, &real));
+            rows.add_row([(*name).to_owned(), measure.name.to_owned(), all, text(ranks)]);
         }
-        let ranks = correlation(&ranks(&sim), &ranks(&real));
-        let text = |number: f64| format!("{number:.3}");
-        rows.add_row([measure.name.to_owned(), text(correlation(&sim, &real)), text(ranks)]);
     }
     rows
 }

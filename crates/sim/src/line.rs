@@ -1,6 +1,6 @@
 //! One direction of a link in virtual time.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::fmt;
 use std::time::Duration;
 
@@ -34,6 +34,8 @@ pub(crate) struct Direction {
     line: Line,
     /// The frame being sent, if any.
     sending: Vec<u8>,
+    /// Frames to be sent after it, each with the time from which it can leave.
+    queue: VecDeque<(u64, Vec<u8>)>,
     busy: bool,
     /// Length of the last frame, and how long sending it took.
     last: (usize, u64),
@@ -87,6 +89,7 @@ impl Direction {
             stretch: 0,
             line: Line::new(injector),
             sending: Vec::new(),
+            queue: VecDeque::new(),
             busy: false,
             last: (0, 0),
             expected: None,
@@ -133,6 +136,22 @@ impl Direction {
     /// The buffer for the next frame to send.
     pub(crate) fn buffer(&mut self) -> &mut Vec<u8> {
         &mut self.sending
+    }
+
+    /// Appends a frame to the queue of frames to send; it can leave from this time on.
+    pub(crate) fn queue(&mut self, leaves: u64, frame: Vec<u8>) {
+        self.queue.push_back((leaves, frame));
+    }
+
+    /// Moves the first queued frame to the buffer, if the direction is idle. Returns when it can
+    /// leave.
+    pub(crate) fn take_queued(&mut self) -> Option<u64> {
+        if self.busy {
+            return None;
+        }
+        let (leaves, frame) = self.queue.pop_front()?;
+        self.sending = frame;
+        Some(leaves)
     }
 
     /// Begins to send the buffer. Returns the duration in nanoseconds.

@@ -24,7 +24,7 @@ use tributary_wire::agg::Repr;
 
 use agenda::Agenda;
 pub use processors::Processing;
-use processors::Processors;
+use processors::{Processors, Work};
 
 use crate::capture::Capture;
 use crate::channel::Channel;
@@ -66,8 +66,8 @@ enum Event {
     Messages(usize),
     /// A channel may connect.
     Connect(usize),
-    /// A host, or after the hosts a switch, has handled a frame.
-    Handled(usize),
+    /// A host, or after the hosts a switch, does a piece of work in its turn on a core.
+    Turn(usize),
 }
 
 /// A frame that was lost, duplicated or delayed by chance.
@@ -503,16 +503,20 @@ impl Network {
                     self.directions[direction].finish(time);
                 }
                 self.expect_arrival(direction);
-                self.send_into(direction);
-                if let (End::Host(host), _) = self.ends(direction) {
-                    self.set_timer(host.0);
+                if self.processors.is_some() {
+                    self.send_queued(direction);
+                } else {
+                    self.send_into(direction);
+                    if let (End::Host(host), _) = self.ends(direction) {
+                        self.set_timer(host.0);
+                    }
                 }
             }
             Event::Arrived(direction) => self.arrivals(direction),
             Event::Timer(host) => self.timers(host),
             Event::Messages(channel) => self.progress(channel),
             Event::Connect(channel) => self.begin(channel),
-            Event::Handled(node) => self.handled(node),
+            Event::Turn(node) => self.turn(node),
             Event::Pending(switch) => {
                 self.pending[switch] = false;
                 self.serve_switch(switch);
@@ -577,8 +581,9 @@ impl Network {
                     End::Host(host) => (host.0, 0),
                     End::Switch(switch, port) => (self.hosts.len() + switch.0, port),
                 };
-                let at = processors.receive(node, self.now, port, &frame);
-                self.schedule(at, Event::Handled(node));
+                if let Some(at) = processors.ask(node, self.now, Work::Frame(port, frame.clone())) {
+                    self.schedule(at, Event::Turn(node));
+                }
                 continue;
             }
             match to {
@@ -590,12 +595,25 @@ impl Network {
         self.expect_arrival(direction);
     }
 
-    fn handled(&mut self, node: usize) {
-        let handled = self.processors.as_mut().and_then(|processors| processors.handled(node));
-        let Some((port, frame)) = handled else { return };
-        match node.checked_sub(self.hosts.len()) {
-            None => self.deliver_to_host(node, &frame),
-            Some(switch) => self.deliver_to_switch(SwitchId(switch), port, &frame),
+    /// Lets a host, or after the hosts a switch, do a piece of work in its turn on a core.
+    fn turn(&mut self, node: usize) {
+        let now = self.now;
+        let work = self.processors.as_mut().and_then(|processors| processors.take(node, now));
+        match (node.checked_sub(self.hosts.len()), work) {
+            (None, Some(Work::Frame(_, frame))) => self.deliver_to_host(node, &frame),
+            (Some(switch), Some(Work::Frame(port, frame))) => {
+                self.deliver_to_switch(SwitchId(switch), port, &frame);
+            }
+            (None, Some(Work::Send(direction))) => {
+                self.send_into(direction);
+                self.set_timer(node);
+            }
+            (Some(_), Some(Work::Send(direction))) => self.send_into(direction),
+            (_, None) => {}
+        }
+        let next = self.processors.as_mut().and_then(|processors| processors.rest(node));
+        if let Some((node, at)) = next {
+            self.schedule(at, Event::Turn(node));
         }
     }
 
@@ -701,28 +719,63 @@ impl Network {
     /// Starts sending the next frame in a direction, if it is idle and there is one. If it is from a
     /// host, call [`set_timer`](Self::set_timer) afterwards.
     fn send_into(&mut self, direction: usize) {
-        if !self.directions[direction].is_idle() {
-            return;
+        if self.processors.is_some() {
+            return self.send_in_turn(direction);
         }
-        let (from, _) = self.ends(direction);
-        let now = self.now();
-        let buffer = self.directions[direction].buffer();
-        let sending = match from {
-            End::Switch(switch, port) => {
-                self.switches[switch.0].transmit(self.now / 1000, port, buffer)
-            }
-            End::Host(host) => self.hosts[host.0].transmit(now, buffer),
+        let its = &mut self.directions[direction];
+        let (from, _) = self.wiring.ends[direction];
+        if its.is_idle()
+            && transmit(&mut self.hosts, &mut self.switches, from, self.now, its.buffer())
+        {
+            let duration = its.begin();
+            self.schedule(self.now + duration, Event::Left(direction));
+        }
+    }
+
+    /// Sends frames into a direction, if it is its node's turn: the link's queue takes them.
+    /// Otherwise, and after a batch, the node sends them in its next turn.
+    fn send_in_turn(&mut self, direction: usize) {
+        let (from, _) = self.wiring.ends[direction];
+        let node = match from {
+            End::Host(host) => host.0,
+            End::Switch(switch, _) => self.hosts.len() + switch.0,
         };
-        if sending {
-            let node = match from {
-                End::Host(host) => host.0,
-                End::Switch(switch, _) => self.hosts.len() + switch.0,
-            };
-            let processors = self.processors.as_mut();
-            let begin = processors.map_or(self.now, |processors| processors.book(node, self.now));
-            let duration = self.directions[direction].begin();
-            self.schedule(begin + duration, Event::Left(direction));
+        let Some(processors) = &mut self.processors else { return };
+        let mut left = if processors.is_running(node) { processors.batch() } else { 0 };
+        while left > 0 {
+            let mut frame = Vec::new();
+            if !transmit(&mut self.hosts, &mut self.switches, from, self.now, &mut frame) {
+                return self.send_queued(direction);
+            }
+            self.directions[direction].queue(processors.send(node), frame);
+            left -= 1;
         }
+        if let Some(at) = processors.ask(node, self.now, Work::Send(direction)) {
+            self.schedule(at, Event::Turn(node));
+        }
+        self.send_queued(direction);
+    }
+
+    /// Starts sending the next frame of a direction's queue, if it is idle.
+    fn send_queued(&mut self, direction: usize) {
+        if let Some(leaves) = self.directions[direction].take_queued() {
+            let duration = self.directions[direction].begin();
+            self.schedule(leaves.max(self.now) + duration, Event::Left(direction));
+        }
+    }
+}
+
+/// Takes the next frame from a host, or from a port of a switch.
+fn transmit(
+    hosts: &mut [Node],
+    switches: &mut [Switch],
+    from: End,
+    now: u64,
+    frame: &mut Vec<u8>,
+) -> bool {
+    match from {
+        End::Switch(switch, port) => switches[switch.0].transmit(now / 1000, port, frame),
+        End::Host(host) => hosts[host.0].transmit(Time::from_nanos(now), frame),
     }
 }
 

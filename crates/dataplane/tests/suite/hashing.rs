@@ -74,6 +74,60 @@ proptest! {
     }
 }
 
+/// The Internet checksum as RFC 1071 defines it, byte by byte.
+fn internet_checksum(bytes: &[u8]) -> u16 {
+    let mut sum = 0u32;
+    for (at, &byte) in bytes.iter().enumerate() {
+        sum += u32::from(byte) << if at % 2 == 0 { 8 } else { 0 };
+        sum = (sum & 0xffff) + (sum >> 16);
+    }
+    !(sum as u16)
+}
+
+proptest! {
+    /// Any fields of two headers, of which the second may be missing; whole words or not. The
+    /// checksum is written only if a field of the packet says so.
+    #[test]
+    fn checksums_of_any_headers_are_those_of_their_bytes(
+        widths in prop::collection::vec(prop::collection::vec(1u32..=40, 1..6), 2),
+        wanted: bool,
+        present: bool,
+        extreme: bool,
+        bytes: [u8; 64],
+    ) {
+        let padded: Vec<Vec<u32>> = widths.into_iter().map(|mut widths| {
+            let odd = widths.iter().sum::<u32>() % 8;
+            widths.extend((odd != 0).then_some(8 - odd));
+            widths
+        }).collect();
+        let len = |header: usize| padded[header].iter().sum::<u32>() as usize / 8;
+        let mut b = Builder::new();
+        let out = b.bits_header("out", &[16, 8]);
+        let [first, second] =
+            [("first", 0), ("second", 1)].map(|(name, at)| b.bits_header(name, &padded[at]));
+        b.straight(&[out, first, second]);
+        let fields = [first, second].into_iter();
+        let fields = fields.flat_map(|h| b.program.headers[h.index()].fields.clone());
+        let list = Arg::List(fields.map(|field| b.get(field)).collect());
+        let condition = cast(Scalar::bit(1), b.get(b.of(out, 1)));
+        let condition = Arg::In(cast(Scalar::BOOL, condition));
+        let place = Arg::Out(Place::Field(b.of(out, 0)), Scalar::bit(16));
+        let update = vec![condition, list, place, algorithm("csum16")];
+        b.compute.push(function("update_checksum", update));
+        let mut pipeline = b.load();
+        let mut packet = pipeline.new_packet();
+
+        let end = len(0) + if present { len(1) } else { 0 };
+        let data: Vec<u8> = bytes.into_iter().cycle().take(end).collect();
+        let data = if extreme { data.iter().map(|byte| 0u8.wrapping_sub(byte & 1)).collect() } else { data };
+        let frame = [&[0x12, 0x34, u8::from(wanted)][..], &data].concat();
+        let sent = common::pass(&mut pipeline, &mut packet, &frame);
+        let expected = if wanted { internet_checksum(&data) } else { 0x1234 };
+        prop_assert_eq!(u16::from_be_bytes(*sent.first_chunk().unwrap()), expected);
+        prop_assert_eq!(&sent[2..], &frame[2..]);
+    }
+}
+
 /// A program that hashes fields of two headers, the second of which may be missing, into the first
 /// field of the first.
 fn hasher(name: &str, base: u64, max: u64, widths: [&[u32]; 2]) -> Pipeline {

@@ -462,7 +462,7 @@ fn cores(effort: Effort) -> Study {
                 job.model = Model { name: "tensor".into(), layers: vec![layer], partition: bytes };
             }
             let host = Duration::from_nanos(nanos.into());
-            setup.processing = Some(Processing { cores: 2, host, switch: host / 2 });
+            setup.processing = Some(Processing::like_linux(2, host, host / 2));
             setup.cable = Cable::default();
             setup.values = 64;
             setup.memory = 256 * (4 * 64 + 20);

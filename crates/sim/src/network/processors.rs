@@ -2,8 +2,9 @@
 //!
 //! Without processors, an endpoint or switch handles a frame in no time. With processors, each
 //! frame that one receives or sends takes a core for a while, and all share the same cores, like
-//! the threads and processes of a run on one machine. Each is one thread: it handles one frame at
-//! a time, in the order of arrival.
+//! the threads and processes of a run on one machine. Each is one thread. Threads that have
+//! something to do take turns on the cores, first come, first served. A turn ends when the thread
+//! has nothing left to do, or after a slice of time if others wait.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -17,14 +18,43 @@ pub struct Processing {
     pub host: Duration,
     /// Time for each frame that a switch receives or sends.
     pub switch: Duration,
+    /// Most frames that a host or switch sends before it looks for other work.
+    pub batch: u32,
+    /// Longest turn of a host or switch while others wait; with zero, a turn is one piece of work: a
+    /// received frame, or a batch of sent ones.
+    pub slice: Duration,
 }
 
-/// Cores, and the frames that wait for them.
+impl Processing {
+    /// Cores of a machine with Linux, where a process sends all that it may, and keeps its core for
+    /// about a millisecond while others wait.
+    #[must_use]
+    pub const fn like_linux(cores: usize, host: Duration, switch: Duration) -> Self {
+        Self { cores, host, switch, batch: u32::MAX, slice: Duration::from_millis(1) }
+    }
+}
+
+/// Something that a thread is to do.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum Work {
+    /// Handle a frame that arrived at a port; hosts have only port 0.
+    Frame(u16, Vec<u8>),
+    /// Send what there is to send in a direction.
+    Send(usize),
+}
+
+/// Cores, and the threads of hosts and switches.
 #[derive(Debug)]
 pub(super) struct Processors {
-    /// When each core is free.
-    cores: Vec<u64>,
-    nodes: Vec<Thread>,
+    /// When each core is free, if no thread has its turn there.
+    cores: Vec<Option<u64>>,
+    batch: u32,
+    slice: u64,
+    threads: Vec<Thread>,
+    /// Threads that wait for a core.
+    ready: VecDeque<usize>,
+    /// The thread whose turn is being simulated.
+    running: Option<usize>,
 }
 
 /// The thread of a host or switch.
@@ -32,45 +62,122 @@ pub(super) struct Processors {
 struct Thread {
     /// Nanoseconds per frame.
     cost: u64,
-    /// When it is free.
-    free: u64,
-    /// Frames that it is to handle, each with its port.
-    inbox: VecDeque<(u16, Vec<u8>)>,
+    work: VecDeque<Work>,
+    state: State,
+    /// In its turn: until when it is busy with what it has begun.
+    busy: u64,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum State {
+    Idle,
+    Ready,
+    /// It has its turn on a core, until this time if others wait.
+    Running {
+        core: usize,
+        until: u64,
+    },
+}
+
+fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
 impl Processors {
     /// For hosts, and switches after them.
     pub(super) fn new(processing: Processing, hosts: usize, switches: usize) -> Self {
-        let Processing { cores, host, switch } = processing;
-        let thread = |cost: Duration| Thread {
-            cost: u64::try_from(cost.as_nanos()).unwrap_or(u64::MAX),
-            free: 0,
-            inbox: VecDeque::new(),
+        let thread =
+            |cost| Thread { cost: nanos(cost), work: VecDeque::new(), state: State::Idle, busy: 0 };
+        let hosts = (0..hosts).map(|_| thread(processing.host));
+        let switches = (0..switches).map(|_| thread(processing.switch));
+        Self {
+            cores: vec![Some(0); processing.cores.max(1)],
+            batch: processing.batch.max(1),
+            slice: nanos(processing.slice),
+            threads: hosts.chain(switches).collect(),
+            ready: VecDeque::new(),
+            running: None,
+        }
+    }
+
+    /// Gives a thread something to do. If a core is free, returns when the thread is to
+    /// [`take`](Self::take) it.
+    pub(super) fn ask(&mut self, thread: usize, now: u64, work: Work) -> Option<u64> {
+        let its = &mut self.threads[thread];
+        if !matches!(work, Work::Send(_)) || !its.work.contains(&work) {
+            its.work.push_back(work);
+        }
+        if its.state != State::Idle {
+            return None;
+        }
+        let free = |core: &usize| self.cores[*core].is_some();
+        let Some(core) = (0..self.cores.len()).filter(free).min_by_key(|&core| self.cores[core])
+        else {
+            its.state = State::Ready;
+            self.ready.push_back(thread);
+            return None;
         };
-        let hosts = (0..hosts).map(|_| thread(host));
-        let switches = (0..switches).map(|_| thread(switch));
-        Self { cores: vec![0; cores.max(1)], nodes: hosts.chain(switches).collect() }
+        let free = self.cores[core].take().unwrap_or(0);
+        Some(self.begin(thread, core, now.max(free)))
     }
 
-    /// Reserves a core for a frame of a node. Returns when the frame has been handled.
-    pub(super) fn book(&mut self, node: usize, now: u64) -> u64 {
-        let core = self.cores.iter_mut().min().expect("at least one core");
-        let thread = &mut self.nodes[node];
-        let end = now.max(*core).max(thread.free).saturating_add(thread.cost);
-        *core = end;
-        thread.free = end;
-        end
+    /// Begins a turn. Returns when its first piece of work is to be taken.
+    fn begin(&mut self, thread: usize, core: usize, now: u64) -> u64 {
+        let until = now.saturating_add(self.slice);
+        self.threads[thread].state = State::Running { core, until };
+        self.next(thread, now)
     }
 
-    /// Lets a frame wait until it has been handled. Returns when.
-    pub(super) fn receive(&mut self, node: usize, now: u64, port: u16, frame: &[u8]) -> u64 {
-        self.nodes[node].inbox.push_back((port, frame.to_vec()));
-        self.book(node, now)
+    /// When the next piece of work is to be taken: frames have been handled then.
+    fn next(&self, thread: usize, now: u64) -> u64 {
+        let Thread { cost, work, .. } = &self.threads[thread];
+        now + if matches!(work.front(), Some(Work::Frame(..))) { *cost } else { 0 }
     }
 
-    /// The frame that a node has handled.
-    pub(super) fn handled(&mut self, node: usize) -> Option<(u16, Vec<u8>)> {
-        self.nodes[node].inbox.pop_front()
+    /// Takes the next piece of work of a thread in its turn. Call [`rest`](Self::rest) when it is
+    /// done.
+    pub(super) fn take(&mut self, thread: usize, now: u64) -> Option<Work> {
+        self.running = Some(thread);
+        self.threads[thread].busy = now;
+        self.threads[thread].work.pop_front()
+    }
+
+    /// Whether a thread may send at once: its turn is being simulated.
+    pub(super) fn is_running(&self, thread: usize) -> bool {
+        self.running == Some(thread)
+    }
+
+    /// Most frames of a [`Work::Send`].
+    pub(super) fn batch(&self) -> u32 {
+        self.batch
+    }
+
+    /// Counts a frame that a thread sends in its turn. Returns when it can leave.
+    pub(super) fn send(&mut self, thread: usize) -> u64 {
+        let thread = &mut self.threads[thread];
+        thread.busy += thread.cost;
+        thread.busy
+    }
+
+    /// Continues or ends a thread's turn after a piece of work. Returns which thread is to take its
+    /// work on this core next, and when.
+    pub(super) fn rest(&mut self, thread: usize) -> Option<(usize, u64)> {
+        self.running = None;
+        let Thread { work, state, busy, .. } = &mut self.threads[thread];
+        let (now, done) = (*busy, work.is_empty());
+        let State::Running { core, until } = *state else { return None };
+        if !done && (now < until || self.ready.is_empty()) {
+            return Some((thread, self.next(thread, now)));
+        }
+        *state = if done { State::Idle } else { State::Ready };
+        if !done {
+            self.ready.push_back(thread);
+        }
+        let Some(next) = self.ready.pop_front() else {
+            self.cores[core] = Some(now);
+            return None;
+        };
+        Some((next, self.begin(next, core, now)))
     }
 }
 
@@ -78,14 +185,62 @@ impl Processors {
 mod tests {
     use super::*;
 
+    const COSTS: [u64; 2] = [10, 4];
+
+    /// Two hosts and a switch on these cores.
+    fn three(cores: usize, slice: u64) -> Processors {
+        let [host, switch, slice] = [COSTS[0], COSTS[1], slice].map(Duration::from_nanos);
+        Processors::new(Processing { cores, host, switch, batch: 1, slice }, 2, 1)
+    }
+
+    fn frame() -> Work {
+        Work::Frame(0, Vec::new())
+    }
+
+    /// Lets the threads do all of their work. Returns who took a piece of work when.
+    fn run(both: &mut Processors, begun: &[(usize, Option<u64>)]) -> Vec<(usize, u64)> {
+        let mut due: Vec<_> = begun.iter().filter_map(|&(who, at)| Some((at?, who))).collect();
+        let mut course = Vec::new();
+        while let Some(&(at, who)) = due.iter().min() {
+            due.retain(|&other| other != (at, who));
+            assert!(both.take(who, at).is_some());
+            course.push((who, at));
+            due.extend(both.rest(who).map(|(next, at)| (at, next)));
+        }
+        course
+    }
+
     #[test]
     fn threads_share_cores_and_each_handles_one_frame_at_a_time() {
-        let (host, switch) = (Duration::from_nanos(10), Duration::from_nanos(4));
-        let mut both = Processors::new(Processing { cores: 2, host, switch }, 2, 1);
-        assert_eq!([both.book(0, 0), both.book(1, 0)], [10, 10]);
-        assert_eq!(both.book(2, 3), 14, "both cores are busy until 10");
-        assert_eq!(both.book(0, 5), 20, "its thread is busy, and one core too");
-        assert_eq!(both.book(0, 100), 110);
-        assert_eq!(both.book(0, 100), 120, "the other core is free, its thread is not");
+        let mut both = three(2, 0);
+        let begun = [0, 1, 2, 0].map(|who| (who, both.ask(who, 0, frame())));
+        assert_eq!(begun.map(|(_, at)| at), [Some(10), Some(10), None, None]);
+        assert_eq!(run(&mut both, &begun), [(0, 10), (1, 10), (2, 14), (0, 20)]);
+        assert_eq!(both.ask(1, 100, frame()), Some(110));
+    }
+
+    #[test]
+    fn a_turn_lasts_a_slice_while_others_wait() {
+        let order = |slice| {
+            let mut one = three(1, slice);
+            let begun = [0, 0, 0, 1, 1].map(|who| (who, one.ask(who, 0, frame())));
+            run(&mut one, &begun).into_iter().map(|(who, _)| who).collect::<Vec<_>>()
+        };
+        assert_eq!(order(0), [0, 1, 0, 1, 0]);
+        assert_eq!(order(15), [0, 0, 1, 1, 0]);
+        assert_eq!(order(1000), [0, 0, 0, 1, 1]);
+    }
+
+    #[test]
+    fn sending_takes_time_in_the_turn() {
+        let mut one = three(1, 100);
+        let begun = one.ask(0, 0, Work::Send(7));
+        assert_eq!(begun, Some(0), "there may be nothing to send");
+        assert_eq!(one.ask(0, 0, Work::Send(7)), None, "it is already asked");
+        assert_eq!(one.ask(2, 0, frame()), None);
+        assert_eq!(one.take(0, 0), Some(Work::Send(7)));
+        assert!(one.is_running(0) && !one.is_running(2));
+        assert_eq!([one.send(0), one.send(0)], [10, 20]);
+        assert_eq!(one.rest(0), Some((2, 24)));
     }
 }

@@ -411,7 +411,8 @@ const LIMIT: Duration = Duration::from_secs(3600);
 fn values_of(part: usize, worker: usize) -> impl Iterator<Item = i32> {
     const MODULUS: i32 = 1009;
     let first = part as i32 % MODULUS;
-    let next = |&value: &i32| Some(if value + 7 < MODULUS { value + 7 } else { value + 7 - MODULUS });
+    let next =
+        |&value: &i32| Some(if value + 7 < MODULUS { value + 7 } else { value + 7 - MODULUS });
     std::iter::successors(Some(first), next).map(move |value| value + worker as i32)
 }
 
