@@ -299,6 +299,28 @@ impl<'a> Item<'a> {
         })
     }
 
+    /// The value as a rate in bits per second within limits, written with a unit.
+    pub fn rate(&self, range: RangeInclusive<u64>) -> Result<u64, Error> {
+        let text = match self.value {
+            DeValue::String(text) => text.as_ref(),
+            _ => return Err(self.wrong_type("a rate with its unit", "\"10Gb/s\"")),
+        };
+        let value = units::rate(text).ok_or_else(|| {
+            self.fault(
+                format!("{} is `{text}`, not a rate", self.name),
+                "write a number and one of b/s, kb/s, Mb/s, Gb/s, Tb/s, for example \"10Gb/s\"",
+            )
+        })?;
+        if !range.contains(&value) {
+            let [low, high] = [range.start(), range.end()].map(|&end| units::rate_text(end));
+            return Err(self.fault(
+                format!("{} is {}, out of range", self.name, units::rate_text(value)),
+                format!("choose a value from {low} to {high}"),
+            ));
+        }
+        Ok(value)
+    }
+
     /// The value as one of several words.
     pub fn choice<T: Copy>(&self, choices: &[(&str, T)]) -> Result<T, Error> {
         let word = self.string(choices.first().map_or("", |(word, _)| word))?;

@@ -1,4 +1,4 @@
-//! Values with units: `"4MB"`, `"50ms"`.
+//! Values with units: `"4MB"`, `"50ms"`, `"10Gb/s"`.
 
 use std::time::Duration;
 
@@ -24,6 +24,20 @@ const TIMES: [(&str, u64); 6] = [
     ("min", 60_000_000_000),
 ];
 
+/// Units of rate and their number of bits per second: as texts write them, and as `tc` does.
+const RATES: [(&str, u64); 10] = [
+    ("Tb/s", 1_000_000_000_000),
+    ("Gb/s", 1_000_000_000),
+    ("Mb/s", 1_000_000),
+    ("kb/s", 1_000),
+    ("b/s", 1),
+    ("Tbit", 1_000_000_000_000),
+    ("Gbit", 1_000_000_000),
+    ("Mbit", 1_000_000),
+    ("kbit", 1_000),
+    ("bit", 1),
+];
+
 /// Number of bytes in a size such as `64KB` or `1.5 MiB`. `None` if the text is not a size, or not
 /// a whole number of bytes.
 pub(crate) fn size(text: &str) -> Option<u64> {
@@ -34,6 +48,21 @@ pub(crate) fn size(text: &str) -> Option<u64> {
 /// nanosecond.
 pub(crate) fn duration(text: &str) -> Option<Duration> {
     quantity(text, &TIMES).map(Duration::from_nanos)
+}
+
+/// Bits per second in a rate such as `10Gb/s` or `2.5 Gbit`. `None` if the text is not a rate, or
+/// not a whole number of bits per second.
+pub(crate) fn rate(text: &str) -> Option<u64> {
+    quantity(text, &RATES)
+}
+
+/// Writes a rate in the largest unit that needs no fraction.
+pub(crate) fn rate_text(bits_per_second: u64) -> String {
+    let whole = |(_, factor): &&(&str, u64)| {
+        bits_per_second >= *factor && bits_per_second.is_multiple_of(*factor)
+    };
+    let (unit, factor) = RATES.iter().find(whole).unwrap_or(&("b/s", 1));
+    format!("{}{unit}", bits_per_second / factor)
 }
 
 /// An exact decimal number and a unit: `digits [. digits] [space] unit`.
@@ -78,6 +107,20 @@ mod tests {
         assert_eq!(size("99999999999999999999GB"), None);
         assert_eq!(size("18446744073709551615GB"), None);
         assert_eq!(size("18446744073709551615B"), Some(u64::MAX));
+    }
+
+    #[test]
+    fn rates() {
+        assert_eq!(rate("10Gb/s"), Some(10_000_000_000));
+        assert_eq!(rate("2.5 Gbit"), Some(2_500_000_000));
+        assert_eq!(rate("10GB/s"), None, "B would be bytes");
+        assert_eq!(rate("1.5b/s"), None, "not a whole number of bits");
+        assert_eq!(rate("-1Gb/s"), None);
+        assert_eq!(rate("nan"), None);
+        assert_eq!(rate("99999999Tb/s"), None);
+        for text in ["10Tb/s", "1500Mb/s", "1kb/s", "1001b/s", "0b/s"] {
+            assert_eq!(rate_text(rate(text).expect(text)), text);
+        }
     }
 
     #[test]
