@@ -44,6 +44,10 @@ use network::Demand;
 /// The name of such a file in messages.
 const KIND: Kind = Kind { name: "job file", page: "docs/job-files.md" };
 
+/// The warning where [`Link::rate`] and [`Link::latency`] have no effect.
+pub const TIMING_IGNORED: &str = "`rate` and `latency` of links are ignored: they have an effect only \
+     with `tributary run --fabric sim`; `delay` in [faults] has one everywhere";
+
 const LONGEST: Duration = Duration::from_secs(7 * 24 * 3600);
 
 /// Reads and validates a job file. Names of tensor files are relative to its directory, and the

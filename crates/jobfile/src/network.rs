@@ -1,7 +1,8 @@
 //! Reads `[topology]` and `[faults]`: short forms, explicit form, addresses, connectedness.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::net::Ipv4Addr;
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use tributary_document::{Error, Item, Place, Table, suggest};
@@ -28,6 +29,11 @@ const MAX_SWITCHES: u32 = 1024;
 const MAX_HOSTS: u32 = 2048;
 /// Maximum delay of a frame; a longer one would be an outage.
 const MAX_DELAY: Duration = Duration::from_secs(10);
+
+/// Rates of links in bits per second: from a slow modem to more than any Ethernet.
+const RATES: RangeInclusive<u64> = 1_000..=10_000_000_000_000;
+
+const LINK_KEYS: [&str; 4] = ["between", "mtu", "rate", "latency"];
 
 const FAULT_KEYS: [&str; 6] = ["loss", "burst", "duplicate", "reorder", "delay", "jitter"];
 
@@ -78,9 +84,17 @@ struct DraftHost<'a> {
     place: Place<'a>,
 }
 
+/// Settings of a link.
+#[derive(Clone, Copy)]
+struct Cable {
+    mtu: u32,
+    rate: Option<u64>,
+    latency: Option<Duration>,
+}
+
 struct DraftLink<'a> {
     nodes: [Node; 2],
-    mtu: u32,
+    cable: Cable,
     place: Place<'a>,
     mtu_place: Place<'a>,
 }
@@ -97,24 +111,44 @@ pub(crate) fn read(document: &Table<'_>, demand: Demand) -> Result<Topology, Err
     let draft = match document.get("topology") {
         None => star(&document.table("topology", &[])?, demand)?,
         Some(item) => {
-            let explicit = ["switch", "host", "link"].iter().any(|key| item.has(key));
+            let explicit = ["switch", "host"].iter().any(|key| item.has(key));
             let racks = ["racks", "hosts_per_rack", "ps_rack"].iter().any(|key| item.has(key));
+            let of_star = ["workers", "ps_hosts"].iter().any(|key| item.has(key));
+            // Links alone can belong to any kind.
             let default = match (explicit, racks) {
                 (true, _) => Kind::Explicit,
                 (false, true) => Kind::Racks,
+                (false, false) if item.has("link") && !of_star => Kind::Explicit,
                 (false, false) => Kind::Star,
             };
             let (kind, table) = item.table_by_kind(
                 "[topology]",
                 Some(default),
                 &[
-                    ("star", Kind::Star, &["workers", "ps_hosts", "mtu"]),
+                    (
+                        "star",
+                        Kind::Star,
+                        &["workers", "ps_hosts", "link", "mtu", "rate", "latency"],
+                    ),
                     (
                         "racks",
                         Kind::Racks,
-                        &["racks", "hosts_per_rack", "ps_hosts", "ps_rack", "mtu"],
+                        &[
+                            "racks",
+                            "hosts_per_rack",
+                            "ps_hosts",
+                            "ps_rack",
+                            "link",
+                            "mtu",
+                            "rate",
+                            "latency",
+                        ],
                     ),
-                    ("explicit", Kind::Explicit, &["switch", "host", "link", "mtu"]),
+                    (
+                        "explicit",
+                        Kind::Explicit,
+                        &["switch", "host", "link", "mtu", "rate", "latency"],
+                    ),
                 ],
             )?;
             match kind {
@@ -138,9 +172,10 @@ fn star<'a>(table: &Table<'a>, demand: Demand) -> Result<Draft<'a>, Error> {
     check_rack_size(table, workers, servers, "workers")?;
     let mut draft = Draft::default();
     draft.switches.push(("s1".into(), table.place()));
-    let mtu = mtu(table, demand)?;
-    draft.add_hosts(table, 0, "w", 1..=workers, HostRole::Worker, mtu);
-    draft.add_servers(table, 0, servers, mtu);
+    let cable = Cable::of_all(table, demand)?;
+    draft.add_hosts(table, 0, "w", 1..=workers, HostRole::Worker, cable);
+    draft.add_servers(table, 0, servers, cable);
+    draft.adjust_links(table)?;
     Ok(draft)
 }
 
@@ -157,7 +192,7 @@ fn racks_of_hosts<'a>(table: &Table<'a>, demand: Demand) -> Result<Draft<'a>, Er
     }
     check_rack_size(table, hosts, servers, "hosts_per_rack")?;
     let ps_rack = table.or("ps_rack", 1, |r| r.integer32(1..=racks))?;
-    let mtu = mtu(table, demand)?;
+    let cable = Cable::of_all(table, demand)?;
 
     let mut draft = Draft::default();
     for rack in 1..=racks {
@@ -166,20 +201,21 @@ fn racks_of_hosts<'a>(table: &Table<'a>, demand: Demand) -> Result<Draft<'a>, Er
     for rack in 0..racks {
         let first = rack * hosts + 1;
         let numbers = first..=first + hosts - 1;
-        draft.add_hosts(table, rack as usize, "w", numbers, HostRole::Worker, mtu);
+        draft.add_hosts(table, rack as usize, "w", numbers, HostRole::Worker, cable);
     }
-    draft.add_servers(table, ps_rack as usize - 1, servers, mtu);
+    draft.add_servers(table, ps_rack as usize - 1, servers, cable);
     let racks = racks as usize;
     match racks {
         1 => {}
-        2 => draft.add_link(table, [Node::Switch(0), Node::Switch(1)], mtu),
+        2 => draft.add_link(table, [Node::Switch(0), Node::Switch(1)], cable),
         _ => {
             draft.switches.push(("spine".into(), table.place()));
             for rack in 0..racks {
-                draft.add_link(table, [Node::Switch(rack), Node::Switch(racks)], mtu);
+                draft.add_link(table, [Node::Switch(rack), Node::Switch(racks)], cable);
             }
         }
     }
+    draft.adjust_links(table)?;
     Ok(draft)
 }
 
@@ -198,10 +234,23 @@ fn check_rack_size(table: &Table<'_>, hosts: u32, servers: u32, key: &str) -> Re
     ))
 }
 
-fn mtu(table: &Table<'_>, demand: Demand) -> Result<u32, Error> {
-    let fits = demand.packet_bytes <= DEFAULT_MTU;
-    let default = if fits { DEFAULT_MTU } else { JUMBO_MTU };
-    table.or("mtu", default, |m| m.integer32(68..=65_535))
+impl Cable {
+    /// Settings of links without settings of their own.
+    fn of_all(topology: &Table<'_>, demand: Demand) -> Result<Self, Error> {
+        let fits = demand.packet_bytes <= DEFAULT_MTU;
+        let mtu = if fits { DEFAULT_MTU } else { JUMBO_MTU };
+        Self { mtu, rate: None, latency: None }.with(topology)
+    }
+
+    /// Replaces what the table sets.
+    fn with(self, table: &Table<'_>) -> Result<Self, Error> {
+        let latencies = Duration::ZERO..=MAX_DELAY;
+        Ok(Self {
+            mtu: table.or("mtu", self.mtu, |m| m.integer32(68..=65_535))?,
+            rate: table.or("rate", self.rate, |rate| rate.rate(RATES).map(Some))?,
+            latency: table.or("latency", self.latency, |l| l.duration(latencies).map(Some))?,
+        })
+    }
 }
 
 /// `[[topology.switch]]`, `[[topology.host]]`, `[[topology.link]]`.
@@ -245,9 +294,9 @@ fn explicit_network<'a>(table: &Table<'a>, demand: Demand) -> Result<Draft<'a>, 
     if draft.hosts.is_empty() {
         return Err(table.fault("the topology has no host", "add [[topology.host]] name = \"w1\""));
     }
-    let default_mtu = mtu(table, demand)?;
+    let everywhere = Cable::of_all(table, demand)?;
     for item in table.items("link")? {
-        let link = item.table("[[topology.link]]", &["between", "mtu"])?;
+        let link = item.table("[[topology.link]]", &LINK_KEYS)?;
         let nodes =
             ends(&link, |name| names.get(name).copied(), || names.keys().map(String::as_str))?;
         if let [Node::Host(_), Node::Host(_)] = nodes {
@@ -255,12 +304,12 @@ fn explicit_network<'a>(table: &Table<'a>, demand: Demand) -> Result<Draft<'a>, 
                 .place_of("between")
                 .fault("this link connects two hosts", "connect each host to a switch instead"));
         }
-        let mtu = link.or("mtu", default_mtu, |m| m.integer32(68..=65_535))?;
+        let cable = everywhere.with(&link)?;
         let mtu_place = match link.get("mtu") {
             Some(own) => own.place(),
             None => table.place_of("mtu"),
         };
-        draft.links.push(DraftLink { nodes, mtu, place: link.place_of("between"), mtu_place });
+        draft.links.push(DraftLink { nodes, cable, place: link.place_of("between"), mtu_place });
     }
     Ok(draft)
 }
@@ -297,6 +346,12 @@ fn ends<'n, N: PartialEq, I: Iterator<Item = &'n str>>(
         );
     }
     Ok(ends)
+}
+
+fn no_link(table: &Table<'_>, [a, b]: [&str; 2]) -> Error {
+    table
+        .place_of("between")
+        .fault(format!("there is no link between `{a}` and `{b}`"), "name the two ends of one link")
 }
 
 fn read_mac(item: &Item<'_>) -> Result<Mac, Error> {
@@ -337,18 +392,18 @@ impl<'a> Draft<'a> {
         prefix: &str,
         numbers: impl Iterator<Item = u32>,
         role: HostRole,
-        mtu: u32,
+        cable: Cable,
     ) {
         for number in numbers {
-            self.add_host(table, switch, format!("{prefix}{number}"), role, mtu);
+            self.add_host(table, switch, format!("{prefix}{number}"), role, cable);
         }
     }
 
-    fn add_servers(&mut self, table: &Table<'a>, switch: usize, servers: u32, mtu: u32) {
+    fn add_servers(&mut self, table: &Table<'a>, switch: usize, servers: u32, cable: Cable) {
         let role = HostRole::ParameterServer;
         match servers {
-            1 => self.add_host(table, switch, "ps".into(), role, mtu),
-            _ => self.add_hosts(table, switch, "ps", 1..=servers, role, mtu),
+            1 => self.add_host(table, switch, "ps".into(), role, cable),
+            _ => self.add_hosts(table, switch, "ps", 1..=servers, role, cable),
         }
     }
 
@@ -358,16 +413,49 @@ impl<'a> Draft<'a> {
         switch: usize,
         name: String,
         role: HostRole,
-        mtu: u32,
+        cable: Cable,
     ) {
         let host = self.hosts.len();
         self.hosts.push(DraftHost { name, role, mac: None, ip: None, place: table.place() });
-        self.add_link(table, [Node::Host(host), Node::Switch(switch)], mtu);
+        self.add_link(table, [Node::Host(host), Node::Switch(switch)], cable);
     }
 
-    fn add_link(&mut self, table: &Table<'a>, nodes: [Node; 2], mtu: u32) {
+    fn add_link(&mut self, table: &Table<'a>, nodes: [Node; 2], cable: Cable) {
         let (place, mtu_place) = (table.place(), table.place_of("mtu"));
-        self.links.push(DraftLink { nodes, mtu, place, mtu_place });
+        self.links.push(DraftLink { nodes, cable, place, mtu_place });
+    }
+
+    /// Applies `[[topology.link]]` to links of a short form.
+    fn adjust_links(&mut self, table: &Table<'a>) -> Result<(), Error> {
+        let hosts = self.hosts.iter().map(|host| host.name.as_str());
+        let switches = self.switches.iter().map(|(name, _)| name.as_str());
+        let nodes = (0..).map(Node::Host).zip(hosts).map(|(node, name)| (name, node));
+        let nodes =
+            nodes.chain((0..).map(Node::Switch).zip(switches).map(|(node, name)| (name, node)));
+        let nodes: Vec<(&str, Node)> = nodes.collect();
+        let find = |wanted: &str| nodes.iter().find(|(name, _)| *name == wanted).copied();
+        let mut adjusted = HashSet::new();
+        for item in table.items("link")? {
+            let own = item.table("[[topology.link]]", &LINK_KEYS)?;
+            let [(a, from), (b, to)] = ends(&own, find, || nodes.iter().map(|(name, _)| *name))?;
+            let is_meant =
+                |link: &DraftLink<'_>| link.nodes == [from, to] || link.nodes == [to, from];
+            let Some(at) = self.links.iter().position(is_meant) else {
+                return Err(no_link(&own, [a, b]));
+            };
+            if !adjusted.insert(at) {
+                return Err(own.place_of("between").fault(
+                    format!("the link between `{a}` and `{b}` is given twice"),
+                    "keep one of the two [[topology.link]]",
+                ));
+            }
+            let link = &mut self.links[at];
+            link.cable = link.cable.with(&own)?;
+            if let Some(mtu) = own.get("mtu") {
+                link.mtu_place = mtu.place();
+            }
+        }
+        Ok(())
     }
 
     fn name(&self, node: Node) -> &str {
@@ -402,7 +490,8 @@ impl<'a> Draft<'a> {
                 neighbours[host] = (id, switch);
             }
             let ends = [end(a, &mut ports), end(b, &mut ports)];
-            links.push(Link { ends, mtu: link.mtu, faults: LinkFaults::default() });
+            let Cable { mtu, rate, latency } = link.cable;
+            links.push(Link { ends, mtu, rate, latency, faults: LinkFaults::default() });
         }
         let hosts = self.addressed_hosts(&neighbours)?;
         let switches = self
@@ -460,11 +549,11 @@ impl<'a> Draft<'a> {
                     ));
                 }
             }
-            if link.mtu < demand.packet_bytes {
+            if link.cable.mtu < demand.packet_bytes {
                 return Err(link.mtu_place.fault(
                     format!(
                         "the MTU of {} bytes is too small for packets of {} bytes between `{}` and `{}`",
-                        link.mtu,
+                        link.cable.mtu,
                         demand.packet_bytes,
                         self.name(a),
                         self.name(b),
@@ -482,7 +571,7 @@ impl<'a> Draft<'a> {
             neighbours.entry(a).or_default().push(b);
             neighbours.entry(b).or_default().push(a);
         }
-        let mut reached = std::collections::HashSet::from([Node::Switch(0)]);
+        let mut reached = HashSet::from([Node::Switch(0)]);
         let mut frontier = vec![Node::Switch(0)];
         while let Some(node) = frontier.pop() {
             for &next in neighbours.get(&node).into_iter().flatten() {
@@ -579,10 +668,7 @@ fn read_faults(document: &Table<'_>, topology: &mut Topology) -> Result<(), Erro
             [a, b] == between || [b, a] == between
         });
         let Some(index) = position else {
-            return Err(own.place_of("between").fault(
-                format!("there is no link between `{}` and `{}`", between[0], between[1]),
-                "name the two ends of one link",
-            ));
+            return Err(no_link(&own, between));
         };
         if seen.insert(index, ()).is_some() {
             return Err(own.place_of("between").fault(

@@ -67,6 +67,10 @@ pub struct Link {
     pub ends: [End; 2],
     /// Maximum packet length in bytes, from the IP header on.
     pub mtu: u32,
+    /// Bits per second; `None` if the file does not set it. Only a simulation can choose it.
+    pub rate: Option<u64>,
+    /// Propagation delay; `None` if the file does not set it. Only a simulation can choose it.
+    pub latency: Option<Duration>,
     /// Its faults.
     pub faults: LinkFaults,
 }
@@ -150,6 +154,19 @@ impl Topology {
     #[must_use]
     pub fn link(&self, id: LinkId) -> &Link {
         &self.links[id.0]
+    }
+
+    /// Whether a link sets its rate or latency.
+    #[must_use]
+    pub fn has_timing(&self) -> bool {
+        self.links.iter().any(|link| link.rate.is_some() || link.latency.is_some())
+    }
+
+    /// Removes the rates and latencies of all links.
+    pub fn clear_timing(&mut self) {
+        for link in &mut self.links {
+            (link.rate, link.latency) = (None, None);
+        }
     }
 
     /// All switch IDs.

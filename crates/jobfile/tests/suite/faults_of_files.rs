@@ -43,7 +43,8 @@ fn unknown_keys_are_named_and_a_near_one_is_suggested() {
     );
     assert_eq!(
         refused("[topology]\nkind = \"star\"\n‸racks = 2\n[[job]]\n"),
-        "unknown key `racks` in [topology]; the keys there are `workers`, `ps_hosts`, `mtu`, `kind`"
+        "unknown key `racks` in [topology]; the keys there are `workers`, `ps_hosts`, `link`, `mtu`, \
+         `rate`, `latency`, `kind`"
     );
     assert_eq!(
         refused("[faults]\nloss = 0.1\n‸dublicate = 0.1\n[[job]]\n"),
@@ -521,6 +522,70 @@ fn mtu() {
         &explicit("[\"b\", \"s2\"]", "[\"b\", \"s2\"]\nmtu = ‸1500")
             .replace("[[job]]", "[protocol]\nvalues_per_packet = 2048\n[[job]]"),
     );
+}
+
+#[test]
+fn rates_and_latencies_of_links() {
+    assert_eq!(
+        refused("[topology]\nrate = ‸\"0Gb/s\"\n[[job]]\n"),
+        "`rate` is 0b/s, out of range; choose a value from 1kb/s to 10Tb/s"
+    );
+    assert_eq!(
+        refused("[topology]\nrate = ‸\"10GB/s\"\n[[job]]\n"),
+        "`rate` is `10GB/s`, not a rate; write a number and one of b/s, kb/s, Mb/s, Gb/s, Tb/s, for \
+         example \"10Gb/s\""
+    );
+    assert_eq!(
+        refused("[topology]\nrate = ‸10\n[[job]]\n"),
+        "`rate` is an integer but must be a rate with its unit; write for example \"10Gb/s\""
+    );
+    for rate in
+        ["\"-1Gb/s\"", "\"nan\"", "nan", "\"10.5Tb/s\"", "\"999b/s\"", "\"\"", "\"inf Gb/s\""]
+    {
+        refused(&format!("[topology]\nrate = ‸{rate}\n[[job]]\n"));
+        refused(&explicit("[\"b\", \"s2\"]", &format!("[\"b\", \"s2\"]\nrate = ‸{rate}")));
+    }
+    assert_eq!(
+        refused("[topology]\nlatency = ‸\"11s\"\n[[job]]\n"),
+        "`latency` is 11s, out of range; choose a value from 0ns to 10s"
+    );
+    refused("[topology]\nlatency = ‸\"-1us\"\n[[job]]\n");
+    refused(&explicit("[\"b\", \"s2\"]", "[\"b\", \"s2\"]\nlatency = ‸1"));
+    assert_eq!(
+        refused("[topology]\n‸rates = \"1Gb/s\"\n[[job]]\n"),
+        "unknown key `rates` in [topology]; did you mean `rate`?"
+    );
+    assert_eq!(
+        refused(&explicit("[\"b\", \"s2\"]", "[\"b\", \"s2\"]\n‸latancy = \"1us\"")),
+        "unknown key `latancy` in [[topology.link]]; did you mean `latency`?"
+    );
+}
+
+#[test]
+fn links_of_short_forms() {
+    let star = |link: &str| {
+        format!(
+            "[topology]\nworkers = 2\n[[topology.link]]\nbetween = [\"w1\", \"s1\"]\n{link}[[job]]\n"
+        )
+    };
+    assert_eq!(
+        refused(&star("[[topology.link]]\nbetween = ‸[\"w1\", \"w2\"]\n")),
+        "there is no link between `w1` and `w2`; name the two ends of one link"
+    );
+    assert_eq!(
+        refused(&star("[[topology.link]]\nbetween = ‸[\"s1\", \"w1\"]\n")),
+        "the link between `s1` and `w1` is given twice; keep one of the two [[topology.link]]"
+    );
+    assert_eq!(
+        refused(&star("[[topology.link]]\nbetween = [‸\"w3\", \"s1\"]\n")),
+        "there is no host or switch `w3`; did you mean `w1`?"
+    );
+    assert_eq!(
+        refused(&star("mtu = ‸100\n")),
+        "the MTU of 100 bytes is too small for packets of 312 bytes between `w1` and `s1`; set `mtu = \
+         9000` or lower values_per_packet"
+    );
+    refused(&star("loss = ‸0.1\n").replace("loss = ‸", "‸loss = "));
 }
 
 #[test]

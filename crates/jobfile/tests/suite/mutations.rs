@@ -21,7 +21,7 @@ const SEEDS: [&str; 16] = [
     include_str!("../../../../examples/tensors.toml"),
     "timeout = \"1s\"\n[[topology.switch]]\nname = \"s1\"\n[[topology.host]]\nname = \"a\"\nmac = \
      \"02:00:00:00:00:01\"\nip = \"10.1.2.3\"\n[[topology.host]]\nname = \"b\"\nrole = \"ps\"\n\
-     [[topology.link]]\nbetween = [\"a\", \"s1\"]\nmtu = 1400\n[[topology.link]]\nbetween = [\"b\", \
+     [[topology.link]]\nbetween = [\"a\", \"s1\"]\nmtu = 1400\nrate = \"1Gb/s\"\nlatency = \"1us\"\n[[topology.link]]\nbetween = [\"b\", \
      \"s1\"]\n[[job]]\nps = \"b\"\nworkers = [\"a\"]\n",
     "[protocol]\nkind = \"esa\"\n[topology]\nps_hosts = 2\n[switch]\npool = 4\npreemption = \
      \"always\"\n[[job]]\nworkers = 2\nlayers = 3\ncommunication = \"2ms\"\ncomputation = \

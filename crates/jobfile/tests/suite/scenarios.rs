@@ -26,6 +26,40 @@ fn example(name: &str) -> Scenario {
 }
 
 #[test]
+fn links_have_the_rate_and_latency_of_the_topology_unless_they_set_their_own() {
+    let us = |us| Some(Duration::from_micros(us));
+    let timing = |text: &str| -> Vec<(Option<u64>, Option<Duration>)> {
+        let topology = scenario(text).topology;
+        assert_eq!(topology.has_timing(), text.contains("rate"));
+        topology.links.iter().map(|link| (link.rate, link.latency)).collect()
+    };
+    assert_eq!(timing("[topology]\nworkers = 1\n[[job]]\n"), [(None, None); 2]);
+    let own = |a: &str, b: &str| {
+        format!("[[topology.link]]\nbetween = [\"{a}\", \"{b}\"]\nrate = \"2.5 Gbit\"\n[[job]]\n")
+    };
+    let all = "rate = \"100Gb/s\"\nlatency = \"500us\"\n";
+    let [general, special] = [(Some(100_000_000_000), us(500)), (Some(2_500_000_000), us(500))];
+    assert_eq!(
+        timing(&format!("[topology]\nworkers = 2\n{all}{}", own("s1", "w2"))),
+        [general, special, general]
+    );
+    assert_eq!(
+        timing(&format!(
+            "[topology]\nracks = 2\nhosts_per_rack = 1\n{all}{}",
+            own("rack1", "rack2")
+        )),
+        [general, general, general, special]
+    );
+    let explicit = "[[topology.switch]]\nname = \"s\"\n[[topology.host]]\nname = \"a\"\n\
+                    [[topology.host]]\nname = \"b\"\nrole = \"ps\"\n[[topology.link]]\n\
+                    between = [\"a\", \"s\"]\nlatency = \"0s\"\n";
+    assert_eq!(
+        timing(&format!("[topology]\n{all}{explicit}{}", own("b", "s"))),
+        [(general.0, us(0)), special]
+    );
+}
+
+#[test]
 fn the_smallest_file_is_one_line() {
     let scenario = scenario("[[job]]");
     assert_eq!(scenario.name, "small");
