@@ -4,6 +4,7 @@ use std::collections::{BTreeSet, VecDeque};
 use std::fmt;
 use std::time::Duration;
 
+use tributary_jobfile::Link;
 use tributary_netio::faults::{Admission, FaultInjector, Faults, InvalidFaults, Line, Statistics};
 use tributary_wire::agg::{Packet, Repr};
 
@@ -23,6 +24,21 @@ impl Default for Cable {
     fn default() -> Self {
         Self { bandwidth: 10e9, latency: Duration::from_micros(1) }
     }
+}
+
+impl Cable {
+    /// The cable of a link: what the link sets, and otherwise the properties of this cable.
+    pub(crate) fn of(self, link: &Link) -> Self {
+        Self {
+            bandwidth: link.rate.map_or(self.bandwidth, |rate| rate as f64),
+            latency: link.latency.unwrap_or(self.latency),
+        }
+    }
+}
+
+/// Nanoseconds that a link of `bandwidth` bits per second takes to send so many bytes of a frame.
+pub(crate) fn serialisation(bandwidth: f64, frame_bytes: usize) -> u64 {
+    ((8 * (frame_bytes + FRAMING)) as f64 * 1e9 / bandwidth).ceil() as u64
 }
 
 /// One direction: at most one frame is being sent, any number is in flight.
@@ -162,8 +178,7 @@ impl Direction {
             return duration;
         }
         let stretch = if self.sending.len() > BARE { self.stretch } else { 0 };
-        let bits = 8 * (self.sending.len() + stretch + FRAMING);
-        let duration = (bits as f64 * 1e9 / self.cable.bandwidth).ceil() as u64;
+        let duration = serialisation(self.cable.bandwidth, self.sending.len() + stretch);
         self.last = (self.sending.len(), duration);
         duration
     }

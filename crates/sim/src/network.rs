@@ -179,8 +179,8 @@ pub struct Network {
 
 impl Network {
     /// The hosts, links and switches of a scenario. `switches` are in the order of the topology,
-    /// ready to forward. If only some disturbances may happen, each is named as by
-    /// [`disturbances`](Self::disturbances).
+    /// ready to forward. `cable` has the properties that a link does not set. If only some
+    /// disturbances may happen, each is named as by [`disturbances`](Self::disturbances).
     ///
     /// # Errors
     /// If a link's faults are invalid.
@@ -194,6 +194,7 @@ impl Network {
         let topology = scenario.topology.clone();
         let mut directions = Vec::with_capacity(2 * topology.links.len());
         for link in &topology.links {
+            let cable = cable.of(link);
             for _ in 0..2 {
                 let stream = directions.len() as u64;
                 let faults = Faults::from(&link.faults);

@@ -40,7 +40,7 @@ pub type Inputs = Vec<Vec<Vec<Tensor>>>;
 /// How to run.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Properties of the links.
+    /// Properties of links that the scenario does not set.
     pub cable: Cable,
     /// Processor time of hosts and switches; `None` for none.
     pub processing: Option<Processing>,

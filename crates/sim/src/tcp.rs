@@ -16,8 +16,12 @@
 //!   §3.10.8), as `tributary-reminder` configures the kernel to do.
 //!
 //! A path with a dead link therefore never delivers. The bounds of the timeout are Linux's. Not
-//! implemented: the receive window, delayed acknowledgements, the timer of RFC 8985 §6.3 for
-//! segments sent close together, and the serialisation time of segments.
+//! implemented: the receive window, delayed acknowledgements, and the timer of RFC 8985 §6.3 for
+//! segments sent close together.
+//!
+//! A link that sets its rate sends the segments of a connection one after the other. It does not
+//! share this rate with packets or other connections. On links that set no rate, segments take no
+//! time to send; on links that set no latency, they have none beyond that of the connection.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -26,6 +30,8 @@ use tributary_controller::plan;
 use tributary_jobfile::{HostId, LinkId, Topology};
 use tributary_netio::faults::{Delay, FaultInjector, Faults, InvalidFaults, Line};
 use tributary_protocol::rtt::{RttConfig, RttEstimator};
+
+use crate::line::serialisation;
 
 /// Time without acknowledgement after which a connection is broken.
 pub const USER_TIMEOUT: Duration = Duration::from_secs(25);
@@ -49,6 +55,9 @@ const PROBE_SLACK: [Duration; 2] = [Duration::from_millis(8), Duration::from_mil
 
 /// Bytes of the headers of IP and TCP.
 const HEADERS: u32 = 40;
+
+/// Bytes of the header of Ethernet.
+const ETHERNET: usize = 14;
 
 /// Random streams of links; those of connections come after them.
 const CABLES: u64 = 1 << 32;
@@ -269,6 +278,12 @@ impl Frame {
         frame
     }
 
+    /// Length of an encoded frame on a link. Numbers of early segments fit in the header's options.
+    fn length(&self) -> usize {
+        let bytes = self.segment.as_ref().map_or(0, |(_, bytes)| bytes.len());
+        ETHERNET + HEADERS as usize + bytes
+    }
+
     fn decode(frame: &[u8]) -> Self {
         let mut rest = frame;
         let mut number = || {
@@ -296,6 +311,10 @@ struct Hop {
     link: Option<LinkId>,
     line: Line,
     down: bool,
+    /// Bits per second, if the link sets it.
+    rate: Option<f64>,
+    /// When the last frame has been sent.
+    free: u64,
 }
 
 impl Path {
@@ -307,14 +326,20 @@ impl Path {
         stream: u64,
     ) -> Result<Self, InvalidFaults> {
         let own = (None, Faults { delay, ..Faults::default() });
-        let of_link = |link: &LinkId| (Some(*link), Faults::from(&topology.link(*link).faults));
+        let of_link = |id: &LinkId| {
+            let link = topology.link(*id);
+            let mut faults = Faults::from(&link.faults);
+            faults.delay.fixed += link.latency.unwrap_or_default();
+            (Some(*id), faults)
+        };
         let faults = std::iter::once(own).chain(links.iter().map(of_link));
-        let hop = |(at, (link, faults))| {
+        let hop = |(at, (link, faults)): (u64, (Option<LinkId>, Faults))| {
+            let rate = link.and_then(|link| topology.link(link).rate).map(|rate| rate as f64);
             let mut injector = FaultInjector::new(faults, luck.seed, stream + at)?;
             if luck.spared {
                 injector = injector.only(BTreeSet::new());
             }
-            Ok(Hop { link, line: Line::new(injector), down: false })
+            Ok(Hop { link, line: Line::new(injector), down: false, rate, free: 0 })
         };
         Ok(Self { hops: (0..).zip(faults).map(hop).collect::<Result<_, _>>()? })
     }
@@ -350,9 +375,13 @@ impl Path {
 
 impl Hop {
     fn admit(&mut self, now: u64, frame: &[u8]) {
-        if !self.down {
-            self.line.admit(now, frame);
+        if self.down {
+            return;
         }
+        let sending =
+            self.rate.map_or(0, |rate| serialisation(rate, Frame::decode(frame).length()));
+        self.free = now.max(self.free).saturating_add(sending);
+        self.line.admit(self.free, frame);
     }
 }
 
@@ -608,11 +637,14 @@ mod tests {
     }
 
     fn connect(faults: &str, seed: u64) -> Connection {
-        let topology = topology(faults);
+        connect_over(&topology(faults), seed)
+    }
+
+    fn connect_over(topology: &Topology, seed: u64) -> Connection {
         let hosts = ["w1", "ps"].map(|name| topology.host_named(name).unwrap());
         let delay = Delay { fixed: Duration::from_nanos(DELAY), jitter: Duration::ZERO };
         let luck = Luck { seed, spared: false };
-        let mut connection = Connection::open(&topology, hosts, delay, luck, 0).unwrap();
+        let mut connection = Connection::open(topology, hosts, delay, luck, 0).unwrap();
         connection.connect(0);
         connection
     }
@@ -657,6 +689,20 @@ mod tests {
         // Two links of 1 to 2 ms each.
         let took = arrival(&mut connection, Way::Up, 1) - 100 * MS;
         assert!((2 * MS + DELAY..=4 * MS + DELAY).contains(&took), "{took}");
+    }
+
+    #[test]
+    fn segments_take_turns_on_a_slow_link_and_its_latency_adds_up() {
+        let slow =
+            "[[topology.link]]\nbetween = [\"w1\", \"s1\"]\nrate = \"1Mb/s\"\nlatency = \"1ms\"\n";
+        let text = format!("[topology]\nworkers = 1\nps_hosts = 1\n{slow}[[job]]\n");
+        let topology = tributary_jobfile::parse(&text, "f").unwrap().topology;
+        let mut connection = connect_over(&topology, 1);
+        settle(&mut connection, 100 * MS);
+        connection.write(100 * MS, Way::Up, &[0; 2 * 1460]);
+        // Two segments of 1460 bytes with 78 of headers and framing; a bit takes 1 µs.
+        let took = arrival(&mut connection, Way::Up, 2 * 1460) - 100 * MS;
+        assert_eq!(took, 2 * (1460 + 78) * 8 * 1000 + MS + DELAY);
     }
 
     #[test]
