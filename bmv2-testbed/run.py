@@ -398,6 +398,9 @@ def main():
         topology, label = topologies.find(args.topology, args.k, args.hosts_per_rack)
     else:
         topology, label = own_topology(own, job), "the job file's own"
+        if any(link["rate"] or link["latency_us"] for link in own["links"]):
+            print("warning: `rate` and `latency` of the job file's links are ignored here; use a "
+                  "topology file with `bandwidth` and `delay`", file=sys.stderr)
     if args.restart:
         name, _, seconds = args.restart.partition("@")
         if name not in {switch["name"] for switch in topology["switch"]}:

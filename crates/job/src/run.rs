@@ -12,7 +12,7 @@ use tracing::{Instrument as _, info_span};
 use tributary_controller::targets::Kind as Target;
 use tributary_controller::{Deployment, services};
 use tributary_dataplane::EngineKind;
-use tributary_jobfile::{Job, Protocol, Scenario, Workload};
+use tributary_jobfile::{Job, Protocol, Scenario, TIMING_IGNORED, Workload};
 use tributary_netio::device::Kind as Io;
 use tributary_p4::Architecture;
 use tributary_protocol::esa::agent::Stats as AgentStats;
@@ -118,6 +118,9 @@ impl Options {
 
 /// Receives the progress of a run.
 pub trait Observer {
+    /// A part of the job file has no effect on this fabric.
+    fn warn(&mut self, _warning: &str) {}
+
     /// The jobs that are to run.
     fn begin(&mut self, _scenario: &Scenario) {}
 
@@ -161,6 +164,11 @@ pub fn run(
     // The network is new, so it contains no packets of earlier runs.
     let epochs = successors(Some(Epoch::FIRST), |epoch| epoch.next());
     scenario.jobs.iter_mut().zip(epochs).for_each(|(job, epoch)| job.epoch = epoch);
+    if options.fabric != fabric::Kind::Sim && scenario.topology.has_timing() {
+        observer.warn(TIMING_IGNORED);
+        // The memory fabric uses the simulator's TCP, which would follow them.
+        scenario.topology.clear_timing();
+    }
     need::check_run(&scenario, options.fabric == fabric::Kind::Netns)?;
     // Report invalid workloads and excessive demands before starting anything.
     for job in &scenario.jobs {

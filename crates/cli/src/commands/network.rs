@@ -48,6 +48,9 @@ struct Link<'a> {
     mtu: u32,
     loss: f64,
     delay_us: u64,
+    /// Bits per second, and propagation delay, if the file sets them.
+    rate: Option<u64>,
+    latency_us: Option<f64>,
     /// Whether the link has any faults.
     faulty: bool,
 }
@@ -81,12 +84,14 @@ pub(crate) fn run(args: &NetworkArgs) -> Result<()> {
             runs.join(", "),
         ]);
     }
-    let mut links = table(&["link", "MTU", "loss", "delay"]);
+    let mut links = table(&["link", "MTU", "rate", "latency", "loss", "delay"]);
     for link in &network.links {
         let [(a, a_port), (b, b_port)] = link.ends;
         links.add_row([
             format!("{a}:{a_port} – {b}:{b_port}"),
             link.mtu.to_string(),
+            link.rate.map_or_else(String::new, |rate| format!("{} Gb/s", rate as f64 / 1e9)),
+            link.latency_us.map_or_else(String::new, |latency| format!("{latency} µs")),
             format!("{:.2} %", 100.0 * link.loss),
             format!("{} µs", link.delay_us),
         ]);
@@ -125,6 +130,8 @@ fn network(scenario: &Scenario) -> Network<'_> {
                     }),
                     mtu: link.mtu,
                     loss,
+                    rate: link.rate,
+                    latency_us: link.latency.map(|latency| latency.as_nanos() as f64 / 1e3),
                     delay_us: u64::try_from(delay.as_micros()).unwrap_or(u64::MAX),
                     faulty: !link.faults.is_none(),
                 }

@@ -104,6 +104,10 @@ struct Screen {
 }
 
 impl Observer for Screen {
+    fn warn(&mut self, warning: &str) {
+        eprintln!("warning: {warning}");
+    }
+
     fn begin(&mut self, scenario: &Scenario) {
         self.bars = Some(Bars::new(scenario));
     }

@@ -15,7 +15,7 @@ use tributary_controller::runs::Runs;
 use tributary_controller::scheduler::Scheduler;
 use tributary_controller::server::{Listen, Server};
 use tributary_endpoint::tokens::Tokens;
-use tributary_jobfile::{Protocol, Scenario};
+use tributary_jobfile::{Protocol, Scenario, TIMING_IGNORED};
 use tributary_p4::Architecture;
 
 use crate::args::{ControllerArgs, ControllerTask};
@@ -37,6 +37,9 @@ fn serve_until_end(args: &ControllerArgs) -> Result<()> {
     let job_file = args.job_file.as_deref().context("name a job file")?;
     let scenario =
         tributary_endpoint::load(job_file, None, args.switches.target, Architecture::V1model)?;
+    if scenario.topology.has_timing() {
+        tracing::warn!("{TIMING_IGNORED}");
+    }
     let protocol = scenario.protocol();
     if args.scheduler.is_some() && protocol == Protocol::Esa {
         bail!(
