@@ -25,23 +25,24 @@ pub(crate) fn show(figure: &Figure) -> Result<()> {
     crate::print(&format!("{}\n{notes}{}", figure.title, figure.table.to_terminal()))
 }
 
-/// Writes figures as CSV, plots, and one page.
+/// Writes figures as CSV, plots (SVG and PNG), and one page.
 pub(crate) fn write(out: &Path, title: &str, figures: &[Figure]) -> Result<()> {
     for figure in figures {
-        put(&out.join(format!("{}.csv", figure.id)), &figure.table.to_csv())?;
+        put(&out.join(format!("{}.csv", figure.id)), figure.table.to_csv())?;
         for (at, chart) in figure.charts.iter().enumerate() {
             let name = match figure.charts.len() {
-                1 => format!("{}.svg", figure.id),
-                _ => format!("{}-{}.svg", figure.id, at + 1),
+                1 => figure.id.clone(),
+                _ => format!("{}-{}", figure.id, at + 1),
             };
-            put(&out.join(name), &chart.to_svg()?)?;
+            put(&out.join(format!("{name}.svg")), chart.to_svg()?)?;
+            put(&out.join(format!("{name}.png")), chart.to_png()?)?;
         }
     }
     let command: Vec<String> = std::env::args().skip(1).collect();
     let page = page(title, &format!("tributary {}", command.join(" ")), figures)?;
-    put(&out.join("index.html"), &page)
+    put(&out.join("index.html"), page)
 }
 
-pub(crate) fn put(path: &Path, text: &str) -> Result<()> {
-    std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
+pub(crate) fn put(path: &Path, content: impl AsRef<[u8]>) -> Result<()> {
+    std::fs::write(path, content).with_context(|| format!("cannot write {}", path.display()))
 }

@@ -1,11 +1,14 @@
-//! Charts as SVG: lines over time or a parameter, grouped bars, and scatter plots.
+//! Charts as SVG and PNG: lines over time or a parameter, grouped bars, and scatter plots.
 
 use std::ops::Range;
 
 use plotters::coord::CoordTranslate;
 use plotters::coord::ranged1d::{AsRangedCoord, ValueFormatter};
 use plotters::prelude::*;
+use tiny_skia::Pixmap;
 use tributary_cluster::metrics::Spread;
+
+use crate::raster::{Raster, SCALE};
 
 const SIZE: (u32, u32) = (760, 420);
 const FONT: &str = "sans-serif";
@@ -99,12 +102,32 @@ impl Chart {
     /// If there is no data, or a value cannot be shown on its scale.
     pub fn to_svg(&self) -> Result<String, DrawError> {
         let mut text = String::new();
-        self.draw(&mut text).map_err(|why| DrawError { title: self.title.clone(), why })?;
+        self.draw_on(SVGBackend::with_string(&mut text, SIZE))?;
         Ok(text)
     }
 
-    fn draw(&self, text: &mut String) -> Result<(), String> {
-        let root = SVGBackend::with_string(text, SIZE).into_drawing_area();
+    /// Renders the chart as a PNG file, with two pixels per unit of the SVG.
+    ///
+    /// # Errors
+    ///
+    /// As for [`to_svg`](Self::to_svg).
+    pub fn to_png(&self) -> Result<Vec<u8>, DrawError> {
+        let (width, height) = SIZE;
+        let mut pixels = Pixmap::new(SCALE * width, SCALE * height).expect("a size above zero");
+        self.draw_on(Raster::new(&mut pixels))?;
+        pixels.encode_png().map_err(|error| self.error(error.to_string()))
+    }
+
+    fn error(&self, why: String) -> DrawError {
+        DrawError { title: self.title.clone(), why }
+    }
+
+    fn draw_on<S: DrawingBackend>(&self, surface: S) -> Result<(), DrawError> {
+        self.draw(surface).map_err(|why| self.error(why))
+    }
+
+    fn draw<S: DrawingBackend>(&self, surface: S) -> Result<(), String> {
+        let root = surface.into_drawing_area();
         root.fill(&WHITE).map_err(describe)?;
         let root = root.titled(&self.title, (FONT, 18)).map_err(describe)?;
         match &self.marks {
@@ -115,9 +138,9 @@ impl Chart {
         root.present().map_err(describe)
     }
 
-    fn draw_lines(
+    fn draw_lines<S: DrawingBackend>(
         &self,
-        root: &Area<'_>,
+        root: &Area<S>,
         x: &str,
         scales: [Scale; 2],
         lines: &[Line],
@@ -148,14 +171,15 @@ impl Chart {
     }
 
     /// An empty chart with two numeric axes.
-    fn axes<'a, X, Y>(
+    fn axes<'a, S, X, Y>(
         &self,
-        root: &Area<'a>,
+        root: &Area<S>,
         x: &str,
         across: X,
         up: Y,
-    ) -> Result<Axes<'a, X, Y>, String>
+    ) -> Result<Axes<'a, S, X, Y>, String>
     where
+        S: DrawingBackend + 'a,
         X: AsRangedCoord<Value = f64>,
         Y: AsRangedCoord<Value = f64>,
         X::CoordDescType: Ranged<ValueType = f64> + ValueFormatter<f64>,
@@ -183,15 +207,16 @@ impl Chart {
         Ok(chart)
     }
 
-    fn lines_on<X, Y>(
+    fn lines_on<S, X, Y>(
         &self,
-        root: &Area<'_>,
+        root: &Area<S>,
         x: &str,
         across: X,
         up: Y,
         lines: &[Line],
     ) -> Result<(), String>
     where
+        S: DrawingBackend,
         X: AsRangedCoord<Value = f64>,
         Y: AsRangedCoord<Value = f64>,
         X::CoordDescType: Ranged<ValueType = f64> + ValueFormatter<f64>,
@@ -228,9 +253,9 @@ impl Chart {
         draw_key(&mut chart)
     }
 
-    fn draw_points(
+    fn draw_points<S: DrawingBackend>(
         &self,
-        root: &Area<'_>,
+        root: &Area<S>,
         x: &str,
         clouds: &[(String, Vec<(f64, f64)>)],
         fit: Option<(f64, f64)>,
@@ -258,9 +283,9 @@ impl Chart {
         draw_key(&mut chart)
     }
 
-    fn draw_bars(
+    fn draw_bars<S: DrawingBackend>(
         &self,
-        root: &Area<'_>,
+        root: &Area<S>,
         groups: &[String],
         bars: &[(String, Vec<Option<Spread>>)],
     ) -> Result<(), String> {
@@ -321,8 +346,8 @@ impl Chart {
 }
 
 /// Draws the legend.
-fn draw_key<'a, T: CoordTranslate>(
-    chart: &mut ChartContext<'a, SVGBackend<'a>, T>,
+fn draw_key<'a, S: DrawingBackend + 'a, T: CoordTranslate>(
+    chart: &mut ChartContext<'a, S, T>,
 ) -> Result<(), String> {
     chart
         .configure_series_labels()
@@ -334,13 +359,13 @@ fn draw_key<'a, T: CoordTranslate>(
         .map_err(describe)
 }
 
-type Axes<'a, X, Y> = ChartContext<
+type Axes<'a, S, X, Y> = ChartContext<
     'a,
-    SVGBackend<'a>,
+    S,
     Cartesian2d<<X as AsRangedCoord>::CoordDescType, <Y as AsRangedCoord>::CoordDescType>,
 >;
 
-type Area<'a> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;
+type Area<S> = DrawingArea<S, plotters::coord::Shift>;
 
 /// Minimum and maximum of some values.
 fn extent(values: impl Iterator<Item = f64>) -> Result<Range<f64>, String> {
@@ -391,6 +416,43 @@ mod tests {
                 lines: vec![("NetPack".to_owned(), points)],
             },
         }
+    }
+
+    /// Rows and columns of the pixels that differ.
+    fn differences(one: &Pixmap, other: &Pixmap) -> Vec<(u32, u32)> {
+        let at = |pixel| (pixel as u32 / one.width(), pixel as u32 % one.width());
+        let pairs = one.pixels().iter().zip(other.pixels()).enumerate();
+        pairs.filter(|(_, (one, other))| one != other).map(|(pixel, _)| at(pixel)).collect()
+    }
+
+    #[test]
+    fn a_png_has_the_marks_of_the_chart_and_its_texts() {
+        let chart = lines([Scale::Linear; 2], &[(1.0, 2.0), (2.0, 3.0), (3.0, 9.0)]);
+        let drawn = |chart: &Chart| Pixmap::decode_png(&chart.to_png().unwrap()).unwrap();
+        let picture = drawn(&chart);
+        assert_eq!((picture.width(), picture.height()), (SCALE * SIZE.0, SCALE * SIZE.1));
+        let count = |RGBColor(red, green, blue)| {
+            let is = |pixel: &&tiny_skia::PremultipliedColorU8| {
+                (pixel.red(), pixel.green(), pixel.blue(), pixel.alpha()) == (red, green, blue, 255)
+            };
+            picture.pixels().iter().filter(is).count()
+        };
+        let all = picture.pixels().len();
+        assert!(count(WHITE) > all * 3 / 4, "the background is opaque");
+        assert!(count(COLORS[0]) > 1_000, "the line, its dots, and its legend");
+        // Another title changes only the pixels of the title, and enough for eleven letters.
+        let other = drawn(&Chart { title: String::new(), ..chart.clone() });
+        let title = differences(&picture, &other);
+        assert!(title.len() > 1_000, "{}", title.len());
+        assert!(title.iter().all(|&(row, _)| row < SCALE * 30), "{title:?}");
+        // The vertical axis has its label at the left edge, from bottom to top.
+        let other = drawn(&Chart { y: String::new(), ..chart });
+        let label = differences(&picture, &other);
+        let rows = label.iter().map(|&(row, _)| row);
+        assert!(label.len() > 300, "{}", label.len());
+        assert!(label.iter().all(|&(_, column)| column < SCALE * 40), "{label:?}");
+        let height = rows.clone().max().unwrap() - rows.min().unwrap();
+        assert!(height > SCALE * 20, "{height} rows: more than a line of text is high");
     }
 
     #[test]

@@ -10,6 +10,7 @@ pub mod compare;
 pub mod esa;
 pub mod netpack;
 mod page;
+mod raster;
 mod runs;
 pub mod sweep;
 mod table;

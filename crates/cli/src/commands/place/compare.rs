@@ -80,7 +80,7 @@ pub(crate) struct CompareArgs {
     /// Repetitions, each with other models for the jobs.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seeds: u64,
-    /// A directory for CSV files, plots (SVG) and a page (HTML).
+    /// A directory for CSV files, plots (SVG and PNG) and a page (HTML).
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// A file for all measures of all runs.

@@ -57,7 +57,7 @@ pub(crate) struct FiguresArgs {
     /// Use few jobs and few repetitions, as a quick test.
     #[arg(long)]
     quick: bool,
-    /// A directory for CSV files, plots (SVG) and a page (HTML).
+    /// A directory for CSV files, plots (SVG and PNG) and a page (HTML).
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
 }
