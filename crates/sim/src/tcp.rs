@@ -13,7 +13,8 @@
 //!   6298 computes and doubles each time. Losses shrink the congestion window (RFC 5681 §3.1).
 //! - No bytes pass before the handshake: the client's SYN and its answer can be lost, too.
 //! - If nothing has been acknowledged for [`USER_TIMEOUT`], the connection is broken (RFC 9293
-//!   §3.10.8), as `tributary-reminder` configures the kernel to do.
+//!   §3.10.8), as `tributary-reminder` configures the kernel to do. The retransmission timer fires
+//!   then at the latest, as in Linux.
 //!
 //! A path with a dead link therefore never delivers. The bounds of the timeout are Linux's. Not
 //! implemented: the receive window, delayed acknowledgements, and the timer of RFC 8985 §6.3 for
@@ -507,7 +508,12 @@ impl Sender {
         let lone = usize::from(self.under_way() <= 1);
         let probe = smoothed.map(|smoothed| 2 * smoothed + PROBE_SLACK[lone]);
         self.probing = probe.is_some();
-        let after = probe.map_or(timeout, |probe| probe.min(timeout));
+        let mut after = probe.map_or(timeout, |probe| probe.min(timeout));
+        // Linux's timer is never later than the end of the user timeout.
+        let waited = Duration::from_nanos(now.saturating_sub(self.progress));
+        if let Some(left) = USER_TIMEOUT.checked_sub(waited).filter(|left| !left.is_zero()) {
+            after = after.min(left);
+        }
         self.timer = Some(now.saturating_add(u64::try_from(after.as_nanos()).unwrap_or(u64::MAX)));
     }
 
@@ -743,8 +749,8 @@ mod tests {
             now = connection.next_due().expect("it is sent again");
             connection.advance(now);
         }
-        // The first timeout after 25 s: 1, 3, 7, 15, 31.
-        assert_eq!(now, 31_000 * MS);
+        // The last timeout is cut short: after 1, 3, 7 and 15 seconds the next would be at 31.
+        assert_eq!(Duration::from_nanos(now), USER_TIMEOUT);
         assert!(!connection.is_accepted() && !connection.is_established());
         assert_eq!(
             (connection.received(Way::Up), connection.received(Way::Down)),
