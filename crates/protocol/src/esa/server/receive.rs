@@ -88,7 +88,10 @@ impl Server {
             }
         } else if let Some(entry) = self.entries.get_mut(sequence) {
             entry.repaired = true;
-            let asked = entry.asked.map(|(_, at)| at);
+            // The answer of the worker that was asked may come sooner than any before it, because it
+            // may be nearer. The next worker is asked at once, and not only after the next repair.
+            let asked = entry.asked.filter(|(worker, _)| workers != WorkerSet::of(*worker));
+            let asked = asked.map(|(_, at)| at);
             if self.may_be_answered(now, asked) && !self.questions.contains(&sequence) {
                 self.questions.push_back(sequence);
             }

@@ -177,6 +177,23 @@ fn a_repair_packet_makes_the_server_ask_another_worker() {
 }
 
 #[test]
+fn the_answer_of_a_near_worker_makes_the_server_ask_the_next_one() {
+    let mut server = server(job(3));
+    // The shortest time to an answer so far is 5 ms.
+    repair(&mut server, 4, 1, Repaired::Contribution, [1, 1]);
+    assert_eq!(sent(&mut server, ms(0)), [question(4, 0)]);
+    repair(&mut server, 4, 0, Repaired::Result, [7, 8]);
+    sent(&mut server, ms(5));
+    // The first worker lacks this fragment, too, and answers sooner.
+    repair(&mut server, 5, 1, Repaired::Contribution, [1, 1]);
+    assert_eq!(sent(&mut server, ms(4)), [question(5, 0)]);
+    repair(&mut server, 5, 1, Repaired::Contribution, [1, 1]);
+    assert_eq!(sent(&mut server, ms(5)), []);
+    repair(&mut server, 5, 0, Repaired::Contribution, [2, 2]);
+    assert_eq!(sent(&mut server, ms(5)), [question(5, 2)]);
+}
+
+#[test]
 fn repair_packets_of_all_workers_complete_a_task() {
     let mut server = server(job(3));
     for worker in 0..3 {
