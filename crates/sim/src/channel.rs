@@ -184,6 +184,11 @@ impl Channel {
         self.connection.as_ref().and_then(Connection::next_due)
     }
 
+    /// When the last segment of the connection was lost, duplicated or held back.
+    pub(crate) fn disturbed_at(&self) -> Option<u64> {
+        self.connection.as_ref().and_then(Connection::disturbed_at)
+    }
+
     /// Takes a link down, or up again.
     pub(crate) fn set_down(&mut self, link: LinkId, down: bool) {
         if let Some(connection) = &mut self.connection {

@@ -49,6 +49,6 @@ pub use line::Cable;
 pub use network::{Disturbance, Happening, Network, Processing};
 pub use process::Process;
 pub use program::Program;
-pub use run::{Act, Error, EsaStats, Held, Inputs, Options, Outcome, Run, run};
+pub use run::{Act, Course, Error, EsaStats, Held, Inputs, Options, Outcome, Run, run};
 pub use system::System;
 pub use trace::{Fate, Sighting, Trace, What};

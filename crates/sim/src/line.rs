@@ -66,6 +66,8 @@ pub(crate) struct Direction {
     losses: Vec<Loss>,
     /// Numbers of frames that were disturbed by chance.
     disturbed: Vec<u64>,
+    /// When the last frame was lost, duplicated or held back.
+    disturbed_at: Option<u64>,
 }
 
 /// A packet that is lost deterministically.
@@ -94,11 +96,15 @@ impl Direction {
         seed: u64,
         stream: u64,
         only: Option<BTreeSet<u64>>,
+        until: Option<u64>,
     ) -> Result<Self, InvalidFaults> {
         faults.delay.fixed += cable.latency;
         let mut injector = FaultInjector::new(faults, seed, stream)?;
         if let Some(only) = only {
             injector = injector.only(only);
+        }
+        if let Some(until) = until {
+            injector = injector.until(until);
         }
         Ok(Self {
             cable,
@@ -115,6 +121,7 @@ impl Direction {
             cut_off: 0,
             losses: Vec::new(),
             disturbed: Vec::new(),
+            disturbed_at: None,
         })
     }
 
@@ -142,6 +149,11 @@ impl Direction {
     /// Numbers of the frames that were lost, duplicated or delayed by chance.
     pub(crate) fn disturbed(&self) -> &[u64] {
         &self.disturbed
+    }
+
+    /// When the last frame was lost, duplicated or held back.
+    pub(crate) fn disturbed_at(&self) -> Option<u64> {
+        self.disturbed_at
     }
 
     /// Whether a frame can be sent now.
@@ -185,34 +197,39 @@ impl Direction {
 
     /// Ends sending the frame. Returns whether it will arrive.
     pub(crate) fn finish(&mut self, now: u64) -> Fate {
-        if self.is_cut_off() {
+        if self.is_cut_off(now) {
             return Fate::Lost;
         }
         let admission = self.line.admit_owned(now, &mut self.sending);
-        self.sent(admission)
+        self.sent(now, admission)
     }
 
     /// Like [`finish`](Self::finish). Also returns the frame.
     pub(crate) fn finish_and_show(&mut self, now: u64) -> (&[u8], Fate) {
-        let fate = if self.is_cut_off() {
+        let fate = if self.is_cut_off(now) {
             Fate::Lost
         } else {
             let admission = self.line.admit(now, &self.sending);
-            self.sent(admission)
+            self.sent(now, admission)
         };
         (&self.sending, fate)
     }
 
     /// Whether the frame whose sending ends is lost, but not by chance.
-    fn is_cut_off(&mut self) -> bool {
+    fn is_cut_off(&mut self, now: u64) -> bool {
         self.busy = false;
         self.cut_off += u64::from(self.down);
-        self.down || !self.losses.is_empty() && self.is_to_be_lost()
+        let lost = self.down || !self.losses.is_empty() && self.is_to_be_lost();
+        if lost {
+            self.disturbed_at = Some(now);
+        }
+        lost
     }
 
-    fn sent(&mut self, admission: Admission) -> Fate {
+    fn sent(&mut self, now: u64, admission: Admission) -> Fate {
         if admission.disturbed {
             self.disturbed.push(self.sent);
+            self.disturbed_at = Some(now);
         }
         self.sent += 1;
         if admission.lost { Fate::Lost } else { Fate::Arrived }

@@ -175,12 +175,15 @@ pub struct Network {
     hops: u64,
     /// Messages that arrived.
     messages: u64,
+    /// When the last frame or segment was lost on a link, duplicated or held back.
+    disturbed_at: Option<u64>,
 }
 
 impl Network {
     /// The hosts, links and switches of a scenario. `switches` are in the order of the topology,
     /// ready to forward. `cable` has the properties that a link does not set. If only some
-    /// disturbances may happen, each is named as by [`disturbances`](Self::disturbances).
+    /// disturbances may happen, each is named as by [`disturbances`](Self::disturbances). None happens
+    /// from the time `until` on.
     ///
     /// # Errors
     /// If a link's faults are invalid.
@@ -190,8 +193,10 @@ impl Network {
         cable: Cable,
         seed: u64,
         only: Option<&BTreeSet<Disturbance>>,
+        until: Option<Time>,
     ) -> Result<Self, InvalidFaults> {
         let topology = scenario.topology.clone();
+        let until = until.map(Time::as_nanos);
         let mut directions = Vec::with_capacity(2 * topology.links.len());
         for link in &topology.links {
             let cable = cable.of(link);
@@ -202,7 +207,7 @@ impl Network {
                     let own = only.iter().filter(|one| one.direction == directions.len());
                     own.map(|one| one.frame).collect()
                 });
-                directions.push(Direction::new(cable, faults, seed, stream, only)?);
+                directions.push(Direction::new(cable, faults, seed, stream, only, until)?);
             }
         }
         Ok(Self {
@@ -215,7 +220,7 @@ impl Network {
             topology,
             directions,
             channels: Vec::new(),
-            luck: Luck { seed, spared: only.is_some() },
+            luck: Luck { seed, spared: only.is_some(), until },
             down: BTreeSet::new(),
             happenings: Vec::new(),
             packets_in: Vec::new(),
@@ -227,6 +232,7 @@ impl Network {
             frame: Vec::new(),
             hops: 0,
             messages: 0,
+            disturbed_at: None,
         })
     }
 
@@ -306,6 +312,11 @@ impl Network {
             sum.delayed += one.delayed;
         }
         sum
+    }
+
+    /// When the last frame or segment of a channel was lost on a link, duplicated or held back.
+    pub fn disturbed_at(&self) -> Option<Time> {
+        self.disturbed_at.map(Time::from_nanos)
     }
 
     /// The disturbances that happened by chance.
@@ -503,6 +514,8 @@ impl Network {
                 } else {
                     self.directions[direction].finish(time);
                 }
+                let disturbed_at = self.directions[direction].disturbed_at();
+                self.disturbed_at = self.disturbed_at.max(disturbed_at);
                 self.expect_arrival(direction);
                 if self.processors.is_some() {
                     self.send_queued(direction);

@@ -66,6 +66,8 @@ pub struct Options {
     pub capture: bool,
     /// The only disturbances that may happen by chance, if restricted.
     pub only: Option<BTreeSet<Disturbance>>,
+    /// When loss, duplication and reordering by chance end; `None` for never.
+    pub until: Option<Duration>,
 }
 
 impl Options {
@@ -85,6 +87,7 @@ impl Options {
             trace: false,
             capture: false,
             only: None,
+            until: None,
         }
     }
 }
@@ -162,6 +165,15 @@ impl EsaStats {
     }
 }
 
+/// The course of one tensor at one worker.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Course {
+    /// When the worker submitted it.
+    pub submitted: Duration,
+    /// When its sum arrived.
+    pub summed: Option<Duration>,
+}
+
 /// The result of a run.
 #[derive(Debug)]
 pub struct Outcome {
@@ -174,6 +186,8 @@ pub struct Outcome {
     pub undismissed: u64,
     /// Sums, by job, worker and round, as far as they arrived.
     pub sums: Inputs,
+    /// The course of each tensor, by job, worker and round, as far as they were submitted.
+    pub courses: Vec<Vec<Vec<Course>>>,
     /// Virtual time from the start to the last sum.
     pub time: Duration,
     /// The same for each job.
@@ -220,8 +234,8 @@ pub struct Run<'a> {
     /// Priorities of tensors, by job and round, if they do not follow from the job's profile.
     priorities: Vec<Vec<Priority>>,
     sums: Inputs,
-    /// Number of tensors that each worker submitted.
-    submitted: Vec<Vec<usize>>,
+    /// The course of each tensor that a worker submitted.
+    courses: Vec<Vec<Vec<Course>>>,
     /// Jobs to be moved, and before which iteration.
     moves: BTreeMap<usize, (usize, Aggregation)>,
     /// When workers submit their next tensor.
@@ -266,7 +280,7 @@ impl<'a> Run<'a> {
         let workers = scenario.jobs.iter().enumerate();
         let mut run = Self {
             sums: scenario.jobs.iter().map(|job| vec![Vec::new(); job.workers.len()]).collect(),
-            submitted: scenario.jobs.iter().map(|job| vec![0; job.workers.len()]).collect(),
+            courses: scenario.jobs.iter().map(|job| vec![Vec::new(); job.workers.len()]).collect(),
             moves: BTreeMap::new(),
             outstanding: missing.iter().sum(),
             missing,
@@ -414,7 +428,8 @@ impl<'a> Run<'a> {
             // It waits for the move.
             return Ok(());
         }
-        self.submitted[job][worker] = round + 1;
+        let submitted = self.elapsed();
+        self.courses[job][worker].push(Course { submitted, summed: None });
         let tensor = self.inputs[job][worker][round].clone();
         let priority = self.priority(job, round);
         let Job { id, workers, .. } = &self.scenario.jobs[job];
@@ -433,6 +448,10 @@ impl<'a> Run<'a> {
                 Happening::Worker(host, id, worker::Event::TensorDone { tensor, .. }) => {
                     let at = self.scenario.worker_on(host, id);
                     let (job, worker) = at.expect("only workers of the scenario run");
+                    let summed = Some(self.elapsed());
+                    if let Some(course) = self.courses[job][worker].last_mut() {
+                        course.summed = summed;
+                    }
                     self.sums[job][worker].push(tensor);
                     self.outstanding -= 1;
                     self.missing[job] -= 1;
@@ -491,6 +510,7 @@ impl<'a> Run<'a> {
             outstanding,
             undismissed: self.undismissed,
             sums: self.sums,
+            courses: self.courses,
             time: times.iter().max().copied().unwrap_or_default(),
             times,
             workers,

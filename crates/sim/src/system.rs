@@ -11,7 +11,7 @@ use tributary_jobfile::{Aggregation, Job, Protocol, SwitchId, worker_index};
 use tributary_p4runtime_proto::p4::v1::{Entity, Update};
 use tributary_protocol::esa::Backend;
 use tributary_protocol::rtt::RttConfig;
-use tributary_protocol::{ConfigError, ParameterServer, PsConfig, Worker};
+use tributary_protocol::{ConfigError, ParameterServer, PsConfig, Time, Worker};
 use tributary_switch::{Switch, SwitchConfig};
 use tributary_wire::channel::Role;
 use tributary_wire::{JobId, Sequence};
@@ -56,8 +56,9 @@ impl System {
             switch
         };
         let switches = scenario.topology.switch_ids().map(switch).collect();
-        let Options { cable, stretch, seed, ref only, .. } = *options;
-        let mut network = Network::new(scenario, switches, cable, seed, only.as_ref())?;
+        let Options { cable, stretch, seed, ref only, until, .. } = *options;
+        let until = until.map(|until| Time::ZERO + until);
+        let mut network = Network::new(scenario, switches, cable, seed, only.as_ref(), until)?;
         network.stretch(stretch);
         if let Some(processing) = options.processing {
             network.process(processing);

@@ -96,6 +96,8 @@ pub struct Luck {
     pub seed: u64,
     /// Whether to disable loss, duplication and reordering; delays and dead links remain.
     pub spared: bool,
+    /// When loss, duplication and reordering end; `None` for never.
+    pub until: Option<u64>,
 }
 
 /// A connection, from the client's SYN on. Time is in nanoseconds and never decreases.
@@ -191,6 +193,13 @@ impl Connection {
     pub fn next_due(&self) -> Option<u64> {
         let paths = self.paths.iter().filter_map(Path::next_due);
         paths.chain(self.senders.iter().filter_map(|sender| sender.timer)).min()
+    }
+
+    /// When the last segment or acknowledgement was lost, duplicated or held back.
+    #[must_use]
+    pub fn disturbed_at(&self) -> Option<u64> {
+        let hops = self.paths.iter().flat_map(|path| &path.hops);
+        hops.filter_map(|hop| hop.disturbed_at).max()
     }
 
     /// Bytes that have arrived at the other end and were not taken yet.
@@ -316,6 +325,8 @@ struct Hop {
     rate: Option<f64>,
     /// When the last frame has been sent.
     free: u64,
+    /// When the last segment was lost, duplicated or held back.
+    disturbed_at: Option<u64>,
 }
 
 impl Path {
@@ -340,7 +351,17 @@ impl Path {
             if luck.spared {
                 injector = injector.only(BTreeSet::new());
             }
-            Ok(Hop { link, line: Line::new(injector), down: false, rate, free: 0 })
+            if let Some(until) = luck.until {
+                injector = injector.until(until);
+            }
+            Ok(Hop {
+                link,
+                line: Line::new(injector),
+                down: false,
+                rate,
+                free: 0,
+                disturbed_at: None,
+            })
         };
         Ok(Self { hops: (0..).zip(faults).map(hop).collect::<Result<_, _>>()? })
     }
@@ -377,12 +398,15 @@ impl Path {
 impl Hop {
     fn admit(&mut self, now: u64, frame: &[u8]) {
         if self.down {
+            self.disturbed_at = Some(now);
             return;
         }
         let sending =
             self.rate.map_or(0, |rate| serialisation(rate, Frame::decode(frame).length()));
         self.free = now.max(self.free).saturating_add(sending);
-        self.line.admit(self.free, frame);
+        if self.line.admit(self.free, frame).disturbed {
+            self.disturbed_at = Some(now);
+        }
     }
 }
 
@@ -649,7 +673,7 @@ mod tests {
     fn connect_over(topology: &Topology, seed: u64) -> Connection {
         let hosts = ["w1", "ps"].map(|name| topology.host_named(name).unwrap());
         let delay = Delay { fixed: Duration::from_nanos(DELAY), jitter: Duration::ZERO };
-        let luck = Luck { seed, spared: false };
+        let luck = Luck { seed, spared: false, until: None };
         let mut connection = Connection::open(topology, hosts, delay, luck, 0).unwrap();
         connection.connect(0);
         connection

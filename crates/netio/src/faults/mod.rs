@@ -209,6 +209,8 @@ pub struct FaultInjector {
     certain: bool,
     /// The frames that may be lost, duplicated or held back; `None` for all.
     only: Option<BTreeSet<u64>>,
+    /// When loss, duplication and reordering end; `None` for never.
+    until: Option<u64>,
     random: ChaCha8Rng,
     bursts: Bursts,
     statistics: Statistics,
@@ -241,7 +243,7 @@ impl FaultInjector {
         let (bursts, statistics) = (Bursts::default(), Statistics::default());
         let delay = Delay { fixed: Duration::ZERO, ..faults.delay };
         let certain = Faults { delay, outages: Vec::new(), ..faults.clone() }.is_none();
-        Ok(Self { faults, certain, only: None, random, bursts, statistics })
+        Ok(Self { faults, certain, only: None, until: None, random, bursts, statistics })
     }
 
     /// Restricts loss, duplication and reordering to these frames. This serves to find the faults
@@ -249,6 +251,14 @@ impl FaultInjector {
     #[must_use]
     pub fn only(mut self, frames: BTreeSet<u64>) -> Self {
         self.only = Some(frames);
+        self
+    }
+
+    /// Ends loss, duplication and reordering at this time, so that what follows shows the recovery
+    /// alone. Delays and outages are unchanged.
+    #[must_use]
+    pub fn until(mut self, end: u64) -> Self {
+        self.until = Some(end);
         self
     }
 
@@ -282,7 +292,8 @@ impl FaultInjector {
         }
         let in_burst = self.faults.burst > 1 && self.is_in_burst(frame_number);
         self.random.set_word_pos(u128::from(frame_number) * WORDS_PER_FRAME);
-        let spared = self.only.as_ref().is_some_and(|only| !only.contains(&frame_number));
+        let spared = self.only.as_ref().is_some_and(|only| !only.contains(&frame_number))
+            || self.until.is_some_and(|end| now >= end);
         let alone = self.happens(self.faults.loss);
         let lost = if self.faults.burst > 1 { in_burst } else { alone } && !spared;
         let doubled = self.happens(self.faults.duplicate) && !spared;

@@ -163,7 +163,9 @@ impl Network {
     /// Processes a channel's connection: messages may have arrived at its ends.
     pub(super) fn progress(&mut self, at: usize) {
         self.channels[at].expected = None;
-        match self.channels[at].advance(self.now) {
+        let standing = self.channels[at].advance(self.now);
+        self.disturbed_at = self.disturbed_at.max(self.channels[at].disturbed_at());
+        match standing {
             Standing::Opened => self.opened(at),
             Standing::Broken => {
                 self.close(at);
@@ -312,6 +314,7 @@ impl Network {
     }
 
     fn expect_message(&mut self, at: usize) {
+        self.disturbed_at = self.disturbed_at.max(self.channels[at].disturbed_at());
         let due = self.channels[at].next_due();
         let known = self.channels[at].expected;
         if let Some(due) = due

@@ -173,7 +173,7 @@ impl Run<'_> {
         self.missing[index] = sums;
         for worker in 0..self.inputs[index].len() {
             self.sums[index][worker].clear();
-            self.submitted[index][worker] = 0;
+            self.courses[index][worker].clear();
             self.present.insert((index, worker));
         }
         self.system.assign(index, self.scenario.jobs[index].aggregation)?;

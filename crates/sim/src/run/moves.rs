@@ -9,7 +9,7 @@ use super::{Error, Run};
 impl Run<'_> {
     /// Plans to move a job before the first iteration that no worker has begun.
     pub(super) fn plan_move(&mut self, index: usize, aggregation: Aggregation) {
-        let next = self.submitted[index].iter().copied().max().unwrap_or(0);
+        let next = self.courses[index].iter().map(Vec::len).max().unwrap_or(0);
         if self.system.deployment().has_segments() && next < self.inputs[index][0].len() {
             self.moves.insert(index, (next, aggregation));
         }

@@ -55,7 +55,7 @@ pub(super) struct Bench<'a> {
 
 impl<'a> Bench<'a> {
     pub(super) fn new(rig: &'a Rig) -> Result<Self, Error> {
-        let network = Network::new(&rig.scenario, vec![rig.switch()], Rig::cable(), 1, None);
+        let network = Network::new(&rig.scenario, vec![rig.switch()], Rig::cable(), 1, None, None);
         let network = network.map_err(crate::Error::from)?;
         let mut bench = Self { rig, network, jobs: BTreeMap::new(), due: BTreeSet::new(), last: 0 };
         for forwarding in plan::forwarding(&rig.scenario.topology) {

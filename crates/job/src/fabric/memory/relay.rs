@@ -147,6 +147,7 @@ impl Carrier {
             let luck = Luck {
                 seed: self.deployment.scenario().seed.wrapping_add(route.accepted),
                 spared: false,
+                until: None,
             };
             let (topology, delay) = (&self.deployment.scenario().topology, Delay::default());
             let connection = Connection::open(topology, route.hosts, delay, luck, number);
