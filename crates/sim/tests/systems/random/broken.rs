@@ -1,6 +1,7 @@
 //! The search finds faults in broken switch programs, and shrinks them to readable charts.
 
 use tributary_protocol::Recovery;
+use tributary_protocol::rtt::RttConfig;
 use tributary_sim::{Act, Fate};
 
 use super::case::Case;
@@ -75,6 +76,44 @@ fn a_sweep_that_frees_nothing_is_found() {
     let (case, rows, report) = find(&judge, "I4", Case::esa);
     assert_eq!((case.jobs.len(), fragments(&case)), (1, 1), "{report}");
     assert!(rows <= 20, "{report}");
+}
+
+// --- Endpoints that complete everything, but late ---------------------------------------------
+
+/// Finds a tensor that takes longer than its bound, and shrinks the case to one job.
+fn find_late(judge: &Judge, recovery: Recovery) {
+    let case = |seed| Case { recovery, ..Case::esa(seed) };
+    let (seed, case, first) = first_failure(judge, 0..500, case).expect("500 seeds find it");
+    assert_eq!(first.invariant, "I7 (in time)", "{}", first.what);
+    let shrunk = shrink(judge, case, first.clone());
+    let report = report(judge, seed, &first, &shrunk);
+    println!("{report}");
+    assert_eq!(shrunk.case.jobs.len(), 1, "{report}");
+    assert!(fragments(&shrunk.case) <= 2, "{report}");
+}
+
+/// All timeouts a hundred times as long.
+fn hundredfold(RttConfig { initial, min, max }: RttConfig) -> RttConfig {
+    RttConfig { initial: 100 * initial, min: 100 * min, max: 100 * max }
+}
+
+#[test]
+fn an_agent_that_rests_too_long_is_found() {
+    let judge = Judge::of_tampered(|scenario, options| {
+        options.worker_rtt = Some(scenario.timeouts);
+        scenario.timeouts = hundredfold(scenario.timeouts);
+    });
+    find_late(&judge, Recovery::Papers);
+}
+
+#[test]
+fn a_worker_that_waits_too_long_is_found() {
+    let judge = Judge::of_tampered(|scenario, options| {
+        options.worker_rtt = Some(hundredfold(scenario.timeouts));
+    });
+    for recovery in [Recovery::Papers, Recovery::Rack] {
+        find_late(&judge, recovery);
+    }
 }
 
 // --- P4INC and SwitchML -----------------------------------------------------------------------

@@ -51,6 +51,14 @@ pub(crate) enum Place {
     Both,
 }
 
+/// The end of all disturbances by chance. What follows shows how long the recovery takes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Calm {
+    pub(crate) at: Duration,
+    /// Time before it in which all links are down, so that timers back off.
+    pub(crate) dark: Duration,
+}
+
 /// One seed in four has the papers' rules of recovery.
 fn recovery(seed: u64) -> Recovery {
     if seed.is_multiple_of(4) { Recovery::Papers } else { Recovery::Rack }
@@ -79,6 +87,8 @@ pub(crate) struct Case {
     /// In microseconds, of links and of channels.
     pub(crate) jitter: u32,
     pub(crate) acts: Vec<(Duration, Act)>,
+    /// The end of all disturbances by chance, if there is one.
+    pub(crate) calm: Option<Calm>,
     /// When the link between the two units goes down, and for how long.
     pub(crate) outages: Vec<(Duration, Duration)>,
     /// Seed of the links' faults.
@@ -114,6 +124,7 @@ impl Case {
             reorder,
             jitter,
             acts: Vec::new(),
+            calm: Calm::random(seed),
             outages: Vec::new(),
             seed,
             only: None,
@@ -148,6 +159,7 @@ impl Case {
             reorder,
             jitter,
             acts: Vec::new(),
+            calm: Calm::random(seed),
             outages: Vec::new(),
             seed,
             only: None,
@@ -397,6 +409,12 @@ impl Case {
                 acts.push((*from + *long, Act::Up(LinkId(link))));
             }
         }
+        if let Some(Calm { at, dark }) = self.calm.filter(|calm| !calm.dark.is_zero()) {
+            for link in (0..links.len()).map(LinkId) {
+                acts.push((at - dark, Act::Down(link)));
+                acts.push((at, Act::Up(link)));
+            }
+        }
         acts
     }
 
@@ -418,6 +436,7 @@ impl Case {
             },
             trace,
             only: self.only.clone(),
+            until: self.calm.map(|calm| calm.at),
             ..Options::seeded(self.seed)
         }
     }
@@ -441,6 +460,17 @@ impl Case {
             (0..job.workers).map(worker).collect()
         })
         .collect()
+    }
+}
+
+impl Calm {
+    /// Calm for half of the seeds, and for half of these after darkness. The random numbers for it
+    /// change nothing else.
+    fn random(seed: u64) -> Option<Self> {
+        let random = &mut ChaCha8Rng::seed_from_u64(seed ^ 0x6361_6c6d);
+        let [calm, after_dark] = [(); 2].map(|()| random.random_bool(0.5));
+        let dark = if after_dark { time(random, 2_000_000) } else { Duration::ZERO };
+        calm.then(|| Self { at: time(random, 100_000) + dark, dark })
     }
 }
 

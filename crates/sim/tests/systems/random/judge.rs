@@ -8,9 +8,10 @@ use tributary_controller::outcomes::{Outcome as Fate, Outcomes};
 use tributary_controller::programs::Source;
 use tributary_jobfile::{Preemption, Protocol, Scenario};
 use tributary_p4::Architecture;
-use tributary_sim::{Act, Chart, Outcome, Program, Run};
+use tributary_sim::{Act, Chart, Options, Outcome, Program, Run};
 
 use super::case::Case;
+use super::liveness::{self, Record, Wait, Watch};
 use crate::exact::check_sums;
 
 /// A violation.
@@ -27,6 +28,8 @@ pub(crate) struct Judge {
     /// All files of the programs.
     files: Vec<(String, String)>,
     programs: Mutex<HashMap<Settings, Arc<Program>>>,
+    /// Replaces settings of endpoints that the bound of liveness takes for granted.
+    tamper: fn(&mut Scenario, &mut Options),
 }
 
 /// The settings of a compiled program.
@@ -41,7 +44,12 @@ impl Judge {
     /// With the unchanged programs for an architecture.
     pub(crate) fn of(architecture: Architecture) -> Self {
         let files = Source::built_in_for(architecture, "esa").unwrap().files;
-        Self { architecture, files, programs: Mutex::default() }
+        Self { architecture, files, programs: Mutex::default(), tamper: |_, _| () }
+    }
+
+    /// With other settings of endpoints than the bound of liveness expects.
+    pub(crate) fn of_tampered(tamper: fn(&mut Scenario, &mut Options)) -> Self {
+        Self { tamper, ..Self::new() }
     }
 
     /// With one place in one file replaced.
@@ -67,26 +75,39 @@ impl Judge {
 
     /// Runs a case.
     pub(crate) fn run(&self, case: &Case, trace: bool) -> Outcome {
-        self.run_scenario(case, &case.scenario(), trace)
+        self.run_scenario(case, &case.scenario(), trace).0
     }
 
-    fn run_scenario(&self, case: &Case, scenario: &Scenario, trace: bool) -> Outcome {
+    /// Returns the outcome, and what matters for the bound of liveness.
+    fn run_scenario(&self, case: &Case, scenario: &Scenario, trace: bool) -> (Outcome, Record) {
         let program = self.program(case, scenario);
-        let mut run = Run::start(scenario, &program, case.inputs(), &case.options(trace)).unwrap();
+        let (mut scenario, mut options) = (scenario.clone(), case.options(trace));
+        (self.tamper)(&mut scenario, &mut options);
+        let scenario = &scenario;
+        let mut run = Run::start(scenario, &program, case.inputs(), &options).unwrap();
         run.prioritize(case.priorities());
         for (time, act) in case.all_acts(scenario) {
             run.at(time, act);
         }
-        while run.step().unwrap() {}
-        run.finish().unwrap()
+        let mut watch = Watch::new(scenario);
+        while run.step().unwrap() {
+            watch.look(&run.system.network);
+        }
+        let record = watch.record();
+        (run.finish().unwrap(), record)
     }
 
     /// Runs a case and checks it.
     pub(crate) fn judge(&self, case: &Case) -> Result<Outcome, Violation> {
+        self.judge_waits(case).map(|(outcome, _)| outcome)
+    }
+
+    /// The same; also returns the tensor that took the largest part of its bound of liveness.
+    pub(crate) fn judge_waits(&self, case: &Case) -> Result<(Outcome, Option<Wait>), Violation> {
         let scenario = case.scenario();
         let run = catch_unwind(AssertUnwindSafe(|| self.run_scenario(case, &scenario, false)));
         let violation = |invariant, what| Violation { invariant, what };
-        let outcome = run.map_err(|panic| {
+        let (outcome, record) = run.map_err(|panic| {
             let text = panic.downcast_ref::<String>().map(String::as_str);
             let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
             violation("", format!("a panic: {}", text.unwrap_or("of another kind")))
@@ -127,14 +148,16 @@ impl Judge {
         }
         check_sums(&scenario, &case.inputs(), &outcome.sums, ended)
             .map_err(|difference| violation("I7", difference))?;
-        Ok(outcome)
+        let longest = liveness::check(case, &scenario, &outcome, &record)
+            .map_err(|late| violation("I7 (in time)", late))?;
+        Ok((outcome, longest))
     }
 
     /// The chart of a case.
     pub(crate) fn chart(&self, case: &Case, title: &str) -> Option<Chart> {
         let scenario = case.scenario();
         let run = catch_unwind(AssertUnwindSafe(|| self.run_scenario(case, &scenario, true)));
-        let outcome = run.ok()?;
+        let (outcome, _) = run.ok()?;
         let topology = &scenario.topology;
         let workers = scenario.jobs.iter().flat_map(|job| &job.workers);
         let servers = scenario.jobs.iter().flat_map(|job| job.ps.iter().chain(&job.agent));

@@ -6,8 +6,9 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
-use super::case::Case;
+use super::case::{Calm, Case};
 use super::judge::{Judge, Violation};
+use super::liveness::Wait;
 use super::shrink::{Shrunk, shrink};
 
 /// Number of printed rows of a chart.
@@ -19,7 +20,17 @@ pub(crate) fn first_failure(
     seeds: Range<u64>,
     case: impl Fn(u64) -> Case + Sync,
 ) -> Option<(u64, Case, Violation)> {
+    all_waits(judge, seeds, case).err()
+}
+
+/// The longest wait of each seed that has one; an error for the first failing seed.
+fn all_waits(
+    judge: &Judge,
+    seeds: Range<u64>,
+    case: impl Fn(u64) -> Case + Sync,
+) -> Result<Vec<(Case, Wait)>, (u64, Case, Violation)> {
     let next = AtomicU64::new(seeds.start);
+    let waits: Mutex<Vec<(Case, Wait)>> = Mutex::default();
     let failed: Mutex<Option<(u64, Case, Violation)>> = Mutex::new(None);
     let cores = thread::available_parallelism().map_or(1, usize::from);
     thread::scope(|scope| {
@@ -31,14 +42,19 @@ pub(crate) fn first_failure(
                         return;
                     }
                     let case = case(seed);
-                    if let Err(violation) = judge.judge(&case) {
-                        failed.lock().unwrap().get_or_insert((seed, case, violation));
+                    match judge.judge_waits(&case) {
+                        Ok((_, wait)) => {
+                            waits.lock().unwrap().extend(wait.map(|wait| (case, wait)));
+                        }
+                        Err(violation) => {
+                            failed.lock().unwrap().get_or_insert((seed, case, violation));
+                        }
                     }
                 }
             });
         }
     });
-    failed.into_inner().unwrap()
+    failed.into_inner().unwrap().map_or_else(|| Ok(waits.into_inner().unwrap()), Err)
 }
 
 /// A report of a failed seed.
@@ -58,6 +74,9 @@ pub(crate) fn report(judge: &Judge, seed: u64, first: &Violation, shrunk: &Shrun
     for (time, long) in &case.outages {
         let _ = writeln!(text, "# after {time:?}: no link between the units for {long:?}");
     }
+    if let Some(Calm { at, dark }) = case.calm {
+        let _ = writeln!(text, "# calm from {at:?} on, after {dark:?} with all links down");
+    }
     if let Some(only) = &case.only {
         let _ = writeln!(text, "# disturbed: {} frames", only.len());
     }
@@ -73,10 +92,15 @@ pub(crate) fn report(judge: &Judge, seed: u64, first: &Violation, shrunk: &Shrun
     text
 }
 
-/// Runs seeds; panics with a report of the first failure.
-pub(crate) fn hold(judge: &Judge, seeds: Range<u64>, case: impl Fn(u64) -> Case + Sync) {
-    if let Some((seed, case, first)) = first_failure(judge, seeds, case) {
+/// Runs seeds; panics with a report of the first failure. Returns the longest wait of each seed that
+/// has one.
+pub(crate) fn hold(
+    judge: &Judge,
+    seeds: Range<u64>,
+    case: impl Fn(u64) -> Case + Sync,
+) -> Vec<(Case, Wait)> {
+    all_waits(judge, seeds, case).unwrap_or_else(|(seed, case, first)| {
         let shrunk = shrink(judge, case, first.clone());
         panic!("{}", report(judge, seed, &first, &shrunk));
-    }
+    })
 }

@@ -132,6 +132,12 @@ fn smaller(case: &Case) -> Vec<Case> {
     for act in 0..case.acts.len() {
         offer(&|case| leave_out(&mut case.acts, act));
     }
+    offer(&|case| case.calm = None);
+    offer(&|case| {
+        if let Some(calm) = &mut case.calm {
+            calm.at -= std::mem::take(&mut calm.dark);
+        }
+    });
     offer(&|case| case.outages.clear());
     for outage in 0..case.outages.len() {
         offer(&|case| leave_out(&mut case.outages, outage));
