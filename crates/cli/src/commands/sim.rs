@@ -28,8 +28,8 @@ pub(crate) struct EsaArgs {
     /// Use small models and few points, as a quick test.
     #[arg(long)]
     quick: bool,
-    /// A directory for CSV files, plots (SVG and PNG) and a page (HTML). It also keeps the results of
-    /// single experiments, so that an interrupted command goes on where it stopped.
+    /// A directory for CSV files, plots (SVG and PNG) and a page (HTML). It also keeps the results
+    /// of single experiments, so that an interrupted command goes on where it stopped.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
 }

@@ -7,7 +7,7 @@ use pcap_parser::traits::PcapNGPacketBlock as _;
 use pcap_parser::{Block, PcapBlockOwned, PcapNGSlice};
 use tributary_wire::agg::Packet;
 
-use crate::command::{JobFile, fail, root, succeed};
+use crate::command::{JobFile, fail, root, succeed, text, tributary};
 use crate::examples::{assert_verified, report};
 
 fn examples() -> Vec<PathBuf> {
@@ -37,6 +37,32 @@ fn every_example_runs_in_virtual_time() {
             );
         }
     }
+}
+
+#[test]
+fn rates_of_links_slow_down_a_simulation_and_other_fabrics_warn() {
+    let file = JobFile::new(
+        "[topology]\nworkers = 2\nrate = \"100Mb/s\"\n[[topology.link]]\nbetween = [\"w2\", \"s1\"]\n\
+         rate = \"10Mb/s\"\n[[job]]\nworkload = { kind = \"random\", tensors = 1, bytes = \"64KB\" }\n",
+    );
+    let errors = |fabric: &str| {
+        let json = file.path("report.json").display().to_string();
+        let args = ["run", &file.name(), "--fabric", fabric, "--json", &json];
+        let output = tributary(&args).output().unwrap();
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        let report = fs::read_to_string(json).unwrap();
+        let report: serde_json::Value = serde_json::from_str(&report).unwrap();
+        (text(&output.stderr), report["seconds"].as_f64().unwrap())
+    };
+    let (warnings, seconds) = errors("sim");
+    // 250 packets of 350 bytes at 10 Mb/s.
+    assert!((0.070..0.072).contains(&seconds), "{seconds} s");
+    assert!(!warnings.contains("warning"), "{warnings}");
+    let (warnings, _) = errors("memory");
+    let lines: Vec<&str> = warnings.lines().filter(|line| line.starts_with("warning: ")).collect();
+    assert!(matches!(lines[..], [line] if line.contains("`rate` and `latency`")), "{warnings}");
+    let table = succeed(&["network", &file.name()]);
+    assert!(table.contains("0.01 Gb/s") && table.contains("0.1 Gb/s"), "{table}");
 }
 
 #[test]
@@ -155,6 +181,8 @@ fn the_figures_of_esa_are_made_by_packets_and_an_interrupted_command_goes_on() {
     let rows = read("figure-10.csv");
     assert_eq!(rows.lines().count(), 3, "{rows}");
     assert!(read("figure-10-1.svg").contains("utilisation"));
+    let picture = fs::read(dir.path().join("figure-10-1.png")).unwrap();
+    assert!(picture.starts_with(b"\x89PNG\r\n\x1a\n"), "{} bytes", picture.len());
     // Six experiments; without the last two lines, four are still known.
     let results = read("measured.jsonl");
     let lines: Vec<&str> = results.lines().collect();
