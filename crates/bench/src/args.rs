@@ -36,7 +36,8 @@ pub enum Benchmark {
     /// 0.1 to 20 %, with both rules of recovery. Then the same jobs on each `--fabric` of this
     /// machine.
     Loss,
-    /// The simulator: packet hops per second of one core, by protocol and number of hosts.
+    /// The simulator: packet hops per second of one core, by protocol and number of hosts, beside
+    /// ns-3 if it is installed; the growth of its run time with workers; memory per packet.
     Sim,
 }
 

@@ -1,4 +1,8 @@
-//! The simulator: packet hops per second of one core.
+//! The simulator: packet hops per second of one core, beside ns-3; growth with workers; memory.
+
+mod growth;
+mod memory;
+mod ns3;
 
 use anyhow::Result;
 use tributary_job::report::table;
@@ -21,18 +25,30 @@ pub(super) fn run(args: &Args) -> Result<()> {
     );
     let mut rows = table(&["protocol", "hosts of workers", "62 values a packet", "timing only"]);
     let jobs = if args.quick { &JOBS[..2] } else { &JOBS };
+    let mut beside = None;
     for protocol in PROTOCOLS {
         for &jobs in jobs.iter().filter(|jobs| protocol == Protocol::Atp || **jobs == 8) {
-            let models = vec![Model::a().scaled_down(8); jobs as usize];
-            let setup = Setup { iterations: 1, ..Setup::esa(protocol, models, 8, 1) };
-            let full = rate(args, &Setup { timing_only: false, ..setup.clone() })?;
-            let timing = rate(args, &setup)?;
+            let [full, timing] = rates(args, protocol, jobs)?;
+            if protocol == Protocol::Atp && 8 * jobs == ns3::HOSTS {
+                beside = Some([full, timing]);
+            }
             let hosts = (8 * jobs).to_string();
             rows.add_row([protocol.name().into(), hosts, full.text(2), timing.text(2)]);
         }
     }
     println!("{rows}");
-    Ok(())
+    let beside = beside.map_or_else(|| rates(args, Protocol::Atp, ns3::HOSTS / 8), Ok)?;
+    ns3::run(args, beside)?;
+    growth::run(args)?;
+    memory::run(args)
+}
+
+/// With all values, and with timing only.
+fn rates(args: &Args, protocol: Protocol, jobs: u32) -> Result<[Spread; 2]> {
+    let models = vec![Model::a().scaled_down(8); jobs as usize];
+    let setup = Setup { iterations: 1, ..Setup::esa(protocol, models, 8, 1) };
+    let full = rate(args, &Setup { timing_only: false, ..setup.clone() })?;
+    Ok([full, rate(args, &setup)?])
 }
 
 fn rate(args: &Args, setup: &Setup) -> Result<Spread> {
