@@ -1,0 +1,16 @@
+//! P4INC-AOI's control plane: jobs, aggregation in switches and light paths, scheduled together.
+//!
+//! A data centre has *units*: a programmable switch with a pool of servers. A cross-connect joins
+//! optical ports of the units with *circuits*, one per pair of ports. Time has slots. At the start of
+//! each slot, circuits may change and every job gets a rate (P4INC-AOI §III and §IV).
+//!
+//! Start reading here: a [`Network`] is the hardware, a [`Job`] is a request with one or more
+//! [`Way`]s to carry it out, and a [`Schedule`] is a scheduler's answer.
+
+mod job;
+mod network;
+mod schedule;
+
+pub use job::{Flow, Job, Way};
+pub use network::{Network, Unit, UnitId};
+pub use schedule::{Circuits, Schedule, Slot};
