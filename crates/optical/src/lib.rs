@@ -6,11 +6,15 @@
 //!
 //! Start reading here: a [`Network`] is the hardware, a [`Job`] is a request with one or more
 //! [`Way`]s to carry it out, and a [`Schedule`] is a scheduler's answer.
+//!
+//! This crate decides; it does not move packets or change circuits.
 
+mod error;
 mod job;
 mod network;
 mod schedule;
 
-pub use job::{Flow, Job, Way};
+pub use error::Error;
+pub use job::{Demand, Flow, Job, Way};
 pub use network::{Network, Unit, UnitId};
 pub use schedule::{Circuits, Schedule, Slot};

@@ -1,5 +1,7 @@
 //! The hardware.
 
+use crate::Error;
+
 /// The number of a unit, from 0.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct UnitId(pub usize);
@@ -38,5 +40,33 @@ impl Network {
     #[must_use]
     pub fn unit(&self, id: UnitId) -> &Unit {
         &self.units[id.0]
+    }
+
+    /// Checks that the numbers are possible.
+    ///
+    /// # Errors
+    /// The first problem.
+    pub fn check(&self) -> Result<(), Error> {
+        let problem = |what: String| Err(Error::Network(what));
+        if self.units.is_empty() {
+            return problem("it has no units; give it at least one".to_owned());
+        }
+        let positive = |value: f64| value.is_finite() && value > 0.0;
+        if !positive(self.port_rate) {
+            return problem(format!("ports of {} b/s; choose more than 0", self.port_rate));
+        }
+        if !positive(self.slot) {
+            return problem(format!("slots of {} s; choose more than 0", self.slot));
+        }
+        if !(self.reconfiguration >= 0.0 && self.reconfiguration < self.slot) {
+            return problem(format!(
+                "a reconfiguration of {} s; choose 0 s or more, and less than a slot of {} s",
+                self.reconfiguration, self.slot
+            ));
+        }
+        match self.units.iter().position(|unit| !positive(unit.bandwidth)) {
+            Some(unit) => problem(format!("unit {unit}: a switch without bandwidth; give it some")),
+            None => Ok(()),
+        }
     }
 }
