@@ -5,16 +5,28 @@
 //! each slot, circuits may change and every job gets a rate (P4INC-AOI §III and §IV).
 //!
 //! Start reading here: a [`Network`] is the hardware, a [`Job`] is a request with one or more
-//! [`Way`]s to carry it out, and a [`Schedule`] is a scheduler's answer.
+//! [`Way`]s to carry it out, and a [`Schedule`] is the answer of a [`Scheduler`]. [`outcome`] tells
 //!
 //! This crate decides; it does not move packets or change circuits.
 
+mod allocation;
+mod drive;
 mod error;
+mod fcfs;
 mod job;
+mod matching;
 mod network;
 mod schedule;
+mod scheduler;
+mod transfer;
+mod tw;
+mod window;
 
 pub use error::Error;
+pub use fcfs::Fcfs;
 pub use job::{Demand, Flow, Job, Way};
 pub use network::{Network, Unit, UnitId};
 pub use schedule::{Circuits, Schedule, Slot};
+pub use scheduler::{Scheduler, Take, schedulers};
+pub use transfer::{Outcome, outcome};
+pub use tw::Tw;
