@@ -6,6 +6,8 @@
 //!
 //! Start reading here: a [`Network`] is the hardware, a [`Job`] is a request with one or more
 //! [`Way`]s to carry it out, and a [`Schedule`] is the answer of a [`Scheduler`]. [`outcome`] tells
+//! when each job ends. [`Setting`] makes the jobs and the network of the paper's evaluation, and
+//! [`simulate`] repeats experiments on all cores.
 //!
 //! This crate decides; it does not move packets or change circuits.
 
@@ -13,20 +15,28 @@ mod allocation;
 mod drive;
 mod error;
 mod fcfs;
+mod file;
 mod job;
 mod matching;
 mod network;
 mod schedule;
 mod scheduler;
+mod simulate;
+mod trace;
 mod transfer;
 mod tw;
 mod window;
+mod workload;
 
 pub use error::Error;
 pub use fcfs::Fcfs;
+pub use file::{Input, read};
 pub use job::{Demand, Flow, Job, Way};
 pub use network::{Network, Unit, UnitId};
 pub use schedule::{Circuits, Schedule, Slot};
 pub use scheduler::{Scheduler, Take, schedulers};
+pub use simulate::{Case, Load, Run, exponent, simulate};
+pub use trace::{Shuffle, coflows, parse};
 pub use transfer::{Outcome, outcome};
 pub use tw::Tw;
+pub use workload::{SIZES, Setting};

@@ -1,0 +1,238 @@
+//! The workloads of the evaluation (§VII.C).
+
+use rand::seq::IndexedRandom;
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+use crate::trace::{Shuffle, demands, parts};
+use crate::{Error, Job, Network, Unit, UnitId};
+
+/// Numbers of workers, each with the number of jobs in Philly's trace that request so many GPUs:
+/// 5 530 of the trace's jobs (ATC 2019, column `num_gpus`).
+pub const SIZES: [(u32, u32); 4] = [(2, 1_818), (4, 1_870), (8, 1_643), (16, 199)];
+
+const MEGABYTE: f64 = 8e6;
+
+/// The parameters of an experiment. The default is that of figures 8 to 12.
+///
+/// `docs/optical.md` lists which of these numbers are the paper's and which are ours.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Setting {
+    /// Number of units.
+    pub units: usize,
+    /// Servers in each unit. A server has one worker, until all servers have one.
+    pub servers: u32,
+    /// Optical ports of each unit.
+    pub ports: u32,
+    /// Bits per second of a port.
+    pub port_rate: f64,
+    /// Bits per second of a server, in each direction.
+    pub server_rate: f64,
+    /// Number of jobs that each switch can aggregate at once.
+    pub inc: u32,
+    /// Whether only jobs with all workers in one unit are aggregated (§VI.A).
+    pub local_inc_only: bool,
+    /// Seconds of a slot.
+    pub slot: f64,
+    /// Seconds of a reconfiguration.
+    pub reconfiguration: f64,
+    /// Mean number of jobs that arrive in a second.
+    pub arrivals: f64,
+    /// Smallest and largest data of a worker in megabytes.
+    pub megabytes: (f64, f64),
+    /// Bits per second of all workers' gradients that a server sums: the update takes their data
+    /// divided by it.
+    pub sum_rate: f64,
+}
+
+impl Default for Setting {
+    fn default() -> Self {
+        Self {
+            units: 64,
+            servers: 64,
+            ports: 24,
+            port_rate: 40e9,
+            server_rate: 40e9,
+            inc: 4,
+            local_inc_only: true,
+            slot: 1.0,
+            reconfiguration: 0.02,
+            arrivals: 20.0,
+            megabytes: (102.0, 548.0),
+            sum_rate: 100e9,
+        }
+    }
+}
+
+impl Setting {
+    /// Eight units, as in table I.
+    #[must_use]
+    pub fn small() -> Self {
+        Self { units: 8, ..Self::default() }
+    }
+
+    /// The network.
+    #[must_use]
+    pub fn network(&self) -> Network {
+        let bandwidth = 2.0 * f64::from(self.servers) * self.server_rate;
+        let unit = Unit { ports: self.ports, inc: self.inc, bandwidth };
+        Network {
+            units: vec![unit; self.units],
+            port_rate: self.port_rate,
+            reconfiguration: self.reconfiguration,
+            slot: self.slot,
+        }
+    }
+
+    /// Training jobs with random arrivals, workers, data and places. Jobs arrive in a Poisson
+    /// process, and a job can send from the first slot that begins after its arrival. The first job
+    /// is there at the start.
+    ///
+    /// # Errors
+    /// If there are no units or no servers.
+    pub fn training(&self, jobs: usize, seed: u64) -> Result<Vec<Job>, Error> {
+        let mut random = self.random(seed)?;
+        let mut time = 0.0;
+        let mut servers = Servers { free: vec![self.servers; self.units], each: self.servers };
+        (0..jobs)
+            .map(|id| {
+                let arrival = self.arrival(time);
+                time += gap(&mut random, self.arrivals);
+                let size = SIZES.choose_weighted(&mut random, |size| size.1);
+                let workers = size.expect("positive weights").0;
+                let (low, high) = self.megabytes;
+                let bits = random.random_range(low..=high) * MEGABYTE;
+                let placed = servers.place(&mut random, workers);
+                let server = UnitId(random.random_range(0..self.units));
+                let update = f64::from(workers) * bits / self.sum_rate;
+                let job = Job::training(id as u32, arrival, &placed, server, bits, update)?;
+                Ok(if self.local_inc_only { job.local_inc_only() } else { job })
+            })
+            .collect()
+    }
+
+    /// Coflows drawn from a trace, with arrivals as for [`training`](Self::training). Rack *r* of the
+    /// trace is in unit *r* modulo the number of units. A shuffle that needs more ports than a unit
+    /// has becomes several coflows; they have one number.
+    ///
+    /// # Errors
+    /// If the trace or the setting is impossible.
+    pub fn map_reduce(&self, trace: &[Shuffle], jobs: usize, seed: u64) -> Result<Vec<Job>, Error> {
+        let mut random = self.random(seed)?;
+        let mut time = 0.0;
+        let mut all = Vec::new();
+        for id in 0..jobs {
+            let arrival = self.arrival(time);
+            time += gap(&mut random, self.arrivals);
+            let problem = || Error::File("the trace has no shuffles; give it some".to_owned());
+            let shuffle = trace.choose(&mut random).ok_or_else(problem)?;
+            for part in parts(&demands(shuffle, self.units), self.units, self.ports as usize) {
+                all.push(Job::coflow(id as u32, arrival, self.units, &part)?);
+            }
+        }
+        Ok(all)
+    }
+
+    fn random(&self, seed: u64) -> Result<ChaCha8Rng, Error> {
+        if self.units == 0 || self.servers == 0 {
+            let problem = "a setting without units or servers; choose at least one".to_owned();
+            return Err(Error::Network(problem));
+        }
+        Ok(ChaCha8Rng::seed_from_u64(seed))
+    }
+
+    /// The first slot that begins at this time or later.
+    fn arrival(&self, time: f64) -> usize {
+        (time / self.slot).ceil() as usize
+    }
+}
+
+/// Time to the next arrival in a Poisson process.
+fn gap(random: &mut ChaCha8Rng, rate: f64) -> f64 {
+    -(1.0 - random.random::<f64>()).ln() / rate
+}
+
+/// Servers without a worker.
+///
+/// Workers stay: a job has many iterations, and the paper schedules one of them. When all servers have
+/// a worker, each takes one more, because figures 8 to 12 have more workers than servers.
+struct Servers {
+    free: Vec<u32>,
+    each: u32,
+}
+
+impl Servers {
+    /// Places a job's workers: in a random unit that has enough servers, or in as few units as
+    /// possible.
+    fn place(&mut self, random: &mut ChaCha8Rng, workers: u32) -> Vec<u32> {
+        while self.free.iter().sum::<u32>() < workers {
+            self.free.iter_mut().for_each(|free| *free += self.each);
+        }
+        let mut placed = vec![0; self.free.len()];
+        let enough = (0..self.free.len()).filter(|&unit| self.free[unit] >= workers);
+        if let Some(&unit) = enough.collect::<Vec<_>>().choose(random) {
+            placed[unit] = workers;
+            self.free[unit] -= workers;
+            return placed;
+        }
+        let mut left = workers;
+        while left > 0 {
+            let key = |&unit: &usize| (self.free[unit], std::cmp::Reverse(unit));
+            let unit = (0..self.free.len()).max_by_key(key).expect("a setting has units");
+            let here = left.min(self.free[unit]);
+            placed[unit] += here;
+            self.free[unit] -= here;
+            left -= here;
+        }
+        placed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_seed_gives_the_same_jobs() {
+        let setting = Setting::default();
+        assert_eq!(setting.training(300, 5), setting.training(300, 5));
+        assert_ne!(setting.training(300, 5), setting.training(300, 6));
+    }
+
+    #[test]
+    fn jobs_arrive_at_the_rate_of_the_setting() {
+        let jobs = Setting::default().training(4_000, 1).unwrap();
+        let last = jobs.last().unwrap().arrival;
+        assert!((190..=210).contains(&last), "{last}");
+        assert_eq!(jobs[0].arrival, 0);
+        // In slots of half a second, the same jobs arrive in twice as many slots.
+        let halves = Setting { slot: 0.5, ..Setting::default() }.training(4_000, 1).unwrap();
+        assert!(halves.last().unwrap().arrival.abs_diff(2 * last) <= 1);
+    }
+
+    #[test]
+    fn workers_are_in_one_unit_while_one_has_room() {
+        let setting = Setting { units: 4, servers: 8, ..Setting::default() };
+        let mut servers = Servers { free: vec![8; 4], each: 8 };
+        let mut random = setting.random(1).unwrap();
+        let mut whole = |workers| {
+            let placed = servers.place(&mut random, workers);
+            assert_eq!(placed.iter().sum::<u32>(), workers);
+            placed.iter().filter(|&&count| count > 0).count()
+        };
+        assert_eq!([whole(5), whole(5), whole(5), whole(5)], [1; 4]);
+        // Each unit has 3 servers left.
+        assert_eq!(whole(8), 3);
+        // 4 servers are left, so all take one more worker.
+        assert_eq!(whole(8), 1);
+    }
+
+    #[test]
+    fn the_data_is_in_the_range_of_the_paper() {
+        for job in Setting::default().training(500, 3).unwrap() {
+            assert!((102.0 * MEGABYTE..=548.0 * MEGABYTE).contains(&job.bits));
+            let workers: f64 = job.ways[0].flows.iter().map(|flow| flow.weight).sum();
+            assert!([2.0, 4.0, 8.0, 16.0].contains(&workers), "{workers}");
+        }
+    }
+}
