@@ -2,7 +2,7 @@
 
 use crate::scheduler::{STEP, Take};
 use crate::transfer::Transfer;
-use crate::{Circuits, Job, Network, Way};
+use crate::{Circuits, Job, Network, UnitId, Way};
 
 /// Relative error that sums of rates may have.
 const ROUNDING: f64 = 1e-9;
@@ -59,7 +59,7 @@ impl Shape {
         let mut rate = switches.fold(STEP, f64::min);
         if let Some(fixed) = fixed {
             let links = self.pairs.iter().map(|pair| {
-                let count = fixed.between(crate::UnitId(pair.low), crate::UnitId(pair.high));
+                let count = fixed.between(UnitId(pair.low), UnitId(pair.high));
                 f64::from(count) * network.port_rate / pair.weight
             });
             return links.fold(rate, f64::min);
@@ -121,6 +121,11 @@ pub(crate) struct Allocation<'a> {
     ports: Vec<u32>,
     /// By unit: zeros between calls.
     extra: Vec<u32>,
+    /// By job: whether a step did not fit. Bandwidth only shrinks within a slot, so none will.
+    blocked: Vec<bool>,
+    /// Number of times that a pair came to need new circuits. As long as it stays the same, a job's
+    /// next step and its end do not depend on other jobs.
+    pub(crate) growths: u32,
 }
 
 impl<'a> Allocation<'a> {
@@ -155,6 +160,8 @@ impl<'a> Allocation<'a> {
             needed: vec![0; units * units],
             ports: vec![0; units],
             extra: vec![0; units],
+            blocked: vec![false; jobs.len()],
+            growths: 0,
         };
         for &job in active {
             let Some(transfer) = &transfers[job] else { continue };
@@ -203,8 +210,11 @@ impl<'a> Allocation<'a> {
     /// Whether a pair gets new circuits if the job has this rate.
     fn grows(&self, job: usize, pair: &Pair, rate: f64) -> bool {
         let traffic = self.traffic[self.at(pair)] + pair.weight * (rate - self.rates[job]);
-        let before = self.before.between(crate::UnitId(pair.low), crate::UnitId(pair.high));
-        circuits_for(traffic, self.network.port_rate) > before
+        circuits_for(traffic, self.network.port_rate) > self.count_before(pair)
+    }
+
+    fn count_before(&self, pair: &Pair) -> u32 {
+        self.before.between(UnitId(pair.low), UnitId(pair.high))
     }
 
     /// The rate with which the job's transfer ends in this slot.
@@ -240,6 +250,7 @@ impl<'a> Allocation<'a> {
     pub(crate) fn step(&self, job: usize) -> Option<f64> {
         let step = self.shape(job).step;
         match self.take {
+            _ if self.blocked[job] => None,
             Take::All => Some(step),
             Take::Enough => {
                 let enough = self.enough(job);
@@ -268,6 +279,7 @@ impl<'a> Allocation<'a> {
     pub(crate) fn raise(&mut self, job: usize, by: f64) -> bool {
         let shape = self.shape(job);
         let fits = self.fits(shape, by);
+        self.blocked[job] = !fits;
         if fits {
             for &(unit, load) in &shape.loads {
                 self.load[unit] += load * by;
@@ -277,6 +289,7 @@ impl<'a> Allocation<'a> {
                 self.traffic[at] += pair.weight * by;
                 let now = circuits_for(self.traffic[at], self.network.port_rate);
                 let more = now - self.needed[at];
+                self.growths += u32::from(more > 0 && now > self.count_before(pair));
                 self.needed[at] = now;
                 self.ports[pair.low] += more;
                 self.ports[pair.high] += more;
@@ -299,8 +312,7 @@ impl<'a> Allocation<'a> {
             let more = now - self.needed[at];
             self.extra[pair.low] += more;
             self.extra[pair.high] += more;
-            let before = self.before.between(crate::UnitId(pair.low), crate::UnitId(pair.high));
-            fits &= !self.fixed || now <= before;
+            fits &= !self.fixed || now <= self.count_before(pair);
         }
         for pair in &shape.pairs {
             for unit in [pair.low, pair.high] {
@@ -326,7 +338,7 @@ impl<'a> Allocation<'a> {
         for unit in self.network.unit_ids() {
             while over[unit.0] > 0 {
                 let others = self.network.unit_ids().filter(|&other| other != unit);
-                let idle = |other: crate::UnitId| {
+                let idle = |other: UnitId| {
                     let (low, high) = (unit.0.min(other.0), unit.0.max(other.0));
                     circuits.between(unit, other) - self.needed[low * units + high]
                 };

@@ -146,23 +146,30 @@ fn by_window(slot: &Allocation<'_>) -> Vec<Port> {
 /// The printed loop tries a step for each job in each turn. Bandwidth only shrinks within a slot, so
 /// a job whose step does not fit now never fits: it is enough to try the job that would end last.
 fn fill(slot: &mut Allocation<'_>, jobs: Vec<usize>) {
-    let next = |slot: &Allocation<'_>, job: usize| {
+    let candidate = |slot: &Allocation<'_>, job: usize| {
         let step = slot.step(job)?;
-        Some((Seconds(slot.completion(job, slot.rates[job] + step)), step))
+        let end = Seconds(slot.completion(job, slot.rates[job] + step));
+        Some(Candidate { end, job: Reverse(job), step: Seconds(step), growths: slot.growths })
     };
-    let mut queue = BinaryHeap::new();
-    let first = jobs.into_iter().filter_map(|job| Some((next(slot, job)?.0, Reverse(job))));
-    queue.extend(first);
-    while let Some((end, Reverse(job))) = queue.pop() {
-        let Some((now, step)) = next(slot, job) else { continue };
-        // Another job's new circuits change this one's end.
-        if now == end && !slot.raise(job, step) {
+    let mut queue: BinaryHeap<Candidate> =
+        jobs.into_iter().filter_map(|job| candidate(slot, job)).collect();
+    while let Some(found) = queue.pop() {
+        let Reverse(job) = found.job;
+        // Another job's new circuits change this one's step and end.
+        if found.growths == slot.growths && !slot.raise(job, found.step.0) {
             continue;
         }
-        if let Some((end, _)) = next(slot, job) {
-            queue.push((end, Reverse(job)));
-        }
+        queue.extend(candidate(slot, job));
     }
+}
+
+/// A job's next step, and the end of its iteration after it. The latest end is the greatest.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+struct Candidate {
+    end: Seconds,
+    job: Reverse<usize>,
+    step: Seconds,
+    growths: u32,
 }
 
 #[derive(Clone, Copy, PartialEq, Debug)]
