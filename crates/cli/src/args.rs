@@ -56,6 +56,9 @@ pub(crate) enum Command {
     /// Simulate training jobs packet by packet, in virtual time.
     #[command(subcommand)]
     Sim(SimCommand),
+    /// Schedule jobs, aggregation in switches and light paths together (P4INC-AOI).
+    #[command(subcommand)]
+    Optical(crate::commands::optical::OpticalCommand),
     /// Measure the engine, all-reduce, fixed-point conversion, packet I/O and the protocols side by
     /// side on this machine.
     Bench(tributary_bench::Args),

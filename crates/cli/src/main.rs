@@ -110,6 +110,7 @@ fn run(command: Command) -> Result<ExitCode> {
         Command::P4(P4Command::Stf(args)) => return commands::p4::stf::run(&args),
         Command::Place(args) => commands::place::run(&args),
         Command::Sim(SimCommand::Esa(args)) => commands::sim::esa(&args),
+        Command::Optical(command) => commands::optical::run(&command),
         Command::Bench(args) => tributary_bench::run(&args),
     }?;
     Ok(ExitCode::SUCCESS)

@@ -1,14 +1,17 @@
-//! Comparisons of policies over a trace, and the figures of the papers on ESA, NetPack and Titan, as
-//! tables, charts and pages.
+//! Comparisons of policies over a trace, and the figures of the papers on ESA, NetPack, Titan and
+//! P4INC-AOI, as tables, charts and pages.
 //!
-//! All results come from `tributary-cluster`, `tributary-placement` and `tributary-sim`. This crate sets up, repeats
-//! and presents experiments. It does not print or write: the caller does that with each [`Figure`].
+//! All results come from `tributary-cluster`, `tributary-placement`, `tributary-sim` and
+//! `tributary-optical`. This crate sets up, repeats and presents experiments. It does not print or
+//! write: the caller does that with each [`Figure`].
 
 mod agreement;
 mod chart;
 pub mod compare;
 pub mod esa;
+pub mod gantt;
 pub mod netpack;
+pub mod optical;
 mod page;
 mod raster;
 mod runs;

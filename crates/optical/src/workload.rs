@@ -32,6 +32,9 @@ pub struct Setting {
     pub inc: u32,
     /// Whether only jobs with all workers in one unit are aggregated (§VI.A).
     pub local_inc_only: bool,
+    /// Whether a shuffle's mappers are in as few units as possible, and its reducers too, as the
+    /// workers of training jobs; otherwise the trace's racks tell the units.
+    pub packed: bool,
     /// Seconds of a slot.
     pub slot: f64,
     /// Seconds of a reconfiguration.
@@ -55,6 +58,7 @@ impl Default for Setting {
             server_rate: 40e9,
             inc: 4,
             local_inc_only: true,
+            packed: false,
             slot: 1.0,
             reconfiguration: 0.02,
             arrivals: 20.0,
@@ -112,7 +116,7 @@ impl Setting {
     }
 
     /// Coflows drawn from a trace, with arrivals as for [`training`](Self::training). Rack *r* of the
-    /// trace is in unit *r* modulo the number of units. A shuffle that needs more ports than a unit
+    /// trace is in unit *r* modulo the number of units, unless shuffles are packed. A shuffle that needs more ports than a unit
     /// has becomes several coflows; they have one number.
     ///
     /// # Errors
@@ -125,12 +129,29 @@ impl Setting {
             let arrival = self.arrival(time);
             time += gap(&mut random, self.arrivals);
             let problem = || Error::File("the trace has no shuffles; give it some".to_owned());
-            let shuffle = trace.choose(&mut random).ok_or_else(problem)?;
-            for part in parts(&demands(shuffle, self.units), self.units, self.ports as usize) {
+            let mut shuffle = trace.choose(&mut random).ok_or_else(problem)?.clone();
+            if self.packed {
+                self.pack(&mut random, &mut shuffle);
+            }
+            for part in parts(&demands(&shuffle, self.units), self.units, self.ports as usize) {
                 all.push(Job::coflow(id as u32, arrival, self.units, &part)?);
             }
         }
         Ok(all)
+    }
+
+    /// Moves the mappers to a random unit, and those beyond its servers to the next ones; likewise
+    /// the reducers.
+    fn pack(&self, random: &mut ChaCha8Rng, shuffle: &mut Shuffle) {
+        let (maps, reduces) =
+            (random.random_range(0..self.units), random.random_range(0..self.units));
+        let servers = self.servers as usize;
+        for (at, mapper) in shuffle.mappers.iter_mut().enumerate() {
+            *mapper = (maps + at / servers) % self.units;
+        }
+        for (at, (reducer, _)) in shuffle.reducers.iter_mut().enumerate() {
+            *reducer = (reduces + at / servers) % self.units;
+        }
     }
 
     fn random(&self, seed: u64) -> Result<ChaCha8Rng, Error> {
@@ -225,6 +246,19 @@ mod tests {
         assert_eq!(whole(8), 3);
         // 4 servers are left, so all take one more worker.
         assert_eq!(whole(8), 1);
+    }
+
+    #[test]
+    fn packed_shuffles_are_in_few_units() {
+        let mappers: Vec<usize> = (0..100).collect();
+        let shuffle = Shuffle { id: 0, arrival: 0.0, mappers, reducers: vec![(0, 1.0), (9, 1.0)] };
+        let flows = |packed| {
+            let setting = Setting { packed, ..Setting::default() };
+            let jobs = setting.map_reduce(&[shuffle.clone()], 1, 0).unwrap();
+            jobs.iter().map(|job| job.ways[0].flows.len()).sum::<usize>()
+        };
+        // 100 mappers fill the servers of two units; two reducers are in one.
+        assert_eq!([flows(false), flows(true)], [64 * 2, 2]);
     }
 
     #[test]

@@ -4,6 +4,7 @@ pub(crate) mod cable;
 pub(crate) mod controller;
 pub(crate) mod doctor;
 pub(crate) mod network;
+pub(crate) mod optical;
 pub(crate) mod p4;
 pub(crate) mod place;
 pub(crate) mod ps;

@@ -1,0 +1,300 @@
+//! `tributary optical`: schedules of jobs, aggregation and light paths (P4INC-AOI).
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, ensure};
+use clap::{Args, Subcommand};
+use tributary_figures::gantt::gantt;
+use tributary_figures::optical::{Effort, Which, figures, single};
+use tributary_figures::{Cell, Figure, Table};
+use tributary_limits::output_directory;
+use tributary_optical::{
+    Case, Input, Load, Schedule, Scheduler, Setting, Shuffle, coflows, outcome, parse, read,
+    schedulers,
+};
+
+use crate::figures::{put, show, with_bar, write};
+
+/// Limit of seeds, so that a typing error does not take months.
+const SEEDS_MAX: u64 = 1_000;
+
+/// Limit of jobs, because their rates of all slots are in memory.
+const JOBS_MAX: usize = 10_000;
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum OpticalCommand {
+    /// Schedule the jobs of a file, or a random batch as in table I, with each scheduler.
+    Schedule(ScheduleArgs),
+    /// Schedule random batches in one setting, and print averages.
+    Simulate(SimulateArgs),
+    /// Make table I and figures 8 to 12 of P4INC-AOI's paper, with the paper's numbers.
+    Figures(FiguresArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ScheduleArgs {
+    /// A network and its jobs (.toml, see docs/optical.md), or else a trace of shuffles in the
+    /// format of the coflow benchmark.
+    #[arg(required_unless_present = "table1", conflicts_with = "table1")]
+    file: Option<PathBuf>,
+    /// Schedule this number of random training jobs on 8 units instead.
+    #[arg(long, value_name = "JOBS")]
+    table1: Option<usize>,
+    /// Seed of the random jobs.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    seed: u64,
+    /// Scheduler whose decisions are listed.
+    #[arg(long, value_name = "NAME", default_value = "INC-TW")]
+    scheduler: String,
+    /// Draw that scheduler's slots, circuits, rates and jobs (SVG).
+    #[arg(long, value_name = "FILE")]
+    gantt: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SimulateArgs {
+    /// Number of jobs.
+    #[arg(long, value_name = "N", default_value_t = 1_000)]
+    jobs: usize,
+    /// Number of units.
+    #[arg(long, value_name = "N", default_value_t = 64)]
+    units: usize,
+    /// Optical ports of each unit.
+    #[arg(long, value_name = "N", default_value_t = 24)]
+    ports: u32,
+    /// Jobs that each switch can aggregate at once.
+    #[arg(long, value_name = "N", default_value_t = 4)]
+    inc: u32,
+    /// Length of a slot.
+    #[arg(long, value_name = "SECONDS", default_value_t = 1.0)]
+    slot: f64,
+    /// Time of a reconfiguration.
+    #[arg(long, value_name = "MILLISECONDS", default_value_t = 20.0)]
+    reconfiguration: f64,
+    /// Mean number of jobs that arrive in a second.
+    #[arg(long, value_name = "N", default_value_t = 20.0)]
+    arrivals: f64,
+    /// Also aggregate the part of a job's workers that is in one unit (§IV, not §VI.A).
+    #[arg(long)]
+    partial_inc: bool,
+    /// Draw MapReduce jobs from this trace instead of training jobs.
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
+    /// Repetitions with other jobs.
+    #[arg(long, value_name = "N", default_value_t = 3)]
+    seeds: u64,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct FiguresArgs {
+    /// Figures: table1; 8 to 12; `batch`: 8 with all jobs at once; `take`: bandwidth that a job may take; `load`: more data;
+    /// `reconfiguration`: its time; `packed`: shuffles in few units; `growth`: processing time; or
+    /// `all`.
+    #[arg(long = "figure", value_name = "NAME", value_delimiter = ',', default_value = "all",
+        value_parser = choice)]
+    figures: Vec<Choice>,
+    /// Trace of shuffles for figure 9 and `packed`, in the format of the coflow benchmark. Without
+    /// one, `all` leaves them out.
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
+    /// Repetitions with other jobs. Default 5; with --quick, 2.
+    #[arg(long, value_name = "N")]
+    seeds: Option<u64>,
+    /// Use few jobs and few points, as a quick test.
+    #[arg(long)]
+    quick: bool,
+    /// A directory for CSV files, plots (SVG) and a page (HTML).
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+}
+
+/// A figure, or all.
+#[derive(Clone, Copy, Debug)]
+enum Choice {
+    One(Which),
+    All,
+}
+
+fn choice(name: &str) -> Result<Choice, String> {
+    Ok(Choice::One(match name {
+        "all" => return Ok(Choice::All),
+        "table1" => Which::Table1,
+        "batch" => Which::Batch,
+        "take" => Which::Take,
+        "load" => Which::Load,
+        "reconfiguration" => Which::Reconfiguration,
+        "packed" => Which::Packed,
+        "growth" => Which::Growth,
+        _ => match name.parse() {
+            Ok(number @ 8..=12) => Which::Number(number),
+            _ => {
+                let names =
+                    "table1, 8 to 12, batch, take, load, reconfiguration, packed, growth or all";
+                return Err(format!("write {names}"));
+            }
+        },
+    }))
+}
+
+/// Runs a command.
+///
+/// # Errors
+/// One line that describes the problem.
+pub(crate) fn run(command: &OpticalCommand) -> Result<()> {
+    match command {
+        OpticalCommand::Schedule(args) => schedule(args),
+        OpticalCommand::Simulate(args) => simulate(args),
+        OpticalCommand::Figures(args) => make_figures(args),
+    }
+}
+
+fn schedule(args: &ScheduleArgs) -> Result<()> {
+    let Input { network, jobs } = match (&args.file, args.table1) {
+        (Some(file), _) => input(file)?,
+        (None, jobs) => {
+            let jobs = jobs.unwrap_or_default();
+            ensure!((1..=JOBS_MAX).contains(&jobs), "--table1 {jobs}: choose 1 to {JOBS_MAX}");
+            let setting = Setting::small();
+            Input { network: setting.network(), jobs: setting.training(jobs, args.seed)? }
+        }
+    };
+    let all = schedulers();
+    let names: Vec<&str> = all.iter().map(|scheduler| scheduler.name()).collect();
+    let listed = all.iter().find(|scheduler| scheduler.name() == args.scheduler);
+    let Some(listed) = listed else {
+        anyhow::bail!(
+            "no scheduler is called `{}`; there are {}",
+            args.scheduler,
+            names.join(", ")
+        );
+    };
+    let mut table = Table::new(["scheduler", "new circuits", "slots", "CT-BTI, s"]);
+    for scheduler in &all {
+        // Without changing circuits, some pairs of units may have none.
+        let mut row = vec![Cell::text(scheduler.name()), Cell::None, Cell::None, Cell::None];
+        match scheduler.schedule(&network, &jobs) {
+            Ok(schedule) => {
+                let outcome = outcome(&network, &jobs, &schedule);
+                row[1] = Cell::Number(outcome.reconfigurations.into(), 0);
+                row[2] = Cell::Number(outcome.slots as f64, 0);
+                row[3] = Cell::Number(outcome.ct_bti, 3);
+            }
+            Err(error) => eprintln!("{}: {error}", scheduler.name()),
+        }
+        table.push(row);
+    }
+    crate::print(&table.to_terminal())?;
+    let schedule = listed.schedule(&network, &jobs)?;
+    list(&Input { network, jobs }, &schedule, &**listed, args.gantt.as_deref())
+}
+
+/// Prints the decisions for each job, and draws them.
+fn list(
+    input: &Input,
+    schedule: &Schedule,
+    scheduler: &dyn Scheduler,
+    picture: Option<&Path>,
+) -> Result<()> {
+    let Input { network, jobs } = input;
+    let outcome = outcome(network, jobs, schedule);
+    let mut table =
+        Table::new(["job", "arrival, slot", "switch", "first slot", "last slot", "end, s"]);
+    for (at, job) in jobs.iter().enumerate() {
+        let sends = |slot: &tributary_optical::Slot| slot.rates[at] > 0.0;
+        let number = |slot: Option<usize>| slot.map_or(Cell::None, |at| Cell::Number(at as f64, 0));
+        table.push(vec![
+            Cell::Number(job.id.into(), 0),
+            Cell::Number(job.arrival as f64, 0),
+            number(job.ways[schedule.ways[at]].inc.map(|unit| unit.0)),
+            number(schedule.slots.iter().position(sends)),
+            number(schedule.slots.iter().rposition(sends)),
+            Cell::Number(outcome.completion[at], 3),
+        ]);
+    }
+    crate::print(&format!("\n{}\n{}", scheduler.name(), table.to_terminal()))?;
+    if let Some(path) = picture {
+        let title = format!("{}: CT-BTI {:.3} s", scheduler.name(), outcome.ct_bti);
+        put(path, &gantt(&title, jobs, schedule))?;
+        say!("{}: slots, circuits, rates and jobs", path.display());
+    }
+    Ok(())
+}
+
+fn input(path: &Path) -> Result<Input> {
+    if path.extension().is_some_and(|extension| extension == "toml") {
+        return read(&text(path)?).with_context(|| path.display().to_string());
+    }
+    let setting = Setting::default();
+    let (units, ports) = (setting.units, setting.ports as usize);
+    let jobs = coflows(&shuffles(path)?, units, ports, setting.slot)?;
+    Ok(Input { network: setting.network(), jobs })
+}
+
+fn text(path: &Path) -> Result<String> {
+    std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))
+}
+
+fn shuffles(path: &Path) -> Result<Vec<Shuffle>> {
+    parse(&text(path)?).with_context(|| path.display().to_string())
+}
+
+fn simulate(args: &SimulateArgs) -> Result<()> {
+    check_seeds(args.seeds)?;
+    ensure!((1..=JOBS_MAX).contains(&args.jobs), "--jobs {}: choose 1 to {JOBS_MAX}", args.jobs);
+    let positive = args.arrivals.is_finite() && args.arrivals > 0.0;
+    ensure!(positive, "--arrivals {}: choose more than 0", args.arrivals);
+    let setting = Setting {
+        units: args.units,
+        ports: args.ports,
+        inc: args.inc,
+        slot: args.slot,
+        reconfiguration: args.reconfiguration / 1e3,
+        arrivals: args.arrivals,
+        local_inc_only: !args.partial_inc,
+        ..Setting::default()
+    };
+    setting.network().check()?;
+    let trace = args.trace.as_deref().map(shuffles).transpose()?;
+    let load = trace.as_deref().map_or(Load::Training, Load::MapReduce);
+    let case = Case { x: args.jobs as f64, setting, jobs: args.jobs, load };
+    let figure = with_bar("schedules", |progress| single(case, args.seeds, progress))?;
+    show(&figure)
+}
+
+fn check_seeds(seeds: u64) -> Result<()> {
+    ensure!((1..=SEEDS_MAX).contains(&seeds), "--seeds {seeds}: choose 1 to {SEEDS_MAX}");
+    Ok(())
+}
+
+fn make_figures(args: &FiguresArgs) -> Result<()> {
+    let seeds = args.seeds.unwrap_or(if args.quick { 2 } else { 5 });
+    check_seeds(seeds)?;
+    let trace = args.trace.as_deref().map(shuffles).transpose()?;
+    let mut which: Vec<Which> = Vec::new();
+    for choice in &args.figures {
+        match choice {
+            Choice::One(one) => {
+                let possible = trace.is_some() || !one.needs_trace();
+                ensure!(possible, "shuffles come from a trace; name its file with --trace FILE");
+                which.push(*one);
+            }
+            Choice::All => which.extend(Which::ALL),
+        }
+    }
+    which.sort_unstable();
+    which.dedup();
+    if let Some(out) = &args.out {
+        output_directory(out).with_context(|| format!("cannot write to {}", out.display()))?;
+    }
+    let effort = Effort { seeds, quick: args.quick };
+    let figures: Vec<Figure> =
+        with_bar("schedules", |progress| figures(&which, effort, trace.as_deref(), progress))?;
+    for figure in &figures {
+        show(figure)?;
+    }
+    if let Some(out) = &args.out {
+        write(out, "P4INC-AOI's table and figures", &figures)?;
+        say!("{}: index.html, and a CSV file and plots for each figure", out.display());
+    }
+    Ok(())
+}
