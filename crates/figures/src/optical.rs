@@ -413,20 +413,19 @@ fn show(study: &Study<'_>, runs: &[Run]) -> Figure {
     let chart = |y: &str, value: fn(&Run) -> f64, scale: Scale| {
         let title = format!("{}: {y}", study.title);
         let spread = |at, index| spread(runs, at, index, value);
+        let names = study.schedulers.iter().map(|scheduler| scheduler.name().to_owned());
         // A single point is a bar.
         let marks = if study.cases.len() == 1 {
-            let bar = |(index, scheduler): (usize, &Box<dyn Scheduler + Send + Sync>)| {
-                (scheduler.name().to_owned(), vec![Some(spread(0, index))])
-            };
-            let bars = study.schedulers.iter().enumerate().map(bar).collect();
+            let bar = |(index, name)| (name, vec![Some(spread(0, index))]);
+            let bars = names.enumerate().map(bar).collect();
             Marks::Bars { groups: vec![study.cases[0].x.to_string()], bars }
         } else {
-            let line = |(index, scheduler): (usize, &Box<dyn Scheduler + Send + Sync>)| {
+            let line = |(index, name)| {
                 let points = study.cases.iter().enumerate();
                 let points = points.map(|(at, case)| (case.x, Some(spread(at, index)))).collect();
-                (scheduler.name().to_owned(), points)
+                (name, points)
             };
-            let lines = study.schedulers.iter().enumerate().map(line).collect();
+            let lines = names.enumerate().map(line).collect();
             Marks::Lines { x: study.x.to_owned(), scales: [scale, scale], lines }
         };
         Chart { title, y: y.to_owned(), marks }

@@ -214,7 +214,7 @@ fn list(
     crate::print(&format!("\n{}\n{}", scheduler.name(), table.to_terminal()))?;
     if let Some(path) = picture {
         let title = format!("{}: CT-BTI {:.3} s", scheduler.name(), outcome.ct_bti);
-        put(path, &gantt(&title, jobs, schedule))?;
+        put(path, gantt(&title, jobs, schedule))?;
         say!("{}: slots, circuits, rates and jobs", path.display());
     }
     Ok(())

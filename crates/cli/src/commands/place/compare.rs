@@ -189,7 +189,7 @@ fn report(
     show(&figure)?;
     if let Some(out) = &args.out {
         write(out, "A trace under several policies", std::slice::from_ref(&figure))?;
-        put(&out.join("jobs.csv"), &compare::jobs(compared, profiles.all()).to_csv())?;
+        put(&out.join("jobs.csv"), compare::jobs(compared, profiles.all()).to_csv())?;
         say!("{}: index.html, comparison.csv, jobs.csv, plots", out.display());
     }
     if let Some(path) = &args.json {

@@ -14,13 +14,16 @@ use super::shrink::{Shrunk, shrink};
 /// Number of printed rows of a chart.
 const ROWS: usize = 80;
 
+/// A failing seed.
+type Failure = (u64, Case, Violation);
+
 /// The first failing seed, if there is one.
 pub(crate) fn first_failure(
     judge: &Judge,
     seeds: Range<u64>,
     case: impl Fn(u64) -> Case + Sync,
-) -> Option<(u64, Case, Violation)> {
-    all_waits(judge, seeds, case).err()
+) -> Option<Failure> {
+    all_waits(judge, seeds, case).err().map(|failure| *failure)
 }
 
 /// The longest wait of each seed that has one; an error for the first failing seed.
@@ -28,10 +31,10 @@ fn all_waits(
     judge: &Judge,
     seeds: Range<u64>,
     case: impl Fn(u64) -> Case + Sync,
-) -> Result<Vec<(Case, Wait)>, (u64, Case, Violation)> {
+) -> Result<Vec<(Case, Wait)>, Box<Failure>> {
     let next = AtomicU64::new(seeds.start);
     let waits: Mutex<Vec<(Case, Wait)>> = Mutex::default();
-    let failed: Mutex<Option<(u64, Case, Violation)>> = Mutex::new(None);
+    let failed: Mutex<Option<Box<Failure>>> = Mutex::new(None);
     let cores = thread::available_parallelism().map_or(1, usize::from);
     thread::scope(|scope| {
         for _ in 0..cores {
@@ -47,7 +50,8 @@ fn all_waits(
                             waits.lock().unwrap().extend(wait.map(|wait| (case, wait)));
                         }
                         Err(violation) => {
-                            failed.lock().unwrap().get_or_insert((seed, case, violation));
+                            let failure = Box::new((seed, case, violation));
+                            failed.lock().unwrap().get_or_insert(failure);
                         }
                     }
                 }
@@ -99,7 +103,8 @@ pub(crate) fn hold(
     seeds: Range<u64>,
     case: impl Fn(u64) -> Case + Sync,
 ) -> Vec<(Case, Wait)> {
-    all_waits(judge, seeds, case).unwrap_or_else(|(seed, case, first)| {
+    all_waits(judge, seeds, case).unwrap_or_else(|failure| {
+        let (seed, case, first) = *failure;
         let shrunk = shrink(judge, case, first.clone());
         panic!("{}", report(judge, seed, &first, &shrunk));
     })
