@@ -12,6 +12,7 @@
 //! This crate decides; it does not move packets or change circuits.
 
 mod allocation;
+mod check;
 mod drive;
 mod error;
 mod fcfs;
@@ -28,6 +29,7 @@ mod tw;
 mod window;
 mod workload;
 
+pub use check::{Checked, TOLERANCE, Violation, check};
 pub use error::Error;
 pub use fcfs::Fcfs;
 pub use file::{Input, read};
