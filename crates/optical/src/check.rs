@@ -153,7 +153,9 @@ pub enum Violation {
         last: usize,
     },
     /// A flow does not send all its data (eq. 10).
-    #[error("job {job}: the flow from unit {from} to {to} misses {missing} of {bits} bits (eq. 10)")]
+    #[error(
+        "job {job}: the flow from unit {from} to {to} misses {missing} of {bits} bits (eq. 10)"
+    )]
     Data {
         /// The job.
         job: u32,
@@ -348,8 +350,7 @@ fn transfer(
         }
     }
     if flows.is_empty() {
-        let sent: f64 =
-            schedule.slots.iter().map(|slot| slot.rates[index] * network.slot).sum();
+        let sent: f64 = schedule.slots.iter().map(|slot| slot.rates[index] * network.slot).sum();
         let missing = job.bits - sent;
         if missing > job.bits * TOLERANCE {
             violations.push(Violation::Workers { job: job.id, missing, bits: job.bits });
@@ -429,11 +430,8 @@ mod tests {
     fn valid() -> (Network, Vec<Job>, Schedule) {
         let mut inside = job(12, 0, 2, 2, 1.0, 5.0 * GIGA);
         inside.ways.truncate(1);
-        let jobs = vec![
-            job(10, 0, 0, 1, 2.0, 18.0 * GIGA),
-            job(11, 1, 1, 2, 1.0, 13.5 * GIGA),
-            inside,
-        ];
+        let jobs =
+            vec![job(10, 0, 0, 1, 2.0, 18.0 * GIGA), job(11, 1, 1, 2, 1.0, 13.5 * GIGA), inside];
         let slot = |second: u32, rates: [f64; 3]| Slot {
             circuits: circuits(&[(0, 1, 1), (1, 2, second)]),
             rates: rates.map(|rate| rate * GIGA).to_vec(),

@@ -12,14 +12,18 @@
 //! This crate decides; it does not move packets or change circuits.
 
 mod allocation;
+mod bound;
 mod check;
 mod drive;
 mod error;
+mod exact;
 mod fcfs;
 mod file;
+mod instance;
 mod job;
 mod matching;
 mod network;
+mod refine;
 mod schedule;
 mod scheduler;
 mod simulate;
@@ -29,12 +33,15 @@ mod tw;
 mod window;
 mod workload;
 
+pub use bound::{bound, quick_bound};
 pub use check::{Checked, TOLERANCE, Violation, check};
 pub use error::Error;
+pub use exact::{Exact, Solved, Unsolved};
 pub use fcfs::Fcfs;
 pub use file::{Input, read};
 pub use job::{Demand, Flow, Job, Way};
 pub use network::{Network, Unit, UnitId};
+pub use refine::Refine;
 pub use schedule::{Circuits, Schedule, Slot};
 pub use scheduler::{Scheduler, Take, schedulers};
 pub use simulate::{Case, Load, Run, exponent, simulate};

@@ -1,0 +1,625 @@
+//! Fills slots so that jobs meet their deadlines.
+
+use std::cmp::Ordering;
+use std::collections::BinaryHeap;
+
+use crate::instance::{Choice, Instance};
+use crate::{Circuits, Schedule, Slot};
+
+use super::Found;
+
+/// Circuits and rates by slot.
+pub(super) type Slots = Vec<(Vec<u32>, Vec<f64>)>;
+
+pub(super) struct Constructor<'a> {
+    instance: &'a Instance<'a>,
+    /// Circuits by pair before slot 0, if given.
+    initial: Option<Vec<u32>>,
+}
+
+/// How slots are filled.
+#[derive(Clone, Copy)]
+pub(super) struct Style {
+    pub(super) start: f64,
+    pub(super) power: f64,
+    pub(super) window: usize,
+}
+
+/// What a job can get.
+struct Offer {
+    rate: f64,
+    added: Vec<u32>,
+}
+
+/// A job that has data left.
+struct Running<'a> {
+    choice: &'a Choice,
+    /// The slot before which it must end.
+    deadline: usize,
+    /// The slot before which it should end, so that later jobs can use its aggregator.
+    planned: usize,
+    /// Bits that each flow of weight 1 has left, by pair; the last entry has no pair.
+    left: Vec<f64>,
+    /// Rate in the slot before.
+    rate: f64,
+    started: bool,
+}
+
+impl Running<'_> {
+    /// Bits left.
+    fn bits(&self) -> f64 {
+        self.left.iter().copied().fold(0.0, f64::max)
+    }
+
+    /// Whether the pair of the entry of `left` got circuits.
+    fn grown(&self, grown: &[bool], entry: usize) -> bool {
+        self.choice.pairs.get(entry).is_some_and(|&(pair, _)| grown[pair])
+    }
+
+    /// The rate that sends all bits in a slot (eq. 10).
+    fn finishing(&self, grown: &[bool], slot: f64, penalty: f64) -> f64 {
+        let rates = self.left.iter().enumerate().map(|(entry, &left)| {
+            if !self.grown(grown, entry) || left <= self.rate * slot {
+                left / slot
+            } else {
+                (left - penalty * self.rate) / (slot - penalty)
+            }
+        });
+        rates.fold(0.0, f64::max)
+    }
+
+    /// Sends for a slot (eq. 10).
+    fn send(&mut self, rate: f64, grown: &[bool], slot: f64, penalty: f64) {
+        let lost = (rate - self.rate).max(0.0) * penalty;
+        for entry in 0..self.left.len() {
+            let lost = if self.grown(grown, entry) { lost } else { 0.0 };
+            self.left[entry] -= rate * slot - lost;
+        }
+        self.rate = rate;
+        self.started = true;
+    }
+}
+
+impl<'a> Constructor<'a> {
+    pub(super) fn new(instance: &'a Instance<'a>, initial: Option<&Circuits>) -> Self {
+        Self { instance, initial: initial.map(|circuits| instance.counts(circuits)) }
+    }
+
+    /// Fills slots. `options` has the way and `weights` the importance of each job.
+    ///
+    /// Errors: the jobs that are late.
+    pub(super) fn fill(
+        &self,
+        time: f64,
+        options: &[usize],
+        weights: &[f64],
+        style: Style,
+    ) -> Result<Slots, Vec<usize>> {
+        let network = self.instance.network;
+        let (slot, penalty) = (network.slot, network.reconfiguration);
+        let mut jobs: Vec<Option<Running<'_>>> = Vec::with_capacity(options.len());
+        for (job, &option) in self.instance.jobs.iter().zip(options) {
+            let choice = &job.options[option];
+            let deadline = self.instance.deadline(time, choice.update);
+            jobs.push((job.bits > 0.0).then(|| Running {
+                choice,
+                deadline,
+                planned: deadline,
+                left: vec![job.bits; choice.pairs.len() + 1],
+                rate: 0.0,
+                started: false,
+            }));
+        }
+        let mut slots: Slots = Vec::new();
+        let mut late = Vec::new();
+        while jobs.iter().any(Option::is_some) {
+            let now = slots.len();
+            for (index, job) in jobs.iter_mut().enumerate() {
+                if job.as_ref().is_some_and(|job| job.deadline <= now) {
+                    late.push(index);
+                    *job = None;
+                }
+            }
+            let admitted = self.admit(now, &mut jobs, weights);
+            let before = slots.last().map(|(circuits, _)| circuits).or(self.initial.as_ref());
+            let (circuits, rates, grown) = if style.window > 0 {
+                let (order, pressure) = self.order(now, &jobs, &admitted, weights);
+                self.serve(style, &jobs, &order, &pressure, before)
+            } else {
+                let (circuits, sending) = self.connect(now, &jobs, &admitted, weights, before);
+                let grown = grown(&circuits, before);
+                let rates = self.rates(now, &jobs, &sending, weights, &circuits, &grown);
+                (circuits, rates, grown)
+            };
+            for (job, &rate) in jobs.iter_mut().zip(&rates) {
+                if rate > 0.0
+                    && let Some(running) = job
+                {
+                    running.send(rate, &grown, slot, penalty);
+                    if running.bits() <= 1e-9 * rate * slot {
+                        *job = None;
+                    }
+                }
+            }
+            slots.push((circuits, rates));
+        }
+        if late.is_empty() { Ok(slots) } else { Err(late) }
+    }
+
+    /// The schedule of filled slots.
+    pub(super) fn finish(&self, options: &[usize], slots: Slots) -> Found {
+        let instance = self.instance;
+        let choices: Vec<&Choice> =
+            instance.jobs.iter().zip(options).map(|(job, &option)| &job.options[option]).collect();
+        let mut completion = 0.0_f64;
+        for (index, choice) in choices.iter().enumerate() {
+            let last = slots.iter().rposition(|(_, rates)| rates[index] > 0.0);
+            let end = last.map_or(instance.jobs[index].arrival, |last| last + 1);
+            completion = completion.max(end as f64 * instance.network.slot + choice.update);
+        }
+        let none = vec![0; instance.pairs.len()];
+        let first = slots.first().map_or(&none, |(circuits, _)| circuits);
+        let initial = instance.circuits(self.initial.as_ref().unwrap_or(first));
+        let slots = slots
+            .into_iter()
+            .map(|(circuits, rates)| Slot { circuits: instance.circuits(&circuits), rates });
+        let ways = choices.iter().map(|choice| choice.way).collect();
+        Found { completion, schedule: Schedule { ways, initial, slots: slots.collect() } }
+    }
+
+    /// The jobs that may send in a slot, by urgency: those that send already, then the others. No switch
+    /// aggregates more than it can (eq. 3).
+    fn admit(&self, now: usize, jobs: &mut [Option<Running<'_>>], weights: &[f64]) -> Vec<usize> {
+        let network = self.instance.network;
+        let units = network.units.len();
+        // By unit: aggregators in use, and jobs that still need one.
+        let mut used = vec![0; units];
+        let mut waiting = vec![0_usize; units];
+        for job in jobs.iter().flatten() {
+            if let Some(unit) = job.choice.inc {
+                if job.started { used[unit] += 1 } else { waiting[unit] += 1 }
+            }
+        }
+        let slack = |index: usize, job: &Running<'_>| {
+            let least = job.bits() / (job.choice.fastest * network.slot);
+            ((job.deadline - now) as f64 - least) / weights[index]
+        };
+        let mut order: Vec<(bool, f64, usize)> = jobs
+            .iter()
+            .enumerate()
+            .filter_map(|(index, job)| job.as_ref().map(|job| (index, job)))
+            .filter(|(index, _)| self.instance.jobs[*index].arrival <= now)
+            .map(|(index, job)| (!job.started, slack(index, job), index))
+            .collect();
+        order.sort_by(|a, b| a.0.cmp(&b.0).then(a.1.total_cmp(&b.1)).then(a.2.cmp(&b.2)));
+        let mut admitted = Vec::with_capacity(order.len());
+        for (new, _, index) in order {
+            let job = jobs[index].as_mut().expect("a job with data");
+            if let (true, Some(unit)) = (new, job.choice.inc) {
+                let capacity = network.units[unit].inc;
+                if used[unit] >= capacity {
+                    continue;
+                }
+                used[unit] += 1;
+                // If not all fit, they take turns.
+                let turns = waiting[unit].max(1);
+                let share = (job.deadline - now) * capacity as usize / turns;
+                job.planned = job.deadline.min(now + share.max(job.choice.least).max(1));
+            }
+            admitted.push(index);
+        }
+        admitted
+    }
+
+    /// The admitted jobs, those first that matter most.
+    fn order(
+        &self,
+        now: usize,
+        jobs: &[Option<Running<'_>>],
+        admitted: &[usize],
+        weights: &[f64],
+    ) -> (Vec<(f64, usize)>, Vec<f64>) {
+        let network = self.instance.network;
+        let units = network.units.len();
+        let end = jobs.iter().flatten().map(|job| job.deadline).max().unwrap_or(now);
+        let time = (end - now) as f64 * network.slot;
+        // By unit: the share of its ports' capacity, until the last deadline, that jobs need.
+        let mut pressure = vec![0.0; units];
+        for job in jobs.iter().flatten() {
+            let bits = job.bits();
+            for &(unit, factor) in &job.choice.ports {
+                pressure[unit] += factor * bits;
+            }
+        }
+        for (pressure, unit) in pressure.iter_mut().zip(&network.units) {
+            *pressure /= f64::from(unit.ports) * network.port_rate * time;
+        }
+        let mut order: Vec<(f64, usize)> = admitted
+            .iter()
+            .map(|&index| {
+                let job = jobs[index].as_ref().expect("a job with data");
+                let units = job.choice.ports.iter();
+                let pressed = units.map(|&(unit, _)| pressure[unit]).fold(0.0, f64::max);
+                let slots = job.planned.saturating_sub(now).max(1) as f64;
+                let alone = job.bits() / (job.choice.fastest * network.slot * slots);
+                (weights[index] * (pressed + alone), index)
+            })
+            .collect();
+        order.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+        (order, pressure)
+    }
+
+    /// Gives each job in turn all that it can use in a slot: the spare capacity of circuits, and then
+    /// new circuits.
+    fn serve(
+        &self,
+        style: Style,
+        jobs: &[Option<Running<'_>>],
+        order: &[(f64, usize)],
+        pressure: &[f64],
+        before: Option<&Vec<u32>>,
+    ) -> (Vec<u32>, Vec<f64>, Vec<bool>) {
+        let instance = self.instance;
+        let network = instance.network;
+        let mut free: Vec<u32> = network.units.iter().map(|unit| unit.ports).collect();
+        let mut counts = vec![0_u32; instance.pairs.len()];
+        let mut spare = vec![0.0; instance.pairs.len()];
+        let mut switches: Vec<f64> = network.units.iter().map(|unit| unit.bandwidth).collect();
+        let mut rates = vec![0.0; jobs.len()];
+        let job_at = |index: usize| jobs[index].as_ref().expect("a job with data");
+        for &(_, index) in order.iter().filter(|(_, index)| job_at(*index).started) {
+            // A job that has begun to send goes on.
+            let job = job_at(index);
+            let least = 1e-6 * job.choice.fastest;
+            for &(pair, factor) in &job.choice.pairs {
+                if counts[pair] == 0 {
+                    let (a, b) = instance.pairs[pair];
+                    counts[pair] = 1;
+                    spare[pair] = network.port_rate;
+                    free[a] -= 1;
+                    free[b] -= 1;
+                }
+                spare[pair] -= factor * least;
+            }
+            for &(unit, factor) in &job.choice.load {
+                switches[unit] -= factor * least;
+            }
+            rates[index] = least;
+        }
+        let all = vec![before.is_some(); instance.pairs.len()];
+        let mut scratch = free.clone();
+        for pass in 0..2 {
+            let mut waiting: Vec<usize> = (0..order.len()).collect();
+            while !waiting.is_empty() {
+                let mut best: Option<(f64, usize, Offer)> = None;
+                for (at, &place) in waiting.iter().take(style.window).enumerate() {
+                    let index = order[place].1;
+                    let job = job_at(index);
+                    let most = job.finishing(&all, network.slot, network.reconfiguration);
+                    let loads = job.choice.load.iter();
+                    let limit = loads
+                        .map(|&(unit, factor)| switches[unit] / factor)
+                        .fold(most - rates[index], f64::min);
+                    scratch.copy_from_slice(&free);
+                    let mut offer = self.offer(job.choice, limit, &spare, &mut scratch);
+                    // A job that begins to send occupies circuits until its end.
+                    let begins = !job.started && rates[index] == 0.0;
+                    if begins && offer.rate < style.start * most.min(job.choice.fastest) {
+                        offer.rate = 0.0;
+                    }
+                    let value = if offer.rate > 0.0 {
+                        let gain = job.choice.pairs.iter().map(|&(pair, factor)| {
+                            factor * offer.rate / network.port_rate * self.price(pair, pressure)
+                        });
+                        let gain: f64 = gain.sum();
+                        let cost = job.choice.pairs.iter().zip(&offer.added);
+                        let cost = cost.map(|(&(pair, _), &added)| {
+                            f64::from(added) * self.price(pair, pressure)
+                        });
+                        let cost: f64 = cost.sum();
+                        let efficiency = if gain > 0.0 { (gain / cost).min(2.0) } else { 2.0 };
+                        order[place].0 * efficiency.powf(style.power)
+                    } else {
+                        -1.0
+                    };
+                    if best.as_ref().is_none_or(|(most, ..)| value > *most) {
+                        best = Some((value, at, offer));
+                    }
+                    if value < 0.0 && at == 0 {
+                        break;
+                    }
+                }
+                let (value, at, offer) = best.expect("a job waits");
+                let index = order[waiting.remove(at)].1;
+                if value < 0.0 {
+                    continue;
+                }
+                let job = job_at(index);
+                for (&(pair, factor), &added) in job.choice.pairs.iter().zip(&offer.added) {
+                    let (a, b) = instance.pairs[pair];
+                    counts[pair] += added;
+                    free[a] -= added;
+                    free[b] -= added;
+                    spare[pair] += f64::from(added) * network.port_rate - factor * offer.rate;
+                }
+                for &(unit, factor) in &job.choice.load {
+                    switches[unit] -= factor * offer.rate;
+                }
+                rates[index] += offer.rate;
+            }
+            let _ = pass;
+        }
+        if let Some(before) = before {
+            self.keep(before, &mut counts, &mut free);
+        }
+        let grown = grown(&counts, before);
+        for &(_, index) in order {
+            let most = job_at(index).finishing(&grown, network.slot, network.reconfiguration);
+            rates[index] = rates[index].min(most);
+        }
+        (counts, rates, grown)
+    }
+
+    /// The greatest additional rate of a job up to a limit, and the circuits that it adds, by pair of the
+    /// choice.
+    fn offer(&self, choice: &Choice, limit: f64, spare: &[f64], free: &mut [u32]) -> Offer {
+        let instance = self.instance;
+        let mut added = vec![0_u32; choice.pairs.len()];
+        let rate = loop {
+            let mut narrowest = (f64::INFINITY, 0);
+            for (entry, &(pair, factor)) in choice.pairs.iter().enumerate() {
+                let new = f64::from(added[entry]) * instance.network.port_rate;
+                let rate = (spare[pair] + new) / factor;
+                if rate < narrowest.0 {
+                    narrowest = (rate, entry);
+                }
+            }
+            let (rate, entry) = narrowest;
+            if rate >= limit {
+                break limit;
+            }
+            let (a, b) = instance.pairs[choice.pairs[entry].0];
+            if free[a] == 0 || free[b] == 0 {
+                break rate;
+            }
+            free[a] -= 1;
+            free[b] -= 1;
+            added[entry] += 1;
+        };
+        let rate = rate.max(0.0);
+        // Circuits that it cannot use are for others.
+        for (entry, &(pair, factor)) in choice.pairs.iter().enumerate() {
+            let used = (factor * rate - spare[pair]) / instance.network.port_rate;
+            added[entry] = added[entry].min((used - 1e-9).ceil().max(0.0) as u32);
+        }
+        Offer { rate, added }
+    }
+
+    /// How much a circuit between two units is worth.
+    fn price(&self, pair: usize, pressure: &[f64]) -> f64 {
+        let (a, b) = self.instance.pairs[pair];
+        pressure[a] * pressure[a] + pressure[b] * pressure[b] + 1e-3
+    }
+
+    /// Keeps circuits that can stay.
+    fn keep(&self, before: &[u32], counts: &mut [u32], free: &mut [u32]) {
+        for (pair, &was) in before.iter().enumerate() {
+            let (a, b) = self.instance.pairs[pair];
+            let more = was.saturating_sub(counts[pair]).min(free[a]).min(free[b]);
+            counts[pair] += more;
+            free[a] -= more;
+            free[b] -= more;
+        }
+    }
+
+    /// What a job wants to send per second in a slot, times its weight.
+    fn wanted(&self, now: usize, job: &Running<'_>, weight: f64) -> f64 {
+        let slots = job.planned.saturating_sub(now).max(1) as f64;
+        weight * job.bits() / (slots * self.instance.network.slot)
+    }
+
+    /// Chooses the circuits of a slot, and which jobs send through them.
+    fn connect(
+        &self,
+        now: usize,
+        jobs: &[Option<Running<'_>>],
+        admitted: &[usize],
+        weights: &[f64],
+        before: Option<&Vec<u32>>,
+    ) -> (Vec<u32>, Vec<usize>) {
+        let instance = self.instance;
+        let network = instance.network;
+        let mut free: Vec<u32> = network.units.iter().map(|unit| unit.ports).collect();
+        let mut counts = vec![0_u32; instance.pairs.len()];
+        let mut needs = vec![0.0; instance.pairs.len()];
+        let mut sending = Vec::with_capacity(admitted.len());
+        for &index in admitted {
+            let job = jobs[index].as_ref().expect("a job with data");
+            // A job sends through all its pairs or not at all.
+            let new: Vec<usize> = job
+                .choice
+                .pairs
+                .iter()
+                .map(|&(pair, _)| pair)
+                .filter(|&p| counts[p] == 0)
+                .collect();
+            for &pair in &new {
+                let (a, b) = instance.pairs[pair];
+                counts[pair] = 1;
+                free[a] = free[a].wrapping_sub(1);
+                free[b] = free[b].wrapping_sub(1);
+            }
+            // A difference below 0 wraps around.
+            let over = new.iter().any(|&pair| {
+                let (a, b) = instance.pairs[pair];
+                free[a] > network.units[a].ports || free[b] > network.units[b].ports
+            });
+            if over {
+                for &pair in &new {
+                    let (a, b) = instance.pairs[pair];
+                    counts[pair] = 0;
+                    free[a] = free[a].wrapping_add(1);
+                    free[b] = free[b].wrapping_add(1);
+                }
+                continue;
+            }
+            let wanted = self.wanted(now, job, weights[index]) / network.port_rate;
+            for &(pair, factor) in &job.choice.pairs {
+                needs[pair] += factor * wanted;
+            }
+            sending.push(index);
+        }
+        if let Some(before) = before
+            && counts.iter().zip(before).all(|(count, before)| count <= before)
+        {
+            let mut fresh = counts.clone();
+            let mut left = free.clone();
+            self.widen(&mut fresh, &mut left, &needs, 1.0);
+            let kept = 1.0 - network.reconfiguration / network.slot;
+            if served(before, &needs) >= served(&fresh, &needs).min(1.0) * kept {
+                return (before.clone(), sending);
+            }
+        }
+        self.widen(&mut counts, &mut free, &needs, 1.0);
+        match before {
+            Some(before) => self.keep(before, &mut counts, &mut free),
+            None => self.widen(&mut counts, &mut free, &needs, f64::INFINITY),
+        }
+        (counts, sending)
+    }
+
+    /// Adds circuits where the fewest of those needed are there, as long as ports are free, until
+    /// every pair has `enough` times what it needs.
+    fn widen(&self, counts: &mut [u32], free: &mut [u32], needs: &[f64], enough: f64) {
+        let entry =
+            |pair: usize, count: u32| Widening { share: f64::from(count) / needs[pair], pair };
+        let pairs = (0..counts.len()).filter(|&pair| needs[pair] > 0.0);
+        let mut heap: BinaryHeap<Widening> = pairs.map(|pair| entry(pair, counts[pair])).collect();
+        while let Some(Widening { share, pair }) = heap.pop() {
+            let (a, b) = self.instance.pairs[pair];
+            if share >= enough {
+                break;
+            }
+            if free[a] == 0 || free[b] == 0 {
+                continue;
+            }
+            free[a] -= 1;
+            free[b] -= 1;
+            counts[pair] += 1;
+            heap.push(entry(pair, counts[pair]));
+        }
+    }
+
+    /// Rates in a slot: all jobs' rates rise together, as multiples of what they want, until something
+    /// stops them.
+    fn rates(
+        &self,
+        now: usize,
+        jobs: &[Option<Running<'_>>],
+        sending: &[usize],
+        weights: &[f64],
+        circuits: &[u32],
+        grown: &[bool],
+    ) -> Vec<f64> {
+        let network = self.instance.network;
+        let pairs = circuits.len();
+        let capacities: Vec<f64> = circuits
+            .iter()
+            .map(|&count| f64::from(count) * network.port_rate)
+            .chain(network.units.iter().map(|unit| unit.bandwidth))
+            .collect();
+        // By resource: capacity left, and how fast it is taken.
+        let mut free = capacities.clone();
+        let mut speed = vec![0.0; free.len()];
+        let mut rates = vec![0.0; jobs.len()];
+        // Jobs whose rates still rise: speed, and the rate at which all data is sent.
+        let mut rising: Vec<Option<(f64, f64)>> = vec![None; jobs.len()];
+        for &index in sending {
+            let job = jobs[index].as_ref().expect("a job with data");
+            let wanted = self.wanted(now, job, weights[index]);
+            let most = job.finishing(grown, network.slot, network.reconfiguration);
+            rising[index] = Some((wanted, most));
+            let load = job.choice.load.iter().map(|&(unit, factor)| (pairs + unit, factor));
+            for (resource, factor) in job.choice.pairs.iter().copied().chain(load) {
+                speed[resource] += factor * wanted;
+            }
+        }
+        let mut level = 0.0;
+        let mut left: Vec<usize> = sending.to_vec();
+        while !left.is_empty() {
+            // The first level at which a resource is full or a job has sent all.
+            let full = (0..free.len())
+                .filter(|&resource| speed[resource] > 1e-12 * capacities[resource])
+                .map(|resource| free[resource].max(0.0) / speed[resource]);
+            let step = left.iter().map(|&index| {
+                let (speed, most) = rising[index].expect("a rising rate");
+                most / speed - level
+            });
+            let step = full.chain(step).fold(f64::INFINITY, f64::min).max(0.0);
+            level += step;
+            for resource in 0..free.len() {
+                free[resource] -= step * speed[resource];
+            }
+            left.retain(|&index| {
+                let (speed_of, most) = rising[index].expect("a rising rate");
+                let job = jobs[index].as_ref().expect("a job with data");
+                let load = job.choice.load.iter().map(|&(unit, factor)| (pairs + unit, factor));
+                let mut used = job.choice.pairs.iter().copied().chain(load);
+                let done = speed_of * level >= most * (1.0 - 1e-12);
+                let stopped =
+                    used.any(|(resource, _)| free[resource] <= 1e-9 * capacities[resource]);
+                if !done && !stopped {
+                    return true;
+                }
+                rates[index] = if done { most } else { speed_of * level };
+                rising[index] = None;
+                let load = job.choice.load.iter().map(|&(unit, factor)| (pairs + unit, factor));
+                for (resource, factor) in job.choice.pairs.iter().copied().chain(load) {
+                    speed[resource] -= factor * speed_of;
+                }
+                false
+            });
+        }
+        rates
+    }
+}
+
+/// The pairs that have more circuits than before.
+fn grown(circuits: &[u32], before: Option<&Vec<u32>>) -> Vec<bool> {
+    match before {
+        Some(before) => circuits.iter().zip(before).map(|(now, was)| now > was).collect(),
+        None => vec![false; circuits.len()],
+    }
+}
+
+/// The least share of the needed circuits that a pair has.
+fn served(counts: &[u32], needs: &[f64]) -> f64 {
+    let needed = counts.iter().zip(needs).filter(|(_, need)| **need > 0.0);
+    needed.map(|(&count, &need)| f64::from(count) / need).fold(f64::INFINITY, f64::min)
+}
+
+/// A pair that may get a circuit; the one with the least share of its need is first.
+struct Widening {
+    share: f64,
+    pair: usize,
+}
+
+impl PartialEq for Widening {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for Widening {}
+
+impl PartialOrd for Widening {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Widening {
+    fn cmp(&self, other: &Self) -> Ordering {
+        other.share.total_cmp(&self.share).then(other.pair.cmp(&self.pair))
+    }
+}
