@@ -7,6 +7,7 @@ use crate::instance::{Choice, Instance};
 use crate::{Circuits, Schedule, Slot};
 
 use super::Found;
+use super::turns::Turns;
 
 /// Circuits and rates by slot.
 pub(super) type Slots = Vec<(Vec<u32>, Vec<f64>)>;
@@ -19,35 +20,35 @@ pub(super) struct Constructor<'a> {
 
 /// How slots are filled.
 #[derive(Clone, Copy)]
-pub(super) struct Style {
-    pub(super) start: f64,
-    pub(super) power: f64,
-    pub(super) window: usize,
-}
-
-/// What a job can get.
-struct Offer {
-    rate: f64,
-    added: Vec<u32>,
+pub(super) enum Style {
+    /// All jobs share circuits and bandwidth, in proportion to what they need until their deadlines.
+    Share,
+    /// Jobs take turns.
+    Turns {
+        /// A job begins to send if it gets this share of the most that it can use.
+        start: f64,
+        /// Exponent of the efficiency with which a job uses new circuits, for its priority.
+        power: i32,
+    },
 }
 
 /// A job that has data left.
-struct Running<'a> {
-    choice: &'a Choice,
+pub(super) struct Running<'a> {
+    pub(super) choice: &'a Choice,
     /// The slot before which it must end.
-    deadline: usize,
+    pub(super) deadline: usize,
     /// The slot before which it should end, so that later jobs can use its aggregator.
-    planned: usize,
+    pub(super) planned: usize,
     /// Bits that each flow of weight 1 has left, by pair; the last entry has no pair.
-    left: Vec<f64>,
+    pub(super) left: Vec<f64>,
     /// Rate in the slot before.
-    rate: f64,
-    started: bool,
+    pub(super) rate: f64,
+    pub(super) started: bool,
 }
 
 impl Running<'_> {
     /// Bits left.
-    fn bits(&self) -> f64 {
+    pub(super) fn bits(&self) -> f64 {
         self.left.iter().copied().fold(0.0, f64::max)
     }
 
@@ -57,7 +58,7 @@ impl Running<'_> {
     }
 
     /// The rate that sends all bits in a slot (eq. 10).
-    fn finishing(&self, grown: &[bool], slot: f64, penalty: f64) -> f64 {
+    pub(super) fn finishing(&self, grown: &[bool], slot: f64, penalty: f64) -> f64 {
         let rates = self.left.iter().enumerate().map(|(entry, &left)| {
             if !self.grown(grown, entry) || left <= self.rate * slot {
                 left / slot
@@ -122,14 +123,26 @@ impl<'a> Constructor<'a> {
             }
             let admitted = self.admit(now, &mut jobs, weights);
             let before = slots.last().map(|(circuits, _)| circuits).or(self.initial.as_ref());
-            let (circuits, rates, grown) = if style.window > 0 {
-                let (order, pressure) = self.order(now, &jobs, &admitted, weights);
-                self.serve(style, &jobs, &order, &pressure, before)
-            } else {
-                let (circuits, sending) = self.connect(now, &jobs, &admitted, weights, before);
-                let grown = grown(&circuits, before);
-                let rates = self.rates(now, &jobs, &sending, weights, &circuits, &grown);
-                (circuits, rates, grown)
+            let (circuits, rates, grown) = match style {
+                Style::Turns { start, power } => {
+                    let turns = Turns::new(self.instance, now, &jobs, weights, before);
+                    let (mut circuits, mut free, mut rates) = turns.run(&admitted, start, power);
+                    if let Some(before) = before {
+                        self.keep(before, &mut circuits, &mut free);
+                    }
+                    let grown = grown(&circuits, before);
+                    for &index in &admitted {
+                        let job = jobs[index].as_ref().expect("a job with data");
+                        rates[index] = rates[index].min(job.finishing(&grown, slot, penalty));
+                    }
+                    (circuits, rates, grown)
+                }
+                Style::Share => {
+                    let (circuits, sending) = self.connect(now, &jobs, &admitted, weights, before);
+                    let grown = grown(&circuits, before);
+                    let rates = self.rates(now, &jobs, &sending, weights, &circuits, &grown);
+                    (circuits, rates, grown)
+                }
             };
             for (job, &rate) in jobs.iter_mut().zip(&rates) {
                 if rate > 0.0
@@ -209,196 +222,6 @@ impl<'a> Constructor<'a> {
             admitted.push(index);
         }
         admitted
-    }
-
-    /// The admitted jobs, those first that matter most.
-    fn order(
-        &self,
-        now: usize,
-        jobs: &[Option<Running<'_>>],
-        admitted: &[usize],
-        weights: &[f64],
-    ) -> (Vec<(f64, usize)>, Vec<f64>) {
-        let network = self.instance.network;
-        let units = network.units.len();
-        let end = jobs.iter().flatten().map(|job| job.deadline).max().unwrap_or(now);
-        let time = (end - now) as f64 * network.slot;
-        // By unit: the share of its ports' capacity, until the last deadline, that jobs need.
-        let mut pressure = vec![0.0; units];
-        for job in jobs.iter().flatten() {
-            let bits = job.bits();
-            for &(unit, factor) in &job.choice.ports {
-                pressure[unit] += factor * bits;
-            }
-        }
-        for (pressure, unit) in pressure.iter_mut().zip(&network.units) {
-            *pressure /= f64::from(unit.ports) * network.port_rate * time;
-        }
-        let mut order: Vec<(f64, usize)> = admitted
-            .iter()
-            .map(|&index| {
-                let job = jobs[index].as_ref().expect("a job with data");
-                let units = job.choice.ports.iter();
-                let pressed = units.map(|&(unit, _)| pressure[unit]).fold(0.0, f64::max);
-                let slots = job.planned.saturating_sub(now).max(1) as f64;
-                let alone = job.bits() / (job.choice.fastest * network.slot * slots);
-                (weights[index] * (pressed + alone), index)
-            })
-            .collect();
-        order.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
-        (order, pressure)
-    }
-
-    /// Gives each job in turn all that it can use in a slot: the spare capacity of circuits, and then
-    /// new circuits.
-    fn serve(
-        &self,
-        style: Style,
-        jobs: &[Option<Running<'_>>],
-        order: &[(f64, usize)],
-        pressure: &[f64],
-        before: Option<&Vec<u32>>,
-    ) -> (Vec<u32>, Vec<f64>, Vec<bool>) {
-        let instance = self.instance;
-        let network = instance.network;
-        let mut free: Vec<u32> = network.units.iter().map(|unit| unit.ports).collect();
-        let mut counts = vec![0_u32; instance.pairs.len()];
-        let mut spare = vec![0.0; instance.pairs.len()];
-        let mut switches: Vec<f64> = network.units.iter().map(|unit| unit.bandwidth).collect();
-        let mut rates = vec![0.0; jobs.len()];
-        let job_at = |index: usize| jobs[index].as_ref().expect("a job with data");
-        for &(_, index) in order.iter().filter(|(_, index)| job_at(*index).started) {
-            // A job that has begun to send goes on.
-            let job = job_at(index);
-            let least = 1e-6 * job.choice.fastest;
-            for &(pair, factor) in &job.choice.pairs {
-                if counts[pair] == 0 {
-                    let (a, b) = instance.pairs[pair];
-                    counts[pair] = 1;
-                    spare[pair] = network.port_rate;
-                    free[a] -= 1;
-                    free[b] -= 1;
-                }
-                spare[pair] -= factor * least;
-            }
-            for &(unit, factor) in &job.choice.load {
-                switches[unit] -= factor * least;
-            }
-            rates[index] = least;
-        }
-        let all = vec![before.is_some(); instance.pairs.len()];
-        let mut scratch = free.clone();
-        for pass in 0..2 {
-            let mut waiting: Vec<usize> = (0..order.len()).collect();
-            while !waiting.is_empty() {
-                let mut best: Option<(f64, usize, Offer)> = None;
-                for (at, &place) in waiting.iter().take(style.window).enumerate() {
-                    let index = order[place].1;
-                    let job = job_at(index);
-                    let most = job.finishing(&all, network.slot, network.reconfiguration);
-                    let loads = job.choice.load.iter();
-                    let limit = loads
-                        .map(|&(unit, factor)| switches[unit] / factor)
-                        .fold(most - rates[index], f64::min);
-                    scratch.copy_from_slice(&free);
-                    let mut offer = self.offer(job.choice, limit, &spare, &mut scratch);
-                    // A job that begins to send occupies circuits until its end.
-                    let begins = !job.started && rates[index] == 0.0;
-                    if begins && offer.rate < style.start * most.min(job.choice.fastest) {
-                        offer.rate = 0.0;
-                    }
-                    let value = if offer.rate > 0.0 {
-                        let gain = job.choice.pairs.iter().map(|&(pair, factor)| {
-                            factor * offer.rate / network.port_rate * self.price(pair, pressure)
-                        });
-                        let gain: f64 = gain.sum();
-                        let cost = job.choice.pairs.iter().zip(&offer.added);
-                        let cost = cost.map(|(&(pair, _), &added)| {
-                            f64::from(added) * self.price(pair, pressure)
-                        });
-                        let cost: f64 = cost.sum();
-                        let efficiency = if gain > 0.0 { (gain / cost).min(2.0) } else { 2.0 };
-                        order[place].0 * efficiency.powf(style.power)
-                    } else {
-                        -1.0
-                    };
-                    if best.as_ref().is_none_or(|(most, ..)| value > *most) {
-                        best = Some((value, at, offer));
-                    }
-                    if value < 0.0 && at == 0 {
-                        break;
-                    }
-                }
-                let (value, at, offer) = best.expect("a job waits");
-                let index = order[waiting.remove(at)].1;
-                if value < 0.0 {
-                    continue;
-                }
-                let job = job_at(index);
-                for (&(pair, factor), &added) in job.choice.pairs.iter().zip(&offer.added) {
-                    let (a, b) = instance.pairs[pair];
-                    counts[pair] += added;
-                    free[a] -= added;
-                    free[b] -= added;
-                    spare[pair] += f64::from(added) * network.port_rate - factor * offer.rate;
-                }
-                for &(unit, factor) in &job.choice.load {
-                    switches[unit] -= factor * offer.rate;
-                }
-                rates[index] += offer.rate;
-            }
-            let _ = pass;
-        }
-        if let Some(before) = before {
-            self.keep(before, &mut counts, &mut free);
-        }
-        let grown = grown(&counts, before);
-        for &(_, index) in order {
-            let most = job_at(index).finishing(&grown, network.slot, network.reconfiguration);
-            rates[index] = rates[index].min(most);
-        }
-        (counts, rates, grown)
-    }
-
-    /// The greatest additional rate of a job up to a limit, and the circuits that it adds, by pair of the
-    /// choice.
-    fn offer(&self, choice: &Choice, limit: f64, spare: &[f64], free: &mut [u32]) -> Offer {
-        let instance = self.instance;
-        let mut added = vec![0_u32; choice.pairs.len()];
-        let rate = loop {
-            let mut narrowest = (f64::INFINITY, 0);
-            for (entry, &(pair, factor)) in choice.pairs.iter().enumerate() {
-                let new = f64::from(added[entry]) * instance.network.port_rate;
-                let rate = (spare[pair] + new) / factor;
-                if rate < narrowest.0 {
-                    narrowest = (rate, entry);
-                }
-            }
-            let (rate, entry) = narrowest;
-            if rate >= limit {
-                break limit;
-            }
-            let (a, b) = instance.pairs[choice.pairs[entry].0];
-            if free[a] == 0 || free[b] == 0 {
-                break rate;
-            }
-            free[a] -= 1;
-            free[b] -= 1;
-            added[entry] += 1;
-        };
-        let rate = rate.max(0.0);
-        // Circuits that it cannot use are for others.
-        for (entry, &(pair, factor)) in choice.pairs.iter().enumerate() {
-            let used = (factor * rate - spare[pair]) / instance.network.port_rate;
-            added[entry] = added[entry].min((used - 1e-9).ceil().max(0.0) as u32);
-        }
-        Offer { rate, added }
-    }
-
-    /// How much a circuit between two units is worth.
-    fn price(&self, pair: usize, pressure: &[f64]) -> f64 {
-        let (a, b) = self.instance.pairs[pair];
-        pressure[a] * pressure[a] + pressure[b] * pressure[b] + 1e-3
     }
 
     /// Keeps circuits that can stay.

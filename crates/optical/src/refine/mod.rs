@@ -1,26 +1,28 @@
 //! A scheduler beside the paper's: it searches for the earliest completion time that it can keep.
 //!
-//! For a given time, [`ways`] spreads the jobs over their ways, and [`construct`] fills slot after slot
+//! For a given time, `ways` spreads the jobs over their ways, and `construct` fills slot after slot
 //! so that each job meets its own deadline. If jobs are late, they get more weight, and the slots are
 //! filled again. The search starts at the combinatorial lower bound and ends with a bisection of the
 //! times at which a batch can end.
 
 mod construct;
+mod turns;
 mod ways;
 
 use crate::instance::Instance;
 use crate::{Circuits, Error, Job, Network, Schedule, bound};
 
-use construct::Constructor;
+use construct::{Constructor, Style};
 
 /// Attempts with new weights for each time.
-const ATTEMPTS: usize = 12;
+const ATTEMPTS: usize = 8;
 
-const STYLES: [construct::Style; 4] = [
-    construct::Style { start: 0.4, power: 1.0, window: 16 },
-    construct::Style { start: 0.2, power: 0.5, window: 16 },
-    construct::Style { start: 0.05, power: 1.0, window: 16 },
-    construct::Style { start: 0.2, power: 2.0, window: 16 },
+/// How the slots are filled in the attempts, in turn. No style is best for all instances.
+const STYLES: [Style; 4] = [
+    Style::Turns { start: 0.4, power: 1 },
+    Style::Share,
+    Style::Turns { start: 0.05, power: 1 },
+    Style::Turns { start: 0.2, power: 2 },
 ];
 
 /// Factor by which the weight of a late job grows from attempt to attempt.

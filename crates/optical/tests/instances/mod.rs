@@ -2,52 +2,56 @@
 
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use tributary_optical::{Flow, Job, Network, Unit, UnitId, Way};
+use tributary_optical::{Flow, Job, Network, Unit, UnitId, Way, quick_bound};
 
 /// How large and how hard a random instance is.
 #[derive(Clone, Copy, Debug)]
-pub struct Shape {
-    pub units: usize,
-    pub jobs: usize,
-    pub ports: u32,
-    pub inc: u32,
+pub(crate) struct Shape {
+    pub(crate) units: usize,
+    pub(crate) jobs: usize,
+    pub(crate) ports: u32,
+    pub(crate) inc: u32,
     /// Workers of a job: a power of 2 up to 2 to this.
-    pub doublings: u32,
+    pub(crate) doublings: u32,
     /// Servers in a unit that workers of one job can use.
-    pub servers: u32,
+    pub(crate) servers: u32,
     /// Slots over which jobs arrive.
-    pub arrivals: usize,
+    pub(crate) arrivals: usize,
     /// Data of a worker, as slots of a port's rate.
-    pub data: (f64, f64),
+    pub(crate) data: (f64, f64),
 }
 
-/// Eight units with up to 16 workers per job, as in the paper's table I.
-pub fn table_i(jobs: usize) -> Shape {
+/// Eight units with 24 ports and 4 aggregators each, and jobs of up to 16 workers, as in §VII.C. The data is
+/// scaled so that CT-BTI is in the range of table I.
+pub(crate) fn table_i(jobs: usize) -> Shape {
     Shape {
         units: 8,
         jobs,
-        ports: 8,
+        ports: 24,
         inc: 4,
         doublings: 4,
-        servers: 6,
+        servers: 12,
         arrivals: 3,
-        data: (0.2, 1.1),
+        data: (0.8, 4.4),
     }
 }
 
 /// A random network and random jobs, with the ways of §IV.
-pub fn instance(shape: Shape, seed: u64) -> (Network, Vec<Job>) {
+pub(crate) fn instance(shape: Shape, seed: u64) -> (Network, Vec<Job>) {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     let network = Network {
         units: vec![
-            Unit { ports: shape.ports, inc: shape.inc, bandwidth: 64.0 * 10e9 };
+            Unit { ports: shape.ports, inc: shape.inc, bandwidth: 128.0 * 40e9 };
             shape.units
         ],
-        port_rate: 10e9,
+        port_rate: 40e9,
         reconfiguration: 0.02,
         slot: 1.0,
     };
-    let jobs = (0..shape.jobs).map(|id| job(shape, &mut random, id as u32)).collect();
+    let jobs = (0..shape.jobs).map(|id| job(shape, &mut random, id as u32));
+    // A job that needs more ports than its units have is impossible.
+    let possible = |job: &Job| quick_bound(&network, std::slice::from_ref(job)).is_ok();
+    let jobs = jobs.filter(possible).collect();
     (network, jobs)
 }
 
@@ -63,7 +67,7 @@ fn job(shape: Shape, random: &mut ChaCha8Rng, id: u32) -> Job {
         left -= more;
     }
     let server = random.random_range(0..shape.units);
-    let bits = random.random_range(shape.data.0..=shape.data.1) * 10e9;
+    let bits = random.random_range(shape.data.0..=shape.data.1) * 40e9;
     let update = random.random_range(0.1..0.9);
     let total: u32 = workers.iter().sum();
     let way = |inc: Option<usize>| {

@@ -1,0 +1,148 @@
+//! Bounds, the refining scheduler and the exact model against each other and against brute force.
+
+mod brute;
+#[path = "../instances/mod.rs"]
+mod instances;
+
+use std::time::Duration;
+
+use instances::Shape;
+use tributary_optical::{
+    Circuits, Exact, Job, Network, Refine, Schedule, Unsolved, bound, check, quick_bound,
+};
+
+const TINY: Shape = Shape {
+    units: 3,
+    jobs: 2,
+    ports: 1,
+    inc: 1,
+    doublings: 2,
+    servers: 2,
+    arrivals: 1,
+    data: (0.2, 1.0),
+};
+
+fn exact(initial: Option<Circuits>) -> Exact {
+    Exact { initial, limit: Duration::from_secs(60) }
+}
+
+fn completion(network: &Network, jobs: &[Job], schedule: &Schedule) -> f64 {
+    match check(network, jobs, schedule) {
+        Ok(checked) => checked.completion,
+        Err(violations) => panic!("{}", violations[0]),
+    }
+}
+
+/// Compares the exact model with brute force. False if brute force needs more slots.
+fn agrees(shape: Shape, seed: u64, initial: Option<Circuits>, slots: usize) -> bool {
+    let (mut network, jobs) = instances::instance(shape, seed);
+    if jobs.is_empty() {
+        return false;
+    }
+    // Penalties large enough to decide.
+    network.reconfiguration = [0.0, 0.1, 0.3][seed as usize % 3];
+    network.units.iter_mut().for_each(|unit| unit.bandwidth = 8.0 * network.port_rate);
+    let refine = Refine { initial: initial.clone() };
+    let start = refine.schedule(&network, &jobs).expect("possible jobs");
+    let refined = completion(&network, &jobs, &start);
+    let solved = exact(initial.clone()).solve(&network, &jobs, start).expect("a solution");
+    assert_eq!(completion(&network, &jobs, &solved.schedule), solved.completion);
+    assert_eq!(solved.gap(), 0.0, "seed {seed}");
+    let linear = bound(&network, &jobs).expect("possible jobs");
+    assert!(linear <= solved.completion + 1e-9, "seed {seed}");
+    assert!(solved.completion <= refined, "seed {seed}");
+    match brute::optimum(&network, &jobs, initial.as_ref(), slots) {
+        Some(best) => {
+            assert!((best - solved.completion).abs() < 1e-6, "seed {seed}: {best} {solved:?}");
+            true
+        }
+        None => {
+            let last = solved
+                .schedule
+                .slots
+                .iter()
+                .rposition(|slot| slot.rates.iter().any(|&rate| rate > 0.0));
+            assert!(last.is_some_and(|last| last >= slots), "seed {seed}: {solved:?}");
+            false
+        }
+    }
+}
+
+#[test]
+fn the_exact_model_agrees_with_brute_force_on_two_jobs() {
+    let found = (0..60).filter(|&seed| agrees(TINY, seed, None, 3)).count();
+    assert!(found >= 20, "only {found} instances with an optimum in 3 slots");
+}
+
+#[test]
+fn the_exact_model_agrees_with_brute_force_where_all_circuits_must_be_set_up() {
+    let dark = || Some(Circuits::none(3));
+    let found = (0..60).filter(|&seed| agrees(TINY, seed, dark(), 3)).count();
+    assert!(found >= 20, "only {found} instances with an optimum in 3 slots");
+}
+
+#[test]
+fn the_exact_model_agrees_with_brute_force_on_three_jobs() {
+    let shape = Shape { jobs: 3, ports: 2, arrivals: 0, data: (0.1, 0.7), ..TINY };
+    let found = (0..40).filter(|&seed| agrees(shape, seed, None, 2)).count();
+    assert!(found >= 10, "only {found} instances with an optimum in 2 slots");
+}
+
+#[test]
+fn refined_schedules_are_valid_repeatable_and_above_the_bounds() {
+    for seed in 0..300 {
+        let shape = Shape {
+            units: 2 + seed as usize % 7,
+            jobs: 1 + seed as usize % 40,
+            ports: 2 + (seed % 5) as u32 * 4,
+            inc: (seed % 4) as u32,
+            doublings: 4,
+            servers: 16,
+            arrivals: seed as usize % 4,
+            data: (0.2, 1.5),
+        };
+        let (network, jobs) = instances::instance(shape, seed);
+        let initial = (seed % 2 == 0).then(|| Circuits::none(shape.units));
+        let refine = Refine { initial };
+        let schedule = refine.schedule(&network, &jobs).expect("possible jobs");
+        let refined = completion(&network, &jobs, &schedule);
+        let quick = quick_bound(&network, &jobs).expect("possible jobs");
+        assert!(quick <= refined, "seed {seed}");
+        if seed % 10 == 0 {
+            let linear = bound(&network, &jobs).expect("possible jobs");
+            assert!(quick <= linear && linear <= refined, "seed {seed}");
+            assert_eq!(schedule, refine.schedule(&network, &jobs).expect("possible jobs"));
+        }
+    }
+}
+
+#[test]
+fn refined_schedules_of_table_i_are_on_average_within_5_percent_of_the_bound() {
+    let gap = |seed| {
+        let (network, jobs) = instances::instance(instances::table_i(40), seed);
+        let schedule = Refine::default().schedule(&network, &jobs).expect("possible jobs");
+        let lower = quick_bound(&network, &jobs).expect("possible jobs");
+        completion(&network, &jobs, &schedule) / lower - 1.0
+    };
+    let gaps: Vec<f64> = (0..10).map(gap).collect();
+    assert!(gaps.iter().sum::<f64>() / 10.0 <= 0.05, "{gaps:?}");
+}
+
+#[test]
+fn an_impossible_job_is_one_clear_line() {
+    let (mut network, jobs) = instances::instance(Shape { doublings: 1, ..TINY }, 1);
+    network.units.iter_mut().for_each(|unit| unit.bandwidth = 0.0);
+    let error = Refine::default().schedule(&network, &jobs).expect_err("no bandwidth");
+    assert_eq!(
+        error.to_string(),
+        "job 0: switches, ports or aggregation are missing for each of its ways; give the units more"
+    );
+}
+
+#[test]
+fn the_exact_model_rejects_an_invalid_start() {
+    let (network, jobs) = instances::instance(TINY, 1);
+    let start = Schedule { ways: vec![0; 2], initial: Circuits::none(3), slots: Vec::new() };
+    let error = exact(None).solve(&network, &jobs, start).expect_err("nothing is sent");
+    assert!(matches!(error, Unsolved::Start(_)), "{error}");
+}
