@@ -3,8 +3,8 @@
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use tributary_optical::{
-    Circuits, Demand, Fcfs, Job, Network, Schedule, Scheduler, Setting, Take, Tw, Unit, UnitId,
-    outcome, schedulers,
+    Circuits, Demand, Fcfs, Job, Network, Refine, Schedule, Scheduler, Setting, Slot, Take, Tw,
+    Unit, UnitId, outcome, quick_bound, schedulers,
 };
 
 /// Relative error of sums of rates.
@@ -13,6 +13,7 @@ const ROUNDING: f64 = 1e-6;
 /// All schedulers, also with the other reading of "all bandwidth".
 fn all() -> Vec<Box<dyn Scheduler + Send + Sync>> {
     let mut all = schedulers();
+    all.push(Box::new(Refine::default()));
     for inc in [false, true] {
         all.push(Box::new(Fcfs { inc, take: Take::Enough }));
         all.push(Box::new(Tw { inc, reconfigure: true, take: Take::All }));
@@ -61,47 +62,18 @@ fn random_job(random: &mut ChaCha8Rng, id: u32, units: usize) -> Job {
     if random.random_bool(0.5) { job.local_inc_only() } else { job }
 }
 
+/// The independent checker accepts a schedule, and computes the same from it.
 fn check(network: &Network, jobs: &[Job], schedule: &Schedule, name: &str) {
-    let mut last = vec![None; jobs.len()];
-    for (at, slot) in schedule.slots.iter().enumerate() {
-        for unit in network.unit_ids() {
-            let Unit { ports, inc, bandwidth } = *network.unit(unit);
-            assert!(slot.circuits.ports(unit) <= ports, "{name}: ports");
-            let sending = (0..jobs.len()).filter(|&job| slot.rates[job] > 0.0);
-            let ways = sending.clone().map(|job| &jobs[job].ways[schedule.ways[job]]);
-            let aggregated = ways.filter(|way| way.inc == Some(unit)).count();
-            assert!(aggregated <= inc as usize, "{name}: eq. 3");
-            let load: f64 = sending
-                .map(|job| jobs[job].ways[schedule.ways[job]].load[unit.0] * slot.rates[job])
-                .sum();
-            assert!(load <= bandwidth * (1.0 + ROUNDING), "{name}: eq. 5");
-        }
-        for (a, b, count) in slot.circuits.pairs() {
-            let traffic: f64 = (0..jobs.len())
-                .map(|job| {
-                    let flows = jobs[job].ways[schedule.ways[job]].flows.iter();
-                    let between = flows.filter(|flow| {
-                        (flow.from, flow.to) == (a, b) || (flow.from, flow.to) == (b, a)
-                    });
-                    between.map(|flow| flow.weight).sum::<f64>() * slot.rates[job]
-                })
-                .sum();
-            let capacity = f64::from(count) * network.port_rate;
-            assert!(traffic <= capacity * (1.0 + ROUNDING) + 1.0, "{name}: eq. 6");
-        }
-        for (job, &rate) in slot.rates.iter().enumerate() {
-            if rate > 0.0 {
-                assert!(at >= jobs[job].arrival, "{name}: it sends before its arrival");
-                assert!(last[job].is_none_or(|last| last + 1 == at), "{name}: continuity");
-                last[job] = Some(at);
-            }
-        }
-    }
+    let checked = tributary_optical::check(network, jobs, schedule);
+    let checked = checked.unwrap_or_else(|violations| panic!("{name}: {}", violations[0]));
     let result = outcome(network, jobs, schedule);
-    assert!(result.ct_bti.is_finite(), "{name}: all data is sent");
+    assert!((checked.completion - result.ct_bti).abs() < 1e-9, "{name}: {checked:?}, {result:?}");
+    assert_eq!(checked.reconfigured, result.reconfigurations, "{name}");
     assert_eq!(result.slots, schedule.slots.len());
-    let ends = last.iter().flatten().max().map_or(0, |last| last + 1);
-    assert_eq!(ends, result.slots, "{name}: no slot after the last transfer");
+    let sends = |slot: &Slot| slot.rates.iter().any(|&rate| rate > 0.0);
+    assert!(schedule.slots.last().is_none_or(sends), "{name}: no slot after the last transfer");
+    let bound = quick_bound(network, jobs).unwrap();
+    assert!(bound <= checked.completion * (1.0 + ROUNDING), "{name}: {bound}, {checked:?}");
 }
 
 #[test]

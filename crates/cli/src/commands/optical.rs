@@ -9,8 +9,8 @@ use tributary_figures::optical::{Effort, Which, figures, single};
 use tributary_figures::{Cell, Figure, Table};
 use tributary_limits::output_directory;
 use tributary_optical::{
-    Case, Input, Load, Schedule, Scheduler, Setting, Shuffle, coflows, outcome, parse, read,
-    schedulers,
+    Case, Input, Load, Refine, Schedule, Scheduler, Setting, Shuffle, check, coflows, outcome,
+    parse, quick_bound, read, schedulers,
 };
 
 use crate::figures::{put, show, with_bar, write};
@@ -158,7 +158,8 @@ fn schedule(args: &ScheduleArgs) -> Result<()> {
             Input { network: setting.network(), jobs: setting.training(jobs, args.seed)? }
         }
     };
-    let all = schedulers();
+    let mut all = schedulers();
+    all.push(Box::new(Refine::default()));
     let names: Vec<&str> = all.iter().map(|scheduler| scheduler.name()).collect();
     let listed = all.iter().find(|scheduler| scheduler.name() == args.scheduler);
     let Some(listed) = listed else {
@@ -168,16 +169,22 @@ fn schedule(args: &ScheduleArgs) -> Result<()> {
             names.join(", ")
         );
     };
-    let mut table = Table::new(["scheduler", "new circuits", "slots", "CT-BTI, s"]);
+    let bound = quick_bound(&network, &jobs)?;
+    let mut table =
+        Table::new(["scheduler", "new circuits", "slots", "CT-BTI, s", "above the lower bound, %"]);
     for scheduler in &all {
         // Without changing circuits, some pairs of units may have none.
-        let mut row = vec![Cell::text(scheduler.name()), Cell::None, Cell::None, Cell::None];
+        let mut row = vec![Cell::text(scheduler.name())];
+        row.resize(5, Cell::None);
         match scheduler.schedule(&network, &jobs) {
             Ok(schedule) => {
                 let outcome = outcome(&network, &jobs, &schedule);
                 row[1] = Cell::Number(outcome.reconfigurations.into(), 0);
                 row[2] = Cell::Number(outcome.slots as f64, 0);
                 row[3] = Cell::Number(outcome.ct_bti, 3);
+                row[4] = Cell::Number(100.0 * (outcome.ct_bti / bound - 1.0), 1);
+                let violations = check(&network, &jobs, &schedule).err().unwrap_or_default();
+                ensure!(violations.is_empty(), "{}: {}", scheduler.name(), violations[0]);
             }
             Err(error) => eprintln!("{}: {error}", scheduler.name()),
         }

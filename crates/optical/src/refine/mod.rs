@@ -10,7 +10,7 @@ mod turns;
 mod ways;
 
 use crate::instance::Instance;
-use crate::{Circuits, Error, Job, Network, Schedule, bound};
+use crate::{Circuits, Error, Job, Network, Schedule, Scheduler, bound};
 
 use construct::{Constructor, Style};
 
@@ -49,6 +49,18 @@ impl Refine {
             options: vec![0; jobs.len()],
         };
         Ok(search.run().schedule)
+    }
+}
+
+/// Starts from uniform circuits, as the paper's schedulers do here, unless others are given.
+impl Scheduler for Refine {
+    fn name(&self) -> &str {
+        "INC-Refine"
+    }
+
+    fn schedule(&self, network: &Network, jobs: &[Job]) -> Result<Schedule, Error> {
+        let initial = self.initial.clone().unwrap_or_else(|| Circuits::uniform(network));
+        Self::schedule(&Self { initial: Some(initial) }, network, jobs)
     }
 }
 
