@@ -33,7 +33,7 @@ use good_lp::{
 use crate::instance::{Choice, Instance, SLACK};
 use crate::{Error, Job, Network};
 
-/// The combinatorial lower bound on CT-BTI in seconds: microseconds to compute.
+/// The combinatorial lower bound on CT-BTI in seconds: much faster than [`bound`].
 ///
 /// # Errors
 /// If a job cannot be carried out at all.

@@ -142,7 +142,8 @@ impl Exact {
             if left.is_zero() {
                 break;
             }
-            match self.step(&instance, jobs, times[middle], left) {
+            // An undecided step leaves time for later times, which are easier to keep.
+            match self.step(&instance, jobs, times[middle], left / 2) {
                 Answer::Yes(better, at) => {
                     (schedule, completion) = (better, at);
                     high = times.partition_point(|&time| time < at - 1e-7 * network.slot);

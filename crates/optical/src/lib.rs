@@ -6,8 +6,9 @@
 //!
 //! Start reading here: a [`Network`] is the hardware, a [`Job`] is a request with one or more
 //! [`Way`]s to carry it out, and a [`Schedule`] is the answer of a [`Scheduler`]. [`outcome`] tells
-//! when each job ends. [`Setting`] makes the jobs and the network of the paper's evaluation, and
-//! [`simulate`] repeats experiments on all cores.
+//! when each job ends, [`check`](fn@check) validates any schedule, and [`bound`](fn@bound) tells what
+//! no schedule can beat. [`Exact`] searches for the optimum. [`Setting`] makes the jobs and the network
+//! of the paper's evaluation, and [`simulate`] repeats experiments on all cores.
 //!
 //! This crate decides; it does not move packets or change circuits.
 

@@ -371,34 +371,43 @@ impl<'a> Constructor<'a> {
         let mut left: Vec<usize> = sending.to_vec();
         while !left.is_empty() {
             // The first level at which a resource is full or a job has sent all.
-            let full = (0..free.len())
-                .filter(|&resource| speed[resource] > 1e-12 * capacities[resource])
-                .map(|resource| free[resource].max(0.0) / speed[resource]);
-            let step = left.iter().map(|&index| {
+            let until_full = |resource: usize| free[resource].max(0.0) / speed[resource];
+            let until_done = |index: usize| {
                 let (speed, most) = rising[index].expect("a rising rate");
-                most / speed - level
-            });
-            let step = full.chain(step).fold(f64::INFINITY, f64::min).max(0.0);
+                (most / speed - level).max(0.0)
+            };
+            let full = (0..free.len()).filter(|&resource| speed[resource] > 0.0).map(until_full);
+            let step =
+                full.chain(left.iter().copied().map(until_done)).fold(f64::INFINITY, f64::min);
+            let near = step * (1.0 + 1e-9);
+            let done: Vec<bool> = left.iter().map(|&index| until_done(index) <= near).collect();
             level += step;
+            // Each round stops a job or a resource, so that the loop ends whatever is rounded.
             for resource in 0..free.len() {
-                free[resource] -= step * speed[resource];
+                if speed[resource] == 0.0 {
+                    continue;
+                }
+                if free[resource].max(0.0) / speed[resource] <= near {
+                    (free[resource], speed[resource]) = (0.0, 0.0);
+                } else {
+                    free[resource] -= step * speed[resource];
+                }
             }
+            let mut place = 0;
             left.retain(|&index| {
                 let (speed_of, most) = rising[index].expect("a rising rate");
-                let job = jobs[index].as_ref().expect("a job with data");
-                let load = job.choice.load.iter().map(|&(unit, factor)| (pairs + unit, factor));
-                let mut used = job.choice.pairs.iter().copied().chain(load);
-                let done = speed_of * level >= most * (1.0 - 1e-12);
-                let stopped =
-                    used.any(|(resource, _)| free[resource] <= 1e-9 * capacities[resource]);
-                if !done && !stopped {
+                let choice = jobs[index].as_ref().expect("a job with data").choice;
+                let load = choice.load.iter().map(|&(unit, factor)| (pairs + unit, factor));
+                let used = choice.pairs.iter().copied().chain(load);
+                let done = done[place];
+                place += 1;
+                if !done && used.clone().all(|(resource, _)| free[resource] > 0.0) {
                     return true;
                 }
                 rates[index] = if done { most } else { speed_of * level };
                 rising[index] = None;
-                let load = job.choice.load.iter().map(|&(unit, factor)| (pairs + unit, factor));
-                for (resource, factor) in job.choice.pairs.iter().copied().chain(load) {
-                    speed[resource] -= factor * speed_of;
+                for (resource, factor) in used {
+                    speed[resource] = (speed[resource] - factor * speed_of).max(0.0);
                 }
                 false
             });
@@ -444,5 +453,35 @@ impl PartialOrd for Widening {
 impl Ord for Widening {
     fn cmp(&self, other: &Self) -> Ordering {
         other.share.total_cmp(&self.share).then(other.pair.cmp(&self.pair))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Flow, Job, Network, Unit, UnitId, Way};
+
+    #[test]
+    fn weights_of_any_size_leave_a_slot_filled() {
+        let network = Network {
+            units: vec![Unit { ports: 3, inc: 0, bandwidth: 1e12 }; 3],
+            port_rate: 40e9,
+            reconfiguration: 0.02,
+            slot: 1.0,
+        };
+        let job = |id: u32| {
+            let (from, to) = (UnitId(id as usize % 3), UnitId((id as usize + 1) % 3));
+            let weight = f64::from(1 + id % 5);
+            let load = vec![weight; 3];
+            let way = Way { inc: None, flows: vec![Flow { from, to, weight }], load, update: 0.1 };
+            Job { id, arrival: 0, bits: 1e9 * f64::from(7 + id), ways: vec![way] }
+        };
+        let jobs: Vec<Job> = (0..20).map(job).collect();
+        let instance = Instance::new(&network, &jobs).expect("possible jobs");
+        let weights: Vec<f64> = (0..20).map(|job| 1.5_f64.powi(job * 4)).collect();
+        let slots = Constructor::new(&instance, None)
+            .fill(100.0, &[0; 20], &weights, Style::Share)
+            .expect("enough time");
+        assert!(slots.len() < 20, "{}", slots.len());
     }
 }

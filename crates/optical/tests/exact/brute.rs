@@ -99,7 +99,6 @@ impl Search<'_> {
     /// Whether rates exist: the greatest share of all data that can be sent is 1.
     fn fits(&self, sequence: &[Matrix]) -> bool {
         let slots = sequence.len() - 1;
-        let units = self.network.units.len();
         let rate = |job: usize, slot: usize| 1 + job * slots + slot;
         let mut columns = 1 + self.jobs.len() * slots;
         let mut rows: Vec<(Vec<(usize, f64)>, f64)> = vec![(vec![(0, 1.0)], 1.0)];
@@ -108,11 +107,12 @@ impl Search<'_> {
                 let chosen = self.chosen.iter().enumerate();
                 chosen.filter(move |(_, (_, first, end))| (*first..*end).contains(&slot))
             };
-            for unit in 0..units {
+            let circuits = &sequence[slot + 1];
+            for (unit, circuits) in circuits.iter().enumerate() {
                 let load = sending().map(|(job, (way, ..))| (rate(job, slot), way.load[unit]));
                 let capacity = self.network.units[unit].bandwidth / self.network.port_rate;
                 rows.push((load.collect(), capacity));
-                for other in unit + 1..units {
+                for (other, &circuits) in circuits.iter().enumerate().skip(unit + 1) {
                     let mut traffic = Vec::new();
                     for (job, (way, ..)) in sending() {
                         for flow in &way.flows {
@@ -122,7 +122,7 @@ impl Search<'_> {
                             }
                         }
                     }
-                    rows.push((traffic, f64::from(sequence[slot + 1][unit][other])));
+                    rows.push((traffic, f64::from(circuits)));
                 }
             }
         }
