@@ -254,7 +254,7 @@ mod tests {
         let shuffle = Shuffle { id: 0, arrival: 0.0, mappers, reducers: vec![(0, 1.0), (9, 1.0)] };
         let flows = |packed| {
             let setting = Setting { packed, ..Setting::default() };
-            let jobs = setting.map_reduce(&[shuffle.clone()], 1, 0).unwrap();
+            let jobs = setting.map_reduce(std::slice::from_ref(&shuffle), 1, 0).unwrap();
             jobs.iter().map(|job| job.ways[0].flows.len()).sum::<usize>()
         };
         // 100 mappers fill the servers of two units; two reducers are in one.
