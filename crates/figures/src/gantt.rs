@@ -46,7 +46,7 @@ pub fn gantt(title: &str, jobs: &[Job], schedule: &Schedule) -> String {
             before = count;
             if count > 0 {
                 let x = LEFT + wide * slot;
-                bar(&mut svg, x, y, wide, color, 1.0, &format!("{count} circuits"));
+                bar(&mut svg, x, y, wide, color, 1.0, &format!("circuits: {count}"));
                 text(&mut svg, x + 2, y, &count.to_string());
             }
         }

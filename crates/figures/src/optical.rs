@@ -27,7 +27,7 @@ pub enum Which {
     Reconfiguration,
     /// MapReduce jobs in as few units as possible.
     Packed,
-    /// How processing time grows with jobs and units.
+    /// How processor time grows with jobs and units.
     Growth,
 }
 
@@ -304,7 +304,7 @@ fn studies(which: Which, quick: bool, trace: &[Shuffle]) -> Vec<Study<'_>> {
             vec![
                 study(
                     "growth-jobs",
-                    "Processing time by the number of jobs",
+                    "Processor time by the number of jobs",
                     "training jobs",
                     by_jobs(batch.clone(), if quick { &few[..2] } else { few }),
                     four(),
@@ -312,7 +312,7 @@ fn studies(which: Which, quick: bool, trace: &[Shuffle]) -> Vec<Study<'_>> {
                 ),
                 study(
                     "growth-units",
-                    "Processing time by the number of units",
+                    "Processor time by the number of units",
                     "units",
                     some(&[8.0, 16.0, 32.0, 64.0]).into_iter().map(units).collect(),
                     four(),
@@ -329,12 +329,6 @@ fn spread(runs: &[Run], case: usize, scheduler: usize, value: impl Fn(&Run) -> f
     Spread::of(&runs.map(value).collect::<Vec<_>>())
 }
 
-/// Processing time of the fastest schedule in milliseconds: other processes only add to it.
-fn fastest(runs: &[Run], case: usize, scheduler: usize) -> f64 {
-    let runs = runs.iter().filter(|run| run.case == case && run.scheduler == scheduler);
-    runs.map(total_milliseconds).fold(f64::INFINITY, f64::min)
-}
-
 fn circuits(run: &Run) -> f64 {
     f64::from(run.reconfigurations)
 }
@@ -343,7 +337,7 @@ fn ct_bti(run: &Run) -> f64 {
     run.ct_bti
 }
 
-/// Processing time of a schedule.
+/// Processor time of a schedule.
 fn total_milliseconds(run: &Run) -> f64 {
     milliseconds(run) * run.slots as f64
 }
@@ -366,11 +360,11 @@ fn paper(jobs: f64, scheduler: &str) -> Option<(f64, f64)> {
 
 fn show(study: &Study<'_>, runs: &[Run]) -> Figure {
     let mut columns =
-        vec![study.x, "scheduler", "new circuits", "CT-BTI, s", "processing per slot, ms"];
+        vec![study.x, "scheduler", "new circuits", "CT-BTI, s", "processor time per slot, ms"];
     let table1 = study.which == Which::Table1;
     let growth = study.which == Which::Growth;
     if growth {
-        columns.push("processing, ms");
+        columns.push("processor time, ms");
     }
     if table1 {
         columns.extend(["paper: new circuits", "paper: CT-BTI, s"]);
@@ -402,11 +396,11 @@ fn show(study: &Study<'_>, runs: &[Run]) -> Figure {
     if growth {
         for (index, scheduler) in study.schedulers.iter().enumerate() {
             let points: Vec<(f64, f64)> = (study.cases.iter().enumerate())
-                .map(|(at, case)| (case.x, fastest(runs, at, index)))
+                .map(|(at, case)| (case.x, spread(runs, at, index, total_milliseconds).mean))
                 .collect();
             if let Some(exponent) = exponent(&points) {
                 let name = scheduler.name();
-                notes.push(format!("{name}: processing time grows with the power {exponent:.2}."));
+                notes.push(format!("{name}: processor time grows with the power {exponent:.2}."));
             }
         }
     }
@@ -431,7 +425,7 @@ fn show(study: &Study<'_>, runs: &[Run]) -> Figure {
         Chart { title, y: y.to_owned(), marks }
     };
     let charts = if growth {
-        vec![chart("processing, ms", total_milliseconds, Scale::Logarithmic)]
+        vec![chart("processor time, ms", total_milliseconds, Scale::Logarithmic)]
     } else {
         vec![
             chart("new circuits", circuits, Scale::Linear),

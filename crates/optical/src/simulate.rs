@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
-use std::time::Instant;
+
+use rustix::time::{ClockId, clock_gettime};
 
 use crate::{Error, Scheduler, Setting, Shuffle, outcome};
 
@@ -45,7 +46,7 @@ pub struct Run {
     pub ct_bti: f64,
     /// Number of slots.
     pub slots: usize,
-    /// Processing time in seconds per slot.
+    /// Processor time in seconds per slot.
     pub per_slot: f64,
 }
 
@@ -92,9 +93,9 @@ fn one(case: &Case<'_>, scheduler: &dyn Scheduler, seed: u64) -> Result<Run, Err
         Load::Training => case.setting.training(case.jobs, seed)?,
         Load::MapReduce(trace) => case.setting.map_reduce(trace, case.jobs, seed)?,
     };
-    let start = Instant::now();
+    let start = processor_time();
     let schedule = scheduler.schedule(&network, &jobs)?;
-    let seconds = start.elapsed().as_secs_f64();
+    let seconds = processor_time() - start;
     let outcome = outcome(&network, &jobs, &schedule);
     Ok(Run {
         case: 0,
@@ -105,6 +106,13 @@ fn one(case: &Case<'_>, scheduler: &dyn Scheduler, seed: u64) -> Result<Run, Err
         slots: outcome.slots,
         per_slot: seconds / outcome.slots.max(1) as f64,
     })
+}
+
+/// Seconds that this thread has used a processor. Unlike the time of day, other processes do not add
+/// to it.
+fn processor_time() -> f64 {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
 /// The exponent *k* of growth as *xᵏ*: the slope of the regression line of logarithms; `None` with

@@ -88,7 +88,7 @@ pub(crate) struct SimulateArgs {
 #[derive(Debug, Args)]
 pub(crate) struct FiguresArgs {
     /// Figures: table1; 8 to 12; `batch`: 8 with all jobs at once; `take`: bandwidth that a job may take; `load`: more data;
-    /// `reconfiguration`: its time; `packed`: shuffles in few units; `growth`: processing time; or
+    /// `reconfiguration`: its time; `packed`: shuffles in few units; `growth`: processor time; or
     /// `all`.
     #[arg(long = "figure", value_name = "NAME", value_delimiter = ',', default_value = "all",
         value_parser = choice)]
