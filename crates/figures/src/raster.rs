@@ -40,7 +40,9 @@ impl<'a> Raster<'a> {
     }
 
     fn stroke(&mut self, path: Option<Path>, color: BackendColor, width: u32) {
-        if let Some(path) = path {
+        // A path of no length, such as an error bar of one run, has no outline.
+        let has_length = |path: &Path| path.bounds().width() > 0.0 || path.bounds().height() > 0.0;
+        if let Some(path) = path.filter(has_length) {
             let stroke = Stroke { width: width as f32, ..Stroke::default() };
             let scaled = Transform::from_scale(SCALE as f32, SCALE as f32);
             self.pixels.stroke_path(&path, &paint(color), &stroke, scaled, None);

@@ -30,8 +30,8 @@ impl Scheduler for Fcfs {
         match (self.inc, self.take) {
             (false, Take::All) => "noINC-FCFS",
             (true, Take::All) => "INC-FCFS",
-            (false, Take::Enough) => "noINC-FCFS, no more than enough",
-            (true, Take::Enough) => "INC-FCFS, no more than enough",
+            (false, Take::Enough) => "noINC-FCFS, what it needs",
+            (true, Take::Enough) => "INC-FCFS, what it needs",
         }
     }
 

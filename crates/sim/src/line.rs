@@ -171,6 +171,11 @@ impl Direction {
         self.queue.push_back((leaves, frame));
     }
 
+    /// Number of queued frames.
+    pub(crate) fn queued(&self) -> usize {
+        self.queue.len()
+    }
+
     /// Moves the first queued frame to the buffer, if the direction is idle. Returns when it can
     /// leave.
     pub(crate) fn take_queued(&mut self) -> Option<u64> {

@@ -10,6 +10,7 @@
 mod agenda;
 mod channels;
 mod processors;
+mod turns;
 
 use std::collections::BTreeSet;
 
@@ -518,7 +519,7 @@ impl Network {
                 self.disturbed_at = self.disturbed_at.max(disturbed_at);
                 self.expect_arrival(direction);
                 if self.processors.is_some() {
-                    self.send_queued(direction);
+                    self.sent_queued(direction);
                 } else {
                     self.send_into(direction);
                     if let (End::Host(host), _) = self.ends(direction) {
@@ -607,28 +608,6 @@ impl Network {
         }
         self.frame = frame;
         self.expect_arrival(direction);
-    }
-
-    /// Lets a host, or after the hosts a switch, do a piece of work in its turn on a core.
-    fn turn(&mut self, node: usize) {
-        let now = self.now;
-        let work = self.processors.as_mut().and_then(|processors| processors.take(node, now));
-        match (node.checked_sub(self.hosts.len()), work) {
-            (None, Some(Work::Frame(_, frame))) => self.deliver_to_host(node, &frame),
-            (Some(switch), Some(Work::Frame(port, frame))) => {
-                self.deliver_to_switch(SwitchId(switch), port, &frame);
-            }
-            (None, Some(Work::Send(direction))) => {
-                self.send_into(direction);
-                self.set_timer(node);
-            }
-            (Some(_), Some(Work::Send(direction))) => self.send_into(direction),
-            (_, None) => {}
-        }
-        let next = self.processors.as_mut().and_then(|processors| processors.rest(node));
-        if let Some((node, at)) = next {
-            self.schedule(at, Event::Turn(node));
-        }
     }
 
     fn deliver_to_switch(&mut self, id: SwitchId, port: u16, frame: &[u8]) {
@@ -743,38 +722,6 @@ impl Network {
         {
             let duration = its.begin();
             self.schedule(self.now + duration, Event::Left(direction));
-        }
-    }
-
-    /// Sends frames into a direction, if it is its node's turn: the link's queue takes them.
-    /// Otherwise, and after a batch, the node sends them in its next turn.
-    fn send_in_turn(&mut self, direction: usize) {
-        let (from, _) = self.wiring.ends[direction];
-        let node = match from {
-            End::Host(host) => host.0,
-            End::Switch(switch, _) => self.hosts.len() + switch.0,
-        };
-        let Some(processors) = &mut self.processors else { return };
-        let mut left = if processors.is_running(node) { processors.batch() } else { 0 };
-        while left > 0 {
-            let mut frame = Vec::new();
-            if !transmit(&mut self.hosts, &mut self.switches, from, self.now, &mut frame) {
-                return self.send_queued(direction);
-            }
-            self.directions[direction].queue(processors.send(node), frame);
-            left -= 1;
-        }
-        if let Some(at) = processors.ask(node, self.now, Work::Send(direction)) {
-            self.schedule(at, Event::Turn(node));
-        }
-        self.send_queued(direction);
-    }
-
-    /// Starts sending the next frame of a direction's queue, if it is idle.
-    fn send_queued(&mut self, direction: usize) {
-        if let Some(leaves) = self.directions[direction].take_queued() {
-            let duration = self.directions[direction].begin();
-            self.schedule(leaves.max(self.now) + duration, Event::Left(direction));
         }
     }
 }
