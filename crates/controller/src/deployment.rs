@@ -1,5 +1,6 @@
 //! A scenario, and its settings for each switch, worker, parameter server and reminder agent.
 
+use tributary_crossconnect::Circuits;
 use tributary_jobfile::{Aggregation, HostId, Job, Scenario};
 use tributary_protocol::esa::{AgentJob, Target};
 use tributary_protocol::{Assignment, PsConfig, WorkerConfig};
@@ -56,6 +57,14 @@ impl Deployment {
     /// Sets the run that an endpoint has joined.
     pub fn set_epoch(&mut self, job: usize, epoch: Epoch) {
         self.scenario.jobs[job].epoch = epoch;
+    }
+
+    /// Sets the circuits over which switches forward.
+    ///
+    /// # Errors
+    /// [`Error::Circuits`] if the cross-connect has too few ports.
+    pub fn patch(&mut self, circuits: &Circuits) -> Result<(), Error> {
+        Ok(self.scenario.topology.patch(circuits)?)
     }
 
     /// Whether jobs have aggregators of their own (P4INC, SwitchML), so that they can be moved.

@@ -2,6 +2,7 @@
 //!
 //! Nothing here needs a connection: a driver can also apply the updates directly.
 
+use tributary_jobfile::Topology;
 use tributary_p4runtime_proto::p4::v1::{
     self as p4, Action, CounterData, CounterEntry, Entity, FieldMatch, Index, MulticastGroupEntry,
     PacketReplicationEngineEntry, Replica, TableAction, TableEntry, Update, action, entity,
@@ -10,7 +11,9 @@ use tributary_p4runtime_proto::p4::v1::{
 use tributary_wire::{Epoch, JobId, Run, Service};
 
 use crate::catalogue::{ActionIds, Catalogue, SLOT_COUNTERS, TableIds};
-use crate::plan::{Forwarding, JobAtSwitch, Part};
+use crate::plan::{self, Forwarding, JobAtSwitch, Part, Placement};
+use crate::ports::PortMap;
+use crate::reconcile::Desired;
 use crate::services::ServiceAtSwitch;
 
 /// The counter slot of a job in a switch. Never zero: slot 0 counts packets that belong to no job.
@@ -39,6 +42,36 @@ impl JobSlot {
 
 /// The multicast group that floods, as in the programs.
 pub const FLOOD_GROUP: u32 = 1;
+
+/// All entities of each switch, by [`SwitchId`](tributary_jobfile::SwitchId): those for forwarding, and
+/// for these jobs.
+#[must_use]
+pub fn network<'j>(
+    catalogue: &Catalogue,
+    topology: &Topology,
+    ports: &PortMap,
+    jobs: impl IntoIterator<Item = (&'j Placement, JobSlot)>,
+) -> Vec<Vec<Entity>> {
+    let plan = topology.switch_ids().zip(plan::forwarding(topology));
+    let mut all: Vec<Vec<Entity>> =
+        plan.map(|(at, plan)| forwarding(catalogue, &ports.forwarding(at, plan))).collect();
+    for (placement, slot) in jobs {
+        for part in plan::job(topology, placement) {
+            let part = ports.part(part);
+            all[part.switch.0].extend(job(catalogue, &part, placement.run(), slot));
+        }
+    }
+    all
+}
+
+/// The minimal updates that make a switch with the entities `before` have those `after`: first
+/// deletions, then insertions and changes.
+#[must_use]
+pub fn changes(before: &[Entity], after: &[Entity]) -> Vec<Update> {
+    let mut desired = Desired::default();
+    desired.add(after);
+    desired.difference(before)
+}
 
 /// The entities for forwarding plain frames.
 #[must_use]

@@ -23,6 +23,9 @@ pub enum Error {
     /// The certificates for encrypted connections are unusable.
     #[error("cannot use the TLS certificates: {0}")]
     Certificates(String),
+    /// The circuits do not fit the cross-connect.
+    #[error("cannot route over these circuits: {0}")]
+    Circuits(#[from] tributary_crossconnect::Invalid),
     /// No server answers.
     #[error(
         "switch {switch}: no P4Runtime server answers at {address} ({reason}); start the switch or \

@@ -4,7 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use futures_util::future::join_all;
+use tokio::sync::RwLock;
 use tracing::{Instrument as _, info_span, instrument};
+use tributary_crossconnect::Circuits;
 use tributary_jobfile::{SwitchId, Topology};
 use tributary_p4runtime_proto::p4::v1::Entity;
 use tributary_protocol::{Assignment, Mode};
@@ -30,7 +33,10 @@ const SWEEP_LIMIT: Duration = Duration::from_secs(30);
 /// The switches of a topology and the jobs that they serve.
 #[derive(Debug)]
 pub struct Controller {
+    /// The hosts and their switches. Which circuits there are is in `routes`.
     pub(crate) topology: Topology,
+    /// The network as the switches forward. Whoever changes a job's entries reads it meanwhile.
+    pub(crate) routes: RwLock<Topology>,
     ports: PortMap,
     pub(crate) catalogue: Catalogue,
     /// Indexed by [`SwitchId`].
@@ -136,9 +142,16 @@ impl Controller {
             }
         }
         let memory = catalogue.pool().map(|pool| Mutex::new(Memory::new(sessions.len(), pool)));
-        let (topology, ports) = (topology.clone(), ports.clone());
-        let (jobs, epochs) = (Mutex::default(), Mutex::new(epochs));
-        Ok(Self { topology, ports, catalogue, switches: sessions, jobs, epochs, memory })
+        Ok(Self {
+            topology: topology.clone(),
+            routes: RwLock::new(topology.clone()),
+            ports: ports.clone(),
+            catalogue,
+            switches: sessions,
+            jobs: Mutex::default(),
+            epochs: Mutex::new(epochs),
+            memory,
+        })
     }
 
     /// The switches, indexed by [`SwitchId`].
@@ -221,11 +234,12 @@ impl Controller {
         assign: impl FnOnce() -> Result<Assignment, Error>,
     ) -> Result<(JobSlot, Assignment), Error> {
         let job = placement.job;
+        let routes = self.routes.read().await;
         let slot = self.reserve(&placement)?;
         let outcome = match assign() {
             Ok(assignment) => {
                 let placement = placement.assigned(assignment);
-                let served = self.serve(&placement, slot, &[]).await;
+                let served = self.serve(&routes, &placement, slot, &[]).await;
                 if served.is_err() {
                     self.free(job, assignment);
                 }
@@ -244,11 +258,12 @@ impl Controller {
     /// `before`.
     pub(crate) async fn serve(
         &self,
+        routes: &Topology,
         placement: &Placement,
         slot: JobSlot,
         before: &[JobAtSwitch],
     ) -> Result<(), Error> {
-        let parts = plan::job(&self.topology, placement);
+        let parts = plan::job(routes, placement);
         let parts: Vec<JobAtSwitch> = parts.into_iter().map(|p| self.ports.part(p)).collect();
         if let Some(admitted) = self.jobs().get_mut(&placement.job) {
             admitted.placement = placement.clone();
@@ -286,10 +301,11 @@ impl Controller {
     #[instrument(name = "renewal", skip_all, fields(%job))]
     pub async fn renew(&self, job: JobId) -> Result<Epoch, Error> {
         let epoch = self.issue().await?;
+        let routes = self.routes.read().await;
         let before = self.begin_change(job)?;
         let placement = Placement { epoch, ..before.placement.clone() };
         let renewed = match self.clear(&before).await {
-            Ok(_) => self.serve(&placement, before.slot, &before.parts).await,
+            Ok(_) => self.serve(&routes, &placement, before.slot, &before.parts).await,
             Err(error) => Err(error),
         };
         self.set_state(job, if renewed.is_ok() { State::Running } else { State::Leaving });
@@ -305,6 +321,7 @@ impl Controller {
     /// or the error of a switch. The ID then stays taken, and the removal can be repeated.
     #[instrument(name = "removal", skip_all, fields(%job))]
     pub async fn remove(&self, job: JobId) -> Result<Freed, Error> {
+        let _routes = self.routes.read().await;
         let admitted = self.begin_change(job)?;
         let outcome = self.clear(&admitted).await;
         match outcome {
@@ -345,6 +362,47 @@ impl Controller {
             self.switches[part.switch.0].remove(service.as_slice()).await?;
         }
         Ok(freed)
+    }
+
+    /// Makes all switches forward over these circuits of the cross-connect, plain frames and those of
+    /// all jobs, also in the middle of an iteration. Sums that switches hold are not touched.
+    ///
+    /// Before a circuit is parted, route over those that stay: otherwise frames take it until the
+    /// switches know, and enter another unit.
+    ///
+    /// # Errors
+    /// [`Error::Circuits`]: nothing has changed then. Otherwise the first error of a switch, after all
+    /// others have changed: it changes when it is back.
+    pub async fn route(&self, circuits: &Circuits) -> Result<(), Error> {
+        let mut routes = self.routes.write().await;
+        let next = routes.patched(circuits)?;
+        let jobs: Vec<Admitted> = self.jobs().values().cloned().collect();
+        // A job that was not removed entirely keeps what is left of it until it is.
+        let served = jobs.iter().filter(|job| job.state == State::Running);
+        let served: Vec<_> = served.map(|job| (&job.placement, job.slot)).collect();
+        let [before, after] = [&*routes, &next].map(|topology| {
+            entries::network(&self.catalogue, topology, &self.ports, served.iter().copied())
+        });
+        let switches = self.switches.iter().zip(before.iter().zip(&after));
+        let changes = switches.map(|(session, (before, after))| async move {
+            let span = info_span!("switch", name = session.name());
+            session.replace(before, after).instrument(span).await
+        });
+        let outcomes = join_all(changes).await;
+        for (placement, _) in served {
+            let parts = plan::job(&next, placement).into_iter();
+            if let Some(admitted) = self.jobs().get_mut(&placement.job) {
+                admitted.parts = parts.map(|part| self.ports.part(part)).collect();
+            }
+        }
+        *routes = next;
+        outcomes.into_iter().collect()
+    }
+
+    /// The circuits over which the switches forward.
+    pub async fn circuits(&self) -> Circuits {
+        let routes = self.routes.read().await;
+        routes.optical.as_ref().map_or(Circuits::DARK, |optical| optical.circuits().clone())
     }
 
     /// Outcomes of a job's packets in each switch on its tree, since it was admitted.

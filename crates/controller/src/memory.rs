@@ -175,6 +175,7 @@ impl Controller {
         aggregation: Aggregation,
         size: u32,
     ) -> Result<Assignment, Error> {
+        let routes = self.routes.read().await;
         let before = self.begin_change(job)?;
         let placement = match self.next_placement(&before, aggregation, size) {
             Ok(Some(placement)) => placement,
@@ -192,7 +193,7 @@ impl Controller {
             return Err(error);
         }
         self.free(job, before.placement.assignment);
-        let served = self.serve(&placement, before.slot, &before.parts).await;
+        let served = self.serve(&routes, &placement, before.slot, &before.parts).await;
         self.set_state(job, if served.is_ok() { State::Running } else { State::Leaving });
         served.map(|()| assignment)
     }

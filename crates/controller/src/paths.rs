@@ -2,7 +2,8 @@
 //!
 //! A result must return through the switches that its gradients passed, because they hold the
 //! aggregators that it frees. So the choice among equally short paths may depend only on the links:
-//! each link adds a tiny unique length to its hop, which makes the shortest path unique.
+//! each link adds a tiny unique length to its hop, which makes the shortest path unique. That of a
+//! circuit does not depend on the others, so paths over circuits that stay do not change.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -17,8 +18,9 @@ const HOP: Cost = 1 << 96;
 
 /// A link's unique length: its number, hashed by the finaliser of SplitMix64 so that two sums are
 /// practically never equal.
-fn own_length(link: LinkId) -> Cost {
-    let mut x = (link.0 as u64).wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+fn own_length(topology: &Topology, link: LinkId) -> Cost {
+    let mut x =
+        (topology.lasting_number(link) as u64).wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     Cost::from(x ^ (x >> 31))
@@ -27,7 +29,8 @@ fn own_length(link: LinkId) -> Cost {
 /// The tree of shortest paths from every switch to one.
 #[derive(Clone, Debug)]
 pub(crate) struct Tree {
-    /// For each switch but the root: the port towards the root, and the other end of its link.
+    root: SwitchId,
+    /// For each switch but the root and those that circuits do not reach: the port towards the root, and the other end of its link.
     next: Vec<Option<Hop>>,
 }
 
@@ -54,7 +57,7 @@ impl Tree {
             }
             for (port, link, peer) in topology.ports(switch) {
                 let End::Switch(other, other_port) = peer else { continue };
-                let total = at + HOP + own_length(link);
+                let total = at + HOP + own_length(topology, link);
                 if total < cost[other.0] {
                     cost[other.0] = total;
                     next[other.0] = Some(Hop { out: other_port, to: switch, into: port });
@@ -62,10 +65,15 @@ impl Tree {
                 }
             }
         }
-        Self { next }
+        Self { root, next }
     }
 
-    /// The next step from a switch; `None` at the root.
+    /// Whether there is a path from a switch. Without a cross-connect there always is.
+    pub(crate) fn reaches(&self, from: SwitchId) -> bool {
+        from == self.root || self.next[from.0].is_some()
+    }
+
+    /// The next step from a switch; `None` at the root, and where there is no path.
     pub(crate) fn hop(&self, from: SwitchId) -> Option<Hop> {
         self.next[from.0]
     }

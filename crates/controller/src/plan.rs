@@ -48,7 +48,8 @@ pub struct Forwarding {
 /// How each switch forwards, indexed by [`SwitchId`].
 ///
 /// Frames for a host take the shortest path, which is the same in both directions. Flooded frames
-/// follow a spanning tree of the network, so they do not loop.
+/// follow a spanning tree of the network, so they do not loop. A switch has no entry for a host that
+/// circuits do not reach.
 #[must_use]
 pub fn forwarding(topology: &Topology) -> Vec<Forwarding> {
     let mut plan = vec![Forwarding::default(); topology.switches.len()];
@@ -57,17 +58,21 @@ pub fn forwarding(topology: &Topology) -> Vec<Forwarding> {
         let (home, port) = topology.attachment(host);
         let mac = topology.host(host).address.mac;
         let tree = trees.entry(home).or_insert_with(|| Tree::towards(topology, home));
-        for switch in topology.switch_ids() {
+        for switch in topology.switch_ids().filter(|&switch| tree.reaches(switch)) {
             let out = tree.hop(switch).map_or(port, |hop| hop.out);
             plan[switch.0].hosts.insert(mac, out);
         }
         plan[home.0].flood.push(port);
     }
-    let spanning = Tree::towards(topology, SwitchId(0));
-    for switch in topology.switch_ids() {
-        if let Some(hop) = spanning.hop(switch) {
-            plan[switch.0].flood.push(hop.out);
-            plan[hop.to.0].flood.push(hop.into);
+    // One tree, unless circuits leave switches apart.
+    let mut rest: Vec<SwitchId> = topology.switch_ids().collect();
+    while let Some(&root) = rest.first() {
+        let spanning = Tree::towards(topology, root);
+        for switch in rest.extract_if(.., |switch| spanning.reaches(*switch)) {
+            if let Some(hop) = spanning.hop(switch) {
+                plan[switch.0].flood.push(hop.out);
+                plan[hop.to.0].flood.push(hop.into);
+            }
         }
     }
     for switch in &mut plan {
@@ -336,7 +341,8 @@ pub enum Part {
 
 /// A job's part in every switch: first the tree from its workers to its parameter server, starting
 /// with the PS's rack and then by [`SwitchId`]; then the switches that only reminders pass. A
-/// switch that the agent cannot reach gets no reminders: see [`targets`].
+/// switch that the agent cannot reach gets no reminders: see [`targets`]. Where no circuit leads to
+/// the parameter server, the workers' switch has a part without a way up.
 ///
 /// # Panics
 /// If the placement has workers that do not fit or names a host that the topology does not have; if
@@ -407,7 +413,7 @@ pub(crate) fn parts_in_tree(topology: &Topology, placement: &Placement) -> Vec<J
             let part = parts
                 .entry((hop.is_some(), switch))
                 .or_insert_with(|| JobAtSwitch::off_the_tree(switch, server, placement, everyone));
-            part.uplink = hop.map(|hop| hop.out).or(ps_port);
+            part.uplink = hop.map(|hop| hop.out).or(ps_port.filter(|_| switch == root));
             part.rack = adding.get(&switch).copied().unwrap_or_default();
             let mut relays = BTreeSet::new();
             if switch == home || part.rack == Rack::NONE {

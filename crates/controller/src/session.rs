@@ -186,6 +186,22 @@ impl Session {
         self.shared.change(deadline, |desired| desired.remove(entities), &updates).await
     }
 
+    /// Replaces entities by others, of which many may be the same: these are not touched.
+    ///
+    /// # Errors
+    /// The switch's error. The session replaces the entities when the switch is back.
+    pub async fn replace(&self, before: &[Entity], after: &[Entity]) -> Result<(), Error> {
+        let updates = entries::changes(before, after);
+        if updates.is_empty() {
+            return Ok(());
+        }
+        let desire = |desired: &mut Desired| {
+            desired.remove(before);
+            desired.add(after);
+        };
+        self.shared.change(self.shared.deadline(), desire, &updates).await
+    }
+
     /// Reads entities.
     ///
     /// # Errors

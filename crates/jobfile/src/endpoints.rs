@@ -73,6 +73,7 @@ impl Scenario {
             host: self.address(job.workers[usize::from(index.get())]),
             server,
             initial_window: Some(job.window),
+            rate: job.rate,
             timing: self.timing(2 * self.worker_timeout),
         }
     }

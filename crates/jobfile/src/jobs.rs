@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use tributary_document::{Error, Item, Table, suggest};
-use tributary_protocol::Addressing;
 use tributary_protocol::priority::Code;
+use tributary_protocol::{Addressing, Rate};
 use tributary_wire::{Epoch, FRAGMENTS_MAX, JobId, POSITIONS_MAX, WORKERS_MAX};
 
 use crate::Protocol;
-use crate::network::Servers;
+use crate::network::{RATES, Servers};
 use crate::protocol::{self, Choice, ESA_KEYS, P4INC_KEYS};
 use crate::scenario::{
     Aggregation, Digits, Distribution, Job, OnUnderflow, RandomTensors, Straggler, SwitchSettings,
@@ -125,6 +125,18 @@ pub(crate) struct Jobs<'a> {
 }
 
 impl<'a> Jobs<'a> {
+    /// Refuses a protocol whose sums depend on the way of packets, in a network where that changes.
+    pub(crate) fn check_re_patching(&self, document: &Table<'_>) -> Result<(), Error> {
+        if self.choice.has_segments() {
+            return Ok(());
+        }
+        Err(document.place_of("topology").fault(
+            "units with a cross-connect need jobs of p4inc or switchml: with atp and esa, results \
+             return through the switches that hold their sums, and circuits change that way",
+            "set protocol = \"p4inc\"",
+        ))
+    }
+
     pub(crate) fn open(document: &Table<'a>) -> Result<Self, Error> {
         let keys = [
             "name",
@@ -138,6 +150,7 @@ impl<'a> Jobs<'a> {
             "on_underflow",
             "slots",
             "window",
+            "rate",
             "levels",
             "jitter",
             "straggler",
@@ -327,6 +340,7 @@ impl Context<'_, '_> {
             }
             Ok(window)
         })?;
+        let rate = self.setting(table, "rate", None, |rate| rate.rate(RATES).map(Rate::new))?;
         let jitter = table.or("jitter", Duration::ZERO, pause)?;
         let stragglers = self.stragglers(table, &workers)?;
         self.check_sequences(table, &workload)?;
@@ -345,6 +359,7 @@ impl Context<'_, '_> {
             on_underflow,
             slots,
             window,
+            rate,
             aggregation,
             segment,
             two_levels,

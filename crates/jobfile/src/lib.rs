@@ -18,6 +18,7 @@ mod pace;
 mod protocol;
 mod scenario;
 mod topology;
+mod units;
 
 use std::path::Path;
 use std::time::Duration;
@@ -31,7 +32,8 @@ pub use scenario::{
     Scenario, Straggler, SwitchSettings, TensorFiles, Workload, worker_index,
 };
 pub use topology::{
-    End, Host, HostId, HostRole, Link, LinkFaults, LinkId, Switch, SwitchId, Topology, Unfit,
+    End, Fibre, Host, HostId, HostRole, Link, LinkFaults, LinkId, Optical, Switch, SwitchId,
+    Topology, Unfit,
 };
 pub use tributary_document::{Error, Fault};
 pub use tributary_wire::Protocol;
@@ -119,6 +121,9 @@ fn read(
         packet_bytes: switch.packet_bytes(),
     };
     let topology = network::read(&document, demand)?;
+    if topology.optical.is_some() {
+        raw.check_re_patching(&document)?;
+    }
     let jobs = raw.resolve(&topology, &switch, seed, directory)?;
     Ok(Scenario {
         name,

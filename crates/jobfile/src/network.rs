@@ -5,13 +5,15 @@ use std::net::Ipv4Addr;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
+use tributary_crossconnect::Circuits;
 use tributary_document::{Error, Item, Place, Table, suggest};
 use tributary_netio::faults::Faults;
 use tributary_wire::{Host as Address, Mac};
 
 use crate::topology::{
-    End, Host, HostId, HostRole, Link, LinkFaults, LinkId, Switch, SwitchId, Topology,
+    End, Host, HostId, HostRole, Link, LinkFaults, LinkId, Optical, Switch, SwitchId, Topology,
 };
+use crate::units;
 
 /// Default MTU of a link, if the packets fit.
 const DEFAULT_MTU: u32 = 1500;
@@ -19,19 +21,19 @@ const DEFAULT_MTU: u32 = 1500;
 /// hardware.
 const JUMBO_MTU: u32 = 9000;
 /// Maximum number of hosts per switch: the last byte of the IP address numbers them.
-const MAX_HOSTS_PER_SWITCH: u32 = 254;
+pub(crate) const MAX_HOSTS_PER_SWITCH: u32 = 254;
 /// Maximum number of ports per switch: in the embedded switch and BMv2 the controller's port
 /// is 510.
 const MAX_PORTS: usize = 509;
 /// Maximum number of switches per file: sufficient for any test on one machine.
 const MAX_SWITCHES: u32 = 1024;
 /// Maximum number of hosts per file: the switch program has this many forwarding entries.
-const MAX_HOSTS: u32 = 2048;
+pub(crate) const MAX_HOSTS: u32 = 2048;
 /// Maximum delay of a frame; a longer one would be an outage.
 const MAX_DELAY: Duration = Duration::from_secs(10);
 
 /// Rates of links in bits per second: from a slow modem to more than any Ethernet.
-const RATES: RangeInclusive<u64> = 1_000..=10_000_000_000_000;
+pub(crate) const RATES: RangeInclusive<u64> = 1_000..=10_000_000_000_000;
 
 const LINK_KEYS: [&str; 4] = ["between", "mtu", "rate", "latency"];
 
@@ -66,6 +68,7 @@ pub(crate) struct Servers {
 enum Kind {
     Star,
     Racks,
+    Units,
     Explicit,
 }
 
@@ -76,7 +79,7 @@ enum Node {
     Switch(usize),
 }
 
-struct DraftHost<'a> {
+pub(crate) struct DraftHost<'a> {
     name: String,
     role: HostRole,
     mac: Option<Mac>,
@@ -86,10 +89,10 @@ struct DraftHost<'a> {
 
 /// Settings of a link.
 #[derive(Clone, Copy)]
-struct Cable {
-    mtu: u32,
-    rate: Option<u64>,
-    latency: Option<Duration>,
+pub(crate) struct Cable {
+    pub(crate) mtu: u32,
+    pub(crate) rate: Option<u64>,
+    pub(crate) latency: Option<Duration>,
 }
 
 struct DraftLink<'a> {
@@ -100,10 +103,12 @@ struct DraftLink<'a> {
 }
 
 #[derive(Default)]
-struct Draft<'a> {
+pub(crate) struct Draft<'a> {
     switches: Vec<(String, Place<'a>)>,
     hosts: Vec<DraftHost<'a>>,
     links: Vec<DraftLink<'a>>,
+    /// The cross-connect and its first circuits.
+    pub(crate) optical: Option<(Optical, Circuits)>,
 }
 
 /// Reads `[topology]` (or builds the default star) and `[faults]`.
@@ -115,9 +120,11 @@ pub(crate) fn read(document: &Table<'_>, demand: Demand) -> Result<Topology, Err
             let racks = ["racks", "hosts_per_rack", "ps_rack"].iter().any(|key| item.has(key));
             let of_star = ["workers", "ps_hosts"].iter().any(|key| item.has(key));
             // Links alone can belong to any kind.
+            let units = item.has("units");
             let default = match (explicit, racks) {
                 (true, _) => Kind::Explicit,
                 (false, true) => Kind::Racks,
+                (false, false) if units => Kind::Units,
                 (false, false) if item.has("link") && !of_star => Kind::Explicit,
                 (false, false) => Kind::Star,
             };
@@ -144,6 +151,7 @@ pub(crate) fn read(document: &Table<'_>, demand: Demand) -> Result<Topology, Err
                             "latency",
                         ],
                     ),
+                    ("units", Kind::Units, &units::KEYS),
                     (
                         "explicit",
                         Kind::Explicit,
@@ -154,6 +162,7 @@ pub(crate) fn read(document: &Table<'_>, demand: Demand) -> Result<Topology, Err
             match kind {
                 Kind::Star => star(&table, demand)?,
                 Kind::Racks => racks_of_hosts(&table, demand)?,
+                Kind::Units => units::read(&table, demand)?,
                 Kind::Explicit => explicit_network(&table, demand)?,
             }
         }
@@ -171,7 +180,7 @@ fn star<'a>(table: &Table<'a>, demand: Demand) -> Result<Draft<'a>, Error> {
     let servers = ps_hosts(table, demand.servers.at_one_switch, demand)?;
     check_rack_size(table, workers, servers, "workers")?;
     let mut draft = Draft::default();
-    draft.switches.push(("s1".into(), table.place()));
+    draft.add_switch(table, "s1".into());
     let cable = Cable::of_all(table, demand)?;
     draft.add_hosts(table, 0, "w", 1..=workers, HostRole::Worker, cable);
     draft.add_servers(table, 0, servers, cable);
@@ -196,7 +205,7 @@ fn racks_of_hosts<'a>(table: &Table<'a>, demand: Demand) -> Result<Draft<'a>, Er
 
     let mut draft = Draft::default();
     for rack in 1..=racks {
-        draft.switches.push((format!("rack{rack}"), table.place()));
+        draft.add_switch(table, format!("rack{rack}"));
     }
     for rack in 0..racks {
         let first = rack * hosts + 1;
@@ -209,7 +218,7 @@ fn racks_of_hosts<'a>(table: &Table<'a>, demand: Demand) -> Result<Draft<'a>, Er
         1 => {}
         2 => draft.add_link(table, [Node::Switch(0), Node::Switch(1)], cable),
         _ => {
-            draft.switches.push(("spine".into(), table.place()));
+            draft.add_switch(table, "spine".into());
             for rack in 0..racks {
                 draft.add_link(table, [Node::Switch(rack), Node::Switch(racks)], cable);
             }
@@ -224,7 +233,12 @@ fn ps_hosts(table: &Table<'_>, wanted: u32, demand: Demand) -> Result<u32, Error
     table.or("ps_hosts", wanted.clamp(least, limit), |p| p.integer32(least..=limit))
 }
 
-fn check_rack_size(table: &Table<'_>, hosts: u32, servers: u32, key: &str) -> Result<(), Error> {
+pub(crate) fn check_rack_size(
+    table: &Table<'_>,
+    hosts: u32,
+    servers: u32,
+    key: &str,
+) -> Result<(), Error> {
     if hosts + servers <= MAX_HOSTS_PER_SWITCH {
         return Ok(());
     }
@@ -236,7 +250,7 @@ fn check_rack_size(table: &Table<'_>, hosts: u32, servers: u32, key: &str) -> Re
 
 impl Cable {
     /// Settings of links without settings of their own.
-    fn of_all(topology: &Table<'_>, demand: Demand) -> Result<Self, Error> {
+    pub(crate) fn of_all(topology: &Table<'_>, demand: Demand) -> Result<Self, Error> {
         let fits = demand.packet_bytes <= DEFAULT_MTU;
         let mtu = if fits { DEFAULT_MTU } else { JUMBO_MTU };
         Self { mtu, rate: None, latency: None }.with(topology)
@@ -385,7 +399,11 @@ fn read_ip(item: &Item<'_>) -> Result<Ipv4Addr, Error> {
 }
 
 impl<'a> Draft<'a> {
-    fn add_hosts(
+    pub(crate) fn add_switch(&mut self, table: &Table<'a>, name: String) {
+        self.switches.push((name, table.place()));
+    }
+
+    pub(crate) fn add_hosts(
         &mut self,
         table: &Table<'a>,
         switch: usize,
@@ -426,7 +444,7 @@ impl<'a> Draft<'a> {
     }
 
     /// Applies `[[topology.link]]` to links of a short form.
-    fn adjust_links(&mut self, table: &Table<'a>) -> Result<(), Error> {
+    pub(crate) fn adjust_links(&mut self, table: &Table<'a>) -> Result<(), Error> {
         let hosts = self.hosts.iter().map(|host| host.name.as_str());
         let switches = self.switches.iter().map(|(name, _)| name.as_str());
         let nodes = (0..).map(Node::Host).zip(hosts).map(|(node, name)| (name, node));
@@ -469,7 +487,9 @@ impl<'a> Draft<'a> {
     fn finish(self, demand: Demand) -> Result<Topology, Error> {
         self.check_sizes()?;
         self.check_links(demand)?;
-        self.check_connected()?;
+        if self.optical.is_none() {
+            self.check_connected()?;
+        }
         let mut ports: Vec<Vec<LinkId>> = vec![Vec::new(); self.switches.len()];
         let mut neighbours = vec![(LinkId(0), 0_usize); self.hosts.len()];
         let mut links = Vec::with_capacity(self.links.len());
@@ -494,13 +514,19 @@ impl<'a> Draft<'a> {
             links.push(Link { ends, mtu, rate, latency, faults: LinkFaults::default() });
         }
         let hosts = self.addressed_hosts(&neighbours)?;
+        let optical = self.optical;
         let switches = self
             .switches
             .into_iter()
             .zip(ports)
             .map(|((name, _), ports)| Switch { name, ports })
             .collect();
-        Ok(Topology { switches, hosts, links })
+        let mut topology = Topology { switches, hosts, links, optical: None };
+        if let Some((optical, circuits)) = optical {
+            topology.optical = Some(optical);
+            topology.patch(&circuits).expect("circuits between the ports of this cross-connect");
+        }
+        Ok(topology)
     }
 
     fn check_sizes(&self) -> Result<(), Error> {
@@ -650,6 +676,9 @@ fn read_faults(document: &Table<'_>, topology: &mut Topology) -> Result<(), Erro
     let everywhere = link_faults(&table, LinkFaults::default())?;
     for link in &mut topology.links {
         link.faults = everywhere;
+    }
+    if let Some(optical) = &mut topology.optical {
+        optical.fibre.faults = everywhere;
     }
     let keys: Vec<&str> = FAULT_KEYS.into_iter().chain(["between"]).collect();
     let mut seen = HashMap::new();

@@ -12,7 +12,7 @@ use crate::Protocol;
 use crate::scenario::{Aggregation, Preemption, Profile};
 
 /// Keys of `[protocol]`.
-const KEYS: [&str; 10] = [
+const KEYS: [&str; 11] = [
     "kind",
     "values_per_packet",
     "scale",
@@ -20,6 +20,7 @@ const KEYS: [&str; 10] = [
     "on_underflow",
     "slots",
     "window",
+    "rate",
     "recovery",
     "addressing",
     "priority_unit",

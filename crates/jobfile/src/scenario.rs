@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tributary_protocol::priority::Code;
 use tributary_protocol::rtt::RttConfig;
-use tributary_protocol::{Addressing, Readings, Recovery};
+use tributary_protocol::{Addressing, Rate, Readings, Recovery};
 use tributary_wire::{Epoch, JobId, Protocol, Run, WorkerIndex};
 
 use crate::topology::{HostId, Topology};
@@ -198,6 +198,8 @@ pub struct Job {
     pub slots: u32,
     /// Initial congestion window in packets: 1 to `slots`.
     pub window: u32,
+    /// Bits of values per second that each worker sends; `None` for no limit.
+    pub rate: Option<Rate>,
     /// Where it is summed (P4INC).
     pub aggregation: Aggregation,
     /// Number of the job's own aggregators in each switch that sums it (P4INC, SwitchML); zero in

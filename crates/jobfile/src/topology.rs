@@ -1,8 +1,9 @@
-//! Hosts, switches and the links between them.
+//! Hosts, switches, the links between them, and circuits of a cross-connect.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use tributary_crossconnect::{Circuits, Invalid, Port};
 use tributary_protocol::Racks;
 use tributary_wire::{Host as Address, POSITIONS_MAX, Protocol};
 
@@ -18,15 +19,59 @@ pub struct HostId(pub usize);
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct LinkId(pub usize);
 
-/// A connected network. Each host has one link, to a switch. Switches may form any graph.
+/// A network. Each host has one link, to a switch. Switches may form any graph, which is connected
+/// unless a cross-connect joins them.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Topology {
     /// Switches in the order of the file.
     pub switches: Vec<Switch>,
     /// Hosts in the order of the file.
     pub hosts: Vec<Host>,
-    /// Links in the order of the file.
+    /// Links in the order of the file, and after them one for each circuit of the cross-connect.
     pub links: Vec<Link>,
+    /// The cross-connect, if there is one.
+    pub optical: Option<Optical>,
+}
+
+/// A cross-connect that joins optical ports of the switches (P4INC-AOI §III). Every switch has equally
+/// many, with the port numbers after those of its links. Port *k* of switch *s*, both from 0, is at
+/// port *s* · [`ports`](Self::ports) + *k* + 1 of the cross-connect.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Optical {
+    /// Optical ports of each switch.
+    pub ports: u16,
+    /// How long a port is dark while it is joined with another one: ε.
+    pub outage: Duration,
+    /// Properties of each circuit, as of a link. Its ends are those of no circuit.
+    pub fibre: Fibre,
+    circuits: Circuits,
+}
+
+/// Properties of a circuit.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Fibre {
+    /// As [`Link::mtu`].
+    pub mtu: u32,
+    /// As [`Link::rate`].
+    pub rate: Option<u64>,
+    /// As [`Link::latency`].
+    pub latency: Option<Duration>,
+    /// As [`Link::faults`].
+    pub faults: LinkFaults,
+}
+
+impl Optical {
+    /// A cross-connect without circuits.
+    #[must_use]
+    pub fn dark(ports: u16, outage: Duration, fibre: Fibre) -> Self {
+        Self { ports, outage, fibre, circuits: Circuits::DARK }
+    }
+
+    /// The circuits that exist.
+    #[must_use]
+    pub fn circuits(&self) -> &Circuits {
+        &self.circuits
+    }
 }
 
 /// A switch.
@@ -34,7 +79,7 @@ pub struct Topology {
 pub struct Switch {
     /// Unique among hosts and switches.
     pub name: String,
-    /// Its links: `ports[0]` is port 1, and so on.
+    /// Its links: `ports[0]` is port 1, and so on. Optical ports follow.
     pub ports: Vec<LinkId>,
 }
 
@@ -159,7 +204,9 @@ impl Topology {
     /// Whether a link sets its rate or latency.
     #[must_use]
     pub fn has_timing(&self) -> bool {
-        self.links.iter().any(|link| link.rate.is_some() || link.latency.is_some())
+        let fibre = self.optical.as_ref().map(|optical| optical.fibre);
+        fibre.is_some_and(|fibre| fibre.rate.is_some() || fibre.latency.is_some())
+            || self.links.iter().any(|link| link.rate.is_some() || link.latency.is_some())
     }
 
     /// Removes the rates and latencies of all links.
@@ -167,6 +214,100 @@ impl Topology {
         for link in &mut self.links {
             (link.rate, link.latency) = (None, None);
         }
+        if let Some(Optical { fibre, .. }) = &mut self.optical {
+            (fibre.rate, fibre.latency) = (None, None);
+        }
+    }
+
+    /// Number of links that are not circuits.
+    #[must_use]
+    pub fn fixed_links(&self) -> usize {
+        self.links.len() - self.optical.as_ref().map_or(0, |optical| optical.circuits.len())
+    }
+
+    /// A number of the link that does not depend on which circuits exist.
+    #[must_use]
+    pub fn lasting_number(&self, link: LinkId) -> usize {
+        let fixed = self.fixed_links();
+        match self.link(link).ends[0] {
+            End::Switch(switch, port) if link.0 >= fixed => {
+                fixed + self.fibre(switch, port).map_or(0, |port| usize::from(port.0))
+            }
+            _ => link.0,
+        }
+    }
+
+    /// The ports that a cross-connect of this network has.
+    #[must_use]
+    pub fn cross_connect_ports(&self) -> u16 {
+        let each = self.optical.as_ref().map_or(0, |optical| optical.ports);
+        each * u16::try_from(self.switches.len()).unwrap_or(u16::MAX)
+    }
+
+    /// The cross-connect's port at a switch's port, if that is optical.
+    #[must_use]
+    pub fn fibre(&self, switch: SwitchId, port: u16) -> Option<Port> {
+        let each = self.optical.as_ref()?.ports;
+        let links = self.switch(switch).ports.len();
+        let at = usize::from(port).checked_sub(links + 1)?;
+        let own = usize::from(each) * switch.0 + at + 1;
+        (at < usize::from(each)).then(|| Port(u16::try_from(own).unwrap_or(u16::MAX)))
+    }
+
+    /// The switch and its port at a port of the cross-connect.
+    ///
+    /// # Panics
+    /// If there is no such port.
+    #[must_use]
+    pub fn optical_end(&self, port: Port) -> (SwitchId, u16) {
+        let each = usize::from(self.optical.as_ref().map_or(0, |optical| optical.ports));
+        let at = usize::from(port.0).checked_sub(1).expect("ports count from 1");
+        let switch = SwitchId(at / each);
+        let number = self.switch(switch).ports.len() + at % each + 1;
+        (switch, u16::try_from(number).expect("the reader checked"))
+    }
+
+    /// Joins the optical ports with these circuits instead of those that exist.
+    ///
+    /// # Errors
+    /// [`Invalid::Unknown`] if the cross-connect has too few ports, or does not exist.
+    pub fn patch(&mut self, circuits: &Circuits) -> Result<(), Invalid> {
+        circuits.fit(self.cross_connect_ports())?;
+        let fixed = self.fixed_links();
+        self.links.truncate(fixed);
+        let ends: Vec<[End; 2]> = circuits
+            .pairs()
+            .map(|(a, b)| {
+                [a, b].map(|port| {
+                    let (switch, port) = self.optical_end(port);
+                    End::Switch(switch, port)
+                })
+            })
+            .collect();
+        if let Some(optical) = &mut self.optical {
+            let Fibre { mtu, rate, latency, faults } = optical.fibre;
+            let links = ends.into_iter().map(|ends| Link { ends, mtu, rate, latency, faults });
+            self.links.extend(links);
+            optical.circuits = circuits.clone();
+        }
+        Ok(())
+    }
+
+    /// The same network with other circuits.
+    ///
+    /// # Errors
+    /// As [`patch`](Self::patch).
+    pub fn patched(&self, circuits: &Circuits) -> Result<Self, Invalid> {
+        let mut patched = self.clone();
+        patched.patch(circuits)?;
+        Ok(patched)
+    }
+
+    /// All port numbers of a switch, also those of dark ports.
+    pub fn port_numbers(&self, switch: SwitchId) -> impl Iterator<Item = u16> + use<> {
+        let optical = self.optical.as_ref().map_or(0, |optical| usize::from(optical.ports));
+        let ports = self.switch(switch).ports.len() + optical;
+        1..=u16::try_from(ports).expect("the reader checked")
     }
 
     /// All switch IDs.
@@ -246,9 +387,19 @@ impl Topology {
         racks.ok_or(Unfit::Many { switches: groups.len() })
     }
 
-    /// The ports of a switch, each with its link and the opposite end.
+    /// The ports of a switch, each with its link and the opposite end; dark ports have none.
     pub fn ports(&self, switch: SwitchId) -> impl Iterator<Item = (u16, LinkId, End)> {
-        self.switch(switch).ports.iter().zip(1_u16..).map(move |(&link, port)| {
+        let fixed = self.switch(switch).ports.iter().copied().zip(1_u16..);
+        let circuits = (self.fixed_links()..self.links.len()).map(LinkId);
+        // Few: one for each optical port at most.
+        let lit = circuits.flat_map(move |link| {
+            let own = self.link(link).ends.into_iter().filter_map(move |end| match end {
+                End::Switch(its, port) if its == switch => Some((link, port)),
+                _ => None,
+            });
+            own
+        });
+        fixed.chain(lit).map(move |(link, port)| {
             let [a, b] = self.link(link).ends;
             (port, link, if a == End::Switch(switch, port) { b } else { a })
         })

@@ -113,6 +113,7 @@ fn none(protocol: Protocol, recovery: Recovery) {
             host: host(index),
             server: host(9),
             initial_window: None,
+            rate: None,
             timing,
         })
         .unwrap()

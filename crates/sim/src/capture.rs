@@ -15,6 +15,7 @@ use pcap_file::pcapng::blocks::interface_description::{
 };
 use pcap_file::pcapng::blocks::section_header::{SectionHeaderBlock, SectionHeaderOption};
 use pcap_file::{DataLink, Endianness};
+use tributary_crossconnect::Port;
 use tributary_jobfile::{End, Topology};
 
 use crate::trace::Fate;
@@ -50,20 +51,27 @@ impl Capture {
         };
         let writer = PcapNgWriter::with_section_header(Vec::new(), section);
         let mut writer = writer.expect("a vector can be written to");
-        for link in &topology.links {
+        let links = topology.links[..topology.fixed_links()].iter();
+        let links = links.flat_map(|link| {
             let [a, b] = link.ends;
-            for (own, other) in [(a, b), (b, a)] {
-                let (name, description) = names(topology, own, other);
-                let options = vec![
-                    InterfaceDescriptionOption::IfName(name.into()),
-                    InterfaceDescriptionOption::IfDescription(description.into()),
-                    InterfaceDescriptionOption::IfTsResol(NANOSECONDS),
-                ];
-                // Frames are captured whole: a snapshot length of zero is no limit.
-                let linktype = DataLink::ETHERNET;
-                let interface = InterfaceDescriptionBlock { linktype, snaplen: 0, options };
-                writer.write_pcapng_block(interface).expect("a vector can be written to");
-            }
+            [names(topology, a, b), names(topology, b, a)]
+        });
+        let fibres = (1..=topology.cross_connect_ports()).map(|port| {
+            let (switch, number) = topology.optical_end(Port(port));
+            let name = &topology.switch(switch).name;
+            let end = format!("port {port} of the cross-connect");
+            (format!("{name}:{number}"), format!("switch {name}, port {number}, link to {end}"))
+        });
+        for (name, description) in links.chain(fibres) {
+            let options = vec![
+                InterfaceDescriptionOption::IfName(name.into()),
+                InterfaceDescriptionOption::IfDescription(description.into()),
+                InterfaceDescriptionOption::IfTsResol(NANOSECONDS),
+            ];
+            // Frames are captured whole: a snapshot length of zero is no limit.
+            let linktype = DataLink::ETHERNET;
+            let interface = InterfaceDescriptionBlock { linktype, snaplen: 0, options };
+            writer.write_pcapng_block(interface).expect("a vector can be written to");
         }
         Self { writer }
     }
@@ -78,10 +86,9 @@ impl Capture {
         self.push(time, direction, frame, options);
     }
 
-    /// Captures a frame that has arrived at the end of a direction.
-    pub(crate) fn arrived(&mut self, time: u64, direction: usize, frame: &[u8]) {
-        // The two directions of a link are neighbours.
-        self.push(time, direction ^ 1, frame, vec![EnhancedPacketOption::Flags(INBOUND)]);
+    /// Captures a frame that has arrived where this direction begins.
+    pub(crate) fn arrived(&mut self, time: u64, interface: usize, frame: &[u8]) {
+        self.push(time, interface, frame, vec![EnhancedPacketOption::Flags(INBOUND)]);
     }
 
     fn push(

@@ -4,7 +4,6 @@ use std::collections::{BTreeSet, VecDeque};
 use std::fmt;
 use std::time::Duration;
 
-use tributary_jobfile::Link;
 use tributary_netio::faults::{Admission, FaultInjector, Faults, InvalidFaults, Line, Statistics};
 use tributary_wire::agg::{Packet, Repr};
 
@@ -28,10 +27,10 @@ impl Default for Cable {
 
 impl Cable {
     /// The cable of a link: what the link sets, and otherwise the properties of this cable.
-    pub(crate) fn of(self, link: &Link) -> Self {
+    pub(crate) fn of(self, rate: Option<u64>, latency: Option<Duration>) -> Self {
         Self {
-            bandwidth: link.rate.map_or(self.bandwidth, |rate| rate as f64),
-            latency: link.latency.unwrap_or(self.latency),
+            bandwidth: rate.map_or(self.bandwidth, |rate| rate as f64),
+            latency: latency.unwrap_or(self.latency),
         }
     }
 }
@@ -61,6 +60,12 @@ pub(crate) struct Direction {
     arrived: u64,
     /// Whether sent frames are lost, and how many were lost so.
     down: bool,
+    /// Until when sent frames are lost because an optical port is dark.
+    dark_until: u64,
+    /// Whether the frame that is being sent is lost because the circuit changed meanwhile.
+    spoiled: bool,
+    /// Copies that were in flight when their circuit was parted.
+    extinguished: u64,
     cut_off: u64,
     /// Packets that are lost deterministically.
     losses: Vec<Loss>,
@@ -118,6 +123,9 @@ impl Direction {
             sent: 0,
             arrived: 0,
             down: false,
+            dark_until: 0,
+            spoiled: false,
+            extinguished: 0,
             cut_off: 0,
             losses: Vec::new(),
             disturbed: Vec::new(),
@@ -134,6 +142,15 @@ impl Direction {
     /// Takes the direction down or up: while down, sent frames are lost. Those in flight arrive.
     pub(crate) fn set_down(&mut self, down: bool) {
         self.down = down;
+    }
+
+    /// Makes the direction dark until a time, as when its optical port is joined with another one. What
+    /// is being sent or in flight is lost.
+    pub(crate) fn darken(&mut self, now: u64, until: u64) {
+        self.dark_until = until;
+        self.spoiled = self.busy;
+        self.extinguished += self.line.clear() as u64;
+        self.disturbed_at = Some(now);
     }
 
     /// Adds a packet to lose.
@@ -223,8 +240,10 @@ impl Direction {
     /// Whether the frame whose sending ends is lost, but not by chance.
     fn is_cut_off(&mut self, now: u64) -> bool {
         self.busy = false;
-        self.cut_off += u64::from(self.down);
-        let lost = self.down || !self.losses.is_empty() && self.is_to_be_lost();
+        let spoiled = std::mem::take(&mut self.spoiled);
+        let down = self.down || spoiled || now < self.dark_until;
+        self.cut_off += u64::from(down);
+        let lost = down || !self.losses.is_empty() && self.is_to_be_lost();
         if lost {
             self.disturbed_at = Some(now);
         }
@@ -270,7 +289,7 @@ impl Direction {
     /// Whether each frame that was sent has arrived, was lost, or is in flight.
     pub(crate) fn is_balanced(&self) -> bool {
         let Statistics { frames, lost, duplicated, .. } = self.line.statistics();
-        frames + duplicated == self.arrived + lost + self.line.len() as u64
+        frames + duplicated == self.arrived + lost + self.extinguished + self.line.len() as u64
     }
 
     /// Counters of faults.

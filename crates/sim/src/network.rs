@@ -13,10 +13,12 @@ mod processors;
 mod turns;
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use tributary_controller::outcomes::Outcome;
-use tributary_jobfile::{End, HostId, Link, LinkId, Scenario, SwitchId, Topology};
-use tributary_netio::faults::{Faults, InvalidFaults, Statistics};
+use tributary_crossconnect::{Circuits, Port};
+use tributary_jobfile::{End, Fibre, HostId, Link, LinkId, Scenario, SwitchId, Topology};
+use tributary_netio::faults::{InvalidFaults, Statistics};
 use tributary_p4::ir::ExternId;
 use tributary_protocol::{Endpoint, ParameterServer, Time, Worker, server, worker};
 use tributary_switch::{Forwarding, Switch};
@@ -91,10 +93,11 @@ struct Node {
     channels: Vec<usize>,
 }
 
-/// The directions of a topology.
+/// The directions of a topology: two for each link that is not a circuit, and then one from each port
+/// of the cross-connect, which the light leaves.
 #[derive(Debug)]
 struct Wiring {
-    /// Start and end of each direction.
+    /// Start and end of each direction. A dark port is its own end.
     ends: Vec<(End, End)>,
     /// The direction that starts from each host.
     from_host: Vec<usize>,
@@ -108,10 +111,15 @@ impl Wiring {
             let [a, b] = link.ends;
             [(a, b), (b, a)]
         };
-        let ends: Vec<_> = topology.links.iter().flat_map(of).collect();
+        let links = &topology.links[..topology.fixed_links()];
+        let dark = (1..=topology.cross_connect_ports()).map(|port| {
+            let (switch, port) = topology.optical_end(Port(port));
+            (End::Switch(switch, port), End::Switch(switch, port))
+        });
+        let ends: Vec<_> = links.iter().flat_map(of).chain(dark).collect();
         let from = |end| ends.iter().position(|(start, _)| *start == end).expect("it has a link");
         let ports = |switch| {
-            topology.ports(switch).map(|(port, ..)| from(End::Switch(switch, port))).collect()
+            topology.port_numbers(switch).map(|port| from(End::Switch(switch, port))).collect()
         };
         let from_host = topology.host_ids().map(|host| from(End::Host(host))).collect();
         let from_port = topology.switch_ids().map(ports).collect();
@@ -198,20 +206,23 @@ impl Network {
     ) -> Result<Self, InvalidFaults> {
         let topology = scenario.topology.clone();
         let until = until.map(Time::as_nanos);
+        let links = topology.links[..topology.fixed_links()].iter();
+        let links = links.flat_map(|link| [(cable.of(link.rate, link.latency), link.faults); 2]);
+        let fibres = (0..topology.cross_connect_ports()).filter_map(|_| {
+            let Fibre { rate, latency, faults, .. } = topology.optical.as_ref()?.fibre;
+            Some((cable.of(rate, latency), faults))
+        });
         let mut directions = Vec::with_capacity(2 * topology.links.len());
-        for link in &topology.links {
-            let cable = cable.of(link);
-            for _ in 0..2 {
-                let stream = directions.len() as u64;
-                let faults = Faults::from(&link.faults);
-                let only = only.map(|only| {
-                    let own = only.iter().filter(|one| one.direction == directions.len());
-                    own.map(|one| one.frame).collect()
-                });
-                directions.push(Direction::new(cable, faults, seed, stream, only, until)?);
-            }
+        for (cable, faults) in links.chain(fibres) {
+            let stream = directions.len() as u64;
+            let only = only.map(|only| {
+                let own = only.iter().filter(|one| one.direction == directions.len());
+                own.map(|one| one.frame).collect()
+            });
+            directions.push(Direction::new(cable, (&faults).into(), seed, stream, only, until)?);
         }
-        Ok(Self {
+        let circuits = topology.optical.as_ref().map(|optical| optical.circuits().clone());
+        let mut network = Self {
             now: 0,
             agenda: Agenda::new(),
             pending: vec![false; switches.len()],
@@ -234,7 +245,78 @@ impl Network {
             hops: 0,
             messages: 0,
             disturbed_at: None,
-        })
+        };
+        let optical = network.topology.cross_connect_ports();
+        if let Some(circuits) = circuits {
+            (1..=optical).for_each(|port| network.darken(Port(port), u64::MAX));
+            network.connect_ports(&circuits, 0);
+        }
+        Ok(network)
+    }
+
+    /// Makes a cross-connect join its ports as these circuits say. A port whose circuit changes is dark
+    /// for the outage, and a port without circuit for good; what is on the way from or to such ports is
+    /// lost.
+    ///
+    /// # Panics
+    /// If the topology has not all ports of the circuits.
+    pub fn patch(&mut self, circuits: &Circuits) {
+        let optical = self.topology.optical.as_ref().expect("a cross-connect");
+        let (kept, outage) = (optical.circuits().kept(circuits), optical.outage);
+        for port in (1..=self.topology.cross_connect_ports()).map(Port) {
+            if kept.peer(port).is_none() {
+                self.darken(port, u64::MAX);
+            }
+        }
+        let mut changed = circuits.clone();
+        for (port, _) in kept.pairs() {
+            changed.part(port);
+        }
+        let light = (self.now() + outage).as_nanos();
+        self.connect_ports(&changed, light);
+        self.topology.patch(circuits).expect("the ports of these circuits");
+        self.disturbed_at = Some(self.now);
+        if let Some(trace) = &mut self.trace {
+            let at = self.topology.switches.first().map_or("", |switch| &switch.name);
+            let text = format!("the cross-connect joins {circuits}");
+            trace.push(self.now, at, at, What::Event(text), Fate::Arrived);
+        }
+    }
+
+    /// The circuits of the cross-connect; those that do not carry light yet are included.
+    ///
+    /// # Panics
+    /// If there is no cross-connect.
+    pub fn circuits(&self) -> &Circuits {
+        self.topology.optical.as_ref().expect("a cross-connect").circuits()
+    }
+
+    /// How long a port is dark when its circuit changes.
+    pub fn outage(&self) -> Duration {
+        self.topology.optical.as_ref().map_or(Duration::ZERO, |optical| optical.outage)
+    }
+
+    fn darken(&mut self, port: Port, until: u64) {
+        let (switch, port) = self.topology.optical_end(port);
+        let end = End::Switch(switch, port);
+        let direction = self.wiring.from(end);
+        self.wiring.ends[direction].1 = end;
+        self.directions[direction].darken(self.now, until);
+    }
+
+    /// Joins dark ports, which have light from a time on.
+    fn connect_ports(&mut self, circuits: &Circuits, light: u64) {
+        for (a, b) in circuits.pairs() {
+            let [a, b] = [a, b].map(|port| {
+                let (switch, port) = self.topology.optical_end(port);
+                End::Switch(switch, port)
+            });
+            for (from, to) in [(a, b), (b, a)] {
+                let direction = self.wiring.from(from);
+                self.wiring.ends[direction].1 = to;
+                self.directions[direction].darken(self.now, light);
+            }
+        }
     }
 
     /// Records every frame, message and event from now on, without the frames' bytes.
@@ -585,7 +667,7 @@ impl Network {
                 digest.add(&frame);
             }
             if let Some(capture) = &mut self.capture {
-                capture.arrived(self.now, direction, &frame);
+                capture.arrived(self.now, self.wiring.from(to), &frame);
             }
             if let Some(trace) = &mut self.trace {
                 let (from, to) = (self.topology.end_name(from), self.topology.end_name(to));

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use tributary_controller::Deployment;
 use tributary_controller::outcomes::Outcomes;
+use tributary_crossconnect::Circuits;
 use tributary_dataplane::EngineKind;
 use tributary_jobfile::{Aggregation, Job, Scenario, worker_index};
 use tributary_netio::faults::{InvalidFaults, Statistics};
@@ -242,6 +243,8 @@ pub struct Run<'a> {
     due: BTreeSet<(Time, usize, usize)>,
     /// Acts by time.
     acts: BTreeSet<(Time, Act)>,
+    /// Circuits for [`Act::Patch`].
+    pub patches: Vec<Circuits>,
     /// Number of outstanding sums, in total and of each job.
     outstanding: usize,
     missing: Vec<usize>,
@@ -297,6 +300,7 @@ impl<'a> Run<'a> {
             priorities: Vec::new(),
             due: BTreeSet::new(),
             acts: BTreeSet::new(),
+            patches: Vec::new(),
             stalls: Vec::new(),
             farewell: options.farewell,
             farewells: BTreeMap::new(),

@@ -1,12 +1,14 @@
 //! Switches and endpoints of a deployment in virtual time: programming, starting and cleaning up.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use tributary_controller::entries::{self, JobSlot};
 use tributary_controller::outcomes::{self, Count, Outcomes};
 use tributary_controller::plan::JobAtSwitch;
+use tributary_controller::ports::PortMap;
 use tributary_controller::{Catalogue, Deployment, plan, sweep};
+use tributary_crossconnect::Circuits;
 use tributary_jobfile::{Aggregation, Job, Protocol, SwitchId, worker_index};
 use tributary_p4runtime_proto::p4::v1::{Entity, Update};
 use tributary_protocol::esa::Backend;
@@ -29,6 +31,8 @@ pub struct System {
     pub network: Network,
     deployment: Deployment,
     catalogue: Catalogue,
+    /// Jobs that switches serve.
+    served: BTreeSet<usize>,
     pace: Pace,
     worker_rtt: Option<RttConfig>,
 }
@@ -47,7 +51,7 @@ impl System {
         let switch = |id: SwitchId| {
             let mut switch = Switch::new(SwitchConfig {
                 device_id: id.0 as u64 + 1,
-                ports: scenario.topology.ports(id).map(|(port, ..)| port).collect(),
+                ports: scenario.topology.port_numbers(id).collect(),
                 queue_limit: scenario.switch.queue_capacity as usize,
                 engine: options.engine,
                 ..SwitchConfig::default()
@@ -72,7 +76,8 @@ impl System {
         let catalogue = Catalogue::new(program.p4info())?;
         let forwarding = plan::forwarding(&scenario.topology);
         let (pace, worker_rtt) = (options.pace, options.worker_rtt);
-        let mut system = Self { network, deployment, catalogue, pace, worker_rtt };
+        let served = BTreeSet::new();
+        let mut system = Self { network, deployment, catalogue, served, pace, worker_rtt };
         for (switch, forwarding) in forwarding.iter().enumerate() {
             let entities = entries::forwarding(&system.catalogue, forwarding);
             system.write(SwitchId(switch), &entries::insert(entities))?;
@@ -108,7 +113,30 @@ impl System {
             let entities = entries::job(&self.catalogue, &part, run, slot(job));
             self.write(part.switch, &entries::insert(entities))?;
         }
+        self.served.insert(job);
         Ok(())
+    }
+
+    /// Makes the switches forward over these circuits of the cross-connect.
+    ///
+    /// # Errors
+    /// If the cross-connect has too few ports, or a switch refuses.
+    pub fn route(&mut self, circuits: &Circuits) -> Result<(), Error> {
+        let before = self.entities();
+        self.deployment.patch(circuits)?;
+        for (switch, (before, after)) in before.iter().zip(self.entities()).enumerate() {
+            self.write(SwitchId(switch), &entries::changes(before, &after))?;
+        }
+        Ok(())
+    }
+
+    /// All entities of each switch.
+    fn entities(&self) -> Vec<Vec<Entity>> {
+        let topology = &self.deployment.scenario().topology;
+        let jobs: Vec<_> =
+            self.served.iter().map(|&job| (self.deployment.placement(job), slot(job))).collect();
+        let jobs = jobs.iter().map(|(placement, slot)| (placement, *slot));
+        entries::network(&self.catalogue, topology, &PortMap::default(), jobs)
     }
 
     /// Assigns another service and segment to a job that no switch serves at the moment.
@@ -127,6 +155,7 @@ impl System {
     /// # Errors
     /// If a switch refuses, or a sweep does not come back.
     pub fn forget(&mut self, job: usize) -> Result<Vec<(SwitchId, u32)>, Error> {
+        self.served.remove(&job);
         let run = self.job(job).run();
         let mut freed = Vec::new();
         for part in self.deployment.parts(job) {

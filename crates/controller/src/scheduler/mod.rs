@@ -12,6 +12,7 @@ mod iteration;
 mod service;
 
 use std::collections::BTreeMap;
+use std::num::NonZeroU64;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use tokio::sync::watch;
@@ -19,7 +20,7 @@ use tonic::Code;
 use tonic::service::Routes;
 use tributary_jobfile::{Aggregation, HostId, Topology};
 use tributary_proto::scheduler::v1::job_scheduler_server::JobSchedulerServer;
-use tributary_protocol::Assignment;
+use tributary_protocol::{Assignment, Rate};
 use tributary_wire::{Epoch, JobId, Protocol, WorkerIndex, WorkerSet};
 
 pub use iteration::{Iteration, OutOfTurn};
@@ -104,6 +105,17 @@ pub struct Standing {
     pub iteration: Iteration,
     /// How switches serve the job, in the current iteration if one runs.
     pub assignment: Assignment,
+    /// The rate of each worker; `None` for no limit.
+    pub rate: Option<Rate>,
+}
+
+/// What a job sends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Demand {
+    /// Bits of values that each worker sends in an iteration.
+    pub bits: NonZeroU64,
+    /// Iterations of the job, if the number is known.
+    pub iterations: Option<NonZeroU64>,
 }
 
 /// A job as [`Scheduler::list`] gives it.
@@ -113,6 +125,8 @@ pub struct Listed {
     pub placement: Placement,
     /// Its state.
     pub standing: Standing,
+    /// What it sends, if that was said at admission.
+    pub demand: Option<Demand>,
 }
 
 /// The job scheduler. Clones share their state.
@@ -140,6 +154,7 @@ struct Entry {
 #[derive(Debug)]
 struct Served {
     placement: Placement,
+    demand: Option<Demand>,
     standing: watch::Sender<Standing>,
 }
 
@@ -201,6 +216,7 @@ impl Scheduler {
         continued: Option<Epoch>,
         aggregation: Aggregation,
         size: u32,
+        demand: Option<Demand>,
     ) -> Result<(Epoch, Assignment), Refusal> {
         let job = placement.job;
         self.jobs().begin_admission(job)?;
@@ -220,10 +236,10 @@ impl Scheduler {
             match (&admitted, jobs.entries.get_mut(&job)) {
                 (Ok((placement, assignment)), Some(entry)) => {
                     let (placement, assignment) = (placement.clone(), *assignment);
-                    let standing = Standing { iteration: Iteration::NONE, assignment };
+                    let standing = Standing { iteration: Iteration::NONE, assignment, rate: None };
                     let standing = watch::Sender::new(standing);
                     let placement = placement.assigned(assignment);
-                    entry.served = Some(Served { placement, standing });
+                    entry.served = Some(Served { placement, demand, standing });
                     entry.phase = Phase::Settled;
                 }
                 _ => drop(jobs.entries.remove(&job)),
@@ -315,6 +331,20 @@ impl Scheduler {
         })
     }
 
+    /// Changes the rate of a job's workers, at any time.
+    ///
+    /// # Errors
+    /// [`Refusal::Unknown`].
+    pub fn set_rate(&self, job: JobId, rate: Option<Rate>) -> Result<(), Refusal> {
+        let jobs = self.jobs();
+        let served = jobs.entries.get(&job).and_then(|entry| entry.served.as_ref());
+        served
+            .ok_or(Refusal::Unknown(job))?
+            .standing
+            .send_if_modified(|standing| std::mem::replace(&mut standing.rate, rate) != rate);
+        Ok(())
+    }
+
     fn step(
         &self,
         job: JobId,
@@ -331,14 +361,16 @@ impl Scheduler {
         Ok(standing)
     }
 
-    /// A job's standing, now and after each change; closed when the job is released.
+    /// The epoch of a job's run, and its standing, now and after each change; closed when the job is
+    /// released.
     ///
     /// # Errors
     /// [`Refusal::Unknown`].
-    pub fn watch(&self, job: JobId) -> Result<watch::Receiver<Standing>, Refusal> {
+    pub fn watch(&self, job: JobId) -> Result<(Epoch, watch::Receiver<Standing>), Refusal> {
         let jobs = self.jobs();
         let served = jobs.entries.get(&job).and_then(|entry| entry.served.as_ref());
-        Ok(served.ok_or(Refusal::Unknown(job))?.standing.subscribe())
+        let served = served.ok_or(Refusal::Unknown(job))?;
+        Ok((served.placement.epoch, served.standing.subscribe()))
     }
 
     /// All admitted jobs, by ID.
@@ -349,6 +381,7 @@ impl Scheduler {
         let listed = served.map(|served| Listed {
             placement: served.placement.clone(),
             standing: *served.standing.borrow(),
+            demand: served.demand,
         });
         listed.collect()
     }

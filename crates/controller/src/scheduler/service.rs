@@ -1,6 +1,7 @@
 //! The scheduler's gRPC service: converts messages to values and back.
 
 use std::collections::BTreeSet;
+use std::num::NonZeroU64;
 use std::pin::Pin;
 
 use tokio_stream::wrappers::WatchStream;
@@ -9,10 +10,10 @@ use tonic::{Request, Response, Status};
 use tributary_jobfile::Aggregation;
 use tributary_proto::scheduler::v1;
 use tributary_proto::scheduler::v1::job_scheduler_server::JobScheduler;
-use tributary_protocol::{Assignment, Mode};
+use tributary_protocol::{Assignment, Mode, Rate};
 use tributary_wire::{Epoch, JobId, Protocol};
 
-use super::{Iteration, Refusal, Scheduler, Standing, names};
+use super::{Demand, Iteration, Refusal, Scheduler, Standing, names};
 use crate::plan::Placement;
 
 type Answer<T> = Result<Response<T>, Status>;
@@ -24,8 +25,9 @@ impl JobScheduler for Scheduler {
         let placement = placement(self, &request)?;
         let continued = Epoch::new(request.epoch);
         let (aggregation, size) = wish(request.aggregation(), request.size)?;
+        let demand = request.demand.map(demand).transpose()?;
         let (epoch, assignment) =
-            Scheduler::admit(self, placement, continued, aggregation, size).await?;
+            Scheduler::admit(self, placement, continued, aggregation, size, demand).await?;
         let assignment = described(assignment);
         Ok(Response::new(v1::AdmitResponse { assignment, epoch: epoch.get() }))
     }
@@ -43,12 +45,18 @@ impl JobScheduler for Scheduler {
         Ok(Response::new(v1::MoveResponse { assignment: described(assignment) }))
     }
 
+    async fn set_rate(&self, request: Request<v1::SetRateRequest>) -> Answer<v1::SetRateResponse> {
+        let v1::SetRateRequest { job_id, rate } = request.into_inner();
+        Scheduler::set_rate(self, job(job_id)?, Rate::new(rate))?;
+        Ok(Response::new(v1::SetRateResponse {}))
+    }
+
     async fn start_iteration(
         &self,
         request: Request<v1::StartIterationRequest>,
     ) -> Answer<v1::StartIterationResponse> {
         let v1::StartIterationRequest { job_id, number } = request.into_inner();
-        let Standing { iteration, assignment } = self.start(job(job_id)?, number)?;
+        let Standing { iteration, assignment, .. } = self.start(job(job_id)?, number)?;
         let (iteration, assignment) = (Some(iteration.into()), described(assignment));
         Ok(Response::new(v1::StartIterationResponse { iteration, assignment }))
     }
@@ -65,11 +73,13 @@ impl JobScheduler for Scheduler {
     type WatchStream = Pin<Box<dyn Stream<Item = Result<v1::WatchResponse, Status>> + Send>>;
 
     async fn watch(&self, request: Request<v1::WatchRequest>) -> Answer<Self::WatchStream> {
-        let standing = Scheduler::watch(self, job(request.get_ref().job_id)?)?;
-        let told = WatchStream::new(standing).map(|Standing { iteration, assignment }| {
-            let (iteration, assignment) = (Some(iteration.into()), described(assignment));
-            Ok(v1::WatchResponse { iteration, assignment })
-        });
+        let (epoch, standing) = Scheduler::watch(self, job(request.get_ref().job_id)?)?;
+        let told =
+            WatchStream::new(standing).map(move |Standing { iteration, assignment, rate }| {
+                let (iteration, assignment) = (Some(iteration.into()), described(assignment));
+                let (rate, epoch) = (bits_per_second(rate), epoch.get());
+                Ok(v1::WatchResponse { iteration, assignment, rate, epoch })
+            });
         Ok(Response::new(Box::pin(told)))
     }
 
@@ -82,6 +92,11 @@ impl JobScheduler for Scheduler {
             iteration: Some(listed.standing.iteration.into()),
             workers: names(topology, &listed.placement.workers).collect(),
             parameter_server: names(topology, listed.placement.ps.as_slice()).collect(),
+            rate: bits_per_second(listed.standing.rate),
+            demand: listed.demand.map(|demand| v1::Demand {
+                bits: demand.bits.get(),
+                iterations: demand.iterations.map_or(0, NonZeroU64::get),
+            }),
         });
         let memory = self.room().into_iter().map(|room| v1::Memory {
             switch: topology.switch(room.switch).name.clone(),
@@ -98,6 +113,16 @@ impl From<Refusal> for Status {
     fn from(refusal: Refusal) -> Self {
         Self::new(refusal.code(), refusal.to_string())
     }
+}
+
+fn bits_per_second(rate: Option<Rate>) -> u64 {
+    rate.map_or(0, Rate::get)
+}
+
+fn demand(message: v1::Demand) -> Result<Demand, Status> {
+    let bits = NonZeroU64::new(message.bits);
+    let bits = bits.ok_or_else(|| invalid("say how many bits a worker sends in an iteration"))?;
+    Ok(Demand { bits, iterations: NonZeroU64::new(message.iterations) })
 }
 
 fn described(assignment: Assignment) -> Option<v1::Assignment> {

@@ -76,6 +76,14 @@ impl Line {
         self.len() == 0
     }
 
+    /// Removes all frames from the line. Returns how many copies there were.
+    pub fn clear(&mut self) -> usize {
+        let copies = self.len();
+        self.under_way.clear();
+        self.held_back.clear();
+        copies
+    }
+
     /// Puts a frame on the line.
     pub fn admit(&mut self, now: u64, frame: &[u8]) -> Admission {
         let mut buffer = self.spare.pop().unwrap_or_default();

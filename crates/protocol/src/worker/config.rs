@@ -3,7 +3,7 @@
 use tributary_wire::{Host, Protocol, WorkerIndex};
 
 use crate::fixed::Scale;
-use crate::{ConfigError, JobConfig, Timing};
+use crate::{ConfigError, JobConfig, Rate, Timing};
 
 /// The initial window: 60 KB of payload (ESA §5.1, as ATP at 100 Gb/s).
 const INITIAL_WINDOW_BYTES: u32 = 60 * 1024;
@@ -24,6 +24,8 @@ pub struct WorkerConfig {
     /// The initial congestion window in packets. `None` means 60 KB, and in P4INC at most the
     /// number of the job's aggregators. It never exceeds the number of slots.
     pub initial_window: Option<u32>,
+    /// The initial [rate](crate::Worker::set_rate); `None` for no limit.
+    pub rate: Option<Rate>,
     /// Timeouts.
     pub timing: Timing,
 }

@@ -57,6 +57,7 @@ pub use tensors::{SubmitError, Tensor, TensorId};
 
 use crate::congestion::{Aimd, Controller, Dctcp};
 use crate::numbering::Numbering;
+use crate::pacing::{Pacer, Rate};
 use crate::priority::Priority;
 use crate::timers::Timers;
 use crate::{Assignment, ConfigError, Endpoint, Mode, Recovery, Time};
@@ -75,10 +76,12 @@ enum Timer {
     Reorder,
     /// Time to report a stall.
     Stall,
+    /// Time to send the next packet, at the worker's rate.
+    Pace,
 }
 
 impl Timer {
-    const COUNT: usize = 3;
+    const COUNT: usize = 4;
 }
 
 impl From<Timer> for usize {
@@ -97,6 +100,7 @@ pub struct Worker {
     tensors: Tensors,
     fragments: Fragments,
     controller: Box<dyn Controller>,
+    pacer: Pacer,
     /// State of ESA's reliable channel.
     channel: Option<Channel>,
     /// Results that a PS may lack; `None` in SwitchML.
@@ -142,6 +146,7 @@ impl Worker {
             tensors: Tensors::new(&config),
             fragments: Fragments::new(&config.job, sendings_through(&config)),
             controller,
+            pacer: Pacer::new(config.rate),
             channel: (config.job.protocol == Protocol::Esa).then(|| Channel::new(&config.job)),
             handover: Handover::of(&config.job),
             rules: Rules::new(&config.timing, &config.job),
@@ -216,6 +221,22 @@ impl Worker {
         self.config.job.assignment = assignment;
         self.fragments.reassign(&self.config.job);
         Ok(())
+    }
+
+    /// Changes the rate at which values are sent, at once; `None` for no limit.
+    pub fn set_rate(&mut self, now: Time, rate: Option<Rate>) {
+        if rate != self.pacer.rate() {
+            self.pacer.set(now, rate);
+            // The packet that waits may be sent sooner. It sets the timer again if it may not.
+            if self.timers.is_set(Timer::Pace) {
+                self.timers.set(Timer::Pace, now);
+            }
+        }
+    }
+
+    /// The rate at which values are sent, if it is limited.
+    pub fn rate(&self) -> Option<Rate> {
+        self.pacer.rate()
     }
 
     /// Whether the job has a PS that sees all results: in ATP, and in P4INC except in local jobs.
@@ -328,7 +349,15 @@ impl Endpoint for Worker {
     }
 
     fn poll_transmit(&mut self, now: Time, frame: &mut Vec<u8>) -> bool {
-        self.transmit(now, frame)
+        if let Some(due) = self.pacer.wait(now) {
+            self.timers.set(Timer::Pace, due);
+            return false;
+        }
+        let sent = self.transmit(now, frame);
+        if sent {
+            self.pacer.charge(now, self.config.job.values_per_packet);
+        }
+        sent
     }
 
     fn poll_timeout(&self) -> Option<Time> {
@@ -342,6 +371,8 @@ impl Endpoint for Worker {
         if let Some(due) = self.timers.expire(Timer::Resend, now) {
             self.on_resend_timer(now, due);
         }
+        // The driver asks for packets after this.
+        self.timers.expire(Timer::Pace, now);
         if self.timers.expire(Timer::Stall, now).is_some() {
             self.on_stall_timer(now);
         }

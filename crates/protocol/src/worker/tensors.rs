@@ -240,6 +240,7 @@ mod tests {
             host: Host::service(id),
             server: Host::service(id),
             initial_window: None,
+            rate: None,
             timing: Timing::default(),
         })
     }

@@ -48,6 +48,7 @@ impl Trio {
                 host: host(index),
                 server: host(9),
                 initial_window: None,
+                rate: None,
                 timing,
             };
             Worker::new(config).unwrap()

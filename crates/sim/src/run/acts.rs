@@ -2,7 +2,7 @@
 //! are ended or moved, workers send invalid packets.
 
 use tributary_jobfile::{Aggregation, HostId, Job, LinkId, worker_index};
-use tributary_protocol::{Assignment, ParameterServer};
+use tributary_protocol::{Assignment, ParameterServer, Rate};
 use tributary_wire::agg::{Kind, Repr};
 use tributary_wire::channel::Role;
 use tributary_wire::{AggregatorIndex, Ecn, Envelope, Flags, Host, Round, emit_frame, values};
@@ -43,6 +43,13 @@ pub enum Act {
         /// The fragment that the packet names.
         fragment: u32,
     },
+    /// The workers of the job send at another rate, in bits of values per second; `None` for no limit.
+    Pace(usize, Option<Rate>),
+    /// The cross-connect gets the circuits with this index of [`Run::patches`]. Switches route over
+    /// those that stay until the others carry light.
+    Patch(usize),
+    /// The switches route over the circuits that the cross-connect has.
+    Route,
     /// A link goes down.
     Down(LinkId),
     /// A link comes up.
@@ -63,8 +70,9 @@ impl Act {
             | Self::Again(job)
             | Self::ToNetwork(job)
             | Self::ToServer(job)
+            | Self::Pace(job, _)
             | Self::Stray { job, .. } => Some(job),
-            Self::Down(_) | Self::Up(_) => None,
+            Self::Patch(_) | Self::Route | Self::Down(_) | Self::Up(_) => None,
         }
     }
 
@@ -84,7 +92,8 @@ impl Act {
             Self::Stray { job, worker, behind, fragment } => {
                 Self::Stray { job: other(job), worker, behind, fragment }
             }
-            Self::Down(_) | Self::Up(_) => self,
+            Self::Pace(job, rate) => Self::Pace(other(job), rate),
+            Self::Patch(_) | Self::Route | Self::Down(_) | Self::Up(_) => self,
         }
     }
 }
@@ -95,6 +104,11 @@ impl Run<'_> {
             Act::Down(link) | Act::Up(link) => {
                 self.system.network.set_down(link, matches!(act, Act::Down(_)));
                 return Ok(());
+            }
+            Act::Patch(to) => return self.patch(to),
+            Act::Route => {
+                let circuits = self.system.network.circuits().clone();
+                return self.system.route(&circuits);
             }
             _ => act.job().expect("all others are about one"),
         };
@@ -127,8 +141,25 @@ impl Run<'_> {
             Act::Stray { worker, behind, fragment, .. } => {
                 self.stray(index, worker, behind, fragment);
             }
-            Act::Down(_) | Act::Up(_) => unreachable!("about no job"),
+            Act::Pace(_, rate) => {
+                let now = self.system.network.now();
+                for &host in &job.workers {
+                    self.system.network.with_worker(host, job.id, |own| own.set_rate(now, rate));
+                }
+            }
+            Act::Patch(_) | Act::Route | Act::Down(_) | Act::Up(_) => unreachable!("about no job"),
         }
+        Ok(())
+    }
+
+    fn patch(&mut self, to: usize) -> Result<(), Error> {
+        let next = self.patches[to].clone();
+        let network = &mut self.system.network;
+        let kept = network.circuits().kept(&next);
+        self.system.route(&kept)?;
+        self.system.network.patch(&next);
+        let outage = self.system.network.outage();
+        self.acts.insert((self.system.network.now() + outage, Act::Route));
         Ok(())
     }
 

@@ -11,6 +11,7 @@ mod invariants;
 mod links;
 mod losses;
 mod p4inc;
+mod pacing;
 mod racks;
 mod random;
 mod recovery;

@@ -128,11 +128,28 @@ async fn a_job_is_admitted_stepped_moved_and_released() {
     assert_eq!(answer.assignment, partial);
 
     let mut watcher = setting.watch(1).await;
-    let at = |iteration, assignment| Some(v1::WatchResponse { iteration, assignment });
+    let epoch = answer.epoch;
+    let at =
+        |iteration, assignment| Some(v1::WatchResponse { iteration, assignment, rate: 0, epoch });
     assert_eq!(told(&mut watcher).await, at(iteration(0, &[]), partial));
     let everyone: Vec<u32> = (0..8).collect();
     assert_eq!(setting.start(1, 1).await.unwrap(), iteration(1, &everyone).unwrap());
     assert_eq!(told(&mut watcher).await, at(iteration(1, &everyone), partial));
+
+    // The rate changes at any time, and only a change is told.
+    for rate in [0, 5_000_000, 5_000_000, 0] {
+        setting.client.set_rate(v1::SetRateRequest { job_id: 1, rate }).await.unwrap();
+        assert_eq!(setting.list().await.jobs[0].rate, rate);
+    }
+    let paced = v1::SetRateRequest { job_id: 1, rate: 7 };
+    setting.client.set_rate(paced).await.unwrap();
+    assert_eq!(told(&mut watcher).await.unwrap().rate, 7);
+    setting.client.set_rate(v1::SetRateRequest { job_id: 1, rate: 0 }).await.unwrap();
+    assert_eq!(told(&mut watcher).await, at(iteration(1, &everyone), partial));
+    refused(
+        setting.client.set_rate(v1::SetRateRequest { job_id: 9, rate: 1 }).await,
+        Code::NotFound,
+    );
 
     // A running job is not moved; repeating the same start changes nothing.
     let there = v1::MoveRequest { job_id: 1, aggregation: SERVER, size: 0 };

@@ -167,6 +167,7 @@ async fn admit(scheduler: &Scheduler, job_id: u32) {
         aggregation: v1::Aggregation::Network.into(),
         size: 1,
         epoch: 0,
+        demand: None,
     };
     JobScheduler::admit(scheduler, Request::new(request)).await.unwrap();
 }

@@ -112,6 +112,10 @@ impl JobScheduler for Controller {
         none()
     }
 
+    async fn set_rate(&self, _: Request<v1::SetRateRequest>) -> Answer<v1::SetRateResponse> {
+        none()
+    }
+
     async fn start_iteration(
         &self,
         _: Request<v1::StartIterationRequest>,

@@ -53,6 +53,7 @@ pub(crate) fn worker_config(job: JobConfig, worker: u8) -> WorkerConfig {
         host: host(worker),
         server: host(SERVER),
         initial_window: None,
+        rate: None,
         timing: Timing::default(),
     }
 }

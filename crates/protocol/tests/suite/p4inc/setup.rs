@@ -97,6 +97,7 @@ impl Setup {
             host: host(index),
             server: host(SERVER),
             initial_window: self.initial_window,
+            rate: None,
             timing: Self::timing(),
         }
     }

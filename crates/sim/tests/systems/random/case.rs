@@ -12,6 +12,8 @@ use tributary_protocol::priority::Priority;
 use tributary_protocol::{Recovery, Tensor};
 use tributary_sim::{Act, Cable, Disturbance, Inputs, Options, Pace};
 
+use super::circuits::{Optical, UNITS};
+
 /// Values per packet.
 pub(crate) const VALUES: usize = 32;
 
@@ -91,6 +93,8 @@ pub(crate) struct Case {
     pub(crate) calm: Option<Calm>,
     /// When the link between the two units goes down, and for how long.
     pub(crate) outages: Vec<(Duration, Duration)>,
+    /// A cross-connect in place of that link.
+    pub(crate) optical: Option<Optical>,
     /// Seed of the links' faults.
     pub(crate) seed: u64,
     /// The only disturbances that may happen, if restricted.
@@ -126,6 +130,7 @@ impl Case {
             acts: Vec::new(),
             calm: Calm::random(seed),
             outages: Vec::new(),
+            optical: None,
             seed,
             only: None,
             jobs,
@@ -161,6 +166,7 @@ impl Case {
             acts: Vec::new(),
             calm: Calm::random(seed),
             outages: Vec::new(),
+            optical: None,
             seed,
             only: None,
             jobs,
@@ -267,9 +273,14 @@ impl Case {
         let count = |of: &[bool]| of.iter().filter(|one| **one).count();
         let hosts = count(&servers) + self.jobs.iter().filter(|job| job.agent_apart).count();
         let (per_rack, names) = self.places();
-        let topology = match self.ps_rack {
-            None => format!("kind = \"star\"\nworkers = {per_rack}"),
-            Some(rack) => format!(
+        let topology = match (self.ps_rack, &self.optical) {
+            (_, Some(Optical { ports, outage, .. })) => format!(
+                "kind = \"units\"\nunits = {UNITS}\nhosts_per_unit = {per_rack}\n\
+                 optical_ports = {ports}\nreconfiguration = \"{}us\"",
+                outage.as_micros()
+            ),
+            (None, _) => format!("kind = \"star\"\nworkers = {per_rack}"),
+            (Some(rack), _) => format!(
                 "kind = \"racks\"\nracks = 2\nhosts_per_rack = {per_rack}\nps_rack = {rack}"
             ),
         };
@@ -297,7 +308,14 @@ impl Case {
             share(self.reorder),
         );
         let server = |number: usize| {
-            if hosts == 1 { "ps".to_owned() } else { format!("ps{number}") }
+            if self.optical.is_some() {
+                let before = hosts * (self.ps_rack.unwrap_or(1) as usize - 1);
+                format!("ps{}", before + number)
+            } else if hosts == 1 {
+                "ps".to_owned()
+            } else {
+                format!("ps{number}")
+            }
         };
         let mut agents = self.jobs.len();
         for (index, (job, names)) in self.jobs.iter().zip(&names).enumerate() {
@@ -402,7 +420,8 @@ impl Case {
     pub(crate) fn all_acts(&self, scenario: &Scenario) -> Vec<(Duration, Act)> {
         let mut acts = self.acts.clone();
         let is_switch = |end: &End| matches!(end, End::Switch(..));
-        let links = &scenario.topology.links;
+        let links = &scenario.topology.links[..scenario.topology.fixed_links()];
+        acts.extend(self.optical.iter().flat_map(Optical::acts));
         if let Some(link) = links.iter().position(|link| link.ends.iter().all(is_switch)) {
             for (from, long) in &self.outages {
                 acts.push((*from, Act::Down(LinkId(link))));
@@ -486,7 +505,7 @@ fn chance(random: &mut ChaCha8Rng) -> [u32; 4] {
 }
 
 /// A time, uniform over magnitudes: much happens in the first hundred microseconds.
-fn time(random: &mut ChaCha8Rng, most: u64) -> Duration {
+pub(crate) fn time(random: &mut ChaCha8Rng, most: u64) -> Duration {
     let most = 10_f64.powf(random.random_range(1.0..(most as f64).log10()));
     Duration::from_micros(random.random_range(0..=most as u64))
 }

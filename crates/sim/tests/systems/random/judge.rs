@@ -86,6 +86,8 @@ impl Judge {
         let scenario = &scenario;
         let mut run = Run::start(scenario, &program, case.inputs(), &options).unwrap();
         run.prioritize(case.priorities());
+        let patches = case.optical.iter().flat_map(|optical| &optical.patches);
+        run.patches = patches.map(|(_, circuits)| circuits.clone()).collect();
         for (time, act) in case.all_acts(scenario) {
             run.at(time, act);
         }

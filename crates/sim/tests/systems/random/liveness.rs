@@ -213,7 +213,7 @@ impl<'a> Watch<'a> {
     fn full_queues(&self, network: &Network) -> u64 {
         let topology = &self.scenario.topology;
         let of = |id| {
-            let ports = topology.ports(id).filter_map(move |(port, ..)| {
+            let ports = topology.port_numbers(id).filter_map(move |port| {
                 network.switch(id).port_statistics(port).map(|port| port.queue_drops)
             });
             ports.sum::<u64>()
@@ -305,11 +305,13 @@ fn quiet_periods(
 ) -> Vec<(Duration, Duration)> {
     let mut times: Vec<(Duration, Option<Act>)> = disturbed.iter().map(|at| (*at, None)).collect();
     times.extend(case.all_acts(scenario).into_iter().map(|(at, act)| (at, Some(act))));
+    // Until the circuits change for the last time, there may be no way.
+    let mut down: Vec<Act> = case.optical.iter().map(|_| Act::Route).collect();
+    times.extend(case.optical.iter().map(|optical| (optical.settled(), Some(Act::Route))));
     times.sort_by_key(|(at, _)| *at);
     let mut periods = Vec::new();
-    // What is down, by the act that ends it.
-    let mut down: Vec<Act> = Vec::new();
-    let mut since = Some(Duration::ZERO);
+    // `down` has what is down, by the act that ends it.
+    let mut since = down.is_empty().then_some(Duration::ZERO);
     for (at, act) in times {
         if let Some(since) = since {
             periods.push((since, at));

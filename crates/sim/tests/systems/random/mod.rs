@@ -18,6 +18,7 @@
 
 mod broken;
 mod case;
+mod circuits;
 mod judge;
 mod liveness;
 mod seeds;
@@ -208,6 +209,46 @@ fn schedules_with_segments_reach_everything() {
     }
     seen.remove("swept");
     assert!(seen.values().all(|count| *count > 0), "{seen:#?}");
+}
+
+/// The same with a cross-connect between the units.
+#[test]
+fn schedules_with_circuits_reach_everything() {
+    let judge = Judge::new();
+    let mut seen: BTreeMap<&str, u64> = BTreeMap::new();
+    for seed in 0..200 {
+        let case = Case::circuits(seed);
+        let outcome = judge.judge(&case).unwrap();
+        let optical = case.optical.as_ref().unwrap();
+        let mut see = |what, count: u64| *seen.entry(what).or_default() += count;
+        see("changes", optical.patches.len() as u64);
+        // The last sum of a job that needs light, after the first change, before the last, or later.
+        let needs_light = (0..case.jobs.len()).filter(|&job| !case.is_local(job));
+        for end in needs_light.map(|job| outcome.times[job]) {
+            let first = optical.patches[0].0;
+            see("over before any change", u64::from(end < first));
+            see("changed in the middle", u64::from(first < end && end < optical.settled()));
+            see("over after all changes", u64::from(optical.settled() < end));
+        }
+        see("cut off", outcome.faults.cut_off);
+        see("no outage", u64::from(optical.outage.is_zero()));
+        see("queries", outcome.workers.iter().flatten().map(|worker| worker.queries).sum());
+    }
+    assert!(seen.values().all(|count| *count > 0), "{seen:#?}");
+}
+
+#[test]
+fn circuits_change_under_random_schedules() {
+    let judge = Judge::new();
+    let (seeds, _) = seeds(SEEDS);
+    longest_waits(&seeds::hold(&judge, seeds, Case::circuits));
+}
+
+#[test]
+fn circuits_change_under_random_schedules_with_tna() {
+    let judge = Judge::of(Architecture::Tna);
+    let (seeds, _) = seeds(SEEDS / 2);
+    seeds::hold(&judge, seeds, |seed| with_tna(Case::circuits(seed)));
 }
 
 /// The same for ATP: servers are replaced at critical moments.

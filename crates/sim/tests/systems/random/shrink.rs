@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::panic;
+use std::time::Duration;
 
 use tributary_jobfile::{Preemption, Protocol};
 use tributary_sim::{Act, Disturbance};
@@ -132,6 +133,16 @@ fn smaller(case: &Case) -> Vec<Case> {
     for act in 0..case.acts.len() {
         offer(&|case| leave_out(&mut case.acts, act));
     }
+    offer(&|case| case.optical = None);
+    for patch in 1..case.optical.as_ref().map_or(0, |optical| optical.patches.len()) {
+        // The last one brings light.
+        offer(&|case| drop(case.optical.as_mut().unwrap().patches.remove(patch - 1)));
+    }
+    offer(&|case| {
+        if let Some(optical) = &mut case.optical {
+            optical.outage = Duration::ZERO;
+        }
+    });
     offer(&|case| case.calm = None);
     offer(&|case| {
         if let Some(calm) = &mut case.calm {

@@ -172,6 +172,7 @@ impl Setup {
             host: host(job, index),
             server: host(job, SERVER),
             initial_window: self.initial_window,
+            rate: None,
             timing: self.timing,
         }
     }
