@@ -49,13 +49,16 @@ pub trait CrossConnect: fmt::Debug + Send {
             return Err(Error::Invalid { device, reason });
         }
         self.set(next).await?;
-        let found = self.circuits().await?;
+        let read = self.circuits().await;
+        let (Ok(found) | Err(Error::Foreign { circuits: found, .. })) = &read else {
+            return read.map(drop);
+        };
         let differs = |port: &Port| found.peer(*port) != next.peer(*port);
         let ports: Vec<Port> = (1..=ports).map(Port).filter(differs).collect();
         if ports.is_empty() {
-            return Ok(());
+            return read.map(drop);
         }
-        Err(Error::Wrong { device, ports, found })
+        Err(Error::Wrong { device, ports, found: found.clone() })
     }
 }
 
@@ -94,16 +97,20 @@ pub enum Error {
         /// The reason.
         reason: Invalid,
     },
-    /// The device has a configuration that is not made of circuits. A change removes it.
+    /// The device has a configuration that is not made of circuits, for instance by another
+    /// controller. A change removes it.
     #[error(
-        "the cross-connect {device} has been configured by someone else: {}; a change of circuits removes this",
+        "the cross-connect {device} has been configured for more than circuits: {}; a change of \
+         circuits removes this",
         found.join(", ")
     )]
     Foreign {
         /// [`CrossConnect::name`].
         device: String,
-        /// Each piece of configuration.
+        /// Each piece of such configuration.
         found: Vec<String>,
+        /// The circuits that exist besides.
+        circuits: Circuits,
     },
     /// After a change that the device reported as done, it has other circuits than those asked for.
     #[error(
