@@ -116,12 +116,14 @@ impl Lab {
             self.testbed.run_in(&format!("h{port}"), open).unwrap()
         };
         let (mut sender, mut receiver) = (open(from), open(to));
+        // Streams from one host have numbers far apart.
+        let first = u32::from(to.0) << 24;
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
         let thread = thread::spawn(move || {
             let mut sent = Vec::new();
             while !stopped.load(Ordering::Relaxed) {
-                let number = u32::try_from(sent.len()).unwrap();
+                let number = first + u32::try_from(sent.len()).unwrap();
                 assert!(sender.send(&frame([0xff; 6], from.0, number, 200)).unwrap());
                 sender.flush().unwrap();
                 sent.push(Instant::now());
@@ -131,8 +133,10 @@ impl Lab {
             let mut arrived = Vec::new();
             let mut note = |frame: &[u8]| arrived.extend(read(frame));
             while receiver.receive(64, &mut note).unwrap() > 0 {}
-            let numbers = arrived.into_iter().filter(|(port, _)| *port == from.0);
-            Streamed { sent, arrived: numbers.map(|(_, number)| number as usize).collect() }
+            let own = arrived.iter().filter(|(port, _)| *port == from.0);
+            let numbers = own.filter_map(|(_, number)| number.checked_sub(first));
+            let arrived = numbers.map(|number| number as usize).filter(|at| *at < sent.len());
+            Streamed { arrived: arrived.collect(), sent }
         });
         Stream { stop, thread }
     }

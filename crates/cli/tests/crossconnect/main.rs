@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use libtest_mimic::{Arguments, Trial};
 use tributary_crossconnect::openflow::OpenFlow;
 use tributary_crossconnect::{Circuits, CrossConnect, Error, Port};
-use tributary_testbed::enter_user_namespace_if_needed;
+use tributary_testbed::{Output, enter_user_namespace_if_needed};
 
 use devices::{Device, Kind, LIMIT};
 use lab::{Lab, NODE};
@@ -23,14 +23,18 @@ use suite::{await_ports, circuits, run};
 const OPEN_VSWITCH: [&str; 5] =
     ["ovs-vswitchd", "ovsdb-server", "ovsdb-tool", "ovs-vsctl", "ovs-ofctl"];
 
-const EMULATED: [(&str, fn()); 4] = [
+const EMULATED: [(&str, fn()); 7] = [
+    ("a_cable_is_a_circuit", a_cable_is_a_circuit),
+    ("a_device_that_dies_during_a_change_is_lost", a_device_that_dies_during_a_change_is_lost),
+    ("an_interface_that_was_down_is_used_again", an_interface_that_was_down_is_used_again),
     ("frames_are_lost_for_the_outage", frames_are_lost_for_the_outage),
     ("a_stuck_port_is_reported", a_stuck_port_is_reported),
     ("the_command_shows_and_changes_circuits", the_command_shows_and_changes_circuits),
     ("bad_input_is_one_line", bad_input_is_one_line),
 ];
 
-const OPENFLOW: [(&str, fn()); 2] = [
+const OPENFLOW: [(&str, fn()); 3] = [
+    ("frames_soon_follow_a_change", frames_soon_follow_a_change),
     ("flows_of_others_are_reported_and_removed", flows_of_others_are_reported_and_removed),
     ("a_switch_connects_to_its_controller", a_switch_connects_to_its_controller),
 ];
@@ -86,6 +90,45 @@ fn frames_are_lost_for_the_outage() {
         assert_eq!(streamed.arrived, all, "with light, nothing is lost");
         println!("change of {took:?} with an outage of {outage:?}, {first} frames lost");
     });
+}
+
+fn a_cable_is_a_circuit() {
+    let mut lab = Lab::new();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tributary"));
+    command.args(["cable", "--between", "port2", "port4"]);
+    let _cable = lab.testbed.spawn(NODE, command, Output::Keep).unwrap();
+    lab.expect(&circuits(&[(2, 4)]), Duration::from_secs(20));
+    lab.expect(&circuits(&[(2, 4)]), Duration::ZERO);
+}
+
+fn a_device_that_dies_during_a_change_is_lost() {
+    let lab = Lab::new();
+    let mut device = Device::emulated(&lab, &["--outage", "60s"]);
+    run(async {
+        let mut driver = device.driver();
+        let change = tokio::spawn(async move { driver.change(&circuits(&[(1, 2)])).await });
+        tokio::time::sleep(LIMIT / 4).await;
+        device.kill();
+        let error = change.await.unwrap().unwrap_err();
+        assert!(matches!(error, Error::Unreachable { .. }), "{error}");
+    });
+}
+
+fn an_interface_that_was_down_is_used_again() {
+    let mut lab = Lab::new();
+    let device = Device::start(Kind::Emulated, &lab);
+    let joined = circuits(&[(1, 2), (3, 4)]);
+    run(async { device.driver().change(&joined).await.unwrap() });
+    for (state, lit) in [("down", circuits(&[(1, 2)])), ("up", joined)] {
+        let mut command = Command::new("ip");
+        command.args(["link", "set", "port3", state]);
+        let Ok(ip) = lab.testbed.spawn(NODE, command, Output::Keep) else {
+            println!("skipped: ip not found on the PATH");
+            return;
+        };
+        assert!(ip.wait(None).unwrap().unwrap().success());
+        lab.expect(&lit, Duration::from_secs(5));
+    }
 }
 
 fn a_stuck_port_is_reported() {
@@ -151,6 +194,31 @@ fn bad_input_is_one_line() {
     let output = tributary(&["crossconnect", "--port", "1@lo", "--outage", "20"]);
     let errors = String::from_utf8(output.stderr).unwrap();
     assert!(errors.contains("write a time of at most one hour, such as 20ms"), "{errors}");
+}
+
+fn frames_soon_follow_a_change() {
+    let lab = Lab::new();
+    let device = Device::start(Kind::OpenFlow, &lab);
+    run(async {
+        let mut driver = device.driver();
+        await_ports(driver.as_mut()).await;
+        driver.change(&circuits(&[(1, 2)])).await.unwrap();
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        let streams = [2, 3].map(|to| lab.stream(Port(1), Port(to)));
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        let begun = Instant::now();
+        driver.change(&circuits(&[(1, 3)])).await.unwrap();
+        let took = begun.elapsed();
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        let [old, new] = streams.map(lab::Stream::end);
+        let late = old.sent[*old.arrived.last().unwrap()].saturating_duration_since(begun);
+        let early = new.sent[*new.arrived.first().unwrap()].saturating_duration_since(begun);
+        println!(
+            "change of {took:?}; last frame on the old way {late:?}, first on the new {early:?}"
+        );
+        assert!(late < Kind::OpenFlow.patience(), "{late:?}");
+        assert!(early < Kind::OpenFlow.patience(), "{early:?}");
+    });
 }
 
 fn flows_of_others_are_reported_and_removed() {

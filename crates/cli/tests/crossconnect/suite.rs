@@ -8,8 +8,11 @@ use tributary_crossconnect::{Circuits, CrossConnect, Error, Invalid, Port};
 use crate::devices::{Device, Kind, LIMIT};
 use crate::lab::{Lab, PORTS};
 
-/// The cases, by their names.
-pub(crate) const ALL: [(&str, fn(Kind)); 6] = [
+/// A case and its name.
+type Case = (&'static str, fn(Kind));
+
+/// The cases.
+pub(crate) const ALL: [Case; 6] = [
     ("frames_pass_along_circuits_only", frames_pass_along_circuits_only),
     ("a_circuit_that_stays_loses_no_frame", a_circuit_that_stays_loses_no_frame),
     ("circuits_outlive_their_controller", circuits_outlive_their_controller),

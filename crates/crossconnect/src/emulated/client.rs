@@ -62,7 +62,8 @@ impl Client {
         let device = self.name.clone();
         match tokio::time::timeout(self.limit, call).await {
             Ok(Ok(response)) => Ok(response.into_inner()),
-            Ok(Err(status)) if status.code() == Code::Unavailable => {
+            // An error below gRPC has a cause. The process may have died during the call.
+            Ok(Err(status)) if status.code() == Code::Unavailable || status.source().is_some() => {
                 Err(Error::Unreachable { device, reason: root_cause(&status) })
             }
             Ok(Err(status)) => Err(Error::Refused { device, reason: root_cause(&status) }),

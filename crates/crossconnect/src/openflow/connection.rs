@@ -20,8 +20,8 @@ const BATCH: usize = 64;
 /// Answers that may wait to be read: an error for each change of a batch, and more.
 const ANSWERS: usize = 2 * BATCH;
 
-/// Limit of flows and ports of a device: two flows per port, and as many of others.
-const ITEMS: usize = 1 << 18;
+/// Limit of the length of an answer in parts. Flows of circuits between 65535 ports take 14 MB.
+const BYTES: usize = 64 << 20;
 
 /// Why a request failed.
 #[derive(Debug, thiserror::Error)]
@@ -118,12 +118,14 @@ impl Connection {
         part: impl Fn(Body) -> Option<Part<T>>,
     ) -> Result<Vec<T>, Failure> {
         let asked = self.send(&[request]).await?;
-        let mut all = Vec::new();
+        let (mut all, mut bytes) = (Vec::new(), 0);
         loop {
             let Some(mut part) = part(self.answer(&asked).await?) else { continue };
             all.append(&mut part.items);
-            if all.len() > ITEMS {
-                return Err(Failure::Refused(format!("it has more than {ITEMS} flows or ports")));
+            bytes += part.bytes;
+            if bytes > BYTES {
+                let reason = format!("it lists its flows or ports with more than {BYTES} bytes");
+                return Err(Failure::Refused(reason));
             }
             if !part.more {
                 return Ok(all);

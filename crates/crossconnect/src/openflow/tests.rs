@@ -39,6 +39,8 @@ enum Fault {
     Garbage,
     /// Closes the connection when flows are added.
     Crash,
+    /// Never ends its list of flows.
+    Endless,
 }
 
 /// An OpenFlow device with four ports.
@@ -143,8 +145,12 @@ impl Device {
             if self.state().fault == Fault::Crash && header[1] == 14 {
                 return Ok(());
             }
+            let endless = self.state().fault == Fault::Endless && header[1] == 18 && body[1] == 1;
             for part in answer {
                 stream.write_all(&part).await?;
+                while endless {
+                    stream.write_all(&part).await?;
+                }
             }
         }
     }
@@ -186,6 +192,10 @@ impl Device {
                 let reply = |more, item: &[u8]| {
                     message(19, xid, &[&[0, 1, 0, more, 0, 0, 0, 0], item].concat())
                 };
+                if fault == Fault::Endless {
+                    let row = state.rows[0].statistics();
+                    return vec![reply(1, &row.repeat(60_000 / row.len()))];
+                }
                 if fault == Fault::Garbage {
                     return vec![reply(0, &[0, 60, 1, 2, 3])];
                 }
@@ -265,6 +275,7 @@ async fn each_fault_has_its_error() {
         (Fault::Full, "refuses: OpenFlow error of type 5, code 1"),
         (Fault::Garbage, "refuses: a message is malformed: it ends too early"),
         (Fault::Crash, "cannot reach"),
+        (Fault::Endless, "refuses: it lists its flows or ports with more than 67108864 bytes"),
         (Fault::Mute, silent),
         (Fault::Old, "refuses: it does not support OpenFlow 1.3"),
     ] {
@@ -359,7 +370,7 @@ proptest! {
         let (command, row) = Row::read(&Request::Add(flow.clone()).bytes(1)[HEADER..]);
         prop_assert_eq!(command, 0);
         let body = [&[0, 1, 0, more, 0, 0, 0, 0], &row.statistics()[..]].concat();
-        let part = Part { items: vec![flow], more: more == 1 };
+        let part = Part { items: vec![flow], more: more == 1, bytes: HEADER + body.len() };
         let expected = Message { xid: 5, body: Body::Flows(part) };
         prop_assert_eq!(wire::read(&message(19, 5, &body)), Ok(expected));
     }

@@ -111,6 +111,8 @@ pub(super) enum Body {
 pub(super) struct Part<T> {
     pub(super) items: Vec<T>,
     pub(super) more: bool,
+    /// Length of the message.
+    pub(super) bytes: usize,
 }
 
 /// A row of a flow table: what happens to the frames that match.
@@ -249,13 +251,13 @@ pub(super) fn read(bytes: &[u8]) -> Result<Message, Malformed> {
         MULTIPART_REPLY => {
             let (part, flags) = (at.u16()?, at.u16()?);
             at.take(4)?;
-            let more = flags & MORE != 0;
+            let (more, bytes) = (flags & MORE != 0, bytes.len());
             match part {
-                MULTIPART_FLOW => Body::Flows(Part { items: items(at, read_flow)?, more }),
+                MULTIPART_FLOW => Body::Flows(Part { items: items(at, read_flow)?, more, bytes }),
                 MULTIPART_PORTS => {
                     let ports = items(at, read_port)?;
                     let items = ports.into_iter().filter(|port| *port < RESERVED_PORTS).collect();
-                    Body::Ports(Part { items, more })
+                    Body::Ports(Part { items, more, bytes })
                 }
                 _ => Body::Other(kind),
             }
