@@ -4,7 +4,8 @@ use std::env;
 use std::error::Error;
 use std::path::PathBuf;
 
-const FILES: [&str; 3] = [
+const FILES: [&str; 4] = [
+    "tributary/crossconnect/v1/crossconnect.proto",
     "tributary/placement/v1/placement.proto",
     "tributary/runs/v1/runs.proto",
     "tributary/scheduler/v1/scheduler.proto",

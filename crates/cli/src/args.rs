@@ -41,6 +41,8 @@ pub(crate) enum Command {
     Reminder(PsArgs),
     /// Connect two interfaces of this host, with the faults of a link of a job file.
     Cable(CableArgs),
+    /// Emulate an optical cross-connect between interfaces of this host, or control a cross-connect.
+    Crossconnect(crate::commands::crossconnect::CrossconnectArgs),
     /// Show the network of a job file: hosts, addresses, switch ports, and processes.
     Network(NetworkArgs),
     /// Program switches for a job file, and clean them up at the end.

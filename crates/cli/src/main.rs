@@ -101,6 +101,7 @@ fn run(command: Command) -> Result<ExitCode> {
         Command::Ps(args) => commands::ps::run(&args),
         Command::Reminder(args) => commands::reminder::run(&args),
         Command::Cable(args) => commands::cable::run(&args),
+        Command::Crossconnect(args) => commands::crossconnect::run(&args),
         Command::Network(args) => commands::network::run(&args),
         Command::Controller(args) => commands::controller::run(&args),
         Command::Doctor(args) => commands::doctor::run(&args),

@@ -46,7 +46,8 @@ pub(crate) fn size(text: &str) -> Option<u64> {
 
 /// A duration such as `50ms` or `1.5s`. `None` if the text is not a duration, or finer than a
 /// nanosecond.
-pub(crate) fn duration(text: &str) -> Option<Duration> {
+#[must_use]
+pub fn duration(text: &str) -> Option<Duration> {
     quantity(text, &TIMES).map(Duration::from_nanos)
 }
 

@@ -2,7 +2,8 @@
 //! each message and each error is explained.
 //!
 //! A module a service. The features `client` and `server` add the two ends of them. What the requests
-//! do is the business of those who serve them: the controller and the placement manager.
+//! do is the business of those who serve them: the controller, the placement manager and the emulated
+//! cross-connect.
 
 /// The modules that the build script made, one a package.
 #[allow(
@@ -16,4 +17,4 @@ mod generated {
     include!(concat!(env!("OUT_DIR"), "/modules.rs"));
 }
 
-pub use generated::tributary::{placement, runs, scheduler};
+pub use generated::tributary::{crossconnect, placement, runs, scheduler};

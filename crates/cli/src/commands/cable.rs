@@ -4,22 +4,17 @@
 //! where the kernel has no `netem`.
 
 use std::path::Path;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use tributary_crossconnect::emulated::{Mirrors, Plane};
+use tributary_crossconnect::{Circuits, Port};
 use tributary_jobfile::{End, LinkId, Scenario, Topology};
+use tributary_netio::FrameIo;
 use tributary_netio::packet::{Config, PacketSocket};
-use tributary_netio::{FrameIo, Watch};
 
 use crate::args::CableArgs;
 use crate::signals;
-
-/// Frames per batch.
-const BATCH: usize = 64;
-
-/// Interval of checks of the stop flag.
-const TICK: Duration = Duration::from_millis(50);
 
 /// Forwards frames until Ctrl-C or SIGTERM.
 ///
@@ -32,8 +27,8 @@ pub(crate) fn run(args: &CableArgs) -> Result<()> {
     }
     let stop = signals::stop_flag()?;
     let open = |interface: &String| PacketSocket::open(&Config::switch_port(interface.clone()));
-    let (near, mut far) = (open(first)?, open(second)?);
-    let mut near: Box<dyn FrameIo> = match &args.faults {
+    let (near, far) = (open(first)?, open(second)?);
+    let near: Box<dyn FrameIo> = match &args.faults {
         None => Box::new(near),
         Some(spec) => {
             let (scenario, link) = read(spec, args.seed)?;
@@ -41,36 +36,18 @@ pub(crate) fn run(args: &CableArgs) -> Result<()> {
             Box::new(scenario.faulty_in_network(link, end, scenario.seed, near)?)
         }
     };
-    let mut dropped = 0;
-    while !stop.load(Ordering::Relaxed) {
-        let mut busy = pass(near.as_mut(), &mut far, &mut dropped)?;
-        busy |= pass(&mut far, near.as_mut(), &mut dropped)?;
-        if !busy {
-            let mut watch = Watch::new();
-            near.watch(&mut watch)?;
-            far.watch(&mut watch)?;
-            watch.sleep(Some(TICK))?;
-        }
-    }
-    if dropped > 0 {
-        tracing::warn!("{dropped} frames were dropped because {first} or {second} was full");
+    // A cable is a circuit that never changes.
+    let mut mirrors = Mirrors::new(2, Duration::ZERO);
+    mirrors.change(Duration::ZERO, &Circuits::new([(Port(1), Port(2))])?)?;
+    let ports = vec![(first.clone(), near), (second.clone(), Box::new(far) as _)];
+    let (plane, _control) = Plane::new(mirrors, ports);
+    let lost = plane.run(&stop).context("cannot wait for frames")?;
+    if lost > 0 {
+        tracing::warn!(
+            "{lost} frames were lost because {first} or {second} was full or its MTU too small"
+        );
     }
     Ok(())
-}
-
-/// Forwards the frames that have arrived; false if there were none.
-fn pass(from: &mut dyn FrameIo, to: &mut dyn FrameIo, dropped: &mut u64) -> Result<bool> {
-    let mut outcome = Ok(());
-    let received = from.receive(BATCH, &mut |frame| match to.send(frame) {
-        Ok(true) => {}
-        Ok(false) => *dropped += 1,
-        Err(error) if outcome.is_ok() => outcome = Err(error),
-        Err(_) => {}
-    });
-    let received = received.context("cannot receive")?;
-    outcome.context("cannot forward a frame")?;
-    to.flush().context("cannot pass frames on")?;
-    Ok(received > 0)
 }
 
 /// Parses `JOB.toml:NAME:NAME`: the link, reversed if necessary to begin at the first name.

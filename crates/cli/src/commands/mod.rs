@@ -2,6 +2,7 @@
 
 pub(crate) mod cable;
 pub(crate) mod controller;
+pub(crate) mod crossconnect;
 pub(crate) mod doctor;
 pub(crate) mod network;
 pub(crate) mod optical;
