@@ -11,7 +11,7 @@ use tributary_crossconnect::Circuits;
 use tributary_jobfile::{SwitchId, Topology};
 use tributary_p4runtime_proto::p4::v1::Entity;
 use tributary_protocol::{Assignment, Mode};
-use tributary_wire::{AggregatorIndex, Bitmap, Epoch, JobId, Run, Segment, Service, WorkerSet};
+use tributary_wire::{Bitmap, Epoch, JobId, Run, Segment, Service, WorkerSet};
 
 use crate::catalogue::Catalogue;
 use crate::client::SwitchConfig;
@@ -112,6 +112,26 @@ impl Controller {
         ports: &PortMap,
         switches: Vec<SwitchConfig>,
         pipeline: &Pipeline,
+        progress: impl FnMut(Progress<'_>),
+    ) -> Result<Self, Error> {
+        Self::resume(topology, ports, switches, pipeline, &[], progress).await
+    }
+
+    /// [`connect_ports`](Self::connect_ports) for a controller that takes over the jobs of an earlier
+    /// one, in the middle of their iterations: their entries stay or are repaired, and their aggregators
+    /// are not touched. The topology has the circuits that exist.
+    ///
+    /// # Errors
+    /// The first error of a switch; [`Error::Memory`] if the segments of two jobs overlap.
+    ///
+    /// # Panics
+    /// If the number of switches differs from the topology's, or a job does not fit the topology.
+    pub async fn resume(
+        topology: &Topology,
+        ports: &PortMap,
+        switches: Vec<SwitchConfig>,
+        pipeline: &Pipeline,
+        resumed: &[(Placement, JobSlot)],
         mut progress: impl FnMut(Progress<'_>),
     ) -> Result<Self, Error> {
         assert_eq!(switches.len(), topology.switches.len(), "one address for each switch");
@@ -123,34 +143,49 @@ impl Controller {
             opened.push(Session::open(config, pipeline.clone()).instrument(span).await?);
         }
         let mut sessions = Vec::with_capacity(opened.len());
-        let forwarding = topology.switch_ids().zip(plan::forwarding(topology));
-        for (opened, (switch, forwarding)) in opened.into_iter().zip(forwarding) {
+        let served = resumed.iter().map(|(placement, slot)| (placement, *slot));
+        let entities = entries::network(&catalogue, topology, ports, served);
+        for (opened, entities) in opened.into_iter().zip(entities) {
             progress(Progress::Installing(opened.name()));
-            let forwarding = ports.forwarding(switch, forwarding);
-            let entities = entries::forwarding(&catalogue, &forwarding);
             let span = info_span!("switch", name = opened.name());
             let session = opened.establish(&entities).instrument(span).await?;
             progress(Progress::Installed(session.name(), session.found()));
             sessions.push(session);
         }
         let mut epochs = Epochs::new();
-        for session in &sessions {
+        let mut memory = catalogue.pool().map(|pool| Memory::new(sessions.len(), pool));
+        for (placement, _) in resumed {
+            if let Some(memory) = &mut memory {
+                memory.claim(topology, placement)?;
+            }
+            epochs.found(placement.run());
+        }
+        for (switch, session) in topology.switch_ids().zip(&sessions) {
             session.orphans().iter().for_each(|run| epochs.found(*run));
-            match catalogue.pool() {
-                Some(pool) => wipe(session, pool).await?,
+            match &memory {
+                Some(memory) => {
+                    for gap in memory.gaps(switch) {
+                        wipe(session, gap).await?;
+                    }
+                }
                 None => free_orphans(session).await?,
             }
         }
-        let memory = catalogue.pool().map(|pool| Mutex::new(Memory::new(sessions.len(), pool)));
+        let jobs = resumed.iter().map(|(placement, slot)| {
+            let parts = plan::job(topology, placement).into_iter();
+            let parts = parts.map(|part| ports.part(part)).collect();
+            let (slot, state) = (*slot, State::Running);
+            (placement.job, Admitted { slot, placement: placement.clone(), parts, state })
+        });
         Ok(Self {
             topology: topology.clone(),
             routes: RwLock::new(topology.clone()),
             ports: ports.clone(),
             catalogue,
             switches: sessions,
-            jobs: Mutex::default(),
+            jobs: Mutex::new(jobs.collect()),
             epochs: Mutex::new(epochs),
-            memory,
+            memory: memory.map(Mutex::new),
         })
     }
 
@@ -187,6 +222,11 @@ impl Controller {
             None => Ok(epoch),
             Some(ahead) => Err(Error::FutureEpoch { epoch, seconds: ahead.as_secs() + 1 }),
         }
+    }
+
+    /// The slot of a job's counters.
+    pub(crate) fn slot(&self, job: JobId) -> Option<JobSlot> {
+        self.jobs().get(&job).map(|admitted| admitted.slot)
     }
 
     /// The current runs of all admitted jobs, and their workers.
@@ -540,14 +580,13 @@ async fn free_orphans(session: &Session) -> Result<(), Error> {
     Ok(())
 }
 
-/// Frees all aggregators of a switch whose aggregators do not name their job. Until that is done, a
-/// placeholder job holds all of them.
-async fn wipe(session: &Session, pool: u32) -> Result<(), Error> {
+/// Frees aggregators of a switch whose aggregators do not name their job. Until that is done, a
+/// placeholder job holds them.
+async fn wipe(session: &Session, segment: Segment) -> Result<(), Error> {
     if !session.was_running() {
         return Ok(());
     }
     let somebody = JobId::new(u16::MAX).expect("not zero");
-    let segment = Segment { offset: AggregatorIndex(0), size: pool };
     let assignment = Assignment { service: Service::new(1), segment, mode: Mode::Local };
     let all = ServiceAtSwitch::Aggregate { segment, everyone: Bitmap::EMPTY, total: Bitmap::EMPTY };
     let service = entries::serve(session.catalogue(), somebody, assignment.service, all);

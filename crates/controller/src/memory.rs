@@ -10,7 +10,7 @@ use std::sync::Mutex;
 
 use tributary_jobfile::{Aggregation, Scenario, SwitchId, Topology};
 use tributary_protocol::{Assignment, Mode};
-use tributary_wire::{JobId, Protocol, Service};
+use tributary_wire::{JobId, Protocol, Segment, Service};
 
 use crate::error::Error;
 use crate::jobs::{Admitted, Controller, State, lock};
@@ -86,7 +86,11 @@ impl Memory {
     }
 
     /// Reserves the segment that a job's placement names.
-    fn claim(&mut self, topology: &Topology, placement: &Placement) -> Result<(), Error> {
+    pub(crate) fn claim(
+        &mut self,
+        topology: &Topology,
+        placement: &Placement,
+    ) -> Result<(), Error> {
         let Assignment { service, segment, .. } = placement.assignment;
         if !service.is_aggregated() {
             return Ok(());
@@ -96,6 +100,11 @@ impl Memory {
         claimed.map_err(|refusal| refusal.in_words(topology, &demand))?;
         self.last.insert(placement.job, service);
         Ok(())
+    }
+
+    /// The pieces of a switch's pool that no job holds.
+    pub(crate) fn gaps(&self, switch: SwitchId) -> Vec<Segment> {
+        self.segments.gaps(switch)
     }
 
     /// Frees what a job holds for an assignment.

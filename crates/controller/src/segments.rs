@@ -189,6 +189,20 @@ impl Allocator {
         self.free[switch.0].0.iter().map(|(start, end)| end - start).sum()
     }
 
+    /// The free pieces of a switch.
+    ///
+    /// # Panics
+    /// If there is no such switch.
+    #[must_use]
+    pub fn gaps(&self, switch: SwitchId) -> Vec<Segment> {
+        let pieces = self.free[switch.0].0.iter();
+        let segment = |(&start, &end): (&u32, &u32)| Segment {
+            offset: AggregatorIndex(start),
+            size: end - start,
+        };
+        pieces.map(segment).collect()
+    }
+
     /// Aggregators in the largest free piece of a switch.
     ///
     /// # Panics

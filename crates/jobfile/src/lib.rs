@@ -14,6 +14,7 @@ mod endpoints;
 mod faults;
 mod jobs;
 mod network;
+mod orchestration;
 mod pace;
 mod protocol;
 mod scenario;
@@ -39,6 +40,7 @@ pub use tributary_document::{Error, Fault};
 pub use tributary_wire::Protocol;
 
 pub use jobs::SCALES;
+pub use orchestration::{Orchestration, Policy};
 
 use jobs::Jobs;
 use network::Demand;
@@ -101,6 +103,7 @@ fn read(
         "protocol",
         "switch",
         "faults",
+        "orchestrator",
         "job",
     ])?;
     let stem = Path::new(file).file_stem().map_or("job".into(), |stem| stem.to_string_lossy());
@@ -121,9 +124,21 @@ fn read(
         packet_bytes: switch.packet_bytes(),
     };
     let topology = network::read(&document, demand)?;
-    if topology.optical.is_some() {
-        raw.check_re_patching(&document)?;
-    }
+    let orchestration = match &topology.optical {
+        Some(optical) => {
+            raw.check_re_patching(&document)?;
+            Some(orchestration::read(&document, optical.outage)?)
+        }
+        None => match document.get("orchestrator") {
+            Some(item) => {
+                return Err(item.fault(
+                    "[orchestrator] without a cross-connect",
+                    "give the units one: [topology] units = 4",
+                ));
+            }
+            None => None,
+        },
+    };
     let jobs = raw.resolve(&topology, &switch, seed, directory)?;
     Ok(Scenario {
         name,
@@ -137,6 +152,7 @@ fn read(
         readings: Readings::default(),
         topology,
         switch,
+        orchestration,
         jobs,
     })
 }

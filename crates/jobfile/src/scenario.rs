@@ -8,6 +8,7 @@ use tributary_protocol::rtt::RttConfig;
 use tributary_protocol::{Addressing, Rate, Readings, Recovery};
 use tributary_wire::{Epoch, JobId, Protocol, Run, WorkerIndex};
 
+use crate::Orchestration;
 use crate::topology::{HostId, Topology};
 
 /// A validated job file: everything that a fabric needs to run it.
@@ -36,6 +37,8 @@ pub struct Scenario {
     pub topology: Topology,
     /// Settings of all switches.
     pub switch: SwitchSettings,
+    /// How the jobs are scheduled, if a cross-connect joins the units.
+    pub orchestration: Option<Orchestration>,
     /// The jobs, in the order of the file.
     pub jobs: Vec<Job>,
 }

@@ -81,7 +81,7 @@ pub(crate) fn drive(
 }
 
 /// Checks that a job fits the network's shape.
-fn check(network: &Network, job: &Job) -> Result<(), Error> {
+pub(crate) fn check(network: &Network, job: &Job) -> Result<(), Error> {
     let units = network.units.len();
     let Some(first) = job.ways.first() else {
         return Err(Error::job(job.id, "it has no way; give it one without aggregation"));

@@ -2,8 +2,9 @@
 
 use crate::allocation::Allocation;
 use crate::drive::{Rules, drive};
+use crate::online::decide;
 use crate::scheduler::Take;
-use crate::{Error, Job, Network, Schedule, Scheduler};
+use crate::{Begun, Circuits, Decision, Error, Job, Network, Online, Schedule, Scheduler};
 
 /// Jobs in the order of their arrivals, each with everything it can get.
 ///
@@ -36,15 +37,33 @@ impl Scheduler for Fcfs {
     }
 
     fn schedule(&self, network: &Network, jobs: &[Job]) -> Result<Schedule, Error> {
-        drive(network, jobs, Rules { reconfigure: true, take: self.take }, |slot| {
-            for &job in slot.active {
-                self.serve(slot, job);
-            }
-        })
+        drive(network, jobs, self.rules(), |slot| self.fill(slot))
+    }
+}
+
+impl Online for Fcfs {
+    fn decide(
+        &self,
+        network: &Network,
+        jobs: &[Job],
+        begun: &[Option<Begun>],
+        before: &Circuits,
+    ) -> Result<Decision, Error> {
+        decide(network, jobs, begun, before, self.rules(), |slot| self.fill(slot))
     }
 }
 
 impl Fcfs {
+    fn rules(&self) -> Rules {
+        Rules { reconfigure: true, take: self.take }
+    }
+
+    fn fill(&self, slot: &mut Allocation<'_>) {
+        for &job in slot.active {
+            self.serve(slot, job);
+        }
+    }
+
     fn serve(&self, slot: &mut Allocation<'_>, job: usize) {
         let begun = slot.has_begun(job);
         if !begun {

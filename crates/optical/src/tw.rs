@@ -6,9 +6,10 @@ use std::collections::BinaryHeap;
 use crate::allocation::Allocation;
 use crate::drive::{Rules, drive};
 use crate::matching::heaviest;
+use crate::online::decide;
 use crate::scheduler::Take;
 use crate::window::{Share, window};
-use crate::{Error, Job, Network, Schedule, Scheduler};
+use crate::{Begun, Circuits, Decision, Error, Job, Network, Online, Schedule, Scheduler};
 
 /// The paper's scheduler, "TW".
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -44,16 +45,36 @@ impl Scheduler for Tw {
     }
 
     fn schedule(&self, network: &Network, jobs: &[Job]) -> Result<Schedule, Error> {
-        drive(network, jobs, Rules { reconfigure: self.reconfigure, take: self.take }, |slot| {
-            if self.inc {
-                assign(slot);
-            }
-            for port in by_window(slot) {
-                fill(slot, port.jobs);
-            }
-            // New circuits for later ports can cost earlier jobs data (eq. 10).
-            fill(slot, slot.active.to_vec());
-        })
+        drive(network, jobs, self.rules(), |slot| self.fill(slot))
+    }
+}
+
+impl Online for Tw {
+    fn decide(
+        &self,
+        network: &Network,
+        jobs: &[Job],
+        begun: &[Option<Begun>],
+        before: &Circuits,
+    ) -> Result<Decision, Error> {
+        decide(network, jobs, begun, before, self.rules(), |slot| self.fill(slot))
+    }
+}
+
+impl Tw {
+    fn rules(&self) -> Rules {
+        Rules { reconfigure: self.reconfigure, take: self.take }
+    }
+
+    fn fill(&self, slot: &mut Allocation<'_>) {
+        if self.inc {
+            assign(slot);
+        }
+        for port in by_window(slot) {
+            fill(slot, port.jobs);
+        }
+        // New circuits for later ports can cost earlier jobs data (eq. 10).
+        fill(slot, slot.active.to_vec());
     }
 }
 

@@ -245,6 +245,10 @@ pub struct Run<'a> {
     acts: BTreeSet<(Time, Act)>,
     /// Circuits for [`Act::Patch`].
     pub patches: Vec<Circuits>,
+    /// By job, the iterations that may begin, if [`hold`](Self::hold) was called; and the workers that
+    /// wait for that.
+    allowed: Option<Vec<usize>>,
+    held: BTreeSet<(usize, usize)>,
     /// Number of outstanding sums, in total and of each job.
     outstanding: usize,
     missing: Vec<usize>,
@@ -301,6 +305,8 @@ impl<'a> Run<'a> {
             due: BTreeSet::new(),
             acts: BTreeSet::new(),
             patches: Vec::new(),
+            allowed: None,
+            held: BTreeSet::new(),
             stalls: Vec::new(),
             farewell: options.farewell,
             farewells: BTreeMap::new(),
@@ -349,10 +355,49 @@ impl<'a> Run<'a> {
             let Job { id, workers, .. } = &self.scenario.jobs[job];
             self.system.network.with_worker(workers[worker], *id, Worker::leave);
             self.farewells.insert((job, worker), self.system.network.now() + self.farewell);
+        } else if self.allowed.as_ref().is_some_and(|of| self.sums[job][worker].len() >= of[job]) {
+            self.held.insert((job, worker));
         } else {
             let pause = self.scenario.jobs[job].straggler_delay(worker_index(worker));
             self.due.insert((self.system.network.now() + pause, job, worker));
         }
+    }
+
+    /// Makes the workers of all jobs wait before each iteration until it is [allowed](Self::allow).
+    pub fn hold(&mut self) {
+        self.allowed = Some(vec![0; self.scenario.jobs.len()]);
+        let due = std::mem::take(&mut self.due);
+        self.held.extend(due.into_iter().map(|(_, job, worker)| (job, worker)));
+    }
+
+    /// Lets the workers of a job begin the next iteration.
+    pub fn allow(&mut self, job: usize) {
+        if let Some(allowed) = &mut self.allowed {
+            allowed[job] += 1;
+        }
+        let held = self.held.extract_if(.., |(its, _)| *its == job);
+        let workers: Vec<usize> = held.map(|(_, worker)| worker).collect();
+        for worker in workers {
+            self.schedule(job, worker);
+        }
+    }
+
+    /// Whether a job was ended early.
+    #[must_use]
+    pub fn is_ended(&self, job: usize) -> bool {
+        self.ended.contains(&job)
+    }
+
+    /// The tensors of a job's first worker, which have the sizes of all others'.
+    #[must_use]
+    pub fn inputs(&self, job: usize) -> &[Tensor] {
+        self.inputs[job].first().map_or(&[], Vec::as_slice)
+    }
+
+    /// Number of iterations that all workers of a job have finished.
+    #[must_use]
+    pub fn finished(&self, job: usize) -> usize {
+        self.sums[job].iter().map(Vec::len).min().unwrap_or(0)
     }
 
     /// Virtual time since the start.
@@ -367,6 +412,14 @@ impl<'a> Run<'a> {
     /// # Errors
     /// If a tensor cannot be summed, or a switch refuses.
     pub fn step(&mut self) -> Result<bool, Error> {
+        self.step_until(self.limit - Time::ZERO)
+    }
+
+    /// The same for an event that happens by this time; without one, the time is this.
+    ///
+    /// # Errors
+    /// As [`step`](Self::step).
+    pub fn step_until(&mut self, time: Duration) -> Result<bool, Error> {
         self.let_go();
         if self.is_over() || self.system.network.now() >= self.limit {
             return Ok(false);
@@ -374,7 +427,7 @@ impl<'a> Run<'a> {
         let submission = self.due.first().copied();
         let act = self.acts.first().copied();
         let times = [
-            Some(self.limit),
+            Some(self.limit.min(Time::ZERO + time)),
             submission.map(|(time, ..)| time),
             act.map(|(time, _)| time),
             self.farewells.values().min().copied(),

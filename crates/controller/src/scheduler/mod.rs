@@ -9,6 +9,7 @@
 //! after a move these name a service that no longer exists.
 
 mod iteration;
+mod journal;
 mod service;
 
 use std::collections::BTreeMap;
@@ -24,6 +25,8 @@ use tributary_protocol::{Assignment, Rate};
 use tributary_wire::{Epoch, JobId, Protocol, WorkerIndex, WorkerSet};
 
 pub use iteration::{Iteration, OutOfTurn};
+use journal::Forgetful;
+pub use journal::{Journal, Record};
 
 use crate::error::Error;
 use crate::jobs::{Controller, lock};
@@ -60,6 +63,9 @@ pub enum Refusal {
         /// How many workers the job has.
         workers: usize,
     },
+    /// The journal cannot be written, so that the change would be forgotten.
+    #[error("cannot record the change: {0}")]
+    Unrecorded(String),
     /// The scheduler is stopping.
     #[error("the scheduler is shutting down")]
     Closing,
@@ -78,6 +84,7 @@ impl Refusal {
             Self::Busy(_) => Code::Aborted,
             Self::Broken(_) | Self::OutOfTurn(..) => Code::FailedPrecondition,
             Self::Worker { .. } => Code::InvalidArgument,
+            Self::Unrecorded(_) => Code::Internal,
             Self::Closing => Code::Unavailable,
             Self::Controller(error) => match error {
                 Error::JobTaken(..) => Code::AlreadyExists,
@@ -116,6 +123,8 @@ pub struct Demand {
     pub bits: NonZeroU64,
     /// Iterations of the job, if the number is known.
     pub iterations: Option<NonZeroU64>,
+    /// Aggregators that it wants where it is summed in the network.
+    pub aggregators: u32,
 }
 
 /// A job as [`Scheduler::list`] gives it.
@@ -136,6 +145,7 @@ pub struct Scheduler {
     /// Jobs that can be admitted by their ID alone.
     known: Arc<BTreeMap<JobId, Placement>>,
     jobs: Arc<Mutex<Jobs>>,
+    journal: Arc<dyn Journal>,
 }
 
 #[derive(Debug, Default)]
@@ -172,8 +182,40 @@ impl Scheduler {
     /// A scheduler for the switches of a controller. Jobs in `known` can be admitted by ID alone.
     #[must_use]
     pub fn new(controller: Controller, known: impl IntoIterator<Item = Placement>) -> Self {
+        Self::resume(controller, known, [], Arc::new(Forgetful))
+    }
+
+    /// A scheduler that keeps a journal, with the jobs of an earlier one. The controller already serves
+    /// these: see [`Controller::resume`].
+    #[must_use]
+    pub fn resume(
+        controller: Controller,
+        known: impl IntoIterator<Item = Placement>,
+        records: impl IntoIterator<Item = Record>,
+        journal: Arc<dyn Journal>,
+    ) -> Self {
         let known = known.into_iter().map(|placement| (placement.job, placement)).collect();
-        Self { controller: Arc::new(controller), known: Arc::new(known), jobs: Arc::default() }
+        let entries = records.into_iter().map(|record| {
+            let Record { placement, demand, iteration, rate, .. } = record;
+            let standing = Standing { iteration, assignment: placement.assignment, rate };
+            let standing = watch::Sender::new(standing);
+            let job = placement.job;
+            let served = Some(Served { placement, demand, standing });
+            (job, Entry { phase: Phase::Settled, served })
+        });
+        let jobs = Jobs { entries: entries.collect(), closing: false };
+        Self {
+            controller: Arc::new(controller),
+            known: Arc::new(known),
+            jobs: Arc::new(Mutex::new(jobs)),
+            journal,
+        }
+    }
+
+    /// The switches.
+    #[must_use]
+    pub fn controller(&self) -> &Controller {
+        &self.controller
     }
 
     /// The gRPC service.
@@ -231,21 +273,36 @@ impl Scheduler {
                 let admitted = own.controller.admit_sized(placement.clone(), aggregation, size);
                 admitted.await.map(|assignment| (placement, assignment))
             };
-            let admitted = admitted.await;
+            let admitted = admitted.await.map_err(Refusal::from);
+            let admitted = admitted.map(|(placement, assignment)| {
+                let standing = Standing { iteration: Iteration::NONE, assignment, rate: None };
+                let placement = placement.assigned(assignment);
+                Served { placement, demand, standing: watch::Sender::new(standing) }
+            });
+            let recorded = match admitted {
+                Ok(served) => {
+                    let standing = *served.standing.borrow();
+                    let recorded = own.record(&served, standing);
+                    if recorded.is_err() {
+                        own.controller.remove(job).await?;
+                    }
+                    recorded.map(|()| served)
+                }
+                Err(error) => Err(error),
+            };
+            let answer = recorded
+                .as_ref()
+                .map_err(Clone::clone)
+                .map(|served| (served.placement.epoch, served.placement.assignment));
             let mut jobs = own.jobs();
-            match (&admitted, jobs.entries.get_mut(&job)) {
-                (Ok((placement, assignment)), Some(entry)) => {
-                    let (placement, assignment) = (placement.clone(), *assignment);
-                    let standing = Standing { iteration: Iteration::NONE, assignment, rate: None };
-                    let standing = watch::Sender::new(standing);
-                    let placement = placement.assigned(assignment);
-                    entry.served = Some(Served { placement, demand, standing });
+            match (recorded, jobs.entries.get_mut(&job)) {
+                (Ok(served), Some(entry)) => {
+                    entry.served = Some(served);
                     entry.phase = Phase::Settled;
                 }
                 _ => drop(jobs.entries.remove(&job)),
             }
-            let (placement, assignment) = admitted?;
-            Ok((placement.epoch, assignment))
+            answer
         })
         .await
     }
@@ -259,7 +316,10 @@ impl Scheduler {
         self.jobs().begin_release(job)?;
         let own = self.clone();
         carry_through(async move {
-            let removed = own.controller.remove(job).await;
+            let removed = own.controller.remove(job).await.map_err(Refusal::from);
+            let removed = removed.and_then(|freed| {
+                own.journal.forget(job).map_err(Refusal::Unrecorded).map(|()| freed)
+            });
             let mut jobs = own.jobs();
             match (&removed, jobs.entries.get_mut(&job)) {
                 (Err(_), Some(entry)) => entry.phase = Phase::Broken,
@@ -292,6 +352,8 @@ impl Scheduler {
                 entry.phase = if whole { Phase::Settled } else { Phase::Broken };
                 if let (Ok(assignment), Some(served)) = (&moved, &mut entry.served) {
                     served.placement.assignment = *assignment;
+                    let standing = *served.standing.borrow();
+                    own.record(served, standing).inspect_err(|_| entry.phase = Phase::Broken)?;
                     served.standing.send_if_modified(|standing| {
                         let other = standing.assignment != *assignment;
                         standing.assignment = *assignment;
@@ -338,11 +400,28 @@ impl Scheduler {
     pub fn set_rate(&self, job: JobId, rate: Option<Rate>) -> Result<(), Refusal> {
         let jobs = self.jobs();
         let served = jobs.entries.get(&job).and_then(|entry| entry.served.as_ref());
-        served
-            .ok_or(Refusal::Unknown(job))?
-            .standing
-            .send_if_modified(|standing| std::mem::replace(&mut standing.rate, rate) != rate);
+        let served = served.ok_or(Refusal::Unknown(job))?;
+        let before = *served.standing.borrow();
+        self.change(served, before, Standing { rate, ..before })
+    }
+
+    /// Records a new standing, and then tells watchers.
+    fn change(&self, served: &Served, before: Standing, next: Standing) -> Result<(), Refusal> {
+        if next != before {
+            self.record(served, next)?;
+            served.standing.send_replace(next);
+        }
         Ok(())
+    }
+
+    fn record(&self, served: &Served, standing: Standing) -> Result<(), Refusal> {
+        let Served { placement, demand, .. } = served;
+        // A job that a failure left half-way has none: it can only be released.
+        let Some(slot) = self.controller.slot(placement.job) else { return Ok(()) };
+        let Standing { iteration, rate, .. } = standing;
+        let (placement, demand) = (placement.clone(), *demand);
+        let record = Record { placement, slot, demand, iteration, rate };
+        self.journal.keep(&record).map_err(Refusal::Unrecorded)
     }
 
     fn step(
@@ -355,9 +434,7 @@ impl Scheduler {
         let before = *served.standing.borrow();
         let iteration = next(before.iteration, served.placement.workers.len())?;
         let standing = Standing { iteration, ..before };
-        if standing != before {
-            served.standing.send_replace(standing);
-        }
+        self.change(served, before, standing)?;
         Ok(standing)
     }
 

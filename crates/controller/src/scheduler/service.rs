@@ -96,6 +96,7 @@ impl JobScheduler for Scheduler {
             demand: listed.demand.map(|demand| v1::Demand {
                 bits: demand.bits.get(),
                 iterations: demand.iterations.map_or(0, NonZeroU64::get),
+                aggregators: demand.aggregators,
             }),
         });
         let memory = self.room().into_iter().map(|room| v1::Memory {
@@ -120,9 +121,10 @@ fn bits_per_second(rate: Option<Rate>) -> u64 {
 }
 
 fn demand(message: v1::Demand) -> Result<Demand, Status> {
-    let bits = NonZeroU64::new(message.bits);
+    let v1::Demand { bits, iterations, aggregators } = message;
+    let bits = NonZeroU64::new(bits);
     let bits = bits.ok_or_else(|| invalid("say how many bits a worker sends in an iteration"))?;
-    Ok(Demand { bits, iterations: NonZeroU64::new(message.iterations) })
+    Ok(Demand { bits, iterations: NonZeroU64::new(iterations), aggregators })
 }
 
 fn described(assignment: Assignment) -> Option<v1::Assignment> {

@@ -1,6 +1,9 @@
 //! Interventions during a run: processes die and come back, connections break, links go down, jobs
 //! are ended or moved, workers send invalid packets.
 
+use std::time::Duration;
+
+use tributary_crossconnect::Circuits;
 use tributary_jobfile::{Aggregation, HostId, Job, LinkId, worker_index};
 use tributary_protocol::{Assignment, ParameterServer, Rate};
 use tributary_wire::agg::{Kind, Repr};
@@ -105,7 +108,10 @@ impl Run<'_> {
                 self.system.network.set_down(link, matches!(act, Act::Down(_)));
                 return Ok(());
             }
-            Act::Patch(to) => return self.patch(to),
+            Act::Patch(to) => {
+                let next = self.patches[to].clone();
+                return self.patch(&next).map(drop);
+            }
             Act::Route => {
                 let circuits = self.system.network.circuits().clone();
                 return self.system.route(&circuits);
@@ -141,26 +147,34 @@ impl Run<'_> {
             Act::Stray { worker, behind, fragment, .. } => {
                 self.stray(index, worker, behind, fragment);
             }
-            Act::Pace(_, rate) => {
-                let now = self.system.network.now();
-                for &host in &job.workers {
-                    self.system.network.with_worker(host, job.id, |own| own.set_rate(now, rate));
-                }
-            }
+            Act::Pace(_, rate) => self.pace(index, rate),
             Act::Patch(_) | Act::Route | Act::Down(_) | Act::Up(_) => unreachable!("about no job"),
         }
         Ok(())
     }
 
-    fn patch(&mut self, to: usize) -> Result<(), Error> {
-        let next = self.patches[to].clone();
+    /// Changes the circuits of the cross-connect. Switches route over those that stay, and over all when
+    /// they carry light, which is when the returned time has passed.
+    ///
+    /// # Errors
+    /// If a switch refuses.
+    pub fn patch(&mut self, next: &Circuits) -> Result<Duration, Error> {
         let network = &mut self.system.network;
-        let kept = network.circuits().kept(&next);
+        let kept = network.circuits().kept(next);
         self.system.route(&kept)?;
-        self.system.network.patch(&next);
+        self.system.network.patch(next);
         let outage = self.system.network.outage();
         self.acts.insert((self.system.network.now() + outage, Act::Route));
-        Ok(())
+        Ok(outage)
+    }
+
+    /// Changes the rate of a job's workers.
+    pub fn pace(&mut self, index: usize, rate: Option<Rate>) {
+        let job = &self.scenario.jobs[index];
+        let now = self.system.network.now();
+        for &host in &job.workers {
+            self.system.network.with_worker(host, job.id, |own| own.set_rate(now, rate));
+        }
     }
 
     fn stop(&mut self, host: HostId, job: &Job, text: &str) {
@@ -169,7 +183,10 @@ impl Run<'_> {
     }
 
     /// Ends a job: processes, entries, aggregators.
-    pub(super) fn end(&mut self, index: usize) -> Result<(), Error> {
+    ///
+    /// # Errors
+    /// If a switch refuses.
+    pub fn end(&mut self, index: usize) -> Result<(), Error> {
         self.clear(index)?;
         self.outstanding -= std::mem::take(&mut self.missing[index]);
         Ok(())
@@ -183,6 +200,7 @@ impl Run<'_> {
         // Events before the end still count.
         self.hear();
         self.due.retain(|(_, its, _)| *its != index);
+        self.held.retain(|(its, _)| *its != index);
         self.farewells.retain(|(its, _), _| *its != index);
         self.moves.remove(&index);
         self.freed[index] =

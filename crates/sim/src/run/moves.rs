@@ -23,16 +23,28 @@ impl Run<'_> {
         let ready: BTreeSet<usize> = self.moves.iter().filter_map(idle).collect();
         for index in ready {
             if let Some((_, aggregation)) = self.moves.remove(&index) {
-                self.move_job(index, aggregation)?;
+                self.relocate(index, aggregation)?;
+                self.go_on(index);
             }
         }
         Ok(())
     }
 
-    fn move_job(&mut self, index: usize, aggregation: Aggregation) -> Result<(), Error> {
+    /// Moves a job that is idle. Returns whether the switches had room for it; if not, it is at its
+    /// server.
+    ///
+    /// # Errors
+    /// If a worker is not idle, or a switch refuses.
+    pub fn relocate(&mut self, index: usize, aggregation: Aggregation) -> Result<bool, Error> {
         self.system.forget(index)?;
         self.find_leaks();
-        self.system.assign(index, aggregation)?;
+        let room = match self.system.assign(index, aggregation) {
+            Err(Error::Controller(tributary_controller::Error::Memory { .. })) => {
+                self.system.assign(index, Aggregation::Server)?;
+                false
+            }
+            assigned => assigned.map(|()| true)?,
+        };
         self.system.serve(index)?;
         let scenario = self.scenario;
         let job = &scenario.jobs[index];
@@ -50,15 +62,18 @@ impl Run<'_> {
                 return Err(Error::Reassign { job: index, worker, source: error });
             }
         }
+        Ok(room)
+    }
+
+    /// Lets workers that waited for a move continue; the others are still in their pauses.
+    fn go_on(&mut self, index: usize) {
         let now = self.system.network.now();
-        // Workers that waited for the move continue; the others are still in their pauses.
         let due: BTreeSet<(usize, usize)> =
             self.due.iter().map(|&(_, job, worker)| (job, worker)).collect();
-        for worker in 0..job.workers.len() {
+        for worker in 0..self.scenario.jobs[index].workers.len() {
             if !due.contains(&(index, worker)) {
                 self.due.insert((now, index, worker));
             }
         }
-        Ok(())
     }
 }

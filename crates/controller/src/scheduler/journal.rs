@@ -1,0 +1,70 @@
+//! What a job scheduler must remember over its own restart.
+
+use tributary_jobfile::Topology;
+use tributary_protocol::Rate;
+use tributary_wire::{JobId, WorkerSet};
+
+use super::{Demand, Iteration};
+use crate::entries::JobSlot;
+use crate::plan::Placement;
+
+/// A job, as it was after its last change.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Record {
+    /// Its hosts, its epoch, and its assignment.
+    pub placement: Placement,
+    /// Its counters in the switches.
+    pub slot: JobSlot,
+    /// What it sends.
+    pub demand: Option<Demand>,
+    /// Its last iteration.
+    pub iteration: Iteration,
+    /// The rate of its workers.
+    pub rate: Option<Rate>,
+}
+
+impl Record {
+    /// Whether the job fits a topology, which may be another one than when it was recorded.
+    #[must_use]
+    pub fn fits(&self, topology: &Topology) -> bool {
+        let Placement { workers, ps, agent, .. } = &self.placement;
+        let mut hosts = workers.iter().chain(ps).chain(agent);
+        let everyone = u16::try_from(workers.len()).map(WorkerSet::first);
+        !workers.is_empty()
+            && hosts.all(|host| host.0 < topology.hosts.len())
+            && everyone.is_ok_and(|all| self.iteration.unfinished.without(all).is_empty())
+    }
+}
+
+/// Keeps records. A scheduler writes one before anyone learns of the change.
+///
+/// A change that is not recorded has not happened: a scheduler that dies in the middle of an admission,
+/// a move or a release is resumed with the job as it was before. Its switches are then brought to that
+/// state, and what else they hold is swept.
+pub trait Journal: std::fmt::Debug + Send + Sync {
+    /// Keeps a record in place of the job's earlier one.
+    ///
+    /// # Errors
+    /// Why it cannot be kept, in one line.
+    fn keep(&self, record: &Record) -> Result<(), String>;
+
+    /// Forgets a job.
+    ///
+    /// # Errors
+    /// As [`keep`](Self::keep).
+    fn forget(&self, job: JobId) -> Result<(), String>;
+}
+
+/// Remembers nothing: jobs end with the scheduler.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Forgetful;
+
+impl Journal for Forgetful {
+    fn keep(&self, _: &Record) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn forget(&self, _: JobId) -> Result<(), String> {
+        Ok(())
+    }
+}
