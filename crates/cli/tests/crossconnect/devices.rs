@@ -36,8 +36,8 @@ pub(crate) struct Device {
 }
 
 impl Kind {
-    /// How long frames may still follow circuits that were changed: Open vSwitch answers a barrier
-    /// before it has updated the cache of its forwarding threads.
+    /// How long frames may be lost, or follow old circuits, after a change was answered. The forwarding
+    /// threads of Open vSwitch learn of new flows a little later.
     pub(crate) fn patience(self) -> Duration {
         match self {
             Self::Emulated => Duration::ZERO,

@@ -46,6 +46,9 @@ fn main() -> ExitCode {
     let without = |program: &&&str| Command::new(program).arg("--version").output().is_err();
     let missing = OPEN_VSWITCH.iter().find(without);
     let missing = missing.map(|program| format!("{program} not found on the PATH"));
+    // Its datapath in user space makes an interface for the bridge.
+    let tunnels = std::fs::File::options().read(true).write(true).open("/dev/net/tun");
+    let missing = missing.or(tunnels.err().map(|error| format!("/dev/net/tun: {error}")));
     let mut trials = Vec::new();
     for (kind, own, obstacle) in [
         (Kind::Emulated, &EMULATED[..], obstacle.clone()),

@@ -148,11 +148,9 @@ impl Device {
                 return Ok(());
             }
             let endless = self.state().fault == Fault::Endless && header[1] == 18 && body[1] == 1;
-            for part in answer {
-                stream.write_all(&part).await?;
-                while endless {
-                    stream.write_all(&part).await?;
-                }
+            for part in answer.iter().cycle().take(if endless { usize::MAX } else { answer.len() })
+            {
+                stream.write_all(part).await?;
             }
         }
     }
