@@ -1,1 +1,384 @@
+//! The scheduler's jobs in a database file, so that a controller that was killed goes on with them.
 
+use std::num::NonZeroU64;
+use std::path::{Path, PathBuf};
+
+use redb::{Database, ReadableDatabase as _, ReadableTable as _, TableDefinition};
+use serde::{Deserialize, Serialize};
+use tributary_controller::entries::JobSlot;
+use tributary_controller::plan::Placement;
+use tributary_controller::scheduler::{Demand, Iteration, Journal, Record};
+use tributary_crossconnect::{Circuits, Port};
+use tributary_jobfile::{Aggregation, HostId, Topology};
+use tributary_protocol::{Assignment, Mode, Rate};
+use tributary_wire::{AggregatorIndex, Epoch, JobId, Segment, Service, WorkerIndex, WorkerSet};
+
+/// Jobs as JSON, by ID.
+const JOBS: TableDefinition<'_, u16, &[u8]> = TableDefinition::new("jobs");
+
+/// Of the network that the jobs run in, by name.
+const NETWORK: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("network");
+
+/// Names of all hosts and switches: jobs name hosts by their numbers.
+const NAMES: &str = "names";
+
+/// The circuits that switches routed over last.
+const CIRCUITS: &str = "circuits";
+
+/// The version of the tables, which also distinguishes our files from those of other programs.
+const LAYOUT: (&str, &[u8]) = ("layout", b"tributary orchestrator 1");
+
+/// Why the journal is unusable.
+#[derive(Debug, thiserror::Error)]
+#[error("journal {path}: {what}")]
+pub struct JournalError {
+    path: PathBuf,
+    what: String,
+}
+
+/// A journal in a file. Only one process may open it at a time.
+#[derive(Debug)]
+pub struct Redb {
+    database: Database,
+    path: PathBuf,
+}
+
+impl Redb {
+    /// Opens or creates a file for this network. If the process or machine died while the file was
+    /// open, it is repaired.
+    ///
+    /// # Errors
+    /// If the file cannot be opened, another process has it open, it is not a journal, or it has jobs
+    /// of another network.
+    pub fn open(path: &Path, topology: &Topology) -> Result<Self, JournalError> {
+        let path = path.to_owned();
+        let opened = Database::create(&path).map_err(|error| {
+            let what = match error {
+                redb::DatabaseError::DatabaseAlreadyOpen => {
+                    "another process has it open; end that one, or name another file".to_owned()
+                }
+                other => other.to_string(),
+            };
+            JournalError { path: path.clone(), what }
+        });
+        let store = Self { database: opened?, path };
+        let hosts = topology.hosts.iter().map(|host| host.name.as_str());
+        let switches = topology.switches.iter().map(|switch| switch.name.as_str());
+        let names = hosts.chain(switches).collect::<Vec<_>>().join(" ");
+        let known = store.at(store.prepare(names.as_bytes()))?;
+        if !known {
+            return Err(store.failure(
+                "it belongs to another network; name another file, or remove it after the jobs of \
+                 that network are over",
+            ));
+        }
+        Ok(store)
+    }
+
+    /// The jobs that the file has.
+    ///
+    /// # Errors
+    /// If the file cannot be read, or a job does not fit the network.
+    pub fn records(&self, topology: &Topology) -> Result<Vec<Record>, JournalError> {
+        let all = self.at(self.read())?;
+        all.into_iter()
+            .map(|(id, text)| {
+                let stored: Option<Stored> = serde_json::from_slice(&text).ok();
+                let record = stored.and_then(|stored| stored.record(id));
+                let fitting = record.filter(|record| record.fits(topology));
+                fitting.ok_or_else(|| self.failure(format!("job {id} in it makes no sense")))
+            })
+            .collect()
+    }
+
+    /// The circuits that were [kept](Self::keep_circuits) last.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub fn circuits(&self) -> Result<Circuits, JournalError> {
+        let bytes = self.at(self.value(CIRCUITS))?;
+        let pairs: Vec<(u16, u16)> = match bytes {
+            Some(bytes) => serde_json::from_slice(&bytes)
+                .map_err(|_| self.failure("its circuits make no sense"))?,
+            None => Vec::new(),
+        };
+        Circuits::new(pairs.into_iter().map(|(a, b)| (Port(a), Port(b))))
+            .map_err(|error| self.failure(format!("its circuits make no sense: {error}")))
+    }
+
+    /// Keeps the circuits that switches route over.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub fn keep_circuits(&self, circuits: &Circuits) -> Result<(), JournalError> {
+        let pairs: Vec<(u16, u16)> = circuits.pairs().map(|(a, b)| (a.0, b.0)).collect();
+        let text = serde_json::to_vec(&pairs).expect("pairs of numbers");
+        self.at(self.set(CIRCUITS, &text))
+    }
+
+    fn at<T>(&self, result: Result<T, redb::Error>) -> Result<T, JournalError> {
+        result.map_err(|error| self.failure(error.to_string()))
+    }
+
+    fn failure(&self, what: impl Into<String>) -> JournalError {
+        JournalError { path: self.path.clone(), what: what.into() }
+    }
+
+    /// Creates missing tables. Returns whether the file is of this layout and network; an empty one
+    /// becomes so.
+    fn prepare(&self, names: &[u8]) -> Result<bool, redb::Error> {
+        let transaction = self.database.begin_write()?;
+        let fits = {
+            let empty = transaction.open_table(JOBS)?.iter()?.next().is_none();
+            let mut network = transaction.open_table(NETWORK)?;
+            let is = |name: &str, value: &[u8]| -> Result<Option<bool>, redb::Error> {
+                Ok(network.get(name)?.map(|kept| kept.value() == value))
+            };
+            let layout = is(LAYOUT.0, LAYOUT.1)?;
+            let same = is(NAMES, names)?;
+            let fits = layout.unwrap_or(empty) && (same.unwrap_or(true) || empty);
+            if fits {
+                network.insert(LAYOUT.0, LAYOUT.1)?;
+                network.insert(NAMES, names)?;
+                if same == Some(false) {
+                    network.remove(CIRCUITS)?;
+                }
+            }
+            fits
+        };
+        transaction.commit()?;
+        Ok(fits)
+    }
+
+    fn read(&self) -> Result<Vec<(u16, Vec<u8>)>, redb::Error> {
+        let jobs = self.database.begin_read()?.open_table(JOBS)?;
+        let mut all = Vec::new();
+        for entry in jobs.iter()? {
+            let (id, text) = entry?;
+            all.push((id.value(), text.value().to_vec()));
+        }
+        Ok(all)
+    }
+
+    fn value(&self, name: &str) -> Result<Option<Vec<u8>>, redb::Error> {
+        let network = self.database.begin_read()?.open_table(NETWORK)?;
+        Ok(network.get(name)?.map(|value| value.value().to_vec()))
+    }
+
+    fn set(&self, name: &str, value: &[u8]) -> Result<(), redb::Error> {
+        let transaction = self.database.begin_write()?;
+        transaction.open_table(NETWORK)?.insert(name, value)?;
+        transaction.commit()?;
+        Ok(())
+    }
+
+    fn change(&self, job: JobId, text: Option<&[u8]>) -> Result<(), redb::Error> {
+        let transaction = self.database.begin_write()?;
+        {
+            let mut jobs = transaction.open_table(JOBS)?;
+            match text {
+                Some(text) => drop(jobs.insert(job.get(), text)?),
+                None => drop(jobs.remove(job.get())?),
+            }
+        }
+        transaction.commit()?;
+        Ok(())
+    }
+}
+
+impl Journal for Redb {
+    fn keep(&self, record: &Record) -> Result<(), String> {
+        let text = serde_json::to_vec(&Stored::of(record)).expect("records are plain data");
+        let kept = self.at(self.change(record.placement.job, Some(&text)));
+        kept.map_err(|error| error.to_string())
+    }
+
+    fn forget(&self, job: JobId) -> Result<(), String> {
+        self.at(self.change(job, None)).map_err(|error| error.to_string())
+    }
+}
+
+/// A [`Record`] as it is written.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Stored {
+    epoch: u32,
+    slot: u8,
+    workers: Vec<usize>,
+    server: Option<usize>,
+    at_server: bool,
+    two_levels: bool,
+    service: u8,
+    offset: u32,
+    size: u32,
+    /// 0: local, 1: partial, 2: forwarded.
+    mode: u8,
+    /// Bits of a worker per iteration, iterations (0: not known), and aggregators.
+    demand: Option<(u64, u64, u32)>,
+    iteration: u64,
+    unfinished: Vec<u16>,
+    /// 0: no limit.
+    rate: u64,
+}
+
+const MODES: [Mode; 3] = [Mode::Local, Mode::Partial, Mode::Forwarded];
+
+impl Stored {
+    fn of(record: &Record) -> Self {
+        let Record { placement, slot, demand, iteration, rate } = record;
+        let Placement { epoch, workers, ps, aggregation, assignment, two_levels, .. } = placement;
+        let mode = MODES.iter().position(|mode| *mode == assignment.mode).expect("all are there");
+        Self {
+            epoch: epoch.get(),
+            slot: slot.get(),
+            workers: workers.iter().map(|host| host.0).collect(),
+            server: ps.map(|host| host.0),
+            at_server: *aggregation == Aggregation::Server,
+            two_levels: *two_levels,
+            service: assignment.service.get(),
+            offset: assignment.segment.offset.0,
+            size: assignment.segment.size,
+            mode: mode as u8,
+            demand: demand.map(|Demand { bits, iterations, aggregators }| {
+                (bits.get(), iterations.map_or(0, NonZeroU64::get), aggregators)
+            }),
+            iteration: iteration.number,
+            unfinished: iteration.unfinished.iter().map(WorkerIndex::get).collect(),
+            rate: rate.map_or(0, Rate::get),
+        }
+    }
+
+    /// `None` if a number is impossible.
+    fn record(self, job: u16) -> Option<Record> {
+        let unfinished = self.unfinished.iter().map(|&worker| WorkerIndex::new(worker));
+        let unfinished = unfinished.collect::<Option<Vec<_>>>()?.into_iter();
+        let demand = match self.demand {
+            Some((bits, iterations, aggregators)) => Some(Demand {
+                bits: NonZeroU64::new(bits)?,
+                iterations: NonZeroU64::new(iterations),
+                aggregators,
+            }),
+            None => None,
+        };
+        let segment = Segment { offset: AggregatorIndex(self.offset), size: self.size };
+        Some(Record {
+            placement: Placement {
+                job: JobId::new(job)?,
+                epoch: Epoch::new(self.epoch)?,
+                workers: self.workers.into_iter().map(HostId).collect(),
+                ps: self.server.map(HostId),
+                agent: None,
+                aggregation: if self.at_server {
+                    Aggregation::Server
+                } else {
+                    Aggregation::Network
+                },
+                assignment: Assignment {
+                    service: Service::new(self.service),
+                    segment,
+                    mode: *MODES.get(usize::from(self.mode))?,
+                },
+                two_levels: self.two_levels,
+            },
+            slot: JobSlot::new(self.slot)?,
+            demand,
+            iteration: Iteration {
+                number: self.iteration,
+                unfinished: unfinished
+                    .map(WorkerSet::of)
+                    .fold(WorkerSet::EMPTY, |all, one| all | one),
+            },
+            rate: Rate::new(self.rate),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn topology(units: u32) -> Topology {
+        let text = format!(
+            "protocol = \"p4inc\"\n[topology]\nunits = {units}\n[[job]]\nworkers = [\"w1\"]\n"
+        );
+        tributary_jobfile::parse(&text, "units").unwrap_or_else(|error| panic!("{error}")).topology
+    }
+
+    fn record(job: u16, mode: Mode) -> Record {
+        let forwarded = mode == Mode::Forwarded;
+        let segment = Segment { offset: AggregatorIndex(7), size: 32 };
+        let assignment = Assignment { service: Service::new(3), segment, mode };
+        let text = format!(
+            "{{\"epoch\":9,\"slot\":{},\"workers\":[0,1],\"server\":2,\
+            \"at_server\":false,\"two_levels\":true,\"service\":0,\"offset\":0,\"size\":0,\"mode\":2,\
+            \"demand\":[640,0,32],\"iteration\":5,\"unfinished\":[1],\"rate\":1000}}",
+            job + 1
+        );
+        let stored: Stored = serde_json::from_str(&text).unwrap();
+        let mut record = stored.record(job).unwrap();
+        record.placement.assignment = if forwarded { Assignment::NONE } else { assignment };
+        record
+    }
+
+    #[test]
+    fn records_come_back_as_they_were() {
+        let directory = tempfile::tempdir().unwrap();
+        let (path, topology) = (directory.path().join("journal.redb"), topology(4));
+        let journal = Redb::open(&path, &topology).unwrap();
+        let records =
+            [record(1, Mode::Local), record(2, Mode::Partial), record(9, Mode::Forwarded)];
+        records.iter().for_each(|record| journal.keep(record).unwrap());
+        let other = Record { rate: None, demand: None, ..records[1].clone() };
+        journal.keep(&other).unwrap();
+        let circuits = Circuits::new([(Port(1), Port(4))]).unwrap();
+        journal.keep_circuits(&circuits).unwrap();
+        drop(journal);
+        let journal = Redb::open(&path, &topology).unwrap();
+        let [one, _, nine] = records;
+        assert_eq!(journal.records(&topology).unwrap(), [one, other, nine.clone()]);
+        assert_eq!(journal.circuits().unwrap(), circuits);
+        journal.forget(JobId::new(1).unwrap()).unwrap();
+        journal.forget(JobId::new(2).unwrap()).unwrap();
+        assert_eq!(journal.records(&topology).unwrap(), [nine]);
+    }
+
+    #[test]
+    fn a_journal_of_another_network_is_refused_unless_it_is_empty() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("journal.redb");
+        let journal = Redb::open(&path, &topology(4)).unwrap();
+        journal.keep(&record(1, Mode::Local)).unwrap();
+        let busy = Redb::open(&path, &topology(4)).unwrap_err().to_string();
+        assert!(busy.contains("another process has it open"), "{busy}");
+        drop(journal);
+        let refused = Redb::open(&path, &topology(3)).unwrap_err().to_string();
+        assert!(refused.contains("it belongs to another network"), "{refused}");
+        let journal = Redb::open(&path, &topology(4)).unwrap();
+        journal.forget(JobId::new(1).unwrap()).unwrap();
+        drop(journal);
+        assert_eq!(Redb::open(&path, &topology(3)).unwrap().records(&topology(3)).unwrap(), []);
+    }
+
+    #[test]
+    fn records_that_make_no_sense_are_refused() {
+        let directory = tempfile::tempdir().unwrap();
+        let (path, topology) = (directory.path().join("journal.redb"), topology(2));
+        let journal = Redb::open(&path, &topology).unwrap();
+        for (field, value) in [
+            ("\"workers\":[0,1]", "\"workers\":[0,99]"),
+            ("\"slot\":2", "\"slot\":0"),
+            ("\"unfinished\":[1]", "\"unfinished\":[5]"),
+            ("\"mode\":2", "\"mode\":3"),
+            ("\"epoch\":9", "\"epoch\":0"),
+            ("\"rate\":1000", "\"rate\":-1"),
+            ("\"workers\":[0,1]", "\"workers\":[]"),
+        ] {
+            let good = serde_json::to_string(&Stored::of(&record(1, Mode::Forwarded))).unwrap();
+            assert!(good.contains(field), "{good}");
+            let text = good.replace(field, value);
+            journal.at(journal.change(JobId::new(1).unwrap(), Some(text.as_bytes()))).unwrap();
+            let error = journal.records(&topology).unwrap_err().to_string();
+            assert!(error.ends_with("job 1 in it makes no sense"), "{value}: {error}");
+        }
+    }
+}

@@ -19,6 +19,8 @@
 //!
 //! Start reading at [`slots::slot`].
 
+pub mod journal;
+pub mod live;
 pub mod planner;
 pub mod ports;
 pub mod simulated;

@@ -52,7 +52,8 @@ pub fn run(
     let mut planner = Planner::new(&scenario.topology, settings);
     let mut run = Run::start(scenario, program, inputs, options)?;
     run.hold();
-    let mut plant = Simulated { scenario, started: vec![0; scenario.jobs.len()], run, failed: None };
+    let mut plant =
+        Simulated { scenario, started: vec![0; scenario.jobs.len()], run, failed: None };
     let mut reports = Vec::new();
     let mut next = Duration::ZERO;
     let mut goes_on = true;
