@@ -166,6 +166,17 @@ pub enum Aggregation {
     Server,
 }
 
+impl Aggregation {
+    /// The word for it in job files.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Network => "network",
+            Self::Server => "server",
+        }
+    }
+}
+
 /// A job: its workers sum tensors through the network.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Job {

@@ -1,17 +1,20 @@
 //! The plant of real switches: a job scheduler with its controller, and a cross-connect.
 
-use std::collections::BTreeMap;
+use std::num::NonZeroU64;
+use std::pin::pin;
+use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::Instant;
+use tokio::time::{Instant, MissedTickBehavior};
 use tributary_controller::scheduler::{Refusal, Scheduler};
 use tributary_crossconnect::{Circuits, CrossConnect, Error};
 use tributary_jobfile::{Aggregation, HostId};
 use tributary_protocol::Rate;
 use tributary_wire::JobId;
 
-use crate::planner::{End, JobState};
-use crate::slots::{Moved, Plant};
+use crate::journal::Redb;
+use crate::planner::{End, JobState, Planner};
+use crate::slots::{Moved, Plant, Report, slot};
 
 /// Pause before a cross-connect that failed is asked again, doubled after each failure.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
@@ -27,7 +30,10 @@ pub struct Live {
     /// When the cross-connect may be asked again, and the pause until then, if it failed.
     resting: Option<(Instant, Duration)>,
     begin: Instant,
-    ended: BTreeMap<JobId, End>,
+    /// Keeps the circuits for a controller that is started again.
+    journal: Option<Arc<Redb>>,
+    /// Whether jobs whose iterations are all over stay admitted.
+    keep_done: bool,
 }
 
 impl Live {
@@ -41,13 +47,47 @@ impl Live {
             circuits: Circuits::DARK,
             resting: None,
             begin: Instant::now(),
-            ended: BTreeMap::new(),
+            journal: None,
+            keep_done: false,
         }
     }
 
-    /// The jobs that were ended since the last call, and why.
-    pub fn take_ended(&mut self) -> BTreeMap<JobId, End> {
-        std::mem::take(&mut self.ended)
+    /// The same for a controller that goes on after another one: these are the circuits over which the
+    /// switches route. They are kept in the journal from now on.
+    #[must_use]
+    pub fn resumed(self, circuits: Circuits, journal: Arc<Redb>) -> Self {
+        Self { circuits, journal: Some(journal), ..self }
+    }
+
+    /// Leaves jobs whose iterations are all over to others, who release them.
+    #[must_use]
+    pub fn keep_done(self) -> Self {
+        Self { keep_done: true, ..self }
+    }
+
+    /// Carries out slot after slot until `stop`. `tell` gets the report of each. A slot that takes longer
+    /// than its time delays the next ones.
+    ///
+    /// # Errors
+    /// If the network is impossible, so that nothing can ever be scheduled.
+    pub async fn run(
+        mut self,
+        mut planner: Planner,
+        length: Duration,
+        stop: impl Future<Output = ()>,
+        mut tell: impl FnMut(&Report),
+    ) -> Result<(), tributary_optical::Error> {
+        let mut ticks = tokio::time::interval(length);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut stop = pin!(stop);
+        loop {
+            tokio::select! {
+                () = &mut stop => return Ok(()),
+                _ = ticks.tick() => {}
+            }
+            // To the end, also when asked to stop: a change that is half done helps nobody.
+            tell(&slot(&mut planner, &mut self).await?);
+        }
     }
 
     fn may_ask(&self) -> bool {
@@ -78,6 +118,11 @@ impl Live {
     async fn route(&mut self, circuits: &Circuits) -> Result<(), String> {
         let routed = self.scheduler.controller().route(circuits).await;
         self.circuits = circuits.clone();
+        if let Some(journal) = &self.journal
+            && let Err(error) = journal.keep_circuits(circuits)
+        {
+            tracing::error!("{error}");
+        }
         // A switch that is away gets its routes when it is back.
         routed.map_err(|error| error.to_string())
     }
@@ -96,12 +141,15 @@ impl Plant for Live {
             .filter_map(|listed| {
                 let (demand, server) = (listed.demand?, listed.placement.ps?);
                 let iteration = listed.standing.iteration;
-                Some(JobState {
+                let iterations = demand.iterations.map(NonZeroU64::get);
+                let done = !iteration.is_running()
+                    && iterations.is_some_and(|all| iteration.number >= all);
+                (!done || !self.keep_done).then(|| JobState {
                     id: listed.placement.job,
                     workers: listed.placement.workers.iter().map(|&host| unit(host)).collect(),
                     server: unit(server),
                     bits: demand.bits.get(),
-                    iterations: demand.iterations.map(std::num::NonZeroU64::get),
+                    iterations,
                     aggregators: demand.aggregators,
                     mode: listed.standing.assignment.mode,
                     iteration: iteration.number,
@@ -128,12 +176,9 @@ impl Plant for Live {
         self.circuits.clone()
     }
 
-    async fn release(&mut self, job: JobId, end: End) -> Result<(), String> {
+    async fn release(&mut self, job: JobId, _: End) -> Result<(), String> {
         match self.scheduler.release(job).await {
-            Ok(_) | Err(Refusal::Unknown(_)) => {
-                self.ended.insert(job, end);
-                Ok(())
-            }
+            Ok(_) | Err(Refusal::Unknown(_)) => Ok(()),
             Err(refusal) => Err(refusal.to_string()),
         }
     }

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
+use std::time::Duration;
 
 use tributary_controller::programs::Source;
 use tributary_jobfile::{Aggregation, Scenario};
@@ -31,7 +32,7 @@ fn inputs(scenario: &Scenario, rounds: usize, values: usize) -> Inputs {
 fn simulate(scenario: &Scenario, inputs: &Inputs) -> (Outcome, Vec<Report>) {
     let source = Source::built_in("p4inc").unwrap();
     let program = Program::compile(&source, &scenario.switch).unwrap();
-    let options = Options::seeded(scenario.seed);
+    let options = Options { limit: Duration::from_secs(10), ..Options::seeded(scenario.seed) };
     run(scenario, &program, inputs.clone(), &options, |_| ()).unwrap()
 }
 
@@ -57,7 +58,7 @@ fn check_sums(inputs: &Inputs, outcome: &Outcome, left_out: &BTreeSet<usize>) {
     }
 }
 
-const FOUR_UNITS: &str = "protocol = \"p4inc\"\n\
+const FOUR_UNITS: &str = "[protocol]\nkind = \"p4inc\"\nslots = 32\nwindow = 32\n\
     [topology]\nunits = 4\nhosts_per_unit = 3\noptical_ports = 1\nreconfiguration = \"1ms\"\n\
     [orchestrator]\nslot = \"10ms\"\nport_rate = \"400Mb/s\"\nswitch_rate = \"4Gb/s\"\n\
     step = \"100Mb/s\"\ninc = 1\n";
@@ -76,7 +77,7 @@ fn jobs_of_four_units_take_turns_with_one_port_each() {
     let (outcome, reports) = simulate(&scenario, &inputs);
     let problems: Vec<_> = reports.iter().flat_map(|report| &report.problems).collect();
     assert_eq!(problems, Vec::<&String>::new());
-    assert!(outcome.complete, "{:?}", outcome.stalls);
+    assert!(outcome.complete, "{:?}\n{:#?}", outcome.stalls, &reports[..reports.len().min(20)]);
     check_sums(&inputs, &outcome, &BTreeSet::new());
     assert_eq!(outcome.left_behind, 0);
     let started = |report: &Report| report.started.len();
@@ -109,7 +110,7 @@ fn a_job_that_never_finishes_is_released_and_the_others_go_on() {
 #[test]
 fn a_switch_without_room_leaves_its_job_at_the_server() {
     let file = format!(
-        "{FOUR_UNITS}[switch]\npool = 64\n[protocol]\nslots = 32\nwindow = 32\n\
+        "{FOUR_UNITS}[switch]\npool = 64\n\
          [[job]]\nworkers = [\"w1\", \"w2\"]\nps = \"ps2\"\nsegment = 64\naggregation = \"server\"\n\
          [[job]]\nworkers = [\"w3\"]\nps = \"ps4\"\nsegment = 64\n"
     );
@@ -128,8 +129,8 @@ fn a_switch_without_room_leaves_its_job_at_the_server() {
 
 #[test]
 fn sixty_four_units_run_a_hundred_jobs() {
-    let mut file = "protocol = \"p4inc\"\n[switch]\npool = 256\nvalues_per_packet = 256\n\
-        [protocol]\nslots = 32\n\
+    let mut file = "[switch]\npool = 256\n\
+        [protocol]\nkind = \"p4inc\"\nvalues_per_packet = 256\nslots = 32\n\
         [topology]\nunits = 64\nhosts_per_unit = 4\nps_hosts = 2\noptical_ports = 4\n\
         reconfiguration = \"1ms\"\n\
         [orchestrator]\nslot = \"20ms\"\nport_rate = \"4Gb/s\"\nswitch_rate = \"40Gb/s\"\n\

@@ -1,5 +1,7 @@
 //! `tributary optical`: schedules of jobs, aggregation and light paths (P4INC-AOI).
 
+mod serve;
+
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
@@ -27,6 +29,9 @@ pub(crate) enum OpticalCommand {
     Schedule(ScheduleArgs),
     /// Schedule random batches in one setting, and print averages.
     Simulate(SimulateArgs),
+    /// Run the network controller: schedule the jobs that clients admit, slot by slot, and have switches
+    /// and a cross-connect do so until Ctrl-C.
+    Serve(Box<serve::ServeArgs>),
     /// Make table I and figures 8 to 12 of P4INC-AOI's paper, with the paper's numbers.
     Figures(FiguresArgs),
 }
@@ -144,6 +149,7 @@ pub(crate) fn run(command: &OpticalCommand) -> Result<()> {
     match command {
         OpticalCommand::Schedule(args) => schedule(args),
         OpticalCommand::Simulate(args) => simulate(args),
+        OpticalCommand::Serve(args) => serve::run(args),
         OpticalCommand::Figures(args) => make_figures(args),
     }
 }

@@ -1,7 +1,7 @@
 //! `tributary controller`: programs real switches for a job file, and cleans them up.
 
 mod push;
-mod switches;
+pub(crate) mod switches;
 
 use std::path::Path;
 use std::sync::Arc;

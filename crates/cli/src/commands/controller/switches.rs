@@ -18,7 +18,7 @@ use crate::args::SwitchesArgs;
 ///
 /// # Errors
 /// If it cannot be compiled or read, or the target does not accept it.
-pub(super) fn build(scenario: &Scenario, args: &SwitchesArgs) -> Result<Built> {
+pub(crate) fn build(scenario: &Scenario, args: &SwitchesArgs) -> Result<Built> {
     let source = match &args.p4 {
         Some(path) => Source::file(path)?,
         None => program::built_in(scenario)?,
@@ -42,7 +42,7 @@ pub(super) fn build(scenario: &Scenario, args: &SwitchesArgs) -> Result<Built> {
 ///
 /// # Errors
 /// If the port map is invalid.
-pub(super) fn ports(scenario: &Scenario, args: &SwitchesArgs) -> Result<PortMap> {
+pub(crate) fn ports(scenario: &Scenario, args: &SwitchesArgs) -> Result<PortMap> {
     match &args.ports {
         Some(path) => Ok(PortMap::read(path, &scenario.topology)?),
         None => Ok(PortMap::default()),
@@ -53,7 +53,7 @@ pub(super) fn ports(scenario: &Scenario, args: &SwitchesArgs) -> Result<PortMap>
 ///
 /// # Errors
 /// If a switch has no address, or the name is unknown.
-pub(super) fn switches(scenario: &Scenario, args: &SwitchesArgs) -> Result<Vec<SwitchConfig>> {
+pub(crate) fn switches(scenario: &Scenario, args: &SwitchesArgs) -> Result<Vec<SwitchConfig>> {
     let topology = &scenario.topology;
     let mut addresses = vec![None; topology.switches.len()];
     for text in &args.switches {
@@ -92,6 +92,6 @@ pub(super) fn switches(scenario: &Scenario, args: &SwitchesArgs) -> Result<Vec<S
 }
 
 /// Whether standard error is a terminal.
-pub(super) fn is_watched() -> bool {
+pub(crate) fn is_watched() -> bool {
     std::io::stderr().is_terminal()
 }

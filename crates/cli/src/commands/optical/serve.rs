@@ -1,0 +1,191 @@
+//! `tributary optical serve`: the network controller of P4INC-AOI.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use tributary_controller::jobs::Controller;
+use tributary_controller::plan::Placement;
+use tributary_controller::scheduler::Scheduler;
+use tributary_controller::server::{Listen, Server};
+use tributary_crossconnect::{Circuits, CrossConnect};
+use tributary_jobfile::{Orchestration, Protocol, Scenario, TIMING_IGNORED};
+use tributary_orchestrator::journal::Redb;
+use tributary_orchestrator::live::Live;
+use tributary_orchestrator::planner::{End, Planner};
+use tributary_orchestrator::slots::Report;
+use tributary_p4::Architecture;
+
+use crate::args::SwitchesArgs;
+use crate::commands::controller::switches;
+use crate::signals;
+
+#[derive(Debug, Args)]
+pub(crate) struct ServeArgs {
+    /// The job file: units, cross-connect and schedule. Its jobs can be admitted by their IDs.
+    job_file: PathBuf,
+    #[command(flatten)]
+    switches: SwitchesArgs,
+    /// The cross-connect, such as emulated:127.0.0.1:9642 or openflow:listen:0.0.0.0:6653
+    /// (docs/cross-connects.md).
+    #[arg(long, value_name = "ADDR")]
+    cross_connect: String,
+    /// Listening address for clients that admit jobs, and for endpoints: ADDRESS:PORT or unix:PATH. Any
+    /// host that reaches the address has full control of the jobs.
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:9643")]
+    listen: Listen,
+    /// File that remembers the jobs. If this process is killed and started again with it, running jobs go
+    /// on. Without it, the jobs that the switches serve are removed at the start.
+    #[arg(long, value_name = "FILE")]
+    journal: Option<PathBuf>,
+}
+
+/// # Errors
+/// One line that describes the problem.
+pub(super) fn run(args: &ServeArgs) -> Result<()> {
+    let stop = signals::stop_flag()?;
+    let scenario = tributary_endpoint::load(
+        &args.job_file,
+        None,
+        args.switches.target,
+        Architecture::V1model,
+    )?;
+    let Some(settings) = scenario.orchestration else {
+        bail!(
+            "{}: no cross-connect joins its switches; describe units with `units` in [topology] \
+             (docs/job-files.md)",
+            args.job_file.display()
+        );
+    };
+    if scenario.protocol() != Protocol::P4inc {
+        bail!("jobs that wait at their parameter servers are of p4inc; set protocol = \"p4inc\"");
+    }
+    if scenario.topology.has_timing() {
+        tracing::warn!("{TIMING_IGNORED}");
+    }
+    tributary_endpoint::runtime()?.block_on(serve(args, &scenario, settings, &stop))
+}
+
+async fn serve(
+    args: &ServeArgs,
+    scenario: &Scenario,
+    settings: Orchestration,
+    stop: &AtomicBool,
+) -> Result<()> {
+    let mut topology = scenario.topology.clone();
+    let outage = topology.optical.as_ref().map_or(Duration::ZERO, |optical| optical.outage);
+    let limit = outage + Duration::from_secs(args.switches.timeout);
+    let mut cross_connect = tributary_crossconnect::connect(&args.cross_connect, limit)?;
+    let journal = args.journal.as_deref().map(|path| Redb::open(path, &topology)).transpose()?;
+    let journal = journal.map(Arc::new);
+    let (records, remembered) = match &journal {
+        Some(journal) => (journal.records(&topology)?, journal.circuits()?),
+        None => (Vec::new(), Circuits::DARK),
+    };
+    let circuits = first_circuits(&mut *cross_connect, topology.cross_connect_ports()).await;
+    let circuits = match circuits {
+        Ok(circuits) => circuits,
+        // Jobs that run need their routes now, and the cross-connect may come back.
+        Err(error) if !records.is_empty() => {
+            tracing::warn!("{error:#}");
+            remembered
+        }
+        Err(error) => return Err(error),
+    };
+    topology.patch(&circuits).context("the cross-connect has more ports than the job file")?;
+    let ports = switches::ports(scenario, &args.switches)?;
+    let addresses = switches::switches(scenario, &args.switches)?;
+    let pipeline = switches::build(scenario, &args.switches)?.pipeline;
+    let resumed: Vec<_> =
+        records.iter().map(|record| (record.placement.clone(), record.slot)).collect();
+    let controller =
+        Controller::resume(&topology, &ports, addresses, &pipeline, &resumed, |_| {}).await?;
+    for record in &records {
+        let iteration = record.iteration;
+        let state = if iteration.is_running() { "runs" } else { "is over" };
+        say!("job {}: goes on; iteration {} {state}", record.placement.job, iteration.number);
+    }
+    let known = scenario.jobs.iter().map(Placement::unassigned);
+    let scheduler = match &journal {
+        Some(journal) => {
+            let journal: Arc<Redb> = Arc::clone(journal);
+            Scheduler::resume(controller, known, records, journal)
+        }
+        None => Scheduler::new(controller, known),
+    };
+    let server = Server::start(scheduler.service(), &args.listen)
+        .await
+        .with_context(|| format!("cannot listen at {} (--listen)", args.listen))?;
+    say!("{} units, {} circuits", topology.switches.len(), circuits.len());
+    say!("jobs are admitted, and endpoints follow them, at {}", server.address());
+    say!("end with Ctrl-C");
+    let mut live = Live::new(scheduler.clone(), cross_connect);
+    if let Some(journal) = &journal {
+        live = live.resumed(circuits, Arc::clone(journal));
+    }
+    let planner = Planner::new(&topology, &settings);
+    let stopped = tributary_endpoint::until(stop);
+    let outcome = live.run(planner, settings.slot, stopped, tell).await;
+    // A controller with a journal leaves its jobs to the next one.
+    let left = match journal {
+        Some(_) => Vec::new(),
+        None => scheduler.close().await.into_iter().collect(),
+    };
+    server.stop().await;
+    for (job, refusal) in &left {
+        eprintln!("job {job} is left in the switches: {refusal}");
+    }
+    outcome?;
+    match left.len() {
+        0 => Ok(()),
+        jobs => bail!("{jobs} jobs could not be removed; start the controller again to clean up"),
+    }
+}
+
+/// The circuits of the cross-connect, which must have a port for each of ours.
+async fn first_circuits(cross_connect: &mut dyn CrossConnect, ports: u16) -> Result<Circuits> {
+    let has = cross_connect.ports().await?;
+    if has < ports {
+        bail!(
+            "the cross-connect {} has {has} ports, and the units of the job file have {ports} optical \
+             ports; lower `optical_ports`, or name another cross-connect",
+            cross_connect.name()
+        );
+    }
+    match cross_connect.circuits().await {
+        Ok(circuits) | Err(tributary_crossconnect::Error::Foreign { circuits, .. }) => Ok(circuits),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Prints what happened in a slot, if anything did.
+fn tell(report: &Report) {
+    let at = report.at.as_secs_f64();
+    for (job, end) in &report.released {
+        match end {
+            End::Done => say!("{at:9.3} s  job {job}: over"),
+            End::Late { iteration, after } => say!(
+                "{at:9.3} s  job {job}: released, because iteration {iteration} has run for {after:.1?}"
+            ),
+            End::Impossible => {
+                say!("{at:9.3} s  job {job}: released, because no slot can carry it")
+            }
+        }
+    }
+    for (job, to) in &report.moved {
+        say!("{at:9.3} s  job {job}: moves to the {}", to.name());
+    }
+    if report.new_circuits > 0 {
+        say!("{at:9.3} s  {} new circuits: {}", report.new_circuits, report.circuits);
+    }
+    for (job, number) in &report.started {
+        let rate = report.rates.get(job).map_or(0.0, |rate| rate.get() as f64 / 1e6);
+        say!("{at:9.3} s  job {job}: iteration {number}, {rate:.1} Mb/s");
+    }
+    for problem in &report.problems {
+        tracing::warn!("{problem}");
+    }
+}
