@@ -269,10 +269,11 @@ pub(crate) struct ControllerArgs {
     /// read it; copy it to the hosts of the endpoints.
     #[arg(long, value_name = "FILE")]
     pub(crate) tokens: Option<PathBuf>,
-    /// Admit no jobs, but let clients control them over gRPC at this ADDRESS:PORT (not ESA;
-    /// proto/README.md). Any host that reaches the address has full control of the jobs.
+    /// Admit no jobs, but let clients control them over gRPC at this address: ADDRESS:PORT or
+    /// unix:PATH (not ESA; proto/README.md). Any host that reaches the address has full control of
+    /// the jobs.
     #[arg(long, value_name = "ADDR")]
-    pub(crate) scheduler: Option<SocketAddr>,
+    pub(crate) scheduler: Option<Listen>,
     /// Listening address for endpoints that ask for the run of their job: ADDRESS:PORT or
     /// unix:PATH. When all workers of a job have asked, a new run begins, so any host that reaches
     /// the address can end the current run.

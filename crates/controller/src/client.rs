@@ -460,7 +460,9 @@ impl Client {
     }
 }
 
-pub(crate) fn endpoint(address: &str, encrypted: bool) -> Option<Endpoint> {
+/// A gRPC endpoint from HOST:PORT or unix:PATH; `None` if the address is neither.
+#[must_use]
+pub fn endpoint(address: &str, encrypted: bool) -> Option<Endpoint> {
     if address.starts_with("unix:") {
         return Endpoint::from_shared(address.to_owned()).ok();
     }
@@ -473,7 +475,8 @@ pub(crate) fn endpoint(address: &str, encrypted: bool) -> Option<Endpoint> {
 }
 
 /// The innermost cause: "Connection refused" rather than "transport error".
-pub(crate) fn root_cause(error: &dyn std::error::Error) -> String {
+#[must_use]
+pub fn root_cause(error: &dyn std::error::Error) -> String {
     let mut cause = error;
     while let Some(inner) = cause.source() {
         cause = inner;

@@ -39,6 +39,13 @@ impl Deployment {
         Ok(deployment)
     }
 
+    /// The deployment of jobs that a job scheduler assigns: no job has an assignment yet.
+    #[must_use]
+    pub fn unassigned(scenario: Scenario) -> Self {
+        let assignments = vec![Assignment::NONE; scenario.jobs.len()];
+        Self { scenario, memory: None, assignments }
+    }
+
     /// The scenario.
     #[must_use]
     pub fn scenario(&self) -> &Scenario {
@@ -57,6 +64,11 @@ impl Deployment {
     /// Sets the run that an endpoint has joined.
     pub fn set_epoch(&mut self, job: usize, epoch: Epoch) {
         self.scenario.jobs[job].epoch = epoch;
+    }
+
+    /// Sets the assignment that the job scheduler has given a job.
+    pub fn set_assignment(&mut self, job: usize, assignment: Assignment) {
+        self.assignments[job] = assignment;
     }
 
     /// Sets the circuits over which switches forward.

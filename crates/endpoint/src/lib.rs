@@ -8,6 +8,7 @@
 //! | [`open_interface`] | the host's port, with the faults of its link |
 //! | [`mod@claim`] | one process per part of a job on an interface |
 //! | [`runs`] | the run of a job that an endpoint takes part in |
+//! | [`schedule`] | what the job scheduler decides about a job |
 //! | [`tokens`], [`channel`] | ESA's reliable channels |
 //! | [`names`] | jobs and hosts by their names |
 
@@ -16,6 +17,7 @@ pub mod claim;
 mod load;
 pub mod names;
 pub mod runs;
+pub mod schedule;
 pub mod tokens;
 
 use std::net::UdpSocket;
@@ -26,7 +28,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail, ensure};
 use tributary_controller::Deployment;
 use tributary_controller::targets::Kind as Target;
-use tributary_jobfile::{End, HostId, Job, Scenario};
+use tributary_jobfile::{End, HostId, Job, Protocol, Scenario};
 use tributary_netio::device::{Config, Device, Kind as Io};
 use tributary_netio::faults::Faulty;
 use tributary_netio::interface::Interface;
@@ -63,6 +65,11 @@ pub struct Args {
     /// the file JOB=N, repeated for each. A worker may be started only once per epoch.
     #[arg(long, value_name = "N", conflicts_with = "controller")]
     pub epoch: Vec<Given>,
+    /// The job scheduler, instead of --controller: address of `tributary controller --scheduler`,
+    /// HOST:PORT or unix:PATH. It names the run, and decides when each round begins, where it is
+    /// summed, and how fast workers send.
+    #[arg(long, value_name = "ADDR", conflicts_with_all = ["controller", "epoch"])]
+    pub scheduler: Option<String>,
     /// Kind of the switches; the same for all processes of a job file.
     #[arg(long, value_enum, default_value_t)]
     pub target: Target,
@@ -76,12 +83,22 @@ pub struct Args {
 }
 
 impl Args {
-    /// Reads the job file, and computes the assignments of its jobs.
+    /// Reads the job file, and computes the assignments of its jobs, unless a job scheduler assigns
+    /// them.
     ///
     /// # Errors
     /// One line with file, line and column; or the switches have no room for all jobs of the file.
     pub fn load(&self) -> Result<Deployment> {
-        Ok(Deployment::new(load(&self.job_file, self.seed, self.target, self.arch)?)?)
+        let scenario = load(&self.job_file, self.seed, self.target, self.arch)?;
+        if self.scheduler.is_none() {
+            return Ok(Deployment::new(scenario)?);
+        }
+        ensure!(
+            scenario.protocol() != Protocol::Esa,
+            "--scheduler: the job scheduler serves jobs of atp, p4inc and switchml, and those of the \
+             file use esa; name the controller with --controller"
+        );
+        Ok(Deployment::unassigned(scenario))
     }
 
     /// Reads the tokens; empty without a file.

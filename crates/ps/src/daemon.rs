@@ -6,12 +6,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use anyhow::{Result, bail};
 use tributary_endpoint::claim::claim;
 use tributary_endpoint::runs::{self, Follower};
+use tributary_endpoint::schedule::Scheduler;
 use tributary_endpoint::{Args, channel, names, open_interface};
 use tributary_jobfile::{Job, Protocol};
 use tributary_netio::Waker;
 
 use crate::report::Event;
-use crate::{channels, serve, servers};
+use crate::{channels, scheduled, serve, servers};
 
 /// Serves the jobs that have their parameter server on a host until `stop` is raised. `tell` gets
 /// each event with the name of the host's switch.
@@ -36,6 +37,10 @@ pub fn run(
     let switch = &scenario.topology.switch(switch).name;
     let tell = |event: &Event| tell(event, switch);
     let _claim = claim(&args.interface, "parameter server", scenario.jobs.iter().filter(own))?;
+    if let Some(address) = &args.scheduler {
+        let io = Box::new(open_interface(&scenario, id, args)?);
+        return scheduled::serve(deployment, id, io, &Scheduler::at(address)?, stop, &tell);
+    }
     let waker = Waker::new();
     while !stop.load(Ordering::Relaxed) {
         let io = open_interface(&scenario, id, args)?;

@@ -3,12 +3,14 @@
 //! The protocol is in `tributary-protocol`; this crate adds a port, a thread, and for ESA the
 //! reliable channel. [`Servers`] lets several jobs, of any protocol, share the port; [`serve`] runs
 //! them until it is stopped. The reminder agent of an ESA job also runs in this process, unless it
-//! has a host of its own. [`daemon`] is `tributary ps`; its reports are in [`report`].
+//! has a host of its own. [`daemon`] is `tributary ps`; its reports are in [`report`]. With
+//! `--scheduler` it follows the job scheduler (`scheduled`).
 
 mod assembly;
 mod channels;
 pub mod daemon;
 pub mod report;
+mod scheduled;
 mod servers;
 
 use std::io;

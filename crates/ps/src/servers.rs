@@ -2,7 +2,9 @@
 
 use tributary_protocol::esa::{AgentJob, Backend};
 use tributary_protocol::server::Event;
-use tributary_protocol::{ConfigError, Endpoint, ParameterServer, PsConfig, Rejected, Time};
+use tributary_protocol::{
+    Assignment, ConfigError, Endpoint, ParameterServer, PsConfig, Rejected, Time,
+};
 use tributary_wire::agg::Packet;
 use tributary_wire::{JobId, Protocol};
 
@@ -45,11 +47,41 @@ impl Servers {
                 servers.esa.add_server(server)?;
                 agent.map_or(Ok(()), |agent| servers.esa.add_agent(agent))?;
             } else {
-                // A first start cannot be distinguished from a restart in the middle of a job.
-                servers.plain.push(ParameterServer::successor(server)?);
+                servers.put(server)?;
             }
         }
         Ok(servers)
+    }
+
+    /// Adds a server of any protocol but ESA, or replaces that of the same job. The server starts
+    /// without state: workers have what it lacks.
+    ///
+    /// # Errors
+    /// If the configuration contradicts itself. Nothing has changed then.
+    pub fn put(&mut self, config: PsConfig) -> Result<(), ConfigError> {
+        let job = config.job.job;
+        // A first start cannot be distinguished from a restart in the middle of a job.
+        let server = ParameterServer::successor(config)?;
+        self.remove(job);
+        self.plain.push(server);
+        Ok(())
+    }
+
+    /// Removes a job's server, and returns its report.
+    pub fn remove(&mut self, job: JobId) -> Option<ServerReport> {
+        let at = self.plain.iter().position(|server| server.config().job.job == job)?;
+        let stats = Stats::Plain(*self.plain.remove(at).stats());
+        Some(ServerReport { stats, agent: None })
+    }
+
+    /// Changes the assignment of a job between two iterations. Packets under the new assignment that
+    /// came earlier were dropped, and workers send them again. Returns whether the job has a server.
+    ///
+    /// # Errors
+    /// If the assignment does not suit the job. Nothing has changed then.
+    pub fn reassign(&mut self, job: JobId, assignment: Assignment) -> Result<bool, ConfigError> {
+        let server = self.plain.iter_mut().find(|server| server.config().job.job == job);
+        server.map_or(Ok(false), |server| server.reassign(assignment).map(|()| true))
     }
 
     /// Whether there is no server.

@@ -3,18 +3,19 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use tributary_endpoint::claim::claim;
+use tributary_endpoint::schedule::Scheduler;
 use tributary_endpoint::{Args, channel, names, open_interface, runs};
 use tributary_jobfile::Job;
 use tributary_netio::Waker;
 use tributary_wire::{WorkerIndex, WorkerSet};
 
-use crate::alone;
 use crate::live::{self, Port};
 use crate::rounding::complaint;
 use crate::rounds::{Event, WorkerReport};
 use crate::workload::{Verifier, need};
+use crate::{alone, scheduled};
 
 /// Selects a worker of a job file.
 #[derive(Clone, Copy, Debug)]
@@ -58,6 +59,7 @@ pub fn run(
     };
     let verifier = Verifier::new(job, scenario.switch.values_per_packet, 1);
     if which.alone {
+        ensure!(args.scheduler.is_none(), "--alone: no scheduler decides about the job; leave out --scheduler");
         let deployment = Arc::new(deployment);
         let report = alone::work(&deployment, at, verifier, stop, &mut |event| tell(&event))?;
         return Ok(warn(job, report));
@@ -68,6 +70,19 @@ pub fn run(
     channel::worker_link(&scenario, job, index, &tokens, address)?;
     let _claim = claim(&args.interface, "worker", [job])?;
     let io = open_interface(&scenario, host, args)?;
+    if let Some(address) = &args.scheduler {
+        let scheduler = Scheduler::at(address)?;
+        let follower = scheduler.follow(job, Some(index), Waker::new());
+        let standing = scheduled::admitted(&follower, stop, &mut |event| tell(&event))?;
+        deployment.set_epoch(at, standing.epoch);
+        deployment.set_assignment(at, standing.assignment);
+        let (io, whom) = (Box::new(io), (at, index));
+        let deployment = Arc::new(deployment);
+        let mut tell = |event| tell(&event);
+        let report =
+            scheduled::work(&deployment, whom, io, &follower, verifier, stop, &mut tell)?;
+        return Ok(warn(job, report));
+    }
     let waiting = |missing: WorkerSet| {
         tell(&Event::Waiting { missing: missing.iter().map(WorkerIndex::get).collect() });
     };

@@ -8,6 +8,7 @@
 //! | [`workload`] | the source of a job's tensors, and their expected sums |
 //! | [`rounds`] | one worker's rounds: tensors, pauses, verification |
 //! | [`live`] | those rounds over a port, in real time |
+//! | [`scheduled`] | the same, at the times and places that the job scheduler decides |
 //! | [`alone`] | a worker with its parameter server in one process |
 //! | [`rounding`] | the effect of fixed point on the values |
 //! | [`daemon`] | `tributary worker` |
@@ -20,6 +21,7 @@ pub mod live;
 mod node;
 pub mod rounding;
 pub mod rounds;
+pub mod scheduled;
 pub mod tensors;
 pub mod workload;
 

@@ -74,7 +74,7 @@ pub fn work(
 }
 
 /// Sleeps, but at most until `stop` is raised.
-fn sleep(pause: Duration, stop: &AtomicBool) -> Result<()> {
+pub(crate) fn sleep(pause: Duration, stop: &AtomicBool) -> Result<()> {
     let end = Instant::now() + pause;
     loop {
         if stop.load(Ordering::Relaxed) {

@@ -11,10 +11,13 @@ use std::time::{Duration, Instant};
 use tracing::{Span, debug_span};
 use tributary_driver::Driver;
 use tributary_driver::channel::{Link, LinkConfig, LinkEvent};
+use tributary_endpoint::schedule::{Ending, Follower};
 use tributary_netio::{FrameIo, Waker};
 use tributary_protocol::priority::Priority;
 use tributary_protocol::worker::{Event, Failure, Stats};
-use tributary_protocol::{ConfigError, Endpoint, SubmitError, Tensor, Worker, WorkerConfig};
+use tributary_protocol::{
+    Assignment, ConfigError, Endpoint, ReassignError, SubmitError, Tensor, Worker, WorkerConfig,
+};
 use tributary_wire::Sequence;
 use tributary_wire::channel::{FromWorker, Refusal, ToWorker};
 
@@ -64,6 +67,12 @@ pub enum Error {
     /// The protocol gave up.
     #[error(transparent)]
     Failed(#[from] Failure),
+    /// The job scheduler ended the worker's part in the job.
+    #[error(transparent)]
+    Dismissed(#[from] Ending),
+    /// The job scheduler's assignment does not suit the job file.
+    #[error("the scheduler's assignment does not suit the job file: {0}")]
+    Reassign(#[from] ReassignError),
     /// The stop flag was raised.
     #[error("stopped")]
     Stopped,
@@ -119,8 +128,7 @@ impl<Io: FrameIo> Node<Io> {
     /// # Errors
     /// [`Error::Config`].
     pub fn new(config: WorkerConfig, io: Io, stop: Arc<AtomicBool>) -> Result<Self, Error> {
-        let driver = Driver::new(Worker::new(config)?, io);
-        let runner = Runner { driver, link: None, stop };
+        let runner = Runner::new(config, io, stop)?;
         Ok(Self { place: Place::Here(Box::new(runner)), stats: Stats::default() })
     }
 
@@ -141,7 +149,7 @@ impl<Io: FrameIo> Node<Io> {
     {
         let driver = Driver::new(Worker::new(config)?, io).with_waker(waker.clone());
         let link = Some(Link::start(channel, waker.clone())?);
-        let mut runner = Runner { driver, link, stop };
+        let mut runner = Runner { driver, link, follower: None, stop };
         let (orders, inbox) = mpsc::channel();
         let (sender, answers) = mpsc::channel();
         let name = format!("esa worker {}", config.index);
@@ -226,13 +234,49 @@ impl Drop for Apart {
 
 /// The state machine with its port and channel.
 #[derive(Debug)]
-struct Runner<Io> {
+pub(crate) struct Runner<Io> {
     driver: Driver<Worker, Io>,
     link: Option<WorkerLink>,
+    /// Sets the worker's rate.
+    follower: Option<Follower>,
     stop: Arc<AtomicBool>,
 }
 
 impl<Io: FrameIo> Runner<Io> {
+    fn new(config: WorkerConfig, io: Io, stop: Arc<AtomicBool>) -> Result<Self, Error> {
+        let driver = Driver::new(Worker::new(config)?, io);
+        Ok(Self { driver, link: None, follower: None, stop })
+    }
+
+    /// A worker that keeps the rate that the job scheduler tells, and ends when its run does.
+    pub(crate) fn following(
+        config: WorkerConfig,
+        io: Io,
+        follower: Follower,
+        stop: Arc<AtomicBool>,
+    ) -> Result<Self, Error> {
+        let Self { driver, .. } = Self::new(config, io, stop.clone())?;
+        let driver = driver.with_waker(follower.waker().clone());
+        Ok(Self { driver, link: None, follower: Some(follower), stop })
+    }
+
+    /// Changes the assignment between two iterations.
+    pub(crate) fn reassign(&mut self, assignment: Assignment) -> Result<(), Error> {
+        Ok(self.driver.endpoint_mut().reassign(assignment)?)
+    }
+
+    /// A turn of a worker without tensors in flight: it hands over results that its parameter server
+    /// lacks.
+    pub(crate) fn idle(&mut self) -> Result<(), Error> {
+        if self.stop.load(Ordering::Relaxed) {
+            return Err(Error::Stopped);
+        }
+        self.turn()?;
+        // Nothing is due, so no event is about this worker's tensors.
+        while self.driver.endpoint_mut().poll_event().is_some() {}
+        Ok(())
+    }
+
     /// Executes orders and serves other workers in between, until the channel of orders closes.
     fn obey(&mut self, orders: &Receiver<Order>, answers: &Sender<Answer>) {
         loop {
@@ -266,7 +310,7 @@ impl<Io: FrameIo> Runner<Io> {
         }
     }
 
-    fn reduce(&mut self, tensors: Vec<(Tensor, Priority)>) -> Result<Vec<Tensor>, Error> {
+    pub(crate) fn reduce(&mut self, tensors: Vec<(Tensor, Priority)>) -> Result<Vec<Tensor>, Error> {
         let mut left = tensors.len();
         let mut spans = VecDeque::with_capacity(left);
         let mut sums = Vec::with_capacity(left);
@@ -323,6 +367,15 @@ impl<Io: FrameIo> Runner<Io> {
 
     /// Handles packets and messages in both directions; sleeps if there are none.
     fn turn(&mut self) -> Result<(), Error> {
+        if let Some(follower) = &self.follower {
+            let own = self.driver.endpoint().config().job.epoch;
+            let (standing, _) = follower.check(own)?;
+            self.driver.turn_with(PATIENCE, |now, worker| {
+                worker.set_rate(now, standing.rate);
+                false
+            })?;
+            return Ok(());
+        }
         let Some(link) = &mut self.link else { return Ok(self.driver.turn(PATIENCE)?) };
         let mut refused = None;
         self.driver.turn_with(PATIENCE, |now, worker| {
@@ -350,7 +403,7 @@ impl<Io: FrameIo> Runner<Io> {
         refused.map_or(Ok(()), |refusal| Err(Error::Refused(refusal)))
     }
 
-    fn stats(&self) -> Stats {
+    pub(crate) fn stats(&self) -> Stats {
         *self.driver.endpoint().stats()
     }
 }

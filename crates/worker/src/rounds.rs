@@ -9,7 +9,7 @@ use tributary_controller::Deployment;
 use tributary_jobfile::OnUnderflow;
 use tributary_protocol::priority::Priority;
 use tributary_protocol::worker::Stats;
-use tributary_protocol::{Mode, Tensor};
+use tributary_protocol::{Assignment, Mode, Tensor};
 use tributary_wire::WorkerIndex;
 
 use crate::rounding::complaint;
@@ -23,6 +23,22 @@ pub enum Event {
     Waiting {
         /// Indices of workers that have not joined; empty while switches change to the new run.
         missing: Vec<u16>,
+    },
+    /// The job scheduler has not admitted the job, or does not answer.
+    Unadmitted {
+        /// What it answers, or why it does not.
+        reason: String,
+    },
+    /// The worker begins an iteration that the job scheduler lets run.
+    Iteration {
+        /// Its number.
+        number: u64,
+        /// Where the job is summed: `local`, `partial` or `forwarded`.
+        mode: String,
+        /// The service ID; 0 if switches only forward.
+        service: u8,
+        /// Aggregators in the job's segment.
+        size: u32,
     },
     /// A round is over.
     Round {
@@ -71,6 +87,20 @@ pub struct Rounds {
     report: WorkerReport,
 }
 
+impl Event {
+    /// The begin of an iteration.
+    #[must_use]
+    pub fn iteration(number: u64, assignment: Assignment) -> Self {
+        let mode = match assignment.mode {
+            Mode::Local => "local",
+            Mode::Partial => "partial",
+            Mode::Forwarded => "forwarded",
+        };
+        let (service, size) = (assignment.service.get(), assignment.segment.size);
+        Self::Iteration { number, mode: mode.into(), service, size }
+    }
+}
+
 impl Rounds {
     /// The rounds of a worker of the job with this index in the file.
     ///
@@ -97,6 +127,13 @@ impl Rounds {
     pub fn begin(&mut self) -> Result<Option<(Duration, Vec<Tensor>)>> {
         let tensors = self.workload.next()?;
         Ok(tensors.map(|tensors| (self.pauses.draw(), tensors)))
+    }
+
+    /// Takes note that the job scheduler has moved the job.
+    pub fn reassign(&mut self, assignment: Assignment) {
+        if assignment != self.deployment.assignment(self.job) {
+            Arc::make_mut(&mut self.deployment).set_assignment(self.job, assignment);
+        }
     }
 
     /// Adds priorities (ESA §5.4) to the tensors of a round, `elapsed` after the job's start: front

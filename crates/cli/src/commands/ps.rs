@@ -1,7 +1,7 @@
 //! `tributary ps`: the parameter servers of a job file on this host.
 
 use anyhow::Result;
-use tributary_ps::report::Event;
+use tributary_ps::report::{Event, ServerReport};
 
 use crate::args::PsArgs;
 use crate::signals;
@@ -24,23 +24,32 @@ pub(crate) fn run(args: &PsArgs) -> Result<()> {
             Event::Stalled { job, missing, seconds, quiet: false } => {
                 say!("job {job} waits for workers {missing:?} since {seconds:.1} s");
             }
+            Event::Serving { job, epoch, service } => {
+                say!("job {job}: serving run {epoch}, service {service}");
+            }
+            Event::Released { job, report } => {
+                say!("job {job}: released");
+                count(*job, report);
+            }
             Event::Done { servers, .. } => {
-                for (job, report) in servers {
-                    match &report.agent {
-                        None => say!(
-                            "job {job}: {} fragments, {} of them summed by switches alone",
-                            report.stats.completed(),
-                            report.stats.complete_on_arrival()
-                        ),
-                        Some(agent) => say!(
-                            "job {job}: {} fragments that switches did not finish, {} reminders",
-                            report.stats.completed(),
-                            agent.reminders
-                        ),
-                    }
-                }
+                servers.iter().for_each(|(job, report)| count(*job, report));
             }
         }
     };
     tributary_ps::daemon::run(&args.endpoint, &args.host, &signals::stop_flag()?, &tell)
+}
+
+fn count(job: u16, report: &ServerReport) {
+    match &report.agent {
+        None => say!(
+            "job {job}: {} fragments, {} of them summed by switches alone",
+            report.stats.completed(),
+            report.stats.complete_on_arrival()
+        ),
+        Some(agent) => say!(
+            "job {job}: {} fragments that switches did not finish, {} reminders",
+            report.stats.completed(),
+            agent.reminders
+        ),
+    }
 }

@@ -21,6 +21,12 @@ pub(crate) fn run(args: &WorkerArgs) -> Result<()> {
         match event {
             Event::Waiting { missing } if missing.is_empty() => say!("all workers have joined"),
             Event::Waiting { missing } => say!("waiting for workers {missing:?} to join the run"),
+            Event::Unadmitted { reason } => {
+                say!("waiting for the scheduler to admit the job: {reason}");
+            }
+            Event::Iteration { number, mode, service, size } => {
+                say!("iteration {number}: {mode}, service {service}, {size} aggregators");
+            }
             Event::Round { done, of, note } => {
                 say!("round {done} of {of}  {}", note.as_deref().unwrap_or_default());
             }

@@ -55,8 +55,8 @@ fn serve_until_end(args: &ControllerArgs) -> Result<()> {
         let topology = &scenario.topology;
         let controller =
             Controller::connect_ports(topology, &ports, addresses, &pipeline, |_| {}).await?;
-        match args.scheduler {
-            Some(address) => serve(controller, &scenario, Listen::Tcp(address), &stop).await,
+        match &args.scheduler {
+            Some(address) => serve(controller, &scenario, address, &stop).await,
             None => admit(controller, &scenario, args.listen.as_ref(), &stop).await,
         }
     })
@@ -156,7 +156,7 @@ async fn tell_runs(
 async fn serve(
     controller: Controller,
     scenario: &Scenario,
-    address: Listen,
+    address: &Listen,
     stop: &AtomicBool,
 ) -> Result<()> {
     let controller = match scenario.protocol() {
@@ -164,7 +164,7 @@ async fn serve(
         _ => controller,
     };
     let scheduler = Scheduler::new(controller, scenario.jobs.iter().map(Placement::unassigned));
-    let server = Server::start(scheduler.service(), &address)
+    let server = Server::start(scheduler.service(), address)
         .await
         .with_context(|| format!("cannot serve the job scheduler at {address}"))?;
     say!("job scheduler at {}", server.address());
