@@ -169,6 +169,11 @@ pub fn run(
         // The memory fabric uses the simulator's TCP, which would follow them.
         scenario.topology.clear_timing();
     }
+    ensure!(
+        scenario.orchestration.is_none() || options.fabric == fabric::Kind::Netns,
+        "units around a cross-connect run with --fabric netns; `{}` has no light paths",
+        options.fabric
+    );
     need::check_run(&scenario, options.fabric == fabric::Kind::Netns)?;
     // Report invalid workloads and excessive demands before starting anything.
     for job in &scenario.jobs {
@@ -504,7 +509,9 @@ impl Run<'_> {
             let agent = gathered.agents.get(&job.id.get()).copied();
             let server =
                 server.map(|server| ServerReport { agent: agent.or(server.agent), ..server });
-            let segment = if matches!(job.protocol, Protocol::P4inc | Protocol::SwitchMl) {
+            // The control loop gives jobs other segments as they move.
+            let fixed = scenario.orchestration.is_none();
+            let segment = if fixed && matches!(job.protocol, Protocol::P4inc | Protocol::SwitchMl) {
                 let placement = self.deployment.placement(position);
                 let units = services::units(&scenario.topology, &placement).len();
                 Some(SegmentReport::new(

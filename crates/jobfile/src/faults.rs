@@ -45,6 +45,29 @@ impl Scenario {
         Ok(self.faulty_from(PLAIN, link, end, seed, io)?.only(is_plain))
     }
 
+    /// The same at an optical port of a unit. Wherever the circuit leads, each of its two directions
+    /// meets the faults where it begins.
+    ///
+    /// # Errors
+    /// If the faults make no sense.
+    pub fn faulty_fibre<Io: FrameIo>(
+        &self,
+        end: End,
+        seed: u64,
+        io: Io,
+    ) -> Result<Faulty<Io>, InvalidFaults> {
+        let (topology, optical) = (&self.topology, self.topology.optical.as_ref());
+        let faults = optical.map(|optical| optical.fibre.faults).unwrap_or_default();
+        let End::Switch(switch, port) = end else { return Ok(Faulty::new(io, None, None)) };
+        if faults.is_none() {
+            return Ok(Faulty::new(io, None, None));
+        }
+        let fibre = topology.fibre(switch, port).map_or(0, |port| u64::from(port.0));
+        let stream = 2 * topology.fixed_links() as u64 + fibre;
+        let injector = FaultInjector::new(Faults::from(&faults), seed, stream)?;
+        Ok(Faulty::new(io, Some(injector), None))
+    }
+
     fn faulty_from<Io: FrameIo>(
         &self,
         first_stream: u64,

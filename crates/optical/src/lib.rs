@@ -43,7 +43,7 @@ pub use fcfs::Fcfs;
 pub use file::{Input, read};
 pub use job::{Demand, Flow, Job, Way};
 pub use network::{Network, Unit, UnitId};
-pub use online::{Begun, Decision, Online};
+pub use online::{Begun, Decision, Online, carries};
 pub use refine::Refine;
 pub use schedule::{Circuits, Schedule, Slot};
 pub use scheduler::{Scheduler, Take, schedulers};

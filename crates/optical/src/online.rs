@@ -32,7 +32,7 @@ pub trait Online: Scheduler {
     /// tells which of them have begun. `before` are the circuits that exist.
     ///
     /// # Errors
-    /// If the network or a job is impossible.
+    /// If the network is impossible, or it can never carry a job: see [`carries`].
     ///
     /// # Panics
     /// If the lists differ in length, or a job has begun in a way that it does not have.
@@ -43,6 +43,15 @@ pub trait Online: Scheduler {
         begun: &[Option<Begun>],
         before: &Circuits,
     ) -> Result<Decision, Error>;
+}
+
+/// Whether an empty network can carry a job at all, without aggregation in a switch.
+///
+/// # Errors
+/// If the job was made for another network.
+pub fn carries(network: &Network, job: &Job) -> Result<bool, Error> {
+    check(network, job)?;
+    Ok(Shape::new(network, &job.ways[0], None).step > 0.0)
 }
 
 /// [`Online::decide`] with the decisions of `fill`.
@@ -61,7 +70,13 @@ pub(crate) fn decide(
     let mut transfers = Vec::with_capacity(jobs.len());
     for (job, begun) in jobs.iter().zip(begun) {
         check(network, job)?;
-        shapes.push(job.ways.iter().map(|way| Shape::new(network, way, fixed)).collect());
+        let own: Vec<Shape> = job.ways.iter().map(|way| Shape::new(network, way, fixed)).collect();
+        if own[0].step == 0.0 {
+            let problem = "the network cannot carry it: its flows need more ports than a unit has, or \
+                           circuits that cannot be made; split it, or give units more ports";
+            return Err(Error::job(job.id, problem));
+        }
+        shapes.push(own);
         transfers.push(begun.map(|Begun { way, left, rate }| Transfer {
             left: job.ways[way].flows.iter().map(|flow| flow.weight * left).collect(),
             rate,

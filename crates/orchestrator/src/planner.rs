@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use tributary_crossconnect::Circuits as Joined;
 use tributary_jobfile::{Aggregation, Orchestration, Policy, SwitchId, Topology};
-use tributary_optical::{Begun, Error, Fcfs, Job, Network, Online, Tw, Unit, UnitId};
+use tributary_optical::{Begun, Error, Fcfs, Job, Network, Online, Tw, Unit, UnitId, carries};
 use tributary_protocol::{Mode, Rate};
 use tributary_wire::JobId;
 
@@ -190,8 +190,8 @@ impl Planner {
                 plan.releases.push((id, End::Late { iteration: number, after: now - since }));
                 continue;
             }
-            match self.order(job, now) {
-                Ok(order) => {
+            match self.order(job, now).filter(|order| carries(&self.network, order) == Ok(true)) {
+                Some(order) => {
                     scheduled.push(job);
                     begun.push(flight.map(|flight| Begun {
                         way: flight.begun.way.min(order.ways.len() - 1),
@@ -199,7 +199,7 @@ impl Planner {
                     }));
                     orders.push(order);
                 }
-                Err(_) => plan.releases.push((id, End::Impossible)),
+                None => plan.releases.push((id, End::Impossible)),
             }
         }
         let before = ports::counted(&self.topology, circuits);
@@ -295,19 +295,19 @@ impl Planner {
 
     /// An iteration of the job, as the scheduler sees it. A switch aggregates only for a job whose
     /// workers are all in its unit (§VI.A).
-    fn order(&self, job: &JobState, now: Duration) -> Result<Job, Error> {
+    fn order(&self, job: &JobState, now: Duration) -> Option<Job> {
         let mut workers = vec![0; self.topology.switches.len()];
         for unit in &job.workers {
             workers[unit.0] += 1;
         }
         let bits = job.bits as f64 * self.scale;
         let server = UnitId(job.server.0);
-        let order = Job::training(job.id.get().into(), 0, &workers, server, bits, 0.0)?;
+        let order = Job::training(job.id.get().into(), 0, &workers, server, bits, 0.0).ok()?;
         let order = order.local_inc_only();
         let room = self.no_room.get(&job.id).is_none_or(|until| *until <= now) && job.is_local();
         // The way of a running iteration stays.
         let keeps = job.running && job.mode == Mode::Local;
         let ways = order.ways.into_iter().filter(|way| way.inc.is_none() || room || keeps);
-        Ok(Job { ways: ways.collect(), ..order })
+        Some(Job { ways: ways.collect(), ..order })
     }
 }

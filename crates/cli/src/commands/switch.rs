@@ -150,6 +150,10 @@ impl Injected {
     fn around(&self, port: u16, io: Device) -> Result<Box<dyn FrameIo>> {
         let topology = &self.scenario.topology;
         let end = End::Switch(self.switch, port);
+        if topology.fibre(self.switch, port).is_some() {
+            // Frames of a circuit meet its faults where they leave its two units.
+            return Ok(Box::new(self.scenario.faulty_fibre(end, self.scenario.seed, io)?));
+        }
         let link = topology.ports(self.switch).find(|(number, ..)| *number == port);
         let Some((_, link, far)) = link else { return Ok(Box::new(io)) };
         let first = topology.link(link).ends[0] == end;

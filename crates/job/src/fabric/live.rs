@@ -1,23 +1,54 @@
-//! What the real-time fabrics share: a controller over P4Runtime, and notes from other threads.
+//! What the real-time fabrics share: a controller over P4Runtime, alone or with the control loop around
+//! it, and notes from other threads.
 
+use std::num::NonZeroU64;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::oneshot;
 use tributary_controller::Deployment;
 use tributary_controller::client::SwitchConfig;
 use tributary_controller::jobs::Controller;
+use tributary_controller::plan::Placement;
 use tributary_controller::programs::Pipeline;
+use tributary_controller::scheduler::{Demand, Scheduler};
+use tributary_controller::server::{Listen, Server};
+use tributary_crossconnect::{Circuits, CrossConnect};
+use tributary_jobfile::{Aggregation, Job, Orchestration};
+use tributary_orchestrator::live::Live as Plant;
+use tributary_orchestrator::planner::Planner;
+use tributary_protocol::Tensor;
+use tributary_worker::workload;
 
 use super::{Note, Removed};
 
 /// How long to wait for a note before the run checks other things.
 const TICK: Duration = Duration::from_millis(50);
 
+/// Who controls the switches.
+enum Control {
+    /// Jobs are admitted once, and run as they like.
+    Plain(Controller),
+    /// The control loop schedules them.
+    Orchestrated(Box<Orchestrated>),
+}
+
+struct Orchestrated {
+    scheduler: Scheduler,
+    /// Where endpoints follow their jobs.
+    _server: Server,
+    /// What is needed to start the loop.
+    idle: Option<(Plant, Planner, Orchestration)>,
+    /// Ends the loop when dropped.
+    stop: Option<oneshot::Sender<()>>,
+}
+
 /// A controller, and the notes of endpoints.
 pub(super) struct Live {
     /// Set while the switches run.
-    controller: Option<Controller>,
+    control: Option<Control>,
     pub(super) notes: UnboundedSender<Note>,
     inbox: UnboundedReceiver<Note>,
     started: Instant,
@@ -26,7 +57,7 @@ pub(super) struct Live {
 impl Live {
     pub(super) fn new() -> Self {
         let (notes, inbox) = unbounded_channel();
-        Self { controller: None, notes, inbox, started: Instant::now() }
+        Self { control: None, notes, inbox, started: Instant::now() }
     }
 
     /// Connects to the switches and pushes the program and forwarding.
@@ -37,22 +68,90 @@ impl Live {
         pipeline: &Pipeline,
     ) -> Result<()> {
         let topology = &deployment.scenario().topology;
-        self.controller = Some(Controller::connect(topology, switches, pipeline).await?);
+        let controller = Controller::connect(topology, switches, pipeline).await?;
+        self.control = Some(Control::Plain(controller));
+        Ok(())
+    }
+
+    /// The same for switches around a cross-connect, which is dark. Endpoints follow their jobs at this
+    /// Unix socket.
+    pub(super) async fn orchestrate(
+        &mut self,
+        deployment: &Deployment,
+        switches: Vec<SwitchConfig>,
+        pipeline: &Pipeline,
+        cross_connect: Box<dyn CrossConnect>,
+        socket: &Path,
+    ) -> Result<()> {
+        let scenario = deployment.scenario();
+        let settings = scenario.orchestration.context("units have a schedule")?;
+        let topology = scenario.topology.patched(&Circuits::DARK)?;
+        let controller = Controller::connect(&topology, switches, pipeline).await?;
+        let scheduler = Scheduler::new(controller, []);
+        let server = Server::start(scheduler.service(), &Listen::Unix(socket.to_owned())).await?;
+        let plant = Plant::new(scheduler.clone(), cross_connect).keep_done();
+        let planner = Planner::new(&topology, &settings);
+        let idle = Some((plant, planner, settings));
+        let orchestrated = Orchestrated { scheduler, _server: server, idle, stop: None };
+        self.control = Some(Control::Orchestrated(Box::new(orchestrated)));
         Ok(())
     }
 
     fn controller(&self) -> &Controller {
-        self.controller.as_ref().expect("the switches run")
+        match self.control.as_ref().expect("the switches run") {
+            Control::Plain(controller) => controller,
+            Control::Orchestrated(orchestrated) => orchestrated.scheduler.controller(),
+        }
     }
 
     pub(super) async fn admit(&self, deployment: &Deployment, job: usize) -> Result<()> {
+        if let Some(Control::Orchestrated(orchestrated)) = &self.control {
+            let job = deployment.job(job);
+            let placement = Placement::unassigned(job);
+            let demand = Some(demand(job)?);
+            let waiting = Aggregation::Server;
+            orchestrated.scheduler.admit(placement, None, waiting, 0, demand).await?;
+            return Ok(());
+        }
         self.controller().admit(&deployment.placement(job)).await?;
         Ok(())
     }
 
-    /// Records the start of the endpoints.
+    /// Records the start of the endpoints, and starts the control loop if there is one.
     pub(super) fn begin(&mut self) {
         self.started = Instant::now();
+        if let Some(Control::Orchestrated(orchestrated)) = &mut self.control
+            && let Some((plant, planner, settings)) = orchestrated.idle.take()
+        {
+            let (stop, stopped) = oneshot::channel::<()>();
+            orchestrated.stop = Some(stop);
+            let notes = self.notes.clone();
+            tokio::spawn(async move {
+                let stopped = async {
+                    // An error means that the sender was dropped, which also ends the loop.
+                    let _ = stopped.await;
+                };
+                let tell = |report: &tributary_orchestrator::slots::Report| {
+                    for problem in &report.problems {
+                        tracing::warn!("{problem}");
+                    }
+                    for (job, end) in &report.released {
+                        let what = format!("the control loop released job {job}: {end:?}");
+                        drop(notes.send(Note::Broken(what)));
+                    }
+                };
+                if let Err(error) = plant.run(planner, settings.slot, stopped, tell).await {
+                    drop(notes.send(Note::Broken(format!("the control loop: {error}"))));
+                }
+            });
+        }
+    }
+
+    /// Ends the control loop if there is one.
+    pub(super) fn stop_loop(&mut self) {
+        if let Some(Control::Orchestrated(orchestrated)) = &mut self.control {
+            orchestrated.stop = None;
+        }
     }
 
     pub(super) fn elapsed(&self) -> Duration {
@@ -81,6 +180,16 @@ impl Live {
 
     /// Drops the controller. Must happen before the switches stop, which it would report as lost.
     pub(super) fn end(&mut self) {
-        self.controller = None;
+        self.control = None;
     }
+}
+
+/// What each worker of a job sends in an iteration. All rounds of a workload have the same size.
+fn demand(job: &Job) -> Result<Demand> {
+    let mut workload = workload::of(job, 0).with_context(|| format!("job {}", job.name))?;
+    let tensors = workload.next()?.unwrap_or_default();
+    let values: usize = tensors.iter().map(Tensor::len).sum();
+    let bits = NonZeroU64::new(32 * values as u64).unwrap_or(NonZeroU64::MIN);
+    let iterations = NonZeroU64::new(workload.rounds());
+    Ok(Demand { bits, iterations, aggregators: job.segment })
 }

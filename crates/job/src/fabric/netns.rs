@@ -19,6 +19,7 @@ use tributary_controller::Deployment;
 use tributary_controller::client::{SwitchConfig, Target};
 use tributary_controller::programs::Compiled;
 use tributary_controller::targets::Kind as TargetKind;
+use tributary_crossconnect::{CrossConnect, Port};
 use tributary_endpoint::tokens::Tokens;
 use tributary_jobfile::{Duty, End, HostId, Protocol, SwitchId, Topology};
 use tributary_ps::report as servers;
@@ -37,6 +38,12 @@ const PREFIX: u8 = 8;
 
 /// Time limit for a switch to start listening.
 const START_TIME: Duration = Duration::from_secs(10);
+
+/// Name of the cross-connect's namespace; no host or switch has such a name.
+const CROSS_CONNECT: &str = "cross=connect";
+
+/// Time limit for the cross-connect to answer, beside the outage.
+const CROSS_CONNECT_TIME: Duration = Duration::from_secs(5);
 
 /// Time for a process to end after it was asked to.
 const GRACE: Duration = Duration::from_secs(5);
@@ -92,6 +99,7 @@ impl Fabric for Netns {
             _ => Split::None,
         };
         let (topology, cables) = translate(&scenario.topology, split);
+        let orchestrated = scenario.orchestration.is_some();
         let testbed = Testbed::build(&topology)?;
         let sockets =
             Scratch::new(&std::env::temp_dir()).context("cannot make a directory for sockets")?;
@@ -115,7 +123,15 @@ impl Fabric for Netns {
             netns.start_switch(id, &topology).await?;
         }
         let configs = netns.switches.iter().map(|switch| switch.config.clone()).collect();
-        netns.live.connect(deployment, configs, &program.pipeline).await?;
+        if orchestrated {
+            let cross_connect = netns.start_cross_connect(&topology).await?;
+            let socket = netns.scheduler();
+            let live = &mut netns.live;
+            live.orchestrate(deployment, configs, &program.pipeline, cross_connect, &socket)
+                .await?;
+        } else {
+            netns.live.connect(deployment, configs, &program.pipeline).await?;
+        }
         Ok(netns)
     }
 
@@ -188,6 +204,7 @@ impl Fabric for Netns {
     }
 
     fn stop_endpoints(&mut self) {
+        self.live.stop_loop();
         for switch in &mut self.switches {
             let now = switch.process.cpu_time().ok();
             switch.cpu = now.map(|now| now.saturating_sub(switch.before));
@@ -232,7 +249,7 @@ impl Netns {
         let scenario = deployment.scenario();
         let name = &scenario.topology.switch(id).name;
         let socket = self.sockets.path().join(format!("{}.sock", id.0));
-        let ports = scenario.topology.ports(id).map(|(port, ..)| {
+        let ports = scenario.topology.port_numbers(id).map(|port| {
             let interface = topology.interface(&testbed::Port::new(name, port));
             (port, interface)
         });
@@ -287,6 +304,35 @@ impl Netns {
         Ok(())
     }
 
+    /// Starts the cross-connect between the units.
+    async fn start_cross_connect(
+        &mut self,
+        topology: &testbed::Topology,
+    ) -> Result<Box<dyn CrossConnect>> {
+        let deployment = Arc::clone(&self.deployment);
+        let units = &deployment.scenario().topology;
+        let socket = self.sockets.path().join("cross-connect.sock");
+        let mut command = Command::new(&self.program);
+        command.arg("crossconnect");
+        for port in 1..=units.cross_connect_ports() {
+            let interface = topology.interface(&testbed::Port::new(CROSS_CONNECT, port));
+            command.arg("--port").arg(format!("{port}@{interface}"));
+        }
+        let outage = units.optical.as_ref().map_or(Duration::ZERO, |optical| optical.outage);
+        command.args(["--outage", &format!("{}us", outage.as_micros())]);
+        command.args(["--listen", &format!("unix:{}", socket.display())]);
+        let process = self.testbed.spawn(CROSS_CONNECT, command, Output::Keep)?;
+        wait_for(&socket, &process).await.context("the cross-connect")?;
+        self.cables.push(process);
+        let address = format!("emulated:unix:{}", socket.display());
+        Ok(tributary_crossconnect::connect(&address, outage + CROSS_CONNECT_TIME)?)
+    }
+
+    /// Where endpoints follow their jobs, if the control loop schedules these.
+    fn scheduler(&self) -> PathBuf {
+        self.sockets.path().join("scheduler.sock")
+    }
+
     /// The command line of workers and parameter servers.
     fn endpoint(&self, command: &str) -> Command {
         let mut process = Command::new(&self.program);
@@ -299,6 +345,10 @@ impl Netns {
         }
         process.args(["--arch", self.options.arch.name()]);
         process.arg("--tokens").arg(self.tokens());
+        if self.deployment.scenario().orchestration.is_some() {
+            process.arg("--scheduler").arg(format!("unix:{}", self.scheduler().display()));
+            return process;
+        }
         for job in &self.deployment.scenario().jobs {
             process.arg("--epoch").arg(format!("{}={}", job.name, job.epoch));
         }
@@ -430,7 +480,7 @@ fn translate(topology: &Topology, split: Split) -> (testbed::Topology, Vec<Cable
     };
     let mut cables = Vec::new();
     let mut links = Vec::new();
-    for link in &topology.links {
+    for link in &topology.links[..topology.fixed_links()] {
         let [a, b] = link.ends.map(port);
         let mtu = link.mtu;
         let inside = link.ends.iter().all(|end| matches!(end, End::Switch(..)));
@@ -450,6 +500,15 @@ fn translate(topology: &Topology, split: Split) -> (testbed::Topology, Vec<Cable
             links.push(testbed::Link { a, b, mtu });
         }
     }
+    for number in 1..=topology.cross_connect_ports() {
+        let (switch, port) = topology.optical_end(Port(number));
+        let a = testbed::Port::new(&topology.switch(switch).name, port);
+        let b = testbed::Port::new(CROSS_CONNECT, number);
+        let mtu = topology.optical.as_ref().map_or(1500, |optical| optical.fibre.mtu);
+        links.push(testbed::Link { a, b, mtu });
+    }
+    let cross_connect =
+        topology.optical.iter().map(|_| testbed::Switch { name: CROSS_CONNECT.into() });
     let between = cables.iter().map(|cable| testbed::Switch { name: cable.node.clone() });
     let topology = testbed::Topology {
         hosts: topology
@@ -467,6 +526,7 @@ fn translate(topology: &Topology, split: Split) -> (testbed::Topology, Vec<Cable
             .iter()
             .map(|switch| testbed::Switch { name: switch.name.clone() })
             .chain(between)
+            .chain(cross_connect)
             .collect(),
         links,
     };
