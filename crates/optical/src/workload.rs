@@ -4,7 +4,7 @@ use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use crate::trace::{Shuffle, demands, parts};
+use crate::trace::{Shuffle, parts};
 use crate::{Error, Job, Network, Unit, UnitId};
 
 /// Numbers of workers, each with the number of jobs in Philly's trace that request so many GPUs:
@@ -146,7 +146,7 @@ impl Setting {
             if self.packed {
                 self.pack(&mut random, &mut shuffle);
             }
-            for part in parts(&demands(&shuffle, self.units), self.units, self.ports as usize) {
+            for part in parts(&shuffle.demands(self.units), self.units, self.ports as usize) {
                 all.push(Job::coflow(id as u32, arrival, self.units, &part)?);
             }
         }
