@@ -4,7 +4,8 @@ mod brute;
 use std::time::Duration;
 
 use tributary_optical::{
-    Circuits, Exact, Job, Network, Refine, Schedule, Setting, Unsolved, bound, check, quick_bound,
+    Case, Circuits, Exact, Job, Load, Network, Refine, Schedule, Setting, UnitId, Unsolved, bound,
+    check, compare, quick_bound, schedulers,
 };
 
 /// Three units with one port and one aggregator each, which every transfer of a job needs.
@@ -133,14 +134,52 @@ fn refined_schedules_are_valid_repeatable_and_above_the_bounds() {
 
 #[test]
 fn refined_schedules_of_table_i_are_on_average_within_5_percent_of_the_bound() {
-    let gap = |seed| {
-        let (network, jobs) = instance(&Setting::loaded(24), 40, seed);
-        let schedule = Refine::default().schedule(&network, &jobs).expect("possible jobs");
-        let lower = quick_bound(&network, &jobs).expect("possible jobs");
-        completion(&network, &jobs, &schedule) / lower - 1.0
-    };
-    let gaps: Vec<f64> = (0..10).map(gap).collect();
-    assert!(gaps.iter().sum::<f64>() / 10.0 <= 0.05, "{gaps:?}");
+    let settings = [
+        Setting::small(),
+        Setting::loaded(24),
+        Setting { ports: 8, ..Setting::small() },
+        Setting::loaded(8),
+    ];
+    for setting in settings {
+        let gap = |seed| {
+            let (network, jobs) = instance(&setting, 60, seed);
+            let initial = Some(Circuits::uniform(&network));
+            let schedule = Refine { initial }.schedule(&network, &jobs).expect("possible jobs");
+            let lower = bound(&network, &jobs).expect("possible jobs");
+            completion(&network, &jobs, &schedule) / lower - 1.0
+        };
+        let gaps: Vec<f64> = (0..10).map(gap).collect();
+        assert!(gaps.iter().sum::<f64>() / 10.0 <= 0.05, "{setting:?}: {gaps:?}");
+    }
+}
+
+/// Two units, and aggregators for a single job in each slot.
+#[test]
+fn jobs_that_share_an_aggregator_need_a_slot_each() {
+    let setting = Setting { units: 2, inc: 1, arrivals: 1e9, ..Setting::default() };
+    let network = setting.network();
+    // An update takes longer than three slots, so that a switch must aggregate.
+    let job = |id| Job::training(id, 0, &[2, 0], UnitId(1), 1e9, 9.0).expect("a possible job");
+    let jobs: Vec<Job> = (0..3).map(job).collect();
+    let schedule = Refine::default().schedule(&network, &jobs).expect("possible jobs");
+    assert_eq!(completion(&network, &jobs, &schedule), 3.0);
+    assert_eq!(quick_bound(&network, &jobs), Ok(3.0));
+    assert_eq!(bound(&network, &jobs), Ok(3.0));
+}
+
+#[test]
+fn comparisons_are_between_the_bound_and_the_schedules() {
+    let case = |setting: Setting| Case { x: 20.0, setting, jobs: 20, load: Load::Training };
+    let cases = [case(Setting::small()), case(Setting::loaded(8))];
+    let limit = Duration::from_millis(500);
+    let all = compare(&cases, &schedulers(), 3, limit, &|_, _| ()).expect("valid schedules");
+    let order: Vec<(usize, u64)> = all.iter().map(|one| (one.case, one.seed)).collect();
+    assert_eq!(order, [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 2)]);
+    for one in &all {
+        assert!(one.bound <= one.completion, "{one:?}");
+        assert!(one.runs.iter().all(|run| one.completion <= run.ct_bti), "{one:?}");
+        assert!(one.runs.iter().all(|run| one.above(run.ct_bti) >= 0.0), "{one:?}");
+    }
 }
 
 #[test]
