@@ -147,7 +147,8 @@ impl Exact {
                 break;
             }
             // An undecided step leaves time for later times, which are easier to keep.
-            match self.step(&instance, jobs, times[middle], left / 2) {
+            let limit = if middle + 1 < high { left / 2 } else { left };
+            match self.step(&instance, jobs, times[middle], limit) {
                 Answer::Yes(better, at) => {
                     (schedule, completion) = (better, at);
                     high = times.partition_point(|&time| time < at - 1e-7 * network.slot);

@@ -2,7 +2,7 @@
 
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use tributary_optical::{Demand, Order, UnitId, circuit_bound, sunflow};
+use tributary_optical::{Demand, Order, UnitId, circuit_bound, parse, sunflow};
 
 /// Checks all reservations, and returns the end of the last one in seconds.
 fn checked(demands: &[Demand], order: Order, port_rate: f64, setup: f64) -> f64 {
@@ -57,6 +57,25 @@ fn a_coflow_ends_before_twice_the_bound() {
         }
     }
     assert!(greatest > 1.2, "no coflow is hard: at most {greatest} times the bound");
+}
+
+/// The name of a trace's file is in `TRIBUTARY_COFLOWS`.
+#[test]
+fn every_coflow_of_a_trace_ends_before_twice_the_bound() {
+    let Some(file) = std::env::var_os("TRIBUTARY_COFLOWS") else {
+        eprintln!("skipped: TRIBUTARY_COFLOWS does not name a trace");
+        return;
+    };
+    let trace = parse(&std::fs::read_to_string(file).expect("a readable file")).expect("a trace");
+    for shuffle in &trace {
+        let demands = shuffle.demands(150);
+        let bound = circuit_bound(&demands, 1e9, 0.01);
+        for order in [Order::Given, Order::Largest] {
+            let end = checked(&demands, order, 1e9, 0.01);
+            assert!(bound <= end * (1.0 + 1e-9), "coflow {}: {end} of {bound}", shuffle.id);
+            assert!(end <= 2.0 * bound, "coflow {}: {end} of {bound}", shuffle.id);
+        }
+    }
 }
 
 #[test]

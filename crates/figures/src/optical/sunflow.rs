@@ -1,7 +1,7 @@
 //! One coflow at a time: Sunflow's bound, and what slots cost.
 
 use tributary_cluster::metrics::Spread;
-use tributary_optical::{Alone, Lone, Refine, Scheduler, Shuffle, Tw, Unsolved, alone};
+use tributary_optical::{Alone, Lone, Refine, Shuffle, Tw, Unsolved, alone};
 
 use super::Schedulers;
 use crate::chart::{Chart, Marks, Scale};
@@ -79,7 +79,14 @@ fn without_slots(all: &[Alone]) -> Figure {
         table.push(row);
     }
     let Lone { racks, port_rate, setup, .. } = Lone::default();
-    let cloud = |time: fn(&Alone) -> f64| all.iter().map(|one| (one.bound, time(one))).collect();
+    let line = |name: &str, time: fn(&Alone) -> f64| {
+        let mut ratios: Vec<f64> = all.iter().map(|one| time(one) / one.bound).collect();
+        ratios.sort_by(f64::total_cmp);
+        let share = 100.0 / ratios.len() as f64;
+        let point =
+            |(at, ratio): (usize, f64)| ((at + 1) as f64 * share, Some(Spread::of(&[ratio])));
+        (name.to_owned(), ratios.into_iter().enumerate().map(point).collect())
+    };
     Figure {
         id: "sunflow".to_owned(),
         title: "Sunflow: time of a coflow divided by the bound".to_owned(),
@@ -92,14 +99,14 @@ fn without_slots(all: &[Alone]) -> Figure {
         table,
         charts: vec![Chart {
             title: "Sunflow: one coflow at a time".to_owned(),
-            y: "time, s".to_owned(),
-            marks: Marks::Points {
-                x: "bound, s".to_owned(),
-                clouds: vec![
-                    ("order of ports".to_owned(), cloud(|one| one.by_port)),
-                    ("largest first".to_owned(), cloud(|one| one.largest)),
+            y: "time divided by the bound".to_owned(),
+            marks: Marks::Lines {
+                x: "percent of the coflows at or below".to_owned(),
+                scales: [Scale::Linear; 2],
+                lines: vec![
+                    line("order of ports", |one| one.by_port),
+                    line("largest first", |one| one.largest),
                 ],
-                fit: Some((1.0, 0.0)),
             },
         }],
     }

@@ -76,9 +76,10 @@ struct Row {
     ct_bti: Spread,
     /// In percent of the optimum.
     above: Spread,
-    most: f64,
+    most_above: f64,
     circuits: Spread,
     milliseconds: Spread,
+    most_milliseconds: f64,
 }
 
 impl Row {
@@ -93,17 +94,19 @@ impl Row {
             name: name.to_owned(),
             ct_bti: over(&|instance| instance.runs[at].ct_bti),
             above: over(&|instance| 100.0 * instance.above(instance.runs[at].ct_bti)),
-            most: most(&|instance| 100.0 * instance.above(instance.runs[at].ct_bti)),
+            most_above: most(&|instance| 100.0 * instance.above(instance.runs[at].ct_bti)),
             circuits: over(&|instance| f64::from(instance.runs[at].reconfigurations)),
             milliseconds: over(&|instance| 1e3 * instance.runs[at].seconds),
+            most_milliseconds: most(&|instance| 1e3 * instance.runs[at].seconds),
         };
         let exact = Self {
             name: EXACT.to_owned(),
             ct_bti: over(&|instance| instance.completion),
             above: over(&|instance| 100.0 * instance.above(instance.completion)),
-            most: most(&|instance| 100.0 * instance.above(instance.completion)),
+            most_above: most(&|instance| 100.0 * instance.above(instance.completion)),
             circuits: over(&|instance| f64::from(instance.reconfigurations)),
             milliseconds: over(&|instance| 1e3 * instance.seconds),
+            most_milliseconds: most(&|instance| 1e3 * instance.seconds),
         };
         let names = schedulers.iter().map(|scheduler| scheduler.name()).enumerate();
         std::iter::once(exact).chain(names.map(row)).collect()
@@ -127,6 +130,7 @@ impl SetUp {
             "most, %",
             "new circuits",
             "processor time, ms",
+            "most, ms",
             "paper: CT-BTI, s",
             "paper: above the optimum, %",
             "paper: new circuits",
@@ -156,9 +160,10 @@ impl SetUp {
                     },
                     Cell::Spread(row.ct_bti, 2),
                     Cell::Spread(row.above, 1),
-                    Cell::Number(row.most, 1),
+                    Cell::Number(row.most_above, 1),
                     Cell::Spread(row.circuits, 1),
                     Cell::Spread(row.milliseconds, 1),
+                    Cell::Number(row.most_milliseconds, 1),
                     number(stated.map(|(end, _)| end), 1),
                     number(above, 1),
                     number(stated.map(|(_, circuits)| circuits), 0),
