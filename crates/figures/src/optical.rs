@@ -1,8 +1,14 @@
 //! Table I and figures 8 to 12 of P4INC-AOI's paper, and experiments on the causes of differences.
 
+mod sunflow;
+mod table1;
+
+use std::time::Duration;
+
 use tributary_cluster::metrics::Spread;
 use tributary_optical::{
-    Case, Error, Fcfs, Load, Run, Scheduler, Setting, Shuffle, Take, Tw, exponent, simulate,
+    Case, Error, Fcfs, Load, Run, Scheduler, Setting, Shuffle, Take, Tw, Unsolved, exponent,
+    simulate,
 };
 
 use crate::chart::{Chart, Marks, Scale};
@@ -13,7 +19,7 @@ use crate::table::{Cell, Table};
 /// A table or figure of the paper, or an experiment of ours.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Which {
-    /// Table I, without the exact model.
+    /// Table I.
     Table1,
     /// A figure of the paper: 8 to 12.
     Number(u8),
@@ -25,15 +31,19 @@ pub enum Which {
     Load,
     /// What the time of a reconfiguration changes.
     Reconfiguration,
+    /// What the time of an update changes.
+    Update,
     /// MapReduce jobs in as few units as possible.
     Packed,
+    /// One coflow at a time, beside Sunflow.
+    Sunflow,
     /// How processor time grows with jobs and units.
     Growth,
 }
 
 impl Which {
     /// All.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 14] = [
         Self::Table1,
         Self::Number(8),
         Self::Number(9),
@@ -44,14 +54,16 @@ impl Which {
         Self::Take,
         Self::Load,
         Self::Reconfiguration,
+        Self::Update,
         Self::Packed,
+        Self::Sunflow,
         Self::Growth,
     ];
 
     /// Whether it needs a trace of MapReduce jobs.
     #[must_use]
     pub fn needs_trace(self) -> bool {
-        matches!(self, Self::Number(9) | Self::Packed)
+        matches!(self, Self::Number(9) | Self::Packed | Self::Sunflow)
     }
 }
 
@@ -62,6 +74,8 @@ pub struct Effort {
     pub seeds: u64,
     /// Fewer jobs and points, as a quick test.
     pub quick: bool,
+    /// Time for the exact model, for each instance of table I.
+    pub limit: Duration,
 }
 
 type Schedulers = Vec<Box<dyn Scheduler + Send + Sync>>;
@@ -77,31 +91,64 @@ struct Study<'a> {
     notes: Vec<String>,
 }
 
+/// What is run for some figures.
+enum Work<'a> {
+    Study(Study<'a>),
+    Table1(table1::SetUp),
+    Sunflow(&'a [Shuffle]),
+}
+
+impl<'a> Work<'a> {
+    fn all(which: Which, quick: bool, trace: &'a [Shuffle]) -> Vec<Self> {
+        match which {
+            Which::Table1 => table1::set_ups(quick).into_iter().map(Self::Table1).collect(),
+            Which::Sunflow => vec![Self::Sunflow(trace)],
+            which => studies(which, quick, trace).into_iter().map(Self::Study).collect(),
+        }
+    }
+
+    /// Number of steps for the progress.
+    fn size(&self, seeds: u64) -> u64 {
+        match self {
+            Self::Study(study) => study.cases.len() as u64 * study.schedulers.len() as u64 * seeds,
+            Self::Table1(set_up) => set_up.cases.len() as u64 * seeds,
+            Self::Sunflow(trace) => sunflow::SLOTS.len() as u64 * trace.len() as u64,
+        }
+    }
+
+    fn run(&self, effort: Effort, progress: Progress<'_>) -> Result<Vec<Figure>, Unsolved> {
+        match self {
+            Self::Study(study) => {
+                let runs = simulate(&study.cases, &study.schedulers, effort.seeds, progress)?;
+                Ok(std::iter::once(show(study, &runs)).chain(claims(study, &runs)).collect())
+            }
+            Self::Table1(set_up) => Ok(vec![set_up.figure(effort, progress)?]),
+            Self::Sunflow(trace) => sunflow::figures(trace, progress),
+        }
+    }
+}
+
 /// Makes figures. A figure that needs a trace is left out if there is none. `progress` gets the number
-/// of finished schedules and of all schedules.
+/// of finished steps and of all steps.
 ///
 /// # Errors
-/// If a workload cannot be scheduled.
+/// If a workload cannot be scheduled, or a schedule is invalid.
 pub fn figures(
     which: &[Which],
     effort: Effort,
     trace: Option<&[Shuffle]>,
     progress: Progress<'_>,
-) -> Result<Vec<Figure>, Error> {
+) -> Result<Vec<Figure>, Unsolved> {
     let wanted = which.iter().filter(|which| trace.is_some() || !which.needs_trace());
-    let studies: Vec<Study<'_>> =
-        wanted.flat_map(|&which| studies(which, effort.quick, trace.unwrap_or_default())).collect();
-    let size =
-        |study: &Study<'_>| study.cases.len() as u64 * study.schedulers.len() as u64 * effort.seeds;
-    let total = studies.iter().map(size).sum();
+    let works: Vec<Work<'_>> = wanted
+        .flat_map(|&which| Work::all(which, effort.quick, trace.unwrap_or_default()))
+        .collect();
+    let total = works.iter().map(|work| work.size(effort.seeds)).sum();
     let mut before = 0;
     let mut figures = Vec::new();
-    for study in &studies {
-        let tell = |done, _| progress(before + done, total);
-        let runs = simulate(&study.cases, &study.schedulers, effort.seeds, &tell)?;
-        before += size(study);
-        figures.push(show(study, &runs));
-        figures.extend(claims(study, &runs));
+    for work in &works {
+        figures.extend(work.run(effort, &|done, _| progress(before + done, total))?);
+        before += work.size(effort.seeds);
     }
     Ok(figures)
 }
@@ -188,21 +235,6 @@ fn studies(which: Which, quick: bool, trace: &[Shuffle]) -> Vec<Study<'_>> {
     let batch = Setting { arrivals: 1e9, ..Setting::default() };
     let jobs: &[f64] = if quick { &[80.0, 140.0] } else { &[800.0, 1_000.0, 1_200.0, 1_400.0] };
     match which {
-        Which::Table1 => vec![study(
-            "table1",
-            "Table I: 8 units",
-            "jobs",
-            by_jobs(Setting::small(), &[40.0, 50.0, 60.0, 80.0, 100.0]),
-            vec![
-                Box::new(Fcfs::new(true)),
-                Box::new(Tw::new(true, true)),
-                Box::new(Tw::new(true, false)),
-            ],
-            &[
-                "The paper's ports and switches of the 8 units are unknown; ours are those of figures \
-               8 to 12.",
-            ],
-        )],
         Which::Number(9) => vec![study(
             "figure9",
             "Figure 9: number of MapReduce jobs",
@@ -235,7 +267,7 @@ fn studies(which: Which, quick: bool, trace: &[Shuffle]) -> Vec<Study<'_>> {
             four(),
             &[],
         )],
-        Which::Number(_) => vec![study(
+        Which::Number(_) | Which::Table1 | Which::Sunflow => vec![study(
             "figure8",
             "Figure 8: number of training jobs",
             "training jobs",
@@ -286,6 +318,14 @@ fn studies(which: Which, quick: bool, trace: &[Shuffle]) -> Vec<Study<'_>> {
             }),
             four(),
             &["The paper gives no time; elsewhere we use 20 ms."],
+        )],
+        Which::Update => vec![study(
+            "update",
+            "Time of an update",
+            "multiple",
+            vary(&[0.0, 0.5, 1.0, 2.0, 4.0, 8.0], &|setting, x| setting.sum_rate /= x),
+            four(),
+            &["The paper gives no time; elsewhere a server sums 100 Gb/s of its workers' data."],
         )],
         Which::Packed => vec![study(
             "packed",
@@ -338,36 +378,20 @@ fn ct_bti(run: &Run) -> f64 {
 }
 
 /// Processor time of a schedule.
-fn total_milliseconds(run: &Run) -> f64 {
-    milliseconds(run) * run.slots as f64
-}
-
 fn milliseconds(run: &Run) -> f64 {
-    run.per_slot * 1e3
+    run.seconds * 1e3
 }
 
-/// CT-BTI in seconds and new circuits of table I, by jobs and scheduler.
-fn paper(jobs: f64, scheduler: &str) -> Option<(f64, f64)> {
-    let row = [40.0, 50.0, 60.0, 80.0, 100.0].iter().position(|&row| row == jobs)?;
-    let (ends, circuits) = match scheduler {
-        "INC-FCFS" => ([6.0, 11.2, 23.8, 29.9, 31.8], [1.0, 1.0, 2.0, 5.0, 11.0]),
-        "INC-TW" => ([4.1, 8.2, 17.7, 19.8, 26.7], [1.0, 1.0, 2.0, 4.0, 5.0]),
-        "INC-TW-NoRecon" => ([5.1, 9.8, 21.7, 21.7, 30.7], [0.0; 5]),
-        _ => return None,
-    };
-    Some((ends[row], circuits[row]))
+fn milliseconds_per_slot(run: &Run) -> f64 {
+    milliseconds(run) / run.slots.max(1) as f64
 }
 
 fn show(study: &Study<'_>, runs: &[Run]) -> Figure {
     let mut columns =
         vec![study.x, "scheduler", "new circuits", "CT-BTI, s", "processor time per slot, ms"];
-    let table1 = study.which == Which::Table1;
     let growth = study.which == Which::Growth;
     if growth {
         columns.push("processor time, ms");
-    }
-    if table1 {
-        columns.extend(["paper: new circuits", "paper: CT-BTI, s"]);
     }
     let mut table = Table::new(columns);
     for (at, case) in study.cases.iter().enumerate() {
@@ -378,16 +402,10 @@ fn show(study: &Study<'_>, runs: &[Run]) -> Figure {
                 Cell::text(scheduler.name()),
                 Cell::Spread(spread(runs, at, index, circuits), 1),
                 Cell::Spread(spread(runs, at, index, ct_bti), 2),
-                Cell::Spread(spread(runs, at, index, milliseconds), 3),
+                Cell::Spread(spread(runs, at, index, milliseconds_per_slot), 3),
             ];
             if growth {
-                row.push(Cell::Spread(spread(runs, at, index, total_milliseconds), 1));
-            }
-            if table1 {
-                row.extend(match paper(case.x, scheduler.name()) {
-                    Some((end, circuits)) => [Cell::Number(circuits, 0), Cell::Number(end, 1)],
-                    None => [Cell::None, Cell::None],
-                });
+                row.push(Cell::Spread(spread(runs, at, index, milliseconds), 1));
             }
             table.push(row);
         }
@@ -396,7 +414,7 @@ fn show(study: &Study<'_>, runs: &[Run]) -> Figure {
     if growth {
         for (index, scheduler) in study.schedulers.iter().enumerate() {
             let points: Vec<(f64, f64)> = (study.cases.iter().enumerate())
-                .map(|(at, case)| (case.x, spread(runs, at, index, total_milliseconds).mean))
+                .map(|(at, case)| (case.x, spread(runs, at, index, milliseconds).mean))
                 .collect();
             if let Some(exponent) = exponent(&points) {
                 let name = scheduler.name();
@@ -425,7 +443,7 @@ fn show(study: &Study<'_>, runs: &[Run]) -> Figure {
         Chart { title, y: y.to_owned(), marks }
     };
     let charts = if growth {
-        vec![chart("processor time, ms", total_milliseconds, Scale::Logarithmic)]
+        vec![chart("processor time, ms", milliseconds, Scale::Logarithmic)]
     } else {
         vec![
             chart("new circuits", circuits, Scale::Linear),
@@ -502,7 +520,7 @@ mod tests {
     #[test]
     fn every_figure_can_be_made_and_drawn() {
         let trace = tributary_optical::parse("4 1\n1 0 2 0 1 2 2:80 3:8000\n").unwrap();
-        let effort = Effort { seeds: 2, quick: true };
+        let effort = Effort { seeds: 2, quick: true, limit: Duration::from_secs(1) };
         let figures = figures(&Which::ALL, effort, Some(&trace), &|_, _| ()).unwrap();
         for figure in &figures {
             assert!(!figure.table.rows.is_empty(), "{}", figure.id);
@@ -516,8 +534,8 @@ mod tests {
 
     #[test]
     fn figures_without_a_trace_are_left_out() {
-        let effort = Effort { seeds: 1, quick: true };
-        let which = [Which::Number(9), Which::Packed];
+        let effort = Effort { seeds: 1, quick: true, limit: Duration::ZERO };
+        let which = [Which::Number(9), Which::Packed, Which::Sunflow];
         assert!(figures(&which, effort, None, &|_, _| ()).unwrap().is_empty());
     }
 }

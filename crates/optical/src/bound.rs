@@ -1,7 +1,7 @@
 //! Lower bounds on the completion time of a batch (CT-BTI), valid for every schedule.
 //!
-//! Both bounds drop constraints: contiguous slots, whole circuits, reconfiguration times and the
-//! capacity for aggregation. What remains of eqs. 2–11 for a completion time C:
+//! Both bounds drop constraints: contiguous slots, whole circuits and reconfiguration times. What remains
+//! of eqs. 2–11 for a completion time C:
 //!
 //! 1. *Jobs.* A job in way w can send from its arrival a to the slot d(w) = ⌊(C − update(w)) / Δt⌋
 //!    (eq. 11). With a rate r it takes ⌈w·r/B⌉ circuits for traffic of weight w, so that ports and
@@ -10,7 +10,8 @@
 //! 2. *Resources.* All traffic of a unit's optical ports together is at most P·B, because eq. 6 bounds
 //!    it by the unit's circuits times B, and those by its ports. Its switch carries at most B(PDP)
 //!    (eq. 5). In a slot, a job of rate r takes a fixed multiple of r of each of these resources, so
-//!    over all slots it takes that multiple of its bits, or more.
+//!    over all slots it takes that multiple of its bits, or more. Aggregators are a resource of jobs in
+//!    slots: N of them in each slot (eq. 3), of which a job takes one in each slot in which it sends.
 //!
 //! The combinatorial bound is the least C, among the times at which some job can end, at which each
 //! job has a way that satisfies 1, and at which for each resource and all slots from any a to any b,
@@ -20,8 +21,8 @@
 //!
 //! The linear bound lets every job split its data between the ways that satisfy 1 and between slots,
 //! under all resources at once. A schedule that ends by C is such a split (all of it in one way), so
-//! that a C without a split is below all schedules. It is at least the combinatorial bound: a split
-//! fits each resource in each interval.
+//! that a C without a split is below all schedules. With a rate of at most r(w), a share s of the data
+//! takes at least s·bits / (r(w)·Δt) slots of an aggregator, and at least one.
 //!
 //! Times below these bounds are excluded with a relative slack that covers the checker's tolerances.
 
@@ -30,7 +31,7 @@ use good_lp::{
     constraint, variable,
 };
 
-use crate::instance::{Choice, Instance, SLACK};
+use crate::instance::{Choice, Instance, Prepared, SLACK};
 use crate::{Error, Job, Network};
 
 /// The combinatorial lower bound on CT-BTI in seconds: much faster than [`bound`].
@@ -82,34 +83,55 @@ fn first(instance: &Instance<'_>, from: f64, possible: impl Fn(f64) -> bool) -> 
     times[at]
 }
 
-/// A resource: the optical ports of a unit, or its switch.
+/// A resource: the optical ports of a unit, its switch, or the aggregators in the switch.
 #[derive(Clone, Copy)]
 pub(crate) enum Resource {
     Ports(usize),
     Switch(usize),
+    Aggregators(usize),
 }
 
 impl Resource {
     /// All of them.
     pub(crate) fn all(units: usize) -> impl Iterator<Item = Self> {
-        (0..units).map(Self::Ports).chain((0..units).map(Self::Switch))
+        let units = 0..units;
+        let of = |kind: fn(usize) -> Self| units.clone().map(kind);
+        of(Self::Ports).chain(of(Self::Switch)).chain(of(Self::Aggregators))
     }
 
-    /// Its capacity in bits per second.
+    /// Its capacity in a slot: bits, or jobs.
     pub(crate) fn capacity(self, network: &Network) -> f64 {
         match self {
-            Self::Ports(unit) => f64::from(network.units[unit].ports) * network.port_rate,
-            Self::Switch(unit) => network.units[unit].bandwidth,
+            Self::Ports(unit) => {
+                f64::from(network.units[unit].ports) * network.port_rate * network.slot
+            }
+            Self::Switch(unit) => network.units[unit].bandwidth * network.slot,
+            Self::Aggregators(unit) => f64::from(network.units[unit].inc),
         }
     }
 
-    /// What a job of rate 1 takes of it.
-    fn factor(self, choice: &Choice) -> f64 {
-        let (unit, factors) = match self {
-            Self::Ports(unit) => (unit, &choice.ports),
-            Self::Switch(unit) => (unit, &choice.load),
+    /// The least that a job takes of it over all slots.
+    fn taken(self, job: &Prepared, choice: &Choice) -> f64 {
+        let of = |unit: usize, factors: &[(usize, f64)]| {
+            let factor = factors.iter().find(|(at, _)| *at == unit);
+            factor.map_or(0.0, |(_, factor)| factor * job.bits)
         };
-        factors.iter().find(|(at, _)| *at == unit).map_or(0.0, |(_, factor)| *factor)
+        match self {
+            Self::Ports(unit) => of(unit, &choice.ports),
+            Self::Switch(unit) => of(unit, &choice.load),
+            Self::Aggregators(unit) if choice.inc == Some(unit) => choice.least as f64,
+            Self::Aggregators(_) => 0.0,
+        }
+    }
+
+    /// The same for a share of a job, in proportion to the share: a share of an aggregator's slots
+    /// cannot be rounded up, except to a single slot.
+    fn taken_by_share(self, job: &Prepared, choice: &Choice, slot: f64) -> f64 {
+        let taken = self.taken(job, choice);
+        match self {
+            Self::Aggregators(_) => taken.min((job.bits / (choice.fastest * slot)).max(1.0)),
+            _ => taken,
+        }
     }
 }
 
@@ -145,18 +167,19 @@ fn fits_each(instance: &Instance<'_>, time: f64) -> bool {
     for resource in Resource::all(instance.network.units.len()) {
         least.fill(0.0);
         for (job, options) in instance.jobs.iter().zip(&usable) {
-            let factor = options.iter().map(|(choice, _)| resource.factor(choice));
-            let factor = factor.fold(f64::INFINITY, f64::min);
+            let taken = options.iter().map(|(choice, _)| resource.taken(job, choice));
+            let taken = taken.fold(f64::INFINITY, f64::min);
             let end = options.iter().map(|(_, end)| *end).max().unwrap_or(0);
-            least[place(job.arrival) * points.len() + place(end)] += factor * job.bits;
+            least[place(job.arrival) * points.len() + place(end)] += taken;
         }
-        let capacity = resource.capacity(instance.network) * instance.network.slot;
+        let capacity = resource.capacity(instance.network);
         for (last, &end) in points.iter().enumerate() {
             // The jobs that arrive from `start` on and end by `end`.
-            let mut bits = 0.0;
+            let mut taken = 0.0;
             for (from, &start) in points[..last].iter().enumerate().rev() {
-                bits += least[from * points.len()..=from * points.len() + last].iter().sum::<f64>();
-                if bits * (1.0 - SLACK) > capacity * (end - start) as f64 {
+                taken +=
+                    least[from * points.len()..=from * points.len() + last].iter().sum::<f64>();
+                if taken * (1.0 - SLACK) > capacity * (end - start) as f64 {
                     return false;
                 }
             }
@@ -184,11 +207,11 @@ fn fits_together(instance: &Instance<'_>, time: f64) -> bool {
             let epochs = epochs.iter().enumerate();
             let within = epochs.filter(|(_, epoch)| job.arrival <= epoch.0 && epoch.1 <= *end);
             for (at, epoch) in within {
-                let length = (epoch.1 - epoch.0) as f64 * instance.network.slot;
+                let length = (epoch.1 - epoch.0) as f64;
                 let share: Variable = variables.add(variable().min(0.0));
                 total.add_mul(1.0, share);
                 for (place, resource) in resources.iter().enumerate() {
-                    let taken = resource.factor(choice) * job.bits;
+                    let taken = resource.taken_by_share(job, choice, instance.network.slot);
                     if taken > 0.0 {
                         let capacity = resource.capacity(instance.network) * length;
                         loads[place * (points.len() - 1) + at].add_mul(taken / capacity, share);

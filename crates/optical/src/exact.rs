@@ -56,15 +56,19 @@ use crate::{Circuits, Error, Job, Network, Schedule, Slot, bound};
 #[cfg(not(feature = "highs"))]
 pub(crate) use good_lp::microlp as solver;
 
-/// HiGHS, with tolerances below the checker's.
+/// HiGHS, with tolerances below the checker's, on one core as microlp.
 #[cfg(feature = "highs")]
 pub(crate) fn solver(
     problem: good_lp::variable::UnsolvedProblem,
 ) -> good_lp::solvers::highs::HighsProblem {
     good_lp::highs(problem)
+        .set_threads(1)
         .set_option("primal_feasibility_tolerance", 1e-9)
         .set_option("mip_feasibility_tolerance", 1e-9)
 }
+
+/// The name of the solver.
+pub const SOLVER: &str = if cfg!(feature = "highs") { "HiGHS" } else { "microlp" };
 
 /// The exact scheduler.
 #[derive(Clone, PartialEq, Debug)]
@@ -143,7 +147,8 @@ impl Exact {
                 break;
             }
             // An undecided step leaves time for later times, which are easier to keep.
-            match self.step(&instance, jobs, times[middle], left / 2) {
+            let limit = if middle + 1 < high { left / 2 } else { left };
+            match self.step(&instance, jobs, times[middle], limit) {
                 Answer::Yes(better, at) => {
                     (schedule, completion) = (better, at);
                     high = times.partition_point(|&time| time < at - 1e-7 * network.slot);

@@ -8,13 +8,17 @@
 //! [`Way`]s to carry it out, and a [`Schedule`] is the answer of a [`Scheduler`]. [`outcome`] tells
 //! when each job ends, [`check`](fn@check) validates any schedule, and [`bound`](fn@bound) tells what
 //! no schedule can beat. [`Exact`] searches for the optimum. [`Setting`] makes the jobs and the network
-//! of the paper's evaluation, and [`simulate`] repeats experiments on all cores.
+//! of the paper's evaluation, [`simulate`](fn@simulate) repeats experiments on all cores, and [`compare`](fn@compare) sets
+//! schedulers beside the optimum. [`sunflow`](fn@sunflow) is another algorithm, for one
+//! coflow at a time, and [`alone`](fn@alone) sets schedulers beside it.
 //!
 //! This crate decides; it does not move packets or change circuits.
 
 mod allocation;
+mod alone;
 mod bound;
 mod check;
+mod compare;
 mod drive;
 mod error;
 mod exact;
@@ -29,16 +33,19 @@ mod refine;
 mod schedule;
 mod scheduler;
 mod simulate;
+mod sunflow;
 mod trace;
 mod transfer;
 mod tw;
 mod window;
 mod workload;
 
+pub use alone::{Alone, Lone, alone};
 pub use bound::{bound, quick_bound};
 pub use check::{Checked, TOLERANCE, Violation, check};
+pub use compare::{Comparison, compare};
 pub use error::Error;
-pub use exact::{Exact, Solved, Unsolved};
+pub use exact::{Exact, SOLVER, Solved, Unsolved};
 pub use fcfs::Fcfs;
 pub use file::{Input, read};
 pub use job::{Demand, Flow, Job, Way};
@@ -48,6 +55,7 @@ pub use refine::Refine;
 pub use schedule::{Circuits, Schedule, Slot};
 pub use scheduler::{Scheduler, Take, schedulers};
 pub use simulate::{Case, Load, Run, exponent, simulate};
+pub use sunflow::{Order, Reservation, circuit_bound, sunflow};
 pub use trace::{Shuffle, coflows, parse};
 pub use transfer::{Outcome, outcome};
 pub use tw::Tw;

@@ -7,7 +7,7 @@ use std::thread;
 
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::{Error, Scheduler, Setting, Shuffle, outcome};
+use crate::{Error, Job, Network, Schedule, Scheduler, Setting, Shuffle, outcome};
 
 /// What is scheduled.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -46,8 +46,19 @@ pub struct Run {
     pub ct_bti: f64,
     /// Number of slots.
     pub slots: usize,
-    /// Processor time in seconds per slot.
-    pub per_slot: f64,
+    /// Processor time of the schedule in seconds.
+    pub seconds: f64,
+}
+
+impl Case<'_> {
+    /// The network, and the jobs of a seed.
+    pub(crate) fn instance(&self, seed: u64) -> Result<(Network, Vec<Job>), Error> {
+        let jobs = match self.load {
+            Load::Training => self.setting.training(self.jobs, seed)?,
+            Load::MapReduce(trace) => self.setting.map_reduce(trace, self.jobs, seed)?,
+        };
+        Ok((self.setting.network(), jobs))
+    }
 }
 
 /// Runs each scheduler in each case, with seeds from 0. The results are in the order of cases,
@@ -61,56 +72,69 @@ pub fn simulate(
     seeds: u64,
     progress: &(dyn Fn(u64, u64) + Sync),
 ) -> Result<Vec<Run>, Error> {
-    let total = cases.len() * schedulers.len() * seeds as usize;
+    on_all_cores(cases.len() * schedulers.len() * seeds as usize, progress, |at| {
+        let (rest, seed) = (at / seeds as usize, at as u64 % seeds);
+        let (case, scheduler) = (rest / schedulers.len(), rest % schedulers.len());
+        let (network, jobs) = cases[case].instance(seed)?;
+        let (_, run) = run(&network, &jobs, &*schedulers[scheduler])?;
+        Ok(Run { case, scheduler, seed, ..run })
+    })
+}
+
+/// Calls `work` with all numbers below `total`, on all cores. The results are in the order of the
+/// numbers.
+pub(crate) fn on_all_cores<T: Send, E: Send>(
+    total: usize,
+    progress: &(dyn Fn(u64, u64) + Sync),
+    work: impl Fn(usize) -> Result<T, E> + Sync,
+) -> Result<Vec<T>, E> {
     let (next, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
     let results = Mutex::new(BTreeMap::new());
-    let work = || {
+    let turn = || {
         loop {
             let at = next.fetch_add(1, Ordering::Relaxed);
             if at >= total {
                 break;
             }
-            let (rest, seed) = (at / seeds as usize, at as u64 % seeds);
-            let (case, scheduler) = (rest / schedulers.len(), rest % schedulers.len());
-            let result = one(&cases[case], &*schedulers[scheduler], seed);
-            let result = result.map(|run| Run { case, scheduler, ..run });
-            results.lock().expect("no run panics with this lock").insert(at, result);
+            let result = work(at);
+            results.lock().expect("no work panics with this lock").insert(at, result);
             progress(done.fetch_add(1, Ordering::Relaxed) as u64 + 1, total as u64);
         }
     };
     thread::scope(|scope| {
         let threads = thread::available_parallelism().map_or(1, usize::from).min(total);
         for _ in 0..threads {
-            scope.spawn(work);
+            scope.spawn(turn);
         }
     });
     results.into_inner().expect("all threads have ended").into_values().collect()
 }
 
-fn one(case: &Case<'_>, scheduler: &dyn Scheduler, seed: u64) -> Result<Run, Error> {
-    let network = case.setting.network();
-    let jobs = match case.load {
-        Load::Training => case.setting.training(case.jobs, seed)?,
-        Load::MapReduce(trace) => case.setting.map_reduce(trace, case.jobs, seed)?,
-    };
+/// Runs a scheduler. Case, scheduler and seed of the result are 0.
+pub(crate) fn run(
+    network: &Network,
+    jobs: &[Job],
+    scheduler: &dyn Scheduler,
+) -> Result<(Schedule, Run), Error> {
     let start = processor_time();
-    let schedule = scheduler.schedule(&network, &jobs)?;
+    let schedule = scheduler.schedule(network, jobs)?;
     let seconds = processor_time() - start;
-    let outcome = outcome(&network, &jobs, &schedule);
-    Ok(Run {
+    let outcome = outcome(network, jobs, &schedule);
+    let run = Run {
         case: 0,
         scheduler: 0,
-        seed,
+        seed: 0,
         reconfigurations: outcome.reconfigurations,
         ct_bti: outcome.ct_bti,
         slots: outcome.slots,
-        per_slot: seconds / outcome.slots.max(1) as f64,
-    })
+        seconds,
+    };
+    Ok((schedule, run))
 }
 
 /// Seconds that this thread has used a processor. Unlike the time of day, other processes do not add
 /// to it.
-fn processor_time() -> f64 {
+pub(crate) fn processor_time() -> f64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }

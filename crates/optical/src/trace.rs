@@ -23,6 +23,23 @@ pub struct Shuffle {
     pub reducers: Vec<(usize, f64)>,
 }
 
+impl Shuffle {
+    /// The data between units: each reducer receives the same from each mapper. Rack *r* is in unit *r*
+    /// modulo the number of units.
+    #[must_use]
+    pub fn demands(&self, units: usize) -> Vec<Demand> {
+        let mut bits = vec![0.0; units * units];
+        for &(reducer, megabytes) in &self.reducers {
+            for mapper in &self.mappers {
+                let share = megabytes * MEGABYTE / self.mappers.len() as f64;
+                bits[mapper % units * units + reducer % units] += share;
+            }
+        }
+        let demand = |(at, bits)| Demand { from: UnitId(at / units), to: UnitId(at % units), bits };
+        bits.into_iter().enumerate().filter(|(_, bits)| *bits > 0.0).map(demand).collect()
+    }
+}
+
 /// Reads a trace.
 ///
 /// # Errors
@@ -133,24 +150,11 @@ pub fn coflows(
     let mut jobs = Vec::new();
     for shuffle in trace {
         let arrival = ((shuffle.arrival - start) / slot).ceil() as usize;
-        for part in parts(&demands(shuffle, units), units, ports) {
+        for part in parts(&shuffle.demands(units), units, ports) {
             jobs.push(Job::coflow(shuffle.id, arrival, units, &part)?);
         }
     }
     Ok(jobs)
-}
-
-/// The data between units: each reducer receives the same from each mapper.
-pub(crate) fn demands(shuffle: &Shuffle, units: usize) -> Vec<Demand> {
-    let mut bits = vec![0.0; units * units];
-    for &(reducer, megabytes) in &shuffle.reducers {
-        for mapper in &shuffle.mappers {
-            let share = megabytes * MEGABYTE / shuffle.mappers.len() as f64;
-            bits[mapper % units * units + reducer % units] += share;
-        }
-    }
-    let demand = |(at, bits)| Demand { from: UnitId(at / units), to: UnitId(at % units), bits };
-    bits.into_iter().enumerate().filter(|(_, bits)| *bits > 0.0).map(demand).collect()
 }
 
 /// Splits demands so that no unit has more than `ports` other ends in a part. All flows of a coflow

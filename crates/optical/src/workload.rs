@@ -4,7 +4,7 @@ use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use crate::trace::{Shuffle, demands, parts};
+use crate::trace::{Shuffle, parts};
 use crate::{Error, Job, Network, Unit, UnitId};
 
 /// Numbers of workers, each with the number of jobs in Philly's trace that request so many GPUs:
@@ -41,6 +41,8 @@ pub struct Setting {
     pub reconfiguration: f64,
     /// Mean number of jobs that arrive in a second.
     pub arrivals: f64,
+    /// Numbers of workers of a training job, each with its weight.
+    pub sizes: Vec<(u32, u32)>,
     /// Smallest and largest data of a worker in megabytes.
     pub megabytes: (f64, f64),
     /// Bits per second of all workers' gradients that a server sums: the update takes their data
@@ -62,6 +64,7 @@ impl Default for Setting {
             slot: 1.0,
             reconfiguration: 0.02,
             arrivals: 20.0,
+            sizes: SIZES.to_vec(),
             megabytes: (102.0, 548.0),
             sum_rate: 100e9,
         }
@@ -73,6 +76,16 @@ impl Setting {
     #[must_use]
     pub fn small() -> Self {
         Self { units: 8, ..Self::default() }
+    }
+
+    /// Eight units with this number of ports whose network is the bottleneck, so that CT-BTI is in the
+    /// range of table I: 16 servers in each unit, and 40 times the data. Many jobs are split between
+    /// units. Updates take as long as in [`small`](Self::small).
+    #[must_use]
+    pub fn loaded(ports: u32) -> Self {
+        let small = Self::small();
+        let megabytes = (40.0 * small.megabytes.0, 40.0 * small.megabytes.1);
+        Self { servers: 16, ports, megabytes, sum_rate: 40.0 * small.sum_rate, ..small }
     }
 
     /// The network.
@@ -93,7 +106,7 @@ impl Setting {
     /// is there at the start.
     ///
     /// # Errors
-    /// If there are no units or no servers.
+    /// If there are no units, servers or numbers of workers.
     pub fn training(&self, jobs: usize, seed: u64) -> Result<Vec<Job>, Error> {
         let mut random = self.random(seed)?;
         let mut time = 0.0;
@@ -102,8 +115,8 @@ impl Setting {
             .map(|id| {
                 let arrival = self.arrival(time);
                 time += gap(&mut random, self.arrivals);
-                let size = SIZES.choose_weighted(&mut random, |size| size.1);
-                let workers = size.expect("positive weights").0;
+                let size = self.sizes.choose_weighted(&mut random, |size| size.1);
+                let workers = size.map_err(|_| no_sizes())?.0;
                 let (low, high) = self.megabytes;
                 let bits = random.random_range(low..=high) * MEGABYTE;
                 let placed = servers.place(&mut random, workers);
@@ -133,7 +146,7 @@ impl Setting {
             if self.packed {
                 self.pack(&mut random, &mut shuffle);
             }
-            for part in parts(&demands(&shuffle, self.units), self.units, self.ports as usize) {
+            for part in parts(&shuffle.demands(self.units), self.units, self.ports as usize) {
                 all.push(Job::coflow(id as u32, arrival, self.units, &part)?);
             }
         }
@@ -166,6 +179,10 @@ impl Setting {
     fn arrival(&self, time: f64) -> usize {
         (time / self.slot).ceil() as usize
     }
+}
+
+fn no_sizes() -> Error {
+    Error::Network("a setting without numbers of workers; give one a positive weight".to_owned())
 }
 
 /// Time to the next arrival in a Poisson process.

@@ -3,6 +3,7 @@
 mod serve;
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use clap::{Args, Subcommand};
@@ -92,13 +93,13 @@ pub(crate) struct SimulateArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct FiguresArgs {
-    /// Figures: table1; 8 to 12; `batch`: 8 with all jobs at once; `take`: bandwidth that a job may take; `load`: more data;
-    /// `reconfiguration`: its time; `packed`: shuffles in few units; `growth`: processor time; or
-    /// `all`.
+    /// Figures: table1; 8 to 12; `batch`: 8 with all jobs at once; `take`: bandwidth that a job may take;
+    /// `load`: more data; `reconfiguration` and `update`: their times; `packed`: shuffles in few units;
+    /// `sunflow`: one coflow at a time; `growth`: processor time; or `all`.
     #[arg(long = "figure", value_name = "NAME", value_delimiter = ',', default_value = "all",
         value_parser = choice)]
     figures: Vec<Choice>,
-    /// Trace of shuffles for figure 9 and `packed`, in the format of the coflow benchmark. Without
+    /// Trace of shuffles for figure 9, `packed` and `sunflow`, in the format of the coflow benchmark. Without
     /// one, `all` leaves them out.
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
@@ -108,6 +109,9 @@ pub(crate) struct FiguresArgs {
     /// Use few jobs and few points, as a quick test.
     #[arg(long)]
     quick: bool,
+    /// Time for the exact model, for each instance of table I.
+    #[arg(long, value_name = "SECONDS", default_value_t = 10.0)]
+    limit: f64,
     /// A directory for CSV files, plots (SVG) and a page (HTML).
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
@@ -128,13 +132,15 @@ fn choice(name: &str) -> Result<Choice, String> {
         "take" => Which::Take,
         "load" => Which::Load,
         "reconfiguration" => Which::Reconfiguration,
+        "update" => Which::Update,
         "packed" => Which::Packed,
+        "sunflow" => Which::Sunflow,
         "growth" => Which::Growth,
         _ => match name.parse() {
             Ok(number @ 8..=12) => Which::Number(number),
             _ => {
-                let names =
-                    "table1, 8 to 12, batch, take, load, reconfiguration, packed, growth or all";
+                let names = "table1, 8 to 12, batch, take, load, reconfiguration, update, packed, \
+                             sunflow, growth or all";
                 return Err(format!("write {names}"));
             }
         },
@@ -299,9 +305,11 @@ fn make_figures(args: &FiguresArgs) -> Result<()> {
     if let Some(out) = &args.out {
         output_directory(out).with_context(|| format!("cannot write to {}", out.display()))?;
     }
-    let effort = Effort { seeds, quick: args.quick };
+    let limit = Duration::try_from_secs_f64(args.limit)
+        .with_context(|| format!("--limit {}: choose 0 seconds or more", args.limit))?;
+    let effort = Effort { seeds, quick: args.quick, limit };
     let figures: Vec<Figure> =
-        with_bar("schedules", |progress| figures(&which, effort, trace.as_deref(), progress))?;
+        with_bar("steps", |progress| figures(&which, effort, trace.as_deref(), progress))?;
     for figure in &figures {
         show(figure)?;
     }

@@ -2,7 +2,7 @@
 //!
 //! For a given time, `ways` spreads the jobs over their ways, and `construct` fills slot after slot
 //! so that each job meets its own deadline. If jobs are late, they get more weight, and the slots are
-//! filled again. The search starts at the combinatorial lower bound and ends with a bisection of the
+//! filled again; after some attempts, the jobs are also spread again, with these weights. The search starts at the combinatorial lower bound and ends with a bisection of the
 //! times at which a batch can end.
 
 mod construct;
@@ -15,7 +15,10 @@ use crate::{Circuits, Error, Job, Network, Schedule, Scheduler, bound};
 use construct::{Constructor, Style};
 
 /// Attempts with new weights for each time.
-const ATTEMPTS: usize = 8;
+const ATTEMPTS: usize = 16;
+
+/// Number of attempts with the same ways.
+const ROUND: usize = 4;
 
 /// How the slots are filled in the attempts, in turn. No style is best for all instances.
 const STYLES: [Style; 4] = [
@@ -107,11 +110,14 @@ impl Search<'_> {
 
     /// Tries to complete all jobs by a time.
     fn attempt(&mut self, time: f64) -> Option<Found> {
-        if !ways::assign(self.instance, time, &mut self.options) {
-            return None;
-        }
         let mut weights = vec![1.0; self.instance.jobs.len()];
         for attempt in 0..ATTEMPTS {
+            // Resources that late jobs need look fuller, so that others leave them.
+            if attempt % ROUND == 0
+                && !ways::assign(self.instance, time, &weights, &mut self.options)
+            {
+                return None;
+            }
             match self.constructor.fill(
                 time,
                 &self.options,

@@ -12,9 +12,14 @@ const PASSES: usize = 4;
 /// Most distinct slots at which the measured intervals start and end.
 const POINTS: usize = 8;
 
-/// Chooses ways in which all jobs can end by a time. `options` has the choices to start from, by job,
+/// Chooses ways in which all jobs can end by a time. `weights` has the importance of each job. `options` has the choices to start from, by job,
 /// and receives the new ones. False if some job has no such way.
-pub(super) fn assign(instance: &Instance<'_>, time: f64, options: &mut [usize]) -> bool {
+pub(super) fn assign(
+    instance: &Instance<'_>,
+    time: f64,
+    weights: &[f64],
+    options: &mut [usize],
+) -> bool {
     for (index, job) in instance.jobs.iter().enumerate() {
         let usable = |option: usize| instance.in_time(index, &job.options[option], time);
         if usable(options[index]) {
@@ -25,7 +30,7 @@ pub(super) fn assign(instance: &Instance<'_>, time: f64, options: &mut [usize]) 
             None => return false,
         }
     }
-    let mut use_of = Use::new(instance, time);
+    let mut use_of = Use::new(instance, time, weights);
     for (index, &option) in options.iter().enumerate() {
         use_of.add(index, option, 1.0);
     }
@@ -63,6 +68,8 @@ pub(super) fn assign(instance: &Instance<'_>, time: f64, options: &mut [usize]) 
 struct Use<'a> {
     instance: &'a Instance<'a>,
     time: f64,
+    /// By job: multiple by which its use counts.
+    weights: &'a [f64],
     /// Starts and ends of intervals.
     points: Vec<usize>,
     /// By resource, start and end.
@@ -72,7 +79,7 @@ struct Use<'a> {
 }
 
 impl<'a> Use<'a> {
-    fn new(instance: &'a Instance<'a>, time: f64) -> Self {
+    fn new(instance: &'a Instance<'a>, time: f64, weights: &'a [f64]) -> Self {
         let arrivals = instance.jobs.iter().map(|job| job.arrival);
         let options = instance.jobs.iter().flat_map(|job| &job.options);
         let ends = options.map(|choice| instance.deadline(time, choice.update));
@@ -84,11 +91,9 @@ impl<'a> Use<'a> {
             (0..count).map(|at| all[at * (all.len() - 1) / (count - 1).max(1)]).collect();
         let network = instance.network;
         let resources = Resource::all(network.units.len());
-        let capacities = resources.map(|resource| resource.capacity(network) * network.slot);
-        let inc = network.units.iter().map(|unit| f64::from(unit.inc));
-        let capacities: Vec<f64> = capacities.chain(inc).collect();
+        let capacities: Vec<f64> = resources.map(|resource| resource.capacity(network)).collect();
         let shares = vec![0.0; capacities.len() * points.len() * points.len()];
-        Self { instance, time, points, shares, capacities }
+        Self { instance, time, weights, points, shares, capacities }
     }
 
     /// The intervals that contain all slots in which a job can send, and what it takes of each resource.
@@ -104,7 +109,7 @@ impl<'a> Use<'a> {
                 for end in ends.max(start + 1)..points {
                     let length = (self.points[end] - self.points[start]) as f64;
                     let place = (resource * points + start) * points + end;
-                    f(place, amount / (self.capacities[resource] * length));
+                    f(place, self.weights[index] * amount / (self.capacities[resource] * length));
                 }
             }
         };

@@ -1,26 +1,36 @@
 //! Bounds, the refining scheduler and the exact model against each other and against brute force.
 
 mod brute;
-#[path = "../instances/mod.rs"]
-mod instances;
-
 use std::time::Duration;
 
-use instances::Shape;
 use tributary_optical::{
-    Circuits, Exact, Job, Network, Refine, Schedule, Unsolved, bound, check, quick_bound,
+    Case, Circuits, Exact, Job, Load, Network, Refine, Schedule, Setting, UnitId, Unsolved, bound,
+    check, compare, quick_bound, schedulers,
 };
 
-const TINY: Shape = Shape {
-    units: 3,
-    jobs: 2,
-    ports: 1,
-    inc: 1,
-    doublings: 2,
-    servers: 2,
-    arrivals: 1,
-    data: (0.2, 1.0),
-};
+/// Three units with one port and one aggregator each, which every transfer of a job needs.
+fn tiny() -> Setting {
+    Setting {
+        units: 3,
+        servers: 2,
+        ports: 1,
+        inc: 1,
+        local_inc_only: false,
+        arrivals: 2.0,
+        sizes: vec![(2, 1), (4, 1)],
+        megabytes: (1_000.0, 5_000.0),
+        sum_rate: 150e9,
+        ..Setting::default()
+    }
+}
+
+/// The jobs of a setting, without those that need more ports than their units have.
+fn instance(setting: &Setting, jobs: usize, seed: u64) -> (Network, Vec<Job>) {
+    let network = setting.network();
+    let mut jobs = setting.training(jobs, seed).expect("a possible setting");
+    jobs.retain(|job| quick_bound(&network, std::slice::from_ref(job)).is_ok());
+    (network, jobs)
+}
 
 fn exact(initial: Option<Circuits>) -> Exact {
     Exact { initial, limit: Duration::from_secs(60) }
@@ -34,8 +44,14 @@ fn completion(network: &Network, jobs: &[Job], schedule: &Schedule) -> f64 {
 }
 
 /// Compares the exact model with brute force. False if brute force needs more slots.
-fn agrees(shape: Shape, seed: u64, initial: Option<Circuits>, slots: usize) -> bool {
-    let (mut network, jobs) = instances::instance(shape, seed);
+fn agrees(
+    setting: &Setting,
+    jobs: usize,
+    seed: u64,
+    initial: Option<Circuits>,
+    slots: usize,
+) -> bool {
+    let (mut network, jobs) = instance(setting, jobs, seed);
     if jobs.is_empty() {
         return false;
     }
@@ -70,39 +86,39 @@ fn agrees(shape: Shape, seed: u64, initial: Option<Circuits>, slots: usize) -> b
 
 #[test]
 fn the_exact_model_agrees_with_brute_force_on_two_jobs() {
-    let found = (0..60).filter(|&seed| agrees(TINY, seed, None, 3)).count();
+    let found = (0..60).filter(|&seed| agrees(&tiny(), 2, seed, None, 3)).count();
     assert!(found >= 20, "only {found} instances with an optimum in 3 slots");
 }
 
 #[test]
 fn the_exact_model_agrees_with_brute_force_where_all_circuits_must_be_set_up() {
     let dark = || Some(Circuits::none(3));
-    let found = (0..60).filter(|&seed| agrees(TINY, seed, dark(), 3)).count();
+    let found = (0..60).filter(|&seed| agrees(&tiny(), 2, seed, dark(), 3)).count();
     assert!(found >= 20, "only {found} instances with an optimum in 3 slots");
 }
 
 #[test]
 fn the_exact_model_agrees_with_brute_force_on_three_jobs() {
-    let shape = Shape { jobs: 3, ports: 2, arrivals: 0, data: (0.1, 0.7), ..TINY };
-    let found = (0..40).filter(|&seed| agrees(shape, seed, None, 2)).count();
+    let setting = Setting { ports: 2, arrivals: 1e9, megabytes: (500.0, 3_500.0), ..tiny() };
+    let found = (0..40).filter(|&seed| agrees(&setting, 3, seed, None, 2)).count();
     assert!(found >= 10, "only {found} instances with an optimum in 2 slots");
 }
 
 #[test]
 fn refined_schedules_are_valid_repeatable_and_above_the_bounds() {
     for seed in 0..300 {
-        let shape = Shape {
+        let setting = Setting {
             units: 2 + seed as usize % 7,
-            jobs: 1 + seed as usize % 40,
+            servers: 16,
             ports: 2 + (seed % 5) as u32 * 4,
             inc: (seed % 4) as u32,
-            doublings: 4,
-            servers: 16,
-            arrivals: seed as usize % 4,
-            data: (0.2, 1.5),
+            local_inc_only: seed % 3 == 0,
+            arrivals: [1e9, 20.0, 5.0][seed as usize % 3],
+            megabytes: (1_000.0, 7_500.0),
+            ..Setting::default()
         };
-        let (network, jobs) = instances::instance(shape, seed);
-        let initial = (seed % 2 == 0).then(|| Circuits::none(shape.units));
+        let (network, jobs) = instance(&setting, 1 + seed as usize % 40, seed);
+        let initial = (seed % 2 == 0).then(|| Circuits::none(setting.units));
         let refine = Refine { initial };
         let schedule = refine.schedule(&network, &jobs).expect("possible jobs");
         let refined = completion(&network, &jobs, &schedule);
@@ -118,19 +134,57 @@ fn refined_schedules_are_valid_repeatable_and_above_the_bounds() {
 
 #[test]
 fn refined_schedules_of_table_i_are_on_average_within_5_percent_of_the_bound() {
-    let gap = |seed| {
-        let (network, jobs) = instances::instance(instances::table_i(40), seed);
-        let schedule = Refine::default().schedule(&network, &jobs).expect("possible jobs");
-        let lower = quick_bound(&network, &jobs).expect("possible jobs");
-        completion(&network, &jobs, &schedule) / lower - 1.0
-    };
-    let gaps: Vec<f64> = (0..10).map(gap).collect();
-    assert!(gaps.iter().sum::<f64>() / 10.0 <= 0.05, "{gaps:?}");
+    let settings = [
+        Setting::small(),
+        Setting::loaded(24),
+        Setting { ports: 8, ..Setting::small() },
+        Setting::loaded(8),
+    ];
+    for setting in settings {
+        let gap = |seed| {
+            let (network, jobs) = instance(&setting, 60, seed);
+            let initial = Some(Circuits::uniform(&network));
+            let schedule = Refine { initial }.schedule(&network, &jobs).expect("possible jobs");
+            let lower = bound(&network, &jobs).expect("possible jobs");
+            completion(&network, &jobs, &schedule) / lower - 1.0
+        };
+        let gaps: Vec<f64> = (0..10).map(gap).collect();
+        assert!(gaps.iter().sum::<f64>() / 10.0 <= 0.05, "{setting:?}: {gaps:?}");
+    }
+}
+
+/// Two units, and aggregators for a single job in each slot.
+#[test]
+fn jobs_that_share_an_aggregator_need_a_slot_each() {
+    let setting = Setting { units: 2, inc: 1, arrivals: 1e9, ..Setting::default() };
+    let network = setting.network();
+    // An update takes longer than three slots, so that a switch must aggregate.
+    let job = |id| Job::training(id, 0, &[2, 0], UnitId(1), 1e9, 9.0).expect("a possible job");
+    let jobs: Vec<Job> = (0..3).map(job).collect();
+    let schedule = Refine::default().schedule(&network, &jobs).expect("possible jobs");
+    assert_eq!(completion(&network, &jobs, &schedule), 3.0);
+    assert_eq!(quick_bound(&network, &jobs), Ok(3.0));
+    assert_eq!(bound(&network, &jobs), Ok(3.0));
+}
+
+#[test]
+fn comparisons_are_between_the_bound_and_the_schedules() {
+    let case = |setting: Setting| Case { x: 20.0, setting, jobs: 20, load: Load::Training };
+    let cases = [case(Setting::small()), case(Setting::loaded(8))];
+    let limit = Duration::from_millis(500);
+    let all = compare(&cases, &schedulers(), 3, limit, &|_, _| ()).expect("valid schedules");
+    let order: Vec<(usize, u64)> = all.iter().map(|one| (one.case, one.seed)).collect();
+    assert_eq!(order, [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 2)]);
+    for one in &all {
+        assert!(one.bound <= one.completion, "{one:?}");
+        assert!(one.runs.iter().all(|run| one.completion <= run.ct_bti), "{one:?}");
+        assert!(one.runs.iter().all(|run| one.above(run.ct_bti) >= 0.0), "{one:?}");
+    }
 }
 
 #[test]
 fn an_impossible_job_is_one_clear_line() {
-    let (mut network, jobs) = instances::instance(Shape { doublings: 1, ..TINY }, 1);
+    let (mut network, jobs) = instance(&tiny(), 2, 1);
     network.units.iter_mut().for_each(|unit| unit.bandwidth = 0.0);
     let error = Refine::default().schedule(&network, &jobs).expect_err("no bandwidth");
     assert_eq!(
@@ -141,7 +195,7 @@ fn an_impossible_job_is_one_clear_line() {
 
 #[test]
 fn the_exact_model_rejects_an_invalid_start() {
-    let (network, jobs) = instances::instance(TINY, 1);
+    let (network, jobs) = instance(&tiny(), 2, 1);
     let start = Schedule { ways: vec![0; 2], initial: Circuits::none(3), slots: Vec::new() };
     let error = exact(None).solve(&network, &jobs, start).expect_err("nothing is sent");
     assert!(matches!(error, Unsolved::Start(_)), "{error}");
