@@ -140,150 +140,167 @@ impl Loop {
     }
 }
 
+/// Runs a test. The switches have threads and runtimes of their own, which must start outside of its.
+fn with_switches(test: impl AsyncFnOnce(&Switches)) {
+    let switches = Switches::start();
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(test(&switches));
+}
+
 fn device(switches: &Switches) -> Double {
     let ports = switches.scenario.topology.cross_connect_ports();
     Double::new(ports, Duration::from_millis(50))
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn jobs_get_light_and_rates_and_move() {
-    let switches = Switches::start();
-    let device = device(&switches);
-    let mut its = switches.control(&device).await;
-    for job in 0..2 {
-        switches.admit(&its, job).await;
-    }
-    let report = its.slot().await;
-    assert_eq!(report.problems, Vec::<String>::new());
-    assert_eq!(report.started, [(id(1), 1), (id(2), 1)]);
-    assert_eq!((its.mode(1), its.mode(2)), (Mode::Local, Mode::Forwarded));
-    // Unit 2's only port is joined with unit 3's.
-    assert_eq!(device.truth().peer(Port(2)), Some(Port(3)));
-    assert_eq!(its.scheduler.controller().circuits().await, device.truth());
-    // An iteration that is over is followed by the next, and one that runs is not started again.
-    its.finish(1);
-    let report = its.slot().await;
-    assert_eq!(report.started, [(id(1), 2)]);
-    assert_eq!(report.rates.len(), 2);
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_cross_connect_that_fails_stops_only_jobs_that_need_other_circuits() {
-    for fault in [Fault::Lost, Fault::Silent, Fault::Refusing, Fault::Stuck(Port(2))] {
-        let switches = Switches::start();
-        let device = device(&switches);
+#[test]
+fn jobs_get_light_and_rates_and_move() {
+    with_switches(async |switches| {
+        let device = device(switches);
         let mut its = switches.control(&device).await;
-        device.set_fault(Some(fault));
         for job in 0..2 {
             switches.admit(&its, job).await;
         }
         let report = its.slot().await;
-        assert_eq!(report.problems.len(), 1, "{fault:?}: {report:?}");
-        assert_eq!(report.started, [(id(1), 1)], "{fault:?}");
-        assert_eq!(its.scheduler.controller().circuits().await, device.truth(), "{fault:?}");
-        // The other job goes on while it rests.
+        assert_eq!(report.problems, Vec::<String>::new());
+        assert_eq!(report.started, [(id(1), 1), (id(2), 1)]);
+        assert_eq!((its.mode(1), its.mode(2)), (Mode::Local, Mode::Forwarded));
+        // Unit 2's only port is joined with unit 3's.
+        assert_eq!(device.truth().peer(Port(2)), Some(Port(3)));
+        assert_eq!(its.scheduler.controller().circuits().await, device.truth());
+        // An iteration that is over is followed by the next, and one that runs is not started again.
         its.finish(1);
-        assert_eq!(its.slot().await.started, [(id(1), 2)], "{fault:?}");
-        device.set_fault(None);
-        tokio::time::sleep(Duration::from_millis(1_100)).await;
-        let mut started = Vec::new();
-        for _ in 0..3 {
-            started.extend(its.slot().await.started);
+        let report = its.slot().await;
+        assert_eq!(report.started, [(id(1), 2)]);
+        assert_eq!(report.rates.len(), 2);
+    });
+}
+
+#[test]
+fn a_cross_connect_that_fails_stops_only_jobs_that_need_other_circuits() {
+    for fault in [Fault::Lost, Fault::Silent, Fault::Refusing, Fault::Stuck(Port(2))] {
+        with_switches(async |switches| {
+            let device = device(switches);
+            let mut its = switches.control(&device).await;
+            device.set_fault(Some(fault));
+            for job in 0..2 {
+                switches.admit(&its, job).await;
+            }
+            let report = its.slot().await;
+            // A device that cannot even be read is not asked to change.
+            assert!(report.problems.len() <= 1, "{fault:?}: {report:?}");
+            assert_eq!(report.started, [(id(1), 1)], "{fault:?}");
+            assert_eq!(its.scheduler.controller().circuits().await, device.truth(), "{fault:?}");
+            // The other job goes on while it rests.
+            its.finish(1);
+            assert_eq!(its.slot().await.started, [(id(1), 2)], "{fault:?}");
+            device.set_fault(None);
+            tokio::time::sleep(Duration::from_millis(1_100)).await;
+            let mut started = Vec::new();
+            for _ in 0..3 {
+                started.extend(its.slot().await.started);
+            }
+            assert!(started.contains(&(id(2), 1)), "{fault:?}: {started:?}");
+            assert_eq!(its.scheduler.controller().circuits().await, device.truth(), "{fault:?}");
+        });
+    }
+}
+
+#[test]
+fn a_cross_connect_that_forgets_its_circuits_gets_them_again() {
+    with_switches(async |switches| {
+        let device = device(switches);
+        let mut its = switches.control(&device).await;
+        switches.admit(&its, 1).await;
+        assert_eq!(its.slot().await.started, [(id(2), 1)]);
+        device.restart();
+        let report = its.slot().await;
+        assert_eq!((report.new_circuits, report.problems.len()), (1, 0), "{report:?}");
+        assert_eq!(device.truth().peer(Port(2)), Some(Port(3)));
+        // Someone else's change is undone as soon as a job needs the port.
+        let other = Circuits::new([(Port(2), Port(4))]).unwrap();
+        let mut stranger = device.clone();
+        tributary_crossconnect::CrossConnect::change(&mut stranger, &other).await.unwrap();
+        its.slot().await;
+        assert_eq!(device.truth().peer(Port(2)), Some(Port(3)));
+    });
+}
+
+#[test]
+fn an_iteration_that_never_ends_is_released_and_leaves_nothing() {
+    with_switches(async |switches| {
+        let device = device(switches);
+        let mut its = switches.control(&device).await;
+        for job in 0..2 {
+            switches.admit(&its, job).await;
         }
-        assert!(started.contains(&(id(2), 1)), "{fault:?}: {started:?}");
-        assert_eq!(its.scheduler.controller().circuits().await, device.truth(), "{fault:?}");
-    }
+        its.slot().await;
+        tokio::time::sleep(Duration::from_millis(700)).await;
+        its.finish(2);
+        its.slot().await;
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        let report = its.slot().await;
+        let [(job, End::Late { iteration: 1, .. })] = report.released[..] else {
+            panic!("{report:?}")
+        };
+        assert_eq!(job, id(1));
+        let listed: Vec<_> = its.scheduler.list().iter().map(|job| job.placement.job).collect();
+        assert_eq!(listed, [id(2)]);
+        assert!(its.scheduler.room().iter().all(|room| room.free == room.aggregators));
+    });
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_cross_connect_that_forgets_its_circuits_gets_them_again() {
-    let switches = Switches::start();
-    let device = device(&switches);
-    let mut its = switches.control(&device).await;
-    switches.admit(&its, 1).await;
-    assert_eq!(its.slot().await.started, [(id(2), 1)]);
-    device.restart();
-    let report = its.slot().await;
-    assert_eq!((report.new_circuits, report.problems.len()), (1, 0), "{report:?}");
-    assert_eq!(device.truth().peer(Port(2)), Some(Port(3)));
-    // Someone else's change is undone as soon as a job needs the port.
-    let other = Circuits::new([(Port(2), Port(4))]).unwrap();
-    let mut stranger = device.clone();
-    tributary_crossconnect::CrossConnect::change(&mut stranger, &other).await.unwrap();
-    its.slot().await;
-    assert_eq!(device.truth().peer(Port(2)), Some(Port(3)));
+#[test]
+fn a_killed_controller_goes_on_where_it_was() {
+    with_switches(async |switches| {
+        let device = device(switches);
+        let mut its = switches.control(&device).await;
+        for job in 0..2 {
+            switches.admit(&its, job).await;
+        }
+        its.slot().await;
+        its.scheduler.finish(id(1), 1, 0).unwrap();
+        let before: Vec<_> =
+            its.scheduler.list().iter().map(|job| (job.placement.clone(), job.standing)).collect();
+        let changes = device.changes();
+        // Dropped without a word, in the middle of two iterations.
+        drop(its);
+        let mut its = switches.control(&device).await;
+        let after: Vec<_> =
+            its.scheduler.list().iter().map(|job| (job.placement.clone(), job.standing)).collect();
+        assert_eq!(before, after);
+        for session in its.scheduler.controller().switches() {
+            let found = session.found();
+            assert!(found.running && found.orphans.is_empty() && found.updates == 0, "{found:?}");
+        }
+        // Its segment is not given to others, and the iteration ends with the report that was missing.
+        assert_eq!(its.scheduler.room()[0].free, 48);
+        let report = its.slot().await;
+        assert_eq!((report.started.len(), device.changes()), (0, changes), "{report:?}");
+        its.scheduler.finish(id(1), 1, 1).unwrap();
+        assert_eq!(its.slot().await.started, [(id(1), 2)]);
+    });
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn an_iteration_that_never_ends_is_released_and_leaves_nothing() {
-    let switches = Switches::start();
-    let device = device(&switches);
-    let mut its = switches.control(&device).await;
-    for job in 0..2 {
-        switches.admit(&its, job).await;
-    }
-    its.slot().await;
-    tokio::time::sleep(Duration::from_millis(700)).await;
-    its.finish(2);
-    its.slot().await;
-    tokio::time::sleep(Duration::from_millis(500)).await;
-    let report = its.slot().await;
-    let [(job, End::Late { iteration: 1, .. })] = report.released[..] else { panic!("{report:?}") };
-    assert_eq!(job, id(1));
-    let listed: Vec<_> = its.scheduler.list().iter().map(|job| job.placement.job).collect();
-    assert_eq!(listed, [id(2)]);
-    assert!(its.scheduler.room().iter().all(|room| room.free == room.aggregators));
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_killed_controller_goes_on_where_it_was() {
-    let switches = Switches::start();
-    let device = device(&switches);
-    let mut its = switches.control(&device).await;
-    for job in 0..2 {
-        switches.admit(&its, job).await;
-    }
-    its.slot().await;
-    its.scheduler.finish(id(1), 1, 0).unwrap();
-    let before: Vec<_> =
-        its.scheduler.list().iter().map(|job| (job.placement.clone(), job.standing)).collect();
-    let changes = device.changes();
-    // Dropped without a word, in the middle of two iterations.
-    drop(its);
-    let mut its = switches.control(&device).await;
-    let after: Vec<_> =
-        its.scheduler.list().iter().map(|job| (job.placement.clone(), job.standing)).collect();
-    assert_eq!(before, after);
-    for session in its.scheduler.controller().switches() {
-        let found = session.found();
-        assert!(found.running && found.orphans.is_empty() && found.updates == 0, "{found:?}");
-    }
-    // Its segment is not given to others, and the iteration ends with the report that was missing.
-    assert_eq!(its.scheduler.room()[0].free, 48);
-    let report = its.slot().await;
-    assert_eq!((report.started.len(), device.changes()), (0, changes), "{report:?}");
-    its.scheduler.finish(id(1), 1, 1).unwrap();
-    assert_eq!(its.slot().await.started, [(id(1), 2)]);
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn what_a_killed_controller_had_not_recorded_is_cleaned_up() {
-    let switches = Switches::start();
-    let device = device(&switches);
-    let its = switches.control(&device).await;
-    switches.admit(&its, 1).await;
-    // A job in the switches that the journal does not have, as after a death in an admission.
-    let unrecorded = Placement::unassigned(&switches.scenario.jobs[0]);
-    let admission = its.scheduler.controller().admit_sized(unrecorded, Aggregation::Network, 16);
-    admission.await.unwrap();
-    drop(its);
-    let its = switches.control(&device).await;
-    let found: Vec<_> =
-        its.scheduler.controller().switches().iter().map(|s| s.found().updates).collect();
-    assert!(found[0] > 0 && found[2] == 0, "{found:?}");
-    assert_eq!(its.scheduler.list().len(), 1);
-    assert!(its.scheduler.room().iter().all(|room| room.free == room.aggregators));
-    // The job can be admitted properly now.
-    switches.admit(&its, 0).await;
-    assert_eq!(its.scheduler.list().len(), 2);
+#[test]
+fn what_a_killed_controller_had_not_recorded_is_cleaned_up() {
+    with_switches(async |switches| {
+        let device = device(switches);
+        let its = switches.control(&device).await;
+        switches.admit(&its, 1).await;
+        // A job in the switches that the journal does not have, as after a death in an admission.
+        let unrecorded = Placement::unassigned(&switches.scenario.jobs[0]);
+        let admission =
+            its.scheduler.controller().admit_sized(unrecorded, Aggregation::Network, 16);
+        admission.await.unwrap();
+        drop(its);
+        let its = switches.control(&device).await;
+        let found: Vec<_> =
+            its.scheduler.controller().switches().iter().map(|s| s.found().updates).collect();
+        assert!(found[0] > 0 && found[2] == 0, "{found:?}");
+        assert_eq!(its.scheduler.list().len(), 1);
+        assert!(its.scheduler.room().iter().all(|room| room.free == room.aggregators));
+        // The job can be admitted properly now.
+        switches.admit(&its, 0).await;
+        assert_eq!(its.scheduler.list().len(), 2);
+    });
 }

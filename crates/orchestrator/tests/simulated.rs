@@ -85,7 +85,7 @@ fn jobs_of_four_units_take_turns_with_one_port_each() {
     let started = |report: &Report| report.started.len();
     assert_eq!(reports.iter().map(started).sum::<usize>(), 5 * 4, "each iteration once");
     assert!(reports.iter().map(|report| report.new_circuits).sum::<usize>() > 1);
-    assert!(reports.iter().flat_map(|report| &report.moved).any(|m| m.1 == Aggregation::Network));
+    assert!(reports.iter().flat_map(|report| &report.moved).any(|m| m.1 == Aggregation::Server));
 }
 
 #[test]
