@@ -393,11 +393,10 @@ impl Topology {
         let circuits = (self.fixed_links()..self.links.len()).map(LinkId);
         // Few: one for each optical port at most.
         let lit = circuits.flat_map(move |link| {
-            let own = self.link(link).ends.into_iter().filter_map(move |end| match end {
+            self.link(link).ends.into_iter().filter_map(move |end| match end {
                 End::Switch(its, port) if its == switch => Some((link, port)),
                 _ => None,
-            });
-            own
+            })
         });
         fixed.chain(lit).map(move |(link, port)| {
             let [a, b] = self.link(link).ends;
