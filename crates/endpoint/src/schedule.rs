@@ -297,8 +297,7 @@ impl Follower {
         }
         self.tell(|news| {
             let unknown = status.code() == Code::NotFound && news.standing.is_some();
-            news.unknown_since =
-                unknown.then(|| news.unknown_since.unwrap_or_else(Instant::now));
+            news.unknown_since = unknown.then(|| news.unknown_since.unwrap_or_else(Instant::now));
             news.trouble = Some(reason);
         });
     }
@@ -330,9 +329,7 @@ impl Follower {
 
 /// An answer in time.
 async fn within<T>(answer: impl Future<Output = Result<T, Status>>) -> Result<T, Status> {
-    let late = |_| {
-        Status::deadline_exceeded(format!("no answer came in {} s", PATIENCE.as_secs()))
-    };
+    let late = |_| Status::deadline_exceeded(format!("no answer came in {} s", PATIENCE.as_secs()));
     tokio::time::timeout(PATIENCE, answer).await.map_err(late)?
 }
 

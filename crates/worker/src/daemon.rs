@@ -59,7 +59,10 @@ pub fn run(
     };
     let verifier = Verifier::new(job, scenario.switch.values_per_packet, 1);
     if which.alone {
-        ensure!(args.scheduler.is_none(), "--alone: no scheduler decides about the job; leave out --scheduler");
+        ensure!(
+            args.scheduler.is_none(),
+            "--alone: no scheduler decides about the job; leave out --scheduler"
+        );
         let deployment = Arc::new(deployment);
         let report = alone::work(&deployment, at, verifier, stop, &mut |event| tell(&event))?;
         return Ok(warn(job, report));
@@ -79,8 +82,7 @@ pub fn run(
         let (io, whom) = (Box::new(io), (at, index));
         let deployment = Arc::new(deployment);
         let mut tell = |event| tell(&event);
-        let report =
-            scheduled::work(&deployment, whom, io, &follower, verifier, stop, &mut tell)?;
+        let report = scheduled::work(&deployment, whom, io, &follower, verifier, stop, &mut tell)?;
         return Ok(warn(job, report));
     }
     let waiting = |missing: WorkerSet| {

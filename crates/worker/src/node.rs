@@ -310,7 +310,10 @@ impl<Io: FrameIo> Runner<Io> {
         }
     }
 
-    pub(crate) fn reduce(&mut self, tensors: Vec<(Tensor, Priority)>) -> Result<Vec<Tensor>, Error> {
+    pub(crate) fn reduce(
+        &mut self,
+        tensors: Vec<(Tensor, Priority)>,
+    ) -> Result<Vec<Tensor>, Error> {
         let mut left = tensors.len();
         let mut spans = VecDeque::with_capacity(left);
         let mut sums = Vec::with_capacity(left);
