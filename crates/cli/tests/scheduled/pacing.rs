@@ -1,0 +1,94 @@
+//! Goodput follows the rate that the scheduler assigns, also when it changes in an iteration.
+//!
+//! An iteration is timed by the client, from its start to the last worker's report.
+
+use std::time::{Duration, Instant};
+
+use crate::net::{Client, NETWORK, Net, stop, succeed};
+
+/// Values that each worker sends in an iteration.
+const ELEMENTS: usize = 1_000_000;
+
+/// Bits of them.
+const BITS: f64 = 32.0 * ELEMENTS as f64;
+
+/// Rates of single iterations, in bits of values per second.
+const RATES: [u64; 3] = [5_000_000, 20_000_000, 60_000_000];
+
+/// Rates before and after a change, and the seconds from the start of the iteration to the change.
+const CHANGES: [(u64, u64, f64); 2] = [(5_000_000, 40_000_000, 2.0), (40_000_000, 10_000_000, 0.4)];
+
+/// Tries of an iteration: a machine that is busy otherwise takes the processor away for longer than
+/// the token bucket makes up for.
+const TRIES: usize = 3;
+
+/// The ratio between the goodput, or the time that a change lets expect, and what was measured.
+fn ratio(client: &mut Client, number: u64, first: u64, change: Option<(u64, f64)>) -> f64 {
+    client.set_rate(first);
+    let start = Instant::now();
+    client.start(number);
+    let mut expected = BITS / first as f64;
+    if let Some((second, at)) = change {
+        let change = start + Duration::from_secs_f64(at);
+        std::thread::sleep(change.saturating_duration_since(Instant::now()));
+        client.set_rate(second);
+        let at = start.elapsed().as_secs_f64();
+        expected = at + (BITS - first as f64 * at) / second as f64;
+    }
+    client.finished(number);
+    expected / start.elapsed().as_secs_f64()
+}
+
+fn keeps_its_rates(hosts: &[&str], name: &str) {
+    let cases = RATES.len() + CHANGES.len();
+    let job = format!(
+        "worker_timeout = \"20s\"\n[switch]\npool = 1024\nvalues_per_packet = 256\n[[job]]\n\
+         workers = {hosts:?}\nsegment = 256\nslots = 256\nwindow = 128\n\
+         workload = {{ kind = \"random\", tensors = {}, elements = {ELEMENTS} }}\n",
+        cases * TRIES
+    );
+    let Some(net) = Net::with(&job) else { return };
+    let scheduler = net.scheduler();
+    let server = (hosts.len() > 2).then(|| net.server());
+    let workers = net.workers(hosts);
+    let mut client = net.client();
+    client.admit(NETWORK, 256, 0);
+    let mut number = 0;
+    let mut test = |what: String, first, change| {
+        let mut ratios = Vec::new();
+        for _ in 0..TRIES {
+            number += 1;
+            let ratio = ratio(&mut client, number, first, change);
+            ratios.push(ratio);
+            if (0.98..=1.02).contains(&ratio) {
+                println!("{name}, {what}: {ratio:.4}");
+                return;
+            }
+        }
+        panic!("{name}, {what}: {ratios:?} of what the rate lets expect");
+    };
+    for rate in RATES {
+        test(format!("{} Mb/s", rate / 1_000_000), rate, None);
+    }
+    for (first, second, at) in CHANGES {
+        let [before, after] = [first, second].map(|rate| rate / 1_000_000);
+        test(format!("{before} Mb/s, after {at} s {after} Mb/s"), first, Some((second, at)));
+    }
+    // What is left is summed without a limit.
+    client.set_rate(0);
+    (number + 1..=(cases * TRIES) as u64).for_each(|number| client.iterate(number));
+    succeed(&workers, cases * TRIES * ELEMENTS);
+    assert_eq!(client.release(), 0);
+    server.iter().for_each(stop);
+    stop(&scheduler);
+}
+
+#[test]
+fn a_job_that_one_switch_sums_keeps_its_rates() {
+    keeps_its_rates(&["a1", "a2"], "local");
+}
+
+#[test]
+fn a_job_over_two_units_keeps_its_rates() {
+    keeps_its_rates(&["a1", "a2", "b1", "b2"], "partial");
+}
