@@ -170,9 +170,8 @@ pub fn run(
         scenario.topology.clear_timing();
     }
     ensure!(
-        scenario.orchestration.is_none() || options.fabric == fabric::Kind::Netns,
-        "units around a cross-connect run with --fabric netns; `{}` has no light paths",
-        options.fabric
+        scenario.orchestration.is_none() || options.fabric != fabric::Kind::Memory,
+        "units around a cross-connect need circuits that change: add --fabric sim, or --fabric netns"
     );
     need::check_run(&scenario, options.fabric == fabric::Kind::Netns)?;
     // Report invalid workloads and excessive demands before starting anything.

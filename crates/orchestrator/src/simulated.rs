@@ -71,8 +71,11 @@ pub fn run(
     Ok((plant.run.finish()?, reports))
 }
 
-/// The result of a future that never waits.
-fn ready<F: Future>(future: F) -> F::Output {
+/// The result of a future that never waits, such as a [`slot`] of a plant in virtual time.
+///
+/// # Panics
+/// If it waits.
+pub fn ready<F: Future>(future: F) -> F::Output {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(output) => output,
         Poll::Pending => unreachable!("nothing in virtual time is waited for"),
@@ -163,12 +166,12 @@ impl Plant for Simulated<'_> {
     }
 
     fn set_rate(&mut self, job: JobId, rate: Rate) {
-        self.run.pace(self.index(job), Some(rate));
+        self.run.system.pace(self.index(job), Some(rate));
     }
 
     fn start(&mut self, job: JobId, number: u64, rate: Rate) -> Result<(), String> {
         let index = self.index(job);
-        self.run.pace(index, Some(rate));
+        self.run.system.pace(index, Some(rate));
         self.started[index] = number;
         self.run.allow(index);
         Ok(())

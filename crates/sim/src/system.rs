@@ -13,7 +13,7 @@ use tributary_jobfile::{Aggregation, Job, Protocol, SwitchId, worker_index};
 use tributary_p4runtime_proto::p4::v1::{Entity, Update};
 use tributary_protocol::esa::Backend;
 use tributary_protocol::rtt::RttConfig;
-use tributary_protocol::{ConfigError, ParameterServer, PsConfig, Time, Worker};
+use tributary_protocol::{ConfigError, ParameterServer, PsConfig, Rate, Time, Worker};
 use tributary_switch::{Switch, SwitchConfig};
 use tributary_wire::channel::Role;
 use tributary_wire::{JobId, Sequence};
@@ -128,6 +128,55 @@ impl System {
             self.write(SwitchId(switch), &entries::changes(before, &after))?;
         }
         Ok(())
+    }
+
+    /// Changes the circuits of the cross-connect. Switches route over those that stay; after the returned
+    /// time, [`route`](Self::route) over all.
+    ///
+    /// # Errors
+    /// If a switch refuses.
+    pub fn patch(&mut self, next: &Circuits) -> Result<Duration, Error> {
+        let kept = self.network.circuits().kept(next);
+        self.route(&kept)?;
+        self.network.patch(next);
+        Ok(self.network.outage())
+    }
+
+    /// Places a job anew that is idle and that no switch serves, and tells its endpoints. Returns whether
+    /// the switches had room for it; if not, it is at its server.
+    ///
+    /// # Errors
+    /// If a worker is not idle, or a switch refuses.
+    pub fn place(&mut self, job: usize, aggregation: Aggregation) -> Result<bool, Error> {
+        let room = match self.assign(job, aggregation) {
+            Err(Error::Controller(tributary_controller::Error::Memory { .. })) => {
+                self.assign(job, Aggregation::Server)?;
+                false
+            }
+            assigned => assigned.map(|()| true)?,
+        };
+        self.serve(job)?;
+        let assignment = self.deployment.assignment(job);
+        let Job { id, ps, ref workers, .. } = *self.deployment.job(job);
+        if let Some(ps) = ps {
+            self.network.with_server(ps, id, |own| own.reassign(assignment)).transpose()?;
+        }
+        for (worker, &host) in workers.iter().enumerate() {
+            let reassigned = self.network.with_worker(host, id, |own| own.reassign(assignment));
+            if let Some(Err(source)) = reassigned {
+                return Err(Error::Reassign { job, worker, source });
+            }
+        }
+        Ok(room)
+    }
+
+    /// Changes the rate of a job's workers.
+    pub fn pace(&mut self, job: usize, rate: Option<Rate>) {
+        let now = self.network.now();
+        let Job { id, ref workers, .. } = *self.deployment.job(job);
+        for &host in workers {
+            self.network.with_worker(host, id, |own| own.set_rate(now, rate));
+        }
     }
 
     /// All entities of each switch.

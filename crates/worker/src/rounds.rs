@@ -136,6 +136,12 @@ impl Rounds {
         }
     }
 
+    /// Number of rounds, at most.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.workload.rounds()
+    }
+
     /// Adds priorities (ESA §5.4) to the tensors of a round, `elapsed` after the job's start: front
     /// to back over the tensors of a round, or over the rounds if each has one tensor.
     #[must_use]

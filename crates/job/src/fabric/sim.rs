@@ -1,5 +1,7 @@
 //! Virtual time: the endpoints are event handlers, and a run is a function of job file and seed.
 
+mod slots;
+
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,6 +19,8 @@ use tributary_wire::JobId;
 use tributary_worker::Error as WorkerError;
 use tributary_worker::rounds::{Event, Rounds};
 use tributary_worker::workload::Verifier;
+
+use slots::Slots;
 
 use super::{Fabric, Note, QueueReport, Removed, SwitchEnd};
 use crate::{Options, one_line};
@@ -37,6 +41,8 @@ pub struct Sim {
     notes: VecDeque<Note>,
     /// Start of the endpoints.
     begin: Time,
+    /// The control loop, if there is a cross-connect.
+    slots: Option<Slots>,
 }
 
 /// A worker's rounds.
@@ -48,6 +54,8 @@ struct SimWorker {
     sums: Vec<Tensor>,
     expected: usize,
     submitted: Time,
+    /// Rounds that are over.
+    done: u64,
 }
 
 impl Sim {
@@ -74,7 +82,11 @@ impl Sim {
         let worker = self.workers.get_mut(&at).context("a worker of the job")?;
         if let Some((pause, tensors)) = worker.rounds.begin()? {
             worker.next = tensors;
-            self.due.insert((now + pause, at.0, at.1));
+            let round = worker.done + 1;
+            match &mut self.slots {
+                Some(slots) if !slots.may_begin(at.0, round) => slots.hold(at, pause),
+                _ => drop(self.due.insert((now + pause, at.0, at.1))),
+            }
             return Ok(());
         }
         let patience = worker.rounds.patience();
@@ -114,6 +126,7 @@ impl Sim {
         }
         let sums = std::mem::take(&mut worker.sums);
         let event = worker.rounds.end(sums, now - worker.submitted, &stats)?;
+        worker.done += 1;
         self.notes.push_back(Note::Worker { job: at.0, worker: at.1, event });
         self.schedule(at)
     }
@@ -173,6 +186,7 @@ impl Sim {
 
     /// Processes the next event, not later than `limit`.
     fn step(&mut self, limit: Time) {
+        let limit = self.control().map_or(limit, |next| limit.min(next));
         let submission = self.due.first().map(|&(time, ..)| time);
         let farewell = self.leaving.values().min().copied();
         let until = submission.into_iter().chain(farewell).fold(limit, Time::min);
@@ -209,6 +223,7 @@ impl Fabric for Sim {
             leaving: BTreeMap::new(),
             notes: VecDeque::new(),
             begin: system.network.now(),
+            slots: Slots::of(deployment.scenario()),
             system,
         })
     }
@@ -234,6 +249,7 @@ impl Fabric for Sim {
                     sums: Vec::new(),
                     expected: 0,
                     submitted: self.begin,
+                    done: 0,
                 };
                 self.workers.insert((job, worker), idle);
                 self.attempt((job, worker), |sim| sim.schedule((job, worker)));
@@ -286,13 +302,14 @@ impl Fabric for Sim {
     async fn remove(&mut self, job: usize) -> Result<Vec<Removed>> {
         let outcomes = self.system.outcomes(job)?;
         let evictions = self.system.evictions(job)?;
+        let parts = self.system.deployment().parts(job);
         let freed: BTreeMap<_, _> = self.system.forget(job)?.into_iter().collect();
-        let removed =
-            self.deployment.parts(job).into_iter().map(|JobAtSwitch { switch, .. }| {
-                let evictions = evictions.get(&switch).copied().unwrap_or_default();
-                let freed = freed.get(&switch).copied().unwrap_or_default();
-                Removed { switch, outcomes: outcomes[switch.0], evictions, freed }
-            });
+        let parts = parts.into_iter();
+        let removed = parts.map(|JobAtSwitch { switch, .. }| {
+            let evictions = evictions.get(&switch).copied().unwrap_or_default();
+            let freed = freed.get(&switch).copied().unwrap_or_default();
+            Removed { switch, outcomes: outcomes[switch.0], evictions, freed }
+        });
         Ok(removed.collect())
     }
 

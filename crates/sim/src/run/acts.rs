@@ -147,7 +147,7 @@ impl Run<'_> {
             Act::Stray { worker, behind, fragment, .. } => {
                 self.stray(index, worker, behind, fragment);
             }
-            Act::Pace(_, rate) => self.pace(index, rate),
+            Act::Pace(_, rate) => self.system.pace(index, rate),
             Act::Patch(_) | Act::Route | Act::Down(_) | Act::Up(_) => unreachable!("about no job"),
         }
         Ok(())
@@ -159,22 +159,9 @@ impl Run<'_> {
     /// # Errors
     /// If a switch refuses.
     pub fn patch(&mut self, next: &Circuits) -> Result<Duration, Error> {
-        let network = &mut self.system.network;
-        let kept = network.circuits().kept(next);
-        self.system.route(&kept)?;
-        self.system.network.patch(next);
-        let outage = self.system.network.outage();
+        let outage = self.system.patch(next)?;
         self.acts.insert((self.system.network.now() + outage, Act::Route));
         Ok(outage)
-    }
-
-    /// Changes the rate of a job's workers.
-    pub fn pace(&mut self, index: usize, rate: Option<Rate>) {
-        let job = &self.scenario.jobs[index];
-        let now = self.system.network.now();
-        for &host in &job.workers {
-            self.system.network.with_worker(host, job.id, |own| own.set_rate(now, rate));
-        }
     }
 
     fn stop(&mut self, host: HostId, job: &Job, text: &str) {

@@ -38,31 +38,7 @@ impl Run<'_> {
     pub fn relocate(&mut self, index: usize, aggregation: Aggregation) -> Result<bool, Error> {
         self.system.forget(index)?;
         self.find_leaks();
-        let room = match self.system.assign(index, aggregation) {
-            Err(Error::Controller(tributary_controller::Error::Memory { .. })) => {
-                self.system.assign(index, Aggregation::Server)?;
-                false
-            }
-            assigned => assigned.map(|()| true)?,
-        };
-        self.system.serve(index)?;
-        let scenario = self.scenario;
-        let job = &scenario.jobs[index];
-        let assignment = self.assignment(index);
-        if let Some(ps) = job.ps {
-            self.system
-                .network
-                .with_server(ps, job.id, |server| server.reassign(assignment))
-                .transpose()?;
-        }
-        for (worker, &host) in job.workers.iter().enumerate() {
-            let reassigned =
-                self.system.network.with_worker(host, job.id, |own| own.reassign(assignment));
-            if let Some(Err(error)) = reassigned {
-                return Err(Error::Reassign { job: index, worker, source: error });
-            }
-        }
-        Ok(room)
+        self.system.place(index, aggregation)
     }
 
     /// Lets workers that waited for a move continue; the others are still in their pauses.
