@@ -27,7 +27,7 @@ pub enum Event {
         /// The job's ID.
         job: u16,
         /// The report of its server.
-        report: ServerReport,
+        report: Box<ServerReport>,
     },
     /// A fragment has waited too long for some workers.
     Stalled {

@@ -78,7 +78,7 @@ impl Followed {
         }
         let job = self.id.get();
         let Some(now) = news else {
-            let report = servers.remove(self.id)?;
+            let report = Box::new(servers.remove(self.id)?);
             return Some(Event::Released { job, report });
         };
         let continued = match before.filter(|before| continues(before, &now)) {
@@ -102,7 +102,7 @@ impl Followed {
                      job has no parameter server here",
                     self.id
                 );
-                let report = servers.remove(self.id)?;
+                let report = Box::new(servers.remove(self.id)?);
                 Some(Event::Released { job, report })
             }
         }

@@ -16,8 +16,8 @@ const SLOW: u64 = 32 * ELEMENTS / 2;
 
 fn job() -> String {
     format!(
-        "worker_timeout = \"20s\"\n[switch]\npool = 512\n[[job]]\nworkers = {HOSTS:?}\nsegment = 64\n\
-         slots = 64\nwindow = 32\n\
+        "protocol = \"p4inc\"\nworker_timeout = \"20s\"\n[switch]\npool = 512\n[[job]]\n\
+         workers = {HOSTS:?}\nsegment = 64\nslots = 64\nwindow = 32\n\
          workload = {{ kind = \"random\", tensors = 3, elements = {ELEMENTS} }}\n"
     )
 }

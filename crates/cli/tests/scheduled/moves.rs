@@ -11,8 +11,8 @@ const ELEMENTS: usize = 20_000;
 
 fn job(workers: &str, more: &str) -> String {
     format!(
-        "worker_timeout = \"20s\"\n[switch]\npool = 512\n[faults]\nloss = 0.01\n[[job]]\n\
-         workers = {workers}\n{more}slots = 64\nwindow = 32\n\
+        "protocol = \"p4inc\"\nworker_timeout = \"20s\"\n[switch]\npool = 512\n\
+         [faults]\nloss = 0.01\n[[job]]\nworkers = {workers}\n{more}slots = 64\nwindow = 32\n\
          workload = {{ kind = \"random\", tensors = 3, elements = {ELEMENTS} }}\n"
     )
 }

@@ -64,8 +64,7 @@ impl Net {
             testbed => testbed.unwrap(),
         };
         let net = Self { directory: tempfile::tempdir().unwrap(), testbed };
-        std::fs::write(net.path("job.toml"), format!("protocol = \"p4inc\"\n{job}\n{}", hosts()))
-            .unwrap();
+        std::fs::write(net.path("job.toml"), format!("{job}\n{}", hosts())).unwrap();
         for (switch, ports) in [("s1", 4), ("s2", 3)] {
             let socket = net.socket(switch);
             let ports: Vec<String> = (1..=ports).map(|n| format!("{n}@port{n}")).collect();
@@ -234,9 +233,10 @@ pub(crate) fn until(process: &Process, said: &str) {
 pub(crate) fn until_on(process: &Process, stream: Stream, said: &str) {
     let deadline = Instant::now() + DEADLINE;
     while !process.output(stream).contains(said) {
+        let status = process.wait(Some(Duration::from_millis(20))).unwrap();
         let errors = process.output(Stream::Err);
+        assert!(status.is_none(), "it ended before it said `{said}`: {errors}");
         assert!(Instant::now() < deadline, "it never said `{said}`: {errors}");
-        assert!(process.wait(Some(Duration::from_millis(20))).unwrap().is_none(), "{errors}");
     }
 }
 
