@@ -186,11 +186,11 @@ impl Follower {
         self.lock().clone()
     }
 
-    /// What is known, for a process that takes part in run `own` of the job.
+    /// The job's standing, for a process that takes part in run `own` of the job.
     ///
     /// # Errors
     /// Why it no longer does.
-    pub fn check(&self, own: Epoch) -> Result<(Standing, News), Ending> {
+    pub fn check(&self, own: Epoch) -> Result<Standing, Ending> {
         let news = self.news();
         let address = || Arc::clone(&self.0.address);
         if let Some(reason) = news.refused {
@@ -201,7 +201,7 @@ impl Follower {
             Some(Standing { epoch: new, .. }) if new != own => {
                 Err(Ending::Replaced { address: address(), own, new })
             }
-            Some(standing) => Ok((standing, news)),
+            Some(standing) => Ok(standing),
         }
     }
 

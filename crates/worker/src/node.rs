@@ -372,7 +372,7 @@ impl<Io: FrameIo> Runner<Io> {
     fn turn(&mut self) -> Result<(), Error> {
         if let Some(follower) = &self.follower {
             let own = self.driver.endpoint().config().job.epoch;
-            let (standing, _) = follower.check(own)?;
+            let standing = follower.check(own)?;
             self.driver.turn_with(PATIENCE, |now, worker| {
                 worker.set_rate(now, standing.rate);
                 false

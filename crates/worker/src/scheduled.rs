@@ -151,7 +151,7 @@ impl Attendant<'_> {
     /// job is released, at most for `patience`.
     fn leave(&mut self, last: u64, patience: Duration) -> Result<()> {
         let deadline = Instant::now() + patience;
-        while let Ok((standing, _)) = self.follower.check(self.job.epoch)
+        while let Ok(standing) = self.follower.check(self.job.epoch)
             && standing.running
             && standing.iteration == last
         {
