@@ -20,9 +20,10 @@ use crate::ports;
 /// scheduled in multiples of it.
 const STEP: f64 = 10e9;
 
-/// What is never assumed to be sent, as a part of an iteration's data: as long as workers have not
-/// reported its end, something is left.
-const REST: f64 = 0.01;
+/// What is never assumed to be sent, as a part of an iteration's data. As long as workers have not
+/// reported its end, something is left: packets that were lost and are sent again, or those of a worker
+/// that was late.
+const REST: f64 = 0.25;
 
 /// A job, as far as the planner must know it.
 #[derive(Clone, PartialEq, Debug)]

@@ -30,7 +30,7 @@ const TICK: Duration = Duration::from_millis(50);
 /// Who controls the switches.
 enum Control {
     /// Jobs are admitted once, and run as they like.
-    Plain(Controller),
+    Plain(Box<Controller>),
     /// The control loop schedules them.
     Orchestrated(Box<Orchestrated>),
 }
@@ -69,7 +69,7 @@ impl Live {
     ) -> Result<()> {
         let topology = &deployment.scenario().topology;
         let controller = Controller::connect(topology, switches, pipeline).await?;
-        self.control = Some(Control::Plain(controller));
+        self.control = Some(Control::Plain(Box::new(controller)));
         Ok(())
     }
 

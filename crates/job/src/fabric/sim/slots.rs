@@ -25,6 +25,8 @@ pub(super) struct Slots {
     light: Option<Time>,
     /// By job: iterations that were started.
     started: Vec<u64>,
+    /// By job: bits of a worker in the iteration that was started last.
+    bits: Vec<u64>,
     /// By job: whether it was released.
     released: Vec<bool>,
     /// Workers with their next tensors ready, and their pauses.
@@ -41,6 +43,7 @@ impl Slots {
             next: Time::ZERO,
             light: None,
             started: vec![0; scenario.jobs.len()],
+            bits: vec![1; scenario.jobs.len()],
             released: vec![false; scenario.jobs.len()],
             held: BTreeMap::new(),
         })
@@ -115,8 +118,8 @@ impl Plant for Sim {
                 id: job.id,
                 workers: job.workers.iter().map(|&host| unit(host)).collect(),
                 server: unit(job.server()),
-                // While an iteration runs, the planner knows what is left of it.
-                bits: (32 * values as u64).max(1),
+                // The tensors of an iteration that runs are at the worker.
+                bits: if values == 0 { slots.bits[index] } else { 32 * values as u64 },
                 iterations: Some(first.rounds.count()),
                 aggregators: job.segment,
                 mode: self.system.deployment().assignment(index).mode,
@@ -168,8 +171,11 @@ impl Plant for Sim {
     fn start(&mut self, job: JobId, number: u64, rate: Rate) -> Result<(), String> {
         self.set_rate(job, rate);
         let (index, now) = (self.job_index(job), self.system.network.now());
+        let first = self.workers.get(&(index, 0)).map_or(&[][..], |worker| &worker.next);
+        let values: usize = first.iter().map(Tensor::len).sum();
         let slots = self.slots();
         slots.started[index] = number;
+        slots.bits[index] = (32 * values as u64).max(1);
         let held = slots.held.extract_if(.., |(its, _), _| *its == index);
         let due: Vec<_> = held.map(|((job, worker), pause)| (now + pause, job, worker)).collect();
         self.due.extend(due);
