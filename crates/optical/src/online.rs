@@ -151,6 +151,9 @@ mod tests {
                 let job = Job::training(id, arrival, &[a, b, 1], UnitId(server), bits, 0.1);
                 job.unwrap().local_inc_only()
             };
+            // Ties are decided by the order of the jobs, which must be that of arrivals then.
+            let mut jobs = jobs;
+            jobs.sort();
             let jobs: Vec<Job> = (0..).zip(&jobs).map(job).collect();
             let schedulers: [Box<dyn Online>; 4] = [
                 Box::new(Tw::new(true, true)), Box::new(Tw::new(false, true)),
