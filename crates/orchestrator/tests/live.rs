@@ -304,3 +304,18 @@ fn what_a_killed_controller_had_not_recorded_is_cleaned_up() {
         assert_eq!(its.scheduler.list().len(), 2);
     });
 }
+
+#[test]
+fn a_job_that_has_nowhere_to_wait_is_refused() {
+    with_switches(async |switches| {
+        let its = switches.control(&device(switches)).await;
+        let placement = Placement::unassigned(&switches.scenario.jobs[0]);
+        let placement = Placement { ps: None, ..placement };
+        let bits = NonZeroU64::MIN;
+        let demand = Some(Demand { bits, iterations: None, aggregators: 16 });
+        let admission = its.scheduler.admit(placement, None, Aggregation::Network, 16, demand);
+        let refusal = admission.await.unwrap_err().to_string();
+        assert!(refusal.contains("job 1 needs a parameter server"), "{refusal}");
+        assert!(its.scheduler.list().is_empty());
+    });
+}

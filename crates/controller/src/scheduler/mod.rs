@@ -261,6 +261,10 @@ impl Scheduler {
         demand: Option<Demand>,
     ) -> Result<(Epoch, Assignment), Refusal> {
         let job = placement.job;
+        // Whoever schedules it by its demand lets it wait at its server.
+        if demand.is_some() && placement.ps.is_none() {
+            return Err(Error::NoServer(job).into());
+        }
         self.jobs().begin_admission(job)?;
         let own = self.clone();
         carry_through(async move {
