@@ -1,6 +1,8 @@
 //! Undoing updates.
 
-use tributary_p4runtime_proto::p4::v1::{Entity, Update, entity, update};
+use tributary_p4runtime_proto::p4::v1::{
+    DirectCounterEntry, DirectMeterEntry, Entity, TableEntry, Update, entity, update,
+};
 
 use super::read::{parts_of, read_all};
 use super::{Change, tables};
@@ -20,9 +22,30 @@ pub(crate) fn undo(before: &Forwarding, update: &Update) -> Vec<Update> {
         Some(entity::Entity::TableEntry(entry)) => {
             tables::restorable(before, entry).into_iter().collect()
         }
+        Some(entity::Entity::DirectCounterEntry(entry)) => {
+            let table_entry = entry.table_entry.as_ref().map(bare);
+            let key = DirectCounterEntry { table_entry, data: None };
+            found(before, &Entity { entity: Some(entity::Entity::DirectCounterEntry(key)) })
+        }
+        Some(entity::Entity::DirectMeterEntry(entry)) => {
+            let table_entry = entry.table_entry.as_ref().map(bare);
+            let key = DirectMeterEntry { table_entry, ..DirectMeterEntry::default() };
+            found(before, &Entity { entity: Some(entity::Entity::DirectMeterEntry(key)) })
+        }
         _ => found(before, entity),
     };
     found.into_iter().map(|entity| updating(back, entity)).collect()
+}
+
+/// The key of an entry alone. A write of its resources looks at nothing else, and a read would select by
+/// action and metadata, too.
+fn bare(entry: &TableEntry) -> TableEntry {
+    TableEntry {
+        table_id: entry.table_id,
+        r#match: entry.r#match.clone(),
+        priority: entry.priority,
+        ..TableEntry::default()
+    }
 }
 
 fn updating(kind: update::Type, entity: Entity) -> Update {
