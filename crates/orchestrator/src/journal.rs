@@ -61,7 +61,13 @@ impl Redb {
             };
             JournalError { path: path.clone(), what }
         });
-        let store = Self { database: opened?, path };
+        let mut store = Self { database: opened?, path };
+        // Otherwise redb verifies checksums only where it reads.
+        match store.database.check_integrity() {
+            Ok(true) => {}
+            Ok(false) => return Err(store.failure("it was damaged; restore it from a copy")),
+            Err(error) => return Err(store.failure(format!("it is damaged: {error}"))),
+        }
         let hosts = topology.hosts.iter().map(|host| host.name.as_str());
         let switches = topology.switches.iter().map(|switch| switch.name.as_str());
         let names = hosts.chain(switches).collect::<Vec<_>>().join(" ");
@@ -357,6 +363,15 @@ mod tests {
         journal.forget(JobId::new(1).unwrap()).unwrap();
         drop(journal);
         assert_eq!(Redb::open(&path, &topology(3)).unwrap().records(&topology(3)).unwrap(), []);
+    }
+
+    #[test]
+    fn other_files_are_refused() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("journal.redb");
+        std::fs::write(&path, vec![7; 4096]).unwrap();
+        let error = Redb::open(&path, &topology(2)).unwrap_err().to_string();
+        assert!(error.starts_with("journal ") && error.lines().count() == 1, "{error}");
     }
 
     #[test]
