@@ -35,7 +35,8 @@ const SWEEP_LIMIT: Duration = Duration::from_secs(30);
 pub struct Controller {
     /// The hosts and their switches. Which circuits there are is in `routes`.
     pub(crate) topology: Topology,
-    /// The network as the switches forward. Whoever changes a job's entries reads it meanwhile.
+    /// The network with the circuits over which switches forward. A change of a job's entries holds the
+    /// read lock, so that the circuits stay the same until it is complete.
     pub(crate) routes: RwLock<Topology>,
     ports: PortMap,
     pub(crate) catalogue: Catalogue,

@@ -98,10 +98,10 @@ pub fn work(
             error => own.explain(error),
         })?;
         let reduce = start.elapsed();
-        // The others may need no more than this report to go on.
+        // Report before verifying: the iteration ends with the last report.
         follower.finish(number);
         tell(rounds.end(sums, reduce, &own.runner.stats())?);
-        // Whoever has released the job needs no report.
+        // A released job needs no report.
         let over = |news: &News| news.reported >= number || news.standing.is_none();
         own.until(|news| over(news).then_some(()))?;
     }
@@ -163,7 +163,7 @@ impl Attendant<'_> {
                 break;
             }
             match self.runner.idle() {
-                // Whoever releases the job knows that it is done.
+                // A release after the last iteration is the normal end of a job.
                 Ok(()) | Err(Error::Dismissed(_)) => {}
                 Err(error) => return Err(self.explain(error)),
             }

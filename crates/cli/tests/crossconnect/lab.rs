@@ -21,7 +21,7 @@ pub(crate) const NODE: &str = "oxc";
 /// The EtherType for local experiments.
 const ETHER_TYPE: [u8; 2] = [0x88, 0xb5];
 
-/// Silence after which no more frames are expected.
+/// Time without a frame after which a receiver stops.
 const SILENCE: Duration = Duration::from_millis(40);
 
 /// The destinations of frames: a cross-connect does not look at them. The last is not forwarded by

@@ -261,7 +261,7 @@ impl Scheduler {
         demand: Option<Demand>,
     ) -> Result<(Epoch, Assignment), Refusal> {
         let job = placement.job;
-        // Whoever schedules it by its demand lets it wait at its server.
+        // The control loop schedules such a job, which waits at its server.
         if demand.is_some() && placement.ps.is_none() {
             return Err(Error::NoServer(job).into());
         }
