@@ -1,9 +1,10 @@
 //! Processes in testbeds; nothing is left when a testbed or its holder ends.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -136,40 +137,62 @@ fn children_of_children_end_too() {
     wait_until("the child of the child ends", || !lives(&grandchild));
 }
 
-/// Whether any process or thread is in a namespace or holds it open, or it is mounted.
-fn is_held(namespace: &str) -> bool {
-    let points_there =
-        |link: &Path| fs::read_link(link).is_ok_and(|to| to.as_os_str() == namespace);
+/// What keeps a namespace: the threads in it, the descriptors and the mount that hold it open.
+fn holders(namespace: &str) -> BTreeSet<PathBuf> {
+    let points_there = |link: &PathBuf| fs::read_link(link).is_ok_and(|to| to.as_os_str() == namespace);
     let entries = |directory: &Path| {
         fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path())
     };
-    let mounted = fs::read_to_string("/proc/self/mountinfo").unwrap().contains(namespace);
-    mounted
-        || entries(Path::new("/proc")).any(|process| {
-            entries(&process.join("task")).any(|thread| points_there(&thread.join("ns/net")))
-                || entries(&process.join("fd")).any(|descriptor| points_there(&descriptor))
+    let mounts = PathBuf::from("/proc/self/mountinfo");
+    let mounted = fs::read_to_string(&mounts).unwrap().contains(namespace);
+    entries(Path::new("/proc"))
+        .flat_map(|process| {
+            let threads = entries(&process.join("task")).map(|thread| thread.join("ns/net"));
+            threads.chain(entries(&process.join("fd"))).filter(points_there).collect::<Vec<_>>()
         })
+        .chain(mounted.then_some(mounts))
+        .collect()
+}
+
+/// Namespaces with what kept them when this was made. The kernel gives the number of a namespace
+/// that is gone to the next one that anyone makes, another test perhaps, so that "nothing holds
+/// this number" would prove too much: what held it then must not hold it now.
+struct Held(Vec<(String, BTreeSet<PathBuf>)>);
+
+impl Held {
+    fn new(namespaces: impl IntoIterator<Item = String>) -> Self {
+        let held = namespaces.into_iter().map(|name| (holders(&name), name));
+        Self(
+            held.map(|(holders, name)| {
+                assert!(!holders.is_empty(), "{name}: the check finds what is there");
+                (name, holders)
+            })
+            .collect(),
+        )
+    }
+
+    /// What still keeps one of them.
+    fn left(&self) -> Vec<PathBuf> {
+        let still = |(name, then): &(String, BTreeSet<PathBuf>)| -> Vec<PathBuf> {
+            holders(name).intersection(then).cloned().collect()
+        };
+        self.0.iter().flat_map(still).collect()
+    }
 }
 
 fn nothing_is_left_after_a_drop() {
     let here = interface::names();
     let testbed = Testbed::build(&star(2)).unwrap();
     let process = testbed.spawn("h1", shell("sleep 1000"), Output::Inherit).unwrap();
-    let namespaces: Vec<String> = testbed
-        .nodes()
-        .map(|node| fs::read_link(testbed.namespace_path(node).unwrap()).unwrap())
-        .map(|namespace| namespace.to_str().unwrap().to_owned())
-        .collect();
-    assert_eq!(namespaces.len(), 3);
-    for namespace in &namespaces {
-        assert!(is_held(namespace), "{namespace}: the check finds what is there");
-    }
+    let held = Held::new(testbed.nodes().map(|node| {
+        let namespace = fs::read_link(testbed.namespace_path(node).unwrap()).unwrap();
+        namespace.to_str().unwrap().to_owned()
+    }));
+    assert_eq!(held.0.len(), 3);
     assert_eq!(interface::names(), here, "links never appear outside");
     drop(testbed);
     assert!(!lives(&process.id().to_string()));
-    for namespace in &namespaces {
-        assert!(!is_held(namespace), "{namespace}");
-    }
+    assert_eq!(held.left(), Vec::<PathBuf>::new());
     assert_eq!(interface::names(), here);
 }
 
@@ -182,12 +205,12 @@ fn nothing_is_left_after(signal: Signal) {
     let (processes, namespaces) = (of_kind("process "), of_kind("namespace "));
     assert_eq!((processes.len(), namespaces.len()), (3, 3), "{made:?}");
     assert!(processes.iter().all(|process| lives(process)));
-    assert!(namespaces.iter().all(|namespace| is_held(namespace)));
+    let held = Held::new(namespaces);
     assert_eq!(interface::names(), here);
     kill(Pid::from_raw(holder.id().cast_signed()), signal).unwrap();
     assert_eq!(holder.wait().unwrap().signal(), Some(signal as i32));
     wait_until("processes end with their holder", || !processes.iter().any(|id| lives(id)));
-    wait_until("namespaces go with their holder", || !namespaces.iter().any(|name| is_held(name)));
+    wait_until("namespaces go with their holder", || held.left().is_empty());
     assert_eq!(interface::names(), here);
 }
 
