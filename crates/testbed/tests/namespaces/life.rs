@@ -139,7 +139,8 @@ fn children_of_children_end_too() {
 
 /// What keeps a namespace: the threads in it, the descriptors and the mount that hold it open.
 fn holders(namespace: &str) -> BTreeSet<PathBuf> {
-    let points_there = |link: &PathBuf| fs::read_link(link).is_ok_and(|to| to.as_os_str() == namespace);
+    let points_there =
+        |link: &PathBuf| fs::read_link(link).is_ok_and(|to| to.as_os_str() == namespace);
     let entries = |directory: &Path| {
         fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path())
     };
