@@ -106,7 +106,7 @@ impl Testbed {
         if self.iterations == 0 {
             return Err(problem("jobs without iterations; give them at least one"));
         }
-        if !(self.arrivals > 0.0) {
+        if !self.arrivals.is_finite() || self.arrivals <= 0.0 {
             return Err(problem("jobs that never arrive; choose more than 0 per second"));
         }
         let mut random = ChaCha8Rng::seed_from_u64(seed);
