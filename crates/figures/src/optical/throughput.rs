@@ -258,7 +258,9 @@ fn main_figure(measured: &Measured, subjects: &[usize], scale: u32) -> Figure {
     ];
     let gains = vec![
         bars("ours", &|at| measured.gain(Point::new(at, Way::Server))),
-        bars("server of 5 Gb/s", &|at| measured.gain(Point::new(at, Way::Slow(5_000_000_000)))),
+        bars("ours, server of 10 Gb/s", &|at| {
+            measured.gain(Point::new(at, Way::Slow(10_000_000_000)))
+        }),
         bars("paper", &|at| Spread::of(&[SUBJECTS[at].paper])),
     ];
     let chart = |y: &str, bars| Chart {
