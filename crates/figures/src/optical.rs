@@ -1,7 +1,9 @@
-//! Table I and figures 8 to 12 of P4INC-AOI's paper, and experiments on the causes of differences.
+//! Table I and figures 5 to 12 of P4INC-AOI's paper, and experiments on the causes of differences.
 
+mod queues;
 mod sunflow;
 mod table1;
+mod throughput;
 
 use std::time::Duration;
 
@@ -21,7 +23,7 @@ use crate::table::{Cell, Table};
 pub enum Which {
     /// Table I.
     Table1,
-    /// A figure of the paper: 8 to 12.
+    /// A figure of the paper: 5, 6 (with 7, which shows the same runs), and 8 to 12.
     Number(u8),
     /// Figure 8 with all jobs in the first slot.
     Batch,
@@ -43,8 +45,10 @@ pub enum Which {
 
 impl Which {
     /// All.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 16] = [
         Self::Table1,
+        Self::Number(5),
+        Self::Number(6),
         Self::Number(8),
         Self::Number(9),
         Self::Number(10),
@@ -78,6 +82,26 @@ pub struct Effort {
     pub limit: Duration,
 }
 
+/// Why figures could not be made.
+#[derive(Debug, thiserror::Error)]
+pub enum FigureError {
+    /// A workload cannot be scheduled, or a schedule is invalid.
+    #[error(transparent)]
+    Unsolved(#[from] Unsolved),
+    /// Training by packets failed, which is a bug in this program.
+    #[error(transparent)]
+    Training(#[from] tributary_sim::training::Error),
+    /// The control loop failed on the testbed, which is a bug in this program.
+    #[error("the control loop on the testbed: {0}")]
+    Loop(String),
+}
+
+impl From<Error> for FigureError {
+    fn from(error: Error) -> Self {
+        Self::Unsolved(error.into())
+    }
+}
+
 type Schedulers = Vec<Box<dyn Scheduler + Send + Sync>>;
 
 /// Cases and schedulers, and how to show them.
@@ -96,6 +120,8 @@ enum Work<'a> {
     Study(Study<'a>),
     Table1(table1::SetUp),
     Sunflow(&'a [Shuffle]),
+    Throughput,
+    Queues(queues::SetUp),
 }
 
 impl<'a> Work<'a> {
@@ -103,27 +129,34 @@ impl<'a> Work<'a> {
         match which {
             Which::Table1 => table1::set_ups(quick).into_iter().map(Self::Table1).collect(),
             Which::Sunflow => vec![Self::Sunflow(trace)],
+            Which::Number(5) => vec![Self::Throughput],
+            Which::Number(6 | 7) => vec![Self::Queues(queues::SetUp::new(quick))],
             which => studies(which, quick, trace).into_iter().map(Self::Study).collect(),
         }
     }
 
     /// Number of steps for the progress.
-    fn size(&self, seeds: u64) -> u64 {
+    fn size(&self, effort: Effort) -> u64 {
+        let seeds = effort.seeds;
         match self {
             Self::Study(study) => study.cases.len() as u64 * study.schedulers.len() as u64 * seeds,
             Self::Table1(set_up) => set_up.cases.len() as u64 * seeds,
             Self::Sunflow(trace) => sunflow::SLOTS.len() as u64 * trace.len() as u64,
+            Self::Throughput => throughput::size(effort),
+            Self::Queues(set_up) => set_up.size(seeds),
         }
     }
 
-    fn run(&self, effort: Effort, progress: Progress<'_>) -> Result<Vec<Figure>, Unsolved> {
+    fn run(&self, effort: Effort, progress: Progress<'_>) -> Result<Vec<Figure>, FigureError> {
         match self {
             Self::Study(study) => {
                 let runs = simulate(&study.cases, &study.schedulers, effort.seeds, progress)?;
                 Ok(std::iter::once(show(study, &runs)).chain(claims(study, &runs)).collect())
             }
             Self::Table1(set_up) => Ok(vec![set_up.figure(effort, progress)?]),
-            Self::Sunflow(trace) => sunflow::figures(trace, progress),
+            Self::Sunflow(trace) => Ok(sunflow::figures(trace, progress)?),
+            Self::Throughput => Ok(throughput::figures(effort, progress)?),
+            Self::Queues(set_up) => set_up.figures(effort, progress),
         }
     }
 }
@@ -132,23 +165,23 @@ impl<'a> Work<'a> {
 /// of finished steps and of all steps.
 ///
 /// # Errors
-/// If a workload cannot be scheduled, or a schedule is invalid.
+/// [`FigureError`].
 pub fn figures(
     which: &[Which],
     effort: Effort,
     trace: Option<&[Shuffle]>,
     progress: Progress<'_>,
-) -> Result<Vec<Figure>, Unsolved> {
+) -> Result<Vec<Figure>, FigureError> {
     let wanted = which.iter().filter(|which| trace.is_some() || !which.needs_trace());
     let works: Vec<Work<'_>> = wanted
         .flat_map(|&which| Work::all(which, effort.quick, trace.unwrap_or_default()))
         .collect();
-    let total = works.iter().map(|work| work.size(effort.seeds)).sum();
+    let total = works.iter().map(|work| work.size(effort)).sum();
     let mut before = 0;
     let mut figures = Vec::new();
     for work in &works {
         figures.extend(work.run(effort, &|done, _| progress(before + done, total))?);
-        before += work.size(effort.seeds);
+        before += work.size(effort);
     }
     Ok(figures)
 }

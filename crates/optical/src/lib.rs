@@ -8,7 +8,8 @@
 //! [`Way`]s to carry it out, and a [`Schedule`] is the answer of a [`Scheduler`]. [`outcome`] tells
 //! when each job ends, [`check`](fn@check) validates any schedule, and [`bound`](fn@bound) tells what
 //! no schedule can beat. [`Exact`] searches for the optimum. [`Setting`] makes the jobs and the network
-//! of the paper's evaluation, [`simulate`](fn@simulate) repeats experiments on all cores, and [`compare`](fn@compare) sets
+//! of the paper's simulations, and [`Testbed`] those of its testbed, where jobs wait for servers.
+//! [`simulate`](fn@simulate) repeats experiments on all cores, and [`compare`](fn@compare) sets
 //! schedulers beside the optimum. [`sunflow`](fn@sunflow) is another algorithm, for one
 //! coflow at a time, and [`alone`](fn@alone) sets schedulers beside it.
 //!
@@ -34,6 +35,7 @@ mod schedule;
 mod scheduler;
 mod simulate;
 mod sunflow;
+mod testbed;
 mod trace;
 mod transfer;
 mod tw;
@@ -54,8 +56,9 @@ pub use online::{Begun, Decision, Online, carries};
 pub use refine::Refine;
 pub use schedule::{Circuits, Schedule, Slot};
 pub use scheduler::{Scheduler, Take, schedulers};
-pub use simulate::{Case, Load, Run, exponent, simulate};
+pub use simulate::{Case, Load, Run, exponent, on_all_cores, simulate};
 pub use sunflow::{Order, Reservation, circuit_bound, sunflow};
+pub use testbed::{Request, Served, Testbed, Trained};
 pub use trace::{Shuffle, coflows, parse};
 pub use transfer::{Outcome, outcome};
 pub use tw::Tw;

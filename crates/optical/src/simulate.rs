@@ -82,8 +82,11 @@ pub fn simulate(
 }
 
 /// Calls `work` with all numbers below `total`, on all cores. The results are in the order of the
-/// numbers.
-pub(crate) fn on_all_cores<T: Send, E: Send>(
+/// numbers. `progress` gets the number of finished calls and of all calls.
+///
+/// # Errors
+/// The error of the first number whose call failed.
+pub fn on_all_cores<T: Send, E: Send>(
     total: usize,
     progress: &(dyn Fn(u64, u64) + Sync),
     work: impl Fn(usize) -> Result<T, E> + Sync,

@@ -186,7 +186,7 @@ fn no_sizes() -> Error {
 }
 
 /// Time to the next arrival in a Poisson process.
-fn gap(random: &mut ChaCha8Rng, rate: f64) -> f64 {
+pub(crate) fn gap(random: &mut ChaCha8Rng, rate: f64) -> f64 {
     -(1.0 - random.random::<f64>()).ln() / rate
 }
 

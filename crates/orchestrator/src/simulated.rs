@@ -41,6 +41,22 @@ pub fn run(
     program: &Program,
     inputs: Inputs,
     options: &Options,
+    look: impl FnMut(&mut Run<'_>),
+) -> Result<(Outcome, Vec<Report>), Error> {
+    run_admitting(scenario, program, inputs, options, |_, _| true, look)
+}
+
+/// The same with jobs that come later: in each slot, `admits` tells of a job, given by its index, whether
+/// it is to be scheduled.
+///
+/// # Errors
+/// [`Error`].
+pub fn run_admitting(
+    scenario: &Scenario,
+    program: &Program,
+    inputs: Inputs,
+    options: &Options,
+    admits: impl Fn(&Run<'_>, usize) -> bool,
     mut look: impl FnMut(&mut Run<'_>),
 ) -> Result<(Outcome, Vec<Report>), Error> {
     let (Some(settings), Some(_)) = (&scenario.orchestration, &scenario.topology.optical) else {
@@ -53,7 +69,7 @@ pub fn run(
     let mut run = Run::start(scenario, program, inputs, options)?;
     run.hold();
     let mut plant =
-        Simulated { scenario, started: vec![0; scenario.jobs.len()], run, failed: None };
+        Simulated { scenario, started: vec![0; scenario.jobs.len()], run, failed: None, admits };
     let mut reports = Vec::new();
     let mut next = Duration::ZERO;
     let mut goes_on = true;
@@ -82,16 +98,18 @@ pub fn ready<F: Future>(future: F) -> F::Output {
     }
 }
 
-struct Simulated<'s> {
+struct Simulated<'s, A> {
     scenario: &'s Scenario,
     run: Run<'s>,
+    /// Whether a job is to be scheduled.
+    admits: A,
     /// Iterations that each job was allowed.
     started: Vec<u64>,
     /// The first error of the simulator.
     failed: Option<tributary_sim::Error>,
 }
 
-impl Simulated<'_> {
+impl<A> Simulated<'_, A> {
     fn index(&self, id: JobId) -> usize {
         let of = self.scenario.jobs.iter().position(|job| job.id == id);
         of.expect("only jobs of the scenario are planned")
@@ -104,7 +122,7 @@ impl Simulated<'_> {
     }
 }
 
-impl Plant for Simulated<'_> {
+impl<A: Fn(&Run<'_>, usize) -> bool> Plant for Simulated<'_, A> {
     fn now(&self) -> Duration {
         self.run.elapsed()
     }
@@ -114,7 +132,9 @@ impl Plant for Simulated<'_> {
         let unit = |host| topology.attachment(host).0;
         let jobs = self.scenario.jobs.iter().enumerate();
         let jobs = jobs.filter(|&(index, _)| {
-            !self.run.is_ended(index) && self.run.finished(index) < self.run.inputs(index).len()
+            let rounds = self.run.inputs(index).len();
+            let goes_on = !self.run.is_ended(index) && self.run.finished(index) < rounds;
+            goes_on && (self.admits)(&self.run, index)
         });
         jobs.map(|(index, job)| {
             let (started, rounds) = (self.started[index], self.run.inputs(index));

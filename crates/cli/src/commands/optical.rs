@@ -33,7 +33,7 @@ pub(crate) enum OpticalCommand {
     /// Run the network controller: schedule the jobs that clients admit, slot by slot, and have switches
     /// and a cross-connect do so until Ctrl-C.
     Serve(Box<serve::ServeArgs>),
-    /// Make table I and figures 8 to 12 of P4INC-AOI's paper, with the paper's numbers.
+    /// Make table I and figures 5 to 12 of P4INC-AOI's paper, with the paper's numbers.
     Figures(FiguresArgs),
 }
 
@@ -93,7 +93,7 @@ pub(crate) struct SimulateArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct FiguresArgs {
-    /// Figures: table1; 8 to 12; `batch`: 8 with all jobs at once; `take`: bandwidth that a job may take;
+    /// Figures: table1; 5 to 12 (6 and 7 together); `batch`: 8 with all jobs at once; `take`: bandwidth that a job may take;
     /// `load`: more data; `reconfiguration` and `update`: their times; `packed`: shuffles in few units;
     /// `sunflow`: one coflow at a time; `growth`: processor time; or `all`.
     #[arg(long = "figure", value_name = "NAME", value_delimiter = ',', default_value = "all",
@@ -137,9 +137,11 @@ fn choice(name: &str) -> Result<Choice, String> {
         "sunflow" => Which::Sunflow,
         "growth" => Which::Growth,
         _ => match name.parse() {
-            Ok(number @ 8..=12) => Which::Number(number),
+            // Both figures show the same runs.
+            Ok(6 | 7) => Which::Number(6),
+            Ok(number @ (5 | 8..=12)) => Which::Number(number),
             _ => {
-                let names = "table1, 8 to 12, batch, take, load, reconfiguration, update, packed, \
+                let names = "table1, 5 to 12, batch, take, load, reconfiguration, update, packed, \
                              sunflow, growth or all";
                 return Err(format!("write {names}"));
             }
@@ -318,4 +320,25 @@ fn make_figures(args: &FiguresArgs) -> Result<()> {
         say!("{}: index.html, and a CSV file and plots for each figure", out.display());
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_have_the_numbers_of_the_paper() {
+        let which = |name| match choice(name) {
+            Ok(Choice::One(which)) => Ok(which),
+            Ok(Choice::All) => Err("all".to_owned()),
+            Err(problem) => Err(problem),
+        };
+        assert_eq!(which("5"), Ok(Which::Number(5)));
+        assert_eq!(which("6"), which("7"), "they show the same runs");
+        assert_eq!(which("table1"), Ok(Which::Table1));
+        for name in ["4", "13", "", "figure5"] {
+            let problem = which(name).unwrap_err();
+            assert!(problem.starts_with("write table1, 5 to 12, batch"), "{problem}");
+        }
+    }
 }

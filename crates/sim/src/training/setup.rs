@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use tributary_controller::programs::Source;
-use tributary_jobfile::{Preemption, Protocol, Scenario, parse};
+use tributary_jobfile::{Aggregation, Preemption, Protocol, Scenario, parse};
 use tributary_p4::Architecture;
 use tributary_protocol::priority::Code;
 use tributary_protocol::rtt::RttConfig;
@@ -37,6 +37,8 @@ pub struct Setup {
     pub protocol: Protocol,
     /// When packets of ESA preempt.
     pub preemption: Preemption,
+    /// Where P4INC sums; the other protocols always sum in the network.
+    pub aggregation: Aggregation,
     /// The jobs.
     pub jobs: Vec<Trainee>,
     /// Measured iterations of each job. All jobs continue until the last one has finished these.
@@ -45,6 +47,8 @@ pub struct Setup {
     pub warm_up: u32,
     /// The links between hosts and switch.
     pub cable: Cable,
+    /// Bits per second that a parameter server takes in and gives out, if it is slower than its link.
+    pub server_rate: Option<u64>,
     /// Processor time of hosts and the switch; `None` for none.
     pub processing: Option<Processing>,
     /// Bytes of switch memory for aggregators.
@@ -96,11 +100,13 @@ impl Setup {
         Self {
             protocol,
             preemption: Preemption::default(),
+            aggregation: Aggregation::Network,
             jobs: (0..).zip(models).map(job).collect(),
             iterations: 3,
             warm_up: 1,
             // A round trip crosses four links.
             cable: Cable { bandwidth: 100e9, latency: Duration::from_nanos(2_500) },
+            server_rate: None,
             processing: None,
             memory: 5_000_000,
             values: 62,
@@ -179,6 +185,9 @@ impl Setup {
         let workers = count(&mut self.jobs.iter().flat_map(|job| job.workers.iter().copied()));
         let servers = count(&mut self.jobs.iter().map(|job| job.server));
         let (partition, slots) = self.partition();
+        let at_server = self.protocol == Protocol::P4inc && self.aggregation == Aggregation::Server;
+        let needs_server = at_server || matches!(self.protocol, Protocol::Atp | Protocol::Esa);
+        let server = |number| if servers == 1 { "ps".into() } else { format!("ps{number}") };
         let mut file = format!(
             "[topology]\nkind = \"star\"\nworkers = {workers}\nps_hosts = {servers}\n\
              [protocol]\nkind = \"{}\"\nvalues_per_packet = 64\nslots = {slots}\nwindow = {}\n\
@@ -196,9 +205,20 @@ impl Setup {
         for job in &self.jobs {
             let names: Vec<_> = job.workers.iter().map(|w| format!("\"w{}\"", w + 1)).collect();
             let _ = writeln!(file, "[[job]]\nworkers = [{}]", names.join(", "));
-            if matches!(self.protocol, Protocol::Atp | Protocol::Esa) {
-                let ps = if servers == 1 { "ps".into() } else { format!("ps{}", job.server + 1) };
-                let _ = writeln!(file, "ps = \"{ps}\"");
+            if needs_server {
+                let _ = writeln!(file, "ps = \"{}\"", server(job.server + 1));
+            }
+            if at_server {
+                let _ = writeln!(file, "aggregation = \"server\"");
+            }
+        }
+        if let Some(rate) = self.server_rate {
+            for number in 1..=servers {
+                let name = server(number);
+                let _ = writeln!(
+                    file,
+                    "[[topology.link]]\nbetween = [\"{name}\", \"s1\"]\nrate = \"{rate}b/s\""
+                );
             }
         }
         let mut scenario = parse(&file, "training.toml")?;

@@ -3,7 +3,7 @@
 use std::thread;
 use std::time::Duration;
 
-use tributary_jobfile::{Preemption, Protocol};
+use tributary_jobfile::{Aggregation, Preemption, Protocol};
 use tributary_protocol::{Readings, Recovery};
 use tributary_sim::training::{Job, Model, Run, Setup, Trained, train};
 
@@ -96,6 +96,22 @@ fn collisions_do_not_stop_a_job_of_esa() {
 }
 
 #[test]
+fn p4inc_can_leave_all_sums_to_a_server_that_is_slower_than_its_link() {
+    let network =
+        Setup { jobs: small(Protocol::P4inc, 1).jobs[..1].to_vec(), ..small(Protocol::P4inc, 1) };
+    let server = Setup { aggregation: Aggregation::Server, ..network.clone() };
+    let slow = Setup { server_rate: Some(1_000_000_000), ..server.clone() };
+    let of = |setup: &Setup| train(setup).unwrap().jobs.remove(0);
+    let [network, server, slow] = [&network, &server, &slow].map(of);
+    assert_eq!(network.server.gradients, 0);
+    assert!(server.server.completed > 0);
+    // Three workers share the server's link.
+    let seconds = |gbps: f64| 3.0 * slow.bytes as f64 * 8.0 / (gbps * 1e9);
+    assert!(server.jct() > network.jct());
+    assert!(slow.jct().as_secs_f64() > seconds(1.0), "{:?}", slow.jct());
+}
+
+#[test]
 fn an_invalid_setup_is_one_clear_line() {
     let setup = small(Protocol::Esa, 1);
     let bad = [
@@ -104,6 +120,7 @@ fn an_invalid_setup_is_one_clear_line() {
         (Setup { loss: 1.0, ..setup.clone() }, "probability of a loss"),
         (Setup { loss: f64::NAN, ..setup.clone() }, "probability of a loss"),
         (Setup { values: 0, ..setup.clone() }, "at least one value"),
+        (Setup { server_rate: Some(1), ..setup.clone() }, "rate"),
         (Setup { slots: 100, ..setup.clone() }, "power of two"),
         (Setup { ecn_threshold: 9999, ..setup.clone() }, "queue_capacity"),
     ];
