@@ -97,6 +97,10 @@ impl Options {
             ),
             Target::Bmv2 => {
                 ensure!(
+                    *io != Io::Gso,
+                    "--io gso: BMv2 takes datagrams one by one; use --io packet"
+                );
+                ensure!(
                     *engine == EngineKind::Automatic,
                     "--engine {engine}: BMv2 has its own; leave --engine or --target out"
                 );

@@ -79,6 +79,9 @@ pub enum Kind {
     /// AF_PACKET sockets: works wherever raw sockets do.
     #[default]
     Packet,
+    /// AF_PACKET sockets that carry many datagrams in one buffer: for virtual interfaces, with the
+    /// same at both ends of a link.
+    Gso,
     /// AF_XDP sockets, with an XDP program on the interface: needs root.
     Xdp,
 }
@@ -87,21 +90,22 @@ impl std::fmt::Display for Kind {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Self::Packet => "packet",
+            Self::Gso => "gso",
             Self::Xdp => "xdp",
         })
     }
 }
 
-/// Error: the text is neither `packet` nor `xdp`.
+/// Error: the text is not the name of a kind.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("unknown packet I/O `{0}`; choose `packet` or `xdp`")]
+#[error("unknown packet I/O `{0}`; choose `packet`, `gso` or `xdp`")]
 pub struct UnknownKind(String);
 
 impl FromStr for Kind {
     type Err = UnknownKind;
 
     fn from_str(text: &str) -> Result<Self, UnknownKind> {
-        [Self::Packet, Self::Xdp]
+        [Self::Packet, Self::Gso, Self::Xdp]
             .into_iter()
             .find(|kind| kind.to_string() == text)
             .ok_or_else(|| UnknownKind(text.to_owned()))
@@ -138,6 +142,7 @@ impl Device {
     pub fn open(kind: Kind, config: &Config) -> Result<Self, OpenError> {
         Ok(match kind {
             Kind::Packet => Self::Packet(Box::new(PacketSocket::open(config)?)),
+            Kind::Gso => Self::Packet(Box::new(PacketSocket::open_for_super_frames(config)?)),
             Kind::Xdp => Self::Xdp(XdpSocket::open(config)?),
         })
     }
@@ -149,7 +154,9 @@ impl Device {
     /// The first error; then no interface is open.
     pub fn open_all(kind: Kind, configs: &[Config]) -> Result<Vec<Self>, OpenError> {
         match kind {
-            Kind::Packet => configs.iter().map(|config| Self::open(kind, config)).collect(),
+            Kind::Packet | Kind::Gso => {
+                configs.iter().map(|config| Self::open(kind, config)).collect()
+            }
             Kind::Xdp => Ok(XdpSocket::open_all(configs)?.into_iter().map(Self::Xdp).collect()),
         }
     }
@@ -235,10 +242,10 @@ mod tests {
 
     #[test]
     fn kinds_have_names() {
-        for kind in [Kind::Packet, Kind::Xdp] {
+        for kind in [Kind::Packet, Kind::Gso, Kind::Xdp] {
             assert_eq!(kind.to_string().parse(), Ok(kind));
         }
         let error = "dpdk".parse::<Kind>().unwrap_err();
-        assert_eq!(error.to_string(), "unknown packet I/O `dpdk`; choose `packet` or `xdp`");
+        assert_eq!(error.to_string(), "unknown packet I/O `dpdk`; choose `packet`, `gso` or `xdp`");
     }
 }

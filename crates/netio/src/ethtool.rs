@@ -49,15 +49,29 @@ impl Offloads {
     pub fn disable(interface: &str) -> io::Result<()> {
         // The kernel requires this order.
         let all = [SET_GRO, SET_TSO, SET_GSO, SET_TX_CHECKSUM, SET_SCATTER_GATHER, SET_RX_CHECKSUM];
-        for command in all {
-            match sys::ethtool(interface, [command, 0]) {
-                // Unsupported features need not be turned off.
-                Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => {}
-                other => drop(other?),
-            }
-        }
-        Ok(())
+        turn_off(interface, &all)
     }
+
+    /// Turns off merging and later segmentation for TCP only. UDP datagrams may leave the kernel as
+    /// super-frames, and frames without their checksums.
+    ///
+    /// # Errors
+    ///
+    /// If there is no such interface, or without the privilege to change it.
+    pub fn disable_tcp(interface: &str) -> io::Result<()> {
+        turn_off(interface, &[SET_GRO, SET_TSO])
+    }
+}
+
+fn turn_off(interface: &str, features: &[u32]) -> io::Result<()> {
+    for command in features {
+        match sys::ethtool(interface, [*command, 0]) {
+            // Unsupported features need not be turned off.
+            Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => {}
+            other => drop(other?),
+        }
+    }
+    Ok(())
 }
 
 /// Number of receive queues.

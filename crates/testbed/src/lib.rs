@@ -35,6 +35,8 @@ pub use process::{LineSink, Output, Process, Stream};
 pub use topology::{Host, InvalidTopology, Link, Port, Switch, Topology};
 pub use user_namespace::{Privilege, PrivilegeError, enter_user_namespace_if_needed};
 
+use tributary_netio::ethtool::Offloads;
+
 use namespace::Namespace;
 use process::Spawner;
 
@@ -96,6 +98,23 @@ impl Testbed {
     /// If the topology is invalid, privileges are missing or the kernel refuses. Nothing is left
     /// then.
     pub fn build(topology: &Topology) -> Result<Self, Error> {
+        Self::build_with(topology, Offloads::disable)
+    }
+
+    /// [`build`](Self::build)s a testbed whose links carry super-frames: UDP datagrams that the
+    /// kernel has not segmented, and packets without complete checksums. Every port of a switch must
+    /// be [open for them](tributary_netio::packet::PacketSocket::open_for_super_frames).
+    ///
+    /// # Errors
+    /// As for [`build`](Self::build).
+    pub fn build_for_super_frames(topology: &Topology) -> Result<Self, Error> {
+        Self::build_with(topology, Offloads::disable_tcp)
+    }
+
+    fn build_with(
+        topology: &Topology,
+        set_offloads: fn(&str) -> io::Result<()>,
+    ) -> Result<Self, Error> {
         topology.check()?;
         let mut nodes = BTreeMap::new();
         for name in topology.nodes() {
@@ -120,7 +139,10 @@ impl Testbed {
         for port in topology.links.iter().flat_map(|link| [&link.a, &link.b]) {
             let end = topology.end(port);
             nodes[&port.node]
-                .run(|| links::bring_up(&end))
+                .run(|| {
+                    set_offloads(&end.interface)?;
+                    links::bring_up(&end)
+                })
                 .map_err(Error::node(format!("set up `{}`", end.interface), &port.node))?;
         }
         let spawner = Spawner::start().map_err(Error::node("start a thread", "all"))?;

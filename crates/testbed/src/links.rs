@@ -7,7 +7,6 @@ use std::os::fd::RawFd;
 use futures_util::TryStreamExt;
 use rtnetlink::packet_route::link::{InfoData, InfoVeth, LinkAttribute, State};
 use rtnetlink::{Handle, LinkUnspec, LinkVeth};
-use tributary_netio::ethtool::Offloads;
 use tributary_netio::interface::Interface;
 
 use crate::topology::End;
@@ -60,9 +59,8 @@ pub(crate) fn create(near: &End, far: &End, peer: RawFd, mtu: u32) -> io::Result
     with_netlink(async |netlink| netlink.link().add(pair).execute().await)
 }
 
-/// Turns off features that affect raw frames, sets an address, brings the interface up.
+/// Sets an address, brings the interface up.
 pub(crate) fn bring_up(end: &End) -> io::Result<()> {
-    Offloads::disable(&end.interface)?;
     let index = Interface::find(&end.interface).map_err(io::Error::other)?.index;
     with_netlink(async |netlink| {
         if let Some((address, prefix)) = end.address {

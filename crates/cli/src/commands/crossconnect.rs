@@ -10,7 +10,7 @@ use tributary_controller::server::{Listen, Server};
 use tributary_crossconnect::emulated::{Mirrors, Plane, service};
 use tributary_crossconnect::{Circuits, CrossConnect, Port};
 use tributary_netio::FrameIo;
-use tributary_netio::packet::{Config, PacketSocket};
+use tributary_netio::device::{self as netio, Kind as Io};
 
 use crate::signals;
 
@@ -23,6 +23,9 @@ pub(crate) struct CrossconnectArgs {
     /// A port and its interface, such as 1@eth0; repeat for each port, from 1.
     #[arg(long = "port", value_name = "N@IFACE", required = true)]
     ports: Vec<String>,
+    /// How to send and receive frames on the interfaces.
+    #[arg(long, value_enum, default_value_t)]
+    io: Io,
     /// How long a port that gets another circuit is dark.
     #[arg(long, value_name = "TIME", default_value = "20ms", value_parser = outage)]
     outage: Duration,
@@ -105,8 +108,8 @@ fn emulate(args: &CrossconnectArgs) -> Result<()> {
         mirrors.stick(Port(port));
     }
     let open = |interface: &&str| {
-        let socket = PacketSocket::open(&Config::switch_port(*interface))?;
-        Ok(((*interface).to_owned(), Box::new(socket) as Box<dyn FrameIo>))
+        let port = netio::Device::open(args.io, &netio::Config::switch_port(*interface))?;
+        Ok(((*interface).to_owned(), Box::new(port) as Box<dyn FrameIo>))
     };
     let ports = interfaces.iter().map(open).collect::<Result<_>>()?;
     let (plane, control) = Plane::new(mirrors, ports);

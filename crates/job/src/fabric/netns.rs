@@ -22,6 +22,7 @@ use tributary_controller::targets::Kind as TargetKind;
 use tributary_crossconnect::{CrossConnect, Port};
 use tributary_endpoint::tokens::Tokens;
 use tributary_jobfile::{Duty, End, HostId, Protocol, SwitchId, Topology};
+use tributary_netio::device::Kind as Io;
 use tributary_ps::report as servers;
 use tributary_testbed::{self as testbed, Output, Process, Stream, Testbed};
 use tributary_worker::rounds;
@@ -100,7 +101,10 @@ impl Fabric for Netns {
         };
         let (topology, cables) = translate(&scenario.topology, split);
         let orchestrated = scenario.orchestration.is_some();
-        let testbed = Testbed::build(&topology)?;
+        let testbed = match options.io {
+            Io::Gso => Testbed::build_for_super_frames(&topology)?,
+            Io::Packet | Io::Xdp => Testbed::build(&topology)?,
+        };
         let sockets =
             Scratch::new(&std::env::temp_dir()).context("cannot make a directory for sockets")?;
         let mut netns = Self {
@@ -319,6 +323,7 @@ impl Netns {
             command.arg("--port").arg(format!("{port}@{interface}"));
         }
         let outage = units.optical.as_ref().map_or(Duration::ZERO, |optical| optical.outage);
+        command.args(["--io", &self.options.io.to_string()]);
         command.args(["--outage", &format!("{}us", outage.as_micros())]);
         command.args(["--listen", &format!("unix:{}", socket.display())]);
         let process = self.testbed.spawn(CROSS_CONNECT, command, Output::Keep)?;

@@ -1,11 +1,13 @@
 //! Frames over a Linux network interface, through AF_PACKET sockets.
 //!
 //! Each system call moves up to [`BATCH`] frames between the kernel and buffers that were allocated
-//! when the socket was opened. There is no memory-mapped ring: with a version 3 ring a single frame
+//! when the socket was opened, or up to eight super-frames: consecutive datagrams with the same
+//! headers and size that the kernel carries as one frame ([`PacketSocket::open_for_super_frames`]). There is no memory-mapped ring: with a version 3 ring a single frame
 //! waits up to a millisecond for its block to retire, which is too long for a windowed protocol.
 //!
 //! Offloads that let the kernel pass on incomplete or merged frames (transmit checksums, GSO, GRO)
-//! must be disabled on a switch's ports. The testbed does this for its links.
+//! must be disabled on a switch's ports, except segmentation of TCP and receive offload (TSO, GRO)
+//! may all be on if the port takes super-frames. The testbed does this for its links.
 
 use std::io;
 use std::time::Duration;
@@ -18,10 +20,16 @@ use crate::{ETHERNET_HEADER, FrameIo, Watch};
 pub use crate::device::{Config, Statistics, Traffic};
 
 mod filter;
+mod segments;
 mod sys;
+
+use segments::{Cut, Joined, Unusable, VNET};
 
 /// Maximum number of frames per system call.
 pub const BATCH: usize = 32;
+
+/// Number of super-frames per system call.
+const SUPER_BATCH: usize = 8;
 
 /// Bytes of a VLAN tag, which the MTU does not include.
 const TAG: usize = 4;
@@ -88,12 +96,24 @@ pub struct PacketSocket {
     interface: Interface,
     /// Whether VLAN tags are restored.
     tags: bool,
-    /// Size in bytes of each of the [`BATCH`] buffers in `arrived` and in `queued`. The first
-    /// [`TAG`] bytes of a receive buffer are reserved for the tag.
+    /// Number of buffers in `arrived` and in `queued`.
+    slots: usize,
+    /// Size in bytes of each. The first [`TAG`] bytes of a receive buffer are reserved for the tag.
     stride: usize,
+    /// Bytes before a frame in which the kernel and this socket describe it to each other: [`VNET`]
+    /// with super-frames, else none.
+    vnet: usize,
     arrived: Box<[u8]>,
+    arrivals: [sys::Arrival; BATCH],
+    /// The arrivals that have not been passed on.
+    next: usize,
+    count: usize,
+    /// The rest of a super-frame, at `next`.
+    cut: Option<Cut>,
     queued: Box<[u8]>,
     lengths: [usize; BATCH],
+    /// The contents of `queued`, with super-frames.
+    joined: [Joined; SUPER_BATCH],
     /// The queued frames that have not been sent.
     first: usize,
     end: usize,
@@ -111,6 +131,24 @@ impl PacketSocket {
     ///
     /// See [`OpenError`].
     pub fn open(config: &Config) -> Result<Self, OpenError> {
+        Self::open_with(config, false)
+    }
+
+    /// [`open`](Self::open)s a socket that joins consecutive UDP datagrams over IPv4 with the same
+    /// headers and size, and cuts such super-frames when it receives them.
+    ///
+    /// The other end of the link must be open in this way, too, or be the kernel's UDP. Where the
+    /// interface does not segment UDP, the kernel does, and fills in UDP checksums, which the
+    /// datagrams did not have before.
+    ///
+    /// # Errors
+    ///
+    /// See [`OpenError`].
+    pub fn open_for_super_frames(config: &Config) -> Result<Self, OpenError> {
+        Self::open_with(config, true)
+    }
+
+    fn open_with(config: &Config, super_frames: bool) -> Result<Self, OpenError> {
         let interface = Interface::find(&config.interface)?;
         let failed = |what: &'static str| {
             let interface = config.interface.clone();
@@ -125,6 +163,9 @@ impl PacketSocket {
             return Err(OpenError::Down(config.interface.clone()));
         }
         let tags = config.traffic == Traffic::All;
+        if super_frames {
+            sys::describe_frames(&socket).map_err(failed("ask for super-frames"))?;
+        }
         sys::ignore_outgoing(&socket).map_err(failed("ignore own frames"))?;
         sys::set_receive_buffer(&socket, config.receive_buffer)
             .map_err(failed("set the buffer"))?;
@@ -146,15 +187,27 @@ impl PacketSocket {
         // Endpoints also bind to all EtherTypes: before a frame reaches the sockets of its
         // EtherType, the kernel discards the fact that it had a tag of VLAN 0.
         sys::bind_packet(&socket, interface.index).map_err(failed("bind"))?;
-        let stride = (interface.mtu + ETHERNET_HEADER + 2 * TAG).next_multiple_of(64);
+        let (slots, vnet, longest) = if super_frames {
+            (SUPER_BATCH, VNET, segments::LONGEST_RECEIVED)
+        } else {
+            (BATCH, 0, interface.mtu + ETHERNET_HEADER + TAG)
+        };
+        let stride = (longest + vnet + TAG).next_multiple_of(64);
         let mut socket = Self {
             socket,
             interface,
             tags,
+            slots,
             stride,
-            arrived: vec![0; stride * BATCH].into(),
-            queued: vec![0; stride * BATCH].into(),
+            vnet,
+            arrived: vec![0; stride * slots].into(),
+            arrivals: [sys::Arrival::default(); BATCH],
+            next: 0,
+            count: 0,
+            cut: None,
+            queued: vec![0; stride * slots].into(),
             lengths: [0; BATCH],
+            joined: [Joined::NONE; SUPER_BATCH],
             first: 0,
             end: 0,
             obstacle: Obstacle::None,
@@ -210,28 +263,33 @@ impl PacketSocket {
         )
     }
 
-    /// Passes frame `index` of the last batch to `sink`. Returns false if it is incomplete.
-    fn deliver(
-        &mut self,
-        index: usize,
-        arrival: sys::Arrival,
-        sink: &mut dyn FnMut(&[u8]),
-    ) -> bool {
-        let buffer = &mut self.arrived[index * self.stride..][..self.stride];
-        let end = TAG + arrival.length;
-        if end > buffer.len() {
-            return false;
-        }
-        let Some((protocol, control)) = arrival.tag.filter(|_| arrival.length >= ADDRESSES) else {
-            sink(&buffer[TAG..end]);
-            return true;
+    /// Passes at most `max` frames of the next arrival to `sink`. Returns their number.
+    fn deliver(&mut self, max: usize, sink: &mut dyn FnMut(&[u8])) -> usize {
+        let buffer = &mut self.arrived[self.next * self.stride..][..self.stride];
+        let mut cut = match self.cut.take() {
+            Some(cut) => cut,
+            None => match open(buffer, self.arrivals[self.next], self.vnet) {
+                Ok(cut) => cut,
+                Err(Unusable) => {
+                    self.statistics.oversized += 1;
+                    self.next += 1;
+                    return 0;
+                }
+            },
         };
-        // Move the addresses forward, and insert the tag after them.
-        buffer.copy_within(TAG..TAG + ADDRESSES, 0);
-        buffer[ADDRESSES..ADDRESSES + 2].copy_from_slice(&protocol.to_be_bytes());
-        buffer[ADDRESSES + 2..ADDRESSES + TAG].copy_from_slice(&control.to_be_bytes());
-        sink(&buffer[..end]);
-        true
+        let mut delivered = 0;
+        while delivered < max {
+            let Some(frame) = cut.next(buffer) else {
+                self.next += 1;
+                self.statistics.received += delivered as u64;
+                return delivered;
+            };
+            sink(&buffer[frame]);
+            delivered += 1;
+        }
+        self.statistics.received += delivered as u64;
+        self.cut = Some(cut);
+        delivered
     }
 
     /// Handles a refused first frame: drop it, retry later, or return an error.
@@ -265,10 +323,42 @@ impl PacketSocket {
         }
     }
 
-    fn give_up(&mut self, frames: usize) {
-        self.first += frames;
-        self.statistics.unsendable += frames as u64;
+    fn give_up(&mut self, buffers: usize) {
+        self.statistics.unsendable += self.frames(buffers);
+        self.first += buffers;
     }
+
+    /// The number of frames in the first queued buffers.
+    fn frames(&self, buffers: usize) -> u64 {
+        if self.vnet == 0 {
+            return buffers as u64;
+        }
+        self.joined[self.first..self.first + buffers].iter().map(Joined::frames).sum()
+    }
+}
+
+/// Finds the frames in a receive buffer, after the tag that the kernel removed is in its place.
+fn open(buffer: &mut [u8], arrival: sys::Arrival, vnet: usize) -> Result<Cut, Unusable> {
+    let end = TAG + arrival.length;
+    if end > buffer.len() || arrival.length < vnet {
+        return Err(Unusable);
+    }
+    let mut frame = TAG + vnet..end;
+    let described = *buffer[TAG..].first_chunk::<VNET>().ok_or(Unusable)?;
+    let tag = arrival.tag.filter(|_| frame.len() >= ADDRESSES);
+    if let Some((protocol, control)) = tag {
+        // Move the addresses forward, and insert the tag after them.
+        let start = frame.start - TAG;
+        buffer.copy_within(frame.start..frame.start + ADDRESSES, start);
+        let place = &mut buffer[start + ADDRESSES..start + ADDRESSES + TAG];
+        place[..2].copy_from_slice(&protocol.to_be_bytes());
+        place[2..].copy_from_slice(&control.to_be_bytes());
+        frame.start = start;
+    }
+    if vnet == 0 {
+        return Ok(Cut::whole(frame));
+    }
+    Cut::new(described, buffer, frame, if tag.is_some() { TAG } else { 0 })
 }
 
 /// Membership of an interface without receiving frames, for back ends that receive in another way.
@@ -313,46 +403,44 @@ pub(crate) fn hold_port(port: u16, interface: &str) -> Result<Socket, OpenError>
 
 impl FrameIo for PacketSocket {
     fn receive(&mut self, max: usize, sink: &mut dyn FnMut(&[u8])) -> io::Result<usize> {
-        let (mut looked_at, mut delivered) = (0, 0);
+        let (mut looked_at, mut delivered, mut drained) = (0, 0, false);
         while looked_at < max {
-            let wanted = (max - looked_at).min(BATCH);
-            let mut arrivals = [sys::Arrival::default(); BATCH];
-            let batch = sys::receive_batch(
-                &self.socket,
-                &mut self.arrived,
-                self.stride,
-                TAG,
-                self.tags,
-                &mut arrivals[..wanted],
-            );
-            let count = match batch {
-                Ok(count) => count,
-                Err(error) => match error.kind() {
-                    io::ErrorKind::WouldBlock => break,
-                    io::ErrorKind::Interrupted => continue,
-                    _ => return Err(self.named(&error)),
-                },
-            };
-            // Oversized frames count, too, so that a flood of them does not block the thread.
-            looked_at += count;
-            for (index, arrival) in arrivals[..count].iter().enumerate() {
-                if self.deliver(index, *arrival, sink) {
-                    delivered += 1;
-                    self.statistics.received += 1;
-                } else {
-                    self.statistics.oversized += 1;
+            if self.next == self.count {
+                if drained {
+                    break;
                 }
+                let wanted = (max - looked_at).min(self.slots);
+                let batch = sys::receive_batch(
+                    &self.socket,
+                    &mut self.arrived,
+                    self.stride,
+                    TAG,
+                    self.tags,
+                    &mut self.arrivals[..wanted],
+                );
+                (self.next, self.count) = match batch {
+                    Ok(count) => {
+                        drained = count < wanted;
+                        (0, count)
+                    }
+                    Err(error) => match error.kind() {
+                        io::ErrorKind::WouldBlock => break,
+                        io::ErrorKind::Interrupted => continue,
+                        _ => return Err(self.named(&error)),
+                    },
+                };
             }
-            if count < wanted {
-                break;
-            }
+            let frames = self.deliver(max - looked_at, sink);
+            delivered += frames;
+            // Unusable frames count, too, so that a flood of them does not block the thread.
+            looked_at += frames.max(1);
         }
         Ok(delivered)
     }
 
     fn send(&mut self, frame: &[u8]) -> io::Result<bool> {
-        let most = self.interface.mtu + ETHERNET_HEADER + TAG;
-        if frame.len() < ETHERNET_HEADER || frame.len() > most {
+        let longest = self.interface.mtu + ETHERNET_HEADER;
+        if frame.len() < ETHERNET_HEADER || frame.len() > longest + TAG {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidInput,
                 format!(
@@ -363,19 +451,37 @@ impl FrameIo for PacketSocket {
                 ),
             ));
         }
-        if self.end == BATCH {
+        if self.vnet > 0 && self.end > self.first {
+            let last = &mut self.queued[(self.end - 1) * self.stride..][..self.stride];
+            if self.joined[self.end - 1].append(frame, last) {
+                return Ok(true);
+            }
+        }
+        if self.end == self.slots {
             self.flush()?;
-            if self.end == BATCH {
+            if self.end == self.slots {
                 return Ok(false);
             }
         }
-        self.queued[self.end * self.stride..][..frame.len()].copy_from_slice(frame);
-        self.lengths[self.end] = frame.len();
+        let place = &mut self.queued[self.end * self.stride..][..self.stride];
+        if self.vnet > 0 {
+            self.joined[self.end] = Joined::first(frame, longest, place);
+        } else {
+            place[..frame.len()].copy_from_slice(frame);
+            self.lengths[self.end] = frame.len();
+        }
         self.end += 1;
         Ok(true)
     }
 
     fn flush(&mut self) -> io::Result<()> {
+        if self.vnet > 0 {
+            let queued = self.queued.chunks_exact_mut(self.stride).zip(&self.joined);
+            let lengths = queued.zip(&mut self.lengths);
+            for ((buffer, joined), length) in lengths.take(self.end).skip(self.first) {
+                *length = joined.seal(buffer);
+            }
+        }
         while self.first < self.end {
             let sent = sys::send_batch(
                 &self.socket,
@@ -385,8 +491,8 @@ impl FrameIo for PacketSocket {
             );
             match sent {
                 Ok(count) => {
+                    self.statistics.sent += self.frames(count);
                     self.first += count;
-                    self.statistics.sent += count as u64;
                     self.obstacle = Obstacle::None;
                 }
                 Err(error) => {
@@ -411,6 +517,9 @@ impl FrameIo for PacketSocket {
                 Obstacle::Socket => events |= libc::POLLOUT,
                 Obstacle::None | Obstacle::Device(_) => watch.due_in(DEVICE_RETRY),
             }
+        }
+        if self.next < self.count {
+            watch.ready();
         }
         watch.descriptor(&self.socket, events);
         Ok(())

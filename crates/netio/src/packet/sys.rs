@@ -58,6 +58,11 @@ pub(super) fn request_tags(socket: &Socket) -> io::Result<()> {
     set_option(socket, libc::SOL_PACKET, libc::PACKET_AUXDATA, &1_i32)
 }
 
+/// Puts a `virtio_net_hdr` before each frame, in both directions.
+pub(super) fn describe_frames(socket: &Socket) -> io::Result<()> {
+    set_option(socket, libc::SOL_PACKET, libc::PACKET_VNET_HDR, &1_i32)
+}
+
 /// Sets the receive buffer, beyond the system's limit if this process is privileged.
 pub(super) fn set_receive_buffer(socket: &Socket, bytes: usize) -> io::Result<()> {
     let bytes = bytes.min(libc::c_int::MAX as usize);

@@ -25,7 +25,7 @@ mod sockets;
 
 /// A test and its name.
 type Test = (&'static str, fn());
-/// A test for both kinds of sockets, and its name.
+/// A test for all kinds of sockets, and its name.
 type TestOfKind = (&'static str, fn(Kind));
 
 fn main() -> ExitCode {
@@ -54,7 +54,9 @@ fn main() -> ExitCode {
         trials.push(trial(format!("xdp::{name}"), *test, no_xdp));
     }
     for &(name, test) in frames::TESTS {
-        for (kind, skipped) in [(Kind::Packet, entered.is_err()), (Kind::Xdp, no_xdp)] {
+        let no_packet = entered.is_err();
+        let kinds = [(Kind::Packet, no_packet), (Kind::Gso, no_packet), (Kind::Xdp, no_xdp)];
+        for (kind, skipped) in kinds {
             trials.push(trial(format!("{kind}::{name}"), move || test(kind), skipped));
         }
     }
@@ -103,12 +105,24 @@ fn ip(number: u8) -> Ipv4Addr {
 
 /// Hosts `h1` and `h2`, joined by one link.
 fn two_hosts(mtu: u32) -> Testbed {
+    two_hosts_for(Kind::Packet, mtu)
+}
+
+/// Hosts `h1` and `h2` with a link for sockets of a kind.
+fn two_hosts_for(kind: Kind, mtu: u32) -> Testbed {
     let topology = Topology {
         hosts: vec![host("h1", 1), host("h2", 2)],
         switches: Vec::new(),
         links: vec![Link { a: Port::new("h1", 0), b: Port::new("h2", 0), mtu }],
     };
-    Testbed::build(&topology).unwrap()
+    build_for(kind, &topology)
+}
+
+fn build_for(kind: Kind, topology: &Topology) -> Testbed {
+    match kind {
+        Kind::Gso => Testbed::build_for_super_frames(topology).unwrap(),
+        Kind::Packet | Kind::Xdp => Testbed::build(topology).unwrap(),
+    }
 }
 
 /// Hosts `h1` to `h<count>` at ports 0.. of switch `s`.

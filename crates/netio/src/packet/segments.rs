@@ -1,0 +1,424 @@
+//! Super-frames: datagrams of one flow that the kernel carries as one buffer, with the same headers
+//! and size; the last one may be shorter. A `virtio_net_hdr` before the buffer tells its parts.
+//!
+//! Only UDP over IPv4 is joined and cut. Its checksum is not filled in between the ends of such a
+//! path, so each datagram leaves here without one (zero), as RFC 768 permits. The checksums of other
+//! packets are completed.
+
+use std::ops::Range;
+
+/// Length of a `virtio_net_hdr`.
+pub(super) const VNET: usize = 10;
+
+/// Length of the longest joined frame. An IPv4 packet has at most 65 535 bytes.
+const LONGEST: usize = 65_000;
+
+/// Length of the longest frame with an IPv4 packet and two tags.
+pub(super) const LONGEST_RECEIVED: usize = 14 + 2 * 4 + 65_535;
+
+// From linux/virtio_net.h.
+const NEEDS_CHECKSUM: u8 = 1;
+const GSO_NONE: u8 = 0;
+const GSO_UDP_L4: u8 = 5;
+
+/// Headers of an Ethernet frame without tags, with IPv4 without options and UDP.
+const HEADERS: usize = 42;
+const IP: usize = 14;
+const UDP: usize = 34;
+const UDP_HEADER: usize = 8;
+/// Offset of the checksum in a UDP header.
+const UDP_CHECKSUM: usize = 6;
+const PROTOCOL_UDP: u8 = 17;
+
+/// Most bytes of headers in a super-frame that is cut: two tags, and IPv4 with all options.
+const MOST_HEADERS: usize = 14 + 2 * 4 + 60 + UDP_HEADER;
+
+/// Why a received buffer cannot be delivered.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Unusable;
+
+/// The frames in a received buffer, one after the other.
+#[derive(Clone, Debug)]
+pub(super) struct Cut {
+    /// The headers of a full segment.
+    template: [u8; MOST_HEADERS],
+    headers: usize,
+    ip: usize,
+    /// Payload of a full segment.
+    size: usize,
+    /// Start of the next segment's payload, and end of the last one's.
+    next: usize,
+    end: usize,
+}
+
+impl Cut {
+    /// One frame.
+    pub(super) fn whole(frame: Range<usize>) -> Self {
+        Self {
+            template: [0; MOST_HEADERS],
+            headers: 0,
+            ip: 0,
+            size: frame.len(),
+            next: frame.start,
+            end: frame.end,
+        }
+    }
+
+    /// Interprets the `virtio_net_hdr` of the frame at `frame` in a buffer, and completes the checksum
+    /// of a frame that is not a super-frame. `tag` is the length of tags that were added to the frame
+    /// after the kernel had described it.
+    pub(super) fn new(
+        vnet: [u8; VNET],
+        buffer: &mut [u8],
+        frame: Range<usize>,
+        tag: usize,
+    ) -> Result<Self, Unusable> {
+        let [flags, kind, _, _, s0, s1, c0, c1, o0, o1] = vnet;
+        let word = |low, high| usize::from(u16::from_ne_bytes([low, high]));
+        let checksum =
+            (flags & NEEDS_CHECKSUM != 0).then(|| (frame.start + tag + word(c0, c1), word(o0, o1)));
+        let bytes = buffer.get_mut(..frame.end).ok_or(Unusable)?;
+        match (kind, checksum) {
+            (GSO_NONE, None) => Ok(Self::whole(frame)),
+            (GSO_NONE, Some((start, offset))) => {
+                if offset == UDP_CHECKSUM && ipv4_before(bytes, frame.start, start).is_some() {
+                    let field = bytes.get_mut(start + offset..start + offset + 2);
+                    field.ok_or(Unusable)?.fill(0);
+                } else {
+                    complete(bytes, start, offset)?;
+                }
+                Ok(Self::whole(frame))
+            }
+            (GSO_UDP_L4, Some((start, UDP_CHECKSUM))) => {
+                let ip = ipv4_before(bytes, frame.start, start).ok_or(Unusable)?;
+                let (first, size) = (start + UDP_HEADER, word(s0, s1));
+                let headers = first - frame.start;
+                if size == 0 || first >= frame.end || headers > MOST_HEADERS {
+                    return Err(Unusable);
+                }
+                let mut template = [0; MOST_HEADERS];
+                template[..headers].copy_from_slice(&bytes[frame.start..first]);
+                let ip = ip - frame.start;
+                finish(&mut template[..headers], ip, size)?;
+                Ok(Self { template, headers, ip, size, next: first, end: frame.end })
+            }
+            _ => Err(Unusable),
+        }
+    }
+
+    /// The place of the next frame in the buffer. It overwrites frames that were returned before.
+    pub(super) fn next(&mut self, buffer: &mut [u8]) -> Option<Range<usize>> {
+        if self.next >= self.end {
+            return None;
+        }
+        let length = self.size.min(self.end - self.next);
+        let frame = self.next - self.headers..self.next + length;
+        let headers = &mut buffer[frame.start..self.next];
+        headers.copy_from_slice(&self.template[..self.headers]);
+        if length < self.size {
+            // It is shorter than the full segment, for which these lengths were valid.
+            let finished = finish(headers, self.ip, length);
+            debug_assert!(finished.is_ok());
+        }
+        self.next += length;
+        Some(frame)
+    }
+}
+
+/// The start of the IPv4 header of an unfragmented UDP packet whose UDP header is at `transport`.
+fn ipv4_before(bytes: &[u8], frame: usize, transport: usize) -> Option<usize> {
+    let mut at = frame + 12;
+    while matches!(bytes.get(at..at + 2)?, [0x81, 0] | [0x88, 0xa8]) {
+        at += 4;
+    }
+    let ip = at + 2;
+    let header = bytes.get(ip..transport)?;
+    let is_ipv4 = bytes.get(at..ip)? == [8, 0]
+        && header.len() >= 20
+        && header[0] == 0x40 | (header.len() / 4) as u8
+        && header.len().is_multiple_of(4)
+        && (header[6] & 0x3f, header[7]) == (0, 0)
+        && header[9] == PROTOCOL_UDP;
+    is_ipv4.then_some(ip)
+}
+
+/// Writes the lengths of a datagram with `payload` bytes into its headers, and removes its checksum.
+fn finish(headers: &mut [u8], ip: usize, payload: usize) -> Result<(), Unusable> {
+    let udp = headers.len() - UDP_HEADER;
+    let total = u16::try_from(headers.len() - ip + payload).map_err(|_| Unusable)?;
+    let datagram = (UDP_HEADER + payload) as u16;
+    headers[ip + 2..ip + 4].copy_from_slice(&total.to_be_bytes());
+    headers[ip + 10..ip + 12].fill(0);
+    let sum = !folded(sum(&headers[ip..udp]));
+    headers[ip + 10..ip + 12].copy_from_slice(&sum.to_be_bytes());
+    headers[udp + 4..udp + 6].copy_from_slice(&datagram.to_be_bytes());
+    headers[udp + UDP_CHECKSUM..].fill(0);
+    Ok(())
+}
+
+/// Completes a checksum that holds the sum of the pseudo-header.
+fn complete(bytes: &mut [u8], start: usize, offset: usize) -> Result<(), Unusable> {
+    let covered = bytes.get_mut(start..).filter(|covered| offset + 2 <= covered.len());
+    let covered = covered.ok_or(Unusable)?;
+    let sum = match !folded(sum(covered)) {
+        // Zero would mean that there is none (RFC 768); TCP treats both alike.
+        0 => u16::MAX,
+        sum => sum,
+    };
+    covered[offset..offset + 2].copy_from_slice(&sum.to_be_bytes());
+    Ok(())
+}
+
+/// The sum of big-endian words, with a zero after an odd last byte.
+fn sum(bytes: &[u8]) -> u64 {
+    let (words, rest) = bytes.as_chunks::<2>();
+    let words: u64 = words.iter().map(|word| u64::from(u16::from_be_bytes(*word))).sum();
+    words + rest.first().map_or(0, |last| u64::from(*last) << 8)
+}
+
+fn folded(mut sum: u64) -> u16 {
+    while sum > u64::from(u16::MAX) {
+        sum = (sum & 0xffff) + (sum >> 16);
+    }
+    sum as u16
+}
+
+/// A frame that is about to be sent, to which others may be joined.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Joined {
+    /// Length of the whole frame.
+    length: usize,
+    /// Payload of the first datagram.
+    size: usize,
+    /// Whether others may follow.
+    is_open: bool,
+    datagrams: u64,
+}
+
+impl Joined {
+    pub(super) const NONE: Self = Self { length: 0, size: 0, is_open: false, datagrams: 0 };
+
+    /// Puts a frame of at most `longest` bytes, if others are to be joined to it, into an empty
+    /// buffer, after the room for its `virtio_net_hdr`.
+    pub(super) fn first(frame: &[u8], longest: usize, buffer: &mut [u8]) -> Self {
+        buffer[VNET..VNET + frame.len()].copy_from_slice(frame);
+        let is_open = frame.len() <= longest && joinable(frame);
+        let size = frame.len().saturating_sub(HEADERS);
+        Self { length: frame.len(), size, is_open, datagrams: 1 }
+    }
+
+    /// Appends a frame to the buffer if both fit into one super-frame.
+    pub(super) fn append(&mut self, frame: &[u8], buffer: &mut [u8]) -> bool {
+        if !self.is_open || !joinable(frame) {
+            return false;
+        }
+        let payload = &frame[HEADERS..];
+        if payload.len() > self.size || self.length + payload.len() > LONGEST {
+            return false;
+        }
+        // All headers but lengths and the checksum of the IPv4 header must be the same.
+        let first = &buffer[VNET..VNET + HEADERS];
+        let same = |range: Range<usize>| first[range.clone()] == frame[range];
+        if !(same(0..IP + 2) && same(IP + 4..IP + 10) && same(IP + 12..UDP + 4)) {
+            return false;
+        }
+        let end = VNET + self.length;
+        buffer[end..end + payload.len()].copy_from_slice(payload);
+        self.length += payload.len();
+        self.datagrams += 1;
+        self.is_open = payload.len() == self.size;
+        true
+    }
+
+    /// The number of frames.
+    pub(super) fn frames(&self) -> u64 {
+        self.datagrams
+    }
+
+    /// The length of what is to be sent, after its headers and `virtio_net_hdr` have been written.
+    pub(super) fn seal(&self, buffer: &mut [u8]) -> usize {
+        let (vnet, frame) = buffer.split_at_mut(VNET);
+        vnet.fill(0);
+        if self.datagrams > 1 {
+            let [s0, s1] = (self.size as u16).to_ne_bytes();
+            let [h0, h1] = (HEADERS as u16).to_ne_bytes();
+            let [c0, c1] = (UDP as u16).to_ne_bytes();
+            let [o0, o1] = (UDP_CHECKSUM as u16).to_ne_bytes();
+            vnet.copy_from_slice(&[NEEDS_CHECKSUM, GSO_UDP_L4, h0, h1, s0, s1, c0, c1, o0, o1]);
+            let headers = &mut frame[..HEADERS];
+            let finished = finish(headers, IP, self.length - HEADERS);
+            debug_assert!(finished.is_ok(), "shorter than `LONGEST`");
+            // Whoever cuts it expects the sum of the pseudo-header.
+            let datagram = (self.length - UDP) as u64;
+            let pseudo = sum(&headers[IP + 12..UDP]) + u64::from(PROTOCOL_UDP) + datagram;
+            headers[UDP + UDP_CHECKSUM..].copy_from_slice(&folded(pseudo).to_be_bytes());
+        }
+        VNET + self.length
+    }
+}
+
+/// Whether a frame is one UDP datagram over IPv4 without options, tags, padding and checksum.
+fn joinable(frame: &[u8]) -> bool {
+    let word = |at: usize| usize::from(u16::from_be_bytes([frame[at], frame[at + 1]]));
+    frame.len() > HEADERS
+        && word(12) == 0x0800
+        && frame[IP] == 0x45
+        && word(IP + 2) == frame.len() - IP
+        && word(IP + 6) & 0x3fff == 0
+        && frame[IP + 9] == PROTOCOL_UDP
+        && word(UDP + 4) == frame.len() - UDP
+        && word(UDP + UDP_CHECKSUM) == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// A datagram of a flow, with the fields that flows differ in.
+    fn datagram(flow: u8, payload: &[u8]) -> Vec<u8> {
+        let mut frame = vec![0; HEADERS];
+        frame[..12].copy_from_slice(&[2, 0, 0, 0, 0, flow, 2, 0, 0, 0, 0, 9]);
+        frame[12..14].copy_from_slice(&[8, 0]);
+        frame[IP] = 0x45;
+        frame[IP + 1] = flow & 3;
+        frame[IP + 6] = 0x40;
+        frame[IP + 8] = 64;
+        frame[IP + 9] = PROTOCOL_UDP;
+        frame[IP + 12..UDP].copy_from_slice(&[10, 0, 0, flow, 10, 0, 0, 9]);
+        frame[UDP..UDP + 4].copy_from_slice(&[0x74, 0x72, 0x74, 0x72]);
+        finish(&mut frame, IP, payload.len()).unwrap();
+        frame.extend_from_slice(payload);
+        frame
+    }
+
+    /// What would arrive if `frames` were sent: the buffers, and how many frames were joined.
+    fn joined(frames: &[Vec<u8>]) -> Vec<(Vec<u8>, u64)> {
+        let mut buffers: Vec<(Vec<u8>, Joined)> = Vec::new();
+        for frame in frames {
+            let last = buffers.last_mut();
+            if last.is_some_and(|(buffer, joined)| joined.append(frame, buffer)) {
+                continue;
+            }
+            let mut buffer = vec![0; VNET + LONGEST_RECEIVED];
+            let first = Joined::first(frame, usize::MAX, &mut buffer);
+            buffers.push((buffer, first));
+        }
+        let seal = |(mut buffer, joined): (Vec<u8>, Joined)| {
+            let length = joined.seal(&mut buffer);
+            buffer.truncate(length);
+            (buffer, joined.frames())
+        };
+        buffers.into_iter().map(seal).collect()
+    }
+
+    fn cut(buffer: &mut [u8]) -> Result<Vec<Vec<u8>>, Unusable> {
+        let frame = VNET..buffer.len();
+        let vnet = *buffer.first_chunk().ok_or(Unusable)?;
+        let mut cut = Cut::new(vnet, buffer, frame, 0)?;
+        let mut frames = Vec::new();
+        while let Some(frame) = cut.next(buffer) {
+            frames.push(buffer[frame].to_vec());
+        }
+        Ok(frames)
+    }
+
+    #[test]
+    fn equal_datagrams_share_a_buffer_and_a_shorter_one_ends_it() {
+        let frames: Vec<_> =
+            [300, 300, 300, 20, 300].map(|n| datagram(1, &vec![n as u8; n])).into();
+        let buffers = joined(&frames);
+        assert_eq!(buffers.iter().map(|(_, frames)| *frames).collect::<Vec<_>>(), [4, 1]);
+        // The kernel's description of the first one, and its length in the headers.
+        let (first, _) = &buffers[0];
+        assert_eq!(first[..2], [NEEDS_CHECKSUM, GSO_UDP_L4]);
+        assert_eq!(u16::from_ne_bytes([first[4], first[5]]), 300);
+        assert_eq!(usize::from(u16::from_be_bytes([first[26], first[27]])), 28 + 920);
+        assert_eq!(first.len(), VNET + HEADERS + 920);
+        assert_eq!(buffers[1].0[..VNET], [0; VNET], "one frame needs no description");
+    }
+
+    #[test]
+    fn a_buffer_does_not_exceed_an_ipv4_packet() {
+        let frames = vec![datagram(1, &[7; 1400]); 100];
+        let buffers = joined(&frames);
+        assert!(buffers.iter().all(|(buffer, _)| buffer.len() <= VNET + LONGEST));
+        assert_eq!(buffers.iter().map(|(_, frames)| frames).sum::<u64>(), 100);
+        assert!(buffers.len() == 3, "{}", buffers.len());
+    }
+
+    #[test]
+    fn unfinished_checksums_are_completed_or_removed() {
+        // TCP: the words of what is covered and the sum that was in the field add up to ones.
+        let mut frame = datagram(1, &[3; 33]);
+        frame[IP + 9] = 6;
+        frame[UDP + 16..UDP + 18].copy_from_slice(&[0x12, 0x34]);
+        let vnet = |offset: u8| [NEEDS_CHECKSUM, 0, 0, 0, 0, 0, UDP as u8, 0, offset, 0];
+        let mut buffer = [&vnet(16)[..], &frame].concat();
+        assert_eq!(cut(&mut buffer).unwrap().len(), 1);
+        assert_eq!(folded(sum(&buffer[VNET + UDP..]) + 0x1234), u16::MAX);
+        // UDP: a datagram need not have one.
+        let mut frame = datagram(1, &[3; 33]);
+        frame[UDP + UDP_CHECKSUM] = 5;
+        let mut buffer = [&vnet(6)[..], &frame].concat();
+        assert_eq!(cut(&mut buffer).unwrap(), [datagram(1, &[3; 33])]);
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_joined_is_cut_to_the_same_frames(
+            kinds in prop::collection::vec((0u8..3, 0usize..4, any::<u8>()), 0..200),
+        ) {
+            let sizes = [1, 28, 284, 1052];
+            let frame = |&(flow, size, byte): &(u8, usize, u8)| -> Vec<u8> {
+                let mut frame = datagram(flow, &vec![byte; sizes[size]]);
+                match byte {
+                    // Padding, a checksum, a fragment, another protocol: left alone.
+                    0 => frame.extend([0; 3]),
+                    1 => frame[UDP + UDP_CHECKSUM] = 1,
+                    2 => frame[IP + 7] = 1,
+                    3 => frame[IP + 9] = 1,
+                    4 => frame.truncate(20),
+                    _ => {}
+                }
+                frame
+            };
+            let frames: Vec<_> = kinds.iter().map(frame).collect();
+            let mut arrived = Vec::new();
+            for (mut buffer, count) in joined(&frames) {
+                let frames = cut(&mut buffer).unwrap();
+                prop_assert_eq!(frames.len() as u64, count);
+                arrived.extend(frames);
+            }
+            prop_assert_eq!(arrived, frames);
+        }
+
+        #[test]
+        fn hostile_descriptions_never_panic(
+            vnet in prop::array::uniform10(prop_oneof![0u8..50, any::<u8>()]),
+            kind in prop::sample::select(vec![0u8, 1, 3, 4, 5, 0x85]),
+            payload in prop::collection::vec(any::<u8>(), 1..3000),
+            tag in prop::sample::select(vec![0usize, 4]),
+            plausible in any::<bool>(),
+        ) {
+            let mut vnet = vnet;
+            vnet[0] |= u8::from(plausible);
+            vnet[1] = kind;
+            if plausible {
+                vnet[6..].copy_from_slice(&[UDP as u8, 0, UDP_CHECKSUM as u8, 0]);
+            }
+            let frame = if plausible { datagram(1, &payload) } else { payload };
+            let mut buffer = [&vnet[..], &frame].concat();
+            let whole = VNET..buffer.len();
+            if let Ok(mut cut) = Cut::new(vnet, &mut buffer, whole, tag) {
+                let mut total = 0;
+                while let Some(frame) = cut.next(&mut buffer) {
+                    prop_assert!(!frame.is_empty() && frame.end <= buffer.len());
+                    total += 1;
+                    prop_assert!(total <= buffer.len());
+                }
+            }
+        }
+    }
+}
