@@ -87,13 +87,13 @@ pub(super) fn run(args: &Args) -> Result<()> {
 
 /// The kinds of sockets that this process may open.
 fn kinds() -> Result<Vec<Kind>> {
-    let testbed = two_hosts(1_500)?;
+    let testbed = two_hosts(Kind::Xdp, 1_500)?;
     let open = || XdpSocket::open(&Config::endpoint("eth0", PORT));
     match testbed.run_in("h1", open)? {
-        Ok(_) => Ok(vec![Kind::Packet, Kind::Xdp]),
+        Ok(_) => Ok(vec![Kind::Packet, Kind::Gso, Kind::Xdp]),
         Err(error @ (OpenError::NotPermitted(_) | OpenError::Unsupported)) => {
             println!("skipped: {error}");
-            Ok(vec![Kind::Packet])
+            Ok(vec![Kind::Packet, Kind::Gso])
         }
         Err(error) => Err(error.into()),
     }
@@ -160,16 +160,17 @@ fn datagram(source: Host, destination: Host, port: u16, bytes: usize) -> Vec<u8>
 }
 
 /// Hosts `h1` and `h2`, joined by one link.
-fn two_hosts(mtu: u32) -> Result<Testbed> {
-    Ok(Testbed::build(&Topology {
+fn two_hosts(kind: Kind, mtu: u32) -> Result<Testbed> {
+    let topology = Topology {
         hosts: vec![node("h1", host(1)), node("h2", host(2))],
         switches: Vec::new(),
         links: vec![Link { a: Port::new("h1", 0), b: Port::new("h2", 0), mtu }],
-    })?)
+    };
+    Ok(Testbed::build_for(kind, &topology)?)
 }
 
 fn between_hosts(kind: Kind, bytes: usize) -> Result<(Work, Work)> {
-    let testbed = two_hosts(mtu(bytes))?;
+    let testbed = two_hosts(kind, mtu(bytes))?;
     let open = |name| testbed.run_in(name, || Device::open(kind, &Config::endpoint("eth0", PORT)));
     let (mut sender, mut receiver) = (open("h1")??, open("h2")??);
     let frame = datagram(host(1), host(2), PORT, bytes);
@@ -379,7 +380,7 @@ fn through(kind: Kind, passing: Passing, load: Load) -> Result<Work> {
     let [source, server] = [from, to].map(|host| scenario.topology.host(host).address);
     // The far host is not the frames' destination: its kernel drops them at once.
     let far = Host { mac: Mac([2, 0, 10, 0, 0, 99]), ip: Ipv4Addr::new(10, 0, 99, 99) };
-    let testbed = Testbed::build(&Topology {
+    let topology = Topology {
         hosts: vec![node("near", source), node("far", far)],
         switches: vec![testbed::Switch { name: "s".to_owned() }],
         links: [("near", input), ("far", output)]
@@ -389,7 +390,8 @@ fn through(kind: Kind, passing: Passing, load: Load) -> Result<Work> {
                 mtu: mtu(load.bytes()),
             })
             .into(),
-    })?;
+    };
+    let testbed = Testbed::build_for(kind, &topology)?;
     let frames: Vec<Vec<u8>> = (0..64)
         .map(|sequence| match load {
             Load::Plain(bytes) => datagram(source, server, DISCARD, bytes),

@@ -35,6 +35,7 @@ pub use process::{LineSink, Output, Process, Stream};
 pub use topology::{Host, InvalidTopology, Link, Port, Switch, Topology};
 pub use user_namespace::{Privilege, PrivilegeError, enter_user_namespace_if_needed};
 
+use tributary_netio::device::Kind as Io;
 use tributary_netio::ethtool::Offloads;
 
 use namespace::Namespace;
@@ -98,23 +99,20 @@ impl Testbed {
     /// If the topology is invalid, privileges are missing or the kernel refuses. Nothing is left
     /// then.
     pub fn build(topology: &Topology) -> Result<Self, Error> {
-        Self::build_with(topology, Offloads::disable)
+        Self::build_for(Io::Packet, topology)
     }
 
-    /// [`build`](Self::build)s a testbed whose links carry super-frames: UDP datagrams that the
-    /// kernel has not segmented, and packets without complete checksums. Every port of a switch must
-    /// be [open for them](tributary_netio::packet::PacketSocket::open_for_super_frames).
+    /// [`build`](Self::build)s a testbed for one kind of ports. With [`Io::Gso`], links carry UDP
+    /// datagrams that the kernel has not segmented, and packets without complete checksums. With the
+    /// others, they carry frames in their final form.
     ///
     /// # Errors
     /// As for [`build`](Self::build).
-    pub fn build_for_super_frames(topology: &Topology) -> Result<Self, Error> {
-        Self::build_with(topology, Offloads::disable_tcp)
-    }
-
-    fn build_with(
-        topology: &Topology,
-        set_offloads: fn(&str) -> io::Result<()>,
-    ) -> Result<Self, Error> {
+    pub fn build_for(io: Io, topology: &Topology) -> Result<Self, Error> {
+        let set_offloads = match io {
+            Io::Gso => Offloads::disable_tcp,
+            Io::Packet | Io::Xdp => Offloads::disable,
+        };
         topology.check()?;
         let mut nodes = BTreeMap::new();
         for name in topology.nodes() {

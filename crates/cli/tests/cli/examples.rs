@@ -300,6 +300,13 @@ fn the_same_in_namespaces() {
 }
 
 #[test]
+fn the_same_with_super_frames() {
+    if namespaces() {
+        all_in_namespaces("gso");
+    }
+}
+
+#[test]
 fn the_same_over_af_xdp() {
     if xdp() {
         all_in_namespaces("xdp");

@@ -22,7 +22,6 @@ use tributary_controller::targets::Kind as TargetKind;
 use tributary_crossconnect::{CrossConnect, Port};
 use tributary_endpoint::tokens::Tokens;
 use tributary_jobfile::{Duty, End, HostId, Protocol, SwitchId, Topology};
-use tributary_netio::device::Kind as Io;
 use tributary_ps::report as servers;
 use tributary_testbed::{self as testbed, Output, Process, Stream, Testbed};
 use tributary_worker::rounds;
@@ -101,10 +100,7 @@ impl Fabric for Netns {
         };
         let (topology, cables) = translate(&scenario.topology, split);
         let orchestrated = scenario.orchestration.is_some();
-        let testbed = match options.io {
-            Io::Gso => Testbed::build_for_super_frames(&topology)?,
-            Io::Packet | Io::Xdp => Testbed::build(&topology)?,
-        };
+        let testbed = Testbed::build_for(options.io, &topology)?;
         let sockets =
             Scratch::new(&std::env::temp_dir()).context("cannot make a directory for sockets")?;
         let mut netns = Self {

@@ -254,7 +254,7 @@ fn checksums_of_the_kernel_are_completed_or_removed(kind: Kind) {
 }
 
 fn a_new_network_is_silent(kind: Kind) {
-    let testbed = build_for(kind, &star(3));
+    let testbed = Testbed::build_for(kind, &star(3)).unwrap();
     for (node, interface) in [("h1", "eth0"), ("h3", "eth0"), ("s", "port0"), ("s", "port2")] {
         let mut port = open(&testbed, kind, node, Config::switch_port(interface));
         assert_eq!(receive(&mut port, 1, SHORT), [[0_u8; 0]; 0], "at {node}");
@@ -283,7 +283,7 @@ fn flood(mut ports: Vec<Box<dyn FrameIo>>, mut poller: Poller, stop: &AtomicBool
 }
 
 fn one_thread_serves_all_ports_of_a_switch(kind: Kind) {
-    let testbed = build_for(kind, &star(3));
+    let testbed = Testbed::build_for(kind, &star(3)).unwrap();
     let poller = Poller::new();
     let waker = poller.waker().clone();
     // A fourth port is a memory link: kinds can be mixed.

@@ -115,14 +115,7 @@ fn two_hosts_for(kind: Kind, mtu: u32) -> Testbed {
         switches: Vec::new(),
         links: vec![Link { a: Port::new("h1", 0), b: Port::new("h2", 0), mtu }],
     };
-    build_for(kind, &topology)
-}
-
-fn build_for(kind: Kind, topology: &Topology) -> Testbed {
-    match kind {
-        Kind::Gso => Testbed::build_for_super_frames(topology).unwrap(),
-        Kind::Packet | Kind::Xdp => Testbed::build(topology).unwrap(),
-    }
+    Testbed::build_for(kind, &topology).unwrap()
 }
 
 /// Hosts `h1` to `h<count>` at ports 0.. of switch `s`.
