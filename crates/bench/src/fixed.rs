@@ -12,7 +12,10 @@ use tributary_job::report::{bytes, table};
 const VOLUME: usize = 1 << 30;
 
 pub(super) fn run(args: &Args) {
-    println!("\nFixed-point conversion, one core: GB/s of 32-bit values, median (range)");
+    println!(
+        "\nFixed-point conversion, one core, {}: GB/s of 32-bit values, median (range)",
+        fixed::instructions()
+    );
     let mut rows = table(&["buffer", "kernel", "GB/s", "of memcpy"]);
     // In the first-level cache, in the second, and in memory.
     for values in [2_048, 65_536, 16 << 20] {
