@@ -21,7 +21,7 @@ pub enum Benchmark {
     Bmv2,
     /// The simulator beside the `--fabric`s of this machine: 30 job files on both. Only if named.
     Calibration,
-    /// Fixed-point conversion, compared with memcpy.
+    /// Fixed-point conversion and addition, compared with memcpy, in caches and in memory.
     Fixed,
     /// ESA and ATP: throughput of jobs that share a pool too small for them, over tensor sizes and
     /// numbers of jobs (figure 7 of ESA's paper).
@@ -39,6 +39,8 @@ pub enum Benchmark {
     /// The simulator: packet hops per second of one core, by protocol and number of hosts, beside
     /// ns-3 if it is installed; the growth of its run time with workers; memory per packet.
     Sim,
+    /// One worker alone, on one core and without I/O: elements per second and time per fragment.
+    Worker,
 }
 
 /// A P4 program of the library.

@@ -1,11 +1,10 @@
 //! Fixed-point conversion at the end hosts, compared with memcpy over the same bytes.
 
 use std::hint::black_box;
-use std::time::Instant;
 
-use tributary_protocol::fixed::{self, Scale};
+use tributary_protocol::fixed::{self, Rounding, Scale};
 
-use super::Spread;
+use super::{Spread, processor_time};
 use crate::Args;
 use tributary_job::report::{bytes, table};
 
@@ -13,38 +12,116 @@ use tributary_job::report::{bytes, table};
 const VOLUME: usize = 1 << 30;
 
 pub(super) fn run(args: &Args) {
-    println!("\nFixed-point conversion, one core: GB/s of f32, median (range)");
-    let mut rows = table(&["buffer", "to fixed point", "from fixed point", "memcpy"]);
+    println!(
+        "\nFixed-point conversion, one core, {}: GB/s of 32-bit values, median (range)",
+        fixed::instructions()
+    );
+    let mut rows = table(&["buffer", "kernel", "GB/s", "of memcpy"]);
     // In the first-level cache, in the second, and in memory.
     for values in [2_048, 65_536, 16 << 20] {
-        let numbers: Vec<f32> = (0..values).map(|i| (i as f32).sin()).collect();
-        let mut payload = vec![0u8; 4 * values];
-        let mut back = vec![0f32; values];
-        let scale = Scale::new(1e6).expect("a usable scale");
-        let limit = fixed::limit(8);
-        let encode = rate(args, values, || {
-            black_box(fixed::encode(black_box(&numbers), scale, limit, black_box(&mut payload)));
-        });
-        let decode = rate(args, values, || {
-            fixed::decode(black_box(&payload), scale, black_box(&mut back));
-        });
-        let copy = rate(args, values, || {
-            black_box(&mut back).copy_from_slice(black_box(&numbers));
-        });
-        rows.add_row([bytes(4 * values as u64), encode.text(2), decode.text(2), copy.text(2)]);
+        let mut buffers = Buffers::new(values);
+        let mut rates = vec![Vec::new(); Kernel::ALL.len()];
+        // In turns, so that the machine's other load affects all kernels.
+        for _ in 0..args.repeat {
+            for (kernel, rates) in Kernel::ALL.iter().zip(&mut rates) {
+                rates.push(buffers.rate(*kernel));
+            }
+        }
+        let spreads: Vec<Spread> = rates.into_iter().map(Spread::of).collect();
+        for (kernel, spread) in Kernel::ALL.iter().zip(&spreads) {
+            rows.add_row([
+                bytes(4 * values as u64),
+                kernel.name().to_owned(),
+                spread.text(1),
+                format!("{:.0} %", 100.0 * spread.median / spreads[0].median),
+            ]);
+        }
     }
     println!("{rows}");
 }
 
-fn rate(args: &Args, values: usize, mut pass: impl FnMut()) -> Spread {
-    let passes = (VOLUME / (4 * values)).max(1);
-    pass();
-    let measured = (0..args.repeat).map(|_| {
-        let start = Instant::now();
-        for _ in 0..passes {
-            pass();
+/// What is measured. The job files' default scale is a power of two, for which conversion is
+/// cheaper.
+#[derive(Clone, Copy, Debug)]
+enum Kernel {
+    Copy,
+    Encode(f64),
+    Decode(f64),
+    Accumulate,
+    Count,
+}
+
+impl Kernel {
+    const ALL: [Self; 7] = [
+        Self::Copy,
+        Self::Encode(POWER),
+        Self::Encode(OTHER),
+        Self::Decode(POWER),
+        Self::Decode(OTHER),
+        Self::Accumulate,
+        Self::Count,
+    ];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Copy => "memcpy",
+            Self::Encode(POWER) => "to fixed point, scale 2^20",
+            Self::Encode(_) => "to fixed point, scale 10^6",
+            Self::Decode(POWER) => "from fixed point, scale 2^20",
+            Self::Decode(_) => "from fixed point, scale 10^6",
+            Self::Accumulate => "added to sums",
+            Self::Count => "rounding counted",
         }
-        (passes * 4 * values) as f64 / start.elapsed().as_secs_f64() / 1e9
-    });
-    Spread::of(measured.collect())
+    }
+}
+
+/// The default scale of job files, and one that is no power of two.
+const POWER: f64 = 1_048_576.0;
+const OTHER: f64 = 1e6;
+
+struct Buffers {
+    numbers: Vec<f32>,
+    payload: Vec<u8>,
+    back: Vec<f32>,
+    sums: Vec<i32>,
+    rounding: Rounding,
+}
+
+impl Buffers {
+    fn new(values: usize) -> Self {
+        // As in a long run, in which some value became zero: no greater error is left to search for.
+        let rounding = Rounding { largest_error: 1.0, ..Rounding::default() };
+        Self {
+            numbers: (0..values).map(|i| (i as f32).sin()).collect(),
+            payload: vec![0; 4 * values],
+            back: vec![0.0; values],
+            sums: vec![0; values],
+            rounding,
+        }
+    }
+
+    fn rate(&mut self, kernel: Kernel) -> f64 {
+        let volume = 4 * self.numbers.len();
+        let passes = (VOLUME / volume).max(1);
+        self.pass(kernel);
+        let start = processor_time();
+        for _ in 0..passes {
+            self.pass(kernel);
+        }
+        (passes * volume) as f64 / (processor_time() - start).as_secs_f64() / 1e9
+    }
+
+    fn pass(&mut self, kernel: Kernel) {
+        let scale = |factor| Scale::new(factor).expect("a usable scale");
+        let Self { numbers, payload, back, sums, rounding } = black_box(self);
+        match kernel {
+            Kernel::Copy => back.copy_from_slice(numbers),
+            Kernel::Encode(factor) => {
+                black_box(fixed::encode(numbers, scale(factor), fixed::limit(8), payload));
+            }
+            Kernel::Decode(factor) => fixed::decode(payload, scale(factor), back),
+            Kernel::Accumulate => fixed::accumulate(sums, payload),
+            Kernel::Count => rounding.count(numbers, scale(POWER), false),
+        }
+    }
 }

@@ -14,6 +14,7 @@ mod protocols;
 mod runs;
 mod sim;
 mod switch;
+mod worker;
 
 use std::time::Duration;
 
@@ -33,6 +34,7 @@ pub fn run(args: &Args) -> Result<()> {
         Benchmark::Engine,
         Benchmark::Switch,
         Benchmark::Fixed,
+        Benchmark::Worker,
         Benchmark::Allreduce,
         Benchmark::Io,
         Benchmark::Esa,
@@ -67,6 +69,7 @@ pub fn run(args: &Args) -> Result<()> {
             Benchmark::Bmv2 => bmv2::run(args)?,
             Benchmark::Calibration => calibration::run(args)?,
             Benchmark::Fixed => fixed::run(args),
+            Benchmark::Worker => worker::run(args)?,
             Benchmark::Allreduce => allreduce::run(args)?,
             Benchmark::Esa => esa::run(args)?,
             Benchmark::Io => io::run(args)?,

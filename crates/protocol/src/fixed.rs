@@ -1,17 +1,20 @@
 //! Fixed point: conversion of `f32` values to the integers that switches add, and back.
 //!
 //! A value `x` is sent as `round(x · scale)`, ties to even, computed in `f64`. A sum is converted
-//! back as `sum / scale`, computed in `f64` and rounded to `f32`. The loops process whole slices
-//! without branches, so that the compiler vectorises them.
+//! back as `sum / scale`, computed in `f64` and rounded to `f32`. Where the scale is a power of two, as
+//! by default, `f32` arithmetic gives the same results in half the time. The loops are compiled for
+//! several instruction sets ([`instructions`]); all compute the same.
 //!
 //! Sums are exact in these integers only: a value below half a unit is sent as zero. [`Rounding`]
 //! counts the cost of the conversion.
 
+mod loops;
 mod rounding;
 
 use tributary_wire::{RUNGS, WORKERS_MAX};
 
 pub use rounding::Rounding;
+pub(crate) use rounding::Threshold;
 
 /// The last rung of the scale ladder.
 pub const COARSEST: u8 = RUNGS - 1;
@@ -40,6 +43,14 @@ impl Scale {
         Self((self.0 / divisor).max(f64::MIN_POSITIVE))
     }
 
+    /// The factor as an `f32`, if conversions in `f32` give the same results as in `f64`: it is a
+    /// power of two, and both it and its inverse are normal.
+    fn single(self) -> Option<f32> {
+        let (exponent, fraction) = (self.0.to_bits() >> 52, self.0.to_bits() << 12);
+        let normal = (1023 - 126..=1023 + 126).contains(&exponent);
+        (normal && fraction == 0).then_some(self.0 as f32)
+    }
+
     /// The factor.
     pub const fn get(self) -> f64 {
         self.0
@@ -62,38 +73,80 @@ pub const fn limit(workers: u16) -> i32 {
 /// for magnitudes below 2⁵¹ and, unlike `round_ties_even`, a plain addition on every machine.
 const ROUNDER: f64 = 6_755_399_441_055_744.0;
 
+/// 2¹²⁵: no quotient by a smaller scale is a subnormal `f32`, as [`loops::decode_double`] requires.
+const DECODE_MAX: f64 = f64::from_bits((1023 + 125) << 52);
+
+/// Sums of at least two workers have limits below this, and then [`loops::encode_single`] serves.
+const SINGLE_LIMIT: i32 = 1 << 30;
+
+/// Values per step of [`decode`], which repeats a step if it cannot be certain of its results.
+const STEP: usize = 1024;
+
+/// The instruction set that the conversions use on this machine.
+pub fn instructions() -> &'static str {
+    loops::level()
+}
+
 /// Writes `values`, scaled and rounded, as big-endian `i32` into `payload`. Returns `false` if the
-/// magnitude of a scaled value exceeds `limit`; the content of the payload is then unspecified.
+/// magnitude of a scaled value exceeds `limit`, or a value is NaN; the content of the payload is then
+/// unspecified.
 ///
-/// `payload` has four bytes per value. If one slice is longer, its rest is ignored. Values must be
-/// finite.
+/// `payload` has four bytes per value. If one slice is longer, its rest is ignored.
 #[must_use]
 pub fn encode(values: &[f32], scale: Scale, limit: i32, payload: &mut [u8]) -> bool {
-    let limit = f64::from(limit);
-    let mut exceeds = 0u64;
-    for (word, value) in payload.as_chunks_mut().0.iter_mut().zip(values) {
-        let shifted = f64::from(*value) * scale.0 + ROUNDER;
-        let rounded = shifted - ROUNDER;
-        // Beyond 2⁵¹ `rounded` is inexact, but still far above any limit.
-        exceeds |= u64::from(rounded.abs() > limit);
-        *word = (shifted.to_bits() as i32).to_be_bytes();
-    }
-    exceeds == 0
+    let greatest = match scale.single() {
+        Some(single) if limit < SINGLE_LIMIT => loops::encode_single(values, single, payload),
+        _ => loops::encode_double(values, scale.0, payload),
+    };
+    fits(f32::from_bits(greatest), scale, limit)
+}
+
+/// Whether a value, scaled and rounded, is within the limit. Scaling and rounding keep the order of
+/// magnitudes, so values fit if the greatest magnitude does.
+pub(crate) fn fits(value: f32, scale: Scale, limit: i32) -> bool {
+    // Beyond 2⁵¹ `rounded` is inexact, but still far above any limit.
+    let rounded = f64::from(value) * scale.0 + ROUNDER - ROUNDER;
+    rounded.abs() <= f64::from(limit)
+}
+
+/// The greatest magnitude: NaN if a value is.
+pub(crate) fn greatest(values: &[f32]) -> f32 {
+    f32::from_bits(loops::greatest(values))
 }
 
 /// Index of the first value whose magnitude, scaled and rounded, exceeds `limit`.
 pub fn first_too_great(values: &[f32], scale: Scale, limit: i32) -> Option<usize> {
-    let limit = f64::from(limit);
-    values.iter().position(|value| {
-        let rounded = f64::from(*value) * scale.0 + ROUNDER - ROUNDER;
-        rounded.abs() > limit
-    })
+    values.iter().position(|value| !fits(*value, scale, limit))
+}
+
+/// Index of the first integer whose magnitude exceeds `limit`.
+pub(crate) fn first_integer_too_great(values: &[i32], limit: i32) -> Option<usize> {
+    let limit = limit.unsigned_abs();
+    if loops::greatest_integer(values) <= limit {
+        return None;
+    }
+    values.iter().position(|value| value.unsigned_abs() > limit)
 }
 
 /// Reads big-endian `i32` sums from `payload` and divides them by the scale.
 ///
 /// `payload` has four bytes per value. If one slice is longer, its rest is ignored.
 pub fn decode(payload: &[u8], scale: Scale, values: &mut [f32]) {
+    if let Some(single) = scale.single() {
+        // Exact, as the scale is a power of two.
+        loops::decode_single(payload, single.recip(), values);
+        return;
+    }
+    let inverse = scale.0.recip();
+    for (payload, values) in payload.chunks(4 * STEP).zip(values.chunks_mut(STEP)) {
+        if scale.0 > DECODE_MAX || !loops::decode_double(payload, inverse, values) {
+            divide(payload, scale, values);
+        }
+    }
+}
+
+/// [`decode`] by division, which takes longer.
+fn divide(payload: &[u8], scale: Scale, values: &mut [f32]) {
     for (value, word) in values.iter_mut().zip(payload.as_chunks().0) {
         *value = (f64::from(i32::from_be_bytes(*word)) / scale.0) as f32;
     }
@@ -104,9 +157,17 @@ pub fn decode(payload: &[u8], scale: Scale, values: &mut [f32]) {
 ///
 /// `payload` has four bytes per value. If one slice is longer, its rest is ignored.
 pub fn accumulate(sums: &mut [i32], payload: &[u8]) {
-    for (sum, word) in sums.iter_mut().zip(payload.as_chunks().0) {
-        *sum = sum.wrapping_add(i32::from_be_bytes(*word));
-    }
+    loops::accumulate(sums, payload);
+}
+
+/// Reads big-endian `i32` values. If one slice is longer, its rest is ignored.
+pub(crate) fn read(payload: &[u8], values: &mut [i32]) {
+    loops::read(payload, values);
+}
+
+/// Writes big-endian `i32` values. If one slice is longer, its rest is ignored.
+pub(crate) fn write(values: &[i32], payload: &mut [u8]) {
+    loops::write(values, payload);
 }
 
 #[cfg(test)]

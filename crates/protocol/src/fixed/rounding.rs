@@ -4,6 +4,7 @@ use std::iter::Sum;
 
 use serde::{Deserialize, Serialize};
 
+use super::loops::{self, Counts, magnitude};
 use super::{ROUNDER, Scale};
 
 /// The effect of the conversion to integers on the `f32` values of one worker.
@@ -37,30 +38,27 @@ impl Rounding {
     ///
     /// A magnitude `m` becomes zero if `m · scale` is at most one half. Its relative error is at
     /// most half a unit in `m · scale`. So both tests are comparisons with a bound that is the same
-    /// for all values. Magnitudes compare like their bit patterns, so the loop works on integers
-    /// and the compiler vectorises it. Errors are computed only for values that can exceed the
-    /// largest error so far.
+    /// for all values. Magnitudes compare like their bit patterns, so the loop works on integers.
+    /// Errors are computed only for values that can exceed the largest error so far.
     pub fn count(&mut self, values: &[f32], scale: Scale, coarser: bool) {
-        let zeroing = bits(largest_below_half(scale));
+        self.count_at(values, &Threshold::of(scale), coarser);
+    }
+
+    /// [`count`](Self::count) at a scale for which the bounds are known.
+    pub(crate) fn count_at(&mut self, values: &[f32], threshold: &Threshold, coarser: bool) {
+        let Threshold { scale, zeroing, half } = *threshold;
         // Rounded up twice, so that it is an upper bound despite its own rounding.
-        let bound = bits(((0.5 / self.largest_error / scale.get()) as f32).next_up().next_up());
-        let (mut zeros, mut zeroed, mut suspects, mut greatest) = (0u32, 0u32, 0u32, 0i32);
-        for value in values {
-            let magnitude = bits(*value);
-            zeros += u32::from(magnitude == 0);
-            zeroed += u32::from(magnitude <= zeroing);
-            suspects += u32::from(magnitude <= bound);
-            greatest = greatest.max(magnitude);
-        }
+        let bound = ((half / self.largest_error) as f32).next_up().next_up();
+        let Counts { zeros, zeroed, suspects, greatest } =
+            loops::count(values, magnitude(zeroing), magnitude(bound));
         // Zeros are below both bounds and were counted in both.
-        zeroed -= zeros;
-        suspects -= zeros;
+        let (zeroed, suspects) = (zeroed - zeros, suspects - zeros);
         self.values += values.len() as u64 - u64::from(zeros);
         self.zeroed += u64::from(zeroed);
         if coarser {
             self.zeroed_coarser += u64::from(zeroed);
         } else {
-            self.greatest = self.greatest.max(f32::from_bits(greatest as u32));
+            self.greatest = self.greatest.max(f32::from_bits(greatest));
         }
         if zeroed > 0 {
             self.largest_error = 1.0;
@@ -95,10 +93,24 @@ impl Sum for Rounding {
     }
 }
 
-/// The magnitude of a value as an integer with the same order. It is signed, because machines
-/// without AVX compare signed integers faster, and never negative.
-fn bits(value: f32) -> i32 {
-    (value.to_bits() & (u32::MAX >> 1)) as i32
+/// The bounds of [`Rounding::count`] at a scale.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Threshold {
+    scale: Scale,
+    /// The largest magnitude that becomes zero.
+    zeroing: f32,
+    /// Half a unit.
+    half: f64,
+}
+
+impl Threshold {
+    pub(crate) fn of(scale: Scale) -> Self {
+        Self { scale, zeroing: largest_below_half(scale), half: 0.5 / scale.get() }
+    }
+
+    pub(crate) fn scale(&self) -> Scale {
+        self.scale
+    }
 }
 
 /// The largest magnitude that becomes zero: its product with the scale is at most one half.

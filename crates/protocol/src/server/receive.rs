@@ -173,9 +173,10 @@ impl ParameterServer {
         let words = self.slots.sums_mut(number);
         if has.is_empty() {
             // The memory still holds the values of the last task but one.
-            words.fill(0);
+            fixed::read(packet.payload(), words);
+        } else {
+            fixed::accumulate(words, packet.payload());
         }
-        fixed::accumulate(words, packet.payload());
         self.merged(now, number, packet, workers);
     }
 

@@ -2,12 +2,12 @@
 
 use std::ops::Range;
 
-use tributary_wire::{AggregatorIndex, Flags, RUNGS, Round, Sequence, WorkerSet, values};
+use tributary_wire::{AggregatorIndex, Flags, RUNGS, Round, Sequence, WorkerSet};
 
 use crate::addressing::Places;
 use crate::floats::Floats;
 use crate::numbering::Numbering;
-use crate::{JobConfig, Time};
+use crate::{JobConfig, Time, fixed};
 
 /// A task whose result is kept.
 #[derive(Clone, Copy, Debug)]
@@ -220,9 +220,7 @@ impl Slots {
         let round = self.numbering.round(Sequence(sequence));
         let due = self.following(round, flags);
         let range = self.range(number, !self.slots[number].odd);
-        for (word, value) in self.words[range].iter_mut().zip(values::read_i32(payload)) {
-            *word = value;
-        }
+        fixed::read(payload, &mut self.words[range]);
         let slot = &mut self.slots[number];
         slot.finished = Some(finished);
         let lost = slot.lost.take_if(|lost| lost.sequence <= sequence);

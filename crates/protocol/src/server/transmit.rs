@@ -3,13 +3,13 @@
 use tributary_wire::agg::Repr;
 use tributary_wire::{
     AggregatorIndex, Bitmap, Ecn, Envelope, Flags, Host, Kind, Rack, Sequence, WorkerIndex,
-    WorkerSet, emit_frame, values,
+    WorkerSet, emit_frame,
 };
 
 use super::ParameterServer;
 use super::slots::Finished;
-use crate::Time;
 use crate::bits::SlotSet;
+use crate::{Time, fixed};
 
 /// Packets to send, by slot. Its memory is bounded however many packets ask for an answer, and the
 /// same answer is never queued twice.
@@ -198,7 +198,7 @@ impl ParameterServer {
             ..self.header(kind, finished.flags, finished.sequence, finished.salt)
         };
         let payload = emit_frame(frame, &self.envelope(to), &repr);
-        values::write_i32(payload, self.slots.kept(number));
+        fixed::write(self.slots.kept(number), payload);
     }
 
     /// Writes a Query. A successor's Query also asks for the result, if one exists.

@@ -2,11 +2,11 @@
 
 use std::ops::Range;
 
-use tributary_wire::values;
+use tributary_wire::{RUNGS, values};
 
 use super::WorkerConfig;
 use super::tensors::{SubmitError, Tensor};
-use crate::fixed::{self, COARSEST, Rounding, Scale};
+use crate::fixed::{self, COARSEST, Rounding, Threshold};
 use crate::numbering::Numbering;
 
 /// The form in which values are sent.
@@ -46,7 +46,8 @@ enum Overflow {
 /// The encoding of a job's values.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Codec {
-    scale: Scale,
+    /// The scale of each rung, with the bounds of its rounding.
+    rungs: [Threshold; RUNGS as usize],
     /// The largest magnitude of an integer.
     limit: i32,
     overflow: Overflow,
@@ -55,7 +56,7 @@ pub(super) struct Codec {
 impl Codec {
     pub(super) fn new(config: &WorkerConfig) -> Self {
         Self {
-            scale: config.scale,
+            rungs: std::array::from_fn(|rung| Threshold::of(config.scale.at(rung as u8))),
             limit: fixed::limit(config.job.workers()),
             overflow: match Numbering::of(config.job.protocol) {
                 Numbering::Fragments => Overflow::Floats,
@@ -64,24 +65,31 @@ impl Codec {
         }
     }
 
+    fn rung(&self, rung: u8) -> &Threshold {
+        &self.rungs[usize::from(rung.min(COARSEST))]
+    }
+
     /// Checks that the values can be summed.
     pub(super) fn check(&self, tensor: &Tensor) -> Result<(), SubmitError> {
         let limit = self.limit;
         match tensor {
             Tensor::F32(values) => {
-                if let Some(position) = values.iter().position(|v| !v.is_finite()) {
+                let greatest = fixed::greatest(values);
+                if !greatest.is_finite()
+                    && let Some(position) = values.iter().position(|v| !v.is_finite())
+                {
                     return Err(SubmitError::NotFinite { position, value: values[position] });
                 }
+                let coarsest = self.rung(COARSEST).scale();
                 if self.overflow == Overflow::Ladder
-                    && let Some(position) =
-                        fixed::first_too_great(values, self.scale.at(COARSEST), limit)
+                    && !fixed::fits(greatest, coarsest, limit)
+                    && let Some(position) = fixed::first_too_great(values, coarsest, limit)
                 {
                     return Err(SubmitError::OffLadder { position, value: values[position] });
                 }
             }
             Tensor::I32(values) => {
-                let magnitude = limit.unsigned_abs();
-                if let Some(position) = values.iter().position(|v| v.unsigned_abs() > magnitude) {
+                if let Some(position) = fixed::first_integer_too_great(values, limit) {
                     return Err(SubmitError::TooGreat { position, value: values[position], limit });
                 }
             }
@@ -89,7 +97,8 @@ impl Codec {
         Ok(())
     }
 
-    /// Writes a part of a tensor into a zeroed payload, in the requested form if the values fit.
+    /// Writes a part of a tensor into a payload of its length, in the requested form if the values
+    /// fit.
     pub(super) fn encode(
         &self,
         tensor: &Tensor,
@@ -100,7 +109,7 @@ impl Codec {
         match (tensor, form) {
             (Tensor::F32(numbers), Form::Fixed { rung }) => {
                 let numbers = &numbers[range];
-                if fixed::encode(numbers, self.scale.at(rung), self.limit, payload) {
+                if fixed::encode(numbers, self.rung(rung).scale(), self.limit, payload) {
                     return Ok(Encoding::Fixed);
                 }
                 if self.overflow == Overflow::Ladder {
@@ -115,7 +124,7 @@ impl Codec {
                 Ok(Encoding::Float)
             }
             (Tensor::I32(numbers), Form::Fixed { rung: 0 }) => {
-                values::write_i32(payload, &numbers[range]);
+                fixed::write(&numbers[range], payload);
                 Ok(Encoding::Fixed)
             }
             (Tensor::I32(_), _) => Err(KindMismatch),
@@ -133,25 +142,21 @@ impl Codec {
     ) -> Result<(), KindMismatch> {
         match (tensor, form) {
             (Tensor::F32(numbers), Form::Fixed { rung }) => {
-                let (numbers, scale) = (&mut numbers[range], self.scale.at(rung));
-                rounding.count(numbers, scale, rung > 0);
-                fixed::decode(payload, scale, numbers);
+                let (numbers, threshold) = (&mut numbers[range], self.rung(rung));
+                rounding.count_at(numbers, threshold, rung > 0);
+                fixed::decode(payload, threshold.scale(), numbers);
             }
             (Tensor::F32(numbers), Form::Float) => {
                 rounding.count_floats(&numbers[range.clone()]);
-                copy(&mut numbers[range], values::read_f32(payload));
+                for (number, value) in numbers[range].iter_mut().zip(values::read_f32(payload)) {
+                    *number = value;
+                }
             }
             (Tensor::I32(numbers), Form::Fixed { rung: 0 }) => {
-                copy(&mut numbers[range], values::read_i32(payload));
+                fixed::read(payload, &mut numbers[range]);
             }
             (Tensor::I32(_), _) => return Err(KindMismatch),
         }
         Ok(())
-    }
-}
-
-fn copy<T>(numbers: &mut [T], values: impl Iterator<Item = T>) {
-    for (number, value) in numbers.iter_mut().zip(values) {
-        *number = value;
     }
 }

@@ -48,8 +48,11 @@ mod transmit;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use tributary_wire::agg::Packet;
-use tributary_wire::{Bitmap, Ecn, Envelope, Host, Protocol, Rack, Round, Sequence};
+use tributary_wire::agg::{Packet, Repr};
+use tributary_wire::{
+    AggregatorIndex, Bitmap, Ecn, Envelope, Flags, HEADERS_LEN, Host, Kind, Protocol, Rack, Round,
+    Sequence, emit_frame,
+};
 
 pub use config::WorkerConfig;
 pub use report::{Event, Failure, ReassignError, Stats};
@@ -60,7 +63,7 @@ use crate::numbering::Numbering;
 use crate::pacing::{Pacer, Rate};
 use crate::priority::Priority;
 use crate::timers::Timers;
-use crate::{Assignment, ConfigError, Endpoint, Mode, Recovery, Time};
+use crate::{Assignment, ConfigError, Endpoint, JobConfig, Mode, Recovery, Time};
 use channel::Channel;
 use fragments::Fragments;
 use handover::Handover;
@@ -97,6 +100,8 @@ pub struct Worker {
     /// How packets name this worker.
     name: (Rack, Bitmap),
     numbering: Numbering,
+    /// The headers of a gradient. The aggregation header differs between packets.
+    headers: [u8; HEADERS_LEN],
     tensors: Tensors,
     fragments: Fragments,
     controller: Box<dyn Controller>,
@@ -143,6 +148,7 @@ impl Worker {
         config.validate()?;
         Ok(Self {
             numbering: Numbering::of(config.job.protocol),
+            headers: headers(&config),
             tensors: Tensors::new(&config),
             fragments: Fragments::new(&config.job, sendings_through(&config)),
             controller,
@@ -219,6 +225,7 @@ impl Worker {
             return Ok(());
         }
         self.config.job.assignment = assignment;
+        self.headers = headers(&self.config);
         self.fragments.reassign(&self.config.job);
         Ok(())
     }
@@ -305,10 +312,7 @@ impl Worker {
     }
 
     fn envelope(&self) -> Envelope {
-        let job = &self.config.job;
-        let without_server = job.protocol.has_services() && job.assignment.mode == Mode::Local;
-        let destination = if without_server { Host::service(job.job) } else { self.config.server };
-        Envelope { source: self.config.host, destination, ecn: Ecn::Ect0 }
+        envelope(&self.config)
     }
 
     /// Moves finished tensors from the queue to the events.
@@ -323,6 +327,34 @@ impl Worker {
         self.timers.stop_all();
         self.events.push_back(Event::Failed(failure));
     }
+}
+
+fn envelope(config: &WorkerConfig) -> Envelope {
+    let job = &config.job;
+    let without_server = job.protocol.has_services() && job.assignment.mode == Mode::Local;
+    let destination = if without_server { Host::service(job.job) } else { config.server };
+    Envelope { source: config.host, destination, ecn: Ecn::Ect0 }
+}
+
+/// The headers of the worker's gradients, with an aggregation header to be overwritten.
+fn headers(config: &WorkerConfig) -> [u8; HEADERS_LEN] {
+    let JobConfig { protocol, job, epoch, values_per_packet: values, .. } = config.job;
+    let repr = Repr {
+        protocol,
+        kind: Kind::Gradient,
+        flags: Flags::NONE,
+        priority: 0,
+        job,
+        epoch,
+        values,
+        sequence: Sequence(0),
+        bitmap: Bitmap(0),
+        rack: Rack::NONE,
+        index: AggregatorIndex(0),
+    };
+    let mut frame = Vec::new();
+    emit_frame(&mut frame, &envelope(config), &repr);
+    *frame.first_chunk().expect("a frame has all headers")
 }
 
 /// Number of times that a fragment is sent through the switches before it bypasses them.

@@ -165,7 +165,7 @@ impl Tensors {
         self.find(fragment).map_or(Priority::LOWEST, |at| self.queue[at].priority)
     }
 
-    /// Writes a fragment's values into a zeroed payload.
+    /// Writes a fragment's values into a payload, and zeros after the last value of a tensor.
     pub(super) fn encode(
         &self,
         fragment: u32,
@@ -177,7 +177,9 @@ impl Tensors {
             return Ok(Encoding::Fixed);
         };
         let range = queued.range(fragment, self.values_per_packet);
-        self.codec.encode(&queued.tensor, range, form, payload)
+        let (values, rest) = payload.split_at_mut(4 * range.len());
+        rest.fill(0);
+        self.codec.encode(&queued.tensor, range, form, values)
     }
 
     /// Overwrites a fragment's values with its sums. Call it once per fragment.

@@ -1,7 +1,7 @@
 //! Choosing and writing the next packet.
 
 use tributary_wire::agg::{Repair, Repaired, Repr};
-use tributary_wire::{Flags, Kind, Protocol, emit_frame};
+use tributary_wire::{Flags, Kind, Protocol, frame_len};
 
 use super::codec::{Encoding, Form, KindMismatch};
 use super::{Failure, Timer, Worker};
@@ -139,7 +139,11 @@ impl Worker {
         form: Form,
         frame: &mut Vec<u8>,
     ) -> Result<Encoding, KindMismatch> {
-        let payload = emit_frame(frame, &self.envelope(), repr);
+        // The content of the last frame is overwritten, not cleared before.
+        frame.resize(frame_len(repr.values), 0);
+        let (headers, payload) = frame.split_first_chunk_mut().expect("it has all headers");
+        *headers = self.headers;
+        repr.emit(headers.last_chunk_mut().expect("the aggregation header is the last"));
         self.tensors.encode(fragment, form, payload)
     }
 }

@@ -198,7 +198,8 @@ impl Entries {
             floats.sum(&mut entry.sums);
             self.floats.give_back(floats);
         }
-        let payload: Vec<u8> = entry.sums.iter().flat_map(|sum| sum.to_be_bytes()).collect();
+        let mut payload = vec![0; 4 * self.values];
+        fixed::write(&entry.sums, &mut payload);
         let mut flags = Flags::NONE;
         if float {
             flags |= Flags::OVERFLOW;
