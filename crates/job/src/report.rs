@@ -100,7 +100,7 @@ pub struct JobReport {
     pub protocol: &'static str,
     /// Bytes that each worker had summed.
     pub bytes: u64,
-    /// Bytes summed per second of all-reduce at the slowest worker, in Gb/s.
+    /// Bytes summed per second of all-reduce at the slowest worker after the warm-up, in Gb/s.
     pub goodput_gbps: f64,
     /// Fraction of the additions that switches performed.
     pub summed_in_network: Option<f64>,
@@ -140,6 +140,7 @@ impl JobReport {
     ) -> Self {
         let served = server.unwrap_or_default();
         let bytes = workers.first().map_or(0, |worker| 4 * worker.values);
+        let measured = workers.first().map_or(0, |worker| 4 * worker.measured);
         let fragments = workers.first().map_or(0, |worker| worker.stats.results);
         let rounding: Rounding = workers.iter().map(|worker| worker.stats.rounding).sum();
         let complaint =
@@ -153,7 +154,7 @@ impl JobReport {
             name: job.name.clone(),
             protocol: job.protocol.name(),
             bytes,
-            goodput_gbps: if slowest > 0.0 { bytes as f64 * 8.0 / slowest / 1e9 } else { 0.0 },
+            goodput_gbps: if slowest > 0.0 { measured as f64 * 8.0 / slowest / 1e9 } else { 0.0 },
             summed_in_network: served.summed_in_network(fragments, workers.len()),
             verified: workers.iter().map(|worker| worker.verified).sum(),
             matches_reference: None,

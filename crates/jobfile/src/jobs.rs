@@ -601,6 +601,8 @@ impl Context<'_, '_> {
         let Some(item) = table.get("workload") else {
             return Ok(Workload::Random(RandomTensors {
                 tensors: 4,
+                repeat: 1,
+                warm_up: 0,
                 elements: DEFAULT_ELEMENTS,
                 seed,
                 distribution: Distribution::Uniform,
@@ -620,7 +622,16 @@ impl Context<'_, '_> {
                 (
                     "random",
                     Kind::Random,
-                    &["tensors", "elements", "bytes", "seed", "distribution", "magnitude"],
+                    &[
+                        "tensors",
+                        "repeat",
+                        "warm_up",
+                        "elements",
+                        "bytes",
+                        "seed",
+                        "distribution",
+                        "magnitude",
+                    ],
                 ),
                 ("files", Kind::Files, &["inputs", "output_dir"]),
                 (
@@ -714,7 +725,7 @@ impl Context<'_, '_> {
     fn check_sequences(&self, table: &Table<'_>, workload: &Workload) -> Result<(), Error> {
         let Workload::Random(random) = workload else { return Ok(()) };
         let each = random.elements.div_ceil(u64::from(self.switch.values_per_packet));
-        let all = u128::from(each) * u128::from(random.tensors);
+        let all = u128::from(each) * u128::from(random.rounds());
         // Three bits of a sequence number may encode the rung of the scale ladder.
         let numbers = if self.choice.has_segments() { FRAGMENTS_MAX } else { u32::MAX };
         if all > u128::from(numbers) {
@@ -731,7 +742,16 @@ impl Context<'_, '_> {
 const DEFAULT_ELEMENTS: u64 = 1_000_000 / VALUE_BYTES;
 
 fn random(table: &Table<'_>, seed: u64) -> Result<RandomTensors, Error> {
-    let tensors = table.or("tensors", 4, |t| t.integer32(1..=1_000_000))?;
+    let count = |item: &Item<'_>| item.integer32(1..=1_000_000);
+    let tensors = table.or("tensors", 4, count)?;
+    let repeat = table.or("repeat", 1, count)?;
+    let warm_up = table.or("warm_up", 0, |w| w.integer32(0..=u32::MAX))?;
+    if u64::from(warm_up) >= u64::from(tensors) * u64::from(repeat) {
+        return Err(table.place_of("warm_up").fault(
+            format!("{warm_up} sums are for warming up, and there are {tensors} × {repeat}"),
+            "sum more often, so that some are left to measure",
+        ));
+    }
     let elements = match (table.get("elements"), table.get("bytes")) {
         (Some(_), Some(bytes)) => {
             return Err(bytes.fault(
@@ -755,6 +775,8 @@ fn random(table: &Table<'_>, seed: u64) -> Result<RandomTensors, Error> {
     let distributions = [("uniform", Distribution::Uniform), ("normal", Distribution::Normal)];
     Ok(RandomTensors {
         tensors,
+        repeat,
+        warm_up,
         elements,
         seed: table.or("seed", seed, |s| s.integer(0..=u64::MAX))?,
         distribution: table

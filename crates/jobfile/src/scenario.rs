@@ -323,6 +323,10 @@ pub enum Workload {
 pub struct RandomTensors {
     /// Number of tensors, summed one after the other.
     pub tensors: u32,
+    /// How many times each of them is summed.
+    pub repeat: u32,
+    /// Number of sums at the start that do not count in the goodput; fewer than all.
+    pub warm_up: u32,
     /// Number of 32-bit floating-point elements per tensor.
     pub elements: u64,
     /// Seed of the numbers. Together with the worker's index it determines all of them.
@@ -332,6 +336,14 @@ pub struct RandomTensors {
     /// Uniform distribution: the numbers lie in ±magnitude. Normal distribution: the standard
     /// deviation.
     pub magnitude: f64,
+}
+
+impl RandomTensors {
+    /// Number of sums, one after the other.
+    #[must_use]
+    pub fn rounds(&self) -> u64 {
+        u64::from(self.tensors) * u64::from(self.repeat)
+    }
 }
 
 /// A distribution of random numbers.

@@ -32,7 +32,7 @@ const FILE: &str = "protocol = \"p4inc\"\n\
     [topology]\nunits = 4\noptical_ports = 1\nreconfiguration = \"1ms\"\n\
     [switch]\npool = 64\n\
     [orchestrator]\nslot = \"10ms\"\nport_rate = \"40Mb/s\"\nswitch_rate = \"1Gb/s\"\n\
-    step = \"10Mb/s\"\ninc = 1\niteration_timeout = \"1s\"\n\
+    step = \"10Mb/s\"\ninc = 1\niteration_timeout = \"4s\"\n\
     [[job]]\nworkers = [\"w1\", \"w2\"]\nps = \"ps2\"\nsegment = 16\nslots = 8\nwindow = 8\n\
     [[job]]\nworkers = [\"w3\", \"w5\"]\nps = \"ps3\"\nsegment = 16\nslots = 8\nwindow = 8\n";
 
@@ -234,10 +234,10 @@ fn an_iteration_that_never_ends_is_released_and_leaves_nothing() {
             switches.admit(&its, job).await;
         }
         its.slot().await;
-        tokio::time::sleep(Duration::from_millis(700)).await;
+        tokio::time::sleep(Duration::from_millis(2_800)).await;
         its.finish(2);
         its.slot().await;
-        tokio::time::sleep(Duration::from_millis(500)).await;
+        tokio::time::sleep(Duration::from_secs(2)).await;
         let report = its.slot().await;
         let [(job, End::Late { iteration: 1, .. })] = report.released[..] else {
             panic!("{report:?}")

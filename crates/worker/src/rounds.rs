@@ -67,7 +67,9 @@ pub struct WorkerReport {
     pub values: u64,
     /// Number of values that equal a separately computed sum.
     pub verified: u64,
-    /// Seconds in all-reduce, without computing, pauses and verification.
+    /// Number of values summed after the warm-up.
+    pub measured: u64,
+    /// Seconds in all-reduce after the warm-up, without computing, pauses and verification.
     pub reduce_seconds: f64,
     /// Counters of the protocol.
     #[serde(flatten)]
@@ -164,8 +166,12 @@ impl Rounds {
     pub fn end(&mut self, sums: Vec<Tensor>, reduce: Duration, stats: &Stats) -> Result<Event> {
         let job = self.deployment.job(self.job);
         let report = &mut self.report;
-        report.reduce_seconds += reduce.as_secs_f64();
-        report.values += sums.iter().map(|tensor| tensor.len() as u64).sum::<u64>();
+        let values = sums.iter().map(|tensor| tensor.len() as u64).sum::<u64>();
+        report.values += values;
+        if report.rounds >= self.workload.warm_up() {
+            report.measured += values;
+            report.reduce_seconds += reduce.as_secs_f64();
+        }
         refuse_infinite(&sums)?;
         if job.on_underflow == OnUnderflow::Fail
             && let Some(complaint) = complaint(&stats.rounding, job, stats.rounding.greatest)

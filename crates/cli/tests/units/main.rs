@@ -82,7 +82,8 @@ fn jobs_go_on_whoever_is_killed() {
 
 #[test]
 fn a_worker_that_dies_ends_its_job_and_no_other() {
-    let file = jobs().replace("inc = 1\n", "inc = 1\niteration_timeout = \"3s\"\n");
+    // Long enough for an iteration of the other job where all tests run at once.
+    let file = jobs().replace("inc = 1\n", "inc = 1\niteration_timeout = \"20s\"\n");
     let Some(site) = Site::start(&file) else { return };
     let device = site.cross_connect();
     let controller = site.controller();

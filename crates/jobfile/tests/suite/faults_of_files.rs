@@ -38,8 +38,8 @@ fn unknown_keys_are_named_and_a_near_one_is_suggested() {
     );
     assert_eq!(
         refused("[[job]]\nworkload = { kind = \"random\", ‸epochs = 3 }\n"),
-        "unknown key `epochs` in the workload; the keys there are `tensors`, `elements`, `bytes`, \
-         `seed`, `distribution`, `magnitude`, `kind`"
+        "unknown key `epochs` in the workload; the keys there are `tensors`, `repeat`, `warm_up`, \
+         `elements`, `bytes`, `seed`, `distribution`, `magnitude`, `kind`"
     );
     assert_eq!(
         refused("[topology]\nkind = \"star\"\n‸racks = 2\n[[job]]\n"),
@@ -411,6 +411,13 @@ fn workloads() {
     refused("[[job]]\nworkload = { kind = \"random\", bytes = ‸\"5B\" }\n");
     refused("[[job]]\nworkload = { kind = \"random\", bytes = ‸\"4 mb\" }\n");
     refused("[[job]]\nworkload = ‸{ kind = \"random\", elements = 4294967296, tensors = 1000 }\n");
+    refused("[[job]]\nworkload = ‸{ kind = \"random\", elements = 4294967296, repeat = 1000 }\n");
+    refused("[[job]]\nworkload = { kind = \"random\", repeat = ‸0 }\n");
+    assert_eq!(
+        refused("[[job]]\nworkload = { kind = \"random\", tensors = 2, repeat = 3, warm_up = ‸6 }\n"),
+        "6 sums are for warming up, and there are 2 × 3; sum more often, so that some are left to \
+         measure"
+    );
     assert_eq!(
         refused(
             "[[job]]\nworkers = 2\nworkload = { kind = \"files\", output_dir = \"o\", inputs = ‸[\"a.npy\"] }\n"

@@ -1,6 +1,8 @@
 //! Parsing ends on any text: with a consistent scenario, or with one line that points into the
 //! text.
 
+use std::collections::BTreeSet;
+
 use proptest::prelude::*;
 use tributary_jobfile::Aggregation::{self, Network};
 use tributary_jobfile::{Error, Profile, Protocol, Scenario, parse};
@@ -174,7 +176,13 @@ fn check(scenario: &Scenario) {
     assert!(scenario.switch.ecn_threshold < scenario.switch.queue_capacity);
     for (index, job) in scenario.jobs.iter().enumerate() {
         assert_eq!(usize::from(job.id.get()), index + 1);
-        assert!((1..=32).contains(&job.workers.len()));
+        assert!((1..=32 * 32).contains(&job.workers.len()));
+        if job.workers.len() > 32 {
+            let switch = |host| topology.attachment(host).0;
+            let mut racks = job.workers.chunk_by(|&one, &next| switch(one) == switch(next));
+            let mut seen = BTreeSet::new();
+            assert!(racks.all(|rack| rack.len() <= 32 && seen.insert(switch(rack[0]))));
+        }
         let others: Vec<_> = job.ps.iter().chain(&job.agent).collect();
         assert!(others.iter().all(|host| !job.workers.contains(host)));
         let mut hosts = job.workers.clone();

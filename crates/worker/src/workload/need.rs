@@ -20,7 +20,9 @@ struct Need {
 impl Need {
     fn of(job: &Job) -> Self {
         let (tensors, own) = match &job.workload {
-            Workload::Random(random) => (4 * random.elements, 1),
+            Workload::Random(random) => {
+                (4 * random.elements, if random.repeat > 1 { 2 } else { 1 })
+            }
             Workload::Files(files) => {
                 let length = |path| std::fs::metadata(path).map_or(0, |file| file.len());
                 // Values; and while another worker's file is read and compared, bytes and values.
