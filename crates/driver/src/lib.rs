@@ -15,7 +15,7 @@ use tributary_netio::{FrameIo, Poller, Waker};
 use tributary_protocol::{Endpoint, Time};
 
 /// Frames received or sent per turn before the other direction is handled.
-const BATCH: usize = 64;
+const BATCH: usize = 128;
 
 /// An endpoint, its port and its clock.
 #[derive(Debug)]

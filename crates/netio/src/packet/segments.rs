@@ -13,6 +13,9 @@ pub(super) const VNET: usize = 10;
 /// Length of the longest joined frame. An IPv4 packet has at most 65 535 bytes.
 const LONGEST: usize = 65_000;
 
+/// Most datagrams in a joined frame. Kernels refuse more than 64 (older ones) or 128.
+const MOST_DATAGRAMS: u64 = 64;
+
 /// Length of the longest frame with an IPv4 packet and two tags.
 pub(super) const LONGEST_RECEIVED: usize = 14 + 2 * 4 + 65_535;
 
@@ -226,7 +229,7 @@ impl Joined {
         buffer[end..end + payload.len()].copy_from_slice(payload);
         self.length += payload.len();
         self.datagrams += 1;
-        self.is_open = payload.len() == self.size;
+        self.is_open = payload.len() == self.size && self.datagrams < MOST_DATAGRAMS;
         true
     }
 

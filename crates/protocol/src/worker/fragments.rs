@@ -261,11 +261,16 @@ impl Fragments {
         }
     }
 
-    /// Marks the lowest and the highest outstanding fragment as lost, even if the switch returned
-    /// them.
-    pub(super) fn lose_ends(&mut self) {
+    /// Marks the `count` lowest outstanding fragments and the highest one as lost, even if the switch
+    /// returned them.
+    pub(super) fn lose_ends(&mut self, count: u32) {
         let highest = (self.base..self.next).rev().find(|&it| self.outstanding.contains(it));
-        self.lose(self.base);
+        let mut from = self.base;
+        for _ in 0..count {
+            let Some(fragment) = self.next_outstanding(from) else { break };
+            self.lose(fragment);
+            from = fragment + 1;
+        }
         if let Some(highest) = highest {
             self.lose(highest);
         }

@@ -26,9 +26,13 @@ fn run(trial: &Trial, seed: u64) -> Cost {
 
 /// The median of three seeds.
 fn median(trial: &Trial) -> Cost {
-    let mut costs: Vec<_> = (1..=3).map(|seed| run(trial, seed)).collect();
+    median_of(3, trial)
+}
+
+fn median_of(seeds: u64, trial: &Trial) -> Cost {
+    let mut costs: Vec<_> = (1..=seeds).map(|seed| run(trial, seed)).collect();
     costs.sort_by_key(|cost| cost.time);
-    costs[1]
+    costs[costs.len() / 2]
 }
 
 #[test]
@@ -118,7 +122,8 @@ fn bursts_cost_little_more_than_as_many_single_losses() {
         let single = median(&trial(protocol).with_loss(0.02));
         for burst in [4, 16] {
             let faults = format!("loss = 0.02\nburst = {burst}\n");
-            let cost = median(&Trial { faults, ..trial(protocol) });
+            // A burst at the end of a tensor takes longer, and it is rare.
+            let cost = median_of(15, &Trial { faults, ..trial(protocol) });
             assert!(cost.time < 3 * single.time, "{protocol:?}, {burst}: {cost:?}, {single:?}");
         }
     }

@@ -25,7 +25,7 @@ use crate::statistics::{PortStatistics, SwitchStatistics};
 use crate::switch::Switch;
 
 /// Frames received from a port, and sent to it, before the next port's turn.
-const BATCH: usize = 32;
+const BATCH: usize = 64;
 
 /// Recirculations, and packets to the controller, between two batches.
 const PENDING: usize = 64;

@@ -15,7 +15,9 @@
 //!   three round trips without a result, the worker resends the lowest and the highest fragment as
 //!   a probe, and repeats that at intervals that double up to sixteen-fold. The lowest is needed
 //!   for progress, and the answer to the highest reveals the other losses. If probes stay
-//!   unanswered for long, the interval doubles further.
+//!   unanswered for long, the interval doubles further. The highest is not answered if the workers'
+//!   windows end at different fragments. So if a probe is answered, and the next results do not come
+//!   without another one, that one has twice as many of the lowest fragments, as in slow start.
 //! - *Patience.* A worker cannot distinguish another worker's loss from its slowness, but a network
 //!   that loses packets does so repeatedly. So every probe costs one credit, and every detected
 //!   loss earns one. If no result arrives of a fragment that was sent once and before the probes,
@@ -100,6 +102,8 @@ pub(crate) struct Rack {
     /// Number of probes since the last result, and the time of the last probe.
     probes: u32,
     probed: Time,
+    /// How many of the lowest fragments the next probe has.
+    lowest: u32,
     /// Whether it is still unknown if the last probe was needed.
     open: bool,
     /// Number of probes whose credit may be returned.
@@ -123,6 +127,7 @@ impl Rack {
             calm: 0,
             probes: 0,
             probed: Time::ZERO,
+            lowest: 1,
             open: false,
             spent: 0,
             credit: CREDIT[0],
@@ -162,6 +167,7 @@ impl Rack {
         let mark = Mark { fragment, serial: answered.serial, round_trip, at: now };
         if !answered.resent {
             self.times.add(round_trip);
+            self.lowest = 1;
             if self.open {
                 self.open = false;
                 if answered.sent >= self.probed {
@@ -189,6 +195,9 @@ impl Rack {
                 self.steps = (self.steps - 1).max(1);
                 self.calm = 0;
             }
+        }
+        if answered.resent && self.probes > 0 {
+            self.lowest = self.lowest.saturating_mul(2);
         }
         self.reached = self.reached.max(fragment + 1);
         let mut losses = self.look(fragments, now);
@@ -263,7 +272,7 @@ impl Rack {
         if quiet_since + interval > now {
             return Expiry { expired: false, congestion: false, next: quiet_since + interval };
         }
-        fragments.lose_ends();
+        fragments.lose_ends(self.lowest);
         self.probes += 1;
         self.probed = now;
         self.open = true;

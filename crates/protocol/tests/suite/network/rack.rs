@@ -40,6 +40,16 @@ fn wait(worker: &mut Worker, until: u64) -> Vec<(u64, Vec<u32>)> {
     all
 }
 
+/// The next packets that its timers cause, and when.
+fn probe(worker: &mut Worker) -> (u64, Vec<u32>) {
+    loop {
+        let at = worker.poll_timeout().unwrap().as_nanos() / 1000;
+        if let Some(probe) = wait(worker, at + 1).pop() {
+            return probe;
+        }
+    }
+}
+
 #[test]
 fn an_answered_later_transmission_marks_earlier_ones_as_lost() {
     let (mut worker, _) = loaded(6);
@@ -83,6 +93,29 @@ fn silence_is_probed_with_the_lowest_and_the_highest() {
     assert_eq!(times, [400, 700, 1000, 1600, 2800, 5200, 10_000, 14_800, 19_600]);
     assert!(probes.iter().all(|(_, sequences)| *sequences == [1, 5]), "{probes:?}");
     assert_eq!((worker.stats().timeouts, worker.window()), (9, 32));
+}
+
+/// All packets above 0 were lost, and other workers have not sent the highest fragment: only what all
+/// resend is answered.
+#[test]
+fn probes_grow_while_nothing_else_is_answered() {
+    let (mut worker, _) = loaded(32);
+    sends(&mut worker, 0);
+    result(&mut worker, 100, 0);
+    for lowest in [1..2_u32, 2..4, 4..8, 8..16, 16..31] {
+        let (at, sequences) = probe(&mut worker);
+        assert_eq!(sequences, lowest.clone().chain([31]).collect::<Vec<_>>());
+        lowest.for_each(|sequence| result(&mut worker, at + 100, sequence));
+    }
+    // As soon as a first transmission is answered, losses are found in other ways again.
+    let (mut worker, _) = loaded(32);
+    sends(&mut worker, 0);
+    result(&mut worker, 100, 0);
+    let (at, sequences) = probe(&mut worker);
+    assert_eq!(sequences, [1, 31]);
+    result(&mut worker, at + 10, 1);
+    result(&mut worker, at + 20, 2);
+    assert_eq!(probe(&mut worker).1, [3, 31]);
 }
 
 #[test]
