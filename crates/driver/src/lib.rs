@@ -11,7 +11,7 @@ pub mod channel;
 use std::io;
 use std::time::{Duration, Instant};
 
-use tributary_netio::{FrameIo, Poller, Waker};
+use tributary_netio::{FrameIo, Waker, Watch};
 use tributary_protocol::{Endpoint, Time};
 
 /// Frames received or sent per turn before the other direction is handled.
@@ -23,8 +23,9 @@ pub struct Driver<E, Io> {
     endpoint: E,
     io: Io,
     clock: Clock,
-    /// For sleeps that other event sources than the port may end.
-    poller: Option<Poller>,
+    watch: Watch,
+    /// Of other event sources than the port.
+    waker: Option<Waker>,
     frame: Vec<u8>,
     /// The endpoint produced `frame`, and the port had no room for it.
     waiting: bool,
@@ -34,14 +35,15 @@ impl<E: Endpoint, Io: FrameIo> Driver<E, Io> {
     /// Drives `endpoint` with `io` and the clock.
     pub fn new(endpoint: E, io: Io) -> Self {
         let clock = Clock::start();
-        Self { endpoint, io, clock, poller: None, frame: Vec::new(), waiting: false }
+        let watch = Watch::new();
+        Self { endpoint, io, clock, watch, waker: None, frame: Vec::new(), waiting: false }
     }
 
     /// Lets `waker` end the driver's sleeps: that of a message channel or another thread. No other
     /// thread may sleep on it. It is cheapest with memory ports made with the same waker.
     #[must_use]
     pub fn with_waker(self, waker: Waker) -> Self {
-        Self { poller: Some(Poller::with_waker(waker)), ..self }
+        Self { waker: Some(waker), ..self }
     }
 
     /// The endpoint.
@@ -102,13 +104,12 @@ impl<E: Endpoint, Io: FrameIo> Driver<E, Io> {
         if sleep.is_zero() {
             return Ok(());
         }
-        match &mut self.poller {
-            None => self.io.wait(Some(sleep)),
-            Some(poller) => {
-                poller.add(&mut self.io)?;
-                poller.wait(Some(sleep))
-            }
+        self.io.flush()?;
+        self.io.watch(&mut self.watch)?;
+        if let Some(waker) = &self.waker {
+            self.watch.waker(waker);
         }
+        self.watch.sleep(Some(sleep))
     }
 
     /// Sends at most a batch. Returns the number of frames sent.

@@ -11,6 +11,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicU32, Ordering, fence};
 use std::sync::{Arc, OnceLock};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::FrameIo;
@@ -28,10 +29,15 @@ const PARKED: u32 = 3;
 /// The thread sleeps in ppoll(2) on the eventfd.
 const POLLING: u32 = 4;
 
-/// Number of times that a thread polls its wakers' words before it sleeps, if it waits for memory
-/// links only. This takes about as long as sleeping and being woken would. A thread that waits for
-/// descriptors does not spin.
-const SPINS: u32 = 200;
+/// Longest time that a thread looks for events before it sleeps. Sleeping and being woken by another
+/// core takes 5 to 50 µs, in virtual machines more.
+const LONGEST_SPIN: Duration = Duration::from_micros(200);
+
+/// Shortest such time. It takes less to sleep.
+const SHORTEST_SPIN: Duration = Duration::from_micros(1);
+
+/// How often a thread looks at its wakers' words before it lets others run and asks the kernel.
+const GLANCES: u32 = 32;
 
 #[derive(Debug, Default)]
 struct Bell {
@@ -96,13 +102,33 @@ impl Waker {
 
 /// The events that end one sleep: filled by [`FrameIo::watch`], emptied by [`sleep`](Self::sleep).
 ///
-/// Reusing it avoids allocations.
+/// Reusing it avoids allocations, and lets it learn whether to spin: a thread looks for events for as
+/// long as that paid lately, and then sleeps. Meanwhile it lets other threads run.
 #[derive(Debug, Default)]
 pub struct Watch {
     wakers: Vec<Waker>,
     descriptors: Vec<PollFd>,
     deadline: Option<Instant>,
     ready: bool,
+    spin: Spin,
+}
+
+/// How long to look for events before a sleep.
+#[derive(Clone, Copy, Debug, Default)]
+struct Spin(Duration);
+
+impl Spin {
+    /// An event occurred after the thread had waited for so long, or `None` occurred.
+    fn learn(&mut self, event: Option<Duration>) {
+        self.0 = match event.filter(|waited| *waited <= LONGEST_SPIN) {
+            Some(waited) => self.0.max(2 * waited).min(LONGEST_SPIN),
+            // Quickly, so that rare events cost no more than a sleep each.
+            None => self.0 / 2,
+        };
+        if self.0 < SHORTEST_SPIN {
+            self.0 = Duration::ZERO;
+        }
+    }
 }
 
 impl Watch {
@@ -157,7 +183,7 @@ impl Watch {
         if let Some(timeout) = timeout {
             self.due_in(timeout);
         }
-        let result = if self.ready { Ok(()) } else { self.sleep_unready() };
+        let result = if self.ready { Ok(()) } else { self.wait() };
         for waker in self.wakers.drain(..) {
             waker.0.state.swap(AWAKE, Ordering::SeqCst);
         }
@@ -167,30 +193,57 @@ impl Watch {
         result
     }
 
-    fn sleep_unready(&mut self) -> io::Result<()> {
-        if self.descriptors.is_empty() {
-            for _ in 0..SPINS {
+    fn wait(&mut self) -> io::Result<()> {
+        if self.descriptors.is_empty() && self.wakers.is_empty() && self.deadline.is_none() {
+            let reason = "a sleep without waker, descriptor and time limit would never end";
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, reason));
+        }
+        let start = Instant::now();
+        let event = self.look(start)? || self.sleep_unready()?;
+        self.spin.learn(event.then(|| start.elapsed()));
+        Ok(())
+    }
+
+    /// Looks for events for a while. Returns whether there was one.
+    fn look(&mut self, start: Instant) -> io::Result<bool> {
+        if self.spin.0.is_zero() {
+            return Ok(false);
+        }
+        let end = start + self.spin.0;
+        let end = self.deadline.map_or(end, |deadline| deadline.min(end));
+        loop {
+            for _ in 0..GLANCES {
                 if self.wakers.iter().any(Waker::is_notified) {
-                    return Ok(());
+                    return Ok(true);
                 }
                 std::hint::spin_loop();
             }
-            if let [waker] = &self.wakers[..] {
-                if waker.fall_asleep(PARKED) {
-                    sys::futex_wait(&waker.0.state, PARKED, self.left());
+            if !self.descriptors.is_empty() {
+                sys::ppoll(&mut self.descriptors, Some(Duration::ZERO))?;
+                if self.descriptors.iter().any(|polled| polled.revents != 0) {
+                    return Ok(true);
                 }
-                return Ok(());
             }
-            if self.wakers.is_empty() && self.deadline.is_none() {
-                let reason = "a sleep without waker, descriptor and time limit would never end";
-                return Err(io::Error::new(io::ErrorKind::InvalidInput, reason));
+            if Instant::now() >= end {
+                return Ok(false);
             }
+            thread::yield_now();
+        }
+    }
+
+    /// Sleeps. Returns whether there was an event.
+    fn sleep_unready(&mut self) -> io::Result<bool> {
+        if let ([waker], []) = (&self.wakers[..], &self.descriptors[..]) {
+            if waker.fall_asleep(PARKED) {
+                sys::futex_wait(&waker.0.state, PARKED, self.left());
+            }
+            return Ok(waker.is_notified());
         }
         let own = self.descriptors.len();
         for waker in &self.wakers {
             let fd = waker.descriptor()?;
             if !waker.fall_asleep(POLLING) {
-                return Ok(());
+                return Ok(true);
             }
             self.descriptors.push(PollFd { fd, events: libc::POLLIN, revents: 0 });
         }
@@ -203,7 +256,7 @@ impl Watch {
                 sys::eventfd_drain(descriptor.as_fd());
             }
         }
-        Ok(())
+        Ok(self.descriptors.iter().any(|polled| polled.revents != 0))
     }
 
     fn left(&self) -> Option<Duration> {
@@ -245,12 +298,6 @@ impl Poller {
         Self::default()
     }
 
-    /// A poller with a waker that others already use, such as memory links.
-    #[must_use]
-    pub fn with_waker(waker: Waker) -> Self {
-        Self { waker, watch: Watch::new() }
-    }
-
     /// Ends [`wait`](Self::wait) from any thread.
     ///
     /// Sleep is cheapest with memory links that were created with this waker
@@ -279,5 +326,51 @@ impl Poller {
     pub fn wait(&mut self, timeout: Option<Duration>) -> io::Result<()> {
         self.watch.waker(&self.waker);
         self.watch.sleep(timeout)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spinning_follows_what_paid_lately() {
+        let mut spin = Spin::default();
+        spin.learn(Some(Duration::from_micros(30)));
+        assert_eq!(spin.0, Duration::from_micros(60));
+        spin.learn(Some(Duration::from_micros(150)));
+        assert_eq!(spin.0, LONGEST_SPIN);
+        // Neither a time limit nor a late event would have made it worthwhile.
+        for event in [None, Some(Duration::from_millis(3))] {
+            let before = spin.0;
+            spin.learn(event);
+            assert_eq!(spin.0, before / 2);
+        }
+        for _ in 0..10 {
+            spin.learn(None);
+        }
+        assert_eq!(spin.0, Duration::ZERO);
+    }
+
+    #[test]
+    fn an_event_ends_a_spin_and_a_time_limit_bounds_it() {
+        let waker = Waker::new();
+        let mut watch = Watch::new();
+        watch.spin = Spin(Duration::from_secs(60));
+        let other = waker.clone();
+        let thread = thread::spawn(move || {
+            thread::sleep(Duration::from_millis(20));
+            other.wake();
+        });
+        let start = Instant::now();
+        watch.waker(&waker);
+        watch.sleep(None).unwrap();
+        thread.join().unwrap();
+        watch.spin = Spin(Duration::from_secs(60));
+        watch.waker(&waker);
+        watch.sleep(Some(Duration::from_millis(20))).unwrap();
+        let waited = start.elapsed();
+        assert!(waited >= Duration::from_millis(40), "{waited:?}");
+        assert!(waited < Duration::from_secs(30), "{waited:?}");
     }
 }

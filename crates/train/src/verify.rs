@@ -170,12 +170,11 @@ pub enum Difference {
 /// # Errors
 /// The first difference.
 pub fn same_bits(expected: &[f32], got: &[f32]) -> Result<(), Difference> {
-    first_difference(expected, got, |index, e, g| {
-        (e.to_bits() != g.to_bits()).then(|| Difference::Float {
-            index,
-            expected: e.to_bits(),
-            got: g.to_bits(),
-        })
+    let same = |e: f32, g: f32| e.to_bits() == g.to_bits();
+    first_difference(expected, got, same, |index, e, g| Difference::Float {
+        index,
+        expected: e.to_bits(),
+        got: g.to_bits(),
     })
 }
 
@@ -185,24 +184,37 @@ pub fn same_bits(expected: &[f32], got: &[f32]) -> Result<(), Difference> {
 ///
 /// The first difference.
 pub fn same_integers(expected: &[i32], got: &[i32]) -> Result<(), Difference> {
-    first_difference(expected, got, |index, e, g| {
-        (e != g).then_some(Difference::Integer { index, expected: e, got: g })
+    let same = |e, g| e == g;
+    first_difference(expected, got, same, |index, e, g| Difference::Integer {
+        index,
+        expected: e,
+        got: g,
     })
 }
+
+/// Values that are compared without an early end, which the compiler vectorises.
+const BLOCK: usize = 1024;
 
 fn first_difference<T: Copy>(
     expected: &[T],
     got: &[T],
-    differ: impl Fn(usize, T, T) -> Option<Difference>,
+    same: impl Fn(T, T) -> bool,
+    difference: impl Fn(usize, T, T) -> Difference,
 ) -> Result<(), Difference> {
     if expected.len() != got.len() {
         return Err(Difference::Length { expected: expected.len(), got: got.len() });
     }
-    let pairs = expected.iter().zip(got).enumerate();
-    match { pairs }.find_map(|(index, (e, g))| differ(index, *e, *g)) {
-        Some(difference) => Err(difference),
-        None => Ok(()),
+    let blocks = expected.chunks(BLOCK).zip(got.chunks(BLOCK));
+    for (number, (expected, got)) in blocks.enumerate() {
+        let pairs = || expected.iter().zip(got);
+        if pairs().fold(true, |all, (e, g)| all & same(*e, *g)) {
+            continue;
+        }
+        if let Some((at, (e, g))) = pairs().enumerate().find(|(_, (e, g))| !same(**e, **g)) {
+            return Err(difference(number * BLOCK + at, *e, *g));
+        }
     }
+    Ok(())
 }
 
 fn common_length<T>(contributions: &[&[T]]) -> usize {
