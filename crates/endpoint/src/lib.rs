@@ -126,10 +126,10 @@ pub fn jobs_at(
 /// If it cannot be opened.
 pub fn open_interface(scenario: &Scenario, host: HostId, args: &Args) -> Result<Faulty<Device>> {
     let interface = &args.interface;
-    let groups = scenario.jobs.iter().map(|job| Host::group(job.id).mac.0);
-    let config = Config { multicast: groups.collect(), ..Config::endpoint(interface, PORT) };
+    let groups = scenario.jobs.iter().map(|job| Host::group(job.id).ip);
+    let config = Config { groups: groups.collect(), ..Config::endpoint(interface, PORT) };
     let device = Device::open(args.io, &config)?;
-    must_be(scenario, host, device.interface())?;
+    must_be(scenario, host, device.interface(), args.io.is_routed())?;
     let needed = scenario.switch.packet_bytes() as usize;
     let mtu = device.interface().mtu;
     if mtu < needed {
@@ -147,7 +147,12 @@ pub fn open_interface(scenario: &Scenario, host: HostId, args: &Args) -> Result<
 ///
 /// # Errors
 /// If its addresses differ from those of the job file.
-fn must_be(scenario: &Scenario, host: HostId, interface: &Interface) -> Result<()> {
+fn must_be(
+    scenario: &Scenario,
+    host: HostId,
+    interface: &Interface,
+    is_routed: bool,
+) -> Result<()> {
     let tributary_jobfile::Host { name: host_name, address, .. } = scenario.topology.host(host);
     let Interface { name, mac, .. } = interface;
     ensure!(
@@ -157,9 +162,11 @@ fn must_be(scenario: &Scenario, host: HostId, interface: &Interface) -> Result<(
         Mac(*mac),
         address.mac
     );
-    // The kernel needs the IP address only for TCP: the channel of ESA.
+    // The kernel needs the IP address only for its UDP and TCP: the channel of ESA.
     let channel = scenario.duties(host).any(|(job, _)| job.agent.is_some());
-    if channel && let Err(error) = UdpSocket::bind((address.ip, 0)) {
+    if (is_routed || channel)
+        && let Err(error) = UdpSocket::bind((address.ip, 0))
+    {
         bail!(
             "this machine does not have the address {} that the job file gives host `{host_name}` \
              ({error}); add it with `ip address add {}/PREFIX dev {name}`, or correct the host's \

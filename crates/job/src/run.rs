@@ -97,8 +97,8 @@ impl Options {
             ),
             Target::Bmv2 => {
                 ensure!(
-                    *io != Io::Gso,
-                    "--io gso: BMv2 takes datagrams one by one; use --io packet"
+                    io.of_ports() != Io::Gso,
+                    "--io {io}: BMv2 takes datagrams one by one; use --io packet or udp"
                 );
                 ensure!(
                     *engine == EngineKind::Automatic,

@@ -1,11 +1,13 @@
-//! A network interface as a port, through either of the kernel's interfaces for raw frames.
+//! A network interface as a port, through one of the kernel's interfaces for packets.
 
 use std::io;
+use std::net::Ipv4Addr;
 use std::str::FromStr;
 use std::time::Duration;
 
 use crate::interface::Interface;
 use crate::packet::{self, PacketSocket};
+use crate::udp::{self, Mode, UdpPort};
 use crate::xdp::{self, XdpSocket};
 use crate::{FrameIo, Watch};
 
@@ -31,8 +33,8 @@ pub struct Config {
     pub traffic: Traffic,
     /// Whether to receive frames to all Ethernet addresses.
     pub promiscuous: bool,
-    /// Ethernet multicast addresses to join.
-    pub multicast: Vec<[u8; 6]>,
+    /// Multicast groups to join.
+    pub groups: Vec<Ipv4Addr>,
     /// Size of the receive buffer in bytes. For an ordinary user, AF_PACKET reduces it to the
     /// system's limit (`net.core.rmem_max`). AF_XDP keeps one frame per 2 KiB.
     pub receive_buffer: usize,
@@ -45,7 +47,7 @@ impl Config {
             interface: interface.into(),
             traffic: Traffic::Udp(port),
             promiscuous: false,
-            multicast: Vec::new(),
+            groups: Vec::new(),
             receive_buffer: 4 << 20,
         }
     }
@@ -72,7 +74,7 @@ pub struct Statistics {
     pub unsendable: u64,
 }
 
-/// A kernel interface for raw frames.
+/// A kernel interface for packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 pub enum Kind {
@@ -84,6 +86,32 @@ pub enum Kind {
     Gso,
     /// AF_XDP sockets, with an XDP program on the interface: needs root.
     Xdp,
+    /// UDP sockets, for hosts only: need no privileges.
+    Udp,
+    /// UDP sockets that send many datagrams in one buffer: for virtual interfaces, towards a port
+    /// with `gso`.
+    UdpGso,
+}
+
+impl Kind {
+    /// All kinds.
+    pub const ALL: [Self; 5] = [Self::Packet, Self::Gso, Self::Xdp, Self::Udp, Self::UdpGso];
+
+    /// The kind of the switch ports to which hosts of this kind connect in a testbed.
+    #[must_use]
+    pub fn of_ports(self) -> Self {
+        match self {
+            Self::Packet | Self::Gso | Self::Xdp => self,
+            Self::Udp => Self::Packet,
+            Self::UdpGso => Self::Gso,
+        }
+    }
+
+    /// Whether the kernel finds the way to a destination, and gives packets their Ethernet headers.
+    #[must_use]
+    pub fn is_routed(self) -> bool {
+        matches!(self, Self::Udp | Self::UdpGso)
+    }
 }
 
 impl std::fmt::Display for Kind {
@@ -92,20 +120,22 @@ impl std::fmt::Display for Kind {
             Self::Packet => "packet",
             Self::Gso => "gso",
             Self::Xdp => "xdp",
+            Self::Udp => "udp",
+            Self::UdpGso => "udp-gso",
         })
     }
 }
 
 /// Error: the text is not the name of a kind.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("unknown packet I/O `{0}`; choose `packet`, `gso` or `xdp`")]
+#[error("unknown packet I/O `{0}`; choose `packet`, `gso`, `xdp`, `udp` or `udp-gso`")]
 pub struct UnknownKind(String);
 
 impl FromStr for Kind {
     type Err = UnknownKind;
 
     fn from_str(text: &str) -> Result<Self, UnknownKind> {
-        [Self::Packet, Self::Gso, Self::Xdp]
+        Self::ALL
             .into_iter()
             .find(|kind| kind.to_string() == text)
             .ok_or_else(|| UnknownKind(text.to_owned()))
@@ -121,6 +151,9 @@ pub enum OpenError {
     /// An AF_XDP socket.
     #[error(transparent)]
     Xdp(#[from] xdp::OpenError),
+    /// A UDP socket.
+    #[error(transparent)]
+    Udp(#[from] udp::OpenError),
 }
 
 /// An open network interface.
@@ -130,6 +163,8 @@ pub enum Device {
     Packet(Box<PacketSocket>),
     /// An AF_XDP socket.
     Xdp(XdpSocket),
+    /// A UDP socket.
+    Udp(Box<UdpPort>),
 }
 
 impl Device {
@@ -144,6 +179,8 @@ impl Device {
             Kind::Packet => Self::Packet(Box::new(PacketSocket::open(config)?)),
             Kind::Gso => Self::Packet(Box::new(PacketSocket::open_for_super_frames(config)?)),
             Kind::Xdp => Self::Xdp(XdpSocket::open(config)?),
+            Kind::Udp => Self::Udp(Box::new(UdpPort::open(Mode::Plain, config)?)),
+            Kind::UdpGso => Self::Udp(Box::new(UdpPort::open(Mode::Super, config)?)),
         })
     }
 
@@ -154,7 +191,7 @@ impl Device {
     /// The first error; then no interface is open.
     pub fn open_all(kind: Kind, configs: &[Config]) -> Result<Vec<Self>, OpenError> {
         match kind {
-            Kind::Packet | Kind::Gso => {
+            Kind::Packet | Kind::Gso | Kind::Udp | Kind::UdpGso => {
                 configs.iter().map(|config| Self::open(kind, config)).collect()
             }
             Kind::Xdp => Ok(XdpSocket::open_all(configs)?.into_iter().map(Self::Xdp).collect()),
@@ -167,18 +204,20 @@ impl Device {
         match self {
             Self::Packet(socket) => socket.interface(),
             Self::Xdp(socket) => socket.interface(),
+            Self::Udp(socket) => socket.interface(),
         }
     }
 
-    /// Joins a multicast address.
+    /// Joins a multicast group.
     ///
     /// # Errors
     ///
     /// Errors of the operating system.
-    pub fn join(&mut self, mac: [u8; 6]) -> io::Result<()> {
+    pub fn join(&mut self, group: Ipv4Addr) -> io::Result<()> {
         match self {
-            Self::Packet(socket) => socket.join(mac),
-            Self::Xdp(socket) => socket.join(mac),
+            Self::Packet(socket) => socket.join(group),
+            Self::Xdp(socket) => socket.join(group),
+            Self::Udp(socket) => socket.join(group),
         }
     }
 
@@ -187,10 +226,11 @@ impl Device {
     /// # Errors
     ///
     /// Errors of the operating system.
-    pub fn leave(&mut self, mac: [u8; 6]) -> io::Result<()> {
+    pub fn leave(&mut self, group: Ipv4Addr) -> io::Result<()> {
         match self {
-            Self::Packet(socket) => socket.leave(mac),
-            Self::Xdp(socket) => socket.leave(mac),
+            Self::Packet(socket) => socket.leave(group),
+            Self::Xdp(socket) => socket.leave(group),
+            Self::Udp(socket) => socket.leave(group),
         }
     }
 
@@ -203,6 +243,7 @@ impl Device {
         match self {
             Self::Packet(socket) => socket.statistics(),
             Self::Xdp(socket) => socket.statistics(),
+            Self::Udp(socket) => socket.statistics(),
         }
     }
 
@@ -210,6 +251,7 @@ impl Device {
         match self {
             Self::Packet(socket) => &mut **socket,
             Self::Xdp(socket) => socket,
+            Self::Udp(socket) => &mut **socket,
         }
     }
 }
@@ -242,10 +284,13 @@ mod tests {
 
     #[test]
     fn kinds_have_names() {
-        for kind in [Kind::Packet, Kind::Gso, Kind::Xdp] {
+        for kind in Kind::ALL {
             assert_eq!(kind.to_string().parse(), Ok(kind));
         }
         let error = "dpdk".parse::<Kind>().unwrap_err();
-        assert_eq!(error.to_string(), "unknown packet I/O `dpdk`; choose `packet`, `gso` or `xdp`");
+        assert_eq!(
+            error.to_string(),
+            "unknown packet I/O `dpdk`; choose `packet`, `gso`, `xdp`, `udp` or `udp-gso`"
+        );
     }
 }

@@ -5,7 +5,8 @@
 //! - [`memory`]: a bounded lock-free link between two threads of one process;
 //! - [`packet`]: a Linux AF_PACKET socket on an interface, with batched system calls;
 //! - [`xdp`]: Linux AF_XDP sockets on an interface, with rings shared with the kernel;
-//! - [`device::Device`]: one of these two, selected by the user;
+//! - [`udp`]: an ordinary UDP socket, for hosts, which needs no privileges;
+//! - [`device::Device`]: one of the last three, selected by the user;
 //! - [`faults::Faulty`]: any of them, with frames lost, duplicated, reordered and delayed from a
 //!   seed.
 //!
@@ -29,7 +30,9 @@ pub mod interface;
 pub mod memory;
 pub mod packet;
 mod poll;
+mod segments;
 mod sys;
+pub mod udp;
 pub mod xdp;
 
 pub use poll::{Poller, Waker, Watch};

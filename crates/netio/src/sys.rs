@@ -43,6 +43,13 @@ pub(crate) fn set_option<T: Copy>(
     check(result).map(drop)
 }
 
+/// Sets the receive buffer, beyond the system's limit if this process is privileged.
+pub(crate) fn set_receive_buffer(socket: &Socket, bytes: usize) -> io::Result<()> {
+    let bytes = bytes.min(libc::c_int::MAX as usize);
+    set_option(socket, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, &(bytes as libc::c_int))
+        .or_else(|_| socket.set_recv_buffer_size(bytes))
+}
+
 /// Reads an option that `socket2` does not know, over `value`.
 pub(crate) fn get_option<T: Copy>(
     socket: &Socket,

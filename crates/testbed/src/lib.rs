@@ -17,6 +17,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::Mutex;
@@ -102,16 +103,16 @@ impl Testbed {
         Self::build_for(Io::Packet, topology)
     }
 
-    /// [`build`](Self::build)s a testbed for one kind of ports. With [`Io::Gso`], links carry UDP
-    /// datagrams that the kernel has not segmented, and packets without complete checksums. With the
+    /// [`build`](Self::build)s a testbed for one kind of ports. With [`Io::Gso`] and
+    /// [`Io::UdpGso`], links carry UDP datagrams that the kernel has not segmented, and packets without complete checksums. With the
     /// others, they carry frames in their final form.
     ///
     /// # Errors
     /// As for [`build`](Self::build).
     pub fn build_for(io: Io, topology: &Topology) -> Result<Self, Error> {
         let set_offloads = match io {
-            Io::Gso => Offloads::disable_tcp,
-            Io::Packet | Io::Xdp => Offloads::disable,
+            Io::Gso | Io::UdpGso => Offloads::disable_tcp,
+            Io::Packet | Io::Xdp | Io::Udp => Offloads::disable,
         };
         topology.check()?;
         let mut nodes = BTreeMap::new();
@@ -173,6 +174,24 @@ impl Testbed {
             }
             std::thread::sleep(Duration::from_millis(2));
         }
+    }
+
+    /// Lets the kernel of a node reach an address through an interface at this Ethernet address,
+    /// which it does not ask for.
+    ///
+    /// # Errors
+    /// If there is no such node, or the kernel refuses.
+    pub fn add_neighbour(
+        &self,
+        node: &str,
+        interface: &str,
+        ip: Ipv4Addr,
+        mac: [u8; 6],
+    ) -> Result<(), Error> {
+        let what = format!("add neighbour {ip} of `{interface}`");
+        self.node(node)?
+            .run(|| links::add_neighbour(interface, ip, mac))
+            .map_err(Error::node(what, node))
     }
 
     fn node(&self, name: &str) -> Result<&Namespace, Error> {

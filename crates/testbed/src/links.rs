@@ -2,11 +2,13 @@
 
 use std::fs;
 use std::io;
+use std::net::Ipv4Addr;
 use std::os::fd::RawFd;
 
 use futures_util::TryStreamExt;
 use rtnetlink::packet_route::link::{InfoData, InfoVeth, LinkAttribute, State};
-use rtnetlink::{Handle, LinkUnspec, LinkVeth};
+use rtnetlink::packet_route::route::RouteScope;
+use rtnetlink::{Handle, LinkUnspec, LinkVeth, RouteMessageBuilder};
 use tributary_netio::interface::Interface;
 
 use crate::topology::End;
@@ -38,6 +40,8 @@ pub(crate) fn prepare_namespace() -> io::Result<()> {
             other => other?,
         }
     }
+    // A switch may return a worker's own packet as the result for all.
+    fs::write("/proc/sys/net/ipv4/conf/all/accept_local", "1")?;
     with_netlink(async |netlink| {
         let up = LinkUnspec::new_with_name("lo").up().build();
         netlink.link().set(up).execute().await
@@ -69,6 +73,21 @@ pub(crate) fn bring_up(end: &End) -> io::Result<()> {
         }
         let up = LinkUnspec::new_with_index(index).up().build();
         netlink.link().set(up).execute().await
+    })
+}
+
+/// Adds a permanent neighbour and a route to it.
+pub(crate) fn add_neighbour(interface: &str, ip: Ipv4Addr, mac: [u8; 6]) -> io::Result<()> {
+    let index = Interface::find(interface).map_err(io::Error::other)?.index;
+    with_netlink(async |netlink| {
+        let route = RouteMessageBuilder::<Ipv4Addr>::new()
+            .destination_prefix(ip, 32)
+            .output_interface(index)
+            .scope(RouteScope::Link)
+            .build();
+        netlink.route().add(route).replace().execute().await?;
+        let neighbour = netlink.neighbours().add(index, ip.into()).link_layer_address(&mac);
+        neighbour.replace().execute().await
     })
 }
 

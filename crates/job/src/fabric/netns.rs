@@ -24,6 +24,7 @@ use tributary_endpoint::tokens::Tokens;
 use tributary_jobfile::{Duty, End, HostId, Protocol, SwitchId, Topology};
 use tributary_ps::report as servers;
 use tributary_testbed::{self as testbed, Output, Process, Stream, Testbed};
+use tributary_wire::Host as Address;
 use tributary_worker::rounds;
 
 use super::live::Live;
@@ -101,6 +102,16 @@ impl Fabric for Netns {
         let (topology, cables) = translate(&scenario.topology, split);
         let orchestrated = scenario.orchestration.is_some();
         let testbed = Testbed::build_for(options.io, &topology)?;
+        if options.io.is_routed() {
+            // Nobody answers for the switch's own address.
+            for job in &scenario.jobs {
+                let service = Address::service(job.id);
+                for host in &job.workers {
+                    let name = &scenario.topology.host(*host).name;
+                    testbed.add_neighbour(name, "eth0", service.ip, service.mac.0)?;
+                }
+            }
+        }
         let sockets =
             Scratch::new(&std::env::temp_dir()).context("cannot make a directory for sockets")?;
         let mut netns = Self {
@@ -286,7 +297,7 @@ impl Netns {
         command.args(["--seed", &scenario.seed.to_string()]);
         let name = &scenario.topology.switch(id).name;
         command.args(["--faults", &format!("{}:{name}", self.job_file.display())]);
-        command.args(["--io", &self.options.io.to_string()]);
+        command.args(["--io", &self.options.io.of_ports().to_string()]);
         command.args(["--engine", &self.options.engine.to_string()]);
         command.arg("--json-statistics");
         command
@@ -319,7 +330,7 @@ impl Netns {
             command.arg("--port").arg(format!("{port}@{interface}"));
         }
         let outage = units.optical.as_ref().map_or(Duration::ZERO, |optical| optical.outage);
-        command.args(["--io", &self.options.io.to_string()]);
+        command.args(["--io", &self.options.io.of_ports().to_string()]);
         command.args(["--outage", &format!("{}us", outage.as_micros())]);
         command.args(["--listen", &format!("unix:{}", socket.display())]);
         let process = self.testbed.spawn(CROSS_CONNECT, command, Output::Keep)?;

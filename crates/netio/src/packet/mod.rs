@@ -10,20 +10,21 @@
 //! may all be on if the port takes super-frames. The testbed does this for its links.
 
 use std::io;
+use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use socket2::Socket;
 
 use crate::interface::{Interface, InterfaceError};
+use crate::segments::{self, Cut, Joined, Unusable, VNET};
+use crate::sys::set_receive_buffer;
+use crate::udp::ethernet_group;
 use crate::{ETHERNET_HEADER, FrameIo, Watch};
 
 pub use crate::device::{Config, Statistics, Traffic};
 
 mod filter;
-mod segments;
 mod sys;
-
-use segments::{Cut, Joined, Unusable, VNET};
 
 /// Maximum number of frames per system call.
 pub const BATCH: usize = 32;
@@ -167,8 +168,7 @@ impl PacketSocket {
             sys::describe_frames(&socket).map_err(failed("ask for super-frames"))?;
         }
         sys::ignore_outgoing(&socket).map_err(failed("ignore own frames"))?;
-        sys::set_receive_buffer(&socket, config.receive_buffer)
-            .map_err(failed("set the buffer"))?;
+        set_receive_buffer(&socket, config.receive_buffer).map_err(failed("set the buffer"))?;
         let port = match config.traffic {
             Traffic::All => {
                 sys::request_tags(&socket).map_err(failed("ask for VLAN tags"))?;
@@ -214,8 +214,8 @@ impl PacketSocket {
             statistics: Statistics::default(),
             _port: port,
         };
-        for mac in &config.multicast {
-            socket.join(*mac).map_err(failed("join a multicast group"))?;
+        for group in &config.groups {
+            socket.join(*group).map_err(failed("join a multicast group"))?;
         }
         Ok(socket)
     }
@@ -226,13 +226,13 @@ impl PacketSocket {
         &self.interface
     }
 
-    /// Joins a multicast address.
+    /// Joins a multicast group.
     ///
     /// # Errors
     ///
     /// Errors of the operating system.
-    pub fn join(&mut self, mac: [u8; 6]) -> io::Result<()> {
-        let member = sys::Membership::Multicast(mac);
+    pub fn join(&mut self, group: Ipv4Addr) -> io::Result<()> {
+        let member = sys::Membership::Multicast(ethernet_group(group));
         sys::membership(&self.socket, self.interface.index, member, true)
     }
 
@@ -241,8 +241,8 @@ impl PacketSocket {
     /// # Errors
     ///
     /// Errors of the operating system.
-    pub fn leave(&mut self, mac: [u8; 6]) -> io::Result<()> {
-        let member = sys::Membership::Multicast(mac);
+    pub fn leave(&mut self, group: Ipv4Addr) -> io::Result<()> {
+        let member = sys::Membership::Multicast(ethernet_group(group));
         sys::membership(&self.socket, self.interface.index, member, false)
     }
 

@@ -63,13 +63,6 @@ pub(super) fn describe_frames(socket: &Socket) -> io::Result<()> {
     set_option(socket, libc::SOL_PACKET, libc::PACKET_VNET_HDR, &1_i32)
 }
 
-/// Sets the receive buffer, beyond the system's limit if this process is privileged.
-pub(super) fn set_receive_buffer(socket: &Socket, bytes: usize) -> io::Result<()> {
-    let bytes = bytes.min(libc::c_int::MAX as usize);
-    set_option(socket, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, &(bytes as libc::c_int))
-        .or_else(|_| socket.set_recv_buffer_size(bytes))
-}
-
 /// A membership of an interface, which lasts as long as the socket is open.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Membership {

@@ -25,6 +25,7 @@
 //! rules), `program` (the XDP program) and `attachment`. All unsafe code is in `sys`.
 
 use std::io;
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -32,6 +33,7 @@ use crate::device::{Config, Statistics, Traffic};
 use crate::ethtool;
 use crate::interface::Interface;
 use crate::packet::{self, Requests};
+use crate::udp::ethernet_group;
 use crate::{ETHERNET_HEADER, FrameIo, Watch};
 
 mod assembler;
@@ -247,8 +249,8 @@ impl XdpSocket {
             requests,
             _port: port,
         };
-        for mac in &config.multicast {
-            socket.join(*mac).map_err(failed("join a multicast group"))?;
+        for group in &config.groups {
+            socket.join(*group).map_err(failed("join a multicast group"))?;
         }
         Ok(socket)
     }
@@ -286,13 +288,13 @@ impl XdpSocket {
         self.attachment.program_id()
     }
 
-    /// Joins a multicast address.
+    /// Joins a multicast group.
     ///
     /// # Errors
     ///
     /// Errors of the operating system.
-    pub fn join(&mut self, mac: [u8; 6]) -> io::Result<()> {
-        self.requests.join(mac)
+    pub fn join(&mut self, group: Ipv4Addr) -> io::Result<()> {
+        self.requests.join(ethernet_group(group))
     }
 
     /// Reverts a [`join`](Self::join); has no effect without one.
@@ -300,8 +302,8 @@ impl XdpSocket {
     /// # Errors
     ///
     /// Errors of the operating system.
-    pub fn leave(&mut self, mac: [u8; 6]) -> io::Result<()> {
-        self.requests.leave(mac)
+    pub fn leave(&mut self, group: Ipv4Addr) -> io::Result<()> {
+        self.requests.leave(ethernet_group(group))
     }
 
     /// The counters.

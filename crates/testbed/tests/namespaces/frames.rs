@@ -1,6 +1,6 @@
 //! Frames between nodes, over both kinds of sockets.
 
-use std::net::UdpSocket;
+use std::net::{Ipv4Addr, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
@@ -159,7 +159,7 @@ fn the_port_is_held(kind: Kind) {
 
 fn multicast_groups_are_joined_and_left(kind: Kind) {
     let testbed = two_hosts_for(kind, 1_500);
-    let group = [0x01, 0x00, 0x5e, 0x54, 0x01, 0x02];
+    let group = Ipv4Addr::new(239, 84, 1, 2);
     let memberships = || {
         let read = || std::fs::read_to_string("/proc/thread-self/net/dev_mcast").unwrap();
         testbed.run_in("h2", read).unwrap().matches("01005e540102").count()
@@ -169,11 +169,11 @@ fn multicast_groups_are_joined_and_left(kind: Kind) {
         &testbed,
         kind,
         "h2",
-        Config { multicast: vec![group], ..Config::endpoint("eth0", PORT) },
+        Config { groups: vec![group], ..Config::endpoint("eth0", PORT) },
     );
     assert_eq!(memberships(), 1);
     let mut frame = datagram(1, 2, PORT, b"to all");
-    frame[..6].copy_from_slice(&group);
+    frame[..6].copy_from_slice(&[0x01, 0x00, 0x5e, 0x54, 0x01, 0x02]);
     send(&mut first, &frame);
     assert_eq!(receive(&mut second, 1, LONG), [frame]);
     second.leave(group).unwrap();

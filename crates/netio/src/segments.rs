@@ -8,7 +8,7 @@
 use std::ops::Range;
 
 /// Length of a `virtio_net_hdr`.
-pub(super) const VNET: usize = 10;
+pub(crate) const VNET: usize = 10;
 
 /// Length of the longest joined frame. An IPv4 packet has at most 65 535 bytes.
 const LONGEST: usize = 65_000;
@@ -17,7 +17,7 @@ const LONGEST: usize = 65_000;
 const MOST_DATAGRAMS: u64 = 64;
 
 /// Length of the longest frame with an IPv4 packet and two tags.
-pub(super) const LONGEST_RECEIVED: usize = 14 + 2 * 4 + 65_535;
+pub(crate) const LONGEST_RECEIVED: usize = 14 + 2 * 4 + 65_535;
 
 // From linux/virtio_net.h.
 const NEEDS_CHECKSUM: u8 = 1;
@@ -25,24 +25,24 @@ const GSO_NONE: u8 = 0;
 const GSO_UDP_L4: u8 = 5;
 
 /// Headers of an Ethernet frame without tags, with IPv4 without options and UDP.
-const HEADERS: usize = 42;
-const IP: usize = 14;
-const UDP: usize = 34;
+pub(crate) const HEADERS: usize = 42;
+pub(crate) const IP: usize = 14;
+pub(crate) const UDP: usize = 34;
 const UDP_HEADER: usize = 8;
 /// Offset of the checksum in a UDP header.
 const UDP_CHECKSUM: usize = 6;
-const PROTOCOL_UDP: u8 = 17;
+pub(crate) const PROTOCOL_UDP: u8 = 17;
 
 /// Most bytes of headers in a super-frame that is cut: two tags, and IPv4 with all options.
 const MOST_HEADERS: usize = 14 + 2 * 4 + 60 + UDP_HEADER;
 
 /// Why a received buffer cannot be delivered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Unusable;
+pub(crate) struct Unusable;
 
 /// The frames in a received buffer, one after the other.
 #[derive(Clone, Debug)]
-pub(super) struct Cut {
+pub(crate) struct Cut {
     /// The headers of a full segment.
     template: [u8; MOST_HEADERS],
     headers: usize,
@@ -56,7 +56,7 @@ pub(super) struct Cut {
 
 impl Cut {
     /// One frame.
-    pub(super) fn whole(frame: Range<usize>) -> Self {
+    pub(crate) fn whole(frame: Range<usize>) -> Self {
         Self {
             template: [0; MOST_HEADERS],
             headers: 0,
@@ -70,7 +70,7 @@ impl Cut {
     /// Interprets the `virtio_net_hdr` of the frame at `frame` in a buffer, and completes the checksum
     /// of a frame that is not a super-frame. `tag` is the length of tags that were added to the frame
     /// after the kernel had described it.
-    pub(super) fn new(
+    pub(crate) fn new(
         vnet: [u8; VNET],
         buffer: &mut [u8],
         frame: Range<usize>,
@@ -109,8 +109,25 @@ impl Cut {
         }
     }
 
+    /// Datagrams of one flow with these headers, except for lengths and the IPv4 checksum, and with
+    /// `size` bytes of payload each, at `payload` in a buffer. There is room for headers before it.
+    pub(crate) fn datagrams(
+        headers: &[u8; HEADERS],
+        size: usize,
+        payload: Range<usize>,
+    ) -> Result<Self, Unusable> {
+        if size == 0 || payload.start < HEADERS {
+            return Err(Unusable);
+        }
+        let mut template = [0; MOST_HEADERS];
+        template[..HEADERS].copy_from_slice(headers);
+        finish(&mut template[..HEADERS], IP, size)?;
+        let (next, end) = (payload.start, payload.end);
+        Ok(Self { template, headers: HEADERS, ip: IP, size, next, end })
+    }
+
     /// The place of the next frame in the buffer. It overwrites frames that were returned before.
-    pub(super) fn next(&mut self, buffer: &mut [u8]) -> Option<Range<usize>> {
+    pub(crate) fn next(&mut self, buffer: &mut [u8]) -> Option<Range<usize>> {
         if self.next >= self.end {
             return None;
         }
@@ -188,7 +205,7 @@ fn folded(mut sum: u64) -> u16 {
 
 /// A frame that is about to be sent, to which others may be joined.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Joined {
+pub(crate) struct Joined {
     /// Length of the whole frame.
     length: usize,
     /// Payload of the first datagram.
@@ -199,11 +216,11 @@ pub(super) struct Joined {
 }
 
 impl Joined {
-    pub(super) const NONE: Self = Self { length: 0, size: 0, is_open: false, datagrams: 0 };
+    pub(crate) const NONE: Self = Self { length: 0, size: 0, is_open: false, datagrams: 0 };
 
     /// Puts a frame of at most `longest` bytes, if others are to be joined to it, into an empty
     /// buffer, after the room for its `virtio_net_hdr`.
-    pub(super) fn first(frame: &[u8], longest: usize, buffer: &mut [u8]) -> Self {
+    pub(crate) fn first(frame: &[u8], longest: usize, buffer: &mut [u8]) -> Self {
         buffer[VNET..VNET + frame.len()].copy_from_slice(frame);
         let is_open = frame.len() <= longest && joinable(frame);
         let size = frame.len().saturating_sub(HEADERS);
@@ -211,7 +228,7 @@ impl Joined {
     }
 
     /// Appends a frame to the buffer if both fit into one super-frame.
-    pub(super) fn append(&mut self, frame: &[u8], buffer: &mut [u8]) -> bool {
+    pub(crate) fn append(&mut self, frame: &[u8], buffer: &mut [u8]) -> bool {
         if !self.is_open || !joinable(frame) {
             return false;
         }
@@ -233,13 +250,23 @@ impl Joined {
         true
     }
 
+    /// Where the payloads of all datagrams are in the buffer.
+    pub(crate) fn payload(&self) -> Range<usize> {
+        VNET + HEADERS..VNET + self.length
+    }
+
+    /// The payload of each datagram, if there are several; the last one may be shorter.
+    pub(crate) fn segment(&self) -> Option<u16> {
+        (self.datagrams > 1).then_some(self.size as u16)
+    }
+
     /// The number of frames.
-    pub(super) fn frames(&self) -> u64 {
+    pub(crate) fn frames(&self) -> u64 {
         self.datagrams
     }
 
     /// The length of what is to be sent, after its headers and `virtio_net_hdr` have been written.
-    pub(super) fn seal(&self, buffer: &mut [u8]) -> usize {
+    pub(crate) fn seal(&self, buffer: &mut [u8]) -> usize {
         let (vnet, frame) = buffer.split_at_mut(VNET);
         vnet.fill(0);
         if self.datagrams > 1 {
@@ -261,7 +288,7 @@ impl Joined {
 }
 
 /// Whether a frame is one UDP datagram over IPv4 without options, tags, padding and checksum.
-fn joinable(frame: &[u8]) -> bool {
+pub(crate) fn joinable(frame: &[u8]) -> bool {
     let word = |at: usize| usize::from(u16::from_be_bytes([frame[at], frame[at + 1]]));
     frame.len() > HEADERS
         && word(12) == 0x0800
