@@ -77,6 +77,11 @@ impl Net {
     pub(crate) fn start(&self, node: &str, args: &[&str]) -> Process {
         let mut command = Command::new(env!("CARGO_BIN_EXE_tributary"));
         command.args(args).current_dir(root());
+        self.spawn(node, command)
+    }
+
+    /// Starts any program.
+    pub(crate) fn spawn(&self, node: &str, command: Command) -> Process {
         self.testbed.spawn(node, command, Output::Keep).unwrap()
     }
 

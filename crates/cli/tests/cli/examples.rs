@@ -307,6 +307,20 @@ fn the_same_with_super_frames() {
 }
 
 #[test]
+fn the_same_over_udp() {
+    if namespaces() {
+        all_in_namespaces("udp");
+    }
+}
+
+#[test]
+fn the_same_over_udp_with_super_frames() {
+    if namespaces() {
+        all_in_namespaces("udp-gso");
+    }
+}
+
+#[test]
 fn the_same_over_af_xdp() {
     if xdp() {
         all_in_namespaces("xdp");

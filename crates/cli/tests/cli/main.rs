@@ -27,4 +27,5 @@ mod stf;
 mod stopped;
 mod tls;
 mod tna;
+mod udp;
 mod units;

@@ -283,10 +283,11 @@ impl UdpPort {
                 self.obstacle = Obstacle::Device;
                 Ok(())
             }
-            // No route or neighbour, a rule that forbids it, or a lower MTU: as on a cable, it is
+            // No route, a rule or an address that forbids it, or a lower MTU: as on a cable, it is
             // lost. The next may succeed.
             Some(
                 libc::EMSGSIZE
+                | libc::EACCES
                 | libc::EPERM
                 | libc::EINVAL
                 | libc::ENETUNREACH

@@ -22,6 +22,7 @@ mod frames;
 mod life;
 mod roles;
 mod sockets;
+mod udp;
 
 /// A test and its name.
 type Test = (&'static str, fn());
@@ -58,6 +59,11 @@ fn main() -> ExitCode {
         let kinds = [(Kind::Packet, no_packet), (Kind::Gso, no_packet), (Kind::Xdp, no_xdp)];
         for (kind, skipped) in kinds {
             trials.push(trial(format!("{kind}::{name}"), move || test(kind), skipped));
+        }
+    }
+    for &(name, test) in udp::TESTS {
+        for kind in [Kind::Udp, Kind::UdpGso] {
+            trials.push(trial(format!("{kind}::{name}"), move || test(kind), entered.is_err()));
         }
     }
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
