@@ -414,7 +414,9 @@ fn workloads() {
     refused("[[job]]\nworkload = ‸{ kind = \"random\", elements = 4294967296, repeat = 1000 }\n");
     refused("[[job]]\nworkload = { kind = \"random\", repeat = ‸0 }\n");
     assert_eq!(
-        refused("[[job]]\nworkload = { kind = \"random\", tensors = 2, repeat = 3, warm_up = ‸6 }\n"),
+        refused(
+            "[[job]]\nworkload = { kind = \"random\", tensors = 2, repeat = 3, warm_up = ‸6 }\n"
+        ),
         "6 sums are for warming up, and there are 2 × 3; sum more often, so that some are left to \
          measure"
     );
