@@ -5,6 +5,10 @@ host=$1
 shift
 for entry in $TRIBUTARY_HOSTS; do
     if [ "${entry%%=*}" = "$host" ]; then
+        # Daemons of one machine would share their files, by the machine's name.
+        TMPDIR=$TMPDIR/$host
+        export TMPDIR
+        mkdir -p "$TMPDIR" || exit 1
         exec nsenter --net="${entry#*=}" sh -c "$*"
     fi
 done

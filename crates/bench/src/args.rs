@@ -129,7 +129,7 @@ const LARGEST: u64 = 1 << 30;
 
 fn tensor_size(text: &str) -> Result<u64, String> {
     let size = tributary_document::size(text).ok_or("write a size with its unit, such as 64KiB")?;
-    if size % 4 != 0 || !(4..=LARGEST).contains(&size) {
+    if !size.is_multiple_of(4) || !(4..=LARGEST).contains(&size) {
         return Err("choose a multiple of 4 bytes, from 4B to 1GiB".to_owned());
     }
     Ok(size)

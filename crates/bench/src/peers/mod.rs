@@ -130,6 +130,19 @@ enum Contender {
 }
 
 impl Contender {
+    /// Refuses a case that this machine cannot run.
+    fn check(&self, case: Case) -> Result<()> {
+        match self {
+            Self::Ours(ours) => ours.check_memory(case),
+            Self::OpenMpi(_) | Self::Gloo(_) => Ok(()),
+        }
+    }
+
+    /// Whether its failure ends the measurement.
+    fn must_succeed(&self) -> bool {
+        matches!(self, Self::Ours(_))
+    }
+
     /// How many steps of the progress bar its preparation for a case takes.
     fn preparations(&self) -> u64 {
         match self {
@@ -279,27 +292,37 @@ fn measure(
         let mut turns = Vec::new();
         for contender in contenders {
             message(contender.name());
-            let ready = contender.prepare(case, stop, &bar);
-            refuse_stop(stop)?;
             let mut row =
                 Row { case, contender: contender.name(), runs: Vec::new(), failure: None };
+            let ready = match contender.check(case) {
+                Ok(()) => match contender.prepare(case, stop, &bar) {
+                    Err(error) if contender.must_succeed() => {
+                        refuse_stop(stop)?;
+                        return Err(row.error(error));
+                    }
+                    ready => ready,
+                },
+                Err(error) => Err(error),
+            };
+            refuse_stop(stop)?;
             match ready {
                 Ok(ready) => {
                     row.contender = ready.name();
-                    turns.push((ready, rows.len()));
+                    turns.push((contender, ready, rows.len()));
                 }
                 Err(error) => row.fail(&error),
             }
             rows.push(row);
         }
         for repetition in 1..=repeat {
-            for (ready, row) in &turns {
+            for (contender, ready, row) in &turns {
                 let row = &mut rows[*row];
                 message(row.contender.clone());
                 let took = ready.measure(case, repetition, stop);
                 refuse_stop(stop)?;
                 match took {
                     Ok(took) => row.runs.push(Measured::new(case, took)),
+                    Err(error) if contender.must_succeed() => return Err(row.error(error)),
                     Err(error) => row.fail(&error),
                 }
                 bar.inc(1);
@@ -318,6 +341,16 @@ impl Row {
     fn fail(&mut self, error: &anyhow::Error) {
         let line = tributary_job::one_line(error);
         self.failure.get_or_insert(line);
+    }
+
+    /// An error that names the contender and the case.
+    fn error(&self, error: anyhow::Error) -> anyhow::Error {
+        error.context(self.title())
+    }
+
+    fn title(&self) -> String {
+        let Case { workers, tensor_bytes, .. } = self.case;
+        format!("{}, {workers} workers, {}", self.contender, bytes(tensor_bytes))
     }
 }
 
@@ -342,12 +375,10 @@ fn print(mtu: u32, rows: &[Row]) {
     println!("\nMTU {mtu}:\n{table}");
     for row in rows {
         if let Some(failure) = &row.failure {
-            let Case { workers, tensor_bytes, .. } = row.case;
             println!(
-                "{}, {workers} workers, {}: {} of its runs succeeded; the first failure: {failure}",
-                row.contender,
-                bytes(tensor_bytes),
-                row.runs.len(),
+                "{}: {} of its runs succeeded; the first failure: {failure}",
+                row.title(),
+                row.runs.len()
             );
         }
     }

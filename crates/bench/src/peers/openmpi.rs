@@ -111,8 +111,8 @@ pub(super) fn best(tried: Vec<(Setting, Result<f64>)>) -> Result<Setting> {
 pub(super) struct OpenMpi {
     program: PathBuf,
     agent: PathBuf,
-    /// Files of its runs.
-    sessions: PathBuf,
+    /// For files of its runs.
+    directory: PathBuf,
 }
 
 impl OpenMpi {
@@ -143,7 +143,7 @@ impl OpenMpi {
             let first = errors.lines().next().unwrap_or_default();
             return Err(format!("mpicc cannot compile its program ({first}); {PACKAGES}"));
         }
-        Ok(Self { program, agent, sessions: directory.join("openmpi") })
+        Ok(Self { program, agent, directory: directory.to_owned() })
     }
 
     /// Sums for about this many seconds.
@@ -179,7 +179,6 @@ impl OpenMpi {
         set("btl", "tcp,self");
         set("btl_tcp_if_include", "eth0");
         set("oob_tcp_if_include", "eth0");
-        set("orte_tmpdir_base", &self.sessions.display().to_string());
         if let Some(number) = setting.algorithm.number() {
             set("coll_tuned_use_dynamic_rules", "1");
             set("coll_tuned_allreduce_algorithm", &number.to_string());
@@ -188,7 +187,8 @@ impl OpenMpi {
             set("mpi_yield_when_idle", "1");
         }
         command.arg(&self.program).args([case.elements().to_string(), seconds.to_string()]);
-        command.env("TRIBUTARY_HOSTS", namespaces.join(" "));
+        let session = tempfile::tempdir_in(&self.directory)?;
+        command.env("TMPDIR", session.path()).env("TRIBUTARY_HOSTS", namespaces.join(" "));
         let process = network.spawn(STARTER, command)?;
         let outputs = outputs(&[process], stop)?;
         Took::parse(outputs.first().context("it is one process")?)

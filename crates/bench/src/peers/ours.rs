@@ -43,6 +43,15 @@ impl Ours {
         format!("{}, {} values", self.name, self.values)
     }
 
+    /// Refuses a case that needs more memory than this machine has.
+    ///
+    /// # Errors
+    /// How much it needs.
+    pub(super) fn check_memory(&self, case: Case) -> Result<()> {
+        let text = self.job_file(case, WARM_UP, LEAST, 1);
+        need::check_run(&tributary_jobfile::parse(&text, "bench.toml")?, true)
+    }
+
     /// Estimates the seconds of one all-reduce.
     ///
     /// # Errors
@@ -77,7 +86,6 @@ impl Ours {
         stop: &AtomicBool,
     ) -> Result<Took> {
         let text = self.job_file(case, warm_up, rounds, seed);
-        need::check_run(&tributary_jobfile::parse(&text, "bench.toml")?, true)?;
         let report = runs::in_namespaces(self.io, &text, stop)?;
         let job = report.jobs.first().context("the file has one job")?;
         let workers = job.workers.iter().map(|worker| worker.processor_seconds);
