@@ -19,6 +19,9 @@ pub(super) const STARTER: &str = "starter";
 /// Time limit of a run, so that a peer that hangs does not stop the measurement.
 const LIMIT: Duration = Duration::from_secs(180);
 
+/// Time for processes to end by themselves before they are killed.
+const GRACE: Duration = Duration::from_secs(5);
+
 /// Interval of checks for interruption.
 const LOOK: Duration = Duration::from_millis(50);
 
@@ -76,12 +79,14 @@ fn name(worker: u32) -> String {
 /// Waits until all processes have ended. Returns their standard outputs.
 ///
 /// # Errors
-/// The first failure of a process; all others are killed then.
+/// The first failure of a process; all others are ended then.
 pub(super) fn outputs(processes: &[Process], stop: &AtomicBool) -> Result<Vec<String>> {
     let ended = all_end(processes, stop);
     if ended.is_err() {
+        // A starter ends after all that it has started, so their files can be removed then.
+        processes.iter().for_each(Process::ask_to_end);
         for process in processes {
-            process.kill().context("cannot end a process")?;
+            process.end(GRACE).context("cannot end a process")?;
         }
     }
     ended?;
