@@ -109,9 +109,9 @@ pub struct Peers {
     /// For `--peers`: how our protocols send and receive frames.
     #[arg(long, value_name = "KIND", default_value_t = Io::Gso, requires = "peers")]
     pub io: Io,
-    /// For `--peers`: numbers of workers, 2 to 64. Default 2,4,8; with `--quick` 2,4.
+    /// For `--peers`: numbers of workers, 2 to 32 (one switch). Default 2,4,8; with `--quick` 2,4.
     #[arg(long, value_name = "N", value_delimiter = ',', requires = "peers",
-        value_parser = clap::value_parser!(u32).range(2..=64))]
+        value_parser = clap::value_parser!(u32).range(2..=32))]
     pub workers: Vec<u32>,
     /// For `--peers`: sizes of a worker's tensor, 4 B to 1 GiB. Default
     /// 64KiB,1MiB,4MiB,64MiB,256MiB; with `--quick` 64KiB,4MiB.

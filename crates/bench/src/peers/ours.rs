@@ -130,7 +130,7 @@ mod tests {
             let settings = settings(mtu, Io::Gso);
             assert_eq!(settings.len(), if mtu == 9_000 { 5 } else { 4 });
             for ours in settings {
-                for workers in [2, 64] {
+                for workers in [2, 32] {
                     let case = Case { mtu, workers, tensor_bytes: 64 << 10 };
                     let text = ours.job_file(case, 2, 3, 1);
                     let scenario = tributary_jobfile::parse(&text, "bench.toml").unwrap();

@@ -137,7 +137,7 @@ fn peers_are_beside_all_reduce_only() {
     }
     for wrong in [
         &["--workers", "1"][..],
-        &["--workers", "65"],
+        &["--workers", "33"],
         &["--sizes", "6B"],
         &["--sizes", "2GiB"],
         &["--sizes", "64"],
