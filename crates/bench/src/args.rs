@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::ValueEnum;
 use tributary_job::fabric::Kind as Fabric;
+use tributary_netio::device::Kind as Io;
 
 /// What to measure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -14,7 +15,7 @@ pub enum Benchmark {
     /// registers, lookups by match kind and number of entries, the time from source to first
     /// packet, and BMv2 if it is installed.
     Switch,
-    /// Goodput of all-reduce, by workers and tensor size.
+    /// Goodput of all-reduce, by workers and tensor size; with `--peers`, beside OpenMPI and Gloo.
     Allreduce,
     /// BMv2 and the embedded switch: packets, goodput and processor time of one all-reduce, in
     /// network namespaces. Only if named: it needs BMv2 and p4c.
@@ -83,10 +84,53 @@ pub struct Args {
     /// For `loss`: busy loops that run beside the jobs on fabrics, at most 1024.
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=1024))]
     pub busy: u32,
-    /// For `calibration`, `esa`, `loss`, `protocols` and `switch`: also write every measurement as JSON.
+    /// For `allreduce --peers`, `calibration`, `esa`, `loss`, `protocols` and `switch`: also write every
+    /// measurement as JSON.
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
     /// For `calibration`, `esa`, `loss` and `protocols`: also draw the plots, as SVG into this directory.
     #[arg(long, value_name = "DIR")]
     pub plots: Option<PathBuf>,
+    /// Options of `allreduce --peers`.
+    #[command(flatten)]
+    pub peers: Peers,
+}
+
+/// Options of `allreduce --peers`.
+#[derive(Debug, clap::Args)]
+pub struct Peers {
+    /// For `allreduce`: measure our protocols in network namespaces, and in turns with them OpenMPI
+    /// and Gloo (through PyTorch), over TCP and a bridge between namespaces.
+    #[arg(long, conflicts_with = "fabric")]
+    pub peers: bool,
+    /// For `--peers`: a Python interpreter that can import torch.
+    #[arg(long, value_name = "PYTHON", default_value = "python3", requires = "peers")]
+    pub python: PathBuf,
+    /// For `--peers`: how our protocols send and receive frames.
+    #[arg(long, value_name = "KIND", default_value_t = Io::Gso, requires = "peers")]
+    pub io: Io,
+    /// For `--peers`: numbers of workers, 2 to 32 (one switch). Default 2,4,8; with `--quick` 2,4.
+    #[arg(long, value_name = "N", value_delimiter = ',', requires = "peers",
+        value_parser = clap::value_parser!(u32).range(2..=32))]
+    pub workers: Vec<u32>,
+    /// For `--peers`: sizes of a worker's tensor, 4 B to 1 GiB. Default
+    /// 64KiB,1MiB,4MiB,64MiB,256MiB; with `--quick` 64KiB,4MiB.
+    #[arg(long, value_name = "SIZE", value_delimiter = ',', requires = "peers",
+        value_parser = tensor_size)]
+    pub sizes: Vec<u64>,
+    /// For `--peers`: MTUs of all links, 1500 to 9000 bytes. Default 1500,9000.
+    #[arg(long, value_name = "BYTES", value_delimiter = ',', requires = "peers",
+        value_parser = clap::value_parser!(u32).range(1500..=9000))]
+    pub mtu: Vec<u32>,
+}
+
+/// Largest tensor of `allreduce --peers`, in bytes.
+const LARGEST: u64 = 1 << 30;
+
+fn tensor_size(text: &str) -> Result<u64, String> {
+    let size = tributary_document::size(text).ok_or("write a size with its unit, such as 64KiB")?;
+    if !size.is_multiple_of(4) || !(4..=LARGEST).contains(&size) {
+        return Err("choose a multiple of 4 bytes, from 4B to 1GiB".to_owned());
+    }
+    Ok(size)
 }

@@ -9,6 +9,7 @@ mod esa;
 mod fixed;
 mod io;
 mod loss;
+mod peers;
 mod plot;
 mod protocols;
 mod runs;
@@ -16,6 +17,8 @@ mod sim;
 mod switch;
 mod worker;
 
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
@@ -26,9 +29,12 @@ pub use args::{Args, Benchmark, Program};
 
 /// Runs the benchmarks and prints their tables.
 ///
+/// `stop_flag` makes the signals that ask a process to end raise a flag. It is called for benchmarks
+/// that have something to clean up; the signals end the others at once.
+///
 /// # Errors
 /// If a benchmark cannot run.
-pub fn run(args: &Args) -> Result<()> {
+pub fn run(args: &Args, stop_flag: impl FnOnce() -> Result<Arc<AtomicBool>>) -> Result<()> {
     ensure!(args.repeat > 0, "--repeat 0: measure at least once");
     let all = [
         Benchmark::Engine,
@@ -43,6 +49,10 @@ pub fn run(args: &Args) -> Result<()> {
         Benchmark::Sim,
     ];
     let what = if args.what.is_empty() { &all[..] } else { &args.what[..] };
+    ensure!(
+        !args.peers.peers || what == [Benchmark::Allreduce],
+        "--peers measures all-reduce; write `bench allreduce --peers`"
+    );
     let writes = |benchmark: &&Benchmark| {
         matches!(
             benchmark,
@@ -57,11 +67,16 @@ pub fn run(args: &Args) -> Result<()> {
         args.json.is_none() || what.iter().filter(writes).count() < 2,
         "--json takes the measurements of one benchmark; name `calibration`, `esa`, `loss`, `protocols` or `switch`"
     );
-    if what.contains(&Benchmark::Io) || args.fabric.contains(&Fabric::Netns) {
+    let needs_namespaces =
+        what.contains(&Benchmark::Io) || args.fabric.contains(&Fabric::Netns) || args.peers.peers;
+    if needs_namespaces {
         // This must happen before there is a second thread.
         tributary_testbed::enter_user_namespace_if_needed()?;
     }
     println!("{}", machine());
+    if args.peers.peers {
+        return peers::run(args, &*stop_flag()?);
+    }
     for benchmark in what {
         match benchmark {
             Benchmark::Engine => engine::run(args)?,

@@ -16,6 +16,7 @@ use tributary_controller::targets::Kind as Target;
 use tributary_job::fabric::Kind as Fabric;
 use tributary_job::report::RunReport;
 use tributary_jobfile::Protocol;
+use tributary_netio::device::Kind as Io;
 
 /// Workers per job.
 pub(super) const WORKERS: u32 = 2;
@@ -151,11 +152,28 @@ pub(super) fn once_on(fabric: Fabric, target: Target, text: &str) -> Result<RunR
 /// # Errors
 /// As `tributary run`.
 pub(super) fn run_text(text: &str, change: impl FnOnce(&mut Options)) -> Result<RunReport> {
+    run_until(&AtomicBool::new(false), text, change)
+}
+
+/// Runs the text of a job file in network namespaces until it ends or `stop` is raised.
+///
+/// # Errors
+/// As `tributary run`.
+pub(super) fn in_namespaces(io: Io, text: &str, stop: &AtomicBool) -> Result<RunReport> {
+    let change = |options: &mut Options| (options.fabric, options.io) = (Fabric::Netns, io);
+    run_until(stop, text, change)
+}
+
+fn run_until(
+    stop: &AtomicBool,
+    text: &str,
+    change: impl FnOnce(&mut Options),
+) -> Result<RunReport> {
     let mut job = tempfile::Builder::new().suffix(".toml").tempfile()?;
     job.write_all(text.as_bytes())?;
     let mut options = Options::new(job.path().to_owned());
     change(&mut options);
-    tributary_job::run(&options, &AtomicBool::new(false), &mut ())
+    tributary_job::run(&options, stop, &mut ())
 }
 
 /// Files for measurements in addition to the table.

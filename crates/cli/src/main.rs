@@ -112,7 +112,7 @@ fn run(command: Command) -> Result<ExitCode> {
         Command::Place(args) => commands::place::run(&args),
         Command::Sim(SimCommand::Esa(args)) => commands::sim::esa(&args),
         Command::Optical(command) => commands::optical::run(&command),
-        Command::Bench(args) => tributary_bench::run(&args),
+        Command::Bench(args) => tributary_bench::run(&args, signals::stop_flag),
     }?;
     Ok(ExitCode::SUCCESS)
 }

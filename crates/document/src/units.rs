@@ -40,7 +40,8 @@ const RATES: [(&str, u64); 10] = [
 
 /// Number of bytes in a size such as `64KB` or `1.5 MiB`. `None` if the text is not a size, or not
 /// a whole number of bytes.
-pub(crate) fn size(text: &str) -> Option<u64> {
+#[must_use]
+pub fn size(text: &str) -> Option<u64> {
     quantity(text, &SIZES)
 }
 

@@ -37,6 +37,9 @@ pub struct RunReport {
     pub jobs: Vec<JobReport>,
     /// The switches.
     pub switches: Vec<SwitchReport>,
+    /// Processor time of all parameter servers and reminder agents in seconds while the workers ran,
+    /// after the warm-up; `None` if they have no processes of their own.
+    pub servers_cpu_seconds: Option<f64>,
 }
 
 /// Counters of preemption and reminders of a job (ESA).
@@ -221,7 +224,7 @@ pub struct SwitchReport {
     pub longest_queue: Option<u64>,
     /// Packets dropped at full queues; `None` if the switch does not report them.
     pub queue_drops: Option<u64>,
-    /// Processor time in seconds while the workers ran; `None` if the switch has no process of its
+    /// Processor time in seconds while the workers ran, after the warm-up; `None` if the switch has no process of its
     /// own.
     pub cpu_seconds: Option<f64>,
     /// Aggregators still occupied when the jobs ended, which were then freed.

@@ -314,6 +314,7 @@ impl Run<'_> {
         if outcome.is_ok() {
             self.gather_servers(fabric, &mut gathered).await;
         }
+        let servers_cpu = fabric.servers_cpu();
         let cleaned = self.clean(fabric).await;
         let ends = tokio::task::block_in_place(|| fabric.stop_switches());
         outcome?;
@@ -334,6 +335,7 @@ impl Run<'_> {
             seconds,
             jobs,
             switches,
+            servers_cpu_seconds: servers_cpu.map(|cpu| cpu.as_secs_f64()),
         })
     }
 
@@ -364,6 +366,12 @@ impl Run<'_> {
     ) -> Result<()> {
         let scenario = self.scenario();
         let mut left: usize = scenario.jobs.iter().map(|job| job.workers.len()).sum();
+        let warm_up = |job: &Job| match &job.workload {
+            Workload::Random(random) => u64::from(random.warm_up),
+            Workload::Files(_) | Workload::Digits(_) => 0,
+        };
+        let warming = scenario.jobs.iter().filter(|job| warm_up(job) > 0);
+        let mut cold: usize = warming.map(|job| job.workers.len()).sum();
         while left > 0 {
             if self.interrupted.load(Ordering::Relaxed) {
                 bail!("interrupted");
@@ -388,6 +396,12 @@ impl Run<'_> {
                     Event::Waiting { .. } | Event::Unadmitted { .. } | Event::Iteration { .. } => {}
                     Event::Round { done, of, note } => {
                         observer.round(job, worker, done, of, note.as_deref());
+                        if done == warm_up(&scenario.jobs[job]) {
+                            cold -= 1;
+                            if cold == 0 {
+                                fabric.end_warm_up();
+                            }
+                        }
                     }
                     Event::Done(report) => {
                         gathered.workers[job][worker] = Some(*report);

@@ -85,6 +85,15 @@ impl Error {
     }
 }
 
+/// What forwards frames between the ports of a switch.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Forwarder {
+    /// A process or thread that the testbed's user starts.
+    Process,
+    /// A bridge of the kernel.
+    Bridge,
+}
+
 /// A running network. Dropping it ends its processes and removes everything.
 #[derive(Debug)]
 pub struct Testbed {
@@ -114,6 +123,24 @@ impl Testbed {
             Io::Gso | Io::UdpGso => Offloads::disable_tcp,
             Io::Packet | Io::Xdp | Io::Udp => Offloads::disable,
         };
+        Self::build_with(topology, Forwarder::Process, set_offloads)
+    }
+
+    /// [`build`](Self::build)s a testbed whose switches are bridges of the kernel, so that programs
+    /// on hosts reach each other over IP without a process at the switch. Links have the kernel's
+    /// default offloads.
+    ///
+    /// # Errors
+    /// As for [`build`](Self::build).
+    pub fn build_bridged(topology: &Topology) -> Result<Self, Error> {
+        Self::build_with(topology, Forwarder::Bridge, |_| Ok(()))
+    }
+
+    fn build_with(
+        topology: &Topology,
+        forwarder: Forwarder,
+        set_offloads: fn(&str) -> io::Result<()>,
+    ) -> Result<Self, Error> {
         topology.check()?;
         let mut nodes = BTreeMap::new();
         for name in topology.nodes() {
@@ -134,6 +161,14 @@ impl Testbed {
             nodes[&link.a.node]
                 .run(|| links::create(&near, &far, peer, link.mtu))
                 .map_err(Error::node(format!("make {link}"), &link.a.node))?;
+        }
+        if forwarder == Forwarder::Bridge {
+            for Switch { name } in &topology.switches {
+                let ports = topology.interfaces(name);
+                nodes[name]
+                    .run(|| links::create_bridge(ports.iter().map(String::as_str)))
+                    .map_err(Error::node("make a bridge", name))?;
+            }
         }
         for port in topology.links.iter().flat_map(|link| [&link.a, &link.b]) {
             let end = topology.end(port);

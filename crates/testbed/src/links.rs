@@ -8,10 +8,13 @@ use std::os::fd::RawFd;
 use futures_util::TryStreamExt;
 use rtnetlink::packet_route::link::{InfoData, InfoVeth, LinkAttribute, State};
 use rtnetlink::packet_route::route::RouteScope;
-use rtnetlink::{Handle, LinkUnspec, LinkVeth, RouteMessageBuilder};
+use rtnetlink::{Handle, LinkBridge, LinkUnspec, LinkVeth, RouteMessageBuilder};
 use tributary_netio::interface::Interface;
 
 use crate::topology::End;
+
+/// The name of a bridge's own interface.
+const BRIDGE: &str = "bridge";
 
 /// Runs requests over a netlink socket of the calling thread's namespace.
 fn with_netlink(
@@ -61,6 +64,20 @@ pub(crate) fn create(near: &End, far: &End, peer: RawFd, mtu: u32) -> io::Result
         .set_info_data(InfoData::Veth(InfoVeth::Peer(far)))
         .build();
     with_netlink(async |netlink| netlink.link().add(pair).execute().await)
+}
+
+/// Creates a bridge of the kernel and makes interfaces its ports. Its MTU is the least of theirs.
+pub(crate) fn create_bridge<'a>(ports: impl Iterator<Item = &'a str>) -> io::Result<()> {
+    let index = |name| Interface::find(name).map(|found| found.index).map_err(io::Error::other);
+    with_netlink(async |netlink| {
+        netlink.link().add(LinkBridge::new(BRIDGE).up().build()).execute().await
+    })?;
+    let bridge = index(BRIDGE)?;
+    for port in ports {
+        let port = LinkUnspec::new_with_index(index(port)?).controller(bridge).build();
+        with_netlink(async |netlink| netlink.link().set(port).execute().await)?;
+    }
+    Ok(())
 }
 
 /// Sets an address, brings the interface up.

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::prctl::set_pdeathsig;
 use nix::sys::signal::{Signal, killpg};
+use nix::time::{clock_getcpuclockid, clock_gettime};
 use nix::unistd::{Pid, getppid};
 
 use crate::namespace::Namespace;
@@ -112,15 +113,7 @@ impl Process {
         if state.status.is_some() {
             return Err(io::ErrorKind::NotFound.into());
         }
-        let untold = || io::Error::other("the process's status does not tell its times");
-        // Times are the 14th and 15th fields.
-        let fields = self.status_fields()?;
-        let ticks = fields.split_whitespace().skip(11).take(2);
-        let ticks: Option<u64> = ticks.map(|field| field.parse::<u64>().ok()).sum();
-        let ticks = ticks.ok_or_else(untold)?;
-        let rate = nix::unistd::sysconf(nix::unistd::SysconfVar::CLK_TCK)?.unwrap_or(100);
-        let rate = u64::try_from(rate).map_err(io::Error::other)?.max(1);
-        Ok(Duration::from_micros(ticks * 1_000_000 / rate))
+        Ok(clock_gettime(clock_getcpuclockid(self.group())?)?.into())
     }
 
     /// Whether it is stopped, by SIGSTOP or a debugger.

@@ -133,6 +133,12 @@ impl Topology {
         self.end(port).interface
     }
 
+    /// The names of a node's interfaces, in the order of its links.
+    pub(crate) fn interfaces(&self, node: &str) -> Vec<String> {
+        let ports = self.links.iter().flat_map(|link| [&link.a, &link.b]);
+        ports.filter(|port| port.node == node).map(|port| self.interface(port)).collect()
+    }
+
     pub(crate) fn nodes(&self) -> impl Iterator<Item = &str> {
         let hosts = self.hosts.iter().map(|host| &host.name[..]);
         hosts.chain(self.switches.iter().map(|switch| &switch.name[..]))

@@ -62,7 +62,13 @@ pub fn work(
         };
         let server = thread::Builder::new().name("ps".into()).spawn_scoped(scope, serve);
         let server = server.context("cannot start a thread")?;
-        let port = Port { io: Box::new(io), waker, link: None, may_be_replaced: false };
+        let port = Port {
+            io: Box::new(io),
+            waker,
+            link: None,
+            may_be_replaced: false,
+            own_process: false,
+        };
         let first = WorkerIndex::new(0).expect("an index");
         let outcome = live::work(deployment, position, first, port, verifier, stop, tell);
         served.store(true, Ordering::Relaxed);

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
+use nix::time::{ClockId, clock_gettime};
 use tracing::info_span;
 use tributary_controller::Deployment;
 use tributary_driver::channel::LinkConfig;
@@ -27,6 +28,8 @@ pub struct Port {
     /// Whether a replacement without state may take over the parameter server. Then the worker
     /// stays until all others have their results.
     pub may_be_replaced: bool,
+    /// Whether the worker has this process for itself.
+    pub own_process: bool,
 }
 
 /// Runs a worker of the job with this index in the file. `tell` gets one event per round.
@@ -46,7 +49,7 @@ pub fn work(
     let _span = info_span!("worker", job = name, %index).entered();
     let mut rounds = Rounds::new(Arc::clone(deployment), job, index, verifier)?;
     let config = deployment.worker(job, index);
-    let Port { io, waker, link, may_be_replaced } = port;
+    let Port { io, waker, link, may_be_replaced, own_process } = port;
     let mut node = match link {
         None => Node::new(config, io, Arc::clone(stop))?,
         Some(link) => Node::with_channel(config, io, waker, link, Arc::clone(stop))?,
@@ -55,12 +58,17 @@ pub fn work(
     while let Some((pause, tensors)) = rounds.begin()? {
         sleep(pause, stop)?;
         let tensors = rounds.prioritize(tensors, begin.elapsed());
+        let before = own_process.then(processor_time).transpose()?;
         let start = Instant::now();
         let sums = node.all_reduce(tensors).map_err(|error| match error {
             Error::Stalled { .. } => rounds.explain_stall(&error),
             error => error.into(),
         })?;
-        tell(rounds.end(sums, start.elapsed(), &node.stats())?);
+        let reduce = start.elapsed();
+        if let Some(before) = before {
+            rounds.count_processor(processor_time()?.saturating_sub(before));
+        }
+        tell(rounds.end(sums, reduce, &node.stats())?);
     }
     // Others may lack results that this worker has.
     let patience = rounds.patience();
@@ -71,6 +79,12 @@ pub fn work(
         );
     }
     Ok(rounds.report(&node.stats()))
+}
+
+/// Processor time of all threads of this process so far, in user and kernel mode.
+fn processor_time() -> Result<Duration> {
+    let time = clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID);
+    Ok(time.context("cannot read the processor time of this process")?.into())
 }
 
 /// Sleeps, but at most until `stop` is raised.

@@ -71,6 +71,10 @@ pub struct WorkerReport {
     pub measured: u64,
     /// Seconds in all-reduce after the warm-up, without computing, pauses and verification.
     pub reduce_seconds: f64,
+    /// Processor time of the worker's process in these all-reduces, in seconds; `None` if it shares
+    /// its process with other parts.
+    #[serde(default)]
+    pub processor_seconds: Option<f64>,
     /// Counters of the protocol.
     #[serde(flatten)]
     pub stats: Stats,
@@ -157,6 +161,13 @@ impl Rounds {
             _ => profile.priority(tensor, of, elapsed, code),
         };
         tensors.into_iter().enumerate().map(|(at, tensor)| (tensor, priority(at))).collect()
+    }
+
+    /// Adds processor time of the worker's process in the all-reduce that is about to end.
+    pub fn count_processor(&mut self, used: Duration) {
+        if self.report.rounds >= self.workload.warm_up() {
+            *self.report.processor_seconds.get_or_insert(0.0) += used.as_secs_f64();
+        }
     }
 
     /// Takes the sums of a round, which took `reduce`, and verifies them.

@@ -13,6 +13,7 @@ mod log;
 mod manager;
 mod mininet;
 mod outsiders;
+mod peers;
 mod place;
 mod plain_traffic;
 mod programs;

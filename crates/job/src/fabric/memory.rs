@@ -207,7 +207,8 @@ impl Fabric for Memory {
                 let (io, waker) = self.port(host)?;
                 let index = worker_index(worker);
                 let link = channel::worker_link(scenario, its, index, &tokens, from(host))?;
-                let port = live::Port { io, waker, link, may_be_replaced: false };
+                let port =
+                    live::Port { io, waker, link, may_be_replaced: false, own_process: false };
                 let (notes, stop) = (notes.clone(), Arc::clone(&self.stop));
                 let (deployment, verifier) = (Arc::clone(&deployment), verifier.clone());
                 self.workers.push(spawn(format!("{} worker {worker}", its.name), move || {

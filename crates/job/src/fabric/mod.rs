@@ -100,7 +100,7 @@ pub struct Removed {
 pub struct SwitchEnd {
     /// Its queues; `None` if the switch does not report them.
     pub queues: Option<QueueReport>,
-    /// Processor time while the endpoints ran; `None` if the switch has no process of its own.
+    /// Processor time while the endpoints ran, after the warm-up; `None` if the switch has no process of its own.
     pub cpu: Option<Duration>,
 }
 
@@ -164,8 +164,17 @@ pub trait Fabric: Sized {
         Vec::new()
     }
 
+    /// Begins to measure processor time: all workers have finished their warm-up.
+    fn end_warm_up(&mut self) {}
+
     /// Ends all endpoints. Parameter servers and reminder agents report before they end.
     fn stop_endpoints(&mut self);
+
+    /// Processor time of all parameter servers and reminder agents after the warm-up; `None` if they
+    /// have no processes of their own.
+    fn servers_cpu(&self) -> Option<Duration> {
+        None
+    }
 
     /// Removes the job with this index in the file from the switches.
     ///

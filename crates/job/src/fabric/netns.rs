@@ -63,6 +63,10 @@ pub struct Netns {
     cables: Vec<Process>,
     workers: Vec<Process>,
     servers: Vec<Process>,
+    /// Processor time that the servers used before the end of the warm-up.
+    servers_before: Duration,
+    /// Processor time that they used afterwards.
+    servers_cpu: Option<Duration>,
     testbed: Testbed,
     /// Sockets, and the token file. The last field, so that they outlive the processes.
     sockets: Scratch,
@@ -72,10 +76,17 @@ pub struct Netns {
 struct Switch {
     config: SwitchConfig,
     process: Process,
-    /// Processor time used before the endpoints were started.
+    /// Processor time used before the endpoints were started, or before the end of the warm-up.
     before: Duration,
-    /// Processor time used while the endpoints ran.
+    /// Processor time used after that, while the endpoints ran.
     cpu: Option<Duration>,
+}
+
+impl Switch {
+    /// Measures its processor time from now on.
+    fn note_cpu(&mut self) {
+        self.before = self.process.cpu_time().unwrap_or_default();
+    }
 }
 
 /// The last line that a switch prints.
@@ -124,6 +135,8 @@ impl Fabric for Netns {
             cables: Vec::new(),
             workers: Vec::new(),
             servers: Vec::new(),
+            servers_before: Duration::ZERO,
+            servers_cpu: None,
             testbed,
             sockets,
         };
@@ -156,7 +169,7 @@ impl Fabric for Netns {
         self.live.begin();
         let notes = &self.live.notes.clone();
         for switch in &mut self.switches {
-            switch.before = switch.process.cpu_time().unwrap_or_default();
+            switch.note_cpu();
             let what = format!("switch {} ({})", switch.config.name, switch.process.program());
             watch(&switch.process, notes, move |ending| Note::Broken(format!("{what} {ending}")));
         }
@@ -214,8 +227,15 @@ impl Fabric for Netns {
             .collect()
     }
 
+    fn end_warm_up(&mut self) {
+        self.switches.iter_mut().for_each(Switch::note_cpu);
+        self.servers_before = self.cpu_of_servers().unwrap_or_default();
+    }
+
     fn stop_endpoints(&mut self) {
         self.live.stop_loop();
+        let servers = self.cpu_of_servers();
+        self.servers_cpu = servers.map(|now| now.saturating_sub(self.servers_before));
         for switch in &mut self.switches {
             let now = switch.process.cpu_time().ok();
             switch.cpu = now.map(|now| now.saturating_sub(switch.before));
@@ -228,6 +248,10 @@ impl Fabric for Netns {
                 }
             }
         }
+    }
+
+    fn servers_cpu(&self) -> Option<Duration> {
+        self.servers_cpu
     }
 
     async fn remove(&mut self, job: usize) -> Result<Vec<Removed>> {
@@ -255,6 +279,11 @@ impl Fabric for Netns {
 }
 
 impl Netns {
+    /// Processor time of all servers so far; `None` if one has ended.
+    fn cpu_of_servers(&self) -> Option<Duration> {
+        self.servers.iter().map(|server| server.cpu_time().ok()).sum()
+    }
+
     async fn start_switch(&mut self, id: SwitchId, topology: &testbed::Topology) -> Result<()> {
         let deployment = Arc::clone(&self.deployment);
         let scenario = deployment.scenario();

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::net::UdpSocket;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
@@ -20,6 +21,7 @@ use crate::roles;
 pub(crate) const TESTS: &[Test] = &[
     ("a_process_runs_in_its_node", a_process_runs_in_its_node),
     ("output_is_handed_on_line_by_line", output_is_handed_on_line_by_line),
+    ("a_bridge_joins_its_hosts", a_bridge_joins_its_hosts),
     ("a_thread_runs_in_its_node_and_others_do_not", threads),
     ("processes_are_asked_and_then_forced_to_end", processes_are_asked_and_then_forced_to_end),
     ("children_of_children_end_too", children_of_children_end_too),
@@ -75,6 +77,27 @@ fn output_is_handed_on_line_by_line() {
     chatty.wait(Some(LONG)).unwrap().unwrap();
     let kept = chatty.output(Stream::Out);
     assert!(kept.len() <= 256 << 10 && kept.ends_with("x\nend\n"), "{} bytes", kept.len());
+}
+
+fn a_bridge_joins_its_hosts() {
+    let mut topology = star(3);
+    topology.links.iter_mut().for_each(|link| link.mtu = 9_000);
+    let testbed = Testbed::build_bridged(&topology).unwrap();
+    let bind = |host: u8| {
+        let socket = testbed.run_in(&format!("h{host}"), move || UdpSocket::bind((ip(host), PORT)));
+        let socket = socket.unwrap().unwrap();
+        socket.set_read_timeout(Some(LONG)).unwrap();
+        socket
+    };
+    let sockets = [1, 2, 3].map(bind);
+    for (from, to) in [(0, 1), (1, 2), (2, 0)] {
+        // Frames of the full MTU, without the headers of IP and UDP.
+        let sent = vec![from as u8; 9_000 - 28];
+        sockets[from].send_to(&sent, (ip(to as u8 + 1), PORT)).unwrap();
+        let mut received = vec![0; 9_001];
+        let (length, sender) = sockets[to].recv_from(&mut received).unwrap();
+        assert_eq!((&received[..length], sender), (&sent[..], (ip(from as u8 + 1), PORT).into()));
+    }
 }
 
 fn threads() {

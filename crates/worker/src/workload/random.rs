@@ -58,11 +58,11 @@ impl Workload for Random {
         if self.round == self.rounds() {
             return Ok(None);
         }
-        if self.round % self.repeats() == 0 {
+        if self.round.is_multiple_of(self.repeats()) {
             self.current = self.tensor(self.worker, self.round / self.repeats());
         }
         self.round += 1;
-        let last = self.round % self.repeats() == 0;
+        let last = self.round.is_multiple_of(self.repeats());
         let tensor = if last {
             std::mem::replace(&mut self.current, Tensor::F32(Vec::new()))
         } else {

@@ -1,0 +1,222 @@
+//! OpenMPI: one rank per host, over TCP.
+//!
+//! `mpirun` runs on a host of its own and starts its daemon on every other host through a script
+//! that enters the host's network namespace, as it would through ssh. To OpenMPI, the hosts are
+//! different machines, so that ranks use no shared memory. All of its processes are in one process
+//! namespace and end with `mpirun`, also if that is killed.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::AtomicBool;
+
+use anyhow::{Context, Result};
+
+use super::network::{Network, STARTER, outputs};
+use super::{Case, Took, installed, write};
+
+const PROGRAM: &str = include_str!("../../peers/allreduce.c");
+const AGENT: &str = include_str!("../../peers/agent.sh");
+
+/// The Debian packages.
+const PACKAGES: &str = "install Debian's openmpi-bin and libopenmpi-dev";
+
+/// An algorithm of `MPI_Allreduce`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Algorithm {
+    /// Chosen by OpenMPI for each number of ranks and size.
+    Default,
+    RecursiveDoubling,
+    Ring,
+    SegmentedRing,
+    Rabenseifner,
+}
+
+impl Algorithm {
+    const ALL: [Self; 5] = [
+        Self::Default,
+        Self::RecursiveDoubling,
+        Self::Ring,
+        Self::SegmentedRing,
+        Self::Rabenseifner,
+    ];
+
+    /// Its number in `coll_tuned_allreduce_algorithm`.
+    fn number(self) -> Option<u8> {
+        match self {
+            Self::Default => None,
+            Self::RecursiveDoubling => Some(3),
+            Self::Ring => Some(4),
+            Self::SegmentedRing => Some(5),
+            Self::Rabenseifner => Some(6),
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Default => "default algorithm",
+            Self::RecursiveDoubling => "recursive doubling",
+            Self::Ring => "ring",
+            Self::SegmentedRing => "segmented ring",
+            Self::Rabenseifner => "Rabenseifner",
+        }
+    }
+}
+
+/// How to run it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Setting {
+    algorithm: Algorithm,
+    /// Whether ranks that wait give the processor to others (`mpi_yield_when_idle`).
+    yields: bool,
+}
+
+impl fmt::Display for Setting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.algorithm.name())?;
+        f.write_str(if self.yields { ", yielding" } else { "" })
+    }
+}
+
+/// All settings to try.
+pub(super) fn settings() -> Vec<Setting> {
+    let with = |yields| Algorithm::ALL.map(|algorithm| Setting { algorithm, yields });
+    [with(false), with(true)].concat()
+}
+
+/// The setting with the shortest all-reduce.
+///
+/// # Errors
+/// The first failure, if every setting failed.
+pub(super) fn best(tried: Vec<(Setting, Result<f64>)>) -> Result<Setting> {
+    let mut best: Option<(Setting, f64)> = None;
+    let mut failure = None;
+    for (setting, seconds) in tried {
+        match seconds {
+            Ok(seconds) if best.is_none_or(|(_, least)| seconds < least) => {
+                best = Some((setting, seconds));
+            }
+            Ok(_) => {}
+            Err(error) => failure = failure.or(Some(error)),
+        }
+    }
+    match (best, failure) {
+        (Some((setting, _)), _) => Ok(setting),
+        (None, Some(error)) => Err(error),
+        (None, None) => anyhow::bail!("no setting was tried"),
+    }
+}
+
+/// An installed OpenMPI, and the compiled program.
+pub(super) struct OpenMpi {
+    program: PathBuf,
+    agent: PathBuf,
+    /// For files of its runs.
+    directory: PathBuf,
+}
+
+impl OpenMpi {
+    /// Compiles the program into a directory.
+    ///
+    /// # Errors
+    /// Why OpenMPI cannot be measured.
+    pub(super) fn prepare(directory: &Path) -> Result<Self, String> {
+        for tool in ["mpicc", "mpirun"] {
+            if !installed(tool) {
+                return Err(format!("{tool} is not on the PATH; {PACKAGES}"));
+            }
+        }
+        for tool in ["unshare", "nsenter"] {
+            if !installed(tool) {
+                return Err(format!("{tool} is not on the PATH; install Debian's util-linux"));
+            }
+        }
+        let (source, program) = (directory.join("allreduce.c"), directory.join("allreduce"));
+        write(&source, PROGRAM)?;
+        let agent = directory.join("agent.sh");
+        write(&agent, AGENT)?;
+        let compiled =
+            Command::new("mpicc").arg("-O2").arg("-o").arg(&program).arg(&source).output();
+        let compiled = compiled.map_err(|error| format!("cannot start mpicc: {error}"))?;
+        if !compiled.status.success() {
+            let errors = String::from_utf8_lossy(&compiled.stderr);
+            let first = errors.lines().next().unwrap_or_default();
+            return Err(format!("mpicc cannot compile its program ({first}); {PACKAGES}"));
+        }
+        Ok(Self { program, agent, directory: directory.to_owned() })
+    }
+
+    /// Sums for about this many seconds.
+    ///
+    /// # Errors
+    /// If it fails, a sum is wrong, or `stop` is raised.
+    pub(super) fn measure(
+        &self,
+        case: Case,
+        setting: Setting,
+        seconds: f64,
+        stop: &AtomicBool,
+    ) -> Result<Took> {
+        let network = Network::new(case)?;
+        let mut hosts = Vec::new();
+        let mut namespaces = Vec::new();
+        for (host, address) in network.workers() {
+            hosts.push(format!("{address}:1"));
+            namespaces.push(format!("{address}={}", network.namespace(&host)?));
+        }
+        let mut command = Command::new("unshare");
+        command.args(["--pid", "--fork", "--kill-child", "mpirun", "--allow-run-as-root"]);
+        command.args(["-np", &case.workers.to_string(), "--host", &hosts.join(",")]);
+        // Every host has one rank, which would be bound to the same core.
+        command.args(["--bind-to", "none"]);
+        let mut set = |name: &str, value: &str| {
+            command.args(["--mca", name, value]);
+        };
+        set("plm", "rsh");
+        set("plm_rsh_agent", &format!("sh {}", self.agent.display()));
+        set("plm_rsh_no_tree_spawn", "1");
+        set("pml", "ob1");
+        set("btl", "tcp,self");
+        set("btl_tcp_if_include", "eth0");
+        set("oob_tcp_if_include", "eth0");
+        if let Some(number) = setting.algorithm.number() {
+            set("coll_tuned_use_dynamic_rules", "1");
+            set("coll_tuned_allreduce_algorithm", &number.to_string());
+        }
+        if setting.yields {
+            set("mpi_yield_when_idle", "1");
+        }
+        command.arg(&self.program).args([case.elements().to_string(), seconds.to_string()]);
+        let session = tempfile::tempdir_in(&self.directory)?;
+        command.env("TMPDIR", session.path()).env("TRIBUTARY_HOSTS", namespaces.join(" "));
+        let process = network.spawn(STARTER, command)?;
+        let outputs = outputs(&[process], stop)?;
+        Took::parse(outputs.first().context("it is one process")?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use anyhow::anyhow;
+
+    use super::*;
+
+    #[test]
+    fn every_algorithm_is_tried_with_and_without_yielding() {
+        let names: Vec<String> = settings().iter().map(Setting::to_string).collect();
+        assert_eq!(names.len(), 10);
+        assert_eq!(names[0], "default algorithm");
+        assert_eq!(names[9], "Rabenseifner, yielding");
+    }
+
+    #[test]
+    fn the_shortest_all_reduce_wins() {
+        let [first, second, third, ..] = settings()[..] else { panic!("ten settings") };
+        let tried = vec![(first, Ok(2.0)), (second, Err(anyhow!("hung"))), (third, Ok(1.0))];
+        assert_eq!(best(tried).unwrap(), third);
+        let tried = vec![(first, Ok(1.0)), (second, Ok(1.0))];
+        assert_eq!(best(tried).unwrap(), first, "the first of equal ones");
+        let tried = vec![(first, Err(anyhow!("one"))), (second, Err(anyhow!("two")))];
+        assert_eq!(best(tried).unwrap_err().to_string(), "one");
+    }
+}
