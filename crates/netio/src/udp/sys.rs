@@ -166,7 +166,8 @@ fn describe(header: &libc::msghdr, arrival: &mut Arrival) {
         // SAFETY: CMSG_DATA only computes the address after the header.
         let data = unsafe { libc::CMSG_DATA(message) };
         let header_length = data.addr() - ptr::from_ref(message).addr();
-        let length = (message.cmsg_len as usize).saturating_sub(header_length);
+        let whole: usize = message.cmsg_len as _;
+        let length = whole.saturating_sub(header_length);
         match (message.cmsg_level, message.cmsg_type) {
             (libc::IPPROTO_IP, libc::IP_PKTINFO) if length >= size_of::<libc::in_pktinfo>() => {
                 // SAFETY: the message has that many bytes of data; it is read unaligned.
@@ -255,7 +256,8 @@ fn put<T: Copy>(
     // SAFETY: both only compute sizes.
     let (space, whole) = unsafe { (libc::CMSG_SPACE(length), libc::CMSG_LEN(length)) };
     let end = used + space as usize;
-    assert!(end <= header.msg_controllen as usize, "two small messages fit");
+    let room: usize = header.msg_controllen as _;
+    assert!(end <= room, "two small messages fit");
     // SAFETY: `used..end` is inside the control buffer, which is aligned for a `cmsghdr`, and `used`
     // is a multiple of that alignment because every message takes CMSG_SPACE bytes. CMSG_DATA points
     // after the header, where there are `length` bytes.

@@ -91,7 +91,7 @@ fn batches_of_mixed_datagrams_keep_their_order(kind: Kind) {
     let (_testbed, mut host, mut port) = host_and_port(kind);
     let sizes = |number: usize| match number {
         0..200 => 300,
-        200..330 if number % 3 == 0 => 40,
+        200..330 if number.is_multiple_of(3) => 40,
         200..330 => 1_000,
         _ => 1 + number % 5,
     };
