@@ -59,7 +59,8 @@ pub enum OpenError {
     #[error(
         "raw frames on `{0}` need the capability CAP_NET_RAW in the user namespace that owns this \
          network namespace; run as root, or give it to the program (`setcap cap_net_raw+ep \
-         PROGRAM`), or run in a namespace of your own (`unshare --user --map-root-user --net`)"
+         PROGRAM`), or use a UDP socket on a host (`--io udp`), or run in a namespace of your own \
+         (`unshare --user --map-root-user --net`)"
     )]
     NotPermitted(String),
     /// Another program uses the UDP port exclusively.
