@@ -47,6 +47,12 @@ pub enum InterfaceError {
 }
 
 impl Interface {
+    /// An error that names the interface.
+    pub(crate) fn named(&self, error: &io::Error) -> io::Error {
+        let text = format!("network interface `{}`: {error}", self.name);
+        io::Error::new(error.kind(), text)
+    }
+
     /// Looks up an interface by its name.
     ///
     /// # Errors

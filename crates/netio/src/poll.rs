@@ -122,7 +122,7 @@ impl Spin {
     fn learn(&mut self, event: Option<Duration>) {
         self.0 = match event.filter(|waited| *waited <= LONGEST_SPIN) {
             Some(waited) => self.0.max(2 * waited).min(LONGEST_SPIN),
-            // Quickly, so that rare events cost no more than a sleep each.
+            // Halved, so that a thread with rare events soon sleeps at once.
             None => self.0 / 2,
         };
         if self.0 < SHORTEST_SPIN {

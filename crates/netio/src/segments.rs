@@ -250,9 +250,9 @@ impl Joined {
         true
     }
 
-    /// Where the payloads of all datagrams are in the buffer.
-    pub(crate) fn payload(&self) -> Range<usize> {
-        VNET + HEADERS..VNET + self.length
+    /// Where the frame is in the buffer.
+    pub(crate) fn frame(&self) -> Range<usize> {
+        VNET..VNET + self.length
     }
 
     /// The payload of each datagram, if there are several; the last one may be shorter.
@@ -265,8 +265,8 @@ impl Joined {
         self.datagrams
     }
 
-    /// The length of what is to be sent, after its headers and `virtio_net_hdr` have been written.
-    pub(crate) fn seal(&self, buffer: &mut [u8]) -> usize {
+    /// Completes the headers, and writes the `virtio_net_hdr`.
+    pub(crate) fn seal(&self, buffer: &mut [u8]) {
         let (vnet, frame) = buffer.split_at_mut(VNET);
         vnet.fill(0);
         if self.datagrams > 1 {
@@ -283,7 +283,6 @@ impl Joined {
             let pseudo = sum(&headers[IP + 12..UDP]) + u64::from(PROTOCOL_UDP) + datagram;
             headers[UDP + UDP_CHECKSUM..].copy_from_slice(&folded(pseudo).to_be_bytes());
         }
-        VNET + self.length
     }
 }
 
@@ -336,8 +335,8 @@ mod tests {
             buffers.push((buffer, first));
         }
         let seal = |(mut buffer, joined): (Vec<u8>, Joined)| {
-            let length = joined.seal(&mut buffer);
-            buffer.truncate(length);
+            joined.seal(&mut buffer);
+            buffer.truncate(joined.frame().end);
             (buffer, joined.frames())
         };
         buffers.into_iter().map(seal).collect()

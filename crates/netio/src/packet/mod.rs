@@ -1,6 +1,6 @@
 //! Frames over a Linux network interface, through AF_PACKET sockets.
 //!
-//! Each system call moves up to [`BATCH`] frames between the kernel and buffers that were allocated
+//! Each system call moves up to 32 frames between the kernel and buffers that were allocated
 //! when the socket was opened, or up to eight super-frames: consecutive datagrams with the same
 //! headers and size that the kernel carries as one frame ([`PacketSocket::open_for_super_frames`]). There is no memory-mapped ring: with a version 3 ring a single frame
 //! waits up to a millisecond for its block to retire, which is too long for a windowed protocol.
@@ -11,12 +11,13 @@
 
 use std::io;
 use std::net::Ipv4Addr;
-use std::time::Duration;
 
 use socket2::Socket;
 
 use crate::interface::{Interface, InterfaceError};
-use crate::segments::{self, Cut, Joined, Unusable, VNET};
+use crate::messages::BATCH;
+use crate::queues::{Incoming, Outgoing, SUPER_BATCH};
+use crate::segments::{self, Cut, Unusable, VNET};
 use crate::sys::set_receive_buffer;
 use crate::udp::ethernet_group;
 use crate::{ETHERNET_HEADER, FrameIo, Watch};
@@ -26,25 +27,11 @@ pub use crate::device::{Config, Statistics, Traffic};
 mod filter;
 mod sys;
 
-/// Maximum number of frames per system call.
-pub const BATCH: usize = 32;
-
-/// Number of super-frames per system call.
-const SUPER_BATCH: usize = 8;
-
 /// Bytes of a VLAN tag, which the MTU does not include.
 const TAG: usize = 4;
 
 /// Bytes of the two Ethernet addresses, which precede a VLAN tag.
 const ADDRESSES: usize = 12;
-
-/// Time to wait before offering frames again to a device that was full. The kernel sends no event
-/// for this.
-const DEVICE_RETRY: Duration = Duration::from_micros(50);
-
-/// After this many consecutive refusals a frame is dropped: the device is not full, but some rule
-/// drops the frame.
-const DEVICE_RETRIES: u32 = 100;
 
 /// Why a socket could not be opened.
 #[derive(Debug, thiserror::Error)]
@@ -81,16 +68,6 @@ pub enum OpenError {
     },
 }
 
-/// The reason why queued frames are not sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Obstacle {
-    None,
-    /// The socket's send buffer is full; poll(2) reports when it is not.
-    Socket,
-    /// The device's queue is full, for this number of consecutive attempts.
-    Device(u32),
-}
-
 /// An AF_PACKET socket on one interface. It does not receive frames that this host sends.
 #[derive(Debug)]
 pub struct PacketSocket {
@@ -98,28 +75,11 @@ pub struct PacketSocket {
     interface: Interface,
     /// Whether VLAN tags are restored.
     tags: bool,
-    /// Number of buffers in `arrived` and in `queued`.
-    slots: usize,
-    /// Size in bytes of each. The first [`TAG`] bytes of a receive buffer are reserved for the tag.
-    stride: usize,
     /// Bytes before a frame in which the kernel and this socket describe it to each other: [`VNET`]
     /// with super-frames, else none.
     vnet: usize,
-    arrived: Box<[u8]>,
-    arrivals: [sys::Arrival; BATCH],
-    /// The arrivals that have not been passed on.
-    next: usize,
-    count: usize,
-    /// The rest of a super-frame, at `next`.
-    cut: Option<Cut>,
-    queued: Box<[u8]>,
-    lengths: [usize; BATCH],
-    /// The contents of `queued`, with super-frames.
-    joined: [Joined; SUPER_BATCH],
-    /// The queued frames that have not been sent.
-    first: usize,
-    end: usize,
-    obstacle: Obstacle,
+    incoming: Incoming<sys::Arrival>,
+    outgoing: Outgoing,
     statistics: Statistics,
     /// Reserves the UDP port; receives nothing.
     _port: Option<Socket>,
@@ -193,25 +153,14 @@ impl PacketSocket {
         } else {
             (BATCH, 0, interface.mtu + ETHERNET_HEADER + TAG)
         };
-        let stride = (longest + vnet + TAG).next_multiple_of(64);
+        let stride = (longest + VNET + TAG).next_multiple_of(64);
         let mut socket = Self {
             socket,
             interface,
             tags,
-            slots,
-            stride,
             vnet,
-            arrived: vec![0; stride * slots].into(),
-            arrivals: [sys::Arrival::default(); BATCH],
-            next: 0,
-            count: 0,
-            cut: None,
-            queued: vec![0; stride * slots].into(),
-            lengths: [0; BATCH],
-            joined: [Joined::NONE; SUPER_BATCH],
-            first: 0,
-            end: 0,
-            obstacle: Obstacle::None,
+            incoming: Incoming::new(slots, stride, sys::Arrival::default()),
+            outgoing: Outgoing::new(slots, stride),
             statistics: Statistics::default(),
             _port: port,
         };
@@ -255,86 +204,6 @@ impl PacketSocket {
     pub fn statistics(&mut self) -> io::Result<Statistics> {
         self.statistics.overrun += sys::take_drops(&self.socket)?;
         Ok(self.statistics)
-    }
-
-    fn named(&self, error: &io::Error) -> io::Error {
-        io::Error::new(
-            error.kind(),
-            format!("network interface `{}`: {error}", self.interface.name),
-        )
-    }
-
-    /// Passes at most `max` frames of the next arrival to `sink`. Returns their number.
-    fn deliver(&mut self, max: usize, sink: &mut dyn FnMut(&[u8])) -> usize {
-        let buffer = &mut self.arrived[self.next * self.stride..][..self.stride];
-        let mut cut = match self.cut.take() {
-            Some(cut) => cut,
-            None => match open(buffer, self.arrivals[self.next], self.vnet) {
-                Ok(cut) => cut,
-                Err(Unusable) => {
-                    self.statistics.oversized += 1;
-                    self.next += 1;
-                    return 0;
-                }
-            },
-        };
-        let mut delivered = 0;
-        while delivered < max {
-            let Some(frame) = cut.next(buffer) else {
-                self.next += 1;
-                self.statistics.received += delivered as u64;
-                return delivered;
-            };
-            sink(&buffer[frame]);
-            delivered += 1;
-        }
-        self.statistics.received += delivered as u64;
-        self.cut = Some(cut);
-        delivered
-    }
-
-    /// Handles a refused first frame: drop it, retry later, or return an error.
-    fn refused(&mut self, error: &io::Error) -> io::Result<()> {
-        match error.raw_os_error() {
-            Some(libc::EINTR) => Ok(()),
-            Some(libc::EAGAIN) => {
-                self.obstacle = Obstacle::Socket;
-                Ok(())
-            }
-            Some(libc::ENOBUFS) => {
-                self.obstacle = match self.obstacle {
-                    Obstacle::Device(DEVICE_RETRIES) => {
-                        self.give_up(1);
-                        Obstacle::None
-                    }
-                    Obstacle::Device(times) => Obstacle::Device(times + 1),
-                    _ => Obstacle::Device(1),
-                };
-                Ok(())
-            }
-            // The MTU was lowered, or a rule forbids this frame. The next frame may succeed.
-            Some(libc::EMSGSIZE | libc::EPERM | libc::EINVAL) => {
-                self.give_up(1);
-                Ok(())
-            }
-            _ => {
-                self.give_up(self.end - self.first);
-                Err(self.named(error))
-            }
-        }
-    }
-
-    fn give_up(&mut self, buffers: usize) {
-        self.statistics.unsendable += self.frames(buffers);
-        self.first += buffers;
-    }
-
-    /// The number of frames in the first queued buffers.
-    fn frames(&self, buffers: usize) -> u64 {
-        if self.vnet == 0 {
-            return buffers as u64;
-        }
-        self.joined[self.first..self.first + buffers].iter().map(Joined::frames).sum()
     }
 }
 
@@ -404,39 +273,13 @@ pub(crate) fn hold_port(port: u16, interface: &str) -> Result<Socket, OpenError>
 
 impl FrameIo for PacketSocket {
     fn receive(&mut self, max: usize, sink: &mut dyn FnMut(&[u8])) -> io::Result<usize> {
-        let (mut looked_at, mut delivered, mut drained) = (0, 0, false);
-        while looked_at < max {
-            if self.next == self.count {
-                if drained {
-                    break;
-                }
-                let wanted = (max - looked_at).min(self.slots);
-                let batch = sys::receive_batch(
-                    &self.socket,
-                    &mut self.arrived,
-                    self.stride,
-                    TAG,
-                    self.tags,
-                    &mut self.arrivals[..wanted],
-                );
-                (self.next, self.count) = match batch {
-                    Ok(count) => {
-                        drained = count < wanted;
-                        (0, count)
-                    }
-                    Err(error) => match error.kind() {
-                        io::ErrorKind::WouldBlock => break,
-                        io::ErrorKind::Interrupted => continue,
-                        _ => return Err(self.named(&error)),
-                    },
-                };
-            }
-            let frames = self.deliver(max - looked_at, sink);
-            delivered += frames;
-            // Unusable frames count, too, so that a flood of them does not block the thread.
-            looked_at += frames.max(1);
-        }
-        Ok(delivered)
+        let Self { socket, incoming, statistics, tags, vnet, .. } = self;
+        let fetch = |buffers: &mut [u8], stride, arrivals: &mut [_]| {
+            sys::receive_batch(socket, buffers, stride, TAG, *tags, arrivals)
+        };
+        let received = incoming
+            .receive(max, statistics, sink, fetch, |buffer, arrival| open(buffer, arrival, *vnet));
+        received.map_err(|error| self.interface.named(&error))
     }
 
     fn send(&mut self, frame: &[u8]) -> io::Result<bool> {
@@ -452,87 +295,34 @@ impl FrameIo for PacketSocket {
                 ),
             ));
         }
-        if self.vnet > 0 && self.end > self.first {
-            let last = &mut self.queued[(self.end - 1) * self.stride..][..self.stride];
-            if self.joined[self.end - 1].append(frame, last) {
-                return Ok(true);
-            }
+        let longest_joined = if self.vnet > 0 { longest } else { 0 };
+        if self.outgoing.push(frame, longest_joined) {
+            return Ok(true);
         }
-        if self.end == self.slots {
-            self.flush()?;
-            if self.end == self.slots {
-                return Ok(false);
-            }
-        }
-        let place = &mut self.queued[self.end * self.stride..][..self.stride];
-        if self.vnet > 0 {
-            self.joined[self.end] = Joined::first(frame, longest, place);
-        } else {
-            place[..frame.len()].copy_from_slice(frame);
-            self.lengths[self.end] = frame.len();
-        }
-        self.end += 1;
-        Ok(true)
+        self.flush()?;
+        Ok(self.outgoing.push(frame, longest_joined))
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        if self.vnet > 0 {
-            let queued = self.queued.chunks_exact_mut(self.stride).zip(&self.joined);
-            let lengths = queued.zip(&mut self.lengths);
-            for ((buffer, joined), length) in lengths.take(self.end).skip(self.first) {
-                *length = joined.seal(buffer);
-            }
-        }
-        while self.first < self.end {
-            let sent = sys::send_batch(
-                &self.socket,
-                &self.queued[self.first * self.stride..],
-                self.stride,
-                &self.lengths[self.first..self.end],
-            );
-            match sent {
-                Ok(count) => {
-                    self.statistics.sent += self.frames(count);
-                    self.first += count;
-                    self.obstacle = Obstacle::None;
+        let Self { socket, outgoing, statistics, vnet, .. } = self;
+        let sent = outgoing.flush(statistics, |queued| {
+            let frames = queued.map(|(buffer, joined)| {
+                if *vnet > 0 {
+                    joined.seal(buffer);
                 }
-                Err(error) => {
-                    let before = self.first;
-                    let told = self.refused(&error);
-                    let stuck = self.first == before && self.obstacle != Obstacle::None;
-                    if told.is_err() || stuck {
-                        self.rewind();
-                        return told;
-                    }
-                }
-            }
-        }
-        self.rewind();
-        Ok(())
+                &buffer[joined.frame().start - *vnet..joined.frame().end]
+            });
+            sys::send_batch(socket, frames)
+        });
+        sent.map_err(|error| self.interface.named(&error))
     }
 
     fn watch(&mut self, watch: &mut Watch) -> io::Result<()> {
-        let mut events = libc::POLLIN;
-        if self.first < self.end {
-            match self.obstacle {
-                Obstacle::Socket => events |= libc::POLLOUT,
-                Obstacle::None | Obstacle::Device(_) => watch.due_in(DEVICE_RETRY),
-            }
-        }
-        if self.next < self.count {
+        let events = libc::POLLIN | self.outgoing.watch(watch);
+        if self.incoming.is_waiting() {
             watch.ready();
         }
         watch.descriptor(&self.socket, events);
         Ok(())
-    }
-}
-
-impl PacketSocket {
-    /// Frees the buffers of sent frames.
-    fn rewind(&mut self) {
-        if self.first == self.end {
-            (self.first, self.end) = (0, 0);
-            self.obstacle = Obstacle::None;
-        }
     }
 }

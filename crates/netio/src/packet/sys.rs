@@ -4,14 +4,13 @@
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4};
-use std::os::fd::AsRawFd;
 use std::ptr;
 
 use socket2::{Domain, SockFilter, Socket, Type};
 
-use super::BATCH;
 use super::filter::{Instruction, nothing};
-use crate::sys::{address, check, get_option, set_option};
+use crate::messages::{self, Message, Wanted};
+use crate::sys::{address, get_option, set_option};
 
 /// An unbound raw packet socket, which receives nothing yet.
 pub(super) fn packet_socket() -> io::Result<Socket> {
@@ -108,11 +107,6 @@ pub(super) struct Arrival {
     pub(super) tag: Option<(u16, u16)>,
 }
 
-/// Room for one control message with a `tpacket_auxdata`, aligned as `cmsghdr` must be.
-#[derive(Clone, Copy)]
-#[repr(C, align(8))]
-struct Control([u8; 64]);
-
 /// Receives up to `arrivals.len()` frames without waiting, frame i to `buffers[i * stride +
 /// gap..]`. Returns their number.
 pub(super) fn receive_batch(
@@ -123,62 +117,23 @@ pub(super) fn receive_batch(
     tags: bool,
     arrivals: &mut [Arrival],
 ) -> io::Result<usize> {
-    let count = arrivals.len().min(BATCH).min(buffers.len() / stride);
-    // SAFETY: both are integers and pointers, for which all zeroes are valid.
-    let (mut vectors, mut headers) =
-        unsafe { std::mem::zeroed::<([libc::iovec; BATCH], [libc::mmsghdr; BATCH])>() };
-    let mut controls = [const { Control([0; 64]) }; BATCH];
-    let slots = vectors.iter_mut().zip(&mut headers).zip(&mut controls);
-    for (((vector, header), control), buffer) in
-        slots.zip(buffers.chunks_exact_mut(stride)).take(count)
-    {
-        let room = &mut buffer[gap..];
-        vector.iov_base = room.as_mut_ptr().cast();
-        vector.iov_len = room.len();
-        header.msg_hdr.msg_iov = vector;
-        header.msg_hdr.msg_iovlen = 1;
-        if tags {
-            header.msg_hdr.msg_control = control.0.as_mut_ptr().cast();
-            header.msg_hdr.msg_controllen = control.0.len() as _;
-        }
-    }
-    let flags = libc::MSG_DONTWAIT | libc::MSG_TRUNC;
-    // SAFETY: each of the first `count` headers points to an iovec and, if tags are wanted, to a
-    // control buffer in the arrays above, and each iovec points to its own part of `buffers`. All
-    // outlive the call and have the given lengths. No address and no time limit is requested.
-    let received = check(unsafe {
-        libc::recvmmsg(
-            socket.as_raw_fd(),
-            headers.as_mut_ptr(),
-            count as _,
-            flags as _,
-            ptr::null_mut(),
-        )
-    })?;
-    let received = usize::try_from(received).expect("not negative");
-    for (arrival, header) in arrivals.iter_mut().zip(&headers).take(received) {
-        arrival.length = header.msg_len as usize;
-        arrival.tag = if tags { tag_of(&header.msg_hdr) } else { None };
-    }
-    Ok(received)
+    let wanted = Wanted { source: false, controls: tags };
+    messages::receive(socket, buffers, stride, gap, wanted, arrivals, |received| {
+        let mut arrival = Arrival { length: received.length, tag: None };
+        received.controls(|level, kind, data| {
+            if (level, kind) == (libc::SOL_PACKET, libc::PACKET_AUXDATA) {
+                arrival.tag = tag_of(data);
+            }
+        });
+        arrival
+    })
 }
 
-/// The VLAN tag in the control message of a header that recvmmsg has filled.
-fn tag_of(header: &libc::msghdr) -> Option<(u16, u16)> {
-    // SAFETY: the header's control pointer and length are those that the kernel left, over a live
-    // and aligned buffer; CMSG_FIRSTHDR is null unless a whole `cmsghdr` is in it.
-    let message = unsafe { libc::CMSG_FIRSTHDR(header).as_ref() }?;
-    let needed = size_of::<libc::cmsghdr>() + size_of::<libc::tpacket_auxdata>();
-    if message.cmsg_level != libc::SOL_PACKET
-        || message.cmsg_type != libc::PACKET_AUXDATA
-        || (message.cmsg_len as usize) < needed
-    {
-        return None;
-    }
-    // SAFETY: a message of this level and type carries a `tpacket_auxdata`, and its length says
-    // that all of it is there. It is read unaligned, so its alignment does not matter.
-    let data: libc::tpacket_auxdata =
-        unsafe { ptr::read_unaligned(libc::CMSG_DATA(message).cast()) };
+/// The VLAN tag in the data of a control message.
+fn tag_of(data: &[u8]) -> Option<(u16, u16)> {
+    let data = data.first_chunk::<{ size_of::<libc::tpacket_auxdata>() }>()?;
+    // SAFETY: as many bytes, which are read unaligned, of a structure of integers.
+    let data: libc::tpacket_auxdata = unsafe { ptr::read_unaligned(data.as_ptr().cast()) };
     if data.tp_status & libc::TP_STATUS_VLAN_VALID == 0 {
         return None;
     }
@@ -186,32 +141,11 @@ fn tag_of(header: &libc::msghdr) -> Option<(u16, u16)> {
     Some((if has_protocol { data.tp_vlan_tpid } else { 0x8100 }, data.tp_vlan_tci))
 }
 
-/// Sends frames, frame i being the first `lengths[i]` bytes of `buffers[i * stride..]`. Returns the
-/// number of leading frames that were accepted; an error refers to the first frame.
-pub(super) fn send_batch(
+/// Sends frames. Returns the number of leading ones that were accepted; an error refers to the
+/// first.
+pub(super) fn send_batch<'a>(
     socket: &Socket,
-    buffers: &[u8],
-    stride: usize,
-    lengths: &[usize],
+    frames: impl Iterator<Item = &'a [u8]>,
 ) -> io::Result<usize> {
-    let count = lengths.len().min(BATCH);
-    // SAFETY: both are integers and pointers, for which all zeroes are valid.
-    let (mut vectors, mut headers) =
-        unsafe { std::mem::zeroed::<([libc::iovec; BATCH], [libc::mmsghdr; BATCH])>() };
-    let frames =
-        buffers.chunks_exact(stride).zip(lengths).map(|(buffer, length)| &buffer[..*length]);
-    let mut filled = 0;
-    for ((vector, header), frame) in vectors.iter_mut().zip(&mut headers).zip(frames).take(count) {
-        vector.iov_base = frame.as_ptr().cast_mut().cast();
-        vector.iov_len = frame.len();
-        header.msg_hdr.msg_iov = vector;
-        header.msg_hdr.msg_iovlen = 1;
-        filled += 1;
-    }
-    // SAFETY: each of the first `filled` headers points to an iovec in the array above, and each
-    // iovec to a part of `buffers`, which the kernel only reads; all outlive the call.
-    let sent = check(unsafe {
-        libc::sendmmsg(socket.as_raw_fd(), headers.as_mut_ptr(), filled, libc::MSG_DONTWAIT as _)
-    })?;
-    Ok(usize::try_from(sent).expect("not negative"))
+    messages::send(socket, frames.map(|bytes| Message { bytes, to: None, controls: [None; 2] }))
 }

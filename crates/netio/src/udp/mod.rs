@@ -7,37 +7,28 @@
 //! | mode | datagrams are sent | for |
 //! | --- | --- | --- |
 //! | [`Mode::Plain`] | one by one, without checksums | all networks |
-//! | [`Mode::Super`] | many in one buffer (GSO), with checksums that the kernel or the card completes | virtual links to a port that takes super-frames |
+//! | [`Mode::Super`] | many in one buffer (GSO), with checksums | virtual links to a port that takes super-frames |
 //!
 //! Programs of switches change what they forward, so they accept no UDP checksums: the kernel cannot
 //! cut a buffer without filling them in. In both modes, the kernel may join what it delivers (GRO).
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4};
-use std::time::Duration;
 
 use socket2::Socket;
 
 use crate::device::{Config, Statistics, Traffic};
 use crate::interface::{Interface, InterfaceError};
-use crate::segments::{self, Cut, HEADERS, IP, Joined, PROTOCOL_UDP, UDP, Unusable, VNET};
+use crate::messages::BATCH;
+use crate::queues::{Incoming, Outgoing, SUPER_BATCH};
+use crate::segments::{self, Cut, HEADERS, IP, PROTOCOL_UDP, UDP, Unusable, VNET};
 use crate::sys::set_receive_buffer;
 use crate::{ETHERNET_HEADER, FrameIo, Watch};
 
 mod sys;
 
-/// Most buffers per system call.
-const BATCH: usize = 32;
-
-/// Buffers per system call if they hold many datagrams each.
-const SUPER_BATCH: usize = 8;
-
 /// Longest payload of UDP over IPv4.
 const LONGEST: usize = 65_507;
-
-/// Time to wait before offering datagrams again to a full device. The kernel sends no event for
-/// this.
-const DEVICE_RETRY: Duration = Duration::from_micros(50);
 
 /// How datagrams are sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,33 +83,9 @@ pub struct UdpPort {
     port: u16,
     /// Length of the longest frame to which others are joined; zero if none are.
     longest_joined: usize,
-    /// Buffers that are used of those in `arrived` and `queued`.
-    slots: usize,
-    stride: usize,
-    arrived: Box<[u8]>,
-    arrivals: [sys::Arrival; BATCH],
-    /// The arrivals that have not been passed on.
-    next: usize,
-    count: usize,
-    /// The rest of the arrival at `next`.
-    cut: Option<Cut>,
-    queued: Box<[u8]>,
-    joined: [Joined; BATCH],
-    /// The queued buffers that have not been sent.
-    first: usize,
-    end: usize,
-    obstacle: Obstacle,
+    incoming: Incoming<sys::Arrival>,
+    outgoing: Outgoing,
     statistics: Statistics,
-}
-
-/// The reason why queued datagrams are not sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Obstacle {
-    None,
-    /// The socket's send buffer is full; poll(2) reports when it is not.
-    Socket,
-    /// A device's queue is full.
-    Device,
 }
 
 impl UdpPort {
@@ -164,18 +131,8 @@ impl UdpPort {
             interface,
             port,
             longest_joined,
-            slots,
-            stride,
-            arrived: vec![0; stride * slots].into(),
-            arrivals: [sys::Arrival::NONE; BATCH],
-            next: 0,
-            count: 0,
-            cut: None,
-            queued: vec![0; stride * slots].into(),
-            joined: [Joined::NONE; BATCH],
-            first: 0,
-            end: 0,
-            obstacle: Obstacle::None,
+            incoming: Incoming::new(slots, stride, sys::Arrival::NONE),
+            outgoing: Outgoing::new(slots, stride),
             statistics: Statistics::default(),
         })
     }
@@ -212,108 +169,36 @@ impl UdpPort {
     pub fn statistics(&self) -> io::Result<Statistics> {
         Ok(Statistics { overrun: sys::drops(&self.socket)?, ..self.statistics })
     }
+}
 
-    /// Passes at most `max` frames of the next arrival to `sink`. Returns their number.
-    fn deliver(&mut self, max: usize, sink: &mut dyn FnMut(&[u8])) -> usize {
-        let mut cut = match self.cut.take() {
-            Some(cut) => cut,
-            None => match self.describe(&self.arrivals[self.next]) {
-                Ok(cut) => cut,
-                Err(Unusable) => {
-                    self.statistics.oversized += 1;
-                    self.next += 1;
-                    return 0;
-                }
-            },
-        };
-        let buffer = &mut self.arrived[self.next * self.stride..][..self.stride];
-        let mut delivered = 0;
-        while delivered < max {
-            let Some(frame) = cut.next(buffer) else {
-                self.next += 1;
-                self.statistics.received += delivered as u64;
-                return delivered;
-            };
-            sink(&buffer[frame]);
-            delivered += 1;
-        }
-        self.statistics.received += delivered as u64;
-        self.cut = Some(cut);
-        delivered
+/// The frames in a buffer: puts headers before each payload.
+fn open(
+    interface: &Interface,
+    port: u16,
+    room: usize,
+    arrival: sys::Arrival,
+) -> Result<Cut, Unusable> {
+    let sys::Arrival { length, segment, source, destination, tos } = arrival;
+    if HEADERS + length > room {
+        return Err(Unusable);
     }
-
-    /// The frames of an arrival.
-    fn describe(&self, arrival: &sys::Arrival) -> Result<Cut, Unusable> {
-        let sys::Arrival { length, segment, source, destination, tos } = *arrival;
-        if length > self.stride - HEADERS {
-            return Err(Unusable);
-        }
-        let mut headers = [0; HEADERS];
-        let mac = if destination.is_multicast() {
-            ethernet_group(destination)
-        } else {
-            self.interface.mac
-        };
-        headers[..6].copy_from_slice(&mac);
-        headers[12..IP].copy_from_slice(&[8, 0]);
-        headers[IP] = 0x45;
-        headers[IP + 1] = tos;
-        // Never fragmented, and the usual time to live, which a socket is not told.
-        headers[IP + 6] = 0x40;
-        headers[IP + 8] = 64;
-        headers[IP + 9] = PROTOCOL_UDP;
-        headers[IP + 12..IP + 16].copy_from_slice(&source.ip().octets());
-        headers[IP + 16..UDP].copy_from_slice(&destination.octets());
-        headers[UDP..UDP + 2].copy_from_slice(&source.port().to_be_bytes());
-        headers[UDP + 2..UDP + 4].copy_from_slice(&self.port.to_be_bytes());
-        let size = segment.unwrap_or(length).min(length);
-        Cut::datagrams(&headers, size, HEADERS..HEADERS + length)
-    }
-
-    /// Handles a refused first buffer: drop it, retry later, or return an error.
-    fn refused(&mut self, error: io::Error) -> io::Result<()> {
-        match error.raw_os_error() {
-            // An earlier datagram was refused by its receiver. Nothing was sent now.
-            Some(libc::EINTR | libc::ECONNREFUSED) => Ok(()),
-            Some(libc::EAGAIN) => {
-                self.obstacle = Obstacle::Socket;
-                Ok(())
-            }
-            Some(libc::ENOBUFS) => {
-                self.obstacle = Obstacle::Device;
-                Ok(())
-            }
-            // No route, a rule or an address that forbids it, or a lower MTU: as on a cable, it is
-            // lost. The next may succeed.
-            Some(
-                libc::EMSGSIZE
-                | libc::EACCES
-                | libc::EPERM
-                | libc::EINVAL
-                | libc::ENETUNREACH
-                | libc::EHOSTUNREACH,
-            ) => {
-                self.statistics.unsendable += self.joined[self.first].frames();
-                self.first += 1;
-                Ok(())
-            }
-            _ => {
-                let given_up = &self.joined[self.first..self.end];
-                self.statistics.unsendable += given_up.iter().map(Joined::frames).sum::<u64>();
-                self.first = self.end;
-                let name = &self.interface.name;
-                Err(io::Error::new(error.kind(), format!("network interface `{name}`: {error}")))
-            }
-        }
-    }
-
-    /// Frees the buffers of sent datagrams.
-    fn rewind(&mut self) {
-        if self.first == self.end {
-            (self.first, self.end) = (0, 0);
-            self.obstacle = Obstacle::None;
-        }
-    }
+    let multicast = destination.is_multicast();
+    let mac = if multicast { ethernet_group(destination) } else { interface.mac };
+    let mut headers = [0; HEADERS];
+    headers[..6].copy_from_slice(&mac);
+    headers[12..IP].copy_from_slice(&[8, 0]);
+    headers[IP] = 0x45;
+    headers[IP + 1] = tos;
+    // Never fragmented, and the usual time to live, which a socket is not told.
+    headers[IP + 6] = 0x40;
+    headers[IP + 8] = 64;
+    headers[IP + 9] = PROTOCOL_UDP;
+    headers[IP + 12..IP + 16].copy_from_slice(&source.ip().octets());
+    headers[IP + 16..UDP].copy_from_slice(&destination.octets());
+    headers[UDP..UDP + 2].copy_from_slice(&source.port().to_be_bytes());
+    headers[UDP + 2..UDP + 4].copy_from_slice(&port.to_be_bytes());
+    let size = segment.unwrap_or(length).min(length);
+    Cut::datagrams(&headers, size, HEADERS..HEADERS + length)
 }
 
 /// The Ethernet address of an IPv4 group (RFC 1112 §6.4).
@@ -324,39 +209,14 @@ pub(crate) fn ethernet_group(group: Ipv4Addr) -> [u8; 6] {
 
 impl FrameIo for UdpPort {
     fn receive(&mut self, max: usize, sink: &mut dyn FnMut(&[u8])) -> io::Result<usize> {
-        let (mut looked_at, mut delivered, mut drained) = (0, 0, false);
-        while looked_at < max {
-            if self.next == self.count {
-                if drained {
-                    break;
-                }
-                let wanted = (max - looked_at).min(self.slots);
-                let batch = sys::receive_batch(
-                    &self.socket,
-                    &mut self.arrived,
-                    self.stride,
-                    HEADERS,
-                    &mut self.arrivals[..wanted],
-                );
-                (self.next, self.count) = match batch {
-                    Ok(count) => {
-                        drained = count < wanted;
-                        (0, count)
-                    }
-                    Err(error) => match error.raw_os_error() {
-                        Some(libc::EAGAIN) => break,
-                        // The second tells of a datagram that its receiver refused.
-                        Some(libc::EINTR | libc::ECONNREFUSED) => continue,
-                        _ => return Err(error),
-                    },
-                };
-            }
-            let frames = self.deliver(max - looked_at, sink);
-            delivered += frames;
-            // Unusable buffers count, too, so that a flood of them does not block the thread.
-            looked_at += frames.max(1);
-        }
-        Ok(delivered)
+        let Self { socket, interface, port, incoming, statistics, .. } = self;
+        let fetch = |buffers: &mut [u8], stride, arrivals: &mut [_]| {
+            sys::receive_batch(socket, buffers, stride, HEADERS, arrivals)
+        };
+        let received = incoming.receive(max, statistics, sink, fetch, |buffer, arrival| {
+            open(interface, *port, buffer.len(), arrival)
+        });
+        received.map_err(|error| self.interface.named(&error))
     }
 
     fn send(&mut self, frame: &[u8]) -> io::Result<bool> {
@@ -375,68 +235,35 @@ impl FrameIo for UdpPort {
                 ),
             ));
         }
-        if self.end > self.first {
-            let last = &mut self.queued[(self.end - 1) * self.stride..][..self.stride];
-            if self.joined[self.end - 1].append(frame, last) {
-                return Ok(true);
-            }
+        if self.outgoing.push(frame, self.longest_joined) {
+            return Ok(true);
         }
-        if self.end == self.slots {
-            self.flush()?;
-            if self.end == self.slots {
-                return Ok(false);
-            }
-        }
-        let place = &mut self.queued[self.end * self.stride..][..self.stride];
-        self.joined[self.end] = Joined::first(frame, self.longest_joined, place);
-        self.end += 1;
-        Ok(true)
+        self.flush()?;
+        Ok(self.outgoing.push(frame, self.longest_joined))
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        while self.first < self.end {
-            let range = self.first..self.end;
-            let buffers = self.queued.chunks_exact(self.stride).zip(&self.joined);
-            let departures = buffers.take(range.end).skip(range.start).map(|(buffer, joined)| {
-                let headers = &buffer[VNET..];
+        let Self { socket, outgoing, statistics, .. } = self;
+        let sent = outgoing.flush(statistics, |queued| {
+            let departures = queued.map(|(buffer, joined)| {
+                let headers = &buffer[joined.frame()];
                 let ip: [u8; 4] = headers[IP + 16..UDP].try_into().expect("four bytes");
                 let port = u16::from_be_bytes([headers[UDP + 2], headers[UDP + 3]]);
                 sys::Departure {
-                    payload: &buffer[joined.payload()],
+                    payload: &headers[HEADERS..],
                     segment: joined.segment(),
                     destination: SocketAddrV4::new(ip.into(), port),
                     tos: headers[IP + 1],
                 }
             });
-            match sys::send_batch(&self.socket, departures) {
-                Ok(count) => {
-                    let sent = &self.joined[self.first..self.first + count];
-                    self.statistics.sent += sent.iter().map(Joined::frames).sum::<u64>();
-                    self.first += count;
-                    self.obstacle = Obstacle::None;
-                }
-                Err(error) => {
-                    let told = self.refused(error);
-                    if told.is_err() || self.obstacle != Obstacle::None {
-                        self.rewind();
-                        return told;
-                    }
-                }
-            }
-        }
-        self.rewind();
-        Ok(())
+            sys::send_batch(socket, departures)
+        });
+        sent.map_err(|error| self.interface.named(&error))
     }
 
     fn watch(&mut self, watch: &mut Watch) -> io::Result<()> {
-        let mut events = libc::POLLIN;
-        if self.first < self.end {
-            match self.obstacle {
-                Obstacle::Socket => events |= libc::POLLOUT,
-                Obstacle::None | Obstacle::Device => watch.due_in(DEVICE_RETRY),
-            }
-        }
-        if self.next < self.count {
+        let events = libc::POLLIN | self.outgoing.watch(watch);
+        if self.incoming.is_waiting() {
             watch.ready();
         }
         watch.descriptor(&self.socket, events);

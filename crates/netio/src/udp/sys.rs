@@ -1,16 +1,12 @@
-//! The system calls of UDP sockets, each behind a safe function.
-
-#![allow(unsafe_code)]
+//! The options and messages of UDP sockets.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4};
-use std::os::fd::AsRawFd;
-use std::ptr;
 
 use socket2::{Domain, InterfaceIndexOrAddress, Protocol, Socket, Type};
 
-use super::BATCH;
-use crate::sys::{check, get_option, set_option};
+use crate::messages::{self, Message, Value, Wanted};
+use crate::sys::{get_option, set_option};
 
 /// From linux/udp.h and asm-generic/socket.h.
 const UDP_SEGMENT: libc::c_int = 103;
@@ -18,11 +14,6 @@ const UDP_GRO: libc::c_int = 104;
 const SO_MEMINFO: libc::c_int = 55;
 /// Index of the dropped datagrams in what `SO_MEMINFO` returns.
 const DROPS: usize = 8;
-
-/// Room for the control messages of one buffer, aligned as `cmsghdr` must be.
-#[derive(Clone, Copy)]
-#[repr(C, align(8))]
-struct Control([u8; 128]);
 
 /// A socket that nothing has been asked of yet.
 pub(super) fn udp_socket() -> io::Result<Socket> {
@@ -110,84 +101,28 @@ pub(super) fn receive_batch(
     gap: usize,
     arrivals: &mut [Arrival],
 ) -> io::Result<usize> {
-    let count = arrivals.len().min(BATCH).min(buffers.len() / stride);
-    // SAFETY: all are integers and pointers, for which all zeroes are valid.
-    let (mut vectors, mut headers, mut names) = unsafe {
-        std::mem::zeroed::<([libc::iovec; BATCH], [libc::mmsghdr; BATCH], [libc::sockaddr_in; BATCH])>(
-        )
-    };
-    let mut controls = [const { Control([0; 128]) }; BATCH];
-    let slots = vectors.iter_mut().zip(&mut headers).zip(&mut controls).zip(&mut names);
-    let buffers = buffers.chunks_exact_mut(stride).take(count);
-    for ((((vector, header), control), name), buffer) in slots.zip(buffers) {
-        let room = &mut buffer[gap..];
-        vector.iov_base = room.as_mut_ptr().cast();
-        vector.iov_len = room.len();
-        header.msg_hdr.msg_iov = vector;
-        header.msg_hdr.msg_iovlen = 1;
-        header.msg_hdr.msg_control = control.0.as_mut_ptr().cast();
-        header.msg_hdr.msg_controllen = control.0.len() as _;
-        header.msg_hdr.msg_name = ptr::from_mut(name).cast();
-        header.msg_hdr.msg_namelen = size_of::<libc::sockaddr_in>() as libc::socklen_t;
-    }
-    let flags = libc::MSG_DONTWAIT | libc::MSG_TRUNC;
-    // SAFETY: each of the first `count` headers points to an iovec, a name and a control buffer in
-    // the arrays above, and each iovec points to its own part of `buffers`. All outlive the call and
-    // have the given lengths. No time limit is requested.
-    let received = check(unsafe {
-        libc::recvmmsg(
-            socket.as_raw_fd(),
-            headers.as_mut_ptr(),
-            count as _,
-            flags as _,
-            ptr::null_mut(),
-        )
-    })?;
-    let received = usize::try_from(received).expect("not negative");
-    for ((arrival, header), name) in arrivals.iter_mut().zip(&headers).zip(&names).take(received) {
-        let ip = Ipv4Addr::from(u32::from_be(name.sin_addr.s_addr));
-        *arrival = Arrival {
-            length: header.msg_len as usize,
-            source: SocketAddrV4::new(ip, u16::from_be(name.sin_port)),
-            ..Arrival::NONE
-        };
-        describe(&header.msg_hdr, arrival);
-    }
-    Ok(received)
-}
-
-/// Reads the control messages of a header that recvmmsg has filled.
-fn describe(header: &libc::msghdr, arrival: &mut Arrival) {
-    // SAFETY: the header's control pointer and length are those that the kernel left, over a live
-    // and aligned buffer; CMSG_FIRSTHDR is null unless a whole `cmsghdr` is in it.
-    let mut next = unsafe { libc::CMSG_FIRSTHDR(header) };
-    // SAFETY: `next` is null or points to a whole `cmsghdr` in the buffer.
-    while let Some(message) = unsafe { next.as_ref() } {
-        // SAFETY: CMSG_DATA only computes the address after the header.
-        let data = unsafe { libc::CMSG_DATA(message) };
-        let header_length = data.addr() - ptr::from_ref(message).addr();
-        let whole: usize = message.cmsg_len as _;
-        let length = whole.saturating_sub(header_length);
-        match (message.cmsg_level, message.cmsg_type) {
-            (libc::IPPROTO_IP, libc::IP_PKTINFO) if length >= size_of::<libc::in_pktinfo>() => {
-                // SAFETY: the message has that many bytes of data; it is read unaligned.
-                let info: libc::in_pktinfo = unsafe { ptr::read_unaligned(data.cast()) };
-                arrival.destination = Ipv4Addr::from(u32::from_be(info.ipi_addr.s_addr));
+    let wanted = Wanted { source: true, controls: true };
+    messages::receive(socket, buffers, stride, gap, wanted, arrivals, |received| {
+        let (length, source) = (received.length, received.source);
+        let mut arrival = Arrival { length, source, ..Arrival::NONE };
+        received.controls(|level, kind, data| match (level, kind) {
+            (libc::IPPROTO_IP, libc::IP_PKTINFO) => {
+                // An `in_pktinfo`: interface, local address and destination, four bytes each.
+                if let Some(&[_, _, _, _, _, _, _, _, a, b, c, d]) = data.first_chunk() {
+                    arrival.destination = Ipv4Addr::new(a, b, c, d);
+                }
             }
-            (libc::IPPROTO_IP, libc::IP_TOS) if length >= 1 => {
-                // SAFETY: the message has a byte of data.
-                arrival.tos = unsafe { *data };
+            (libc::IPPROTO_IP, libc::IP_TOS) => {
+                arrival.tos = data.first().copied().unwrap_or_default();
             }
-            (libc::IPPROTO_UDP, UDP_GRO) if length >= size_of::<libc::c_int>() => {
-                // SAFETY: the message has an integer; it is read unaligned.
-                let size: libc::c_int = unsafe { ptr::read_unaligned(data.cast()) };
-                arrival.segment = usize::try_from(size).ok();
+            (libc::IPPROTO_UDP, UDP_GRO) => {
+                let size = data.first_chunk().map(|size| libc::c_int::from_ne_bytes(*size));
+                arrival.segment = size.and_then(|size| usize::try_from(size).ok());
             }
             _ => {}
-        }
-        // SAFETY: both point into the buffer of the header, and CMSG_NXTHDR returns null at its end.
-        next = unsafe { libc::CMSG_NXTHDR(header, message) };
-    }
+        });
+        arrival
+    })
 }
 
 /// A buffer to send.
@@ -206,67 +141,13 @@ pub(super) fn send_batch<'a>(
     socket: &Socket,
     departures: impl Iterator<Item = Departure<'a>>,
 ) -> io::Result<usize> {
-    // SAFETY: all are integers and pointers, for which all zeroes are valid.
-    let (mut vectors, mut headers, mut names) = unsafe {
-        std::mem::zeroed::<([libc::iovec; BATCH], [libc::mmsghdr; BATCH], [libc::sockaddr_in; BATCH])>(
-        )
-    };
-    let mut controls = [const { Control([0; 128]) }; BATCH];
-    let slots = vectors.iter_mut().zip(&mut headers).zip(&mut controls).zip(&mut names);
-    let mut filled = 0;
-    for ((((vector, header), control), name), departure) in slots.zip(departures) {
-        let Departure { payload, segment, destination, tos } = departure;
-        vector.iov_base = payload.as_ptr().cast_mut().cast();
-        vector.iov_len = payload.len();
-        name.sin_family = libc::AF_INET as libc::sa_family_t;
-        name.sin_port = destination.port().to_be();
-        name.sin_addr.s_addr = u32::from(*destination.ip()).to_be();
-        let header = &mut header.msg_hdr;
-        header.msg_iov = vector;
-        header.msg_iovlen = 1;
-        header.msg_name = ptr::from_mut(name).cast();
-        header.msg_namelen = size_of::<libc::sockaddr_in>() as libc::socklen_t;
-        header.msg_control = control.0.as_mut_ptr().cast();
-        header.msg_controllen = control.0.len() as _;
-        let mut used = put(header, 0, (libc::IPPROTO_IP, libc::IP_TOS), libc::c_int::from(tos));
-        if let Some(segment) = segment {
-            used = put(header, used, (libc::IPPROTO_UDP, UDP_SEGMENT), segment);
-        }
-        header.msg_controllen = used as _;
-        filled += 1;
-    }
-    // SAFETY: each of the first `filled` headers points to an iovec, a name and a control buffer in
-    // the arrays above, and each iovec to a live slice, which the kernel only reads; all outlive the
-    // call.
-    let sent = check(unsafe {
-        libc::sendmmsg(socket.as_raw_fd(), headers.as_mut_ptr(), filled, libc::MSG_DONTWAIT as _)
-    })?;
-    Ok(usize::try_from(sent).expect("not negative"))
-}
-
-/// Writes a control message `used` bytes into the control buffer, which has room for it. Returns the
-/// bytes used then.
-fn put<T: Copy>(
-    header: &mut libc::msghdr,
-    used: usize,
-    (level, kind): (libc::c_int, libc::c_int),
-    value: T,
-) -> usize {
-    let length = size_of::<T>() as libc::c_uint;
-    // SAFETY: both only compute sizes.
-    let (space, whole) = unsafe { (libc::CMSG_SPACE(length), libc::CMSG_LEN(length)) };
-    let end = used + space as usize;
-    let room: usize = header.msg_controllen as _;
-    assert!(end <= room, "two small messages fit");
-    // SAFETY: `used..end` is inside the control buffer, which is aligned for a `cmsghdr`, and `used`
-    // is a multiple of that alignment because every message takes CMSG_SPACE bytes. CMSG_DATA points
-    // after the header, where there are `length` bytes.
-    unsafe {
-        let message = header.msg_control.byte_add(used).cast::<libc::cmsghdr>();
-        (*message).cmsg_level = level;
-        (*message).cmsg_type = kind;
-        (*message).cmsg_len = whole as _;
-        ptr::write_unaligned(libc::CMSG_DATA(message).cast(), value);
-    }
-    end
+    let messages = departures.map(|departure| Message {
+        bytes: departure.payload,
+        to: Some(departure.destination),
+        controls: [
+            Some((libc::IPPROTO_IP, libc::IP_TOS, Value::Int(departure.tos.into()))),
+            departure.segment.map(|size| (libc::IPPROTO_UDP, UDP_SEGMENT, Value::Half(size))),
+        ],
+    });
+    messages::send(socket, messages)
 }

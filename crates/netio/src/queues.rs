@@ -1,0 +1,280 @@
+//! The buffers of a socket: frames that have arrived and were not passed on, and frames that were not
+//! sent. A buffer may hold a super-frame.
+
+use std::io;
+use std::time::Duration;
+
+use crate::Watch;
+use crate::device::Statistics;
+use crate::messages::BATCH;
+use crate::segments::{Cut, Joined, Unusable};
+
+/// Buffers per system call if each may hold many frames.
+pub(crate) const SUPER_BATCH: usize = 8;
+
+/// Time to wait before offering frames again to a device that was full. The kernel sends no event
+/// for this.
+const DEVICE_RETRY: Duration = Duration::from_micros(50);
+
+/// After this many consecutive refusals a buffer is dropped: the device is not full, but some rule
+/// drops the frames.
+const DEVICE_RETRIES: u32 = 100;
+
+/// What has arrived. `A` describes a buffer.
+#[derive(Debug)]
+pub(crate) struct Incoming<A> {
+    buffers: Box<[u8]>,
+    stride: usize,
+    arrivals: [A; BATCH],
+    /// Number of buffers that are used, at most [`BATCH`].
+    slots: usize,
+    /// The arrivals that have not been passed on.
+    next: usize,
+    count: usize,
+    /// The rest of the arrival at `next`.
+    cut: Option<Cut>,
+}
+
+impl<A: Copy> Incoming<A> {
+    /// Room for `slots` buffers of `stride` bytes.
+    pub(crate) fn new(slots: usize, stride: usize, nothing: A) -> Self {
+        Self {
+            buffers: vec![0; stride * slots].into(),
+            stride,
+            arrivals: [nothing; BATCH],
+            slots,
+            next: 0,
+            count: 0,
+            cut: None,
+        }
+    }
+
+    /// Whether a frame can be passed on without asking the kernel.
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.next < self.count
+    }
+
+    /// Passes up to `max` frames to `sink` without waiting. Returns their number. `fetch` fills
+    /// buffers of the given stride from the socket, and `open` finds the frames in one.
+    pub(crate) fn receive(
+        &mut self,
+        max: usize,
+        statistics: &mut Statistics,
+        sink: &mut dyn FnMut(&[u8]),
+        mut fetch: impl FnMut(&mut [u8], usize, &mut [A]) -> io::Result<usize>,
+        open: impl Fn(&mut [u8], A) -> Result<Cut, Unusable>,
+    ) -> io::Result<usize> {
+        let (mut looked_at, mut delivered, mut drained) = (0, 0, false);
+        while looked_at < max {
+            if self.next == self.count {
+                if drained {
+                    break;
+                }
+                let wanted = (max - looked_at).min(self.slots);
+                let batch = fetch(&mut self.buffers, self.stride, &mut self.arrivals[..wanted]);
+                (self.next, self.count) = match batch {
+                    Ok(count) => {
+                        drained = count < wanted;
+                        (0, count)
+                    }
+                    Err(error) => match error.kind() {
+                        io::ErrorKind::WouldBlock => break,
+                        // The second is about a datagram that its receiver has refused.
+                        io::ErrorKind::Interrupted | io::ErrorKind::ConnectionRefused => continue,
+                        _ => return Err(error),
+                    },
+                };
+            }
+            let frames = self.deliver(max - looked_at, statistics, sink, &open);
+            delivered += frames;
+            // Unusable buffers count, too, so that a flood of them does not block the thread.
+            looked_at += frames.max(1);
+        }
+        Ok(delivered)
+    }
+
+    /// Passes at most `max` frames of the next arrival to `sink`. Returns their number.
+    fn deliver(
+        &mut self,
+        max: usize,
+        statistics: &mut Statistics,
+        sink: &mut dyn FnMut(&[u8]),
+        open: &impl Fn(&mut [u8], A) -> Result<Cut, Unusable>,
+    ) -> usize {
+        let Some(arrival) = self.arrivals.get(self.next) else { return 0 };
+        let buffer = &mut self.buffers[self.next * self.stride..][..self.stride];
+        let mut cut = match self.cut.take().map_or_else(|| open(buffer, *arrival), Ok) {
+            Ok(cut) => cut,
+            Err(Unusable) => {
+                statistics.oversized += 1;
+                self.next += 1;
+                return 0;
+            }
+        };
+        let mut delivered = 0;
+        while delivered < max {
+            let Some(frame) = cut.next(buffer) else {
+                self.next += 1;
+                statistics.received += delivered as u64;
+                return delivered;
+            };
+            sink(&buffer[frame]);
+            delivered += 1;
+        }
+        statistics.received += delivered as u64;
+        self.cut = Some(cut);
+        delivered
+    }
+}
+
+/// The reason why queued frames are not sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Obstacle {
+    None,
+    /// The socket's send buffer is full; poll(2) reports when it is not.
+    Socket,
+    /// The device's queue is full, for this number of consecutive attempts.
+    Device(u32),
+}
+
+/// What was not sent.
+#[derive(Debug)]
+pub(crate) struct Outgoing {
+    buffers: Box<[u8]>,
+    stride: usize,
+    /// The contents of the buffers.
+    joined: [Joined; BATCH],
+    /// Number of buffers that are used, at most [`BATCH`].
+    slots: usize,
+    /// The queued buffers.
+    first: usize,
+    end: usize,
+    obstacle: Obstacle,
+}
+
+impl Outgoing {
+    /// Room for `slots` buffers of `stride` bytes.
+    pub(crate) fn new(slots: usize, stride: usize) -> Self {
+        Self {
+            buffers: vec![0; stride * slots].into(),
+            stride,
+            joined: [Joined::NONE; BATCH],
+            slots,
+            first: 0,
+            end: 0,
+            obstacle: Obstacle::None,
+        }
+    }
+
+    /// Queues a frame, joined to the last one if both fit together and it has at most
+    /// `longest_joined` bytes. Returns false if there is no room.
+    pub(crate) fn push(&mut self, frame: &[u8], longest_joined: usize) -> bool {
+        if self.end > self.first {
+            let last = &mut self.buffers[(self.end - 1) * self.stride..][..self.stride];
+            if self.joined[self.end - 1].append(frame, last) {
+                return true;
+            }
+        }
+        if self.end == self.slots {
+            return false;
+        }
+        let place = &mut self.buffers[self.end * self.stride..][..self.stride];
+        self.joined[self.end] = Joined::first(frame, longest_joined, place);
+        self.end += 1;
+        true
+    }
+
+    /// Sends what is queued as far as there is room. `send` hands buffers to the socket, and returns
+    /// how many it has taken.
+    pub(crate) fn flush(
+        &mut self,
+        statistics: &mut Statistics,
+        mut send: impl FnMut(&mut dyn Iterator<Item = (&mut [u8], &Joined)>) -> io::Result<usize>,
+    ) -> io::Result<()> {
+        while self.first < self.end {
+            let buffers = self.buffers.chunks_exact_mut(self.stride).zip(&self.joined);
+            match send(&mut buffers.take(self.end).skip(self.first)) {
+                Ok(count) => {
+                    statistics.sent += self.take(count);
+                    self.obstacle = Obstacle::None;
+                }
+                Err(error) => {
+                    let before = self.first;
+                    let told = self.refused(error, statistics);
+                    let stuck = self.first == before && self.obstacle != Obstacle::None;
+                    if told.is_err() || stuck {
+                        self.rewind();
+                        return told;
+                    }
+                }
+            }
+        }
+        self.rewind();
+        Ok(())
+    }
+
+    /// Handles a refused first buffer: drop it, retry later, or return an error.
+    fn refused(&mut self, error: io::Error, statistics: &mut Statistics) -> io::Result<()> {
+        match error.raw_os_error() {
+            // The second is about an earlier datagram that its receiver has refused.
+            Some(libc::EINTR | libc::ECONNREFUSED) => Ok(()),
+            Some(libc::EAGAIN) => {
+                self.obstacle = Obstacle::Socket;
+                Ok(())
+            }
+            Some(libc::ENOBUFS) => {
+                self.obstacle = match self.obstacle {
+                    Obstacle::Device(DEVICE_RETRIES) => {
+                        statistics.unsendable += self.take(1);
+                        Obstacle::None
+                    }
+                    Obstacle::Device(times) => Obstacle::Device(times + 1),
+                    _ => Obstacle::Device(1),
+                };
+                Ok(())
+            }
+            // The MTU was lowered, there is no route, or a rule forbids it. The next may succeed.
+            Some(
+                libc::EMSGSIZE
+                | libc::EPERM
+                | libc::EACCES
+                | libc::EINVAL
+                | libc::ENETUNREACH
+                | libc::EHOSTUNREACH,
+            ) => {
+                statistics.unsendable += self.take(1);
+                Ok(())
+            }
+            _ => {
+                statistics.unsendable += self.take(self.end - self.first);
+                Err(error)
+            }
+        }
+    }
+
+    /// Removes the first buffers. Returns how many frames were in them.
+    fn take(&mut self, buffers: usize) -> u64 {
+        let taken = &self.joined[self.first..self.first + buffers];
+        self.first += buffers;
+        taken.iter().map(Joined::frames).sum()
+    }
+
+    /// Frees the buffers of sent frames.
+    fn rewind(&mut self) {
+        if self.first == self.end {
+            (self.first, self.end) = (0, 0);
+            self.obstacle = Obstacle::None;
+        }
+    }
+
+    /// The events of poll(2) to wait for until more can be sent.
+    pub(crate) fn watch(&self, watch: &mut Watch) -> i16 {
+        if self.first < self.end {
+            match self.obstacle {
+                Obstacle::Socket => return libc::POLLOUT,
+                Obstacle::None | Obstacle::Device(_) => watch.due_in(DEVICE_RETRY),
+            }
+        }
+        0
+    }
+}
