@@ -224,8 +224,8 @@ pub struct SwitchReport {
     pub longest_queue: Option<u64>,
     /// Packets dropped at full queues; `None` if the switch does not report them.
     pub queue_drops: Option<u64>,
-    /// Processor time in seconds while the workers ran, after the warm-up; `None` if the switch has no process of its
-    /// own.
+    /// Processor time in seconds while the workers ran, after the warm-up; `None` if the switch has no
+    /// process of its own.
     pub cpu_seconds: Option<f64>,
     /// Aggregators still occupied when the jobs ended, which were then freed.
     pub swept: u64,

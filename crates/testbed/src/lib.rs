@@ -113,8 +113,8 @@ impl Testbed {
     }
 
     /// [`build`](Self::build)s a testbed for one kind of ports. With [`Io::Gso`] and
-    /// [`Io::UdpGso`], links carry UDP datagrams that the kernel has not segmented, and packets without complete checksums. With the
-    /// others, they carry frames in their final form.
+    /// [`Io::UdpGso`], links carry UDP datagrams that the kernel has not segmented, and packets
+    /// without complete checksums. With the others, they carry frames in their final form.
     ///
     /// # Errors
     /// As for [`build`](Self::build).
@@ -211,8 +211,8 @@ impl Testbed {
         }
     }
 
-    /// Lets the kernel of a node reach an address through an interface at this Ethernet address,
-    /// which it does not ask for.
+    /// Adds a route of a node's kernel to an address through an interface, and the Ethernet address
+    /// there, so that the kernel sends no ARP request.
     ///
     /// # Errors
     /// If there is no such node, or the kernel refuses.

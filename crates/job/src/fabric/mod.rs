@@ -100,7 +100,8 @@ pub struct Removed {
 pub struct SwitchEnd {
     /// Its queues; `None` if the switch does not report them.
     pub queues: Option<QueueReport>,
-    /// Processor time while the endpoints ran, after the warm-up; `None` if the switch has no process of its own.
+    /// Processor time while the endpoints ran, after the warm-up; `None` if the switch has no process
+    /// of its own.
     pub cpu: Option<Duration>,
 }
 

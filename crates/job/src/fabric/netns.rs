@@ -114,7 +114,7 @@ impl Fabric for Netns {
         let orchestrated = scenario.orchestration.is_some();
         let testbed = Testbed::build_for(options.io, &topology)?;
         if options.io.is_routed() {
-            // Nobody answers for the switch's own address.
+            // No host answers ARP requests for the address that stands for the switch.
             for job in &scenario.jobs {
                 let service = Address::service(job.id);
                 for host in &job.workers {

@@ -11,6 +11,7 @@ pub(crate) const TESTS: &[TestOfKind] = &[
     ("only_own_datagrams", only_own_datagrams),
     ("an_unreachable_host_is_no_error", an_unreachable_host_is_no_error),
     ("one_process_has_the_port", one_process_has_the_port),
+    ("what_a_full_buffer_drops_is_counted", what_a_full_buffer_drops_is_counted),
 ];
 
 /// A host with UDP, and a port opposite.
@@ -204,4 +205,21 @@ fn one_process_has_the_port(kind: Kind) {
     assert!(as_switch.contains("a switch port on `eth0` needs every frame"), "{as_switch}");
     let absent = open(Config::endpoint("eth7", PORT));
     assert!(absent.contains("no network interface `eth7`"), "{absent}");
+}
+
+fn what_a_full_buffer_drops_is_counted(kind: Kind) {
+    let testbed = two_hosts_for(kind, 1_500);
+    let config = Config { receive_buffer: 4_096, ..Config::endpoint("eth0", PORT) };
+    let mut host = open(&testbed, kind, "h1", config);
+    let mut port = open(&testbed, kind.of_ports(), "h2", Config::switch_port("eth0"));
+    for number in 0..200_u8 {
+        // Other sizes, so that none are joined.
+        let size = 1_000 + usize::from(number);
+        send(&mut port, &frame(2, 1, &vec![number; size], 2));
+    }
+    std::thread::sleep(SHORT);
+    let received = receive(&mut host, 200, SHORT).len() as u64;
+    let statistics = host.statistics().unwrap();
+    assert!(statistics.overrun > 0, "{statistics:?}");
+    assert_eq!(received + statistics.overrun, 200);
 }
