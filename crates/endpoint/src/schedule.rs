@@ -12,7 +12,7 @@
 //! | the scheduler cannot be reached, or does not know the job yet | there is no standing; it is asked again, after pauses that grow to [`LONGEST_PAUSE`] |
 //! | the scheduler is lost later | the last standing remains in force, so a running iteration continues; it is asked again |
 //! | it comes back and does not know the job | the same, because it may be about to admit the job again for the same run; [`News::unknown_since`] tells how long that takes |
-//! | the stream ends without error | the job is released, and there is no standing |
+//! | the stream ends without error | the job is released, and there is no standing; a scheduler with a journal also says so afterwards |
 //! | another epoch | a new run; processes of the old run [end](Follower::check) |
 //! | a report is not acknowledged | it is sent again until it is, or until the scheduler refuses it; reports may be repeated |
 //!
@@ -261,7 +261,8 @@ impl Follower {
         client: &mut JobSchedulerClient<Channel>,
         heard: &mut bool,
     ) -> Result<(), Status> {
-        let request = v1::WatchRequest { job_id: self.0.job.get().into() };
+        let epoch = self.news().standing.map_or(0, |standing| standing.epoch.get());
+        let request = v1::WatchRequest { job_id: self.0.job.get().into(), epoch };
         let mut told = within(client.watch(request)).await?.into_inner();
         // The first message comes at once, and the later ones with the changes.
         let mut next = within(told.message()).await?;
@@ -296,8 +297,10 @@ impl Follower {
             );
         }
         self.tell(|news| {
-            let unknown = status.code() == Code::NotFound && news.standing.is_some();
-            news.unknown_since = unknown.then(|| news.unknown_since.unwrap_or_else(Instant::now));
+            // A connection that breaks tells nothing of the job.
+            if status.code() == Code::NotFound && news.standing.is_some() {
+                news.unknown_since.get_or_insert_with(Instant::now);
+            }
             news.trouble = Some(reason);
         });
     }

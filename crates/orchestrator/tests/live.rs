@@ -13,9 +13,12 @@ use tributary_controller::plan::Placement;
 use tributary_controller::ports::PortMap;
 use tributary_controller::programs::{Pipeline, Source, compile, defines};
 use tributary_controller::scheduler::{Demand, Scheduler};
+use tributary_controller::server::{Listen as At, Server};
 use tributary_crossconnect::double::{Double, Fault};
 use tributary_crossconnect::{Circuits, Port};
+use tributary_endpoint::schedule;
 use tributary_jobfile::{Aggregation, Scenario};
+use tributary_netio::Waker;
 use tributary_netio::memory::{self, MemoryPort};
 use tributary_orchestrator::journal::Redb;
 use tributary_orchestrator::live::Live;
@@ -278,6 +281,53 @@ fn a_killed_controller_goes_on_where_it_was() {
         assert_eq!((report.started.len(), device.changes()), (0, changes), "{report:?}");
         its.scheduler.finish(id(1), 1, 1).unwrap();
         assert_eq!(its.slot().await.started, [(id(1), 2)]);
+    });
+}
+
+/// The processes of a job are told of its release even if nobody could tell them at the time. They need
+/// not wait until they may take a job for forgotten.
+#[test]
+fn a_release_is_told_after_a_restart() {
+    with_switches(async |switches| {
+        let device = device(switches);
+        let its = switches.control(&device).await;
+        for job in 0..2 {
+            switches.admit(&its, job).await;
+        }
+        let at: At = format!("unix:{}", switches.directory.path().join("own.sock").display())
+            .parse()
+            .unwrap();
+        // With a runtime of its own, so that it can end as if it was killed.
+        let serving = tokio::runtime::Runtime::new().unwrap();
+        let (service, own) = (its.scheduler.service(), at.clone());
+        let server = serving.spawn(async move { Server::start(service, &own).await.unwrap() });
+        let server = server.await.unwrap();
+        let scheduler = schedule::Scheduler::at(&at.to_string()).unwrap();
+        let [ended, other] =
+            [0, 1].map(|job| scheduler.follow(&switches.scenario.jobs[job], None, Waker::new()));
+        let until = async |done: &dyn Fn() -> bool| {
+            let wait = async {
+                while !done() {
+                    tokio::time::sleep(Duration::from_millis(5)).await;
+                }
+            };
+            tokio::time::timeout(Duration::from_secs(20), wait).await.expect("it is told");
+        };
+        until(&|| ended.news().standing.is_some() && other.news().standing.is_some()).await;
+        drop(server);
+        let ended_all = || serving.shutdown_timeout(Duration::from_secs(20));
+        tokio::task::spawn_blocking(ended_all).await.unwrap();
+        until(&|| ended.news().trouble.is_some() && other.news().trouble.is_some()).await;
+        its.scheduler.release(id(1)).await.unwrap();
+        assert!(ended.news().standing.is_some());
+        drop(its);
+        let its = switches.control(&device).await;
+        let _server = Server::start(its.scheduler.service(), &at).await.unwrap();
+        until(&|| ended.news().standing.is_none() && other.news().trouble.is_none()).await;
+        assert!(other.news().standing.is_some());
+        // Who has never known the job may be early.
+        let early = scheduler.follow(&switches.scenario.jobs[0], None, Waker::new());
+        until(&|| early.news().trouble.is_some_and(|it| it.contains("is not admitted"))).await;
     });
 }
 

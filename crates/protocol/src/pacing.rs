@@ -85,7 +85,7 @@ impl Pacer {
         let until = if until > now {
             now + scale(until - now)
         } else {
-            now - scale(now - until).min(depth())
+            now.saturating_sub(scale(now - until).min(depth()))
         };
         (self.rate, self.paid_until) = (rate, Some(until));
     }
@@ -145,6 +145,11 @@ mod tests {
         sent
     }
 
+    /// Numbers with every number of digits, also times before the bucket can be full.
+    fn magnitudes() -> impl Strategy<Value = u64> {
+        (any::<u64>(), 0u32..64).prop_map(|(number, less)| number >> less)
+    }
+
     #[test]
     fn no_rate_is_no_limit() {
         let mut pacer = Pacer::new(None);
@@ -183,6 +188,9 @@ mod tests {
     }
 
     proptest! {
+        // Each case sends for up to ten thousand naps.
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
         /// What is sent follows the rate as long as the sender looks more often than the depth, and
         /// never exceeds it by more than the depth and a packet.
         #[test]
@@ -210,9 +218,17 @@ mod tests {
                 from += time;
             }
         }
+    }
 
+    proptest! {
         #[test]
-        fn no_time_and_no_rate_panics(now: u64, later: u64, a: u64, b: u64, values: u16) {
+        fn no_time_and_no_rate_panics(
+            now in magnitudes(),
+            later in magnitudes(),
+            a in magnitudes(),
+            b in magnitudes(),
+            values: u16,
+        ) {
             let (a, b) = (Rate::new(a), Rate::new(b));
             let mut pacer = Pacer::new(a);
             let now = Time::from_nanos(now);

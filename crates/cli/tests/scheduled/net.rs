@@ -186,7 +186,7 @@ impl Client {
 
     /// Waits for the end of an iteration.
     pub(crate) fn finished(&mut self, number: u64) {
-        let request = v1::WatchRequest { job_id: 1 };
+        let request = v1::WatchRequest { job_id: 1, epoch: 0 };
         let finished = async {
             let mut told = self.client.watch(request).await.unwrap().into_inner();
             loop {

@@ -53,6 +53,11 @@ pub trait Journal: std::fmt::Debug + Send + Sync {
     /// # Errors
     /// As [`keep`](Self::keep).
     fn forget(&self, job: JobId) -> Result<(), String>;
+
+    /// Whether records outlive the scheduler, so that a job without one has been released.
+    fn lasts(&self) -> bool {
+        true
+    }
 }
 
 /// Remembers nothing: jobs end with the scheduler.
@@ -66,5 +71,9 @@ impl Journal for Forgetful {
 
     fn forget(&self, _: JobId) -> Result<(), String> {
         Ok(())
+    }
+
+    fn lasts(&self) -> bool {
+        false
     }
 }

@@ -454,6 +454,13 @@ impl Scheduler {
         Ok((served.placement.epoch, served.standing.subscribe()))
     }
 
+    /// Whether a run of a job, which was admitted once, has certainly been released. Without a journal
+    /// the job may be about to be admitted again.
+    #[must_use]
+    pub fn has_released(&self, job: JobId) -> bool {
+        self.journal.lasts() && !self.jobs().entries.contains_key(&job)
+    }
+
     /// All admitted jobs, by ID.
     #[must_use]
     pub fn list(&self) -> Vec<Listed> {

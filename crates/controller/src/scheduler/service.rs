@@ -73,7 +73,15 @@ impl JobScheduler for Scheduler {
     type WatchStream = Pin<Box<dyn Stream<Item = Result<v1::WatchResponse, Status>> + Send>>;
 
     async fn watch(&self, request: Request<v1::WatchRequest>) -> Answer<Self::WatchStream> {
-        let (epoch, standing) = Scheduler::watch(self, job(request.get_ref().job_id)?)?;
+        let v1::WatchRequest { job_id, epoch: run } = request.into_inner();
+        let job = job(job_id)?;
+        let watched = match Scheduler::watch(self, job) {
+            Err(Refusal::Unknown(_)) if run != 0 && self.has_released(job) => {
+                return Ok(Response::new(Box::pin(tokio_stream::empty())));
+            }
+            watched => watched,
+        };
+        let (epoch, standing) = watched?;
         let told =
             WatchStream::new(standing).map(move |Standing { iteration, assignment, rate }| {
                 let (iteration, assignment) = (Some(iteration.into()), described(assignment));

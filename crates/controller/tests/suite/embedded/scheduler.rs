@@ -107,7 +107,7 @@ impl Setting {
     }
 
     async fn watch(&mut self, job_id: u32) -> Streaming<v1::WatchResponse> {
-        self.client.watch(v1::WatchRequest { job_id }).await.unwrap().into_inner()
+        self.client.watch(v1::WatchRequest { job_id, epoch: 0 }).await.unwrap().into_inner()
     }
 
     async fn list(&mut self) -> v1::ListResponse {
@@ -227,7 +227,7 @@ async fn what_cannot_be_is_refused_with_the_right_status() {
     assert!(setting.list().await.jobs.is_empty());
     let unknown = v1::MoveRequest { job_id: 1, aggregation: SERVER, size: 0 };
     refused(setting.client.r#move(unknown).await, Code::NotFound);
-    refused(setting.client.watch(v1::WatchRequest { job_id: 1 }).await, Code::NotFound);
+    refused(setting.client.watch(v1::WatchRequest { job_id: 1, epoch: 1 }).await, Code::NotFound);
     assert_eq!(setting.start(1, 0).await.unwrap_err().code(), Code::NotFound);
     assert_eq!(setting.finish(1, 1, 0).await.unwrap_err().code(), Code::NotFound);
 
@@ -347,7 +347,7 @@ async fn watchers_come_and_go() {
     let mut faithful = setting.watch(7).await;
     let idle = setting.watch(7).await;
     let mut fickle = connect(&setting.server).await;
-    let watch = v1::WatchRequest { job_id: 7 };
+    let watch = v1::WatchRequest { job_id: 7, epoch: 0 };
     let mut fleeting = fickle.watch(watch).await.unwrap().into_inner();
     assert!(told(&mut fleeting).await.is_some());
     drop(fleeting);
