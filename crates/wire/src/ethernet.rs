@@ -21,6 +21,7 @@ pub mod field {
 }
 
 /// Checks that the payload is IPv4.
+#[inline]
 pub(crate) fn check(header: &[u8; HEADER_LEN]) -> Result<(), Error> {
     match u16::from_be_bytes([header[12], header[13]]) {
         TYPE_IPV4 => Ok(()),
@@ -29,6 +30,7 @@ pub(crate) fn check(header: &[u8; HEADER_LEN]) -> Result<(), Error> {
 }
 
 /// Writes the header of a frame that carries IPv4.
+#[inline]
 pub(crate) fn emit(header: &mut [u8; HEADER_LEN], source: Mac, destination: Mac) {
     header[field::DESTINATION].copy_from_slice(&destination.0);
     header[field::SOURCE].copy_from_slice(&source.0);

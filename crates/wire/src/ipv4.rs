@@ -73,6 +73,7 @@ impl Ecn {
 
 /// The Internet checksum (RFC 1071) of a header. If the checksum field is zero, the result is the
 /// value to store in it. If the field is correct, the result is zero.
+#[inline]
 pub fn checksum(header: &[u8; HEADER_LEN]) -> u16 {
     let (words, _) = header.as_chunks::<2>();
     // The sum of ten 16-bit words fits in 32 bits.
@@ -83,6 +84,7 @@ pub fn checksum(header: &[u8; HEADER_LEN]) -> u16 {
 }
 
 /// Checks a header and returns the stated length of the payload in bytes.
+#[inline]
 pub(crate) fn check(header: &[u8; HEADER_LEN]) -> Result<usize, Error> {
     let version_ihl = header[field::VERSION_IHL];
     if version_ihl >> 4 != 4 {
@@ -105,6 +107,7 @@ pub(crate) fn check(header: &[u8; HEADER_LEN]) -> Result<usize, Error> {
 }
 
 /// Writes the header of a UDP datagram of `payload` bytes, including the checksum.
+#[inline]
 pub(crate) fn emit(
     header: &mut [u8; HEADER_LEN],
     source: Ipv4Addr,

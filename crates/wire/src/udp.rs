@@ -26,6 +26,7 @@ pub mod field {
 /// payload in bytes.
 ///
 /// Any source port is accepted.
+#[inline]
 pub(crate) fn check(header: &[u8; HEADER_LEN], available: usize) -> Result<usize, Error> {
     let port = u16::from_be_bytes([header[2], header[3]]);
     if port != PORT {
@@ -42,6 +43,7 @@ pub(crate) fn check(header: &[u8; HEADER_LEN], available: usize) -> Result<usize
 }
 
 /// Writes the header of a datagram with `payload` bytes.
+#[inline]
 pub(crate) fn emit(header: &mut [u8; HEADER_LEN], payload: u16) {
     let length = HEADER_LEN as u16 + payload;
     header[field::SOURCE_PORT].copy_from_slice(&PORT.to_be_bytes());

@@ -123,10 +123,14 @@ impl Cluster {
 
     /// Waits until the jobs satisfy a condition.
     fn wait(&self, all: impl Fn(&Value) -> bool) -> Vec<Value> {
+        self.until(|jobs| jobs.iter().all(&all))
+    }
+
+    fn until(&self, done: impl Fn(&[Value]) -> bool) -> Vec<Value> {
         let deadline = Instant::now() + DEADLINE;
         loop {
             let jobs = self.jobs();
-            if jobs.iter().all(&all) {
+            if done(&jobs) {
                 return jobs;
             }
             assert!(Instant::now() < deadline, "{jobs:#?}\n{}", self.errors());
@@ -182,11 +186,11 @@ fn a_trace_of_jobs_runs_and_the_manager_may_be_killed() {
     cluster.wait(|job| job["state"] != "waiting" || job["name"] == "four");
     // With running processes, and again when they were just started.
     for (name, gpus) in [("six", 6), ("three", 3)] {
-        assert!(cluster.jobs().iter().any(|job| job["state"] == "running"));
+        cluster.until(|jobs| jobs.iter().any(|job| job["state"] == "running"));
         cluster.kill_manager();
         std::thread::sleep(Duration::from_millis(150));
         cluster.start_manager();
-        cluster.submit(name, gpus, 20);
+        cluster.submit(name, gpus, 150);
     }
     let jobs = cluster.finish();
     let of = |name: &str| jobs.iter().find(|job| job["name"] == name).unwrap();

@@ -22,7 +22,7 @@ const CHANGES: [(u64, u64, f64); 2] = [(5_000_000, 40_000_000, 2.0), (40_000_000
 
 /// Tries of an iteration: a machine that is busy otherwise takes the processor away for longer than
 /// the token bucket makes up for.
-const TRIES: usize = 5;
+const TRIES: usize = 10;
 
 /// Pause before an iteration, in which the workers verify the last sums and draw the next values.
 const COMPUTE: Duration = Duration::from_secs(1);

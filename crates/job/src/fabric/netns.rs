@@ -38,7 +38,7 @@ use scratch::Scratch;
 const PREFIX: u8 = 8;
 
 /// Time limit for a switch to start listening.
-const START_TIME: Duration = Duration::from_secs(10);
+const START_TIME: Duration = Duration::from_secs(30);
 
 /// Name of the cross-connect's namespace; no host or switch has such a name.
 const CROSS_CONNECT: &str = "cross=connect";

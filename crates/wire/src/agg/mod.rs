@@ -141,6 +141,7 @@ impl Repr {
     }
 
     /// Writes the header.
+    #[inline]
     pub fn emit(&self, header: &mut [u8; HEADER_LEN]) {
         header[field::PROTOCOL] = self.protocol as u8;
         header[field::KIND] = self.kind as u8;
@@ -157,6 +158,7 @@ impl Repr {
     }
 
     /// Decodes a header and checks every field that can be checked without the rest of the frame.
+    #[inline]
     fn decode(header: &[u8; HEADER_LEN]) -> Result<Self, Error> {
         let [protocol, kind, flags, priority, j0, j1, v0, v1, rest @ ..] = *header;
         let [e0, e1, e2, e3, s0, s1, s2, s3, b0, b1, b2, b3, rest @ ..] = rest;
@@ -215,6 +217,7 @@ impl<T: AsRef<[u8]>> Packet<T> {
     }
 
     /// The aggregation header.
+    #[inline]
     pub fn repr(&self) -> &Repr {
         &self.repr
     }
@@ -301,6 +304,7 @@ impl<T: AsRef<[u8]>> Packet<T> {
     }
 
     /// Sender, receiver and ECN field.
+    #[inline]
     pub fn envelope(&self) -> Envelope {
         let ip = |at: usize| Ipv4Addr::from(self.array::<4>(ethernet::HEADER_LEN + at));
         Envelope {
@@ -337,6 +341,7 @@ impl<T: AsRef<[u8]>> Packet<T> {
 }
 
 /// [`Packet::new_checked`] on a byte slice.
+#[inline]
 fn check(frame: &[u8]) -> Result<Repr, Error> {
     let truncated = |need| Error::Truncated { need, have: frame.len() };
     let (header, rest) = frame.split_first_chunk().ok_or(truncated(ethernet::HEADER_LEN))?;
