@@ -5,8 +5,10 @@
 //! due, sends the endpoint's frames, and sleeps if there was nothing to do. It spawns no thread and
 //! runs in the thread that calls `turn`. An endpoint with a message channel exchanges its messages
 //! in the same turns: [`turn_with`](Driver::turn_with). [`channel`] is such a channel, over TCP.
+//! An [`executor`] runs many endpoints in one thread.
 
 pub mod channel;
+pub mod executor;
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -81,6 +83,17 @@ impl<E: Endpoint, Io: FrameIo> Driver<E, Io> {
         patience: Duration,
         mut exchange: impl FnMut(Time, &mut E) -> bool,
     ) -> io::Result<()> {
+        if !self.advance(&mut exchange)? {
+            self.sleep(patience)?;
+        }
+        Ok(())
+    }
+
+    /// A turn without sleep. Returns whether there was anything to do.
+    ///
+    /// # Errors
+    /// Those of the port.
+    pub fn advance(&mut self, mut exchange: impl FnMut(Time, &mut E) -> bool) -> io::Result<bool> {
         let now = self.clock.now();
         let endpoint = &mut self.endpoint;
         let received = self.io.receive(BATCH, &mut |frame| endpoint.handle_frame(now, frame))?;
@@ -90,26 +103,37 @@ impl<E: Endpoint, Io: FrameIo> Driver<E, Io> {
         let before = exchange(now, &mut self.endpoint);
         let sent = self.transmit(now)?;
         // Sending may also have produced messages, which must be exchanged before the sleep.
-        let busy = before || received > 0 || sent > 0 || exchange(now, &mut self.endpoint);
-        if !busy {
-            self.sleep(patience)?;
+        Ok(before || received > 0 || sent > 0 || exchange(now, &mut self.endpoint))
+    }
+
+    /// Adds the events after which there is something to do again: an arrival, room to send, the
+    /// endpoint's timer, and the [waker](Self::with_waker).
+    ///
+    /// # Errors
+    /// Those of the port.
+    pub fn watch(&mut self, watch: &mut Watch) -> io::Result<()> {
+        self.io.flush()?;
+        self.io.watch(watch)?;
+        if let Some(waker) = &self.waker {
+            watch.waker(waker);
+        }
+        if let Some(due) = self.endpoint.poll_timeout() {
+            watch.due_in(due - self.clock.now());
         }
         Ok(())
     }
 
     /// Sleeps until something arrives, the endpoint's timer is due, or `patience` has passed.
-    fn sleep(&mut self, patience: Duration) -> io::Result<()> {
-        let timer = self.endpoint.poll_timeout();
-        let sleep = timer.map_or(patience, |due| patience.min(due - self.clock.now()));
-        if sleep.is_zero() {
-            return Ok(());
-        }
-        self.io.flush()?;
-        self.io.watch(&mut self.watch)?;
-        if let Some(waker) = &self.waker {
-            self.watch.waker(waker);
-        }
-        self.watch.sleep(Some(sleep))
+    ///
+    /// # Errors
+    /// Those of the port.
+    pub fn sleep(&mut self, patience: Duration) -> io::Result<()> {
+        // What it has learned stays in it.
+        let mut watch = std::mem::take(&mut self.watch);
+        let watched = self.watch(&mut watch);
+        let slept = watched.and_then(|()| watch.sleep(Some(patience)));
+        self.watch = watch;
+        slept
     }
 
     /// Sends at most a batch. Returns the number of frames sent.

@@ -31,6 +31,7 @@ pub mod memory;
 mod messages;
 pub mod packet;
 mod poll;
+mod prefetch;
 mod queues;
 mod segments;
 mod sys;

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering, fence};
 
 use rtrb::{Consumer, Producer, RingBuffer};
 
-use crate::{ETHERNET_HEADER, FrameIo, Waker, Watch};
+use crate::{ETHERNET_HEADER, FrameIo, Waker, Watch, prefetch};
 
 /// Number of frames that a link made by [`pair`] holds per direction.
 pub const DEFAULT_CAPACITY: usize = 256;
@@ -117,6 +117,9 @@ impl FrameIo for MemoryPort {
                 break;
             };
             received += 1;
+            if let Ok(next) = incoming.frames.peek() {
+                prefetch::to_read(next);
+            }
             sink(&frame);
             frame.clear();
             // The ring is full only if the other end was dropped and takes no buffers back; then
@@ -157,6 +160,9 @@ impl FrameIo for MemoryPort {
             }
         }
         let mut buffer = outgoing.empties.pop().unwrap_or_default();
+        if let Ok(next) = outgoing.empties.peek() {
+            prefetch::to_append(next, frame.len());
+        }
         buffer.extend_from_slice(frame);
         let pushed = outgoing.frames.push(buffer);
         debug_assert!(pushed.is_ok(), "only this end fills the ring");

@@ -44,9 +44,8 @@ pub fn work(
         "--alone is for jobs of atp: others are not summed by their parameter server alone",
     )?;
     let servers = Servers::new([tributary_ps::Job { server, agent: None }])?;
-    let wakers = [Waker::new(), Waker::new()];
-    let (io, far) = memory::link(CAPACITY, &wakers[0], &wakers[1]);
-    let [waker, far_waker] = wakers;
+    let far_waker = Waker::new();
+    let (io, far) = memory::link(CAPACITY, &Waker::new(), &far_waker);
     let served = AtomicBool::new(false);
     thread::scope(|scope| {
         let serve = || {
@@ -64,7 +63,7 @@ pub fn work(
         let server = server.context("cannot start a thread")?;
         let port = Port {
             io: Box::new(io),
-            waker,
+            executor: None,
             link: None,
             may_be_replaced: false,
             own_process: false,

@@ -94,8 +94,7 @@ pub fn run(
         channel::worker_link(deployment.scenario(), deployment.job(at), index, &tokens, address)?;
     // The reader of JSON events also started the parameter server, and sees if it fails.
     let may_be_replaced = !args.json_events;
-    let port =
-        Port { io: Box::new(io), waker: Waker::new(), link, may_be_replaced, own_process: true };
+    let port = Port { io: Box::new(io), executor: None, link, may_be_replaced, own_process: true };
     let deployment = Arc::new(deployment);
     let report =
         live::work(&deployment, at, index, port, verifier, stop, &mut |event| tell(&event))?;

@@ -10,6 +10,7 @@ use nix::time::{ClockId, clock_gettime};
 use tracing::info_span;
 use tributary_controller::Deployment;
 use tributary_driver::channel::LinkConfig;
+use tributary_driver::executor::Executor;
 use tributary_netio::{FrameIo, Waker};
 use tributary_wire::WorkerIndex;
 
@@ -21,8 +22,9 @@ use crate::workload::Verifier;
 pub struct Port {
     /// Packets.
     pub io: Box<dyn FrameIo>,
-    /// The port's waker, if the port is in memory.
-    pub waker: Waker,
+    /// Runs the worker's endpoint, beside others. Without one it runs in the thread of the worker, or,
+    /// with a channel, in one of its own.
+    pub executor: Option<Arc<Executor>>,
     /// The channel to the reminder agent (ESA).
     pub link: Option<LinkConfig>,
     /// Whether a replacement without state may take over the parameter server. Then the worker
@@ -49,10 +51,16 @@ pub fn work(
     let _span = info_span!("worker", job = name, %index).entered();
     let mut rounds = Rounds::new(Arc::clone(deployment), job, index, verifier)?;
     let config = deployment.worker(job, index);
-    let Port { io, waker, link, may_be_replaced, own_process } = port;
-    let mut node = match link {
-        None => Node::new(config, io, Arc::clone(stop))?,
-        Some(link) => Node::with_channel(config, io, waker, link, Arc::clone(stop))?,
+    let Port { io, executor, link, may_be_replaced, own_process } = port;
+    let stop_too = Arc::clone(stop);
+    let mut node = match (executor, link) {
+        (None, None) => Node::new(config, io, stop_too)?,
+        (Some(executor), link) => Node::on(executor, config, io, link, stop_too)?,
+        (None, link) => {
+            let executor = Executor::start(format!("esa worker {index}"), Waker::new());
+            let executor = executor.context("cannot start a thread")?;
+            Node::on(Arc::new(executor), config, io, link, stop_too)?
+        }
     };
     let begin = Instant::now();
     while let Some((pause, tensors)) = rounds.begin()? {

@@ -5,14 +5,14 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender, TryRecvError};
-use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use tracing::{Span, debug_span};
 use tributary_driver::Driver;
 use tributary_driver::channel::{Link, LinkConfig, LinkEvent};
+use tributary_driver::executor::{Executor, Task, Turn};
 use tributary_endpoint::schedule::{Ending, Follower};
-use tributary_netio::{FrameIo, Waker};
+use tributary_netio::{FrameIo, Watch};
 use tributary_protocol::priority::Priority;
 use tributary_protocol::worker::{Event, Failure, Stats};
 use tributary_protocol::{
@@ -80,10 +80,10 @@ pub enum Error {
 
 /// A worker of a job, on a port.
 ///
-/// An ATP worker runs in the thread that calls [`all_reduce`](Self::all_reduce), during the call
-/// only: between calls the parameter server answers for it, and a replacement server waits. An ESA
-/// worker keeps results that others may have missed, so it has a thread of its own that also
-/// answers between calls. At the end a worker [leaves](Self::leave).
+/// Without an executor, a worker runs in the thread that calls [`all_reduce`](Self::all_reduce), during
+/// the call only: between calls the parameter server answers for it, and a replacement server waits. An
+/// ESA worker keeps results that others may have missed, so it needs an executor, which also answers
+/// between calls. At the end a worker [leaves](Self::leave).
 #[derive(Debug)]
 pub struct Node<Io> {
     place: Place<Io>,
@@ -96,34 +96,54 @@ enum Place<Io> {
     Apart(Apart),
 }
 
-/// A worker's thread and its channels.
+/// The way to a worker on an executor.
 #[derive(Debug)]
 struct Apart {
-    /// Dropping it ends the thread.
+    /// Dropping it ends the worker.
     orders: Option<Sender<Order>>,
     answers: Receiver<Answer>,
-    waker: Waker,
-    thread: Option<JoinHandle<()>>,
+    executor: Arc<Executor>,
 }
 
-/// An order to the worker's thread.
+/// What a worker is to do.
 #[derive(Debug)]
 enum Order {
     Reduce(Vec<(Tensor, Priority)>),
     Leave(Duration, bool),
 }
 
-/// The result of an order.
+/// An order that is being carried out.
+#[derive(Debug)]
+enum Work {
+    /// So many sums are missing. There is a span for each of them.
+    Reduce {
+        left: usize,
+        spans: VecDeque<Span>,
+        sums: Vec<Tensor>,
+    },
+    Leave {
+        deadline: Instant,
+    },
+}
+
+/// What came of an order.
+#[derive(Debug)]
+enum Outcome {
+    Sums(Vec<Tensor>),
+    /// Whether all other workers have their results.
+    Left(bool),
+}
+
+/// The answer to an order.
 #[derive(Debug)]
 struct Answer {
-    outcome: Result<Vec<Tensor>, Error>,
-    dismissed: bool,
+    outcome: Result<Outcome, Error>,
     stats: Stats,
 }
 
 impl<Io: FrameIo> Node<Io> {
-    /// Puts an ATP worker on a port. Raising `stop` in any thread ends
-    /// [`all_reduce`](Self::all_reduce) early.
+    /// Puts a worker on a port. Raising `stop` in any thread ends [`all_reduce`](Self::all_reduce)
+    /// early.
     ///
     /// # Errors
     /// [`Error::Config`].
@@ -132,31 +152,31 @@ impl<Io: FrameIo> Node<Io> {
         Ok(Self { place: Place::Here(Box::new(runner)), stats: Stats::default() })
     }
 
-    /// Puts an ESA worker on a port, with a channel to the reminder agent. `waker` is the port's
-    /// waker if the port is in memory, otherwise any.
+    /// Puts a worker on a port and an executor; an ESA worker with a channel to the reminder agent. A
+    /// port in memory should have the executor's waker.
     ///
     /// # Errors
-    /// [`Error::Config`], or [`Error::Io`] if the thread cannot be started.
-    pub fn with_channel(
+    /// [`Error::Config`], or [`Error::Io`] if the channel cannot be started.
+    pub fn on(
+        executor: Arc<Executor>,
         config: WorkerConfig,
         io: Io,
-        waker: Waker,
-        channel: LinkConfig,
+        channel: Option<LinkConfig>,
         stop: Arc<AtomicBool>,
     ) -> Result<Self, Error>
     where
-        Io: 'static,
+        Io: Send + 'static,
     {
+        let waker = executor.waker();
         let driver = Driver::new(Worker::new(config)?, io).with_waker(waker.clone());
-        let link = Some(Link::start(channel, waker.clone())?);
-        let mut runner = Runner { driver, link, follower: None, stop };
+        let link = channel.map(|config| Link::start(config, waker.clone())).transpose()?;
+        let runner = Runner { driver, link, follower: None, stop };
         let (orders, inbox) = mpsc::channel();
         let (sender, answers) = mpsc::channel();
-        let name = format!("esa worker {}", config.index);
-        let thread = thread::Builder::new().name(name);
         let span = Span::current();
-        let thread = thread.spawn(move || span.in_scope(|| runner.obey(&inbox, &sender)))?;
-        let apart = Apart { orders: Some(orders), answers, waker, thread: Some(thread) };
+        let post = Post { runner, orders: inbox, answers: sender, work: None, broken: None, span };
+        executor.add(Box::new(post));
+        let apart = Apart { orders: Some(orders), answers, executor };
         Ok(Self { place: Place::Apart(apart), stats: Stats::default() })
     }
 
@@ -167,17 +187,9 @@ impl<Io: FrameIo> Node<Io> {
     /// # Errors
     /// [`Error`]. The worker is unusable after an error.
     pub fn all_reduce(&mut self, tensors: Vec<(Tensor, Priority)>) -> Result<Vec<Tensor>, Error> {
-        match &mut self.place {
-            Place::Here(runner) => {
-                let outcome = runner.reduce(tensors);
-                self.stats = runner.stats();
-                outcome
-            }
-            Place::Apart(apart) => {
-                let answer = apart.call(Order::Reduce(tensors));
-                self.stats = answer.stats;
-                answer.outcome
-            }
+        match self.call(Order::Reduce(tensors))? {
+            Outcome::Sums(sums) => Ok(sums),
+            Outcome::Left(_) => unreachable!("the outcome of another order"),
         }
     }
 
@@ -189,14 +201,22 @@ impl<Io: FrameIo> Node<Io> {
     /// # Errors
     /// As [`all_reduce`](Self::all_reduce).
     pub fn leave(&mut self, patience: Duration, may_be_replaced: bool) -> Result<bool, Error> {
-        match &mut self.place {
-            Place::Here(runner) => runner.leave(patience, may_be_replaced),
-            Place::Apart(apart) => {
-                let answer = apart.call(Order::Leave(patience, may_be_replaced));
-                self.stats = answer.stats;
-                answer.outcome.map(|_| answer.dismissed)
-            }
+        match self.call(Order::Leave(patience, may_be_replaced))? {
+            Outcome::Left(all) => Ok(all),
+            Outcome::Sums(_) => unreachable!("the outcome of another order"),
         }
+    }
+
+    fn call(&mut self, order: Order) -> Result<Outcome, Error> {
+        let Answer { outcome, stats } = match &mut self.place {
+            Place::Here(runner) => {
+                let outcome = runner.carry_out(order);
+                Answer { outcome, stats: runner.stats() }
+            }
+            Place::Apart(apart) => apart.call(order),
+        };
+        self.stats = stats;
+        outcome
     }
 
     /// The worker's counters at the end of the last call.
@@ -209,25 +229,96 @@ impl Apart {
     fn call(&mut self, order: Order) -> Answer {
         let orders = self.orders.as_ref().expect("there until it is dropped");
         let sent = orders.send(order);
-        self.waker.wake();
-        match sent.ok().and_then(|()| self.answers.recv().ok()) {
-            Some(answer) => answer,
-            // The thread ended after an error that was already returned, or panicked.
-            None => {
-                let outcome = Err(Error::Stopped);
-                Answer { outcome, dismissed: false, stats: Stats::default() }
-            }
-        }
+        self.executor.waker().wake();
+        // Without an answer, the executor has panicked.
+        let none = || Answer { outcome: Err(Error::Stopped), stats: Stats::default() };
+        sent.ok().and_then(|()| self.answers.recv().ok()).unwrap_or_else(none)
     }
 }
 
 impl Drop for Apart {
     fn drop(&mut self) {
         self.orders.take();
-        self.waker.wake();
-        if let Some(thread) = self.thread.take() {
-            // The panic hook has reported a panic of the thread.
-            drop(thread.join());
+        self.executor.waker().wake();
+    }
+}
+
+/// A worker on an executor: it carries out orders, and serves others in between, until the channel of
+/// orders closes.
+#[derive(Debug)]
+struct Post<Io> {
+    runner: Runner<Io>,
+    orders: Receiver<Order>,
+    answers: Sender<Answer>,
+    /// The order that is being carried out.
+    work: Option<Work>,
+    /// An error between two orders, which is the outcome of the next one.
+    broken: Option<Error>,
+    span: Span,
+}
+
+impl<Io: FrameIo> Post<Io> {
+    fn answer(&mut self, outcome: Result<Outcome, Error>) -> Turn {
+        self.work = None;
+        let answer = Answer { outcome, stats: self.runner.stats() };
+        match self.answers.send(answer) {
+            Ok(()) => Turn::Busy,
+            Err(_) => Turn::Over,
+        }
+    }
+
+    /// Takes the next order, if none is being carried out.
+    fn next(&mut self) -> Result<(), Turn> {
+        if self.work.is_some() {
+            return Ok(());
+        }
+        match self.orders.try_recv() {
+            Ok(order) => {
+                let begun = self.broken.take().map_or_else(|| self.runner.begin(order), Err);
+                self.work = Some(begun.map_err(|error| self.answer(Err(error)))?);
+                Ok(())
+            }
+            Err(TryRecvError::Disconnected) => Err(Turn::Over),
+            Err(TryRecvError::Empty) if self.broken.is_some() => Err(Turn::Idle),
+            Err(TryRecvError::Empty) => Ok(()),
+        }
+    }
+
+    fn step(&mut self) -> Turn {
+        if let Err(turn) = self.next() {
+            return turn;
+        }
+        let busy = match (self.runner.turn(), &mut self.work) {
+            (Ok(busy), None) => {
+                self.runner.forget_events();
+                busy
+            }
+            (Ok(busy), Some(work)) => match self.runner.progress(work).transpose() {
+                None => busy,
+                Some(outcome) => return self.answer(outcome),
+            },
+            (Err(error), None) => {
+                self.broken = Some(error);
+                true
+            }
+            (Err(error), Some(_)) => return self.answer(Err(error)),
+        };
+        if busy { Turn::Busy } else { Turn::Idle }
+    }
+}
+
+impl<Io: FrameIo + Send> Task for Post<Io> {
+    fn turn(&mut self) -> Turn {
+        let span = self.span.clone();
+        span.in_scope(|| self.step())
+    }
+
+    fn watch(&mut self, watch: &mut Watch) {
+        if self.broken.is_none()
+            && let Err(error) = self.runner.driver.watch(watch)
+        {
+            self.broken = Some(error.into());
+            watch.ready();
         }
     }
 }
@@ -266,122 +357,119 @@ impl<Io: FrameIo> Runner<Io> {
     }
 
     /// A turn of a worker without tensors in flight: it hands over results that its parameter server
-    /// lacks.
+    /// lacks. It sleeps if there are none.
     pub(crate) fn idle(&mut self) -> Result<(), Error> {
         if self.stop.load(Ordering::Relaxed) {
             return Err(Error::Stopped);
         }
-        self.turn()?;
-        // Nothing is due, so no event is about this worker's tensors.
-        while self.driver.endpoint_mut().poll_event().is_some() {}
+        if !self.turn()? {
+            self.driver.sleep(PATIENCE)?;
+        }
+        self.forget_events();
         Ok(())
     }
 
-    /// Executes orders and serves other workers in between, until the channel of orders closes.
-    fn obey(&mut self, orders: &Receiver<Order>, answers: &Sender<Answer>) {
-        loop {
-            let mut dismissed = false;
-            let outcome = match orders.try_recv() {
-                Ok(Order::Reduce(tensors)) => self.reduce(tensors),
-                Ok(Order::Leave(patience, may_be_replaced)) => {
-                    self.leave(patience, may_be_replaced).map(|all| {
-                        dismissed = all;
-                        Vec::new()
-                    })
-                }
-                Err(TryRecvError::Disconnected) => return,
-                Err(TryRecvError::Empty) => match self.turn() {
-                    Ok(()) => {
-                        // Nothing is due, so no event is about this worker's tensors.
-                        while self.driver.endpoint_mut().poll_event().is_some() {}
-                        continue;
-                    }
-                    // Returned as the result of the next order.
-                    Err(error) => match orders.recv() {
-                        Ok(_) => Err(error),
-                        Err(_) => return,
-                    },
-                },
-            };
-            let answer = Answer { outcome, dismissed, stats: self.stats() };
-            if answers.send(answer).is_err() {
-                return;
-            }
-        }
+    /// Nothing is due, so no event is about this worker's tensors.
+    fn forget_events(&mut self) {
+        while self.driver.endpoint_mut().poll_event().is_some() {}
     }
 
     pub(crate) fn reduce(
         &mut self,
         tensors: Vec<(Tensor, Priority)>,
     ) -> Result<Vec<Tensor>, Error> {
-        let mut left = tensors.len();
-        let mut spans = VecDeque::with_capacity(left);
-        let mut sums = Vec::with_capacity(left);
-        for (tensor, (values, priority)) in tensors.into_iter().enumerate() {
-            let size = values.len();
-            let submitted = self.driver.endpoint_mut().submit_with(values, priority);
-            let id = submitted.map_err(|source| Error::Submit { tensor, source })?;
-            spans.push_back(debug_span!("tensor", id = id.0, values = size));
+        match self.carry_out(Order::Reduce(tensors))? {
+            Outcome::Sums(sums) => Ok(sums),
+            Outcome::Left(_) => unreachable!("the outcome of another order"),
         }
-        while left > 0 {
-            if self.stop.load(Ordering::Relaxed) {
-                return Err(Error::Stopped);
-            }
-            self.turn()?;
-            while let Some(event) = self.driver.endpoint_mut().poll_event() {
-                match event {
-                    Event::TensorDone { tensor, .. } => {
-                        // Tensors finish in the order of their submission.
-                        drop(spans.pop_front());
-                        sums.push(tensor);
-                        left -= 1;
-                    }
-                    Event::Stalled { sequence, waited } => {
-                        let channel = self.link.as_ref().and_then(Link::trouble);
-                        return Err(Error::Stalled { sequence, waited, channel });
-                    }
-                    Event::Failed(failure) => return Err(failure.into()),
-                }
-            }
-        }
-        Ok(sums)
     }
 
-    fn leave(&mut self, patience: Duration, may_be_replaced: bool) -> Result<bool, Error> {
-        let deadline = Instant::now() + patience;
+    /// Carries out an order in the calling thread.
+    fn carry_out(&mut self, order: Order) -> Result<Outcome, Error> {
+        let mut work = self.begin(order)?;
+        loop {
+            let busy = self.turn()?;
+            if let Some(outcome) = self.progress(&mut work)? {
+                return Ok(outcome);
+            }
+            if !busy {
+                self.driver.sleep(PATIENCE)?;
+            }
+        }
+    }
+
+    fn begin(&mut self, order: Order) -> Result<Work, Error> {
         let worker = self.driver.endpoint_mut();
-        if may_be_replaced && worker.has_server() {
-            // Each worker sends one more fragment when it has all earlier results. So when its sum
-            // arrives, no worker lacks anything else. It is skipped without sequence numbers left.
-            let _ = worker.submit(Tensor::I32(vec![0]));
-        }
-        worker.leave();
-        while !self.driver.endpoint().is_dismissed() {
-            if self.stop.load(Ordering::Relaxed) {
-                return Err(Error::Stopped);
+        match order {
+            Order::Reduce(tensors) => {
+                let left = tensors.len();
+                let mut spans = VecDeque::with_capacity(left);
+                for (tensor, (values, priority)) in tensors.into_iter().enumerate() {
+                    let size = values.len();
+                    let submitted = worker.submit_with(values, priority);
+                    let id = submitted.map_err(|source| Error::Submit { tensor, source })?;
+                    spans.push_back(debug_span!("tensor", id = id.0, values = size));
+                }
+                Ok(Work::Reduce { left, spans, sums: Vec::with_capacity(left) })
             }
-            if Instant::now() >= deadline {
-                return Ok(false);
+            Order::Leave(patience, may_be_replaced) => {
+                if may_be_replaced && worker.has_server() {
+                    // Each worker sends one more fragment when it has all earlier results. So when
+                    // its sum arrives, no worker lacks anything else. It is skipped without sequence
+                    // numbers left.
+                    let _ = worker.submit(Tensor::I32(vec![0]));
+                }
+                worker.leave();
+                Ok(Work::Leave { deadline: Instant::now() + patience })
             }
-            self.turn()?;
         }
-        Ok(true)
     }
 
-    /// Handles packets and messages in both directions; sleeps if there are none.
-    fn turn(&mut self) -> Result<(), Error> {
+    /// The outcome, if there is one.
+    fn progress(&mut self, work: &mut Work) -> Result<Option<Outcome>, Error> {
+        if self.stop.load(Ordering::Relaxed) {
+            return Err(Error::Stopped);
+        }
+        let worker = self.driver.endpoint_mut();
+        match work {
+            Work::Reduce { left, spans, sums } => {
+                while let Some(event) = worker.poll_event() {
+                    match event {
+                        Event::TensorDone { tensor, .. } => {
+                            // Tensors finish in the order of their submission.
+                            drop(spans.pop_front());
+                            sums.push(tensor);
+                            *left -= 1;
+                        }
+                        Event::Stalled { sequence, waited } => {
+                            let channel = self.link.as_ref().and_then(Link::trouble);
+                            return Err(Error::Stalled { sequence, waited, channel });
+                        }
+                        Event::Failed(failure) => return Err(failure.into()),
+                    }
+                }
+                Ok((*left == 0).then(|| Outcome::Sums(std::mem::take(sums))))
+            }
+            Work::Leave { deadline } => {
+                let all = worker.is_dismissed();
+                Ok((all || Instant::now() >= *deadline).then_some(Outcome::Left(all)))
+            }
+        }
+    }
+
+    /// Handles packets and messages in both directions. Returns whether there were any.
+    fn turn(&mut self) -> Result<bool, Error> {
         if let Some(follower) = &self.follower {
             let own = self.driver.endpoint().config().job.epoch;
             let standing = follower.check(own)?;
-            self.driver.turn_with(PATIENCE, |now, worker| {
+            return Ok(self.driver.advance(|now, worker| {
                 worker.set_rate(now, standing.rate);
                 false
-            })?;
-            return Ok(());
+            })?);
         }
-        let Some(link) = &mut self.link else { return Ok(self.driver.turn(PATIENCE)?) };
+        let Some(link) = &mut self.link else { return Ok(self.driver.advance(|_, _| false)?) };
         let mut refused = None;
-        self.driver.turn_with(PATIENCE, |now, worker| {
+        let busy = self.driver.advance(|now, worker| {
             let mut moved = false;
             for _ in 0..BATCH {
                 let Some(event) = link.poll() else { break };
@@ -403,7 +491,7 @@ impl<Io: FrameIo> Runner<Io> {
             }
             moved
         })?;
-        refused.map_or(Ok(()), |refusal| Err(Error::Refused(refusal)))
+        refused.map_or(Ok(busy), |refusal| Err(Error::Refused(refusal)))
     }
 
     pub(crate) fn stats(&self) -> Stats {

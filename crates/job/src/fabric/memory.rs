@@ -1,9 +1,10 @@
-//! Threads of one process, joined by memory links. The reliable channel of ESA is TCP over
-//! loopback; if its links have faults, a [`Relay`] is in between.
+//! Threads of one process, joined by memory links: one for each switch, and one for all the workers
+//! that share a core. The reliable channel of ESA is TCP over loopback; if its links have faults, a
+//! [`Relay`] is in between.
 
 mod relay;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
@@ -22,9 +23,10 @@ use tower::service_fn;
 use tributary_controller::Deployment;
 use tributary_controller::client::{SwitchConfig, Target};
 use tributary_controller::programs::Compiled;
+use tributary_driver::executor::Executor;
 use tributary_endpoint::channel;
 use tributary_endpoint::tokens::Tokens;
-use tributary_jobfile::{End, HostId, LinkId, SwitchId, worker_index};
+use tributary_jobfile::{End, HostId, LinkId, Scenario, SwitchId, worker_index};
 use tributary_netio::memory::{self, MemoryPort};
 use tributary_netio::{FrameIo, Waker};
 use tributary_ps::report as servers;
@@ -52,6 +54,8 @@ pub struct Memory {
     /// The hosts' ends of their links, until their endpoints start.
     ports: BTreeMap<HostId, (MemoryPort, Waker)>,
     stop: Arc<AtomicBool>,
+    /// They run the endpoints of the workers, each those of some hosts.
+    executors: Vec<Arc<Executor>>,
     workers: Vec<JoinHandle<()>>,
     servers: Vec<JoinHandle<()>>,
     stop_servers: Arc<AtomicBool>,
@@ -87,10 +91,15 @@ impl Fabric for Memory {
                 })
             })
             .collect();
+        let executors = executors(scenario)?;
+        let worker = |host| scenario.jobs.iter().any(|job| job.workers.contains(&host));
         let mut ports = BTreeMap::new();
         for (index, link) in topology.links.iter().enumerate() {
             let waker = |end: End| match end {
                 End::Switch(switch, _) => runtimes[switch.0].waker().clone(),
+                End::Host(host) if worker(host) => {
+                    executors[host.0 % executors.len()].waker().clone()
+                }
                 End::Host(_) => Waker::new(),
             };
             let wakers = link.ends.map(waker);
@@ -130,6 +139,7 @@ impl Fabric for Memory {
             switches,
             ports,
             stop: Arc::default(),
+            executors,
             workers: Vec::new(),
             servers: Vec::new(),
             stop_servers: Arc::default(),
@@ -204,11 +214,17 @@ impl Fabric for Memory {
             let values = scenario.switch.values_per_packet;
             let verifier = Verifier::new(its, values, its.workers.len());
             for (worker, &host) in its.workers.iter().enumerate() {
-                let (io, waker) = self.port(host)?;
+                let (io, _) = self.port(host)?;
                 let index = worker_index(worker);
                 let link = channel::worker_link(scenario, its, index, &tokens, from(host))?;
-                let port =
-                    live::Port { io, waker, link, may_be_replaced: false, own_process: false };
+                let executor = Arc::clone(&self.executors[host.0 % self.executors.len()]);
+                let port = live::Port {
+                    io,
+                    executor: Some(executor),
+                    link,
+                    may_be_replaced: false,
+                    own_process: false,
+                };
                 let (notes, stop) = (notes.clone(), Arc::clone(&self.stop));
                 let (deployment, verifier) = (Arc::clone(&deployment), verifier.clone());
                 self.workers.push(spawn(format!("{} worker {worker}", its.name), move || {
@@ -236,6 +252,7 @@ impl Fabric for Memory {
     fn stop_endpoints(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         join(&mut self.workers);
+        self.executors.clear();
         self.stop_servers.store(true, Ordering::Relaxed);
         join(&mut self.servers);
         self.relay = None;
@@ -296,6 +313,16 @@ impl Running {
         let channel = Endpoint::from_static("http://switch").connect_with_connector_lazy(connector);
         Ok(Self { name: name.into(), handle: Some(handle), channel, _shutdown: shutdown })
     }
+}
+
+/// One for each core that the switches leave, but not more than there are hosts with workers.
+fn executors(scenario: &Scenario) -> Result<Vec<Arc<Executor>>> {
+    let cores = thread::available_parallelism().map_or(1, usize::from);
+    let hosts: BTreeSet<HostId> =
+        scenario.jobs.iter().flat_map(|job| &job.workers).copied().collect();
+    let count = cores.saturating_sub(scenario.topology.switches.len()).clamp(1, hosts.len().max(1));
+    let start = |number| Executor::start(format!("workers {number}"), Waker::new()).map(Arc::new);
+    (0..count).map(start).collect::<io::Result<_>>().context("cannot start a thread")
 }
 
 fn spawn(name: String, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {
