@@ -36,7 +36,7 @@ const LONGEST_SPIN: Duration = Duration::from_micros(200);
 /// Shortest such time. It takes less to sleep.
 const SHORTEST_SPIN: Duration = Duration::from_micros(1);
 
-/// How often a thread looks at its wakers' words before it lets others run and asks the kernel.
+/// How often a thread that waits for wakers only looks at their words before it lets others run.
 const GLANCES: u32 = 32;
 
 #[derive(Debug, Default)]
@@ -212,22 +212,27 @@ impl Watch {
         let end = start + self.spin.0;
         let end = self.deadline.map_or(end, |deadline| deadline.min(end));
         loop {
-            for _ in 0..GLANCES {
-                if self.wakers.iter().any(Waker::is_notified) {
-                    return Ok(true);
-                }
-                std::hint::spin_loop();
-            }
             if !self.descriptors.is_empty() {
+                // Whoever sends the event may need this core.
+                thread::yield_now();
                 sys::ppoll(&mut self.descriptors, Some(Duration::ZERO))?;
                 if self.descriptors.iter().any(|polled| polled.revents != 0) {
                     return Ok(true);
                 }
             }
+            let glances = if self.descriptors.is_empty() { GLANCES } else { 1 };
+            for _ in 0..glances {
+                if self.wakers.iter().any(Waker::is_notified) {
+                    return Ok(true);
+                }
+                std::hint::spin_loop();
+            }
             if Instant::now() >= end {
                 return Ok(false);
             }
-            thread::yield_now();
+            if self.descriptors.is_empty() {
+                thread::yield_now();
+            }
         }
     }
 
