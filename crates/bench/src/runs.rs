@@ -159,9 +159,10 @@ pub(super) fn run_text(text: &str, change: impl FnOnce(&mut Options)) -> Result<
 ///
 /// # Errors
 /// As `tributary run`.
-pub(super) fn in_namespaces(io: Io, text: &str, stop: &AtomicBool) -> Result<RunReport> {
-    let change = |options: &mut Options| (options.fabric, options.io) = (Fabric::Netns, io);
-    run_until(stop, text, change)
+pub(super) fn in_namespaces(io: Io, pin: bool, text: &str, stop: &AtomicBool) -> Result<RunReport> {
+    run_until(stop, text, |options| {
+        (options.fabric, options.io, options.pin) = (Fabric::Netns, io, pin);
+    })
 }
 
 fn run_until(

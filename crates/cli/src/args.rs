@@ -6,6 +6,7 @@ use clap::{Args, Parser, Subcommand};
 use tributary_controller::server::Listen;
 use tributary_controller::targets::Kind as Target;
 use tributary_dataplane::EngineKind;
+use tributary_job::cores::Cores;
 use tributary_job::fabric::Kind as Fabric;
 use tributary_netio::device::Kind as Io;
 use tributary_p4::Architecture;
@@ -20,6 +21,9 @@ use crate::commands::place::PlaceArgs;
     after_help = "Start with:  tributary run examples/digits.toml"
 )]
 pub(crate) struct Cli {
+    /// Processor cores to run on, such as 0,2-3; all if left out.
+    #[arg(long, value_name = "LIST", global = true)]
+    pub(crate) cores: Option<Cores>,
     /// The command to run.
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -98,6 +102,10 @@ pub(crate) struct RunArgs {
     /// Execution engine of embedded switches. All produce the same packets.
     #[arg(long, value_enum, default_value_t)]
     pub(crate) engine: EngineKind,
+    /// Give each switch a core of its own, and the hosts the others; for the fabric `netns`. Faster
+    /// where there are more processes than cores.
+    #[arg(long)]
+    pub(crate) pin: bool,
 }
 
 #[derive(Debug, Args)]

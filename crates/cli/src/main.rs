@@ -41,7 +41,12 @@ const DESCRIPTORS: u64 = 32;
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
-    match start_log().and_then(|()| prepare()).and_then(|()| run(cli.command)) {
+    let cores = || cli.cores.map_or(Ok(()), |cores| cores.keep().context("--cores"));
+    match start_log()
+        .and_then(|()| prepare())
+        .and_then(|()| cores())
+        .and_then(|()| run(cli.command))
+    {
         Ok(code) => code,
         Err(error) => {
             // The terminal may be closed.

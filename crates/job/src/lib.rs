@@ -8,11 +8,13 @@
 //! | --- | --- |
 //! | [`mod@run`] | the steps, the same on every fabric |
 //! | [`fabric`] | where switches and endpoints run |
+//! | [`cores`] | the processor cores of processes |
 //! | [`program`] | the P4 program of a job file, compiled |
 //! | [`report`] | the result, as tables and as JSON |
 //!
 //! To add a fabric, implement [`Fabric`] and add it to [`fabric::Kind`] and [`run()`].
 
+pub mod cores;
 pub mod fabric;
 pub mod program;
 pub mod report;

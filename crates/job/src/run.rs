@@ -51,6 +51,8 @@ pub struct Options {
     pub io: Io,
     /// Execution engine of embedded switches.
     pub engine: EngineKind,
+    /// Whether each switch gets a core of its own, and the hosts the others, on the fabric `netns`.
+    pub pin: bool,
     /// Whether to record every frame, message and event, on the fabric `sim`.
     pub trace: bool,
     /// Whether to capture the bytes of every frame, on the fabric `sim`.
@@ -72,6 +74,7 @@ impl Options {
             p4: None,
             io: Io::default(),
             engine: EngineKind::default(),
+            pin: false,
             trace: false,
             capture: false,
             processing: None,
@@ -81,6 +84,10 @@ impl Options {
     /// Refuses options that exclude each other.
     fn check(&self) -> Result<()> {
         let Self { fabric, target, arch, io, engine, .. } = self;
+        ensure!(
+            !self.pin || (*fabric == fabric::Kind::Netns && *target == Target::Embedded),
+            "--pin is for our own processes: it needs --fabric netns, and no --target"
+        );
         ensure!(
             *io == Io::Packet || *fabric == fabric::Kind::Netns,
             "--io {io}: the fabric `{fabric}` has no network interfaces; add `--fabric netns`"

@@ -3,6 +3,7 @@
 use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context, Result};
+use tributary_job::cores::Cores;
 use tributary_netio::device::Kind as Io;
 use tributary_worker::workload::need;
 
@@ -86,7 +87,9 @@ impl Ours {
         stop: &AtomicBool,
     ) -> Result<Took> {
         let text = self.job_file(case, warm_up, rounds, seed);
-        let report = runs::in_namespaces(self.io, &text, stop)?;
+        // As with OpenMPI, whose best binding counts.
+        let pin = Cores::available()?.count() > 1;
+        let report = runs::in_namespaces(self.io, pin, &text, stop)?;
         let job = report.jobs.first().context("the file has one job")?;
         let workers = job.workers.iter().map(|worker| worker.processor_seconds);
         let switches = report.switches.iter().map(|switch| switch.cpu_seconds);

@@ -32,6 +32,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<()> {
         p4: args.p4.clone(),
         io: args.io,
         engine: args.engine,
+        pin: args.pin,
         trace: trace.is_some() && !capture,
         capture,
         processing: None,

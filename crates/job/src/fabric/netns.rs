@@ -30,6 +30,7 @@ use tributary_worker::rounds;
 use super::live::Live;
 use super::{Fabric, Note, QueueReport, Removed, Stopped, SwitchEnd, device_id};
 use crate::Options;
+use crate::cores::Pins;
 
 pub use bmv2::Bmv2;
 use scratch::Scratch;
@@ -58,6 +59,8 @@ pub struct Netns {
     job_file: PathBuf,
     /// This executable.
     program: PathBuf,
+    /// The cores of its processes, if they are chosen.
+    pins: Option<Pins>,
     switches: Vec<Switch>,
     /// Processes in links, for switches that cannot inject faults.
     cables: Vec<Process>,
@@ -104,6 +107,7 @@ impl Fabric for Netns {
         options: &Options,
     ) -> Result<Self> {
         let scenario = deployment.scenario();
+        let pins = options.pin.then(|| Pins::new(scenario.topology.switches.len())).transpose()?;
         let job_file = options.job_file.canonicalize().context("cannot find the job file")?;
         let split = match (options.target, scenario.protocol()) {
             (TargetKind::Bmv2, Protocol::Esa) => Split::All,
@@ -131,6 +135,7 @@ impl Fabric for Netns {
             options: options.clone(),
             job_file,
             program: std::env::current_exe().context("cannot find this program")?,
+            pins,
             switches: Vec::new(),
             cables: Vec::new(),
             workers: Vec::new(),
@@ -307,6 +312,16 @@ impl Netns {
         Ok(())
     }
 
+    /// This program, for a switch or for something else.
+    fn command(&self, switch: Option<SwitchId>) -> Command {
+        let mut command = Command::new(&self.program);
+        if let Some(pins) = &self.pins {
+            let cores = switch.map_or(&pins.others, |id| &pins.switches[id.0]);
+            command.args(["--cores", &cores.to_string()]);
+        }
+        command
+    }
+
     /// An embedded switch with these ports and interfaces, with P4Runtime at a Unix socket.
     fn embedded(
         &self,
@@ -315,7 +330,7 @@ impl Netns {
         socket: &Path,
     ) -> Command {
         let scenario = self.deployment.scenario();
-        let mut command = Command::new(&self.program);
+        let mut command = self.command(Some(id));
         command.arg("switch");
         for (port, interface) in ports {
             command.arg("--port").arg(format!("{port}@{interface}"));
@@ -334,7 +349,7 @@ impl Netns {
 
     fn start_cable(&mut self, cable: &Cable) -> Result<()> {
         let [first, second] = &cable.between;
-        let mut command = Command::new(&self.program);
+        let mut command = self.command(None);
         command.args(["cable", "--between", "port1", "port2"]);
         command.args(["--seed", &self.deployment.scenario().seed.to_string()]);
         let link = format!("{}:{first}:{second}", self.job_file.display());
@@ -352,7 +367,7 @@ impl Netns {
         let deployment = Arc::clone(&self.deployment);
         let units = &deployment.scenario().topology;
         let socket = self.sockets.path().join("cross-connect.sock");
-        let mut command = Command::new(&self.program);
+        let mut command = self.command(None);
         command.arg("crossconnect");
         for port in 1..=units.cross_connect_ports() {
             let interface = topology.interface(&testbed::Port::new(CROSS_CONNECT, port));
@@ -376,7 +391,7 @@ impl Netns {
 
     /// The command line of workers and parameter servers.
     fn endpoint(&self, command: &str) -> Command {
-        let mut process = Command::new(&self.program);
+        let mut process = self.command(None);
         process.arg(command).arg(&self.job_file);
         process.args(["--interface", "eth0", "--json-events"]);
         process.args(["--io", &self.options.io.to_string()]);
