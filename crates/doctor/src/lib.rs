@@ -29,7 +29,7 @@ use tributary_job::program;
 use tributary_jobfile::{Protocol, Scenario};
 use tributary_netio::ethtool::Offloads;
 use tributary_netio::interface::Interface;
-use tributary_netio::xdp;
+use tributary_netio::{packet, xdp};
 use tributary_p4::Architecture;
 use tributary_wire::Mac;
 
@@ -79,7 +79,8 @@ pub fn look(args: &Args) -> Result<Vec<Check>> {
 fn gather(args: &Args, scenario: Option<&Scenario>) -> Result<Vec<Check>> {
     let root = Path::new("/");
     let xdp_sockets = Some(xdp::supported().map_err(|error| error.to_string()));
-    let facts = host::Facts { xdp_sockets, ..host::gather(root) };
+    let super_frames = Some(packet::super_frames().map_err(|error| error.to_string()));
+    let facts = host::Facts { xdp_sockets, super_frames, ..host::gather(root) };
     let mut checks = host::judge(&facts);
     if let (Some(path), Some(scenario)) = (&args.job, scenario) {
         checks.extend(job::judge(&path.display().to_string(), &job::Facts::of(scenario)));

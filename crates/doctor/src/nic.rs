@@ -173,7 +173,19 @@ fn mtu(area: &mut Area, interface: &str, mtu: usize, wanted: &Wanted) {
 }
 
 fn offloads(area: &mut Area, interface: &str, facts: &Facts, wanted: &Wanted) {
-    let Offloads { tx_checksum, gro, lro } = facts.offloads;
+    let Offloads { tx_checksum, gro, lro, udp_segmentation } = facts.offloads;
+    match udp_segmentation {
+        Some(true) => area.ok("super-frames", "the interface takes UDP super-frames"),
+        Some(false) => area.note_with(
+            "super-frames",
+            "the kernel cuts UDP super-frames before this interface, and adds checksums, with which \
+             switches refuse packets",
+            format!(
+                "before --io gso or udp-gso: ethtool -K {interface} tx on sg on tx-udp-segmentation on"
+            ),
+        ),
+        None => area.note("super-frames", "not told by the driver"),
+    }
     let virtual_driver =
         matches!(facts.driver.as_deref(), Some("veth" | "virtio_net" | "tun") | None);
     match tx_checksum {
@@ -272,7 +284,12 @@ mod tests {
 
     fn judged(files: &[(&str, &str)], found: Interface, wanted: &Wanted) -> Vec<Check> {
         let root = machine(files);
-        let offloads = Offloads { tx_checksum: Some(false), gro: Some(false), lro: Some(false) };
+        let offloads = Offloads {
+            tx_checksum: Some(false),
+            gro: Some(false),
+            lro: Some(false),
+            udp_segmentation: Some(true),
+        };
         judge("eth0", &gather(root.path(), Some(found), offloads), wanted)
     }
 
@@ -329,7 +346,12 @@ mod tests {
 
     #[test]
     fn offloads_matter_to_a_tcp_channel_over_virtual_interfaces() {
-        let on = Offloads { tx_checksum: Some(true), gro: Some(true), lro: Some(false) };
+        let on = Offloads {
+            tx_checksum: Some(true),
+            gro: Some(true),
+            lro: Some(false),
+            udp_segmentation: Some(false),
+        };
         let judged = |driver: Option<&str>, tcp| {
             let root = machine(&[]);
             let facts = gather(root.path(), Some(eth0()), on);

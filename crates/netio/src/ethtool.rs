@@ -16,6 +16,15 @@ const GET_GRO: u32 = 0x2b;
 const SET_GRO: u32 = 0x2c;
 const GET_CHANNELS: u32 = 0x3c;
 const FLAG_LRO: u32 = 1 << 15;
+const GET_STRINGS: u32 = 0x1b;
+const GET_FEATURES: u32 = 0x3a;
+/// The set of strings with the names of features.
+const FEATURES: u32 = 4;
+
+/// The kernel keeps features in words of 64 bits; it has one so far.
+const MOST_FEATURES: usize = 128;
+/// Words of a name.
+const NAME: usize = 8;
 
 /// Offloads that change frames. `None`: the driver does not report them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -26,6 +35,9 @@ pub struct Offloads {
     pub gro: Option<bool>,
     /// The network card does so.
     pub lro: Option<bool>,
+    /// The interface takes UDP super-frames, and cuts them or passes them on. Otherwise the kernel cuts
+    /// them before.
+    pub udp_segmentation: Option<bool>,
 }
 
 impl Offloads {
@@ -37,6 +49,7 @@ impl Offloads {
             tx_checksum: get(GET_TX_CHECKSUM).map(|value| value != 0),
             gro: get(GET_GRO).map(|value| value != 0),
             lro: get(GET_FLAGS).map(|flags| flags & FLAG_LRO != 0),
+            udp_segmentation: feature(interface, "tx-udp-segmentation"),
         }
     }
 
@@ -61,6 +74,24 @@ impl Offloads {
     pub fn disable_tcp(interface: &str) -> io::Result<()> {
         turn_off(interface, &[SET_GRO, SET_TSO])
     }
+}
+
+/// Whether a feature is on.
+fn feature(interface: &str, name: &str) -> Option<bool> {
+    let mut strings = [0; 3 + MOST_FEATURES * NAME];
+    strings[..2].copy_from_slice(&[GET_STRINGS, FEATURES]);
+    let [_, _, count, names @ ..] = sys::ethtool(interface, strings).ok()?;
+    let names = names.chunks_exact(NAME).take(count as usize);
+    let number = names.into_iter().position(|words| {
+        let bytes = words.iter().flat_map(|word| word.to_ne_bytes());
+        bytes.take_while(|byte| *byte != 0).eq(name.bytes())
+    })?;
+    // A block for 32 features: which are available, requested, active, and never changed.
+    let mut features = [0; 2 + 4 * MOST_FEATURES / 32];
+    features[..2].copy_from_slice(&[GET_FEATURES, MOST_FEATURES as u32 / 32]);
+    let [_, _, blocks @ ..] = sys::ethtool(interface, features).ok()?;
+    let [_, _, active, _] = blocks.as_chunks().0[number / 32];
+    Some(active & 1 << (number % 32) != 0)
 }
 
 fn turn_off(interface: &str, features: &[u32]) -> io::Result<()> {
@@ -91,7 +122,10 @@ mod tests {
 
     #[test]
     fn the_loopback_is_reported_and_missing_interfaces_are_not() {
-        assert!(Offloads::of("lo").gro.is_some());
+        let lo = Offloads::of("lo");
+        assert!(lo.gro.is_some() && lo.udp_segmentation.is_some(), "{lo:?}");
+        assert_eq!(feature("lo", "loopback"), Some(true));
+        assert_eq!(feature("lo", "loopbac"), None);
         for missing in ["", "no-such-if", "a-name-that-is-far-too-long"] {
             assert_eq!(Offloads::of(missing), Offloads::default());
             assert!(Offloads::disable(missing).is_err());

@@ -137,6 +137,9 @@ enum Obstacle {
     Device(u32),
 }
 
+/// So many super-frames in a row are refused before datagrams are sent one by one. Each is lost.
+const REFUSALS: u8 = 2;
+
 /// What was not sent.
 #[derive(Debug)]
 pub(crate) struct Outgoing {
@@ -150,6 +153,8 @@ pub(crate) struct Outgoing {
     first: usize,
     end: usize,
     obstacle: Obstacle,
+    /// Super-frames that the kernel has refused since it last took one.
+    refusals: u8,
 }
 
 impl Outgoing {
@@ -163,12 +168,14 @@ impl Outgoing {
             first: 0,
             end: 0,
             obstacle: Obstacle::None,
+            refusals: 0,
         }
     }
 
-    /// Queues a frame, joined to the last one if both fit together and it has at most
-    /// `longest_joined` bytes. Returns false if there is no room.
+    /// Queues a frame, joined to the last one if both fit together, it has at most `longest_joined`
+    /// bytes, and the kernel is not known to refuse super-frames. Returns false if there is no room.
     pub(crate) fn push(&mut self, frame: &[u8], longest_joined: usize) -> bool {
+        let longest_joined = if self.refusals < REFUSALS { longest_joined } else { 0 };
         if self.end > self.first {
             let last = &mut self.buffers[(self.end - 1) * self.stride..][..self.stride];
             if self.joined[self.end - 1].append(frame, last) {
@@ -195,6 +202,10 @@ impl Outgoing {
             let buffers = self.buffers.chunks_exact_mut(self.stride).zip(&self.joined);
             match send(&mut buffers.take(self.end).skip(self.first)) {
                 Ok(count) => {
+                    let taken = &self.joined[self.first..self.first + count];
+                    if taken.iter().any(|joined| joined.frames() > 1) {
+                        self.refusals = 0;
+                    }
                     statistics.sent += self.take(count);
                     self.obstacle = Obstacle::None;
                 }
@@ -231,6 +242,18 @@ impl Outgoing {
                     Obstacle::Device(times) => Obstacle::Device(times + 1),
                     _ => Obstacle::Device(1),
                 };
+                Ok(())
+            }
+            // An old kernel, or a device without checksums, does not take super-frames.
+            Some(libc::EINVAL | libc::EIO) if self.joined[self.first].frames() > 1 => {
+                statistics.unsendable += self.take(1);
+                self.refusals = self.refusals.saturating_add(1);
+                if self.refusals == REFUSALS {
+                    tracing::warn!(
+                        "super-frames are refused here ({error}): datagrams are sent one by one, which \
+                         takes several times as long"
+                    );
+                }
                 Ok(())
             }
             // The MTU was lowered, there is no route, or a rule forbids it. The next may succeed.
@@ -276,5 +299,63 @@ impl Outgoing {
             }
         }
         0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::segments::tests::datagram;
+
+    /// Sends frames as far as a kernel takes them. Returns the number of frames in each buffer.
+    fn send(
+        outgoing: &mut Outgoing,
+        statistics: &mut Statistics,
+        frames: usize,
+        kernel: impl Fn(u64) -> io::Result<()>,
+    ) -> Vec<u64> {
+        for _ in 0..frames {
+            assert!(outgoing.push(&datagram(1, &[7; 100]), 1500));
+        }
+        let mut sent = Vec::new();
+        let flushed = outgoing.flush(statistics, |queued| {
+            let (_, joined) = queued.next().unwrap();
+            kernel(joined.frames())?;
+            sent.push(joined.frames());
+            Ok(1)
+        });
+        flushed.unwrap();
+        sent
+    }
+
+    #[test]
+    fn datagrams_go_one_by_one_where_super_frames_are_refused() {
+        for code in [libc::EINVAL, libc::EIO] {
+            let mut outgoing = Outgoing::new(BATCH, 64 << 10);
+            let mut statistics = Statistics::default();
+            let old = |frames| match frames {
+                1 => Ok(()),
+                _ => Err(io::Error::from_raw_os_error(code)),
+            };
+            let mut sent = Vec::new();
+            for _ in 0..4 {
+                sent.extend(send(&mut outgoing, &mut statistics, 5, old));
+            }
+            assert_eq!(sent, [1; 10]);
+            assert_eq!((statistics.sent, statistics.unsendable), (10, 10));
+        }
+    }
+
+    #[test]
+    fn a_refusal_now_and_then_changes_nothing() {
+        let mut outgoing = Outgoing::new(BATCH, 64 << 10);
+        let mut statistics = Statistics::default();
+        for round in 0..6 {
+            let sent = send(&mut outgoing, &mut statistics, 5, |_| match round % 2 {
+                0 => Err(io::Error::from_raw_os_error(libc::EINVAL)),
+                _ => Ok(()),
+            });
+            assert_eq!(sent, vec![5; round % 2]);
+        }
     }
 }

@@ -286,6 +286,20 @@ impl Joined {
     }
 }
 
+/// A datagram that can be joined, from the loopback's address to its port 9, where it is discarded.
+pub(crate) fn discarded() -> Vec<u8> {
+    const PAYLOAD: usize = 32;
+    let mut frame = vec![0; HEADERS];
+    frame[12..14].copy_from_slice(&[8, 0]);
+    frame[IP] = 0x45;
+    (frame[IP + 8], frame[IP + 9]) = (64, PROTOCOL_UDP);
+    frame[IP + 12..UDP].copy_from_slice(&[127, 0, 0, 1, 127, 0, 0, 1]);
+    (frame[UDP + 1], frame[UDP + 3]) = (9, 9);
+    finish(&mut frame, IP, PAYLOAD).expect("it is short");
+    frame.resize(HEADERS + PAYLOAD, 0);
+    frame
+}
+
 /// Whether a frame is one UDP datagram over IPv4 without options, tags, padding and checksum.
 pub(crate) fn joinable(frame: &[u8]) -> bool {
     let word = |at: usize| usize::from(u16::from_be_bytes([frame[at], frame[at + 1]]));
@@ -300,13 +314,13 @@ pub(crate) fn joinable(frame: &[u8]) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use proptest::prelude::*;
 
     use super::*;
 
     /// A datagram of a flow, with the fields that flows differ in.
-    fn datagram(flow: u8, payload: &[u8]) -> Vec<u8> {
+    pub(crate) fn datagram(flow: u8, payload: &[u8]) -> Vec<u8> {
         let mut frame = vec![0; HEADERS];
         frame[..12].copy_from_slice(&[2, 0, 0, 0, 0, flow, 2, 0, 0, 0, 0, 9]);
         frame[12..14].copy_from_slice(&[8, 0]);

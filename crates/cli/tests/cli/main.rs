@@ -4,6 +4,7 @@ mod bad_input;
 mod bmv2;
 mod by_hand;
 mod command;
+mod cores;
 mod deaths;
 mod doctor;
 mod esa;

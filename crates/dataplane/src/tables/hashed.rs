@@ -73,6 +73,7 @@ impl Direct {
 #[derive(Debug, Default)]
 pub(super) struct Exact {
     one: Map<u64>,
+    two: Map<[u64; 2]>,
     many: Map<Box<[u64]>>,
 }
 
@@ -80,6 +81,7 @@ impl Exact {
     pub(super) fn insert(&mut self, key: &[u64], number: u32) {
         match key {
             [word] => self.one.insert(*word, number),
+            &[first, second] => self.two.insert([first, second], number),
             words => self.many.insert(words.into(), number),
         };
     }
@@ -87,6 +89,7 @@ impl Exact {
     pub(super) fn remove(&mut self, key: &[u64]) {
         match key {
             [word] => self.one.remove(word),
+            &[first, second] => self.two.remove(&[first, second]),
             words => self.many.remove(words),
         };
     }
@@ -96,12 +99,16 @@ impl Exact {
         self.one.get(&key).copied()
     }
 
+    #[inline]
     pub(super) fn find(&self, key: &[u64]) -> Option<u32> {
-        self.many.get(key).copied()
+        match key {
+            &[first, second] => self.two.get(&[first, second]).copied(),
+            words => self.many.get(words).copied(),
+        }
     }
 
     fn is_empty(&self) -> bool {
-        self.one.is_empty() && self.many.is_empty()
+        self.one.is_empty() && self.two.is_empty() && self.many.is_empty()
     }
 }
 

@@ -17,7 +17,7 @@ use socket2::Socket;
 use crate::interface::{Interface, InterfaceError};
 use crate::messages::BATCH;
 use crate::queues::{Incoming, Outgoing, SUPER_BATCH};
-use crate::segments::{self, Cut, Unusable, VNET};
+use crate::segments::{self, Cut, Joined, Unusable, VNET};
 use crate::sys::set_receive_buffer;
 use crate::udp::ethernet_group;
 use crate::{ETHERNET_HEADER, FrameIo, Watch};
@@ -66,6 +66,26 @@ pub enum OpenError {
         /// The kernel's error.
         source: io::Error,
     },
+}
+
+/// Checks whether the kernel takes super-frames from packet sockets, with one over the loopback that
+/// nobody receives.
+///
+/// # Errors
+///
+/// The kernel's error; Linux before 6.2 has [`io::ErrorKind::InvalidInput`].
+pub fn super_frames() -> io::Result<()> {
+    let loopback = Interface::find("lo").map_err(io::Error::other)?;
+    let socket = sys::packet_socket()?;
+    sys::describe_frames(&socket)?;
+    sys::bind_packet(&socket, loopback.index)?;
+    let frame = segments::discarded();
+    let mut buffer = vec![0; VNET + 2 * frame.len()];
+    let mut joined = Joined::first(&frame, frame.len(), &mut buffer);
+    let two = joined.append(&frame, &mut buffer);
+    debug_assert!(two, "equal datagrams can be joined");
+    joined.seal(&mut buffer);
+    sys::send_batch(&socket, [&buffer[..joined.frame().end]].into_iter()).map(drop)
 }
 
 /// An AF_PACKET socket on one interface. It does not receive frames that this host sends.
