@@ -2,6 +2,7 @@
 //! `/proc` and `/sys` below it; judging them needs no machine.
 
 use std::fs;
+use std::io;
 use std::path::Path;
 
 use super::check::{Area, Check};
@@ -18,6 +19,31 @@ const CAP_NET_RAW: u32 = 13;
 const CAP_SYS_ADMIN: u32 = 21;
 const CAP_BPF: u32 = 39;
 
+/// Whether packet sockets take super-frames.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum SuperFrames {
+    Taken,
+    Refused,
+    Untried(String),
+}
+
+impl SuperFrames {
+    /// What the kernel said to one.
+    pub(super) fn of(tried: io::Result<()>) -> Self {
+        match tried {
+            Ok(()) => Self::Taken,
+            Err(error) if error.kind() == io::ErrorKind::InvalidInput => Self::Refused,
+            Err(error) => Self::Untried(error.to_string()),
+        }
+    }
+}
+
+impl Default for SuperFrames {
+    fn default() -> Self {
+        Self::Untried("it was not asked for".into())
+    }
+}
+
 /// The facts. `None` if the system does not report them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Facts {
@@ -29,8 +55,7 @@ pub(super) struct Facts {
     pub(super) network_namespaces: bool,
     /// Whether an AF_XDP socket can be created: `Err` has the reason.
     pub(super) xdp_sockets: Option<Result<(), String>>,
-    /// Whether packet sockets take super-frames: `Err` has the reason.
-    pub(super) super_frames: Option<Result<(), String>>,
+    pub(super) super_frames: SuperFrames,
     pub(super) bpf: bool,
     pub(super) virtual_pairs: bool,
     pub(super) user_namespaces: Option<u64>,
@@ -76,7 +101,7 @@ pub(super) fn gather(root: &Path) -> Facts {
         packet_sockets: root.join("proc/net/packet").exists(),
         network_namespaces: root.join("proc/self/ns/net").exists(),
         xdp_sockets: None,
-        super_frames: None,
+        super_frames: SuperFrames::default(),
         bpf: root.join("proc/sys/kernel/unprivileged_bpf_disabled").exists(),
         virtual_pairs: built_in("veth")
             || module_file(root, release.as_deref(), "veth")
@@ -164,14 +189,14 @@ fn kernel(facts: &Facts) -> Vec<Check> {
         None => area.note("AF_XDP", "not tried"),
     }
     match &facts.super_frames {
-        Some(Ok(())) => area.ok("super-frames", "packet sockets take them"),
-        Some(Err(reason)) => area.note_with(
+        SuperFrames::Taken => area.ok("super-frames", "packet sockets take them"),
+        SuperFrames::Refused => area.note_with(
             "super-frames",
-            format!("packet sockets take none: {reason}"),
-            "--io gso needs them, and CAP_NET_RAW; without them it sends frames one by one, a fifth of \
-             the throughput: Linux 6.2 or newer has them",
+            "packet sockets do not take them: --io gso sends frames one by one, with a fifth of the \
+             throughput",
+            "use Linux 6.2 or newer",
         ),
-        None => area.note("super-frames", "not tried"),
+        SuperFrames::Untried(reason) => area.note("super-frames", format!("not tried: {reason}")),
     }
     match facts.bpf {
         true => area.ok("bpf", "there"),
@@ -474,5 +499,21 @@ mod tests {
         let facts = Facts { xdp_sockets: Some(Err("not supported".into())), ..gather(root.path()) };
         let checks = kernel(&facts);
         assert!(named(&checks, "AF_XDP").found.ends_with("not supported"), "{checks:?}");
+    }
+
+    #[test]
+    fn only_a_refusal_means_that_the_kernel_has_no_super_frames() {
+        let root = tempfile::tempdir().unwrap();
+        let found = |tried: io::Result<()>| {
+            let facts = Facts { super_frames: SuperFrames::of(tried), ..gather(root.path()) };
+            let check = named(&judge(&facts), "super-frames").clone();
+            (check.verdict, check.found, check.mend)
+        };
+        assert_eq!(found(Ok(())).0, Verdict::Ok);
+        let (verdict, _, mend) = found(Err(io::ErrorKind::InvalidInput.into()));
+        assert_eq!((verdict, mend.as_deref()), (Verdict::Note, Some("use Linux 6.2 or newer")));
+        let (verdict, what, mend) = found(Err(io::ErrorKind::PermissionDenied.into()));
+        assert_eq!((verdict, mend), (Verdict::Note, None));
+        assert_eq!(what, "not tried: permission denied");
     }
 }

@@ -79,7 +79,7 @@ pub fn look(args: &Args) -> Result<Vec<Check>> {
 fn gather(args: &Args, scenario: Option<&Scenario>) -> Result<Vec<Check>> {
     let root = Path::new("/");
     let xdp_sockets = Some(xdp::supported().map_err(|error| error.to_string()));
-    let super_frames = Some(packet::super_frames().map_err(|error| error.to_string()));
+    let super_frames = host::SuperFrames::of(packet::super_frames());
     let facts = host::Facts { xdp_sockets, super_frames, ..host::gather(root) };
     let mut checks = host::judge(&facts);
     if let (Some(path), Some(scenario)) = (&args.job, scenario) {

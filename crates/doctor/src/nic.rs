@@ -367,6 +367,8 @@ mod tests {
             let checks = judged(driver, tcp);
             assert_eq!(named(&checks, "checksum offload").verdict, expected, "{driver:?} {tcp}");
             assert_eq!(named(&checks, "merging").verdict, Verdict::Note);
+            let mend = named(&checks, "super-frames").mend.as_deref().unwrap();
+            assert!(mend.ends_with("ethtool -K eth0 tx on sg on tx-udp-segmentation on"), "{mend}");
         }
     }
 

@@ -16,7 +16,7 @@ const PATIENCE: Duration = Duration::from_millis(50);
 /// What a task did in a turn.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Turn {
-    /// Something; there may be more to do.
+    /// It did something, and may have more to do.
     Busy,
     /// Nothing: it waits for events.
     Idle,
@@ -48,9 +48,14 @@ impl Executor {
     /// # Errors
     /// If the operating system cannot create a thread.
     pub fn start(name: String, waker: Waker) -> io::Result<Self> {
+        Self::start_with(name, waker, PATIENCE)
+    }
+
+    fn start_with(name: String, waker: Waker, patience: Duration) -> io::Result<Self> {
         let (inbox, tasks) = mpsc::channel();
         let own = waker.clone();
-        let thread = thread::Builder::new().name(name).spawn(move || run(&tasks, &own))?;
+        let thread =
+            thread::Builder::new().name(name).spawn(move || run(&tasks, &own, patience))?;
         Ok(Self { inbox: Some(inbox), waker, thread: Some(thread) })
     }
 
@@ -80,7 +85,7 @@ impl Drop for Executor {
     }
 }
 
-fn run(inbox: &Receiver<Box<dyn Task>>, waker: &Waker) {
+fn run(inbox: &Receiver<Box<dyn Task>>, waker: &Waker, patience: Duration) {
     let mut tasks: Vec<Box<dyn Task>> = Vec::new();
     let mut watch = Watch::new();
     loop {
@@ -105,7 +110,7 @@ fn run(inbox: &Receiver<Box<dyn Task>>, waker: &Waker) {
             task.watch(&mut watch);
         }
         watch.waker(waker);
-        if let Err(error) = watch.sleep(Some(PATIENCE)) {
+        if let Err(error) = watch.sleep(Some(patience)) {
             tracing::warn!(%error, "waiting for events failed");
             thread::sleep(Duration::from_millis(1));
         }
@@ -115,21 +120,27 @@ fn run(inbox: &Receiver<Box<dyn Task>>, waker: &Waker) {
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
-    use std::sync::{Arc, Barrier};
+    use std::sync::{Arc, Mutex};
+    use std::thread::ThreadId;
     use std::time::Instant;
 
     use tributary_netio::{FrameIo, memory};
 
     use super::*;
 
+    /// So long that only events end a sleep in time.
+    const FOREVER: Duration = Duration::from_secs(3600);
+
     /// Returns frames to where they come from, until it has had a number of them.
     struct Echo {
         io: memory::MemoryPort,
         left: usize,
+        threads: Arc<Mutex<Vec<ThreadId>>>,
     }
 
     impl Task for Echo {
         fn turn(&mut self) -> Turn {
+            self.threads.lock().unwrap().push(thread::current().id());
             let mut frames = Vec::new();
             self.io.receive(8, &mut |frame| frames.push(frame.to_vec())).unwrap();
             for frame in &frames {
@@ -152,11 +163,12 @@ mod tests {
     #[test]
     fn tasks_share_a_thread_and_wake_it() {
         let waker = Waker::new();
-        let executor = Executor::start("echoes".into(), waker.clone()).unwrap();
+        let executor = Executor::start_with("echoes".into(), waker.clone(), FOREVER).unwrap();
+        let threads = Arc::new(Mutex::new(Vec::new()));
         let mut ports = Vec::new();
         for left in [3, 40] {
             let (io, far) = memory::link(64, &waker, &Waker::new());
-            executor.add(Box::new(Echo { io, left }));
+            executor.add(Box::new(Echo { io, left, threads: Arc::clone(&threads) }));
             ports.push(far);
         }
         // One at a time, so that the thread falls asleep in between.
@@ -173,35 +185,37 @@ mod tests {
         }
         drop(executor);
         assert!(ports.iter().all(|port| !port.is_connected()));
+        let threads = threads.lock().unwrap();
+        assert!(threads.iter().all(|thread| *thread == threads[0]));
     }
 
-    /// Counts its turns.
-    struct Sleeper(Arc<AtomicUsize>, Arc<Barrier>);
+    /// Counts its turns until it is stopped.
+    struct Sleeper {
+        turns: Arc<AtomicUsize>,
+        stop: Arc<AtomicUsize>,
+    }
 
     impl Task for Sleeper {
         fn turn(&mut self) -> Turn {
-            match self.0.fetch_add(1, Ordering::SeqCst) {
-                0 => Turn::Idle,
-                _ => {
-                    self.1.wait();
-                    Turn::Over
-                }
-            }
+            self.turns.fetch_add(1, Ordering::SeqCst);
+            if self.stop.load(Ordering::SeqCst) > 0 { Turn::Over } else { Turn::Idle }
         }
 
         fn watch(&mut self, watch: &mut Watch) {
-            watch.due_in(Duration::from_secs(3600));
+            watch.due_in(FOREVER);
         }
     }
 
     #[test]
     fn idle_tasks_cost_few_turns() {
-        let turns = Arc::new(AtomicUsize::new(0));
-        let met = Arc::new(Barrier::new(2));
+        let (turns, stop) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
         let executor = Executor::start("sleeper".into(), Waker::new()).unwrap();
-        executor.add(Box::new(Sleeper(Arc::clone(&turns), Arc::clone(&met))));
-        met.wait();
+        let sleeper = Sleeper { turns: Arc::clone(&turns), stop: Arc::clone(&stop) };
+        executor.add(Box::new(sleeper));
+        thread::sleep(6 * PATIENCE);
+        let idle = turns.load(Ordering::SeqCst);
+        assert!((1..=20).contains(&idle), "{idle}");
+        stop.store(1, Ordering::SeqCst);
         drop(executor);
-        assert_eq!(turns.load(Ordering::SeqCst), 2);
     }
 }

@@ -128,10 +128,11 @@ impl<E: Endpoint, Io: FrameIo> Driver<E, Io> {
     /// # Errors
     /// Those of the port.
     pub fn sleep(&mut self, patience: Duration) -> io::Result<()> {
-        // What it has learned stays in it.
+        // It keeps what it has learned about waiting. After an error of the port it has events that do
+        // not belong to the next sleep.
         let mut watch = std::mem::take(&mut self.watch);
-        let watched = self.watch(&mut watch);
-        let slept = watched.and_then(|()| watch.sleep(Some(patience)));
+        self.watch(&mut watch)?;
+        let slept = watch.sleep(Some(patience));
         self.watch = watch;
         slept
     }

@@ -66,7 +66,8 @@ pub struct News {
     pub standing: Option<Standing>,
     /// The last iteration whose end was reported and acknowledged.
     pub reported: u64,
-    /// Since when the scheduler does not know a job that it had admitted and did not release.
+    /// When the scheduler first answered that it does not know a job that it had admitted and did not
+    /// release; `None` if it has known it since. It may have been away in between.
     pub unknown_since: Option<Instant>,
     /// Why there was no answer the last time, if there was none.
     pub trouble: Option<String>,

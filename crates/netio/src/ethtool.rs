@@ -17,6 +17,7 @@ const SET_GRO: u32 = 0x2c;
 const GET_CHANNELS: u32 = 0x3c;
 const FLAG_LRO: u32 = 1 << 15;
 const GET_STRINGS: u32 = 0x1b;
+const GET_SET_SIZES: u32 = 0x37;
 const GET_FEATURES: u32 = 0x3a;
 /// The set of strings with the names of features.
 const FEATURES: u32 = 4;
@@ -78,6 +79,11 @@ impl Offloads {
 
 /// Whether a feature is on.
 fn feature(interface: &str, name: &str) -> Option<bool> {
+    // The kernel writes all names, whatever room there is.
+    let [_, _, _, _, count] = sys::ethtool(interface, set_sizes(FEATURES)).ok()?;
+    if count as usize > MOST_FEATURES {
+        return None;
+    }
     let mut strings = [0; 3 + MOST_FEATURES * NAME];
     strings[..2].copy_from_slice(&[GET_STRINGS, FEATURES]);
     let [_, _, count, names @ ..] = sys::ethtool(interface, strings).ok()?;
@@ -92,6 +98,14 @@ fn feature(interface: &str, name: &str) -> Option<bool> {
     let [_, _, blocks @ ..] = sys::ethtool(interface, features).ok()?;
     let [_, _, active, _] = blocks.as_chunks().0[number / 32];
     Some(active & 1 << (number % 32) != 0)
+}
+
+/// A request for the size of a set of strings: two words, a mask of sets with 64 bits, and the answer.
+fn set_sizes(set: u32) -> [u32; 5] {
+    let mask = (1_u64 << set).to_ne_bytes();
+    let (words, _) = mask.as_chunks();
+    let word = |at: usize| u32::from_ne_bytes(words[at]);
+    [GET_SET_SIZES, 0, word(0), word(1), 0]
 }
 
 fn turn_off(interface: &str, features: &[u32]) -> io::Result<()> {

@@ -212,14 +212,6 @@ impl Watch {
         let end = start + self.spin.0;
         let end = self.deadline.map_or(end, |deadline| deadline.min(end));
         loop {
-            if !self.descriptors.is_empty() {
-                // Whoever sends the event may need this core.
-                thread::yield_now();
-                sys::ppoll(&mut self.descriptors, Some(Duration::ZERO))?;
-                if self.descriptors.iter().any(|polled| polled.revents != 0) {
-                    return Ok(true);
-                }
-            }
             let glances = if self.descriptors.is_empty() { GLANCES } else { 1 };
             for _ in 0..glances {
                 if self.wakers.iter().any(Waker::is_notified) {
@@ -227,11 +219,16 @@ impl Watch {
                 }
                 std::hint::spin_loop();
             }
+            // The thread that causes the event may wait for this core.
+            thread::yield_now();
+            if !self.descriptors.is_empty() {
+                sys::ppoll(&mut self.descriptors, Some(Duration::ZERO))?;
+                if self.descriptors.iter().any(|polled| polled.revents != 0) {
+                    return Ok(true);
+                }
+            }
             if Instant::now() >= end {
                 return Ok(false);
-            }
-            if self.descriptors.is_empty() {
-                thread::yield_now();
             }
         }
     }

@@ -9,7 +9,7 @@ const LINE: usize = 64;
 /// The most lines per frame. Beyond, the processor itself recognizes the sequence.
 const MOST: usize = 8;
 
-/// Soon these bytes are read.
+/// For bytes that will soon be read.
 #[inline]
 pub(crate) fn to_read(bytes: &[u8]) {
     for line in bytes.chunks(LINE).take(MOST) {
@@ -24,13 +24,13 @@ pub(crate) fn to_read(bytes: &[u8]) {
     }
 }
 
-/// Soon so many bytes are appended to this empty buffer.
+/// For an empty buffer to which `length` bytes will soon be appended.
 #[inline]
 pub(crate) fn to_append(buffer: &Vec<u8>, length: usize) {
     for offset in (0..length.min(buffer.capacity())).step_by(LINE).take(MOST) {
         let line = buffer.as_ptr().wrapping_add(offset);
         #[cfg(target_arch = "x86_64")]
-        // SAFETY: as above. Processors without this instruction ignore it.
+        // SAFETY: as above. All processors that Rust supports execute or ignore it.
         unsafe {
             std::arch::asm!(
                 "prefetchw [{line}]",

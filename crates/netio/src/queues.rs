@@ -2,7 +2,7 @@
 //! sent. A buffer may hold a super-frame.
 
 use std::io;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::Watch;
 use crate::device::Statistics;
@@ -137,8 +137,12 @@ enum Obstacle {
     Device(u32),
 }
 
-/// So many super-frames in a row are refused before datagrams are sent one by one. Each is lost.
+/// Number of super-frames in a row that the kernel refuses before datagrams are sent one by one. Those
+/// that are refused are lost.
 const REFUSALS: u8 = 2;
+
+/// Time until another super-frame is tried. The cause may have been a change of the MTU or a route.
+const RETRY: Duration = Duration::from_secs(10);
 
 /// What was not sent.
 #[derive(Debug)]
@@ -153,8 +157,11 @@ pub(crate) struct Outgoing {
     first: usize,
     end: usize,
     obstacle: Obstacle,
-    /// Super-frames that the kernel has refused since it last took one.
+    /// Number of super-frames that the kernel has refused since it last took one.
     refusals: u8,
+    /// When that number became [`REFUSALS`].
+    alone_since: Option<Instant>,
+    warned: bool,
 }
 
 impl Outgoing {
@@ -169,13 +176,15 @@ impl Outgoing {
             end: 0,
             obstacle: Obstacle::None,
             refusals: 0,
+            alone_since: None,
+            warned: false,
         }
     }
 
     /// Queues a frame, joined to the last one if both fit together, it has at most `longest_joined`
-    /// bytes, and the kernel is not known to refuse super-frames. Returns false if there is no room.
+    /// bytes, and the kernel has not lately refused super-frames. Returns false if there is no room.
     pub(crate) fn push(&mut self, frame: &[u8], longest_joined: usize) -> bool {
-        let longest_joined = if self.refusals < REFUSALS { longest_joined } else { 0 };
+        let longest_joined = if self.alone_since.is_none() { longest_joined } else { 0 };
         if self.end > self.first {
             let last = &mut self.buffers[(self.end - 1) * self.stride..][..self.stride];
             if self.joined[self.end - 1].append(frame, last) {
@@ -198,12 +207,17 @@ impl Outgoing {
         statistics: &mut Statistics,
         mut send: impl FnMut(&mut dyn Iterator<Item = (&mut [u8], &Joined)>) -> io::Result<usize>,
     ) -> io::Result<()> {
+        if self.alone_since.is_some_and(|since| since.elapsed() >= RETRY) {
+            // One more refusal, and it is as before.
+            (self.alone_since, self.refusals) = (None, REFUSALS - 1);
+        }
         while self.first < self.end {
             let buffers = self.buffers.chunks_exact_mut(self.stride).zip(&self.joined);
             match send(&mut buffers.take(self.end).skip(self.first)) {
                 Ok(count) => {
                     let taken = &self.joined[self.first..self.first + count];
-                    if taken.iter().any(|joined| joined.frames() > 1) {
+                    if self.alone_since.is_none() && taken.iter().any(|joined| joined.frames() > 1)
+                    {
                         self.refusals = 0;
                     }
                     statistics.sent += self.take(count);
@@ -248,11 +262,15 @@ impl Outgoing {
             Some(libc::EINVAL | libc::EIO) if self.joined[self.first].frames() > 1 => {
                 statistics.unsendable += self.take(1);
                 self.refusals = self.refusals.saturating_add(1);
-                if self.refusals == REFUSALS {
-                    tracing::warn!(
-                        "super-frames are refused here ({error}): datagrams are sent one by one, which \
-                         takes several times as long"
-                    );
+                if self.refusals >= REFUSALS && self.alone_since.is_none() {
+                    self.alone_since = Some(Instant::now());
+                    if !std::mem::replace(&mut self.warned, true) {
+                        tracing::warn!(
+                            %error,
+                            "the kernel refuses super-frames: datagrams are sent one by one, which \
+                             takes several times as long"
+                        );
+                    }
                 }
                 Ok(())
             }
@@ -343,6 +361,15 @@ mod tests {
             }
             assert_eq!(sent, [1; 10]);
             assert_eq!((statistics.sent, statistics.unsendable), (10, 10));
+            // Later they are tried again, once.
+            outgoing.alone_since = Instant::now().checked_sub(RETRY);
+            assert_eq!(send(&mut outgoing, &mut statistics, 5, old), [1; 5]);
+            assert_eq!(send(&mut outgoing, &mut statistics, 5, old), []);
+            assert_eq!(send(&mut outgoing, &mut statistics, 5, old), [1; 5]);
+            outgoing.alone_since = Instant::now().checked_sub(RETRY);
+            for sent in [vec![1; 5], vec![5], vec![5]] {
+                assert_eq!(send(&mut outgoing, &mut statistics, 5, |_| Ok(())), sent);
+            }
         }
     }
 

@@ -210,8 +210,8 @@ pub(crate) fn interface_kind(name: &str) -> io::Result<u16> {
 
 /// Sends a request of linux/ethtool.h: a command, and as many words as its structure has.
 pub(crate) fn ethtool<const N: usize>(name: &str, mut words: [u32; N]) -> io::Result<[u32; N]> {
-    // SAFETY: the words are live, and all callers are in `ethtool`, where each command has the length
-    // of its structure.
+    // SAFETY: the words are live, and all callers are in `ethtool`, where each command has at least the
+    // length that the kernel reads and writes.
     unsafe { ask(name, libc::SIOCETHTOOL, words.as_mut_ptr().cast())? };
     Ok(words)
 }

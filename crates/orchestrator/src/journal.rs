@@ -193,6 +193,10 @@ impl Redb {
 }
 
 impl Journal for Redb {
+    fn lasts(&self) -> bool {
+        true
+    }
+
     fn keep(&self, record: &Record) -> Result<(), String> {
         let text = serde_json::to_vec(&Stored::of(record)).expect("records are plain data");
         let kept = self.at(self.change(record.placement.job, Some(&text)));

@@ -284,8 +284,7 @@ fn a_killed_controller_goes_on_where_it_was() {
     });
 }
 
-/// The processes of a job are told of its release even if nobody could tell them at the time. They need
-/// not wait until they may take a job for forgotten.
+/// The processes of a job learn of its release even if their controller died before it could tell them.
 #[test]
 fn a_release_is_told_after_a_restart() {
     with_switches(async |switches| {
@@ -325,7 +324,7 @@ fn a_release_is_told_after_a_restart() {
         let _server = Server::start(its.scheduler.service(), &at).await.unwrap();
         until(&|| ended.news().standing.is_none() && other.news().trouble.is_none()).await;
         assert!(other.news().standing.is_some());
-        // Who has never known the job may be early.
+        // A process that has never known the job may have started before its admission.
         let early = scheduler.follow(&switches.scenario.jobs[0], None, Waker::new());
         until(&|| early.news().trouble.is_some_and(|it| it.contains("is not admitted"))).await;
     });

@@ -102,6 +102,8 @@ struct Apart {
     /// Dropping it ends the worker.
     orders: Option<Sender<Order>>,
     answers: Receiver<Answer>,
+    /// What is left of the worker at its end.
+    remains: Receiver<WorkerLink>,
     executor: Arc<Executor>,
 }
 
@@ -115,7 +117,7 @@ enum Order {
 /// An order that is being carried out.
 #[derive(Debug)]
 enum Work {
-    /// So many sums are missing. There is a span for each of them.
+    /// `left` sums are missing. There is a span for each of them.
     Reduce {
         left: usize,
         spans: VecDeque<Span>,
@@ -126,12 +128,22 @@ enum Work {
     },
 }
 
-/// What came of an order.
+/// The result of an order.
 #[derive(Debug)]
 enum Outcome {
     Sums(Vec<Tensor>),
     /// Whether all other workers have their results.
     Left(bool),
+}
+
+impl Outcome {
+    /// The sums of [`Order::Reduce`].
+    fn sums(self) -> Vec<Tensor> {
+        match self {
+            Self::Sums(sums) => sums,
+            Self::Left(_) => Vec::new(),
+        }
+    }
 }
 
 /// The answer to an order.
@@ -173,10 +185,12 @@ impl<Io: FrameIo> Node<Io> {
         let runner = Runner { driver, link, follower: None, stop };
         let (orders, inbox) = mpsc::channel();
         let (sender, answers) = mpsc::channel();
+        let (last, remains) = mpsc::channel();
         let span = Span::current();
-        let post = Post { runner, orders: inbox, answers: sender, work: None, broken: None, span };
+        let post =
+            Post { runner, orders: inbox, answers: sender, last, work: None, broken: None, span };
         executor.add(Box::new(post));
-        let apart = Apart { orders: Some(orders), answers, executor };
+        let apart = Apart { orders: Some(orders), answers, remains, executor };
         Ok(Self { place: Place::Apart(apart), stats: Stats::default() })
     }
 
@@ -187,10 +201,7 @@ impl<Io: FrameIo> Node<Io> {
     /// # Errors
     /// [`Error`]. The worker is unusable after an error.
     pub fn all_reduce(&mut self, tensors: Vec<(Tensor, Priority)>) -> Result<Vec<Tensor>, Error> {
-        match self.call(Order::Reduce(tensors))? {
-            Outcome::Sums(sums) => Ok(sums),
-            Outcome::Left(_) => unreachable!("the outcome of another order"),
-        }
+        self.call(Order::Reduce(tensors)).map(Outcome::sums)
     }
 
     /// Ends the worker's part in the job: returns when the other workers have all their results,
@@ -201,10 +212,8 @@ impl<Io: FrameIo> Node<Io> {
     /// # Errors
     /// As [`all_reduce`](Self::all_reduce).
     pub fn leave(&mut self, patience: Duration, may_be_replaced: bool) -> Result<bool, Error> {
-        match self.call(Order::Leave(patience, may_be_replaced))? {
-            Outcome::Left(all) => Ok(all),
-            Outcome::Sums(_) => unreachable!("the outcome of another order"),
-        }
+        let outcome = self.call(Order::Leave(patience, may_be_replaced))?;
+        Ok(matches!(outcome, Outcome::Left(true)))
     }
 
     fn call(&mut self, order: Order) -> Result<Outcome, Error> {
@@ -240,6 +249,8 @@ impl Drop for Apart {
     fn drop(&mut self) {
         self.orders.take();
         self.executor.waker().wake();
+        // Here, because closing a channel takes time, for which the executor's other tasks cannot wait.
+        drop(self.remains.recv());
     }
 }
 
@@ -250,6 +261,7 @@ struct Post<Io> {
     runner: Runner<Io>,
     orders: Receiver<Order>,
     answers: Sender<Answer>,
+    last: Sender<WorkerLink>,
     /// The order that is being carried out.
     work: Option<Work>,
     /// An error between two orders, which is the outcome of the next one.
@@ -278,7 +290,12 @@ impl<Io: FrameIo> Post<Io> {
                 self.work = Some(begun.map_err(|error| self.answer(Err(error)))?);
                 Ok(())
             }
-            Err(TryRecvError::Disconnected) => Err(Turn::Over),
+            Err(TryRecvError::Disconnected) => {
+                if let Some(link) = self.runner.link.take() {
+                    drop(self.last.send(link));
+                }
+                Err(Turn::Over)
+            }
             Err(TryRecvError::Empty) if self.broken.is_some() => Err(Turn::Idle),
             Err(TryRecvError::Empty) => Ok(()),
         }
@@ -378,10 +395,7 @@ impl<Io: FrameIo> Runner<Io> {
         &mut self,
         tensors: Vec<(Tensor, Priority)>,
     ) -> Result<Vec<Tensor>, Error> {
-        match self.carry_out(Order::Reduce(tensors))? {
-            Outcome::Sums(sums) => Ok(sums),
-            Outcome::Left(_) => unreachable!("the outcome of another order"),
-        }
+        self.carry_out(Order::Reduce(tensors)).map(Outcome::sums)
     }
 
     /// Carries out an order in the calling thread.

@@ -87,7 +87,7 @@ impl Ours {
         stop: &AtomicBool,
     ) -> Result<Took> {
         let text = self.job_file(case, warm_up, rounds, seed);
-        // As with OpenMPI, whose best binding counts.
+        // Our switch is one more process than the peers have.
         let pin = Cores::available()?.count() > 1;
         let report = runs::in_namespaces(self.io, pin, &text, stop)?;
         let job = report.jobs.first().context("the file has one job")?;

@@ -1,18 +1,30 @@
 //! Processor cores of processes.
 
-use std::collections::BTreeMap;
 use std::fs;
+use std::process::Child;
 use std::time::{Duration, Instant};
 
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use tributary_job::cores::Cores;
 
-use crate::command::{JobFile, fail, namespaces, tributary};
-use crate::deaths::children;
+use crate::command::{JobFile, fail, namespaces};
+use crate::deaths::{children, start};
 
 const DIGITS: &str = "examples/digits.toml";
 
-/// The cores of a run's processes, by their command.
-fn of_processes(run: u32) -> BTreeMap<&'static str, Cores> {
+/// A run that does not outlive its test.
+struct Run(Child);
+
+impl Drop for Run {
+    fn drop(&mut self) {
+        drop(self.0.kill());
+        drop(self.0.wait());
+    }
+}
+
+/// The cores of a run's processes, each with its command.
+fn of_processes(run: u32) -> Vec<(&'static str, Cores)> {
     let described = children(run).into_iter().filter_map(|(pid, line)| {
         let mut names = ["switch", "worker", "ps"].into_iter();
         let command = names.find(|name| line.contains(&format!(" {name} ")))?;
@@ -27,37 +39,36 @@ fn of_processes(run: u32) -> BTreeMap<&'static str, Cores> {
 fn a_switch_has_a_core_of_its_own_and_hosts_have_the_others() {
     let available = Cores::available().unwrap();
     if available.count() < 2 || !namespaces() {
-        println!("skipped: it takes two cores");
+        println!("skipped: it takes two cores and network namespaces");
         return;
     }
     let job = JobFile::new(
         "[topology]\nkind = \"star\"\nworkers = 2\n[[job]]\n\
          workload = { kind = \"random\", tensors = 1000, elements = 20000 }\n",
     );
-    let args = ["run", &job.name(), "--fabric", "netns", "--pin"];
-    let mut run = tributary(&args).stdout(std::process::Stdio::null()).spawn().unwrap();
+    let mut run = Run(start(&["run", &job.name(), "--fabric", "netns", "--pin"]));
     let deadline = Instant::now() + Duration::from_secs(30);
-    let found = loop {
-        let found = of_processes(run.id());
+    let mut found;
+    while {
+        found = of_processes(run.0.id());
         // A process that has just begun has not chosen its cores yet.
-        let chosen = found.values().all(|cores| *cores != available);
-        if (found.len() == 3 && chosen) || run.try_wait().unwrap().is_some() {
-            break found;
-        }
+        found.len() < 4 || found.iter().any(|(_, cores)| *cores == available)
+    } {
+        assert!(run.0.try_wait().unwrap().is_none(), "it ended before it had all processes");
         assert!(Instant::now() < deadline, "{found:?}");
         std::thread::sleep(Duration::from_millis(5));
-    };
-    nix::sys::signal::kill(
-        nix::unistd::Pid::from_raw(run.id().cast_signed()),
-        nix::sys::signal::Signal::SIGINT,
-    )
-    .unwrap();
-    run.wait().unwrap();
-    let [switch, worker, ps] = ["switch", "worker", "ps"].map(|name| &found[name]);
+    }
+    let of = |name| found.iter().filter(move |(command, _)| *command == name).map(|(_, it)| it);
+    let switch = of("switch").next().unwrap();
     assert_eq!(switch.count(), 1, "{found:?}");
-    assert_eq!(worker, ps);
-    assert_eq!(worker.count(), available.count() - 1);
-    assert_eq!(format!("{switch},{worker}").parse::<Cores>().unwrap(), available);
+    let hosts: Vec<&Cores> = of("worker").chain(of("ps")).collect();
+    assert_eq!(hosts.len(), 3, "{found:?}");
+    for host in hosts {
+        assert_eq!(host.count(), available.count() - 1, "{found:?}");
+        assert_eq!(format!("{switch},{host}").parse::<Cores>().unwrap(), available);
+    }
+    kill(Pid::from_raw(run.0.id().cast_signed()), Signal::SIGINT).unwrap();
+    run.0.wait().unwrap();
 }
 
 #[test]

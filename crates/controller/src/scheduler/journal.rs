@@ -55,9 +55,7 @@ pub trait Journal: std::fmt::Debug + Send + Sync {
     fn forget(&self, job: JobId) -> Result<(), String>;
 
     /// Whether records outlive the scheduler, so that a job without one has been released.
-    fn lasts(&self) -> bool {
-        true
-    }
+    fn lasts(&self) -> bool;
 }
 
 /// Remembers nothing: jobs end with the scheduler.

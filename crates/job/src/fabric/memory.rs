@@ -54,8 +54,8 @@ pub struct Memory {
     /// The hosts' ends of their links, until their endpoints start.
     ports: BTreeMap<HostId, (MemoryPort, Waker)>,
     stop: Arc<AtomicBool>,
-    /// They run the endpoints of the workers, each those of some hosts.
-    executors: Vec<Arc<Executor>>,
+    /// What runs the endpoints of a host's workers. Hosts share them.
+    executors: BTreeMap<HostId, Arc<Executor>>,
     workers: Vec<JoinHandle<()>>,
     servers: Vec<JoinHandle<()>>,
     stop_servers: Arc<AtomicBool>,
@@ -92,15 +92,13 @@ impl Fabric for Memory {
             })
             .collect();
         let executors = executors(scenario)?;
-        let worker = |host| scenario.jobs.iter().any(|job| job.workers.contains(&host));
         let mut ports = BTreeMap::new();
         for (index, link) in topology.links.iter().enumerate() {
             let waker = |end: End| match end {
                 End::Switch(switch, _) => runtimes[switch.0].waker().clone(),
-                End::Host(host) if worker(host) => {
-                    executors[host.0 % executors.len()].waker().clone()
-                }
-                End::Host(_) => Waker::new(),
+                End::Host(host) => executors
+                    .get(&host)
+                    .map_or_else(Waker::new, |executor| executor.waker().clone()),
             };
             let wakers = link.ends.map(waker);
             let (first, second) = memory::link(LINK_CAPACITY, &wakers[0], &wakers[1]);
@@ -217,7 +215,7 @@ impl Fabric for Memory {
                 let (io, _) = self.port(host)?;
                 let index = worker_index(worker);
                 let link = channel::worker_link(scenario, its, index, &tokens, from(host))?;
-                let executor = Arc::clone(&self.executors[host.0 % self.executors.len()]);
+                let executor = Arc::clone(&self.executors[&host]);
                 let port = live::Port {
                     io,
                     executor: Some(executor),
@@ -315,14 +313,17 @@ impl Running {
     }
 }
 
-/// One for each core that the switches leave, but not more than there are hosts with workers.
-fn executors(scenario: &Scenario) -> Result<Vec<Arc<Executor>>> {
+/// Executors for the hosts with workers, which take turns: one executor for each core that the switches
+/// leave, at least one, and not more than there are such hosts.
+fn executors(scenario: &Scenario) -> Result<BTreeMap<HostId, Arc<Executor>>> {
     let cores = thread::available_parallelism().map_or(1, usize::from);
     let hosts: BTreeSet<HostId> =
         scenario.jobs.iter().flat_map(|job| &job.workers).copied().collect();
     let count = cores.saturating_sub(scenario.topology.switches.len()).clamp(1, hosts.len().max(1));
     let start = |number| Executor::start(format!("workers {number}"), Waker::new()).map(Arc::new);
-    (0..count).map(start).collect::<io::Result<_>>().context("cannot start a thread")
+    let executors = (0..count).map(start).collect::<io::Result<Vec<_>>>();
+    let executors = executors.context("cannot start a thread")?;
+    Ok(hosts.into_iter().zip(executors.iter().cycle().cloned()).collect())
 }
 
 fn spawn(name: String, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {
