@@ -22,8 +22,9 @@ done
 RUSTFLAGS="-C force-frame-pointers=yes" cargo build --release --locked --target-dir target/flamegraph
 
 samples=$(mktemp -d)
-trap 'rm -r "$samples"' EXIT
-# perf's variable also makes the switch name its machine code.
+# Under perf, the switch writes the names of its machine code to /tmp/perf-PID.map.
+trap 'find /tmp -maxdepth 1 -name "perf-*.map" -newer "$samples/begin" -delete; rm -r "$samples"' EXIT
+touch "$samples/begin"
 perf record --quiet --all-cpus --call-graph fp --freq 1999 --output "$samples/perf.data" \
     target/flamegraph/release/tributary run "$@"
 perf script --input "$samples/perf.data" 2>/dev/null |

@@ -192,8 +192,8 @@ fn kernel(facts: &Facts) -> Vec<Check> {
         SuperFrames::Taken => area.ok("super-frames", "packet sockets take them"),
         SuperFrames::Refused => area.note_with(
             "super-frames",
-            "packet sockets do not take them: --io gso sends frames one by one, with a fifth of the \
-             throughput",
+            "packet sockets do not take them: --io gso sends frames one by one, which takes several \
+             times as long",
             "use Linux 6.2 or newer",
         ),
         SuperFrames::Untried(reason) => area.note("super-frames", format!("not tried: {reason}")),

@@ -141,7 +141,7 @@ impl Outcome {
     fn sums(self) -> Vec<Tensor> {
         match self {
             Self::Sums(sums) => sums,
-            Self::Left(_) => Vec::new(),
+            Self::Left(_) => unreachable!("the outcome of another order"),
         }
     }
 }

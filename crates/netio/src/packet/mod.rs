@@ -2,8 +2,10 @@
 //!
 //! Each system call moves up to 32 frames between the kernel and buffers that were allocated
 //! when the socket was opened, or up to eight super-frames: consecutive datagrams with the same
-//! headers and size that the kernel carries as one frame ([`PacketSocket::open_for_super_frames`]). There is no memory-mapped ring: with a version 3 ring a single frame
-//! waits up to a millisecond for its block to retire, which is too long for a windowed protocol.
+//! headers and size that the kernel carries as one frame
+//! ([`PacketSocket::open_for_super_frames`]). There is no memory-mapped ring: with a version 3 ring a
+//! single frame waits up to a millisecond for its block to retire, which is too long for a windowed
+//! protocol.
 //!
 //! Offloads that let the kernel pass on incomplete or merged frames (transmit checksums, GSO, GRO)
 //! must be disabled on a switch's ports, except segmentation of TCP and receive offload (TSO, GRO)
