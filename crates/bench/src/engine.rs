@@ -272,7 +272,7 @@ impl Bench {
                 input = pipeline.next_pass(&input, Instance::Resubmitted);
             };
             let port = match verdict {
-                Verdict::Drop => continue,
+                Verdict::Drop | Verdict::Elsewhere(_) => continue,
                 Verdict::Unicast(port) => port,
                 Verdict::Multicast(_) | Verdict::Replicate(_) => 1,
             };

@@ -106,7 +106,14 @@ pub(crate) struct RunArgs {
     /// where there are more processes than cores.
     #[arg(long)]
     pub(crate) pin: bool,
+    /// Threads of each embedded switch, each with its part of the aggregators.
+    #[arg(long, value_name = "N", default_value_t = 1,
+        value_parser = clap::value_parser!(u16).range(1..=MOST_THREADS))]
+    pub(crate) switch_threads: u16,
 }
+
+/// Most threads of a switch.
+const MOST_THREADS: i64 = 64;
 
 #[derive(Debug, Args)]
 pub(crate) struct SwitchArgs {
@@ -141,6 +148,10 @@ pub(crate) struct SwitchArgs {
     /// Execution engine. All produce the same packets.
     #[arg(long, value_enum, default_value_t)]
     pub(crate) engine: EngineKind,
+    /// Threads, each with a part of the program's registers; with `--io packet` or `gso`.
+    #[arg(long, value_name = "N", default_value_t = 1,
+        value_parser = clap::value_parser!(u16).range(1..=MOST_THREADS))]
+    pub(crate) threads: u16,
     /// Compile-time constant of the program, such as VALUES=256.
     #[arg(short = 'D', value_name = "NAME=VALUE")]
     pub(crate) defines: Vec<String>,

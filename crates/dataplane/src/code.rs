@@ -298,6 +298,8 @@ pub(crate) struct ActionCode {
     pub(crate) entry: Pc,
     /// First word of the parameters, which are contiguous.
     pub(crate) params: Slot,
+    /// Number of their words.
+    pub(crate) words: u32,
 }
 
 /// Codes of parser errors that the engine raises.

@@ -7,6 +7,7 @@ use tracing::Level;
 use crate::bits::{get_bits, mask, put_bits, signed};
 use crate::code::{Code, ExternOp, HeaderCode, List, NO_SLOT, Op, Pc, RunKind, Slot, Varbit};
 use crate::compiled::{EngineKind, Machine};
+use crate::division::Share;
 use crate::externs::checksum::{gather, most_bytes};
 use crate::externs::counter::Counter;
 use crate::externs::hash::{fold, sum_words};
@@ -73,6 +74,8 @@ pub(crate) const MOST_TURNS: u32 = 1 << 20;
 pub(crate) struct Engine {
     pub(crate) code: Arc<Code>,
     pub(crate) store: Store,
+    /// The packets that it runs to the end.
+    pub(crate) share: Share,
     machine: Machine,
 }
 
@@ -106,6 +109,7 @@ impl Engine {
         Self {
             code,
             machine,
+            share: Share::ALL,
             store: Store {
                 registers,
                 counters: loaded.counters,
@@ -143,7 +147,7 @@ impl Engine {
     #[inline]
     pub(crate) fn run(&mut self, entry: Pc, state: &mut [u64], io: &mut Io<'_>) -> Flow {
         // Borrowed separately: the code's address stays in a register while the store changes.
-        let Self { code, store, machine } = self;
+        let Self { code, store, machine, .. } = self;
         match machine.ready() {
             Some(compiled) => compiled.run(entry, code, store, state, io),
             None => store.interpret::<false>(code, entry, state, io),

@@ -20,6 +20,7 @@
 mod bits;
 mod code;
 mod compiled;
+mod division;
 mod error;
 mod exec;
 mod externs;
@@ -35,6 +36,7 @@ mod value;
 mod wide;
 
 pub use compiled::EngineKind;
+pub use division::{ROW_BITS, Undivided};
 pub use error::{LoadError, ProfileError, StateError, TableError};
 pub use externs::counter::CounterData;
 pub use externs::meter::{Color, MeterConfig};

@@ -56,6 +56,9 @@ pub struct Ingress {
 pub enum Verdict {
     /// Nowhere.
     Drop,
+    /// To this core, for its first pass: the packet's registers are there
+    /// ([`crate::Pipeline::divide`]).
+    Elsewhere(u16),
     /// To the egress queue of that port.
     Unicast(u16),
     /// To the members of that multicast group.

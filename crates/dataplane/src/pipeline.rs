@@ -1,5 +1,6 @@
 //! A loaded program: code, tables, registers, counters.
 
+mod cores;
 mod meters;
 mod profiles;
 mod times;

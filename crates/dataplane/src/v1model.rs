@@ -118,6 +118,9 @@ impl Passes {
             packet.state[meta.parser_error.slot as usize] = code;
         }
         packet.parsed();
+        if let Some(core) = engine.share.elsewhere(&packet.state) {
+            return Ingress { verdict: Verdict::Elsewhere(core), resubmit: false };
+        }
         io.payload = &frame[io.at..];
         control(engine, entries.verify, meta, &mut packet.state, &mut io);
         control(engine, entries.ingress, meta, &mut packet.state, &mut io);

@@ -89,7 +89,7 @@ impl Cores {
 /// The cores of a run's processes.
 #[derive(Debug)]
 pub(crate) struct Pins {
-    /// One for each switch, by its number.
+    /// As many as it has threads for each switch, by its number.
     pub(crate) switches: Vec<Cores>,
     /// All others, for everything else.
     pub(crate) others: Cores,
@@ -98,20 +98,20 @@ pub(crate) struct Pins {
 impl Pins {
     /// # Errors
     /// If the switches leave no core for the hosts.
-    pub(crate) fn new(switches: usize) -> Result<Self> {
-        Self::of(Cores::available()?, switches)
+    pub(crate) fn new(switches: usize, threads: usize) -> Result<Self> {
+        Self::of(Cores::available()?, switches, threads)
     }
 
-    fn of(available: Cores, switches: usize) -> Result<Self> {
-        let count = available.count();
+    fn of(available: Cores, switches: usize, threads: usize) -> Result<Self> {
+        let (count, needed) = (available.count(), switches * threads);
         ensure!(
-            count > switches,
-            "--pin: each switch needs a core, and the hosts at least one more: {} in all, and this \
-             process may use {count}; leave --pin out",
-            switches + 1
+            count > needed,
+            "--pin: each thread of a switch needs a core, and the hosts at least one more: {} in \
+             all, and this process may use {count}; leave --pin out",
+            needed + 1
         );
-        let (own, others) = available.0.split_at(switches);
-        let switches = own.iter().map(|core| Cores(vec![*core])).collect();
+        let (own, others) = available.0.split_at(needed);
+        let switches = own.chunks(threads).map(|cores| Cores(cores.to_vec())).collect();
         Ok(Self { switches, others: Cores(others.to_vec()) })
     }
 }
@@ -158,10 +158,13 @@ mod tests {
 
     #[test]
     fn switches_have_cores_of_their_own() {
-        let pins = Pins::of(parsed("2,4-7"), 2).unwrap();
+        let pins = Pins::of(parsed("2,4-7"), 2, 1).unwrap();
         assert_eq!(pins.switches, [parsed("2"), parsed("4")]);
         assert_eq!(pins.others, parsed("5-7"));
-        let error = Pins::of(parsed("2,4-7"), 5).unwrap_err().to_string();
+        let pins = Pins::of(parsed("2,4-7"), 2, 2).unwrap();
+        assert_eq!(pins.switches, [parsed("2,4"), parsed("5-6")]);
+        assert_eq!(pins.others, parsed("7"));
+        let error = Pins::of(parsed("2,4-7"), 5, 1).unwrap_err().to_string();
         assert!(error.contains("6 in all, and this process may use 5"), "{error}");
     }
 

@@ -53,6 +53,8 @@ pub struct Options {
     pub engine: EngineKind,
     /// Whether each switch gets a core of its own, and the hosts the others, on the fabric `netns`.
     pub pin: bool,
+    /// Threads of each embedded switch, at least one.
+    pub switch_threads: u16,
     /// Whether to record every frame, message and event, on the fabric `sim`.
     pub trace: bool,
     /// Whether to capture the bytes of every frame, on the fabric `sim`.
@@ -75,6 +77,7 @@ impl Options {
             io: Io::default(),
             engine: EngineKind::default(),
             pin: false,
+            switch_threads: 1,
             trace: false,
             capture: false,
             processing: None,
@@ -96,6 +99,18 @@ impl Options {
             !(self.trace || self.capture) || *fabric == fabric::Kind::Sim,
             "--trace: the fabric `{fabric}` records nothing; add `--fabric sim`"
         );
+        if self.switch_threads > 1 {
+            ensure!(
+                *fabric != fabric::Kind::Sim && *target == Target::Embedded,
+                "--switch-threads: only embedded switches in real time have threads; leave it out, \
+                 or choose --fabric memory or netns, and no --target"
+            );
+            ensure!(
+                matches!(io.of_ports(), Io::Packet | Io::Gso),
+                "--switch-threads: the threads share a port's frames with --io packet, gso, udp or \
+                 udp-gso only"
+            );
+        }
         match target {
             Target::Embedded => {}
             Target::Stratum => bail!(

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use crate::interface::Interface;
-use crate::packet::{self, PacketSocket};
+use crate::packet::{self, PacketSocket, Share};
 use crate::udp::{self, Mode, UdpPort};
 use crate::xdp::{self, XdpSocket};
 use crate::{FrameIo, Watch};
@@ -154,6 +154,11 @@ pub enum OpenError {
     /// A UDP socket.
     #[error(transparent)]
     Udp(#[from] udp::OpenError),
+    /// Several sockets share the frames of an interface only where AF_PACKET opens them.
+    #[error(
+        "several threads share the frames of a port with `packet` or `gso` only, not with `{0}`"
+    )]
+    Shared(Kind),
 }
 
 /// An open network interface.
@@ -196,6 +201,26 @@ impl Device {
             }
             Kind::Xdp => Ok(XdpSocket::open_all(configs)?.into_iter().map(Self::Xdp).collect()),
         }
+    }
+
+    /// Opens a switch port `count` times, for as many threads that share its frames.
+    ///
+    /// # Errors
+    ///
+    /// See [`OpenError`].
+    pub fn open_group(
+        kind: Kind,
+        config: &Config,
+        count: usize,
+        share: Share,
+    ) -> Result<Vec<Self>, OpenError> {
+        let super_frames = match kind {
+            Kind::Packet => false,
+            Kind::Gso => true,
+            Kind::Xdp | Kind::Udp | Kind::UdpGso => return Err(OpenError::Shared(kind)),
+        };
+        let sockets = PacketSocket::open_group(config, super_frames, count, share)?;
+        Ok(sockets.into_iter().map(|socket| Self::Packet(Box::new(socket))).collect())
     }
 
     /// The interface, as it was when the socket was opened.

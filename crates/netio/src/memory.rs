@@ -191,3 +191,54 @@ impl FrameIo for MemoryPort {
         Ok(())
     }
 }
+
+/// The ends of several links to a neighbour whose threads share one port, as the cores of a switch
+/// do. Each frame goes to the thread that `choose` names, modulo their number.
+#[derive(Debug)]
+pub struct Fan {
+    links: Vec<MemoryPort>,
+    choose: fn(&[u8]) -> u32,
+    /// The link that is received from first.
+    turn: usize,
+}
+
+impl Fan {
+    /// Of these links, in the order of the threads.
+    ///
+    /// # Panics
+    ///
+    /// If there is no link.
+    #[must_use]
+    pub fn new(links: Vec<MemoryPort>, choose: fn(&[u8]) -> u32) -> Self {
+        assert!(!links.is_empty(), "a fan has a link");
+        Self { links, choose, turn: 0 }
+    }
+}
+
+impl FrameIo for Fan {
+    fn receive(&mut self, max: usize, sink: &mut dyn FnMut(&[u8])) -> io::Result<usize> {
+        let count = self.links.len();
+        let mut received = 0;
+        for offset in 0..count {
+            received += self.links[(self.turn + offset) % count].receive(max - received, sink)?;
+        }
+        self.turn = (self.turn + 1) % count;
+        Ok(received)
+    }
+
+    fn send(&mut self, frame: &[u8]) -> io::Result<bool> {
+        let at = match self.links.len() {
+            1 => 0,
+            count => (self.choose)(frame) as usize % count,
+        };
+        self.links[at].send(frame)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.links.iter_mut().try_for_each(MemoryPort::flush)
+    }
+
+    fn watch(&mut self, watch: &mut Watch) -> io::Result<()> {
+        self.links.iter_mut().try_for_each(|link| link.watch(watch))
+    }
+}

@@ -37,6 +37,8 @@ pub struct SwitchConfig {
     pub resubmit_limit: u32,
     /// The execution engine of programs.
     pub engine: EngineKind,
+    /// Cores, at least one: see [`crate::runtime`].
+    pub cores: u16,
 }
 
 impl Default for SwitchConfig {
@@ -51,6 +53,7 @@ impl Default for SwitchConfig {
             recirculation_limit: 1024,
             resubmit_limit: 16,
             engine: EngineKind::default(),
+            cores: 1,
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tributary_dataplane::{EngineKind, Pipeline};
+use tributary_dataplane::{EngineKind, LoadError, Pipeline};
 use tributary_p4::Architecture;
 use tributary_p4runtime_proto::p4::config::v1::P4Info;
 use tributary_p4runtime_proto::p4::v1::ForwardingPipelineConfig;
@@ -25,17 +25,42 @@ impl PartialEq for ProgramId {
 #[derive(Debug)]
 pub struct Forwarding {
     pipeline: Pipeline,
-    objects: Objects,
+    objects: Arc<Objects>,
     groups: Groups,
     sessions: Sessions,
     annotations: Annotations,
     group_sizes: GroupSizes,
     digests: Digests,
-    config: ForwardingPipelineConfig,
+    config: Arc<ForwardingPipelineConfig>,
     id: ProgramId,
+    /// The same for other cores, until it is committed or saved.
+    replicas: Vec<Self>,
 }
 
 impl Forwarding {
+    /// Loads the program for `cores` cores in all. This takes milliseconds for each.
+    ///
+    /// # Errors
+    /// As [`load`](Self::load).
+    pub(crate) fn on_cores(mut self, cores: u16) -> Result<Self, Refusal> {
+        while self.replicas.len() + 1 < usize::from(cores) {
+            let pipeline = self.pipeline.replica().map_err(unusable)?;
+            let (objects, config) = (Arc::clone(&self.objects), Arc::clone(&self.config));
+            self.replicas.push(Self::of(pipeline, objects, config));
+        }
+        Ok(self)
+    }
+
+    /// Sets those that [`take_replicas`](Self::take_replicas) returned.
+    pub(crate) fn set_replicas(&mut self, replicas: Vec<Self>) {
+        self.replicas = replicas;
+    }
+
+    /// The same for other cores; only the first call returns them.
+    pub(crate) fn take_replicas(&mut self) -> Vec<Self> {
+        std::mem::take(&mut self.replicas)
+    }
+
     /// Its identity among all loaded programs.
     pub(crate) fn id(&self) -> ProgramId {
         self.id.clone()
@@ -192,10 +217,17 @@ impl Forwarding {
             .iter()
             .map(|table| table.entries.iter().map(|entry| entry.is_const).collect())
             .collect();
-        let pipeline = Pipeline::load(program)
-            .map_err(|error| Refusal::invalid(format!("the program cannot be run: {error}")))?;
+        let pipeline = Pipeline::load(program).map_err(unusable)?;
         objects.fix_entries(&constant, &pipeline);
-        Ok(Self {
+        Ok(Self::of(pipeline, Arc::new(objects), Arc::new(config)))
+    }
+
+    fn of(
+        pipeline: Pipeline,
+        objects: Arc<Objects>,
+        config: Arc<ForwardingPipelineConfig>,
+    ) -> Self {
+        Self {
             pipeline,
             objects,
             groups: Groups::default(),
@@ -205,8 +237,13 @@ impl Forwarding {
             digests: Digests::default(),
             config,
             id: ProgramId(Arc::default()),
-        })
+            replicas: Vec::new(),
+        }
     }
+}
+
+fn unusable(error: LoadError) -> Refusal {
+    Refusal::invalid(format!("the program cannot be run: {error}"))
 }
 
 /// Compiles source text to a program and P4Info. Diagnostics use the name before the text's first

@@ -46,4 +46,68 @@ pub struct SwitchStatistics {
     pub digest_drops: u64,
     /// Packets in flight that were dropped because another pipeline was set.
     pub replaced: u64,
+    /// Packets handed over to the core of their registers.
+    pub handed_over: u64,
+    /// Packets dropped because too many others waited for that core.
+    pub handover_drops: u64,
+}
+
+impl PortStatistics {
+    /// Adds the counters of the same port on another core, which has a queue of its own.
+    pub(crate) fn add(&mut self, other: &Self) {
+        let Self { received, sent, queue_drops, egress_drops, depth, max_depth } = other;
+        self.received += received;
+        self.sent += sent;
+        self.queue_drops += queue_drops;
+        self.egress_drops += egress_drops;
+        self.depth += depth;
+        self.max_depth = self.max_depth.max(*max_depth);
+    }
+}
+
+impl SwitchStatistics {
+    /// Adds the counters of another core.
+    pub(crate) fn add(&mut self, other: &Self) {
+        let mine = self.counters();
+        for (mine, other) in mine.into_iter().zip({ *other }.counters()) {
+            *mine += *other;
+        }
+    }
+
+    fn counters(&mut self) -> [&mut u64; 15] {
+        let Self {
+            no_pipeline,
+            ingress_drops,
+            no_such_port,
+            no_such_queue,
+            no_such_group,
+            no_such_session,
+            resubmitted,
+            resubmit_drops,
+            recirculated,
+            recirculation_drops,
+            packet_in_drops,
+            digest_drops,
+            replaced,
+            handed_over,
+            handover_drops,
+        } = self;
+        [
+            no_pipeline,
+            ingress_drops,
+            no_such_port,
+            no_such_queue,
+            no_such_group,
+            no_such_session,
+            resubmitted,
+            resubmit_drops,
+            recirculated,
+            recirculation_drops,
+            packet_in_drops,
+            digest_drops,
+            replaced,
+            handed_over,
+            handover_drops,
+        ]
+    }
 }

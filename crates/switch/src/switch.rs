@@ -60,6 +60,23 @@ pub struct Switch {
     /// Buffer of frames that are recirculated or sent to the controller.
     spare: Vec<u8>,
     statistics: SwitchStatistics,
+    /// Which of the cores this is.
+    core: u16,
+    /// Those of the other cores, in order, while their threads have lent them ([`crate::runtime`]).
+    others: Vec<Self>,
+    /// Packets for other cores.
+    outgoing: VecDeque<Handover>,
+    /// Number of programs that were made active.
+    programs: u64,
+}
+
+/// A packet for the core of its registers.
+#[derive(Debug)]
+pub(crate) struct Handover {
+    pub(crate) to: u16,
+    slot: Box<Slot>,
+    /// The program that it is a packet of, by number.
+    program: u64,
 }
 
 impl Switch {
@@ -80,7 +97,22 @@ impl Switch {
             swept_us: 0,
             spare: Vec::new(),
             statistics: SwitchStatistics::default(),
+            core: 0,
+            others: Vec::new(),
+            outgoing: VecDeque::new(),
+            programs: 0,
         }
+    }
+
+    /// The part of another core.
+    pub(crate) fn on_core(core: u16, config: SwitchConfig) -> Self {
+        Self { core, ..Self::new(config) }
+    }
+
+    /// The parts of the other cores, to lend or to take back. Without them, only packets may be
+    /// processed.
+    pub(crate) fn others_mut(&mut self) -> &mut Vec<Self> {
+        &mut self.others
     }
 
     /// The switch's configuration.
@@ -94,8 +126,23 @@ impl Switch {
     /// Makes a program active, with its state. Packets in flight are dropped and counted, because
     /// no packet may be processed by two programs.
     pub fn commit(&mut self, mut forwarding: Forwarding) {
+        let replicas = forwarding.take_replicas();
+        debug_assert_eq!(replicas.len(), self.others.len(), "one for each core");
+        self.others.iter_mut().zip(replicas).for_each(|(other, replica)| other.commit(replica));
         forwarding.use_engine(self.config.engine);
-        let under_way = self.queues.drain().count() + self.recirculating.drain(..).count();
+        let divided = forwarding.pipeline_mut().divide(self.core, self.config.cores);
+        if let Err(reason) = divided
+            && self.core == 0
+            && self.config.cores > 1
+        {
+            tracing::warn!(
+                "one core runs the program, the other threads only move frames: {reason}"
+            );
+        }
+        self.programs += 1;
+        let under_way = self.queues.drain().count()
+            + self.recirculating.drain(..).count()
+            + self.outgoing.drain(..).count();
         self.statistics.replaced += under_way as u64;
         let internal = self.config.internal_ports(forwarding.architecture());
         self.queues.set_internal(internal.collect());
@@ -111,8 +158,15 @@ impl Switch {
     /// # Errors
     /// `INVALID_ARGUMENT` if it cannot hold that state; nothing has changed then.
     pub fn reconcile(&mut self, mut forwarding: Forwarding) -> Result<(), Refusal> {
+        self.gather();
         if let Some(active) = &self.active {
+            let mut replicas = forwarding.take_replicas();
             reconcile::take_over(active, &mut forwarding, &self.config)?;
+            for replica in &mut replicas {
+                reconcile::take_over(active, replica, &self.config)?;
+                replica.pipeline_mut().clear_counts();
+            }
+            forwarding.set_replicas(replicas);
         }
         self.commit(forwarding);
         Ok(())
@@ -120,13 +174,16 @@ impl Switch {
 
     /// Keeps a program for [`commit_saved`](Self::commit_saved). From now on entities are read from
     /// it and written to it, while the active one still processes packets.
-    pub fn save(&mut self, forwarding: Forwarding) {
+    pub fn save(&mut self, mut forwarding: Forwarding) {
+        let replicas = forwarding.take_replicas();
+        self.others.iter_mut().zip(replicas).for_each(|(other, replica)| other.save(replica));
         self.saved = Some(forwarding);
     }
 
     /// Makes the saved program active; false if there is none.
     pub fn commit_saved(&mut self) -> bool {
-        let Some(saved) = self.saved.take() else { return false };
+        let Some(mut saved) = self.saved.take() else { return false };
+        saved.set_replicas(self.others.iter_mut().filter_map(|other| other.saved.take()).collect());
         self.commit(saved);
         true
     }
@@ -197,9 +254,24 @@ impl Switch {
 
     /// Sets the time of the control plane's program: entries age from their last change.
     pub(crate) fn set_time(&mut self, now_us: u64) {
-        if let Some(control) = self.saved.as_mut().or(self.active.as_mut()) {
+        if let Some(control) = self.control_mut() {
             control.pipeline_mut().set_time(now_us);
         }
+    }
+
+    fn control_mut(&mut self) -> Option<&mut Forwarding> {
+        self.saved.as_mut().or(self.active.as_mut())
+    }
+
+    /// Brings what packets have changed at the other cores to this one.
+    pub fn gather(&mut self) {
+        let mut others = std::mem::take(&mut self.others);
+        if let Some(control) = self.control_mut() {
+            for other in others.iter_mut().filter_map(Self::control_mut) {
+                control.pipeline_mut().absorb(other.pipeline_mut());
+            }
+        }
+        self.others = others;
     }
 
     /// Continues a batch of updates. Returns true when it is done.
@@ -208,11 +280,18 @@ impl Switch {
         batch: &mut WriteBatch,
         budget: usize,
     ) -> Result<bool, Refusal> {
-        let control = self.saved.as_mut().or(self.active.as_mut()).ok_or_else(no_pipeline)?;
-        Ok(batch.step(control, &self.config, budget))
+        if batch.sets_counts() {
+            self.gather();
+        }
+        let mut others = std::mem::take(&mut self.others);
+        let replicas = others.iter_mut().filter_map(Self::control_mut);
+        let control = self.saved.as_mut().or(self.active.as_mut()).ok_or_else(no_pipeline);
+        let done = control.map(|control| batch.step_all(control, replicas, &self.config, budget));
+        self.others = others;
+        done
     }
 
-    /// The entities that the templates select.
+    /// The entities that the templates select. With several cores, [`gather`](Self::gather) first.
     ///
     /// # Errors
     /// If no pipeline is set or a template is invalid; nothing is read then.
@@ -237,9 +316,51 @@ impl Switch {
             return;
         };
         let mut slot = self.pool.take(active.pipeline());
-        let input = IngressInput { port, time_us: now_us, instance: Instance::Normal };
-        let verdict = self.ingress(&mut slot.packet, frame, input);
+        let mut input = IngressInput { port, time_us: now_us, instance: Instance::Normal };
+        let verdict = self.ingress(&mut slot.packet, frame, &mut input);
+        if let Verdict::Elsewhere(_) = verdict {
+            slot.frame.clear();
+            slot.frame.extend_from_slice(frame);
+            slot.port = port;
+            slot.instance = input.instance;
+        }
         self.forward(now_us, slot, verdict);
+    }
+
+    /// The next packet for another core.
+    pub(crate) fn poll_handover(&mut self) -> Option<Handover> {
+        self.outgoing.pop_front()
+    }
+
+    /// Processes a packet that another core has handed over. Returns free storage, if there is any,
+    /// for that core's next ones.
+    pub(crate) fn take_over(&mut self, now_us: u64, handover: Handover) -> Option<Box<Slot>> {
+        let Handover { slot, program, .. } = handover;
+        if program != self.programs {
+            self.statistics.replaced += 1;
+            return None;
+        }
+        let (port, instance) = (slot.port, slot.instance);
+        let input = IngressInput { port, time_us: now_us, instance };
+        self.ingress_of(now_us, slot, input);
+        self.pool.spare()
+    }
+
+    /// Takes free storage from another core that runs the same program.
+    pub(crate) fn take_spare(&mut self, slot: Box<Slot>, program: u64) {
+        if program == self.programs {
+            self.pool.put(slot);
+        }
+    }
+
+    /// Number of programs that were made active, the same at all cores.
+    pub(crate) fn programs(&self) -> u64 {
+        self.programs
+    }
+
+    /// Counts a packet for a core that had no room for it.
+    pub(crate) fn lose_handover(&mut self) {
+        self.statistics.handover_drops += 1;
     }
 
     /// Processes a frame from the controller, as if it arrived on the CPU port.
@@ -339,25 +460,30 @@ impl Switch {
     /// Counters of a port; `None` if it does not exist.
     #[must_use]
     pub fn port_statistics(&self, port: u16) -> Option<PortStatistics> {
-        let port = self.queues.port(port)?;
-        Some(PortStatistics { depth: port.depth(), ..port.statistics })
+        let known = self.queues.port(port)?;
+        let mut statistics = PortStatistics { depth: known.depth(), ..known.statistics };
+        let others = self.others.iter().filter_map(|other| other.port_statistics(port));
+        others.for_each(|other| statistics.add(&other));
+        Some(statistics)
     }
 
     /// Counters of the whole switch.
     #[must_use]
     pub fn statistics(&self) -> SwitchStatistics {
-        self.statistics
+        let mut statistics = self.statistics;
+        self.others.iter().for_each(|other| statistics.add(&other.statistics));
+        statistics
     }
 
     /// Runs parser and ingress, as often as the program resubmits. BMv2 parses resubmitted packets
     /// before any other, so they need no queue.
-    fn ingress(&mut self, packet: &mut Packet, frame: &[u8], mut input: IngressInput) -> Verdict {
+    fn ingress(&mut self, packet: &mut Packet, frame: &[u8], input: &mut IngressInput) -> Verdict {
         for _ in 0..=self.config.resubmit_limit {
             let Some(active) = &mut self.active else { return Verdict::Drop };
             let pipeline = active.pipeline_mut();
-            let outcome = pipeline.ingress(packet, frame, &input);
-            let next = pipeline.next_pass(&input, Instance::Resubmitted);
-            self.clone_ingress(packet, frame, &input);
+            let outcome = pipeline.ingress(packet, frame, input);
+            let next = pipeline.next_pass(input, Instance::Resubmitted);
+            self.clone_ingress(packet, frame, input);
             self.mirror(packet, frame, input.time_us);
             self.note_digest(packet);
             if !outcome.resubmit {
@@ -367,7 +493,7 @@ impl Switch {
                 return outcome.verdict;
             }
             self.statistics.resubmitted += 1;
-            input = next;
+            *input = next;
         }
         self.statistics.resubmit_drops += 1;
         Verdict::Drop
@@ -376,6 +502,10 @@ impl Switch {
     fn forward(&mut self, now_us: u64, slot: Box<Slot>, verdict: Verdict) {
         match verdict {
             Verdict::Drop => self.pool.put(slot),
+            Verdict::Elsewhere(to) => {
+                self.statistics.handed_over += 1;
+                self.outgoing.push_back(Handover { to, slot, program: self.programs });
+            }
             Verdict::Unicast(port) => {
                 self.enqueue(now_us, slot, Replica { port, instance: 0 }, Instance::Normal);
             }
@@ -566,12 +696,17 @@ impl Switch {
 
     /// Runs one recirculated packet through parser and ingress.
     fn step_recirculation(&mut self, now_us: u64) {
-        let Some(mut slot) = self.recirculating.pop_front() else { return };
+        let Some(slot) = self.recirculating.pop_front() else { return };
         let Some(active) = &self.active else { return };
-        let Slot { packet, frame, port } = &mut *slot;
-        let last = IngressInput { port: *port, time_us: now_us, instance: Instance::Normal };
+        let last = IngressInput { port: slot.port, time_us: now_us, instance: Instance::Normal };
         let input = active.pipeline().next_pass(&last, Instance::Recirculated);
-        let verdict = self.ingress(packet, frame, input);
+        self.ingress_of(now_us, slot, input);
+    }
+
+    /// Runs a packet that has its frame with it through parser and ingress.
+    fn ingress_of(&mut self, now_us: u64, mut slot: Box<Slot>, mut input: IngressInput) {
+        let verdict = self.ingress(&mut slot.packet, &slot.frame, &mut input);
+        slot.instance = input.instance;
         self.forward(now_us, slot, verdict);
     }
 }

@@ -33,6 +33,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<()> {
         io: args.io,
         engine: args.engine,
         pin: args.pin,
+        switch_threads: args.switch_threads,
         trace: trace.is_some() && !capture,
         capture,
         processing: None,

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use tributary_job::fabric::{LastWords, QueueReport};
+use tributary_job::fabric::{LastWords, QueueReport, share};
 use tributary_jobfile::{End, Scenario, SwitchId};
 use tributary_netio::FrameIo;
 use tributary_netio::device::{Config, Device};
@@ -41,18 +41,25 @@ pub(crate) fn run(args: &SwitchArgs) -> Result<()> {
         device_id: args.device_id,
         queue_limit: args.queue_capacity as usize,
         engine: args.engine,
+        cores: args.threads,
         ..SwitchConfig::default()
     });
     let ports = parse_ports(&args.ports)?;
     let configs: Vec<Config> =
         ports.iter().map(|(_, interface)| Config::switch_port(*interface)).collect();
-    let devices = Device::open_all(args.io, &configs)?;
-    for (&(number, _), device) in ports.iter().zip(devices) {
-        let io: Box<dyn FrameIo> = match &faults {
-            Some(faults) => faults.around(number, device)?,
-            None => Box::new(device),
+    let threads = usize::from(args.threads);
+    let devices: Vec<Vec<Device>> = if threads == 1 {
+        Device::open_all(args.io, &configs)?.into_iter().map(|device| vec![device]).collect()
+    } else {
+        let open = |config| Device::open_group(args.io, config, threads, share());
+        configs.iter().map(open).collect::<Result<_, _>>().context("--threads")?
+    };
+    for (&(number, _), parts) in ports.iter().zip(devices) {
+        let part = |(part, device)| match &faults {
+            Some(faults) => faults.around(number, part, device),
+            None => Ok(Box::new(device) as Box<dyn FrameIo>),
         };
-        runtime.add_port(number, io, None);
+        runtime.add_parts(number, (0..).zip(parts).map(part).collect::<Result<_>>()?, None);
     }
     let (handle, packets_in) = runtime.start().context("cannot start a thread")?;
     if let Some(forwarding) = program {
@@ -147,18 +154,19 @@ impl Injected {
         Ok(Self { scenario, switch })
     }
 
-    fn around(&self, port: u16, io: Device) -> Result<Box<dyn FrameIo>> {
+    /// The port's part of one thread, with the port's faults.
+    fn around(&self, port: u16, part: u64, io: Device) -> Result<Box<dyn FrameIo>> {
+        let seed = self.scenario.seed.wrapping_add(part);
         let topology = &self.scenario.topology;
         let end = End::Switch(self.switch, port);
         if topology.fibre(self.switch, port).is_some() {
             // Frames of a circuit meet its faults where they leave its two units.
-            return Ok(Box::new(self.scenario.faulty_fibre(end, self.scenario.seed, io)?));
+            return Ok(Box::new(self.scenario.faulty_fibre(end, seed, io)?));
         }
         let link = topology.ports(self.switch).find(|(number, ..)| *number == port);
         let Some((_, link, far)) = link else { return Ok(Box::new(io)) };
         let first = topology.link(link).ends[0] == end;
         if first || matches!(far, End::Host(_)) {
-            let seed = self.scenario.seed;
             Ok(Box::new(self.scenario.faulty_in_network(link, end, seed, io)?))
         } else {
             Ok(Box::new(io))

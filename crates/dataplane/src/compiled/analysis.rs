@@ -43,6 +43,17 @@ pub(super) fn next(op: &Op) -> Next {
     }
 }
 
+/// The operations that may follow one, without those that it calls.
+pub(crate) fn successors(op: &Op, pc: Pc) -> impl Iterator<Item = Pc> + use<> {
+    let (on, to) = match next(op) {
+        Next::On => (true, None),
+        Next::Branch(to) => (true, Some(to)),
+        Next::Jump(to) => (false, Some(to)),
+        Next::Out => (false, None),
+    };
+    on.then_some(pc + 1).into_iter().chain(to)
+}
+
 /// Cached facts about a program.
 #[derive(Debug)]
 pub(super) struct Analysis<'p> {

@@ -29,7 +29,7 @@ use cranelift_frontend::FunctionBuilderContext;
 use cranelift_jit::{JITBuilder, JITModule};
 use cranelift_module::{Module, default_libcall_names};
 
-pub(crate) use self::analysis::region;
+pub(crate) use self::analysis::{region, successors};
 pub(crate) use self::context::Compiled;
 use self::translate::Functions;
 use crate::code::Code;

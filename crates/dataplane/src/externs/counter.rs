@@ -10,6 +10,13 @@ pub struct CounterData {
 }
 
 impl CounterData {
+    /// Moves the counts of another counter to this one.
+    pub(crate) fn absorb(&mut self, other: &mut Self) {
+        let Self { packets, bytes } = std::mem::take(other);
+        self.packets = self.packets.wrapping_add(packets);
+        self.bytes = self.bytes.wrapping_add(bytes);
+    }
+
     /// Counts a packet.
     #[inline]
     pub(crate) fn count(&mut self, bytes: u32) {

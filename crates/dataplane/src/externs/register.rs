@@ -130,6 +130,18 @@ impl Registers {
         all
     }
 
+    /// Copies the rows that `take` selects from the registers of the same program.
+    pub(crate) fn copy_rows(&mut self, from: &Self, take: impl Fn(u64) -> bool) {
+        for (to, from) in self.banks.iter_mut().zip(&from.banks) {
+            if to.stride == 0 {
+                continue;
+            }
+            let rows = to.words.chunks_exact_mut(to.stride).zip(from.words.chunks_exact(to.stride));
+            let taken = rows.zip(0..).filter(|(_, row)| take(*row));
+            taken.for_each(|((to, from), _)| to.copy_from_slice(from));
+        }
+    }
+
     /// Number of elements of a register.
     pub(crate) fn size(&self, register: u32) -> u64 {
         self.banks[self.registers[register as usize].bank as usize].size

@@ -464,11 +464,13 @@ impl<'p> Loader<'p> {
                     self.jump(Op::Jump(body));
                     entry
                 };
-                let params = self.program.actions[offered.action.index()]
-                    .params
-                    .first()
-                    .map_or(0, |&param| self.slots.field(param));
-                self.tables[number].actions.push(ActionCode { entry, params });
+                let params = &self.program.actions[offered.action.index()].params;
+                let limbs = |param: &FieldId| self.program.fields[param.index()].ty.limbs() as u32;
+                self.tables[number].actions.push(ActionCode {
+                    entry,
+                    params: params.first().map_or(0, |&param| self.slots.field(param)),
+                    words: params.iter().map(limbs).sum(),
+                });
             }
         }
         Ok(())

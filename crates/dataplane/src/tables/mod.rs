@@ -321,6 +321,24 @@ impl Table {
         Ok(&self.stored(matches, priority)?.entry)
     }
 
+    /// Moves the counts of another table with the same entries, made in the same order, to this one.
+    pub(crate) fn absorb(&mut self, other: &mut Self) {
+        if !self.extras.counter {
+            return;
+        }
+        for (to, from) in self.stored.iter_mut().zip(&mut other.stored) {
+            if let (Some(to), Some(from)) = (to, from) {
+                to.counter.absorb(&mut from.counter);
+            }
+        }
+    }
+
+    /// Sets the counts of all entries to zero.
+    pub(crate) fn clear_counts(&mut self) {
+        let stored = self.stored.iter_mut().flatten();
+        stored.for_each(|stored| stored.counter = CounterData::default());
+    }
+
     /// The direct counter of the entry with this key and priority.
     pub(crate) fn counter(
         &mut self,

@@ -68,7 +68,7 @@ pub(crate) struct Entries {
 /// Runs a packet through the blocks.
 #[derive(Debug)]
 pub(crate) struct Passes {
-    entries: Entries,
+    pub(crate) entries: Entries,
     intrinsics: Intrinsics,
     /// Whether the program reads ingress parser errors; otherwise such packets are dropped.
     handles_errors: bool,
@@ -111,6 +111,9 @@ impl Passes {
             }
             let flags = parser_error(&engine.code.errors, code);
             packet.state[meta.ingress.parser_err.slot as usize] = flags;
+        }
+        if let Some(core) = engine.share.elsewhere(&packet.state) {
+            return Ingress { verdict: Verdict::Elsewhere(core), resubmit: false };
         }
         engine.run(entries.ingress, &mut packet.state, &mut io);
         packet.payload.clear();

@@ -27,7 +27,7 @@ use tributary_driver::executor::Executor;
 use tributary_endpoint::channel;
 use tributary_endpoint::tokens::Tokens;
 use tributary_jobfile::{End, HostId, LinkId, Scenario, SwitchId, worker_index};
-use tributary_netio::memory::{self, MemoryPort};
+use tributary_netio::memory::{self, Fan};
 use tributary_netio::{FrameIo, Waker};
 use tributary_ps::report as servers;
 use tributary_switch::runtime::{Runtime, SwitchHandle};
@@ -52,7 +52,7 @@ pub struct Memory {
     live: Live,
     switches: Vec<Running>,
     /// The hosts' ends of their links, until their endpoints start.
-    ports: BTreeMap<HostId, (MemoryPort, Waker)>,
+    ports: BTreeMap<HostId, (Fan, Waker)>,
     stop: Arc<AtomicBool>,
     /// What runs the endpoints of a host's workers. Hosts share them.
     executors: BTreeMap<HostId, Arc<Executor>>,
@@ -87,35 +87,47 @@ impl Fabric for Memory {
                     device_id: device_id(id),
                     queue_limit: scenario.switch.queue_capacity as usize,
                     engine: options.engine,
+                    cores: options.switch_threads,
                     ..tributary_switch::SwitchConfig::default()
                 })
             })
             .collect();
-        let executors = executors(scenario)?;
+        let switch_threads = topology.switches.len() * usize::from(options.switch_threads);
+        let executors = executors(scenario, switch_threads)?;
         let mut ports = BTreeMap::new();
         for (index, link) in topology.links.iter().enumerate() {
-            let waker = |end: End| match end {
-                End::Switch(switch, _) => runtimes[switch.0].waker().clone(),
-                End::Host(host) => executors
-                    .get(&host)
-                    .map_or_else(Waker::new, |executor| executor.waker().clone()),
-            };
-            let wakers = link.ends.map(waker);
-            let (first, second) = memory::link(LINK_CAPACITY, &wakers[0], &wakers[1]);
+            // A part of the link for each thread of the switch, or of the two switches.
+            let threads = usize::from(options.switch_threads);
+            let wakers = link.ends.map(|end| match end {
+                End::Switch(switch, _) => runtimes[switch.0].wakers().cloned().collect(),
+                End::Host(host) => {
+                    let executor = executors.get(&host).map(|executor| executor.waker().clone());
+                    vec![executor.unwrap_or_default(); threads]
+                }
+            });
+            let parts = wakers[0].iter().zip(&wakers[1]);
+            let parts = parts.map(|(first, second)| memory::link(LINK_CAPACITY, first, second));
+            let (first, second): (Vec<_>, Vec<_>) = parts.unzip();
             // Faults are injected once per link: at the host, or else at its first end.
             let at_switch = link.ends.iter().all(|end| matches!(end, End::Switch(..)));
             let ends = link.ends.into_iter().zip([first, second]).zip(wakers);
-            for (place, ((end, io), waker)) in ends.enumerate() {
+            for (place, ((end, parts), wakers)) in ends.enumerate() {
                 match end {
-                    End::Host(host) => drop(ports.insert(host, (io, waker))),
+                    End::Host(host) => {
+                        let waker = wakers.into_iter().next().unwrap_or_default();
+                        ports.insert(host, (Fan::new(parts, super::row), waker));
+                    }
                     End::Switch(switch, port) => {
-                        let io: Box<dyn FrameIo> = if at_switch && place == 0 {
-                            let link = LinkId(index);
-                            Box::new(scenario.faulty(link, end, scenario.seed, io)?)
-                        } else {
-                            Box::new(io)
+                        let faulty = at_switch && place == 0;
+                        let part = |(part, io)| -> Result<Box<dyn FrameIo>> {
+                            if !faulty {
+                                return Ok(Box::new(io));
+                            }
+                            let seed = scenario.seed.wrapping_add(part);
+                            Ok(Box::new(scenario.faulty(LinkId(index), end, seed, io)?))
                         };
-                        runtimes[switch.0].add_port(port, io, None);
+                        let parts = (0..).zip(parts).map(part).collect::<Result<_>>()?;
+                        runtimes[switch.0].add_parts(port, parts, None);
                     }
                 }
             }
@@ -315,11 +327,14 @@ impl Running {
 
 /// Executors for the hosts with workers, which take turns: one executor for each core that the switches
 /// leave, at least one, and not more than there are such hosts.
-fn executors(scenario: &Scenario) -> Result<BTreeMap<HostId, Arc<Executor>>> {
+fn executors(
+    scenario: &Scenario,
+    switch_threads: usize,
+) -> Result<BTreeMap<HostId, Arc<Executor>>> {
     let cores = thread::available_parallelism().map_or(1, usize::from);
     let hosts: BTreeSet<HostId> =
         scenario.jobs.iter().flat_map(|job| &job.workers).copied().collect();
-    let count = cores.saturating_sub(scenario.topology.switches.len()).clamp(1, hosts.len().max(1));
+    let count = cores.saturating_sub(switch_threads).clamp(1, hosts.len().max(1));
     let start = |number| Executor::start(format!("workers {number}"), Waker::new()).map(Arc::new);
     let executors = (0..count).map(start).collect::<io::Result<Vec<_>>>();
     let executors = executors.context("cannot start a thread")?;

@@ -4,6 +4,7 @@ mod live;
 mod memory;
 mod netns;
 mod sim;
+mod threads;
 
 use std::fmt;
 use std::sync::Arc;
@@ -18,11 +19,13 @@ use tributary_jobfile::{Duty, Scenario, SwitchId};
 use tributary_ps::report as servers;
 use tributary_worker::rounds;
 
+use self::threads::row;
 use crate::Options;
 
 pub use memory::Memory;
 pub use netns::{Bmv2, LastWords, Netns};
 pub use sim::Sim;
+pub use threads::share;
 
 /// A fabric.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]

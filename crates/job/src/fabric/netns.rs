@@ -107,7 +107,10 @@ impl Fabric for Netns {
         options: &Options,
     ) -> Result<Self> {
         let scenario = deployment.scenario();
-        let pins = options.pin.then(|| Pins::new(scenario.topology.switches.len())).transpose()?;
+        let pins = options
+            .pin
+            .then(|| Pins::new(scenario.topology.switches.len(), options.switch_threads.into()))
+            .transpose()?;
         let job_file = options.job_file.canonicalize().context("cannot find the job file")?;
         let split = match (options.target, scenario.protocol()) {
             (TargetKind::Bmv2, Protocol::Esa) => Split::All,
@@ -343,6 +346,7 @@ impl Netns {
         command.args(["--faults", &format!("{}:{name}", self.job_file.display())]);
         command.args(["--io", &self.options.io.of_ports().to_string()]);
         command.args(["--engine", &self.options.engine.to_string()]);
+        command.args(["--threads", &self.options.switch_threads.to_string()]);
         command.arg("--json-statistics");
         command
     }

@@ -16,15 +16,22 @@ const LOAD_BYTE: u16 = 0x30;
 const LOAD_HALF_AT_X: u16 = 0x48;
 /// X = 4 × (byte & 15): the length of an IPv4 header.
 const LOAD_X_HEADER_LENGTH: u16 = 0xb1;
+const SHIFT_RIGHT: u16 = 0x74;
+const JUMP: u16 = 0x05;
 const JUMP_IF_EQUAL: u16 = 0x15;
 const JUMP_IF_ANY_BIT: u16 = 0x45;
 const RETURN: u16 = 0x06;
+const RETURN_A: u16 = 0x16;
 
 /// Offset at which the kernel exposes a frame's direction: `SKF_AD_OFF + SKF_AD_PKTTYPE`.
 const PACKET_TYPE: u32 = (-0x1000_i32 + 4).cast_unsigned();
 /// Offset at which it exposes whether a VLAN tag was removed: `SKF_AD_OFF +
 /// SKF_AD_VLAN_TAG_PRESENT`.
 const TAG_PRESENT: u32 = (-0x1000_i32 + 48).cast_unsigned();
+/// Offset at which it exposes a frame's EtherType: `SKF_AD_OFF + SKF_AD_PROTOCOL`.
+const PROTOCOL: u32 = (-0x1000_i32).cast_unsigned();
+/// Offset at which it exposes the network header, wherever the frame starts: `SKF_NET_OFF`.
+const NETWORK: u32 = (-0x10_0000_i32).cast_unsigned();
 const TO_ANOTHER_HOST: u32 = 3;
 const OUTGOING: u32 = 4;
 
@@ -67,6 +74,30 @@ pub(super) fn udp_to(port: u16, any_address: bool) -> Vec<Instruction> {
         (load(LOAD_HALF_AT_X, UDP_DESTINATION), Some(Test::Equal(u32::from(port)))),
     ]);
     assemble(steps)
+}
+
+/// Returns bits of a word of datagrams to a port, in IPv4 packets without options, and 0 for all
+/// other frames: the word at `offset` of the frame, without its lowest `shift` bits.
+///
+/// It also runs where the frame does not start with its Ethernet header.
+pub(super) fn word(port: u16, offset: u32, shift: u32) -> Vec<Instruction> {
+    const PLAIN: u32 = 0x45;
+    let load = |code, k| Instruction { code, jt: 0, jf: 0, k };
+    let network = |frame: u32| NETWORK.wrapping_add(frame - IP_HEADER);
+    let tests = [
+        (load(LOAD_WORD, PROTOCOL), Test::Equal(IPV4)),
+        (load(LOAD_BYTE, network(IP_HEADER)), Test::Equal(PLAIN)),
+        (load(LOAD_BYTE, network(IP_PROTOCOL)), Test::Equal(UDP)),
+        (load(LOAD_HALF, network(IP_FRAGMENT)), Test::NoBitOf(0x3fff)),
+        (load(LOAD_HALF, network(IP_HEADER + 20 + 2)), Test::Equal(u32::from(port))),
+    ];
+    let mut program = assemble(tests.into_iter().map(|(load, test)| (load, Some(test))).collect());
+    // What passes the tests goes on instead of being kept; what does not returns 0, as a drop does.
+    let keep = program.len() - 2;
+    let rest = [load(LOAD_WORD, network(offset)), load(SHIFT_RIGHT, shift), load(RETURN_A, 0)];
+    program[keep] = load(JUMP, 1);
+    program.extend(rest);
+    program
 }
 
 /// Accepts nothing.

@@ -27,7 +27,10 @@ use crate::{ETHERNET_HEADER, FrameIo, Watch};
 pub use crate::device::{Config, Statistics, Traffic};
 
 mod filter;
+mod group;
 mod sys;
+
+pub use group::Share;
 
 /// Bytes of a VLAN tag, which the MTU does not include.
 const TAG: usize = 4;
@@ -115,7 +118,7 @@ impl PacketSocket {
     ///
     /// See [`OpenError`].
     pub fn open(config: &Config) -> Result<Self, OpenError> {
-        Self::open_with(config, false)
+        Self::open_with(config, false, false)
     }
 
     /// [`open`](Self::open)s a socket that joins consecutive UDP datagrams over IPv4 with the same
@@ -129,10 +132,11 @@ impl PacketSocket {
     ///
     /// See [`OpenError`].
     pub fn open_for_super_frames(config: &Config) -> Result<Self, OpenError> {
-        Self::open_with(config, true)
+        Self::open_with(config, true, false)
     }
 
-    fn open_with(config: &Config, super_frames: bool) -> Result<Self, OpenError> {
+    /// Opens a socket. A `closed` one receives nothing until it is [opened](sys::detach_filter).
+    fn open_with(config: &Config, super_frames: bool, closed: bool) -> Result<Self, OpenError> {
         let interface = Interface::find(&config.interface)?;
         let failed = |what: &'static str| {
             let interface = config.interface.clone();
@@ -155,6 +159,10 @@ impl PacketSocket {
         let port = match config.traffic {
             Traffic::All => {
                 sys::request_tags(&socket).map_err(failed("ask for VLAN tags"))?;
+                if closed {
+                    sys::attach_filter(&socket, &filter::nothing())
+                        .map_err(failed("attach a filter"))?;
+                }
                 None
             }
             Traffic::Udp(port) => {

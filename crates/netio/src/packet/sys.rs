@@ -47,6 +47,37 @@ pub(super) fn attach_filter(socket: &Socket, program: &[Instruction]) -> io::Res
     socket.attach_filter(&code.collect::<Vec<_>>())
 }
 
+/// Undoes [`attach_filter`].
+pub(super) fn detach_filter(socket: &Socket) -> io::Result<()> {
+    set_option(socket, libc::SOL_SOCKET, libc::SO_DETACH_FILTER, &0_i32)
+}
+
+/// Makes a bound socket the first of a group: each frame for the interface goes to one socket of
+/// the group, the one whose number is what the program returns, modulo their number. Returns the
+/// group's number.
+pub(super) fn found_group(socket: &Socket, program: &[Instruction]) -> io::Result<u16> {
+    let flags = libc::PACKET_FANOUT_CBPF | libc::PACKET_FANOUT_FLAG_UNIQUEID;
+    join(socket, 0, flags)?;
+    let filters: Vec<SockFilter> =
+        program.iter().map(|step| SockFilter::new(step.code, step.jt, step.jf, step.k)).collect();
+    let length = u16::try_from(filters.len()).expect("programs are short");
+    let program = libc::sock_fprog { len: length, filter: filters.as_ptr().cast_mut().cast() };
+    set_option(socket, libc::SOL_PACKET, libc::PACKET_FANOUT_DATA, &program)?;
+    // The lower half of the answer is the number.
+    let group = get_option(socket, libc::SOL_PACKET, libc::PACKET_FANOUT, 0_u32)?;
+    Ok((group & 0xffff) as u16)
+}
+
+/// Adds a bound socket to the end of a group.
+pub(super) fn join_group(socket: &Socket, group: u16) -> io::Result<()> {
+    join(socket, group, libc::PACKET_FANOUT_CBPF)
+}
+
+fn join(socket: &Socket, group: u16, flags: libc::c_uint) -> io::Result<()> {
+    let argument = u32::from(group) | flags << 16;
+    set_option(socket, libc::SOL_PACKET, libc::PACKET_FANOUT, &argument)
+}
+
 /// Excludes frames that this host sends.
 pub(super) fn ignore_outgoing(socket: &Socket) -> io::Result<()> {
     set_option(socket, libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, &1_i32)

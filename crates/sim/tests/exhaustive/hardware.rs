@@ -346,6 +346,7 @@ impl Hardware {
                     device.groups.get(&group).cloned().expect("a group of a job")
                 }
                 Verdict::Replicate(_) => unreachable!("the program is of v1model"),
+                Verdict::Elsewhere(_) => unreachable!("the pipeline is not divided"),
             };
             let multicast = matches!(ingress.verdict, Verdict::Multicast(_));
             let instance = if multicast { Instance::Replication } else { Instance::Normal };

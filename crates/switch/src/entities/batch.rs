@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use tributary_p4runtime_proto::google::rpc::Code;
 use tributary_p4runtime_proto::p4::v1::write_request::Atomicity;
-use tributary_p4runtime_proto::p4::v1::{Entity, Update};
+use tributary_p4runtime_proto::p4::v1::{Entity, Update, entity};
 
 use super::read::{PART_BYTES, Part, parts_of, size};
 use super::{Refusal, read_part, undo, write};
@@ -22,12 +22,39 @@ pub(crate) struct WriteBatch {
     outcomes: Outcomes,
     /// The updates that undo those made, in their order; kept if that may be needed.
     undo: Vec<Vec<Update>>,
+    /// The same for the other cores; all have the same outcome.
+    others: Vec<Self>,
 }
 
 impl WriteBatch {
     pub(crate) fn new(updates: Vec<Update>, atomicity: Atomicity) -> Self {
         let outcomes = Vec::with_capacity(updates.len());
-        Self { updates, atomicity, outcomes, undo: Vec::new() }
+        Self { updates, atomicity, outcomes, undo: Vec::new(), others: Vec::new() }
+    }
+
+    /// Whether counts are set, which the cores have in parts.
+    pub(crate) fn sets_counts(&self) -> bool {
+        self.updates.iter().any(|update| uncounted(update).is_some())
+    }
+
+    /// [`step`](Self::step)s at all cores alike. Counts are set at the first one; at the others they
+    /// are set to zero.
+    pub(crate) fn step_all<'a>(
+        &mut self,
+        first: &mut Forwarding,
+        others: impl Iterator<Item = &'a mut Forwarding>,
+        config: &SwitchConfig,
+        budget: usize,
+    ) -> bool {
+        for (at, other) in others.enumerate() {
+            if self.others.len() == at {
+                let updates =
+                    self.updates.iter().map(|u| uncounted(u).unwrap_or_else(|| u.clone()));
+                self.others.push(Self::new(updates.collect(), self.atomicity));
+            }
+            self.others[at].step(other, config, budget);
+        }
+        self.step(first, config, budget)
     }
 
     /// Makes at most `budget` updates. Returns true when the batch is done.
@@ -101,6 +128,22 @@ impl WriteBatch {
     }
 }
 
+/// The same update with counts of zero, if it has counts.
+fn uncounted(update: &Update) -> Option<Update> {
+    use entity::Entity as E;
+    let mut update = update.clone();
+    let data = match update.entity.as_mut()?.entity.as_mut()? {
+        E::CounterEntry(entry) => entry.data.as_mut(),
+        E::DirectCounterEntry(entry) => entry.data.as_mut(),
+        E::TableEntry(entry) => entry.counter_data.as_mut(),
+        _ => None,
+    }?;
+    // A negative count stays one, since it is refused.
+    data.byte_count = data.byte_count.min(0);
+    data.packet_count = data.packet_count.min(0);
+    Some(update)
+}
+
 /// Most parts that are read per step, empty ones included.
 const PARTS: usize = 16;
 
@@ -133,6 +176,11 @@ impl ReadBatch {
             }
         }
         batch
+    }
+
+    /// Whether the next step reads what packets change.
+    pub(crate) fn reads_state(&self) -> bool {
+        self.parts.iter().take(PARTS).any(|(_, part)| part.is_state())
     }
 
     /// Reads until at least `budget` more entities, or [`PART_BYTES`], are available. Returns true

@@ -35,6 +35,13 @@ pub(crate) enum Part {
     Registers(u32, Range<u64>),
 }
 
+impl Part {
+    /// Whether packets change the objects.
+    pub(crate) fn is_state(&self) -> bool {
+        !matches!(self, Self::Whole(..))
+    }
+}
+
 /// Position and limits of reading a table.
 #[derive(Debug)]
 pub(super) struct Cursor {

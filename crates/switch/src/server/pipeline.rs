@@ -32,7 +32,7 @@ pub(super) fn prepare(
         let config = config.ok_or_else(|| Refusal::invalid("the request has no configuration"))?;
         let forwarding = Forwarding::compile(config)?;
         switch.check_ports(forwarding.architecture())?;
-        Ok(Box::new(forwarding))
+        Ok(Box::new(forwarding.on_cores(switch.cores)?))
     };
     match action {
         Action::Unspecified => Err(Refusal::invalid("the request has no action")),

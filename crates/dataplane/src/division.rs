@@ -1,0 +1,352 @@
+//! Dividing a program's packets between cores, so that no two cores access the same register row.
+//!
+//! A program can be divided if it accesses all its registers at the same index, and that index is a
+//! field of the arriving packet, as the index of an aggregator is. The field then names the core.
+//! What packets only add to (counters) each core has for itself; other state that packets change
+//! (meters, ages of entries, digests that wait for others) would have to be shared.
+
+use std::collections::{BTreeSet, HashMap};
+
+use crate::code::{Code, ExternOp, Op, Pc, RunKind, Slot};
+use crate::compiled::successors;
+use crate::externs::register::Registers;
+use crate::layout::Item;
+
+/// Low bits of a row's index that do not matter for the core to which it belongs. Neighbouring rows
+/// belong together, about as many as a super-frame has datagrams.
+pub const ROW_BITS: u32 = 6;
+
+/// Why a program's packets cannot be divided between cores.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum Undivided {
+    /// Its index is not always the same field of the arriving packet as that of other registers.
+    #[error("register `{0}` is not always accessed at an index that the packet arrived with")]
+    Register(String),
+    /// A meter's state depends on the packets of all cores.
+    #[error("`{0}` is a meter")]
+    Meter(String),
+    /// A digest list collects the digests of all packets.
+    #[error("it sends digests `{0}`")]
+    Digest(String),
+    /// The age of an entry depends on the packets of all cores.
+    #[error("entries of table `{0}` can have an idle timeout")]
+    Ages(String),
+}
+
+/// A core's part of the packets.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Share {
+    pub(crate) core: u16,
+    /// Number of cores, at least one.
+    pub(crate) of: u16,
+    /// The field that names the core; without one, all packets belong to core 0.
+    pub(crate) key: Option<Slot>,
+}
+
+impl Share {
+    /// All packets.
+    pub(crate) const ALL: Self = Self { core: 0, of: 1, key: None };
+
+    /// The core to which a register row belongs.
+    pub(crate) fn owner(&self, row: u64) -> u16 {
+        if self.key.is_none() { 0 } else { ((row >> ROW_BITS) % u64::from(self.of)) as u16 }
+    }
+
+    /// The core to which a parsed packet belongs, if it is another one.
+    #[inline]
+    pub(crate) fn elsewhere(&self, state: &[u64]) -> Option<u16> {
+        if self.of == 1 {
+            return None;
+        }
+        let owner = self.key.map_or(0, |key| self.owner(state[key as usize]));
+        (owner != self.core).then_some(owner)
+    }
+}
+
+/// The field of the arriving packet at which all registers are accessed. `first` are the blocks
+/// that run in turn on a parsed packet, and `later` those that run after other packets may have.
+///
+/// # Errors
+/// The number of a register that is also accessed elsewhere.
+pub(crate) fn key(
+    code: &Code,
+    registers: &Registers,
+    first: &[Pc],
+    later: &[Pc],
+) -> Result<Option<Slot>, u32> {
+    let mut refused = None;
+    let fields = code.headers.iter().flat_map(|header| header.first..header.first + header.words);
+    for field in fields {
+        let mut flow = Flow { code, registers, known: HashMap::new(), used: false };
+        match flow.blocks(field, first, later) {
+            Ok(()) if flow.used => return Ok(Some(field)),
+            // No register is ever accessed.
+            Ok(()) => return Ok(None),
+            Err(register) => refused = Some(register),
+        }
+    }
+    refused.map_or(Ok(None), Err)
+}
+
+/// Slots that hold the value with which the packet arrived.
+type Held = BTreeSet<Slot>;
+
+/// Follows one field through a program.
+struct Flow<'c> {
+    code: &'c Code,
+    registers: &'c Registers,
+    /// What blocks leave, by entry and what they find; `None` if they never return.
+    known: HashMap<(Pc, Held), Option<Held>>,
+    /// Whether a register was accessed.
+    used: bool,
+}
+
+impl Flow<'_> {
+    fn blocks(&mut self, field: Slot, first: &[Pc], later: &[Pc]) -> Result<(), u32> {
+        let mut held = Held::from([field]);
+        for &entry in first {
+            let returned = self.run(entry, &held)?.unwrap_or_default();
+            // A block may also end anywhere, by `exit`, and the next one runs even so.
+            held = returned.intersection(&self.untouched(entry, held)).copied().collect();
+        }
+        for &entry in later {
+            self.run(entry, &Held::new())?;
+        }
+        Ok(())
+    }
+
+    /// The slots that nothing in a block writes.
+    fn untouched(&self, entry: Pc, mut held: Held) -> Held {
+        let (mut open, mut seen) = (vec![entry], BTreeSet::new());
+        while let Some(pc) = open.pop() {
+            if !seen.insert(pc) {
+                continue;
+            }
+            let op = &self.code.ops[pc as usize];
+            match *op {
+                Op::Move { dst, .. } => lose(&mut held, dst, 1),
+                Op::Copy { dst, words, .. } => lose(&mut held, dst, words),
+                Op::Call(to) => open.push(to),
+                Op::Apply { table, .. } => {
+                    self.write(op, &mut held);
+                    let actions = &self.code.tables[table as usize].actions;
+                    open.extend(actions.iter().map(|action| action.entry));
+                }
+                _ => self.write(op, &mut held),
+            }
+            open.extend(successors(op, pc));
+        }
+        held
+    }
+
+    /// Follows a block to its returns. Fails at a register that is accessed at another index.
+    fn run(&mut self, entry: Pc, held: &Held) -> Result<Option<Held>, u32> {
+        let place = (entry, held.clone());
+        if let Some(known) = self.known.get(&place) {
+            return Ok(known.clone());
+        }
+        let mut before: HashMap<Pc, Held> = HashMap::from([(entry, held.clone())]);
+        let mut left: Option<Held> = None;
+        let mut open = vec![entry];
+        while let Some(pc) = open.pop() {
+            let code = self.code;
+            let op = &code.ops[pc as usize];
+            let mut held = before[&pc].clone();
+            self.check(op, &held)?;
+            match *op {
+                Op::Return => {
+                    join(&mut left, &held);
+                    continue;
+                }
+                Op::Call(to) => match self.run(to, &held)? {
+                    Some(after) => held = after,
+                    None => continue,
+                },
+                Op::Apply { table, .. } => {
+                    self.write(op, &mut held);
+                    let mut after = None;
+                    for action in &code.tables[table as usize].actions {
+                        if let Some(left) = self.run(action.entry, &held)? {
+                            join(&mut after, &left);
+                        }
+                    }
+                    // On a miss without a default action, nothing runs.
+                    join(&mut after, &held);
+                    held = after.unwrap_or_default();
+                }
+                _ => self.write(op, &mut held),
+            }
+            for next in successors(op, pc) {
+                let known = before.get(&next);
+                let mut joined = known.cloned();
+                join(&mut joined, &held);
+                if joined.as_ref() != known {
+                    before.insert(next, joined.unwrap_or_default());
+                    open.push(next);
+                }
+            }
+        }
+        self.known.insert(place, left.clone());
+        Ok(left)
+    }
+
+    fn check(&mut self, op: &Op, held: &Held) -> Result<(), u32> {
+        let (register, index) = match *op {
+            Op::RegisterRead { register, index, .. }
+            | Op::CellRead { register, index, .. }
+            | Op::RegisterWrite { register, index, .. } => (register, index),
+            Op::RegisterRun(run) => {
+                let run = &self.code.runs[run as usize];
+                (run.register, run.index)
+            }
+            _ => return Ok(()),
+        };
+        self.used = true;
+        if held.contains(&index) { Ok(()) } else { Err(register) }
+    }
+
+    /// Updates `held` for what an operation writes, except for actions and calls.
+    fn write(&self, op: &Op, held: &mut Held) {
+        let code = self.code;
+        match *op {
+            Op::Move { dst, src } => {
+                if held.contains(&src) {
+                    held.insert(dst);
+                } else {
+                    held.remove(&dst);
+                }
+            }
+            Op::Copy { dst, src, words } => {
+                let copied: Vec<bool> = (src..src + words).map(|src| held.contains(&src)).collect();
+                for (dst, copied) in (dst..).zip(copied) {
+                    if copied {
+                        held.insert(dst);
+                    } else {
+                        held.remove(&dst);
+                    }
+                }
+            }
+            Op::CopyHeader { to, .. } | Op::SetValid(to) => {
+                let header = &code.headers[to as usize];
+                lose(held, header.valid, 1);
+                lose(held, header.first, header.words);
+            }
+            Op::SetInvalid(header) => lose(held, code.headers[header as usize].valid, 1),
+            Op::Truncate { dst, .. }
+            | Op::SignExtend { dst, .. }
+            | Op::Add { dst, .. }
+            | Op::Sub { dst, .. }
+            | Op::Mul { dst, .. }
+            | Op::And { dst, .. }
+            | Op::Or { dst, .. }
+            | Op::Xor { dst, .. }
+            | Op::Not { dst, .. }
+            | Op::Shl { dst, .. }
+            | Op::Shr { dst, .. }
+            | Op::Eq { dst, .. }
+            | Op::Ne { dst, .. }
+            | Op::Lt { dst, .. }
+            | Op::Le { dst, .. }
+            | Op::SignedLt { dst, .. }
+            | Op::SignedLe { dst, .. }
+            | Op::Select { dst, .. }
+            | Op::Slice { dst, .. }
+            | Op::Insert { dst, .. }
+            | Op::Concat { dst, .. } => lose(held, dst, 1),
+            Op::Wide(number) => lose_item(held, code.wides[number as usize].dst),
+            Op::Apply { table, hit, action } => {
+                // Without a slot, they are [`crate::code::NO_SLOT`], which holds nothing.
+                held.remove(&hit);
+                held.remove(&action);
+                for action in &code.tables[table as usize].actions {
+                    lose(held, action.params, action.words);
+                }
+            }
+            Op::LoadElement { dst, element, .. } => {
+                lose(held, dst, code.elements[element as usize].words);
+            }
+            Op::StoreElement { element, .. } => {
+                let element = &code.elements[element as usize];
+                element.slots.iter().for_each(|&slot| lose(held, slot, element.words));
+            }
+            Op::RegisterRead { dst, register, .. } | Op::CellRead { dst, register, .. } => {
+                let width = self.registers.registers[register as usize].width;
+                lose_item(held, Item { slot: dst, width });
+            }
+            Op::RegisterRun(number) => {
+                let run = &code.runs[number as usize];
+                if run.kind != RunKind::Write {
+                    lose(held, run.slot, run.count);
+                }
+                if let RunKind::Add { sum } = run.kind {
+                    lose(held, sum, 1);
+                }
+            }
+            Op::Extern(number) => {
+                written(&code.externs[number as usize], |item| lose_item(held, item))
+            }
+            Op::Jump(_)
+            | Op::JumpIf { .. }
+            | Op::JumpUnless { .. }
+            | Op::JumpEq { .. }
+            | Op::JumpNe { .. }
+            | Op::JumpMaskedNe { .. }
+            | Op::JumpOutside { .. }
+            | Op::Call(_)
+            | Op::Return
+            | Op::Exit
+            | Op::Fail { .. }
+            | Op::Tick(_)
+            | Op::Emit(_)
+            | Op::RegisterWrite { .. }
+            | Op::Count { .. } => {}
+            // Of parsers only.
+            Op::Extract(_) | Op::ExtractVarbit { .. } | Op::Lookahead(_) | Op::Advance { .. } => {
+                held.clear();
+            }
+        }
+    }
+}
+
+/// Calls `each` for what a call of an extern function writes.
+fn written(op: &ExternOp, mut each: impl FnMut(Item)) {
+    let word = |slot| Item { slot, width: 64 };
+    match *op {
+        ExternOp::Hash { dst, width, .. }
+        | ExternOp::Random { dst, width, .. }
+        | ExternOp::Digest { dst, width, .. }
+        | ExternOp::Meter { dst, width, .. } => each(Item { slot: dst, width }),
+        ExternOp::UpdateChecksum { checksum, width, .. } => each(Item { slot: checksum, width }),
+        ExternOp::VerifyChecksum { error: slot, .. }
+        | ExternOp::Truncate { limit: slot, .. }
+        | ExternOp::Assert { failed: slot, .. }
+        | ExternOp::ChecksumAdd { sum: slot, .. }
+        | ExternOp::ChecksumGet { dst: slot, .. }
+        | ExternOp::Contains { dst: slot, .. }
+        | ExternOp::Learn { request: slot, .. } => each(word(slot)),
+        ExternOp::Resubmit { flag, data, .. } => {
+            each(word(flag));
+            each(word(data));
+        }
+        ExternOp::Log { .. }
+        | ExternOp::CountDirect { .. }
+        | ExternOp::Mirror { .. }
+        | ExternOp::Pack { .. } => {}
+    }
+}
+
+fn lose(held: &mut Held, first: Slot, words: u32) {
+    held.retain(|slot| !(first..first.saturating_add(words)).contains(slot));
+}
+
+fn lose_item(held: &mut Held, item: Item) {
+    lose(held, item.slot, item.width.div_ceil(64));
+}
+
+/// Where two paths meet, a slot holds the value if it does on both.
+fn join(held: &mut Option<Held>, other: &Held) {
+    match held {
+        Some(held) => held.retain(|slot| other.contains(slot)),
+        None => *held = Some(other.clone()),
+    }
+}

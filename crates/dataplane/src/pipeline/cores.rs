@@ -1,0 +1,103 @@
+//! Several pipelines that run one program on several cores.
+
+use super::{Passes, Pipeline};
+use crate::division::{self, Share, Undivided};
+use crate::error::LoadError;
+use crate::externs::counter::CounterData;
+use crate::load::Instance;
+use crate::tables::Table;
+
+impl Pipeline {
+    /// The same program once more, with fresh state and the same execution engine, for another core.
+    /// Packets of one are also packets of the other.
+    ///
+    /// # Errors
+    /// As [`Self::load`].
+    pub fn replica(&self) -> Result<Self, LoadError> {
+        let mut replica = Self::load(self.program.clone())?;
+        replica.shape = self.shape.clone();
+        Ok(replica)
+    }
+
+    /// Makes this the pipeline of one core of several, which run the same program with the same
+    /// entries. From now on its ingress answers [`crate::Verdict::Elsewhere`] for the packets of
+    /// others, and leaves them unchanged.
+    ///
+    /// Each register row belongs to one core: the index without its lowest [`crate::ROW_BITS`],
+    /// modulo the number of cores. A packet belongs to the core of its row, or else to core 0.
+    ///
+    /// # Errors
+    /// Why that is impossible. Then core 0 has all packets.
+    ///
+    /// # Panics
+    /// If `core` is not below `of`.
+    pub fn divide(&mut self, core: u16, of: u16) -> Result<(), Undivided> {
+        assert!(core < of, "core {core} of {of}");
+        let key = self.key();
+        self.engine.share = Share { core, of, key: key.as_ref().copied().unwrap_or_default() };
+        key.map(drop)
+    }
+
+    /// The field that names a packet's row; `None` if no register is used.
+    fn key(&self) -> Result<Option<u32>, Undivided> {
+        let named = |wanted: &dyn Fn(&Instance) -> bool| {
+            let found = self.instances.iter().position(wanted);
+            found.map(|at| self.program.externs[at].name.clone())
+        };
+        let meter =
+            |instance: &Instance| matches!(instance, Instance::Meter(_) | Instance::DirectMeter(_));
+        if let Some(name) = named(&meter) {
+            return Err(Undivided::Meter(name));
+        }
+        if let Some(digest) = self.shape.digests.first() {
+            return Err(Undivided::Digest(digest.name.clone()));
+        }
+        let tables = self.engine.store.tables.iter().zip(&self.program.tables);
+        if let Some((_, table)) = tables.into_iter().find(|(table, _)| table.extras().ages) {
+            return Err(Undivided::Ages(table.name.clone()));
+        }
+        let (first, later) = match &self.passes {
+            Passes::V1model(passes) => {
+                let e = &passes.entries;
+                (vec![e.verify, e.ingress], vec![e.egress, e.compute, e.deparser])
+            }
+            Passes::Tna(passes) => {
+                let e = &passes.entries;
+                let later = vec![e.egress_parser, e.egress, e.egress_deparser];
+                (vec![e.ingress, e.ingress_deparser], later)
+            }
+        };
+        let registers = &self.engine.store.registers;
+        division::key(&self.engine.code, registers, &first, &later).map_err(|number| {
+            let of = |instance: &Instance| {
+                matches!(instance, Instance::Register { first, scalars }
+                    if (*first..first + scalars).contains(&number))
+            };
+            Undivided::Register(named(&of).unwrap_or_default())
+        })
+    }
+
+    /// Moves to this pipeline what the packets of another core have changed: its rows of registers
+    /// are copied, its counts are taken from it. The other's entries must be the same.
+    pub fn absorb(&mut self, other: &mut Self) {
+        let share = other.engine.share;
+        let (store, from) = (&mut self.engine.store, &mut other.engine.store);
+        store.registers.copy_rows(&from.registers, |row| share.owner(row) == share.core);
+        let counters = store.counters.iter_mut().zip(&mut from.counters);
+        for (to, from) in counters.flat_map(|(to, from)| to.cells.iter_mut().zip(&mut from.cells)) {
+            to.absorb(from);
+        }
+        store
+            .tables
+            .iter_mut()
+            .zip(&mut from.tables)
+            .for_each(|(to, from)| Table::absorb(to, from));
+    }
+
+    /// Sets all counts to zero.
+    pub fn clear_counts(&mut self) {
+        let store = &mut self.engine.store;
+        store.counters.iter_mut().for_each(|counter| counter.cells.fill(CounterData::default()));
+        store.tables.iter_mut().for_each(Table::clear_counts);
+    }
+}

@@ -1,0 +1,177 @@
+//! What the threads of a switch's cores have between them.
+//!
+//! Each core has its part of the switch for itself: its rows of registers, its own copy of all
+//! entries, its own queues. Packets that arrive at the wrong core are handed over. For a command,
+//! the first core recalls the parts of the others, so that the command sees one switch that
+//! processes no packet meanwhile.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver, Sender, SyncSender};
+use std::thread::JoinHandle;
+
+use tributary_netio::Waker;
+
+use crate::pool::Slot;
+use crate::switch::{Handover, Switch};
+
+/// Packets that may wait for a core; more are dropped and counted.
+const INBOX: usize = 4096;
+
+/// From core to core.
+pub(super) enum Mail {
+    /// A packet, and the core that it is from.
+    Packet(Handover, u16),
+    /// Free storage in return, of the program with this number.
+    Spare(Box<Slot>, u64),
+}
+
+/// A core's inbox, and the way to all inboxes.
+pub(super) struct Post {
+    core: u16,
+    inbox: Receiver<Mail>,
+    /// By core.
+    boxes: Arc<[(SyncSender<Mail>, Waker)]>,
+}
+
+impl Post {
+    /// One for each core, with the waker of each core's thread.
+    pub(super) fn of_cores(wakers: impl Iterator<Item = Waker>) -> Vec<Self> {
+        let ways = wakers.map(|waker| {
+            let (sender, inbox) = mpsc::sync_channel(INBOX);
+            (inbox, (sender, waker))
+        });
+        let (inboxes, boxes): (Vec<_>, Vec<_>) = ways.unzip();
+        let boxes: Arc<[_]> = boxes.into();
+        let post = |(core, inbox)| Self { core, inbox, boxes: Arc::clone(&boxes) };
+        (0..).zip(inboxes).map(post).collect()
+    }
+
+    /// Takes the next mail.
+    pub(super) fn take(&self) -> Option<Mail> {
+        self.inbox.try_recv().ok()
+    }
+
+    /// Sends the switch's packets for other cores.
+    pub(super) fn deliver(&self, switch: &mut Switch) {
+        let mut reached = 0_u64;
+        while let Some(handover) = switch.poll_handover() {
+            let to = usize::from(handover.to);
+            match self.boxes[to].0.try_send(Mail::Packet(handover, self.core)) {
+                Ok(()) => reached |= 1 << (to % 64),
+                Err(_) => switch.lose_handover(),
+            }
+        }
+        while reached != 0 {
+            let bit = reached.trailing_zeros() as usize;
+            self.boxes.iter().skip(bit).step_by(64).for_each(|(_, waker)| waker.wake());
+            reached &= reached - 1;
+        }
+    }
+
+    /// Returns free storage to a core. It is not worth waking it for that.
+    pub(super) fn give_back(&self, to: u16, slot: Box<Slot>, program: u64) {
+        drop(self.boxes[usize::from(to)].0.try_send(Mail::Spare(slot, program)));
+    }
+}
+
+/// The first core's way to the others.
+#[derive(Default)]
+pub(super) struct Leader {
+    others: Vec<Other>,
+}
+
+struct Other {
+    signals: Arc<Signals>,
+    waker: Waker,
+    lent: Receiver<Switch>,
+    back: Sender<Switch>,
+    thread: JoinHandle<Option<Switch>>,
+}
+
+#[derive(Default)]
+struct Signals {
+    recall: AtomicBool,
+    stop: AtomicBool,
+}
+
+/// Another core's way to the first.
+pub(super) struct Follower {
+    signals: Arc<Signals>,
+    lend: Sender<Switch>,
+    back: Receiver<Switch>,
+}
+
+impl Leader {
+    /// Adds a core, whose thread `start` starts.
+    pub(super) fn add<E>(
+        &mut self,
+        waker: Waker,
+        start: impl FnOnce(Follower) -> Result<JoinHandle<Option<Switch>>, E>,
+    ) -> Result<(), E> {
+        let signals = Arc::<Signals>::default();
+        let (lend, lent) = mpsc::channel();
+        let (back, returned) = mpsc::channel();
+        let thread = start(Follower { signals: Arc::clone(&signals), lend, back: returned })?;
+        self.others.push(Other { signals, waker, lent, back, thread });
+        Ok(())
+    }
+
+    /// Takes the parts of all other cores, which then wait.
+    ///
+    /// # Panics
+    /// If a thread has panicked.
+    pub(super) fn recall(&self, switch: &mut Switch) {
+        self.signal(|signals| &signals.recall);
+        let lent = self.others.iter().map(|other| other.lent.recv().expect("it waits for us"));
+        switch.others_mut().extend(lent);
+    }
+
+    /// Returns them.
+    pub(super) fn release(&self, switch: &mut Switch) {
+        for (other, part) in self.others.iter().zip(switch.others_mut().drain(..)) {
+            // It waits; if it panicked, the next recall finds out.
+            drop(other.back.send(part));
+        }
+    }
+
+    /// Ends the threads of all other cores. Returns their parts.
+    pub(super) fn end(&mut self) -> Vec<Switch> {
+        self.signal(|signals| &signals.stop);
+        let join = |other: Other| {
+            other.thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        };
+        self.others.drain(..).filter_map(join).collect()
+    }
+
+    fn signal(&self, which: impl Fn(&Signals) -> &AtomicBool) {
+        for other in &self.others {
+            which(&other.signals).store(true, Ordering::Release);
+            other.waker.wake();
+        }
+    }
+}
+
+impl Drop for Leader {
+    /// Threads do not outlive the first one, even if it panics.
+    fn drop(&mut self) {
+        self.signal(|signals| &signals.stop);
+    }
+}
+
+impl Follower {
+    pub(super) fn is_stopping(&self) -> bool {
+        self.signals.stop.load(Ordering::Acquire)
+    }
+
+    pub(super) fn is_recalled(&self) -> bool {
+        self.signals.recall.swap(false, Ordering::AcqRel)
+    }
+
+    /// Lends the core's part to the first core, and waits until it is back; `None` if the first core
+    /// has ended.
+    pub(super) fn lend(&self, part: Switch) -> Option<Switch> {
+        self.lend.send(part).ok()?;
+        self.back.recv().ok()
+    }
+}
