@@ -77,15 +77,16 @@ pub(crate) fn key(
     let mut refused = None;
     let fields = code.headers.iter().flat_map(|header| header.first..header.first + header.words);
     for field in fields {
-        let mut flow = Flow { code, registers, known: HashMap::new(), used: false };
+        let mut flow = Flow { code, registers, known: HashMap::new(), accesses: 0 };
         match flow.blocks(field, first, later) {
-            Ok(()) if flow.used => return Ok(Some(field)),
+            Ok(()) if flow.accesses > 0 => return Ok(Some(field)),
             // No register is ever accessed.
             Ok(()) => return Ok(None),
-            Err(register) => refused = Some(register),
+            // The field that comes closest is most likely the one that was meant.
+            Err(register) => refused = refused.max(Some((flow.accesses, register))),
         }
     }
-    refused.map_or(Ok(None), Err)
+    refused.map_or(Ok(None), |(_, register)| Err(register))
 }
 
 /// Slots that hold the value with which the packet arrived.
@@ -97,8 +98,8 @@ struct Flow<'c> {
     registers: &'c Registers,
     /// What blocks leave, by entry and what they find; `None` if they never return.
     known: HashMap<(Pc, Held), Option<Held>>,
-    /// Whether a register was accessed.
-    used: bool,
+    /// Accesses to registers that were followed, all at the field.
+    accesses: u32,
 }
 
 impl Flow<'_> {
@@ -201,8 +202,11 @@ impl Flow<'_> {
             }
             _ => return Ok(()),
         };
-        self.used = true;
-        if held.contains(&index) { Ok(()) } else { Err(register) }
+        if !held.contains(&index) {
+            return Err(register);
+        }
+        self.accesses += 1;
+        Ok(())
     }
 
     /// Updates `held` for what an operation writes, except for actions and calls.

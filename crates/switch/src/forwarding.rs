@@ -38,17 +38,18 @@ pub struct Forwarding {
 }
 
 impl Forwarding {
-    /// Loads the program for `cores` cores in all. This takes milliseconds for each.
+    /// Loads the program once more for each core but the first, unless that is done. This takes
+    /// milliseconds for each; otherwise a switch does it when the program is committed or saved.
     ///
     /// # Errors
     /// As [`load`](Self::load).
-    pub(crate) fn on_cores(mut self, cores: u16) -> Result<Self, Refusal> {
-        while self.replicas.len() + 1 < usize::from(cores) {
+    pub fn fill_cores(&mut self, cores: usize) -> Result<(), Refusal> {
+        while self.replicas.len() + 1 < cores {
             let pipeline = self.pipeline.replica().map_err(unusable)?;
             let (objects, config) = (Arc::clone(&self.objects), Arc::clone(&self.config));
             self.replicas.push(Self::of(pipeline, objects, config));
         }
-        Ok(self)
+        Ok(())
     }
 
     /// Sets those that [`take_replicas`](Self::take_replicas) returned.

@@ -13,6 +13,8 @@
 
 mod config;
 mod controller_header;
+#[cfg(test)]
+mod divided;
 mod entities;
 mod forwarding;
 mod multicast;

@@ -126,8 +126,8 @@ impl Switch {
     /// Makes a program active, with its state. Packets in flight are dropped and counted, because
     /// no packet may be processed by two programs.
     pub fn commit(&mut self, mut forwarding: Forwarding) {
+        forwarding.fill_cores(1 + self.others.len()).expect("the program was loaded before");
         let replicas = forwarding.take_replicas();
-        debug_assert_eq!(replicas.len(), self.others.len(), "one for each core");
         self.others.iter_mut().zip(replicas).for_each(|(other, replica)| other.commit(replica));
         forwarding.use_engine(self.config.engine);
         let divided = forwarding.pipeline_mut().divide(self.core, self.config.cores);
@@ -159,6 +159,7 @@ impl Switch {
     /// `INVALID_ARGUMENT` if it cannot hold that state; nothing has changed then.
     pub fn reconcile(&mut self, mut forwarding: Forwarding) -> Result<(), Refusal> {
         self.gather();
+        forwarding.fill_cores(1 + self.others.len())?;
         if let Some(active) = &self.active {
             let mut replicas = forwarding.take_replicas();
             reconcile::take_over(active, &mut forwarding, &self.config)?;
@@ -175,6 +176,7 @@ impl Switch {
     /// Keeps a program for [`commit_saved`](Self::commit_saved). From now on entities are read from
     /// it and written to it, while the active one still processes packets.
     pub fn save(&mut self, mut forwarding: Forwarding) {
+        forwarding.fill_cores(1 + self.others.len()).expect("the program was loaded before");
         let replicas = forwarding.take_replicas();
         self.others.iter_mut().zip(replicas).for_each(|(other, replica)| other.save(replica));
         self.saved = Some(forwarding);

@@ -2,6 +2,7 @@
 
 mod arithmetic;
 pub(crate) mod common;
+mod division;
 mod externs;
 mod hashing;
 mod language;

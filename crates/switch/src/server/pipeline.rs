@@ -30,9 +30,10 @@ pub(super) fn prepare(
     let action = request.action();
     let compile = |config: Option<ForwardingPipelineConfig>| {
         let config = config.ok_or_else(|| Refusal::invalid("the request has no configuration"))?;
-        let forwarding = Forwarding::compile(config)?;
+        let mut forwarding = Forwarding::compile(config)?;
         switch.check_ports(forwarding.architecture())?;
-        Ok(Box::new(forwarding.on_cores(switch.cores)?))
+        forwarding.fill_cores(switch.cores.into())?;
+        Ok(Box::new(forwarding))
     };
     match action {
         Action::Unspecified => Err(Refusal::invalid("the request has no action")),

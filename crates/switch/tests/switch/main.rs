@@ -5,6 +5,7 @@ mod bounds;
 mod clients;
 mod common;
 mod copies;
+mod cores;
 mod entities;
 mod features;
 mod grpc;

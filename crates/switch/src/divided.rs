@@ -1,0 +1,375 @@
+//! Tests of a switch whose packets are divided between cores, in any order of the cores' steps.
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+use proptest::sample::Index;
+use tributary_p4runtime_proto::p4::v1::{
+    self as p4, CounterEntry, DirectCounterEntry, Entity, Index as At, RegisterEntry, TableEntry,
+    Update, entity, p4_data, packet_replication_engine_entry, replica, update,
+};
+
+use crate::switch::Handover;
+use crate::{Forwarding, Switch, SwitchConfig};
+
+const ROWS: &str = include_str!("../tests/switch/programs/rows.p4");
+const GROUP: u8 = 7;
+
+/// A switch whose cores are all here, as threads would have them.
+struct Cores {
+    /// The first one has none of the others in it.
+    cores: Vec<Switch>,
+    /// Packets on their way, by the core that they are for, in order for each.
+    mail: Vec<Vec<Handover>>,
+    out: Vec<(u16, Vec<u8>)>,
+}
+
+impl Cores {
+    fn new(count: u16) -> Self {
+        let config = SwitchConfig {
+            ports: vec![1, 2, 3],
+            cores: count,
+            queue_limit: 4096,
+            ..SwitchConfig::default()
+        };
+        let cores = (0..count).map(|core| Switch::on_core(core, config.clone())).collect();
+        let mail = (0..count).map(|_| Vec::new()).collect();
+        Self { cores, mail, out: Vec::new() }
+    }
+
+    /// Runs a command on the whole switch.
+    fn command<R>(&mut self, command: impl FnOnce(&mut Switch) -> R) -> R {
+        let mut whole = self.cores.remove(0);
+        whole.others_mut().append(&mut self.cores);
+        let result = command(&mut whole);
+        self.cores.append(whole.others_mut());
+        self.cores.insert(0, whole);
+        result
+    }
+
+    fn collect(&mut self, core: usize) {
+        while let Some(handover) = self.cores[core].poll_handover() {
+            assert_ne!(usize::from(handover.to), core, "it was not the packet's core");
+            self.mail[usize::from(handover.to)].push(handover);
+        }
+    }
+
+    /// One step of a core. Returns whether it had something to do.
+    fn step(&mut self, core: usize) -> bool {
+        let mut busy = false;
+        if !self.mail[core].is_empty() {
+            let handover = self.mail[core].remove(0);
+            drop(self.cores[core].take_over(0, handover));
+            busy = true;
+        }
+        busy |= self.cores[core].has_pending();
+        self.cores[core].run_pending(0, 1);
+        for port in 1..=3 {
+            let mut frame = Vec::new();
+            if self.cores[core].transmit(0, port, &mut frame) {
+                self.out.push((port, frame));
+                busy = true;
+            }
+        }
+        self.collect(core);
+        busy || self.cores[core].has_pending()
+    }
+
+    fn finish(&mut self) {
+        while (0..self.cores.len()).fold(false, |busy, core| self.step(core) | busy) {}
+    }
+
+    fn write(&mut self, kind: update::Type, entity: entity::Entity) {
+        let update = Update { r#type: kind.into(), entity: Some(Entity { entity: Some(entity) }) };
+        self.command(|switch| switch.write(&[update]).unwrap().remove(0).unwrap());
+    }
+
+    fn read(&mut self, template: entity::Entity) -> Vec<entity::Entity> {
+        let template = [Entity { entity: Some(template) }];
+        let entities = self.command(|switch| {
+            switch.gather();
+            switch.read(&template).unwrap()
+        });
+        entities.into_iter().filter_map(|entity| entity.entity).collect()
+    }
+
+    /// Values of the register, by row, without zeros.
+    fn sums(&mut self) -> BTreeMap<u32, u32> {
+        let cell = |entity| {
+            let entity::Entity::RegisterEntry(entry) = entity else { unreachable!() };
+            let Some(p4_data::Data::Bitstring(bytes)) = entry.data?.data else { return None };
+            let sum = bytes.iter().fold(0, |sum, byte| sum << 8 | u32::from(*byte));
+            (sum != 0).then_some((entry.index?.index as u32, sum))
+        };
+        self.read(entity::Entity::RegisterEntry(RegisterEntry::default()))
+            .into_iter()
+            .filter_map(cell)
+            .collect()
+    }
+
+    /// Passes by operation, of the array and of the table's entries.
+    fn passes(&mut self) -> [Vec<i64>; 2] {
+        let of_array = |entity| match entity {
+            entity::Entity::CounterEntry(CounterEntry { data: Some(data), .. }) => {
+                data.packet_count
+            }
+            _ => unreachable!(),
+        };
+        let of_entry = |entity| match entity {
+            entity::Entity::DirectCounterEntry(entry) => entry.data.unwrap().packet_count,
+            _ => unreachable!(),
+        };
+        let array = self.read(entity::Entity::CounterEntry(CounterEntry::default()));
+        let entries = self.read(entity::Entity::DirectCounterEntry(DirectCounterEntry {
+            table_entry: Some(self.entry(None)),
+            data: None,
+        }));
+        [
+            array.into_iter().map(of_array).take(5).collect(),
+            entries.into_iter().map(of_entry).collect(),
+        ]
+    }
+
+    /// The entry of an operation, or a template for all entries.
+    fn entry(&self, op: Option<u8>) -> TableEntry {
+        let info = self.cores[0].forwarding().unwrap().p4info();
+        let id =
+            |p: &tributary_p4runtime_proto::p4::config::v1::Table| p.preamble.clone().unwrap().id;
+        let table_id = id(&info.tables[0]);
+        let Some(op) = op else { return TableEntry { table_id, ..TableEntry::default() } };
+        let action = info.actions.iter().find_map(|action| {
+            let preamble = action.preamble.as_ref()?;
+            preamble.name.ends_with("count").then_some(preamble.id)
+        });
+        let exact = p4::field_match::Exact { value: vec![op] };
+        let exact = p4::field_match::FieldMatchType::Exact(exact);
+        let action = p4::Action { action_id: action.unwrap(), params: vec![] };
+        TableEntry {
+            table_id,
+            r#match: vec![p4::FieldMatch { field_id: 1, field_match_type: Some(exact) }],
+            action: Some(p4::TableAction { r#type: Some(p4::table_action::Type::Action(action)) }),
+            ..TableEntry::default()
+        }
+    }
+
+    /// Starts the program, with an entry per operation and a group of two ports.
+    fn start(&mut self) {
+        let forwarding = Forwarding::from_source(ROWS).unwrap();
+        self.command(|switch| switch.commit(forwarding));
+        for op in 0..5 {
+            let entry = self.entry(Some(op));
+            self.write(update::Type::Insert, entity::Entity::TableEntry(entry));
+        }
+        let replica = |port: u8| p4::Replica {
+            port_kind: Some(replica::PortKind::Port(vec![port])),
+            ..p4::Replica::default()
+        };
+        let group = p4::MulticastGroupEntry {
+            multicast_group_id: GROUP.into(),
+            replicas: vec![replica(2), replica(3)],
+            metadata: vec![],
+        };
+        let group = packet_replication_engine_entry::Type::MulticastGroupEntry(group);
+        let group = p4::PacketReplicationEngineEntry { r#type: Some(group) };
+        self.write(update::Type::Insert, entity::Entity::PacketReplicationEngineEntry(group));
+    }
+}
+
+/// A packet: its operation, further passes and row.
+#[derive(Clone, Copy, Debug)]
+struct Probe {
+    op: u8,
+    left: u8,
+    row: u32,
+}
+
+impl Probe {
+    fn frame(self) -> Vec<u8> {
+        let to = if self.op == 1 { GROUP } else { 2 };
+        let mut frame = vec![self.op, self.left, 0, to];
+        frame.extend(self.row.to_be_bytes());
+        frame.extend([0; 4]);
+        frame.extend(b"payload");
+        frame
+    }
+
+    /// The rows of its passes.
+    fn rows(self) -> Vec<u32> {
+        match self.op {
+            2 => vec![self.row; 1 + usize::from(self.left)],
+            3 => (0..=u32::from(self.left)).map(|pass| (self.row + 64 * pass) % 1024).collect(),
+            _ => vec![self.row],
+        }
+    }
+
+    fn leaves(self) -> usize {
+        [1, 2, 1, 1, 0][usize::from(self.op)]
+    }
+}
+
+fn probe() -> impl Strategy<Value = Probe> {
+    // Few rows, so that packets meet there.
+    let rows = prop_oneof![0_u32..4, 62_u32..66, 126_u32..130, 1020_u32..1024];
+    (0_u8..5, 0_u8..8, rows).prop_map(|(op, left, row)| Probe { op, left, row })
+}
+
+/// What happens next: a packet arrives at some core, a core makes a step, or the state is read.
+#[derive(Clone, Debug)]
+enum Event {
+    Arrive(Probe, Index),
+    Step(Index),
+    Read,
+}
+
+fn event() -> impl Strategy<Value = Event> {
+    prop_oneof![
+        4 => (probe(), any::<Index>()).prop_map(|(probe, core)| Event::Arrive(probe, core)),
+        4 => any::<Index>().prop_map(Event::Step),
+        1 => Just(Event::Read),
+    ]
+}
+
+proptest! {
+    /// Each pass adds to its row exactly once, whatever core the packet came to; and reading shows
+    /// sums and counts of all cores together, at any time.
+    #[test]
+    fn every_pass_counts_once(
+        cores in 1_u16..5,
+        events in prop::collection::vec(event(), 1..150),
+    ) {
+        let mut switch = Cores::new(cores);
+        switch.start();
+        let mut sums = BTreeMap::<u32, u32>::new();
+        let (mut passes, mut leave) = (vec![0_i64; 5], 0);
+        let mut last = 0_u32;
+        for event in &events {
+            match event {
+                Event::Arrive(probe, core) => {
+                    for row in probe.rows() {
+                        *sums.entry(row).or_default() += 1;
+                        passes[usize::from(probe.op)] += 1;
+                    }
+                    leave += probe.leaves();
+                    let core = core.index(cores.into());
+                    switch.cores[core].receive(0, 1, &probe.frame());
+                    switch.collect(core);
+                }
+                Event::Step(core) => drop(switch.step(core.index(cores.into()))),
+                Event::Read => {
+                    let now = switch.sums().values().sum();
+                    prop_assert!(now >= last, "sums go back from {} to {}", last, now);
+                    last = now;
+                }
+            }
+        }
+        switch.finish();
+        prop_assert_eq!(switch.sums(), sums);
+        prop_assert_eq!(switch.passes(), [passes.clone(), passes]);
+        prop_assert_eq!(switch.out.len(), leave);
+        // No two packets found the same sum in a row, and a row's largest sum is its last.
+        let mut seen = BTreeMap::<(u32, u32), usize>::new();
+        for (_, frame) in &switch.out {
+            let word = |at: usize| u32::from_be_bytes(frame[at..at + 4].try_into().unwrap());
+            prop_assert_eq!(&frame[12..], b"payload");
+            *seen.entry((word(4), word(8))).or_default() += 1;
+        }
+        // Both copies of a group's packet have the same.
+        prop_assert!(seen.values().all(|count| *count <= 2), "{:?}", seen);
+        let statistics = switch.command(|switch| switch.statistics());
+        if cores == 1 {
+            prop_assert_eq!(statistics.handed_over, 0);
+        }
+        prop_assert_eq!(statistics.replaced, 0);
+    }
+}
+
+/// Counts and rows that are written are read again, and packets go on from there.
+#[test]
+fn what_is_written_is_for_all_cores_together() {
+    let mut switch = Cores::new(3);
+    switch.start();
+    let send = |switch: &mut Cores, row| {
+        for core in 0..3 {
+            switch.cores[core].receive(0, 1, &Probe { op: 0, left: 0, row }.frame());
+            switch.collect(core);
+        }
+        switch.finish();
+    };
+    let rows = [0, 64, 128, 192];
+    rows.iter().for_each(|row| send(&mut switch, *row));
+    assert_eq!(switch.passes()[0][0], 12);
+    assert_eq!(switch.passes()[1][0], 12);
+    let counter = CounterEntry {
+        counter_id: switch.cores[0].forwarding().unwrap().p4info().counters[0]
+            .preamble
+            .clone()
+            .unwrap()
+            .id,
+        index: Some(At { index: 0 }),
+        data: Some(p4::CounterData { byte_count: 0, packet_count: 1000 }),
+    };
+    switch.write(update::Type::Modify, entity::Entity::CounterEntry(counter));
+    let mut entry = switch.entry(Some(0));
+    entry.counter_data = Some(p4::CounterData { byte_count: 0, packet_count: 500 });
+    switch.write(update::Type::Modify, entity::Entity::TableEntry(entry));
+    let register = switch.cores[0].forwarding().unwrap().p4info().registers[0].clone();
+    for row in rows {
+        let data = p4_data::Data::Bitstring((100 + row as u16).to_be_bytes().to_vec());
+        let register = RegisterEntry {
+            register_id: register.preamble.clone().unwrap().id,
+            index: Some(At { index: row.into() }),
+            data: Some(p4::P4Data { data: Some(data) }),
+        };
+        switch.write(update::Type::Modify, entity::Entity::RegisterEntry(register));
+    }
+    rows.iter().for_each(|row| send(&mut switch, *row));
+    assert_eq!(switch.passes()[0][0], 1012);
+    assert_eq!(switch.passes()[1][0], 512);
+    assert_eq!(switch.sums(), rows.into_iter().map(|row| (row, 103 + row)).collect());
+
+    // A new version of the program takes all of it over; packets on their way belong to the old one.
+    switch.cores[0].receive(0, 1, &Probe { op: 0, left: 0, row: 64 }.frame());
+    switch.collect(0);
+    let forwarding = Forwarding::from_source(ROWS).unwrap();
+    switch.command(|switch| switch.reconcile(forwarding)).unwrap();
+    switch.finish();
+    assert_eq!(switch.command(|switch| switch.statistics()).replaced, 1);
+    assert_eq!(switch.passes()[0][0], 1012);
+    assert_eq!(switch.passes()[1][0], 512);
+    rows.iter().for_each(|row| send(&mut switch, *row));
+    assert_eq!(switch.passes()[0][0], 1024);
+    assert_eq!(switch.passes()[1][0], 524);
+    assert_eq!(switch.sums(), rows.into_iter().map(|row| (row, 106 + row)).collect());
+}
+
+/// A refused batch leaves nothing at any core.
+#[test]
+fn a_batch_that_is_undone_is_undone_everywhere() {
+    use tributary_p4runtime_proto::p4::v1::write_request::Atomicity;
+    let mut switch = Cores::new(3);
+    switch.start();
+    let update = |kind: update::Type, op| {
+        let entry = entity::Entity::TableEntry(switch.entry(Some(op)));
+        Update { r#type: kind.into(), entity: Some(Entity { entity: Some(entry) }) }
+    };
+    let updates = [
+        update(update::Type::Delete, 0),
+        update(update::Type::Insert, 9),
+        update(update::Type::Insert, 1),
+    ];
+    let entries = |switch: &Switch| {
+        let table = entity::Entity::TableEntry(TableEntry::default());
+        switch.read(&[Entity { entity: Some(table) }]).unwrap()
+    };
+    let before = switch.command(|switch| entries(switch));
+    let results =
+        switch.command(|switch| switch.write_batch(&updates, Atomicity::RollbackOnError).unwrap());
+    assert!(results.iter().all(Result::is_err));
+    for core in &switch.cores {
+        let mut now = entries(core);
+        now.sort_by_key(|entity| format!("{entity:?}"));
+        let mut before = before.clone();
+        before.sort_by_key(|entity| format!("{entity:?}"));
+        assert_eq!(now, before);
+    }
+}
