@@ -27,6 +27,7 @@ mod segments;
 mod sim;
 mod stf;
 mod stopped;
+mod switch_threads;
 mod tls;
 mod tna;
 mod udp;

@@ -141,10 +141,16 @@ mod tests {
         loop {
             let step = program[at];
             at += 1;
-            let k = step.k as usize;
+            // Offsets from the network header on, which is after an Ethernet header without a tag.
+            let k = match step.k.checked_sub(0xfff0_0000) {
+                Some(network) if network < 0xf_f000 => 14 + network as usize,
+                _ => step.k as usize,
+            };
             let loaded = match step.code {
                 0x20 if step.k == 0xffff_f004 => Some(packet_type),
                 0x20 if step.k == 0xffff_f030 => Some(tagged),
+                0x20 if step.k == 0xffff_f000 => half(12),
+                0x20 => half(k).zip(half(k + 2)).map(|(high, low)| high << 16 | low),
                 0x28 => half(k),
                 0x30 => frame.get(k).map(|byte| u32::from(*byte)),
                 0x48 => half(x + k),
@@ -157,6 +163,12 @@ mod tests {
                     at += usize::from(if a == step.k { step.jt } else { step.jf });
                     Some(a)
                 }
+                0x05 => {
+                    at += k;
+                    Some(a)
+                }
+                0x74 => Some(a >> step.k),
+                0x16 => return a,
                 0x45 => {
                     at += usize::from(if a & step.k != 0 { step.jt } else { step.jf });
                     Some(a)
@@ -198,6 +210,26 @@ mod tests {
         assert_eq!(run(&program, &spoilt(20, 0x20), 0), DROP, "more fragments follow");
         assert_eq!(run(&program, &spoilt(21, 1), 0), DROP, "a later fragment");
         assert_eq!(run(&program, &frame(0, 29_810)[..37], 0), DROP, "cut short");
+    }
+
+    #[test]
+    fn a_word_of_our_datagrams_is_returned() {
+        let program = word(29_810, 42, 6);
+        let filled = |options: usize, port: u16| {
+            let mut frame = frame(options, port);
+            let end = frame.len();
+            frame[end - 4..].copy_from_slice(&0x1234_5678_u32.to_be_bytes());
+            frame
+        };
+        assert_eq!(run(&program, &filled(0, 29_810), 0), 0x1234_5678 >> 6);
+        assert_eq!(run(&program, &filled(0, 29_811), 0), 0, "another port");
+        assert_eq!(run(&program, &filled(4, 29_810), 0), 0, "with options");
+        assert_eq!(run(&program, &filled(0, 29_810)[..45], 0), 0, "cut short");
+        for (at, value) in [(13, 6), (23, 6), (20, 0x20), (21, 1)] {
+            let mut frame = filled(0, 29_810);
+            frame[at] = value;
+            assert_eq!(run(&program, &frame, 0), 0, "byte {at}");
+        }
     }
 
     #[test]

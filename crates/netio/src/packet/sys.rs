@@ -56,8 +56,7 @@ pub(super) fn detach_filter(socket: &Socket) -> io::Result<()> {
 /// the group, the one whose number is what the program returns, modulo their number. Returns the
 /// group's number.
 pub(super) fn found_group(socket: &Socket, program: &[Instruction]) -> io::Result<u16> {
-    let flags = libc::PACKET_FANOUT_CBPF | libc::PACKET_FANOUT_FLAG_UNIQUEID;
-    join(socket, 0, flags)?;
+    join(socket, 0, libc::PACKET_FANOUT_FLAG_UNIQUEID)?;
     let filters: Vec<SockFilter> =
         program.iter().map(|step| SockFilter::new(step.code, step.jt, step.jf, step.k)).collect();
     let length = u16::try_from(filters.len()).expect("programs are short");
@@ -70,10 +69,12 @@ pub(super) fn found_group(socket: &Socket, program: &[Instruction]) -> io::Resul
 
 /// Adds a bound socket to the end of a group.
 pub(super) fn join_group(socket: &Socket, group: u16) -> io::Result<()> {
-    join(socket, group, libc::PACKET_FANOUT_CBPF)
+    join(socket, group, 0)
 }
 
-fn join(socket: &Socket, group: u16, flags: libc::c_uint) -> io::Result<()> {
+/// A group has its own setting for frames that this host sends.
+fn join(socket: &Socket, group: u16, more: libc::c_uint) -> io::Result<()> {
+    let flags = libc::PACKET_FANOUT_CBPF | libc::PACKET_FANOUT_FLAG_IGNORE_OUTGOING | more;
     let argument = u32::from(group) | flags << 16;
     set_option(socket, libc::SOL_PACKET, libc::PACKET_FANOUT, &argument)
 }

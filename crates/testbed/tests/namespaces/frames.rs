@@ -6,6 +6,7 @@ use std::thread;
 
 use etherparse::{NetHeaders, PacketHeaders, TransportHeader};
 use tributary_netio::faults::{Delay, FaultInjector, Faults, Faulty, Reorder};
+use tributary_netio::packet::Share;
 use tributary_netio::{FrameIo, Poller, Waker, memory};
 
 use super::*;
@@ -27,6 +28,7 @@ pub(crate) const TESTS: &[TestOfKind] = &[
     ("a_new_network_is_silent", a_new_network_is_silent),
     ("one_thread_serves_all_ports_of_a_switch", one_thread_serves_all_ports_of_a_switch),
     ("faults_are_injected_between_namespaces", faults_are_injected_between_namespaces),
+    ("threads_share_the_frames_of_a_port", threads_share_the_frames_of_a_port),
 ];
 
 fn frames_go_both_ways_unchanged(kind: Kind) {
@@ -360,4 +362,68 @@ fn faults_are_injected_between_namespaces(kind: Kind) {
     received.sort_unstable();
     expected.sort_unstable();
     assert_eq!(received, expected, "the seed decides what arrives, also in real time");
+}
+
+fn threads_share_the_frames_of_a_port(kind: Kind) {
+    // A switch's kernel answers nothing.
+    let testbed = Testbed::build_for(kind, &star(1)).unwrap();
+    // The first word of the payload.
+    let share = Share { port: PORT, offset: 42, shift: 6 };
+    let config = Config::switch_port("port0");
+    let opened = testbed.run_in("s", || Device::open_group(kind, &config, 3, share)).unwrap();
+    if kind == Kind::Xdp {
+        let error = opened.unwrap_err().to_string();
+        assert!(error.contains("with `packet` or `gso` only, not with `xdp`"), "{error}");
+        return;
+    }
+    let mut group = opened.unwrap();
+    let mut sender = endpoint(&testbed, kind, "h1");
+    let numbered = |word: u32| {
+        let mut payload = word.to_be_bytes().to_vec();
+        payload.extend(b"and more");
+        datagram(1, 2, PORT, &payload)
+    };
+    let words = [0, 63, 64, 127, 128, 191, 192, 1 << 20, u32::MAX];
+    let mut expected = [const { Vec::new() }; 3];
+    let send_to =
+        |sender: &mut Device, expected: &mut [Vec<Vec<u8>>; 3], at: u32, frame: Vec<u8>| {
+            send(sender, &frame);
+            expected[at as usize].push(frame);
+        };
+    for word in words {
+        send_to(&mut sender, &mut expected, (word >> 6) % 3, numbered(word));
+    }
+    // All others go to the first one: another port, no UDP, options, a fragment, a short datagram.
+    let mut others = vec![datagram(1, 2, PORT + 1, &[0xff; 12]), datagram(1, 2, PORT, &[0xff; 3])];
+    for (at, value) in [(13, 1), (23, 200), (20, 0x20), (14, 0x44)] {
+        let mut frame = numbered(64);
+        frame[at] = value;
+        others.push(frame);
+    }
+    for frame in others {
+        send_to(&mut sender, &mut expected, 0, frame);
+    }
+    for (socket, expected) in group.iter_mut().zip(expected) {
+        assert_eq!(receive(socket, expected.len(), LONG), expected);
+        assert_eq!(receive(socket, 1, SHORT), Vec::<Vec<u8>>::new(), "each frame comes once");
+    }
+    // Datagrams that the kernel carries together go where the first one belongs.
+    if kind == Kind::Gso {
+        let without_checksum = |word| {
+            let mut frame = numbered(word);
+            frame[40..42].fill(0);
+            frame
+        };
+        let frames: Vec<_> = (190..200).map(without_checksum).collect();
+        for frame in &frames {
+            assert!(sender.send(frame).unwrap());
+        }
+        sender.flush().unwrap();
+        assert_eq!(receive(&mut group[2], 10, LONG), frames);
+    }
+    for (socket, number) in group.iter_mut().zip(0..) {
+        let back = datagram(2, 1, PORT, &[number; 12]);
+        send(socket, &back);
+        assert_eq!(receive(&mut sender, 1, LONG), [back]);
+    }
 }
