@@ -16,6 +16,7 @@ use tributary_controller::plan::{self, Placement};
 use tributary_controller::{Catalogue, entries};
 use tributary_dataplane::{EgressInput, EngineKind, IngressInput, Instance, Packet, Verdict};
 use tributary_jobfile::{HostId, Job, Scenario, SwitchId};
+use tributary_p4runtime_proto::p4::v1::Update;
 use tributary_switch::{Forwarding, Switch, SwitchConfig};
 use tributary_wire::agg::Repr;
 use tributary_wire::{
@@ -294,11 +295,23 @@ impl Bench {
 
 /// A switch with the program and the entries of a scenario.
 pub(super) fn loaded(scenario: &Scenario) -> Result<(Switch, Catalogue)> {
-    let pipeline = program::compile(scenario, None)?.pipeline;
-    let text = String::from_utf8(pipeline.device_config)?;
+    let (forwarding, updates) = parts(scenario)?;
+    let catalogue = Catalogue::new(forwarding.p4info())?;
     let ports = (1..=scenario.topology.hosts.len() as u16).collect();
     let mut switch = Switch::new(SwitchConfig { ports, ..SwitchConfig::default() });
-    switch.commit(Forwarding::from_source(&text).map_err(|error| anyhow!("{error}"))?);
+    switch.commit(forwarding);
+    let results = switch.write(&updates).map_err(|e| anyhow!("{e}"))?;
+    for result in results {
+        result.map_err(|error| anyhow!("{error}"))?;
+    }
+    Ok((switch, catalogue))
+}
+
+/// The program of a scenario, and its entries.
+pub(super) fn parts(scenario: &Scenario) -> Result<(Forwarding, Vec<Update>)> {
+    let pipeline = program::compile(scenario, None)?.pipeline;
+    let text = String::from_utf8(pipeline.device_config)?;
+    let forwarding = Forwarding::from_source(&text).map_err(|error| anyhow!("{error}"))?;
     let catalogue = Catalogue::new(&pipeline.p4info)?;
     let mut entities = entries::forwarding(&catalogue, &plan::forwarding(&scenario.topology)[0]);
     for job in &scenario.jobs {
@@ -307,11 +320,7 @@ pub(super) fn loaded(scenario: &Scenario) -> Result<(Switch, Catalogue)> {
             entities.extend(entries::job(&catalogue, &part, job.run(), slot));
         }
     }
-    let results = switch.write(&entries::insert(entities)).map_err(|e| anyhow!("{e}"))?;
-    for result in results {
-        result.map_err(|error| anyhow!("{error}"))?;
-    }
-    Ok((switch, catalogue))
+    Ok((forwarding, entries::insert(entities)))
 }
 
 fn slot(job: u16) -> Result<entries::JobSlot> {

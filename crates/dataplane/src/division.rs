@@ -7,10 +7,10 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use crate::code::{Code, ExternOp, Op, Pc, RunKind, Slot};
+use crate::code::{Code, Op, Pc, Slot};
 use crate::compiled::successors;
+use crate::effects::{reachable, written};
 use crate::externs::register::Registers;
-use crate::layout::Item;
 
 /// Low bits of a row's index that do not matter for the core to which it belongs. Neighbouring rows
 /// belong together, about as many as a super-frame has datagrams.
@@ -118,24 +118,9 @@ impl Flow<'_> {
 
     /// The slots that nothing in a block writes.
     fn untouched(&self, entry: Pc, mut held: Held) -> Held {
-        let (mut open, mut seen) = (vec![entry], BTreeSet::new());
-        while let Some(pc) = open.pop() {
-            if !seen.insert(pc) {
-                continue;
-            }
+        for pc in reachable(self.code, entry) {
             let op = &self.code.ops[pc as usize];
-            match *op {
-                Op::Move { dst, .. } => lose(&mut held, dst, 1),
-                Op::Copy { dst, words, .. } => lose(&mut held, dst, words),
-                Op::Call(to) => open.push(to),
-                Op::Apply { table, .. } => {
-                    self.write(op, &mut held);
-                    let actions = &self.code.tables[table as usize].actions;
-                    open.extend(actions.iter().map(|action| action.entry));
-                }
-                _ => self.write(op, &mut held),
-            }
-            open.extend(successors(op, pc));
+            written(self.code, self.registers, op, |first, words| lose(&mut held, first, words));
         }
         held
     }
@@ -211,140 +196,21 @@ impl Flow<'_> {
 
     /// Updates `held` for what an operation writes, except for actions and calls.
     fn write(&self, op: &Op, held: &mut Held) {
-        let code = self.code;
-        match *op {
-            Op::Move { dst, src } => {
-                if held.contains(&src) {
-                    held.insert(dst);
-                } else {
-                    held.remove(&dst);
-                }
-            }
+        let kept: Vec<Slot> = match *op {
+            Op::Move { dst, src } if held.contains(&src) => vec![dst],
             Op::Copy { dst, src, words } => {
-                let copied: Vec<bool> = (src..src + words).map(|src| held.contains(&src)).collect();
-                for (dst, copied) in (dst..).zip(copied) {
-                    if copied {
-                        held.insert(dst);
-                    } else {
-                        held.remove(&dst);
-                    }
-                }
+                let copies = (dst..).zip(src..).take(words as usize);
+                copies.filter(|(_, src)| held.contains(src)).map(|(dst, _)| dst).collect()
             }
-            Op::CopyHeader { to, .. } | Op::SetValid(to) => {
-                let header = &code.headers[to as usize];
-                lose(held, header.valid, 1);
-                lose(held, header.first, header.words);
-            }
-            Op::SetInvalid(header) => lose(held, code.headers[header as usize].valid, 1),
-            Op::Truncate { dst, .. }
-            | Op::SignExtend { dst, .. }
-            | Op::Add { dst, .. }
-            | Op::Sub { dst, .. }
-            | Op::Mul { dst, .. }
-            | Op::And { dst, .. }
-            | Op::Or { dst, .. }
-            | Op::Xor { dst, .. }
-            | Op::Not { dst, .. }
-            | Op::Shl { dst, .. }
-            | Op::Shr { dst, .. }
-            | Op::Eq { dst, .. }
-            | Op::Ne { dst, .. }
-            | Op::Lt { dst, .. }
-            | Op::Le { dst, .. }
-            | Op::SignedLt { dst, .. }
-            | Op::SignedLe { dst, .. }
-            | Op::Select { dst, .. }
-            | Op::Slice { dst, .. }
-            | Op::Insert { dst, .. }
-            | Op::Concat { dst, .. } => lose(held, dst, 1),
-            Op::Wide(number) => lose_item(held, code.wides[number as usize].dst),
-            Op::Apply { table, hit, action } => {
-                // Without a slot, they are [`crate::code::NO_SLOT`], which holds nothing.
-                held.remove(&hit);
-                held.remove(&action);
-                for action in &code.tables[table as usize].actions {
-                    lose(held, action.params, action.words);
-                }
-            }
-            Op::LoadElement { dst, element, .. } => {
-                lose(held, dst, code.elements[element as usize].words);
-            }
-            Op::StoreElement { element, .. } => {
-                let element = &code.elements[element as usize];
-                element.slots.iter().for_each(|&slot| lose(held, slot, element.words));
-            }
-            Op::RegisterRead { dst, register, .. } | Op::CellRead { dst, register, .. } => {
-                let width = self.registers.registers[register as usize].width;
-                lose_item(held, Item { slot: dst, width });
-            }
-            Op::RegisterRun(number) => {
-                let run = &code.runs[number as usize];
-                if run.kind != RunKind::Write {
-                    lose(held, run.slot, run.count);
-                }
-                if let RunKind::Add { sum } = run.kind {
-                    lose(held, sum, 1);
-                }
-            }
-            Op::Extern(number) => {
-                written(&code.externs[number as usize], |item| lose_item(held, item))
-            }
-            Op::Jump(_)
-            | Op::JumpIf { .. }
-            | Op::JumpUnless { .. }
-            | Op::JumpEq { .. }
-            | Op::JumpNe { .. }
-            | Op::JumpMaskedNe { .. }
-            | Op::JumpOutside { .. }
-            | Op::Call(_)
-            | Op::Return
-            | Op::Exit
-            | Op::Fail { .. }
-            | Op::Tick(_)
-            | Op::Emit(_)
-            | Op::RegisterWrite { .. }
-            | Op::Count { .. } => {}
-            // Of parsers only.
-            Op::Extract(_) | Op::ExtractVarbit { .. } | Op::Lookahead(_) | Op::Advance { .. } => {
-                held.clear();
-            }
-        }
-    }
-}
-
-/// Calls `each` for what a call of an extern function writes.
-fn written(op: &ExternOp, mut each: impl FnMut(Item)) {
-    let word = |slot| Item { slot, width: 64 };
-    match *op {
-        ExternOp::Hash { dst, width, .. }
-        | ExternOp::Random { dst, width, .. }
-        | ExternOp::Digest { dst, width, .. }
-        | ExternOp::Meter { dst, width, .. } => each(Item { slot: dst, width }),
-        ExternOp::UpdateChecksum { checksum, width, .. } => each(Item { slot: checksum, width }),
-        ExternOp::VerifyChecksum { error: slot, .. }
-        | ExternOp::Truncate { limit: slot, .. }
-        | ExternOp::Assert { failed: slot, .. }
-        | ExternOp::ChecksumAdd { sum: slot, .. }
-        | ExternOp::ChecksumGet { dst: slot, .. }
-        | ExternOp::Contains { dst: slot, .. }
-        | ExternOp::Learn { request: slot, .. } => each(word(slot)),
-        ExternOp::Resubmit { flag, data, .. } => {
-            each(word(flag));
-            each(word(data));
-        }
-        ExternOp::Log { .. }
-        | ExternOp::CountDirect { .. }
-        | ExternOp::Mirror { .. }
-        | ExternOp::Pack { .. } => {}
+            _ => Vec::new(),
+        };
+        written(self.code, self.registers, op, |first, words| lose(held, first, words));
+        held.extend(kept);
     }
 }
 
 fn lose(held: &mut Held, first: Slot, words: u32) {
     held.retain(|slot| !(first..first.saturating_add(words)).contains(slot));
-}
-
-fn lose_item(held: &mut Held, item: Item) {
-    lose(held, item.slot, item.width.div_ceil(64));
 }
 
 /// Where two paths meet, a slot holds the value if it does on both.

@@ -21,6 +21,7 @@ mod bits;
 mod code;
 mod compiled;
 mod division;
+mod effects;
 mod error;
 mod exec;
 mod externs;
@@ -29,6 +30,7 @@ mod load;
 mod packet;
 mod pass;
 mod pipeline;
+mod replicas;
 mod tables;
 mod tna;
 mod v1model;
@@ -46,6 +48,7 @@ pub use pass::{
     DROP_PORT, Egress, EgressInput, Ingress, IngressInput, Instance, Replication, Verdict,
 };
 pub use pipeline::Pipeline;
+pub use replicas::Memo;
 pub use tables::{Action, ActionCall, KeyMatch, TableEntry};
 pub use tna::{CELL_BYTES, RECIRCULATION_PORT};
 pub use value::Value;

@@ -164,6 +164,13 @@ impl Packet {
         self.bypass_egress = other.bypass_egress;
     }
 
+    /// Becomes the packet that multicast replicas share, as if each were a copy.
+    pub fn become_shared(&mut self) {
+        for &slot in &self.shape.requests {
+            self.state[slot as usize] = 0;
+        }
+    }
+
     /// Clears the previous packet, except for what [`Self::parsed`] clears.
     #[inline]
     pub(crate) fn reset(&mut self) {

@@ -20,6 +20,7 @@ use crate::externs::profile::Profile;
 use crate::load::{self, Instance as ExternInstance};
 use crate::packet::{Packet, Shape};
 use crate::pass::{Egress, EgressInput, Ingress, IngressInput, Instance};
+use crate::replicas::Memo;
 use crate::tables::{Action, KeyMatch, Table, TableEntry};
 use crate::value::Value;
 use crate::{tna, v1model};
@@ -117,6 +118,47 @@ impl Pipeline {
             Passes::V1model(passes) => passes.egress(&mut self.engine, packet, input, frame),
             Passes::Tna(passes) => passes.egress(&mut self.engine, packet, input, frame),
         }
+    }
+
+    /// Whether multicast replicas of a packet can share it: see [`Self::egress_shared`]. It depends
+    /// on the program only.
+    #[must_use]
+    pub fn shares_egress(&self) -> bool {
+        matches!(&self.passes, Passes::V1model(passes) if passes.sharing.is_some())
+    }
+
+    /// [`Self::egress`] for a replica on a packet that it shares with others
+    /// ([`Packet::become_shared`]). The packet is as before afterwards, and `memo` may save work for
+    /// the next replica: clear it for another packet. `None` if the replica needs storage of its own
+    /// for what follows: then call [`Self::egress_apart`] next.
+    pub fn egress_shared(
+        &mut self,
+        packet: &mut Packet,
+        memo: &mut Memo,
+        input: &EgressInput,
+        frame: &mut Vec<u8>,
+    ) -> Option<Egress> {
+        match &mut self.passes {
+            Passes::V1model(passes) => {
+                passes.egress_shared(&mut self.engine, packet, memo, input, frame)
+            }
+            Passes::Tna(_) => None,
+        }
+    }
+
+    /// Ends [`Self::egress_shared`] in the storage `own`, where the egress's requests are then.
+    ///
+    /// # Panics
+    /// If replicas cannot share a packet of this program.
+    pub fn egress_apart(
+        &mut self,
+        packet: &mut Packet,
+        memo: &mut Memo,
+        own: &mut Packet,
+        frame: &mut Vec<u8>,
+    ) -> Egress {
+        let Passes::V1model(passes) = &mut self.passes else { panic!("nothing is shared") };
+        passes.egress_apart(&mut self.engine, packet, memo, own, frame)
     }
 
     /// Makes `copy` the clone that the ingress pass of `original` with `input` requested: the

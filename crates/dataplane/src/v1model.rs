@@ -5,10 +5,12 @@
 //! the fields of an `@field_list`.
 
 use crate::code::{Pc, Slot};
+use crate::effects::Sharing;
 use crate::exec::{Engine, Flow, Io, MOST_TURNS, MOST_WORK};
 use crate::layout::Item;
 use crate::packet::{CloneRequest, Packet};
 use crate::pass::{DROP_PORT, Egress, EgressInput, Ingress, IngressInput, Instance, Verdict};
+use crate::replicas::Memo;
 
 /// Slots that the engine itself writes or reads: standard metadata and requests of the program.
 /// Metadata that the program's architecture file lacks has an unused slot.
@@ -53,6 +55,20 @@ impl Intrinsics {
         [clone, clone_list, resubmit, recirculate, truncate, digest]
     }
 
+    /// What is different for each replica of a packet.
+    pub(crate) fn of_replicas(&self) -> [Slot; 7] {
+        [
+            self.egress_port,
+            self.egress_rid,
+            self.enq_timestamp,
+            self.enq_qdepth,
+            self.deq_timedelta,
+            self.deq_qdepth,
+            self.egress_global_timestamp,
+        ]
+        .map(|item| item.slot)
+    }
+
     /// The clone that a packet's program requested.
     fn clone_request(&self, state: &[u64]) -> Option<CloneRequest> {
         let session = request(state[self.clone as usize])? as u16;
@@ -76,13 +92,15 @@ pub(crate) struct Entries {
 pub(crate) struct Passes {
     pub(crate) entries: Entries,
     pub(crate) intrinsics: Intrinsics,
+    /// Whether, and how, replicas can share a packet.
+    pub(crate) sharing: Option<Sharing>,
     /// Output of blocks before the deparser: always empty.
     nowhere: Vec<u8>,
 }
 
 impl Passes {
     pub(crate) fn new(entries: Entries, intrinsics: Intrinsics) -> Self {
-        Self { entries, intrinsics, nowhere: Vec::new() }
+        Self { entries, intrinsics, sharing: None, nowhere: Vec::new() }
     }
 
     /// Runs parser, checksum verification and ingress.
@@ -96,7 +114,7 @@ impl Passes {
         frame: &[u8],
         input: &IngressInput,
     ) -> Ingress {
-        let Self { entries, intrinsics: meta, nowhere } = self;
+        let Self { entries, intrinsics: meta, nowhere, .. } = self;
         let length = u32::try_from(frame.len()).unwrap_or(u32::MAX);
         engine.store.now_us = engine.store.now_us.max(input.time_us);
         packet.reset();
@@ -165,8 +183,82 @@ impl Passes {
         input: &EgressInput,
         frame: &mut Vec<u8>,
     ) -> Egress {
-        let Self { entries, intrinsics: meta, .. } = self;
         frame.clear();
+        let length = self.run_egress(engine, packet, input, frame);
+        self.leave(engine, packet, length, frame)
+    }
+
+    /// Runs the egress of a replica on the packet that it shares with others. Returns `None` if the
+    /// replica needs a packet of its own: for [`Self::egress_apart`].
+    pub(crate) fn egress_shared(
+        &mut self,
+        engine: &mut Engine,
+        packet: &mut Packet,
+        memo: &mut Memo,
+        input: &EgressInput,
+        frame: &mut Vec<u8>,
+    ) -> Option<Egress> {
+        frame.clear();
+        let sharing = self.sharing.as_ref()?;
+        memo.save(sharing, &packet.state);
+        memo.length = self.run_egress(engine, packet, input, frame);
+        let Self { entries, intrinsics: meta, sharing, .. } = self;
+        let sharing = sharing.as_ref()?;
+        let state = &mut packet.state;
+        let special = meta.requests().into_iter().chain([meta.failed]);
+        if special.into_iter().any(|slot| state[slot as usize] != 0) {
+            return None;
+        }
+        if state[meta.egress_spec.slot as usize] == u64::from(DROP_PORT) {
+            memo.restore(sharing, state);
+            return Some(GONE);
+        }
+        if !memo.holds(sharing, state) {
+            let mut io = leaving(&packet.payload, memo.length, packet.ingress_length, frame);
+            control(engine, entries.compute, meta, state, &mut io);
+            control(engine, entries.deparser, meta, state, &mut io);
+            if state[meta.failed as usize] != 0 {
+                memo.restore(sharing, state);
+                frame.clear();
+                return Some(GONE);
+            }
+            frame.extend_from_slice(&packet.payload);
+            frame.truncate(packet.limit.unwrap_or(u32::MAX) as usize);
+            memo.keep(frame);
+        } else {
+            frame.extend_from_slice(memo.frame());
+        }
+        memo.restore(sharing, state);
+        Some(Egress { drop: false, recirculate: false })
+    }
+
+    /// Continues the egress of a replica in `own`, and leaves the shared packet to others.
+    pub(crate) fn egress_apart(
+        &mut self,
+        engine: &mut Engine,
+        packet: &mut Packet,
+        memo: &mut Memo,
+        own: &mut Packet,
+        frame: &mut Vec<u8>,
+    ) -> Egress {
+        own.copy_from(packet);
+        own.state.copy_from_slice(&packet.state);
+        own.requests.clear();
+        if let Some(sharing) = &self.sharing {
+            memo.restore(sharing, &mut packet.state);
+        }
+        self.leave(engine, own, memo.length, frame)
+    }
+
+    /// Runs the egress control. Returns the packet's length after it.
+    fn run_egress(
+        &self,
+        engine: &mut Engine,
+        packet: &mut Packet,
+        input: &EgressInput,
+        frame: &mut Vec<u8>,
+    ) -> u32 {
+        let Self { entries, intrinsics: meta, .. } = self;
         engine.store.now_us = engine.store.now_us.max(input.time_us);
         packet.set(meta.egress_global_timestamp, input.time_us);
         packet.set(meta.enq_timestamp, input.enq_time_us);
@@ -184,19 +276,22 @@ impl Passes {
         packet.set(meta.egress_spec, u64::from(DROP_PORT) + 1);
         let length = packet.length;
         packet.set(meta.packet_length, u64::from(length));
+        let mut io = leaving(&packet.payload, length, packet.ingress_length, frame);
+        control(engine, entries.egress, meta, &mut packet.state, &mut io);
+        io.length
+    }
 
-        let mut io = Io {
-            frame: &[],
-            at: 0,
-            payload: &packet.payload,
-            out: frame,
-            length,
-            ingress_length: packet.ingress_length,
-            work: 0,
-        };
-        const GONE: Egress = Egress { drop: true, recirculate: false };
+    /// What follows the egress control.
+    fn leave(
+        &self,
+        engine: &mut Engine,
+        packet: &mut Packet,
+        length: u32,
+        frame: &mut Vec<u8>,
+    ) -> Egress {
+        let Self { entries, intrinsics: meta, .. } = self;
+        let mut io = leaving(&packet.payload, length, packet.ingress_length, frame);
         let state = &mut packet.state;
-        control(engine, entries.egress, meta, state, &mut io);
         if state[meta.failed as usize] != 0 {
             return GONE;
         }
@@ -231,6 +326,18 @@ impl Passes {
     }
 }
 
+const GONE: Egress = Egress { drop: true, recirculate: false };
+
+/// The state of a packet whose parser has run.
+fn leaving<'a>(
+    payload: &'a [u8],
+    length: u32,
+    ingress_length: u32,
+    out: &'a mut Vec<u8>,
+) -> Io<'a> {
+    Io { frame: &[], at: 0, payload, out, length, ingress_length, work: 0 }
+}
+
 /// Runs a control. A control whose loops do not end drops the packet, as a failed assertion does.
 fn control(engine: &mut Engine, entry: Pc, meta: &Intrinsics, state: &mut [u64], io: &mut Io<'_>) {
     io.work = MOST_WORK;
@@ -253,7 +360,7 @@ impl Passes {
         port: u16,
     ) {
         let Some(request) = original.requests.clone else { return };
-        let Self { entries, intrinsics: meta, nowhere } = self;
+        let Self { entries, intrinsics: meta, nowhere, .. } = self;
         copy.reset();
         copy.set(meta.ingress_port, u64::from(port));
         let length = u32::try_from(frame.len()).unwrap_or(u32::MAX);

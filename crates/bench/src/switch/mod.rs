@@ -4,6 +4,7 @@
 //!
 //! Rates are per processor time of one core, to minimise the effect of the machine's other load.
 
+mod cores;
 mod forwarding;
 mod lookups;
 mod memory;
@@ -54,6 +55,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
     println!("\nTable look-ups: entries in the table, and what a packet and an insertion take");
     let found = lookups::times(args)?;
     println!("{}", lookups::rows(&found));
+    cores::run(args)?;
     if let Some(mut file) = json {
         let text = serde_json::to_string_pretty(&(&all, &found))?;
         file.write_all(text.as_bytes()).context("cannot write the measurements")?;

@@ -32,6 +32,7 @@ use crate::code::{
     ActionCode, Code, Element, Errors, ExternOp, HeaderCode, List, NO_SLOT, Op, Pc, RegisterRun,
     Slot, TableCode,
 };
+use crate::effects::Sharing;
 use crate::error::LoadError;
 use crate::externs::counter::Counter;
 use crate::externs::meter::Meters;
@@ -208,7 +209,23 @@ pub(crate) fn load(program: &Program) -> Result<(Loaded, Passes), LoadError> {
         // Each of the two parsers would have to clear the other's headers.
         Passes::Tna(_) => None,
     };
-    Ok((loader.finish(tables, externs, nothing, parser)?, passes))
+    let loaded = loader.finish(tables, externs, nothing, parser)?;
+    let mut passes = passes;
+    if let Passes::V1model(passes) = &mut passes {
+        let (entries, intrinsics) = (passes.entries, &passes.intrinsics);
+        let requests: Vec<Slot> =
+            intrinsics.requests().into_iter().chain([intrinsics.failed]).collect();
+        passes.sharing = Sharing::of(
+            &loaded.code,
+            &loaded.registers,
+            entries.egress,
+            &[entries.compute, entries.deparser],
+            &intrinsics.of_replicas(),
+            &requests,
+            loaded.shape.live,
+        );
+    }
+    Ok((loaded, passes))
 }
 
 impl<'p> Loader<'p> {
