@@ -1,6 +1,6 @@
 //! Reusable storage for packets in flight.
 
-use tributary_dataplane::{Instance, Packet, Pipeline};
+use tributary_dataplane::{Instance, Memo, Packet, Pipeline};
 
 /// One packet in flight.
 #[derive(Debug)]
@@ -17,9 +17,30 @@ pub(crate) struct Slot {
 /// Free slots that are kept; there are never as many without several cores.
 const MOST: usize = 4096;
 
-/// Free slots. They belong to one pipeline: another needs another pool.
+/// A packet that waits in an egress queue.
+#[derive(Debug)]
+pub(crate) enum Held {
+    Own(Box<Slot>),
+    /// A multicast replica of the shared packet with this number.
+    Shared(u32),
+}
+
+/// A packet that several multicast replicas share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) slot: Box<Slot>,
+    pub(crate) memo: Memo,
+    /// Replicas that have not left.
+    left: u32,
+}
+
+/// Free slots, and shared packets. They belong to one pipeline: another needs another pool.
 #[derive(Debug, Default)]
 pub(crate) struct Pool {
+    shared: Vec<Option<Shared>>,
+    /// Free places among them.
+    places: Vec<u32>,
+    memos: Vec<Memo>,
     // Boxed, because queues move slots and a slot has several cache lines.
     #[allow(clippy::vec_box, reason = "the boxes themselves are what is reused")]
     free: Vec<Box<Slot>>,
@@ -37,6 +58,44 @@ impl Pool {
     pub(crate) fn put(&mut self, slot: Box<Slot>) {
         if self.free.len() < MOST {
             self.free.push(slot);
+        }
+    }
+
+    /// Keeps a packet for replicas that share it: as many as [`Self::add_replica`] is called.
+    pub(crate) fn share(&mut self, mut slot: Box<Slot>) -> u32 {
+        slot.packet.become_shared();
+        let mut memo = self.memos.pop().unwrap_or_default();
+        memo.clear();
+        let shared = Some(Shared { slot, memo, left: 0 });
+        if let Some(place) = self.places.pop() {
+            self.shared[place as usize] = shared;
+            return place;
+        }
+        self.shared.push(shared);
+        self.shared.len() as u32 - 1
+    }
+
+    /// A shared packet, while it has replicas.
+    pub(crate) fn shared_mut(&mut self, place: u32) -> Option<&mut Shared> {
+        self.shared.get_mut(place as usize)?.as_mut()
+    }
+
+    pub(crate) fn add_replica(&mut self, place: u32) {
+        if let Some(shared) = self.shared_mut(place) {
+            shared.left += 1;
+        }
+    }
+
+    /// Frees a shared packet when its last replica has left, or if there never was one.
+    pub(crate) fn replica_left(&mut self, place: u32) {
+        let Some(shared) = self.shared_mut(place) else { return };
+        shared.left = shared.left.saturating_sub(1);
+        if shared.left == 0
+            && let Some(Shared { slot, memo, .. }) = self.shared[place as usize].take()
+        {
+            self.places.push(place);
+            self.memos.push(memo);
+            self.put(slot);
         }
     }
 

@@ -5,13 +5,14 @@ use std::collections::VecDeque;
 use tributary_dataplane::{Instance, Packet};
 
 use crate::config::{PORT_COUNT, SwitchConfig};
-use crate::pool::Slot;
+use crate::multicast::Replica;
+use crate::pool::Held;
 use crate::statistics::PortStatistics;
 
 /// A packet in an egress queue.
 #[derive(Debug)]
 pub(crate) struct Queued {
-    pub(crate) slot: Box<Slot>,
+    pub(crate) held: Held,
     pub(crate) rid: u16,
     pub(crate) instance: Instance,
     pub(crate) enq_time_us: u64,
@@ -19,6 +20,19 @@ pub(crate) struct Queued {
     pub(crate) enq_qdepth: u32,
     /// The depth that it adds.
     units: u32,
+}
+
+/// What a queue needs to know of a packet.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Size {
+    priority: u8,
+    units: u32,
+}
+
+impl Size {
+    pub(crate) fn of(packet: &Packet) -> Self {
+        Self { priority: packet.priority(), units: packet.queue_units() }
+    }
 }
 
 /// One queue.
@@ -97,10 +111,10 @@ impl Queues {
     }
 
     /// Checked before a packet is copied, so that a full queue costs nothing. Counts the drop.
-    pub(crate) fn room(&mut self, port: u16, packet: &Packet) -> Room {
+    pub(crate) fn room(&mut self, port: u16, size: Size) -> Room {
         let limit = self.limit;
         let Some(port) = self.port_mut(port) else { return Room::NoSuchPort };
-        match port.queues.get(usize::from(packet.priority())) {
+        match port.queues.get(usize::from(size.priority)) {
             None => Room::NoSuchQueue,
             Some(queue) if queue.packets.len() >= limit => {
                 port.statistics.queue_drops += 1;
@@ -113,20 +127,21 @@ impl Queues {
     /// Appends a packet to a queue that has room.
     pub(crate) fn push(
         &mut self,
-        port: u16,
-        slot: Box<Slot>,
-        rid: u16,
+        to: Replica,
+        held: Held,
+        size: Size,
         instance: Instance,
         now_us: u64,
     ) {
+        let port = to.port;
         self.waiting[usize::from(port) / 64] |= 1 << (port % 64);
         let port = self.port_mut(port).expect("room was asked for");
-        let queue = &mut port.queues[usize::from(slot.packet.priority())];
-        let (enq_qdepth, units) = (queue.units, slot.packet.queue_units());
+        let queue = &mut port.queues[usize::from(size.priority)];
+        let (enq_qdepth, units) = (queue.units, size.units);
         queue.units += units;
         queue.packets.push_back(Queued {
-            slot,
-            rid,
+            held,
+            rid: to.instance,
             instance,
             enq_time_us: now_us,
             enq_qdepth,

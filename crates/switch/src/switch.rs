@@ -14,7 +14,7 @@
 use std::collections::VecDeque;
 
 use tributary_dataplane::{
-    EgressInput, IngressInput, Instance, Packet, Replication, TableEntry, Value, Verdict,
+    Egress, EgressInput, IngressInput, Instance, Packet, Replication, TableEntry, Value, Verdict,
 };
 use tributary_p4::Architecture;
 use tributary_p4::ir::TableId;
@@ -25,8 +25,8 @@ use crate::config::SwitchConfig;
 use crate::entities::{ReadBatch, Refusal, WriteBatch};
 use crate::forwarding::Forwarding;
 use crate::multicast::Replica;
-use crate::pool::{Pool, Slot};
-use crate::queues::{Queues, Room};
+use crate::pool::{Held, Pool, Shared, Slot};
+use crate::queues::{Queues, Room, Size};
 use crate::reconcile;
 use crate::statistics::{PortStatistics, SwitchStatistics};
 
@@ -68,6 +68,14 @@ pub struct Switch {
     outgoing: VecDeque<Handover>,
     /// Number of programs that were made active.
     programs: u64,
+}
+
+/// The packet that multicast replicas are made of.
+enum Original<'p> {
+    /// They are copies of it.
+    Packet(&'p Packet),
+    /// They share it.
+    Shared(u32),
 }
 
 /// A packet for the core of its registers.
@@ -512,12 +520,23 @@ impl Switch {
                 self.enqueue(now_us, slot, Replica { port, instance: 0 }, Instance::Normal);
             }
             Verdict::Multicast(group) => {
-                self.multicast(now_us, &slot.packet, group, &Replication::default());
-                self.pool.put(slot);
+                let (size, copies) = (Size::of(&slot.packet), Replication::default());
+                if self.active.as_ref().is_some_and(|active| active.pipeline().shares_egress()) {
+                    let place = self.pool.share(slot);
+                    self.pool.add_replica(place);
+                    self.multicast(now_us, &Original::Shared(place), size, group, &copies);
+                    self.pool.replica_left(place);
+                } else {
+                    let of = Original::Packet(&slot.packet);
+                    self.multicast(now_us, &of, size, group, &copies);
+                    self.pool.put(slot);
+                }
             }
             Verdict::Replicate(copies) => {
+                let size = Size::of(&slot.packet);
                 for group in copies.groups.into_iter().filter(|&group| group != 0) {
-                    self.multicast(now_us, &slot.packet, group, &copies);
+                    let of = Original::Packet(&slot.packet);
+                    self.multicast(now_us, &of, size, group, &copies);
                 }
                 let to_cpu = copies.to_cpu.then(|| self.cpu_port());
                 for port in [to_cpu, copies.unicast].into_iter().flatten() {
@@ -535,9 +554,9 @@ impl Switch {
 
     /// Puts a packet into a queue, if it has room.
     fn enqueue(&mut self, now_us: u64, slot: Box<Slot>, to: Replica, instance: Instance) {
-        let Replica { port, instance: rid } = to;
-        match self.queues.room(port, &slot.packet) {
-            Room::Yes => self.queues.push(port, slot, rid, instance, now_us),
+        let size = Size::of(&slot.packet);
+        match self.queues.room(to.port, size) {
+            Room::Yes => self.queues.push(to, Held::Own(slot), size, instance, now_us),
             Room::Full => self.pool.put(slot),
             Room::NoSuchPort => {
                 self.statistics.no_such_port += 1;
@@ -550,8 +569,15 @@ impl Switch {
         }
     }
 
-    /// Makes a copy for each member of a group whose queue has room. Keeps the packet itself.
-    fn multicast(&mut self, now_us: u64, packet: &Packet, group: u16, copies: &Replication) {
+    /// Makes a replica for each member of a group whose queue has room.
+    fn multicast(
+        &mut self,
+        now_us: u64,
+        of: &Original<'_>,
+        size: Size,
+        group: u16,
+        copies: &Replication,
+    ) {
         let active = self.active.as_ref();
         let Some((active, group)) = active.and_then(|a| a.groups().get(group).map(|g| (a, g)))
         else {
@@ -562,12 +588,20 @@ impl Switch {
             if replica.instance == copies.rid && active.groups().excludes(copies, replica.port) {
                 continue;
             }
-            match self.queues.room(replica.port, packet) {
+            match self.queues.room(replica.port, size) {
                 Room::Yes => {
-                    let mut copy = self.pool.take(active.pipeline());
-                    copy.packet.copy_from(packet);
-                    let (port, rid) = (replica.port, replica.instance);
-                    self.queues.push(port, copy, rid, Instance::Replication, now_us);
+                    let held = match *of {
+                        Original::Shared(place) => {
+                            self.pool.add_replica(place);
+                            Held::Shared(place)
+                        }
+                        Original::Packet(packet) => {
+                            let mut copy = self.pool.take(active.pipeline());
+                            copy.packet.copy_from(packet);
+                            Held::Own(copy)
+                        }
+                    };
+                    self.queues.push(*replica, held, size, Instance::Replication, now_us);
                 }
                 Room::Full => {}
                 Room::NoSuchPort => self.statistics.no_such_port += 1,
@@ -624,13 +658,13 @@ impl Switch {
         if let Some(length) = session.length {
             clone.packet.set_limit(u32::try_from(length).unwrap_or(u32::MAX));
         }
+        let size = Size::of(&clone.packet);
         for replica in &session.replicas {
-            match self.queues.room(replica.port, &clone.packet) {
+            match self.queues.room(replica.port, size) {
                 Room::Yes => {
                     let mut copy = self.pool.take(active.pipeline());
                     copy.packet.copy_from(&clone.packet);
-                    let (port, rid) = (replica.port, replica.instance);
-                    self.queues.push(port, copy, rid, instance, now_us);
+                    self.queues.push(*replica, Held::Own(copy), size, instance, now_us);
                 }
                 Room::Full => {}
                 Room::NoSuchPort => self.statistics.no_such_port += 1,
@@ -657,7 +691,7 @@ impl Switch {
     fn step_egress(&mut self, now_us: u64, port: u16, frame: &mut Vec<u8>) -> Option<bool> {
         let (queued, deq_qdepth) = self.queues.pop(port)?;
         let Some(active) = &mut self.active else { return Some(false) };
-        let mut slot = queued.slot;
+        let pipeline = active.pipeline_mut();
         let waited = now_us.saturating_sub(queued.enq_time_us);
         let input = EgressInput {
             port,
@@ -669,20 +703,34 @@ impl Switch {
             deq_qdepth,
             deq_timedelta: u32::try_from(waited).unwrap_or(u32::MAX),
         };
-        let outcome = active.pipeline_mut().egress(&mut slot.packet, &input, frame);
+        let (mut slot, outcome) = match queued.held {
+            Held::Own(mut slot) => {
+                let outcome = pipeline.egress(&mut slot.packet, &input, frame);
+                (slot, outcome)
+            }
+            Held::Shared(place) => {
+                let Some(shared) = self.pool.shared_mut(place) else { return Some(false) };
+                let Shared { slot, memo, .. } = shared;
+                let packet = &mut slot.packet;
+                if let Some(outcome) = pipeline.egress_shared(packet, memo, &input, frame) {
+                    self.pool.replica_left(place);
+                    return Some(self.leaves(port, outcome));
+                }
+                let mut own = self.pool.take(pipeline);
+                let Some(Shared { slot, memo, .. }) = self.pool.shared_mut(place) else {
+                    return Some(false);
+                };
+                let outcome = pipeline.egress_apart(&mut slot.packet, memo, &mut own.packet, frame);
+                self.pool.replica_left(place);
+                (own, outcome)
+            }
+        };
         self.clone_egress(&slot.packet, now_us);
         self.mirror(&slot.packet, frame, now_us);
         self.note_digest(&slot.packet);
-        let statistics = self.queues.port_mut(port).map(|port| &mut port.statistics);
-        if outcome.drop {
-            statistics.into_iter().for_each(|s| s.egress_drops += 1);
+        if outcome.drop || !outcome.recirculate {
             self.pool.put(slot);
-            return Some(false);
-        }
-        if !outcome.recirculate {
-            statistics.into_iter().for_each(|s| s.sent += 1);
-            self.pool.put(slot);
-            return Some(true);
+            return Some(self.leaves(port, outcome));
         }
         if self.recirculating.len() >= self.config.recirculation_limit {
             self.statistics.recirculation_drops += 1;
@@ -694,6 +742,15 @@ impl Switch {
         std::mem::swap(&mut slot.frame, frame);
         self.recirculating.push_back(slot);
         Some(false)
+    }
+
+    /// Counts a packet that is dropped or leaves by a port. Returns whether it leaves.
+    fn leaves(&mut self, port: u16, outcome: Egress) -> bool {
+        if let Some(port) = self.queues.port_mut(port) {
+            let PortStatistics { sent, egress_drops, .. } = &mut port.statistics;
+            *(if outcome.drop { egress_drops } else { sent }) += 1;
+        }
+        !outcome.drop
     }
 
     /// Runs one recirculated packet through parser and ingress.

@@ -6,6 +6,7 @@ mod division;
 mod externs;
 mod hashing;
 mod language;
+mod replicas;
 mod robustness;
 mod source;
 mod tables;
