@@ -98,9 +98,4 @@ impl Pool {
             self.put(slot);
         }
     }
-
-    /// A free slot, if there is one.
-    pub(crate) fn spare(&mut self) -> Option<Box<Slot>> {
-        self.free.pop()
-    }
 }

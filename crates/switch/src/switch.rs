@@ -66,8 +66,20 @@ pub struct Switch {
     others: Vec<Self>,
     /// Packets for other cores.
     outgoing: VecDeque<Handover>,
+    /// Buffers for their frames.
+    buffers: Vec<Vec<u8>>,
     /// Number of programs that were made active.
     programs: u64,
+}
+
+/// A packet that waits for another core.
+#[derive(Debug)]
+enum Waiting {
+    /// A frame that arrived on a port. The core that has its registers also has storage for it,
+    /// which is not in this core's cache.
+    Frame(Vec<u8>, u16),
+    /// A packet on its second pass, with what it keeps.
+    Again(Box<Slot>),
 }
 
 /// The packet that multicast replicas are made of.
@@ -82,7 +94,7 @@ enum Original<'p> {
 #[derive(Debug)]
 pub(crate) struct Handover {
     pub(crate) to: u16,
-    slot: Box<Slot>,
+    what: Waiting,
     /// The program that it is a packet of, by number.
     program: u64,
 }
@@ -108,6 +120,7 @@ impl Switch {
             core: 0,
             others: Vec::new(),
             outgoing: VecDeque::new(),
+            buffers: Vec::new(),
             programs: 0,
         }
     }
@@ -321,20 +334,39 @@ impl Switch {
         if let Some(port) = self.queues.port_mut(port) {
             port.statistics.received += 1;
         }
-        let Some(active) = &self.active else {
+        if self.active.is_none() {
             self.statistics.no_pipeline += 1;
-            return;
-        };
+        }
+        self.process(now_us, port, frame);
+    }
+
+    /// Runs a frame that arrived on a port through parser and ingress.
+    fn process(&mut self, now_us: u64, port: u16, frame: &[u8]) {
+        let Some(active) = &self.active else { return };
         let mut slot = self.pool.take(active.pipeline());
         let mut input = IngressInput { port, time_us: now_us, instance: Instance::Normal };
         let verdict = self.ingress(&mut slot.packet, frame, &mut input);
-        if let Verdict::Elsewhere(_) = verdict {
-            slot.frame.clear();
-            slot.frame.extend_from_slice(frame);
+        let Verdict::Elsewhere(to) = verdict else { return self.forward(now_us, slot, verdict) };
+        let copy = |mut buffer: Vec<u8>| {
+            buffer.clear();
+            buffer.extend_from_slice(frame);
+            buffer
+        };
+        if input.instance == Instance::Normal {
+            self.pool.put(slot);
+            let frame = copy(self.buffers.pop().unwrap_or_default());
+            self.hand_over(to, Waiting::Frame(frame, port));
+        } else {
+            slot.frame = copy(std::mem::take(&mut slot.frame));
             slot.port = port;
             slot.instance = input.instance;
+            self.hand_over(to, Waiting::Again(slot));
         }
-        self.forward(now_us, slot, verdict);
+    }
+
+    fn hand_over(&mut self, to: u16, what: Waiting) {
+        self.statistics.handed_over += 1;
+        self.outgoing.push_back(Handover { to, what, program: self.programs });
     }
 
     /// The next packet for another core.
@@ -342,30 +374,31 @@ impl Switch {
         self.outgoing.pop_front()
     }
 
-    /// Processes a packet that another core has handed over. Returns free storage, if there is any,
-    /// for that core's next ones.
-    pub(crate) fn take_over(&mut self, now_us: u64, handover: Handover) -> Option<Box<Slot>> {
-        let Handover { slot, program, .. } = handover;
+    /// Processes a packet that another core has handed over. Returns the buffer of its frame, for
+    /// that core's next ones.
+    pub(crate) fn take_over(&mut self, now_us: u64, handover: Handover) -> Option<Vec<u8>> {
+        let Handover { what, program, .. } = handover;
         if program != self.programs {
             self.statistics.replaced += 1;
             return None;
         }
-        let (port, instance) = (slot.port, slot.instance);
-        let input = IngressInput { port, time_us: now_us, instance };
-        self.ingress_of(now_us, slot, input);
-        self.pool.spare()
-    }
-
-    /// Takes free storage from another core that runs the same program.
-    pub(crate) fn take_spare(&mut self, slot: Box<Slot>, program: u64) {
-        if program == self.programs {
-            self.pool.put(slot);
+        match what {
+            Waiting::Frame(frame, port) => {
+                self.process(now_us, port, &frame);
+                Some(frame)
+            }
+            Waiting::Again(slot) => {
+                let (port, instance) = (slot.port, slot.instance);
+                let input = IngressInput { port, time_us: now_us, instance };
+                self.ingress_of(now_us, slot, input);
+                None
+            }
         }
     }
 
-    /// Number of programs that were made active, the same at all cores.
-    pub(crate) fn programs(&self) -> u64 {
-        self.programs
+    /// Takes back the buffer of a frame that was handed over.
+    pub(crate) fn take_buffer(&mut self, buffer: Vec<u8>) {
+        self.buffers.push(buffer);
     }
 
     /// Counts a packet for a core that had no room for it.
@@ -512,10 +545,7 @@ impl Switch {
     fn forward(&mut self, now_us: u64, slot: Box<Slot>, verdict: Verdict) {
         match verdict {
             Verdict::Drop => self.pool.put(slot),
-            Verdict::Elsewhere(to) => {
-                self.statistics.handed_over += 1;
-                self.outgoing.push_back(Handover { to, slot, program: self.programs });
-            }
+            Verdict::Elsewhere(to) => self.hand_over(to, Waiting::Again(slot)),
             Verdict::Unicast(port) => {
                 self.enqueue(now_us, slot, Replica { port, instance: 0 }, Instance::Normal);
             }

@@ -85,9 +85,11 @@ impl Rows {
     }
 }
 
-/// Fragments that were begun and that are over, by the core at which their packets arrive.
+/// Numbers of fragments whose packets arrive at one core.
 #[derive(Default)]
 struct Progress {
+    /// How many may be begun, besides those that are over: none before the program runs.
+    window: AtomicU64,
     begun: AtomicU64,
     over: AtomicU64,
 }
@@ -106,7 +108,7 @@ impl FrameIo for Port {
     fn receive(&mut self, max: usize, sink: &mut dyn FnMut(&[u8])) -> io::Result<usize> {
         let own = &self.progress[self.rows.core as usize];
         let end = match self.first {
-            true => own.over.load(Ordering::Relaxed) + WINDOW,
+            true => own.over.load(Ordering::Relaxed) + own.window.load(Ordering::Relaxed),
             false => own.begun.load(Ordering::Relaxed),
         };
         let count = end.saturating_sub(self.number).min(max as u64);
@@ -225,6 +227,7 @@ fn start(values: u16, cores: u16, arrival: Arrival) -> Result<SwitchHandle> {
     for result in written.map_err(|error| anyhow!("{error}"))? {
         result.map_err(|error| anyhow!("{error}"))?;
     }
+    progress.iter().for_each(|own| own.window.store(WINDOW, Ordering::Relaxed));
     Ok(handle)
 }
 

@@ -12,7 +12,6 @@ use std::thread::JoinHandle;
 
 use tributary_netio::Waker;
 
-use crate::pool::Slot;
 use crate::switch::{Handover, Switch};
 
 /// Packets that may wait for a core; more are dropped and counted.
@@ -22,8 +21,8 @@ const INBOX: usize = 4096;
 pub(super) enum Mail {
     /// A packet, and the core that it is from.
     Packet(Handover, u16),
-    /// Free storage in return, of the program with this number.
-    Spare(Box<Slot>, u64),
+    /// The buffer of its frame in return.
+    Buffer(Vec<u8>),
 }
 
 /// A core's inbox, and the way to all inboxes.
@@ -69,9 +68,9 @@ impl Post {
         }
     }
 
-    /// Returns free storage to a core. It is not worth waking it for that.
-    pub(super) fn give_back(&self, to: u16, slot: Box<Slot>, program: u64) {
-        drop(self.boxes[usize::from(to)].0.try_send(Mail::Spare(slot, program)));
+    /// Returns a buffer to a core. It is not worth waking it for that.
+    pub(super) fn give_back(&self, to: u16, buffer: Vec<u8>) {
+        drop(self.boxes[usize::from(to)].0.try_send(Mail::Buffer(buffer)));
     }
 }
 

@@ -116,11 +116,11 @@ impl Engine {
         for _ in 0..BATCH * self.ports.len().max(1) {
             match self.post.take() {
                 None => break,
-                Some(Mail::Spare(slot, program)) => self.switch.take_spare(slot, program),
+                Some(Mail::Buffer(buffer)) => self.switch.take_buffer(buffer),
                 Some(Mail::Packet(handover, from)) => {
                     any = true;
-                    if let Some(spare) = self.switch.take_over(now_us, handover) {
-                        self.post.give_back(from, spare, self.switch.programs());
+                    if let Some(buffer) = self.switch.take_over(now_us, handover) {
+                        self.post.give_back(from, buffer);
                     }
                 }
             }
