@@ -4,7 +4,7 @@
 //!
 //! - [`Switch`]: frames and times in, frames out. It has no I/O, thread or clock, so the simulator
 //!   drives it in virtual time. P4Runtime entities are read and written here.
-//! - [`runtime`]: one thread that moves frames between a switch and its ports (any
+//! - [`runtime`]: threads that move frames between a switch and its ports (any
 //!   [`tributary_netio::FrameIo`]).
 //! - [`server`]: P4Runtime over gRPC for such a running switch.
 //!
