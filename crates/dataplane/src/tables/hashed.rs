@@ -75,10 +75,15 @@ pub(super) struct Exact {
     one: Map<u64>,
     two: Map<[u64; 2]>,
     many: Map<Box<[u64]>>,
+    /// The last key of several words that a packet had, and what was found: the next packet often
+    /// has the same. Empty after a change.
+    recent: Vec<u64>,
+    recent_number: Option<u32>,
 }
 
 impl Exact {
     pub(super) fn insert(&mut self, key: &[u64], number: u32) {
+        self.recent.clear();
         match key {
             [word] => self.one.insert(*word, number),
             &[first, second] => self.two.insert([first, second], number),
@@ -87,6 +92,7 @@ impl Exact {
     }
 
     pub(super) fn remove(&mut self, key: &[u64]) {
+        self.recent.clear();
         match key {
             [word] => self.one.remove(word),
             &[first, second] => self.two.remove(&[first, second]),
@@ -97,6 +103,17 @@ impl Exact {
     #[inline]
     pub(super) fn find_one(&self, key: u64) -> Option<u32> {
         self.one.get(&key).copied()
+    }
+
+    /// [`find`](Self::find) for a packet. Keys are never empty.
+    #[inline]
+    pub(super) fn find_again(&mut self, key: &[u64]) -> Option<u32> {
+        if self.recent != key {
+            self.recent_number = self.find(key);
+            self.recent.clear();
+            self.recent.extend_from_slice(key);
+        }
+        self.recent_number
     }
 
     #[inline]

@@ -307,6 +307,38 @@ fn invalid_requests_are_refused_with_the_reason() {
     assert_eq!(pipeline.insert(TABLE, entry(ternary(1, 1), 1, 1)), Ok(()));
 }
 
+/// Look-ups of one key again and again see each change at once.
+#[test]
+fn a_change_counts_from_the_next_packet_on() {
+    for words in 1..4 {
+        let keys = vec![(64, MatchKind::Exact); words];
+        let mut pipeline = common::load(program(&keys, Vec::new())).unwrap();
+        let new = |last: u64, port| {
+            let key = (1..words as u64).chain([last]);
+            let matches = key.map(|word| KeyMatch::Exact(Value::from(word))).collect();
+            let args = vec![Value::from(port)];
+            TableEntry::new(matches, 0, ActionCall { action: 0, args })
+        };
+        let frame = |last: u64| {
+            let values: Vec<Value> = (1..words as u64).chain([last]).map(Value::from).collect();
+            super::tables::frame(&keys, &values)
+        };
+        for round in 0..3_u64 {
+            assert_eq!(look_up(&mut pipeline, &frame(9)), 500);
+            pipeline.insert(TABLE, new(9, 100 + round)).unwrap();
+            assert_eq!(look_up(&mut pipeline, &frame(9)), 100 + round as u16);
+            pipeline.insert(TABLE, new(8, 200)).unwrap();
+            assert_eq!(look_up(&mut pipeline, &frame(9)), 100 + round as u16);
+            pipeline.modify(TABLE, new(9, 300)).unwrap();
+            assert_eq!(look_up(&mut pipeline, &frame(9)), 300);
+            assert_eq!(look_up(&mut pipeline, &frame(8)), 200);
+            pipeline.delete(TABLE, &new(8, 0).matches, 0).unwrap();
+            assert_eq!(look_up(&mut pipeline, &frame(8)), 500);
+            pipeline.delete(TABLE, &new(9, 0).matches, 0).unwrap();
+        }
+    }
+}
+
 #[test]
 fn a_table_accepts_as_many_entries_as_its_size() {
     let mut program = program(&[(16, MatchKind::Exact)], Vec::new());

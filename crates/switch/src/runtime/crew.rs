@@ -122,7 +122,7 @@ impl Leader {
     /// If a thread has panicked.
     pub(super) fn recall(&self, switch: &mut Switch) {
         self.signal(|signals| &signals.recall);
-        let lent = self.others.iter().map(|other| other.lent.recv().expect("it waits for us"));
+        let lent = self.others.iter().map(|other| other.lent.recv().expect("a core's thread runs"));
         switch.others_mut().extend(lent);
     }
 
