@@ -41,7 +41,7 @@ pub struct Pipeline {
 /// The architecture-specific part.
 #[derive(Debug)]
 pub(crate) enum Passes {
-    V1model(v1model::Passes),
+    V1model(Box<v1model::Passes>),
     Tna(Box<tna::Passes>),
 }
 

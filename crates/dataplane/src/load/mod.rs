@@ -190,7 +190,8 @@ pub(crate) fn load(program: &Program) -> Result<(Loaded, Passes), LoadError> {
     let passes = match loader.intrinsics.clone() {
         Intrinsics::V1model(intrinsics) => {
             let entries = loader.v1model_blocks()?;
-            Passes::V1model(crate::v1model::Passes::new(entries, intrinsics))
+            let passes = crate::v1model::Passes::new(entries, intrinsics);
+            Passes::V1model(Box::new(passes))
         }
         Intrinsics::Tna(intrinsics) => {
             let entries = loader.tna_blocks()?;

@@ -160,7 +160,7 @@ fn our_programs_can_be_divided() {
                 let verdict =
                     pipeline.ingress(&mut packet, &frame, &IngressInput::default()).verdict;
                 let elsewhere = verdict == Verdict::Elsewhere(0);
-                assert_eq!(elsewhere, (row >> ROW_BITS) % 2 == 0, "{path}: row {row}");
+                assert_eq!(elsewhere, (row >> ROW_BITS).is_multiple_of(2), "{path}: row {row}");
             }
         }
     }
