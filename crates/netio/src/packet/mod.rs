@@ -7,9 +7,10 @@
 //! single frame waits up to a millisecond for its block to retire, which is too long for a windowed
 //! protocol.
 //!
-//! Offloads that let the kernel pass on incomplete or merged frames (transmit checksums, GSO, GRO)
-//! must be disabled on a switch's ports, except segmentation of TCP and receive offload (TSO, GRO)
-//! may all be on if the port takes super-frames. The testbed does this for its links.
+//! Offloads that let the kernel pass on incomplete or merged frames (transmit checksums, TSO, GSO,
+//! GRO) must be disabled at both ends of a switch's links, unless the port takes super-frames: then
+//! it completes checksums and cuts merged frames. The testbed does this for its links. Merging in the
+//! network card (LRO) must always be disabled.
 
 use std::io;
 use std::net::Ipv4Addr;
@@ -119,7 +120,7 @@ impl PacketSocket {
     }
 
     /// [`open`](Self::open)s a socket that joins consecutive UDP datagrams over IPv4 with the same
-    /// headers and size, and cuts such super-frames when it receives them.
+    /// headers and size, and cuts such super-frames when it receives them, and those of TCP.
     ///
     /// The other end of the link must be open in this way, too, or be the kernel's UDP. Where the
     /// interface does not segment UDP, the kernel does, and fills in UDP checksums, which the
