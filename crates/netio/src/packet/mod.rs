@@ -91,6 +91,42 @@ pub fn super_frames() -> io::Result<()> {
     sys::send_batch(&socket, [&buffer[..joined.frame().end]].into_iter()).map(drop)
 }
 
+/// The buffers that a socket for super-frames would send for these frames, each with a
+/// `virtio_net_hdr` before it, for tests of what receives them.
+pub fn join(frames: &[Vec<u8>]) -> Vec<Vec<u8>> {
+    let mut buffers: Vec<(Vec<u8>, Joined)> = Vec::new();
+    for frame in frames {
+        let last = buffers.last_mut();
+        if last.is_some_and(|(buffer, joined)| joined.append(frame, buffer)) {
+            continue;
+        }
+        let mut buffer = vec![0; VNET + frame.len().max(segments::LONGEST_RECEIVED)];
+        let first = Joined::first(frame, usize::MAX, &mut buffer);
+        buffers.push((buffer, first));
+    }
+    let seal = |(mut buffer, joined): (Vec<u8>, Joined)| {
+        joined.seal(&mut buffer);
+        buffer.truncate(joined.frame().end);
+        buffer
+    };
+    buffers.into_iter().map(seal).collect()
+}
+
+/// Calls `sink` for each frame that a socket for super-frames would receive if the kernel delivered
+/// this buffer, from which it has removed a VLAN tag (protocol and control information). Returns their
+/// number, or `None` if the socket would drop the buffer. For tests of what handles the frames.
+pub fn cut(buffer: &[u8], tag: Option<(u16, u16)>, sink: &mut dyn FnMut(&[u8])) -> Option<usize> {
+    let mut room = [&[0; TAG], buffer].concat();
+    let arrival = sys::Arrival { length: buffer.len(), tag };
+    let mut cut = open(&mut room, arrival, VNET).ok()?;
+    let mut frames = 0;
+    while let Some(frame) = cut.next(&mut room) {
+        sink(&room[frame]);
+        frames += 1;
+    }
+    Some(frames)
+}
+
 /// An AF_PACKET socket on one interface. It does not receive frames that this host sends.
 #[derive(Debug)]
 pub struct PacketSocket {

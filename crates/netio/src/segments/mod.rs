@@ -407,7 +407,7 @@ pub(crate) mod tests {
         frame
     }
 
-    /// What would arrive if `frames` were sent: the buffers, and how many frames were joined.
+    /// The buffers that would be sent, and how many frames each has.
     fn joined(frames: &[Vec<u8>]) -> Vec<(Vec<u8>, u64)> {
         let mut buffers: Vec<(Vec<u8>, Joined)> = Vec::new();
         for frame in frames {
