@@ -192,8 +192,9 @@ fn offloads(area: &mut Area, interface: &str, facts: &Facts, wanted: &Wanted) {
         // A network card fills them in; a virtual interface may omit them permanently.
         Some(true) if wanted.tcp && virtual_driver => area.warn(
             "checksum offload",
-            "on: TCP frames may leave without their checksum, and switches do not fill it in",
-            format!("ethtool -K {interface} tx off"),
+            "on: TCP frames may leave without their checksum, which only switch ports with --io gso \
+             fill in",
+            format!("unless the switch runs with --io gso: ethtool -K {interface} tx off"),
         ),
         Some(true) => area.ok("checksum offload", "on; the job's own packets have none"),
         Some(false) => area.ok("checksum offload", "off"),
@@ -207,8 +208,8 @@ fn offloads(area: &mut Area, interface: &str, facts: &Facts, wanted: &Wanted) {
         ),
         (Some(true), _) => area.note_with(
             "merging",
-            "GRO is on, which is right for a host",
-            format!("at a switch's port: ethtool -K {interface} gro off lro off"),
+            "GRO is on, which is right for a host and for a switch's port with --io gso",
+            format!("at a switch's port without --io gso: ethtool -K {interface} gro off"),
         ),
         (Some(false), _) => area.ok("merging", "off"),
         (None, _) => area.note("merging", "not told by the driver"),

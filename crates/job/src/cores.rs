@@ -70,6 +70,12 @@ impl Cores {
         self.0.len()
     }
 
+    /// The core of a process, by its number, if they take them in turns.
+    #[must_use]
+    pub fn in_turn(&self, process: usize) -> Option<usize> {
+        self.0.get(process % self.0.len().max(1)).copied()
+    }
+
     /// Restricts the calling thread, and the threads and processes that it will start, to these cores.
     ///
     /// # Errors
@@ -130,6 +136,7 @@ mod tests {
     fn cores_are_numbers_and_ranges() {
         assert_eq!(parsed("3,0-1,1").0, [0, 1, 3]);
         assert_eq!(parsed("3,0-1,1").to_string(), "0-1,3");
+        assert_eq!([0, 2, 3, 5].map(|at| parsed("0-1,3").in_turn(at)), [0, 3, 0, 3].map(Some));
         for bad in [
             "",
             ",",

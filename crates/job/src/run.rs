@@ -530,15 +530,7 @@ impl Run<'_> {
         jobs.map(|(((position, job), workers), counted)| {
             let workers: Option<Vec<WorkerReport>> = workers.into_iter().collect();
             let workers = workers.context("a worker did not report")?;
-            for (index, worker) in workers.iter().enumerate() {
-                ensure!(
-                    worker.verified == worker.values,
-                    "job {}: only {} of the {} values of worker {index} could be compared",
-                    job.name,
-                    worker.verified,
-                    worker.values
-                );
-            }
+            refuse_unverified(job, &workers)?;
             let server = gathered.servers.get(&job.id.get()).copied();
             ensure!(
                 server.is_some() == job.ps.is_some(),
@@ -603,5 +595,30 @@ fn check_training(scenario: &Scenario, job: &Job, report: &mut JobReport) -> Res
         100.0 * digits.target
     );
     report.matches_reference = Some(true);
+    Ok(())
+}
+
+/// Refuses results that the workers could not compare: each worker all of its own, or all workers
+/// together every value of a sum.
+fn refuse_unverified(job: &Job, workers: &[WorkerReport]) -> Result<()> {
+    if job.workload.shares_verification() {
+        let verified: u64 = workers.iter().map(|worker| worker.verified).sum();
+        let values = workers.first().map_or(0, |worker| worker.values);
+        ensure!(
+            verified == values,
+            "job {}: only {verified} of the {values} values of the sums could be compared",
+            job.name
+        );
+        return Ok(());
+    }
+    for (index, worker) in workers.iter().enumerate() {
+        ensure!(
+            worker.verified == worker.values,
+            "job {}: only {} of the {} values of worker {index} could be compared",
+            job.name,
+            worker.verified,
+            worker.values
+        );
+    }
     Ok(())
 }

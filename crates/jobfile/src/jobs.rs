@@ -14,7 +14,7 @@ use crate::network::{RATES, Servers};
 use crate::protocol::{self, Choice, ESA_KEYS, P4INC_KEYS};
 use crate::scenario::{
     Aggregation, Digits, Distribution, Job, OnUnderflow, RandomTensors, Straggler, SwitchSettings,
-    TensorFiles, Workload, worker_index,
+    TensorFiles, Verify, Workload, worker_index,
 };
 use crate::topology::{HostId, HostRole, Topology};
 
@@ -607,6 +607,7 @@ impl Context<'_, '_> {
                 seed,
                 distribution: Distribution::Uniform,
                 magnitude: 1.0,
+                verify: Verify::All,
             }));
         };
         #[derive(Clone, Copy, PartialEq)]
@@ -631,6 +632,7 @@ impl Context<'_, '_> {
                         "seed",
                         "distribution",
                         "magnitude",
+                        "verify",
                     ],
                 ),
                 ("files", Kind::Files, &["inputs", "output_dir"]),
@@ -782,6 +784,9 @@ fn random(table: &Table<'_>, seed: u64) -> Result<RandomTensors, Error> {
         distribution: table
             .or("distribution", Distribution::Uniform, |d| d.choice(&distributions))?,
         magnitude: table.or("magnitude", 1.0, |m| m.number(0.0..=1e30))?,
+        verify: table.or("verify", Verify::All, |v| {
+            v.choice(&[("all", Verify::All), ("share", Verify::Share)])
+        })?,
     })
 }
 

@@ -30,7 +30,7 @@ use tributary_protocol::rtt::RttConfig;
 
 pub use scenario::{
     Aggregation, Digits, Distribution, Duty, Job, OnUnderflow, Preemption, Profile, RandomTensors,
-    Scenario, Straggler, SwitchSettings, TensorFiles, Workload, worker_index,
+    Scenario, Straggler, SwitchSettings, TensorFiles, Verify, Workload, worker_index,
 };
 pub use topology::{
     End, Fibre, Host, HostId, HostRole, Link, LinkFaults, LinkId, Optical, Switch, SwitchId,

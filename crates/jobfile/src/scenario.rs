@@ -318,6 +318,14 @@ pub enum Workload {
     Digits(Digits),
 }
 
+impl Workload {
+    /// Whether each worker compares only its share of the values of a sum.
+    #[must_use]
+    pub fn shares_verification(&self) -> bool {
+        matches!(self, Self::Random(random) if random.verify == Verify::Share)
+    }
+}
+
 /// Tensors of random numbers, different at each worker.
 #[derive(Clone, PartialEq, Debug)]
 pub struct RandomTensors {
@@ -336,6 +344,8 @@ pub struct RandomTensors {
     /// Uniform distribution: the numbers lie in ±magnitude. Normal distribution: the standard
     /// deviation.
     pub magnitude: f64,
+    /// Which values of a sum each worker compares.
+    pub verify: Verify,
 }
 
 impl RandomTensors {
@@ -344,6 +354,15 @@ impl RandomTensors {
     pub fn rounds(&self) -> u64 {
         u64::from(self.tensors) * u64::from(self.repeat)
     }
+}
+
+/// Which values of a sum a worker compares with a separately computed sum.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Verify {
+    /// All. Each worker creates the tensors of all workers for that.
+    All,
+    /// Its share, so that all workers together compare every value once.
+    Share,
 }
 
 /// A distribution of random numbers.

@@ -68,7 +68,8 @@ pub struct Statistics {
     /// Frames that the kernel dropped because the receive buffer was full.
     pub overrun: u64,
     /// Frames dropped because they were longer than the interface's MTU at the time of opening,
-    /// most likely merged by receive offload.
+    /// most likely merged by receive offload; with super-frames, because the kernel's description of
+    /// them cannot be used.
     pub oversized: u64,
     /// Frames that the kernel refused to send.
     pub unsendable: u64,

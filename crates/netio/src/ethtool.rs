@@ -62,18 +62,16 @@ impl Offloads {
     /// If there is no such interface, or without the privilege to change it.
     pub fn disable(interface: &str) -> io::Result<()> {
         // The kernel requires this order.
-        let all = [SET_GRO, SET_TSO, SET_GSO, SET_TX_CHECKSUM, SET_SCATTER_GATHER, SET_RX_CHECKSUM];
-        turn_off(interface, &all)
-    }
-
-    /// Turns off merging and later segmentation for TCP only. UDP datagrams may leave the kernel as
-    /// super-frames, and frames without their checksums.
-    ///
-    /// # Errors
-    ///
-    /// If there is no such interface, or without the privilege to change it.
-    pub fn disable_tcp(interface: &str) -> io::Result<()> {
-        turn_off(interface, &[SET_GRO, SET_TSO])
+        for command in
+            [SET_GRO, SET_TSO, SET_GSO, SET_TX_CHECKSUM, SET_SCATTER_GATHER, SET_RX_CHECKSUM]
+        {
+            match sys::ethtool(interface, [command, 0]) {
+                // Unsupported features need not be turned off.
+                Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => {}
+                other => drop(other?),
+            }
+        }
+        Ok(())
     }
 }
 
@@ -106,17 +104,6 @@ fn set_sizes(set: u32) -> [u32; 5] {
     let (words, _) = mask.as_chunks();
     let word = |at: usize| u32::from_ne_bytes(words[at]);
     [GET_SET_SIZES, 0, word(0), word(1), 0]
-}
-
-fn turn_off(interface: &str, features: &[u32]) -> io::Result<()> {
-    for command in features {
-        match sys::ethtool(interface, [*command, 0]) {
-            // Unsupported features need not be turned off.
-            Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => {}
-            other => drop(other?),
-        }
-    }
-    Ok(())
 }
 
 /// Number of receive queues.

@@ -18,6 +18,7 @@
 //! ```sh
 //! TRIBUTARY_SEEDS=1000000 cargo test -p tributary-sim --test systems random::hold
 //! TRIBUTARY_SEEDS=1000000 cargo test -p tributary-sim --test systems random::segments_hold
+//! TRIBUTARY_SEEDS=100000 cargo test -p tributary-sim --test systems super_frames
 //! TRIBUTARY_CHARTS=write cargo test -p tributary-sim --test systems charts
 //! ```
 //!
@@ -46,7 +47,7 @@ pub use capture::Capture;
 pub use channel::Pace;
 pub use chart::Chart;
 pub use line::Cable;
-pub use network::{Disturbance, Happening, Network, Processing};
+pub use network::{Disturbance, Happening, Intercept, Network, Processing};
 pub use process::Process;
 pub use program::Program;
 pub use run::{Act, Course, Error, EsaStats, Held, Inputs, Options, Outcome, Run, run};

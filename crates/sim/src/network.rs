@@ -152,6 +152,13 @@ impl Fnv {
     }
 }
 
+/// Something between the links and the ports of the switches, such as a kernel's receive path.
+pub trait Intercept: std::fmt::Debug {
+    /// Takes a frame that has arrived at a port, and calls `sink` with the frames that the port
+    /// receives now: this one, earlier ones, or others.
+    fn arrived(&mut self, switch: SwitchId, port: u16, frame: &[u8], sink: &mut dyn FnMut(&[u8]));
+}
+
 /// The network of a scenario.
 #[derive(Debug)]
 pub struct Network {
@@ -179,6 +186,7 @@ pub struct Network {
     /// `None` if handling frames takes no time.
     processors: Option<Processors>,
     capture: Option<Capture>,
+    intercept: Option<Box<dyn Intercept>>,
     frame: Vec<u8>,
     /// Frame arrivals at any host or switch.
     hops: u64,
@@ -241,6 +249,7 @@ impl Network {
             stretch: 0,
             processors: None,
             capture: None,
+            intercept: None,
             frame: Vec::new(),
             hops: 0,
             messages: 0,
@@ -490,6 +499,12 @@ impl Network {
         self.serve_switch(switch.0);
     }
 
+    /// Puts something between the links and the ports of the switches from now on. With
+    /// [`process`](Self::process), frames do not pass it.
+    pub fn intercept(&mut self, intercept: Box<dyn Intercept>) {
+        self.intercept = Some(intercept);
+    }
+
     /// Passes a frame to a host as if it arrived there.
     pub fn inject_host(&mut self, host: HostId, frame: &[u8]) {
         self.deliver_to_host(host.0, frame);
@@ -618,7 +633,17 @@ impl Network {
             }
             match to {
                 End::Host(host) => self.deliver_to_host(host.0, &frame),
-                End::Switch(switch, port) => self.deliver_to_switch(switch, port, &frame),
+                End::Switch(switch, port) => match &mut self.intercept {
+                    None => self.deliver_to_switch(switch, port, &frame),
+                    Some(intercept) => {
+                        let mut received = Vec::new();
+                        let sink = &mut |frame: &[u8]| received.push(frame.to_vec());
+                        intercept.arrived(switch, port, &frame, sink);
+                        for frame in received {
+                            self.deliver_to_switch(switch, port, &frame);
+                        }
+                    }
+                },
             }
         }
         self.frame = frame;

@@ -113,14 +113,15 @@ impl Testbed {
     }
 
     /// [`build`](Self::build)s a testbed for one kind of ports. With [`Io::Gso`] and
-    /// [`Io::UdpGso`], links carry UDP datagrams that the kernel has not segmented, and packets
-    /// without complete checksums. With the others, they carry frames in their final form.
+    /// [`Io::UdpGso`], links have the kernel's default offloads: they carry UDP and TCP that the
+    /// kernel has not segmented, and packets without complete checksums. With the others, they carry
+    /// frames in their final form.
     ///
     /// # Errors
     /// As for [`build`](Self::build).
     pub fn build_for(io: Io, topology: &Topology) -> Result<Self, Error> {
         let set_offloads = match io {
-            Io::Gso | Io::UdpGso => Offloads::disable_tcp,
+            Io::Gso | Io::UdpGso => |_: &str| Ok(()),
             Io::Packet | Io::Xdp | Io::Udp => Offloads::disable,
         };
         Self::build_with(topology, Forwarder::Process, set_offloads)

@@ -6,6 +6,7 @@ use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context, Result};
 
+use super::binding::Binding;
 use super::network::{Network, outputs};
 use super::{Case, Took, write};
 
@@ -45,7 +46,14 @@ impl Gloo {
     ///
     /// # Errors
     /// If it fails, a sum is wrong, or `stop` is raised.
-    pub(super) fn measure(&self, case: Case, seconds: f64, stop: &AtomicBool) -> Result<Took> {
+    pub(super) fn measure(
+        &self,
+        case: Case,
+        binding: Binding,
+        seconds: f64,
+        stop: &AtomicBool,
+    ) -> Result<Took> {
+        let cores = binding.cores(case.workers)?;
         let network = Network::new(case)?;
         let (_, first) = network.workers().next().context("a case has workers")?;
         let mut processes = Vec::new();
@@ -54,6 +62,7 @@ impl Gloo {
             command.arg(&self.program);
             command.args([rank.to_string(), case.workers.to_string(), format!("{first}:{PORT}")]);
             command.args([case.elements().to_string(), seconds.to_string()]);
+            command.args(cores.as_ref().map(|cores| cores[rank].to_string()));
             command.env("GLOO_SOCKET_IFNAME", "eth0");
             processes.push(network.spawn(&host, command)?);
         }

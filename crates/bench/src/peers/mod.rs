@@ -6,7 +6,10 @@
 //! in user and kernel mode, divided by the bytes of a worker's tensors that were summed. Of workers
 //! and ranks it is the time inside all-reduces; of our switch and parameter server, all after the
 //! warm-up. Kernel threads, and processes that only start others, are not in it.
+//!
+//! Every value of a sum is compared at one worker: the workers, or ranks, have a share each.
 
+mod binding;
 mod gloo;
 mod network;
 mod openmpi;
@@ -24,6 +27,7 @@ use super::Spread;
 use super::runs::Output;
 use crate::Args;
 
+use binding::Binding;
 use gloo::Gloo;
 use openmpi::OpenMpi;
 use ours::Ours;
@@ -31,7 +35,7 @@ use ours::Ours;
 /// About how long a contender sums, in seconds.
 const SECONDS: f64 = 1.0;
 
-/// The same for the pass that finds OpenMPI's best setting.
+/// The same for the pass that finds a peer's best setting.
 const CALIBRATION_SECONDS: f64 = 0.3;
 
 /// An all-reduce to measure.
@@ -147,8 +151,10 @@ impl Contender {
     fn preparations(&self) -> u64 {
         match self {
             Self::Ours(_) => 1,
-            Self::OpenMpi(_) => openmpi::settings().len() as u64,
-            Self::Gloo(_) => 0,
+            Self::OpenMpi(_) => {
+                openmpi::settings().len() as u64 + openmpi::Setting::default().bound().len() as u64
+            }
+            Self::Gloo(_) => Binding::ALL.len() as u64,
         }
     }
 
@@ -161,16 +167,19 @@ impl Contender {
                 Ready::Ours(ours, seconds)
             }
             Self::OpenMpi(mpi) => {
-                let mut tried = Vec::new();
-                for setting in openmpi::settings() {
-                    let took = mpi.measure(case, setting, CALIBRATION_SECONDS, stop);
-                    refuse_stop(stop)?;
-                    tried.push((setting, took.map(|took| took.per_round())));
-                    bar.inc(1);
-                }
-                Ready::OpenMpi(mpi, openmpi::best(tried)?)
+                let mut best = Best::default();
+                let measure = |setting| mpi.measure(case, setting, CALIBRATION_SECONDS, stop);
+                best.try_all(&openmpi::settings(), measure, stop, bar)?;
+                let bound = best.so_far().unwrap_or_default().bound();
+                best.try_all(&bound, measure, stop, bar)?;
+                Ready::OpenMpi(mpi, best.found()?)
             }
-            Self::Gloo(gloo) => Ready::Gloo(gloo),
+            Self::Gloo(gloo) => {
+                let mut best = Best::default();
+                let measure = |binding| gloo.measure(case, binding, CALIBRATION_SECONDS, stop);
+                best.try_all(&Binding::ALL, measure, stop, bar)?;
+                Ready::Gloo(gloo, best.found()?)
+            }
         })
     }
 
@@ -188,7 +197,7 @@ enum Ready<'a> {
     /// With the estimated seconds of an all-reduce.
     Ours(&'a Ours, f64),
     OpenMpi(&'a OpenMpi, openmpi::Setting),
-    Gloo(&'a Gloo),
+    Gloo(&'a Gloo, Binding),
 }
 
 impl Ready<'_> {
@@ -196,7 +205,7 @@ impl Ready<'_> {
         match self {
             Self::Ours(ours, _) => ours.name(),
             Self::OpenMpi(_, setting) => format!("OpenMPI, {setting}"),
-            Self::Gloo(_) => "Gloo".to_owned(),
+            Self::Gloo(_, binding) => format!("Gloo{binding}"),
         }
     }
 
@@ -204,7 +213,69 @@ impl Ready<'_> {
         match self {
             Self::Ours(ours, seconds) => ours.measure(case, *seconds, seed, stop),
             Self::OpenMpi(mpi, setting) => mpi.measure(case, *setting, SECONDS, stop),
-            Self::Gloo(gloo) => gloo.measure(case, SECONDS, stop),
+            Self::Gloo(gloo, binding) => gloo.measure(case, *binding, SECONDS, stop),
+        }
+    }
+}
+
+/// The setting of a peer with the shortest all-reduce.
+struct Best<S> {
+    least: Option<(S, f64)>,
+    /// The first failure.
+    failure: Option<anyhow::Error>,
+}
+
+impl<S> Default for Best<S> {
+    fn default() -> Self {
+        Self { least: None, failure: None }
+    }
+}
+
+impl<S: Copy> Best<S> {
+    /// Measures settings.
+    ///
+    /// # Errors
+    /// If `stop` is raised.
+    fn try_all(
+        &mut self,
+        settings: &[S],
+        measure: impl Fn(S) -> Result<Took>,
+        stop: &AtomicBool,
+        bar: &ProgressBar,
+    ) -> Result<()> {
+        for setting in settings {
+            let took = measure(*setting);
+            refuse_stop(stop)?;
+            self.add(*setting, took.map(|took| took.per_round()));
+            bar.inc(1);
+        }
+        Ok(())
+    }
+
+    /// Takes the seconds of an all-reduce. Of equal settings, the first is the best.
+    fn add(&mut self, setting: S, seconds: Result<f64>) {
+        match seconds {
+            Ok(seconds) if self.least.as_ref().is_none_or(|(_, least)| seconds < *least) => {
+                self.least = Some((setting, seconds));
+            }
+            Ok(_) => {}
+            Err(error) => self.failure = self.failure.take().or(Some(error)),
+        }
+    }
+
+    fn so_far(&self) -> Option<S> {
+        self.least.as_ref().map(|(setting, _)| *setting)
+    }
+
+    /// The best setting.
+    ///
+    /// # Errors
+    /// The first failure, if every setting failed.
+    fn found(self) -> Result<S> {
+        match (self.so_far(), self.failure) {
+            (Some(setting), _) => Ok(setting),
+            (None, Some(error)) => Err(error),
+            (None, None) => bail!("no setting was tried"),
         }
     }
 }
@@ -424,6 +495,20 @@ mod tests {
             let error = Took::parse(output).unwrap_err().to_string();
             assert!(error.contains(reason), "{output:?}: {error}");
         }
+    }
+
+    #[test]
+    fn the_shortest_all_reduce_wins() {
+        let best = |tried: Vec<Result<f64>>| {
+            let mut best = Best::default();
+            tried.into_iter().enumerate().for_each(|(setting, took)| best.add(setting, took));
+            best.found()
+        };
+        let failed = |why| Err(anyhow::anyhow!("{why}"));
+        assert_eq!(best(vec![Ok(2.0), failed("hung"), Ok(1.0)]).unwrap(), 2);
+        assert_eq!(best(vec![Ok(1.0), Ok(1.0)]).unwrap(), 0, "the first of equal ones");
+        let error = best(vec![failed("one"), failed("two")]).unwrap_err();
+        assert_eq!(error.to_string(), "one");
     }
 
     #[test]

@@ -12,6 +12,7 @@ use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context, Result};
 
+use super::binding::Binding;
 use super::network::{Network, STARTER, outputs};
 use super::{Case, Took, installed, write};
 
@@ -22,9 +23,10 @@ const AGENT: &str = include_str!("../../peers/agent.sh");
 const PACKAGES: &str = "install Debian's openmpi-bin and libopenmpi-dev";
 
 /// An algorithm of `MPI_Allreduce`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Algorithm {
     /// Chosen by OpenMPI for each number of ranks and size.
+    #[default]
     Default,
     RecursiveDoubling,
     Ring,
@@ -64,47 +66,35 @@ impl Algorithm {
 }
 
 /// How to run it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Setting {
     algorithm: Algorithm,
     /// Whether ranks that wait give the processor to others (`mpi_yield_when_idle`).
     yields: bool,
+    binding: Binding,
+}
+
+impl Setting {
+    /// Its algorithm with ranks that are bound to cores.
+    pub(super) fn bound(self) -> Vec<Self> {
+        let with = |yields| Self { yields, binding: Binding::Spread, ..self };
+        [false, true].map(with).into()
+    }
 }
 
 impl fmt::Display for Setting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.algorithm.name())?;
-        f.write_str(if self.yields { ", yielding" } else { "" })
+        write!(f, "{}{}", if self.yields { ", yielding" } else { "" }, self.binding)
     }
 }
 
-/// All settings to try.
+/// All settings to try whose ranks may run on all cores.
 pub(super) fn settings() -> Vec<Setting> {
-    let with = |yields| Algorithm::ALL.map(|algorithm| Setting { algorithm, yields });
+    let with = |yields| {
+        Algorithm::ALL.map(|algorithm| Setting { algorithm, yields, binding: Binding::Free })
+    };
     [with(false), with(true)].concat()
-}
-
-/// The setting with the shortest all-reduce.
-///
-/// # Errors
-/// The first failure, if every setting failed.
-pub(super) fn best(tried: Vec<(Setting, Result<f64>)>) -> Result<Setting> {
-    let mut best: Option<(Setting, f64)> = None;
-    let mut failure = None;
-    for (setting, seconds) in tried {
-        match seconds {
-            Ok(seconds) if best.is_none_or(|(_, least)| seconds < least) => {
-                best = Some((setting, seconds));
-            }
-            Ok(_) => {}
-            Err(error) => failure = failure.or(Some(error)),
-        }
-    }
-    match (best, failure) {
-        (Some((setting, _)), _) => Ok(setting),
-        (None, Some(error)) => Err(error),
-        (None, None) => anyhow::bail!("no setting was tried"),
-    }
 }
 
 /// An installed OpenMPI, and the compiled program.
@@ -167,7 +157,8 @@ impl OpenMpi {
         let mut command = Command::new("unshare");
         command.args(["--pid", "--fork", "--kill-child", "mpirun", "--allow-run-as-root"]);
         command.args(["-np", &case.workers.to_string(), "--host", &hosts.join(",")]);
-        // Every host has one rank, which would be bound to the same core.
+        // Every host has one rank, which OpenMPI would bind to the same core. The program itself binds
+        // ranks to different ones.
         command.args(["--bind-to", "none"]);
         let mut set = |name: &str, value: &str| {
             command.args(["--mca", name, value]);
@@ -187,6 +178,10 @@ impl OpenMpi {
             set("mpi_yield_when_idle", "1");
         }
         command.arg(&self.program).args([case.elements().to_string(), seconds.to_string()]);
+        if let Some(cores) = setting.binding.cores(case.workers)? {
+            let cores: Vec<String> = cores.iter().map(usize::to_string).collect();
+            command.arg(cores.join(","));
+        }
         let session = tempfile::tempdir_in(&self.directory)?;
         command.env("TMPDIR", session.path()).env("TRIBUTARY_HOSTS", namespaces.join(" "));
         let process = network.spawn(STARTER, command)?;
@@ -197,8 +192,6 @@ impl OpenMpi {
 
 #[cfg(test)]
 mod tests {
-    use anyhow::anyhow;
-
     use super::*;
 
     #[test]
@@ -207,16 +200,10 @@ mod tests {
         assert_eq!(names.len(), 10);
         assert_eq!(names[0], "default algorithm");
         assert_eq!(names[9], "Rabenseifner, yielding");
-    }
-
-    #[test]
-    fn the_shortest_all_reduce_wins() {
-        let [first, second, third, ..] = settings()[..] else { panic!("ten settings") };
-        let tried = vec![(first, Ok(2.0)), (second, Err(anyhow!("hung"))), (third, Ok(1.0))];
-        assert_eq!(best(tried).unwrap(), third);
-        let tried = vec![(first, Ok(1.0)), (second, Ok(1.0))];
-        assert_eq!(best(tried).unwrap(), first, "the first of equal ones");
-        let tried = vec![(first, Err(anyhow!("one"))), (second, Err(anyhow!("two")))];
-        assert_eq!(best(tried).unwrap_err().to_string(), "one");
+        let bound: Vec<String> = settings()[1].bound().iter().map(Setting::to_string).collect();
+        assert_eq!(
+            bound,
+            ["recursive doubling, bound to cores", "recursive doubling, yielding, bound to cores"]
+        );
     }
 }

@@ -114,7 +114,7 @@ impl Ours {
              [protocol]\nkind = \"{protocol}\"\nvalues_per_packet = {values}\nslots = {slots}\n\
              [switch]\npool = {pool}\n{partitions}[[job]]\nname = \"bench\"\n\
              workload = {{ kind = \"random\", tensors = 1, repeat = {}, warm_up = {warm_up}, \
-             elements = {} }}\n",
+             elements = {}, verify = \"share\" }}\n",
             case.workers,
             case.mtu,
             warm_up + rounds,

@@ -39,7 +39,7 @@ fn unknown_keys_are_named_and_a_near_one_is_suggested() {
     assert_eq!(
         refused("[[job]]\nworkload = { kind = \"random\", ‸epochs = 3 }\n"),
         "unknown key `epochs` in the workload; the keys there are `tensors`, `repeat`, `warm_up`, \
-         `elements`, `bytes`, `seed`, `distribution`, `magnitude`, `kind`"
+         `elements`, `bytes`, `seed`, `distribution`, `magnitude`, `verify`, `kind`"
     );
     assert_eq!(
         refused("[topology]\nkind = \"star\"\n‸racks = 2\n[[job]]\n"),
@@ -413,6 +413,10 @@ fn workloads() {
     refused("[[job]]\nworkload = ‸{ kind = \"random\", elements = 4294967296, tensors = 1000 }\n");
     refused("[[job]]\nworkload = ‸{ kind = \"random\", elements = 4294967296, repeat = 1000 }\n");
     refused("[[job]]\nworkload = { kind = \"random\", repeat = ‸0 }\n");
+    assert_eq!(
+        refused("[[job]]\nworkload = { kind = \"random\", verify = ‸\"none\" }\n"),
+        "`verify` cannot be \"none\"; choose one of `all`, `share`"
+    );
     assert_eq!(
         refused(
             "[[job]]\nworkload = { kind = \"random\", tensors = 2, repeat = 3, warm_up = ‸6 }\n"

@@ -71,6 +71,7 @@ fn the_smallest_file_is_one_line() {
     assert_eq!(scenario.topology.host(job.server()).name, "ps");
     assert_eq!((job.slots, job.window), (256, 234), "60 KB of payload, 256 bytes a packet");
     assert!(matches!(&job.workload, Workload::Random(random) if random.elements == 250_000));
+    assert!(!job.workload.shares_verification());
 }
 
 #[test]

@@ -7,9 +7,10 @@
 //! single frame waits up to a millisecond for its block to retire, which is too long for a windowed
 //! protocol.
 //!
-//! Offloads that let the kernel pass on incomplete or merged frames (transmit checksums, GSO, GRO)
-//! must be disabled on a switch's ports, except segmentation of TCP and receive offload (TSO, GRO)
-//! may all be on if the port takes super-frames. The testbed does this for its links.
+//! Offloads that let the kernel pass on incomplete or merged frames (transmit checksums, TSO, GSO,
+//! GRO) must be disabled at both ends of a switch's links, unless the port takes super-frames: then
+//! it completes checksums and cuts merged frames. The testbed does this for its links. Merging in the
+//! network card (LRO) must always be disabled.
 
 use std::io;
 use std::net::Ipv4Addr;
@@ -93,6 +94,42 @@ pub fn super_frames() -> io::Result<()> {
     sys::send_batch(&socket, [&buffer[..joined.frame().end]].into_iter()).map(drop)
 }
 
+/// The buffers that a socket for super-frames would send for these frames, each with a
+/// `virtio_net_hdr` before it, for tests of what receives them.
+pub fn join(frames: &[Vec<u8>]) -> Vec<Vec<u8>> {
+    let mut buffers: Vec<(Vec<u8>, Joined)> = Vec::new();
+    for frame in frames {
+        let last = buffers.last_mut();
+        if last.is_some_and(|(buffer, joined)| joined.append(frame, buffer)) {
+            continue;
+        }
+        let mut buffer = vec![0; VNET + frame.len().max(segments::LONGEST_RECEIVED)];
+        let first = Joined::first(frame, usize::MAX, &mut buffer);
+        buffers.push((buffer, first));
+    }
+    let seal = |(mut buffer, joined): (Vec<u8>, Joined)| {
+        joined.seal(&mut buffer);
+        buffer.truncate(joined.frame().end);
+        buffer
+    };
+    buffers.into_iter().map(seal).collect()
+}
+
+/// Calls `sink` for each frame that a socket for super-frames would receive if the kernel delivered
+/// this buffer, from which it has removed a VLAN tag (protocol and control information). Returns their
+/// number, or `None` if the socket would drop the buffer. For tests of what handles the frames.
+pub fn cut(buffer: &[u8], tag: Option<(u16, u16)>, sink: &mut dyn FnMut(&[u8])) -> Option<usize> {
+    let mut room = [&[0; TAG], buffer].concat();
+    let arrival = sys::Arrival { length: buffer.len(), tag };
+    let mut cut = open(&mut room, arrival, VNET).ok()?;
+    let mut frames = 0;
+    while let Some(frame) = cut.next(&mut room) {
+        sink(&room[frame]);
+        frames += 1;
+    }
+    Some(frames)
+}
+
 /// An AF_PACKET socket on one interface. It does not receive frames that this host sends.
 #[derive(Debug)]
 pub struct PacketSocket {
@@ -122,7 +159,7 @@ impl PacketSocket {
     }
 
     /// [`open`](Self::open)s a socket that joins consecutive UDP datagrams over IPv4 with the same
-    /// headers and size, and cuts such super-frames when it receives them.
+    /// headers and size, and cuts such super-frames when it receives them, and those of TCP.
     ///
     /// The other end of the link must be open in this way, too, or be the kernel's UDP. Where the
     /// interface does not segment UDP, the kernel does, and fills in UDP checksums, which the

@@ -17,6 +17,7 @@ mod random;
 mod recovery;
 mod rounding;
 mod sharing;
+mod super_frames;
 mod testbed;
 mod training;
 mod walks;

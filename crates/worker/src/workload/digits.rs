@@ -1,5 +1,7 @@
 //! Training on the handwritten digits: one round per step of gradient descent.
 
+use std::ops::Range;
+
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
 use tributary_jobfile::Digits;
@@ -68,7 +70,7 @@ impl Workload for Training {
         Ok(Some(tensors(self.trainer.gradients()?.to_vec())))
     }
 
-    fn everyone(&mut self) -> Result<Option<Vec<Vec<Tensor>>>> {
+    fn everyone(&mut self, _: Option<&Range<usize>>) -> Result<Option<Vec<Vec<Tensor>>>> {
         let of = |worker| Ok(tensors(self.trainer.gradients_of(worker)?));
         (0..self.workers).map(of).collect::<Result<_>>().map(Some)
     }

@@ -1,5 +1,6 @@
 //! Tensors from files: one round with all tensors of a file.
 
+use std::ops::Range;
 use std::path::Path;
 
 use crate::tensors::{Data, TensorFile, check_agreement};
@@ -69,7 +70,7 @@ impl Workload for Files {
         Ok(Some(tensors(&mut self.own)))
     }
 
-    fn everyone(&mut self) -> Result<Option<Vec<Vec<Tensor>>>> {
+    fn everyone(&mut self, _: Option<&Range<usize>>) -> Result<Option<Vec<Vec<Tensor>>>> {
         let mut all = Vec::new();
         for path in &self.description.inputs {
             if !path.exists() {

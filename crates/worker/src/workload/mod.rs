@@ -8,6 +8,7 @@ mod random;
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
 use anyhow::{Context, Result};
@@ -40,12 +41,19 @@ pub trait Workload: Send {
     /// For example an unreadable file, or a training that diverged.
     fn next(&mut self) -> Result<Option<Vec<Tensor>>>;
 
-    /// The tensors of all workers in the round that [`next`](Self::next) began, in the order of the
-    /// workers, computed independently of the network; `None` if this host cannot know them.
+    /// The values that this worker compares of each round's only tensor, whole fragments of this many
+    /// values; `None` if it compares all tensors. The parts of all workers cover the tensor.
+    fn part(&self, _fragment: usize) -> Option<Range<usize>> {
+        None
+    }
+
+    /// The tensors of all workers in the round that [`next`](Self::next) began, or this
+    /// [`part`](Self::part) of them, in the order of the workers, computed independently of the
+    /// network; `None` if this host cannot know them.
     ///
     /// # Errors
     /// As [`next`](Self::next).
-    fn everyone(&mut self) -> Result<Option<Vec<Vec<Tensor>>>>;
+    fn everyone(&mut self, part: Option<&Range<usize>>) -> Result<Option<Vec<Vec<Tensor>>>>;
 
     /// Takes the sums of the round.
     ///
@@ -87,9 +95,11 @@ pub fn of(job: &Job, worker: usize) -> Result<Box<dyn Workload>> {
 pub struct Verifier {
     rule: Rule,
     workers: usize,
-    /// By round, or by the first of the rounds that have the same tensors.
-    rounds: Arc<Mutex<HashMap<u64, Expected>>>,
+    rounds: Arc<Mutex<HashMap<Compared, Expected>>>,
 }
+
+/// A round, or the first of the rounds that have the same tensors, and the part of them.
+type Compared = (u64, Option<Range<usize>>);
 
 struct Expected {
     /// `None` if this host cannot know them.
@@ -104,13 +114,14 @@ impl Verifier {
         Self { rule: Rule::of(job, values_per_packet), workers, rounds: Arc::default() }
     }
 
-    /// Compares a worker's sums of a round bit by bit. Returns how many values were equal; 0 if
-    /// this host does not know the other workers' tensors.
+    /// Compares a worker's sums of a round, or its part of them, bit by bit. Returns how many values
+    /// were equal; 0 if this host does not know the other workers' tensors.
     ///
     /// # Errors
     /// The first difference.
     pub fn check(&self, round: u64, workload: &mut dyn Workload, sums: &[Tensor]) -> Result<u64> {
-        let Some(expected) = self.expected(round, workload)? else { return Ok(0) };
+        let part = workload.part(self.rule.fragment);
+        let Some(expected) = self.expected(round, part.as_ref(), workload)? else { return Ok(0) };
         anyhow::ensure!(
             expected.len() == sums.len(),
             "round {round}: {} sums came back instead of {}",
@@ -120,14 +131,18 @@ impl Verifier {
         let mut values = 0;
         for (tensor, (expected, got)) in expected.iter().zip(sums).enumerate() {
             match (expected, got) {
-                (Tensor::F32(expected), Tensor::F32(got)) => verify::same_bits(expected, got),
-                (Tensor::I32(expected), Tensor::I32(got)) => verify::same_integers(expected, got),
+                (Tensor::F32(expected), Tensor::F32(got)) => {
+                    verify::same_bits(expected, compared(got, part.as_ref()))
+                }
+                (Tensor::I32(expected), Tensor::I32(got)) => {
+                    verify::same_integers(expected, compared(got, part.as_ref()))
+                }
                 _ => anyhow::bail!("round {round}, tensor {tensor}: the type of the sum changed"),
             }
             .with_context(|| {
                 format!("WRONG SUM in round {round}, tensor {tensor}: please report this")
             })?;
-            values += got.len() as u64;
+            values += expected.len() as u64;
         }
         Ok(values)
     }
@@ -135,15 +150,16 @@ impl Verifier {
     fn expected(
         &self,
         round: u64,
+        part: Option<&Range<usize>>,
         workload: &mut dyn Workload,
     ) -> Result<Option<Arc<Vec<Tensor>>>> {
         let mut rounds = self.rounds.lock().expect("no thread panics while it holds this");
         let repeats = workload.repeats();
-        let first = round - round % repeats;
-        let expected = match rounds.entry(first) {
+        let key = (round - round % repeats, part.cloned());
+        let expected = match rounds.entry(key.clone()) {
             Entry::Occupied(known) => known.into_mut(),
             Entry::Vacant(new) => {
-                let sums = match workload.everyone()? {
+                let sums = match workload.everyone(part)? {
                     Some(all) => Some(Arc::new(self.rule.sums(&all)?)),
                     None => None,
                 };
@@ -152,11 +168,18 @@ impl Verifier {
         };
         expected.asked += 1;
         let sums = expected.sums.clone();
-        if expected.asked == repeats * self.workers as u64 {
-            rounds.remove(&first);
+        // Each worker has a part of its own.
+        let workers = if part.is_some() { 1 } else { self.workers as u64 };
+        if expected.asked == repeats * workers {
+            rounds.remove(&key);
         }
         Ok(sums)
     }
+}
+
+/// The values of a sum that are compared; none if the sum is too short.
+fn compared<'a, T>(sum: &'a [T], part: Option<&Range<usize>>) -> &'a [T] {
+    part.map_or(sum, |part| sum.get(part.clone()).unwrap_or_default())
 }
 
 /// The sums that a job's protocol defines, computed without the protocol.
@@ -212,5 +235,43 @@ fn integers(tensor: &Tensor) -> Option<&[i32]> {
     match tensor {
         Tensor::I32(values) => Some(values),
         Tensor::F32(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn workers_that_share_the_verification_find_every_wrong_value() {
+        const VALUES: usize = 200;
+        let text = format!(
+            "[topology]\nkind = \"star\"\n[[job]]\nworkers = 3\nworkload = {{ kind = \"random\", \
+             tensors = 1, repeat = 2, elements = {VALUES}, verify = \"share\" }}\n"
+        );
+        let job = tributary_jobfile::parse(&text, "job.toml").unwrap().jobs.remove(0);
+        let verifier = Verifier::new(&job, 64, 3);
+        let mut workers: Vec<_> = (0..3).map(|worker| of(&job, worker).unwrap()).collect();
+        for round in 0..2 {
+            for worker in &mut workers {
+                worker.next().unwrap();
+            }
+            let all = workers[0].everyone(None).unwrap().unwrap();
+            let sums = Rule::of(&job, 64).sums(&all).unwrap();
+            let check = |worker: &mut Box<dyn Workload>, sums: &[Tensor]| {
+                verifier.check(round, worker.as_mut(), sums)
+            };
+            let compared: u64 = workers.iter_mut().map(|own| check(own, &sums).unwrap()).sum();
+            assert_eq!(compared, VALUES as u64);
+            for wrong in 0..VALUES {
+                let mut sums = sums.clone();
+                let Tensor::F32(values) = &mut sums[0] else { panic!("floats") };
+                values[wrong] += 1.0;
+                let found = workers.iter_mut().map(|own| u32::from(check(own, &sums).is_err()));
+                assert_eq!(found.sum::<u32>(), 1, "value {wrong}");
+            }
+            let short = [Tensor::F32(Vec::new())];
+            assert!(workers.iter_mut().all(|own| check(own, &short).is_err()), "nothing came back");
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! Checks that a job file fits into memory, before any tensor or switch is created.
 //!
 //! Each worker has its tensors in memory once and sums in place. For verification, every process
-//! with a worker also creates the tensors of all workers.
+//! with a worker also creates the tensors of all workers, or a share of each.
 
 use anyhow::{Result, ensure};
 use tributary_jobfile::{Job, Scenario, Workload};
@@ -14,6 +14,8 @@ struct Need {
     tensors: u64,
     /// How many copies of its own tensors a worker has at the start.
     own: u64,
+    /// How many copies a process creates for verification, and computes of the sum.
+    compared: u64,
     workers: u64,
 }
 
@@ -31,12 +33,15 @@ impl Need {
             // The data set is a small table.
             Workload::Digits(_) => (0, 1),
         };
-        Self { tensors, own, workers: job.workers.len() as u64 }
+        let workers = job.workers.len() as u64;
+        // A share of each worker's tensor is one tensor in all.
+        let compared = if job.workload.shares_verification() { 2 } else { workers + 1 };
+        Self { tensors, own, compared, workers }
     }
 
     /// Bytes of a process with this many workers, including the expected sum.
     fn of_process(self, workers: u64) -> u64 {
-        let copies = workers * self.own + self.workers + 1;
+        let copies = workers * self.own + self.compared;
         self.tensors.saturating_mul(copies)
     }
 }
@@ -127,5 +132,7 @@ mod tests {
         assert_eq!(error.to_string(), said);
         assert!(refuse(&job, "its workers", need.of_process(4), Some(200 << 30)).is_ok());
         assert!(refuse(&job, "its workers", need.of_process(4), None).is_ok());
+        let shares = "{ kind = \"random\", repeat = 2, bytes = \"4GB\", verify = \"share\" }";
+        assert_eq!(Need::of(&self::job(shares)).of_process(1), 4 * 4_000_000_000);
     }
 }

@@ -1,10 +1,12 @@
 //! Tensors of random numbers that depend only on the seed, the worker and the round.
 
+use std::ops::Range;
+
 use anyhow::Result;
 use rand::Rng;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
-use tributary_jobfile::{Distribution, RandomTensors};
+use tributary_jobfile::{Distribution, RandomTensors, Verify};
 use tributary_protocol::Tensor;
 
 use super::Workload;
@@ -24,10 +26,17 @@ impl Random {
         Self { description, workers, worker, round: 0, current: Tensor::F32(Vec::new()) }
     }
 
-    fn tensor(&self, worker: usize, number: u64) -> Tensor {
-        let RandomTensors { elements, seed, distribution, magnitude, .. } = self.description;
+    /// Some elements of a worker's tensor.
+    fn tensor(&self, worker: usize, number: u64, part: Range<usize>) -> Tensor {
+        let RandomTensors { seed, distribution, magnitude, .. } = self.description;
         let mut random = ChaCha8Rng::seed_from_u64(seed);
         random.set_stream((worker as u64) << 32 | number);
+        // Words of 32 bits that an element takes from the stream.
+        let words = match distribution {
+            Distribution::Uniform => 2,
+            Distribution::Normal => 4,
+        };
+        random.set_word_pos(words * part.start as u128);
         let draw = |_| match distribution {
             Distribution::Uniform => (magnitude * random.random_range(-1.0..=1.0)) as f32,
             Distribution::Normal => {
@@ -37,7 +46,11 @@ impl Random {
                 (magnitude * radius * angle.cos()) as f32
             }
         };
-        Tensor::F32((0..elements).map(draw).collect())
+        Tensor::F32(part.map(draw).collect())
+    }
+
+    fn elements(&self) -> usize {
+        self.description.elements as usize
     }
 }
 
@@ -59,7 +72,8 @@ impl Workload for Random {
             return Ok(None);
         }
         if self.round.is_multiple_of(self.repeats()) {
-            self.current = self.tensor(self.worker, self.round / self.repeats());
+            let number = self.round / self.repeats();
+            self.current = self.tensor(self.worker, number, 0..self.elements());
         }
         self.round += 1;
         let last = self.round.is_multiple_of(self.repeats());
@@ -71,9 +85,21 @@ impl Workload for Random {
         Ok(Some(vec![tensor]))
     }
 
-    fn everyone(&mut self) -> Result<Option<Vec<Vec<Tensor>>>> {
+    fn part(&self, fragment: usize) -> Option<Range<usize>> {
+        if self.description.verify == Verify::All {
+            return None;
+        }
+        let fragments = self.elements().div_ceil(fragment);
+        let start =
+            |worker: usize| (fragments * worker / self.workers * fragment).min(self.elements());
+        Some(start(self.worker)..start(self.worker + 1))
+    }
+
+    fn everyone(&mut self, part: Option<&Range<usize>>) -> Result<Option<Vec<Vec<Tensor>>>> {
         let number = (self.round - 1) / self.repeats();
-        Ok(Some((0..self.workers).map(|worker| vec![self.tensor(worker, number)]).collect()))
+        let part = part.cloned().unwrap_or(0..self.elements());
+        let of = |worker| vec![self.tensor(worker, number, part.clone())];
+        Ok(Some((0..self.workers).map(of).collect()))
     }
 
     fn finish(&mut self, _: Vec<Tensor>) -> Result<()> {
@@ -95,19 +121,55 @@ mod tests {
             seed: 7,
             distribution: Distribution::Uniform,
             magnitude: 1.0,
+            verify: Verify::All,
         };
         let once = RandomTensors { repeat: 1, warm_up: 0, ..description.clone() };
         let mut expected = Random::new(once, 2, 1);
         let mut repeated = Random::new(description, 2, 1);
         assert_eq!(repeated.rounds(), 6);
         while let Some(tensors) = expected.next().unwrap() {
-            let everyone = expected.everyone().unwrap().unwrap();
+            let everyone = expected.everyone(None).unwrap().unwrap();
             assert_eq!(everyone[1], tensors);
             for _ in 0..3 {
                 assert_eq!(repeated.next().unwrap().unwrap(), tensors);
-                assert_eq!(repeated.everyone().unwrap().unwrap(), everyone);
+                assert_eq!(repeated.everyone(None).unwrap().unwrap(), everyone);
             }
         }
         assert_eq!(repeated.next().unwrap(), None);
+    }
+
+    #[test]
+    fn shares_of_whole_fragments_cover_a_tensor_once() {
+        for distribution in [Distribution::Uniform, Distribution::Normal] {
+            for (elements, fragment, workers) in [(1_000, 64, 3), (64, 64, 4), (5, 2, 2), (7, 1, 7)]
+            {
+                let description = RandomTensors {
+                    tensors: 1,
+                    repeat: 1,
+                    warm_up: 0,
+                    elements,
+                    seed: 7,
+                    distribution,
+                    magnitude: 1.0,
+                    verify: Verify::Share,
+                };
+                let mut end = 0;
+                for worker in 0..workers {
+                    let mut own = Random::new(description.clone(), workers, worker);
+                    own.next().unwrap();
+                    let part = own.part(fragment).unwrap();
+                    assert_eq!(part.start, end);
+                    assert!(part.start.is_multiple_of(fragment) || part.is_empty());
+                    end = part.end;
+                    let whole = own.everyone(None).unwrap().unwrap();
+                    let shares = own.everyone(Some(&part)).unwrap().unwrap();
+                    for (whole, share) in whole.iter().zip(&shares) {
+                        let [Tensor::F32(whole)] = &whole[..] else { panic!("one tensor") };
+                        assert_eq!(share[..], [Tensor::F32(whole[part.clone()].to_vec())]);
+                    }
+                }
+                assert_eq!(end as u64, elements);
+            }
+        }
     }
 }

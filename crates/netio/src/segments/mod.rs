@@ -1,11 +1,13 @@
-//! Super-frames: datagrams of one flow that the kernel carries as one buffer, with the same headers
-//! and size; the last one may be shorter. A `virtio_net_hdr` before the buffer tells its parts.
+//! Super-frames: packets of one flow that the kernel carries as one buffer, with the same headers and
+//! size; the last one may be shorter. A `virtio_net_hdr` before the buffer tells its parts.
 //!
-//! Only UDP over IPv4 is joined and cut. Its checksum is not filled in between the ends of such a
-//! path, so each datagram leaves here without one (zero), as RFC 768 permits. The checksums of other
-//! packets are completed.
+//! UDP over IPv4 is joined and cut. Its checksum is not filled in between the ends of such a path, so
+//! each datagram leaves here without one (zero), as RFC 768 permits. TCP is only cut ([`tcp`]): into
+//! the segments that a network card would send. The checksums of other packets are completed.
 
 use std::ops::Range;
+
+mod tcp;
 
 /// Length of a `virtio_net_hdr`.
 pub(crate) const VNET: usize = 10;
@@ -22,7 +24,13 @@ pub(crate) const LONGEST_RECEIVED: usize = 14 + 2 * 4 + 65_535;
 // From linux/virtio_net.h.
 const NEEDS_CHECKSUM: u8 = 1;
 const GSO_NONE: u8 = 0;
+const GSO_TCP_V4: u8 = 1;
+const GSO_TCP_V6: u8 = 4;
 const GSO_UDP_L4: u8 = 5;
+/// Added to the kind of a TCP super-frame whose first segment alone has the flag CWR.
+const GSO_ECN: u8 = 0x80;
+const TCP_V4_ECN: u8 = GSO_TCP_V4 | GSO_ECN;
+const TCP_V6_ECN: u8 = GSO_TCP_V6 | GSO_ECN;
 
 /// Headers of an Ethernet frame without tags, with IPv4 without options and UDP.
 pub(crate) const HEADERS: usize = 42;
@@ -32,21 +40,30 @@ const UDP_HEADER: usize = 8;
 /// Offset of the checksum in a UDP header.
 const UDP_CHECKSUM: usize = 6;
 pub(crate) const PROTOCOL_UDP: u8 = 17;
+const PROTOCOL_TCP: u8 = 6;
 
-/// Most bytes of headers in a super-frame that is cut: two tags, and IPv4 with all options.
-const MOST_HEADERS: usize = 14 + 2 * 4 + 60 + UDP_HEADER;
+/// Most bytes of headers in a super-frame that is cut: two tags, IPv4 and TCP with all options.
+const MOST_HEADERS: usize = 14 + 2 * 4 + 60 + 60;
 
 /// Why a received buffer cannot be delivered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Unusable;
 
+/// What the headers of a segment depend on.
+#[derive(Clone, Copy, Debug)]
+enum Transport {
+    /// UDP, with the start of the IPv4 header.
+    Udp(usize),
+    Tcp(tcp::Stream),
+}
+
 /// The frames in a received buffer, one after the other.
 #[derive(Clone, Debug)]
 pub(crate) struct Cut {
-    /// The headers of a full segment.
+    /// The headers of a full segment; with TCP, of the next one.
     template: [u8; MOST_HEADERS],
     headers: usize,
-    ip: usize,
+    transport: Transport,
     /// Payload of a full segment.
     size: usize,
     /// Start of the next segment's payload, and end of the last one's.
@@ -60,7 +77,7 @@ impl Cut {
         Self {
             template: [0; MOST_HEADERS],
             headers: 0,
-            ip: 0,
+            transport: Transport::Udp(0),
             size: frame.len(),
             next: frame.start,
             end: frame.end,
@@ -84,7 +101,8 @@ impl Cut {
         match (kind, checksum) {
             (GSO_NONE, None) => Ok(Self::whole(frame)),
             (GSO_NONE, Some((start, offset))) => {
-                if offset == UDP_CHECKSUM && ipv4_before(bytes, frame.start, start).is_some() {
+                let ipv4 = ipv4_before(bytes, frame.start, start, PROTOCOL_UDP);
+                if offset == UDP_CHECKSUM && ipv4.is_some() {
                     let field = bytes.get_mut(start + offset..start + offset + 2);
                     field.ok_or(Unusable)?.fill(0);
                 } else {
@@ -93,20 +111,44 @@ impl Cut {
                 Ok(Self::whole(frame))
             }
             (GSO_UDP_L4, Some((start, UDP_CHECKSUM))) => {
-                let ip = ipv4_before(bytes, frame.start, start).ok_or(Unusable)?;
-                let (first, size) = (start + UDP_HEADER, word(s0, s1));
-                let headers = first - frame.start;
-                if size == 0 || first >= frame.end || headers > MOST_HEADERS {
-                    return Err(Unusable);
-                }
-                let mut template = [0; MOST_HEADERS];
-                template[..headers].copy_from_slice(&bytes[frame.start..first]);
+                let ip = ipv4_before(bytes, frame.start, start, PROTOCOL_UDP).ok_or(Unusable)?;
+                let mut cut = Self::parts(bytes, &frame, start + UDP_HEADER, word(s0, s1))?;
                 let ip = ip - frame.start;
-                finish(&mut template[..headers], ip, size)?;
-                Ok(Self { template, headers, ip, size, next: first, end: frame.end })
+                finish(&mut cut.template[..cut.headers], ip, cut.size)?;
+                Ok(Self { transport: Transport::Udp(ip), ..cut })
+            }
+            (GSO_TCP_V4 | TCP_V4_ECN | GSO_TCP_V6 | TCP_V6_ECN, Some((start, tcp::CHECKSUM))) => {
+                let ip = match kind & !GSO_ECN {
+                    GSO_TCP_V4 => ipv4_before(bytes, frame.start, start, PROTOCOL_TCP),
+                    _ => ipv6_before(bytes, frame.start, start, PROTOCOL_TCP),
+                };
+                let ip = ip.ok_or(Unusable)?;
+                let first = start + tcp::header(&bytes[start..]).ok_or(Unusable)?;
+                let mut cut = Self::parts(bytes, &frame, first, word(s0, s1))?;
+                let headers = &mut cut.template[..cut.headers];
+                let [ip, tcp] = [ip, start].map(|at| at - frame.start);
+                let stream = tcp::Stream::new(headers, ip, tcp, frame.end - start, cut.size)?;
+                Ok(Self { transport: Transport::Tcp(stream), ..cut })
             }
             _ => Err(Unusable),
         }
+    }
+
+    /// Segments of `size` bytes from `first` on, with the headers that precede them.
+    fn parts(
+        bytes: &[u8],
+        frame: &Range<usize>,
+        first: usize,
+        size: usize,
+    ) -> Result<Self, Unusable> {
+        let headers = first - frame.start;
+        if size == 0 || first >= frame.end || headers > MOST_HEADERS {
+            return Err(Unusable);
+        }
+        let mut template = [0; MOST_HEADERS];
+        template[..headers].copy_from_slice(&bytes[frame.start..first]);
+        let transport = Transport::Udp(0);
+        Ok(Self { template, headers, transport, size, next: first, end: frame.end })
     }
 
     /// Datagrams of one flow with these headers, except for lengths and the IPv4 checksum, and with
@@ -123,7 +165,7 @@ impl Cut {
         template[..HEADERS].copy_from_slice(headers);
         finish(&mut template[..HEADERS], IP, size)?;
         let (next, end) = (payload.start, payload.end);
-        Ok(Self { template, headers: HEADERS, ip: IP, size, next, end })
+        Ok(Self { template, headers: HEADERS, transport: Transport::Udp(IP), size, next, end })
     }
 
     /// The place of the next frame in the buffer. It overwrites frames that were returned before.
@@ -133,33 +175,57 @@ impl Cut {
         }
         let length = self.size.min(self.end - self.next);
         let frame = self.next - self.headers..self.next + length;
-        let headers = &mut buffer[frame.start..self.next];
-        headers.copy_from_slice(&self.template[..self.headers]);
-        if length < self.size {
-            // It is shorter than the full segment, for which these lengths were valid.
-            let finished = finish(headers, self.ip, length);
-            debug_assert!(finished.is_ok());
-        }
+        let (template, segment) = (&mut self.template[..self.headers], &mut buffer[frame.clone()]);
+        segment[..self.headers].copy_from_slice(template);
         self.next += length;
+        match &self.transport {
+            Transport::Udp(ip) if length < self.size => {
+                // It is shorter than the full segment, for which these lengths were valid.
+                let finished = finish(&mut segment[..self.headers], *ip, length);
+                debug_assert!(finished.is_ok());
+            }
+            Transport::Udp(_) => {}
+            Transport::Tcp(stream) => {
+                stream.finish(segment, self.next == self.end);
+                stream.advance(template, length);
+            }
+        }
         Some(frame)
     }
 }
 
-/// The start of the IPv4 header of an unfragmented UDP packet whose UDP header is at `transport`.
-fn ipv4_before(bytes: &[u8], frame: usize, transport: usize) -> Option<usize> {
+/// The start of the IPv4 header of an unfragmented packet whose next header, of a given protocol, is
+/// at `transport`.
+fn ipv4_before(bytes: &[u8], frame: usize, transport: usize, protocol: u8) -> Option<usize> {
+    let (ip, header) = network_before(bytes, frame, transport, [8, 0])?;
+    let is_ipv4 = header.len() >= 20
+        && header[0] == 0x40 | (header.len() / 4) as u8
+        && header.len().is_multiple_of(4)
+        && (header[6] & 0x3f, header[7]) == (0, 0)
+        && header[9] == protocol;
+    is_ipv4.then_some(ip)
+}
+
+/// The same for IPv6 without extension headers.
+fn ipv6_before(bytes: &[u8], frame: usize, transport: usize, protocol: u8) -> Option<usize> {
+    let (ip, header) = network_before(bytes, frame, transport, [0x86, 0xdd])?;
+    (header.len() == 40 && header[0] >> 4 == 6 && header[6] == protocol).then_some(ip)
+}
+
+/// The network header between an Ethernet header with this type, perhaps with tags, and `transport`.
+fn network_before(
+    bytes: &[u8],
+    frame: usize,
+    transport: usize,
+    ether_type: [u8; 2],
+) -> Option<(usize, &[u8])> {
     let mut at = frame + 12;
     while matches!(bytes.get(at..at + 2)?, [0x81, 0] | [0x88, 0xa8]) {
         at += 4;
     }
     let ip = at + 2;
     let header = bytes.get(ip..transport)?;
-    let is_ipv4 = bytes.get(at..ip)? == [8, 0]
-        && header.len() >= 20
-        && header[0] == 0x40 | (header.len() / 4) as u8
-        && header.len().is_multiple_of(4)
-        && (header[6] & 0x3f, header[7]) == (0, 0)
-        && header[9] == PROTOCOL_UDP;
-    is_ipv4.then_some(ip)
+    (bytes.get(at..ip)? == ether_type).then_some((ip, header))
 }
 
 /// Writes the lengths of a datagram with `payload` bytes into its headers, and removes its checksum.
@@ -167,13 +233,18 @@ fn finish(headers: &mut [u8], ip: usize, payload: usize) -> Result<(), Unusable>
     let udp = headers.len() - UDP_HEADER;
     let total = u16::try_from(headers.len() - ip + payload).map_err(|_| Unusable)?;
     let datagram = (UDP_HEADER + payload) as u16;
-    headers[ip + 2..ip + 4].copy_from_slice(&total.to_be_bytes());
-    headers[ip + 10..ip + 12].fill(0);
-    let sum = !folded(sum(&headers[ip..udp]));
-    headers[ip + 10..ip + 12].copy_from_slice(&sum.to_be_bytes());
+    finish_ipv4(&mut headers[ip..udp], total);
     headers[udp + 4..udp + 6].copy_from_slice(&datagram.to_be_bytes());
     headers[udp + UDP_CHECKSUM..].fill(0);
     Ok(())
+}
+
+/// Writes the total length into an IPv4 header, and its checksum.
+fn finish_ipv4(header: &mut [u8], total: u16) {
+    header[2..4].copy_from_slice(&total.to_be_bytes());
+    header[10..12].fill(0);
+    let sum = !folded(sum(header));
+    header[10..12].copy_from_slice(&sum.to_be_bytes());
 }
 
 /// Completes a checksum that holds the sum of the pseudo-header.
@@ -181,8 +252,8 @@ fn complete(bytes: &mut [u8], start: usize, offset: usize) -> Result<(), Unusabl
     let covered = bytes.get_mut(start..).filter(|covered| offset + 2 <= covered.len());
     let covered = covered.ok_or(Unusable)?;
     let sum = match !folded(sum(covered)) {
-        // Zero would mean that there is none (RFC 768); TCP treats both alike.
-        0 => u16::MAX,
+        // In UDP, zero would mean that there is none (RFC 768).
+        0 if offset == UDP_CHECKSUM => u16::MAX,
         sum => sum,
     };
     covered[offset..offset + 2].copy_from_slice(&sum.to_be_bytes());
@@ -336,7 +407,7 @@ pub(crate) mod tests {
         frame
     }
 
-    /// What would arrive if `frames` were sent: the buffers, and how many frames were joined.
+    /// The buffers that would be sent, and how many frames each has.
     fn joined(frames: &[Vec<u8>]) -> Vec<(Vec<u8>, u64)> {
         let mut buffers: Vec<(Vec<u8>, Joined)> = Vec::new();
         for frame in frames {
@@ -356,7 +427,8 @@ pub(crate) mod tests {
         buffers.into_iter().map(seal).collect()
     }
 
-    fn cut(buffer: &mut [u8]) -> Result<Vec<Vec<u8>>, Unusable> {
+    /// The frames in a buffer that begins with a `virtio_net_hdr`.
+    pub(crate) fn cut(buffer: &mut [u8]) -> Result<Vec<Vec<u8>>, Unusable> {
         let frame = VNET..buffer.len();
         let vnet = *buffer.first_chunk().ok_or(Unusable)?;
         let mut cut = Cut::new(vnet, buffer, frame, 0)?;
@@ -440,18 +512,21 @@ pub(crate) mod tests {
         #[test]
         fn hostile_descriptions_never_panic(
             vnet in prop::array::uniform10(prop_oneof![0u8..50, any::<u8>()]),
-            kind in prop::sample::select(vec![0u8, 1, 3, 4, 5, 0x85]),
+            kind in prop::sample::select(vec![0u8, 1, 3, 4, 5, 0x81, 0x84, 0x85]),
             payload in prop::collection::vec(any::<u8>(), 1..3000),
             tag in prop::sample::select(vec![0usize, 4]),
-            plausible in any::<bool>(),
+            plausible in prop::option::of(prop::sample::select(vec![PROTOCOL_UDP, PROTOCOL_TCP])),
         ) {
             let mut vnet = vnet;
-            vnet[0] |= u8::from(plausible);
+            vnet[0] |= u8::from(plausible.is_some());
             vnet[1] = kind;
-            if plausible {
-                vnet[6..].copy_from_slice(&[UDP as u8, 0, UDP_CHECKSUM as u8, 0]);
+            let mut frame = payload;
+            if let Some(protocol) = plausible {
+                let checksum = if protocol == PROTOCOL_UDP { UDP_CHECKSUM } else { tcp::CHECKSUM };
+                vnet[6..].copy_from_slice(&[UDP as u8, 0, checksum as u8, 0]);
+                frame = datagram(1, &frame);
+                frame[IP + 9] = protocol;
             }
-            let frame = if plausible { datagram(1, &payload) } else { payload };
             let mut buffer = [&vnet[..], &frame].concat();
             let whole = VNET..buffer.len();
             if let Ok(mut cut) = Cut::new(vnet, &mut buffer, whole, tag) {
