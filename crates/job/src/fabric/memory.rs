@@ -2,6 +2,7 @@
 //! that share a core. The reliable channel of ESA is TCP over loopback; if its links have faults, a
 //! [`Relay`] is in between.
 
+mod lanes;
 mod relay;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -38,10 +39,14 @@ use tributary_worker::{live, rounds};
 use super::live::Live;
 use super::{Fabric, Note, QueueReport, Removed, SwitchEnd, device_id};
 use crate::Options;
+use lanes::Lanes;
 use relay::Relay;
 
 /// Frames that a link holds in each direction, as in a network card's ring.
 const LINK_CAPACITY: usize = 256;
+
+/// Why a host's ports are there when its process starts.
+const ONE_PROCESS: &str = "a host has one process";
 
 /// Bytes that may wait between controller and switch.
 const CONTROL_BUFFER: usize = 64 << 10;
@@ -51,11 +56,11 @@ pub struct Memory {
     deployment: Arc<Deployment>,
     live: Live,
     switches: Vec<Running>,
-    /// The hosts' ends of their links, until their endpoints start.
-    ports: BTreeMap<HostId, (MemoryPort, Waker)>,
+    /// The hosts' ends of their links, until their endpoints start: one for each lane of its worker.
+    ports: BTreeMap<HostId, Vec<(MemoryPort, Waker)>>,
     stop: Arc<AtomicBool>,
-    /// What runs the endpoints of a host's workers. Hosts share them.
-    executors: BTreeMap<HostId, Arc<Executor>>,
+    /// What runs the endpoint of each lane of a host's worker. Hosts share them.
+    executors: BTreeMap<HostId, Vec<Arc<Executor>>>,
     workers: Vec<JoinHandle<()>>,
     servers: Vec<JoinHandle<()>>,
     stop_servers: Arc<AtomicBool>,
@@ -94,30 +99,32 @@ impl Fabric for Memory {
         let executors = executors(scenario)?;
         let mut ports = BTreeMap::new();
         for (index, link) in topology.links.iter().enumerate() {
-            let waker = |end: End| match end {
-                End::Switch(switch, _) => runtimes[switch.0].waker().clone(),
-                End::Host(host) => executors
-                    .get(&host)
-                    .map_or_else(Waker::new, |executor| executor.waker().clone()),
-            };
-            let wakers = link.ends.map(waker);
-            let (first, second) = memory::link(LINK_CAPACITY, &wakers[0], &wakers[1]);
-            // Faults are injected once per link: at the host, or else at its first end.
-            let at_switch = link.ends.iter().all(|end| matches!(end, End::Switch(..)));
-            let ends = link.ends.into_iter().zip([first, second]).zip(wakers);
-            for (place, ((end, io), waker)) in ends.enumerate() {
-                match end {
-                    End::Host(host) => drop(ports.insert(host, (io, waker))),
-                    End::Switch(switch, port) => {
-                        let io: Box<dyn FrameIo> = if at_switch && place == 0 {
-                            let link = LinkId(index);
-                            Box::new(scenario.faulty(link, end, scenario.seed, io)?)
-                        } else {
-                            Box::new(io)
-                        };
-                        runtimes[switch.0].add_port(port, io, None);
-                    }
+            let [first, second] = link.ends;
+            match (first, second) {
+                (End::Host(host), End::Switch(switch, port))
+                | (End::Switch(switch, port), End::Host(host)) => {
+                    let wakers = match executors.get(&host) {
+                        Some(lanes) => lanes.iter().map(|lane| lane.waker().clone()).collect(),
+                        None => vec![Waker::new()],
+                    };
+                    let runtime = &mut runtimes[switch.0];
+                    let (own, far) = host_ports(wakers, runtime.waker());
+                    ports.insert(host, own);
+                    let far: Box<dyn FrameIo> = match <[MemoryPort; 1]>::try_from(far) {
+                        Ok([only]) => Box::new(only),
+                        Err(lanes) => Box::new(Lanes::new(scenario, lanes)),
+                    };
+                    runtime.add_port(port, far, None);
                 }
+                (End::Switch(a, first_port), End::Switch(b, second_port)) => {
+                    let wakers = [a, b].map(|switch| runtimes[switch.0].waker().clone());
+                    let (near, far) = memory::link(LINK_CAPACITY, &wakers[0], &wakers[1]);
+                    // Faults are injected once per link: at the host, or else at its first end.
+                    let near = scenario.faulty(LinkId(index), first, scenario.seed, near)?;
+                    runtimes[a.0].add_port(first_port, Box::new(near), None);
+                    runtimes[b.0].add_port(second_port, Box::new(far), None);
+                }
+                (End::Host(_), End::Host(_)) => unreachable!("hosts are linked to switches"),
             }
         }
         let switches: Vec<Running> = runtimes
@@ -159,7 +166,7 @@ impl Fabric for Memory {
         let mut hubs = BTreeMap::new();
         let mut addresses = BTreeMap::new();
         for host in scenario.topology.host_ids() {
-            let Some((_, waker)) = self.ports.get(&host) else { continue };
+            let Some([(_, waker), ..]) = self.ports.get(&host).map(Vec::as_slice) else { continue };
             let any = (Ipv4Addr::LOCALHOST, 0).into();
             if let Some(hub) = channel::hub(scenario, host, &tokens, any, waker.clone())? {
                 addresses.insert(host, hub.address());
@@ -208,21 +215,21 @@ impl Fabric for Memory {
                 send(&notes, note);
             })?);
         }
-        for (job, its) in scenario.jobs.iter().enumerate() {
+        for (job, its) in scenario.whole_jobs() {
             let values = scenario.switch.values_per_packet;
             let verifier = Verifier::new(its, values, its.workers.len());
             for (worker, &host) in its.workers.iter().enumerate() {
-                let (io, _) = self.port(host)?;
                 let index = worker_index(worker);
-                let link = channel::worker_link(scenario, its, index, &tokens, from(host))?;
-                let executor = Arc::clone(&self.executors[&host]);
-                let port = live::Port {
-                    io,
-                    executor: Some(executor),
-                    link,
-                    may_be_replaced: false,
-                    own_process: false,
+                let ports = self.ports.remove(&host).context(ONE_PROCESS)?;
+                let ports = scenario.lanes(job).zip(ports).zip(&self.executors[&host]);
+                let connect = |((lane, (io, _)), executor): ((usize, _), _)| {
+                    let lane = &scenario.jobs[lane];
+                    let link = channel::worker_link(scenario, lane, index, &tokens, from(host))?;
+                    let io = faulty(scenario, host, lane.lane.index, io)?;
+                    Ok(live::LanePort { io, executor: Some(Arc::clone(executor)), link })
                 };
+                let lanes = ports.map(connect).collect::<Result<_>>()?;
+                let port = live::Port { lanes, may_be_replaced: false, own_process: false };
                 let (notes, stop) = (notes.clone(), Arc::clone(&self.stop));
                 let (deployment, verifier) = (Arc::clone(&deployment), verifier.clone());
                 self.workers.push(spawn(format!("{} worker {worker}", its.name), move || {
@@ -275,12 +282,31 @@ impl Fabric for Memory {
 impl Memory {
     /// The host's end of its link, with the link's faults, and its waker.
     fn port(&mut self, host: HostId) -> Result<(Box<dyn FrameIo>, Waker)> {
-        let (io, waker) = self.ports.remove(&host).context("a host has one process")?;
-        let scenario = self.deployment.scenario();
-        let link = scenario.topology.host(host).link;
-        let io = scenario.faulty(link, End::Host(host), scenario.seed, io)?;
-        Ok((Box::new(io), waker))
+        let ports = self.ports.remove(&host).context(ONE_PROCESS)?;
+        let (io, waker) = ports.into_iter().next().context("a host has a port")?;
+        Ok((faulty(self.deployment.scenario(), host, 0, io)?, waker))
     }
+}
+
+/// Puts the faults of a host's link around the port of a lane.
+fn faulty(
+    scenario: &Scenario,
+    host: HostId,
+    lane: usize,
+    io: MemoryPort,
+) -> Result<Box<dyn FrameIo>> {
+    let link = scenario.topology.host(host).link;
+    Ok(Box::new(scenario.faulty_lane(lane, link, End::Host(host), scenario.seed, io)?))
+}
+
+/// Links a host to a switch with a port for each of the host's wakers. Returns the host's ends, and the
+/// switch's.
+fn host_ports(wakers: Vec<Waker>, switch: &Waker) -> (Vec<(MemoryPort, Waker)>, Vec<MemoryPort>) {
+    let port = |own: Waker| {
+        let (near, far) = memory::link(LINK_CAPACITY, &own, switch);
+        ((near, own), far)
+    };
+    wakers.into_iter().map(port).unzip()
 }
 
 impl Drop for Memory {
@@ -313,17 +339,20 @@ impl Running {
     }
 }
 
-/// Executors for the hosts with workers, which take turns: one executor for each core that the switches
-/// leave, at least one, and not more than there are such hosts.
-fn executors(scenario: &Scenario) -> Result<BTreeMap<HostId, Arc<Executor>>> {
+/// Executors for the lanes of workers, which take turns: one executor for each core that the switches
+/// leave, at least one, and not more than there are lanes.
+fn executors(scenario: &Scenario) -> Result<BTreeMap<HostId, Vec<Arc<Executor>>>> {
     let cores = thread::available_parallelism().map_or(1, usize::from);
     let hosts: BTreeSet<HostId> =
         scenario.jobs.iter().flat_map(|job| &job.workers).copied().collect();
-    let count = cores.saturating_sub(scenario.topology.switches.len()).clamp(1, hosts.len().max(1));
+    let lanes = hosts.iter().map(|&host| lanes::ports(scenario, host)).sum::<usize>().max(1);
+    let count = cores.saturating_sub(scenario.topology.switches.len()).clamp(1, lanes);
     let start = |number| Executor::start(format!("workers {number}"), Waker::new()).map(Arc::new);
     let executors = (0..count).map(start).collect::<io::Result<Vec<_>>>();
     let executors = executors.context("cannot start a thread")?;
-    Ok(hosts.into_iter().zip(executors.iter().cycle().cloned()).collect())
+    let mut turn = executors.iter().cycle().cloned();
+    let of_host = |host| (host, turn.by_ref().take(lanes::ports(scenario, host)).collect());
+    Ok(hosts.into_iter().map(of_host).collect())
 }
 
 fn spawn(name: String, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {

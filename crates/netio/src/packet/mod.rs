@@ -26,7 +26,7 @@ use crate::{ETHERNET_HEADER, FrameIo, Watch};
 
 pub use crate::device::{Config, Statistics, Traffic};
 
-mod filter;
+pub(crate) mod filter;
 mod sys;
 
 /// Bytes of a VLAN tag, which the MTU does not include.
@@ -158,7 +158,10 @@ impl PacketSocket {
                 None
             }
             Traffic::Udp(port) => {
-                let program = filter::udp_to(port, config.promiscuous);
+                let mut program = filter::udp_to(port, config.promiscuous);
+                if !config.jobs.is_empty() {
+                    program = filter::of_jobs(program, &config.jobs);
+                }
                 sys::attach_filter(&socket, &program).map_err(failed("attach a filter"))?;
                 Some(hold_port(port, &config.interface)?)
             }

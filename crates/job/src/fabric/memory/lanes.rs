@@ -1,0 +1,63 @@
+//! A switch's end of the link to a host whose worker has several lanes.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::ops::Range;
+
+use tributary_jobfile::{HostId, Scenario};
+use tributary_netio::memory::MemoryPort;
+use tributary_netio::{FrameIo, Watch};
+use tributary_wire::agg;
+
+/// The place of the job's ID in a frame.
+const JOB: Range<usize> = agg::OFFSET + agg::field::JOB.start..agg::OFFSET + agg::field::JOB.end;
+
+/// Number of ports that a host has: one for each lane of its worker.
+pub(super) fn ports(scenario: &Scenario, host: HostId) -> usize {
+    let jobs = scenario.jobs.iter().filter(|job| job.workers.contains(&host));
+    jobs.map(|job| job.lane.count).max().unwrap_or(1)
+}
+
+/// Sends each frame to the port of its job's lane, as network cards choose a queue.
+pub(super) struct Lanes {
+    ports: Vec<MemoryPort>,
+    /// The ports of jobs. Other frames go to the first port.
+    of_jobs: BTreeMap<u16, usize>,
+    /// The port that may receive first.
+    turn: usize,
+}
+
+impl Lanes {
+    /// `ports` are in the order of the lanes.
+    pub(super) fn new(scenario: &Scenario, ports: Vec<MemoryPort>) -> Self {
+        let last = ports.len() - 1;
+        let of_jobs = scenario.jobs.iter().map(|job| (job.id.get(), job.lane.index.min(last)));
+        Self { of_jobs: of_jobs.collect(), ports, turn: 0 }
+    }
+}
+
+impl FrameIo for Lanes {
+    fn receive(&mut self, max: usize, sink: &mut dyn FnMut(&[u8])) -> io::Result<usize> {
+        let count = self.ports.len();
+        let mut received = 0;
+        for offset in 0..count {
+            received += self.ports[(self.turn + offset) % count].receive(max - received, sink)?;
+        }
+        self.turn = (self.turn + 1) % count;
+        Ok(received)
+    }
+
+    fn send(&mut self, frame: &[u8]) -> io::Result<bool> {
+        let job = frame.get(JOB).map(|job| u16::from_be_bytes([job[0], job[1]]));
+        let port = job.and_then(|job| self.of_jobs.get(&job)).copied().unwrap_or_default();
+        self.ports[port].send(frame)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.ports.iter_mut().try_for_each(FrameIo::flush)
+    }
+
+    fn watch(&mut self, watch: &mut Watch) -> io::Result<()> {
+        self.ports.iter_mut().try_for_each(|port| port.watch(watch))
+    }
+}
