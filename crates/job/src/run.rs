@@ -180,11 +180,17 @@ pub fn run(
     // The network is new, so it contains no packets of earlier runs.
     let epochs = successors(Some(Epoch::FIRST), |epoch| epoch.next());
     scenario.jobs.iter_mut().zip(epochs).for_each(|(job, epoch)| job.epoch = epoch);
-    if options.fabric == fabric::Kind::Sim
-        && scenario.whole_jobs().any(|(_, job)| job.lane.count > 1)
-    {
-        observer.warn(THREADS_IGNORED);
-        scenario.join_lanes();
+    if let Some(job) = scenario.jobs.iter().find(|job| job.lane.count > 1) {
+        ensure!(
+            options.io != Io::Xdp,
+            "--io xdp: a worker of job {} has several threads, and only one socket of an interface gets \
+             its packets through AF_XDP; choose another --io, or leave `threads` out of the job",
+            job.name
+        );
+        if options.fabric == fabric::Kind::Sim {
+            observer.warn(THREADS_IGNORED);
+            scenario.join_lanes();
+        }
     }
     if options.fabric != fabric::Kind::Sim && scenario.topology.has_timing() {
         observer.warn(TIMING_IGNORED);

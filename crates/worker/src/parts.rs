@@ -55,3 +55,39 @@ fn append(sum: &mut Tensor, part: Tensor) {
         _ => unreachable!("the type of a tensor is that of its sum"),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn parts_of_whole_fragments_are_joined_to_the_same_tensors(
+            lengths in prop::collection::vec(0..2_000_usize, 0..5),
+            lanes in 1..20_usize,
+            values in 1..100_usize,
+        ) {
+            let tensor = |(at, &length): (usize, &usize)| match at % 2 {
+                0 => Tensor::F32((0..length).map(|value| value as f32).collect()),
+                _ => Tensor::I32((0..length).map(|value| value as i32).collect()),
+            };
+            let tensors: Vec<Tensor> = lengths.iter().enumerate().map(tensor).collect();
+            let priority = |at: usize| [Priority::LOWEST, Priority::HIGHEST][at % 2];
+            let given = tensors.iter().cloned().enumerate().map(|(at, t)| (t, priority(at))).collect();
+            let starts: Vec<_> = lengths.iter().map(|&n| starts(n, lanes, values)).collect();
+            let parts = cut(given, &starts, lanes);
+            prop_assert_eq!(parts.len(), lanes);
+            for (at, &length) in lengths.iter().enumerate() {
+                let sizes: Vec<usize> = parts.iter().map(|lane| lane[at].0.len()).collect();
+                let fragments = sizes.iter().map(|size| size.div_ceil(values));
+                prop_assert_eq!(fragments.clone().sum::<usize>(), length.div_ceil(values));
+                prop_assert!(fragments.clone().max().unwrap() <= 1 + fragments.min().unwrap());
+                prop_assert!(parts.iter().all(|lane| lane[at].1 == priority(at)));
+            }
+            let sums = parts.into_iter().map(|lane| lane.into_iter().map(|(part, _)| part).collect());
+            prop_assert_eq!(join(sums), tensors);
+        }
+    }
+}

@@ -27,6 +27,7 @@ mod segments;
 mod sim;
 mod stf;
 mod stopped;
+mod threads;
 mod tls;
 mod tna;
 mod udp;
