@@ -160,19 +160,43 @@ pub fn open_lanes(
     args: &Args,
     job: usize,
 ) -> Result<Vec<Faulty<Device>>> {
-    let lanes = scenario.lanes(job);
-    if lanes.len() == 1 {
+    let lanes = scenario.jobs[scenario.lanes(job)].iter();
+    open_ports(scenario, host, args, lanes.map(|lane| vec![lane]).collect())
+}
+
+/// Opens a port on a host's interface for each thread of its parameter servers.
+///
+/// # Errors
+/// If they cannot be opened.
+pub fn open_server_ports(
+    scenario: &Scenario,
+    host: HostId,
+    args: &Args,
+) -> Result<Vec<Faulty<Device>>> {
+    // One socket of an interface gets all packets through AF_XDP.
+    let threads = if args.io == Io::Xdp { 1 } else { scenario.server_threads(host) };
+    let own = || scenario.jobs.iter().filter(|job| job.ps == Some(host));
+    let of_thread = |thread| own().filter(|job| job.lane.thread(threads) == thread).collect();
+    open_ports(scenario, host, args, (0..threads).map(of_thread).collect())
+}
+
+/// Opens a port for each list of jobs. A single port gets the packets of all jobs.
+fn open_ports(
+    scenario: &Scenario,
+    host: HostId,
+    args: &Args,
+    ports: Vec<Vec<&Job>>,
+) -> Result<Vec<Faulty<Device>>> {
+    if ports.len() == 1 {
         return Ok(vec![open_interface(scenario, host, args)?]);
     }
-    let config = |job: &Job| Config {
-        groups: vec![Host::group(job.id).ip],
-        jobs: vec![job.id.get()],
+    let config = |jobs: Vec<&Job>| Config {
+        groups: jobs.iter().map(|job| Host::group(job.id).ip).collect(),
+        jobs: jobs.iter().map(|job| job.id.get()).collect(),
         ..Config::endpoint(&args.interface, PORT)
     };
-    let configs: Vec<Config> = scenario.jobs[lanes].iter().map(config).collect();
-    let devices = Device::open_shared(args.io, &configs).with_context(|| {
-        format!("job {} has several threads per worker", scenario.jobs[job].name)
-    })?;
+    let configs: Vec<Config> = ports.into_iter().map(config).collect();
+    let devices = Device::open_shared(args.io, &configs)?;
     if let Some(first) = devices.first() {
         check_interface(scenario, host, args, first.interface())?;
     }

@@ -68,6 +68,15 @@ impl Scenario {
         job - index..job - index + count
     }
 
+    /// Number of threads for the parameter servers of a host: as many as one of its jobs has lanes.
+    /// Those of ESA have one, because they share a channel to the reminder agent.
+    #[must_use]
+    pub fn server_threads(&self, host: HostId) -> usize {
+        let jobs = self.jobs.iter().filter(|job| job.ps == Some(host));
+        let jobs = jobs.filter(|job| job.protocol != Protocol::Esa);
+        jobs.map(|job| job.lane.count).max().unwrap_or(1)
+    }
+
     /// Gives each worker one thread: all jobs keep their first lane only.
     pub fn join_lanes(&mut self) {
         self.jobs.retain(|job| job.lane.is_first());
@@ -110,6 +119,12 @@ pub struct Lane {
 }
 
 impl Lane {
+    /// The thread that serves it, of this many.
+    #[must_use]
+    pub fn thread(self, of: usize) -> usize {
+        self.index % of
+    }
+
     /// Whether it is the first lane of its job, which stands for the job in reports and messages.
     #[must_use]
     pub const fn is_first(self) -> bool {

@@ -160,7 +160,8 @@ pub enum OpenError {
     Udp(#[from] udp::OpenError),
     /// Several AF_XDP sockets cannot share the traffic of a queue.
     #[error(
-        "an AF_XDP socket takes all our packets of an interface; use `packet`, `gso` or a UDP socket"
+        "several threads need a socket each, and with `xdp` one socket takes all our packets of an \
+         interface; use `packet`, `gso`, `udp` or `udp-gso`, or leave `threads` out of the job"
     )]
     Unshared,
 }

@@ -109,11 +109,11 @@ fn a_value_that_one_thread_cannot_sum_ends_the_run_in_one_line() {
     for protocol in PROTOCOLS {
         let file = file(protocol, "", 3, &format!("kind = \"files\", {inputs}"));
         for worker in 0..3 {
-            let mut values = [1.0_f32; 1_000];
+            let mut values = [1_i32; 1_000];
             if worker == 1 {
-                values[900] = f32::INFINITY;
+                values[900] = i32::MAX / 2;
             }
-            let npy = npy("<f4", "(1000,)", &values.map(f32::to_le_bytes));
+            let npy = npy("<i4", "(1000,)", &values.map(i32::to_le_bytes));
             fs::write(file.path(&format!("{worker}.npy")), npy).unwrap();
         }
         let begin = Instant::now();
@@ -121,7 +121,8 @@ fn a_value_that_one_thread_cannot_sum_ends_the_run_in_one_line() {
         assert!(begin.elapsed() < Duration::from_secs(8), "before any worker takes it for silent");
         assert_eq!(
             line,
-            "error: job a: worker 1 failed: tensor 0: value 900 is inf, which cannot be summed"
+            "error: job a: worker 1 failed: tensor 0: value 900 is 1073741823; with that many workers at \
+             most 715827882 can be summed"
         );
     }
 }
@@ -140,6 +141,30 @@ fn each_thread_has_a_socket_in_namespaces() {
     let file = file("atp", "", 2, "kind = \"random\"");
     let line = fail(&["run", &file.name(), "--fabric", "netns", "--io", "xdp"]);
     assert!(line.starts_with("error: --io xdp: ") && line.contains("`threads`"), "{line}");
+}
+
+/// As many threads of the server as a job has; the other job's part is served by the first.
+#[test]
+fn a_server_sums_with_several_threads() {
+    let job = "[[job]]\nworkers = 2\nps = \"ps\"\naggregation = \"server\"\n";
+    let file = JobFile::new(&format!(
+        "protocol = \"p4inc\"\n[topology]\nkind = \"star\"\nworkers = 4\nps_hosts = 1\n{FAULTS}{job}\
+         threads = 3\n{job}"
+    ));
+    let namespaces = namespaces();
+    for io in ["memory", "packet", "udp"] {
+        let more = ["--fabric", "netns", "--io", io];
+        let report = match io {
+            "memory" => report(&file, &[]),
+            _ if namespaces => report(&file, &more),
+            _ => return,
+        };
+        for (job, fragments) in [(0, 4 * 3907), (1, 4 * 3907)] {
+            let job = &report["jobs"][job];
+            assert_eq!(job["verified"], 2 * 1_000_000);
+            assert_eq!(job["server"]["completed"], fragments);
+        }
+    }
 }
 
 #[test]

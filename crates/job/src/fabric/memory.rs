@@ -56,7 +56,7 @@ pub struct Memory {
     deployment: Arc<Deployment>,
     live: Live,
     switches: Vec<Running>,
-    /// The hosts' ends of their links, until their endpoints start: one for each lane of its worker.
+    /// The hosts' ends of their links, until their endpoints start: one for each of their threads.
     ports: BTreeMap<HostId, Vec<(MemoryPort, Waker)>>,
     stop: Arc<AtomicBool>,
     /// What runs the endpoint of each lane of a host's worker. Hosts share them.
@@ -105,7 +105,7 @@ impl Fabric for Memory {
                 | (End::Switch(switch, port), End::Host(host)) => {
                     let wakers = match executors.get(&host) {
                         Some(lanes) => lanes.iter().map(|lane| lane.waker().clone()).collect(),
-                        None => vec![Waker::new()],
+                        None => (0..scenario.server_threads(host)).map(|_| Waker::new()).collect(),
                     };
                     let runtime = &mut runtimes[switch.0];
                     let (own, far) = host_ports(wakers, runtime.waker());
@@ -195,25 +195,30 @@ impl Fabric for Memory {
                 })?);
                 continue;
             }
-            let servers = tributary_ps::servers(&deployment, host)?;
-            if servers.is_empty() {
+            if !scenario.jobs.iter().any(|job| job.ps == Some(host)) {
                 continue;
             }
-            let (io, waker) = self.port(host)?;
-            let hub = hubs.remove(&host);
-            let mut channels =
-                tributary_ps::channels(scenario, host, &tokens, hub, &waker, from(host))?;
-            self.servers.push(spawn(format!("ps on {name}"), move || {
-                let mut tell =
-                    |job, event| send(&notes, Note::Servers(servers::Event::of(job, &event)));
-                let ended =
-                    tributary_ps::serve(servers, &mut channels, io, waker, &stop, &mut tell);
-                let note = match ended {
-                    Ok(servers) => Note::Servers(servers::Event::done(&servers)),
-                    Err(error) => Note::Broken(format!("parameter server: {error}")),
-                };
-                send(&notes, note);
-            })?);
+            let ports = self.ports.remove(&host).context(ONE_PROCESS)?;
+            let servers = tributary_ps::servers(&deployment, host, ports.len())?;
+            for (thread, (servers, (io, waker))) in servers.into_iter().zip(ports).enumerate() {
+                let io = faulty(scenario, host, thread, io)?;
+                // ESA's servers, which have channels, are in one thread.
+                let hub = hubs.remove(&host);
+                let mut channels =
+                    tributary_ps::channels(scenario, host, &tokens, hub, &waker, from(host))?;
+                let (stop, notes) = (Arc::clone(&self.stop_servers), notes.clone());
+                self.servers.push(spawn(format!("ps on {name}"), move || {
+                    let mut tell =
+                        |job, event| send(&notes, Note::Servers(servers::Event::of(job, &event)));
+                    let ended =
+                        tributary_ps::serve(servers, &mut channels, io, waker, &stop, &mut tell);
+                    let note = match ended {
+                        Ok(servers) => Note::Servers(servers::Event::done(&servers)),
+                        Err(error) => Note::Broken(format!("parameter server: {error}")),
+                    };
+                    send(&notes, note);
+                })?);
+            }
         }
         for (job, its) in scenario.whole_jobs() {
             let values = scenario.switch.values_per_packet;
@@ -345,13 +350,13 @@ fn executors(scenario: &Scenario) -> Result<BTreeMap<HostId, Vec<Arc<Executor>>>
     let cores = thread::available_parallelism().map_or(1, usize::from);
     let hosts: BTreeSet<HostId> =
         scenario.jobs.iter().flat_map(|job| &job.workers).copied().collect();
-    let lanes = hosts.iter().map(|&host| lanes::ports(scenario, host)).sum::<usize>().max(1);
+    let lanes = hosts.iter().map(|&host| lanes::of_worker(scenario, host)).sum::<usize>().max(1);
     let count = cores.saturating_sub(scenario.topology.switches.len()).clamp(1, lanes);
     let start = |number| Executor::start(format!("workers {number}"), Waker::new()).map(Arc::new);
     let executors = (0..count).map(start).collect::<io::Result<Vec<_>>>();
     let executors = executors.context("cannot start a thread")?;
     let mut turn = executors.iter().cycle().cloned();
-    let of_host = |host| (host, turn.by_ref().take(lanes::ports(scenario, host)).collect());
+    let of_host = |host| (host, turn.by_ref().take(lanes::of_worker(scenario, host)).collect());
     Ok(hosts.into_iter().map(of_host).collect())
 }
 

@@ -106,9 +106,23 @@ fn threads_of_a_job_are_jobs_of_their_own_in_the_network() {
         config.rate.map(|rate| rate.get())
     });
     assert_eq!(rates.collect::<Vec<_>>(), [Some(3_333_333_333); 3], "a third of the worker's rate");
+    assert_eq!(scenario.server_threads(scenario.jobs[0].workers[0]), 1, "no server");
     scenario.join_lanes();
     let joined: Vec<_> = scenario.jobs.iter().map(|job| (&*job.name, job.lane)).collect();
     assert_eq!(joined, ["a", "job2", "job3"].map(|name| (name, Lane::default())));
+}
+
+#[test]
+fn servers_of_a_host_have_as_many_threads_as_its_widest_job() {
+    let jobs = "[[job]]\nthreads = 2\n[[job]]\nthreads = 3\n[[job]]\n";
+    for (protocol, threads) in [("atp", 3), ("esa", 1)] {
+        let head = format!("protocol = \"{protocol}\"\n[topology]\nworkers = 12\nps_hosts = 1\n");
+        let scenario = scenario(&format!("{head}{jobs}"));
+        assert_eq!(scenario.server_threads(scenario.jobs[0].server()), threads);
+        let served: Vec<usize> = scenario.jobs.iter().map(|job| job.lane.thread(threads)).collect();
+        let expected = [0, 1 % threads, 0, 1 % threads, 2 % threads, 0];
+        assert_eq!(served, expected);
+    }
 }
 
 #[test]

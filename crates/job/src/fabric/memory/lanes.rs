@@ -1,10 +1,10 @@
-//! A switch's end of the link to a host whose worker has several lanes.
+//! A switch's end of the link to a host whose worker or parameter servers have several threads.
 
 use std::collections::BTreeMap;
 use std::io;
 use std::ops::Range;
 
-use tributary_jobfile::{HostId, Scenario};
+use tributary_jobfile::{HostId, Job, Scenario};
 use tributary_netio::memory::MemoryPort;
 use tributary_netio::{FrameIo, Watch};
 use tributary_wire::agg;
@@ -12,13 +12,13 @@ use tributary_wire::agg;
 /// The place of the job's ID in a frame.
 const JOB: Range<usize> = agg::OFFSET + agg::field::JOB.start..agg::OFFSET + agg::field::JOB.end;
 
-/// Number of ports that a host has: one for each lane of its worker.
-pub(super) fn ports(scenario: &Scenario, host: HostId) -> usize {
+/// Number of threads of a host's worker: one for each lane.
+pub(super) fn of_worker(scenario: &Scenario, host: HostId) -> usize {
     let jobs = scenario.jobs.iter().filter(|job| job.workers.contains(&host));
     jobs.map(|job| job.lane.count).max().unwrap_or(1)
 }
 
-/// Sends each frame to the port of its job's lane, as network cards choose a queue.
+/// Sends each frame to the port of the thread that its job has, as network cards choose a queue.
 pub(super) struct Lanes {
     ports: Vec<MemoryPort>,
     /// The ports of jobs. Other frames go to the first port.
@@ -28,10 +28,10 @@ pub(super) struct Lanes {
 }
 
 impl Lanes {
-    /// `ports` are in the order of the lanes.
+    /// `ports` are in the order of the threads.
     pub(super) fn new(scenario: &Scenario, ports: Vec<MemoryPort>) -> Self {
-        let last = ports.len() - 1;
-        let of_jobs = scenario.jobs.iter().map(|job| (job.id.get(), job.lane.index.min(last)));
+        let thread = |job: &Job| (job.id.get(), job.lane.thread(ports.len()));
+        let of_jobs = scenario.jobs.iter().map(thread);
         Self { of_jobs: of_jobs.collect(), ports, turn: 0 }
     }
 }
