@@ -90,6 +90,16 @@ impl Args {
     /// One line with file, line and column; or the switches have no room for all jobs of the file.
     pub fn load(&self) -> Result<Deployment> {
         let scenario = load(&self.job_file, self.seed, self.target, self.arch)?;
+        if let Some(job) = scenario.jobs.iter().find(|job| !job.lane.is_first())
+            && let Some(given) = self.epoch.iter().find(|given| given.is_for_all())
+        {
+            let first = job.name.split('/').next().unwrap_or_default();
+            bail!(
+                "--epoch {given}: job {first} has a run for each thread of a worker; name all of them: \
+                 --epoch {first}=N --epoch {}=N and so on",
+                job.name
+            );
+        }
         if self.scheduler.is_none() {
             return Ok(Deployment::new(scenario)?);
         }

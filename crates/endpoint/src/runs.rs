@@ -19,6 +19,13 @@ pub struct Given {
     epoch: Epoch,
 }
 
+impl Given {
+    /// Whether it names no job.
+    pub(crate) fn is_for_all(&self) -> bool {
+        self.job.is_none()
+    }
+}
+
 impl FromStr for Given {
     type Err = &'static str;
 

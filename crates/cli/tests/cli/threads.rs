@@ -15,11 +15,15 @@ const PROTOCOLS: [&str; 4] = ["atp", "esa", "p4inc", "switchml"];
 const FAULTS: &str = "[faults]\nloss = 0.02\nduplicate = 0.02\nreorder = 0.02\n";
 
 fn file(protocol: &str, faults: &str, threads: usize, workload: &str) -> JobFile {
-    JobFile::new(&format!(
-        "protocol = \"{protocol}\"\nseed = 3\n[topology]\nkind = \"star\"\nworkers = 3\n[switch]\n\
-         pool = 1024\n{faults}[[job]]\nname = \"a\"\nslots = 32\nthreads = {threads}\n\
-         workload = {{ {workload} }}\n"
-    ))
+    let head = format!("{faults}[protocol]\nkind = \"{protocol}\"\n");
+    JobFile::new(&file_text(&head, threads, workload))
+}
+
+fn file_text(head: &str, threads: usize, workload: &str) -> String {
+    format!(
+        "seed = 3\n{head}[topology]\nkind = \"star\"\nworkers = 3\n[switch]\npool = 1024\n[[job]]\n\
+         name = \"a\"\nslots = 32\nthreads = {threads}\nworkload = {{ {workload} }}\n"
+    )
 }
 
 fn report(file: &JobFile, more: &[&str]) -> Value {
@@ -106,14 +110,16 @@ fn integers_are_summed_as_with_one_thread() {
 #[test]
 fn a_value_that_one_thread_cannot_sum_ends_the_run_in_one_line() {
     let inputs = "inputs = [\"0.npy\", \"1.npy\", \"2.npy\"], output_dir = \"out\"";
-    for protocol in PROTOCOLS {
-        let file = file(protocol, "", 3, &format!("kind = \"files\", {inputs}"));
+    for protocol in ["p4inc", "switchml"] {
+        let scale = format!("{FAULTS}[protocol]\nkind = \"{protocol}\"\nscale = 1e10\n");
+        let text = file_text(&scale, 3, &format!("kind = \"files\", {inputs}"));
+        let file = JobFile::new(&text);
         for worker in 0..3 {
-            let mut values = [1_i32; 1_000];
+            let mut values = [1.0_f32; 1_000];
             if worker == 1 {
-                values[900] = i32::MAX / 2;
+                values[900] = f32::MAX;
             }
-            let npy = npy("<i4", "(1000,)", &values.map(i32::to_le_bytes));
+            let npy = npy("<f4", "(1000,)", &values.map(f32::to_le_bytes));
             fs::write(file.path(&format!("{worker}.npy")), npy).unwrap();
         }
         let begin = Instant::now();
@@ -121,8 +127,11 @@ fn a_value_that_one_thread_cannot_sum_ends_the_run_in_one_line() {
         assert!(begin.elapsed() < Duration::from_secs(8), "before any worker takes it for silent");
         assert_eq!(
             line,
-            "error: job a: worker 1 failed: tensor 0: value 900 is 1073741823; with that many workers at \
-             most 715827882 can be summed"
+            format!(
+                "error: job a: worker 1 failed: tensor 0: value 900 is {}, which even the coarsest scale \
+                 cannot sum",
+                f32::MAX
+            )
         );
     }
 }
@@ -203,6 +212,8 @@ fn threads_are_refused_or_ignored_where_they_cannot_be() {
     let worker = ["worker", &*name, "--worker", "0", "--interface", "lo"];
     let line = fail(&[&worker[..], &["--scheduler", "127.0.0.1:1"]].concat());
     assert!(line.contains("--scheduler: ") && line.contains("`threads` out of job a"), "{line}");
+    let line = fail(&[&worker[..], &["--epoch", "7"]].concat());
+    assert!(line.contains("--epoch a=N --epoch a/1=N"), "{line}");
     let controller = ["controller", &*name, "--switch", "s1=127.0.0.1:1"];
     let line = fail(&[&controller[..], &["--scheduler", "127.0.0.1:0"]].concat());
     assert!(line.contains("--scheduler: ") && line.contains("`threads` out of job a"), "{line}");
