@@ -1,5 +1,6 @@
 //! Progress bars: one per job, following its slowest worker.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
@@ -8,7 +9,8 @@ use tributary_jobfile::Scenario;
 /// The bars of a run, drawn only on a terminal.
 pub(crate) struct Bars {
     all: MultiProgress,
-    jobs: Vec<Bar>,
+    /// By the index of the job's first lane.
+    jobs: BTreeMap<usize, Bar>,
 }
 
 struct Bar {
@@ -26,13 +28,12 @@ impl Bars {
         .expect("a valid template");
         let all = MultiProgress::new();
         let jobs = scenario
-            .jobs
-            .iter()
-            .map(|job| {
+            .whole_jobs()
+            .map(|(index, job)| {
                 let bar = all.add(ProgressBar::new(0).with_style(style.clone()));
                 bar.set_prefix(job.name.clone());
                 bar.enable_steady_tick(Duration::from_millis(200));
-                Bar { bar, done: vec![0; job.workers.len()] }
+                (index, Bar { bar, done: vec![0; job.workers.len()] })
             })
             .collect();
         Self { all, jobs }
@@ -47,7 +48,7 @@ impl Bars {
         of: u64,
         note: Option<&str>,
     ) {
-        let job = &mut self.jobs[job];
+        let Some(job) = self.jobs.get_mut(&job) else { return };
         job.done[worker] = done;
         job.bar.set_length(of);
         job.bar.set_position(job.done.iter().copied().min().unwrap_or(0));
@@ -69,7 +70,7 @@ impl Bars {
 
     /// Removes the bars.
     pub(crate) fn finish(&self) {
-        for job in &self.jobs {
+        for job in self.jobs.values() {
             job.bar.finish_and_clear();
         }
     }

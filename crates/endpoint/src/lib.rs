@@ -90,6 +90,16 @@ impl Args {
     /// One line with file, line and column; or the switches have no room for all jobs of the file.
     pub fn load(&self) -> Result<Deployment> {
         let scenario = load(&self.job_file, self.seed, self.target, self.arch)?;
+        if let Some(job) = scenario.jobs.iter().find(|job| !job.lane.is_first())
+            && let Some(given) = self.epoch.iter().find(|given| given.is_for_all())
+        {
+            let first = job.name.split('/').next().unwrap_or_default();
+            bail!(
+                "--epoch {given}: job {first} has a run for each thread of a worker; name all of them: \
+                 --epoch {first}=N --epoch {}=N and so on",
+                job.name
+            );
+        }
         if self.scheduler.is_none() {
             return Ok(Deployment::new(scenario)?);
         }
@@ -98,6 +108,7 @@ impl Args {
             "--scheduler: the job scheduler serves jobs of atp, p4inc and switchml, and those of the \
              file use esa; name the controller with --controller"
         );
+        one_thread_per_worker(&scenario)?;
         Ok(Deployment::unassigned(scenario))
     }
 
@@ -108,6 +119,21 @@ impl Args {
     pub fn tokens(&self) -> Result<Tokens> {
         self.tokens.as_deref().map_or(Ok(Tokens::default()), Tokens::read)
     }
+}
+
+/// Refuses jobs that a job scheduler cannot move.
+///
+/// # Errors
+/// If a worker has several threads: their lanes would be moved one by one.
+pub fn one_thread_per_worker(scenario: &Scenario) -> Result<()> {
+    if let Some((_, job)) = scenario.whole_jobs().find(|(_, job)| job.lane.count > 1) {
+        bail!(
+            "--scheduler: the job scheduler moves only jobs with one thread per worker; leave `threads` \
+             out of job {}",
+            job.name
+        );
+    }
+    Ok(())
 }
 
 /// The jobs with a part on this host, and their indices in the file.
@@ -125,13 +151,83 @@ pub fn jobs_at(
 /// # Errors
 /// If it cannot be opened.
 pub fn open_interface(scenario: &Scenario, host: HostId, args: &Args) -> Result<Faulty<Device>> {
-    let interface = &args.interface;
     let groups = scenario.jobs.iter().map(|job| Host::group(job.id).ip);
-    let config = Config { groups: groups.collect(), ..Config::endpoint(interface, PORT) };
+    let config = Config { groups: groups.collect(), ..Config::endpoint(&args.interface, PORT) };
     let device = Device::open(args.io, &config)?;
-    must_be(scenario, host, device.interface(), args.io.is_routed())?;
+    check_interface(scenario, host, args, device.interface())?;
+    let link = scenario.topology.host(host).link;
+    Ok(scenario.faulty(link, End::Host(host), scenario.seed, device)?)
+}
+
+/// Opens a port on a host's interface for each lane of the job with this index in the file: one port
+/// as [`open_interface`] does, several if each gets the packets of its lane.
+///
+/// # Errors
+/// If they cannot be opened.
+pub fn open_lanes(
+    scenario: &Scenario,
+    host: HostId,
+    args: &Args,
+    job: usize,
+) -> Result<Vec<Faulty<Device>>> {
+    let lanes = scenario.jobs[scenario.lanes(job)].iter();
+    open_ports(scenario, host, args, lanes.map(|lane| vec![lane]).collect())
+}
+
+/// Opens a port on a host's interface for each thread of its parameter servers.
+///
+/// # Errors
+/// If they cannot be opened.
+pub fn open_server_ports(
+    scenario: &Scenario,
+    host: HostId,
+    args: &Args,
+) -> Result<Vec<Faulty<Device>>> {
+    // One socket of an interface gets all packets through AF_XDP.
+    let threads = if args.io == Io::Xdp { 1 } else { scenario.server_threads(host) };
+    let own = || scenario.jobs.iter().filter(|job| job.ps == Some(host));
+    let of_thread = |thread| own().filter(|job| job.lane.thread(threads) == thread).collect();
+    open_ports(scenario, host, args, (0..threads).map(of_thread).collect())
+}
+
+/// Opens a port for each list of jobs. A single port gets the packets of all jobs.
+fn open_ports(
+    scenario: &Scenario,
+    host: HostId,
+    args: &Args,
+    ports: Vec<Vec<&Job>>,
+) -> Result<Vec<Faulty<Device>>> {
+    if ports.len() == 1 {
+        return Ok(vec![open_interface(scenario, host, args)?]);
+    }
+    let config = |jobs: Vec<&Job>| Config {
+        groups: jobs.iter().map(|job| Host::group(job.id).ip).collect(),
+        jobs: jobs.iter().map(|job| job.id.get()).collect(),
+        ..Config::endpoint(&args.interface, PORT)
+    };
+    let configs: Vec<Config> = ports.into_iter().map(config).collect();
+    let devices = Device::open_shared(args.io, &configs)?;
+    if let Some(first) = devices.first() {
+        check_interface(scenario, host, args, first.interface())?;
+    }
+    let link = scenario.topology.host(host).link;
+    let faulty = |(lane, device)| {
+        Ok(scenario.faulty_lane(lane, link, End::Host(host), scenario.seed, device)?)
+    };
+    devices.into_iter().enumerate().map(faulty).collect()
+}
+
+/// Refuses an interface that is not the host's, or whose packets are too short.
+fn check_interface(
+    scenario: &Scenario,
+    host: HostId,
+    args: &Args,
+    found: &Interface,
+) -> Result<()> {
+    must_be(scenario, host, found, args.io.is_routed())?;
+    let interface = &args.interface;
     let needed = scenario.switch.packet_bytes() as usize;
-    let mtu = device.interface().mtu;
+    let mtu = found.mtu;
     if mtu < needed {
         bail!(
             "network interface `{interface}` has an MTU of {mtu}, and packets with {} values need \
@@ -139,8 +235,7 @@ pub fn open_interface(scenario: &Scenario, host: HostId, args: &Args) -> Result<
             scenario.switch.values_per_packet
         );
     }
-    let link = scenario.topology.host(host).link;
-    Ok(scenario.faulty(link, End::Host(host), scenario.seed, device)?)
+    Ok(())
 }
 
 /// Refuses an interface of another host: packets for this host would never reach it.

@@ -19,6 +19,13 @@ pub struct Given {
     epoch: Epoch,
 }
 
+impl Given {
+    /// Whether it names no job.
+    pub(crate) fn is_for_all(&self) -> bool {
+        self.job.is_none()
+    }
+}
+
 impl FromStr for Given {
     type Err = &'static str;
 
@@ -75,6 +82,31 @@ pub fn join(
     let epoch = epoch.with_context(|| format!("job {}", job.name))?;
     tracing::info!(job = job.name, %epoch, "joined a run");
     Ok(epoch)
+}
+
+/// [`join`]s the runs of all lanes of a job at once: a worker that is started again while others still
+/// wait must find a run of each lane in which it can take part. `missing` gets the workers that the
+/// first lane waits for.
+///
+/// # Errors
+/// As [`join`].
+pub fn join_lanes(
+    args: &Args,
+    lanes: &[Job],
+    worker: WorkerIndex,
+    stop: &AtomicBool,
+    missing: impl FnMut(WorkerSet),
+) -> Result<Vec<Epoch>> {
+    let Some((first, others)) = lanes.split_first() else { return Ok(Vec::new()) };
+    std::thread::scope(|scope| {
+        let join_other = |lane| scope.spawn(move || join(args, lane, Some(worker), stop, |_| {}));
+        let others: Vec<_> = others.iter().map(join_other).collect();
+        let first = join(args, first, Some(worker), stop, missing);
+        let others = others
+            .into_iter()
+            .map(|other| other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+        std::iter::once(first).chain(others).collect()
+    })
 }
 
 /// [`join`]s the runs of all jobs of a deployment that a process serves.

@@ -4,6 +4,7 @@ mod segments;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::iter::Sum;
 
 use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{CellAlignment, Table};
@@ -191,6 +192,17 @@ pub struct Counted {
     pub outcomes: Outcomes,
     /// Its partial sums that another task evicted (ESA).
     pub evictions: Count,
+}
+
+/// Combines the lanes of a job.
+impl Sum for Counted {
+    fn sum<I: Iterator<Item = Self>>(lanes: I) -> Self {
+        lanes.fold(Self::default(), |mut all, lane| {
+            all.outcomes += lane.outcomes;
+            all.evictions += lane.evictions;
+            all
+        })
+    }
 }
 
 impl Counted {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::iter::successors;
+use std::ops::Add as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,6 +26,10 @@ use tributary_worker::workload::{self, Rule, need};
 use crate::fabric::{self, Bmv2, Fabric, Memory, Netns, Note, Sim, Stopped};
 use crate::program;
 use crate::report::{Counted, JobReport, RunReport, SegmentReport, SwitchReport, aggregator_bits};
+
+/// The warning where threads have no effect.
+const THREADS_IGNORED: &str =
+    "`threads` of jobs is ignored: with `--fabric sim` each worker has one";
 
 /// Interval of checks for stopped parts.
 const LOOK: Duration = Duration::from_millis(250);
@@ -190,6 +195,18 @@ pub fn run(
     // The network is new, so it contains no packets of earlier runs.
     let epochs = successors(Some(Epoch::FIRST), |epoch| epoch.next());
     scenario.jobs.iter_mut().zip(epochs).for_each(|(job, epoch)| job.epoch = epoch);
+    if let Some(job) = scenario.jobs.iter().find(|job| job.lane.count > 1) {
+        ensure!(
+            options.io != Io::Xdp,
+            "--io xdp: a worker of job {} has several threads, and only one socket of an interface gets \
+             its packets through AF_XDP; choose another --io, or leave `threads` out of the job",
+            job.name
+        );
+        if options.fabric == fabric::Kind::Sim {
+            observer.warn(THREADS_IGNORED);
+            scenario.join_lanes();
+        }
+    }
     if options.fabric != fabric::Kind::Sim && scenario.topology.has_timing() {
         observer.warn(TIMING_IGNORED);
         // The memory fabric uses the simulator's TCP, which would follow them.
@@ -201,7 +218,7 @@ pub fn run(
     );
     need::check_run(&scenario, options.fabric == fabric::Kind::Netns)?;
     // Report invalid workloads and excessive demands before starting anything.
-    for job in &scenario.jobs {
+    for (_, job) in scenario.whole_jobs() {
         workload::of(job, 0).with_context(|| format!("job {}", job.name))?;
     }
     let deployment = Arc::new(Deployment::new(scenario)?);
@@ -291,6 +308,7 @@ impl Watch {
 
 /// The reports of the endpoints so far.
 struct Gathered {
+    /// By the index of each job's first lane, and by worker.
     workers: Vec<Vec<Option<WorkerReport>>>,
     servers: BTreeMap<u16, ServerReport>,
     /// Reports of agents on hosts of their own.
@@ -387,13 +405,13 @@ impl Run<'_> {
         gathered: &mut Gathered,
     ) -> Result<()> {
         let scenario = self.scenario();
-        let mut left: usize = scenario.jobs.iter().map(|job| job.workers.len()).sum();
+        let mut left: usize = scenario.whole_jobs().map(|(_, job)| job.workers.len()).sum();
         let warm_up = |job: &Job| match &job.workload {
             Workload::Random(random) => u64::from(random.warm_up),
             Workload::Files(_) | Workload::Digits(_) => 0,
         };
-        let warming = scenario.jobs.iter().filter(|job| warm_up(job) > 0);
-        let mut cold: usize = warming.map(|job| job.workers.len()).sum();
+        let warming = scenario.whole_jobs().filter(|(_, job)| warm_up(job) > 0);
+        let mut cold: usize = warming.map(|(_, job)| job.workers.len()).sum();
         while left > 0 {
             if self.interrupted.load(Ordering::Relaxed) {
                 bail!("interrupted");
@@ -452,8 +470,10 @@ impl Run<'_> {
                 Ok(())
             }
             servers::Event::Stalled { job, missing, seconds, quiet } => {
-                let known = self.scenario().jobs.iter().find(|known| known.id.get() == job);
-                let name = known.map_or("?", |job| job.name.as_str());
+                let scenario = self.scenario();
+                let known = scenario.jobs.iter().position(|known| known.id.get() == job);
+                let name =
+                    known.map_or("?", |lane| &scenario.jobs[scenario.lanes(lane).start].name);
                 if quiet {
                     bail!(
                         "job {name}: nothing has come to its parameter server for {seconds:.1} s, \
@@ -524,43 +544,51 @@ impl Run<'_> {
         }
     }
 
-    fn job_reports(&self, gathered: Gathered, counted: &[Counted]) -> Result<Vec<JobReport>> {
+    /// The report of each job of the file, with all of its lanes.
+    fn job_reports(&self, mut gathered: Gathered, counted: &[Counted]) -> Result<Vec<JobReport>> {
         let scenario = self.scenario();
-        let jobs = scenario.jobs.iter().enumerate().zip(gathered.workers).zip(counted);
-        jobs.map(|(((position, job), workers), counted)| {
+        let jobs = scenario.whole_jobs().map(|(position, job)| {
+            let lanes = scenario.lanes(position);
+            let counted: Counted = counted[lanes.clone()].iter().copied().sum();
+            let workers = std::mem::take(&mut gathered.workers[position]);
             let workers: Option<Vec<WorkerReport>> = workers.into_iter().collect();
             let workers = workers.context("a worker did not report")?;
             refuse_unverified(job, &workers)?;
-            let server = gathered.servers.get(&job.id.get()).copied();
+            let servers = scenario.jobs[lanes.clone()].iter().filter_map(|lane| {
+                let server = gathered.servers.get(&lane.id.get())?;
+                let agent = gathered.agents.get(&lane.id.get()).copied().or(server.agent);
+                Some(ServerReport { agent, ..*server })
+            });
+            let servers: Vec<ServerReport> = servers.collect();
+            let expected = if job.ps.is_some() { lanes.len() } else { 0 };
             ensure!(
-                server.is_some() == job.ps.is_some(),
+                servers.len() == expected,
                 "the parameter server of job {} did not report",
                 job.name
             );
-            let agent = gathered.agents.get(&job.id.get()).copied();
-            let server =
-                server.map(|server| ServerReport { agent: agent.or(server.agent), ..server });
+            let server = servers.into_iter().reduce(ServerReport::add);
             // The control loop gives jobs other segments as they move.
             let fixed = scenario.orchestration.is_none();
             let segment = if fixed && matches!(job.protocol, Protocol::P4inc | Protocol::SwitchMl) {
                 let placement = self.deployment.placement(position);
                 let units = services::units(&scenario.topology, &placement).len();
+                let assignments = lanes.map(|lane| self.deployment.assignment(lane));
                 Some(SegmentReport::new(
-                    placement.assignment,
+                    &assignments.collect::<Vec<_>>(),
                     units,
                     self.aggregator_bits,
                     &workers,
-                    counted,
+                    &counted,
                 ))
             } else {
                 None
             };
-            let mut report = JobReport::new(job, server, workers, counted);
+            let mut report = JobReport::new(job, server, workers, &counted);
             report.segment = segment;
             check_training(scenario, job, &mut report)?;
             Ok(report)
-        })
-        .collect()
+        });
+        jobs.collect()
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tributary_netio::faults::{Delay, Faults, Reorder};
 use tributary_protocol::fixed::Scale;
 use tributary_protocol::priority::{Code, Horizon, JobProfile, Priority};
-use tributary_protocol::{Assignment, JobConfig, Mode, PsConfig, Timing, WorkerConfig};
+use tributary_protocol::{Assignment, JobConfig, Mode, PsConfig, Rate, Timing, WorkerConfig};
 use tributary_wire::{Host, WorkerIndex};
 
 use crate::{Aggregation, HostId, Job, LinkFaults, Profile, Protocol, Scenario};
@@ -73,7 +73,7 @@ impl Scenario {
             host: self.address(job.workers[usize::from(index.get())]),
             server,
             initial_window: Some(job.window),
-            rate: job.rate,
+            rate: job.lane_rate(),
             timing: self.timing(2 * self.worker_timeout),
         }
     }
@@ -102,6 +102,14 @@ impl Scenario {
     pub fn timing(&self, stall_timeout: Duration) -> Timing {
         let Self { timeouts: rtt, recovery, readings, .. } = *self;
         Timing { rtt, recovery, stall_timeout, readings }
+    }
+}
+
+impl Job {
+    /// The lane's share of the rate, at least 1 b/s.
+    fn lane_rate(&self) -> Option<Rate> {
+        let share = |rate: Rate| Rate::new((rate.get() / self.lane.count as u64).max(1));
+        self.rate.and_then(share)
     }
 }
 

@@ -8,6 +8,8 @@ use crate::{End, LinkId, Scenario};
 
 /// The first stream of faults of plain frames on hosts' links.
 const PLAIN: u64 = 1 << 33;
+/// The streams of each lane but the first follow after so many others.
+const LANE: u64 = 1 << 34;
 
 impl Scenario {
     /// Puts the faults of a link around a port at one of its ends: on what the port sends, and on what
@@ -23,6 +25,21 @@ impl Scenario {
         io: Io,
     ) -> Result<Faulty<Io>, InvalidFaults> {
         self.faulty_from(0, link, end, seed, io)
+    }
+
+    /// The same at the port of one of several lanes that a host has at its end of the link.
+    ///
+    /// # Errors
+    /// If the faults make no sense.
+    pub fn faulty_lane<Io: FrameIo>(
+        &self,
+        lane: usize,
+        link: LinkId,
+        end: End,
+        seed: u64,
+        io: Io,
+    ) -> Result<Faulty<Io>, InvalidFaults> {
+        self.faulty_from(LANE * lane as u64, link, end, seed, io)
     }
 
     /// The same at a port in the network: of a switch or a cable. On a host's link only plain frames

@@ -1,5 +1,7 @@
 //! Reads `[switch]` and `[[job]]`, and the keys of `[protocol]` that affect both.
 
+mod lanes;
+
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -13,10 +15,11 @@ use crate::Protocol;
 use crate::network::{RATES, Servers};
 use crate::protocol::{self, Choice, ESA_KEYS, P4INC_KEYS};
 use crate::scenario::{
-    Aggregation, Digits, Distribution, Job, OnUnderflow, RandomTensors, Straggler, SwitchSettings,
-    TensorFiles, Verify, Workload, worker_index,
+    Aggregation, Digits, Distribution, Job, Lane, OnUnderflow, RandomTensors, Straggler,
+    SwitchSettings, TensorFiles, Verify, Workload, worker_index,
 };
 use crate::topology::{HostId, HostRole, Topology};
+use lanes::threads;
 
 /// Numbers of values per packet for which the P4 programs can be built.
 const VALUES_PER_PACKET: [u64; 4] = [32, 64, 256, 2048];
@@ -152,6 +155,7 @@ impl<'a> Jobs<'a> {
             "window",
             "rate",
             "levels",
+            "threads",
             "jitter",
             "straggler",
         ];
@@ -219,11 +223,13 @@ impl<'a> Jobs<'a> {
         })
     }
 
-    /// Number of jobs that share the pool.
+    /// Number of jobs that share the pool; each thread of a worker counts.
     fn jobs_in_network(&self) -> Result<u32, Error> {
         let mut jobs = 0;
         for table in &self.tables {
-            jobs += u32::from(protocol::aggregation(table)? == Aggregation::Network);
+            if protocol::aggregation(table)? == Aggregation::Network {
+                jobs += threads(table)?;
+            }
         }
         Ok(jobs)
     }
@@ -263,8 +269,13 @@ impl<'a> Jobs<'a> {
             }
             jobs.push(job);
         }
-        Ok(jobs)
+        self.lanes(jobs)
     }
+}
+
+/// The epoch of a job in a parsed file.
+fn first_epoch(id: JobId) -> Epoch {
+    Epoch::new(id.get().into()).expect("no job has the number zero")
 }
 
 /// The job ID: from the file, else its position in the file.
@@ -343,11 +354,13 @@ impl Context<'_, '_> {
         let rate = self.setting(table, "rate", None, |rate| rate.rate(RATES).map(Rate::new))?;
         let jitter = table.or("jitter", Duration::ZERO, pause)?;
         let stragglers = self.stragglers(table, &workers)?;
-        self.check_sequences(table, &workload)?;
+        let threads = threads(table)?;
+        self.check_sequences(table, &workload, threads)?;
         Ok(Job {
             id,
-            epoch: Epoch::new(id.get().into()).expect("no job has the number zero"),
+            epoch: first_epoch(id),
             name,
+            lane: Lane { index: 0, count: threads as usize },
             protocol: self.choice.protocol,
             workers,
             ps,
@@ -724,10 +737,15 @@ impl Context<'_, '_> {
     }
 
     /// Rejects a job that would run out of sequence numbers, which never wrap.
-    fn check_sequences(&self, table: &Table<'_>, workload: &Workload) -> Result<(), Error> {
+    fn check_sequences(
+        &self,
+        table: &Table<'_>,
+        workload: &Workload,
+        threads: u32,
+    ) -> Result<(), Error> {
         let Workload::Random(random) = workload else { return Ok(()) };
         let each = random.elements.div_ceil(u64::from(self.switch.values_per_packet));
-        let all = u128::from(each) * u128::from(random.rounds());
+        let all = u128::from(each.div_ceil(threads.into())) * u128::from(random.rounds());
         // Three bits of a sequence number may encode the rung of the scale ladder.
         let numbers = if self.choice.has_segments() { FRAGMENTS_MAX } else { u32::MAX };
         if all > u128::from(numbers) {

@@ -29,8 +29,9 @@ use tributary_protocol::Readings;
 use tributary_protocol::rtt::RttConfig;
 
 pub use scenario::{
-    Aggregation, Digits, Distribution, Duty, Job, OnUnderflow, Preemption, Profile, RandomTensors,
-    Scenario, Straggler, SwitchSettings, TensorFiles, Verify, Workload, worker_index,
+    Aggregation, Digits, Distribution, Duty, Job, Lane, OnUnderflow, Preemption, Profile,
+    RandomTensors, Scenario, Straggler, SwitchSettings, TensorFiles, Verify, Workload,
+    worker_index,
 };
 pub use topology::{
     End, Fibre, Host, HostId, HostRole, Link, LinkFaults, LinkId, Optical, Switch, SwitchId,
@@ -127,6 +128,7 @@ fn read(
     let orchestration = match &topology.optical {
         Some(optical) => {
             raw.check_re_patching(&document)?;
+            raw.refuse_threads()?;
             Some(orchestration::read(&document, optical.outage)?)
         }
         None => match document.get("orchestrator") {

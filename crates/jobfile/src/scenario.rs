@@ -1,5 +1,6 @@
 //! The content of a validated job file: plain values with all defaults filled in.
 
+use std::ops::Range;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -39,7 +40,8 @@ pub struct Scenario {
     pub switch: SwitchSettings,
     /// How the jobs are scheduled, if a cross-connect joins the units.
     pub orchestration: Option<Orchestration>,
-    /// The jobs, in the order of the file.
+    /// The jobs, in the order of the file. A job with several threads per worker is as many jobs here,
+    /// one after the other: its [lanes](Lane).
     pub jobs: Vec<Job>,
 }
 
@@ -52,6 +54,33 @@ impl Scenario {
     #[must_use]
     pub fn protocol(&self) -> Protocol {
         self.jobs.first().expect("a scenario has a job").protocol
+    }
+
+    /// The jobs as the file has them, with their indices: the first lane of each.
+    pub fn whole_jobs(&self) -> impl Iterator<Item = (usize, &Job)> {
+        self.jobs.iter().enumerate().filter(|(_, job)| job.lane.is_first())
+    }
+
+    /// Indices of all lanes of the job to which the job with this index belongs.
+    #[must_use]
+    pub fn lanes(&self, job: usize) -> Range<usize> {
+        let Lane { index, count } = self.jobs[job].lane;
+        job - index..job - index + count
+    }
+
+    /// Number of threads for the parameter servers of a host: as many as one of its jobs has lanes.
+    /// Those of ESA have one, because they share a channel to the reminder agent.
+    #[must_use]
+    pub fn server_threads(&self, host: HostId) -> usize {
+        let jobs = self.jobs.iter().filter(|job| job.ps == Some(host));
+        let jobs = jobs.filter(|job| job.protocol != Protocol::Esa);
+        jobs.map(|job| job.lane.count).max().unwrap_or(1)
+    }
+
+    /// Gives each worker one thread: all jobs keep their first lane only.
+    pub fn join_lanes(&mut self) {
+        self.jobs.retain(|job| job.lane.is_first());
+        self.jobs.iter_mut().for_each(|job| job.lane = Lane::default());
     }
 
     /// Indices of a job in the file and of its worker on a host; `None` if there is no such worker.
@@ -75,6 +104,38 @@ impl Scenario {
             let agent = agent.then_some(Duty::ReminderAgent);
             worker.chain(server).chain(agent).map(move |duty| (job, duty))
         })
+    }
+}
+
+/// A part of a job whose workers have several threads. In the network, each lane is a job of its own,
+/// with its own ID, epoch, slots and aggregators; it sums one part of each tensor. All lanes have the
+/// workers and the servers of the job.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Lane {
+    /// Its number, from 0.
+    pub index: usize,
+    /// Number of lanes of the job, at least 1.
+    pub count: usize,
+}
+
+impl Lane {
+    /// The thread that serves it, of this many.
+    #[must_use]
+    pub fn thread(self, of: usize) -> usize {
+        self.index % of
+    }
+
+    /// Whether it is the first lane of its job, which stands for the job in reports and messages.
+    #[must_use]
+    pub const fn is_first(self) -> bool {
+        self.index == 0
+    }
+}
+
+impl Default for Lane {
+    /// The only lane of a job.
+    fn default() -> Self {
+        Self { index: 0, count: 1 }
     }
 }
 
@@ -185,8 +246,11 @@ pub struct Job {
     /// The run of the job. A parsed file has the job's number here, which suffices if no state
     /// outlives the run, as in virtual time. In a network, the controller assigns the epoch.
     pub epoch: Epoch,
-    /// Name in messages and reports; unique in the file.
+    /// Name in messages and reports; unique in the file. Lanes after the first have their number
+    /// behind the job's name: `job1/1`.
     pub name: String,
+    /// Which part of the job this is.
+    pub lane: Lane,
     /// Its aggregation protocol, the same for all jobs of a file.
     pub protocol: Protocol,
     /// Host of each worker, by worker index: 1 to 1024 distinct hosts.
@@ -212,7 +276,7 @@ pub struct Job {
     pub slots: u32,
     /// Initial congestion window in packets: 1 to `slots`.
     pub window: u32,
-    /// Bits of values per second that each worker sends; `None` for no limit.
+    /// Bits of values per second that each worker sends in all lanes together; `None` for no limit.
     pub rate: Option<Rate>,
     /// Where it is summed (P4INC).
     pub aggregation: Aggregation,

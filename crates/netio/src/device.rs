@@ -35,6 +35,9 @@ pub struct Config {
     pub promiscuous: bool,
     /// Multicast groups to join.
     pub groups: Vec<Ipv4Addr>,
+    /// The only jobs whose datagrams to receive, by the number in bytes 4 and 5 of the payload; all if
+    /// empty.
+    pub jobs: Vec<u16>,
     /// Size of the receive buffer in bytes. For an ordinary user, AF_PACKET reduces it to the
     /// system's limit (`net.core.rmem_max`). AF_XDP keeps one frame per 2 KiB.
     pub receive_buffer: usize,
@@ -48,6 +51,7 @@ impl Config {
             traffic: Traffic::Udp(port),
             promiscuous: false,
             groups: Vec::new(),
+            jobs: Vec::new(),
             receive_buffer: 4 << 20,
         }
     }
@@ -160,6 +164,12 @@ pub enum OpenError {
         "several threads share the frames of a port with `packet` or `gso` only, not with `{0}`"
     )]
     Shared(Kind),
+    /// Several AF_XDP sockets cannot share the traffic of a queue.
+    #[error(
+        "several threads need a socket each, and with `xdp` one socket takes all our packets of an \
+         interface; use `packet`, `gso`, `udp` or `udp-gso`, or leave `threads` out of the job"
+    )]
+    Unshared,
 }
 
 /// An open network interface.
@@ -222,6 +232,27 @@ impl Device {
         };
         let sockets = PacketSocket::open_group(config, super_frames, count, share)?;
         Ok(sockets.into_iter().map(|socket| Self::Packet(Box::new(socket))).collect())
+    }
+
+    /// Opens several sockets that share the UDP port of one interface. Each receives the datagrams of
+    /// its [`jobs`](Config::jobs), which must not be empty.
+    ///
+    /// # Errors
+    ///
+    /// The first error; then no socket is open.
+    pub fn open_shared(kind: Kind, configs: &[Config]) -> Result<Vec<Self>, OpenError> {
+        let udp = |mode| {
+            let sockets = UdpPort::open_shared(mode, configs)?;
+            Ok(sockets.into_iter().map(|socket| Self::Udp(Box::new(socket))).collect())
+        };
+        match kind {
+            Kind::Packet | Kind::Gso => {
+                configs.iter().map(|config| Self::open(kind, config)).collect()
+            }
+            Kind::Udp => udp(Mode::Plain),
+            Kind::UdpGso => udp(Mode::Super),
+            Kind::Xdp => Err(OpenError::Unshared),
+        }
     }
 
     /// The interface, as it was when the socket was opened.

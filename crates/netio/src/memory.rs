@@ -193,25 +193,31 @@ impl FrameIo for MemoryPort {
 }
 
 /// The ends of several links to a neighbour whose threads share one port, as the cores of a switch
-/// do. Each frame goes to the thread that `choose` names, modulo their number.
-#[derive(Debug)]
+/// do.
 pub struct Fan {
     links: Vec<MemoryPort>,
-    choose: fn(&[u8]) -> u32,
+    choose: Box<dyn Fn(&[u8]) -> usize + Send>,
     /// The link that is received from first.
     turn: usize,
 }
 
 impl Fan {
-    /// Of these links, in the order of the threads.
+    /// Of these links, in the order of the threads. Each frame goes to the thread whose number is
+    /// what `choose` returns, modulo their number.
     ///
     /// # Panics
     ///
     /// If there is no link.
     #[must_use]
-    pub fn new(links: Vec<MemoryPort>, choose: fn(&[u8]) -> u32) -> Self {
+    pub fn new(links: Vec<MemoryPort>, choose: impl Fn(&[u8]) -> usize + Send + 'static) -> Self {
         assert!(!links.is_empty(), "a fan has a link");
-        Self { links, choose, turn: 0 }
+        Self { links, choose: Box::new(choose), turn: 0 }
+    }
+}
+
+impl std::fmt::Debug for Fan {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Fan").field("links", &self.links).finish_non_exhaustive()
     }
 }
 
@@ -229,7 +235,7 @@ impl FrameIo for Fan {
     fn send(&mut self, frame: &[u8]) -> io::Result<bool> {
         let at = match self.links.len() {
             1 => 0,
-            count => (self.choose)(frame) as usize % count,
+            count => (self.choose)(frame) % count,
         };
         self.links[at].send(frame)
     }

@@ -3,6 +3,20 @@
 use serde::{Deserialize, Serialize};
 use tributary_wire::Error;
 
+/// Adds counters field by field: those of several endpoints. It does not compile if a field is missing.
+macro_rules! add_counters {
+    ($counters:ty: $($field:ident),+) => {
+        impl std::ops::AddAssign for $counters {
+            fn add_assign(&mut self, other: Self) {
+                let Self { $($field),+ } = other;
+                $(self.$field += $field;)+
+            }
+        }
+    };
+}
+
+pub(crate) use add_counters;
+
 /// Frames that an endpoint dropped whatever its state, by reason.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Rejected {
@@ -28,6 +42,8 @@ pub struct Rejected {
     /// Another aggregator than the slot's.
     pub wrong_index: u64,
 }
+
+add_counters!(Rejected: foreign, malformed, other_job, other_run, other_protocol, other_service, wrong_kind, wrong_values, wrong_bitmap, wrong_index);
 
 impl Rejected {
     pub(crate) fn count(&mut self, error: &Error) {

@@ -14,17 +14,23 @@ use tributary_wire::channel::Role;
 
 use crate::{Channels, Job, Servers};
 
-/// The parameter servers of a host, with those of their jobs' agents that run on the same host.
+/// The parameter servers of a host, for each of `threads` threads, with those of their jobs' agents that
+/// run on the same host.
 ///
 /// # Errors
 /// If their settings contradict each other.
-pub fn servers(deployment: &Deployment, host: HostId) -> Result<Servers> {
-    let described = jobs_at(deployment, host, |job| job.ps).map(|(index, job)| {
-        let server = deployment.server(index).context("a job at its server has one")?;
-        let agent = if job.agent == Some(host) { deployment.agent(index)? } else { None };
-        Ok(Job { server, agent })
-    });
-    Ok(Servers::new(described.collect::<Result<Vec<_>>>()?)?)
+pub fn servers(deployment: &Deployment, host: HostId, threads: usize) -> Result<Vec<Servers>> {
+    let of_thread = |thread| {
+        let jobs = jobs_at(deployment, host, |job| job.ps);
+        let jobs = jobs.filter(|(_, job)| job.lane.thread(threads) == thread);
+        let described = jobs.map(|(index, job)| {
+            let server = deployment.server(index).context("a job at its server has one")?;
+            let agent = if job.agent == Some(host) { deployment.agent(index)? } else { None };
+            Ok(Job { server, agent })
+        });
+        Ok(Servers::new(described.collect::<Result<Vec<_>>>()?)?)
+    };
+    (0..threads).map(of_thread).collect()
 }
 
 /// The channels of a host's servers: a hub if their agent is in the same process, and links to

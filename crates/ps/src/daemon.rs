@@ -1,18 +1,20 @@
 //! The parameter servers of a host, as a daemon.
 
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, ScopedJoinHandle};
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use tributary_endpoint::claim::claim;
 use tributary_endpoint::runs::{self, Follower};
 use tributary_endpoint::schedule::Scheduler;
-use tributary_endpoint::{Args, channel, names, open_interface};
+use tributary_endpoint::{Args, channel, names, open_interface, open_server_ports};
 use tributary_jobfile::{Job, Protocol};
 use tributary_netio::Waker;
 
 use crate::report::Event;
-use crate::{channels, scheduled, serve, servers};
+use crate::{Channels, channels, scheduled, serve, servers};
 
 /// Serves the jobs that have their parameter server on a host until `stop` is raised. `tell` gets
 /// each event with the name of the host's switch.
@@ -23,7 +25,7 @@ pub fn run(
     args: &Args,
     host: &str,
     stop: &Arc<AtomicBool>,
-    tell: &dyn Fn(&Event, &str),
+    tell: &(dyn Fn(&Event, &str) + Sync),
 ) -> Result<()> {
     let mut deployment = args.load()?;
     let scenario = deployment.scenario().clone();
@@ -43,10 +45,10 @@ pub fn run(
     }
     let waker = Waker::new();
     while !stop.load(Ordering::Relaxed) {
-        let io = open_interface(&scenario, id, args)?;
+        let ports = open_server_ports(&scenario, id, args)?;
         runs::join_all(args, &mut deployment, own, stop)?;
         let scenario = deployment.scenario();
-        let servers = servers(&deployment, id)?;
+        let servers = servers(&deployment, id, ports.len())?;
         let at = |agent| channel::agent_address(scenario, agent);
         let hub = channel::hub(scenario, id, &tokens, at(id), waker.clone())?;
         let mut channels = channels(scenario, id, &tokens, hub, &waker, at)?;
@@ -54,19 +56,35 @@ pub fn run(
         let esa = |job: &&Job| own(job) && job.protocol == Protocol::Esa;
         let follower = Follower::start(args, scenario.jobs.iter().filter(esa), stop)?;
         tell(&Event::Ready);
-        let mut report = |job, event| tell(&Event::of(job, &event));
-        let servers = serve(
-            servers,
-            &mut channels,
-            Box::new(io),
-            waker.clone(),
-            follower.over(),
-            &mut report,
-        )?;
+        let serve = |(servers, io), channels: &mut Channels, waker| {
+            let mut report = |job, event| tell(&Event::of(job, &event));
+            let ended = serve(servers, channels, Box::new(io), waker, follower.over(), &mut report);
+            // The other threads end, too, after an error.
+            let servers = ended.inspect_err(|_| follower.over().store(true, Ordering::Relaxed))?;
+            tell(&Event::done(&servers));
+            anyhow::Ok(())
+        };
+        let mut threads = servers.into_iter().zip(ports);
+        let first = threads.next().context("a host has a port")?;
+        thread::scope(|scope| {
+            let start = |thread| {
+                let serve = || serve(thread, &mut Channels::default(), Waker::new());
+                thread::Builder::new().name("ps".into()).spawn_scoped(scope, serve)
+            };
+            let others = threads.map(start).collect::<io::Result<Vec<_>>>();
+            let others = others.context("cannot start a thread");
+            if others.is_err() {
+                follower.over().store(true, Ordering::Relaxed);
+            }
+            let first = serve(first, &mut channels, waker.clone());
+            let join = |other: ScopedJoinHandle<'_, Result<()>>| {
+                other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+            };
+            others?.into_iter().map(join).fold(first, Result::and)
+        })?;
         if let Some(hub) = channels.hub() {
             tracing::info!("peers: {:?}", hub.stats());
         }
-        tell(&Event::done(&servers));
     }
     Ok(())
 }

@@ -1,5 +1,7 @@
 //! Events and reports of parameter servers and reminder agents.
 
+use std::ops::Add;
+
 use serde::{Deserialize, Serialize};
 use tributary_protocol::esa::Backend;
 use tributary_protocol::esa::agent::Stats as AgentStats;
@@ -159,6 +161,33 @@ impl Stats {
             Self::Plain(stats) => stats.overflow_tasks,
             Self::Esa(stats) => stats.overflow_tasks,
         }
+    }
+}
+
+/// Combines the lanes of a job.
+impl Add for ServerReport {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        let stats = match (self.stats, other.stats) {
+            (Stats::Plain(mut stats), Stats::Plain(other)) => {
+                stats += other;
+                Stats::Plain(stats)
+            }
+            (Stats::Esa(mut stats), Stats::Esa(other)) => {
+                stats += other;
+                Stats::Esa(stats)
+            }
+            _ => unreachable!("the lanes of a job have one protocol"),
+        };
+        let agent = match (self.agent, other.agent) {
+            (Some(mut agent), Some(other)) => {
+                agent += other;
+                Some(agent)
+            }
+            (one, other) => one.or(other),
+        };
+        Self { stats, agent }
     }
 }
 

@@ -14,7 +14,7 @@ use tributary_netio::{Waker, memory};
 use tributary_ps::{Channels, Servers};
 use tributary_wire::WorkerIndex;
 
-use crate::live::{self, Port};
+use crate::live::{self, LanePort, Port};
 use crate::rounds::{Event, WorkerReport};
 use crate::workload::Verifier;
 
@@ -39,6 +39,11 @@ pub fn work(
         job.name,
         job.workers.len()
     );
+    ensure!(
+        job.lane.count == 1,
+        "--alone: job {} has several threads per worker; leave `threads` out of it",
+        job.name
+    );
     let server = deployment.server(position).filter(|_| job.protocol == Protocol::Atp);
     let server = server.context(
         "--alone is for jobs of atp: others are not summed by their parameter server alone",
@@ -61,13 +66,8 @@ pub fn work(
         };
         let server = thread::Builder::new().name("ps".into()).spawn_scoped(scope, serve);
         let server = server.context("cannot start a thread")?;
-        let port = Port {
-            io: Box::new(io),
-            executor: None,
-            link: None,
-            may_be_replaced: false,
-            own_process: false,
-        };
+        let lanes = vec![LanePort { io: Box::new(io), executor: None, link: None }];
+        let port = Port { lanes, may_be_replaced: false, own_process: false };
         let first = WorkerIndex::new(0).expect("an index");
         let outcome = live::work(deployment, position, first, port, verifier, stop, tell);
         served.store(true, Ordering::Relaxed);

@@ -6,12 +6,12 @@ use std::sync::atomic::AtomicBool;
 use anyhow::{Context, Result, bail, ensure};
 use tributary_endpoint::claim::claim;
 use tributary_endpoint::schedule::Scheduler;
-use tributary_endpoint::{Args, channel, names, open_interface, runs};
+use tributary_endpoint::{Args, channel, names, open_lanes, runs};
 use tributary_jobfile::Job;
 use tributary_netio::Waker;
 use tributary_wire::{WorkerIndex, WorkerSet};
 
-use crate::live::{self, Port};
+use crate::live::{self, LanePort, Port};
 use crate::rounding::complaint;
 use crate::rounds::{Event, WorkerReport};
 use crate::workload::{Verifier, need};
@@ -70,16 +70,19 @@ pub fn run(
     let tokens = args.tokens()?;
     let address = |agent| channel::agent_address(&scenario, agent);
     // Report an invalid token before the worker joins the run.
-    channel::worker_link(&scenario, job, index, &tokens, address)?;
-    let _claim = claim(&args.interface, "worker", [job])?;
-    let io = open_interface(&scenario, host, args)?;
+    let lanes = scenario.lanes(at);
+    for lane in &scenario.jobs[lanes.clone()] {
+        channel::worker_link(&scenario, lane, index, &tokens, address)?;
+    }
+    let _claim = claim(&args.interface, "worker", &scenario.jobs[lanes.clone()])?;
+    let mut ports = open_lanes(&scenario, host, args, at)?;
     if let Some(address) = &args.scheduler {
         let scheduler = Scheduler::at(address)?;
         let follower = scheduler.follow(job, Some(index), Waker::new());
         let standing = scheduled::admitted(&follower, stop, &mut |event| tell(&event))?;
         deployment.set_epoch(at, standing.epoch);
         deployment.set_assignment(at, standing.assignment);
-        let (io, whom) = (Box::new(io), (at, index));
+        let (io, whom) = (Box::new(ports.remove(0)), (at, index));
         let deployment = Arc::new(deployment);
         let mut tell = |event| tell(&event);
         let report = scheduled::work(&deployment, whom, io, &follower, verifier, stop, &mut tell)?;
@@ -88,13 +91,17 @@ pub fn run(
     let waiting = |missing: WorkerSet| {
         tell(&Event::Waiting { missing: missing.iter().map(WorkerIndex::get).collect() });
     };
-    let epoch = runs::join(args, job, Some(index), stop, waiting)?;
-    deployment.set_epoch(at, epoch);
-    let link =
-        channel::worker_link(deployment.scenario(), deployment.job(at), index, &tokens, address)?;
+    let epochs = runs::join_lanes(args, &scenario.jobs[lanes.clone()], index, stop, waiting)?;
+    lanes.clone().zip(epochs).for_each(|(lane, epoch)| deployment.set_epoch(lane, epoch));
+    let connect = |(lane, io)| {
+        let (scenario, lane) = (deployment.scenario(), deployment.job(lane));
+        let link = channel::worker_link(scenario, lane, index, &tokens, address)?;
+        Ok(LanePort { io: Box::new(io), executor: None, link })
+    };
+    let lanes = lanes.zip(ports).map(connect).collect::<Result<_>>()?;
     // The reader of JSON events also started the parameter server, and sees if it fails.
     let may_be_replaced = !args.json_events;
-    let port = Port { io: Box::new(io), executor: None, link, may_be_replaced, own_process: true };
+    let port = Port { lanes, may_be_replaced, own_process: true };
     let deployment = Arc::new(deployment);
     let report =
         live::work(&deployment, at, index, port, verifier, stop, &mut |event| tell(&event))?;

@@ -19,10 +19,11 @@ pub mod alone;
 pub mod daemon;
 pub mod live;
 mod node;
+mod parts;
 pub mod rounding;
 pub mod rounds;
 pub mod scheduled;
 pub mod tensors;
 pub mod workload;
 
-pub use node::{Error, Node};
+pub use node::{Error, Lane, Node};

@@ -14,19 +14,14 @@ use tributary_driver::executor::Executor;
 use tributary_netio::{FrameIo, Waker};
 use tributary_wire::WorkerIndex;
 
-use crate::node::{Error, Node};
+use crate::node::{Error, Lane, Node};
 use crate::rounds::{Event, Rounds, WorkerReport};
 use crate::workload::Verifier;
 
 /// A worker's connections.
 pub struct Port {
-    /// Packets.
-    pub io: Box<dyn FrameIo>,
-    /// Runs the worker's endpoint, beside others. Without one it runs in the thread of the worker, or,
-    /// with a channel, in one of its own.
-    pub executor: Option<Arc<Executor>>,
-    /// The channel to the reminder agent (ESA).
-    pub link: Option<LinkConfig>,
+    /// Those of each lane of the job.
+    pub lanes: Vec<LanePort>,
     /// Whether a replacement without state may take over the parameter server. Then the worker
     /// stays until all others have their results.
     pub may_be_replaced: bool,
@@ -34,7 +29,19 @@ pub struct Port {
     pub own_process: bool,
 }
 
-/// Runs a worker of the job with this index in the file. `tell` gets one event per round.
+/// The connections of a worker's lane.
+pub struct LanePort {
+    /// Packets.
+    pub io: Box<dyn FrameIo>,
+    /// Runs the lane's endpoint, beside others. Without one, a single lane without a channel runs in the
+    /// thread of the worker, and every other one in a thread of its own.
+    pub executor: Option<Arc<Executor>>,
+    /// The channel to the reminder agent (ESA).
+    pub link: Option<LinkConfig>,
+}
+
+/// Runs a worker of the job whose first lane has this index in the file. `tell` gets one event per
+/// round.
 ///
 /// # Errors
 /// One line that describes the problem.
@@ -50,18 +57,8 @@ pub fn work(
     let name = &deployment.job(job).name;
     let _span = info_span!("worker", job = name, %index).entered();
     let mut rounds = Rounds::new(Arc::clone(deployment), job, index, verifier)?;
-    let config = deployment.worker(job, index);
-    let Port { io, executor, link, may_be_replaced, own_process } = port;
-    let stop_too = Arc::clone(stop);
-    let mut node = match (executor, link) {
-        (None, None) => Node::new(config, io, stop_too)?,
-        (Some(executor), link) => Node::on(executor, config, io, link, stop_too)?,
-        (None, link) => {
-            let executor = Executor::start(format!("esa worker {index}"), Waker::new());
-            let executor = executor.context("cannot start a thread")?;
-            Node::on(Arc::new(executor), config, io, link, stop_too)?
-        }
-    };
+    let Port { lanes, may_be_replaced, own_process } = port;
+    let mut node = node(deployment, job, index, lanes, stop)?;
     let begin = Instant::now();
     while let Some((pause, tensors)) = rounds.begin()? {
         sleep(pause, stop)?;
@@ -87,6 +84,35 @@ pub fn work(
         );
     }
     Ok(rounds.report(&node.stats()))
+}
+
+/// The worker's endpoints, in this thread or in others.
+fn node(
+    deployment: &Deployment,
+    job: usize,
+    index: WorkerIndex,
+    ports: Vec<LanePort>,
+    stop: &Arc<AtomicBool>,
+) -> Result<Node<Box<dyn FrameIo>>> {
+    let ports = match <[LanePort; 1]>::try_from(ports) {
+        Ok([LanePort { io, executor: None, link: None }]) => {
+            return Ok(Node::new(deployment.worker(job, index), io, Arc::clone(stop))?);
+        }
+        Ok(port) => port.into(),
+        Err(ports) => ports,
+    };
+    let lanes = deployment.scenario().lanes(job).zip(ports).map(|(lane, port)| {
+        let LanePort { io, executor, link: channel } = port;
+        let executor = match executor {
+            Some(executor) => executor,
+            None => {
+                let name = format!("worker {index} lane {}", lane - job);
+                Arc::new(Executor::start(name, Waker::new()).context("cannot start a thread")?)
+            }
+        };
+        Ok(Lane { executor, config: deployment.worker(lane, index), io, channel })
+    });
+    Ok(Node::on(lanes.collect::<Result<_>>()?, stop)?)
 }
 
 /// Processor time of all threads of this process so far, in user and kernel mode.

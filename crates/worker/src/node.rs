@@ -1,10 +1,10 @@
-//! A worker on a port: tensors in, sums out.
+//! A worker on its ports: tensors in, sums out.
 
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{self, Receiver, Sender, TryRecvError};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender, TryRecvError};
 use std::time::{Duration, Instant};
 
 use tracing::{Span, debug_span};
@@ -21,7 +21,9 @@ use tributary_protocol::{
 use tributary_wire::Sequence;
 use tributary_wire::channel::{FromWorker, Refusal, ToWorker};
 
-/// Sleep between two checks of the stop flag.
+use crate::parts;
+
+/// Sleep between two checks: of the stop flag, or of other lanes.
 const PATIENCE: Duration = Duration::from_millis(50);
 
 /// Most messages per turn, so that packets are also handled.
@@ -78,7 +80,7 @@ pub enum Error {
     Stopped,
 }
 
-/// A worker of a job, on a port.
+/// A worker of a job, on a port, or on one for each of its [lanes](Lane).
 ///
 /// Without an executor, a worker runs in the thread that calls [`all_reduce`](Self::all_reduce), during
 /// the call only: between calls the parameter server answers for it, and a replacement server waits. An
@@ -96,13 +98,33 @@ enum Place<Io> {
     Apart(Apart),
 }
 
-/// The way to a worker on an executor.
+/// A lane of a worker: an endpoint that sums a part of each tensor, with a port of its own.
+#[derive(Debug)]
+pub struct Lane<Io> {
+    /// Runs the endpoint.
+    pub executor: Arc<Executor>,
+    /// The endpoint's settings.
+    pub config: WorkerConfig,
+    /// A port in memory should have the executor's waker.
+    pub io: Io,
+    /// The channel to the reminder agent (ESA).
+    pub channel: Option<LinkConfig>,
+}
+
+/// The ways to the lanes of a worker.
 #[derive(Debug)]
 struct Apart {
-    /// Dropping it ends the worker.
+    lanes: Vec<Way>,
+    values_per_packet: usize,
+}
+
+/// The way to a lane on an executor.
+#[derive(Debug)]
+struct Way {
+    /// Dropping it ends the lane.
     orders: Option<Sender<Order>>,
     answers: Receiver<Answer>,
-    /// What is left of the worker at its end.
+    /// What is left of the lane at its end.
     remains: Receiver<WorkerLink>,
     executor: Arc<Executor>,
 }
@@ -164,21 +186,125 @@ impl<Io: FrameIo> Node<Io> {
         Ok(Self { place: Place::Here(Box::new(runner)), stats: Stats::default() })
     }
 
-    /// Puts a worker on a port and an executor; an ESA worker with a channel to the reminder agent. A
-    /// port in memory should have the executor's waker.
+    /// Puts the lanes of a worker on their ports and executors. All workers of a job have the same
+    /// number of lanes.
     ///
     /// # Errors
-    /// [`Error::Config`], or [`Error::Io`] if the channel cannot be started.
-    pub fn on(
-        executor: Arc<Executor>,
-        config: WorkerConfig,
-        io: Io,
-        channel: Option<LinkConfig>,
-        stop: Arc<AtomicBool>,
-    ) -> Result<Self, Error>
+    /// [`Error::Config`], or [`Error::Io`] if a channel cannot be started.
+    ///
+    /// # Panics
+    /// Without a lane.
+    pub fn on(lanes: Vec<Lane<Io>>, stop: &Arc<AtomicBool>) -> Result<Self, Error>
     where
         Io: Send + 'static,
     {
+        let first = lanes.first().expect("a worker has a lane");
+        let values_per_packet = first.config.job.values_per_packet.into();
+        let start = |lane| Way::start(lane, Arc::clone(stop));
+        let lanes = lanes.into_iter().map(start).collect::<Result<_, _>>()?;
+        let place = Place::Apart(Apart { lanes, values_per_packet });
+        Ok(Self { place, stats: Stats::default() })
+    }
+
+    /// Sums tensors over all workers of the job and returns the sums in the same order and memory.
+    /// All workers must call it with tensors of the same shapes and priorities. In ATP the
+    /// priorities have no effect.
+    ///
+    /// # Errors
+    /// [`Error`]. The worker is unusable after an error.
+    pub fn all_reduce(&mut self, tensors: Vec<(Tensor, Priority)>) -> Result<Vec<Tensor>, Error> {
+        match &mut self.place {
+            Place::Here(runner) => {
+                let sums = runner.reduce(tensors);
+                self.stats = runner.stats();
+                sums
+            }
+            Place::Apart(apart) => {
+                let starts = |tensor: &(Tensor, Priority)| {
+                    parts::starts(tensor.0.len(), apart.lanes.len(), apart.values_per_packet)
+                };
+                let starts: Vec<_> = tensors.iter().map(starts).collect();
+                let parts = parts::cut(tensors, &starts, apart.lanes.len());
+                let orders = parts.into_iter().map(Order::Reduce);
+                let outcomes = apart.call(orders, &mut self.stats);
+                let outcomes = outcomes.map_err(|(lane, error)| match error {
+                    Error::Submit { tensor, source } => {
+                        Error::Submit { tensor, source: source.after(starts[tensor][lane]) }
+                    }
+                    error => error,
+                })?;
+                Ok(parts::join(outcomes.into_iter().map(Outcome::sums)))
+            }
+        }
+    }
+
+    /// Ends the worker's part in the job: returns when the other workers have all their results,
+    /// too, or after `patience`. Returns whether they have. With ATP and P4INC the parameter server
+    /// has the results that others lack; the worker stays for them only if the server
+    /// `may_be_replaced`. All workers of a job must agree on that.
+    ///
+    /// # Errors
+    /// As [`all_reduce`](Self::all_reduce).
+    pub fn leave(&mut self, patience: Duration, may_be_replaced: bool) -> Result<bool, Error> {
+        let order = || Order::Leave(patience, may_be_replaced);
+        let outcomes = match &mut self.place {
+            Place::Here(runner) => {
+                let outcome = runner.carry_out(order());
+                self.stats = runner.stats();
+                vec![outcome?]
+            }
+            Place::Apart(apart) => {
+                let orders = (0..apart.lanes.len()).map(|_| order());
+                apart.call(orders, &mut self.stats).map_err(|(_, error)| error)?
+            }
+        };
+        Ok(outcomes.iter().all(|outcome| matches!(outcome, Outcome::Left(true))))
+    }
+
+    /// The worker's counters at the end of the last call.
+    pub fn stats(&self) -> Stats {
+        self.stats
+    }
+}
+
+impl Apart {
+    /// Gives each lane an order, and waits for all outcomes, or the first error and its lane. `stats`
+    /// becomes the sum of the lanes' counters.
+    fn call(
+        &self,
+        orders: impl Iterator<Item = Order>,
+        stats: &mut Stats,
+    ) -> Result<Vec<Outcome>, (usize, Error)> {
+        self.lanes.iter().zip(orders).for_each(|(lane, order)| lane.begin(order));
+        *stats = Stats::default();
+        let mut outcomes: Vec<Option<Outcome>> = self.lanes.iter().map(|_| None).collect();
+        while let Some(first) = outcomes.iter().position(Option::is_none) {
+            // While one lane is waited for, others may fail.
+            for (at, lane) in self.lanes.iter().enumerate().skip(first) {
+                if outcomes[at].is_some() {
+                    continue;
+                }
+                let wait = if at == first { PATIENCE } else { Duration::ZERO };
+                let answer = match lane.answers.recv_timeout(wait) {
+                    Ok(answer) => answer,
+                    Err(RecvTimeoutError::Timeout) => continue,
+                    // The executor has panicked.
+                    Err(RecvTimeoutError::Disconnected) => return Err((at, Error::Stopped)),
+                };
+                *stats += answer.stats;
+                outcomes[at] = Some(answer.outcome.map_err(|error| (at, error))?);
+            }
+        }
+        Ok(outcomes.into_iter().flatten().collect())
+    }
+}
+
+impl Way {
+    fn start<Io: FrameIo + Send + 'static>(
+        lane: Lane<Io>,
+        stop: Arc<AtomicBool>,
+    ) -> Result<Self, Error> {
+        let Lane { executor, config, io, channel } = lane;
         let waker = executor.waker();
         let driver = Driver::new(Worker::new(config)?, io).with_waker(waker.clone());
         let link = channel.map(|config| Link::start(config, waker.clone())).transpose()?;
@@ -190,62 +316,18 @@ impl<Io: FrameIo> Node<Io> {
         let post =
             Post { runner, orders: inbox, answers: sender, last, work: None, broken: None, span };
         executor.add(Box::new(post));
-        let apart = Apart { orders: Some(orders), answers, remains, executor };
-        Ok(Self { place: Place::Apart(apart), stats: Stats::default() })
+        Ok(Self { orders: Some(orders), answers, remains, executor })
     }
 
-    /// Sums tensors over all workers of the job and returns the sums in the same order and memory.
-    /// All workers must call it with tensors of the same shapes and priorities. In ATP the
-    /// priorities have no effect.
-    ///
-    /// # Errors
-    /// [`Error`]. The worker is unusable after an error.
-    pub fn all_reduce(&mut self, tensors: Vec<(Tensor, Priority)>) -> Result<Vec<Tensor>, Error> {
-        self.call(Order::Reduce(tensors)).map(Outcome::sums)
-    }
-
-    /// Ends the worker's part in the job: returns when the other workers have all their results,
-    /// too, or after `patience`. Returns whether they have. With ATP and P4INC the parameter server
-    /// has the results that others lack; the worker stays for them only if the server
-    /// `may_be_replaced`. All workers of a job must agree on that.
-    ///
-    /// # Errors
-    /// As [`all_reduce`](Self::all_reduce).
-    pub fn leave(&mut self, patience: Duration, may_be_replaced: bool) -> Result<bool, Error> {
-        let outcome = self.call(Order::Leave(patience, may_be_replaced))?;
-        Ok(matches!(outcome, Outcome::Left(true)))
-    }
-
-    fn call(&mut self, order: Order) -> Result<Outcome, Error> {
-        let Answer { outcome, stats } = match &mut self.place {
-            Place::Here(runner) => {
-                let outcome = runner.carry_out(order);
-                Answer { outcome, stats: runner.stats() }
-            }
-            Place::Apart(apart) => apart.call(order),
-        };
-        self.stats = stats;
-        outcome
-    }
-
-    /// The worker's counters at the end of the last call.
-    pub fn stats(&self) -> Stats {
-        self.stats
-    }
-}
-
-impl Apart {
-    fn call(&mut self, order: Order) -> Answer {
+    /// If the lane is no longer there, its channel of answers is closed, too.
+    fn begin(&self, order: Order) {
         let orders = self.orders.as_ref().expect("there until it is dropped");
-        let sent = orders.send(order);
+        drop(orders.send(order));
         self.executor.waker().wake();
-        // Without an answer, the executor has panicked.
-        let none = || Answer { outcome: Err(Error::Stopped), stats: Stats::default() };
-        sent.ok().and_then(|()| self.answers.recv().ok()).unwrap_or_else(none)
     }
 }
 
-impl Drop for Apart {
+impl Drop for Way {
     fn drop(&mut self) {
         self.orders.take();
         self.executor.waker().wake();
@@ -254,7 +336,7 @@ impl Drop for Apart {
     }
 }
 
-/// A worker on an executor: it carries out orders, and serves others in between, until the channel of
+/// A lane of a worker on an executor: it carries out orders, and serves others in between, until the channel of
 /// orders closes.
 #[derive(Debug)]
 struct Post<Io> {
@@ -279,11 +361,9 @@ impl<Io: FrameIo> Post<Io> {
         }
     }
 
-    /// Takes the next order, if none is being carried out.
+    /// Takes the next order. None comes while one is being carried out, but the worker may be dropped
+    /// then, because another lane has failed.
     fn next(&mut self) -> Result<(), Turn> {
-        if self.work.is_some() {
-            return Ok(());
-        }
         match self.orders.try_recv() {
             Ok(order) => {
                 let begun = self.broken.take().map_or_else(|| self.runner.begin(order), Err);
@@ -510,5 +590,39 @@ impl<Io: FrameIo> Runner<Io> {
 
     pub(crate) fn stats(&self) -> Stats {
         *self.driver.endpoint().stats()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tributary_controller::Deployment;
+    use tributary_netio::{Waker, memory};
+    use tributary_wire::WorkerIndex;
+
+    use super::*;
+
+    /// The other lanes wait for workers that do not exist.
+    #[test]
+    fn an_error_in_one_lane_ends_the_others() {
+        let file = "[[job]]\nworkers = 2\nthreads = 3\n";
+        let scenario = tributary_jobfile::parse(file, "f").unwrap();
+        let deployment = Deployment::new(scenario).unwrap();
+        let index = WorkerIndex::new(0).unwrap();
+        let mut far = Vec::new();
+        let lanes = (0..3).map(|lane| {
+            let executor = Executor::start(format!("lane {lane}"), Waker::new()).unwrap();
+            let (io, other) = memory::link(64, executor.waker(), &Waker::new());
+            far.push(other);
+            let config = deployment.worker(lane, index);
+            Lane { executor: Arc::new(executor), config, io, channel: None }
+        });
+        let mut node = Node::on(lanes.collect(), &Arc::default()).unwrap();
+        let mut values = vec![1.0; 1_000];
+        values[900] = f32::NAN;
+        let begin = Instant::now();
+        let error = node.all_reduce(vec![(Tensor::F32(values), Priority::LOWEST)]).unwrap_err();
+        assert_eq!(error.to_string(), "tensor 0: value 900 is NaN, which cannot be summed");
+        drop(node);
+        assert!(begin.elapsed() < Duration::from_secs(5), "{:?}", begin.elapsed());
     }
 }

@@ -45,7 +45,7 @@ fn control_characters_are_escaped() {
 }
 
 /// A `.npy` file of version 1.
-fn npy(dtype: &str, shape: &str, data: &[[u8; 4]]) -> Vec<u8> {
+pub(crate) fn npy(dtype: &str, shape: &str, data: &[[u8; 4]]) -> Vec<u8> {
     let header = format!("{{'descr': '{dtype}', 'fortran_order': False, 'shape': {shape}, }}\n");
     let mut bytes = b"\x93NUMPY\x01\x00".to_vec();
     bytes.extend(u16::try_from(header.len()).unwrap().to_le_bytes());

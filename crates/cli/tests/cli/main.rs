@@ -28,6 +28,7 @@ mod sim;
 mod stf;
 mod stopped;
 mod switch_threads;
+mod threads;
 mod tls;
 mod tna;
 mod udp;

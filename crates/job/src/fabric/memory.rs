@@ -2,6 +2,7 @@
 //! that share a core. The reliable channel of ESA is TCP over loopback; if its links have faults, a
 //! [`Relay`] is in between.
 
+mod lanes;
 mod relay;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -27,7 +28,7 @@ use tributary_driver::executor::Executor;
 use tributary_endpoint::channel;
 use tributary_endpoint::tokens::Tokens;
 use tributary_jobfile::{End, HostId, LinkId, Scenario, SwitchId, worker_index};
-use tributary_netio::memory::{self, Fan};
+use tributary_netio::memory::{self, Fan, MemoryPort};
 use tributary_netio::{FrameIo, Waker};
 use tributary_ps::report as servers;
 use tributary_switch::runtime::{Runtime, SwitchHandle};
@@ -36,12 +37,16 @@ use tributary_worker::workload::Verifier;
 use tributary_worker::{live, rounds};
 
 use super::live::Live;
+use super::threads::row;
 use super::{Fabric, Note, QueueReport, Removed, SwitchEnd, device_id};
 use crate::Options;
 use relay::Relay;
 
 /// Frames that a link holds in each direction, as in a network card's ring.
 const LINK_CAPACITY: usize = 256;
+
+/// Why a host's ports are there when its process starts.
+const ONE_PROCESS: &str = "a host has one process";
 
 /// Bytes that may wait between controller and switch.
 const CONTROL_BUFFER: usize = 64 << 10;
@@ -51,11 +56,11 @@ pub struct Memory {
     deployment: Arc<Deployment>,
     live: Live,
     switches: Vec<Running>,
-    /// The hosts' ends of their links, until their endpoints start.
-    ports: BTreeMap<HostId, (Fan, Waker)>,
+    /// The hosts' ends of their links, until their endpoints start: one for each of their threads.
+    ports: BTreeMap<HostId, Vec<(Fan, Waker)>>,
     stop: Arc<AtomicBool>,
-    /// What runs the endpoints of a host's workers. Hosts share them.
-    executors: BTreeMap<HostId, Arc<Executor>>,
+    /// What runs the endpoint of each lane of a host's worker. Hosts share them.
+    executors: BTreeMap<HostId, Vec<Arc<Executor>>>,
     workers: Vec<JoinHandle<()>>,
     servers: Vec<JoinHandle<()>>,
     stop_servers: Arc<AtomicBool>,
@@ -96,40 +101,37 @@ impl Fabric for Memory {
         let executors = executors(scenario, switch_threads)?;
         let mut ports = BTreeMap::new();
         for (index, link) in topology.links.iter().enumerate() {
-            // A part of the link for each thread of the switch, or of the two switches.
-            let threads = usize::from(options.switch_threads);
-            let wakers = link.ends.map(|end| match end {
-                End::Switch(switch, _) => runtimes[switch.0].wakers().cloned().collect(),
-                End::Host(host) => {
-                    let executor = executors.get(&host).map(|executor| executor.waker().clone());
-                    vec![executor.unwrap_or_default(); threads]
+            let [first, second] = link.ends;
+            match (first, second) {
+                (End::Host(host), End::Switch(switch, port))
+                | (End::Switch(switch, port), End::Host(host)) => {
+                    let wakers = match executors.get(&host) {
+                        Some(lanes) => lanes.iter().map(|lane| lane.waker().clone()).collect(),
+                        None => (0..scenario.server_threads(host)).map(|_| Waker::new()).collect(),
+                    };
+                    let runtime = &mut runtimes[switch.0];
+                    let (own, far) = host_ports(wakers, runtime.wakers());
+                    ports.insert(host, own);
+                    let part =
+                        |lanes| -> Box<dyn FrameIo> { Box::new(lanes::fan(scenario, lanes)) };
+                    runtime.add_parts(port, far.into_iter().map(part).collect(), None);
                 }
-            });
-            let parts = wakers[0].iter().zip(&wakers[1]);
-            let parts = parts.map(|(first, second)| memory::link(LINK_CAPACITY, first, second));
-            let (first, second): (Vec<_>, Vec<_>) = parts.unzip();
-            // Faults are injected once per link: at the host, or else at its first end.
-            let at_switch = link.ends.iter().all(|end| matches!(end, End::Switch(..)));
-            let ends = link.ends.into_iter().zip([first, second]).zip(wakers);
-            for (place, ((end, parts), wakers)) in ends.enumerate() {
-                match end {
-                    End::Host(host) => {
-                        let waker = wakers.into_iter().next().unwrap_or_default();
-                        ports.insert(host, (Fan::new(parts, super::row), waker));
-                    }
-                    End::Switch(switch, port) => {
-                        let faulty = at_switch && place == 0;
-                        let part = |(part, io)| -> Result<Box<dyn FrameIo>> {
-                            if !faulty {
-                                return Ok(Box::new(io));
-                            }
-                            let seed = scenario.seed.wrapping_add(part);
-                            Ok(Box::new(scenario.faulty(LinkId(index), end, seed, io)?))
-                        };
-                        let parts = (0..).zip(parts).map(part).collect::<Result<_>>()?;
-                        runtimes[switch.0].add_parts(port, parts, None);
-                    }
+                (End::Switch(a, first_port), End::Switch(b, second_port)) => {
+                    // Each thread of one switch has a link to one of the other's.
+                    let wakers = runtimes[a.0].wakers().zip(runtimes[b.0].wakers());
+                    let links = wakers.map(|(a, b)| memory::link(LINK_CAPACITY, a, b));
+                    let (near, far): (Vec<_>, Vec<_>) = links.unzip();
+                    // Faults are injected once per link: at the host, or else at its first end.
+                    let faulty = |(part, io)| -> Result<Box<dyn FrameIo>> {
+                        let seed = scenario.seed.wrapping_add(part);
+                        Ok(Box::new(scenario.faulty(LinkId(index), first, seed, io)?))
+                    };
+                    let near = (0..).zip(near).map(faulty).collect::<Result<_>>()?;
+                    let far = far.into_iter().map(|io| Box::new(io) as Box<dyn FrameIo>);
+                    runtimes[a.0].add_parts(first_port, near, None);
+                    runtimes[b.0].add_parts(second_port, far.collect(), None);
                 }
+                (End::Host(_), End::Host(_)) => unreachable!("hosts are linked to switches"),
             }
         }
         let switches: Vec<Running> = runtimes
@@ -171,7 +173,7 @@ impl Fabric for Memory {
         let mut hubs = BTreeMap::new();
         let mut addresses = BTreeMap::new();
         for host in scenario.topology.host_ids() {
-            let Some((_, waker)) = self.ports.get(&host) else { continue };
+            let Some([(_, waker), ..]) = self.ports.get(&host).map(Vec::as_slice) else { continue };
             let any = (Ipv4Addr::LOCALHOST, 0).into();
             if let Some(hub) = channel::hub(scenario, host, &tokens, any, waker.clone())? {
                 addresses.insert(host, hub.address());
@@ -200,41 +202,46 @@ impl Fabric for Memory {
                 })?);
                 continue;
             }
-            let servers = tributary_ps::servers(&deployment, host)?;
-            if servers.is_empty() {
+            if !scenario.jobs.iter().any(|job| job.ps == Some(host)) {
                 continue;
             }
-            let (io, waker) = self.port(host)?;
-            let hub = hubs.remove(&host);
-            let mut channels =
-                tributary_ps::channels(scenario, host, &tokens, hub, &waker, from(host))?;
-            self.servers.push(spawn(format!("ps on {name}"), move || {
-                let mut tell =
-                    |job, event| send(&notes, Note::Servers(servers::Event::of(job, &event)));
-                let ended =
-                    tributary_ps::serve(servers, &mut channels, io, waker, &stop, &mut tell);
-                let note = match ended {
-                    Ok(servers) => Note::Servers(servers::Event::done(&servers)),
-                    Err(error) => Note::Broken(format!("parameter server: {error}")),
-                };
-                send(&notes, note);
-            })?);
+            let ports = self.ports.remove(&host).context(ONE_PROCESS)?;
+            let servers = tributary_ps::servers(&deployment, host, ports.len())?;
+            for (thread, (servers, (io, waker))) in servers.into_iter().zip(ports).enumerate() {
+                let io = faulty(scenario, host, thread, io)?;
+                // ESA's servers, which have channels, are in one thread.
+                let hub = hubs.remove(&host);
+                let mut channels =
+                    tributary_ps::channels(scenario, host, &tokens, hub, &waker, from(host))?;
+                let (stop, notes) = (Arc::clone(&self.stop_servers), notes.clone());
+                self.servers.push(spawn(format!("ps on {name}"), move || {
+                    let mut tell =
+                        |job, event| send(&notes, Note::Servers(servers::Event::of(job, &event)));
+                    let ended =
+                        tributary_ps::serve(servers, &mut channels, io, waker, &stop, &mut tell);
+                    let note = match ended {
+                        Ok(servers) => Note::Servers(servers::Event::done(&servers)),
+                        Err(error) => Note::Broken(format!("parameter server: {error}")),
+                    };
+                    send(&notes, note);
+                })?);
+            }
         }
-        for (job, its) in scenario.jobs.iter().enumerate() {
+        for (job, its) in scenario.whole_jobs() {
             let values = scenario.switch.values_per_packet;
             let verifier = Verifier::new(its, values, its.workers.len());
             for (worker, &host) in its.workers.iter().enumerate() {
-                let (io, _) = self.port(host)?;
                 let index = worker_index(worker);
-                let link = channel::worker_link(scenario, its, index, &tokens, from(host))?;
-                let executor = Arc::clone(&self.executors[&host]);
-                let port = live::Port {
-                    io,
-                    executor: Some(executor),
-                    link,
-                    may_be_replaced: false,
-                    own_process: false,
+                let ports = self.ports.remove(&host).context(ONE_PROCESS)?;
+                let ports = scenario.lanes(job).zip(ports).zip(&self.executors[&host]);
+                let connect = |((lane, (io, _)), executor): ((usize, _), _)| {
+                    let lane = &scenario.jobs[lane];
+                    let link = channel::worker_link(scenario, lane, index, &tokens, from(host))?;
+                    let io = faulty(scenario, host, lane.lane.index, io)?;
+                    Ok(live::LanePort { io, executor: Some(Arc::clone(executor)), link })
                 };
+                let lanes = ports.map(connect).collect::<Result<_>>()?;
+                let port = live::Port { lanes, may_be_replaced: false, own_process: false };
                 let (notes, stop) = (notes.clone(), Arc::clone(&self.stop));
                 let (deployment, verifier) = (Arc::clone(&deployment), verifier.clone());
                 self.workers.push(spawn(format!("{} worker {worker}", its.name), move || {
@@ -287,12 +294,36 @@ impl Fabric for Memory {
 impl Memory {
     /// The host's end of its link, with the link's faults, and its waker.
     fn port(&mut self, host: HostId) -> Result<(Box<dyn FrameIo>, Waker)> {
-        let (io, waker) = self.ports.remove(&host).context("a host has one process")?;
-        let scenario = self.deployment.scenario();
-        let link = scenario.topology.host(host).link;
-        let io = scenario.faulty(link, End::Host(host), scenario.seed, io)?;
-        Ok((Box::new(io), waker))
+        let ports = self.ports.remove(&host).context(ONE_PROCESS)?;
+        let (io, waker) = ports.into_iter().next().context("a host has a port")?;
+        Ok((faulty(self.deployment.scenario(), host, 0, io)?, waker))
     }
+}
+
+/// Puts the faults of a host's link around the port of a lane.
+fn faulty(scenario: &Scenario, host: HostId, lane: usize, io: Fan) -> Result<Box<dyn FrameIo>> {
+    let link = scenario.topology.host(host).link;
+    Ok(Box::new(scenario.faulty_lane(lane, link, End::Host(host), scenario.seed, io)?))
+}
+
+/// The ends of a host's links, one for each of its threads, and those of the switch by its threads:
+/// each thread of one has a link to each of the other.
+fn host_ports<'w>(
+    wakers: Vec<Waker>,
+    switch: impl Iterator<Item = &'w Waker>,
+) -> (Vec<(Fan, Waker)>, Vec<Vec<MemoryPort>>) {
+    let mut own: Vec<_> = wakers.into_iter().map(|waker| (Vec::new(), waker)).collect();
+    let link = |switch| {
+        let link = |(near, waker): &mut (Vec<MemoryPort>, Waker)| {
+            let (own, far) = memory::link(LINK_CAPACITY, waker, switch);
+            near.push(own);
+            far
+        };
+        own.iter_mut().map(link).collect()
+    };
+    let far = switch.map(link).collect();
+    let fan = |(links, waker)| (Fan::new(links, row), waker);
+    (own.into_iter().map(fan).collect(), far)
 }
 
 impl Drop for Memory {
@@ -325,20 +356,23 @@ impl Running {
     }
 }
 
-/// Executors for the hosts with workers, which take turns: one executor for each core that the switches
-/// leave, at least one, and not more than there are such hosts.
+/// Executors for the lanes of workers, which take turns: one executor for each core that the switches
+/// leave, at least one, and not more than there are lanes.
 fn executors(
     scenario: &Scenario,
     switch_threads: usize,
-) -> Result<BTreeMap<HostId, Arc<Executor>>> {
+) -> Result<BTreeMap<HostId, Vec<Arc<Executor>>>> {
     let cores = thread::available_parallelism().map_or(1, usize::from);
     let hosts: BTreeSet<HostId> =
         scenario.jobs.iter().flat_map(|job| &job.workers).copied().collect();
-    let count = cores.saturating_sub(switch_threads).clamp(1, hosts.len().max(1));
+    let lanes = hosts.iter().map(|&host| lanes::of_worker(scenario, host)).sum::<usize>().max(1);
+    let count = cores.saturating_sub(switch_threads).clamp(1, lanes);
     let start = |number| Executor::start(format!("workers {number}"), Waker::new()).map(Arc::new);
     let executors = (0..count).map(start).collect::<io::Result<Vec<_>>>();
     let executors = executors.context("cannot start a thread")?;
-    Ok(hosts.into_iter().zip(executors.iter().cycle().cloned()).collect())
+    let mut turn = executors.iter().cycle().cloned();
+    let of_host = |host| (host, turn.by_ref().take(lanes::of_worker(scenario, host)).collect());
+    Ok(hosts.into_iter().map(of_host).collect())
 }
 
 fn spawn(name: String, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {

@@ -15,11 +15,10 @@ use serde::{Deserialize, Serialize};
 use tributary_controller::Deployment;
 use tributary_controller::outcomes::{Count, Outcomes};
 use tributary_controller::programs::Compiled;
-use tributary_jobfile::{Duty, Scenario, SwitchId};
+use tributary_jobfile::{Duty, Job, Scenario, SwitchId};
 use tributary_ps::report as servers;
 use tributary_worker::rounds;
 
-use self::threads::row;
 use crate::Options;
 
 pub use memory::Memory;
@@ -194,7 +193,8 @@ pub trait Fabric: Sized {
 /// reminder agent of any number of jobs.
 pub(crate) fn one_process_per_host(scenario: &Scenario) -> Result<()> {
     for host in scenario.topology.host_ids() {
-        let duties: Vec<_> = scenario.duties(host).collect();
+        let whole = |(job, _): &(&Job, Duty)| job.lane.is_first();
+        let duties: Vec<_> = scenario.duties(host).filter(whole).collect();
         let name = &scenario.topology.host(host).name;
         let count = |of: fn(&Duty) -> bool| duties.iter().filter(|(_, duty)| of(duty)).count();
         let workers = count(|duty| matches!(duty, Duty::Worker(_)));

@@ -197,7 +197,7 @@ impl Fabric for Netns {
                 self.servers.push(process);
             }
         }
-        for (job_index, job) in scenario.jobs.iter().enumerate() {
+        for (job_index, job) in scenario.whole_jobs() {
             for (worker, &host) in job.workers.iter().enumerate() {
                 let process = self.start_worker(job_index, &job.name, worker, host, notes)?;
                 self.workers.push(process);
@@ -216,8 +216,8 @@ impl Fabric for Netns {
 
     /// The stopped parts. Switches come first: if one is stopped, other parts also appear silent.
     fn stopped(&self) -> Vec<Stopped> {
-        let jobs = self.deployment.scenario().jobs.iter();
-        let names = jobs.flat_map(|job| (0..job.workers.len()).map(move |w| (&job.name, w)));
+        let jobs = self.deployment.scenario().whole_jobs();
+        let names = jobs.flat_map(|(_, job)| (0..job.workers.len()).map(move |w| (&job.name, w)));
         let switches = self
             .switches
             .iter()

@@ -17,9 +17,9 @@ pub fn share() -> Share {
 
 /// A frame's aggregator without the bits that do not matter; 0 for traffic of others. A wrong answer
 /// costs time only: the thread that gets the frame hands it over.
-pub(super) fn row(frame: &[u8]) -> u32 {
+pub(super) fn row(frame: &[u8]) -> usize {
     let port = ethernet::HEADER_LEN + ipv4::HEADER_LEN + 2;
     let ours = frame.get(port..port + 2) == Some(&udp::PORT.to_be_bytes());
     let index = frame.get(INDEX..).and_then(|rest| rest.first_chunk());
-    index.filter(|_| ours).map_or(0, |index| u32::from_be_bytes(*index) >> ROW_BITS)
+    index.filter(|_| ours).map_or(0, |index| (u32::from_be_bytes(*index) >> ROW_BITS) as usize)
 }

@@ -16,7 +16,9 @@ pub struct SegmentReport {
     pub mode: &'static str,
     /// Switches that have the segment.
     pub switches: usize,
-    /// Its first aggregator.
+    /// Number of its segments: one for each thread of a worker.
+    pub segments: usize,
+    /// The first aggregator of its first segment.
     pub offset: u32,
     /// Number of its aggregators.
     pub aggregators: u32,
@@ -37,15 +39,17 @@ pub struct SegmentReport {
 }
 
 impl SegmentReport {
-    /// Combines what a job's workers report with what its switches counted.
+    /// Combines what a job's workers report with what its switches counted. `lanes`: the assignments of
+    /// its lanes, at least one, which differ in their segments only.
     pub fn new(
-        assignment: Assignment,
+        lanes: &[Assignment],
         switches: usize,
         aggregator_bits: u64,
         workers: &[WorkerReport],
         counted: &Counted,
     ) -> Self {
-        let Assignment { segment, mode, .. } = assignment;
+        let Assignment { segment, mode, .. } = lanes[0];
+        let aggregators = lanes.iter().map(|lane| lane.segment.size).sum();
         let of = |outcome: Outcome| counted.outcomes[outcome].packets;
         Self {
             mode: match mode {
@@ -54,9 +58,10 @@ impl SegmentReport {
                 Mode::Forwarded => "server",
             },
             switches: if mode == Mode::Forwarded { 0 } else { switches },
+            segments: lanes.len(),
             offset: segment.offset.0,
-            aggregators: segment.size,
-            memory_bytes: (u64::from(segment.size) * aggregator_bits).div_ceil(8),
+            aggregators,
+            memory_bytes: (u64::from(aggregators) * aggregator_bits).div_ceil(8),
             turned_back: of(Outcome::Asynchronous),
             from_the_copy: of(Outcome::Repeated),
             again: of(Outcome::Resent),
@@ -107,6 +112,7 @@ pub(super) fn segment_table<'a>(jobs: impl Iterator<Item = (&'a str, &'a Segment
         };
         let aggregators = match job.aggregators {
             0 => "–".to_owned(),
+            size if job.segments > 1 => format!("{size} in {} segments", job.segments),
             size => format!("{} to {}", job.offset, job.offset + size - 1),
         };
         let counts = [job.turned_back, job.from_the_copy, job.again, job.stale, job.coarser];

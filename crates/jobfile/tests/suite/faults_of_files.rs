@@ -373,6 +373,36 @@ fn parameter_servers() {
 }
 
 #[test]
+fn threads() {
+    for value in ["‸0", "‸17", "‸\"2\""] {
+        refused(&format!("[[job]]\nthreads = {value}\n"));
+    }
+    let many = "[[job]]\nthreads = 16\n".repeat(15);
+    assert_eq!(
+        refused(&format!("{many}[[job]]\nthreads = ‸16\n")),
+        "the jobs have more than 255 threads per worker together; take fewer threads or jobs"
+    );
+    refused(&format!("{many}{}‸[[job]]\n", "[[job]]\n".repeat(15)));
+    let units = "protocol = \"p4inc\"\n[topology]\nunits = 2\n";
+    assert_eq!(
+        refused(&format!("{units}[[job]]\nthreads = ‸2\n")),
+        "the control loop around a cross-connect moves only jobs with one thread per worker; leave \
+         `threads` out"
+    );
+    let job = |threads: &str| {
+        let file = "protocol = \"p4inc\"\n[[job]]\nworkers = 2\n";
+        format!(
+            "{file}{threads}workload = ‸{{ kind = \"random\", elements = 4294967296, tensors = 9 }}\n"
+        )
+    };
+    refused(&job(""));
+    assert!(
+        parse(&job("threads = 2\n").replace('‸', ""), "f.toml").is_ok(),
+        "half for each thread"
+    );
+}
+
+#[test]
 fn jobs_and_stragglers() {
     assert_eq!(refused("‸seed = 1\n"), "there is no job; add a [[job]]");
     assert_eq!(refused("‸"), "there is no job; add a [[job]]");

@@ -5,8 +5,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use tributary_jobfile::{
-    Aggregation, Duty, End, HostId, Job, LinkFaults, OnUnderflow, Preemption, Profile, Protocol,
-    Scenario, SwitchId, Topology, Workload, load, parse,
+    Aggregation, Duty, End, HostId, Job, Lane, LinkFaults, OnUnderflow, Preemption, Profile,
+    Protocol, Scenario, SwitchId, Topology, Workload, load, parse, worker_index,
 };
 use tributary_protocol::priority::Code;
 use tributary_protocol::{Assignment, Mode};
@@ -80,6 +80,50 @@ fn a_job_may_set_its_id_and_share_a_host_with_its_parameter_server() {
     let ids: Vec<u16> = scenario.jobs.iter().map(|job| job.id.get()).collect();
     assert_eq!(ids, [700, 2]);
     assert_eq!(scenario.jobs[0].workers, [scenario.jobs[0].server()]);
+}
+
+#[test]
+fn threads_of_a_job_are_jobs_of_their_own_in_the_network() {
+    let file = "protocol = \"p4inc\"\n[switch]\npool = 1200\n[topology]\nkind = \"star\"\n\
+        workers = 4\n[[job]]\nname = \"a\"\nid = 3\nthreads = 3\nworkers = 2\nrate = \"10Gb/s\"\n\
+        [[job]]\nworkers = 2\n[[job]]\nid = 1\nworkers = 2\nthreads = 2\n";
+    let mut scenario = scenario(file);
+    let lanes: Vec<_> = scenario.jobs.iter().map(|job| (&*job.name, job.id.get())).collect();
+    assert_eq!(lanes, [("a", 3), ("a/1", 4), ("a/2", 5), ("job2", 2), ("job3", 1), ("job3/1", 6)]);
+    let of = |job: usize| (scenario.lanes(job), scenario.jobs[job].lane);
+    assert_eq!(of(1), (0..3, Lane { index: 1, count: 3 }));
+    assert_eq!(of(3), (3..4, Lane::default()));
+    assert_eq!(of(5), (4..6, Lane { index: 1, count: 2 }));
+    let whole: Vec<usize> = scenario.whole_jobs().map(|(index, _)| index).collect();
+    assert_eq!(whole, [0, 3, 4]);
+    for job in &scenario.jobs {
+        assert_eq!(job.segment, 200, "a sixth of the pool");
+        assert_eq!(job.epoch.get(), u32::from(job.id.get()));
+    }
+    let (first, last) = (&scenario.jobs[0], &scenario.jobs[2]);
+    assert_eq!((&last.workers, &last.workload), (&first.workers, &first.workload));
+    let rates = scenario.jobs[..3].iter().map(|lane| {
+        let config = scenario.worker_config(lane, Assignment::NONE, worker_index(0));
+        config.rate.map(|rate| rate.get())
+    });
+    assert_eq!(rates.collect::<Vec<_>>(), [Some(3_333_333_333); 3], "a third of the worker's rate");
+    assert_eq!(scenario.server_threads(scenario.jobs[0].workers[0]), 1, "no server");
+    scenario.join_lanes();
+    let joined: Vec<_> = scenario.jobs.iter().map(|job| (&*job.name, job.lane)).collect();
+    assert_eq!(joined, ["a", "job2", "job3"].map(|name| (name, Lane::default())));
+}
+
+#[test]
+fn servers_of_a_host_have_as_many_threads_as_its_widest_job() {
+    let jobs = "[[job]]\nthreads = 2\n[[job]]\nthreads = 3\n[[job]]\n";
+    for (protocol, threads) in [("atp", 3), ("esa", 1)] {
+        let head = format!("protocol = \"{protocol}\"\n[topology]\nworkers = 12\nps_hosts = 1\n");
+        let scenario = scenario(&format!("{head}{jobs}"));
+        assert_eq!(scenario.server_threads(scenario.jobs[0].server()), threads);
+        let served: Vec<usize> = scenario.jobs.iter().map(|job| job.lane.thread(threads)).collect();
+        let expected = [0, 1 % threads, 0, 1 % threads, 2 % threads, 0];
+        assert_eq!(served, expected);
+    }
 }
 
 #[test]

@@ -1,12 +1,14 @@
 //! Classic BPF programs that the kernel runs on every frame, so that other traffic is not copied.
 
+use crate::segments::{FLOW, HEADERS};
+
 /// One instruction, as in the kernel's `struct sock_filter`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Instruction {
-    pub(super) code: u16,
-    pub(super) jt: u8,
-    pub(super) jf: u8,
-    pub(super) k: u32,
+pub(crate) struct Instruction {
+    pub(crate) code: u16,
+    pub(crate) jt: u8,
+    pub(crate) jf: u8,
+    pub(crate) k: u32,
 }
 
 // Codes: class | size | mode, and class | operation | source.
@@ -22,6 +24,10 @@ const JUMP_IF_EQUAL: u16 = 0x15;
 const JUMP_IF_ANY_BIT: u16 = 0x45;
 const RETURN: u16 = 0x06;
 const RETURN_A: u16 = 0x16;
+
+/// The place of a job's number in the payload of a datagram.
+const JOB: u32 = (FLOW.start - HEADERS) as u32;
+const UDP_HEADER: u32 = 8;
 
 /// Offset at which the kernel exposes a frame's direction: `SKF_AD_OFF + SKF_AD_PKTTYPE`.
 const PACKET_TYPE: u32 = (-0x1000_i32 + 4).cast_unsigned();
@@ -56,7 +62,7 @@ enum Test {
 /// Accepts UDP over IPv4 to `port`, unfragmented and without a VLAN tag, from other hosts. The
 /// Ethernet destination is arbitrary, or one that the interface accepts as its own.
 pub(super) fn udp_to(port: u16, any_address: bool) -> Vec<Instruction> {
-    let load = |code, k| Instruction { code, jt: 0, jf: 0, k };
+    let load = step;
     let mut steps = vec![(load(LOAD_WORD, PACKET_TYPE), Some(Test::NotEqual(OUTGOING)))];
     if !any_address {
         steps.push((load(LOAD_WORD, PACKET_TYPE), Some(Test::NotEqual(TO_ANOTHER_HOST))));
@@ -82,22 +88,54 @@ pub(super) fn udp_to(port: u16, any_address: bool) -> Vec<Instruction> {
 /// It also runs where the frame does not start with its Ethernet header.
 pub(super) fn word(port: u16, offset: u32, shift: u32) -> Vec<Instruction> {
     const PLAIN: u32 = 0x45;
-    let load = |code, k| Instruction { code, jt: 0, jf: 0, k };
     let network = |frame: u32| NETWORK.wrapping_add(frame - IP_HEADER);
     let tests = [
-        (load(LOAD_WORD, PROTOCOL), Test::Equal(IPV4)),
-        (load(LOAD_BYTE, network(IP_HEADER)), Test::Equal(PLAIN)),
-        (load(LOAD_BYTE, network(IP_PROTOCOL)), Test::Equal(UDP)),
-        (load(LOAD_HALF, network(IP_FRAGMENT)), Test::NoBitOf(0x3fff)),
-        (load(LOAD_HALF, network(IP_HEADER + 20 + 2)), Test::Equal(u32::from(port))),
+        (step(LOAD_WORD, PROTOCOL), Test::Equal(IPV4)),
+        (step(LOAD_BYTE, network(IP_HEADER)), Test::Equal(PLAIN)),
+        (step(LOAD_BYTE, network(IP_PROTOCOL)), Test::Equal(UDP)),
+        (step(LOAD_HALF, network(IP_FRAGMENT)), Test::NoBitOf(0x3fff)),
+        (step(LOAD_HALF, network(IP_HEADER + 20 + 2)), Test::Equal(u32::from(port))),
     ];
     let mut program = assemble(tests.into_iter().map(|(load, test)| (load, Some(test))).collect());
     // What passes the tests goes on instead of being kept; what does not returns 0, as a drop does.
     let keep = program.len() - 2;
-    let rest = [load(LOAD_WORD, network(offset)), load(SHIFT_RIGHT, shift), load(RETURN_A, 0)];
-    program[keep] = load(JUMP, 1);
+    let rest = [step(LOAD_WORD, network(offset)), step(SHIFT_RIGHT, shift), step(RETURN_A, 0)];
+    program[keep] = step(JUMP, 1);
     program.extend(rest);
     program
+}
+
+/// Accepts what `program` accepts, if it is of one of these jobs: `program` must end in the two
+/// returns of [`udp_to`], and leave X as it does.
+pub(super) fn of_jobs(mut program: Vec<Instruction>, jobs: &[u16]) -> Vec<Instruction> {
+    let accept = program.len() - 2;
+    // Past the drop.
+    program[accept] = step(JUMP, 1);
+    program.push(step(LOAD_HALF_AT_X, IP_HEADER + UDP_HEADER + JOB));
+    program.extend(choose(jobs.iter().map(|&job| (job, KEEP_ALL))));
+    program.push(step(RETURN, DROP));
+    program
+}
+
+/// Returns the position of the list that contains the job of a datagram, whose payload this program
+/// sees, and zero for other datagrams.
+pub(crate) fn position_of_job<'a>(lists: impl Iterator<Item = &'a [u16]>) -> Vec<Instruction> {
+    let jobs = lists.zip(0..).flat_map(|(jobs, at)| jobs.iter().map(move |&job| (job, at)));
+    let mut program = vec![step(LOAD_HALF, JOB)];
+    program.extend(choose(jobs));
+    program.push(step(RETURN, 0));
+    program
+}
+
+/// Returns the second number of the pair whose first one was loaded, or goes on.
+fn choose(pairs: impl Iterator<Item = (u16, u32)>) -> impl Iterator<Item = Instruction> {
+    pairs.flat_map(|(number, result)| {
+        [Instruction { jf: 1, ..step(JUMP_IF_EQUAL, number.into()) }, step(RETURN, result)]
+    })
+}
+
+fn step(code: u16, k: u32) -> Instruction {
+    Instruction { code, jt: 0, jf: 0, k }
 }
 
 /// Accepts nothing.
@@ -248,6 +286,34 @@ mod tests {
             assert_eq!(run_tagged(&program, &frame(0, 29_810), 0, 1), DROP);
             assert_eq!(run_tagged(&program, &frame(0, 29_810), 0, 0), KEEP_ALL);
         }
+    }
+
+    #[test]
+    fn sockets_that_share_a_port_are_chosen_by_job() {
+        let of = |job: u16, options: usize| {
+            let mut frame = frame(options, 29_810);
+            frame.extend(job.to_be_bytes());
+            frame
+        };
+        // As many as a file can have, which is further than a jump reaches.
+        let many: Vec<u16> = (1_000..1_255).collect();
+        let program = of_jobs(udp_to(29_810, false), &many);
+        for options in [0, 4] {
+            for job in [1_000, 1_001, 1_254] {
+                assert_eq!(run(&program, &of(job, options), 0), KEEP_ALL);
+            }
+            for job in [999, 1_255, 0] {
+                assert_eq!(run(&program, &of(job, options), 0), DROP);
+            }
+        }
+        assert_eq!(run(&program, &frame(0, 29_810), 0), DROP, "cut short");
+        assert_eq!(run(&program, &of(1_000, 0)[1..], 0), DROP, "not UDP");
+        let program = position_of_job([&[7, 300][..], &[8], &[]].into_iter());
+        let payload = |job: u16| [[0; 4].to_vec(), job.to_be_bytes().to_vec()].concat();
+        for (job, position) in [(7, 0), (300, 0), (8, 1), (9, 0)] {
+            assert_eq!(run(&program, &payload(job), 0), position);
+        }
+        assert_eq!(run(&program, &[0; 5], 0), 0, "cut short");
     }
 
     #[test]

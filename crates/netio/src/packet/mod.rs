@@ -27,7 +27,7 @@ use crate::{ETHERNET_HEADER, FrameIo, Watch};
 
 pub use crate::device::{Config, Statistics, Traffic};
 
-mod filter;
+pub(crate) mod filter;
 mod group;
 mod sys;
 
@@ -203,7 +203,10 @@ impl PacketSocket {
                 None
             }
             Traffic::Udp(port) => {
-                let program = filter::udp_to(port, config.promiscuous);
+                let mut program = filter::udp_to(port, config.promiscuous);
+                if !config.jobs.is_empty() {
+                    program = filter::of_jobs(program, &config.jobs);
+                }
                 sys::attach_filter(&socket, &program).map_err(failed("attach a filter"))?;
                 Some(hold_port(port, &config.interface)?)
             }

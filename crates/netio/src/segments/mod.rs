@@ -286,6 +286,9 @@ pub(crate) struct Joined {
     datagrams: u64,
 }
 
+/// The place of the number by which sockets share a UDP port: the job in our packets.
+pub(crate) const FLOW: Range<usize> = HEADERS + 4..HEADERS + 6;
+
 impl Joined {
     pub(crate) const NONE: Self = Self { length: 0, size: 0, is_open: false, datagrams: 0 };
 
@@ -311,6 +314,10 @@ impl Joined {
         let first = &buffer[VNET..VNET + HEADERS];
         let same = |range: Range<usize>| first[range.clone()] == frame[range];
         if !(same(0..IP + 2) && same(IP + 4..IP + 10) && same(IP + 12..UDP + 4)) {
+            return false;
+        }
+        // Where several sockets share a port, the first datagram decides which of them gets all.
+        if buffer[VNET..VNET + self.length].get(FLOW) != frame.get(FLOW) {
             return false;
         }
         let end = VNET + self.length;

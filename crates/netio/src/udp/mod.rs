@@ -20,6 +20,7 @@ use socket2::Socket;
 use crate::device::{Config, Statistics, Traffic};
 use crate::interface::{Interface, InterfaceError};
 use crate::messages::BATCH;
+use crate::packet::filter::position_of_job;
 use crate::queues::{Incoming, Outgoing, SUPER_BATCH};
 use crate::segments::{self, Cut, HEADERS, IP, PROTOCOL_UDP, UDP, Unusable, VNET};
 use crate::sys::set_receive_buffer;
@@ -95,6 +96,34 @@ impl UdpPort {
     ///
     /// See [`OpenError`].
     pub fn open(mode: Mode, config: &Config) -> Result<Self, OpenError> {
+        Self::open_with(mode, config, false)
+    }
+
+    /// Opens sockets that share the port. Each receives the datagrams of its [`Config::jobs`]; the first
+    /// one also those of no socket's.
+    ///
+    /// # Errors
+    ///
+    /// See [`OpenError`].
+    pub fn open_shared(mode: Mode, configs: &[Config]) -> Result<Vec<Self>, OpenError> {
+        // Sockets that share a port also share it with another process that wants to, so the port must
+        // be free for a socket that does not.
+        if let Some(first) = configs.first() {
+            drop(Self::open(mode, &Config { groups: Vec::new(), ..first.clone() })?);
+        }
+        let open = |config| Self::open_with(mode, config, true);
+        let sockets: Vec<Self> = configs.iter().map(open).collect::<Result<_, _>>()?;
+        if let (Some(first), Some(config)) = (sockets.first(), configs.first()) {
+            let jobs = configs.iter().map(|config| &*config.jobs);
+            sys::share_by(&first.socket, &position_of_job(jobs)).map_err(|source| {
+                let interface = config.interface.clone();
+                OpenError::System { interface, what: "share a UDP port", source }
+            })?;
+        }
+        Ok(sockets)
+    }
+
+    fn open_with(mode: Mode, config: &Config, shared: bool) -> Result<Self, OpenError> {
         let interface = Interface::find(&config.interface)?;
         let Traffic::Udp(port) = config.traffic else {
             return Err(OpenError::SwitchPort(interface.name));
@@ -110,6 +139,9 @@ impl UdpPort {
             }
         };
         let socket = sys::udp_socket().map_err(failed("open a UDP socket"))?;
+        if shared {
+            socket.set_reuse_port(true).map_err(failed("share a UDP port"))?;
+        }
         sys::bind(&socket, &config.interface, port).map_err(failed("bind a UDP socket"))?;
         sys::only_own_groups(&socket).map_err(failed("restrict multicast"))?;
         sys::describe_datagrams(&socket).map_err(failed("ask for destinations"))?;

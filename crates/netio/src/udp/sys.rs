@@ -6,12 +6,14 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 use socket2::{Domain, InterfaceIndexOrAddress, Protocol, Socket, Type};
 
 use crate::messages::{self, Message, Value, Wanted};
+use crate::packet::filter::Instruction;
 use crate::sys::{get_option, set_option};
 
 /// From linux/udp.h and asm-generic/socket.h.
 const UDP_SEGMENT: libc::c_int = 103;
 const UDP_GRO: libc::c_int = 104;
 const SO_MEMINFO: libc::c_int = 55;
+const SO_ATTACH_REUSEPORT_CBPF: libc::c_int = 51;
 /// Index of the dropped datagrams in what `SO_MEMINFO` returns.
 const DROPS: usize = 8;
 
@@ -57,6 +59,23 @@ pub(super) fn never_fragment(socket: &Socket) -> io::Result<()> {
 /// Sends datagrams without checksums.
 pub(super) fn omit_checksums(socket: &Socket) -> io::Result<()> {
     set_option(socket, libc::SOL_SOCKET, libc::SO_NO_CHECK, &1_i32)
+}
+
+/// Lets a program choose the socket for each datagram to one host, among the sockets that share the
+/// port with this one, by its place in the order in which they were bound. Each of them gets what is
+/// sent to a group that it has joined.
+pub(super) fn share_by(socket: &Socket, program: &[Instruction]) -> io::Result<()> {
+    let step = |step: &Instruction| libc::sock_filter {
+        code: step.code,
+        jt: step.jt,
+        jf: step.jf,
+        k: step.k,
+    };
+    let mut steps: Vec<_> = program.iter().map(step).collect();
+    let len = libc::c_ushort::try_from(steps.len()).map_err(io::Error::other)?;
+    // The kernel copies the steps, which live until then.
+    let program = libc::sock_fprog { len, filter: steps.as_mut_ptr() };
+    set_option(socket, libc::SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, &program)
 }
 
 /// Whether the kernel cuts a buffer into datagrams.

@@ -1,6 +1,7 @@
 //! The cost of fixed point: how many values are rounded to zero, and the largest relative error.
 
 use std::iter::Sum;
+use std::ops::AddAssign;
 
 use serde::{Deserialize, Serialize};
 
@@ -81,14 +82,23 @@ impl Rounding {
 }
 
 /// Combines several workers.
+impl AddAssign for Rounding {
+    fn add_assign(&mut self, other: Self) {
+        *self = Self {
+            values: self.values + other.values,
+            zeroed: self.zeroed + other.zeroed,
+            zeroed_coarser: self.zeroed_coarser + other.zeroed_coarser,
+            largest_error: self.largest_error.max(other.largest_error),
+            greatest: self.greatest.max(other.greatest),
+        };
+    }
+}
+
 impl Sum for Rounding {
     fn sum<I: Iterator<Item = Self>>(workers: I) -> Self {
-        workers.fold(Self::default(), |all, own| Self {
-            values: all.values + own.values,
-            zeroed: all.zeroed + own.zeroed,
-            zeroed_coarser: all.zeroed_coarser + own.zeroed_coarser,
-            largest_error: all.largest_error.max(own.largest_error),
-            greatest: all.greatest.max(own.greatest),
+        workers.fold(Self::default(), |mut all, own| {
+            all += own;
+            all
         })
     }
 }

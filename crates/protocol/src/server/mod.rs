@@ -80,7 +80,7 @@ pub use config::PsConfig;
 
 use crate::floats::FloatPool;
 use crate::rtt::{Least, RttEstimator};
-use crate::stats::Rejected;
+use crate::stats::{Rejected, add_counters};
 use crate::timers::Timers;
 use crate::{Assignment, ConfigError, Endpoint, Time};
 use slots::Slots;
@@ -146,6 +146,8 @@ pub struct Stats {
     /// Dropped frames, by reason.
     pub rejected: Rejected,
 }
+
+add_counters!(Stats: gradients, merged, complete_on_arrival, completed, overflow_tasks, collisions, marked, duplicates, overlaps, fixed_after_overflow, stale, adopted, out_of_window, timeouts, parameters, replies, queries, rejected);
 
 /// The PS of one job.
 #[derive(Clone, Debug)]

@@ -8,7 +8,7 @@ use tributary_wire::Sequence;
 use super::tensors::{Tensor, TensorId};
 use crate::ConfigError;
 use crate::fixed::Rounding;
-use crate::stats::Rejected;
+use crate::stats::{Rejected, add_counters};
 
 /// An event of a worker.
 #[derive(Clone, PartialEq, Debug)]
@@ -117,3 +117,5 @@ pub struct Stats {
     /// Dropped frames, by reason.
     pub rejected: Rejected,
 }
+
+add_counters!(Stats: sent, resent, fast_resends, timeouts, overflow_packets, results, replies, overflow_results, collisions, marked, duplicates, unsent, coarser, asynchronous, queries, stale_queries, handed_over, reminders, direct, delivered, lent, rounding, rejected);

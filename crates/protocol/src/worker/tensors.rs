@@ -88,6 +88,20 @@ pub enum SubmitError {
     Leaving,
 }
 
+impl SubmitError {
+    /// The error in a tensor of which a part was submitted that begins after `before` elements.
+    #[must_use]
+    pub fn after(mut self, before: usize) -> Self {
+        if let Self::NotFinite { position, .. }
+        | Self::TooGreat { position, .. }
+        | Self::OffLadder { position, .. } = &mut self
+        {
+            *position += before;
+        }
+        self
+    }
+}
+
 #[derive(Clone, Debug)]
 struct Queued {
     id: TensorId,

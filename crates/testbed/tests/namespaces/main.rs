@@ -66,6 +66,11 @@ fn main() -> ExitCode {
             trials.push(trial(format!("{kind}::{name}"), move || test(kind), entered.is_err()));
         }
     }
+    for kind in [Kind::Packet, Kind::Gso, Kind::Udp, Kind::UdpGso] {
+        let name = format!("{kind}::sockets_share_a_port_by_job");
+        let test = move || udp::sockets_share_a_port_by_job(kind);
+        trials.push(trial(name, test, entered.is_err()));
+    }
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
 }
 

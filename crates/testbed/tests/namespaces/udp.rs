@@ -223,3 +223,45 @@ fn what_a_full_buffer_drops_is_counted(kind: Kind) {
     assert!(statistics.overrun > 0, "{statistics:?}");
     assert_eq!(received + statistics.overrun, 200);
 }
+
+pub(crate) fn sockets_share_a_port_by_job(kind: Kind) {
+    let testbed = two_hosts_for(kind, 1_500);
+    let config = |jobs: &[u16]| Config { jobs: jobs.to_vec(), ..Config::endpoint("eth0", PORT) };
+    let configs = [config(&[7, 300]), config(&[8])];
+    let open_shared = || testbed.run_in("h1", || Device::open_shared(kind, &configs)).unwrap();
+    let Ok([mut first, mut second]) = <[Device; 2]>::try_from(open_shared().unwrap()) else {
+        unreachable!("two sockets")
+    };
+    let mut port = open(&testbed, kind.of_ports(), "h2", Config::switch_port("eth0"));
+    let of = |job: u16, number: u8| {
+        frame(2, 1, &[&[0; 4], &job.to_be_bytes()[..], &[number; 20]].concat(), 2)
+    };
+    // Next to each other, so that a port which joins datagrams would join those of several jobs.
+    let jobs = [7, 8, 300, 8, 8, 7];
+    let frames = |wanted: &[u16]| -> Vec<Vec<u8>> {
+        let numbered = (0..60).map(|number| (jobs[usize::from(number) % jobs.len()], number));
+        numbered.filter(|(job, _)| wanted.contains(job)).map(|(job, n)| of(job, n)).collect()
+    };
+    for frame in frames(&jobs) {
+        assert!(port.send(&frame).unwrap());
+    }
+    port.flush().unwrap();
+    for (socket, wanted) in [(&mut first, frames(&[7, 300])), (&mut second, frames(&[8]))] {
+        assert_eq!(essences(&receive(socket, wanted.len(), LONG)), essences(&wanted));
+        assert_eq!(receive(socket, 1, SHORT), [[0_u8; 0]; 0]);
+    }
+    let group = Ipv4Addr::new(239, 84, 1, 2);
+    second.join(group).unwrap();
+    let mut to_all = of(8, 1);
+    to_all[..6].copy_from_slice(&[0x01, 0x00, 0x5e, 84, 1, 2]);
+    to_all[30..34].copy_from_slice(&group.octets());
+    let to_all = checked(to_all);
+    send(&mut port, &to_all);
+    assert_eq!(essences(&receive(&mut second, 1, LONG)), [essence(&to_all)]);
+    assert_eq!(receive(&mut first, 1, SHORT), [[0_u8; 0]; 0]);
+    if kind.is_routed() {
+        // Not even by sockets that would share it.
+        let again = open_shared().unwrap_err().to_string();
+        assert!(again.contains("UDP port 29810 of this host is in use"), "{again}");
+    }
+}

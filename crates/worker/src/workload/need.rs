@@ -12,7 +12,7 @@ use tributary_limits::{memory, size};
 struct Need {
     /// Bytes of one worker's tensors.
     tensors: u64,
-    /// How many copies of its own tensors a worker has at the start.
+    /// How many copies of its own tensors a worker has.
     own: u64,
     /// How many copies a process creates for verification, and computes of the sum.
     compared: u64,
@@ -34,6 +34,8 @@ impl Need {
             Workload::Digits(_) => (0, 1),
         };
         let workers = job.workers.len() as u64;
+        // Each thread but the first has a copy of its part.
+        let own = own + u64::from(job.lane.count > 1);
         // A share of each worker's tensor is one tensor in all.
         let compared = if job.workload.shares_verification() { 2 } else { workers + 1 };
         Self { tensors, own, compared, workers }
@@ -64,10 +66,11 @@ pub fn check_run(scenario: &Scenario, apart: bool) -> Result<()> {
             false => need.of_process(need.workers),
         }
     };
-    for job in &scenario.jobs {
+    for (_, job) in scenario.whole_jobs() {
         refuse(job, "its workers", of_job(job), memory::available())?;
     }
-    let tensors = scenario.jobs.iter().map(of_job).fold(0, u64::saturating_add);
+    let jobs = scenario.whole_jobs().map(|(_, job)| job);
+    let tensors = jobs.map(of_job).fold(0, u64::saturating_add);
     let cell = 4 * u64::from(scenario.switch.values_per_packet) + BESIDES;
     let pool = CELLS * cell * u64::from(scenario.switch.pool);
     let switches = pool * scenario.topology.switches.len() as u64;
@@ -134,5 +137,9 @@ mod tests {
         assert!(refuse(&job, "its workers", need.of_process(4), None).is_ok());
         let shares = "{ kind = \"random\", repeat = 2, bytes = \"4GB\", verify = \"share\" }";
         assert_eq!(Need::of(&self::job(shares)).of_process(1), 4 * 4_000_000_000);
+        let threads = Need { own: need.own + 1, ..need };
+        let mut parted = job;
+        parted.lane.count = 2;
+        assert_eq!(Need::of(&parted).of_process(1), threads.of_process(1));
     }
 }

@@ -47,6 +47,9 @@ fn serve_until_end(args: &ControllerArgs) -> Result<()> {
              endpoints need tokens; admit them without it"
         );
     }
+    if args.scheduler.is_some() {
+        tributary_endpoint::one_thread_per_worker(&scenario)?;
+    }
     let ports = switches::ports(&scenario, &args.switches)?;
     let addresses = switches::switches(&scenario, &args.switches)?;
     let pipeline = switches::build(&scenario, &args.switches)?.pipeline;

@@ -42,7 +42,7 @@ use tributary_wire::{
 
 use crate::addressing::Tasks;
 use crate::rtt::RttEstimator;
-use crate::stats::Rejected;
+use crate::stats::{Rejected, add_counters};
 use crate::{ConfigError, Endpoint, JobConfig, Time, Timing};
 use watch::Watch;
 
@@ -126,6 +126,8 @@ pub struct Stats {
     /// Messages dropped because their content is invalid.
     pub rejected: u64,
 }
+
+add_counters!(Stats: reminded, watched, timeouts, dup_acks, urgent, reminders, fetched, absent, stale, queries, values, results, not_sent, over, rejected);
 
 /// A job of the agent.
 #[derive(Clone, Debug)]

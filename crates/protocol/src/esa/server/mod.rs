@@ -27,7 +27,7 @@ use tributary_wire::{
 use crate::addressing::Tasks;
 use crate::rtt::Least;
 use crate::server::{Event, PsConfig};
-use crate::stats::Rejected;
+use crate::stats::{Rejected, add_counters};
 use crate::{ConfigError, Endpoint, Time};
 use entries::Entries;
 
@@ -75,6 +75,8 @@ pub struct Stats {
     /// Dropped packets and messages, by reason.
     pub rejected: Rejected,
 }
+
+add_counters!(Stats: gradients, brought, merged, entries, completed, overflow_tasks, marked, known, over, repairs, questions, duplicates, overlaps, fixed_after_overflow, stale, full, parameters, deliveries, rejected);
 
 /// The PS of one ESA job.
 #[derive(Clone, Debug)]
