@@ -97,7 +97,7 @@ fn threads_of_a_job_are_jobs_of_their_own_in_the_network() {
     let whole: Vec<usize> = scenario.whole_jobs().map(|(index, _)| index).collect();
     assert_eq!(whole, [0, 3, 4]);
     for job in &scenario.jobs {
-        assert_eq!(job.segment, 200, "a sixth of the pool");
+        assert_eq!(job.segment, 128, "the power of two within a sixth of the pool");
         assert_eq!(job.epoch.get(), u32::from(job.id.get()));
     }
     let (first, last) = (&scenario.jobs[0], &scenario.jobs[2]);

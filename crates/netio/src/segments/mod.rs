@@ -317,7 +317,7 @@ impl Joined {
             return false;
         }
         // Where several sockets share a port, the first datagram decides which of them gets all.
-        if buffer[VNET..VNET + self.length].get(FLOW) != frame.get(FLOW) {
+        if buffer[VNET..VNET + HEADERS + self.size].get(FLOW) != frame.get(FLOW) {
             return false;
         }
         let end = VNET + self.length;
@@ -448,8 +448,7 @@ pub(crate) mod tests {
 
     #[test]
     fn equal_datagrams_share_a_buffer_and_a_shorter_one_ends_it() {
-        let frames: Vec<_> =
-            [300, 300, 300, 20, 300].map(|n| datagram(1, &vec![n as u8; n])).into();
+        let frames: Vec<_> = [300, 300, 300, 20, 300].map(|n| datagram(1, &vec![7; n])).into();
         let buffers = joined(&frames);
         assert_eq!(buffers.iter().map(|(_, frames)| *frames).collect::<Vec<_>>(), [4, 1]);
         // The kernel's description of the first one, and its length in the headers.
@@ -459,6 +458,13 @@ pub(crate) mod tests {
         assert_eq!(usize::from(u16::from_be_bytes([first[26], first[27]])), 28 + 920);
         assert_eq!(first.len(), VNET + HEADERS + 920);
         assert_eq!(buffers[1].0[..VNET], [0; VNET], "one frame needs no description");
+    }
+
+    #[test]
+    fn a_buffer_holds_datagrams_of_one_job() {
+        let frames: Vec<_> = [7, 7, 8, 8, 7].map(|job| datagram(1, &[job; 300])).into();
+        let numbers = joined(&frames).into_iter().map(|(_, frames)| frames);
+        assert_eq!(numbers.collect::<Vec<_>>(), [2, 2, 1]);
     }
 
     #[test]
