@@ -192,11 +192,14 @@ impl FrameIo for MemoryPort {
     }
 }
 
+/// Names the thread that a frame goes to.
+type Choose = Box<dyn Fn(&[u8]) -> usize + Send>;
+
 /// The ends of several links to a neighbour whose threads share one port, as the cores of a switch
 /// do.
 pub struct Fan {
     links: Vec<MemoryPort>,
-    choose: Box<dyn Fn(&[u8]) -> usize + Send>,
+    choose: Choose,
     /// The link that is received from first.
     turn: usize,
 }
