@@ -96,9 +96,10 @@ pub(crate) struct RunArgs {
     /// P4 program for the switches, replacing the built-in one.
     #[arg(long, value_name = "FILE")]
     pub(crate) p4: Option<PathBuf>,
-    /// How all parts send and receive frames; for the fabric `netns`.
-    #[arg(long, value_enum, default_value_t)]
-    pub(crate) io: Io,
+    /// How all parts send and receive frames; for the fabric `netns`. Default: UDP sockets at the
+    /// hosts, with many datagrams in one buffer (`udp-gso`), and `packet` with BMv2.
+    #[arg(long, value_enum)]
+    pub(crate) io: Option<Io>,
     /// Execution engine of embedded switches. All produce the same packets.
     #[arg(long, value_enum, default_value_t)]
     pub(crate) engine: EngineKind,

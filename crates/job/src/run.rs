@@ -89,6 +89,17 @@ impl Options {
         }
     }
 
+    /// How frames are sent and received if nobody says how: over UDP sockets at the hosts where they
+    /// can serve, which is between network namespaces that a run makes. Where the kernel refuses to
+    /// carry many datagrams in one buffer, they go one by one.
+    #[must_use]
+    pub fn default_io(fabric: fabric::Kind, target: Target) -> Io {
+        match (fabric, target) {
+            (fabric::Kind::Netns, Target::Embedded) => Io::UdpGso,
+            _ => Io::Packet,
+        }
+    }
+
     /// Refuses options that exclude each other.
     fn check(&self) -> Result<()> {
         let Self { fabric, target, arch, io, engine, .. } = self;

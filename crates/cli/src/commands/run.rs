@@ -30,7 +30,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<()> {
         arch: args.arch,
         seed: args.seed,
         p4: args.p4.clone(),
-        io: args.io,
+        io: args.io.unwrap_or_else(|| Options::default_io(args.fabric, args.target)),
         engine: args.engine,
         pin: args.pin,
         switch_threads: args.switch_threads,
