@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use crate::code::{Code, Op, Pc, Slot};
+use crate::code::{Code, ExternOp, Op, Pc, Slot};
 use crate::compiled::successors;
 use crate::effects::{reachable, written};
 use crate::externs::register::Registers;
@@ -22,6 +22,9 @@ pub enum Undivided {
     /// Its index is not always the same field of the arriving packet as that of other registers.
     #[error("register `{0}` is not always accessed at an index that the packet arrived with")]
     Register(String),
+    /// Each core parses the packets that it then hands over.
+    #[error("its parser counts packets or accesses registers")]
+    Parser,
     /// A meter's state depends on the packets of all cores.
     #[error("`{0}` is a meter")]
     Meter(String),
@@ -39,28 +42,58 @@ pub(crate) struct Share {
     pub(crate) core: u16,
     /// Number of cores, at least one.
     pub(crate) of: u16,
-    /// The field that names the core; without one, all packets belong to core 0.
-    pub(crate) key: Option<Slot>,
+    pub(crate) by: By,
+}
+
+/// What names a packet's core.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum By {
+    /// A field, with the register row.
+    Field(Slot),
+    /// Where it arrived.
+    Arrival,
+    /// Nothing: all packets belong to core 0.
+    First,
 }
 
 impl Share {
     /// All packets.
-    pub(crate) const ALL: Self = Self { core: 0, of: 1, key: None };
+    pub(crate) const ALL: Self = Self { core: 0, of: 1, by: By::Arrival };
 
     /// The core to which a register row belongs.
     pub(crate) fn owner(&self, row: u64) -> u16 {
-        if self.key.is_none() { 0 } else { ((row >> ROW_BITS) % u64::from(self.of)) as u16 }
+        match self.by {
+            By::Field(_) => ((row >> ROW_BITS) % u64::from(self.of)) as u16,
+            By::Arrival | By::First => 0,
+        }
     }
 
     /// The core to which a parsed packet belongs, if it is another one.
     #[inline]
     pub(crate) fn elsewhere(&self, state: &[u64]) -> Option<u16> {
-        if self.of == 1 {
-            return None;
-        }
-        let owner = self.key.map_or(0, |key| self.owner(state[key as usize]));
+        let owner = match self.by {
+            By::Arrival => return None,
+            By::Field(field) => self.owner(state[field as usize]),
+            By::First => 0,
+        };
         (owner != self.core).then_some(owner)
     }
+}
+
+/// Whether a block changes more than the packet: registers, or counts.
+pub(crate) fn changes_state(code: &Code, entry: Pc) -> bool {
+    reachable(code, entry).into_iter().any(|pc| match code.ops[pc as usize] {
+        Op::RegisterRead { .. }
+        | Op::CellRead { .. }
+        | Op::RegisterWrite { .. }
+        | Op::RegisterRun(_)
+        | Op::Count { .. }
+        | Op::Apply { .. } => true,
+        Op::Extern(number) => {
+            matches!(code.externs[number as usize], ExternOp::CountDirect { .. })
+        }
+        _ => false,
+    })
 }
 
 /// The field of the arriving packet at which all registers are accessed. `first` are the blocks

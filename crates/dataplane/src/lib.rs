@@ -48,6 +48,7 @@ pub use pass::{
     DROP_PORT, Egress, EgressInput, Ingress, IngressInput, Instance, Replication, Verdict,
 };
 pub use pipeline::Pipeline;
+pub use pipeline::cores::Changed;
 pub use replicas::Memo;
 pub use tables::{Action, ActionCall, KeyMatch, TableEntry};
 pub use tna::{CELL_BYTES, RECIRCULATION_PORT};

@@ -1,18 +1,19 @@
 //! A loaded program: code, tables, registers, counters.
 
-mod cores;
+pub(crate) mod cores;
 mod meters;
 mod profiles;
 mod times;
 mod value_sets;
 
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use tributary_p4::Architecture;
 use tributary_p4::ir::{self, ExternId, TableId};
 
 use crate::compiled::EngineKind;
+use crate::division::Undivided;
 use crate::error::{LoadError, StateError, TableError};
 use crate::exec::{Engine, Store};
 use crate::externs::counter::CounterData;
@@ -36,6 +37,8 @@ pub struct Pipeline {
     instances: Vec<ExternInstance>,
     engine: Engine,
     passes: Passes,
+    /// The field that names a packet's register row, once it is needed.
+    key: OnceLock<Result<Option<u32>, Undivided>>,
 }
 
 /// The architecture-specific part.
@@ -57,7 +60,7 @@ impl Pipeline {
         let shape = Arc::new(std::mem::take(&mut loaded.shape));
         let instances = std::mem::take(&mut loaded.instances);
         let engine = Engine::new(loaded, SEED);
-        Ok(Self { program, shape, instances, engine, passes })
+        Ok(Self { program, shape, instances, engine, passes, key: OnceLock::new() })
     }
 
     /// Selects the execution engine; all state is kept.

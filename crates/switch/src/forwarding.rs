@@ -47,7 +47,8 @@ impl Forwarding {
         while self.replicas.len() + 1 < cores {
             let pipeline = self.pipeline.replica().map_err(unusable)?;
             let (objects, config) = (Arc::clone(&self.objects), Arc::clone(&self.config));
-            self.replicas.push(Self::of(pipeline, objects, config));
+            let groups = self.groups.clone();
+            self.replicas.push(Self { groups, ..Self::of(pipeline, objects, config) });
         }
         Ok(())
     }
@@ -160,7 +161,7 @@ impl Forwarding {
 
     /// Sets the ports of a TNA program's level-2 exclusion id: a packet that names it gets no
     /// replicas of its own replication id on these ports. P4Runtime cannot express this, so it
-    /// requires direct access to the switch.
+    /// requires direct access to the switch; with several cores, before the program is committed.
     pub fn set_exclusion(&mut self, id: u16, ports: impl IntoIterator<Item = u16>) {
         self.groups.set_exclusion(id, ports.into_iter().collect());
     }

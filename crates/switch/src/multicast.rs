@@ -22,7 +22,7 @@ pub(crate) struct Group {
 }
 
 /// All groups by number; 0 means no group.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Groups {
     by_id: BTreeMap<u16, Group>,
     /// Excluded ports by exclusion id: a packet with that id gets no replicas of its own

@@ -12,10 +12,13 @@ pub(crate) struct Slot {
     pub(crate) port: u16,
     /// Why it waits.
     pub(crate) instance: Instance,
+    /// How often it was resubmitted.
+    pub(crate) resubmissions: u32,
 }
 
-/// Free slots that are kept; there are never as many without several cores.
-const MOST: usize = 4096;
+/// Free slots that are kept. With several cores, packets on their second pass take their slots to other
+/// cores, which could have more and more of them.
+const MOST: usize = 1 << 16;
 
 /// A packet that waits in an egress queue.
 #[derive(Debug)]
@@ -51,7 +54,7 @@ impl Pool {
     pub(crate) fn take(&mut self, pipeline: &Pipeline) -> Box<Slot> {
         self.free.pop().unwrap_or_else(|| {
             let (packet, instance) = (pipeline.new_packet(), Instance::Normal);
-            Box::new(Slot { packet, frame: Vec::new(), port: 0, instance })
+            Box::new(Slot { packet, frame: Vec::new(), port: 0, instance, resubmissions: 0 })
         })
     }
 

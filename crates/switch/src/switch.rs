@@ -14,7 +14,8 @@
 use std::collections::VecDeque;
 
 use tributary_dataplane::{
-    Egress, EgressInput, IngressInput, Instance, Packet, Replication, TableEntry, Value, Verdict,
+    Changed, Egress, EgressInput, IngressInput, Instance, Packet, Replication, TableEntry, Value,
+    Verdict,
 };
 use tributary_p4::Architecture;
 use tributary_p4::ir::TableId;
@@ -71,6 +72,9 @@ pub struct Switch {
     /// Number of programs that were made active.
     programs: u64,
 }
+
+/// Buffers that are kept for frames for other cores.
+const MOST_BUFFERS: usize = 4096;
 
 /// A packet that waits for another core.
 #[derive(Debug)]
@@ -288,13 +292,20 @@ impl Switch {
 
     /// Brings what packets have changed at the other cores to this one.
     pub fn gather(&mut self) {
-        let mut others = std::mem::take(&mut self.others);
-        if let Some(control) = self.control_mut() {
-            for other in others.iter_mut().filter_map(Self::control_mut) {
-                control.pipeline_mut().absorb(other.pipeline_mut());
+        self.gather_some(&Changed::ALL);
+    }
+
+    /// The same for a part of it.
+    pub(crate) fn gather_some(&mut self, what: &Changed) {
+        for other in &mut self.others {
+            for (to, from) in
+                [(&mut self.active, &mut other.active), (&mut self.saved, &mut other.saved)]
+            {
+                if let Some((to, from)) = to.as_mut().zip(from.as_mut()) {
+                    to.pipeline_mut().absorb(from.pipeline_mut(), what);
+                }
             }
         }
-        self.others = others;
     }
 
     /// Continues a batch of updates. Returns true when it is done.
@@ -304,7 +315,7 @@ impl Switch {
         budget: usize,
     ) -> Result<bool, Refusal> {
         if batch.sets_counts() {
-            self.gather();
+            self.gather_some(&Changed { counts: true, ..Changed::default() });
         }
         let mut others = std::mem::take(&mut self.others);
         let replicas = others.iter_mut().filter_map(Self::control_mut);
@@ -345,7 +356,8 @@ impl Switch {
         let Some(active) = &self.active else { return };
         let mut slot = self.pool.take(active.pipeline());
         let mut input = IngressInput { port, time_us: now_us, instance: Instance::Normal };
-        let verdict = self.ingress(&mut slot.packet, frame, &mut input);
+        let mut resubmissions = 0;
+        let verdict = self.ingress(&mut slot.packet, frame, &mut input, &mut resubmissions);
         let Verdict::Elsewhere(to) = verdict else { return self.forward(now_us, slot, verdict) };
         let copy = |mut buffer: Vec<u8>| {
             buffer.clear();
@@ -360,6 +372,7 @@ impl Switch {
             slot.frame = copy(std::mem::take(&mut slot.frame));
             slot.port = port;
             slot.instance = input.instance;
+            slot.resubmissions = resubmissions;
             self.hand_over(to, Waiting::Again(slot));
         }
     }
@@ -398,7 +411,9 @@ impl Switch {
 
     /// Takes back the buffer of a frame that was handed over.
     pub(crate) fn take_buffer(&mut self, buffer: Vec<u8>) {
-        self.buffers.push(buffer);
+        if self.buffers.len() < MOST_BUFFERS {
+            self.buffers.push(buffer);
+        }
     }
 
     /// Counts a packet for a core that had no room for it.
@@ -520,8 +535,14 @@ impl Switch {
 
     /// Runs parser and ingress, as often as the program resubmits. BMv2 parses resubmitted packets
     /// before any other, so they need no queue.
-    fn ingress(&mut self, packet: &mut Packet, frame: &[u8], input: &mut IngressInput) -> Verdict {
-        for _ in 0..=self.config.resubmit_limit {
+    fn ingress(
+        &mut self,
+        packet: &mut Packet,
+        frame: &[u8],
+        input: &mut IngressInput,
+        resubmissions: &mut u32,
+    ) -> Verdict {
+        while *resubmissions <= self.config.resubmit_limit {
             let Some(active) = &mut self.active else { return Verdict::Drop };
             let pipeline = active.pipeline_mut();
             let outcome = pipeline.ingress(packet, frame, input);
@@ -536,6 +557,7 @@ impl Switch {
                 return outcome.verdict;
             }
             self.statistics.resubmitted += 1;
+            *resubmissions += 1;
             *input = next;
         }
         self.statistics.resubmit_drops += 1;
@@ -794,8 +816,13 @@ impl Switch {
 
     /// Runs a packet that has its frame with it through parser and ingress.
     fn ingress_of(&mut self, now_us: u64, mut slot: Box<Slot>, mut input: IngressInput) {
-        let verdict = self.ingress(&mut slot.packet, &slot.frame, &mut input);
+        let mut resubmissions = match input.instance {
+            Instance::Resubmitted => slot.resubmissions,
+            _ => 0,
+        };
+        let verdict = self.ingress(&mut slot.packet, &slot.frame, &mut input, &mut resubmissions);
         slot.instance = input.instance;
+        slot.resubmissions = resubmissions;
         self.forward(now_us, slot, verdict);
     }
 }

@@ -5,6 +5,8 @@
 //! per index and one column per register. A packet then accesses one row, a few cache lines, where
 //! separate arrays would cost a cache line per value.
 
+use std::ops::Range;
+
 use crate::bits::mask;
 
 /// A register: a column of a bank.
@@ -130,15 +132,13 @@ impl Registers {
         all
     }
 
-    /// Copies the rows that `take` selects from the registers of the same program.
-    pub(crate) fn copy_rows(&mut self, from: &Self, take: impl Fn(u64) -> bool) {
+    /// Copies those of these rows that `take` selects from the registers of the same program.
+    pub(crate) fn copy_rows(&mut self, from: &Self, rows: &Range<u64>, take: impl Fn(u64) -> bool) {
         for (to, from) in self.banks.iter_mut().zip(&from.banks) {
-            if to.stride == 0 {
-                continue;
+            for row in (rows.start..rows.end.min(to.size)).filter(|row| take(*row)) {
+                let words = row as usize * to.stride..(row as usize + 1) * to.stride;
+                to.words[words.clone()].copy_from_slice(&from.words[words]);
             }
-            let rows = to.words.chunks_exact_mut(to.stride).zip(from.words.chunks_exact(to.stride));
-            let taken = rows.zip(0..).filter(|(_, row)| take(*row));
-            taken.for_each(|((to, from), _)| to.copy_from_slice(from));
         }
     }
 

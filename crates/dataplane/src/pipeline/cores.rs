@@ -1,11 +1,27 @@
 //! Several pipelines that run one program on several cores.
 
+use std::ops::Range;
+
 use super::{Passes, Pipeline};
-use crate::division::{self, Share, Undivided};
+use crate::division::{self, By, Share, Undivided};
 use crate::error::LoadError;
 use crate::externs::counter::CounterData;
 use crate::load::Instance;
 use crate::tables::Table;
+
+/// What packets have changed, or a part of it.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Changed {
+    /// Rows of registers.
+    pub rows: Range<u64>,
+    /// Counts, of counters and of entries.
+    pub counts: bool,
+}
+
+impl Changed {
+    /// All of it.
+    pub const ALL: Self = Self { rows: 0..u64::MAX, counts: true };
+}
 
 impl Pipeline {
     /// The same program once more, with fresh state and the same execution engine, for another core.
@@ -16,6 +32,9 @@ impl Pipeline {
     pub fn replica(&self) -> Result<Self, LoadError> {
         let mut replica = Self::load(self.program.clone())?;
         replica.shape = self.shape.clone();
+        // Found once for all.
+        drop(self.key());
+        replica.key = self.key.clone();
         Ok(replica)
     }
 
@@ -24,7 +43,8 @@ impl Pipeline {
     /// others, and leaves them unchanged.
     ///
     /// Each register row belongs to one core: the index without its lowest [`crate::ROW_BITS`],
-    /// modulo the number of cores. A packet belongs to the core of its row, or else to core 0.
+    /// modulo the number of cores. A packet belongs to the core of its row. Packets of a program
+    /// without registers belong to any core.
     ///
     /// # Errors
     /// Why that is impossible. Then core 0 has all packets.
@@ -33,13 +53,26 @@ impl Pipeline {
     /// If `core` is not below `of`.
     pub fn divide(&mut self, core: u16, of: u16) -> Result<(), Undivided> {
         assert!(core < of, "core {core} of {of}");
+        if of == 1 {
+            self.engine.share = Share::ALL;
+            return Ok(());
+        }
         let key = self.key();
-        self.engine.share = Share { core, of, key: key.as_ref().copied().unwrap_or_default() };
+        let by = match &key {
+            Ok(Some(field)) => By::Field(*field),
+            Ok(None) => By::Arrival,
+            Err(_) => By::First,
+        };
+        self.engine.share = Share { core, of, by };
         key.map(drop)
     }
 
     /// The field that names a packet's row; `None` if no register is used.
     fn key(&self) -> Result<Option<u32>, Undivided> {
+        self.key.get_or_init(|| self.find_key()).clone()
+    }
+
+    fn find_key(&self) -> Result<Option<u32>, Undivided> {
         let named = |wanted: &dyn Fn(&Instance) -> bool| {
             let found = self.instances.iter().position(wanted);
             found.map(|at| self.program.externs[at].name.clone())
@@ -56,17 +89,20 @@ impl Pipeline {
         if let Some((_, table)) = tables.into_iter().find(|(table, _)| table.extras().ages) {
             return Err(Undivided::Ages(table.name.clone()));
         }
-        let (first, later) = match &self.passes {
+        let (parser, first, later) = match &self.passes {
             Passes::V1model(passes) => {
                 let e = &passes.entries;
-                (vec![e.verify, e.ingress], vec![e.egress, e.compute, e.deparser])
+                (e.parser, vec![e.verify, e.ingress], vec![e.egress, e.compute, e.deparser])
             }
             Passes::Tna(passes) => {
                 let e = &passes.entries;
                 let later = vec![e.egress_parser, e.egress, e.egress_deparser];
-                (vec![e.ingress, e.ingress_deparser], later)
+                (e.ingress_parser, vec![e.ingress, e.ingress_deparser], later)
             }
         };
+        if division::changes_state(&self.engine.code, parser) {
+            return Err(Undivided::Parser);
+        }
         let registers = &self.engine.store.registers;
         division::key(&self.engine.code, registers, &first, &later).map_err(|number| {
             let of = |instance: &Instance| {
@@ -79,10 +115,14 @@ impl Pipeline {
 
     /// Moves to this pipeline what the packets of another core have changed: its rows of registers
     /// are copied, its counts are taken from it. The other's entries must be the same.
-    pub fn absorb(&mut self, other: &mut Self) {
+    pub fn absorb(&mut self, other: &mut Self, what: &Changed) {
         let share = other.engine.share;
         let (store, from) = (&mut self.engine.store, &mut other.engine.store);
-        store.registers.copy_rows(&from.registers, |row| share.owner(row) == share.core);
+        let own = |row| share.owner(row) == share.core;
+        store.registers.copy_rows(&from.registers, &what.rows, own);
+        if !what.counts {
+            return;
+        }
         let counters = store.counters.iter_mut().zip(&mut from.counters);
         for (to, from) in counters.flat_map(|(to, from)| to.cells.iter_mut().zip(&mut from.cells)) {
             to.absorb(from);

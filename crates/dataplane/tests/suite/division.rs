@@ -7,6 +7,16 @@ use super::common;
 
 /// A program whose ingress, egress and declarations are given.
 fn program(declarations: &str, ingress: &str, egress: &str) -> Pipeline {
+    let start = "state start { packet.extract(hdr.row); transition accept; }";
+    load(start, declarations, ingress, egress)
+}
+
+/// A program whose parser and ingress are given.
+fn with_parser(states: &str, ingress: &str) -> Pipeline {
+    load(states, "", ingress, "")
+}
+
+fn load(states: &str, declarations: &str, ingress: &str, egress: &str) -> Pipeline {
     let source = format!(
         r#"
 #include <core.p4>
@@ -14,11 +24,12 @@ fn program(declarations: &str, ingress: &str, egress: &str) -> Pipeline {
 header row_t {{ bit<32> row; bit<32> other; bit<32> value; }}
 struct headers_t {{ row_t row; row_t second; }}
 struct meta_t {{ bit<32> at; bit<32> spare; }}
+register<bit<32>>(1024) sums;
+counter(4, CounterType.packets) received;
 parser P(packet_in packet, out headers_t hdr, inout meta_t meta, inout standard_metadata_t std) {{
-    state start {{ packet.extract(hdr.row); transition accept; }}
+    {states}
 }}
 control V(inout headers_t hdr, inout meta_t meta) {{ apply {{ }} }}
-register<bit<32>>(1024) sums;
 control I(inout headers_t hdr, inout meta_t meta, inout standard_metadata_t std) {{
     register<bit<32>>(1024) counts;
     bit<32> found;
@@ -53,8 +64,8 @@ fn owner(pipeline: &mut Pipeline, row: u32) -> u16 {
         let verdict = pipeline.ingress(&mut packet, &frame, &IngressInput::default()).verdict;
         verdict == Verdict::Unicast(1)
     });
-    let owner = owners.next().expect("it is somebody's");
-    assert_eq!(owners.next(), None, "it is nobody else's");
+    let owner = owners.next().expect("a core has it");
+    assert_eq!(owners.next(), None, "no other core has it");
     owner
 }
 
@@ -74,9 +85,14 @@ fn a_packet_belongs_to_the_core_of_its_row_only() {
 }
 
 #[test]
-fn without_registers_all_packets_belong_to_the_first_core() {
+fn without_registers_packets_are_processed_where_they_arrive() {
     let mut pipeline = program("", "meta.at = hdr.row.row;", "");
-    assert_eq!(owner(&mut pipeline, 200), 0);
+    for core in 0..3 {
+        pipeline.divide(core, 3).unwrap();
+        let mut packet = pipeline.new_packet();
+        let verdict = pipeline.ingress(&mut packet, &[0xff; 12], &IngressInput::default()).verdict;
+        assert_eq!(verdict, Verdict::Unicast(1));
+    }
 }
 
 #[test]
@@ -137,6 +153,14 @@ fn state_that_packets_of_all_cores_change_makes_it_impossible() {
     assert_eq!(refused, Err(Undivided::Meter("I.rate".into())));
     let refused = program("", "digest<meta_t>(1, meta);", "").divide(0, 2);
     assert!(matches!(refused, Err(Undivided::Digest(_))), "{refused:?}");
+    let counting =
+        "state start { packet.extract(hdr.row); received.count(32w0); transition accept; }";
+    let reading =
+        "state start { packet.extract(hdr.row); sums.read(meta.at, 0); transition accept; }";
+    for parser in [counting, reading] {
+        let mut pipeline = with_parser(parser, SUM);
+        assert_eq!(pipeline.divide(0, 2), Err(Undivided::Parser), "{parser}");
+    }
     let ages = "table t { key = { hdr.row.value: exact; } actions = { nothing; }
         support_timeout = true; }";
     let refused = program(ages, "t.apply();", "").divide(0, 2);

@@ -42,9 +42,10 @@ impl PacketSocket {
         let sockets = (0..count).map(open).collect::<Result<Vec<_>, _>>()?;
         let program = filter::word(share.port, share.offset, share.shift);
         let (first, others) = sockets.split_first().expect("there is one");
-        let group = sys::found_group(&first.socket, &program).map_err(failed("found a group"))?;
+        let group =
+            sys::found_group(&first.socket, &program).map_err(failed("create a fanout group"))?;
         for socket in others {
-            sys::join_group(&socket.socket, group).map_err(failed("join a group"))?;
+            sys::join_group(&socket.socket, group).map_err(failed("join a fanout group"))?;
         }
         // Until now each socket would have received each frame.
         for socket in &sockets {

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use tributary_dataplane::Changed;
 use tributary_p4runtime_proto::google::rpc::Code;
 use tributary_p4runtime_proto::p4::v1::write_request::Atomicity;
 use tributary_p4runtime_proto::p4::v1::{Entity, Update, entity};
@@ -22,6 +23,8 @@ pub(crate) struct WriteBatch {
     outcomes: Outcomes,
     /// The updates that undo those made, in their order; kept if that may be needed.
     undo: Vec<Vec<Update>>,
+    /// Whether counts are set, which the cores have in parts.
+    counts: bool,
     /// The same for the other cores; all have the same outcome.
     others: Vec<Self>,
 }
@@ -29,12 +32,16 @@ pub(crate) struct WriteBatch {
 impl WriteBatch {
     pub(crate) fn new(updates: Vec<Update>, atomicity: Atomicity) -> Self {
         let outcomes = Vec::with_capacity(updates.len());
-        Self { updates, atomicity, outcomes, undo: Vec::new(), others: Vec::new() }
+        let counts = updates.iter().any(|update| {
+            let entity = update.entity.as_ref().and_then(|entity| entity.entity.as_ref());
+            entity.is_some_and(has_counts)
+        });
+        Self { updates, atomicity, outcomes, undo: Vec::new(), counts, others: Vec::new() }
     }
 
     /// Whether counts are set, which the cores have in parts.
     pub(crate) fn sets_counts(&self) -> bool {
-        self.updates.iter().any(|update| uncounted(update).is_some())
+        self.counts
     }
 
     /// [`step`](Self::step)s at all cores alike. Counts are set at the first one; at the others they
@@ -48,13 +55,19 @@ impl WriteBatch {
     ) -> bool {
         for (at, other) in others.enumerate() {
             if self.others.len() == at {
-                let updates =
-                    self.updates.iter().map(|u| uncounted(u).unwrap_or_else(|| u.clone()));
-                self.others.push(Self::new(updates.collect(), self.atomicity));
+                let updates = self.updates.iter().cloned().map(uncounted).collect();
+                self.others.push(Self::new(updates, self.atomicity));
             }
             self.others[at].step(other, config, budget);
         }
-        self.step(first, config, budget)
+        let done = self.step(first, config, budget);
+        debug_assert!(self.others.iter().all(|other| {
+            let refused = |outcomes: &Outcomes| -> Vec<bool> {
+                outcomes.iter().map(Result::is_err).collect()
+            };
+            refused(&other.outcomes) == refused(&self.outcomes)
+        }));
+        done
     }
 
     /// Makes at most `budget` updates. Returns true when the batch is done.
@@ -128,20 +141,31 @@ impl WriteBatch {
     }
 }
 
-/// The same update with counts of zero, if it has counts.
-fn uncounted(update: &Update) -> Option<Update> {
+fn has_counts(entity: &entity::Entity) -> bool {
     use entity::Entity as E;
-    let mut update = update.clone();
-    let data = match update.entity.as_mut()?.entity.as_mut()? {
-        E::CounterEntry(entry) => entry.data.as_mut(),
-        E::DirectCounterEntry(entry) => entry.data.as_mut(),
-        E::TableEntry(entry) => entry.counter_data.as_mut(),
+    match entity {
+        E::CounterEntry(entry) => entry.data.is_some(),
+        E::DirectCounterEntry(entry) => entry.data.is_some(),
+        E::TableEntry(entry) => entry.counter_data.is_some(),
+        _ => false,
+    }
+}
+
+/// The same update with counts of zero.
+fn uncounted(mut update: Update) -> Update {
+    use entity::Entity as E;
+    let data = match update.entity.as_mut().and_then(|entity| entity.entity.as_mut()) {
+        Some(E::CounterEntry(entry)) => entry.data.as_mut(),
+        Some(E::DirectCounterEntry(entry)) => entry.data.as_mut(),
+        Some(E::TableEntry(entry)) => entry.counter_data.as_mut(),
         _ => None,
-    }?;
-    // A negative count stays one, since it is refused.
-    data.byte_count = data.byte_count.min(0);
-    data.packet_count = data.packet_count.min(0);
-    Some(update)
+    };
+    if let Some(data) = data {
+        // A negative count stays one, since it is refused.
+        data.byte_count = data.byte_count.min(0);
+        data.packet_count = data.packet_count.min(0);
+    }
+    update
 }
 
 /// Most parts that are read per step, empty ones included.
@@ -178,9 +202,13 @@ impl ReadBatch {
         batch
     }
 
-    /// Whether the next step reads what packets change.
-    pub(crate) fn reads_state(&self) -> bool {
-        self.parts.iter().take(PARTS).any(|(_, part)| part.is_state())
+    /// What packets change and the next step reads.
+    pub(crate) fn reads(&self) -> Changed {
+        let mut all = Changed::default();
+        for (_, part) in self.parts.iter().take(PARTS) {
+            part.add_to(&mut all);
+        }
+        all
     }
 
     /// Reads until at least `budget` more entities, or [`PART_BYTES`], are available. Returns true

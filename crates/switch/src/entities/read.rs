@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use tributary_dataplane::Changed;
 use tributary_p4runtime_proto::p4::v1::{DirectCounterEntry, DirectMeterEntry, Entity, entity};
 
 use super::arrays::Cells;
@@ -36,9 +37,20 @@ pub(crate) enum Part {
 }
 
 impl Part {
-    /// Whether packets change the objects.
-    pub(crate) fn is_state(&self) -> bool {
-        !matches!(self, Self::Whole(..))
+    /// Adds what packets change and one step reads of the part.
+    pub(crate) fn add_to(&self, changed: &mut Changed) {
+        match self {
+            Self::Table(..) | Self::Counters(..) => changed.counts = true,
+            Self::Registers(_, cells) => {
+                let end = cells.end.min(cells.start.saturating_add(CELLS as u64));
+                let rows = &mut changed.rows;
+                *rows = match rows.is_empty() {
+                    true => cells.start..end,
+                    false => rows.start.min(cells.start)..rows.end.max(end),
+                };
+            }
+            Self::Meters(..) | Self::Whole(..) => {}
+        }
     }
 }
 

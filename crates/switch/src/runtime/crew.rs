@@ -17,60 +17,71 @@ use crate::switch::{Handover, Switch};
 /// Packets that may wait for a core; more are dropped and counted.
 const INBOX: usize = 4096;
 
-/// From core to core.
-pub(super) enum Mail {
-    /// A packet, and the core that it is from.
-    Packet(Handover, u16),
-    /// The buffer of its frame in return.
-    Buffer(Vec<u8>),
-}
-
-/// A core's inbox, and the way to all inboxes.
+/// What a core receives from others.
 pub(super) struct Post {
     core: u16,
-    inbox: Receiver<Mail>,
+    /// Packets, each with the core that it is from.
+    inbox: Receiver<(Handover, u16)>,
+    /// The buffers of frames that were handed over, in return.
+    buffers: Receiver<Vec<u8>>,
     /// By core.
-    boxes: Arc<[(SyncSender<Mail>, Waker)]>,
+    ways: Arc<[Way]>,
+}
+
+/// The way to a core.
+struct Way {
+    packets: SyncSender<(Handover, u16)>,
+    buffers: SyncSender<Vec<u8>>,
+    waker: Waker,
 }
 
 impl Post {
     /// One for each core, with the waker of each core's thread.
     pub(super) fn of_cores(wakers: impl Iterator<Item = Waker>) -> Vec<Self> {
-        let ways = wakers.map(|waker| {
-            let (sender, inbox) = mpsc::sync_channel(INBOX);
-            (inbox, (sender, waker))
-        });
-        let (inboxes, boxes): (Vec<_>, Vec<_>) = ways.unzip();
-        let boxes: Arc<[_]> = boxes.into();
-        let post = |(core, inbox)| Self { core, inbox, boxes: Arc::clone(&boxes) };
-        (0..).zip(inboxes).map(post).collect()
+        let way = |waker| {
+            let (packets, inbox) = mpsc::sync_channel(INBOX);
+            let (buffers, returned) = mpsc::sync_channel(INBOX);
+            ((inbox, returned), Way { packets, buffers, waker })
+        };
+        let (ends, ways): (Vec<_>, Vec<_>) = wakers.map(way).unzip();
+        let ways: Arc<[Way]> = ways.into();
+        let post =
+            |(core, (inbox, buffers))| Self { core, inbox, buffers, ways: Arc::clone(&ways) };
+        (0..).zip(ends).map(post).collect()
     }
 
-    /// Takes the next mail.
-    pub(super) fn take(&self) -> Option<Mail> {
+    /// Takes the next packet, and the core that it is from.
+    pub(super) fn take(&self) -> Option<(Handover, u16)> {
         self.inbox.try_recv().ok()
     }
 
     /// Sends the switch's packets for other cores.
     pub(super) fn deliver(&self, switch: &mut Switch) {
+        // Bit n stands for the cores n, n + 64, …
         let mut reached = 0_u64;
         while let Some(handover) = switch.poll_handover() {
             let to = usize::from(handover.to);
-            match self.boxes[to].0.try_send(Mail::Packet(handover, self.core)) {
-                Ok(()) => reached |= 1 << (to % 64),
-                Err(_) => switch.lose_handover(),
+            // A core whose inbox is full is woken, too, in case it sleeps.
+            reached |= 1 << (to % 64);
+            if self.ways[to].packets.try_send((handover, self.core)).is_err() {
+                switch.lose_handover();
             }
         }
         while reached != 0 {
             let bit = reached.trailing_zeros() as usize;
-            self.boxes.iter().skip(bit).step_by(64).for_each(|(_, waker)| waker.wake());
+            self.ways.iter().skip(bit).step_by(64).for_each(|way| way.waker.wake());
             reached &= reached - 1;
         }
     }
 
-    /// Returns a buffer to a core. It is not worth waking it for that.
+    /// Takes a buffer that another core has returned.
+    pub(super) fn take_buffer(&self) -> Option<Vec<u8>> {
+        self.buffers.try_recv().ok()
+    }
+
+    /// Returns a buffer to a core, which need not be woken for that.
     pub(super) fn give_back(&self, to: u16, buffer: Vec<u8>) {
-        drop(self.boxes[usize::from(to)].0.try_send(Mail::Buffer(buffer)));
+        drop(self.ways[usize::from(to)].buffers.try_send(buffer));
     }
 }
 

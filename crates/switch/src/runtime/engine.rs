@@ -9,7 +9,7 @@ use tributary_netio::Poller;
 use tributary_p4runtime_proto::p4::v1::stream_message_response::Update;
 
 use super::control::{Command, Control};
-use super::crew::{Follower, Leader, Mail, Post};
+use super::crew::{Follower, Leader, Post};
 use super::port::{PAUSE_AFTER_ERROR, Port};
 use super::{BATCH, PENDING, ToController};
 use crate::switch::Switch;
@@ -51,7 +51,8 @@ impl Engine {
     }
 
     /// Runs another core until the first one ends it. Returns its part of the switch.
-    pub(super) fn follow(mut self, follower: &Follower) -> Option<Switch> {
+    pub(super) fn follow(mut self, follower: &Follower, control: Control) -> Option<Switch> {
+        let _alarm = Alarm(control);
         while !follower.is_stopping() {
             if follower.is_recalled() {
                 self.switch = follower.lend(self.switch)?;
@@ -109,23 +110,19 @@ impl Engine {
         now.duration_since(self.start).as_micros() as u64
     }
 
-    /// Processes packets that other cores have handed over.
+    /// Processes packets that other cores have handed over. Returns whether there were any.
     fn collect(&mut self, now: Instant) -> bool {
         let now_us = self.micros(now);
-        let mut any = false;
-        for _ in 0..BATCH * self.ports.len().max(1) {
-            match self.post.take() {
-                None => break,
-                Some(Mail::Buffer(buffer)) => self.switch.take_buffer(buffer),
-                Some(Mail::Packet(handover, from)) => {
-                    any = true;
-                    if let Some(buffer) = self.switch.take_over(now_us, handover) {
-                        self.post.give_back(from, buffer);
-                    }
-                }
+        while let Some(buffer) = self.post.take_buffer() {
+            self.switch.take_buffer(buffer);
+        }
+        for taken in 0..BATCH * self.ports.len().max(1) {
+            let Some((handover, from)) = self.post.take() else { return taken > 0 };
+            if let Some(buffer) = self.switch.take_over(now_us, handover) {
+                self.post.give_back(from, buffer);
             }
         }
-        any
+        true
     }
 
     fn receive(&mut self, now: Instant) -> bool {
@@ -187,6 +184,17 @@ impl Engine {
         if let Err(error) = self.poller.wait(timeout) {
             tracing::warn!(%error, "waiting for ports failed");
             thread::sleep(Duration::from_millis(1));
+        }
+    }
+}
+
+/// Stops the whole switch if the thread of one core panics: the rows of its registers are lost.
+struct Alarm(Control);
+
+impl Drop for Alarm {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            self.0.stop();
         }
     }
 }

@@ -6,12 +6,12 @@
 //! the switch through [`Control`], between batches.
 //!
 //! With several [cores](SwitchConfig::cores), there is a thread for each, with a part of each port:
-//! for instance a socket of its own, among which the kernel shares out the frames. A thread sends
-//! what it receives. If the program keeps state, each packet is processed by the core that has its
-//! register row; if that is another one than received it, it is handed over, which costs as much as
-//! processing a small packet. So it pays to share out frames by the register row
+//! for instance a socket of its own, among which the kernel shares out the frames. If the program has
+//! registers, each packet is processed, and what becomes of it is sent, by the core that has its
+//! register row. If another one has received it, it is handed over, which can cost as much as
+//! processing it. So it pays to share out frames by the register row
 //! ([`tributary_dataplane::Pipeline::divide`]). A program whose registers cannot be divided runs on
-//! the first core only, which a warning in the log says.
+//! the first core only; a warning in the log gives the reason.
 
 mod control;
 mod crew;
@@ -135,8 +135,10 @@ impl Runtime {
         let mut leader = Leader::default();
         for (engine, core) in engines.zip(1..) {
             let name = format!("switch {core}");
+            let control = control.clone();
             leader.add(engine.poller.waker().clone(), |follower| {
-                thread::Builder::new().name(name).spawn(move || engine.follow(&follower))
+                let follow = move || engine.follow(&follower, control);
+                thread::Builder::new().name(name).spawn(follow)
             })?;
         }
         let commands = Commands { control: control.clone(), commands, unfinished: None, leader };

@@ -217,8 +217,8 @@ impl Service {
             let mut unread = Some(batch);
             let part = self.control.submit_steps(move |switch, now_us| {
                 switch.set_time(now_us);
-                if unread.as_ref().is_some_and(ReadBatch::reads_state) {
-                    switch.gather();
+                if let Some(batch) = &unread {
+                    switch.gather_some(&batch.reads());
                 }
                 let Some(control) = switch.control() else { return Some(Err(no_pipeline())) };
                 let reading = unread.as_mut()?;

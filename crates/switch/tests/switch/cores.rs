@@ -129,6 +129,40 @@ fn a_program_that_cannot_be_divided_runs_on_one_core() {
     assert!(report.switch.handed_over >= 2000, "those of the other two threads");
 }
 
+/// Without commands, which wake all threads: after a burst that was handed over, and the buffers that
+/// came back for it, a single packet for a core that sleeps arrives at once.
+#[test]
+fn a_packet_for_a_core_that_sleeps_wakes_it() {
+    let (_handle, [mut into, out]) = running(ROWS);
+    let mut out = Fan::new(out, |_| 0);
+    let mut receive = |count: usize| {
+        let deadline = Instant::now() + Duration::from_secs(10);
+        let mut received = 0;
+        while received < count {
+            assert!(Instant::now() < deadline, "{received} of {count} packets came");
+            out.wait(Some(Duration::from_millis(20))).unwrap();
+            received += out.receive(count, &mut |_| ()).unwrap();
+        }
+    };
+    for round in 0..5 {
+        for burst in 0..20 {
+            for i in 0..60 {
+                // All to the port part of the first core, for rows of the second.
+                assert!(into[0].send(&frame(0, 0, 64 + (burst + i) % 64)).unwrap());
+            }
+            into[0].flush().unwrap();
+            receive(60);
+        }
+        std::thread::sleep(Duration::from_millis(20));
+        let begun = Instant::now();
+        // For a row of the first core, to the part of the second.
+        assert!(into[1].send(&frame(0, 0, round)).unwrap());
+        into[1].flush().unwrap();
+        receive(1);
+        assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
+    }
+}
+
 #[test]
 fn a_busy_switch_can_be_stopped() {
     let (handle, mut ports) = running(ROWS);
