@@ -8,7 +8,7 @@
 //! With several [cores](SwitchConfig::cores), there is a thread for each, with a part of each port:
 //! for instance a socket of its own, among which the kernel shares out the frames. If the program has
 //! registers, each packet is processed, and what becomes of it is sent, by the core that has its
-//! register row. If another one has received it, it is handed over, which can cost as much as
+//! register row. If another one has received it, it is handed over, which can cost more than
 //! processing it. So it pays to share out frames by the register row
 //! ([`tributary_dataplane::Pipeline::divide`]). A program whose registers cannot be divided runs on
 //! the first core only; a warning in the log gives the reason.
