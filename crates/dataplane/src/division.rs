@@ -115,7 +115,7 @@ pub(crate) fn key(
             Ok(()) if flow.accesses > 0 => return Ok(Some(field)),
             // No register is ever accessed.
             Ok(()) => return Ok(None),
-            // The field that comes closest is most likely the one that was meant.
+            // Report the field that satisfies most accesses: the program most likely means it.
             Err(register) => refused = refused.max(Some((flow.accesses, register))),
         }
     }

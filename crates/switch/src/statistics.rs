@@ -68,13 +68,6 @@ impl PortStatistics {
 impl SwitchStatistics {
     /// Adds the counters of another core.
     pub(crate) fn add(&mut self, other: &Self) {
-        let mine = self.counters();
-        for (mine, other) in mine.into_iter().zip({ *other }.counters()) {
-            *mine += *other;
-        }
-    }
-
-    fn counters(&mut self) -> [&mut u64; 15] {
         let Self {
             no_pipeline,
             ingress_drops,
@@ -91,23 +84,21 @@ impl SwitchStatistics {
             replaced,
             handed_over,
             handover_drops,
-        } = self;
-        [
-            no_pipeline,
-            ingress_drops,
-            no_such_port,
-            no_such_queue,
-            no_such_group,
-            no_such_session,
-            resubmitted,
-            resubmit_drops,
-            recirculated,
-            recirculation_drops,
-            packet_in_drops,
-            digest_drops,
-            replaced,
-            handed_over,
-            handover_drops,
-        ]
+        } = other;
+        self.no_pipeline += no_pipeline;
+        self.ingress_drops += ingress_drops;
+        self.no_such_port += no_such_port;
+        self.no_such_queue += no_such_queue;
+        self.no_such_group += no_such_group;
+        self.no_such_session += no_such_session;
+        self.resubmitted += resubmitted;
+        self.resubmit_drops += resubmit_drops;
+        self.recirculated += recirculated;
+        self.recirculation_drops += recirculation_drops;
+        self.packet_in_drops += packet_in_drops;
+        self.digest_drops += digest_drops;
+        self.replaced += replaced;
+        self.handed_over += handed_over;
+        self.handover_drops += handover_drops;
     }
 }

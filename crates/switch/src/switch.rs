@@ -11,17 +11,19 @@
 //! same input queue. The controller's port has an egress queue like the others;
 //! [`Switch::run_pending`] empties it into [`Switch::poll_packet_in`].
 
+mod cores;
+
 use std::collections::VecDeque;
 
 use tributary_dataplane::{
-    Changed, Egress, EgressInput, IngressInput, Instance, Packet, Replication, TableEntry, Value,
-    Verdict,
+    Egress, EgressInput, IngressInput, Instance, Packet, Replication, TableEntry, Value, Verdict,
 };
 use tributary_p4::Architecture;
 use tributary_p4::ir::TableId;
 use tributary_p4runtime_proto::p4::v1::write_request::Atomicity;
 use tributary_p4runtime_proto::p4::v1::{Entity, ForwardingPipelineConfig, Update};
 
+pub(crate) use self::cores::Handover;
 use crate::config::SwitchConfig;
 use crate::entities::{ReadBatch, Refusal, WriteBatch};
 use crate::forwarding::Forwarding;
@@ -73,34 +75,12 @@ pub struct Switch {
     programs: u64,
 }
 
-/// Buffers that are kept for frames for other cores.
-const MOST_BUFFERS: usize = 4096;
-
-/// A packet that waits for another core.
-#[derive(Debug)]
-enum Waiting {
-    /// A frame that arrived on a port. The core that has its registers also has storage for it,
-    /// which is not in this core's cache.
-    Frame(Vec<u8>, u16),
-    /// A packet on its second pass, with what it keeps.
-    Again(Box<Slot>),
-}
-
 /// The packet that multicast replicas are made of.
 enum Original<'p> {
     /// They are copies of it.
     Packet(&'p Packet),
     /// They share it.
     Shared(u32),
-}
-
-/// A packet for the core of its registers.
-#[derive(Debug)]
-pub(crate) struct Handover {
-    pub(crate) to: u16,
-    what: Waiting,
-    /// The program that it is a packet of, by number.
-    program: u64,
 }
 
 impl Switch {
@@ -127,17 +107,6 @@ impl Switch {
             buffers: Vec::new(),
             programs: 0,
         }
-    }
-
-    /// The part of another core.
-    pub(crate) fn on_core(core: u16, config: SwitchConfig) -> Self {
-        Self { core, ..Self::new(config) }
-    }
-
-    /// The parts of the other cores, to lend or to take back. Without them, only packets may be
-    /// processed.
-    pub(crate) fn others_mut(&mut self) -> &mut Vec<Self> {
-        &mut self.others
     }
 
     /// The switch's configuration.
@@ -290,24 +259,6 @@ impl Switch {
         self.saved.as_mut().or(self.active.as_mut())
     }
 
-    /// Brings what packets have changed at the other cores to this one.
-    pub fn gather(&mut self) {
-        self.gather_some(&Changed::ALL);
-    }
-
-    /// The same for a part of it.
-    pub(crate) fn gather_some(&mut self, what: &Changed) {
-        for other in &mut self.others {
-            for (to, from) in
-                [(&mut self.active, &mut other.active), (&mut self.saved, &mut other.saved)]
-            {
-                if let Some((to, from)) = to.as_mut().zip(from.as_mut()) {
-                    to.pipeline_mut().absorb(from.pipeline_mut(), what);
-                }
-            }
-        }
-    }
-
     /// Continues a batch of updates. Returns true when it is done.
     pub(crate) fn step_write(
         &mut self,
@@ -315,7 +266,7 @@ impl Switch {
         budget: usize,
     ) -> Result<bool, Refusal> {
         if batch.sets_counts() {
-            self.gather_some(&Changed { counts: true, ..Changed::default() });
+            self.gather_counts();
         }
         let mut others = std::mem::take(&mut self.others);
         let replicas = others.iter_mut().filter_map(Self::control_mut);
@@ -349,76 +300,6 @@ impl Switch {
             self.statistics.no_pipeline += 1;
         }
         self.process(now_us, port, frame);
-    }
-
-    /// Runs a frame that arrived on a port through parser and ingress.
-    fn process(&mut self, now_us: u64, port: u16, frame: &[u8]) {
-        let Some(active) = &self.active else { return };
-        let mut slot = self.pool.take(active.pipeline());
-        let mut input = IngressInput { port, time_us: now_us, instance: Instance::Normal };
-        let mut resubmissions = 0;
-        let verdict = self.ingress(&mut slot.packet, frame, &mut input, &mut resubmissions);
-        let Verdict::Elsewhere(to) = verdict else { return self.forward(now_us, slot, verdict) };
-        let copy = |mut buffer: Vec<u8>| {
-            buffer.clear();
-            buffer.extend_from_slice(frame);
-            buffer
-        };
-        if input.instance == Instance::Normal {
-            self.pool.put(slot);
-            let frame = copy(self.buffers.pop().unwrap_or_default());
-            self.hand_over(to, Waiting::Frame(frame, port));
-        } else {
-            slot.frame = copy(std::mem::take(&mut slot.frame));
-            slot.port = port;
-            slot.instance = input.instance;
-            slot.resubmissions = resubmissions;
-            self.hand_over(to, Waiting::Again(slot));
-        }
-    }
-
-    fn hand_over(&mut self, to: u16, what: Waiting) {
-        self.statistics.handed_over += 1;
-        self.outgoing.push_back(Handover { to, what, program: self.programs });
-    }
-
-    /// The next packet for another core.
-    pub(crate) fn poll_handover(&mut self) -> Option<Handover> {
-        self.outgoing.pop_front()
-    }
-
-    /// Processes a packet that another core has handed over. Returns the buffer of its frame, for
-    /// that core's next ones.
-    pub(crate) fn take_over(&mut self, now_us: u64, handover: Handover) -> Option<Vec<u8>> {
-        let Handover { what, program, .. } = handover;
-        if program != self.programs {
-            self.statistics.replaced += 1;
-            return None;
-        }
-        match what {
-            Waiting::Frame(frame, port) => {
-                self.process(now_us, port, &frame);
-                Some(frame)
-            }
-            Waiting::Again(slot) => {
-                let (port, instance) = (slot.port, slot.instance);
-                let input = IngressInput { port, time_us: now_us, instance };
-                self.ingress_of(now_us, slot, input);
-                None
-            }
-        }
-    }
-
-    /// Takes back the buffer of a frame that was handed over.
-    pub(crate) fn take_buffer(&mut self, buffer: Vec<u8>) {
-        if self.buffers.len() < MOST_BUFFERS {
-            self.buffers.push(buffer);
-        }
-    }
-
-    /// Counts a packet for a core that had no room for it.
-    pub(crate) fn lose_handover(&mut self) {
-        self.statistics.handover_drops += 1;
     }
 
     /// Processes a frame from the controller, as if it arrived on the CPU port.
@@ -567,7 +448,7 @@ impl Switch {
     fn forward(&mut self, now_us: u64, slot: Box<Slot>, verdict: Verdict) {
         match verdict {
             Verdict::Drop => self.pool.put(slot),
-            Verdict::Elsewhere(to) => self.hand_over(to, Waiting::Again(slot)),
+            Verdict::Elsewhere(to) => self.hand_over_again(to, slot),
             Verdict::Unicast(port) => {
                 self.enqueue(now_us, slot, Replica { port, instance: 0 }, Instance::Normal);
             }

@@ -90,8 +90,8 @@ impl Runtime {
     /// gap; each core an equal part of them.
     ///
     /// # Panics
-    /// If the port exists already, is the CPU port or needs more than 9 bits, or if there is not one
-    /// part for each core.
+    /// If the port exists already, is the CPU port or needs more than 9 bits, or if the number of
+    /// parts is not that of the cores.
     pub fn add_parts(
         &mut self,
         port: u16,

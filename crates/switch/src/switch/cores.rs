@@ -1,0 +1,140 @@
+//! A switch on several cores: the parts of the other cores, and packets for them.
+
+use tributary_dataplane::{Changed, IngressInput, Instance, Verdict};
+
+use super::Switch;
+use crate::config::SwitchConfig;
+use crate::pool::Slot;
+
+/// Buffers that are kept for frames for other cores.
+const MOST_BUFFERS: usize = 4096;
+
+/// A packet that waits for another core.
+#[derive(Debug)]
+enum Waiting {
+    /// A frame that arrived on a port. The core that has its registers also has storage for it,
+    /// which is not in this core's cache.
+    Frame(Vec<u8>, u16),
+    /// A packet on its second pass, with what it keeps.
+    Again(Box<Slot>),
+}
+
+/// A packet for the core of its registers.
+#[derive(Debug)]
+pub(crate) struct Handover {
+    pub(crate) to: u16,
+    what: Waiting,
+    /// The program that it is a packet of, by number.
+    program: u64,
+}
+
+impl Switch {
+    /// The part of another core.
+    pub(crate) fn on_core(core: u16, config: SwitchConfig) -> Self {
+        Self { core, ..Self::new(config) }
+    }
+
+    /// The parts of the other cores, to lend or to take back. Without them, only packets may be
+    /// processed.
+    pub(crate) fn others_mut(&mut self) -> &mut Vec<Self> {
+        &mut self.others
+    }
+
+    /// Brings what packets have changed at the other cores to this one.
+    pub fn gather(&mut self) {
+        self.gather_some(&Changed::ALL);
+    }
+
+    /// The same for a part of it.
+    pub(crate) fn gather_some(&mut self, what: &Changed) {
+        for other in &mut self.others {
+            for (to, from) in
+                [(&mut self.active, &mut other.active), (&mut self.saved, &mut other.saved)]
+            {
+                if let Some((to, from)) = to.as_mut().zip(from.as_mut()) {
+                    to.pipeline_mut().absorb(from.pipeline_mut(), what);
+                }
+            }
+        }
+    }
+
+    /// The same for counts.
+    pub(super) fn gather_counts(&mut self) {
+        self.gather_some(&Changed { counts: true, ..Changed::default() });
+    }
+
+    /// Runs a frame that arrived on a port through parser and ingress.
+    pub(super) fn process(&mut self, now_us: u64, port: u16, frame: &[u8]) {
+        let Some(active) = &self.active else { return };
+        let mut slot = self.pool.take(active.pipeline());
+        let mut input = IngressInput { port, time_us: now_us, instance: Instance::Normal };
+        let mut resubmissions = 0;
+        let verdict = self.ingress(&mut slot.packet, frame, &mut input, &mut resubmissions);
+        let Verdict::Elsewhere(to) = verdict else { return self.forward(now_us, slot, verdict) };
+        let copy = |mut buffer: Vec<u8>| {
+            buffer.clear();
+            buffer.extend_from_slice(frame);
+            buffer
+        };
+        if input.instance == Instance::Normal {
+            self.pool.put(slot);
+            let frame = copy(self.buffers.pop().unwrap_or_default());
+            self.hand_over(to, Waiting::Frame(frame, port));
+        } else {
+            slot.frame = copy(std::mem::take(&mut slot.frame));
+            slot.port = port;
+            slot.instance = input.instance;
+            slot.resubmissions = resubmissions;
+            self.hand_over_again(to, slot);
+        }
+    }
+
+    /// Hands over a packet that has its frame with it.
+    pub(super) fn hand_over_again(&mut self, to: u16, slot: Box<Slot>) {
+        self.hand_over(to, Waiting::Again(slot));
+    }
+
+    fn hand_over(&mut self, to: u16, what: Waiting) {
+        self.statistics.handed_over += 1;
+        self.outgoing.push_back(Handover { to, what, program: self.programs });
+    }
+
+    /// The next packet for another core.
+    pub(crate) fn poll_handover(&mut self) -> Option<Handover> {
+        self.outgoing.pop_front()
+    }
+
+    /// Processes a packet that another core has handed over. Returns the buffer of its frame, for
+    /// that core's next ones.
+    pub(crate) fn take_over(&mut self, now_us: u64, handover: Handover) -> Option<Vec<u8>> {
+        let Handover { what, program, .. } = handover;
+        if program != self.programs {
+            self.statistics.replaced += 1;
+            return None;
+        }
+        match what {
+            Waiting::Frame(frame, port) => {
+                self.process(now_us, port, &frame);
+                Some(frame)
+            }
+            Waiting::Again(slot) => {
+                let (port, instance) = (slot.port, slot.instance);
+                let input = IngressInput { port, time_us: now_us, instance };
+                self.ingress_of(now_us, slot, input);
+                None
+            }
+        }
+    }
+
+    /// Takes back the buffer of a frame that was handed over.
+    pub(crate) fn take_buffer(&mut self, buffer: Vec<u8>) {
+        if self.buffers.len() < MOST_BUFFERS {
+            self.buffers.push(buffer);
+        }
+    }
+
+    /// Counts a packet for a core that had no room for it.
+    pub(crate) fn lose_handover(&mut self) {
+        self.statistics.handover_drops += 1;
+    }
+}
