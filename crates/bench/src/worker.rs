@@ -133,7 +133,7 @@ impl Bench {
 
     /// Sums one tensor. The sums are the values, as the fixed point holds them after the first time.
     fn pass(&mut self) -> Result<()> {
-        let tensor = std::mem::replace(&mut self.tensor, Tensor::F32(Vec::new()));
+        let tensor = std::mem::replace(&mut self.tensor, Tensor::F32(Vec::new().into()));
         self.worker.submit(tensor)?;
         loop {
             let mut sent = 0;

@@ -56,8 +56,16 @@ impl Tokens {
             .of(file)
             .read_to_string(&mut text)
             .with_context(|| format!("cannot read the tokens in {name}"))?;
+        Self::parse(&text, &name.to_string())
+    }
+
+    /// Parses what [`to_text`](Self::to_text) wrote into the file of this name.
+    ///
+    /// # Errors
+    /// If its content is invalid.
+    pub fn parse(text: &str, name: &str) -> Result<Self> {
         // serde's message could quote a token.
-        let written: BTreeMap<String, String> = serde_json::from_str(&text).map_err(|error| {
+        let written: BTreeMap<String, String> = serde_json::from_str(text).map_err(|error| {
             anyhow::anyhow!(
                 "{name}:{}:{}: not a file of tokens, as `tributary controller --tokens` writes it",
                 error.line(),
@@ -71,13 +79,19 @@ impl Tokens {
         Ok(Self(written.into_iter().map(token).collect::<Result<_>>()?))
     }
 
+    /// The tokens as text, which is secret.
+    #[must_use]
+    pub fn to_text(&self) -> String {
+        let hex: BTreeMap<_, _> = self.0.iter().map(|(job, token)| (job, token.to_hex())).collect();
+        serde_json::to_string_pretty(&hex).expect("texts are plain data")
+    }
+
     /// Writes the tokens to a file that only its owner may read, replacing an existing file.
     ///
     /// # Errors
     /// If it cannot be written.
     pub fn write(&self, path: &Path) -> Result<()> {
-        let hex: BTreeMap<_, _> = self.0.iter().map(|(job, token)| (job, token.to_hex())).collect();
-        let text = serde_json::to_string_pretty(&hex).expect("texts are plain data");
+        let text = self.to_text();
         // Renaming would replace a device or a FIFO.
         let kind = fs::symlink_metadata(path).map(|there| there.file_type());
         if kind.is_ok_and(|kind| !kind.is_file()) {

@@ -6,6 +6,7 @@
 //! - [`packet`]: a Linux AF_PACKET socket on an interface, with batched system calls;
 //! - [`xdp`]: Linux AF_XDP sockets on an interface, with rings shared with the kernel;
 //! - [`udp`]: an ordinary UDP socket, for hosts, which needs no privileges;
+//! - [`udp::Tunnel`]: a cable between two processes, of UDP datagrams that contain frames;
 //! - [`device::Device`]: one of the last three, selected by the user;
 //! - [`faults::Faulty`]: any of them, with frames lost, duplicated, reordered and delayed from a
 //!   seed.

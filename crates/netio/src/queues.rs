@@ -153,6 +153,8 @@ pub(crate) struct Outgoing {
     joined: [Joined; BATCH],
     /// Number of buffers that are used, at most [`BATCH`].
     slots: usize,
+    /// How the first frame is put into a buffer.
+    put: fn(&[u8], usize, &mut [u8]) -> Joined,
     /// The queued buffers.
     first: usize,
     end: usize,
@@ -167,7 +169,17 @@ pub(crate) struct Outgoing {
 impl Outgoing {
     /// Room for `slots` buffers of `stride` bytes.
     pub(crate) fn new(slots: usize, stride: usize) -> Self {
+        Self::with(slots, stride, Joined::first)
+    }
+
+    /// The same for datagrams that contain frames.
+    pub(crate) fn containing(slots: usize, stride: usize) -> Self {
+        Self::with(slots, stride, Joined::contained)
+    }
+
+    fn with(slots: usize, stride: usize, put: fn(&[u8], usize, &mut [u8]) -> Joined) -> Self {
         Self {
+            put,
             buffers: vec![0; stride * slots].into(),
             stride,
             joined: [Joined::NONE; BATCH],
@@ -195,7 +207,7 @@ impl Outgoing {
             return false;
         }
         let place = &mut self.buffers[self.end * self.stride..][..self.stride];
-        self.joined[self.end] = Joined::first(frame, longest_joined, place);
+        self.joined[self.end] = (self.put)(frame, longest_joined, place);
         self.end += 1;
         true
     }

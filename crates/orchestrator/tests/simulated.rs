@@ -46,7 +46,8 @@ fn check_sums(inputs: &Inputs, outcome: &Outcome, left_out: &BTreeSet<usize>) {
                 Tensor::F32(_) => unreachable!("the inputs are integers"),
             };
             let all = inputs.iter().map(|own| values(&own[round]));
-            let expected = all.reduce(|sum, own| sum.iter().zip(own).map(|(a, b)| a + b).collect());
+            let expected =
+                all.reduce(|sum, own| sum.iter().zip(&own).map(|(a, b)| a + b).collect());
             for worker in sums {
                 match worker.get(round) {
                     Some(sum) => {

@@ -19,6 +19,7 @@
 //! | [`esa`] | the PS of ESA and the reminder agent |
 //! | [`assignment`] | how switches serve a job of P4INC or SwitchML |
 //! | [`addressing`], [`priority`] | the aggregator of a task, and its priority |
+//! | [`buffer`] | memory of tensors, split and lent without copies |
 //! | [`congestion`], [`rtt`], [`fixed`] | the window, the timeouts, and the encoding of values |
 //!
 //! The rest of this page is about ATP. [`esa`] and [`assignment`] describe how the others differ.
@@ -98,9 +99,12 @@
 //!
 //! A worker of P4INC or SwitchML may leave when it is idle: see [`assignment`] for the argument.
 
+#![deny(unsafe_code)]
+
 pub mod addressing;
 pub mod assignment;
 mod bits;
+pub mod buffer;
 mod config;
 pub mod congestion;
 mod endpoint;
@@ -129,4 +133,4 @@ pub use recovery::Recovery;
 pub use server::{ParameterServer, PsConfig};
 pub use stats::Rejected;
 pub use time::Time;
-pub use worker::{ReassignError, SubmitError, Tensor, TensorId, Worker, WorkerConfig};
+pub use worker::{ReassignError, SubmitError, Tensor, TensorId, Terms, Worker, WorkerConfig};

@@ -129,7 +129,7 @@ fn none(protocol: Protocol, recovery: Recovery) {
     let tensor = || {
         let mut values = vec![1.0; 64 * 500];
         values.iter_mut().step_by(64 * 50).for_each(|value| *value = 1e30);
-        Tensor::F32(values)
+        Tensor::F32(values.into())
     };
     let mut tensors = vec![tensor(), tensor()];
     let mut frame = Vec::with_capacity(2048);

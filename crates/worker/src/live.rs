@@ -101,6 +101,20 @@ fn node(
         Ok(port) => port.into(),
         Err(ports) => ports,
     };
+    Ok(Node::on(lanes(deployment, job, index, ports)?, stop)?)
+}
+
+/// The lanes of a worker of the job whose first lane has this index in the file, each on its executor or
+/// a new one.
+///
+/// # Errors
+/// If a thread cannot be started.
+pub fn lanes(
+    deployment: &Deployment,
+    job: usize,
+    index: WorkerIndex,
+    ports: Vec<LanePort>,
+) -> Result<Vec<Lane<Box<dyn FrameIo>>>> {
     let lanes = deployment.scenario().lanes(job).zip(ports).map(|(lane, port)| {
         let LanePort { io, executor, link: channel } = port;
         let executor = match executor {
@@ -112,7 +126,7 @@ fn node(
         };
         Ok(Lane { executor, config: deployment.worker(lane, index), io, channel })
     });
-    Ok(Node::on(lanes.collect::<Result<_>>()?, stop)?)
+    lanes.collect()
 }
 
 /// Processor time of all threads of this process so far, in user and kernel mode.

@@ -1,11 +1,11 @@
 //! A worker on its ports: tensors in, sums out.
 
 use std::collections::VecDeque;
-use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender, TryRecvError};
+use std::sync::mpsc::{self, Receiver, Sender, TryRecvError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
+use std::{fmt, io};
 
 use tracing::{Span, debug_span};
 use tributary_driver::Driver;
@@ -13,17 +13,17 @@ use tributary_driver::channel::{Link, LinkConfig, LinkEvent};
 use tributary_driver::executor::{Executor, Task, Turn};
 use tributary_endpoint::schedule::{Ending, Follower};
 use tributary_netio::{FrameIo, Watch};
-use tributary_protocol::priority::Priority;
 use tributary_protocol::worker::{Event, Failure, Stats};
 use tributary_protocol::{
-    Assignment, ConfigError, Endpoint, ReassignError, SubmitError, Tensor, Worker, WorkerConfig,
+    Assignment, ConfigError, Endpoint, ReassignError, SubmitError, Tensor, Terms, Worker,
+    WorkerConfig,
 };
 use tributary_wire::Sequence;
 use tributary_wire::channel::{FromWorker, Refusal, ToWorker};
 
 use crate::parts;
 
-/// Sleep between two checks: of the stop flag, or of other lanes.
+/// Sleep between two checks of the stop flag.
 const PATIENCE: Duration = Duration::from_millis(50);
 
 /// Most messages per turn, so that packets are also handled.
@@ -122,8 +122,7 @@ struct Apart {
 #[derive(Debug)]
 struct Way {
     /// Dropping it ends the lane.
-    orders: Option<Sender<Order>>,
-    answers: Receiver<Answer>,
+    orders: Option<Sender<(Order, Reply)>>,
     /// What is left of the lane at its end.
     remains: Receiver<WorkerLink>,
     executor: Arc<Executor>,
@@ -132,7 +131,7 @@ struct Way {
 /// What a worker is to do.
 #[derive(Debug)]
 enum Order {
-    Reduce(Vec<(Tensor, Priority)>),
+    Reduce(Vec<(Tensor, Terms)>),
     Leave(Duration, bool),
 }
 
@@ -175,6 +174,63 @@ struct Answer {
     stats: Stats,
 }
 
+/// Where the answer to an order goes. An order that is dropped with its lane is answered, too.
+struct Reply(Option<Box<dyn FnOnce(Answer) + Send>>);
+
+impl Reply {
+    fn send(mut self, answer: Answer) {
+        if let Some(reply) = self.0.take() {
+            reply(answer);
+        }
+    }
+}
+
+impl Drop for Reply {
+    fn drop(&mut self) {
+        if let Some(reply) = self.0.take() {
+            reply(Answer { outcome: Err(Error::Stopped), stats: Stats::default() });
+        }
+    }
+}
+
+impl fmt::Debug for Reply {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Reply")
+    }
+}
+
+/// All outcomes of an order, or the first error and its lane; and the sum of the lanes' counters.
+type Gathered = (Result<Vec<Outcome>, (usize, Error)>, Stats);
+
+/// The answers of the lanes to an order so far.
+struct Gathering<Done> {
+    outcomes: Vec<Option<Outcome>>,
+    stats: Stats,
+    done: Option<Done>,
+}
+
+impl<Done: FnOnce(Gathered)> Gathering<Done> {
+    fn add(this: &Mutex<Self>, lane: usize, answer: Answer) {
+        let mut own = this.lock().unwrap_or_else(PoisonError::into_inner);
+        own.stats += answer.stats;
+        let result = match answer.outcome {
+            Ok(outcome) => {
+                own.outcomes[lane] = Some(outcome);
+                if own.outcomes.iter().any(Option::is_none) {
+                    return;
+                }
+                Ok(own.outcomes.drain(..).flatten().collect())
+            }
+            Err(error) => Err((lane, error)),
+        };
+        let (done, stats) = (own.done.take(), own.stats);
+        drop(own);
+        if let Some(done) = done {
+            done((result, stats));
+        }
+    }
+}
+
 impl<Io: FrameIo> Node<Io> {
     /// Puts a worker on a port. Raising `stop` in any thread ends [`all_reduce`](Self::all_reduce)
     /// early.
@@ -207,35 +263,36 @@ impl<Io: FrameIo> Node<Io> {
     }
 
     /// Sums tensors over all workers of the job and returns the sums in the same order and memory.
-    /// All workers must call it with tensors of the same shapes and priorities. In ATP the
-    /// priorities have no effect.
+    /// All workers must call it with tensors of the same shapes, on the same terms.
     ///
     /// # Errors
     /// [`Error`]. The worker is unusable after an error.
-    pub fn all_reduce(&mut self, tensors: Vec<(Tensor, Priority)>) -> Result<Vec<Tensor>, Error> {
-        match &mut self.place {
-            Place::Here(runner) => {
-                let sums = runner.reduce(tensors);
-                self.stats = runner.stats();
-                sums
-            }
+    pub fn all_reduce(&mut self, tensors: Vec<(Tensor, Terms)>) -> Result<Vec<Tensor>, Error> {
+        let (sums, stats) = match &mut self.place {
+            Place::Here(runner) => (runner.reduce(tensors), runner.stats()),
             Place::Apart(apart) => {
-                let starts = |tensor: &(Tensor, Priority)| {
-                    parts::starts(tensor.0.len(), apart.lanes.len(), apart.values_per_packet)
-                };
-                let starts: Vec<_> = tensors.iter().map(starts).collect();
-                let parts = parts::cut(tensors, &starts, apart.lanes.len());
-                let orders = parts.into_iter().map(Order::Reduce);
-                let outcomes = apart.call(orders, &mut self.stats);
-                let outcomes = outcomes.map_err(|(lane, error)| match error {
-                    Error::Submit { tensor, source } => {
-                        Error::Submit { tensor, source: source.after(starts[tensor][lane]) }
-                    }
-                    error => error,
-                })?;
-                Ok(parts::join(outcomes.into_iter().map(Outcome::sums)))
+                let (sender, receiver) = mpsc::channel();
+                apart.reduce(tensors, move |sums, stats| drop(sender.send((sums, stats))));
+                receiver.recv().expect("an order is answered")
             }
-        }
+        };
+        self.stats = stats;
+        sums
+    }
+
+    /// Begins an [`all_reduce`](Self::all_reduce), also while earlier ones are under way; they end in the
+    /// order of their beginnings. `done` gets the sums and the worker's counters, in a thread of a lane,
+    /// which carries no packets meanwhile.
+    ///
+    /// # Panics
+    /// If the worker has no executor.
+    pub fn begin(
+        &self,
+        tensors: Vec<(Tensor, Terms)>,
+        done: impl FnOnce(Result<Vec<Tensor>, Error>, Stats) + Send + 'static,
+    ) {
+        let Place::Apart(apart) = &self.place else { panic!("a worker without an executor") };
+        apart.reduce(tensors, done);
     }
 
     /// Ends the worker's part in the job: returns when the other workers have all their results,
@@ -247,18 +304,21 @@ impl<Io: FrameIo> Node<Io> {
     /// As [`all_reduce`](Self::all_reduce).
     pub fn leave(&mut self, patience: Duration, may_be_replaced: bool) -> Result<bool, Error> {
         let order = || Order::Leave(patience, may_be_replaced);
-        let outcomes = match &mut self.place {
+        let (outcomes, stats) = match &mut self.place {
             Place::Here(runner) => {
                 let outcome = runner.carry_out(order());
-                self.stats = runner.stats();
-                vec![outcome?]
+                (outcome.map(|outcome| vec![outcome]), runner.stats())
             }
             Place::Apart(apart) => {
+                let (sender, receiver) = mpsc::channel();
                 let orders = (0..apart.lanes.len()).map(|_| order());
-                apart.call(orders, &mut self.stats).map_err(|(_, error)| error)?
+                apart.begin(orders, move |gathered| drop(sender.send(gathered)));
+                let (outcomes, stats) = receiver.recv().expect("an order is answered");
+                (outcomes.map_err(|(_, error)| error), stats)
             }
         };
-        Ok(outcomes.iter().all(|outcome| matches!(outcome, Outcome::Left(true))))
+        self.stats = stats;
+        Ok(outcomes?.iter().all(|outcome| matches!(outcome, Outcome::Left(true))))
     }
 
     /// The worker's counters at the end of the last call.
@@ -268,34 +328,42 @@ impl<Io: FrameIo> Node<Io> {
 }
 
 impl Apart {
-    /// Gives each lane an order, and waits for all outcomes, or the first error and its lane. `stats`
-    /// becomes the sum of the lanes' counters.
-    fn call(
+    /// Gives each lane an order. `done` is called once, by the last lane to answer or the first to fail.
+    fn begin(
         &self,
         orders: impl Iterator<Item = Order>,
-        stats: &mut Stats,
-    ) -> Result<Vec<Outcome>, (usize, Error)> {
-        self.lanes.iter().zip(orders).for_each(|(lane, order)| lane.begin(order));
-        *stats = Stats::default();
-        let mut outcomes: Vec<Option<Outcome>> = self.lanes.iter().map(|_| None).collect();
-        while let Some(first) = outcomes.iter().position(Option::is_none) {
-            // While one lane is waited for, others may fail.
-            for (at, lane) in self.lanes.iter().enumerate().skip(first) {
-                if outcomes[at].is_some() {
-                    continue;
-                }
-                let wait = if at == first { PATIENCE } else { Duration::ZERO };
-                let answer = match lane.answers.recv_timeout(wait) {
-                    Ok(answer) => answer,
-                    Err(RecvTimeoutError::Timeout) => continue,
-                    // The executor has panicked.
-                    Err(RecvTimeoutError::Disconnected) => return Err((at, Error::Stopped)),
-                };
-                *stats += answer.stats;
-                outcomes[at] = Some(answer.outcome.map_err(|error| (at, error))?);
-            }
+        done: impl FnOnce(Gathered) + Send + 'static,
+    ) {
+        let outcomes = self.lanes.iter().map(|_| None).collect();
+        let gathering = Gathering { outcomes, stats: Stats::default(), done: Some(done) };
+        let gathering = Arc::new(Mutex::new(gathering));
+        for ((at, lane), order) in self.lanes.iter().enumerate().zip(orders) {
+            let gathering = Arc::clone(&gathering);
+            let reply = move |answer| Gathering::add(&gathering, at, answer);
+            lane.begin(order, Reply(Some(Box::new(reply))));
         }
-        Ok(outcomes.into_iter().flatten().collect())
+    }
+
+    fn reduce(
+        &self,
+        tensors: Vec<(Tensor, Terms)>,
+        done: impl FnOnce(Result<Vec<Tensor>, Error>, Stats) + Send + 'static,
+    ) {
+        let starts = |(tensor, _): &(Tensor, Terms)| {
+            parts::starts(tensor.len(), self.lanes.len(), self.values_per_packet)
+        };
+        let starts: Vec<_> = tensors.iter().map(starts).collect();
+        let parts = parts::cut(tensors, &starts, self.lanes.len());
+        self.begin(parts.into_iter().map(Order::Reduce), move |(outcomes, stats)| {
+            let sums = outcomes.map(|lanes| parts::join(lanes.into_iter().map(Outcome::sums)));
+            let sums = sums.map_err(|(lane, error)| match error {
+                Error::Submit { tensor, source } => {
+                    Error::Submit { tensor, source: source.after(starts[tensor][lane]) }
+                }
+                error => error,
+            });
+            done(sums, stats);
+        });
     }
 }
 
@@ -310,19 +378,18 @@ impl Way {
         let link = channel.map(|config| Link::start(config, waker.clone())).transpose()?;
         let runner = Runner { driver, link, follower: None, stop };
         let (orders, inbox) = mpsc::channel();
-        let (sender, answers) = mpsc::channel();
         let (last, remains) = mpsc::channel();
         let span = Span::current();
-        let post =
-            Post { runner, orders: inbox, answers: sender, last, work: None, broken: None, span };
+        let works = VecDeque::new();
+        let post = Post { runner, orders: inbox, held: None, last, works, broken: None, span };
         executor.add(Box::new(post));
-        Ok(Self { orders: Some(orders), answers, remains, executor })
+        Ok(Self { orders: Some(orders), remains, executor })
     }
 
-    /// If the lane is no longer there, its channel of answers is closed, too.
-    fn begin(&self, order: Order) {
+    /// If the lane is no longer there, the order is dropped, and so answered.
+    fn begin(&self, order: Order, reply: Reply) {
         let orders = self.orders.as_ref().expect("there until it is dropped");
-        drop(orders.send(order));
+        drop(orders.send((order, reply)));
         self.executor.waker().wake();
     }
 }
@@ -341,66 +408,88 @@ impl Drop for Way {
 #[derive(Debug)]
 struct Post<Io> {
     runner: Runner<Io>,
-    orders: Receiver<Order>,
-    answers: Sender<Answer>,
+    orders: Receiver<(Order, Reply)>,
+    /// An order that waits until the ones before it are carried out.
+    held: Option<(Order, Reply)>,
     last: Sender<WorkerLink>,
-    /// The order that is being carried out.
-    work: Option<Work>,
-    /// An error between two orders, which is the outcome of the next one.
-    broken: Option<Error>,
+    /// The orders that are being carried out.
+    works: VecDeque<(Work, Reply)>,
+    /// Whether there was an error. An error between two orders is the answer to the next one.
+    broken: Option<Option<Error>>,
     span: Span,
 }
 
 impl<Io: FrameIo> Post<Io> {
-    fn answer(&mut self, outcome: Result<Outcome, Error>) -> Turn {
-        self.work = None;
-        let answer = Answer { outcome, stats: self.runner.stats() };
-        match self.answers.send(answer) {
-            Ok(()) => Turn::Busy,
-            Err(_) => Turn::Over,
-        }
+    /// Answers the first order.
+    fn answer(&mut self, outcome: Result<Outcome, Error>) {
+        let (_, reply) = self.works.pop_front().expect("an order");
+        reply.send(Answer { outcome, stats: self.runner.stats() });
     }
 
-    /// Takes the next order. None comes while one is being carried out, but the worker may be dropped
-    /// then, because another lane has failed.
-    fn next(&mut self) -> Result<(), Turn> {
-        match self.orders.try_recv() {
-            Ok(order) => {
-                let begun = self.broken.take().map_or_else(|| self.runner.begin(order), Err);
-                self.work = Some(begun.map_err(|error| self.answer(Err(error)))?);
-                Ok(())
+    /// Takes the next orders, and returns whether there will be no more.
+    fn take(&mut self) -> bool {
+        loop {
+            let (order, reply) = match self.held.take().map_or_else(|| self.orders.try_recv(), Ok) {
+                Ok(order) => order,
+                Err(TryRecvError::Empty) => return false,
+                Err(TryRecvError::Disconnected) => return true,
+            };
+            if matches!(order, Order::Leave(..)) && !self.works.is_empty() {
+                self.held = Some((order, reply));
+                return false;
             }
-            Err(TryRecvError::Disconnected) => {
-                if let Some(link) = self.runner.link.take() {
-                    drop(self.last.send(link));
+            let begun = match &mut self.broken {
+                None => self.runner.begin(order),
+                Some(error) => Err(error.take().unwrap_or(Error::Stopped)),
+            };
+            match begun {
+                Ok(work) => self.works.push_back((work, reply)),
+                Err(error) => {
+                    self.broken.get_or_insert_default();
+                    reply.send(Answer { outcome: Err(error), stats: self.runner.stats() });
                 }
-                Err(Turn::Over)
             }
-            Err(TryRecvError::Empty) if self.broken.is_some() => Err(Turn::Idle),
-            Err(TryRecvError::Empty) => Ok(()),
         }
     }
 
     fn step(&mut self) -> Turn {
-        if let Err(turn) = self.next() {
-            return turn;
+        if self.take() {
+            if let Some(link) = self.runner.link.take() {
+                drop(self.last.send(link));
+            }
+            return Turn::Over;
         }
-        let busy = match (self.runner.turn(), &mut self.work) {
-            (Ok(busy), None) => {
-                self.runner.forget_events();
-                busy
-            }
-            (Ok(busy), Some(work)) => match self.runner.progress(work).transpose() {
-                None => busy,
-                Some(outcome) => return self.answer(outcome),
-            },
-            (Err(error), None) => {
-                self.broken = Some(error);
-                true
-            }
-            (Err(error), Some(_)) => return self.answer(Err(error)),
+        if self.broken.is_some() {
+            self.works.clear();
+            return Turn::Idle;
+        }
+        let busy = match self.runner.turn() {
+            Ok(busy) => busy,
+            Err(error) => return self.fail(error),
         };
+        if self.works.is_empty() {
+            self.runner.forget_events();
+        }
+        while let Some((work, _)) = self.works.front_mut() {
+            match self.runner.progress(work) {
+                Ok(None) => break,
+                Ok(Some(outcome)) => self.answer(Ok(outcome)),
+                Err(error) => return self.fail(error),
+            }
+        }
         if busy { Turn::Busy } else { Turn::Idle }
+    }
+
+    /// The first order gets the error, and the others are stopped.
+    fn fail(&mut self, error: Error) -> Turn {
+        if self.works.is_empty() {
+            self.broken = Some(Some(error));
+        } else {
+            self.broken = Some(None);
+            self.answer(Err(error));
+        }
+        self.works.clear();
+        Turn::Busy
     }
 }
 
@@ -414,7 +503,7 @@ impl<Io: FrameIo + Send> Task for Post<Io> {
         if self.broken.is_none()
             && let Err(error) = self.runner.driver.watch(watch)
         {
-            self.broken = Some(error.into());
+            self.fail(error.into());
             watch.ready();
         }
     }
@@ -471,10 +560,7 @@ impl<Io: FrameIo> Runner<Io> {
         while self.driver.endpoint_mut().poll_event().is_some() {}
     }
 
-    pub(crate) fn reduce(
-        &mut self,
-        tensors: Vec<(Tensor, Priority)>,
-    ) -> Result<Vec<Tensor>, Error> {
+    pub(crate) fn reduce(&mut self, tensors: Vec<(Tensor, Terms)>) -> Result<Vec<Tensor>, Error> {
         self.carry_out(Order::Reduce(tensors)).map(Outcome::sums)
     }
 
@@ -498,9 +584,9 @@ impl<Io: FrameIo> Runner<Io> {
             Order::Reduce(tensors) => {
                 let left = tensors.len();
                 let mut spans = VecDeque::with_capacity(left);
-                for (tensor, (values, priority)) in tensors.into_iter().enumerate() {
+                for (tensor, (values, terms)) in tensors.into_iter().enumerate() {
                     let size = values.len();
-                    let submitted = worker.submit_with(values, priority);
+                    let submitted = worker.submit_with(values, terms);
                     let id = submitted.map_err(|source| Error::Submit { tensor, source })?;
                     spans.push_back(debug_span!("tensor", id = id.0, values = size));
                 }
@@ -511,7 +597,7 @@ impl<Io: FrameIo> Runner<Io> {
                     // Each worker sends one more fragment when it has all earlier results. So when
                     // its sum arrives, no worker lacks anything else. It is skipped without sequence
                     // numbers left.
-                    let _ = worker.submit(Tensor::I32(vec![0]));
+                    let _ = worker.submit(vec![0].into());
                 }
                 worker.leave();
                 Ok(Work::Leave { deadline: Instant::now() + patience })
@@ -597,6 +683,7 @@ impl<Io: FrameIo> Runner<Io> {
 mod tests {
     use tributary_controller::Deployment;
     use tributary_netio::{Waker, memory};
+    use tributary_protocol::priority::Priority;
     use tributary_wire::WorkerIndex;
 
     use super::*;
@@ -620,7 +707,7 @@ mod tests {
         let mut values = vec![1.0; 1_000];
         values[900] = f32::NAN;
         let begin = Instant::now();
-        let error = node.all_reduce(vec![(Tensor::F32(values), Priority::LOWEST)]).unwrap_err();
+        let error = node.all_reduce(vec![(values.into(), Priority::LOWEST.into())]).unwrap_err();
         assert_eq!(error.to_string(), "tensor 0: value 900 is NaN, which cannot be summed");
         drop(node);
         assert!(begin.elapsed() < Duration::from_secs(5), "{:?}", begin.elapsed());

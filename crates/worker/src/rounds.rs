@@ -7,9 +7,8 @@ use anyhow::{Context, Result, anyhow, bail};
 use serde::{Deserialize, Serialize};
 use tributary_controller::Deployment;
 use tributary_jobfile::OnUnderflow;
-use tributary_protocol::priority::Priority;
 use tributary_protocol::worker::Stats;
-use tributary_protocol::{Assignment, Mode, Tensor};
+use tributary_protocol::{Assignment, Mode, Tensor, Terms};
 use tributary_wire::WorkerIndex;
 
 use crate::rounding::complaint;
@@ -151,7 +150,7 @@ impl Rounds {
     /// Adds priorities (ESA §5.4) to the tensors of a round, `elapsed` after the job's start: front
     /// to back over the tensors of a round, or over the rounds if each has one tensor.
     #[must_use]
-    pub fn prioritize(&self, tensors: Vec<Tensor>, elapsed: Duration) -> Vec<(Tensor, Priority)> {
+    pub fn prioritize(&self, tensors: Vec<Tensor>, elapsed: Duration) -> Vec<(Tensor, Terms)> {
         let profile = &self.deployment.job(self.job).profile;
         let code = self.deployment.scenario().priorities;
         let (round, rounds, of) = (self.report.rounds, self.workload.rounds(), tensors.len());
@@ -160,7 +159,7 @@ impl Rounds {
             1 if round < rounds => profile.priority(size(round), size(rounds), elapsed, code),
             _ => profile.priority(tensor, of, elapsed, code),
         };
-        tensors.into_iter().enumerate().map(|(at, tensor)| (tensor, priority(at))).collect()
+        tensors.into_iter().enumerate().map(|(at, tensor)| (tensor, priority(at).into())).collect()
     }
 
     /// Adds processor time of the worker's process in the all-reduce that is about to end.

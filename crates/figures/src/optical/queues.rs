@@ -123,7 +123,7 @@ fn by_packets(
     let source = Source::built_in("p4inc").map_err(|error| wrong(&error))?;
     let program = Program::compile(&source, &scenario.switch).map_err(|error| wrong(&error))?;
     let values = (testbed.bits * SCALE * SCALE / 32.0).round() as usize;
-    let tensor = |value| Tensor::I32(vec![value; values]);
+    let tensor = |value| Tensor::I32(vec![value; values].into());
     let inputs = scenario.jobs.iter().map(|job| {
         let workers = 1..=job.workers.len() as i32;
         workers.map(|value| vec![tensor(value); testbed.iterations as usize]).collect()

@@ -1,13 +1,13 @@
 //! Threads of one process, joined by memory links: one for each switch, and one for all the workers
 //! that share a core. The reliable channel of ESA is TCP over loopback; if its links have faults, a
-//! [`Relay`] is in between.
+//! [`Relay`] is in between. Workers may also be [`Outside`], in other processes.
 
 mod lanes;
 mod relay;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
@@ -24,6 +24,7 @@ use tower::service_fn;
 use tributary_controller::Deployment;
 use tributary_controller::client::{SwitchConfig, Target};
 use tributary_controller::programs::Compiled;
+use tributary_dataplane::EngineKind;
 use tributary_driver::executor::Executor;
 use tributary_endpoint::channel;
 use tributary_endpoint::tokens::Tokens;
@@ -50,6 +51,27 @@ const ONE_PROCESS: &str = "a host has one process";
 
 /// Bytes that may wait between controller and switch.
 const CONTROL_BUFFER: usize = 64 << 10;
+
+/// The switches' ends of the links to hosts in other processes.
+pub type Outside = BTreeMap<HostId, Box<dyn FrameIo>>;
+
+/// How endpoints reach their reminder agents (ESA).
+pub struct Contacts {
+    /// Those of the jobs.
+    pub tokens: Tokens,
+    /// The address of an agent, by `(client, agent)`.
+    addresses: BTreeMap<(HostId, HostId), SocketAddr>,
+}
+
+impl Contacts {
+    /// Where a client connects to reach an agent.
+    ///
+    /// # Panics
+    /// If they have no job in common.
+    pub fn from(&self, client: HostId) -> impl Fn(HostId) -> SocketAddr {
+        move |agent| self.addresses[&(client, agent)]
+    }
+}
 
 /// The memory fabric.
 pub struct Memory {
@@ -83,6 +105,88 @@ impl Fabric for Memory {
         program: Compiled,
         options: &Options,
     ) -> Result<Self> {
+        let (engine, threads) = (options.engine, options.switch_threads);
+        Self::open(deployment, program, engine, threads, Outside::new()).await
+    }
+
+    async fn admit(&mut self, job: usize) -> Result<()> {
+        self.live.admit(&self.deployment, job).await
+    }
+
+    fn start_endpoints(&mut self) -> Result<()> {
+        self.live.begin();
+        let contacts = self.start_servers(Ipv4Addr::LOCALHOST.into())?;
+        let deployment = Arc::clone(&self.deployment);
+        let scenario = deployment.scenario();
+        for (job, its) in scenario.whole_jobs() {
+            let values = scenario.switch.values_per_packet;
+            let verifier = Verifier::new(its, values, its.workers.len());
+            for worker in 0..its.workers.len() {
+                let index = worker_index(worker);
+                let lanes = self.worker(job, worker, &contacts)?;
+                let port = live::Port { lanes, may_be_replaced: false, own_process: false };
+                let (notes, stop) = (self.live.notes.clone(), Arc::clone(&self.stop));
+                let (deployment, verifier) = (Arc::clone(&deployment), verifier.clone());
+                self.workers.push(spawn(format!("{} worker {worker}", its.name), move || {
+                    let mut tell = |event| send(&notes, Note::Worker { job, worker, event });
+                    let outcome =
+                        live::work(&deployment, job, index, port, verifier, &stop, &mut tell);
+                    tell(match outcome {
+                        Ok(report) => rounds::Event::Done(Box::new(report)),
+                        Err(error) => rounds::Event::Failed { reason: crate::one_line(&error) },
+                    });
+                })?);
+            }
+        }
+        Ok(())
+    }
+
+    async fn next_note(&mut self) -> Option<Note> {
+        self.live.next_note().await
+    }
+
+    fn elapsed(&self) -> Duration {
+        self.live.elapsed()
+    }
+
+    fn stop_endpoints(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        join(&mut self.workers);
+        self.executors.clear();
+        self.stop_servers.store(true, Ordering::Relaxed);
+        join(&mut self.servers);
+        self.relay = None;
+    }
+
+    async fn remove(&mut self, job: usize) -> Result<Vec<Removed>> {
+        self.live.remove(&self.deployment, job).await
+    }
+
+    fn stop_switches(&mut self) -> Vec<SwitchEnd> {
+        self.live.end();
+        let stop = |running: &mut Running| {
+            let report = running.handle.take().map(SwitchHandle::stop);
+            let queues =
+                report.map(|report| QueueReport::of(report.ports.iter().map(|(_, port)| port)));
+            SwitchEnd { queues, cpu: None }
+        };
+        self.switches.iter_mut().map(stop).collect()
+    }
+}
+
+impl Memory {
+    /// Starts the switches, each on this number of threads, with the program and forwarding. A switch
+    /// with hosts outside has one thread.
+    ///
+    /// # Errors
+    /// If they cannot be started.
+    pub async fn open(
+        deployment: &Arc<Deployment>,
+        program: Compiled,
+        engine: EngineKind,
+        threads: u16,
+        mut outside: Outside,
+    ) -> Result<Self> {
         let scenario = deployment.scenario();
         let topology = &scenario.topology;
         let mut runtimes: Vec<Runtime> = topology
@@ -91,20 +195,24 @@ impl Fabric for Memory {
                 Runtime::new(tributary_switch::SwitchConfig {
                     device_id: device_id(id),
                     queue_limit: scenario.switch.queue_capacity as usize,
-                    engine: options.engine,
-                    cores: options.switch_threads,
+                    engine,
+                    cores: threads,
                     ..tributary_switch::SwitchConfig::default()
                 })
             })
             .collect();
-        let switch_threads = topology.switches.len() * usize::from(options.switch_threads);
-        let executors = executors(scenario, switch_threads)?;
+        let switch_threads = topology.switches.len() * usize::from(threads);
+        let executors = executors(scenario, switch_threads, &outside)?;
         let mut ports = BTreeMap::new();
         for (index, link) in topology.links.iter().enumerate() {
             let [first, second] = link.ends;
             match (first, second) {
                 (End::Host(host), End::Switch(switch, port))
                 | (End::Switch(switch, port), End::Host(host)) => {
+                    if let Some(io) = outside.remove(&host) {
+                        runtimes[switch.0].add_parts(port, vec![io], None);
+                        continue;
+                    }
                     let wakers = match executors.get(&host) {
                         Some(lanes) => lanes.iter().map(|lane| lane.waker().clone()).collect(),
                         None => (0..scenario.server_threads(host)).map(|_| Waker::new()).collect(),
@@ -159,12 +267,12 @@ impl Fabric for Memory {
         })
     }
 
-    async fn admit(&mut self, job: usize) -> Result<()> {
-        self.live.admit(&self.deployment, job).await
-    }
-
-    fn start_endpoints(&mut self) -> Result<()> {
-        self.live.begin();
+    /// Starts the reminder agents, which listen for their peers at an address of this host, and the
+    /// parameter servers.
+    ///
+    /// # Errors
+    /// If one of them cannot be started.
+    pub fn start_servers(&mut self, address: IpAddr) -> Result<Contacts> {
         let deployment = Arc::clone(&self.deployment);
         let scenario = deployment.scenario();
         let notes = self.live.notes.clone();
@@ -174,7 +282,7 @@ impl Fabric for Memory {
         let mut addresses = BTreeMap::new();
         for host in scenario.topology.host_ids() {
             let Some([(_, waker), ..]) = self.ports.get(&host).map(Vec::as_slice) else { continue };
-            let any = (Ipv4Addr::LOCALHOST, 0).into();
+            let any = (address, 0).into();
             if let Some(hub) = channel::hub(scenario, host, &tokens, any, waker.clone())? {
                 addresses.insert(host, hub.address());
                 hubs.insert(host, hub);
@@ -182,10 +290,7 @@ impl Fabric for Memory {
         }
         let (relay, ways) = Relay::start(&deployment, &addresses)?;
         self.relay = Some(relay);
-        let from = |client: HostId| {
-            let ways = &ways;
-            move |agent: HostId| ways[&(client, agent)]
-        };
+        let contacts = Contacts { tokens, addresses: ways };
         for host in scenario.topology.host_ids() {
             let name = &scenario.topology.host(host).name;
             let (stop, notes) = (Arc::clone(&self.stop_servers), notes.clone());
@@ -211,8 +316,8 @@ impl Fabric for Memory {
                 let io = faulty(scenario, host, thread, io)?;
                 // ESA's servers, which have channels, are in one thread.
                 let hub = hubs.remove(&host);
-                let mut channels =
-                    tributary_ps::channels(scenario, host, &tokens, hub, &waker, from(host))?;
+                let (tokens, at) = (&contacts.tokens, contacts.from(host));
+                let mut channels = tributary_ps::channels(scenario, host, tokens, hub, &waker, at)?;
                 let (stop, notes) = (Arc::clone(&self.stop_servers), notes.clone());
                 self.servers.push(spawn(format!("ps on {name}"), move || {
                     let mut tell =
@@ -227,71 +332,33 @@ impl Fabric for Memory {
                 })?);
             }
         }
-        for (job, its) in scenario.whole_jobs() {
-            let values = scenario.switch.values_per_packet;
-            let verifier = Verifier::new(its, values, its.workers.len());
-            for (worker, &host) in its.workers.iter().enumerate() {
-                let index = worker_index(worker);
-                let ports = self.ports.remove(&host).context(ONE_PROCESS)?;
-                let ports = scenario.lanes(job).zip(ports).zip(&self.executors[&host]);
-                let connect = |((lane, (io, _)), executor): ((usize, _), _)| {
-                    let lane = &scenario.jobs[lane];
-                    let link = channel::worker_link(scenario, lane, index, &tokens, from(host))?;
-                    let io = faulty(scenario, host, lane.lane.index, io)?;
-                    Ok(live::LanePort { io, executor: Some(Arc::clone(executor)), link })
-                };
-                let lanes = ports.map(connect).collect::<Result<_>>()?;
-                let port = live::Port { lanes, may_be_replaced: false, own_process: false };
-                let (notes, stop) = (notes.clone(), Arc::clone(&self.stop));
-                let (deployment, verifier) = (Arc::clone(&deployment), verifier.clone());
-                self.workers.push(spawn(format!("{} worker {worker}", its.name), move || {
-                    let mut tell = |event| send(&notes, Note::Worker { job, worker, event });
-                    let outcome =
-                        live::work(&deployment, job, index, port, verifier, &stop, &mut tell);
-                    tell(match outcome {
-                        Ok(report) => rounds::Event::Done(Box::new(report)),
-                        Err(error) => rounds::Event::Failed { reason: crate::one_line(&error) },
-                    });
-                })?);
-            }
-        }
-        Ok(())
+        Ok(contacts)
     }
 
-    async fn next_note(&mut self) -> Option<Note> {
-        self.live.next_note().await
-    }
-
-    fn elapsed(&self) -> Duration {
-        self.live.elapsed()
-    }
-
-    fn stop_endpoints(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        join(&mut self.workers);
-        self.executors.clear();
-        self.stop_servers.store(true, Ordering::Relaxed);
-        join(&mut self.servers);
-        self.relay = None;
-    }
-
-    async fn remove(&mut self, job: usize) -> Result<Vec<Removed>> {
-        self.live.remove(&self.deployment, job).await
-    }
-
-    fn stop_switches(&mut self) -> Vec<SwitchEnd> {
-        self.live.end();
-        let stop = |running: &mut Running| {
-            let report = running.handle.take().map(SwitchHandle::stop);
-            let queues =
-                report.map(|report| QueueReport::of(report.ports.iter().map(|(_, port)| port)));
-            SwitchEnd { queues, cpu: None }
+    /// The connections of a worker in this process, once.
+    ///
+    /// # Errors
+    /// If they were taken before, or a token is missing.
+    pub fn worker(
+        &mut self,
+        job: usize,
+        worker: usize,
+        contacts: &Contacts,
+    ) -> Result<Vec<live::LanePort>> {
+        let scenario = self.deployment.scenario();
+        let host = scenario.jobs[job].workers[worker];
+        let ports = self.ports.remove(&host).context(ONE_PROCESS)?;
+        let ports = scenario.lanes(job).zip(ports).zip(&self.executors[&host]);
+        let connect = |((lane, (io, _)), executor): ((usize, _), _)| {
+            let lane = &scenario.jobs[lane];
+            let (tokens, at) = (&contacts.tokens, contacts.from(host));
+            let link = channel::worker_link(scenario, lane, worker_index(worker), tokens, at)?;
+            let io = faulty(scenario, host, lane.lane.index, io)?;
+            Ok(live::LanePort { io, executor: Some(Arc::clone(executor)), link })
         };
-        self.switches.iter_mut().map(stop).collect()
+        ports.map(connect).collect()
     }
-}
 
-impl Memory {
     /// The host's end of its link, with the link's faults, and its waker.
     fn port(&mut self, host: HostId) -> Result<(Box<dyn FrameIo>, Waker)> {
         let ports = self.ports.remove(&host).context(ONE_PROCESS)?;
@@ -356,15 +423,16 @@ impl Running {
     }
 }
 
-/// Executors for the lanes of workers, which take turns: one executor for each core that the switches
+/// Executors for the lanes of workers of this process, which take turns: one executor for each core that the switches
 /// leave, at least one, and not more than there are lanes.
 fn executors(
     scenario: &Scenario,
     switch_threads: usize,
+    outside: &Outside,
 ) -> Result<BTreeMap<HostId, Vec<Arc<Executor>>>> {
     let cores = thread::available_parallelism().map_or(1, usize::from);
-    let hosts: BTreeSet<HostId> =
-        scenario.jobs.iter().flat_map(|job| &job.workers).copied().collect();
+    let workers = scenario.jobs.iter().flat_map(|job| &job.workers).copied();
+    let hosts: BTreeSet<_> = workers.filter(|host| !outside.contains_key(host)).collect();
     let lanes = hosts.iter().map(|&host| lanes::of_worker(scenario, host)).sum::<usize>().max(1);
     let count = cores.saturating_sub(switch_threads).clamp(1, lanes);
     let start = |number| Executor::start(format!("workers {number}"), Waker::new()).map(Arc::new);

@@ -21,7 +21,7 @@ use tributary_worker::rounds;
 
 use crate::Options;
 
-pub use memory::Memory;
+pub use memory::{Contacts, Memory, Outside};
 pub use netns::{Bmv2, LastWords, Netns};
 pub use sim::Sim;
 pub use threads::share;

@@ -52,6 +52,8 @@ pub(crate) struct Unusable;
 /// What the headers of a segment depend on.
 #[derive(Clone, Copy, Debug)]
 enum Transport {
+    /// None: segments are whole frames.
+    Frames,
     /// UDP, with the start of the IPv4 header.
     Udp(usize),
     Tcp(tcp::Stream),
@@ -74,13 +76,18 @@ pub(crate) struct Cut {
 impl Cut {
     /// One frame.
     pub(crate) fn whole(frame: Range<usize>) -> Self {
+        Self::frames(frame.len(), frame)
+    }
+
+    /// Frames of `size` bytes; the last one may be shorter.
+    pub(crate) fn frames(size: usize, frames: Range<usize>) -> Self {
         Self {
             template: [0; MOST_HEADERS],
             headers: 0,
-            transport: Transport::Udp(0),
-            size: frame.len(),
-            next: frame.start,
-            end: frame.end,
+            transport: Transport::Frames,
+            size,
+            next: frames.start,
+            end: frames.end,
         }
     }
 
@@ -184,7 +191,7 @@ impl Cut {
                 let finished = finish(&mut segment[..self.headers], *ip, length);
                 debug_assert!(finished.is_ok());
             }
-            Transport::Udp(_) => {}
+            Transport::Frames | Transport::Udp(_) => {}
             Transport::Tcp(stream) => {
                 stream.finish(segment, self.next == self.end);
                 stream.advance(template, length);
@@ -279,7 +286,9 @@ fn folded(mut sum: u64) -> u16 {
 pub(crate) struct Joined {
     /// Length of the whole frame.
     length: usize,
-    /// Payload of the first datagram.
+    /// What others repeat of the first frame, and so leave out.
+    headers: usize,
+    /// The rest of the first frame.
     size: usize,
     /// Whether others may follow.
     is_open: bool,
@@ -290,7 +299,8 @@ pub(crate) struct Joined {
 pub(crate) const FLOW: Range<usize> = HEADERS + 4..HEADERS + 6;
 
 impl Joined {
-    pub(crate) const NONE: Self = Self { length: 0, size: 0, is_open: false, datagrams: 0 };
+    pub(crate) const NONE: Self =
+        Self { length: 0, headers: 0, size: 0, is_open: false, datagrams: 0 };
 
     /// Puts a frame of at most `longest` bytes, if others are to be joined to it, into an empty
     /// buffer, after the room for its `virtio_net_hdr`.
@@ -298,26 +308,26 @@ impl Joined {
         buffer[VNET..VNET + frame.len()].copy_from_slice(frame);
         let is_open = frame.len() <= longest && joinable(frame);
         let size = frame.len().saturating_sub(HEADERS);
-        Self { length: frame.len(), size, is_open, datagrams: 1 }
+        Self { length: frame.len(), headers: HEADERS, size, is_open, datagrams: 1 }
+    }
+
+    /// The same for a datagram that contains a frame. All frames that are joined to it keep their headers.
+    pub(crate) fn contained(frame: &[u8], longest: usize, buffer: &mut [u8]) -> Self {
+        let length = frame.len();
+        buffer[VNET..VNET + length].copy_from_slice(frame);
+        Self { length, headers: 0, size: length, is_open: length <= longest, datagrams: 1 }
     }
 
     /// Appends a frame to the buffer if both fit into one super-frame.
     pub(crate) fn append(&mut self, frame: &[u8], buffer: &mut [u8]) -> bool {
-        if !self.is_open || !joinable(frame) {
+        if !self.is_open || (self.headers > 0 && !joinable(frame)) {
             return false;
         }
-        let payload = &frame[HEADERS..];
+        let payload = &frame[self.headers..];
         if payload.len() > self.size || self.length + payload.len() > LONGEST {
             return false;
         }
-        // All headers but lengths and the checksum of the IPv4 header must be the same.
-        let first = &buffer[VNET..VNET + HEADERS];
-        let same = |range: Range<usize>| first[range.clone()] == frame[range];
-        if !(same(0..IP + 2) && same(IP + 4..IP + 10) && same(IP + 12..UDP + 4)) {
-            return false;
-        }
-        // Where several sockets share a port, the first datagram decides which of them gets all.
-        if buffer[VNET..VNET + HEADERS + self.size].get(FLOW) != frame.get(FLOW) {
+        if self.headers > 0 && !self.continues(frame, buffer) {
             return false;
         }
         let end = VNET + self.length;
@@ -326,6 +336,18 @@ impl Joined {
         self.datagrams += 1;
         self.is_open = payload.len() == self.size && self.datagrams < MOST_DATAGRAMS;
         true
+    }
+
+    /// Whether a datagram is of the flow of those in the buffer.
+    fn continues(&self, frame: &[u8], buffer: &[u8]) -> bool {
+        // All headers but lengths and the checksum of the IPv4 header must be the same.
+        let first = &buffer[VNET..VNET + HEADERS];
+        let same = |range: Range<usize>| first[range.clone()] == frame[range];
+        if !(same(0..IP + 2) && same(IP + 4..IP + 10) && same(IP + 12..UDP + 4)) {
+            return false;
+        }
+        // Where several sockets share a port, the first datagram decides which of them gets all.
+        buffer[VNET..VNET + HEADERS + self.size].get(FLOW) == frame.get(FLOW)
     }
 
     /// Where the frame is in the buffer.

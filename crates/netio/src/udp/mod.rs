@@ -11,6 +11,8 @@
 //!
 //! Programs of switches change what they forward, so they accept no UDP checksums: the kernel cannot
 //! cut a buffer without filling them in. In both modes, the kernel may join what it delivers (GRO).
+//!
+//! A [`Tunnel`] carries whole frames instead, between two processes.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4};
@@ -27,6 +29,9 @@ use crate::sys::set_receive_buffer;
 use crate::{ETHERNET_HEADER, FrameIo, Watch};
 
 mod sys;
+mod tunnel;
+
+pub use tunnel::Tunnel;
 
 /// Longest payload of UDP over IPv4.
 const LONGEST: usize = 65_507;

@@ -10,7 +10,7 @@ use crate::packet::filter::Instruction;
 use crate::sys::{get_option, set_option};
 
 /// From linux/udp.h and asm-generic/socket.h.
-const UDP_SEGMENT: libc::c_int = 103;
+pub(super) const UDP_SEGMENT: libc::c_int = 103;
 const UDP_GRO: libc::c_int = 104;
 const SO_MEMINFO: libc::c_int = 55;
 const SO_ATTACH_REUSEPORT_CBPF: libc::c_int = 51;

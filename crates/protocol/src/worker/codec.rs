@@ -6,7 +6,7 @@ use tributary_wire::{RUNGS, values};
 
 use super::WorkerConfig;
 use super::tensors::{SubmitError, Tensor};
-use crate::fixed::{self, COARSEST, Rounding, Threshold};
+use crate::fixed::{self, COARSEST, Rounding, Scale, Threshold};
 use crate::numbering::Numbering;
 
 /// The form in which values are sent.
@@ -43,7 +43,7 @@ enum Overflow {
     Ladder,
 }
 
-/// The encoding of a job's values.
+/// The encoding of a tensor's values.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Codec {
     /// The scale of each rung, with the bounds of its rounding.
@@ -53,16 +53,25 @@ pub(super) struct Codec {
     overflow: Overflow,
 }
 
+fn rungs(scale: Scale) -> [Threshold; RUNGS as usize] {
+    std::array::from_fn(|rung| Threshold::of(scale.at(rung as u8)))
+}
+
 impl Codec {
     pub(super) fn new(config: &WorkerConfig) -> Self {
         Self {
-            rungs: std::array::from_fn(|rung| Threshold::of(config.scale.at(rung as u8))),
+            rungs: rungs(config.scale),
             limit: fixed::limit(config.job.workers()),
             overflow: match Numbering::of(config.job.protocol) {
                 Numbering::Fragments => Overflow::Floats,
                 Numbering::Rounds => Overflow::Ladder,
             },
         }
+    }
+
+    /// The same encoding at another scale.
+    pub(super) fn at(self, scale: Scale) -> Self {
+        Self { rungs: rungs(scale), ..self }
     }
 
     fn rung(&self, rung: u8) -> &Threshold {

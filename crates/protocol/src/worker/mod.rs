@@ -56,7 +56,7 @@ use tributary_wire::{
 
 pub use config::WorkerConfig;
 pub use report::{Event, Failure, ReassignError, Stats};
-pub use tensors::{SubmitError, Tensor, TensorId};
+pub use tensors::{SubmitError, Tensor, TensorId, Terms};
 
 use crate::congestion::{Aimd, Controller, Dctcp};
 use crate::numbering::Numbering;
@@ -183,9 +183,7 @@ impl Worker {
         self.submit_with(tensor, Priority::LOWEST)
     }
 
-    /// [`submit`](Self::submit) with a priority for the aggregators (ESA §5.4), which ATP ignores.
-    /// All workers must submit a tensor with the same priority, because an aggregator uses the last
-    /// one that it received.
+    /// [`submit`](Self::submit) on the given terms, such as a priority.
     ///
     /// # Errors
     ///
@@ -193,7 +191,7 @@ impl Worker {
     pub fn submit_with(
         &mut self,
         tensor: Tensor,
-        priority: Priority,
+        terms: impl Into<Terms>,
     ) -> Result<TensorId, SubmitError> {
         if let Some(failure) = self.failed {
             return Err(SubmitError::Failed(failure));
@@ -201,7 +199,7 @@ impl Worker {
         if self.is_leaving() {
             return Err(SubmitError::Leaving);
         }
-        let id = self.tensors.submit(tensor, priority)?;
+        let id = self.tensors.submit(tensor, terms.into())?;
         self.deliver();
         Ok(id)
     }

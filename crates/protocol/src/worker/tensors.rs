@@ -8,7 +8,8 @@ use std::ops::Range;
 
 use super::codec::{Codec, Encoding, Form, KindMismatch};
 use super::{Failure, WorkerConfig};
-use crate::fixed::Rounding;
+use crate::buffer::Buffer;
+use crate::fixed::{Rounding, Scale};
 use crate::numbering::Numbering;
 use crate::priority::Priority;
 
@@ -18,9 +19,9 @@ pub enum Tensor {
     /// Finite numbers, summed in fixed point. Numbers below half a unit become zero; [`Rounding`]
     /// counts them. Where fixed point would overflow, ATP and ESA sum in floating point, and P4INC
     /// and SwitchML at a coarser scale. A sum beyond the range of `f32` is infinite.
-    F32(Vec<f32>),
+    F32(Buffer<f32>),
     /// Integers of magnitude at most (2³¹ − 1) / *n*, with *n* workers; summed exactly.
-    I32(Vec<i32>),
+    I32(Buffer<i32>),
 }
 
 impl Tensor {
@@ -35,6 +36,58 @@ impl Tensor {
     /// Whether it has no elements.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// Splits off the elements from `at` on, which stay in place.
+    ///
+    /// # Panics
+    /// If there are fewer.
+    #[must_use]
+    pub fn split_off(&mut self, at: usize) -> Self {
+        match self {
+            Self::F32(values) => Self::F32(values.split_off(at)),
+            Self::I32(values) => Self::I32(values.split_off(at)),
+        }
+    }
+
+    /// Appends elements of the same type: without a copy if they were split off here.
+    ///
+    /// # Panics
+    /// If the types differ.
+    pub fn join(&mut self, next: Self) {
+        match (self, next) {
+            (Self::F32(values), Self::F32(next)) => values.join(next),
+            (Self::I32(values), Self::I32(next)) => values.join(next),
+            _ => panic!("tensors of different types"),
+        }
+    }
+}
+
+impl From<Vec<f32>> for Tensor {
+    fn from(values: Vec<f32>) -> Self {
+        Self::F32(values.into())
+    }
+}
+
+impl From<Vec<i32>> for Tensor {
+    fn from(values: Vec<i32>) -> Self {
+        Self::I32(values.into())
+    }
+}
+
+/// How a tensor is summed. All workers must submit a tensor on the same terms.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Terms {
+    /// For the aggregators (ESA §5.4). ATP ignores it. An aggregator uses the last one that it received.
+    pub priority: Priority,
+    /// Fixed-point units per 1.0; `None` for the [configured](WorkerConfig::scale) ones. Integers have
+    /// none.
+    pub scale: Option<Scale>,
+}
+
+impl From<Priority> for Terms {
+    fn from(priority: Priority) -> Self {
+        Self { priority, scale: None }
     }
 }
 
@@ -107,6 +160,7 @@ struct Queued {
     id: TensorId,
     tensor: Tensor,
     priority: Priority,
+    codec: Codec,
     /// Its first fragment.
     first: u32,
     /// Number of fragments without a result.
@@ -125,6 +179,7 @@ impl Queued {
 #[derive(Clone, Debug)]
 pub(super) struct Tensors {
     queue: VecDeque<Queued>,
+    /// At the configured scale.
     codec: Codec,
     values_per_packet: usize,
     /// The largest number of fragments of a job.
@@ -155,12 +210,10 @@ impl Tensors {
         self.end
     }
 
-    pub(super) fn submit(
-        &mut self,
-        tensor: Tensor,
-        priority: Priority,
-    ) -> Result<TensorId, SubmitError> {
-        self.codec.check(&tensor)?;
+    pub(super) fn submit(&mut self, tensor: Tensor, terms: Terms) -> Result<TensorId, SubmitError> {
+        let Terms { priority, scale } = terms;
+        let codec = scale.map_or(self.codec, |scale| self.codec.at(scale));
+        codec.check(&tensor)?;
         let needed = tensor.len().div_ceil(self.values_per_packet) as u64;
         let left = self.fragments - self.end;
         let missing = match u32::try_from(needed) {
@@ -169,7 +222,7 @@ impl Tensors {
         };
         let id = TensorId(self.next_id);
         self.next_id += 1;
-        self.queue.push_back(Queued { id, tensor, priority, first: self.end, missing });
+        self.queue.push_back(Queued { id, tensor, priority, codec, first: self.end, missing });
         self.end += missing;
         Ok(id)
     }
@@ -193,7 +246,7 @@ impl Tensors {
         let range = queued.range(fragment, self.values_per_packet);
         let (values, rest) = payload.split_at_mut(4 * range.len());
         rest.fill(0);
-        self.codec.encode(&queued.tensor, range, form, values)
+        queued.codec.encode(&queued.tensor, range, form, values)
     }
 
     /// Overwrites a fragment's values with its sums. Call it once per fragment.
@@ -210,7 +263,7 @@ impl Tensors {
         };
         let queued = &mut self.queue[at];
         let range = queued.range(fragment, self.values_per_packet);
-        self.codec.decode(payload, form, &mut queued.tensor, range, rounding)?;
+        queued.codec.decode(payload, form, &mut queued.tensor, range, rounding)?;
         queued.missing -= 1;
         Ok(())
     }
@@ -242,7 +295,6 @@ mod tests {
     use tributary_wire::{Epoch, Host, JobId, Protocol, WorkerIndex};
 
     use super::*;
-    use crate::fixed::Scale;
     use crate::{JobConfig, Timing};
 
     /// For a job with so many workers that 100 is the largest integer.
@@ -265,22 +317,22 @@ mod tests {
     fn rejects_values_that_cannot_be_summed() {
         let limit = i32::MAX / 32;
         let mut tensors = tensors(Protocol::Atp, 4, 1.0);
-        let mut submit = |tensor| tensors.submit(tensor, Priority::LOWEST);
+        let mut submit = |tensor| tensors.submit(tensor, Priority::LOWEST.into());
         for value in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
-            let error = submit(Tensor::F32(vec![0.0, 1.0, value])).unwrap_err();
+            let error = submit(vec![0.0, 1.0, value].into()).unwrap_err();
             assert!(matches!(error, SubmitError::NotFinite { position: 2, .. }), "{error}");
         }
         for value in [limit + 1, -limit - 1, i32::MIN, i32::MAX] {
-            let error = submit(Tensor::I32(vec![limit, -limit, 0, value])).unwrap_err();
+            let error = submit(vec![limit, -limit, 0, value].into()).unwrap_err();
             assert_eq!(error, SubmitError::TooGreat { position: 3, value, limit });
         }
-        assert_eq!(submit(Tensor::I32(vec![limit, -limit])), Ok(TensorId(0)));
+        assert_eq!(submit(vec![limit, -limit].into()), Ok(TensorId(0)));
     }
 
     #[test]
     fn fragments_are_counted_over_all_tensors() {
         let mut tensors = tensors(Protocol::Atp, 4, 1.0);
-        let mut submit = |n| tensors.submit(Tensor::I32(vec![1; n]), Priority::LOWEST).unwrap();
+        let mut submit = |n| tensors.submit(vec![1; n].into(), Priority::LOWEST.into()).unwrap();
         assert_eq!(
             [submit(0), submit(5), submit(0), submit(4), submit(1)].map(|id| id.0),
             [0, 1, 2, 3, 4]
@@ -289,7 +341,7 @@ mod tests {
         let place = [0, 1, 2, 3, 4].map(|s| tensors.find(s));
         assert_eq!(place, [Some(1), Some(1), Some(3), Some(4), None]);
         assert_eq!(tensors.queue[1].range(1, 4), 4..5);
-        assert_eq!(tensors.pop_done(), Some((TensorId(0), Tensor::I32(vec![]))));
+        assert_eq!(tensors.pop_done(), Some((TensorId(0), Vec::<i32>::new().into())));
         assert_eq!(tensors.pop_done(), None);
     }
 
@@ -298,23 +350,23 @@ mod tests {
         for protocol in [Protocol::Atp, Protocol::P4inc] {
             let mut tensors = tensors(protocol, 1, 1.0);
             tensors.end = tensors.fragments - 3;
-            let error = tensors.submit(Tensor::I32(vec![0; 4]), Priority::LOWEST).unwrap_err();
+            let error = tensors.submit(vec![0; 4].into(), Priority::LOWEST.into()).unwrap_err();
             assert_eq!(error, SubmitError::SequencesExhausted { needed: 4, left: 3 });
-            assert!(tensors.submit(Tensor::I32(vec![0; 3]), Priority::LOWEST).is_ok());
+            assert!(tensors.submit(vec![0; 3].into(), Priority::LOWEST.into()).is_ok());
         }
     }
 
     #[test]
     fn values_beyond_the_last_rung_are_rejected_on_a_ladder() {
         // 2^128 / 2^128 · scale, which must be at most 2^26 with 32 workers.
-        let great = || Tensor::F32(vec![0.0, f32::MAX]);
+        let great = || vec![0.0, f32::MAX].into();
         let refused = SubmitError::OffLadder { position: 1, value: f32::MAX };
         for protocol in [Protocol::P4inc, Protocol::SwitchMl] {
             let mut fine = tensors(protocol, 1, 6e7);
-            assert!(fine.submit(great(), Priority::LOWEST).is_ok());
+            assert!(fine.submit(great(), Priority::LOWEST.into()).is_ok());
             let mut coarse = tensors(protocol, 1, 7e7);
-            assert_eq!(coarse.submit(great(), Priority::LOWEST), Err(refused));
+            assert_eq!(coarse.submit(great(), Priority::LOWEST.into()), Err(refused));
         }
-        assert!(tensors(Protocol::Esa, 1, 7e7).submit(great(), Priority::LOWEST).is_ok());
+        assert!(tensors(Protocol::Esa, 1, 7e7).submit(great(), Priority::LOWEST.into()).is_ok());
     }
 }

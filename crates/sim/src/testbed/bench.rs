@@ -149,8 +149,9 @@ impl<'a> Bench<'a> {
             let mut ones = memory.next().unwrap_or_default();
             ones.clear();
             ones.resize(values, 1);
-            let submitted =
-                self.network.with_worker(host, id, |worker| worker.submit(Tensor::I32(ones)));
+            let submitted = self
+                .network
+                .with_worker(host, id, |worker| worker.submit(Tensor::I32(ones.into())));
             if let Some(Err(source)) = submitted {
                 let job = usize::from(id.get());
                 return Err(crate::Error::Submit { job, worker, source }.into());
@@ -181,7 +182,7 @@ impl<'a> Bench<'a> {
                 over = Some(id);
             } else if training.done[worker] < iterations {
                 if ahead > 1 {
-                    self.submit(id, worker, Some(sums))?;
+                    self.submit(id, worker, Some(sums.into()))?;
                 } else {
                     self.due.insert((self.now() + compute, id, worker));
                 }

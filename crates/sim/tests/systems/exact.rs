@@ -67,7 +67,7 @@ fn expected(all: &[&Tensor], job: &Job, fragment: usize) -> Result<Tensor, Strin
             Protocol::Atp | Protocol::Esa => verify::exact_sum(&floats, job.scale, fragment),
             Protocol::P4inc | Protocol::SwitchMl => ladder_sum(&floats, job.scale, fragment),
         };
-        return Ok(Tensor::F32(sum));
+        return Ok(Tensor::F32(sum.into()));
     }
     let integers: Vec<&[i32]> = all
         .iter()
@@ -76,7 +76,7 @@ fn expected(all: &[&Tensor], job: &Job, fragment: usize) -> Result<Tensor, Strin
             Tensor::F32(_) => None,
         })
         .collect();
-    verify::exact_sum_i32(&integers).map(Tensor::I32).map_err(|error| error.to_string())
+    verify::exact_sum_i32(&integers).map(Tensor::from).map_err(|error| error.to_string())
 }
 
 /// The powers of two by which the scale is divided, step by step, for a fragment that does not fit.

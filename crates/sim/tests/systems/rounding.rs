@@ -55,7 +55,8 @@ fn expected(scenario: &Scenario, all: &[Vec<f32>], worker: usize) -> Rounding {
 
 /// Sums the tensors, one per worker, and returns the counters of each, which must be as expected.
 fn count(scenario: &Scenario, all: &[Vec<f32>], seed: u64) -> Vec<Rounding> {
-    let inputs: Inputs = vec![all.iter().map(|values| vec![Tensor::F32(values.clone())]).collect()];
+    let inputs: Inputs =
+        vec![all.iter().map(|values| vec![Tensor::F32(values.clone().into())]).collect()];
     let options = Options::seeded(seed);
     let outcome = run(scenario, &program(scenario), inputs.clone(), &options).unwrap();
     assert!(outcome.complete, "seed {seed}: {}", describe(&outcome));

@@ -55,7 +55,7 @@ impl Training {
 }
 
 fn tensors(gradients: Vec<Vec<f32>>) -> Vec<Tensor> {
-    gradients.into_iter().map(Tensor::F32).collect()
+    gradients.into_iter().map(Tensor::from).collect()
 }
 
 impl Workload for Training {
@@ -77,7 +77,7 @@ impl Workload for Training {
 
     fn finish(&mut self, sums: Vec<Tensor>) -> Result<()> {
         let floats = |tensor| match tensor {
-            Tensor::F32(values) => Some(values),
+            Tensor::F32(values) => Some(values.into()),
             Tensor::I32(_) => None,
         };
         let summed: Vec<Vec<f32>> = sums.into_iter().filter_map(floats).collect();

@@ -51,8 +51,8 @@ impl Files {
 /// Moves the values out of a file.
 fn tensors(file: &mut TensorFile) -> Vec<Tensor> {
     let take = |data: &mut Data| match data {
-        Data::F32(values) => Tensor::F32(std::mem::take(values)),
-        Data::I32(values) => Tensor::I32(std::mem::take(values)),
+        Data::F32(values) => std::mem::take(values).into(),
+        Data::I32(values) => std::mem::take(values).into(),
     };
     file.tensors.iter_mut().map(|named| take(&mut named.data)).collect()
 }
@@ -87,8 +87,8 @@ impl Workload for Files {
         }
         for (named, sum) in self.own.tensors.iter_mut().zip(sums) {
             named.data = match sum {
-                Tensor::F32(values) => Data::F32(values),
-                Tensor::I32(values) => Data::I32(values),
+                Tensor::F32(values) => Data::F32(values.into()),
+                Tensor::I32(values) => Data::I32(values.into()),
             };
         }
         let directory = &self.description.output_dir;

@@ -213,11 +213,11 @@ impl Rule {
         let sum = |tensor: usize| match &all[0][tensor] {
             Tensor::F32(_) => {
                 let own = all.iter().filter_map(|own| floats(&own[tensor]));
-                Ok(Tensor::F32(self.sum(&own.collect::<Vec<_>>())))
+                Ok(Tensor::F32(self.sum(&own.collect::<Vec<_>>()).into()))
             }
             Tensor::I32(_) => {
                 let own = all.iter().filter_map(|own| integers(&own[tensor]));
-                Ok(Tensor::I32(verify::exact_sum_i32(&own.collect::<Vec<_>>())?))
+                Ok(Tensor::I32(verify::exact_sum_i32(&own.collect::<Vec<_>>())?.into()))
             }
         };
         (0..tensors).map(sum).collect()
@@ -270,7 +270,7 @@ mod tests {
                 let found = workers.iter_mut().map(|own| u32::from(check(own, &sums).is_err()));
                 assert_eq!(found.sum::<u32>(), 1, "value {wrong}");
             }
-            let short = [Tensor::F32(Vec::new())];
+            let short = [Tensor::F32(Vec::new().into())];
             assert!(workers.iter_mut().all(|own| check(own, &short).is_err()), "nothing came back");
         }
     }

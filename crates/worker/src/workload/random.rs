@@ -23,7 +23,7 @@ pub(super) struct Random {
 
 impl Random {
     pub(super) fn new(description: RandomTensors, workers: usize, worker: usize) -> Self {
-        Self { description, workers, worker, round: 0, current: Tensor::F32(Vec::new()) }
+        Self { description, workers, worker, round: 0, current: Tensor::F32(Vec::new().into()) }
     }
 
     /// Some elements of a worker's tensor.
@@ -78,7 +78,7 @@ impl Workload for Random {
         self.round += 1;
         let last = self.round.is_multiple_of(self.repeats());
         let tensor = if last {
-            std::mem::replace(&mut self.current, Tensor::F32(Vec::new()))
+            std::mem::replace(&mut self.current, Tensor::F32(Vec::new().into()))
         } else {
             self.current.clone()
         };
@@ -165,7 +165,7 @@ mod tests {
                     let shares = own.everyone(Some(&part)).unwrap().unwrap();
                     for (whole, share) in whole.iter().zip(&shares) {
                         let [Tensor::F32(whole)] = &whole[..] else { panic!("one tensor") };
-                        assert_eq!(share[..], [Tensor::F32(whole[part.clone()].to_vec())]);
+                        assert_eq!(share[..], [Tensor::F32(whole[part.clone()].to_vec().into())]);
                     }
                 }
                 assert_eq!(end as u64, elements);

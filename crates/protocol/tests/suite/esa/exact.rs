@@ -27,9 +27,9 @@ fn check(seed: u64, workers: u8, lengths: &[usize], faults: Faults, restarts: u3
     let mut expected = vec![];
     for &len in lengths {
         let inputs: Vec<Vec<i32>> = (0..workers).map(|_| integers(&mut rng, len)).collect();
-        expected.push(Tensor::I32(sum(&inputs)));
+        expected.push(Tensor::I32(sum(&inputs).into()));
         for (worker, input) in net.workers.iter_mut().zip(inputs) {
-            worker.submit(Tensor::I32(input)).unwrap();
+            worker.submit(Tensor::I32(input.into())).unwrap();
         }
     }
     for _ in 0..restarts {
@@ -78,14 +78,14 @@ fn workers_continue_when_the_ps_returns_after_a_long_outage() {
     let mut net = Net::new(5, job(3), Faults { loss: 0.3, ..Faults::default() });
     net.stop_ps();
     for worker in &mut net.workers {
-        worker.submit(Tensor::I32(vec![5; 200])).unwrap();
+        worker.submit(Tensor::I32(vec![5; 200].into())).unwrap();
     }
     let end = net.now + Duration::from_secs(30);
     net.run_until("30 s", |net| net.now >= end);
     assert!(!idle(&net), "some of 200 numbers are lost at 30 %");
     net.start_ps();
     net.run_until("all sums", idle);
-    assert!(net.results.iter().all(|r| r == &[Tensor::I32(vec![15; 200])]));
+    assert!(net.results.iter().all(|r| r == &[Tensor::I32(vec![15; 200].into())]));
 }
 
 #[test]
@@ -104,7 +104,7 @@ fn great_values_are_summed_as_floats() {
             })
             .collect();
         for (worker, input) in net.workers.iter_mut().zip(&inputs) {
-            worker.submit(Tensor::F32(input.clone())).unwrap();
+            worker.submit(Tensor::F32(input.clone().into())).unwrap();
         }
         net.run_until("all sums", idle);
         let fits = |i: usize| inputs.iter().all(|input| input[i].abs() < 1e6);

@@ -107,7 +107,7 @@ proptest! {
     #[test]
     fn a_worker(messages in prop::collection::vec((to_worker(), any::<bool>()), 0..300)) {
         let mut worker = worker(job(3), 1);
-        worker.submit(Tensor::F32(vec![0.5; 60])).unwrap();
+        worker.submit(Tensor::F32(vec![0.5; 60].into())).unwrap();
         let mut now = 0;
         for (message, wait) in messages {
             if wait && let Some(at) = worker.poll_timeout() {

@@ -135,7 +135,7 @@ fn a_fragment_queried_early_goes_directly_to_the_server_when_due() {
 #[test]
 fn floats_are_asked_for_and_given() {
     let mut worker = papers(job(3), 1);
-    worker.submit(Tensor::F32(vec![1.5, -2.0, 1e9, 0.0])).unwrap();
+    worker.submit(Tensor::F32(vec![1.5, -2.0, 1e9, 0.0].into())).unwrap();
     // The second fragment does not fit integers at scale 1000 (I5), so it is sent as floats from
     // the start.
     let all = sent(&mut worker, ms(0));
@@ -154,7 +154,7 @@ fn floats_are_asked_for_and_given() {
         worker.handle_message(ms(2), ToWorker::Result { sequence: Sequence(sequence), values });
     }
     let Some(Event::TensorDone { tensor, .. }) = worker.poll_event() else { panic!("not done") };
-    assert_eq!(tensor, Tensor::F32(vec![2.5, 3.5, 3e9, 1.0]));
+    assert_eq!(tensor, Tensor::F32(vec![2.5, 3.5, 3e9, 1.0].into()));
 }
 
 /// The same worker with the default recovery rules.
@@ -233,7 +233,7 @@ fn stays_until_all_are_done() {
     let mut worker = loaded(1);
     sent(&mut worker, ms(0));
     worker.leave();
-    assert_eq!(worker.submit(Tensor::I32(vec![1])), Err(SubmitError::Leaving));
+    assert_eq!(worker.submit(Tensor::I32(vec![1].into())), Err(SubmitError::Leaving));
     assert_eq!(said(&mut worker), []);
     // A message that does not apply, because no worker can be done yet.
     result(&mut worker, 1, 0);
@@ -305,7 +305,7 @@ fn an_atp_worker_has_no_channel() {
     config.job.protocol = Protocol::Atp;
     let mut worker = Worker::new(config).unwrap();
     assert!(worker.is_dismissed(), "nobody needs it as long as it is idle");
-    worker.submit(Tensor::I32(vec![1; 16])).unwrap();
+    worker.submit(Tensor::I32(vec![1; 16].into())).unwrap();
     sent(&mut worker, ms(0));
     query(&mut worker, 1, 0, false);
     worker.handle_timeout(ms(20));

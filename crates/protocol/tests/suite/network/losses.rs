@@ -135,7 +135,7 @@ fn a_dead_worker_is_named_by_the_server() {
     for fabric in FABRICS {
         let mut net = Net::new(1, fabric, QUIET, &[setup()]);
         for worker in &mut net.jobs[0].workers[..2] {
-            worker.submit(Tensor::I32(vec![1; 100])).unwrap();
+            worker.submit(Tensor::I32(vec![1; 100].into())).unwrap();
         }
         net.run_until("a stall", |net| !net.jobs[0].server_events.is_empty());
         let Event::Stalled { missing, sequence, waited, quiet } = net.jobs[0].server_events[0];
@@ -143,9 +143,9 @@ fn a_dead_worker_is_named_by_the_server() {
         assert!(!quiet, "{fabric:?}: the others are heard of");
         assert!(waited >= Duration::from_secs(10));
         // It was only late: the job continues.
-        net.jobs[0].workers[2].submit(Tensor::I32(vec![1; 100])).unwrap();
+        net.jobs[0].workers[2].submit(Tensor::I32(vec![1; 100].into())).unwrap();
         net.run_until("the end", Net::all_idle);
-        assert!(net.jobs[0].results.iter().all(|r| r[0].1 == Tensor::I32(vec![3; 100])));
+        assert!(net.jobs[0].results.iter().all(|r| r[0].1 == Tensor::I32(vec![3; 100].into())));
     }
 }
 
@@ -154,7 +154,7 @@ fn a_dead_network_is_distinguished_from_a_dead_worker() {
     for fabric in FABRICS {
         let mut net = Net::new(1, fabric, QUIET, &[setup()]);
         for worker in &mut net.jobs[0].workers {
-            worker.submit(Tensor::I32(vec![1; 100])).unwrap();
+            worker.submit(Tensor::I32(vec![1; 100].into())).unwrap();
         }
         // The first packets arrive except those of worker 2. All later ones are lost.
         let mut left = 20;
@@ -172,7 +172,7 @@ fn a_dead_network_is_distinguished_from_a_dead_worker() {
 fn a_late_worker_costs_the_early_ones_few_resends() {
     let mut net = Net::new(1, Fabric::OneSwitch, QUIET, &[Setup { slots: 64, ..setup() }]);
     let submit = |net: &mut Net, w: usize| {
-        net.jobs[0].workers[w].submit(Tensor::I32(vec![1; 4000])).map(drop)
+        net.jobs[0].workers[w].submit(Tensor::I32(vec![1; 4000].into())).map(drop)
     };
     for w in 0..3 {
         submit(&mut net, w).unwrap();

@@ -12,7 +12,7 @@ use crate::network::net::Setup;
 fn loaded(fragments: usize) -> (Worker, JobConfig) {
     let setup = Setup { values: 2, slots: 32, ..Setup::default() };
     let mut worker = Worker::new(setup.worker(0, 1)).unwrap();
-    worker.submit(Tensor::I32(vec![1; 2 * fragments])).unwrap();
+    worker.submit(Tensor::I32(vec![1; 2 * fragments].into())).unwrap();
     (worker, setup.job(0))
 }
 

@@ -96,7 +96,7 @@ fn no_controller_opens_the_window_beyond_the_slots_or_shuts_it() {
     for (window, sends) in [(u32::MAX, 8), (3, 3), (0, 1)] {
         let config = Setup::papers().worker(0, 0);
         let mut worker = Worker::with_controller(config, Box::new(Always(window))).unwrap();
-        worker.submit(Tensor::I32(vec![1; 400])).unwrap();
+        worker.submit(Tensor::I32(vec![1; 400].into())).unwrap();
         assert_eq!(sent(&mut worker, us(0)).len(), sends);
     }
 }
@@ -106,7 +106,7 @@ fn a_congestion_window_of_one_still_sends() {
     let mut config = Setup::papers().worker(0, 0);
     config.initial_window = Some(1);
     let mut worker = Worker::new(config).unwrap();
-    worker.submit(Tensor::I32(vec![1; 40])).unwrap();
+    worker.submit(Tensor::I32(vec![1; 40].into())).unwrap();
     assert_eq!(sent(&mut worker, us(0)).len(), 1);
     result(&mut worker, 1, 0, Flags::ECN);
     assert_eq!((worker.window(), sent(&mut worker, us(1)).len()), (1, 1));
@@ -125,9 +125,9 @@ fn tensors_come_back_in_order_with_their_sums_and_in_their_own_memory() {
     let (mut worker, _) = worker();
     let first: Vec<f32> = vec![0.5, -0.25, 1.0];
     let memory = first.as_ptr();
-    assert_eq!(worker.submit(Tensor::F32(first)), Ok(TensorId(0)));
-    assert_eq!(worker.submit(Tensor::I32(vec![])), Ok(TensorId(1)));
-    assert_eq!(worker.submit(Tensor::I32(vec![7])), Ok(TensorId(2)));
+    assert_eq!(worker.submit(Tensor::F32(first.into())), Ok(TensorId(0)));
+    assert_eq!(worker.submit(Tensor::I32(vec![].into())), Ok(TensorId(1)));
+    assert_eq!(worker.submit(Tensor::I32(vec![7].into())), Ok(TensorId(2)));
     let all = sent(&mut worker, us(0));
     let words: Vec<_> = all.iter().map(|s| s.words.clone()).collect();
     assert_eq!(words, [vec![500, -250], vec![1000, 0], vec![7, 0]]);
@@ -137,9 +137,9 @@ fn tensors_come_back_in_order_with_their_sums_and_in_their_own_memory() {
     result(&mut worker, 3, 1, NONE);
     let events = events(&mut worker);
     let expected = [
-        (0, Tensor::F32(vec![0.0, 0.001, 0.1])),
-        (1, Tensor::I32(vec![])),
-        (2, Tensor::I32(vec![200])),
+        (0, Tensor::F32(vec![0.0, 0.001, 0.1].into())),
+        (1, Tensor::I32(vec![].into())),
+        (2, Tensor::I32(vec![200].into())),
     ];
     let expected = expected.map(|(id, tensor)| Event::TensorDone { id: TensorId(id), tensor });
     assert_eq!(events, expected);
@@ -153,7 +153,7 @@ fn tensors_come_back_in_order_with_their_sums_and_in_their_own_memory() {
 #[test]
 fn an_empty_tensor_is_done_at_once() {
     let (mut worker, _) = worker();
-    worker.submit(Tensor::F32(vec![])).unwrap();
+    worker.submit(Tensor::F32(vec![].into())).unwrap();
     assert_eq!(events(&mut worker).len(), 1);
     assert!(worker.is_idle() && worker.poll_timeout().is_none());
 }
@@ -200,7 +200,7 @@ fn results_that_are_not_due_or_not_the_jobs_change_nothing() {
         worker.handle_frame(us(3), &frame(&again, &[-1, -1]));
     }
     assert_eq!(worker.stats().duplicates, 3);
-    let tensor = Tensor::I32(vec![0, 1, 100, 101, 200, 201]);
+    let tensor = Tensor::I32(vec![0, 1, 100, 101, 200, 201].into());
     assert_eq!(events(&mut worker), [Event::TensorDone { id: TensorId(0), tensor }]);
 }
 
@@ -284,7 +284,7 @@ fn a_fragment_queried_early_goes_directly_to_the_server() {
     // Queried before a tensor is submitted.
     query(&mut worker, 0, 1, OVERFLOW);
     query(&mut worker, 0, 3, NONE);
-    worker.submit(Tensor::F32(vec![0.5; 40])).unwrap();
+    worker.submit(Tensor::F32(vec![0.5; 40].into())).unwrap();
     let first = sent(&mut worker, us(1));
     assert_eq!(sequences(&first), [(0, NONE), (1, RESEND | OVERFLOW)]);
     assert_eq!(first[1].floats(), [0.5, 0.5]);
@@ -307,7 +307,7 @@ fn overflowing_fragments_are_sent_as_floats_and_stay_floats() {
     let (mut worker, job) = worker();
     // The limit is (2^31 − 1) / 3 = 715 827 882 at scale 1000.
     let values = vec![715_827.0, 1.0, -715_900.0, 2.0, 3.0, 4.0];
-    worker.submit(Tensor::F32(values.clone())).unwrap();
+    worker.submit(Tensor::F32(values.clone().into())).unwrap();
     let all = sent(&mut worker, us(0));
     assert_eq!(sequences(&all), [(0, NONE), (1, OVERFLOW), (2, NONE)]);
     assert_eq!(all[0].words, [715_827_000, 1000]);
@@ -323,7 +323,7 @@ fn overflowing_fragments_are_sent_as_floats_and_stay_floats() {
         let repr = repr(&job, Kind::Reply, sequence, EVERYONE, OVERFLOW);
         worker.handle_frame(us(3), &frame(&repr, &float_words(&sums)));
     }
-    let tensor = Tensor::F32(vec![0.0, 0.001, f32::INFINITY, -0.5, 1e38, 7.25]);
+    let tensor = Tensor::F32(vec![0.0, 0.001, f32::INFINITY, -0.5, 1e38, 7.25].into());
     assert_eq!(events(&mut worker), [Event::TensorDone { id: TensorId(0), tensor }]);
     assert_eq!((worker.stats().overflow_results, worker.stats().replies), (2, 2));
 }
@@ -341,7 +341,7 @@ fn integers_are_never_made_floats() {
         result(&mut worker, 2, 0, NONE);
         assert_eq!((worker.failure(), worker.poll_timeout()), (Some(failure), None));
         assert_eq!(worker.stats().results, 0);
-        let error = worker.submit(Tensor::I32(vec![1]));
+        let error = worker.submit(Tensor::I32(vec![1].into()));
         assert_eq!(error, Err(SubmitError::Failed(failure)));
     }
 }

@@ -52,8 +52,8 @@ impl Inputs {
 
     pub(crate) fn of(&self, worker: usize) -> Tensor {
         match self {
-            Self::F32(rows) => Tensor::F32(rows[worker].clone()),
-            Self::I32(rows) => Tensor::I32(rows[worker].clone()),
+            Self::F32(rows) => Tensor::F32(rows[worker].clone().into()),
+            Self::I32(rows) => Tensor::I32(rows[worker].clone().into()),
         }
     }
 

@@ -31,7 +31,7 @@ fn values_that_do_not_fit_are_sent_as_zeros_and_again_at_the_next_rung() {
         assert_eq!(f64::from(all[0].words[1]), scaled);
         result(&mut worker, LOCAL, 9, (0, rung as u8), NONE);
         let sum = (500.0 / (1000.0 / divisor)) as f32;
-        assert_eq!(sums(&mut worker), [Tensor::F32(vec![sum, -sum])]);
+        assert_eq!(sums(&mut worker), [Tensor::F32(vec![sum, -sum].into())]);
         let stats = worker.stats();
         assert_eq!((stats.coarser, stats.overflow_packets, stats.results), (rung, rung, 1));
     }
@@ -42,7 +42,7 @@ fn workers_whose_values_fit_also_repeat_and_repeats_ignore_the_window() {
     let mut config = LOCAL.papers(1);
     config.initial_window = Some(1);
     let mut worker = Worker::new(config).unwrap();
-    worker.submit(Tensor::F32(vec![1.0; 6])).unwrap();
+    worker.submit(Tensor::F32(vec![1.0; 6].into())).unwrap();
     assert_eq!(rounds(&mut worker, us(0)), fresh([0]));
     result(&mut worker, LOCAL, 1, (0, 0), OVERFLOW);
     // The window has grown to two: the repeat, without RESEND, and one new fragment.
@@ -74,7 +74,7 @@ fn a_result_counts_for_its_round_only() {
     assert_eq!((worker.stats().unsent, worker.stats().duplicates), (3, 2));
     assert_eq!(rounds(&mut worker, us(4)), [(0, 1, NONE)]);
     result(&mut worker, LOCAL, 5, (0, 1), NONE);
-    assert_eq!(sums(&mut worker), [Tensor::F32(vec![8.0, -8.0])]);
+    assert_eq!(sums(&mut worker), [Tensor::F32(vec![8.0, -8.0].into())]);
 }
 
 #[test]
@@ -100,15 +100,15 @@ fn workers_that_cannot_climb_give_up() {
 fn values_beyond_the_last_rung_are_rejected_with_their_position() {
     let setup = Setup { scale: 1e9, ..LOCAL };
     let mut worker = Worker::new(setup.papers(0)).unwrap();
-    let error = worker.submit(Tensor::F32(vec![1.0, -3e38])).unwrap_err();
+    let error = worker.submit(Tensor::F32(vec![1.0, -3e38].into())).unwrap_err();
     assert_eq!(error, SubmitError::OffLadder { position: 1, value: -3e38 });
-    assert!(worker.submit(Tensor::F32(vec![1.0, -2e38])).is_ok());
+    assert!(worker.submit(Tensor::F32(vec![1.0, -2e38].into())).is_ok());
 }
 
 #[test]
 fn an_unsent_repeat_is_not_marked_as_lost() {
     let mut worker = Worker::new(LOCAL.papers(1)).unwrap();
-    worker.submit(Tensor::F32(vec![1.0; 16])).unwrap();
+    worker.submit(Tensor::F32(vec![1.0; 16].into())).unwrap();
     assert_eq!(rounds(&mut worker, us(0)), fresh(0..8));
     result(&mut worker, LOCAL, 1, (0, 0), OVERFLOW);
     for fragment in 1..6 {

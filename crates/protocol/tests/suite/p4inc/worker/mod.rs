@@ -32,7 +32,7 @@ fn loaded(setup: Setup, fragments: i32) -> Worker {
 /// Worker 1 with one fragment of these floats.
 fn floats(setup: Setup, values: [f32; 2]) -> Worker {
     let mut worker = Worker::new(setup.papers(1)).unwrap();
-    worker.submit(Tensor::F32(values.into())).unwrap();
+    worker.submit(Tensor::F32(values.to_vec().into())).unwrap();
     worker
 }
 
@@ -191,7 +191,7 @@ fn a_question_of_the_server_is_answered_by_a_resend() {
     assert_eq!(ask(&mut worker, (0, 0)), []);
     // A future fragment: it will be marked as resent.
     assert_eq!(ask(&mut worker, (1, 0)), []);
-    worker.submit(Tensor::I32(vec![5])).unwrap();
+    worker.submit(Tensor::I32(vec![5].into())).unwrap();
     assert_eq!(rounds(&mut worker, us(3)), [(1, 0, RESEND)]);
     assert_eq!((worker.stats().queries, worker.stats().stale_queries), (3, 1));
 }
@@ -199,7 +199,7 @@ fn a_question_of_the_server_is_answered_by_a_resend() {
 #[test]
 fn switchml_rounds_of_a_slot_use_its_versions_in_turn() {
     let mut worker = Worker::new(SWITCHML.papers(1)).unwrap();
-    worker.submit(Tensor::F32(vec![1.0; 40])).unwrap();
+    worker.submit(Tensor::F32(vec![1.0; 40].into())).unwrap();
     let place = |all: Vec<crate::p4inc::setup::Sent>| -> Vec<(u32, u8, u32)> {
         all.iter().map(|s| (s.short().0, s.short().1, s.repr.index.0 - 16)).collect()
     };
@@ -236,7 +236,7 @@ fn a_job_is_moved_while_it_is_idle() {
     assert_eq!(worker.reassign(bad), Err(error.into()));
     assert_eq!(worker.config().job.assignment, LOCAL.assignment());
     worker.reassign(forwarded).unwrap();
-    worker.submit(Tensor::I32(vec![1, 2])).unwrap();
+    worker.submit(Tensor::I32(vec![1, 2].into())).unwrap();
     let all = sent(&mut worker, us(2));
     let expected = FORWARDED.repr(Kind::Gradient, (2, 0), 0b010);
     assert_eq!((all[0].repr, all[0].envelope.destination), (expected, host(SERVER)));
@@ -251,7 +251,7 @@ fn a_job_is_moved_while_it_is_idle() {
         mode: Mode::Local,
     };
     worker.reassign(elsewhere).unwrap();
-    worker.submit(Tensor::I32(vec![3])).unwrap();
+    worker.submit(Tensor::I32(vec![3].into())).unwrap();
     let all = sent(&mut worker, us(4));
     assert!(elsewhere.segment.contains(all[0].repr.index));
     assert_eq!(all[0].envelope.destination, Host::service(JOB));
@@ -264,7 +264,7 @@ fn the_window_opens_quickly_up_to_the_aggregators_and_then_slowly() {
     assert_eq!(Worker::new(config).unwrap().window(), 8);
     config.initial_window = Some(4);
     let mut worker = Worker::new(config).unwrap();
-    worker.submit(Tensor::I32(vec![0; 200])).unwrap();
+    worker.submit(Tensor::I32(vec![0; 200].into())).unwrap();
     let mut windows = vec![];
     for fragment in 0..12 {
         rounds(&mut worker, us(u64::from(fragment)));
@@ -279,7 +279,7 @@ fn a_stall_names_the_round() {
     let mut config = LOCAL.papers(1);
     config.timing.stall_timeout = Duration::from_millis(5);
     let mut worker = Worker::new(config).unwrap();
-    worker.submit(Tensor::F32(vec![1.0])).unwrap();
+    worker.submit(Tensor::F32(vec![1.0].into())).unwrap();
     rounds(&mut worker, us(0));
     result(&mut worker, LOCAL, 1, (0, 0), OVERFLOW);
     rounds(&mut worker, us(1));
@@ -292,12 +292,12 @@ fn a_stall_names_the_round() {
 #[test]
 fn tensors_keep_their_order_for_any_order_of_results() {
     let mut worker = Worker::new(LOCAL.papers(1)).unwrap();
-    assert_eq!(worker.submit(Tensor::F32(vec![1.0; 2])), Ok(TensorId(0)));
-    assert_eq!(worker.submit(Tensor::I32(vec![4])), Ok(TensorId(1)));
+    assert_eq!(worker.submit(Tensor::F32(vec![1.0; 2].into())), Ok(TensorId(0)));
+    assert_eq!(worker.submit(Tensor::I32(vec![4].into())), Ok(TensorId(1)));
     rounds(&mut worker, us(0));
     result(&mut worker, LOCAL, 1, (1, 0), NONE);
     assert!(sums(&mut worker).is_empty());
     result(&mut worker, LOCAL, 1, (0, 0), NONE);
-    let expected = [Tensor::F32(vec![0.5, -0.5]), Tensor::I32(vec![500])];
+    let expected = [Tensor::F32(vec![0.5, -0.5].into()), Tensor::I32(vec![500].into())];
     assert_eq!(sums(&mut worker), expected);
 }

@@ -26,7 +26,7 @@ fn a_returned_packet_halves_the_window_once_and_is_resent_when_the_aggregator_is
     assert_eq!(rounds(&mut worker, us(2)), [(9, 0, RESEND)]);
     // A fragment that must be repeated is not complete.
     let mut other = floats(WIDE, [1.0; 2]);
-    other.submit(Tensor::F32(vec![1.0; 38])).unwrap();
+    other.submit(Tensor::F32(vec![1.0; 38].into())).unwrap();
     rounds(&mut other, us(0));
     turned_back(&mut other, WIDE, 1, (8, 0));
     result(&mut other, WIDE, 2, (0, 0), OVERFLOW);
