@@ -110,7 +110,8 @@ pub(crate) fn fits(value: f32, scale: Scale, limit: i32) -> bool {
 }
 
 /// The greatest magnitude: NaN if a value is.
-pub(crate) fn greatest(values: &[f32]) -> f32 {
+#[must_use]
+pub fn greatest(values: &[f32]) -> f32 {
     f32::from_bits(loops::greatest(values))
 }
 

@@ -613,7 +613,10 @@ impl<Io: FrameIo> Runner<Io> {
         let worker = self.driver.endpoint_mut();
         match work {
             Work::Reduce { left, spans, sums } => {
-                while let Some(event) = worker.poll_event() {
+                // Further events are about the orders after this one.
+                while *left > 0
+                    && let Some(event) = worker.poll_event()
+                {
                     match event {
                         Event::TensorDone { tensor, .. } => {
                             // Tensors finish in the order of their submission.

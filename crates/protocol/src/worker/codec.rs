@@ -78,12 +78,12 @@ impl Codec {
         &self.rungs[usize::from(rung.min(COARSEST))]
     }
 
-    /// Checks that the values can be summed.
-    pub(super) fn check(&self, tensor: &Tensor) -> Result<(), SubmitError> {
+    /// Checks that the values can be summed. Their greatest magnitude may be known.
+    pub(super) fn check(&self, tensor: &Tensor, greatest: Option<f32>) -> Result<(), SubmitError> {
         let limit = self.limit;
         match tensor {
             Tensor::F32(values) => {
-                let greatest = fixed::greatest(values);
+                let greatest = greatest.unwrap_or_else(|| fixed::greatest(values));
                 if !greatest.is_finite()
                     && let Some(position) = values.iter().position(|v| !v.is_finite())
                 {

@@ -83,11 +83,14 @@ pub struct Terms {
     /// Fixed-point units per 1.0; `None` for the [configured](WorkerConfig::scale) ones. Integers have
     /// none.
     pub scale: Option<Scale>,
+    /// The [greatest magnitude](crate::fixed::greatest) of the elements, if it is known: it is not computed
+    /// again then.
+    pub greatest: Option<f32>,
 }
 
 impl From<Priority> for Terms {
     fn from(priority: Priority) -> Self {
-        Self { priority, scale: None }
+        Self { priority, scale: None, greatest: None }
     }
 }
 
@@ -211,9 +214,9 @@ impl Tensors {
     }
 
     pub(super) fn submit(&mut self, tensor: Tensor, terms: Terms) -> Result<TensorId, SubmitError> {
-        let Terms { priority, scale } = terms;
+        let Terms { priority, scale, greatest } = terms;
         let codec = scale.map_or(self.codec, |scale| self.codec.at(scale));
-        codec.check(&tensor)?;
+        codec.check(&tensor, greatest)?;
         let needed = tensor.len().div_ceil(self.values_per_packet) as u64;
         let left = self.fragments - self.end;
         let missing = match u32::try_from(needed) {

@@ -1,0 +1,770 @@
+//! The order of a rank's calls, and their results.
+//!
+//! Events come from several threads: the callers, the lanes of the worker, and the membership. Whoever
+//! brings one handles it and all others that are waiting, one at a time. So no thread waits for another
+//! one, and lanes go on carrying packets. Passes over whole tensors, and callbacks, are the business of
+//! one more thread.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{self, Sender};
+use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use tributary_controller::Deployment;
+use tributary_netio::FrameIo;
+use tributary_netio::udp::Tunnel;
+use tributary_protocol::buffer::Buffer;
+use tributary_protocol::priority::{Code, Priority};
+use tributary_protocol::worker::Stats;
+use tributary_protocol::{Tensor, Terms, fixed};
+use tributary_wire::WorkerIndex;
+use tributary_worker::{Error as WorkerError, Node, live};
+
+use crate::agreement::{self, Claim, Magnitude};
+use crate::floats::{narrow, widen};
+use crate::membership::{Member, Progress, Standing};
+use crate::scales::scale;
+use crate::settings::NonFinite;
+use crate::{Description, ElementType, Error, Switch};
+
+/// How long a rank that leaves serves others that lack results (ESA).
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Longer than a worker takes to stop.
+const STOP: Duration = Duration::from_secs(1);
+
+/// The rank whose process has the hub.
+const HOST: u16 = 0;
+
+/// The only job of a group.
+const JOB: usize = 0;
+
+/// Numbers that are summed in place.
+#[derive(Debug)]
+pub enum Values {
+    /// Of type [`ElementType::F32`].
+    Single(Buffer<f32>),
+    /// Of a 16-bit type, as bits. They are summed as `f32`, and the sum is rounded.
+    Short(Buffer<u16>, ElementType),
+}
+
+impl Values {
+    fn len(&self) -> usize {
+        match self {
+            Self::Single(values) => values.len(),
+            Self::Short(values, _) => values.len(),
+        }
+    }
+
+    fn floats(&self) -> Cow<'_, [f32]> {
+        match self {
+            Self::Single(values) => Cow::Borrowed(values),
+            Self::Short(bits, element) => Cow::Owned(widen(bits, *element)),
+        }
+    }
+
+    fn element(&self) -> ElementType {
+        match self {
+            Self::Single(_) => ElementType::F32,
+            Self::Short(_, element) => *element,
+        }
+    }
+}
+
+/// A call.
+#[derive(Debug)]
+pub enum Call {
+    /// Sum values over all ranks.
+    Reduce {
+        /// The values.
+        values: Values,
+        /// Whether to divide the sums by the number of ranks.
+        average: bool,
+        /// Index of the bucket among so many: the next iteration needs the first one first. It decides
+        /// the priority in ESA.
+        layer: Option<(usize, usize)>,
+    },
+    /// Only check that all ranks call the same.
+    Announce {
+        /// The operation.
+        operation: String,
+        /// Number of its elements.
+        elements: u64,
+        /// Their type.
+        element: String,
+    },
+}
+
+/// A call that has begun.
+#[derive(Clone)]
+pub struct Pending {
+    outcome: Arc<Outcome>,
+    shared: Arc<Shared>,
+}
+
+type Callback = Box<dyn FnOnce(Result<(), Error>) + Send>;
+
+/// The result of a call.
+struct Outcome {
+    number: u64,
+    begun: Instant,
+    state: Mutex<Told>,
+    done: Condvar,
+}
+
+/// The result of a call, if there is one, and who waits for it.
+#[derive(Default)]
+struct Told {
+    result: Option<Result<(), Error>>,
+    callbacks: Vec<Callback>,
+}
+
+/// A rank's part in a group.
+pub struct Communicator {
+    shared: Arc<Shared>,
+    member: Option<Member>,
+    finisher: Option<JoinHandle<()>>,
+}
+
+/// Something that happens to a communicator.
+enum Happening {
+    Called(Box<Work>),
+    Agreed(Result<Tensor, WorkerError>, Stats),
+    Summed(u64, Result<Tensor, WorkerError>, Stats),
+    Standings(Vec<Standing>),
+    Broken(Error),
+}
+
+/// A call, and what is left to do for it.
+struct Work {
+    claim: Claim,
+    outcome: Arc<Outcome>,
+    /// What is to be summed. It is empty while the worker has it.
+    values: Option<Values>,
+    /// Whether the values are part of the agreement.
+    is_small: bool,
+    greatest: f32,
+    average: bool,
+    priority: Priority,
+    /// Why the result will be an error although it is summed.
+    refused: Option<Error>,
+    /// Whether to fill the result with NaN.
+    spoiled: bool,
+}
+
+/// What has happened and was not handled.
+#[derive(Default)]
+struct Inbox {
+    queue: VecDeque<Happening>,
+    /// Whether a thread is handling what happens.
+    busy: bool,
+}
+
+struct Shared {
+    rank: u16,
+    ranks: u16,
+    values_per_packet: u16,
+    nonfinite: NonFinite,
+    profile: tributary_jobfile::Profile,
+    priorities: Code,
+    created: Instant,
+    begun: AtomicU64,
+    stop: Arc<AtomicBool>,
+    inbox: Mutex<Inbox>,
+    this: Weak<Self>,
+    state: Mutex<State>,
+    finisher: Sender<Finish>,
+}
+
+/// What is left when a call is over.
+enum Finish {
+    Sum(Box<Work>, Tensor),
+    Callbacks(Vec<Callback>, Result<(), Error>),
+    End,
+}
+
+struct State {
+    /// `None` once the group is left.
+    node: Option<Node<Box<dyn FrameIo>>>,
+    broken: Option<Error>,
+    /// Calls whose agreement has not begun.
+    waiting: VecDeque<Box<Work>>,
+    /// The call whose agreement is under way.
+    agreeing: Option<Box<Work>>,
+    /// Calls whose values are under way, by number.
+    summing: BTreeMap<u64, Box<Work>>,
+    standings: Vec<Standing>,
+    stats: Stats,
+    done: u64,
+    values: u64,
+}
+
+/// Counters of a communicator.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Counters {
+    /// Calls that have begun.
+    pub begun: u64,
+    /// Calls that were summed.
+    pub done: u64,
+    /// Values that were summed.
+    pub values: u64,
+    /// Of the worker.
+    pub worker: Stats,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Communicator {
+    /// Joins a group. The rank in the process of the switch gives the switch, the others their tunnels.
+    ///
+    /// # Errors
+    /// If the group cannot be reached.
+    pub fn join(
+        description: &Description,
+        rank: u16,
+        tunnel: Tunnel,
+        switch: Option<&mut Switch>,
+    ) -> Result<Self> {
+        let scenario = description.settings.scenario()?;
+        let (priorities, values_per_packet) =
+            (scenario.priorities, scenario.switch.values_per_packet);
+        let deployment = Deployment::new(scenario)?;
+        let job = deployment.job(JOB);
+        let ranks = u16::try_from(job.workers.len()).context("at most 1024 ranks")?;
+        let profile = job.profile;
+        let ports = match switch.and_then(Switch::take_own) {
+            Some(own) if rank == HOST => own,
+            _ => vec![description.connect(&deployment, rank, tunnel)?],
+        };
+        let index = WorkerIndex::new(rank).context("at most 1024 ranks")?;
+        let stop = Arc::new(AtomicBool::new(false));
+        let node = Node::on(live::lanes(&deployment, JOB, index, ports)?, &stop)?;
+        let (finisher, to_finish) = mpsc::channel();
+        let state = State {
+            node: Some(node),
+            broken: None,
+            waiting: VecDeque::new(),
+            agreeing: None,
+            summing: BTreeMap::new(),
+            standings: Vec::new(),
+            stats: Stats::default(),
+            done: 0,
+            values: 0,
+        };
+        let shared = Arc::new_cyclic(|this| Shared {
+            rank,
+            ranks,
+            values_per_packet,
+            nonfinite: description.settings.group.nonfinite,
+            profile,
+            priorities,
+            created: Instant::now(),
+            begun: AtomicU64::new(0),
+            stop,
+            inbox: Mutex::default(),
+            this: Weak::clone(this),
+            state: Mutex::new(state),
+            finisher,
+        });
+        let finish = move || {
+            for finish in to_finish {
+                match finish {
+                    Finish::Sum(work, sums) => work.finish(sums, ranks),
+                    Finish::Callbacks(callbacks, result) => {
+                        callbacks.into_iter().for_each(|callback| callback(result.clone()));
+                    }
+                    Finish::End => return,
+                }
+            }
+        };
+        let finisher = std::thread::Builder::new().name("results".into()).spawn(finish);
+        let finisher = Some(finisher.context("cannot start a thread")?);
+        let mut communicator = Self { shared, member: None, finisher };
+        let shared = &communicator.shared;
+        let (asked, told) = (Arc::clone(shared), Arc::clone(shared));
+        let progress = move || Progress(asked.begun.load(Ordering::Relaxed));
+        let tell = move |standings: Result<Vec<Standing>, String>| {
+            told.happen(match standings {
+                Ok(standings) => Happening::Standings(standings),
+                Err(why) => {
+                    let why = format!("has the switch and is gone: {why}");
+                    Happening::Broken(Error::PeerLost { rank: HOST, why })
+                }
+            });
+        };
+        let (hub, secret) = (description.hub, &description.secret);
+        communicator.member = Some(Member::join(hub, secret, rank, progress, tell)?);
+        Ok(communicator)
+    }
+
+    /// Number of ranks.
+    #[must_use]
+    pub fn ranks(&self) -> u16 {
+        self.shared.ranks
+    }
+
+    /// Begins a call. All ranks must make the same calls in the same order.
+    #[must_use]
+    pub fn call(&self, call: Call) -> Pending {
+        let shared = &self.shared;
+        let number = shared.begun.fetch_add(1, Ordering::Relaxed);
+        let work = Work::new(call, number, shared);
+        let pending = Pending { outcome: Arc::clone(&work.outcome), shared: Arc::clone(shared) };
+        shared.happen(Happening::Called(Box::new(work)));
+        pending
+    }
+
+    /// The counters so far.
+    #[must_use]
+    pub fn counters(&self) -> Counters {
+        let begun = self.shared.begun.load(Ordering::Relaxed);
+        let state = lock(&self.shared.state);
+        Counters { begun, done: state.done, values: state.values, worker: state.stats }
+    }
+
+    /// Leaves the group when all calls are over, for which it waits.
+    pub fn close(&mut self) {
+        let Some(member) = self.member.take() else { return };
+        let last = {
+            let state = lock(&self.shared.state);
+            let works = state.summing.values().chain(&state.waiting);
+            works.chain(&state.agreeing).map(|work| Arc::clone(&work.outcome)).collect::<Vec<_>>()
+        };
+        last.iter().for_each(|outcome| outcome.wait());
+        let node = lock(&self.shared.state).node.take();
+        if let Some(mut node) = node {
+            // A worker whose group is broken has failed already.
+            drop(node.leave(PATIENCE, false));
+        }
+        member.leave(Progress(self.shared.begun.load(Ordering::Relaxed)));
+        self.shared.happen(Happening::Broken(Error::Closed));
+        drop(member);
+    }
+
+    /// Fails all calls, and leaves the group.
+    pub fn abort(&mut self) {
+        self.shared.happen(Happening::Broken(Error::Closed));
+        self.member = None;
+        // Not dropped under the lock, for which its lanes may wait.
+        let node = lock(&self.shared.state).node.take();
+        drop(node);
+    }
+}
+
+impl Drop for Communicator {
+    fn drop(&mut self) {
+        self.abort();
+        drop(self.shared.finisher.send(Finish::End));
+        if let Some(thread) = self.finisher.take()
+            && thread.thread().id() != std::thread::current().id()
+        {
+            // The panic hook has reported a panic of the thread.
+            drop(thread.join());
+        }
+    }
+}
+
+impl fmt::Debug for Communicator {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "rank {} of {}", self.shared.rank, self.shared.ranks)
+    }
+}
+
+impl Work {
+    fn new(call: Call, number: u64, shared: &Shared) -> Self {
+        let outcome = Arc::new(Outcome {
+            number,
+            begun: Instant::now(),
+            state: Mutex::default(),
+            done: Condvar::new(),
+        });
+        let (claim, values, average, priority) = match call {
+            Call::Announce { operation, elements, element } => {
+                (Claim::elsewhere(&operation, elements, &element), None, false, Priority::LOWEST)
+            }
+            Call::Reduce { values, average, layer } => {
+                let priority = layer.map_or(Priority::LOWEST, |(index, count)| {
+                    let (count, elapsed) = (count.max(1), shared.created.elapsed());
+                    shared.profile.priority(index.min(count - 1), count, elapsed, shared.priorities)
+                });
+                let greatest = fixed::greatest(&values.floats());
+                let claim = Claim::sum(average, values.len() as u64, values.element(), greatest);
+                (claim, Some((values, greatest)), average, priority)
+            }
+        };
+        let (values, greatest) = values.unzip();
+        let fits = agreement::fits(claim.elements, shared.ranks, shared.values_per_packet);
+        Self {
+            claim,
+            outcome,
+            is_small: values.is_some() && fits,
+            values,
+            greatest: greatest.unwrap_or_default(),
+            average,
+            priority,
+            refused: None,
+            spoiled: false,
+        }
+    }
+
+    fn number(&self) -> u64 {
+        self.outcome.number
+    }
+
+    /// What the worker sums: the memory itself, or a wider copy; zeros if the values cannot be summed.
+    fn take_tensor(&mut self) -> Tensor {
+        let finite = self.greatest.is_finite();
+        match self.values.as_mut().expect("a sum has values") {
+            Values::Single(values) if finite => Tensor::F32(values.split_off(0)),
+            Values::Short(bits, element) if finite => widen(bits, *element).into(),
+            values => vec![0.0_f32; values.len()].into(),
+        }
+    }
+
+    /// Puts the sums where the values were.
+    fn finish(mut self: Box<Self>, sums: Tensor, ranks: u16) {
+        let outcome = Arc::clone(&self.outcome);
+        if let Some(error) = self.refused.take() {
+            drop((self, sums));
+            outcome.set(Err(error), &mut |callbacks, result| {
+                callbacks.into_iter().for_each(|callback| callback(result.clone()));
+            });
+            return;
+        }
+        let Tensor::F32(mut sums) = sums else { unreachable!("floats were summed") };
+        if self.spoiled {
+            sums.fill(f32::NAN);
+        } else if self.average {
+            let ranks = f32::from(ranks);
+            sums.iter_mut().for_each(|sum| *sum /= ranks);
+        }
+        match self.values.take() {
+            Some(Values::Short(mut bits, element)) => narrow(&sums, element, &mut bits),
+            // They are in place, unless zeros were summed instead.
+            Some(Values::Single(mut values)) if !values.is_empty() => values.copy_from_slice(&sums),
+            _ => {}
+        }
+        // The memory is the caller's again before it learns of the result.
+        drop((self, sums));
+        outcome.set(Ok(()), &mut |callbacks, result| {
+            callbacks.into_iter().for_each(|callback| callback(result.clone()));
+        });
+    }
+}
+
+impl Outcome {
+    /// Sets the result unless there is one, and hands over the callbacks.
+    fn set(
+        &self,
+        result: Result<(), Error>,
+        call: &mut dyn FnMut(Vec<Callback>, Result<(), Error>),
+    ) {
+        let callbacks = {
+            let mut state = lock(&self.state);
+            if state.result.is_some() {
+                return;
+            }
+            state.result = Some(result.clone());
+            std::mem::take(&mut state.callbacks)
+        };
+        self.done.notify_all();
+        if !callbacks.is_empty() {
+            call(callbacks, result);
+        }
+    }
+
+    fn wait(&self) {
+        let state = lock(&self.state);
+        drop(self.done.wait_while(state, |state| state.result.is_none()));
+    }
+}
+
+impl Pending {
+    /// The result, or `None` if there is none within this time.
+    #[must_use]
+    pub fn wait(&self, patience: Duration) -> Option<Result<(), Error>> {
+        let state = lock(&self.outcome.state);
+        let waited =
+            self.outcome.done.wait_timeout_while(state, patience, |state| state.result.is_none());
+        let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        state.result.clone()
+    }
+
+    /// The result, if there is one.
+    #[must_use]
+    pub fn result(&self) -> Option<Result<(), Error>> {
+        lock(&self.outcome.state).result.clone()
+    }
+
+    /// Breaks the group, because the result takes too long: all ranks that wait get an error.
+    #[must_use]
+    pub fn time_out(&self) -> Error {
+        let number = self.outcome.number;
+        let late: Vec<usize> = {
+            let state = lock(&self.shared.state);
+            let standings = state.standings.iter().enumerate();
+            let behind = standings.filter(|(_, standing)| {
+                !matches!(standing, Standing::Present(Progress(begun)) if *begun > number)
+            });
+            behind
+                .map(|(rank, _)| rank)
+                .filter(|rank| *rank != usize::from(self.shared.rank))
+                .collect()
+        };
+        let what = match late.len() {
+            0 => format!("all ranks have made call {number}; is the network up?"),
+            1 => format!("{} has not made call {number}", agreement::names(&late)),
+            _ => format!("{} have not made call {number}", agreement::names(&late)),
+        };
+        let error = Error::TimedOut { waited: self.outcome.begun.elapsed(), what };
+        self.shared.happen(Happening::Broken(error.clone()));
+        // The memory is the caller's again after that.
+        match self.wait(STOP) {
+            Some(Err(error)) => error,
+            _ => error,
+        }
+    }
+
+    /// Has `callback` called with the result, in a thread of the communicator, or at once if there is
+    /// one already.
+    pub fn on_done(&self, callback: impl FnOnce(Result<(), Error>) + Send + 'static) {
+        let mut state = lock(&self.outcome.state);
+        match state.result.clone() {
+            None => state.callbacks.push(Box::new(callback)),
+            Some(result) => {
+                drop(state);
+                callback(result);
+            }
+        }
+    }
+}
+
+impl Shared {
+    /// Handles a happening, and others that came meanwhile, unless another thread is at it (or this one,
+    /// further down its stack), which then handles this one, too.
+    fn happen(&self, happening: Happening) {
+        {
+            let mut inbox = lock(&self.inbox);
+            inbox.queue.push_back(happening);
+            if std::mem::replace(&mut inbox.busy, true) {
+                return;
+            }
+        }
+        loop {
+            let next = {
+                let mut inbox = lock(&self.inbox);
+                let next = inbox.queue.pop_front();
+                inbox.busy = next.is_some();
+                next
+            };
+            let Some(next) = next else { return };
+            self.handle(&mut lock(&self.state), next);
+        }
+    }
+
+    fn handle(&self, state: &mut State, happening: Happening) {
+        match happening {
+            Happening::Called(work) => {
+                state.waiting.push_back(work);
+                self.look_for_leavers(state);
+            }
+            Happening::Agreed(sums, stats) => {
+                state.stats = stats;
+                let Some(work) = state.agreeing.take() else { return };
+                match sums {
+                    Ok(sums) => self.agreed(state, work, &sums),
+                    Err(error) => {
+                        self.break_up(state, Error::Failed(error.to_string()));
+                        self.fail(state, work);
+                    }
+                }
+            }
+            Happening::Summed(number, sums, stats) => {
+                state.stats = stats;
+                let Some(work) = state.summing.remove(&number) else { return };
+                match sums {
+                    Ok(sums) => {
+                        state.done += 1;
+                        state.values += sums.len() as u64;
+                        self.sum_done(work, sums);
+                    }
+                    Err(error) => {
+                        self.break_up(state, Error::Failed(error.to_string()));
+                        self.fail(state, work);
+                    }
+                }
+            }
+            Happening::Standings(standings) => {
+                let mut lost =
+                    standings.iter().zip(0_u16..).filter_map(|(standing, rank)| match standing {
+                        Standing::Lost(why) => Some(Error::PeerLost { rank, why: why.clone() }),
+                        _ => None,
+                    });
+                let lost = lost.next();
+                state.standings = standings;
+                match lost {
+                    Some(error) => self.break_up(state, error),
+                    None => self.look_for_leavers(state),
+                }
+            }
+            Happening::Broken(error) => self.break_up(state, error),
+        }
+        self.advance(state);
+    }
+
+    /// Begins the next agreement if none is under way.
+    fn advance(&self, state: &mut State) {
+        if let Some(error) = &state.broken {
+            for work in state.waiting.drain(..) {
+                self.set(&work.outcome, Err(error.clone()));
+            }
+            return;
+        }
+        if state.agreeing.is_some() {
+            return;
+        }
+        let (Some(node), Some(work)) = (&state.node, state.waiting.pop_front()) else { return };
+        let mut words = work.claim.encode(self.rank, self.ranks);
+        if work.is_small
+            && let Some(values) = &work.values
+        {
+            agreement::append(&mut words, self.rank, self.ranks, &values.floats());
+        }
+        let terms = Terms::from(work.priority);
+        let this = self.this();
+        node.begin(vec![(words.into(), terms)], move |sums, stats| {
+            let one = sums.map(|sums| sums.into_iter().next().expect("a tensor was submitted"));
+            this.happen(Happening::Agreed(one, stats));
+        });
+        state.agreeing = Some(work);
+    }
+
+    /// Has the worker sum a call's values.
+    fn send(&self, node: &Node<Box<dyn FrameIo>>, work: &mut Work, scale: fixed::Scale) {
+        let finite = work.greatest.is_finite();
+        let greatest = Some(if finite { work.greatest } else { 0.0 });
+        let terms = Terms { priority: work.priority, scale: Some(scale), greatest };
+        let (this, number) = (self.this(), work.number());
+        node.begin(vec![(work.take_tensor(), terms)], move |sums, stats| {
+            let one = sums.map(|sums| sums.into_iter().next().expect("a tensor was submitted"));
+            this.happen(Happening::Summed(number, one, stats));
+        });
+    }
+
+    /// All ranks have told what they call.
+    fn agreed(&self, state: &mut State, mut work: Box<Work>, sums: &Tensor) {
+        let Tensor::I32(sums) = sums else { unreachable!("integers were submitted") };
+        let claims = Claim::decode_all(sums, self.ranks);
+        if claims.iter().any(|claim| !claim.agrees(&work.claim)) {
+            let what = agreement::who_calls_what(&claims);
+            self.break_up(state, Error::Mismatch { call: work.number(), what });
+            self.fail(state, work);
+            return;
+        }
+        if work.values.is_none() {
+            state.done += 1;
+            self.set(&work.outcome, Ok(()));
+            return;
+        }
+        let powers = claims.iter().filter_map(|claim| match claim.magnitude {
+            Magnitude::Below(power) => Some(power),
+            Magnitude::Zero | Magnitude::NotFinite => None,
+        });
+        let greatest = powers.max().map_or(Magnitude::Zero, Magnitude::Below);
+        let refusing = claims.iter().enumerate();
+        let refusing = refusing.filter(|(_, claim)| claim.magnitude == Magnitude::NotFinite);
+        let refusing: Vec<usize> = refusing.map(|(rank, _)| rank).collect();
+        if !refusing.is_empty() {
+            match self.nonfinite {
+                NonFinite::Propagate => work.spoiled = true,
+                NonFinite::Raise => {
+                    let (names, number) = (agreement::names(&refusing), work.number());
+                    let verb = if refusing.len() == 1 { "has" } else { "have" };
+                    let floats = work.values.as_ref().map(Values::floats).unwrap_or_default();
+                    let at = floats.iter().position(|value| !value.is_finite());
+                    let own = at.map(|at| format!(" (rank {}: value {at})", self.rank));
+                    let own = own.unwrap_or_default();
+                    let what = format!("{names} {verb} NaN or infinity in call {number}{own}");
+                    work.refused = Some(Error::NotFinite { what });
+                }
+            }
+        }
+        if work.is_small {
+            state.done += 1;
+            state.values += work.claim.elements;
+            work.spoiled = false;
+            self.sum_done(work, agreement::add_up(sums, self.ranks).into());
+        } else if let Some(node) = &state.node {
+            self.send(node, &mut work, scale(greatest, self.ranks));
+            state.summing.insert(work.number(), work);
+        } else {
+            self.fail(state, work);
+        }
+    }
+
+    /// A rank that has left makes no more calls.
+    fn look_for_leavers(&self, state: &mut State) {
+        let begun = self.begun.load(Ordering::Relaxed);
+        let gone =
+            state.standings.iter().zip(0_u16..).find_map(|(standing, rank)| match standing {
+                Standing::Left(Progress(calls)) if *calls < begun && rank != self.rank => {
+                    let why = format!(
+                        "has left the group after {calls} calls, and this rank made {begun}"
+                    );
+                    Some(Error::PeerLost { rank, why })
+                }
+                _ => None,
+            });
+        if let Some(error) = gone {
+            self.break_up(state, error);
+        }
+    }
+
+    /// The group is of no more use. Calls that are under way fail when the worker has stopped to use
+    /// their memory.
+    fn break_up(&self, state: &mut State, error: Error) {
+        if state.broken.is_none() {
+            state.broken = Some(error);
+            self.stop.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Fails a call that the worker does not have.
+    fn fail(&self, state: &State, work: Box<Work>) {
+        let error = state.broken.clone().unwrap_or(Error::Closed);
+        let outcome = Arc::clone(&work.outcome);
+        drop(work);
+        self.set(&outcome, Err(error));
+    }
+
+    /// Sets a result, and has the callbacks called elsewhere.
+    fn set(&self, outcome: &Outcome, result: Result<(), Error>) {
+        outcome.set(result, &mut |callbacks, result| {
+            // It fails only if the communicator is dropped, when nothing waits any more.
+            drop(self.finisher.send(Finish::Callbacks(callbacks, result)));
+        });
+    }
+
+    /// Values that are in place need no more work; passes over others take time.
+    fn sum_done(&self, work: Box<Work>, sums: Tensor) {
+        let in_place = matches!(&work.values, Some(Values::Single(values)) if values.is_empty());
+        if in_place && !work.average && !work.spoiled && work.refused.is_none() {
+            let outcome = Arc::clone(&work.outcome);
+            drop((work, sums));
+            self.set(&outcome, Ok(()));
+        } else {
+            drop(self.finisher.send(Finish::Sum(work, sums)));
+        }
+    }
+
+    fn this(&self) -> Arc<Self> {
+        self.this.upgrade().expect("it is in an `Arc`")
+    }
+}

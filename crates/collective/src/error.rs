@@ -1,0 +1,53 @@
+use std::time::Duration;
+
+use tributary_job::one_line;
+
+/// Why a call failed.
+#[derive(Clone, PartialEq, Debug, thiserror::Error)]
+pub enum Error {
+    /// A rank is not there any more.
+    #[error("rank {rank} {why}")]
+    PeerLost {
+        /// The rank.
+        rank: u16,
+        /// How it was lost.
+        why: String,
+    },
+    /// The ranks did not call the same.
+    #[error("call {call} differs between ranks: {what}")]
+    Mismatch {
+        /// The number of the call, from 0.
+        call: u64,
+        /// Who called what.
+        what: String,
+    },
+    /// Some values cannot be summed.
+    #[error(
+        "{what}; such values cannot be summed (with `nonfinite = \"propagate\"` in the settings, the \
+         result is NaN instead)"
+    )]
+    NotFinite {
+        /// Which.
+        what: String,
+    },
+    /// A result did not come in time.
+    #[error("no result within {waited:.1?}: {what}")]
+    TimedOut {
+        /// How long it was waited for.
+        waited: Duration,
+        /// Who has not called, as far as it is known.
+        what: String,
+    },
+    /// The network or a process of the group failed.
+    #[error("{0}")]
+    Failed(String),
+    /// The group was left or stopped here.
+    #[error("this rank has left the group")]
+    Closed,
+}
+
+impl From<anyhow::Error> for Error {
+    fn from(error: anyhow::Error) -> Self {
+        Self::Failed(one_line(&error))
+    }
+}

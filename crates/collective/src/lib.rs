@@ -1,0 +1,42 @@
+//! All-reduce for the ranks of a group, as machine-learning frameworks want it: calls overlap, memory is
+//! lent, and a failure names a rank.
+//!
+//! A group is a job of Tributary. Its first rank can host the job's [`Switch`]: an embedded switch and
+//! its controller, over UDP and without privileges. Each rank has a [`Communicator`].
+//!
+//! | module | content |
+//! | --- | --- |
+//! | [`communicator`] | the order of a rank's calls, and their results |
+//! | [`agreement`] | what ranks tell each other before each sum: whether they call the same |
+//! | [`scales`] | the fixed-point scale of each sum |
+//! | [`membership`] | who is alive, and how far each rank is |
+//! | [`switch`] | the embedded switch, and how ranks reach it |
+//! | [`settings`] | from a user's settings to a job |
+//!
+//! # Agreement
+//!
+//! Each call begins with a fragment of integers, in which each rank fills in its own place: the
+//! operation, the number of elements, their type, and the greatest magnitude. The sum is a list of all
+//! ranks' places. So each rank knows of each mistake of any rank, and all ranks choose the same
+//! [scale](scales) for the values, which follow. If all values of all ranks fit into the fragment, too,
+//! they are in it as floats, and each rank adds them itself, in the order of the ranks.
+//!
+//! # Failures
+//!
+//! A call whose values are not finite fails at all ranks, and the group goes on. After any other error
+//! the group is of no more use. Memory that was lent for a failed call has undefined contents.
+
+pub mod agreement;
+pub mod communicator;
+mod error;
+mod floats;
+pub mod membership;
+pub mod scales;
+pub mod settings;
+pub mod switch;
+
+pub use communicator::{Call, Communicator, Pending, Values};
+pub use error::Error;
+pub use floats::ElementType;
+pub use settings::Settings;
+pub use switch::{Description, Switch};

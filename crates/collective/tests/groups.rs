@@ -1,0 +1,325 @@
+//! Groups of ranks, each a thread with its own communicator; all but the first over UDP.
+
+use std::net::Ipv4Addr;
+use std::sync::Barrier;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use half::{bf16, f16};
+use tributary_collective::{
+    Call, Communicator, Description, ElementType, Error, Switch, Values, switch,
+};
+
+const TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Runs `work` at each rank of a group, and returns what each rank returned. The group must leave no
+/// aggregator in use if all ranks leave in order.
+fn group<T: Send>(
+    settings: &str,
+    ranks: u16,
+    work: impl Fn(u16, &mut Communicator) -> T + Sync,
+) -> Vec<T> {
+    let tunnels: Vec<_> =
+        (0..ranks).map(|_| switch::endpoint(Ipv4Addr::LOCALHOST).unwrap()).collect();
+    let addresses: Vec<_> = tunnels.iter().map(|tunnel| tunnel.address().unwrap()).collect();
+    let mut switch = Switch::start(settings, &addresses, TIMEOUT).unwrap();
+    let text = switch.description().to_text();
+    let barrier = Barrier::new(ranks.into());
+    thread::scope(|scope| {
+        let (text, work, barrier) = (&text, &work, &barrier);
+        let mut own = Some(&mut switch);
+        let threads: Vec<_> = (0..)
+            .zip(tunnels)
+            .map(|(rank, tunnel)| {
+                let own = if rank == 0 { own.take() } else { None };
+                scope.spawn(move || {
+                    let description = Description::parse(text).unwrap();
+                    let mut communicator =
+                        Communicator::join(&description, rank, tunnel, own).unwrap();
+                    let result = work(rank, &mut communicator);
+                    barrier.wait();
+                    communicator.close();
+                    result
+                })
+            })
+            .collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    })
+}
+
+fn reduce(values: Vec<f32>) -> Call {
+    Call::Reduce { values: Values::Single(values.into()), average: false, layer: None }
+}
+
+/// The result of a call, which must come.
+fn wait(communicator: &Communicator, call: Call) -> Result<(), Error> {
+    communicator.call(call).wait(TIMEOUT).expect("in time")
+}
+
+/// Memory that is lent for a call.
+fn lend<T: Copy + Send + Sync + 'static>(
+    values: &mut [T],
+) -> tributary_protocol::buffer::Buffer<T> {
+    let start = std::ptr::NonNull::new(values.as_mut_ptr()).unwrap();
+    // SAFETY: the tests use the values only after the call.
+    unsafe {
+        tributary_protocol::buffer::Buffer::lent(start, values.len(), std::sync::Arc::new(()))
+    }
+}
+
+/// Rank `rank`'s values in call `call`: magnitudes differ between calls, not much between ranks.
+fn input(rank: u16, call: usize, elements: usize) -> Vec<f32> {
+    let magnitude = [1.0, 1e-6, 300.0, 1e9, 1e-30][call % 5];
+    (0..elements)
+        .map(|at| {
+            let hash =
+                (at as u64 * 2_654_435_761 + u64::from(rank) * 40_503 + call as u64) % 10_007;
+            magnitude * (hash as f32 / 10_007.0 - 0.5)
+        })
+        .collect()
+}
+
+/// The error of each sum is within what fixed point permits: half a unit a rank, where the greatest value
+/// takes all bits but the sign and those that the number of ranks needs.
+fn check(sums: &[f32], call: usize, ranks: u16) {
+    let elements = sums.len();
+    let inputs: Vec<_> = (0..ranks).map(|rank| input(rank, call, elements)).collect();
+    let greatest = inputs.iter().flatten().fold(0.0_f64, |most, v| most.max(f64::from(v.abs())));
+    for (at, sum) in sums.iter().enumerate() {
+        let exact: f64 = inputs.iter().map(|own| f64::from(own[at])).sum();
+        let error = (f64::from(*sum) - exact).abs();
+        // The scale is a power of two, and the result is an `f32`.
+        let unit = 4.0 * greatest * f64::from(ranks) / f64::from(i32::MAX);
+        let unit = unit.max(2.0_f64.powi(-126));
+        let bound = 0.5 * unit * f64::from(ranks) + exact.abs() * 2.0_f64.powi(-24);
+        assert!(error <= bound, "call {call}, value {at}: {sum} for {exact}, bound {bound}");
+    }
+}
+
+#[test]
+fn overlapping_sums_are_exact_in_fixed_point_and_the_same_at_all_ranks() {
+    let settings = [
+        "",
+        "protocol = \"atp\"\n",
+        "protocol = \"esa\"\n",
+        "protocol = \"switchml\"\n",
+        "[faults]\nloss = 0.05\nreorder = 0.02\nduplicate = 0.02\n",
+        "protocol = \"esa\"\n[faults]\nloss = 0.05\n",
+    ];
+    for settings in settings {
+        for ranks in [2, 5] {
+            let elements = 10_000;
+            let sums = group(settings, ranks, |rank, communicator| {
+                let mut memory: Vec<_> = (0..15).map(|call| input(rank, call, elements)).collect();
+                let begin = |values: &mut Vec<f32>| {
+                    let values = Values::Single(lend(values));
+                    communicator.call(Call::Reduce { values, average: false, layer: Some((1, 3)) })
+                };
+                let calls: Vec<_> = memory.iter_mut().map(begin).collect();
+                for call in calls {
+                    assert_eq!(call.wait(TIMEOUT).expect("in time"), Ok(()), "{settings}");
+                }
+                let counters = communicator.counters();
+                assert_eq!((counters.begun, counters.done, counters.values), (15, 15, 150_000));
+                memory
+            });
+            for own in &sums {
+                assert!(own == &sums[0], "{settings}");
+            }
+            sums[0].iter().enumerate().for_each(|(call, sums)| check(sums, call, ranks));
+        }
+    }
+}
+
+#[test]
+fn short_floats_and_averages() {
+    group("", 4, |rank, communicator| {
+        let own: Vec<f32> =
+            (0..3000).map(|at| (at as f32 - 1500.0) * f32::from(rank + 1)).collect();
+        for round in 0..3 {
+            let mut half: Vec<f16> = own.iter().map(|v| f16::from_f32(v / 64.0)).collect();
+            let mut brain: Vec<bf16> = own.iter().map(|v| bf16::from_f32(*v)).collect();
+            let mut single = own.clone();
+            let exact = |at: usize| (at as f32 - 1500.0) * 10.0;
+            let bits = lend(half::slice::HalfFloatSliceExt::reinterpret_cast_mut(&mut half[..]));
+            let values = Values::Short(bits, ElementType::F16);
+            let first = communicator.call(Call::Reduce { values, average: false, layer: None });
+            let bits = lend(half::slice::HalfFloatSliceExt::reinterpret_cast_mut(&mut brain[..]));
+            let values = Values::Short(bits, ElementType::Bf16);
+            let second = communicator.call(Call::Reduce { values, average: true, layer: None });
+            let values = Values::Single(lend(&mut single));
+            let third = communicator.call(Call::Reduce { values, average: true, layer: None });
+            for call in [first, second, third] {
+                assert_eq!(call.wait(TIMEOUT).expect("in time"), Ok(()));
+            }
+            for at in 0..3000 {
+                let near = |a: f32, b: f32, parts: f32| (a - b).abs() <= b.abs() / parts + 0.01;
+                assert!(near(half[at].to_f32(), exact(at) / 64.0, 400.0), "{round} {at}");
+                assert!(near(brain[at].to_f32(), exact(at) / 4.0, 60.0), "{round} {at}");
+                assert!(near(single[at], exact(at) / 4.0, 1e6), "{round} {at}");
+            }
+        }
+    });
+}
+
+#[test]
+fn values_of_all_magnitudes_are_summed_without_overflow() {
+    for settings in ["", "protocol = \"atp\"\n"] {
+        group(settings, 3, |_, communicator| {
+            for growth in [1.0_f32, 1e3, 1e12, 1e-12, 1e30] {
+                let mut memory = vec![growth; 5000];
+                let values = Values::Single(lend(&mut memory));
+                let call = communicator.call(Call::Reduce { values, average: false, layer: None });
+                assert_eq!(call.wait(TIMEOUT).expect("in time"), Ok(()));
+                assert!((memory[17] - 3.0 * growth).abs() <= 1e-6 * growth, "{growth}");
+            }
+            assert_eq!(communicator.counters().worker.overflow_packets, 0);
+        });
+    }
+}
+
+/// They travel with the agreement.
+#[test]
+fn few_values_are_added_as_floats() {
+    let sums = group("", 3, |rank, communicator| {
+        let mut counted = 0;
+        let mut all = Vec::new();
+        for elements in [1, 2, 300, 338, 339] {
+            let mut memory = vec![1e-20_f32; elements];
+            memory[0] = 1e20 * f32::from(rank + 1);
+            let values = Values::Single(lend(&mut memory));
+            let call = communicator.call(Call::Reduce { values, average: true, layer: None });
+            assert_eq!(call.wait(TIMEOUT).expect("in time"), Ok(()));
+            assert!((memory[0] - 2e20).abs() < 1e14);
+            let is_small = elements <= (2048 / 3 - 5) / 2;
+            let exact = |value: &f32| (*value - 1e-20).abs() < 1e-26;
+            assert!(memory[1..].iter().all(|value| exact(value) == is_small), "{elements}");
+            counted += elements as u64;
+            assert_eq!(communicator.counters().values, counted);
+            all.extend(memory);
+        }
+        all
+    });
+    assert!(sums.iter().all(|own| *own == sums[0]));
+}
+
+#[test]
+fn ranks_that_call_different_things_all_learn_of_it() {
+    let cases: [fn(u16) -> Call; 3] = [
+        |rank| reduce(vec![1.0; 100 + 5000 * usize::from(rank == 2)]),
+        |rank| match rank {
+            1 => Call::Announce {
+                operation: "broadcast".into(),
+                elements: 9,
+                element: "int64".into(),
+            },
+            _ => reduce(vec![1.0; 100]),
+        },
+        |rank| Call::Reduce {
+            values: match rank {
+                0 => Values::Single(vec![1.0; 100].into()),
+                _ => Values::Short(vec![0; 100].into(), ElementType::F16),
+            },
+            average: false,
+            layer: None,
+        },
+    ];
+    for make in cases {
+        for warm in [false, true] {
+            let errors = group("", 3, |rank, communicator| {
+                if warm {
+                    assert_eq!(wait(communicator, reduce(vec![1.0; 5100])), Ok(()));
+                }
+                let error = wait(communicator, make(rank)).unwrap_err();
+                let after = wait(communicator, reduce(vec![1.0; 100])).unwrap_err();
+                assert_eq!(error, after);
+                error
+            });
+            assert!(matches!(errors[0], Error::Mismatch { .. }), "{}", errors[0]);
+            assert!(errors.iter().all(|error| *error == errors[0]));
+        }
+    }
+}
+
+#[test]
+fn what_is_not_finite_is_refused_or_propagated() {
+    let bad = |rank: u16, value: f32, elements: usize| {
+        let mut values = vec![1.0; elements];
+        values[7] = if rank == 1 { value } else { 2.0 };
+        values
+    };
+    let cases = [f32::NAN, f32::INFINITY, f32::NEG_INFINITY];
+    for (value, elements) in cases.into_iter().flat_map(|value| [(value, 300), (value, 5000)]) {
+        let errors = group("", 3, |rank, communicator| {
+            let error = wait(communicator, reduce(bad(rank, value, elements))).unwrap_err();
+            // The group goes on.
+            let mut values = vec![1.0; elements];
+            let single = Values::Single(lend(&mut values));
+            let call = Call::Reduce { values: single, average: false, layer: None };
+            assert_eq!(wait(communicator, call), Ok(()));
+            assert_eq!(values, vec![3.0; elements]);
+            let again = wait(communicator, reduce(bad(rank, value, elements))).unwrap_err();
+            assert!(matches!(again, Error::NotFinite { .. }), "{again}");
+            error.to_string()
+        });
+        for (rank, error) in errors.iter().enumerate() {
+            assert!(error.starts_with("rank 1 has NaN or infinity in call 0"), "{error}");
+            assert_eq!(error.contains("(rank 1: value 7)"), rank == 1, "{error}");
+        }
+        group("[group]\nnonfinite = \"propagate\"\n", 2, |rank, communicator| {
+            for _ in 0..2 {
+                let mut values = bad(rank, value, elements);
+                let single = Values::Single(lend(&mut values));
+                let call = Call::Reduce { values: single, average: false, layer: None };
+                assert_eq!(wait(communicator, call), Ok(()));
+                assert!(!values[7].is_finite());
+                // Few values are added as floats, each by itself.
+                assert!(elements == 300 || values.iter().all(|value| value.is_nan()));
+            }
+        });
+    }
+}
+
+#[test]
+fn a_rank_that_dies_leaves_or_is_late_is_named() {
+    // Dropped without leaving: what the others see when a process is killed.
+    let begin = Instant::now();
+    let errors = group("", 3, |rank, communicator| {
+        assert_eq!(wait(communicator, reduce(vec![1.0; 100])), Ok(()));
+        if rank == 2 {
+            communicator.abort();
+            return None;
+        }
+        Some(wait(communicator, reduce(vec![1.0; 100])).unwrap_err().to_string())
+    });
+    let died = "rank 2 is gone: its process has ended";
+    assert_eq!(errors, [Some(died.into()), Some(died.into()), None]);
+    assert!(begin.elapsed() < Duration::from_secs(10), "{:?}", begin.elapsed());
+
+    let errors = group("", 3, |rank, communicator| {
+        assert_eq!(wait(communicator, reduce(vec![1.0; 100])), Ok(()));
+        if rank == 1 {
+            communicator.close();
+            return None;
+        }
+        Some(wait(communicator, reduce(vec![1.0; 100])).unwrap_err().to_string())
+    });
+    let left = "rank 1 has left the group after 1 calls, and this rank made 2";
+    assert_eq!(errors, [Some(left.into()), None, Some(left.into())]);
+
+    let barrier = Barrier::new(3);
+    let errors = group("", 3, |rank, communicator| {
+        if rank == 0 {
+            barrier.wait();
+            return String::new();
+        }
+        let call = communicator.call(reduce(vec![1.0; 100]));
+        assert_eq!(call.wait(Duration::from_secs(1)), None);
+        let error = call.time_out().to_string();
+        barrier.wait();
+        error
+    });
+    for error in &errors[1..] {
+        assert!(error.ends_with("rank 0 has not made call 0"), "{error}");
+    }
+}
