@@ -1,8 +1,8 @@
 """A communication hook for DDP, beside any backend and for versions of PyTorch without ours."""
 
-from __future__ import annotations
-
-from typing import cast
+# DDP inspects the annotations of a hook, which must not be texts. Hence no `annotations` of
+# `__future__` here.
+from typing import Optional, cast
 
 import torch
 import torch.distributed as dist
@@ -15,7 +15,7 @@ class State:
     """What the hook needs between buckets. One per model."""
 
     def __init__(
-        self, process_group: ProcessGroup | None = None, *, timeout: float = 1800.0
+        self, process_group: Optional[ProcessGroup] = None, *, timeout: float = 1800.0
     ) -> None:
         """Creates the state at each rank of the group.
 
@@ -33,9 +33,9 @@ class State:
             store = dist.distributed_c10d._world.pg_map[group][1]
             network = Network(store, group.rank(), group.size(), timeout)
         self.network = network
-        self._buckets: int | None = None
+        self._buckets: Optional[int] = None
 
-    def layer(self, bucket: GradBucket) -> tuple[int, int] | None:
+    def layer(self, bucket: GradBucket) -> Optional[tuple[int, int]]:
         """Where `bucket` stands in the model: `(index, count)`, index 0 at the input.
 
         None in the first backward pass, in which the number of buckets is unknown.
