@@ -35,6 +35,10 @@ class State:
         self.network = network
         self._buckets: Optional[int] = None
 
+    def close(self) -> None:
+        """Leaves the other ranks, which otherwise happens when the process exits."""
+        self.network.close()
+
     def layer(self, bucket: GradBucket) -> Optional[tuple[int, int]]:
         """Where `bucket` stands in the model: `(index, count)`, index 0 at the input.
 

@@ -130,6 +130,7 @@ class Network:
         self._staging.close()
         if fabric is not None:
             how(fabric)
+        process.unregister(self)
 
     def _start_sum(
         self,

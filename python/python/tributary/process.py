@@ -7,7 +7,6 @@ import os
 import signal
 import socket
 import threading
-import weakref
 from typing import Protocol
 
 from ._native import Error
@@ -23,7 +22,9 @@ class Group(Protocol):
 
 # Counts the forks between the process that imported the package and this one.
 _forks = 0
-_groups: weakref.WeakSet[Group] = weakref.WeakSet()
+# Groups that have not been left. A thread of theirs that still runs when the interpreter ends would
+# abort the process.
+_groups: set[Group] = set()
 # A child must not drop its copies of the parent's groups: their sockets are the parent's.
 _inherited: list[Group] = []
 _watched = False
@@ -48,6 +49,11 @@ def register(group: Group) -> None:
     """Has `group` closed when the process exits, and aborted when Ctrl-C finds it waiting."""
     _groups.add(group)
     _watch_interrupts()
+
+
+def unregister(group: Group) -> None:
+    """Forgets a group that this process has left."""
+    _groups.discard(group)
 
 
 def _leave_groups() -> None:

@@ -115,10 +115,16 @@ class Staging:
             return self._queued > 0
 
     def close(self) -> None:
-        """Ends the thread after what is queued."""
+        """Starts what is queued, and ends the thread.
+
+        A thread that still runs when the interpreter ends would abort the process.
+        """
         with self._lock:
-            if self._thread is not None:
+            thread, self._thread = self._thread, None
+            if thread is not None:
                 self._queue.put(None)
+        if thread is not None and thread is not threading.current_thread():
+            thread.join()
 
     def _run(self) -> None:
         while (item := self._queue.get()) is not None:
