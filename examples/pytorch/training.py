@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import hashlib
 import json
 import time
@@ -71,6 +72,10 @@ def train(
             json.dump(all_losses, file)
     _print_table(options, model, durations)
     dist.destroy_process_group()
+    # The group's threads end with its last owner. In PyTorch 2.15, a thread of Gloo that drops a
+    # tensor while the interpreter ends terminates the process.
+    del parallel
+    gc.collect()
 
 
 def shares(samples: int, batch: int, seed: int) -> Iterator[Tensor]:

@@ -11,6 +11,8 @@ import torch.distributed as dist
 from torch._C._distributed_c10d import Work
 from torch.distributed import PrefixStore, ReduceOp, Store
 
+from . import process
+from ._native import Error
 from .network import DEVICES, Network, is_summable
 from .work import TributaryWork
 
@@ -55,15 +57,25 @@ class TributaryBackend(Backend):
         super().__init__(rank, size)
         self._options = Backend.Options(NAME, timeout)
         self._size = size
-        self.gloo = ProcessGroupGloo(PrefixStore("gloo/", store), rank, size, timeout=timeout)
+        self._gloo: ProcessGroupGloo | None = ProcessGroupGloo(
+            PrefixStore("gloo/", store), rank, size, timeout=timeout
+        )
         self.network = Network(store, rank, size, timeout.total_seconds())
         self._layers = _Layers()
+        process.register(self)
 
     def describe(self, ranks: list[int], name: str) -> None:
         """Tells Gloo's flight recorder which group this is."""
         for options in (self._options, self.gloo.options):
             options.global_ranks_in_group = ranks
             options.group_name = name
+
+    @property
+    def gloo(self) -> ProcessGroupGloo:
+        """Carries out what does not go through the network."""
+        if self._gloo is None:
+            raise Error("this rank has left its process group")
+        return self._gloo
 
     def getBackendName(self) -> str:  # noqa: N802 (PyTorch looks up this name)
         """The name by which scripts ask for the backend."""
@@ -216,13 +228,28 @@ class TributaryBackend(Backend):
 
     def shutdown(self) -> None:
         """Leaves the group. The first rank returns when all ranks have left."""
-        self.network.close()
-        self.gloo.shutdown()
+        self.close()
 
-    def abort(self) -> None:
+    def pending(self) -> bool:
+        """Whether collectives have not ended."""
+        return self.network.pending()
+
+    def close(self) -> None:
+        """As `shutdown`."""
+        self._leave(self.network.close)
+
+    def abort(self, reason: str = "the group was aborted") -> None:
         """Fails the collectives that are pending, and leaves the group."""
-        self.network.abort()
-        self.gloo.abort()
+        if self._gloo is not None:
+            self._gloo.abort()
+        self._leave(lambda: self.network.abort(reason))
+
+    def _leave(self, leave: Callable[[], None]) -> None:
+        leave()
+        # Gloo's threads end with their owner. In PyTorch 2.15, one that drops a tensor while the
+        # interpreter ends terminates the process.
+        self._gloo = None
+        process.unregister(self)
 
     def _set_sequence_number_for_group(self) -> None:
         self.gloo._set_sequence_number_for_group()

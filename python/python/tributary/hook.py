@@ -8,6 +8,7 @@ import torch
 import torch.distributed as dist
 from torch.distributed import GradBucket, ProcessGroup
 
+from . import process
 from .network import Network, is_summable, of_group
 
 
@@ -29,15 +30,20 @@ class State:
             raise ValueError("call torch.distributed.init_process_group first")
         self.group = group
         network = of_group(group)
+        # A group with our backend already has a network, and closes it.
+        self._owns_network = network is None
         if network is None:
             store = dist.distributed_c10d._world.pg_map[group][1]
             network = Network(store, group.rank(), group.size(), timeout)
+            process.register(network)
         self.network = network
         self._buckets: Optional[int] = None
 
     def close(self) -> None:
         """Leaves the other ranks, which otherwise happens when the process exits."""
-        self.network.close()
+        if self._owns_network:
+            self.network.close()
+            process.unregister(self.network)
 
     def layer(self, bucket: GradBucket) -> Optional[tuple[int, int]]:
         """Where `bucket` stands in the model: `(index, count)`, index 0 at the input.

@@ -49,7 +49,6 @@ class Network:
         self._staging = Staging()
         self._count = threading.Lock()
         self._pending = 0
-        process.register(self)
 
     def all_reduce(
         self,
@@ -130,7 +129,6 @@ class Network:
         self._staging.close()
         if fabric is not None:
             how(fabric)
-        process.unregister(self)
 
     def _start_sum(
         self,
