@@ -1,0 +1,31 @@
+"""All-reduce inside the network for PyTorch.
+
+Dense sums and averages of `float32`, `float16` and `bfloat16` tensors are computed by switches
+between the ranks, every other collective by Gloo. There are two ways in:
+
+- The backend, from PyTorch 2.14: `torch.distributed.init_process_group("tributary")`. Importing this
+  package is not necessary.
+- The communication hook, for older versions or beside another backend:
+  `model.register_comm_hook(tributary.State(), tributary.allreduce_hook)`.
+
+With nothing else running, the first rank starts a switch and its controller in its own process.
+"""
+
+from __future__ import annotations
+
+from ._native import Error, MismatchError, NotFiniteError, PeerLostError, TimeoutError
+from .hook import State, allreduce_hook
+from .network import stats
+from .settings import configure
+
+__all__ = [
+    "Error",
+    "MismatchError",
+    "NotFiniteError",
+    "PeerLostError",
+    "State",
+    "TimeoutError",
+    "allreduce_hook",
+    "configure",
+    "stats",
+]

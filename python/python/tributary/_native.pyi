@@ -1,0 +1,104 @@
+"""The part of the package that is written in Rust."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import final
+
+class Error(RuntimeError):
+    """The base of the errors that Tributary raises."""
+
+class PeerLostError(Error):
+    """A rank has died or left. The message names it."""
+
+class MismatchError(Error):
+    """The ranks did not call the same collective. The message names who called what."""
+
+class NotFiniteError(Error):
+    """An input holds NaN or infinity. The message names the rank and the position."""
+
+class TimeoutError(Error):
+    """Some ranks have not called the collective in time. The message names them."""
+
+@final
+class Endpoint:
+    """The UDP socket of this rank."""
+
+    def __init__(self, address: str) -> None:
+        """Binds a free port of `address`, an IP address of this host."""
+
+    @property
+    def address(self) -> str:
+        """`ip:port`, as the other ranks reach it."""
+
+@final
+class Switch:
+    """A switch and its controller, embedded in this process. The first rank has one."""
+
+    def __init__(self, settings: str, endpoints: list[str]) -> None:
+        """Starts both for the ranks at `endpoints`, in the order of the ranks.
+
+        `settings` is TOML; an empty text stands for the defaults.
+        """
+
+    @property
+    def description(self) -> str:
+        """How to reach the switch: opaque text for `Communicator`, the same for all ranks."""
+
+    def close(self) -> None:
+        """Waits until all ranks have left, for a limited time, and stops."""
+
+@final
+class Communicator:
+    """One rank's part in a group of ranks that sum tensors together.
+
+    All ranks make the same calls of `all_reduce` and `announce` in the same order.
+    """
+
+    def __init__(self, endpoint: Endpoint, description: str, rank: int, timeout: float) -> None:
+        """Joins the group behind a `Switch`. `timeout` is in seconds."""
+
+    def all_reduce(
+        self,
+        address: int,
+        elements: int,
+        dtype: str,
+        *,
+        average: bool,
+        layer: tuple[int, int] | None,
+        owner: object,
+    ) -> Handle:
+        """Starts to sum `elements` numbers at `address` over all ranks, in place.
+
+        `dtype` is `float32`, `float16` or `bfloat16`. `average` divides the sum by the number of
+        ranks. `layer` is `(index, count)`: the next forward pass needs index 0 first. `owner` is
+        kept alive until the sum is done.
+        """
+
+    def announce(self, operation: str, elements: int, dtype: str) -> Handle:
+        """Checks that all ranks call the same collective, which another backend carries out."""
+
+    def stats(self) -> dict[str, int | float]:
+        """What the network has done for this rank so far."""
+
+    def close(self) -> None:
+        """Leaves the group."""
+
+    def abort(self) -> None:
+        """Fails everything that is pending, and leaves the group."""
+
+@final
+class Handle:
+    """A collective that has started."""
+
+    def wait(self, timeout: float | None) -> None:
+        """Waits for at most `timeout` seconds. Signals are handled meanwhile."""
+
+    def done(self) -> bool:
+        """Whether the collective has ended, also if in an error."""
+
+    def add_done_callback(self, callback: Callable[[BaseException | None], None]) -> None:
+        """Has `callback` called with the error, or None, in a thread of the communicator.
+
+        The call is immediate if the collective has ended.
+        """

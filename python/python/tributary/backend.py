@@ -1,0 +1,421 @@
+"""The c10d backend: `torch.distributed.init_process_group("tributary")`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch._C._distributed_c10d import Work
+from torch.distributed import PrefixStore, ReduceOp, Store
+
+from . import process
+from ._native import Error
+from .network import DEVICES, Network, is_summable
+from .work import TributaryWork
+
+NAME = "tributary"
+# The longest time in which a lost connection of Gloo is explained by the rank that was lost.
+_EXPLANATION = 30.0
+
+try:
+    from torch._C._distributed_c10d import Backend, ProcessGroupGloo
+
+    Backend(0, 1)
+except (ImportError, TypeError) as cause:
+    raise ImportError(
+        f"the backend of Tributary needs PyTorch 2.14 or later, with Gloo; this is "
+        f"{torch.__version__}. Use the communication hook: model.register_comm_hook("
+        f"tributary.State(), tributary.allreduce_hook)"
+    ) from cause
+
+
+def register() -> None:
+    """Makes the backend known to PyTorch, which calls this through the entry point."""
+    dist.Backend.register_backend(NAME, _create, extended_api=True, devices=list(DEVICES))
+
+
+def _create(options: Any, _backend_options: object) -> TributaryBackend:
+    backend = TributaryBackend(
+        options.store, options.group_rank, options.group_size, options.timeout
+    )
+    ranks = options.global_ranks_in_group or list(range(options.group_size))
+    backend.describe(ranks, options.group_id)
+    return backend
+
+
+class TributaryBackend(Backend):
+    """Sums and averages dense floating-point tensors in the network, and does the rest by Gloo.
+
+    At every collective, the ranks check that they all call the same one. A group of one rank does
+    not use the network.
+    """
+
+    def __init__(self, store: Store, rank: int, size: int, timeout: timedelta) -> None:
+        super().__init__(rank, size)
+        self._options = Backend.Options(NAME, timeout)
+        self._size = size
+        self._gloo: ProcessGroupGloo | None = ProcessGroupGloo(
+            PrefixStore("gloo/", store), rank, size, timeout=timeout
+        )
+        self.network = Network(store, rank, size, timeout.total_seconds())
+        self._layers = _Layers()
+        process.register(self)
+
+    def describe(self, ranks: list[int], name: str) -> None:
+        """Tells Gloo's flight recorder which group this is."""
+        for options in (self._options, self.gloo.options):
+            options.global_ranks_in_group = ranks
+            options.group_name = name
+
+    @property
+    def gloo(self) -> ProcessGroupGloo:
+        """Carries out what does not go through the network."""
+        if self._gloo is None:
+            raise Error("this rank has left its process group")
+        return self._gloo
+
+    def getBackendName(self) -> str:  # noqa: N802 (PyTorch looks up this name)
+        """The name by which scripts ask for the backend."""
+        return NAME
+
+    @property
+    def options(self) -> Any:
+        """The timeout, the global ranks and the name of the group."""
+        # Without this override, PyTorch 2.15 asks itself for the options until the stack ends.
+        return self._options
+
+    def allreduce(self, tensors: list[torch.Tensor], opts: Any) -> Work:
+        """Sums one tensor of any shape over all ranks, in place.
+
+        Sums and averages of `float32`, `float16` and `bfloat16` go through the network.
+        """
+        if len(tensors) == 1 and self._uses_network(tensors, opts.reduceOp):
+            return self._sum(tensors, opts)
+        return self._delegate("allreduce", "all_reduce", opts, tensors, tensors, opts)
+
+    def allreduce_coalesced(self, tensors: list[torch.Tensor], opts: Any) -> Work:
+        """Sums several tensors over all ranks, in place, each as `allreduce` does."""
+        if tensors and self._uses_network(tensors, opts.reduceOp):
+            return self._sum(tensors, opts)
+        return self._delegate(
+            "allreduce_coalesced", "all_reduce_coalesced", opts, tensors, tensors, opts
+        )
+
+    def allreduce_sparse(self, tensors: list[torch.Tensor], opts: Any) -> Work:
+        return self._delegate("allreduce_sparse", "all_reduce (sparse)", opts, (), tensors, opts)
+
+    def broadcast(self, tensors: list[torch.Tensor], opts: Any) -> Work:
+        return self._delegate("broadcast", "broadcast", opts, tensors, tensors, opts)
+
+    def reduce(self, tensors: list[torch.Tensor], opts: Any) -> Work:
+        return self._delegate("reduce", "reduce", opts, tensors, tensors, opts)
+
+    def allgather(
+        self, outputs: list[list[torch.Tensor]], inputs: list[torch.Tensor], opts: Any
+    ) -> Work:
+        return self._delegate("allgather", "all_gather", opts, inputs, outputs, inputs, opts)
+
+    def allgather_coalesced(
+        self, outputs: list[list[torch.Tensor]], inputs: list[torch.Tensor], opts: Any
+    ) -> Work:
+        return self._delegate(
+            "allgather_coalesced", "all_gather_coalesced", opts, inputs, outputs, inputs, opts
+        )
+
+    def all_gather_single(self, output: torch.Tensor, input: torch.Tensor, opts: Any) -> Work:
+        return self._delegate(
+            "all_gather_single", "all_gather_into_tensor", opts, [input], output, input, opts
+        )
+
+    def all_gather_single_coalesced(
+        self, outputs: list[torch.Tensor], inputs: list[torch.Tensor], opts: Any
+    ) -> Work:
+        return self._delegate(
+            "all_gather_single_coalesced",
+            "all_gather_into_tensor (coalesced)",
+            opts,
+            inputs,
+            outputs,
+            inputs,
+            opts,
+        )
+
+    def gather(
+        self, outputs: list[list[torch.Tensor]], inputs: list[torch.Tensor], opts: Any
+    ) -> Work:
+        return self._delegate("gather", "gather", opts, inputs, outputs, inputs, opts)
+
+    def scatter(
+        self, outputs: list[torch.Tensor], inputs: list[list[torch.Tensor]], opts: Any
+    ) -> Work:
+        return self._delegate("scatter", "scatter", opts, outputs, outputs, inputs, opts)
+
+    def reduce_scatter(
+        self, outputs: list[torch.Tensor], inputs: list[list[torch.Tensor]], opts: Any
+    ) -> Work:
+        return self._delegate(
+            "reduce_scatter", "reduce_scatter", opts, outputs, outputs, inputs, opts
+        )
+
+    def reduce_scatter_single(self, output: torch.Tensor, input: torch.Tensor, opts: Any) -> Work:
+        return self._delegate(
+            "reduce_scatter_single", "reduce_scatter_tensor", opts, [output], output, input, opts
+        )
+
+    def reduce_scatter_single_coalesced(
+        self, outputs: list[torch.Tensor], inputs: list[torch.Tensor], opts: Any
+    ) -> Work:
+        return self._delegate(
+            "reduce_scatter_single_coalesced",
+            "reduce_scatter_tensor (coalesced)",
+            opts,
+            outputs,
+            outputs,
+            inputs,
+            opts,
+        )
+
+    def all_to_all_single(
+        self,
+        output: torch.Tensor,
+        input: torch.Tensor,
+        output_sizes: list[int],
+        input_sizes: list[int],
+        opts: Any,
+    ) -> Work:
+        # The ranks may exchange different numbers of elements.
+        return self._delegate(
+            "all_to_all_single",
+            "all_to_all_single",
+            opts,
+            (),
+            output,
+            input,
+            output_sizes,
+            input_sizes,
+            opts,
+        )
+
+    def alltoall(
+        self, outputs: list[torch.Tensor], inputs: list[torch.Tensor], opts: Any
+    ) -> Work:
+        return self._delegate("alltoall", "all_to_all", opts, (), outputs, inputs, opts)
+
+    def barrier(self, opts: Any) -> Work:
+        return self._delegate("barrier", "barrier", opts, (), opts)
+
+    def monitored_barrier(self, opts: Any, wait_all_ranks: bool = False) -> None:
+        # Gloo's own check names the ranks that are missing.
+        self.gloo.monitored_barrier(opts.timeout, wait_all_ranks)
+
+    def send(self, tensors: list[torch.Tensor], destination: int, tag: int) -> Work:
+        return self.gloo.send(tensors, destination, tag)
+
+    def recv(self, tensors: list[torch.Tensor], source: int, tag: int) -> Work:
+        return self.gloo.recv(tensors, source, tag)
+
+    def recv_anysource(self, tensors: list[torch.Tensor], tag: int) -> Work:
+        return self.gloo.recv_anysource(tensors, tag)
+
+    def set_timeout(self, timeout: timedelta) -> None:
+        """Sets the longest time that a collective takes."""
+        self._options._timeout = timeout
+        self.network.timeout = timeout.total_seconds()
+        self.gloo.set_timeout(timeout)
+
+    def shutdown(self) -> None:
+        """Leaves the group. The first rank returns when all ranks have left."""
+        self.close()
+
+    def pending(self) -> bool:
+        """Whether collectives have not ended."""
+        return self.network.pending()
+
+    def close(self) -> None:
+        """As `shutdown`."""
+        self._leave(self.network.close)
+
+    def abort(self, reason: str = "the group was aborted") -> None:
+        """Fails the collectives that are pending, and leaves the group."""
+        if self._gloo is not None:
+            self._gloo.abort()
+        self._leave(lambda: self.network.abort(reason))
+
+    def _leave(self, leave: Callable[[], None]) -> None:
+        leave()
+        # Gloo's threads end with their owner. In PyTorch 2.15, one that drops a tensor while the
+        # interpreter ends terminates the process.
+        self._gloo = None
+        process.unregister(self)
+
+    def _set_sequence_number_for_group(self) -> None:
+        self.gloo._set_sequence_number_for_group()
+
+    def _get_sequence_number_for_group(self) -> int:
+        return self.gloo._get_sequence_number_for_group()
+
+    def _uses_network(self, tensors: Sequence[torch.Tensor], op: Any) -> bool:
+        return (
+            self._size > 1
+            and (op == ReduceOp.SUM or op == ReduceOp.AVG)
+            and all(map(is_summable, tensors))
+        )
+
+    def _sum(self, tensors: list[torch.Tensor], opts: Any) -> Work:
+        return self.network.all_reduce(
+            tensors,
+            average=opts.reduceOp == ReduceOp.AVG,
+            layer=self._layers.next(),
+            timeout=_seconds(opts.timeout),
+        )
+
+    def _delegate(
+        self,
+        method: str,
+        name: str,
+        opts: Any,
+        announced: Sequence[torch.Tensor],
+        *arguments: Any,
+    ) -> Work:
+        """Calls `method` of Gloo while the ranks check that they all call the same collective.
+
+        `announced` are the tensors that have the same number of elements and type at all ranks.
+        """
+        call: Callable[..., Work] = getattr(self.gloo, method)
+        if self._size == 1:
+            return call(*arguments)
+        operation = _describe(name, opts)
+        elements = sum(tensor.numel() for tensor in announced)
+        dtype = str(announced[0].dtype).removeprefix("torch.") if announced else ""
+        self.network.join()
+        devices = _cuda_devices(arguments)
+        work = _DelegatedWork(self.network, operation, _seconds(opts.timeout), devices)
+        try:
+            carried_out = call(*arguments)
+        except Exception as error:
+            # The other ranks learn that this one does not take part.
+            reason = str(error).splitlines()[0][:80] if str(error) else type(error).__name__
+            work.announce(f"{operation}, which failed: {reason}", elements, dtype)
+            work.explain(error)
+            raise
+        work.announce(operation, elements, dtype)
+        work.follow(carried_out)
+        return work
+
+
+class _DelegatedWork(TributaryWork):
+    """A collective of Gloo. Its parts are the collective and the check that all ranks call it."""
+
+    def __init__(
+        self,
+        network: Network,
+        operation: str,
+        timeout: float | None,
+        devices: Sequence[torch.device],
+    ) -> None:
+        super().__init__(None, 2, network.timeout if timeout is None else timeout, devices)
+        self._network, self._operation = network, operation
+        self._carried_out: torch.futures.Future[Any] | None = None
+
+    def announce(self, operation: str, elements: int, dtype: str) -> None:
+        """Starts the check that all ranks call the same collective."""
+        self._network.announce(operation, elements, dtype, self, self.end_part)
+
+    def follow(self, work: Work) -> None:
+        """Ends the other part together with the work of Gloo."""
+        self._carried_out = work.get_future()
+        self._carried_out.then(self._gloo_ended)
+
+    def explain(self, error: Exception) -> None:
+        """Raises the loss of a rank if that is why Gloo lost a connection."""
+        if _is_lost_connection(error):
+            self._ended.wait(_EXPLANATION)
+            if self._error is not None:
+                raise self._error from error
+
+    def order_streams(self) -> None:
+        if self._on_device and self._carried_out is not None:
+            self._carried_out.wait()
+
+    def _gloo_ended(self, future: torch.futures.Future[Any]) -> None:
+        try:
+            self.set_result(future.value())
+        except Exception as error:
+            if _is_lost_connection(error):
+                self._end_by_lost_connection(error)
+            else:
+                self.end_part(error)
+            return
+        self.end_part()
+
+    def _end_by_lost_connection(self, error: Exception) -> None:
+        """Ends with the loss of a rank, which the network reports by name, or with `error`."""
+        check = TributaryWork(None, 1, _EXPLANATION)
+        self._network.announce(
+            f"{self._operation}, which lost a connection",
+            0,
+            "",
+            check,
+            lambda cause: self.end_part(cause or error),
+        )
+
+
+def _is_lost_connection(error: Exception) -> bool:
+    text = str(error).lower()
+    return "connection" in text or "broken pipe" in text or "socket" in text
+
+
+class _Layers:
+    """Finds the place of each sum in its backward pass, from the pass before."""
+
+    def __init__(self) -> None:
+        self._pass = -1
+        self._seen = 0
+        self._count: int | None = None
+
+    def next(self) -> tuple[int, int] | None:
+        """The place of the next sum: `(index, count)`, index 0 at the input of the model.
+
+        None outside of backward passes, and in the first.
+        """
+        current = torch._C._current_graph_task_id()
+        if current == -1:
+            return None
+        if current != self._pass:
+            self._count = self._seen or None
+            self._pass, self._seen = current, 0
+        place = self._seen
+        self._seen += 1
+        # Gradients become ready from the output to the input.
+        if self._count is None or place >= self._count:
+            return None
+        return self._count - 1 - place, self._count
+
+
+def _describe(name: str, opts: Any) -> str:
+    details = []
+    op = getattr(opts, "reduceOp", None)
+    if op is not None:
+        details.append(op.op.name)
+    root = getattr(opts, "rootRank", None)
+    if root is not None:
+        details.append(f"root {root}")
+    return f"{name} ({', '.join(details)})" if details else name
+
+
+def _cuda_devices(arguments: Any) -> list[torch.device]:
+    """The CUDA devices of the tensors in `arguments`, which may be nested lists."""
+    if isinstance(arguments, torch.Tensor):
+        return [arguments.device] if arguments.is_cuda else []
+    if not isinstance(arguments, (list, tuple)):
+        return []
+    devices = {device for argument in arguments for device in _cuda_devices(argument)}
+    return sorted(devices, key=str)
+
+
+def _seconds(timeout: timedelta) -> float | None:
+    """The timeout of one collective. PyTorch marks the absence of one by a negative time."""
+    return timeout.total_seconds() if timeout > timedelta(0) else None

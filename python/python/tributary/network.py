@@ -1,0 +1,227 @@
+"""The collectives of one group that go through the network."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch.distributed import PrefixStore, ProcessGroup, Store
+
+from . import process
+from ._native import Communicator, Error, Handle
+from .rendezvous import Fabric, connect
+from .staging import StagedTensor, Staging
+from .work import TributaryWork
+
+# The data types that are summed in the network, by their names in the native part.
+DTYPES = {torch.float32: "float32", torch.float16: "float16", torch.bfloat16: "bfloat16"}
+DEVICES = ("cpu", "cuda")
+
+
+def is_summable(tensor: torch.Tensor) -> bool:
+    """Whether a sum over `tensor` goes through the network.
+
+    The answer only depends on what the tensors of all ranks have in common. Strides may differ.
+    """
+    return (
+        tensor.dtype in DTYPES
+        and tensor.device.type in DEVICES
+        and tensor.layout == torch.strided
+        and tensor.numel() > 0
+    )
+
+
+class Network:
+    """One rank's part in the sums of a group. It joins the others at the first collective."""
+
+    def __init__(self, store: Store, rank: int, size: int, timeout: float) -> None:
+        """`store` is the group's own. `timeout` is in seconds."""
+        self.timeout = timeout
+        self._store = PrefixStore("tributary/", store)
+        self._rank, self._size = rank, size
+        self._owner = process.Owner()
+        self._joining = threading.Lock()
+        self._fabric: Fabric | None = None
+        self._left_because: str | None = None
+        self._staging = Staging()
+        self._count = threading.Lock()
+        self._pending = 0
+
+    def all_reduce(
+        self,
+        tensors: Sequence[torch.Tensor],
+        *,
+        average: bool,
+        layer: tuple[int, int] | None = None,
+        timeout: float | None = None,
+        result: Any = None,
+    ) -> TributaryWork:
+        """Starts to sum each of `tensors` over all ranks, in place.
+
+        Args:
+            tensors: Dense tensors of any shape, for which `is_summable` holds.
+            average: Divides the sums by the number of ranks.
+            layer: `(index, count)`. The next forward pass needs the tensors of index 0 first.
+            timeout: The longest time that a wait takes, in seconds.
+            result: The value of the future. The default is the list of tensors.
+        """
+        communicator = self.join()
+        devices = sorted({t.device for t in tensors if t.is_cuda}, key=str)
+        work = TributaryWork(
+            list(tensors) if result is None else result,
+            len(tensors),
+            self.timeout if timeout is None else timeout,
+            devices,
+        )
+        for tensor in tensors:
+            self._start_sum(communicator, work, tensor.detach(), average, layer)
+        return work
+
+    def announce(
+        self,
+        operation: str,
+        elements: int,
+        dtype: str,
+        work: TributaryWork,
+        then: Callable[[BaseException | None], None],
+    ) -> None:
+        """Starts to check that all ranks call the same collective, and calls `then` afterwards."""
+        communicator = self.join()
+        self._start(
+            None, work, lambda: communicator.announce(operation, elements, dtype), then
+        )
+
+    def join(self) -> Communicator:
+        """Joins the other ranks, unless this has been done."""
+        self._owner.check()
+        with self._joining:
+            if self._left_because is not None:
+                raise Error(f"this rank has left its process group: {self._left_because}")
+            if self._fabric is None:
+                self._fabric = connect(self._store, self._rank, self._size, self.timeout)
+            return self._fabric.communicator
+
+    def stats(self) -> dict[str, int | float]:
+        """What the network has done for this rank. Empty before the first collective."""
+        with self._joining:
+            return {} if self._fabric is None else self._fabric.communicator.stats()
+
+    def pending(self) -> bool:
+        """Whether collectives have not ended."""
+        with self._count:
+            return self._pending > 0
+
+    def close(self) -> None:
+        """Leaves the group after the collectives that are pending."""
+        self._leave(Fabric.close, "the group was destroyed")
+
+    def abort(self, reason: str = "the group was aborted") -> None:
+        """Fails the collectives that are pending, and leaves the group."""
+        self._leave(Fabric.abort, reason)
+
+    def _leave(self, how: Callable[[Fabric], None], reason: str) -> None:
+        with self._joining:
+            fabric, self._fabric = self._fabric, None
+            self._left_because = self._left_because or reason
+        self._staging.close()
+        if fabric is not None:
+            how(fabric)
+
+    def _start_sum(
+        self,
+        communicator: Communicator,
+        work: TributaryWork,
+        tensor: torch.Tensor,
+        average: bool,
+        layer: tuple[int, int] | None,
+    ) -> None:
+        staged = None
+        if tensor.is_cuda:
+            staged = self._staging.stage(tensor)
+            memory = staged.host
+        else:
+            memory = tensor.contiguous()
+
+        def start() -> Handle:
+            return communicator.all_reduce(
+                memory.data_ptr(),
+                memory.numel(),
+                DTYPES[memory.dtype],
+                average=average,
+                layer=layer,
+                owner=memory,
+            )
+
+        def end(error: BaseException | None) -> None:
+            if error is not None:
+                work.end_part(error)
+            elif staged is not None:
+                staged.copy_back(work.end_part)
+            else:
+                if memory is not tensor:
+                    with torch.no_grad():
+                        tensor.copy_(memory)
+                work.end_part()
+
+        self._start(staged, work, start, end)
+
+    def _start(
+        self,
+        staged: StagedTensor | None,
+        work: TributaryWork,
+        start: Callable[[], Handle],
+        end: Callable[[BaseException | None], None],
+    ) -> None:
+        with self._count:
+            self._pending += 1
+
+        def ended(error: BaseException | None) -> None:
+            with self._count:
+                self._pending -= 1
+            try:
+                end(error)
+            except Exception as problem:
+                work.end_part(problem)
+
+        def start_handle() -> None:
+            try:
+                handle = start()
+            except Exception as error:
+                ended(error)
+                return
+            work.add_handle(handle)
+            handle.add_done_callback(ended)
+
+        self._staging.start_in_order(staged, start_handle)
+
+
+def of_group(group: ProcessGroup | None) -> Network | None:
+    """The network of a process group with backend `tributary`, or None."""
+    group = group or dist.group.WORLD
+    for device in _devices(group):
+        network = getattr(group._get_backend(device), "network", None)
+        if isinstance(network, Network):
+            return network
+    return None
+
+
+def _devices(group: ProcessGroup | None) -> Iterable[torch.device]:
+    return () if group is None else group._device_types
+
+
+def stats(group: ProcessGroup | None = None) -> dict[str, int | float]:
+    """What the network has done for this rank in `group` so far.
+
+    Args:
+        group: A process group with backend `tributary`. None stands for the default group.
+
+    Returns:
+        Counters by name. Empty if no collective has gone through the network.
+    """
+    network = of_group(group)
+    if network is None:
+        raise ValueError("the process group does not have backend 'tributary'")
+    return network.stats()

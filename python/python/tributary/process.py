@@ -1,0 +1,113 @@
+"""What the process does to its groups: it exits, forks, or is interrupted."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import signal
+import socket
+import threading
+from typing import Protocol
+
+from ._native import Error
+
+
+class Group(Protocol):
+    """What this module needs to know of a group."""
+
+    def pending(self) -> bool: ...
+    def close(self) -> None: ...
+    def abort(self, reason: str) -> None: ...
+
+
+# Counts the forks between the process that imported the package and this one.
+_forks = 0
+# Groups that have not been left. A thread of theirs that still runs when the interpreter ends would
+# abort the process.
+_groups: set[Group] = set()
+# A child must not drop its copies of the parent's groups: their sockets are the parent's.
+_inherited: list[Group] = []
+_watched = False
+
+
+class Owner:
+    """Remembers the process that made it."""
+
+    def __init__(self) -> None:
+        self._made_after = _forks
+
+    def check(self) -> None:
+        """Raises an error in a process that was forked from the one that made this object."""
+        if self._made_after != _forks:
+            raise Error(
+                "this process was forked from a rank and cannot use its process group. Create the "
+                "group after the fork, or start processes with the method 'spawn'"
+            )
+
+
+def register(group: Group) -> None:
+    """Has `group` closed when the process exits, and aborted when Ctrl-C finds it waiting."""
+    _groups.add(group)
+    _watch_interrupts()
+
+
+def unregister(group: Group) -> None:
+    """Forgets a group that this process has left."""
+    _groups.discard(group)
+
+
+def _leave_groups() -> None:
+    for group in list(_groups):
+        if group.pending():
+            group.abort("the process exits")
+        else:
+            group.close()
+
+
+def _after_fork() -> None:
+    global _forks, _watched
+    _forks += 1
+    _inherited.extend(_groups)
+    _groups.clear()
+    if _watched:
+        # The descriptor is shared with the parent, which would take the child's signals for its own.
+        signal.set_wakeup_fd(-1)
+        _watched = False
+
+
+def _watch_interrupts() -> None:
+    """Starts a thread that aborts the groups on Ctrl-C.
+
+    `backward()` waits for gradients in C++, where Python cannot raise `KeyboardInterrupt`. Failing
+    the gradients ends the wait.
+    """
+    global _watched
+    if _watched or threading.current_thread() is not threading.main_thread():
+        return
+    reader, writer = socket.socketpair()
+    writer.setblocking(False)
+    previous = signal.set_wakeup_fd(writer.fileno(), warn_on_full_buffer=False)
+    if previous != -1:
+        # An event loop already uses the descriptor.
+        signal.set_wakeup_fd(previous)
+        reader.close()
+        writer.close()
+        return
+    _watched = True
+    threading.Thread(
+        target=_abort_on_interrupt, args=(reader, writer), name="tributary-interrupt", daemon=True
+    ).start()
+
+
+def _abort_on_interrupt(reader: socket.socket, _writer: socket.socket) -> None:
+    while signals := reader.recv(64):
+        # A script with a handler of its own decides itself what an interrupt means.
+        default = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+        if signal.SIGINT in signals and default:
+            for group in list(_groups):
+                if group.pending():
+                    group.abort("Ctrl-C")
+
+
+atexit.register(_leave_groups)
+os.register_at_fork(after_in_child=_after_fork)

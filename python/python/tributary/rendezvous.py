@@ -1,0 +1,202 @@
+"""How the ranks of a group find each other and a switch, through the group's store."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from torch.distributed import PrefixStore, Store
+
+from . import settings
+from ._native import Communicator, Endpoint, Error, Switch
+
+LOOPBACK = "127.0.0.1"
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.001, 0.05
+
+
+@dataclass
+class Fabric:
+    """What this rank needs to take part, and what it must close afterwards."""
+
+    communicator: Communicator
+    # The first rank of a group without a controller runs the switch.
+    switch: Switch | None
+
+    def close(self) -> None:
+        """Leaves the group. The first rank then waits until the others have left, too."""
+        self.communicator.close()
+        if self.switch is not None:
+            self.switch.close()
+
+    def abort(self) -> None:
+        """Fails what is pending, and leaves the group."""
+        self.communicator.abort()
+        if self.switch is not None:
+            self.switch.close()
+
+
+def connect(store: Store, rank: int, size: int, timeout: float) -> Fabric:
+    """Joins the group, which all `size` ranks must do within `timeout` seconds.
+
+    A problem at one rank is raised at all.
+    """
+    if "TRIBUTARY_CONTROLLER" in os.environ:
+        return _connect_to_controller(os.environ["TRIBUTARY_CONTROLLER"])
+    # Groups that are destroyed and created again share a store under torchrun. Each rank has
+    # created the group equally often.
+    generation = store.add(f"generation/{rank}", 1)
+    board = _Board(PrefixStore(f"{generation}/", store), rank, size, timeout)
+
+    with board.reporting("host"):
+        board.post("host", _host())
+    hosts = board.read_all("host", "reached Tributary's rendezvous")
+    with board.reporting("endpoint"):
+        address = LOOPBACK if len(set(hosts)) == 1 else _own_address()
+        endpoint = Endpoint(address)
+        board.post("endpoint", endpoint.address)
+
+    switch = None
+    if rank == 0:
+        with board.reporting("fabric"):
+            endpoints = board.read_all("endpoint", "opened a socket")
+            switch = Switch(settings.current(), endpoints)
+            board.post("fabric", switch.description)
+    description = board.read("fabric", 0, "started the embedded switch")
+    try:
+        communicator = Communicator(endpoint, description, rank, timeout)
+    except BaseException:
+        if switch is not None:
+            switch.close()
+        raise
+    return Fabric(communicator, switch)
+
+
+def _connect_to_controller(controller: str) -> Fabric:
+    raise Error(
+        f"TRIBUTARY_CONTROLLER is set to {controller!r}, but this version of the package only "
+        "uses the embedded switch. Unset the variable."
+    )
+
+
+class _Board:
+    """Texts that ranks post for each other in a store."""
+
+    def __init__(self, store: Store, rank: int, size: int, timeout: float) -> None:
+        self._store, self._rank, self._size = store, rank, size
+        self._timeout = timeout
+        self._deadline = time.monotonic() + timeout
+
+    def post(self, key: str, text: str) -> None:
+        self._store.set(f"{key}/{self._rank}", json.dumps({"text": text}))
+
+    def reporting(self, key: str) -> _Reporting:
+        """Posts an exception of the `with` block under `key`, for the ranks that wait for it."""
+        return _Reporting(self, key)
+
+    def post_error(self, key: str, error: BaseException) -> None:
+        text = str(error) or type(error).__name__
+        if not isinstance(error, _Reported):
+            text = f"rank {self._rank}: {text}"
+        self._store.set(f"{key}/{self._rank}", json.dumps({"error": text}))
+
+    def read(self, key: str, rank: int, done: str) -> str:
+        self._wait(key, [rank], done)
+        return self._parse(self._store.get(f"{key}/{rank}"))
+
+    def read_all(self, key: str, done: str) -> list[str]:
+        ranks = range(self._size)
+        self._wait(key, ranks, done)
+        return [self._parse(self._store.get(f"{key}/{rank}")) for rank in ranks]
+
+    @staticmethod
+    def _parse(posted: bytes) -> str:
+        entry: dict[str, Any] = json.loads(posted)
+        if "error" in entry:
+            raise _Reported(entry["error"])
+        return str(entry["text"])
+
+    def _wait(self, key: str, ranks: Iterable[int], done: str) -> None:
+        # Polling leaves room for signals, which a wait inside the store does not.
+        pause = _FIRST_PAUSE
+        missing = list(ranks)
+        while True:
+            missing = [rank for rank in missing if not self._store.check([f"{key}/{rank}"])]
+            if not missing:
+                return
+            if time.monotonic() > self._deadline:
+                names = ", ".join(map(str, missing))
+                raise Error(
+                    f"rank {self._rank}: after {self._timeout:g} s, these ranks have not {done}: "
+                    f"{names}"
+                )
+            time.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE)
+
+
+class _Reported(Error):
+    """A problem that another rank has posted."""
+
+
+class _Reporting:
+    def __init__(self, board: _Board, key: str) -> None:
+        self._board, self._key = board, key
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _type: object, error: BaseException | None, _traceback: object) -> None:
+        if error is not None:
+            self._board.post_error(self._key, error)
+
+
+def _host() -> str:
+    """A text that two processes share if they reach each other over loopback."""
+    # A network namespace has a loopback interface of its own.
+    parts = [socket.gethostname()]
+    for path in (Path("/proc/sys/kernel/random/boot_id"), Path("/proc/self/ns/net")):
+        try:
+            parts.append(os.readlink(path) if path.is_symlink() else path.read_text().strip())
+        except OSError:
+            continue
+    return " ".join(parts)
+
+
+def _own_address() -> str:
+    """The IP address by which the ranks of other hosts reach this one."""
+    address = os.environ.get("TRIBUTARY_ADDRESS")
+    if address:
+        return address
+    master = os.environ.get("MASTER_ADDR")
+    if not master:
+        raise Error(
+            "the ranks are on several hosts, and neither TRIBUTARY_ADDRESS nor MASTER_ADDR is set. "
+            "Set TRIBUTARY_ADDRESS to the IP address of each host"
+        )
+    try:
+        family, kind, protocol, _, destination = socket.getaddrinfo(
+            master, 9, socket.AF_INET, socket.SOCK_DGRAM
+        )[0]
+        # Connecting a UDP socket sends nothing; it only selects the route.
+        with socket.socket(family, kind, protocol) as probe:
+            probe.connect(destination)
+            own: str = probe.getsockname()[0]
+    except OSError as error:
+        raise Error(
+            f"MASTER_ADDR {master!r} cannot be reached: {error}. Set TRIBUTARY_ADDRESS to this "
+            "host's IP address"
+        ) from error
+    if own.startswith("127."):
+        # At the master itself, its name can stand for loopback.
+        own = socket.gethostbyname(socket.gethostname())
+    if own.startswith("127."):
+        raise Error(
+            "the ranks are on several hosts, but this host only knows its loopback address. Set "
+            "TRIBUTARY_ADDRESS to the IP address by which the others reach it"
+        )
+    return own

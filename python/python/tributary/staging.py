@@ -1,0 +1,136 @@
+"""Moves CUDA tensors through pinned host memory.
+
+A tensor is copied to the host on a stream of its own, once the work that was queued before it is
+done. It is summed there, and copied back on the same stream. No host thread waits for the device
+except the one of this module.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable
+
+import torch
+
+
+class PinnedBuffers:
+    """Pinned tensors for reuse, by size in bytes. A buffer is a 1-D `uint8` tensor."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._free: dict[int, list[tuple[torch.Tensor, torch.cuda.Event]]] = {}
+
+    def take(self, bytes_: int) -> torch.Tensor:
+        """A buffer of at least `bytes_` bytes that no copy still reads."""
+        size = _rounded(bytes_)
+        with self._lock:
+            free = self._free.get(size, [])
+            for index, (buffer, last_use) in enumerate(free):
+                if last_use.query():
+                    del free[index]
+                    return buffer
+        return torch.empty(size, dtype=torch.uint8, pin_memory=True)
+
+    def give_back(self, buffer: torch.Tensor, last_use: torch.cuda.Event) -> None:
+        """Offers `buffer` for reuse once `last_use` has happened on the device."""
+        with self._lock:
+            self._free.setdefault(buffer.numel(), []).append((buffer, last_use))
+
+
+def _rounded(bytes_: int) -> int:
+    """The next power of two, so that buckets of similar sizes share buffers."""
+    return 1 << max(12, (bytes_ - 1).bit_length())
+
+
+class StagedTensor:
+    """A CUDA tensor on its way through host memory."""
+
+    def __init__(self, tensor: torch.Tensor, stream: torch.cuda.Stream, pool: PinnedBuffers) -> None:
+        """Queues the copy of `tensor`, of any shape, to the host."""
+        self._tensor, self._stream, self._pool = tensor, stream, pool
+        bytes_ = tensor.numel() * tensor.element_size()
+        self._buffer = pool.take(bytes_)
+        # 1-D, with the elements of the tensor in order.
+        self.host = self._buffer[:bytes_].view(tensor.dtype)
+        self._arrived = torch.cuda.Event()
+        stream.wait_stream(torch.cuda.current_stream(tensor.device))
+        tensor.record_stream(stream)
+        with torch.cuda.stream(stream), torch.no_grad():
+            self.host.view(tensor.shape).copy_(tensor, non_blocking=True)
+            self._arrived.record(stream)
+
+    def wait_for_host(self) -> None:
+        """Blocks until the host memory holds the tensor."""
+        self._arrived.synchronize()
+
+    def copy_back(self, then: Callable[[], None]) -> None:
+        """Queues the copy back, and calls `then` with the stream of the copy as the current one."""
+        with torch.cuda.stream(self._stream), torch.no_grad():
+            self._tensor.copy_(self.host.view(self._tensor.shape), non_blocking=True)
+            last_use = torch.cuda.Event()
+            last_use.record(self._stream)
+            self._pool.give_back(self._buffer, last_use)
+            then()
+
+
+class Staging:
+    """Stages the tensors of one group and starts its collectives in the order of the calls."""
+
+    def __init__(self) -> None:
+        self._pool = PinnedBuffers()
+        self._streams: dict[torch.device, torch.cuda.Stream] = {}
+        self._queue: queue.SimpleQueue[tuple[StagedTensor | None, Callable[[], None]] | None] = (
+            queue.SimpleQueue()
+        )
+        self._lock = threading.Lock()
+        self._queued = 0
+        self._thread: threading.Thread | None = None
+
+    def stage(self, tensor: torch.Tensor) -> StagedTensor:
+        """Queues the copy of a CUDA tensor to the host."""
+        stream = self._streams.get(tensor.device)
+        if stream is None:
+            stream = torch.cuda.Stream(tensor.device)
+            self._streams[tensor.device] = stream
+        return StagedTensor(tensor, stream, self._pool)
+
+    def start_in_order(self, staged: StagedTensor | None, start: Callable[[], None]) -> None:
+        """Calls `start` once `staged` is on the host and the earlier calls were made."""
+        with self._lock:
+            if staged is not None or self._queued > 0:
+                self._queued += 1
+                self._queue.put((staged, start))
+                if self._thread is None:
+                    self._thread = threading.Thread(
+                        target=self._run, name="tributary-staging", daemon=True
+                    )
+                    self._thread.start()
+                return
+            start()
+
+    def pending(self) -> bool:
+        """Whether collectives wait to be started."""
+        with self._lock:
+            return self._queued > 0
+
+    def close(self) -> None:
+        """Starts what is queued, and ends the thread.
+
+        A thread that still runs when the interpreter ends would abort the process.
+        """
+        with self._lock:
+            thread, self._thread = self._thread, None
+            if thread is not None:
+                self._queue.put(None)
+        if thread is not None and thread is not threading.current_thread():
+            thread.join()
+
+    def _run(self) -> None:
+        while (item := self._queue.get()) is not None:
+            staged, start = item
+            if staged is not None:
+                staged.wait_for_host()
+            start()
+            with self._lock:
+                self._queued -= 1

@@ -1,0 +1,99 @@
+"""The `Work` that a collective returns, and the future that it completes."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
+
+import torch
+from torch._C._distributed_c10d import Work
+from torch.futures import Future
+
+from ._native import Handle, TimeoutError
+
+
+class TributaryWork(Work):
+    """A collective that consists of one or more parts, which end in any order and thread.
+
+    It ends with the last part, or with the first error.
+    """
+
+    def __init__(
+        self, result: Any, parts: int, timeout: float, devices: Sequence[torch.device] = ()
+    ) -> None:
+        """`result` becomes the value of the future. `devices` are those of its CUDA tensors."""
+        super().__init__()
+        self._result = result
+        self._parts = parts
+        self._timeout = timeout
+        self._lock = threading.Lock()
+        self._ended = threading.Event()
+        self._error: BaseException | None = None
+        self._handles: list[Handle] = []
+        self._on_device = bool(devices)
+        self._outcome: Future[Any] = Future(devices=list(devices))
+        # C++ code, such as DDP's reducer, only sees an exception that is raised in a callback.
+        self._future: Future[Any] = self._outcome.then(_value)
+
+    def add_handle(self, handle: Handle) -> None:
+        """Names the ranks of `handle` in the error when a wait takes too long."""
+        self._handles.append(handle)
+
+    def end_part(self, error: BaseException | None = None) -> None:
+        """Ends one of the parts."""
+        with self._lock:
+            if self._ended.is_set():
+                return
+            self._parts -= 1
+            if error is None and self._parts > 0:
+                return
+            self._error = error
+            self._ended.set()
+        if error is None:
+            self.order_streams()
+        self._outcome.set_result(self._result if error is None else error)
+
+    def order_streams(self) -> None:
+        """Makes the current streams wait for the tensors of the result."""
+
+    def set_result(self, result: Any) -> None:
+        """Replaces the value of the future. Call it before the last part ends."""
+        self._result = result
+
+    def wait(self, timeout: timedelta = timedelta(0)) -> bool:
+        """Waits until the collective has ended, and raises its error.
+
+        Args:
+            timeout: The longest time to wait. Zero stands for the group's timeout.
+        """
+        seconds = timeout.total_seconds() if timeout > timedelta(0) else self._timeout
+        if not self._ended.wait(seconds):
+            for handle in self._handles:
+                handle.wait(0.0)
+            raise TimeoutError(f"a collective has not ended within {seconds:g} s")
+        if self._error is not None:
+            raise self._error.with_traceback(None)
+        if self._on_device:
+            # The caller's stream must not read the sum before it has arrived on the device.
+            self._future.wait()
+        return True
+
+    def get_future(self) -> Future[Any]:
+        """The future of the tensors. Its error is a `RuntimeError` with the message of the cause."""
+        return self._future
+
+    def is_completed(self) -> bool:
+        """Whether the collective has ended.
+
+        PyTorch 2.15 does not forward this method. Use `get_future().done()`.
+        """
+        return self._ended.is_set()
+
+
+def _value(outcome: Future[Any]) -> Any:
+    value = outcome.value()
+    if isinstance(value, BaseException):
+        raise value
+    return value
