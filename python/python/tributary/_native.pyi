@@ -35,18 +35,25 @@ class Endpoint:
 class Switch:
     """A switch and its controller, embedded in this process. The first rank has one."""
 
-    def __init__(self, settings: str, endpoints: list[str]) -> None:
+    def __init__(self, settings: str, endpoints: list[str], timeout: float) -> None:
         """Starts both for the ranks at `endpoints`, in the order of the ranks.
 
-        `settings` is TOML; an empty text stands for the defaults.
+        `settings` is TOML; an empty text stands for the defaults. A rank may take `timeout` seconds
+        to make a call.
         """
 
     @property
     def description(self) -> str:
-        """How to reach the switch: opaque text for `Communicator`, the same for all ranks."""
+        """How to reach the switch: opaque text for `Communicator`, the same for all ranks.
 
-    def close(self) -> None:
-        """Waits until all ranks have left, for a limited time, and stops."""
+        It is secret: who knows it can take part.
+        """
+
+    def close(self) -> int:
+        """Waits until all ranks have left, for a limited time, and stops.
+
+        Returns the number of aggregators that were still in use.
+        """
 
 @final
 class Communicator:
@@ -55,8 +62,10 @@ class Communicator:
     All ranks make the same calls of `all_reduce` and `announce` in the same order.
     """
 
-    def __init__(self, endpoint: Endpoint, description: str, rank: int, timeout: float) -> None:
-        """Joins the group behind a `Switch`. `timeout` is in seconds."""
+    def __init__(
+        self, endpoint: Endpoint, description: str, rank: int, switch: Switch | None = None
+    ) -> None:
+        """Joins the group behind a `Switch`. The rank that has it in its process passes it."""
 
     def all_reduce(
         self,

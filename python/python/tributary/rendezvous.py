@@ -65,11 +65,11 @@ def connect(store: Store, rank: int, size: int, timeout: float) -> Fabric:
     if rank == 0:
         with board.reporting("fabric"):
             endpoints = board.read_all("endpoint", "opened a socket")
-            switch = Switch(settings.current(), endpoints)
+            switch = Switch(settings.current(), endpoints, timeout)
             board.post("fabric", switch.description)
     description = board.read("fabric", 0, "started the embedded switch")
     try:
-        communicator = Communicator(endpoint, description, rank, timeout)
+        communicator = Communicator(endpoint, description, rank, switch)
     except BaseException:
         if switch is not None:
             switch.close()

@@ -1,0 +1,280 @@
+//! The native part of the Python package `tributary`: [`tributary_collective`] for Python.
+//!
+//! `python/python/tributary/_native.pyi` documents the classes. Whatever takes time runs without the
+//! interpreter's lock.
+
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::ptr::NonNull;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use pyo3::create_exception;
+use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use tributary_collective as group;
+use tributary_collective::{Call, Communicator, Description, ElementType, Pending, Values};
+use tributary_netio::udp::Tunnel;
+use tributary_protocol::buffer::{Buffer, Keeper};
+
+create_exception!(
+    tributary,
+    Error,
+    PyRuntimeError,
+    "The base of the errors that Tributary raises."
+);
+create_exception!(tributary, PeerLostError, Error, "A rank has died or left.");
+create_exception!(tributary, MismatchError, Error, "The ranks did not call the same.");
+create_exception!(tributary, NotFiniteError, Error, "An input holds NaN or infinity.");
+create_exception!(tributary, TimeoutError, Error, "Some ranks have not called in time.");
+
+/// Time between two looks for signals.
+const PATIENCE: Duration = Duration::from_millis(50);
+
+fn exception(error: &group::Error) -> PyErr {
+    let text = error.to_string();
+    match error {
+        group::Error::PeerLost { .. } => PeerLostError::new_err(text),
+        group::Error::Mismatch { .. } => MismatchError::new_err(text),
+        group::Error::NotFinite { .. } => NotFiniteError::new_err(text),
+        group::Error::TimedOut { .. } => TimeoutError::new_err(text),
+        group::Error::Failed(_) | group::Error::Closed => Error::new_err(text),
+    }
+}
+
+/// Any other error, as one line.
+fn other(error: impl Into<group::Error>) -> PyErr {
+    exception(&error.into())
+}
+
+fn invalid(text: String) -> PyErr {
+    PyValueError::new_err(text)
+}
+
+#[pyclass(name = "Endpoint")]
+struct PyEndpoint {
+    /// Until a communicator takes it.
+    tunnel: Option<Tunnel>,
+    address: SocketAddrV4,
+}
+
+#[pymethods]
+impl PyEndpoint {
+    #[new]
+    fn new(address: &str) -> PyResult<Self> {
+        let parsed = address.parse::<Ipv4Addr>();
+        let ip = parsed.map_err(|_| invalid(format!("{address:?} is not an IPv4 address")))?;
+        let tunnel = group::switch::endpoint(ip).map_err(other)?;
+        let address = tunnel.address()?;
+        Ok(Self { tunnel: Some(tunnel), address })
+    }
+
+    #[getter]
+    fn address(&self) -> String {
+        self.address.to_string()
+    }
+}
+
+#[pyclass(name = "Switch")]
+struct PySwitch {
+    switch: Mutex<group::Switch>,
+    description: String,
+}
+
+#[pymethods]
+impl PySwitch {
+    #[new]
+    fn new(py: Python<'_>, settings: &str, endpoints: Vec<String>, timeout: f64) -> PyResult<Self> {
+        let timeout = seconds(timeout)?;
+        let parse = |endpoint: &String| {
+            endpoint
+                .parse()
+                .map_err(|_| invalid(format!("{endpoint:?} is not an address and port")))
+        };
+        let endpoints = endpoints.iter().map(parse).collect::<PyResult<Vec<SocketAddrV4>>>()?;
+        let start = || group::Switch::start(settings, &endpoints, timeout).map_err(other);
+        let switch = py.detach(start)?;
+        let description = switch.description().to_text();
+        Ok(Self { switch: Mutex::new(switch), description })
+    }
+
+    #[getter]
+    fn description(&self) -> &str {
+        &self.description
+    }
+
+    fn close(&self, py: Python<'_>) -> PyResult<u32> {
+        py.detach(|| self.lock().close()).map_err(other)
+    }
+}
+
+impl PySwitch {
+    fn lock(&self) -> MutexGuard<'_, group::Switch> {
+        self.switch.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[pyclass(name = "Communicator")]
+struct PyCommunicator(Communicator);
+
+#[pymethods]
+impl PyCommunicator {
+    #[new]
+    #[pyo3(signature = (endpoint, description, rank, switch=None))]
+    fn new(
+        py: Python<'_>,
+        endpoint: &mut PyEndpoint,
+        description: &str,
+        rank: u16,
+        switch: Option<PyRef<'_, PySwitch>>,
+    ) -> PyResult<Self> {
+        let tunnel = endpoint.tunnel.take();
+        let tunnel = tunnel.ok_or_else(|| invalid("the endpoint is in use already".into()))?;
+        let description = Description::parse(description).map_err(other)?;
+        let switch = switch.as_deref();
+        let join = || {
+            let mut switch = switch.map(PySwitch::lock);
+            Communicator::join(&description, rank, tunnel, switch.as_deref_mut()).map_err(other)
+        };
+        py.detach(join).map(Self)
+    }
+
+    #[pyo3(signature = (address, elements, dtype, *, average, layer, owner))]
+    #[expect(clippy::too_many_arguments, reason = "they are named in Python")]
+    fn all_reduce(
+        &self,
+        py: Python<'_>,
+        address: usize,
+        elements: usize,
+        dtype: &str,
+        average: bool,
+        layer: Option<(usize, usize)>,
+        owner: Py<PyAny>,
+    ) -> PyResult<Handle> {
+        let element = ElementType::named(dtype);
+        let element =
+            element.ok_or_else(|| invalid(format!("cannot sum numbers of type {dtype}")))?;
+        let keeper: Keeper = Arc::new(owner);
+        let values = match element {
+            ElementType::F32 => Values::Single(lend(address, elements, keeper)?),
+            short => Values::Short(lend(address, elements, keeper)?, short),
+        };
+        Ok(Handle(py.detach(|| self.0.call(Call::Reduce { values, average, layer }))))
+    }
+
+    fn announce(&self, py: Python<'_>, operation: String, elements: u64, dtype: String) -> Handle {
+        let call = Call::Announce { operation, elements, element: dtype };
+        Handle(py.detach(|| self.0.call(call)))
+    }
+
+    fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let counters = py.detach(|| self.0.counters());
+        let worker = counters.worker;
+        let entries = [
+            ("calls", counters.begun),
+            ("sums", counters.done),
+            ("values", counters.values),
+            ("packets_sent", worker.sent),
+            ("packets_resent", worker.resent),
+            ("results", worker.results),
+            ("timeouts", worker.timeouts),
+            ("overflow_packets", worker.overflow_packets),
+            ("values_nonzero", worker.rounding.values),
+            ("values_zeroed", worker.rounding.zeroed),
+        ];
+        let dict = PyDict::new(py);
+        entries.into_iter().try_for_each(|(name, count)| dict.set_item(name, count))?;
+        Ok(dict)
+    }
+
+    fn close(&mut self, py: Python<'_>) {
+        py.detach(|| self.0.close());
+    }
+
+    fn abort(&mut self, py: Python<'_>) {
+        py.detach(|| self.0.abort());
+    }
+}
+
+#[pyclass]
+struct Handle(Pending);
+
+#[pymethods]
+impl Handle {
+    #[pyo3(signature = (timeout=None))]
+    fn wait(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<()> {
+        let deadline = timeout.map(seconds).transpose()?.map(|timeout| Instant::now() + timeout);
+        loop {
+            let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+            let patience = left.map_or(PATIENCE, |left| left.min(PATIENCE));
+            if let Some(result) = py.detach(|| self.0.wait(patience)) {
+                return result.map_err(|error| exception(&error));
+            }
+            py.check_signals()?;
+            if left.is_some_and(|left| left.is_zero()) {
+                return Err(exception(&py.detach(|| self.0.time_out())));
+            }
+        }
+    }
+
+    fn done(&self) -> bool {
+        self.0.result().is_some()
+    }
+
+    fn add_done_callback(&self, py: Python<'_>, callback: Py<PyAny>) {
+        // Not with the interpreter's lock: a thread that holds the result's may wait for it.
+        py.detach(|| {
+            self.0.on_done(move |result| {
+                // An interpreter that is ending needs no more results.
+                Python::try_attach(|py| {
+                    let error = result.err().map(|error| exception(&error));
+                    if let Err(raised) = callback.call1(py, (error,)) {
+                        raised.write_unraisable(py, Some(callback.bind(py)));
+                    }
+                });
+            });
+        });
+    }
+}
+
+/// Numbers of a tensor, which `keeper` keeps.
+fn lend<T: Copy + Send + Sync + 'static>(
+    address: usize,
+    elements: usize,
+    keeper: Keeper,
+) -> PyResult<Buffer<T>> {
+    if elements == 0 {
+        return Ok(Vec::new().into());
+    }
+    let start = NonNull::new(address as *mut T).filter(|start| start.is_aligned());
+    let start =
+        start.ok_or_else(|| invalid(format!("no numbers can be at address {address:#x}")))?;
+    // SAFETY: the caller, a module of this package, passes memory of a tensor of this type and number of
+    // elements, and the tensor as the keeper. Users of collectives must not touch it until it is done.
+    Ok(unsafe { Buffer::lent(start, elements, keeper) })
+}
+
+fn seconds(seconds: f64) -> PyResult<Duration> {
+    // Longer waits are as good as no limit.
+    let limited = seconds.min(1e9);
+    Duration::try_from_secs_f64(limited).map_err(|_| invalid(format!("{seconds} s is not a time")))
+}
+
+#[pymodule]
+fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    if let Ok(filter) = tracing_subscriber::EnvFilter::try_from_env("TRIBUTARY_LOG") {
+        let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+        // Another package may have set up a log.
+        drop(log.try_init());
+    }
+    let py = module.py();
+    module.add("Error", py.get_type::<Error>())?;
+    module.add("PeerLostError", py.get_type::<PeerLostError>())?;
+    module.add("MismatchError", py.get_type::<MismatchError>())?;
+    module.add("NotFiniteError", py.get_type::<NotFiniteError>())?;
+    module.add("TimeoutError", py.get_type::<TimeoutError>())?;
+    module.add_class::<PyEndpoint>()?;
+    module.add_class::<PySwitch>()?;
+    module.add_class::<PyCommunicator>()?;
+    module.add_class::<Handle>()
+}
