@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import threading
+from collections import deque
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any
@@ -14,11 +17,10 @@ from torch.distributed import PrefixStore, ReduceOp, Store
 from . import process
 from ._native import Error
 from .network import DEVICES, Network, is_summable
+from .rendezvous import unused_part
 from .work import TributaryWork
 
 NAME = "tributary"
-# The longest time in which a lost connection of Gloo is explained by the rank that was lost.
-_EXPLANATION = 30.0
 
 try:
     from torch._C._distributed_c10d import Backend, ProcessGroupGloo
@@ -55,6 +57,7 @@ class TributaryBackend(Backend):
 
     def __init__(self, store: Store, rank: int, size: int, timeout: timedelta) -> None:
         super().__init__(rank, size)
+        store = unused_part(store, rank)
         self._options = Backend.Options(NAME, timeout)
         self._size = size
         self._gloo: ProcessGroupGloo | None = ProcessGroupGloo(
@@ -62,6 +65,7 @@ class TributaryBackend(Backend):
         )
         self.network = Network(store, rank, size, timeout.total_seconds())
         self._layers = _Layers()
+        self._delegated = _Delegated()
         process.register(self)
 
     def describe(self, ranks: list[int], name: str) -> None:
@@ -287,80 +291,103 @@ class TributaryBackend(Backend):
         call: Callable[..., Work] = getattr(self.gloo, method)
         if self._size == 1:
             return call(*arguments)
-        operation = _describe(name, opts)
+        timeout = _seconds(opts.timeout)
+        work = _DelegatedWork(
+            self.network,
+            _describe(name, opts),
+            lambda: call(*arguments),
+            self.network.timeout if timeout is None else timeout,
+            _cuda_devices(arguments),
+        )
         elements = sum(tensor.numel() for tensor in announced)
         dtype = str(announced[0].dtype).removeprefix("torch.") if announced else ""
-        self.network.join()
-        devices = _cuda_devices(arguments)
-        work = _DelegatedWork(self.network, operation, _seconds(opts.timeout), devices)
-        try:
-            carried_out = call(*arguments)
-        except Exception as error:
-            # The other ranks learn that this one does not take part.
-            reason = str(error).splitlines()[0][:80] if str(error) else type(error).__name__
-            work.announce(f"{operation}, which failed: {reason}", elements, dtype)
-            work.explain(error)
-            raise
-        work.announce(operation, elements, dtype)
-        work.follow(carried_out)
+        self._delegated.submit(work, elements, dtype)
         return work
 
 
 class _DelegatedWork(TributaryWork):
-    """A collective of Gloo. Its parts are the collective and the check that all ranks call it."""
+    """A collective of Gloo, which starts when the ranks have found that they all call it."""
 
     def __init__(
         self,
         network: Network,
         operation: str,
-        timeout: float | None,
+        call: Callable[[], Work],
+        timeout: float,
         devices: Sequence[torch.device],
     ) -> None:
-        super().__init__(None, 2, network.timeout if timeout is None else timeout, devices)
-        self._network, self._operation = network, operation
+        super().__init__(None, 1, timeout, devices)
+        self.network, self.operation = network, operation
+        self.checked = False
+        self._call = call
+        # Gloo orders itself after what is queued on the current streams.
+        self._streams = [torch.cuda.current_stream(device) for device in devices]
         self._carried_out: torch.futures.Future[Any] | None = None
 
-    def announce(self, operation: str, elements: int, dtype: str) -> None:
-        """Starts the check that all ranks call the same collective."""
-        self._network.announce(operation, elements, dtype, self, self.end_part)
-
-    def follow(self, work: Work) -> None:
-        """Ends the other part together with the work of Gloo."""
-        self._carried_out = work.get_future()
-        self._carried_out.then(self._gloo_ended)
-
-    def explain(self, error: Exception) -> None:
-        """Raises the loss of a rank if that is why Gloo lost a connection."""
-        if _is_lost_connection(error):
-            self._ended.wait(_EXPLANATION)
-            if self._error is not None:
-                raise self._error from error
+    def start(self) -> None:
+        """Has Gloo carry it out."""
+        try:
+            with contextlib.ExitStack() as stack:
+                for stream in self._streams:
+                    stack.enter_context(torch.cuda.stream(stream))
+                self._carried_out = self._call().get_future()
+            self._carried_out.then(self._gloo_ended)
+        except Exception as error:
+            self._end_with_error(error)
 
     def order_streams(self) -> None:
-        if self._on_device and self._carried_out is not None:
+        if self._streams and self._carried_out is not None:
             self._carried_out.wait()
 
     def _gloo_ended(self, future: torch.futures.Future[Any]) -> None:
         try:
             self.set_result(future.value())
         except Exception as error:
-            if _is_lost_connection(error):
-                self._end_by_lost_connection(error)
-            else:
-                self.end_part(error)
-            return
-        self.end_part()
+            self._end_with_error(error)
+        else:
+            self.end_part()
 
-    def _end_by_lost_connection(self, error: Exception) -> None:
-        """Ends with the loss of a rank, which the network reports by name, or with `error`."""
-        check = TributaryWork(None, 1, _EXPLANATION)
-        self._network.announce(
-            f"{self._operation}, which lost a connection",
+    def _end_with_error(self, error: Exception) -> None:
+        """Ends with `error`, or with the loss of a rank, which the network reports by name."""
+        if not _is_lost_connection(error):
+            self.end_part(error)
+            return
+        self.network.announce(
+            f"{self.operation}, which lost a connection",
             0,
             "",
-            check,
+            TributaryWork(None, 1, self.network.timeout),
             lambda cause: self.end_part(cause or error),
         )
+
+
+class _Delegated:
+    """The collectives that wait for their check. They start in the order of the calls.
+
+    Gloo matches the collectives of the ranks by their order. One that not all ranks call would never
+    end, and Gloo could not even be closed.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self._waiting: deque[_DelegatedWork] = deque()
+
+    def submit(self, work: _DelegatedWork, elements: int, dtype: str) -> None:
+        """Starts the check of `work`."""
+        with self._lock:
+            self._waiting.append(work)
+            work.network.announce(
+                work.operation, elements, dtype, work, lambda error: self._checked(work, error)
+            )
+
+    def _checked(self, work: _DelegatedWork, error: BaseException | None) -> None:
+        with self._lock:
+            if error is not None:
+                self._waiting.remove(work)
+                work.end_part(error)
+            work.checked = True
+            while self._waiting and self._waiting[0].checked:
+                self._waiting.popleft().start()
 
 
 def _is_lost_connection(error: Exception) -> bool:

@@ -10,6 +10,7 @@ from torch.distributed import GradBucket, ProcessGroup
 
 from . import process
 from .network import Network, is_summable, of_group
+from .rendezvous import unused_part
 
 
 class State:
@@ -34,6 +35,7 @@ class State:
         self._owns_network = network is None
         if network is None:
             store = dist.distributed_c10d._world.pg_map[group][1]
+            store = unused_part(store, group.rank())
             network = Network(store, group.rank(), group.size(), timeout)
             process.register(network)
         self.network = network

@@ -41,6 +41,16 @@ class Fabric:
             self.switch.close()
 
 
+def unused_part(store: Store, rank: int) -> Store:
+    """A part of `store` without the keys of earlier groups of the same name.
+
+    Under torchrun, a group that is destroyed and created again gets the same store. All ranks have
+    created it equally often.
+    """
+    generation = store.add(f"tributary/generation/{rank}", 1)
+    return PrefixStore(f"{generation}/", store)
+
+
 def connect(store: Store, rank: int, size: int, timeout: float) -> Fabric:
     """Joins the group, which all `size` ranks must do within `timeout` seconds.
 
@@ -48,10 +58,7 @@ def connect(store: Store, rank: int, size: int, timeout: float) -> Fabric:
     """
     if "TRIBUTARY_CONTROLLER" in os.environ:
         return _connect_to_controller(os.environ["TRIBUTARY_CONTROLLER"])
-    # Groups that are destroyed and created again share a store under torchrun. Each rank has
-    # created the group equally often.
-    generation = store.add(f"generation/{rank}", 1)
-    board = _Board(PrefixStore(f"{generation}/", store), rank, size, timeout)
+    board = _Board(store, rank, size, timeout)
 
     with board.reporting("host"):
         board.post("host", _host())

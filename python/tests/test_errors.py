@@ -1,0 +1,323 @@
+"""Wrong use, lost ranks and interrupts: an exception at every rank, soon, and no hang."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+import ranks
+
+# From the mistake to the exception at every rank, in seconds.
+SOON = 20.0
+
+
+def _assert_all_fail(outcomes: list[ranks.Outcome], kind: str, *names: str) -> None:
+    for rank, outcome in enumerate(outcomes):
+        assert outcome.error is not None, f"rank {rank} has not failed"
+        assert outcome.error.startswith(f"{kind}:"), (rank, outcome.error)
+        assert outcome.seconds < SOON, (rank, outcome.seconds)
+        for name in names:
+            assert name in outcome.error, (rank, outcome.error)
+
+
+def _call(mistake: str) -> None:
+    rank = dist.get_rank()
+    dist.all_reduce(torch.ones(10))
+    odd = rank == 1
+    if mistake == "shape":
+        dist.all_reduce(torch.ones(20 if odd else 10))
+    elif mistake == "type":
+        dist.all_reduce(torch.ones(10, dtype=torch.float16 if odd else torch.float32))
+    elif mistake == "integers":
+        dist.all_reduce(torch.ones(10, dtype=torch.int64 if odd else torch.float32))
+    elif mistake == "operation":
+        dist.all_reduce(torch.ones(10), dist.ReduceOp.AVG if odd else dist.ReduceOp.SUM)
+    elif mistake == "maximum":
+        dist.all_reduce(torch.ones(10), dist.ReduceOp.MAX if odd else dist.ReduceOp.SUM)
+    elif mistake == "collective":
+        if odd:
+            dist.broadcast(torch.ones(10), 0)
+        else:
+            dist.all_reduce(torch.ones(10))
+    elif mistake == "root":
+        dist.broadcast(torch.ones(10), rank)
+    elif mistake == "order":
+        sizes = (30, 40) if odd else (40, 30)
+        for work in [dist.all_reduce(torch.ones(n), async_op=True) for n in sizes]:
+            work.wait()
+    elif mistake == "barrier":
+        if odd:
+            dist.barrier()
+        else:
+            dist.all_gather_object([None] * dist.get_world_size(), "text")
+    else:
+        raise AssertionError(mistake)
+
+
+@pytest.mark.parametrize(
+    "mistake",
+    ["shape", "type", "integers", "operation", "maximum", "collective", "root", "order", "barrier"],
+)
+def test_ranks_that_differ_all_fail(mistake: str) -> None:
+    _assert_all_fail(ranks.run(_call, 3, mistake), "MismatchError", "rank 1")
+
+
+def _call_wrongly_at_one_rank() -> None:
+    outputs = [torch.ones(10) for _ in range(dist.get_world_size())]
+    if dist.get_rank() == 1:
+        outputs.pop()
+    backend = dist.group.WORLD._get_backend(torch.device("cpu"))
+    backend.allgather([outputs], [torch.ones(10)], dist.AllgatherOptions()).wait()
+
+
+def test_an_error_of_gloo_at_one_rank_ends_the_others_when_it_leaves() -> None:
+    outcomes = ranks.run(_call_wrongly_at_one_rank, 3)
+    _assert_all_fail([outcomes[0], outcomes[2]], "PeerLostError", "rank 1")
+    assert outcomes[1].error and "PeerLostError" not in outcomes[1].error
+
+
+def _sum_not_finite(value: float, dtype: torch.dtype) -> None:
+    tensor = torch.ones(5000, dtype=dtype)
+    if dist.get_rank() == 1:
+        tensor[4321] = value
+    dist.all_reduce(tensor)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+def test_numbers_that_are_not_finite(value: float, dtype: torch.dtype) -> None:
+    outcomes = ranks.run(_sum_not_finite, 2, value, dtype)
+    _assert_all_fail(outcomes, "NotFiniteError", "rank 1", "4321")
+
+
+def _use_unsupported_operation() -> float:
+    with pytest.raises(RuntimeError, match="PREMUL_SUM"):
+        dist.all_reduce(torch.ones(3), dist._make_nccl_premul_sum(2.0))
+    tensor = torch.ones(3)
+    dist.all_reduce(tensor)
+    return tensor[0].item()
+
+
+def test_an_unsupported_operation_leaves_the_group_usable() -> None:
+    assert ranks.values(ranks.run(_use_unsupported_operation, 2)) == [2.0, 2.0]
+
+
+def _model() -> DistributedDataParallel:
+    torch.manual_seed(1)
+    layers = [nn.Linear(100, 100) for _ in range(6)]
+    return DistributedDataParallel(nn.Sequential(*layers), bucket_cap_mb=0.1)
+
+
+def _train_with_nan() -> None:
+    model = _model()
+    inputs = torch.ones(2, 100)
+    model(inputs).sum().backward()
+    if dist.get_rank() == 1:
+        inputs[0, 0] = float("nan")
+    model(inputs).sum().backward()
+
+
+def test_an_error_in_backward_has_the_message() -> None:
+    _assert_all_fail(ranks.run(_train_with_nan, 2), "RuntimeError", "NotFiniteError", "rank 1")
+
+
+def _train_until_killed() -> None:
+    model = _model()
+    for step in range(1000):
+        if step == 5 and dist.get_rank() == 1:
+            os.kill(os.getpid(), signal.SIGKILL)
+        model(torch.ones(2, 100)).sum().backward()
+
+
+def _sum_until_killed() -> None:
+    for step in range(1000):
+        if step == 5 and dist.get_rank() == 1:
+            os.kill(os.getpid(), signal.SIGKILL)
+        dist.all_reduce(torch.ones(1000))
+
+
+def _meet_until_killed() -> None:
+    for step in range(1000):
+        if step == 5 and dist.get_rank() == 1:
+            os.kill(os.getpid(), signal.SIGKILL)
+        dist.barrier()
+
+
+@pytest.mark.parametrize(
+    ("function", "kind"),
+    [
+        (_train_until_killed, "RuntimeError"),
+        (_sum_until_killed, "PeerLostError"),
+        (_meet_until_killed, "PeerLostError"),
+    ],
+)
+def test_a_killed_rank_is_named(function: Callable[[], None], kind: str) -> None:
+    outcomes = ranks.run(function, 3)
+    assert outcomes[1].exit_code == -signal.SIGKILL
+    _assert_all_fail([outcomes[0], outcomes[2]], kind, "PeerLostError" if kind == "RuntimeError" else "", "rank 1")
+
+
+def _sum_without_the_first() -> None:
+    if dist.get_rank() == 0:
+        dist.all_reduce(torch.ones(10))
+        os.kill(os.getpid(), signal.SIGKILL)
+    for _ in range(1000):
+        dist.all_reduce(torch.ones(10))
+
+
+def test_the_killed_rank_can_be_the_one_with_the_switch() -> None:
+    outcomes = ranks.run(_sum_without_the_first, 3)
+    _assert_all_fail(outcomes[1:], "PeerLostError", "rank 0")
+
+
+def _leave_early() -> None:
+    dist.all_reduce(torch.ones(10))
+    if dist.get_rank() != 1:
+        dist.all_reduce(torch.ones(10))
+
+
+def test_a_rank_that_leaves_is_named() -> None:
+    outcomes = ranks.run(_leave_early, 3)
+    _assert_all_fail([outcomes[0], outcomes[2]], "PeerLostError", "rank 1")
+
+
+def _arrive_late() -> None:
+    dist.all_reduce(torch.ones(10))
+    if dist.get_rank() == 1:
+        time.sleep(6)
+    else:
+        dist.all_reduce(torch.ones(10))
+
+
+def test_a_time_out_names_the_ranks_that_are_late() -> None:
+    outcomes = ranks.run(_arrive_late, 3, group_timeout=3.0)
+    _assert_all_fail([outcomes[0], outcomes[2]], "TimeoutError", "1")
+
+
+def _never_arrive() -> None:
+    if dist.get_rank() == 0:
+        dist.all_reduce(torch.ones(10))
+
+
+def test_a_time_out_in_the_rendezvous_names_the_ranks() -> None:
+    outcomes = ranks.run(_never_arrive, 3, group_timeout=3.0)
+    _assert_all_fail(outcomes[:1], "Error", "1, 2")
+
+
+def _interrupt_soon() -> None:
+    def interrupt() -> None:
+        time.sleep(1)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Thread(target=interrupt, daemon=True).start()
+
+
+def _interrupt_sum() -> None:
+    dist.all_reduce(torch.ones(10))
+    if dist.get_rank() == 0:
+        _interrupt_soon()
+        dist.all_reduce(torch.ones(10))
+    else:
+        time.sleep(5)
+
+
+def _interrupt_barrier() -> None:
+    dist.barrier()
+    if dist.get_rank() == 0:
+        _interrupt_soon()
+        dist.barrier()
+    else:
+        time.sleep(5)
+
+
+def _interrupt_backward() -> None:
+    model = _model()
+    model(torch.ones(2, 100)).sum().backward()
+    if dist.get_rank() == 0:
+        _interrupt_soon()
+        model(torch.ones(2, 100)).sum().backward()
+    else:
+        time.sleep(5)
+
+
+@pytest.mark.parametrize("function", [_interrupt_sum, _interrupt_barrier, _interrupt_backward])
+def test_ctrl_c_ends_a_wait(function: Callable[[], None]) -> None:
+    first, second = ranks.run(function, 2)
+    assert first.error is not None
+    # In backward, the error of the gradients can come before the interrupt.
+    interrupted = "KeyboardInterrupt" in first.error or "Ctrl-C" in first.error
+    assert interrupted or function is _interrupt_backward, first.error
+    assert first.seconds < 4
+    assert second.error is None
+
+
+def _sum() -> None:
+    dist.all_reduce(torch.ones(10))
+
+
+@pytest.mark.parametrize(
+    ("variables", "words"),
+    [
+        ({"TRIBUTARY_SETTINGS": "[bad"}, ["rank 0"]),
+        ({"TRIBUTARY_SETTINGS": "/no/such/file"}, ["/no/such/file"]),
+        ({"TRIBUTARY_CONTROLLER": "host:1"}, ["TRIBUTARY_CONTROLLER"]),
+    ],
+)
+def test_wrong_settings_fail_at_all_ranks(variables: dict[str, str], words: list[str]) -> None:
+    for outcome in ranks.run(_sum, 2, environment=variables):
+        assert outcome.error is not None
+        assert outcome.seconds < SOON
+    assert all(word in outcome.error for word in words)
+
+
+def _fork() -> str:
+    dist.all_reduce(torch.ones(10))
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            dist.all_reduce(torch.ones(10))
+            message = "no error"
+        except BaseException as error:
+            message = f"{type(error).__name__}: {error}"
+        os.write(writer, message.encode())
+        os._exit(0)
+    os.waitpid(child, 0)
+    dist.all_reduce(torch.ones(10))
+    return os.read(reader, 1000).decode()
+
+
+def test_a_forked_process_cannot_use_the_group() -> None:
+    for message in ranks.values(ranks.run(_fork, 2)):
+        assert message.startswith("Error: this process was forked"), message
+
+
+def _use_destroyed_group() -> list[Any]:
+    group = dist.new_group([0, 1])
+    dist.all_reduce(torch.ones(10), group=group)
+    backend = group._get_backend(torch.device("cpu"))
+    dist.destroy_process_group(group)
+    messages = []
+    for call in (
+        lambda: backend.allreduce([torch.ones(10)], dist.AllreduceOptions()),
+        lambda: backend.barrier(dist.BarrierOptions()),
+    ):
+        with pytest.raises(RuntimeError) as caught:
+            call()
+        messages.append(str(caught.value))
+    return messages
+
+
+def test_a_destroyed_group_says_so() -> None:
+    for messages in ranks.values(ranks.run(_use_destroyed_group, 2)):
+        assert all("left" in message for message in messages), messages

@@ -1,0 +1,159 @@
+"""Sums and averages through the network, beside sums in double precision."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.distributed as dist
+
+import ranks
+
+OPS = {"sum": dist.ReduceOp.SUM, "avg": dist.ReduceOp.AVG}
+# Relative to the largest sum: rounding to fixed point, and to the data type.
+TOLERANCES = {torch.float32: 1e-5, torch.float16: 2e-3, torch.bfloat16: 1.6e-2}
+SHAPES = [(1,), (7,), (1000,), (3, 5, 7), (100_003,)]
+
+
+def _input(rank: int, shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(1000 * rank + sum(shape))
+    return torch.randn(shape, generator=generator).to(dtype)
+
+
+def _expected(size: int, shape: tuple[int, ...], dtype: torch.dtype, op: str) -> torch.Tensor:
+    total = sum(_input(rank, shape, dtype).to(torch.float64) for rank in range(size))
+    return total / size if op == "avg" else total
+
+
+def _assert_close(actual: torch.Tensor, expected: torch.Tensor, dtype: torch.dtype) -> None:
+    assert actual.dtype == dtype and actual.shape == expected.shape
+    error = (actual.to(torch.float64) - expected).abs().max()
+    assert error <= TOLERANCES[dtype] * expected.abs().max(), (dtype, tuple(expected.shape), error)
+
+
+def _bits(tensor: torch.Tensor) -> bytes:
+    return tensor.contiguous().flatten().view(torch.uint8).numpy().tobytes()
+
+
+def _sum_everything() -> dict[str, bytes]:
+    rank, size = dist.get_rank(), dist.get_world_size()
+    bits = {}
+    for dtype in TOLERANCES:
+        for name, op in OPS.items():
+            for shape in SHAPES:
+                tensor = _input(rank, shape, dtype)
+                assert dist.all_reduce(tensor, op) is None
+                _assert_close(tensor, _expected(size, shape, dtype, name), dtype)
+                bits[f"{dtype} {name} {shape}"] = _bits(tensor)
+    return bits
+
+
+@pytest.mark.parametrize("size", [2, 3, 4])
+def test_sums_are_close_and_the_same_bits_at_all_ranks(size: int) -> None:
+    first, *others = ranks.values(ranks.run(_sum_everything, size))
+    assert all(other == first for other in others)
+
+
+def _sum_asynchronously() -> None:
+    rank, size = dist.get_rank(), dist.get_world_size()
+    shapes = [(n,) for n in (1, 5000, 17, 20_000, 3)]
+    tensors = [_input(rank, shape, torch.float32) for shape in shapes]
+    works = [dist.all_reduce(tensor, async_op=True) for tensor in tensors]
+    for work in reversed(works):
+        assert work.wait()
+    for tensor, work in zip(tensors, works):
+        (value,) = work.get_future().wait()
+        assert value.data_ptr() == tensor.data_ptr()
+        _assert_close(tensor, _expected(size, tuple(tensor.shape), torch.float32, "sum"), tensor.dtype)
+    doubled = dist.all_reduce(torch.ones(3), async_op=True).get_future().then(lambda f: 2 * f.value()[0])
+    assert doubled.wait().tolist() == [2.0 * size] * 3
+
+
+def test_works_and_futures_end_in_any_order() -> None:
+    ranks.values(ranks.run(_sum_asynchronously, 2))
+
+
+def _sum_other_layouts() -> None:
+    rank, size = dist.get_rank(), dist.get_world_size()
+    expected = _expected(size, (6, 4), torch.float32, "sum")
+    base = _input(rank, (6, 4), torch.float32)
+    # The layouts of the ranks differ.
+    tensor = base.t().contiguous().t() if rank else base
+    dist.all_reduce(tensor)
+    _assert_close(tensor, expected, torch.float32)
+    wide = torch.zeros(6, 8)
+    wide[:, ::2] = base if rank == 0 else _input(rank, (6, 4), torch.float32)
+    before = wide[:, 1::2].clone()
+    wide[:, ::2] = _input(rank, (6, 4), torch.float32)
+    dist.all_reduce(wide[:, ::2])
+    _assert_close(wide[:, ::2], expected, torch.float32)
+    assert torch.equal(wide[:, 1::2], before)
+    leaf = torch.ones(4, requires_grad=True)
+    dist.all_reduce(leaf)
+    assert leaf.tolist() == [size] * 4
+    assert leaf.is_leaf
+
+
+def test_any_layout_is_summed_in_place() -> None:
+    ranks.values(ranks.run(_sum_other_layouts, 2))
+
+
+def _sum_coalesced() -> None:
+    size = dist.get_world_size()
+    tensors = [torch.full((n,), float(n)) for n in (2, 3000, 5)]
+    with dist.distributed_c10d._coalescing_manager():
+        for tensor in tensors:
+            dist.all_reduce(tensor)
+    for n, tensor in zip((2, 3000, 5), tensors):
+        assert tensor.tolist() == [float(n * size)] * n
+
+
+def test_coalesced_sums() -> None:
+    ranks.values(ranks.run(_sum_coalesced, 2))
+
+
+def _use_subgroups() -> list[float]:
+    rank = dist.get_rank()
+    pairs = [dist.new_group([0, 1]), dist.new_group([2, 3])]
+    everyone = torch.ones(2)
+    dist.all_reduce(everyone)
+    mine = torch.full((2,), float(rank))
+    dist.all_reduce(mine, group=pairs[rank // 2])
+    alone = [dist.new_group([r]) for r in range(4)][rank]
+    single = torch.full((2,), float(rank))
+    dist.all_reduce(single, dist.ReduceOp.AVG, group=alone)
+    dist.destroy_process_group(pairs[rank // 2])
+    dist.all_reduce(everyone)
+    return [everyone[0].item(), mine[0].item(), single[0].item()]
+
+
+def test_subgroups_have_sums_of_their_own() -> None:
+    outcome = ranks.values(ranks.run(_use_subgroups, 4))
+    assert outcome == [[16.0, 1.0, 0.0], [16.0, 1.0, 1.0], [16.0, 5.0, 2.0], [16.0, 5.0, 3.0]]
+
+
+def _use_again() -> float:
+    tensor = torch.ones(10)
+    for _ in range(3):
+        dist.all_reduce(tensor)
+        dist.destroy_process_group()
+        dist.init_process_group("tributary")
+    dist.all_reduce(tensor)
+    return tensor[0].item()
+
+
+def test_a_group_can_be_created_again() -> None:
+    assert ranks.values(ranks.run(_use_again, 2)) == [16.0, 16.0]
+
+
+def _count() -> tuple[dict[str, float], dict[str, float]]:
+    import tributary
+
+    before = tributary.stats()
+    dist.all_reduce(torch.ones(1000))
+    return before, tributary.stats()
+
+
+def test_statistics_start_with_the_first_collective() -> None:
+    for before, after in ranks.values(ranks.run(_count, 2)):
+        assert before == {}
+        assert after and all(isinstance(value, (int, float)) for value in after.values())
