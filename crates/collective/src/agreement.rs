@@ -4,8 +4,6 @@
 
 use std::fmt::Write as _;
 
-use crate::ElementType;
-
 /// Integers in a rank's place.
 pub const WORDS: usize = 5;
 
@@ -13,26 +11,8 @@ pub const WORDS: usize = 5;
 const BITS: u32 = 20;
 const MASK: u64 = (1 << BITS) - 1;
 
-/// Operations that a rank may call, and names of types, by their number on the wire.
-const OPERATIONS: [&str; 16] = [
-    "sum",
-    "average",
-    "all_reduce",
-    "broadcast",
-    "all_gather",
-    "all_gather_into_tensor",
-    "gather",
-    "scatter",
-    "reduce",
-    "reduce_scatter",
-    "reduce_scatter_tensor",
-    "all_to_all",
-    "all_to_all_single",
-    "barrier",
-    "all_reduce_coalesced",
-    "all_gather_coalesced",
-];
-const TYPES: [&str; 3] = ["float32", "float16", "bfloat16"];
+/// Bytes of a call's description, of which a word holds two.
+pub const TEXT: usize = 64;
 
 /// Exponents are sent with this added, so that they are positive.
 const BIAS: i32 = 256;
@@ -41,10 +21,8 @@ const NOT_FINITE: u64 = 1;
 /// What a rank calls.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Claim {
-    /// Number of the operation.
-    operation: u16,
-    /// Number of the type of its elements.
-    element: u16,
+    /// Stands for the operation and the type of its elements.
+    kind: u32,
     /// Their number.
     pub elements: u64,
     /// Their magnitude.
@@ -94,58 +72,30 @@ impl Magnitude {
     }
 }
 
-/// The place of a name in a list, or a number after it that depends on the name.
-fn number(names: &[&str], name: &str) -> u16 {
-    let listed = names.iter().position(|listed| *listed == name);
-    let hash = name.bytes().fold(0_u16, |hash, byte| hash.wrapping_mul(31) ^ u16::from(byte));
-    listed.map_or(names.len() as u16 + hash % 900, |at| at as u16)
-}
-
-fn name(names: &[&'static str], number: u16) -> &'static str {
-    names.get(usize::from(number)).copied().unwrap_or("another")
-}
-
 impl Claim {
-    /// A sum of values of which this is the greatest magnitude.
+    /// An operation on this number of elements of a type.
     #[must_use]
-    pub fn sum(average: bool, elements: u64, element: ElementType, greatest: f32) -> Self {
-        let operation = if average { "average" } else { "sum" };
-        let magnitude = Magnitude::of(greatest);
-        Self { magnitude, ..Self::elsewhere(operation, elements, element.name()) }
-    }
-
-    /// An operation that is carried out elsewhere.
-    #[must_use]
-    pub fn elsewhere(operation: &str, elements: u64, element: &str) -> Self {
-        Self {
-            operation: number(&OPERATIONS, operation),
-            element: number(&TYPES, element),
-            elements,
-            magnitude: Magnitude::Zero,
-        }
+    pub fn new(operation: &str, elements: u64, element: &str, magnitude: Magnitude) -> Self {
+        // FNV-1a, folded to the bits of a word.
+        let bytes = operation.bytes().chain([0]).chain(element.bytes());
+        let hash = bytes
+            .fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
+        let kind = (hash >> BITS ^ hash) & MASK as u32;
+        Self { kind, elements, magnitude }
     }
 
     /// Whether two ranks call the same.
     #[must_use]
     pub fn agrees(&self, other: &Self) -> bool {
-        let call = |claim: &Self| (claim.operation, claim.element, claim.elements);
-        call(self) == call(other)
-    }
-
-    /// In words.
-    #[must_use]
-    pub fn describe(&self) -> String {
-        let operation = name(&OPERATIONS, self.operation);
-        format!("{operation} of {} × {}", self.elements, name(&TYPES, self.element))
+        (self.kind, self.elements) == (other.kind, other.elements)
     }
 
     /// The integers of a fragment in which one rank has filled in its place.
     #[must_use]
     pub fn encode(&self, rank: u16, ranks: u16) -> Vec<i32> {
         let mut words = vec![0; WORDS * usize::from(ranks)];
-        let call = u64::from(self.operation) << 10 | u64::from(self.element);
         let parts = [
-            call,
+            self.kind.into(),
             self.elements & MASK,
             self.elements >> BITS & MASK,
             self.elements >> (2 * BITS) & MASK,
@@ -163,8 +113,7 @@ impl Claim {
         let decode = |words: &[i32]| {
             let word = |at: usize| words[at] as u64;
             Self {
-                operation: (word(0) >> 10) as u16,
-                element: (word(0) & 0x3ff) as u16,
+                kind: word(0) as u32,
                 elements: word(1) | word(2) << BITS | word(3) << (2 * BITS),
                 magnitude: Magnitude::decode(word(4)),
             }
@@ -202,23 +151,57 @@ pub fn add_up(sums: &[i32], ranks: u16) -> Vec<f32> {
     (0..words / 2).map(sum).collect()
 }
 
+/// What a rank calls, in words.
+#[must_use]
+pub fn describe(operation: &str, elements: u64, element: &str) -> String {
+    match element {
+        "" => operation.to_owned(),
+        _ => format!("{operation} of {elements} × {element}"),
+    }
+}
+
+/// The integers of a fragment in which one rank has filled in the description of its call, of which it
+/// takes the first [`TEXT`] bytes.
+#[must_use]
+pub fn encode_text(text: &str, rank: u16, ranks: u16) -> Vec<i32> {
+    let mut bytes = [0; TEXT];
+    bytes.iter_mut().zip(text.bytes()).for_each(|(place, byte)| *place = byte);
+    let mut words = vec![0; TEXT / 2 * usize::from(ranks)];
+    let own = words[TEXT / 2 * usize::from(rank)..].iter_mut();
+    for (word, pair) in own.zip(bytes.chunks_exact(2)) {
+        *word = i32::from(u16::from_be_bytes([pair[0], pair[1]]));
+    }
+    words
+}
+
+/// The descriptions of all ranks, from the sum of their fragments.
+#[must_use]
+pub fn decode_texts(sums: &[i32]) -> Vec<String> {
+    let decode = |words: &[i32]| {
+        let bytes: Vec<u8> = words.iter().flat_map(|word| (*word as u16).to_be_bytes()).collect();
+        let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(TEXT);
+        String::from_utf8_lossy(&bytes[..end]).into_owned()
+    };
+    sums.chunks_exact(TEXT / 2).map(decode).collect()
+}
+
 /// Who calls what, in a line. Ranks that call the same are named together.
 #[must_use]
-pub fn who_calls_what(claims: &[Claim]) -> String {
-    let mut calls: Vec<(&Claim, Vec<usize>)> = Vec::new();
-    for (rank, claim) in claims.iter().enumerate() {
-        match calls.iter_mut().find(|(known, _)| known.agrees(claim)) {
+pub fn who_calls_what(texts: &[String]) -> String {
+    let mut calls: Vec<(&str, Vec<usize>)> = Vec::new();
+    for (rank, text) in texts.iter().enumerate() {
+        match calls.iter_mut().find(|(known, _)| known == text) {
             Some((_, ranks)) => ranks.push(rank),
-            None => calls.push((claim, vec![rank])),
+            None => calls.push((text, vec![rank])),
         }
     }
-    let mut text = String::new();
-    for (at, (claim, ranks)) in calls.iter().enumerate() {
+    let mut line = String::new();
+    for (at, (text, ranks)) in calls.iter().enumerate() {
         let comma = if at > 0 { ", " } else { "" };
         let verb = if ranks.len() == 1 { "calls" } else { "call" };
-        write!(text, "{comma}{} {verb} {}", names(ranks), claim.describe()).expect("a string");
+        write!(line, "{comma}{} {verb} {text}", names(ranks)).expect("a string");
     }
-    text
+    line
 }
 
 /// `rank 3`, or `ranks 0, 1 and 2`.
@@ -244,10 +227,8 @@ mod tests {
             Just(Magnitude::Zero),
             (0..23_u32).prop_map(|bit| Magnitude::of(f32::from_bits(1 << bit))),
         ];
-        let operation = prop_oneof![(0..16_usize).prop_map(|at| OPERATIONS[at].to_owned()), ".*"];
-        let element = prop_oneof![(0..3_usize).prop_map(|at| TYPES[at].to_owned()), ".*"];
-        (operation, element, 0..1_u64 << 60, magnitude).prop_map(|(o, e, elements, magnitude)| {
-            Claim { magnitude, ..Claim::elsewhere(&o, elements, &e) }
+        (".*", ".*", 0..1_u64 << 60, magnitude).prop_map(|(operation, element, elements, m)| {
+            Claim::new(&operation, elements, &element, m)
         })
     }
 
@@ -270,7 +251,7 @@ mod tests {
             values in prop::collection::vec(prop::collection::vec(any::<f32>(), 3), 1..20),
         ) {
             let ranks = values.len() as u16;
-            let claim = Claim::sum(false, 3, ElementType::F32, 1.0);
+            let claim = Claim::new("sum", 3, "float32", Magnitude::Zero);
             let mut sums = vec![0; (WORDS + 6) * values.len()];
             for (rank, own) in (0..).zip(&values) {
                 let mut words = claim.encode(rank, ranks);
@@ -302,11 +283,29 @@ mod tests {
 
     #[test]
     fn ranks_that_differ_are_named() {
-        let sum = |elements| Claim::sum(false, elements, ElementType::F32, 1.0);
-        let claims = [sum(10), sum(10), Claim::elsewhere("broadcast", 5, "int64"), sum(10)];
-        let text = who_calls_what(&claims);
-        let expected = "ranks 0, 1 and 3 call sum of 10 × float32, \
-                        rank 2 calls broadcast of 5 × another";
-        assert_eq!(text, expected);
+        let sum = describe("sum", 10, "float32");
+        let long = format!("broadcast{}", "ä".repeat(100));
+        let texts = [&sum, &sum, &long, &sum];
+        let mut sums = vec![0; TEXT / 2 * 4];
+        for (rank, text) in (0..).zip(texts) {
+            let words = encode_text(text, rank, 4);
+            sums.iter_mut().zip(words).for_each(|(sum, word)| *sum += word);
+        }
+        let line = who_calls_what(&decode_texts(&sums));
+        let expected = "ranks 0, 1 and 3 call sum of 10 × float32, rank 2 calls broadcastää";
+        assert!(line.starts_with(expected), "{line}");
+    }
+
+    #[test]
+    fn calls_that_differ_in_anything_disagree() {
+        let claim = |operation, elements, element| {
+            Claim::new(operation, elements, element, Magnitude::Zero)
+        };
+        let sum = claim("sum", 10, "float32");
+        for other in [("average", 10, "float32"), ("sum", 11, "float32"), ("sum", 10, "float16")] {
+            assert!(!sum.agrees(&claim(other.0, other.1, other.2)));
+        }
+        let magnitude = Magnitude::Below(3);
+        assert!(sum.agrees(&Claim { magnitude, ..sum }));
     }
 }

@@ -44,6 +44,9 @@ const HOST: u16 = 0;
 /// The only job of a group.
 const JOB: usize = 0;
 
+/// The name of an operation.
+const AVERAGE: &str = "average";
+
 /// Numbers that are summed in place.
 #[derive(Debug)]
 pub enum Values {
@@ -135,6 +138,8 @@ pub struct Communicator {
 enum Happening {
     Called(Box<Work>),
     Agreed(Result<Tensor, WorkerError>, Stats),
+    /// After an agreement that failed.
+    Explained(Result<Tensor, WorkerError>, Stats),
     Summed(u64, Result<Tensor, WorkerError>, Stats),
     Standings(Vec<Standing>),
     Broken(Error),
@@ -143,6 +148,8 @@ enum Happening {
 /// A call, and what is left to do for it.
 struct Work {
     claim: Claim,
+    /// What is called, in words.
+    text: String,
     outcome: Arc<Outcome>,
     /// What is to be summed. It is empty while the worker has it.
     values: Option<Values>,
@@ -385,24 +392,30 @@ impl Work {
             state: Mutex::default(),
             done: Condvar::new(),
         });
-        let (claim, values, average, priority) = match call {
+        let (operation, elements, element, values, priority) = match call {
             Call::Announce { operation, elements, element } => {
-                (Claim::elsewhere(&operation, elements, &element), None, false, Priority::LOWEST)
+                (operation, elements, element, None, Priority::LOWEST)
             }
             Call::Reduce { values, average, layer } => {
                 let priority = layer.map_or(Priority::LOWEST, |(index, count)| {
                     let (count, elapsed) = (count.max(1), shared.created.elapsed());
                     shared.profile.priority(index.min(count - 1), count, elapsed, shared.priorities)
                 });
+                let operation = if average { AVERAGE } else { "sum" };
+                let (elements, element) = (values.len() as u64, values.element().name());
                 let greatest = fixed::greatest(&values.floats());
-                let claim = Claim::sum(average, values.len() as u64, values.element(), greatest);
-                (claim, Some((values, greatest)), average, priority)
+                (operation.into(), elements, element.into(), Some((values, greatest)), priority)
             }
         };
+        let average = values.is_some() && operation == AVERAGE;
+        let magnitude = values.as_ref().map_or(Magnitude::Zero, |(_, most)| Magnitude::of(*most));
+        let claim = Claim::new(&operation, elements, &element, magnitude);
+        let text = agreement::describe(&operation, elements, &element);
         let (values, greatest) = values.unzip();
         let fits = agreement::fits(claim.elements, shared.ranks, shared.values_per_packet);
         Self {
             claim,
+            text,
             outcome,
             is_small: values.is_some() && fits,
             values,
@@ -586,6 +599,20 @@ impl Shared {
                     }
                 }
             }
+            Happening::Explained(sums, stats) => {
+                state.stats = stats;
+                let Some(work) = state.agreeing.take() else { return };
+                let error = match sums {
+                    Ok(Tensor::I32(sums)) => {
+                        let what = agreement::who_calls_what(&agreement::decode_texts(&sums));
+                        Error::Mismatch { call: work.number(), what }
+                    }
+                    Ok(Tensor::F32(_)) => unreachable!("integers were submitted"),
+                    Err(error) => Error::Failed(error.to_string()),
+                };
+                self.break_up(state, error);
+                self.fail(state, work);
+            }
             Happening::Summed(number, sums, stats) => {
                 state.stats = stats;
                 let Some(work) = state.summing.remove(&number) else { return };
@@ -637,13 +664,23 @@ impl Shared {
         {
             agreement::append(&mut words, self.rank, self.ranks, &values.floats());
         }
-        let terms = Terms::from(work.priority);
-        let this = self.this();
-        node.begin(vec![(words.into(), terms)], move |sums, stats| {
-            let one = sums.map(|sums| sums.into_iter().next().expect("a tensor was submitted"));
-            this.happen(Happening::Agreed(one, stats));
-        });
+        self.begin(node, words, &work, Happening::Agreed);
         state.agreeing = Some(work);
+    }
+
+    /// Has the worker sum integers for a call.
+    fn begin(
+        &self,
+        node: &Node<Box<dyn FrameIo>>,
+        words: Vec<i32>,
+        work: &Work,
+        done: fn(Result<Tensor, WorkerError>, Stats) -> Happening,
+    ) {
+        let this = self.this();
+        node.begin(vec![(words.into(), work.priority.into())], move |sums, stats| {
+            let one = sums.map(|sums| sums.into_iter().next().expect("a tensor was submitted"));
+            this.happen(done(one, stats));
+        });
     }
 
     /// Has the worker sum a call's values.
@@ -663,9 +700,15 @@ impl Shared {
         let Tensor::I32(sums) = sums else { unreachable!("integers were submitted") };
         let claims = Claim::decode_all(sums, self.ranks);
         if claims.iter().any(|claim| !claim.agrees(&work.claim)) {
-            let what = agreement::who_calls_what(&claims);
-            self.break_up(state, Error::Mismatch { call: work.number(), what });
-            self.fail(state, work);
+            // All ranks see it, and tell each other what they call.
+            match &state.node {
+                Some(node) => {
+                    let words = agreement::encode_text(&work.text, self.rank, self.ranks);
+                    self.begin(node, words, &work, Happening::Explained);
+                    state.agreeing = Some(work);
+                }
+                None => self.fail(state, work),
+            }
             return;
         }
         if work.values.is_none() {

@@ -26,7 +26,7 @@ use std::sync::{Arc, OnceLock};
 use cranelift_codegen::ir::Endianness;
 use cranelift_codegen::settings::{self, Configurable};
 use cranelift_frontend::FunctionBuilderContext;
-use cranelift_jit::{JITBuilder, JITModule};
+use cranelift_jit::{ArenaMemoryProvider, JITBuilder, JITModule};
 use cranelift_module::{Module, default_libcall_names};
 
 pub(crate) use self::analysis::{region, successors};
@@ -192,6 +192,9 @@ fn translate(plan: &Plan) -> Result<Compiled, Refusal> {
     Ok(Compiled::new(module, &blocks, plan.code.words))
 }
 
+/// Address space for the code of a program, in bytes: many times what the largest program needs.
+const ARENA: usize = 64 << 20;
+
 fn module() -> Result<JITModule, Refusal> {
     let refuse = |error: &dyn std::fmt::Display| Refusal::Processor(error.to_string());
     let mut flags = settings::builder();
@@ -214,5 +217,10 @@ fn module() -> Result<JITModule, Refusal> {
     if isa.endianness() != Endianness::Little || isa.pointer_bytes() != 8 {
         return Err(refuse(&"it is not a little-endian one of 64 bits"));
     }
-    Ok(JITModule::new(JITBuilder::with_isa(isa, default_libcall_names())))
+    // Parts of the code reach each other over at most 2 GiB, and in a process with many mappings separate
+    // allocations can be further apart.
+    let arena = ArenaMemoryProvider::new_with_size(ARENA).map_err(|error| refuse(&error))?;
+    let mut builder = JITBuilder::with_isa(isa, default_libcall_names());
+    builder.memory_provider(Box::new(arena));
+    Ok(JITModule::new(builder))
 }
