@@ -77,7 +77,7 @@ def _call_wrongly_at_one_rank() -> None:
     if dist.get_rank() == 1:
         outputs.pop()
     backend = dist.group.WORLD._get_backend(torch.device("cpu"))
-    backend.allgather([outputs], [torch.ones(10)], dist.AllgatherOptions()).wait()
+    backend.allgather([outputs], [torch.ones(10)], dist.distributed_c10d.AllgatherOptions()).wait()
 
 
 def test_an_error_of_gloo_at_one_rank_ends_the_others_when_it_leaves() -> None:
@@ -164,7 +164,9 @@ def _meet_until_killed() -> None:
 def test_a_killed_rank_is_named(function: Callable[[], None], kind: str) -> None:
     outcomes = ranks.run(function, 3)
     assert outcomes[1].exit_code == -signal.SIGKILL
-    _assert_all_fail([outcomes[0], outcomes[2]], kind, "PeerLostError" if kind == "RuntimeError" else "", "rank 1")
+    # The reducer of DDP only keeps the text of the exception.
+    _assert_all_fail([outcomes[0], outcomes[2]], kind, "rank 1")
+    assert all("PeerLostError" in outcomes[rank].error for rank in (0, 2))
 
 
 def _sum_without_the_first() -> None:
@@ -228,7 +230,7 @@ def _interrupt_sum() -> None:
         _interrupt_soon()
         dist.all_reduce(torch.ones(10))
     else:
-        time.sleep(5)
+        time.sleep(12)
 
 
 def _interrupt_barrier() -> None:
@@ -237,7 +239,7 @@ def _interrupt_barrier() -> None:
         _interrupt_soon()
         dist.barrier()
     else:
-        time.sleep(5)
+        time.sleep(12)
 
 
 def _interrupt_backward() -> None:
@@ -247,7 +249,7 @@ def _interrupt_backward() -> None:
         _interrupt_soon()
         model(torch.ones(2, 100)).sum().backward()
     else:
-        time.sleep(5)
+        time.sleep(12)
 
 
 @pytest.mark.parametrize("function", [_interrupt_sum, _interrupt_barrier, _interrupt_backward])
@@ -257,7 +259,7 @@ def test_ctrl_c_ends_a_wait(function: Callable[[], None]) -> None:
     # In backward, the error of the gradients can come before the interrupt.
     interrupted = "KeyboardInterrupt" in first.error or "Ctrl-C" in first.error
     assert interrupted or function is _interrupt_backward, first.error
-    assert first.seconds < 4
+    assert first.seconds < 10
     assert second.error is None
 
 
@@ -310,7 +312,7 @@ def _use_destroyed_group() -> list[Any]:
     messages = []
     for call in (
         lambda: backend.allreduce([torch.ones(10)], dist.AllreduceOptions()),
-        lambda: backend.barrier(dist.BarrierOptions()),
+        lambda: backend.barrier(dist.distributed_c10d.BarrierOptions()),
     ):
         with pytest.raises(RuntimeError) as caught:
             call()

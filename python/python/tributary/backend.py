@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import queue
 import threading
+import weakref
 from collections import deque
 from collections.abc import Callable, Sequence
 from datetime import timedelta
@@ -66,6 +68,7 @@ class TributaryBackend(Backend):
         self.network = Network(store, rank, size, timeout.total_seconds())
         self._layers = _Layers()
         self._delegated = _Delegated()
+        self._waiter = _Waiter()
         process.register(self)
 
     def describe(self, ranks: list[int], name: str) -> None:
@@ -88,8 +91,37 @@ class TributaryBackend(Backend):
     @property
     def options(self) -> Any:
         """The timeout, the global ranks and the name of the group."""
-        # Without this override, PyTorch 2.15 asks itself for the options until the stack ends.
+        # Without overrides of these properties, PyTorch 2.15 asks itself until the stack ends.
         return self._options
+
+    @property
+    def supports_coalescing(self) -> bool:
+        """Sums are coalesced by `allreduce_coalesced` instead."""
+        return False
+
+    @property
+    def supports_splitting(self) -> bool:
+        """A subgroup is made as the group was."""
+        return False
+
+    @property
+    def supports_shrinking(self) -> bool:
+        """A group that has lost a rank has ended."""
+        return False
+
+    @property
+    def supports_reconfigure(self) -> bool:
+        """As `supports_shrinking`."""
+        return False
+
+    @property
+    def supports_window(self) -> bool:
+        """There is no one-sided communication."""
+        return False
+
+    @property
+    def _supports_time_estimate(self) -> bool:
+        return False
 
     def allreduce(self, tensors: list[torch.Tensor], opts: Any) -> Work:
         """Sums one tensor of any shape over all ranks, in place.
@@ -250,9 +282,14 @@ class TributaryBackend(Backend):
 
     def _leave(self, leave: Callable[[], None]) -> None:
         leave()
-        # Gloo's threads end with their owner. In PyTorch 2.15, one that drops a tensor while the
-        # interpreter ends terminates the process.
-        self._gloo = None
+        gloo, self._gloo = self._gloo, None
+        if self._delegated.in_flight():
+            # Closing Gloo waits for its collectives, which the other ranks may never complete.
+            process.keep_until_exit(gloo)
+        else:
+            # Gloo's threads end with their owner. In PyTorch 2.15, one that drops a tensor while the
+            # interpreter ends terminates the process.
+            self._waiter.close()
         process.unregister(self)
 
     def _set_sequence_number_for_group(self) -> None:
@@ -294,10 +331,12 @@ class TributaryBackend(Backend):
         timeout = _seconds(opts.timeout)
         work = _DelegatedWork(
             self.network,
+            self._waiter,
             _describe(name, opts),
             lambda: call(*arguments),
             self.network.timeout if timeout is None else timeout,
             _cuda_devices(arguments),
+            _outputs(arguments),
         )
         elements = sum(tensor.numel() for tensor in announced)
         dtype = str(announced[0].dtype).removeprefix("torch.") if announced else ""
@@ -311,13 +350,17 @@ class _DelegatedWork(TributaryWork):
     def __init__(
         self,
         network: Network,
+        waiter: _Waiter,
         operation: str,
         call: Callable[[], Work],
         timeout: float,
         devices: Sequence[torch.device],
+        result: Any,
     ) -> None:
-        super().__init__(None, 1, timeout, devices)
+        super().__init__(result, 1, timeout, devices)
         self.network, self.operation = network, operation
+        self._waiter = waiter
+        self.in_flight = False
         self.checked = False
         self._call = call
         # Gloo orders itself after what is queued on the current streams.
@@ -326,14 +369,21 @@ class _DelegatedWork(TributaryWork):
 
     def start(self) -> None:
         """Has Gloo carry it out."""
+        self.in_flight = True
         try:
             with contextlib.ExitStack() as stack:
                 for stream in self._streams:
                     stack.enter_context(torch.cuda.stream(stream))
-                self._carried_out = self._call().get_future()
-            self._carried_out.then(self._gloo_ended)
+                carried_out = self._call()
+            try:
+                self._carried_out = carried_out.get_future()
+            except RuntimeError:
+                # Some collectives of Gloo do not have a future.
+                self._waiter.wait_for(carried_out, self._end_with)
+            else:
+                self._carried_out.then(self._gloo_ended)
         except Exception as error:
-            self._end_with_error(error)
+            self._end_with(error)
 
     def order_streams(self) -> None:
         if self._streams and self._carried_out is not None:
@@ -343,13 +393,14 @@ class _DelegatedWork(TributaryWork):
         try:
             self.set_result(future.value())
         except Exception as error:
-            self._end_with_error(error)
+            self._end_with(error)
         else:
-            self.end_part()
+            self._end_with(None)
 
-    def _end_with_error(self, error: Exception) -> None:
+    def _end_with(self, error: Exception | None) -> None:
         """Ends with `error`, or with the loss of a rank, which the network reports by name."""
-        if not _is_lost_connection(error):
+        self.in_flight = False
+        if error is None or not _is_lost_connection(error):
             self.end_part(error)
             return
         self.network.announce(
@@ -359,6 +410,42 @@ class _DelegatedWork(TributaryWork):
             TributaryWork(None, 1, self.network.timeout),
             lambda cause: self.end_part(cause or error),
         )
+
+
+class _Waiter:
+    """Waits for works that do not have a future, in a thread, in the order of their start."""
+
+    def __init__(self) -> None:
+        self._queue: queue.SimpleQueue[
+            tuple[Work, Callable[[Exception | None], None]] | None
+        ] = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
+
+    def wait_for(self, work: Work, then: Callable[[Exception | None], None]) -> None:
+        """Calls `then` with the error of `work`, or None, once it has ended."""
+        self._queue.put((work, then))
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="tributary-gloo", daemon=True)
+            self._thread.start()
+
+    def close(self) -> None:
+        """Ends the thread after the works that it waits for."""
+        if self._thread is not None:
+            self._queue.put(None)
+            self._thread.join()
+            self._thread = None
+
+    def _run(self) -> None:
+        while (item := self._queue.get()) is not None:
+            work, then = item
+            try:
+                work.wait()
+            except Exception as error:
+                then(error)
+            else:
+                then(None)
+            # The work must not outlive the loop: its tensors belong to the caller.
+            del item, work, then
 
 
 class _Delegated:
@@ -371,6 +458,12 @@ class _Delegated:
     def __init__(self) -> None:
         self._lock = threading.RLock()
         self._waiting: deque[_DelegatedWork] = deque()
+        self._started: weakref.WeakSet[_DelegatedWork] = weakref.WeakSet()
+
+    def in_flight(self) -> bool:
+        """Whether Gloo has not ended a collective."""
+        with self._lock:
+            return any(work.in_flight for work in self._started)
 
     def submit(self, work: _DelegatedWork, elements: int, dtype: str) -> None:
         """Starts the check of `work`."""
@@ -387,7 +480,9 @@ class _Delegated:
                 work.end_part(error)
             work.checked = True
             while self._waiting and self._waiting[0].checked:
-                self._waiting.popleft().start()
+                started = self._waiting.popleft()
+                self._started.add(started)
+                started.start()
 
 
 def _is_lost_connection(error: Exception) -> bool:
@@ -431,6 +526,14 @@ def _describe(name: str, opts: Any) -> str:
     if root is not None:
         details.append(f"root {root}")
     return f"{name} ({', '.join(details)})" if details else name
+
+
+def _outputs(arguments: Sequence[Any]) -> list[Any]:
+    """The tensors that a collective of Gloo writes, which are its first argument."""
+    first = arguments[0]
+    if isinstance(first, torch.Tensor):
+        return [first]
+    return first if isinstance(first, list) else []
 
 
 def _cuda_devices(arguments: Any) -> list[torch.device]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import ctypes
 import os
 import signal
 import socket
@@ -54,6 +55,11 @@ def register(group: Group) -> None:
 def unregister(group: Group) -> None:
     """Forgets a group that this process has left."""
     _groups.discard(group)
+
+
+def keep_until_exit(object_: object) -> None:
+    """Has `object_` never destroyed, not even when the interpreter ends."""
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(object_))
 
 
 def _leave_groups() -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import socket
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -60,21 +61,18 @@ def connect(store: Store, rank: int, size: int, timeout: float) -> Fabric:
         return _connect_to_controller(os.environ["TRIBUTARY_CONTROLLER"])
     board = _Board(store, rank, size, timeout)
 
-    with board.reporting("host"):
+    switch = None
+    with board.reporting_errors("host", "endpoint", "fabric"):
         board.post("host", _host())
-    hosts = board.read_all("host", "reached Tributary's rendezvous")
-    with board.reporting("endpoint"):
+        hosts = board.read_all("host", "reached Tributary's rendezvous")
         address = LOOPBACK if len(set(hosts)) == 1 else _own_address()
         endpoint = Endpoint(address)
         board.post("endpoint", endpoint.address)
-
-    switch = None
-    if rank == 0:
-        with board.reporting("fabric"):
+        if rank == 0:
             endpoints = board.read_all("endpoint", "opened a socket")
             switch = Switch(settings.current(), endpoints, timeout)
             board.post("fabric", switch.description)
-    description = board.read("fabric", 0, "started the embedded switch")
+        description = board.read("fabric", 0, "started the embedded switch")
     try:
         communicator = Communicator(endpoint, description, rank, switch)
     except BaseException:
@@ -102,15 +100,18 @@ class _Board:
     def post(self, key: str, text: str) -> None:
         self._store.set(f"{key}/{self._rank}", json.dumps({"text": text}))
 
-    def reporting(self, key: str) -> _Reporting:
-        """Posts an exception of the `with` block under `key`, for the ranks that wait for it."""
-        return _Reporting(self, key)
-
-    def post_error(self, key: str, error: BaseException) -> None:
-        text = str(error) or type(error).__name__
-        if not isinstance(error, _Reported):
-            text = f"rank {self._rank}: {text}"
-        self._store.set(f"{key}/{self._rank}", json.dumps({"error": text}))
+    @contextlib.contextmanager
+    def reporting_errors(self, *keys: str) -> Iterator[None]:
+        """Posts an exception of the `with` block under `keys`, for the ranks that wait for them."""
+        try:
+            yield
+        except BaseException as error:
+            text = str(error) or type(error).__name__
+            if not isinstance(error, _NamesRank):
+                text = f"rank {self._rank}: {text}"
+            for key in keys:
+                self._store.set(f"{key}/{self._rank}", json.dumps({"error": text}))
+            raise
 
     def read(self, key: str, rank: int, done: str) -> str:
         self._wait(key, [rank], done)
@@ -125,7 +126,7 @@ class _Board:
     def _parse(posted: bytes) -> str:
         entry: dict[str, Any] = json.loads(posted)
         if "error" in entry:
-            raise _Reported(entry["error"])
+            raise _NamesRank(entry["error"])
         return str(entry["text"])
 
     def _wait(self, key: str, ranks: Iterable[int], done: str) -> None:
@@ -138,7 +139,7 @@ class _Board:
                 return
             if time.monotonic() > self._deadline:
                 names = ", ".join(map(str, missing))
-                raise Error(
+                raise _NamesRank(
                     f"rank {self._rank}: after {self._timeout:g} s, these ranks have not {done}: "
                     f"{names}"
                 )
@@ -146,20 +147,8 @@ class _Board:
             pause = min(2 * pause, _LONGEST_PAUSE)
 
 
-class _Reported(Error):
-    """A problem that another rank has posted."""
-
-
-class _Reporting:
-    def __init__(self, board: _Board, key: str) -> None:
-        self._board, self._key = board, key
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, _type: object, error: BaseException | None, _traceback: object) -> None:
-        if error is not None:
-            self._board.post_error(self._key, error)
+class _NamesRank(Error):
+    """An error whose text names the rank that it comes from."""
 
 
 def _host() -> str:

@@ -1,0 +1,141 @@
+"""DDP with the backend and with the hook, beside Gloo: the examples, as users start them."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+import ranks
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "pytorch"
+# Losses start at 2.3. What fixed point loses, and what training makes of it.
+TOLERANCE = 0.01
+
+
+def _train(
+    directory: Path, size: int, backend: str, *arguments: str, example: str = "train.py"
+) -> tuple[list[float], str]:
+    """The loss of each step, and what the example prints."""
+    losses = directory / f"{example}.{backend}.json"
+    command = [
+        *(sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", str(size)),
+        *(str(EXAMPLES / example), "--backend", backend, "--losses", str(losses), *arguments),
+    ]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    ended = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    return json.loads(losses.read_text()), ended.stdout
+
+
+def _assert_same_training(ours: list[float], gloo: list[float]) -> None:
+    worst = max(abs(a - b) for a, b in zip(ours, gloo))
+    assert worst < TOLERANCE, worst
+    assert ours[-1] < ours[0]
+
+
+@pytest.mark.parametrize("size", [2, 4])
+def test_digits_train_as_with_gloo(tmp_path: Path, size: int) -> None:
+    pytest.importorskip("sklearn", reason="the example needs scikit-learn")
+    gloo, _ = _train(tmp_path, size, "gloo", "--steps", "200")
+    for backend in ("tributary", "hook"):
+        losses, printed = _train(tmp_path, size, backend, "--steps", "200")
+        assert len(losses) == 200
+        _assert_same_training(losses, gloo)
+        assert re.search(r"weights at all ranks +identical", printed), printed
+
+
+@pytest.mark.parametrize(
+    ("example", "arguments"),
+    [
+        ("transformer.py", ["--steps", "5", "--batch", "4"]),
+        ("resnet.py", ["--steps", "3", "--batch", "2", "--samples", "32", "--size", "32"]),
+    ],
+)
+def test_other_examples_train_as_with_gloo(
+    tmp_path: Path, example: str, arguments: list[str]
+) -> None:
+    gloo, _ = _train(tmp_path, 2, "gloo", *arguments, example=example)
+    ours, printed = _train(tmp_path, 2, "tributary", *arguments, example=example)
+    assert max(abs(a - b) for a, b in zip(ours, gloo)) < TOLERANCE
+    assert re.search(r"weights at all ranks +identical", printed), printed
+
+
+def _layers_of_buckets(use_hook: bool) -> list[tuple[int, int] | None]:
+    import tributary
+
+    torch.manual_seed(1)
+    layers = [nn.Linear(100, 100) for _ in range(6)]
+    model = DistributedDataParallel(nn.Sequential(*layers), bucket_cap_mb=0.03)
+    state = tributary.State()
+    if use_hook:
+        model.register_comm_hook(state, tributary.allreduce_hook)
+    network = state.network
+    seen: list[tuple[int, int] | None] = []
+    start = network.all_reduce
+
+    def record(*arguments, **options):
+        seen.append(options["layer"])
+        return start(*arguments, **options)
+
+    network.all_reduce = record
+    # DDP chooses other buckets after the first pass.
+    for _ in range(3):
+        seen.clear()
+        model(torch.ones(2, 100)).sum().backward()
+    return seen
+
+
+@pytest.mark.parametrize("use_hook", [False, True])
+def test_the_layer_of_each_bucket_is_known(use_hook: bool) -> None:
+    for layers in ranks.values(ranks.run(_layers_of_buckets, 2, use_hook)):
+        count = len(layers)
+        assert count > 3
+        assert layers == [(count - 1 - place, count) for place in range(count)]
+
+
+def _hook_shares_memory(dtype: torch.dtype) -> None:
+    import tributary
+
+    torch.manual_seed(1)
+    model = DistributedDataParallel(
+        nn.Linear(50, 50).to(dtype), gradient_as_bucket_view=True
+    )
+    buffers = []
+
+    def hook(state: tributary.State, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
+        buffers.append(bucket.buffer().data_ptr())
+        future = tributary.allreduce_hook(state, bucket)
+        return future.then(lambda ended: _check(ended.value(), buffers[-1]))
+
+    # The annotations of a hook must not be texts.
+    hook.__annotations__.update(
+        bucket=dist.GradBucket, **{"return": torch.futures.Future[torch.Tensor]}
+    )
+    state = tributary.State()
+    model.register_comm_hook(state, hook)
+    inputs = torch.full((1, 50), float(dist.get_rank()), dtype=dtype)
+    model(inputs).sum().backward()
+    mean = sum(range(dist.get_world_size())) / dist.get_world_size()
+    assert torch.allclose(model.module.weight.grad, torch.full((), mean, dtype=dtype), atol=0.01)
+    state.close()
+
+
+def _check(buffer: torch.Tensor, address: int) -> torch.Tensor:
+    assert buffer.data_ptr() == address
+    return buffer
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64])
+@pytest.mark.parametrize("backend", ["gloo", "tributary"])
+def test_the_hook_averages_in_the_memory_of_the_bucket(backend: str, dtype: torch.dtype) -> None:
+    ranks.values(ranks.run(_hook_shares_memory, 2, dtype, backend=backend))
