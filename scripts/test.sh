@@ -20,6 +20,9 @@ else
     cargo test --workspace --locked
 fi
 
+step "Python"
+scripts/test-python.sh --if-installed
+
 step "documentation"
 RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked --quiet
 

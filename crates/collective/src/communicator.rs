@@ -138,11 +138,20 @@ pub struct Communicator {
 enum Happening {
     Called(Box<Work>),
     Agreed(Result<Tensor, WorkerError>, Stats),
-    /// After an agreement that failed.
-    Explained(Result<Tensor, WorkerError>, Stats),
+    /// After an agreement that shows a mistake.
+    Explained(Mistake, Result<Tensor, WorkerError>, Stats),
     Summed(u64, Result<Tensor, WorkerError>, Stats),
     Standings(Vec<Standing>),
     Broken(Error),
+}
+
+/// What ranks do wrong.
+#[derive(Clone, Copy)]
+enum Mistake {
+    /// They call different things.
+    Mismatch,
+    /// They have values that cannot be summed.
+    NotFinite,
 }
 
 /// A call, and what is left to do for it.
@@ -158,10 +167,6 @@ struct Work {
     greatest: f32,
     average: bool,
     priority: Priority,
-    /// Why the result will be an error although it is summed.
-    refused: Option<Error>,
-    /// Whether to fill the result with NaN.
-    spoiled: bool,
 }
 
 /// What has happened and was not handled.
@@ -422,8 +427,6 @@ impl Work {
             greatest: greatest.unwrap_or_default(),
             average,
             priority,
-            refused: None,
-            spoiled: false,
         }
     }
 
@@ -431,36 +434,32 @@ impl Work {
         self.outcome.number
     }
 
-    /// What the worker sums: the memory itself, or a wider copy; zeros if the values cannot be summed.
+    /// What the worker sums: the memory itself, or a wider copy.
     fn take_tensor(&mut self) -> Tensor {
-        let finite = self.greatest.is_finite();
         match self.values.as_mut().expect("a sum has values") {
-            Values::Single(values) if finite => Tensor::F32(values.split_off(0)),
-            Values::Short(bits, element) if finite => widen(bits, *element).into(),
-            values => vec![0.0_f32; values.len()].into(),
+            Values::Single(values) => Tensor::F32(values.split_off(0)),
+            Values::Short(bits, element) => widen(bits, *element).into(),
         }
+    }
+
+    /// Where this rank's values cannot be summed, in words.
+    fn not_finite(&self) -> String {
+        let floats = self.values.as_ref().map(Values::floats).unwrap_or_default();
+        let found = floats.iter().enumerate().find(|(_, value)| !value.is_finite());
+        found.map(|(at, value)| format!("value {at} is {value}")).unwrap_or_default()
     }
 
     /// Puts the sums where the values were.
     fn finish(mut self: Box<Self>, sums: Tensor, ranks: u16) {
         let outcome = Arc::clone(&self.outcome);
-        if let Some(error) = self.refused.take() {
-            drop((self, sums));
-            outcome.set(Err(error), &mut |callbacks, result| {
-                callbacks.into_iter().for_each(|callback| callback(result.clone()));
-            });
-            return;
-        }
         let Tensor::F32(mut sums) = sums else { unreachable!("floats were summed") };
-        if self.spoiled {
-            sums.fill(f32::NAN);
-        } else if self.average {
+        if self.average {
             let ranks = f32::from(ranks);
             sums.iter_mut().for_each(|sum| *sum /= ranks);
         }
         match self.values.take() {
             Some(Values::Short(mut bits, element)) => narrow(&sums, element, &mut bits),
-            // They are in place, unless zeros were summed instead.
+            // If it is empty, the sums are in place.
             Some(Values::Single(mut values)) if !values.is_empty() => values.copy_from_slice(&sums),
             _ => {}
         }
@@ -599,19 +598,33 @@ impl Shared {
                     }
                 }
             }
-            Happening::Explained(sums, stats) => {
+            Happening::Explained(mistake, sums, stats) => {
                 state.stats = stats;
                 let Some(work) = state.agreeing.take() else { return };
-                let error = match sums {
-                    Ok(Tensor::I32(sums)) => {
-                        let what = agreement::who_calls_what(&agreement::decode_texts(&sums));
-                        Error::Mismatch { call: work.number(), what }
-                    }
+                let texts = match sums {
+                    Ok(Tensor::I32(sums)) => agreement::decode_texts(&sums),
                     Ok(Tensor::F32(_)) => unreachable!("integers were submitted"),
-                    Err(error) => Error::Failed(error.to_string()),
+                    Err(error) => {
+                        self.break_up(state, Error::Failed(error.to_string()));
+                        self.fail(state, work);
+                        self.advance(state);
+                        return;
+                    }
                 };
-                self.break_up(state, error);
-                self.fail(state, work);
+                match mistake {
+                    Mistake::Mismatch => {
+                        let what = agreement::who_calls_what(&texts);
+                        self.break_up(state, Error::Mismatch { call: work.number(), what });
+                        self.fail(state, work);
+                    }
+                    Mistake::NotFinite => {
+                        let found = texts.iter().enumerate().filter(|(_, text)| !text.is_empty());
+                        let found = found.map(|(rank, text)| format!("rank {rank}: {text}"));
+                        let found = found.collect::<Vec<_>>().join(", ");
+                        let what = format!("in call {}, at {found}", work.number());
+                        self.end(work, Err(Error::NotFinite { what }));
+                    }
+                }
             }
             Happening::Summed(number, sums, stats) => {
                 state.stats = stats;
@@ -668,13 +681,23 @@ impl Shared {
         state.agreeing = Some(work);
     }
 
+    /// Has all ranks, which see the same mistake, tell each other about it.
+    fn explain(&self, state: &mut State, work: Box<Work>, mistake: Mistake, text: &str) {
+        let Some(node) = &state.node else { return self.fail(state, work) };
+        let words = agreement::encode_text(text, self.rank, self.ranks);
+        self.begin(node, words, &work, move |sums, stats| {
+            Happening::Explained(mistake, sums, stats)
+        });
+        state.agreeing = Some(work);
+    }
+
     /// Has the worker sum integers for a call.
     fn begin(
         &self,
         node: &Node<Box<dyn FrameIo>>,
         words: Vec<i32>,
         work: &Work,
-        done: fn(Result<Tensor, WorkerError>, Stats) -> Happening,
+        done: impl FnOnce(Result<Tensor, WorkerError>, Stats) -> Happening + Send + 'static,
     ) {
         let this = self.this();
         node.begin(vec![(words.into(), work.priority.into())], move |sums, stats| {
@@ -685,8 +708,7 @@ impl Shared {
 
     /// Has the worker sum a call's values.
     fn send(&self, node: &Node<Box<dyn FrameIo>>, work: &mut Work, scale: fixed::Scale) {
-        let finite = work.greatest.is_finite();
-        let greatest = Some(if finite { work.greatest } else { 0.0 });
+        let greatest = Some(work.greatest);
         let terms = Terms { priority: work.priority, scale: Some(scale), greatest };
         let (this, number) = (self.this(), work.number());
         node.begin(vec![(work.take_tensor(), terms)], move |sums, stats| {
@@ -700,15 +722,8 @@ impl Shared {
         let Tensor::I32(sums) = sums else { unreachable!("integers were submitted") };
         let claims = Claim::decode_all(sums, self.ranks);
         if claims.iter().any(|claim| !claim.agrees(&work.claim)) {
-            // All ranks see it, and tell each other what they call.
-            match &state.node {
-                Some(node) => {
-                    let words = agreement::encode_text(&work.text, self.rank, self.ranks);
-                    self.begin(node, words, &work, Happening::Explained);
-                    state.agreeing = Some(work);
-                }
-                None => self.fail(state, work),
-            }
+            let text = work.text.clone();
+            self.explain(state, work, Mistake::Mismatch, &text);
             return;
         }
         if work.values.is_none() {
@@ -721,28 +736,23 @@ impl Shared {
             Magnitude::Zero | Magnitude::NotFinite => None,
         });
         let greatest = powers.max().map_or(Magnitude::Zero, Magnitude::Below);
-        let refusing = claims.iter().enumerate();
-        let refusing = refusing.filter(|(_, claim)| claim.magnitude == Magnitude::NotFinite);
-        let refusing: Vec<usize> = refusing.map(|(rank, _)| rank).collect();
-        if !refusing.is_empty() {
+        if claims.iter().any(|claim| claim.magnitude == Magnitude::NotFinite) {
             match self.nonfinite {
-                NonFinite::Propagate => work.spoiled = true,
                 NonFinite::Raise => {
-                    let (names, number) = (agreement::names(&refusing), work.number());
-                    let verb = if refusing.len() == 1 { "has" } else { "have" };
-                    let floats = work.values.as_ref().map(Values::floats).unwrap_or_default();
-                    let at = floats.iter().position(|value| !value.is_finite());
-                    let own = at.map(|at| format!(" (rank {}: value {at})", self.rank));
-                    let own = own.unwrap_or_default();
-                    let what = format!("{names} {verb} NaN or infinity in call {number}{own}");
-                    work.refused = Some(Error::NotFinite { what });
+                    let text = work.not_finite();
+                    return self.explain(state, work, Mistake::NotFinite, &text);
                 }
+                NonFinite::Propagate if !work.is_small => {
+                    let spoiled = vec![f32::NAN; work.claim.elements as usize];
+                    return self.sum_done(work, spoiled.into());
+                }
+                // Few values are added as floats, which propagate by themselves.
+                NonFinite::Propagate => {}
             }
         }
         if work.is_small {
             state.done += 1;
             state.values += work.claim.elements;
-            work.spoiled = false;
             self.sum_done(work, agreement::add_up(sums, self.ranks).into());
         } else if let Some(node) = &state.node {
             self.send(node, &mut work, scale(greatest, self.ranks));
@@ -781,10 +791,14 @@ impl Shared {
 
     /// Fails a call that the worker does not have.
     fn fail(&self, state: &State, work: Box<Work>) {
-        let error = state.broken.clone().unwrap_or(Error::Closed);
+        self.end(work, Err(state.broken.clone().unwrap_or(Error::Closed)));
+    }
+
+    /// Ends a call. Its memory is the caller's again before the caller learns of it.
+    fn end(&self, work: Box<Work>, result: Result<(), Error>) {
         let outcome = Arc::clone(&work.outcome);
         drop(work);
-        self.set(&outcome, Err(error));
+        self.set(&outcome, result);
     }
 
     /// Sets a result, and has the callbacks called elsewhere.
@@ -798,10 +812,9 @@ impl Shared {
     /// Values that are in place need no more work; passes over others take time.
     fn sum_done(&self, work: Box<Work>, sums: Tensor) {
         let in_place = matches!(&work.values, Some(Values::Single(values)) if values.is_empty());
-        if in_place && !work.average && !work.spoiled && work.refused.is_none() {
-            let outcome = Arc::clone(&work.outcome);
-            drop((work, sums));
-            self.set(&outcome, Ok(()));
+        if in_place && !work.average {
+            drop(sums);
+            self.end(work, Ok(()));
         } else {
             drop(self.finisher.send(Finish::Sum(work, sums)));
         }

@@ -23,8 +23,8 @@ pub enum Error {
     },
     /// Some values cannot be summed.
     #[error(
-        "{what}; such values cannot be summed (with `nonfinite = \"propagate\"` in the settings, the \
-         result is NaN instead)"
+        "NaN and infinity cannot be summed {what} (with `nonfinite = \"propagate\"` in the settings, \
+         the result is NaN instead)"
     )]
     NotFinite {
         /// Which.
