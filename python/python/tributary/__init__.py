@@ -3,8 +3,8 @@
 Dense sums and averages of `float32`, `float16` and `bfloat16` tensors are computed by switches
 between the ranks, every other collective by Gloo. There are two ways in:
 
-- The backend, from PyTorch 2.14: `torch.distributed.init_process_group("tributary")`. Importing this
-  package is not necessary.
+- The backend, from PyTorch 2.14: `torch.distributed.init_process_group("tributary")`. Scripts need
+  not import this package.
 - The communication hook, for older versions or beside another backend:
   `model.register_comm_hook(tributary.State(), tributary.allreduce_hook)`.
 

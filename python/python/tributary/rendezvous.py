@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from torch.distributed import PrefixStore, Store
+from torch._C._distributed_c10d import PrefixStore, Store
 
 from . import settings
 from ._native import Communicator, Endpoint, Error, Switch
