@@ -16,6 +16,7 @@ from __future__ import annotations
 from ._native import Error, MismatchError, NotFiniteError, PeerLostError, TimeoutError
 from .hook import State, allreduce_hook
 from .network import stats
+from .rendezvous import RendezvousError
 from .settings import configure
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "MismatchError",
     "NotFiniteError",
     "PeerLostError",
+    "RendezvousError",
     "State",
     "TimeoutError",
     "allreduce_hook",
