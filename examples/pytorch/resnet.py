@@ -1,6 +1,6 @@
 """Trains ResNet-18 on random images: 45 MB of gradients per step, as much as for real ones.
 
-    torchrun --nproc-per-node 4 examples/pytorch/resnet.py --batch 8 --steps 20
+torchrun --nproc-per-node 4 examples/pytorch/resnet.py --batch 8 --steps 20
 """
 
 from __future__ import annotations

@@ -106,9 +106,7 @@ def _print_first(text: str) -> None:
         print(text, flush=True)
 
 
-def _print_table(
-    options: argparse.Namespace, model: nn.Module, durations: list[float]
-) -> None:
+def _print_table(options: argparse.Namespace, model: nn.Module, durations: list[float]) -> None:
     digest = hashlib.sha256()
     for parameter in model.parameters():
         digest.update(parameter.detach().cpu().contiguous().view(torch.uint8).numpy().tobytes())

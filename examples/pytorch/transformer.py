@@ -1,6 +1,6 @@
 """Trains a small character-level transformer on the Markdown files of this repository.
 
-    torchrun --nproc-per-node 4 examples/pytorch/transformer.py
+torchrun --nproc-per-node 4 examples/pytorch/transformer.py
 """
 
 from __future__ import annotations

@@ -84,7 +84,9 @@ def run(
 
 def values(outcomes: list[Outcome]) -> list[Any]:
     """The results of all ranks, none of which has failed."""
-    errors = {rank: o.error or o.exit_code for rank, o in enumerate(outcomes) if o.error or o.exit_code}
+    errors = {
+        rank: o.error or o.exit_code for rank, o in enumerate(outcomes) if o.error or o.exit_code
+    }
     assert not errors, errors
     return [outcome.value for outcome in outcomes]
 

@@ -1,4 +1,4 @@
-"""What Gloo carries out: every other collective, point-to-point messages, and what builds on them."""
+"""What Gloo carries out: other collectives, messages, and what PyTorch builds on them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,9 @@ def _use_collectives() -> None:
         assert [part.item() for part in parts] == list(range(size))
 
     part = torch.zeros(1)
-    dist.scatter(part, [torch.full((1,), 2.0 * r) for r in range(size)] if rank == 0 else None, src=0)
+    dist.scatter(
+        part, [torch.full((1,), 2.0 * r) for r in range(size)] if rank == 0 else None, src=0
+    )
     assert part.item() == 2.0 * rank
 
     tensor = torch.ones(2)

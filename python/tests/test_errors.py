@@ -213,7 +213,7 @@ def _never_arrive() -> None:
 
 def test_a_time_out_in_the_rendezvous_names_the_ranks() -> None:
     outcomes = ranks.run(_never_arrive, 3, group_timeout=3.0)
-    _assert_all_fail(outcomes[:1], "Error", "1, 2")
+    _assert_all_fail(outcomes[:1], "RendezvousError", "1, 2")
 
 
 def _interrupt_soon() -> None:

@@ -63,8 +63,12 @@ def _sum_asynchronously() -> None:
     for tensor, work in zip(tensors, works):
         (value,) = work.get_future().wait()
         assert value.data_ptr() == tensor.data_ptr()
-        _assert_close(tensor, _expected(size, tuple(tensor.shape), torch.float32, "sum"), tensor.dtype)
-    doubled = dist.all_reduce(torch.ones(3), async_op=True).get_future().then(lambda f: 2 * f.value()[0])
+        _assert_close(
+            tensor, _expected(size, tuple(tensor.shape), torch.float32, "sum"), tensor.dtype
+        )
+    doubled = (
+        dist.all_reduce(torch.ones(3), async_op=True).get_future().then(lambda f: 2 * f.value()[0])
+    )
     assert doubled.wait().tolist() == [2.0 * size] * 3
 
 

@@ -107,9 +107,7 @@ def _hook_shares_memory(dtype: torch.dtype) -> None:
     import tributary
 
     torch.manual_seed(1)
-    model = DistributedDataParallel(
-        nn.Linear(50, 50).to(dtype), gradient_as_bucket_view=True
-    )
+    model = DistributedDataParallel(nn.Linear(50, 50).to(dtype), gradient_as_bucket_view=True)
     buffers = []
 
     def hook(state: tributary.State, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:

@@ -3,8 +3,8 @@
 Dense sums and averages of `float32`, `float16` and `bfloat16` tensors are computed by switches
 between the ranks, every other collective by Gloo. There are two ways in:
 
-- The backend, from PyTorch 2.14: `torch.distributed.init_process_group("tributary")`. Importing this
-  package is not necessary.
+- The backend, from PyTorch 2.14: `torch.distributed.init_process_group("tributary")`. Scripts need
+  not import this package.
 - The communication hook, for older versions or beside another backend:
   `model.register_comm_hook(tributary.State(), tributary.allreduce_hook)`.
 
@@ -16,6 +16,7 @@ from __future__ import annotations
 from ._native import Error, MismatchError, NotFiniteError, PeerLostError, TimeoutError
 from .hook import State, allreduce_hook
 from .network import stats
+from .rendezvous import RendezvousError
 from .settings import configure
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "MismatchError",
     "NotFiniteError",
     "PeerLostError",
+    "RendezvousError",
     "State",
     "TimeoutError",
     "allreduce_hook",

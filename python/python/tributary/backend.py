@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-import contextlib
-import queue
-import threading
-import weakref
-from collections import deque
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any
 
 import torch
 import torch.distributed as dist
-from torch._C._distributed_c10d import Work
-from torch.distributed import PrefixStore, ReduceOp, Store
+from torch._C._distributed_c10d import PrefixStore, Store, Work
+from torch.distributed import ReduceOp
 
 from . import process
 from ._native import Error
+from .delegation import DelegatedWork, Delegation, Waiter
 from .network import DEVICES, Network, is_summable
 from .rendezvous import unused_part
-from .work import TributaryWork
 
 NAME = "tributary"
 
@@ -67,24 +62,24 @@ class TributaryBackend(Backend):
         )
         self.network = Network(store, rank, size, timeout.total_seconds())
         self._layers = _Layers()
-        self._delegated = _Delegated()
-        self._waiter = _Waiter()
+        self._delegated = Delegation()
+        self._waiter = Waiter()
         process.register(self)
 
-    def describe(self, ranks: list[int], name: str) -> None:
+    def describe(self, ranks: list[int], name: Any) -> None:
         """Tells Gloo's flight recorder which group this is."""
         for options in (self._options, self.gloo.options):
             options.global_ranks_in_group = ranks
             options.group_name = name
 
     @property
-    def gloo(self) -> ProcessGroupGloo:
+    def gloo(self) -> Any:
         """Carries out what does not go through the network."""
         if self._gloo is None:
             raise Error("this rank has left its process group")
         return self._gloo
 
-    def getBackendName(self) -> str:  # noqa: N802 (PyTorch looks up this name)
+    def getBackendName(self) -> str:
         """The name by which scripts ask for the backend."""
         return NAME
 
@@ -235,9 +230,7 @@ class TributaryBackend(Backend):
             opts,
         )
 
-    def alltoall(
-        self, outputs: list[torch.Tensor], inputs: list[torch.Tensor], opts: Any
-    ) -> Work:
+    def alltoall(self, outputs: list[torch.Tensor], inputs: list[torch.Tensor], opts: Any) -> Work:
         return self._delegate("alltoall", "all_to_all", opts, (), outputs, inputs, opts)
 
     def barrier(self, opts: Any) -> Work:
@@ -248,13 +241,16 @@ class TributaryBackend(Backend):
         self.gloo.monitored_barrier(opts.timeout, wait_all_ranks)
 
     def send(self, tensors: list[torch.Tensor], destination: int, tag: int) -> Work:
-        return self.gloo.send(tensors, destination, tag)
+        work: Work = self.gloo.send(tensors, destination, tag)
+        return work
 
     def recv(self, tensors: list[torch.Tensor], source: int, tag: int) -> Work:
-        return self.gloo.recv(tensors, source, tag)
+        work: Work = self.gloo.recv(tensors, source, tag)
+        return work
 
     def recv_anysource(self, tensors: list[torch.Tensor], tag: int) -> Work:
-        return self.gloo.recv_anysource(tensors, tag)
+        work: Work = self.gloo.recv_anysource(tensors, tag)
+        return work
 
     def set_timeout(self, timeout: timedelta) -> None:
         """Sets the longest time that a collective takes."""
@@ -287,8 +283,8 @@ class TributaryBackend(Backend):
             # Closing Gloo waits for its collectives, which the other ranks may never complete.
             process.keep_until_exit(gloo)
         else:
-            # Gloo's threads end with their owner. In PyTorch 2.15, one that drops a tensor while the
-            # interpreter ends terminates the process.
+            # Gloo's threads end with their owner. In PyTorch 2.15, one that drops a tensor while
+            # the interpreter ends terminates the process.
             self._waiter.close()
         process.unregister(self)
 
@@ -296,7 +292,8 @@ class TributaryBackend(Backend):
         self.gloo._set_sequence_number_for_group()
 
     def _get_sequence_number_for_group(self) -> int:
-        return self.gloo._get_sequence_number_for_group()
+        number: int = self.gloo._get_sequence_number_for_group()
+        return number
 
     def _uses_network(self, tensors: Sequence[torch.Tensor], op: Any) -> bool:
         return (
@@ -329,7 +326,7 @@ class TributaryBackend(Backend):
         if self._size == 1:
             return call(*arguments)
         timeout = _seconds(opts.timeout)
-        work = _DelegatedWork(
+        work = DelegatedWork(
             self.network,
             self._waiter,
             _describe(name, opts),
@@ -342,152 +339,6 @@ class TributaryBackend(Backend):
         dtype = str(announced[0].dtype).removeprefix("torch.") if announced else ""
         self._delegated.submit(work, elements, dtype)
         return work
-
-
-class _DelegatedWork(TributaryWork):
-    """A collective of Gloo, which starts when the ranks have found that they all call it."""
-
-    def __init__(
-        self,
-        network: Network,
-        waiter: _Waiter,
-        operation: str,
-        call: Callable[[], Work],
-        timeout: float,
-        devices: Sequence[torch.device],
-        result: Any,
-    ) -> None:
-        super().__init__(result, 1, timeout, devices)
-        self.network, self.operation = network, operation
-        self._waiter = waiter
-        self.in_flight = False
-        self.checked = False
-        self._call = call
-        # Gloo orders itself after what is queued on the current streams.
-        self._streams = [torch.cuda.current_stream(device) for device in devices]
-        self._carried_out: torch.futures.Future[Any] | None = None
-
-    def start(self) -> None:
-        """Has Gloo carry it out."""
-        self.in_flight = True
-        try:
-            with contextlib.ExitStack() as stack:
-                for stream in self._streams:
-                    stack.enter_context(torch.cuda.stream(stream))
-                carried_out = self._call()
-            try:
-                self._carried_out = carried_out.get_future()
-            except RuntimeError:
-                # Some collectives of Gloo do not have a future.
-                self._waiter.wait_for(carried_out, self._end_with)
-            else:
-                self._carried_out.then(self._gloo_ended)
-        except Exception as error:
-            self._end_with(error)
-
-    def order_streams(self) -> None:
-        if self._streams and self._carried_out is not None:
-            self._carried_out.wait()
-
-    def _gloo_ended(self, future: torch.futures.Future[Any]) -> None:
-        try:
-            self.set_result(future.value())
-        except Exception as error:
-            self._end_with(error)
-        else:
-            self._end_with(None)
-
-    def _end_with(self, error: Exception | None) -> None:
-        """Ends with `error`, or with the loss of a rank, which the network reports by name."""
-        self.in_flight = False
-        if error is None or not _is_lost_connection(error):
-            self.end_part(error)
-            return
-        self.network.announce(
-            f"{self.operation}, which lost a connection",
-            0,
-            "",
-            TributaryWork(None, 1, self.network.timeout),
-            lambda cause: self.end_part(cause or error),
-        )
-
-
-class _Waiter:
-    """Waits for works that do not have a future, in a thread, in the order of their start."""
-
-    def __init__(self) -> None:
-        self._queue: queue.SimpleQueue[
-            tuple[Work, Callable[[Exception | None], None]] | None
-        ] = queue.SimpleQueue()
-        self._thread: threading.Thread | None = None
-
-    def wait_for(self, work: Work, then: Callable[[Exception | None], None]) -> None:
-        """Calls `then` with the error of `work`, or None, once it has ended."""
-        self._queue.put((work, then))
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name="tributary-gloo", daemon=True)
-            self._thread.start()
-
-    def close(self) -> None:
-        """Ends the thread after the works that it waits for."""
-        if self._thread is not None:
-            self._queue.put(None)
-            self._thread.join()
-            self._thread = None
-
-    def _run(self) -> None:
-        while (item := self._queue.get()) is not None:
-            work, then = item
-            try:
-                work.wait()
-            except Exception as error:
-                then(error)
-            else:
-                then(None)
-            # The work must not outlive the loop: its tensors belong to the caller.
-            del item, work, then
-
-
-class _Delegated:
-    """The collectives that wait for their check. They start in the order of the calls.
-
-    Gloo matches the collectives of the ranks by their order. One that not all ranks call would never
-    end, and Gloo could not even be closed.
-    """
-
-    def __init__(self) -> None:
-        self._lock = threading.RLock()
-        self._waiting: deque[_DelegatedWork] = deque()
-        self._started: weakref.WeakSet[_DelegatedWork] = weakref.WeakSet()
-
-    def in_flight(self) -> bool:
-        """Whether Gloo has not ended a collective."""
-        with self._lock:
-            return any(work.in_flight for work in self._started)
-
-    def submit(self, work: _DelegatedWork, elements: int, dtype: str) -> None:
-        """Starts the check of `work`."""
-        with self._lock:
-            self._waiting.append(work)
-            work.network.announce(
-                work.operation, elements, dtype, work, lambda error: self._checked(work, error)
-            )
-
-    def _checked(self, work: _DelegatedWork, error: BaseException | None) -> None:
-        with self._lock:
-            if error is not None:
-                self._waiting.remove(work)
-                work.end_part(error)
-            work.checked = True
-            while self._waiting and self._waiting[0].checked:
-                started = self._waiting.popleft()
-                self._started.add(started)
-                started.start()
-
-
-def _is_lost_connection(error: Exception) -> bool:
-    text = str(error).lower()
-    return "connection" in text or "broken pipe" in text or "socket" in text
 
 
 class _Layers:

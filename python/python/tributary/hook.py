@@ -6,7 +6,8 @@ from typing import Optional, cast
 
 import torch
 import torch.distributed as dist
-from torch.distributed import GradBucket, ProcessGroup
+from torch._C._distributed_c10d import GradBucket
+from torch.distributed import ProcessGroup
 
 from . import process
 from .network import Network, is_summable, of_group

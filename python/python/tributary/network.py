@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 import torch.distributed as dist
-from torch.distributed import PrefixStore, ProcessGroup, Store
+from torch._C._distributed_c10d import PrefixStore, Store
+from torch.distributed import ProcessGroup
 
 from . import process
 from ._native import Communicator, Error, Handle
@@ -90,9 +91,7 @@ class Network:
     ) -> None:
         """Starts to check that all ranks call the same collective, and calls `then` afterwards."""
         communicator = self.join()
-        self._start(
-            None, work, lambda: communicator.announce(operation, elements, dtype), then
-        )
+        self._start(None, work, lambda: communicator.announce(operation, elements, dtype), then)
 
     def join(self) -> Communicator:
         """Joins the other ranks, unless this has been done."""
@@ -201,15 +200,13 @@ class Network:
 def of_group(group: ProcessGroup | None) -> Network | None:
     """The network of a process group with backend `tributary`, or None."""
     group = group or dist.group.WORLD
-    for device in _devices(group):
+    if group is None:
+        return None
+    for device in group._device_types:
         network = getattr(group._get_backend(device), "network", None)
         if isinstance(network, Network):
             return network
     return None
-
-
-def _devices(group: ProcessGroup | None) -> Iterable[torch.device]:
-    return () if group is None else group._device_types
 
 
 def stats(group: ProcessGroup | None = None) -> dict[str, int | float]:

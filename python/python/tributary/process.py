@@ -76,7 +76,7 @@ def _after_fork() -> None:
     _inherited.extend(_groups)
     _groups.clear()
     if _watched:
-        # The descriptor is shared with the parent, which would take the child's signals for its own.
+        # The parent shares the descriptor, and would take the child's signals for its own.
         signal.set_wakeup_fd(-1)
         _watched = False
 

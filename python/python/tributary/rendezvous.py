@@ -12,10 +12,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from torch.distributed import PrefixStore, Store
+from torch._C._distributed_c10d import PrefixStore, Store
 
 from . import settings
 from ._native import Communicator, Endpoint, Error, Switch
+
+
+class RendezvousError(Error):
+    """The ranks could not join. The text names the rank with the problem, and all raise it."""
+
 
 LOOPBACK = "127.0.0.1"
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.001, 0.05
@@ -107,7 +112,7 @@ class _Board:
             yield
         except BaseException as error:
             text = str(error) or type(error).__name__
-            if not isinstance(error, _NamesRank):
+            if not isinstance(error, RendezvousError):
                 text = f"rank {self._rank}: {text}"
             for key in keys:
                 self._store.set(f"{key}/{self._rank}", json.dumps({"error": text}))
@@ -126,7 +131,7 @@ class _Board:
     def _parse(posted: bytes) -> str:
         entry: dict[str, Any] = json.loads(posted)
         if "error" in entry:
-            raise _NamesRank(entry["error"])
+            raise RendezvousError(entry["error"])
         return str(entry["text"])
 
     def _wait(self, key: str, ranks: Iterable[int], done: str) -> None:
@@ -139,16 +144,12 @@ class _Board:
                 return
             if time.monotonic() > self._deadline:
                 names = ", ".join(map(str, missing))
-                raise _NamesRank(
+                raise RendezvousError(
                     f"rank {self._rank}: after {self._timeout:g} s, these ranks have not {done}: "
                     f"{names}"
                 )
             time.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
-
-
-class _NamesRank(Error):
-    """An error whose text names the rank that it comes from."""
 
 
 def _host() -> str:

@@ -46,7 +46,9 @@ def _rounded(bytes_: int) -> int:
 class StagedTensor:
     """A CUDA tensor on its way through host memory."""
 
-    def __init__(self, tensor: torch.Tensor, stream: torch.cuda.Stream, pool: PinnedBuffers) -> None:
+    def __init__(
+        self, tensor: torch.Tensor, stream: torch.cuda.Stream, pool: PinnedBuffers
+    ) -> None:
         """Queues the copy of `tensor`, of any shape, to the host."""
         self._tensor, self._stream, self._pool = tensor, stream, pool
         bytes_ = tensor.numel() * tensor.element_size()

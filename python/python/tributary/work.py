@@ -81,7 +81,7 @@ class TributaryWork(Work):
         return True
 
     def get_future(self) -> Future[Any]:
-        """The future of the tensors. Its error is a `RuntimeError` with the message of the cause."""
+        """The future of the tensors. Its error is a `RuntimeError` with the text of the cause."""
         return self._future
 
     def is_completed(self) -> bool:

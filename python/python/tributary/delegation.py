@@ -1,0 +1,167 @@
+"""Collectives that Gloo carries out, after the ranks have checked that they all call them."""
+
+from __future__ import annotations
+
+import contextlib
+import queue
+import threading
+import weakref
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch._C._distributed_c10d import Work
+
+from .network import Network
+from .work import TributaryWork
+
+
+class DelegatedWork(TributaryWork):
+    """A collective of Gloo, which starts when the ranks have found that they all call it."""
+
+    def __init__(
+        self,
+        network: Network,
+        waiter: Waiter,
+        operation: str,
+        call: Callable[[], Work],
+        timeout: float,
+        devices: Sequence[torch.device],
+        result: Any,
+    ) -> None:
+        super().__init__(result, 1, timeout, devices)
+        self.network, self.operation = network, operation
+        self._waiter = waiter
+        self.in_flight = False
+        self.checked = False
+        self._call = call
+        # Gloo orders itself after what is queued on the current streams.
+        self._streams = [torch.cuda.current_stream(device) for device in devices]
+        self._carried_out: torch.futures.Future[Any] | None = None
+
+    def start(self) -> None:
+        """Has Gloo carry it out."""
+        self.in_flight = True
+        try:
+            with contextlib.ExitStack() as stack:
+                for stream in self._streams:
+                    stack.enter_context(torch.cuda.stream(stream))
+                carried_out = self._call()
+            try:
+                self._carried_out = carried_out.get_future()
+            except RuntimeError:
+                # Some collectives of Gloo do not have a future.
+                self._waiter.wait_for(carried_out, self._end_with)
+            else:
+                self._carried_out.then(self._gloo_ended)
+        except Exception as error:
+            self._end_with(error)
+
+    def order_streams(self) -> None:
+        if self._streams and self._carried_out is not None:
+            self._carried_out.wait()
+
+    def _gloo_ended(self, future: torch.futures.Future[Any]) -> None:
+        try:
+            self.set_result(future.value())
+        except Exception as error:
+            self._end_with(error)
+        else:
+            self._end_with(None)
+
+    def _end_with(self, error: Exception | None) -> None:
+        """Ends with `error`, or with the loss of a rank, which the network reports by name."""
+        self.in_flight = False
+        if error is None or not _is_lost_connection(error):
+            self.end_part(error)
+            return
+        check = TributaryWork(None, 1, self.network.timeout)
+        operation = f"{self.operation}, which lost a connection"
+        try:
+            self.network.announce(
+                operation, 0, "", check, lambda cause: self.end_part(cause or error)
+            )
+        except Exception:
+            # This rank has left the group.
+            self.end_part(error)
+
+
+class Waiter:
+    """Waits for works that do not have a future, in a thread, in the order of their start."""
+
+    def __init__(self) -> None:
+        self._queue: queue.SimpleQueue[tuple[Work, Callable[[Exception | None], None]] | None] = (
+            queue.SimpleQueue()
+        )
+        self._thread: threading.Thread | None = None
+
+    def wait_for(self, work: Work, then: Callable[[Exception | None], None]) -> None:
+        """Calls `then` with the error of `work`, or None, once it has ended."""
+        self._queue.put((work, then))
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="tributary-gloo", daemon=True)
+            self._thread.start()
+
+    def close(self) -> None:
+        """Ends the thread after the works that it waits for."""
+        if self._thread is not None:
+            self._queue.put(None)
+            self._thread.join()
+            self._thread = None
+
+    def _run(self) -> None:
+        while (item := self._queue.get()) is not None:
+            work, then = item
+            try:
+                work.wait()
+            except Exception as error:
+                then(error)
+            else:
+                then(None)
+            # The work must not outlive the loop: its tensors belong to the caller.
+            del item, work, then
+
+
+class Delegation:
+    """The collectives that wait for their check. They start in the order of the calls.
+
+    Gloo matches the collectives of the ranks by their order. One that not all ranks call would
+    never end, and Gloo could not even be closed.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self._waiting: deque[DelegatedWork] = deque()
+        self._started: weakref.WeakSet[DelegatedWork] = weakref.WeakSet()
+
+    def in_flight(self) -> bool:
+        """Whether Gloo has not ended a collective."""
+        with self._lock:
+            return any(work.in_flight for work in self._started)
+
+    def submit(self, work: DelegatedWork, elements: int, dtype: str) -> None:
+        """Starts the check of `work`."""
+        # An error in the rendezvous is raised before the work is queued.
+        work.network.join()
+        with self._lock:
+            self._waiting.append(work)
+            work.network.announce(
+                work.operation, elements, dtype, work, lambda error: self._checked(work, error)
+            )
+
+    def _checked(self, work: DelegatedWork, error: BaseException | None) -> None:
+        with self._lock:
+            if error is not None:
+                self._waiting.remove(work)
+                work.end_part(error)
+            work.checked = True
+            while self._waiting and self._waiting[0].checked:
+                started = self._waiting.popleft()
+                self._started.add(started)
+                started.start()
+
+
+def _is_lost_connection(error: Exception) -> bool:
+    text = str(error).lower()
+    return "connection" in text or "broken pipe" in text or "socket" in text
