@@ -3,7 +3,9 @@
 //! `python/python/tributary/_native.pyi` documents the classes. Whatever takes time runs without the
 //! interpreter's lock.
 
+use std::mem::ManuallyDrop;
 use std::net::{Ipv4Addr, SocketAddrV4};
+use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -51,6 +53,49 @@ fn invalid(text: String) -> PyErr {
     PyValueError::new_err(text)
 }
 
+/// What a process owns, and its forks do not. It can have threads that wait for the interpreter's lock when
+/// they end.
+struct Own<T: Send> {
+    value: ManuallyDrop<T>,
+    process: u32,
+}
+
+impl<T: Send> Own<T> {
+    fn new(value: T) -> Self {
+        Self { value: ManuallyDrop::new(value), process: std::process::id() }
+    }
+}
+
+impl<T: Send> Deref for Own<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.value
+    }
+}
+
+impl<T: Send> DerefMut for Own<T> {
+    fn deref_mut(&mut self) -> &mut T {
+        &mut self.value
+    }
+}
+
+impl<T: Send> Drop for Own<T> {
+    fn drop(&mut self) {
+        // The threads are in the process that made it, and so are the ends of connections.
+        if self.process != std::process::id() {
+            return;
+        }
+        // SAFETY: it is not used afterwards.
+        let value = unsafe { ManuallyDrop::take(&mut self.value) };
+        let mut value = Some(value);
+        Python::try_attach(|py| {
+            let value = value.take();
+            py.detach(move || drop(value));
+        });
+    }
+}
+
 #[pyclass(name = "Endpoint")]
 struct PyEndpoint {
     /// Until a communicator takes it.
@@ -77,7 +122,7 @@ impl PyEndpoint {
 
 #[pyclass(name = "Switch")]
 struct PySwitch {
-    switch: Mutex<group::Switch>,
+    switch: Own<Mutex<group::Switch>>,
     description: String,
 }
 
@@ -95,7 +140,7 @@ impl PySwitch {
         let start = || group::Switch::start(settings, &endpoints, timeout).map_err(other);
         let switch = py.detach(start)?;
         let description = switch.description().to_text();
-        Ok(Self { switch: Mutex::new(switch), description })
+        Ok(Self { switch: Own::new(Mutex::new(switch)), description })
     }
 
     #[getter]
@@ -115,7 +160,7 @@ impl PySwitch {
 }
 
 #[pyclass(name = "Communicator")]
-struct PyCommunicator(Communicator);
+struct PyCommunicator(Own<Communicator>);
 
 #[pymethods]
 impl PyCommunicator {
@@ -136,7 +181,7 @@ impl PyCommunicator {
             let mut switch = switch.map(PySwitch::lock);
             Communicator::join(&description, rank, tunnel, switch.as_deref_mut()).map_err(other)
         };
-        py.detach(join).map(Self)
+        py.detach(join).map(|communicator| Self(Own::new(communicator)))
     }
 
     #[pyo3(signature = (address, elements, dtype, *, average, layer, owner))]
@@ -185,6 +230,11 @@ impl PyCommunicator {
         let dict = PyDict::new(py);
         entries.into_iter().try_for_each(|(name, count)| dict.set_item(name, count))?;
         Ok(dict)
+    }
+
+    fn set_timeout(&self, timeout: f64) -> PyResult<()> {
+        self.0.set_timeout(seconds(timeout)?);
+        Ok(())
     }
 
     fn close(&mut self, py: Python<'_>) {

@@ -44,8 +44,9 @@ const HOST: u16 = 0;
 /// The only job of a group.
 const JOB: usize = 0;
 
-/// The name of an operation.
-const AVERAGE: &str = "average";
+/// The names of operations, as PyTorch has them.
+const SUM: &str = "all_reduce (SUM)";
+const AVERAGE: &str = "all_reduce (AVG)";
 
 /// Numbers that are summed in place.
 #[derive(Debug)]
@@ -185,6 +186,8 @@ struct Shared {
     profile: tributary_jobfile::Profile,
     priorities: Code,
     created: Instant,
+    /// Milliseconds after which a call without a result breaks the group.
+    timeout: AtomicU64,
     begun: AtomicU64,
     stop: Arc<AtomicBool>,
     inbox: Mutex<Inbox>,
@@ -229,6 +232,10 @@ pub struct Counters {
     pub worker: Stats,
 }
 
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -247,6 +254,7 @@ impl Communicator {
         let scenario = description.settings.scenario()?;
         let (priorities, values_per_packet) =
             (scenario.priorities, scenario.switch.values_per_packet);
+        let timeout = scenario.worker_timeout;
         let deployment = Deployment::new(scenario)?;
         let job = deployment.job(JOB);
         let ranks = u16::try_from(job.workers.len()).context("at most 1024 ranks")?;
@@ -278,6 +286,7 @@ impl Communicator {
             profile,
             priorities,
             created: Instant::now(),
+            timeout: AtomicU64::new(millis(timeout)),
             begun: AtomicU64::new(0),
             stop,
             inbox: Mutex::default(),
@@ -316,6 +325,12 @@ impl Communicator {
         Ok(communicator)
     }
 
+    /// Sets the time after which a call without a result breaks the group. At first, it is that of the
+    /// settings.
+    pub fn set_timeout(&self, timeout: Duration) {
+        self.shared.timeout.store(millis(timeout), Ordering::Relaxed);
+    }
+
     /// Number of ranks.
     #[must_use]
     pub fn ranks(&self) -> u16 {
@@ -341,38 +356,40 @@ impl Communicator {
         Counters { begun, done: state.done, values: state.values, worker: state.stats }
     }
 
-    /// Leaves the group when all calls are over, for which it waits.
+    /// Leaves the group when all calls are over, for which it does not wait long. No callback is called
+    /// afterwards.
     pub fn close(&mut self) {
         let Some(member) = self.member.take() else { return };
-        let last = {
+        let last: Vec<_> = {
             let state = lock(&self.shared.state);
-            let works = state.summing.values().chain(&state.waiting);
-            works.chain(&state.agreeing).map(|work| Arc::clone(&work.outcome)).collect::<Vec<_>>()
+            let works = state.summing.values().chain(&state.waiting).chain(&state.agreeing);
+            works.map(|work| Arc::clone(&work.outcome)).collect()
         };
-        last.iter().for_each(|outcome| outcome.wait());
+        let deadline = Instant::now() + PATIENCE;
+        for outcome in last {
+            drop(outcome.wait(deadline.saturating_duration_since(Instant::now())));
+        }
         let node = lock(&self.shared.state).node.take();
         if let Some(mut node) = node {
             // A worker whose group is broken has failed already.
             drop(node.leave(PATIENCE, false));
         }
         member.leave(Progress(self.shared.begun.load(Ordering::Relaxed)));
-        self.shared.happen(Happening::Broken(Error::Closed));
         drop(member);
+        self.finish();
     }
 
-    /// Fails all calls, and leaves the group.
+    /// Fails all calls, and leaves the group. No callback is called afterwards.
     pub fn abort(&mut self) {
-        self.shared.happen(Happening::Broken(Error::Closed));
         self.member = None;
+        self.finish();
+    }
+
+    fn finish(&mut self) {
+        self.shared.happen(Happening::Broken(Error::Closed));
         // Not dropped under the lock, for which its lanes may wait.
         let node = lock(&self.shared.state).node.take();
         drop(node);
-    }
-}
-
-impl Drop for Communicator {
-    fn drop(&mut self) {
-        self.abort();
         drop(self.shared.finisher.send(Finish::End));
         if let Some(thread) = self.finisher.take()
             && thread.thread().id() != std::thread::current().id()
@@ -380,6 +397,12 @@ impl Drop for Communicator {
             // The panic hook has reported a panic of the thread.
             drop(thread.join());
         }
+    }
+}
+
+impl Drop for Communicator {
+    fn drop(&mut self) {
+        self.abort();
     }
 }
 
@@ -406,7 +429,7 @@ impl Work {
                     let (count, elapsed) = (count.max(1), shared.created.elapsed());
                     shared.profile.priority(index.min(count - 1), count, elapsed, shared.priorities)
                 });
-                let operation = if average { AVERAGE } else { "sum" };
+                let operation = if average { AVERAGE } else { SUM };
                 let (elements, element) = (values.len() as u64, values.element().name());
                 let greatest = fixed::greatest(&values.floats());
                 (operation.into(), elements, element.into(), Some((values, greatest)), priority)
@@ -492,9 +515,11 @@ impl Outcome {
         }
     }
 
-    fn wait(&self) {
-        let state = lock(&self.state);
-        drop(self.done.wait_while(state, |state| state.result.is_none()));
+    fn wait(&self, patience: Duration) -> Option<Result<(), Error>> {
+        let waited = self
+            .done
+            .wait_timeout_while(lock(&self.state), patience, |state| state.result.is_none());
+        waited.unwrap_or_else(PoisonError::into_inner).0.result.clone()
     }
 }
 
@@ -502,11 +527,7 @@ impl Pending {
     /// The result, or `None` if there is none within this time.
     #[must_use]
     pub fn wait(&self, patience: Duration) -> Option<Result<(), Error>> {
-        let state = lock(&self.outcome.state);
-        let waited =
-            self.outcome.done.wait_timeout_while(state, patience, |state| state.result.is_none());
-        let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
-        state.result.clone()
+        self.outcome.wait(patience)
     }
 
     /// The result, if there is one.
@@ -518,24 +539,7 @@ impl Pending {
     /// Breaks the group, because the result takes too long: all ranks that wait get an error.
     #[must_use]
     pub fn time_out(&self) -> Error {
-        let number = self.outcome.number;
-        let late: Vec<usize> = {
-            let state = lock(&self.shared.state);
-            let standings = state.standings.iter().enumerate();
-            let behind = standings.filter(|(_, standing)| {
-                !matches!(standing, Standing::Present(Progress(begun)) if *begun > number)
-            });
-            behind
-                .map(|(rank, _)| rank)
-                .filter(|rank| *rank != usize::from(self.shared.rank))
-                .collect()
-        };
-        let what = match late.len() {
-            0 => format!("all ranks have made call {number}; is the network up?"),
-            1 => format!("{} has not made call {number}", agreement::names(&late)),
-            _ => format!("{} have not made call {number}", agreement::names(&late)),
-        };
-        let error = Error::TimedOut { waited: self.outcome.begun.elapsed(), what };
+        let error = self.shared.too_late(&self.outcome, &lock(&self.shared.state).standings);
         self.shared.happen(Happening::Broken(error.clone()));
         // The memory is the caller's again after that.
         match self.wait(STOP) {
@@ -651,7 +655,10 @@ impl Shared {
                 state.standings = standings;
                 match lost {
                     Some(error) => self.break_up(state, error),
-                    None => self.look_for_leavers(state),
+                    None => {
+                        self.look_for_leavers(state);
+                        self.look_at_time(state);
+                    }
                 }
             }
             Happening::Broken(error) => self.break_up(state, error),
@@ -670,7 +677,8 @@ impl Shared {
         if state.agreeing.is_some() {
             return;
         }
-        let (Some(node), Some(work)) = (&state.node, state.waiting.pop_front()) else { return };
+        let Some(node) = &state.node else { return };
+        let Some(work) = state.waiting.pop_front() else { return };
         let mut words = work.claim.encode(self.rank, self.ranks);
         if work.is_small
             && let Some(values) = &work.values
@@ -778,6 +786,32 @@ impl Shared {
         if let Some(error) = gone {
             self.break_up(state, error);
         }
+    }
+
+    /// Nobody may wait for a call, and so notice that it takes too long.
+    fn look_at_time(&self, state: &mut State) {
+        let timeout = Duration::from_millis(self.timeout.load(Ordering::Relaxed));
+        let works = state.summing.values().chain(&state.agreeing).chain(&state.waiting);
+        let oldest = works.map(|work| &work.outcome).min_by_key(|outcome| outcome.number);
+        if let Some(outcome) = oldest.filter(|outcome| outcome.begun.elapsed() > timeout) {
+            let error = self.too_late(outcome, &state.standings);
+            self.break_up(state, error);
+        }
+    }
+
+    /// The error for a call that takes too long, with the ranks that have not made it.
+    fn too_late(&self, outcome: &Outcome, standings: &[Standing]) -> Error {
+        let number = outcome.number;
+        let has_called = |standing: &Standing| matches!(standing, Standing::Present(Progress(begun)) if *begun > number);
+        let late: Vec<usize> = (0..standings.len())
+            .filter(|rank| *rank != usize::from(self.rank) && !has_called(&standings[*rank]))
+            .collect();
+        let what = match late.len() {
+            0 => format!("all ranks have made call {number}; is the network up?"),
+            1 => format!("{} has not made call {number}", agreement::names(&late)),
+            _ => format!("{} have not made call {number}", agreement::names(&late)),
+        };
+        Error::TimedOut { waited: outcome.begun.elapsed(), what }
     }
 
     /// The group is of no more use. Calls that are under way fail when the worker has stopped to use

@@ -87,6 +87,9 @@ class Communicator:
     def announce(self, operation: str, elements: int, dtype: str) -> Handle:
         """Checks that all ranks call the same collective, which another backend carries out."""
 
+    def set_timeout(self, timeout: float) -> None:
+        """Sets the time in seconds after which a call without a result breaks the group."""
+
     def stats(self) -> dict[str, int | float]:
         """What the network has done for this rank so far."""
 
