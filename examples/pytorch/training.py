@@ -6,6 +6,7 @@ import argparse
 import gc
 import hashlib
 import json
+import os
 import time
 from collections.abc import Callable, Iterator
 
@@ -26,6 +27,7 @@ def arguments(description: str, steps: int) -> argparse.ArgumentParser:
         default="tributary",
         help="'hook' is Gloo with Tributary's communication hook (default: tributary)",
     )
+    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     parser.add_argument("--steps", type=int, default=steps, help=f"default: {steps}")
     parser.add_argument("--seed", type=int, default=1, help="of the weights and the data")
     parser.add_argument("--batch", type=int, default=32, help="samples of one rank per step")
@@ -47,7 +49,8 @@ def train(
     loss_of: Callable[[Tensor, Tensor], Tensor],
 ) -> None:
     """Trains `model` with DDP, prints losses and the table, and leaves the other ranks."""
-    parallel = DistributedDataParallel(model)
+    device = _device(options.device)
+    parallel = DistributedDataParallel(model.to(device))
     if options.backend == "hook":
         import tributary
 
@@ -56,12 +59,14 @@ def train(
     losses: list[Tensor] = []
     durations: list[float] = []
     for step in range(1, options.steps + 1):
-        inputs, targets = next(batches)
+        inputs, targets = (part.to(device) for part in next(batches))
         started = time.perf_counter()
         optimizer.zero_grad()
         loss = loss_of(parallel(inputs), targets)
         loss.backward()
         optimizer.step()
+        if device.type == "cuda":
+            torch.cuda.synchronize(device)
         durations.append(time.perf_counter() - started)
         losses.append(loss.detach())
         if step == 1 or step % max(1, options.steps // 10) == 0:
@@ -76,6 +81,14 @@ def train(
     # tensor while the interpreter ends terminates the process.
     del parallel
     gc.collect()
+
+
+def _device(kind: str) -> torch.device:
+    """The device of this rank. Ranks share devices if there are too few."""
+    if kind == "cpu":
+        return torch.device("cpu")
+    local_rank = int(os.environ.get("LOCAL_RANK", "0"))
+    return torch.device("cuda", local_rank % torch.cuda.device_count())
 
 
 def shares(samples: int, batch: int, seed: int) -> Iterator[Tensor]:
