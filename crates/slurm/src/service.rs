@@ -39,11 +39,11 @@ pub enum HookError {
 }
 
 /// Places jobs, and keeps the switches in accordance with Slurm.
-pub struct Placer<P> {
+pub struct Placer {
     /// The servers and their network.
     pub site: Site,
     /// Decides where jobs go.
-    pub policy: P,
+    pub policy: Box<dyn Policy>,
     /// Its settings.
     pub settings: Settings,
     /// Whether other clients admit jobs at the controller too.
@@ -52,7 +52,7 @@ pub struct Placer<P> {
     pub switches: Switches,
 }
 
-impl<P: Policy> Placer<P> {
+impl Placer {
     /// Works until the future is dropped, which is safe at any time. `tell` gets one line per
     /// decision.
     pub async fn run(&mut self, tell: impl Fn(&str)) {
@@ -77,7 +77,7 @@ impl<P: Policy> Placer<P> {
 
     async fn place(&mut self, listing: &Listing, news: &mut News, tell: &impl Fn(&str)) {
         let Self { site, policy, settings, .. } = self;
-        for step in placer::decide(site, policy, settings, listing, now_s()) {
+        for step in placer::decide(site, policy.as_mut(), settings, listing, now_s()) {
             match step {
                 Step::Place(job, decision) => match commands::place(job, &decision).await {
                     Ok(()) => news.tell(job, describe(&decision), tell),

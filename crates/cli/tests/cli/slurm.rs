@@ -60,14 +60,15 @@ impl Cluster {
         let mut cluster =
             Self { net, controller: None, slurmctld: None, placer: None, _slurmd: Vec::new() };
         cluster.configure();
+        // Slurm's own packets pass the switch too, which forwards them once it is programmed.
+        cluster.make_files();
+        cluster.start_controller();
         cluster.start_slurmctld();
         cluster._slurmd = NODES.map(|node| cluster.start_slurmd(node)).into();
         cluster.until("all nodes are idle", |cluster| {
             let states = cluster.slurm(&["sinfo", "--noheader", "-N", "-o", "%T"]);
             states.lines().filter(|state| *state == "idle").count() == NODES.len()
         });
-        cluster.make_files();
-        cluster.start_controller();
         cluster.start_placer();
         cluster
     }
@@ -133,18 +134,21 @@ impl Cluster {
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
     }
 
-    /// The network file and the site file, made by the command.
+    /// The network file and the site file.
     fn make_files(&self) {
-        let topology = self.path("topology.conf").display().to_string();
-        let out = self.path("site").display().to_string();
-        self.call(&["place", "slurm", "topology", &topology, "--out", &out]);
+        self.topology("site", &["--gpus", "2"]);
         let network = self.path("site/network.toml");
         let text = std::fs::read_to_string(&network).unwrap();
-        assert!(text.contains("ip = \"10.0.1.3\""), "{text}");
         let (topology, job) = text.split_once("[[job]]").unwrap();
         std::fs::write(&network, format!("{topology}{REST}[[job]]{job}")).unwrap();
-        let site = std::fs::read_to_string(self.path("site/site.toml")).unwrap();
-        assert!(site.contains("host = \"w3\"\ngpus = 2"), "{site}");
+    }
+
+    /// Makes both files in a directory.
+    fn topology(&self, directory: &str, options: &[&str]) {
+        let topology = self.path("topology.conf").display().to_string();
+        let out = self.path(directory).display().to_string();
+        let args = ["place", "slurm", "topology", &topology, "--out", &out];
+        self.call(&[&args[..], options].concat());
     }
 
     fn network(&self) -> String {
@@ -309,6 +313,10 @@ fn jobs_of_slurm_sum_in_the_network_and_leave_nothing() {
         return;
     }
     let mut cluster = Cluster::start();
+    cluster.topology("asked", &[]);
+    let read = |name: &str| std::fs::read_to_string(cluster.path(name)).unwrap();
+    assert_eq!(read("asked/site.toml"), read("site/site.toml"), "Slurm knows the GPUs");
+    assert!(read("asked/network.toml").contains("ip = \"10.0.1.3\""), "and the addresses");
 
     // Three nodes, then one node.
     let spread = cluster.submit(30, &["--gpus=5", "--ntasks=5"]);
@@ -338,8 +346,11 @@ fn jobs_of_slurm_sum_in_the_network_and_leave_nothing() {
     // A job outlives its placer, slurmctld and the switch's controller. It keeps its run.
     let run = cluster.served()[&long];
     Cluster::kill(&mut cluster.placer);
-    Cluster::kill(&mut cluster.slurmctld);
     Cluster::kill(&mut cluster.controller);
+    // Killed, slurmctld would forget the changes of its last seconds.
+    let slurmctld = cluster.slurmctld.take().unwrap();
+    slurmctld.ask_to_end();
+    slurmctld.end(DEADLINE).unwrap();
     cluster.start_slurmctld();
     cluster.start_controller();
     cluster.start_placer();

@@ -16,10 +16,6 @@ use crate::listing::Node;
 /// The longest file that is read.
 const FILE: FileLimit = FileLimit::new("topology file", 4 << 20);
 
-/// The end of a network file.
-const JOB: &str = "\n# A job file needs a job. `tributary controller --scheduler` admits only those that \
-                   Slurm starts.\n[[job]]\n";
-
 /// Why a topology cannot be used.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum TopologyError {
@@ -197,7 +193,13 @@ impl Tree {
                 let _ = write!(text, "\n[[topology.link]]\nbetween = [\"{other}\", \"{name}\"]\n");
             }
         }
-        text.push_str(JOB);
+        if let Some(node) = self.nodes().next() {
+            let _ = write!(
+                text,
+                "\n# A job file needs a job. `tributary controller --scheduler` admits only those that \
+                 Slurm starts.\n[[job]]\nworkers = [\"{node}\"]\nps = \"{node}\"\n"
+            );
+        }
         text
     }
 

@@ -26,7 +26,7 @@ pub(crate) struct SlurmArgs {
     #[command(subcommand)]
     command: Option<SlurmCommand>,
     #[command(flatten)]
-    follow: Option<FollowArgs>,
+    follow: FollowArgs,
 }
 
 #[derive(Debug, Subcommand)]
@@ -46,7 +46,8 @@ enum SlurmCommand {
 struct FollowArgs {
     /// The site file: servers, their GPUs and the network (docs/placement/manager.md). Servers have
     /// the names of Slurm's nodes.
-    site: PathBuf,
+    #[arg(required = true)]
+    site: Option<PathBuf>,
     #[command(flatten)]
     controller: ControllerAddress,
     /// Placement policy.
@@ -107,13 +108,12 @@ struct TopologyArgs {
 /// # Errors
 /// One line that describes the problem.
 pub(super) fn run(args: &SlurmArgs) -> Result<()> {
-    match (&args.command, &args.follow) {
-        (Some(SlurmCommand::Prolog(args)), _) => prolog(args),
-        (Some(SlurmCommand::Epilog(args)), _) => epilog(args),
-        (Some(SlurmCommand::Environment(args)), _) => environment(args),
-        (Some(SlurmCommand::Topology(args)), _) => topology(args),
-        (None, Some(args)) => follow(args),
-        (None, None) => unreachable!("clap requires the site file where there is no command"),
+    match &args.command {
+        Some(SlurmCommand::Prolog(args)) => prolog(args),
+        Some(SlurmCommand::Epilog(args)) => epilog(args),
+        Some(SlurmCommand::Environment(args)) => environment(args),
+        Some(SlurmCommand::Topology(args)) => topology(args),
+        None => follow(&args.follow),
     }
 }
 
@@ -126,7 +126,7 @@ fn follow(args: &FollowArgs) -> Result<()> {
         args.ageing
     );
     let policy = policy(&args.policy)?;
-    let site = Site::load(&args.site)?;
+    let site = Site::load(args.site.as_deref().context("name a site file")?)?;
     let settings =
         Settings { period_ms: args.period, ageing: args.ageing, patience_s: args.patience };
     tributary_endpoint::runtime()?.block_on(async {
