@@ -65,10 +65,7 @@ impl Cluster {
         cluster.start_controller();
         cluster.start_slurmctld();
         cluster._slurmd = NODES.map(|node| cluster.start_slurmd(node)).into();
-        cluster.until("all nodes are idle", |cluster| {
-            let states = cluster.slurm(&["sinfo", "--noheader", "-N", "-o", "%T"]);
-            states.lines().filter(|state| *state == "idle").count() == NODES.len()
-        });
+        cluster.until_idle();
         cluster.start_placer();
         cluster
     }
@@ -270,6 +267,14 @@ impl Cluster {
         }
     }
 
+    /// Waits until no node is used or down. A node that was down returns when it registers.
+    fn until_idle(&self) {
+        self.until("all nodes are idle", |cluster| {
+            let states = cluster.slurm(&["sinfo", "--noheader", "-N", "-o", "%T"]);
+            states.lines().filter(|state| *state == "idle").count() == NODES.len()
+        });
+    }
+
     /// Waits until a job's workers sum.
     fn until_summing(&self, job: u32) {
         self.until("the workers sum", |cluster| cluster.log(job).contains("round 5 of"));
@@ -365,7 +370,7 @@ fn jobs_of_slurm_sum_in_the_network_and_leave_nothing() {
     cluster.slurm(&["scontrol", "update", "NodeName=w2", "State=DOWN", "Reason=test"]);
     cluster.until_released(failing);
     assert_eq!(cluster.state(failing), "NODE_FAIL");
-    cluster.slurm(&["scontrol", "update", "NodeName=w2", "State=RESUME"]);
+    cluster.until_idle();
 
     // The epilog does nothing, so the placer releases the job.
     cluster.hook("epilog.sh", "#!/bin/sh\n");
