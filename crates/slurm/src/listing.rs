@@ -86,7 +86,7 @@ pub struct Node {
     pub usable: bool,
     /// Number of its GPUs.
     pub gpus: u32,
-    /// Number of GPUs that jobs have.
+    /// Number of GPUs that jobs have, or that cannot be had because jobs have all CPUs.
     pub used: u32,
 }
 
@@ -229,6 +229,9 @@ struct RawNode {
     gres: String,
     #[serde(deserialize_with = "text")]
     gres_used: String,
+    /// CPUs that no job has.
+    #[serde(deserialize_with = "number", alias = "alloc_idle_cpus")]
+    idle_cpus: Option<u64>,
 }
 
 /// States in which Slurm starts jobs on a node.
@@ -259,13 +262,16 @@ impl RawNode {
             .collect();
         let is_unusable = |word: &String| UNUSABLE.iter().any(|flag| word.starts_with(flag));
         let usable = all.iter().any(|word| USABLE.contains(&word.as_str()));
+        let gpus = gres::gpus(&self.gres);
+        // Slurm gives no GPU without a CPU.
+        let used = if self.idle_cpus == Some(0) { gpus } else { gres::gpus(&self.gres_used) };
         Node {
             name: self.name,
             address: self.address,
             partitions: self.partitions,
             usable: usable && !all.iter().any(is_unusable),
-            gpus: gres::gpus(&self.gres),
-            used: gres::gpus(&self.gres_used),
+            gpus,
+            used,
         }
     }
 }
@@ -445,6 +451,9 @@ mod tests {
         let idle = node("\"idle\"", "[]");
         assert_eq!((idle.gpus, idle.used, idle.usable), (2, 1, true));
         assert_eq!((idle.name.as_str(), idle.address.as_str()), ("n1", "10.0.0.1"));
+        let full =
+            r#"{"nodes": [{"name": "n1", "gres": "gpu:2", "gres_used": "", "idle_cpus": 0}]}"#;
+        assert_eq!(nodes(full).unwrap()[0].used, 2, "GPUs cannot be used without a CPU");
         assert!(node("\"mixed\"", "[\"COMPLETING\"]").usable);
         assert!(node("[\"ALLOCATED\", \"PLANNED\"]", "[]").usable);
         for (state, flags) in [
