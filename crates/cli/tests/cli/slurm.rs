@@ -382,6 +382,59 @@ fn jobs_of_slurm_sum_in_the_network_and_leave_nothing() {
     cluster.until("the placer tells", |cluster| cluster.said().contains(&what));
 }
 
+/// Runs ten jobs. Returns the time until the last one has ended, the mean time until one has, and
+/// how many ran on several nodes.
+fn ten_jobs(cluster: &Cluster, released: bool) -> (f64, f64, usize) {
+    let began = Instant::now();
+    let jobs = [4_u32, 2, 3, 1, 4, 2, 5, 3, 2, 4].map(|gpus| {
+        let gpus = gpus.to_string();
+        let job = cluster.submit(60, &["--gpus", &gpus, "--ntasks", &gpus]);
+        if released {
+            cluster.slurm(&["scontrol", "release", &job.to_string()]);
+        }
+        job
+    });
+    let mut ended = BTreeMap::new();
+    while ended.len() < jobs.len() {
+        let states = cluster.slurm(&["squeue", "--noheader", "--states=all", "-o", "%i %T"]);
+        for (job, state) in states.lines().filter_map(|line| line.trim().split_once(' ')) {
+            let job: u32 = job.parse().unwrap();
+            assert!(
+                !["FAILED", "CANCELLED"].contains(&state) || !jobs.contains(&job),
+                "{job}: {state}"
+            );
+            if state == "COMPLETED" && jobs.contains(&job) {
+                ended.entry(job).or_insert_with(|| began.elapsed().as_secs_f64());
+            }
+        }
+        assert!(began.elapsed() < 5 * DEADLINE, "{}", cluster.logs());
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let logs = jobs.map(|job| cluster.log(job));
+    let spread = logs.iter().filter(|log| log.contains("3000000 of them compared")).count();
+    let alone = logs.iter().filter(|log| log.contains("sends nothing")).count();
+    assert_eq!(spread + alone, jobs.len(), "{}", logs.concat());
+    let last = ended.values().copied().fold(0.0, f64::max);
+    (last, ended.values().sum::<f64>() / jobs.len() as f64, spread)
+}
+
+#[test]
+#[ignore = "a measurement"]
+fn ten_small_jobs_by_netpack_and_by_slurm() {
+    if !slurm() {
+        return;
+    }
+    let mut cluster = Cluster::start();
+    for _ in 0..3 {
+        let (last, mean, spread) = ten_jobs(&cluster, false);
+        println!("NetPack: {last:.1} s, mean {mean:.1} s, {spread} on several nodes");
+        Cluster::kill(&mut cluster.placer);
+        let (last, mean, spread) = ten_jobs(&cluster, true);
+        println!("Slurm:   {last:.1} s, mean {mean:.1} s, {spread} on several nodes");
+        cluster.start_placer();
+    }
+}
+
 #[test]
 fn files_are_made_from_slurms_topology() {
     for file in ["topology.conf", "topology.yaml"] {
