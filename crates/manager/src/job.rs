@@ -24,6 +24,12 @@ pub struct Request {
     pub gradient_bytes: u64,
     /// Number of retries after failures of its processes.
     pub retries: u32,
+    /// The program that each worker runs, and its arguments; none for sums of random numbers.
+    #[serde(default)]
+    pub command: Vec<String>,
+    /// Working directory of the command.
+    #[serde(default)]
+    pub directory: String,
 }
 
 /// The role of a process in its job.

@@ -240,6 +240,9 @@ impl<S: Store> Shell<S> {
                     host: task.map(|task| task.server.clone()).unwrap_or_default(),
                     job_file: self.site.job_file(&record, run),
                     epoch: run.epoch.unwrap_or_default(),
+                    command: record.request.command.clone(),
+                    directory: record.request.directory.clone(),
+                    gpus: task.map_or(0, |task| task.gpus),
                 })
             }
             Command::Stop(id) => Message::Stop(id.into()),

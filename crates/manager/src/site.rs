@@ -95,6 +95,9 @@ const COMPUTE_US_MAX: u64 = 60_000_000;
 /// Maximum gradients per iteration in bytes.
 const GRADIENT_BYTES_MAX: u64 = 16 << 30;
 
+/// Maximum length of a command in bytes: a message describes a job.
+const COMMAND_MAX: usize = 32 << 10;
+
 impl Site {
     /// Reads a site file. The path of the network file is relative to the site file's directory.
     ///
@@ -214,6 +217,8 @@ impl Site {
             iterations,
             compute_us,
             gradient_bytes,
+            ref command,
+            ref directory,
             ..
         } = *request;
         let word = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
@@ -228,6 +233,16 @@ impl Site {
                     "the {what} is longer than 256 bytes or contains control characters; choose another"
                 ));
             }
+        }
+        let length: usize = command.iter().map(|word| word.len() + 1).sum();
+        if length > COMMAND_MAX || command.iter().any(|word| word.contains('\0')) {
+            return Err(format!(
+                "the command is longer than {COMMAND_MAX} bytes or contains a zero byte; put it into a \
+                 script"
+            ));
+        }
+        if !command.is_empty() && !Path::new(directory).is_absolute() {
+            return Err(format!("the directory {directory:?} is not an absolute path"));
         }
         if gpus == 0 || gpus > self.gpus() {
             let all = self.gpus();

@@ -93,6 +93,8 @@ impl From<v1::SubmitRequest> for Request {
             compute_us: request.compute_us,
             gradient_bytes: request.gradient_bytes,
             retries: request.retries,
+            command: request.command,
+            directory: request.directory,
         }
     }
 }
@@ -109,6 +111,8 @@ impl From<&Request> for v1::SubmitRequest {
             compute_us: request.compute_us,
             gradient_bytes: request.gradient_bytes,
             retries: request.retries,
+            command: request.command.clone(),
+            directory: request.directory.clone(),
         }
     }
 }

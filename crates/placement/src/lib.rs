@@ -17,6 +17,7 @@ pub mod optimus;
 mod ranked;
 mod regions;
 mod sharing;
+mod slurm;
 pub mod speed;
 #[cfg(test)]
 mod testing;
@@ -35,6 +36,7 @@ pub use netpack::NetPack;
 pub use optimus::Optimus;
 pub use ranked::{Queue, Ranked};
 pub use sharing::Sharing;
+pub use slurm::Slurm;
 pub use tetris::Tetris;
 pub use tiresias::{PROFILES, TensorProfile, Tiresias};
 pub use titan::Titan;
@@ -61,7 +63,7 @@ pub const NAMES: &[&str] = &[
 ///
 /// [`by_name`] also knows the other [readings](elasticflow::Reading) of Elasticflow:
 /// `elasticflow-best-fit`, `elasticflow-whole-machines`, `elasticflow-dedicated` and
-/// `elasticflow-alone`.
+/// `elasticflow-alone`, and `slurm`, the placement of Slurm itself.
 pub const ALL_REDUCE_NAMES: &[&str] = &["titan", "elasticflow", "hived", "tiresias"];
 
 /// Creates a policy by its name. A policy for all-reduce gets the default collective.
@@ -113,6 +115,7 @@ pub fn all_reduce(name: &str, collective: Collective) -> Option<Box<dyn Policy>>
         "elasticflow-alone" => elasticflow(Reading::Alone),
         "hived" => Box::new(HiveD::new(collective)),
         "tiresias" => Box::new(Tiresias::new(collective)),
+        "slurm" => Box::new(Slurm),
         _ => return None,
     })
 }

@@ -25,6 +25,7 @@ mod runs;
 mod scheduler;
 mod segments;
 mod sim;
+mod slurm;
 mod stf;
 mod stopped;
 mod switch_threads;

@@ -72,7 +72,7 @@ impl Cluster {
         let directory = self.path(server);
         let args = [
             &["place", "agent", "--manager", MANAGER, "--server", server][..],
-            &["--interface", "eth0", "--directory", &directory],
+            &["--interface", "eth0", "--directory", &directory, "--commands"],
         ];
         let agent = self.net.start(server, &args.concat());
         until(&agent, "registered");
@@ -226,6 +226,34 @@ fn the_jobs_of_a_dead_agent_restart() {
     cluster.wait(|job| job["state"] != "waiting");
     cluster.call(&["cancel", "2"]);
     cluster.wait(|job| job["state"] == "finished" || job["state"] == "cancelled");
+}
+
+#[test]
+fn a_command_of_a_user_takes_part_in_the_sums() {
+    if !namespaces() {
+        return;
+    }
+    let cluster = Cluster::start();
+    let worker = format!(
+        "echo GPUs $CUDA_VISIBLE_DEVICES; exec {} worker $TRIBUTARY_JOB_FILE --worker $TRIBUTARY_WORKER \
+         --epoch $TRIBUTARY_RUN --interface $TRIBUTARY_INTERFACE",
+        env!("CARGO_BIN_EXE_tributary")
+    );
+    let args = ["--gpus", "5", "--iterations", "20", "--gradients", "20000", "--wait"];
+    // The address of the manager stands before the command.
+    let args =
+        [&["place", "submit", "--manager", MANAGER], &args[..], &["--", "sh", "-c", &worker]];
+    let process = cluster.net.start("ps", &args.concat());
+    let (success, errors) = ended(&process);
+    assert!(success, "{errors}\n{}", cluster.errors());
+    for (index, server) in SERVERS.into_iter().enumerate() {
+        let log = std::fs::read_to_string(
+            cluster.net.file.path(server).join(format!("job-1-1-{index}.log")),
+        );
+        let log = log.unwrap();
+        assert!(log.starts_with("GPUs 0"), "{log}");
+        assert!(log.contains("100000 values summed, 100000 of them compared"), "{log}");
+    }
 }
 
 #[test]

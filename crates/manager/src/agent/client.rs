@@ -19,8 +19,8 @@ use tributary_proto::placement::v1::agent_message::Message;
 use tributary_proto::placement::v1::manager_message::Message as Told;
 use tributary_proto::placement::v1::placement_manager_client::PlacementManagerClient;
 
-use super::processes::Process;
-use super::{Effect, Tasks};
+use super::processes::{Kind, Process};
+use super::{Effect, Tasks, launch};
 use crate::job::{Exit, Role, TaskId};
 use crate::service::SILENCE;
 
@@ -54,6 +54,8 @@ pub struct Settings {
     pub interface: String,
     /// Additional arguments of workers and parameter servers.
     pub arguments: Vec<String>,
+    /// Whether it runs the commands that users submit.
+    pub commands: bool,
 }
 
 /// Why an agent ended.
@@ -83,6 +85,8 @@ pub struct Agent {
     tasks: Tasks,
     processes: BTreeMap<TaskId, Process>,
     starts: BTreeMap<TaskId, v1::Start>,
+    /// The GPUs of running commands.
+    devices: BTreeMap<TaskId, Vec<u32>>,
     /// Processes killed because the lease expired.
     given_up: BTreeSet<TaskId>,
     ended: mpsc::UnboundedSender<(TaskId, Exit)>,
@@ -114,14 +118,20 @@ impl Agent {
     /// # Errors
     ///
     /// [`AgentError::Directory`], [`AgentError::Locked`].
-    pub fn new(settings: Settings) -> Result<Self, AgentError> {
+    pub fn new(mut settings: Settings) -> Result<Self, AgentError> {
+        let path = settings.directory.clone();
+        let failed = |source| AgentError::Directory { path: path.clone(), source };
+        fs::create_dir_all(&path).map_err(failed)?;
+        // Commands have working directories of their own.
+        settings.directory = fs::canonicalize(&path).map_err(failed)?;
         let directory = &settings.directory;
-        let failed = |source| AgentError::Directory { path: directory.clone(), source };
-        fs::create_dir_all(directory).map_err(failed)?;
         let lock = File::create(directory.join("agent.lock")).map_err(failed)?;
         let lock = Flock::lock(lock, FlockArg::LockExclusiveNonblock)
             .map_err(|_| AgentError::Locked(directory.clone()))?;
         remove_job_files(directory).map_err(failed)?;
+        // A command's descendants may have outlived an agent that was killed. The manager takes it
+        // for granted that they have ended once this agent registers.
+        launch::end_marked(&[launch::agent_mark(directory)]);
         let (ended, exits) = mpsc::unbounded_channel();
         Ok(Self {
             settings,
@@ -129,6 +139,7 @@ impl Agent {
             tasks: Tasks::default(),
             processes: BTreeMap::new(),
             starts: BTreeMap::new(),
+            devices: BTreeMap::new(),
             given_up: BTreeSet::new(),
             ended,
             exits,
@@ -297,6 +308,7 @@ impl Agent {
         };
         tracing::info!("{task}: {}", exit.detail);
         self.processes.remove(&task);
+        self.devices.remove(&task);
         let effects = self.tasks.exited(task, exit);
         self.carry_out(effects, talk);
     }
@@ -323,6 +335,9 @@ impl Agent {
             let _ = self.ended.send((task, exit));
             return;
         }
+        if task.role.trains() && !start.command.is_empty() {
+            return self.spawn_command(task, &path);
+        }
         let mut command = Command::new(&self.settings.program);
         match task.role {
             Role::Worker(index) => {
@@ -342,9 +357,46 @@ impl Agent {
         }
         command.args(["--interface", &self.settings.interface, "--json-events"]);
         command.args(&self.settings.arguments);
+        self.start(task, command, Kind::Own);
+    }
+
+    /// Starts a user's command with its GPUs.
+    fn spawn_command(&mut self, task: TaskId, job_file: &Path) {
+        let start = &self.starts[&task];
+        let refused = |what: String| {
+            let _ = self.ended.send((task, Exit::failed(what)));
+        };
+        if !self.settings.commands {
+            let server = &self.settings.server;
+            return refused(format!(
+                "the agent of {server} runs no commands; start it with --commands"
+            ));
+        }
+        let used: BTreeSet<u32> = self.devices.values().flatten().copied().collect();
+        let free = (0..).filter(|device| !used.contains(device));
+        let devices: Vec<u32> = free.take(start.gpus as usize).collect();
+        let variables = match launch::variables(start, task, &devices, job_file) {
+            Ok(variables) => variables,
+            Err(what) => return refused(what),
+        };
+        let Some((program, arguments)) = start.command.split_first() else { return };
+        let mut command = Command::new(program);
+        let marks = [launch::agent_mark(&self.settings.directory), launch::task_mark(task)];
+        command
+            .args(arguments)
+            .current_dir(&start.directory)
+            .envs(variables)
+            .envs(marks.iter().filter_map(|mark| mark.split_once('=')))
+            .env("TRIBUTARY_INTERFACE", &self.settings.interface);
+        let log = self.settings.directory.join(launch::log_name(task));
+        self.devices.insert(task, devices);
+        self.start(task, command, Kind::Command { log, marks: marks.into() });
+    }
+
+    fn start(&mut self, task: TaskId, command: Command, kind: Kind) {
         let ended = self.ended.clone();
         tracing::info!("starting {task}");
-        let process = Process::start(task, command, move |task, exit| {
+        let process = Process::start(task, command, kind, move |task, exit| {
             // The agent may have ended.
             let _ = ended.send((task, exit));
         });

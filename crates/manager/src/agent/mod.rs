@@ -1,10 +1,11 @@
 //! The agent of a server: starts and ends processes of jobs on the manager's command, and reports
 //! how they end.
 //!
-//! [`Tasks`] is its state, without I/O. `processes` manages the processes, and [`Agent`]
-//! communicates with the manager.
+//! [`Tasks`] is its state, without I/O. `processes` manages the processes, `launch` prepares users'
+//! commands, and [`Agent`] communicates with the manager.
 
 mod client;
+mod launch;
 mod processes;
 mod tasks;
 

@@ -1,11 +1,14 @@
 //! The processes of a server.
 //!
 //! A separate thread starts and monitors each process. Each process has its own process group and
-//! dies with its thread: if the agent dies for any reason, the kernel kills its processes.
+//! dies with its thread: if the agent dies for any reason, the kernel kills its processes. Descendants
+//! of a user's command may leave its group; they are found by variables in their environment.
 
+use std::fs::File;
 use std::io::{BufRead as _, BufReader};
 use std::os::unix::process::CommandExt as _;
-use std::process::{Child, ChildStderr, Command, Stdio};
+use std::path::PathBuf;
+use std::process::{Child, ChildStderr, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread;
 
@@ -15,7 +18,22 @@ use nix::sys::wait::{Id, WaitPidFlag, waitid};
 use nix::unistd::{Pid, getppid};
 use serde::Deserialize;
 
+use super::launch;
 use crate::job::{Exit, Outcome, TaskId};
+
+/// The kind of a process.
+#[derive(Clone, Debug)]
+pub(super) enum Kind {
+    /// A worker or a parameter server, which prints events.
+    Own,
+    /// A user's command.
+    Command {
+        /// The file for its output.
+        log: PathBuf,
+        /// Variables by which its descendants are found.
+        marks: Vec<String>,
+    },
+}
 
 /// A process that runs or has run.
 #[derive(Clone, Debug)]
@@ -30,17 +48,23 @@ impl Process {
     pub(super) fn start(
         task: TaskId,
         mut command: Command,
+        kind: Kind,
         ended: impl FnOnce(TaskId, Exit) + Send + 'static,
     ) -> Self {
         let group = Arc::new(Mutex::new(None));
         let own = Arc::clone(&group);
         let (started, is_started) = mpsc::channel::<()>();
         let follow = move || {
-            let spawned = spawn(&mut command, &own);
+            let spawned = spawn(&mut command, &kind, &own);
             drop(started);
-            let exit = match spawned {
-                Ok(child) => follow(task, child, &own),
-                Err(error) => {
+            let exit = match (spawned, &kind) {
+                (Ok(child), Kind::Own) => follow(task, child, &own),
+                (Ok(child), Kind::Command { log, marks }) => {
+                    let status = reap(child, &own);
+                    launch::end_marked(marks);
+                    launch::exit(status, log)
+                }
+                (Err(error), _) => {
                     let program = command.get_program().to_string_lossy();
                     Exit::failed(format!("cannot start `{program}`: {error}"))
                 }
@@ -79,8 +103,15 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn spawn(command: &mut Command, group: &Mutex<Option<Pid>>) -> std::io::Result<Child> {
-    command.process_group(0).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+fn spawn(command: &mut Command, kind: &Kind, group: &Mutex<Option<Pid>>) -> std::io::Result<Child> {
+    command.process_group(0).stdin(Stdio::null());
+    match kind {
+        Kind::Own => command.stdout(Stdio::piped()).stderr(Stdio::piped()),
+        Kind::Command { log, .. } => {
+            let log = File::create(log)?;
+            command.stdout(log.try_clone()?).stderr(log)
+        }
+    };
     die_with_parent(command);
     let mut guard = lock(group);
     let child = command.spawn()?;
@@ -132,17 +163,7 @@ fn follow(task: TaskId, mut child: Child, group: &Mutex<Option<Pid>>) -> Exit {
             }
         }
     }
-    // Wait for the end without reaping, so that the number is not reused yet.
-    let id = Pid::from_raw(child.id().cast_signed());
-    let wait = || waitid(Id::Pid(id), WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT);
-    while wait() == Err(nix::Error::EINTR) {}
-    let mut guard = lock(group);
-    if let Some(group) = guard.take() {
-        // Kill the remaining processes of its group.
-        let _ = killpg(group, Signal::SIGKILL);
-    }
-    let status = child.wait();
-    drop(guard);
+    let status = reap(child, group);
     let errors = errors.and_then(|thread| thread.join().ok()).flatten();
     match (status, done) {
         (Ok(status), Some((values, verified))) if status.success() => {
@@ -158,6 +179,19 @@ fn follow(task: TaskId, mut child: Child, group: &Mutex<Option<Pid>>) -> Exit {
         }
         (Err(error), _) => Exit::failed(format!("it cannot be waited for: {error}")),
     }
+}
+
+/// Waits for the end of a process, and kills what is left of its group.
+fn reap(mut child: Child, group: &Mutex<Option<Pid>>) -> std::io::Result<ExitStatus> {
+    // Wait for the end without reaping, so that the number is not reused yet.
+    let id = Pid::from_raw(child.id().cast_signed());
+    let wait = || waitid(Id::Pid(id), WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT);
+    while wait() == Err(nix::Error::EINTR) {}
+    let mut guard = lock(group);
+    if let Some(group) = guard.take() {
+        let _ = killpg(group, Signal::SIGKILL);
+    }
+    child.wait()
 }
 
 fn last_line(stderr: ChildStderr) -> Option<String> {

@@ -38,6 +38,8 @@ fn request() -> Request {
         compute_us: 1_500,
         gradient_bytes: 4_000,
         retries: 1,
+        command: Vec::new(),
+        directory: String::new(),
     }
 }
 

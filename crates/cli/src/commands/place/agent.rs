@@ -27,6 +27,10 @@ pub(crate) struct AgentArgs {
     /// server receives them: for servers with one process at a time.
     #[arg(long, value_enum, default_value_t)]
     io: Io,
+    /// Run the commands that users submit, as this user. Anyone who reaches the manager can submit
+    /// one.
+    #[arg(long)]
+    commands: bool,
 }
 
 /// Serves the manager until Ctrl-C or SIGTERM, and then ends the server's processes.
@@ -42,6 +46,7 @@ pub(crate) fn run(args: &AgentArgs) -> Result<()> {
         directory: args.directory.clone(),
         interface: args.interface.clone(),
         arguments: vec!["--io".to_owned(), args.io.to_string()],
+        commands: args.commands,
     };
     let mut agent = Agent::new(settings)?;
     say!("agent of {}, manager at {}; end with Ctrl-C", args.server, args.manager.manager);

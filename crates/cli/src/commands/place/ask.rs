@@ -1,5 +1,6 @@
 //! `tributary place submit`, `list` and `cancel`: requests to the manager.
 
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
@@ -35,8 +36,8 @@ pub(crate) struct SubmitArgs {
     #[arg(long, value_name = "VALUE", default_value_t = 1.0)]
     value: f64,
     /// Number of iterations.
-    #[arg(long, value_name = "N")]
-    iterations: u32,
+    #[arg(long, value_name = "N", required_unless_present = "command")]
+    iterations: Option<u32>,
     /// Name of the model. For known models, such as vgg16, the next two arguments have defaults.
     #[arg(long, value_name = "NAME", default_value = "")]
     model: String,
@@ -55,7 +56,18 @@ pub(crate) struct SubmitArgs {
     /// Wait until the job is over; fail if it fails.
     #[arg(long)]
     wait: bool,
+    /// Working directory of the command on the servers; by default this one.
+    #[arg(long, value_name = "DIR", requires = "command")]
+    chdir: Option<PathBuf>,
+    /// A command for each server of the job to run, such as `torchrun train.py`, after `--`. Without
+    /// one, workers sum random numbers.
+    #[arg(last = true, value_name = "COMMAND")]
+    command: Vec<String>,
 }
+
+/// The model of a command that names none, and its number of iterations, as far as policies are
+/// concerned.
+const USUAL: (&str, u32) = ("resnet50", 1000);
 
 #[derive(Debug, Args)]
 pub(crate) struct ListArgs {
@@ -102,7 +114,8 @@ fn refused(status: Status) -> anyhow::Error {
 /// One line that describes the problem.
 pub(super) fn submit(args: &SubmitArgs) -> Result<()> {
     let models = Profiles::known();
-    let known = models.get(&args.model);
+    let is_command = !args.command.is_empty();
+    let known = models.get(&args.model).or(models.get(USUAL.0).filter(|_| is_command));
     let gradients = args.gradients.or(known.map(|model| model.gradient_bytes() as u64));
     let gradients = gradients
         .context("say how much an iteration sums with --gradients BYTES, or name a known model")?;
@@ -113,16 +126,29 @@ pub(super) fn submit(args: &SubmitArgs) -> Result<()> {
         model: args.model.clone(),
         gpus: args.gpus,
         value: args.value,
-        iterations: args.iterations,
+        iterations: args.iterations.unwrap_or(USUAL.1),
         compute_us: compute.unwrap_or(0),
         gradient_bytes: gradients,
         retries: args.retries,
+        command: args.command.clone(),
+        directory: directory(args)?,
     };
     ask(&args.manager, async |client| {
         let job_id = client.submit(request).await.map_err(refused)?.into_inner().job_id;
         say!("job {job_id}");
         if args.wait { wait(client, job_id).await } else { Ok(()) }
     })
+}
+
+/// The working directory of the command, if there is one.
+fn directory(args: &SubmitArgs) -> Result<String> {
+    if args.command.is_empty() {
+        return Ok(String::new());
+    }
+    let here = std::env::current_dir().context("cannot tell the working directory")?;
+    let directory = here.join(args.chdir.as_deref().unwrap_or(Path::new("")));
+    let text = directory.to_str().map(str::to_owned);
+    text.with_context(|| format!("--chdir {}: write it in UTF-8", directory.display()))
 }
 
 /// Waits until a job is over.
@@ -238,6 +264,7 @@ fn json(listed: &v1::ListResponse) -> serde_json::Value {
             "gpus": request.gpus,
             "value": request.value,
             "iterations": request.iterations,
+            "command": request.command,
             "state": word(job.state()),
             "attempts": job.attempts,
             "reason": job.reason,

@@ -1,7 +1,7 @@
 //! `tributary place`: placement of jobs. Without a command it compares policies over a trace.
 //!
 //! `serve` is the placement manager, `agent` its agent on every server, and `ask` the users'
-//! commands.
+//! commands. `slurm` places jobs of Slurm instead.
 
 mod agent;
 mod ask;
@@ -9,6 +9,7 @@ mod compare;
 mod figures;
 mod serve;
 mod sharing;
+mod slurm;
 
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
@@ -37,6 +38,8 @@ enum PlaceCommand {
     List(ask::ListArgs),
     /// End or withdraw a job of the manager.
     Cancel(ask::CancelArgs),
+    /// Place the held jobs of a Slurm cluster, and have the switches aggregate for them.
+    Slurm(slurm::SlurmArgs),
 }
 
 /// The manager's address.
@@ -69,5 +72,6 @@ pub(crate) fn run(args: &PlaceArgs) -> Result<()> {
         Some(PlaceCommand::Submit(args)) => ask::submit(args),
         Some(PlaceCommand::List(args)) => ask::list(args),
         Some(PlaceCommand::Cancel(args)) => ask::cancel(args),
+        Some(PlaceCommand::Slurm(args)) => slurm::run(args),
     }
 }

@@ -39,6 +39,8 @@ pub(crate) fn request(key: &str, gpus: u32) -> Request {
         compute_us: 10,
         gradient_bytes: 400,
         retries: 0,
+        command: Vec::new(),
+        directory: String::new(),
     }
 }
 

@@ -1,6 +1,7 @@
 //! The manager's service with real agents and processes. The processes run a script, and the
 //! controller of the switches only records its requests.
 
+mod commands;
 mod strangers;
 mod switches;
 
@@ -107,6 +108,7 @@ impl Place {
             directory: self.directory.path().join(server),
             interface: "none".into(),
             arguments: Vec::new(),
+            commands: true,
         }
     }
 
@@ -179,6 +181,8 @@ fn request(name: &str, gpus: u32) -> v1::SubmitRequest {
         compute_us: 0,
         gradient_bytes: 40,
         retries: 1,
+        command: Vec::new(),
+        directory: String::new(),
     }
 }
 

@@ -1,0 +1,208 @@
+//! Users' commands: their environment, and the end of all that they have started.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::ExitStatus;
+use std::time::Duration;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use tributary_jobfile::HostId;
+use tributary_proto::placement::v1;
+
+use crate::job::{Exit, Outcome, Role, TaskId};
+
+/// Ports at which the first worker of a job meets the others: below those that the kernel gives out,
+/// and below ours.
+const PORTS: (u32, u32) = (20_000, 9_000);
+
+/// How often processes are killed that start others meanwhile, and the pause in between.
+const ROUNDS: u32 = 200;
+const PAUSE: Duration = Duration::from_millis(5);
+
+/// What a command finds in its environment: its GPUs; the variables of torchrun, which also uses
+/// `PET_*` as its options; and those with which `tributary worker` takes part in the job.
+///
+/// # Errors
+///
+/// If the job file is invalid.
+pub(super) fn variables(
+    start: &v1::Start,
+    task: TaskId,
+    devices: &[u32],
+    job_file: &Path,
+) -> Result<Vec<(&'static str, String)>, String> {
+    let file = job_file.display().to_string();
+    let scenario =
+        tributary_jobfile::parse(&start.job_file, &file).map_err(|error| error.to_string())?;
+    let job = scenario.jobs.first().ok_or("the job file has no job")?;
+    let topology = &scenario.topology;
+    let name = |host: &HostId| topology.host(*host).name.clone();
+    let rank = match task.role {
+        Role::Worker(index) => usize::from(index),
+        Role::ParameterServer | Role::Alone => 0,
+    };
+    let master = match task.role {
+        Role::Alone => "127.0.0.1".to_owned(),
+        _ => topology.host(job.workers[0]).address.ip.to_string(),
+    };
+    let port = (PORTS.0 + task.job % PORTS.1).to_string();
+    let devices: Vec<String> = devices.iter().map(u32::to_string).collect();
+    let mut variables = vec![
+        ("CUDA_VISIBLE_DEVICES", devices.join(",")),
+        ("MASTER_ADDR", master.clone()),
+        ("MASTER_PORT", port.clone()),
+        ("PET_MASTER_ADDR", master),
+        ("PET_MASTER_PORT", port),
+        ("PET_NNODES", job.workers.len().to_string()),
+        ("PET_NODE_RANK", rank.to_string()),
+        ("PET_NPROC_PER_NODE", devices.len().to_string()),
+        ("TRIBUTARY_JOB_FILE", file),
+    ];
+    if task.role != Role::Alone {
+        let workers: Vec<String> = job.workers.iter().map(name).collect();
+        variables.extend([
+            ("TRIBUTARY_JOB", job.id.to_string()),
+            ("TRIBUTARY_RUN", start.epoch.to_string()),
+            ("TRIBUTARY_WORKERS", workers.join(",")),
+            ("TRIBUTARY_WORKER", rank.to_string()),
+            ("TRIBUTARY_SERVER", job.ps.as_ref().map(name).unwrap_or_default()),
+        ]);
+    }
+    Ok(variables)
+}
+
+/// The variable that all commands of an agent have.
+pub(super) fn agent_mark(directory: &Path) -> String {
+    format!("TRIBUTARY_AGENT={}", directory.display())
+}
+
+/// The variable that a command has alone.
+pub(super) fn task_mark(task: TaskId) -> String {
+    format!("TRIBUTARY_TASK={}", words(task))
+}
+
+/// The name of the file for the output of a command.
+pub(super) fn log_name(task: TaskId) -> PathBuf {
+    format!("job-{}.log", words(task)).into()
+}
+
+fn words(TaskId { job, attempt, role }: TaskId) -> String {
+    match role {
+        Role::Worker(index) => format!("{job}-{attempt}-{index}"),
+        Role::Alone | Role::ParameterServer => format!("{job}-{attempt}-0"),
+    }
+}
+
+/// How a command ended.
+pub(super) fn exit(status: io::Result<ExitStatus>, log: &Path) -> Exit {
+    let output = format!("output in {}", log.display());
+    match status {
+        Ok(status) if status.success() => {
+            Exit { outcome: Outcome::Success, detail: output, values: 0, verified: 0 }
+        }
+        Ok(status) => Exit::failed(format!("it ended with {status}; {output}")),
+        Err(error) => Exit::failed(format!("it cannot be waited for: {error}")),
+    }
+}
+
+/// Kills all processes whose environment has all of these variables, until there are none.
+pub(super) fn end_marked(marks: &[String]) {
+    for _ in 0..ROUNDS {
+        let found = marked(marks);
+        if found.is_empty() {
+            return;
+        }
+        for process in found {
+            // It may have ended.
+            let _ = kill(process, Signal::SIGKILL);
+        }
+        std::thread::sleep(PAUSE);
+    }
+    tracing::warn!("processes with {} in their environment cannot be ended", marks.join(" "));
+}
+
+/// The processes whose environment has all of these variables, except this one.
+fn marked(marks: &[String]) -> Vec<Pid> {
+    let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
+    let process = |entry: io::Result<fs::DirEntry>| {
+        let entry = entry.ok()?;
+        let id: i32 = entry.file_name().to_str()?.parse().ok()?;
+        // It cannot be read for other users' processes, and is empty for dead ones.
+        let environment = fs::read(entry.path().join("environ")).ok()?;
+        let has =
+            |mark: &String| environment.split(|&byte| byte == 0).any(|one| one == mark.as_bytes());
+        let is_other = id.cast_unsigned() != std::process::id();
+        (is_other && marks.iter().all(has)).then(|| Pid::from_raw(id))
+    };
+    entries.filter_map(process).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    const FILE: &str = "[topology]\nworkers = 3\nps_hosts = 1\n[[job]]\nid = 7\n\
+                        workers = [\"w2\", \"w3\"]\nps = \"w2\"\n";
+
+    fn start() -> v1::Start {
+        v1::Start { job_file: FILE.into(), epoch: 5, gpus: 2, ..v1::Start::default() }
+    }
+
+    fn value(variables: &[(&str, String)], name: &str) -> String {
+        let found = variables.iter().find(|(other, _)| *other == name);
+        found.unwrap_or_else(|| panic!("no {name}")).1.clone()
+    }
+
+    #[test]
+    fn a_worker_finds_its_gpus_and_the_others() {
+        let task = TaskId { job: 3, attempt: 1, role: Role::Worker(1) };
+        let variables = variables(&start(), task, &[0, 2], Path::new("/tmp/job.toml")).unwrap();
+        for (name, expected) in [
+            ("CUDA_VISIBLE_DEVICES", "0,2"),
+            ("MASTER_ADDR", "10.0.1.2"),
+            ("MASTER_PORT", "20003"),
+            ("PET_NNODES", "2"),
+            ("PET_NODE_RANK", "1"),
+            ("PET_NPROC_PER_NODE", "2"),
+            ("TRIBUTARY_JOB_FILE", "/tmp/job.toml"),
+            ("TRIBUTARY_JOB", "7"),
+            ("TRIBUTARY_RUN", "5"),
+            ("TRIBUTARY_WORKERS", "w2,w3"),
+            ("TRIBUTARY_WORKER", "1"),
+            ("TRIBUTARY_SERVER", "w2"),
+        ] {
+            assert_eq!(value(&variables, name), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_job_on_one_server_meets_itself() {
+        let task = TaskId { job: 3, attempt: 1, role: Role::Alone };
+        let variables = variables(&start(), task, &[1], Path::new("job.toml")).unwrap();
+        assert_eq!(value(&variables, "MASTER_ADDR"), "127.0.0.1");
+        assert!(!variables.iter().any(|(name, _)| *name == "TRIBUTARY_RUN"), "it sends nothing");
+    }
+
+    #[test]
+    fn processes_that_left_the_group_are_ended() {
+        let mark = format!("TRIBUTARY_TASK=test-{}", std::process::id());
+        let (name, value) = mark.split_once('=').unwrap();
+        let mut child = Command::new("setsid")
+            .args(["--fork", "sh", "-c", "sleep 1000 & sleep 1000"])
+            .env(name, value)
+            .spawn()
+            .unwrap();
+        child.wait().unwrap();
+        let marks = [mark.clone()];
+        while marked(&marks).len() < 3 {
+            std::thread::sleep(PAUSE);
+        }
+        assert_eq!(marked(&[mark, "OTHER=1".into()]), [], "all variables count");
+        end_marked(&marks);
+        assert_eq!(marked(&marks), []);
+    }
+}

@@ -1,0 +1,112 @@
+//! Commands that users submit.
+
+use std::path::PathBuf;
+
+use tributary_manager::agent::{Agent, Settings as AgentSettings};
+use tributary_proto::placement::v1;
+use tributary_proto::placement::v1::job::State;
+
+use super::{Place, request};
+
+impl Place {
+    /// Submits a script for the shell.
+    fn submit_script(&self, name: &str, gpus: u32, script: &str) -> u32 {
+        let command = ["sh", "-c", script].map(str::to_owned).to_vec();
+        let directory = self.directory.path().display().to_string();
+        let request = v1::SubmitRequest { command, directory, retries: 0, ..request(name, gpus) };
+        self.runtime.block_on(self.client().submit(request)).unwrap().into_inner().job_id
+    }
+
+    /// The file with the output of a command.
+    fn log(&self, server: &str, name: &str) -> PathBuf {
+        self.directory.path().join(server).join(name)
+    }
+
+    fn read(&self, server: &str, name: &str) -> String {
+        std::fs::read_to_string(self.log(server, name)).unwrap_or_default()
+    }
+
+    fn cancel(&self, job_id: u32) {
+        let cancel = v1::CancelRequest { job_id };
+        self.runtime.block_on(self.client().cancel(cancel)).unwrap();
+    }
+}
+
+#[test]
+fn a_command_runs_once_on_each_server_with_its_gpus() {
+    let place = Place::start();
+    let _agents = ["w1", "w2"].map(|server| place.agent(server));
+    let script = "echo $CUDA_VISIBLE_DEVICES, node $PET_NODE_RANK of $PET_NNODES, $MASTER_ADDR, \
+                  $TRIBUTARY_WORKERS, $TRIBUTARY_SERVER, $PWD; test -r $TRIBUTARY_JOB_FILE";
+    let job = place.submit_script("three", 3, script);
+    let last = place.watch(job).pop().unwrap();
+    assert_eq!(last.state(), State::Finished, "{last:#?}");
+    let directory = place.directory.path().display();
+    let rest = |rank: u8| format!("node {rank} of 2, 10.0.1.1, w1,w2, w2, {directory}\n");
+    assert_eq!(place.read("w1", "job-1-1-0.log"), format!("0,1, {}", rest(0)));
+    assert_eq!(place.read("w2", "job-1-1-1.log"), format!("0, {}", rest(1)));
+    assert!(last.tasks[0].exit.as_ref().unwrap().detail.contains("output in "), "{last:#?}");
+}
+
+#[test]
+fn commands_on_a_server_have_different_gpus() {
+    let place = Place::start();
+    let _agent = place.agent("w1");
+    let script = "echo $CUDA_VISIBLE_DEVICES; exec sleep 60";
+    let jobs = ["a", "b"].map(|name| place.submit_script(name, 1, script));
+    let seen = || jobs.map(|job| place.read("w1", &format!("job-{job}-1-0.log")));
+    place.until(|_| seen().iter().all(|log| log.ends_with('\n')));
+    let mut devices = seen();
+    devices.sort();
+    assert_eq!(devices, ["0\n", "1\n"]);
+    place.cancel(jobs[0]);
+    place.watch(jobs[0]);
+    let third = place.submit_script("c", 1, script);
+    let log = format!("job-{third}-1-0.log");
+    place
+        .until(|_| place.read("w1", &log) == place.read("w1", &format!("job-{}-1-0.log", jobs[0])));
+    for job in [jobs[1], third] {
+        place.cancel(job);
+        place.watch(job);
+    }
+}
+
+#[test]
+fn nothing_that_a_command_started_outlives_it() {
+    let place = Place::start();
+    let _agent = place.agent("w1");
+    // As torchrun starts its workers: in sessions of their own.
+    let script = "setsid --fork sh -c 'echo $$; exec sleep 60'; exec sleep 60";
+    let job = place.submit_script("sessions", 1, script);
+    let pid = || place.read("w1", "job-1-1-0.log").trim().to_owned();
+    place.until(|_| !pid().is_empty());
+    let process = PathBuf::from(format!("/proc/{}/exe", pid()));
+    assert!(process.exists());
+    place.cancel(job);
+    assert_eq!(place.watch(job).last().unwrap().state(), State::Cancelled);
+    assert!(!process.exists(), "it is in another process group");
+}
+
+#[test]
+fn a_command_that_fails_is_reported_with_its_file() {
+    let place = Place::start();
+    let _agent = place.agent("w1");
+    let job = place.submit_script("bad", 1, "echo lost >&2; exit 3");
+    let last = place.watch(job).pop().unwrap();
+    assert_eq!(last.state(), State::Failed);
+    assert!(last.reason.contains("exit status: 3; output in "), "{}", last.reason);
+    assert_eq!(place.read("w1", "job-1-1-0.log"), "lost\n");
+}
+
+#[test]
+fn an_agent_runs_commands_only_if_it_may() {
+    let place = Place::start();
+    let settings = AgentSettings { commands: false, ..place.settings("w1") };
+    let mut agent = Agent::new(settings).unwrap();
+    place.runtime.spawn(async move { agent.run(&Default::default(), |_| {}).await });
+    let job = place.submit_script("no", 1, "true");
+    let last = place.watch(job).pop().unwrap();
+    assert_eq!(last.state(), State::Failed);
+    assert!(last.reason.contains("runs no commands; start it with --commands"), "{}", last.reason);
+    assert!(!place.log("w1", "job-1-1-0.log").exists());
+}

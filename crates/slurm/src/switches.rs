@@ -1,0 +1,96 @@
+//! Client of the switches' controller and its job scheduler.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use tonic::transport::Channel;
+use tonic::{Code, Status};
+use tributary_controller::client;
+use tributary_proto::scheduler::v1;
+use tributary_proto::scheduler::v1::job_scheduler_client::JobSchedulerClient;
+
+use crate::number;
+use crate::placer::{Admission, Served};
+
+/// Maximum time for an answer. A sweep visits all aggregators.
+const PATIENCE: Duration = Duration::from_secs(40);
+
+/// Maximum time for a connection.
+const CONNECTING: Duration = Duration::from_secs(5);
+
+/// Aggregators that a job asks for. ATP jobs share all of them.
+const SIZE: u32 = 1;
+
+/// The address is neither HOST:PORT nor unix:PATH.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{0} is not an address: write HOST:PORT or unix:PATH")]
+pub struct BadAddress(String);
+
+/// A connection to the controller, made when it is needed.
+#[derive(Clone, Debug)]
+pub struct Switches(JobSchedulerClient<Channel>);
+
+impl Switches {
+    /// The controller at HOST:PORT or unix:PATH. Must be called within a runtime.
+    ///
+    /// # Errors
+    ///
+    /// [`BadAddress`].
+    pub fn at(address: &str) -> Result<Self, BadAddress> {
+        let endpoint =
+            client::endpoint(address, false).ok_or_else(|| BadAddress(address.to_owned()))?;
+        let endpoint = endpoint.connect_timeout(CONNECTING).timeout(PATIENCE);
+        Ok(Self(JobSchedulerClient::new(endpoint.connect_lazy())))
+    }
+
+    /// The served jobs, by number.
+    ///
+    /// # Errors
+    ///
+    /// The controller's status.
+    pub async fn list(&mut self) -> Result<BTreeMap<u16, Served>, Status> {
+        let jobs = self.0.list(v1::ListRequest {}).await?.into_inner().jobs;
+        let served = jobs.into_iter().filter_map(|job| {
+            let number = u16::try_from(job.job_id).ok()?;
+            let served =
+                Served { workers: job.workers, ps: job.parameter_server, epoch: job.epoch };
+            Some((number, served))
+        });
+        Ok(served.collect())
+    }
+
+    /// Admits a job and returns its run. What an earlier admission with this number has left is
+    /// released first, so it may be repeated until the job starts.
+    ///
+    /// # Errors
+    ///
+    /// The controller's status.
+    pub async fn admit(&mut self, admission: &Admission) -> Result<u32, Status> {
+        let Admission { job, ref workers, ref ps, in_network, run } = *admission;
+        self.release(number(job)).await?;
+        let aggregation =
+            if in_network { v1::Aggregation::Network } else { v1::Aggregation::Server };
+        let request = v1::AdmitRequest {
+            job_id: number(job).into(),
+            workers: workers.clone(),
+            parameter_server: ps.clone(),
+            aggregation: aggregation.into(),
+            size: SIZE,
+            epoch: run.unwrap_or_default(),
+            demand: None,
+        };
+        Ok(self.0.admit(request).await?.into_inner().epoch)
+    }
+
+    /// Releases a job; a job that is not served is released already.
+    ///
+    /// # Errors
+    ///
+    /// The controller's status.
+    pub async fn release(&mut self, number: u16) -> Result<(), Status> {
+        match self.0.release(v1::ReleaseRequest { job_id: number.into() }).await {
+            Err(status) if status.code() != Code::NotFound => Err(status),
+            _ => Ok(()),
+        }
+    }
+}
