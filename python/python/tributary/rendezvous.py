@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import socket
+import sys
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from typing import Any
 from torch.distributed import PrefixStore, Store
 
 from . import settings
-from ._native import Communicator, Endpoint, Error, Switch
+from ._native import Admission, Communicator, Endpoint, Error, Station, Switch
 
 LOOPBACK = "127.0.0.1"
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.001, 0.05
@@ -25,8 +26,8 @@ class Fabric:
     """What this rank needs to take part, and what it must close afterwards."""
 
     communicator: Communicator
-    # The first rank of a group without a controller runs the switch.
-    switch: Switch | None
+    # The first rank of a group runs its switch, or has its job at a controller.
+    switch: Switch | Admission | None
 
     def close(self) -> None:
         """Leaves the group. The first rank then waits until the others have left, too."""
@@ -46,12 +47,13 @@ def connect(store: Store, rank: int, size: int, timeout: float) -> Fabric:
 
     A problem at one rank is raised at all.
     """
-    if "TRIBUTARY_CONTROLLER" in os.environ:
-        return _connect_to_controller(os.environ["TRIBUTARY_CONTROLLER"])
     # Groups that are destroyed and created again share a store under torchrun. Each rank has
     # created the group equally often.
     generation = store.add(f"generation/{rank}", 1)
     board = _Board(PrefixStore(f"{generation}/", store), rank, size, timeout)
+    controller = os.environ.get("TRIBUTARY_CONTROLLER")
+    if controller:
+        return _connect_to_controller(controller, board, rank, timeout)
 
     with board.reporting("host"):
         board.post("host", _host())
@@ -77,11 +79,39 @@ def connect(store: Store, rank: int, size: int, timeout: float) -> Fabric:
     return Fabric(communicator, switch)
 
 
-def _connect_to_controller(controller: str) -> Fabric:
-    raise Error(
-        f"TRIBUTARY_CONTROLLER is set to {controller!r}, but this version of the package only "
-        "uses the embedded switch. Unset the variable."
-    )
+def _connect_to_controller(controller: str, board: _Board, rank: int, timeout: float) -> Fabric:
+    with board.reporting("host"):
+        station = Station()
+        board.post("host", station.host)
+    hosts = board.read_all("host", "found their host in TRIBUTARY_NETWORK")
+    admission = None
+    if rank == 0:
+        with board.reporting("fabric"):
+            address = _own_address()
+            admission = Admission(
+                controller, station, settings.current(), _job_name(), hosts, address, timeout
+            )
+            board.post("fabric", admission.description)
+    description = board.read("fabric", 0, "had the group's job admitted")
+    communicator = None
+    try:
+        with board.reporting("port"):
+            communicator = Communicator.at(station, description, rank)
+            board.post("port", "open")
+        board.read_all("port", "opened their port")
+    except BaseException:
+        if communicator is not None:
+            communicator.abort()
+        if admission is not None:
+            admission.close()
+        raise
+    return Fabric(communicator, admission)
+
+
+def _job_name() -> str:
+    """By which people recognise the job among those of the controller."""
+    name = os.environ.get("TRIBUTARY_JOB") or Path(sys.argv[0]).name or "python"
+    return "".join(filter(str.isprintable, name))[:64]
 
 
 class _Board:

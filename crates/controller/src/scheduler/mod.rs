@@ -234,9 +234,6 @@ impl Scheduler {
 
     /// A scheduler that keeps a journal, with the jobs of an earlier one. The controller already serves
     /// these: see [`Controller::resume`].
-    ///
-    /// # Panics
-    /// Outside of a Tokio runtime, if a record has a lease, whose grace period begins.
     #[must_use]
     pub fn resume(
         controller: Controller,
@@ -245,32 +242,26 @@ impl Scheduler {
         journal: Arc<dyn Journal>,
     ) -> Self {
         let known = known.into_iter().map(|placement| (placement.job, placement)).collect();
-        let mut leased = Vec::new();
         let entries = records.into_iter().map(|record| {
             let Record { placement, demand, iteration, rate, name, lease, .. } = record;
             let standing = Standing { iteration, assignment: placement.assignment, rate };
             let standing = watch::Sender::new(standing);
             let job = placement.job;
-            if lease {
-                leased.push(placement.run());
-            }
             let lease = lease.then(Lease::default);
             let served = Some(Served { placement, demand, name, lease, standing });
             (job, Entry { phase: Phase::Settled, served })
         });
         let jobs = Jobs { entries: entries.collect(), closing: false };
-        let scheduler = Self {
+        Self {
             controller: Arc::new(controller),
             known: Arc::new(known),
             jobs: Arc::new(Mutex::new(jobs)),
             journal,
             grace: GRACE,
-        };
-        leased.into_iter().for_each(|run| scheduler.begin_grace(run));
-        scheduler
+        }
     }
 
-    /// The same with another grace period of leases, for jobs that are admitted from now on.
+    /// The same with another grace period of leases.
     #[must_use]
     pub fn with_grace(self, grace: Duration) -> Self {
         Self { grace, ..self }
@@ -282,9 +273,19 @@ impl Scheduler {
         &self.controller
     }
 
-    /// The gRPC service.
+    /// The gRPC service. The grace periods of leases begin, because only now can they be held.
+    ///
+    /// # Panics
+    /// Outside of a Tokio runtime, if a job has a lease.
     #[must_use]
     pub fn service(&self) -> Routes {
+        let leased: Vec<_> = {
+            let jobs = self.jobs();
+            let served = jobs.entries.values().filter_map(|entry| entry.served.as_ref());
+            let leased = served.filter(|served| served.lease.is_some());
+            leased.map(|served| served.placement.run()).collect()
+        };
+        leased.into_iter().for_each(|run| self.begin_grace(run));
         let server = JobSchedulerServer::new(self.clone());
         Routes::new(server.max_decoding_message_size(MESSAGE_LIMIT))
     }
@@ -383,10 +384,8 @@ impl Scheduler {
                 }
                 Err(error) => Err(error),
             };
-            let answer = recorded
-                .as_ref()
-                .map_err(Clone::clone)
-                .map(|served| served.placement.clone());
+            let answer =
+                recorded.as_ref().map_err(Clone::clone).map(|served| served.placement.clone());
             let mut jobs = own.jobs();
             match (recorded, jobs.entries.get_mut(&job)) {
                 (Ok(served), Some(entry)) => {
