@@ -7,6 +7,7 @@ import os
 import socket
 import sys
 import time
+import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,14 +33,22 @@ class Fabric:
     def close(self) -> None:
         """Leaves the group. The first rank then waits until the others have left, too."""
         self.communicator.close()
-        if self.switch is not None:
-            self.switch.close()
+        self._end()
 
     def abort(self) -> None:
         """Fails what is pending, and leaves the group."""
         self.communicator.abort()
-        if self.switch is not None:
+        self._end()
+
+    def _end(self) -> None:
+        if isinstance(self.switch, Switch):
             self.switch.close()
+        elif self.switch is not None:
+            try:
+                self.switch.close()
+            except Error as error:
+                # A controller that is away releases the job when it is back.
+                warnings.warn(str(error), RuntimeWarning, stacklevel=3)
 
 
 def connect(store: Store, rank: int, size: int, timeout: float) -> Fabric:
