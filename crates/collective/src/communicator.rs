@@ -317,11 +317,15 @@ impl Communicator {
         let shared = &communicator.shared;
         let (asked, told) = (Arc::clone(shared), Arc::clone(shared));
         let progress = move || Progress(asked.begun.load(Ordering::Relaxed));
+        let has = match &description.fabric {
+            Fabric::Embedded(_) => "has the switch",
+            Fabric::External(_) => "holds the group's job",
+        };
         let tell = move |standings: Result<Vec<Standing>, String>| {
             told.happen(match standings {
                 Ok(standings) => Happening::Standings(standings),
                 Err(why) => {
-                    let why = format!("has the switch and is gone: {why}");
+                    let why = format!("{has} and is gone: {why}");
                     Happening::Broken(Error::PeerLost { rank: HOST, why })
                 }
             });

@@ -111,7 +111,7 @@ fn a_job_ends_with_the_process_that_holds_it() {
     group.sum(5);
     let begin = Instant::now();
     net::slay(&group.ranks[0]);
-    fail(&group.ranks[1..], "rank 0 has the switch and is gone");
+    fail(&group.ranks[1..], "rank 0 holds the group's job and is gone");
     let noticed = begin.elapsed();
     net.until_jobs(&[], GRACE + SLACK);
     let released = begin.elapsed();
