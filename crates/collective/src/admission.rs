@@ -17,6 +17,7 @@ use tributary_endpoint::claim::claim;
 use tributary_endpoint::lease::{Address, Controller, Leased, Request};
 use tributary_endpoint::{names, open_interface};
 use tributary_jobfile::{HostId, Protocol, Scenario};
+use tributary_limits::FileLimit;
 use tributary_netio::device::Kind as Io;
 use tributary_netio::interface;
 use tributary_protocol::{Assignment, Mode};
@@ -37,6 +38,9 @@ const CA: &str = "TRIBUTARY_CA";
 const CERTIFICATE: &str = "TRIBUTARY_CERT";
 const KEY: &str = "TRIBUTARY_KEY";
 const CERTIFIED_NAME: &str = "TRIBUTARY_CERT_NAME";
+
+/// As large as any job file may be.
+const JOB_FILE: FileLimit = FileLimit::new("job file", 4 << 20);
 
 /// The rank whose process has the hub and the lease.
 const FIRST: u16 = 0;
@@ -67,9 +71,9 @@ impl Station {
                  the same as the controller's"
             )
         })?;
-        let scenario = tributary_jobfile::load(&path)?;
-        let network = std::fs::read_to_string(&path);
-        let network = network.with_context(|| format!("cannot read {}", path.display()))?;
+        let network = JOB_FILE.read_text(&path);
+        let network = network.with_context(|| format!("{NETWORK}={}", path.display()))?;
+        let scenario = tributary_jobfile::parse(&network, &path.display().to_string())?;
         let io = match variables(IO) {
             Some(text) => text.parse().with_context(|| format!("{IO} is {text:?}"))?,
             None => Io::Udp,

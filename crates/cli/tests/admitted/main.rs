@@ -21,12 +21,13 @@ use net::{Group, Net, RANKS};
 const GRACE: Duration = Duration::from_secs(10);
 const SLACK: Duration = Duration::from_secs(20);
 
-const CASES: [(&str, fn()); 5] = [
+const CASES: [(&str, fn()); 6] = [
     ("a_job_lives_as_long_as_its_group", a_job_lives_as_long_as_its_group),
     ("training_goes_on_without_the_controller", training_goes_on_without_the_controller),
     ("a_job_ends_with_the_process_that_holds_it", a_job_ends_with_the_process_that_holds_it),
     ("a_controller_that_forgets_the_job_ends_it", a_controller_that_forgets_the_job_ends_it),
     ("controllers_and_groups_authenticate_each_other", controllers_and_groups_authenticate),
+    ("a_controller_that_cannot_serve_says_why", a_controller_that_cannot_serve_says_why),
 ];
 
 fn main() -> ExitCode {
@@ -192,6 +193,24 @@ fn controllers_and_groups_authenticate() {
         &[net.first_rank(&[("TRIBUTARY_CONTROLLER", "http://10.9.1.8:1")])],
         "no controller answers",
     );
+    net::stop(&controller);
+}
+
+fn a_controller_that_cannot_serve_says_why() {
+    let net = Net::new("p4inc");
+    let journal = net.path("journal.redb");
+    let controller = net.controller(&["--journal", &journal]);
+    let [_, certificate, key] = net.certificates("ours");
+    let tls = ["--scheduler-cert", &certificate, "--scheduler-key", &key];
+    let unix = [&["--scheduler", "unix:/tmp/never.sock"], &tls[..]].concat();
+    let mixed = ["--scheduler", "10.9.1.9:1", "--scheduler-cert", &key, "--scheduler-key", &key];
+    for (options, why) in [
+        (&["--scheduler", "10.9.1.9:1", "--journal", &journal][..], "another process has it open"),
+        (&unix, "a Unix socket needs no TLS; leave out --scheduler-cert"),
+        (&mixed, "there is no certificate in PEM form in it"),
+    ] {
+        fail(&[net.failing_controller(options)], why);
+    }
     net::stop(&controller);
 }
 

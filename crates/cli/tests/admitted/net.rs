@@ -80,13 +80,18 @@ impl Net {
 
     /// Starts the controller. When this returns, it serves clients.
     pub(crate) fn controller(&self, options: &[&str]) -> Process {
+        let controller = self.failing_controller(&[&["--scheduler", ADDRESS], options].concat());
+        until(&controller, "end with Ctrl-C");
+        controller
+    }
+
+    /// Starts a controller, which may end at once.
+    pub(crate) fn failing_controller(&self, options: &[&str]) -> Process {
         let mut command = Command::new(env!("CARGO_BIN_EXE_tributary"));
         let switch = format!("s1=unix:{}", self.path("s1.sock"));
         command.args(["controller", &self.path("network.toml"), "--switch", &switch]);
-        command.args(["--scheduler", ADDRESS]).args(options);
-        let controller = self.testbed.spawn("control", command, Output::Keep).unwrap();
-        until(&controller, "end with Ctrl-C");
-        controller
+        command.args(options);
+        self.testbed.spawn("control", command, Output::Keep).unwrap()
     }
 
     /// Starts all ranks of a group. These variables replace those of the environment.
