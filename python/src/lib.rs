@@ -96,6 +96,10 @@ impl<T: Send> Drop for Own<T> {
     }
 }
 
+fn ipv4(text: &str) -> PyResult<Ipv4Addr> {
+    text.parse().map_err(|_| invalid(format!("{text:?} is not an IPv4 address")))
+}
+
 #[pyclass(name = "Endpoint")]
 struct PyEndpoint {
     /// Until a communicator takes it.
@@ -107,9 +111,7 @@ struct PyEndpoint {
 impl PyEndpoint {
     #[new]
     fn new(address: &str) -> PyResult<Self> {
-        let parsed = address.parse::<Ipv4Addr>();
-        let ip = parsed.map_err(|_| invalid(format!("{address:?} is not an IPv4 address")))?;
-        let tunnel = group::switch::endpoint(ip).map_err(other)?;
+        let tunnel = group::switch::endpoint(ipv4(address)?).map_err(other)?;
         let address = tunnel.address()?;
         Ok(Self { tunnel: Some(tunnel), address })
     }
@@ -159,6 +161,70 @@ impl PySwitch {
     }
 }
 
+/// The environment, as this process has it now.
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
+}
+
+#[pyclass(name = "Station")]
+struct PyStation(group::Station);
+
+#[pymethods]
+impl PyStation {
+    #[new]
+    fn new(py: Python<'_>) -> PyResult<Self> {
+        py.detach(|| group::Station::find(&variable)).map(Self).map_err(other)
+    }
+
+    #[getter]
+    fn host(&self) -> &str {
+        self.0.host()
+    }
+}
+
+#[pyclass(name = "Admission")]
+struct PyAdmission {
+    admission: Own<Mutex<group::Admission>>,
+    description: String,
+}
+
+#[pymethods]
+impl PyAdmission {
+    #[new]
+    #[expect(clippy::too_many_arguments, reason = "they are named in Python")]
+    fn new(
+        py: Python<'_>,
+        controller: &str,
+        station: PyRef<'_, PyStation>,
+        settings: &str,
+        name: &str,
+        hosts: Vec<String>,
+        address: &str,
+        timeout: f64,
+    ) -> PyResult<Self> {
+        let timeout = seconds(timeout)?;
+        let own = ipv4(address)?;
+        let station = &station.0;
+        let request = || {
+            let controller = group::admission::controller(controller, &variable)?;
+            group::Admission::request(&controller, station, settings, name, &hosts, own, timeout)
+        };
+        let admission = py.detach(request).map_err(other)?;
+        let description = admission.description().to_text();
+        Ok(Self { admission: Own::new(Mutex::new(admission)), description })
+    }
+
+    #[getter]
+    fn description(&self) -> &str {
+        &self.description
+    }
+
+    fn close(&self, py: Python<'_>) -> PyResult<u32> {
+        let close = || self.admission.lock().unwrap_or_else(PoisonError::into_inner).close();
+        py.detach(close).map_err(other)
+    }
+}
+
 #[pyclass(name = "Communicator")]
 struct PyCommunicator(Own<Communicator>);
 
@@ -181,6 +247,19 @@ impl PyCommunicator {
             let mut switch = switch.map(PySwitch::lock);
             Communicator::join(&description, rank, tunnel, switch.as_deref_mut()).map_err(other)
         };
+        py.detach(join).map(|communicator| Self(Own::new(communicator)))
+    }
+
+    #[staticmethod]
+    fn at(
+        py: Python<'_>,
+        station: PyRef<'_, PyStation>,
+        description: &str,
+        rank: u16,
+    ) -> PyResult<Self> {
+        let description = Description::parse(description).map_err(other)?;
+        let station = &station.0;
+        let join = || Communicator::join_at(&description, rank, station).map_err(other);
         py.detach(join).map(|communicator| Self(Own::new(communicator)))
     }
 
@@ -325,6 +404,8 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("TimeoutError", py.get_type::<TimeoutError>())?;
     module.add_class::<PyEndpoint>()?;
     module.add_class::<PySwitch>()?;
+    module.add_class::<PyStation>()?;
+    module.add_class::<PyAdmission>()?;
     module.add_class::<PyCommunicator>()?;
     module.add_class::<Handle>()
 }

@@ -293,6 +293,20 @@ pub(crate) struct ControllerArgs {
     /// the jobs.
     #[arg(long, value_name = "ADDR")]
     pub(crate) scheduler: Option<Listen>,
+    /// File that remembers the jobs of --scheduler. If this process is killed or ended and started again
+    /// with it, the jobs go on. Without it, they are removed.
+    #[arg(long, value_name = "FILE", requires = "scheduler")]
+    pub(crate) journal: Option<PathBuf>,
+    /// Certificate of the job scheduler, as a PEM file; encrypts connections (TLS).
+    #[arg(long, value_name = "FILE", requires_all = ["scheduler", "scheduler_key"])]
+    pub(crate) scheduler_cert: Option<PathBuf>,
+    /// The certificate's key.
+    #[arg(long, value_name = "FILE", requires = "scheduler_cert")]
+    pub(crate) scheduler_key: Option<PathBuf>,
+    /// Accept only clients of the job scheduler with a certificate from one of these roots (mutual
+    /// TLS).
+    #[arg(long, value_name = "FILE", requires = "scheduler_cert")]
+    pub(crate) scheduler_client_ca: Option<PathBuf>,
     /// Listening address for endpoints that ask for the run of their job: ADDRESS:PORT or
     /// unix:PATH. When all workers of a job have asked, a new run begins, so any host that reaches
     /// the address can end the current run.

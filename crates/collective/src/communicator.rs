@@ -8,13 +8,14 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
+use std::os::unix::net::UnixListener;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{self, Sender};
 use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use tributary_controller::Deployment;
 use tributary_netio::FrameIo;
 use tributary_netio::udp::Tunnel;
@@ -23,14 +24,17 @@ use tributary_protocol::priority::{Code, Priority};
 use tributary_protocol::worker::Stats;
 use tributary_protocol::{Tensor, Terms, fixed};
 use tributary_wire::WorkerIndex;
-use tributary_worker::{Error as WorkerError, Node, live};
+use tributary_worker::live::{self, LanePort};
+use tributary_worker::{Error as WorkerError, Node};
 
+use crate::admission::Port;
 use crate::agreement::{self, Claim, Magnitude};
+use crate::description::Fabric;
 use crate::floats::{narrow, widen};
 use crate::membership::{Member, Progress, Standing};
 use crate::scales::scale;
-use crate::settings::NonFinite;
-use crate::{Description, ElementType, Error, Switch};
+use crate::settings::{JOB, NonFinite};
+use crate::{Description, ElementType, Error, Station, Switch};
 
 /// How long a rank that leaves serves others that lack results (ESA).
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -40,9 +44,6 @@ const STOP: Duration = Duration::from_secs(1);
 
 /// The rank whose process has the hub.
 const HOST: u16 = 0;
-
-/// The only job of a group.
-const JOB: usize = 0;
 
 /// The names of operations, as PyTorch has them.
 const SUM: &str = "all_reduce (SUM)";
@@ -133,6 +134,8 @@ pub struct Communicator {
     shared: Arc<Shared>,
     member: Option<Member>,
     finisher: Option<JoinHandle<()>>,
+    /// Excludes other processes from the same part in the job.
+    _claim: Vec<UnixListener>,
 }
 
 /// Something that happens to a communicator.
@@ -251,21 +254,45 @@ impl Communicator {
         tunnel: Tunnel,
         switch: Option<&mut Switch>,
     ) -> Result<Self> {
-        let scenario = description.settings.scenario()?;
+        let deployment = Deployment::new(description.settings.scenario()?)?;
+        let ports = match (&description.fabric, switch.and_then(Switch::take_own)) {
+            (Fabric::Embedded(_), Some(own)) if rank == HOST => own,
+            (Fabric::Embedded(tunnels), _) => vec![tunnels.connect(&deployment, rank, tunnel)?],
+            (Fabric::External(_), _) => bail!("the group has no embedded switch"),
+        };
+        Self::with(description, &deployment, rank, ports, Vec::new())
+    }
+
+    /// Joins a group whose job was admitted by a controller.
+    ///
+    /// # Errors
+    /// If the group cannot be reached, or the port of this host cannot be opened.
+    pub fn join_at(description: &Description, rank: u16, station: &Station) -> Result<Self> {
+        let Fabric::External(admitted) = &description.fabric else {
+            bail!("the group has an embedded switch")
+        };
+        let deployment = admitted.deployment(description.settings.scenario()?)?;
+        let Port { lane, claim } = station.open(&deployment, rank)?;
+        Self::with(description, &deployment, rank, vec![lane], claim)
+    }
+
+    fn with(
+        description: &Description,
+        deployment: &Deployment,
+        rank: u16,
+        ports: Vec<LanePort>,
+        claim: Vec<UnixListener>,
+    ) -> Result<Self> {
+        let scenario = deployment.scenario();
         let (priorities, values_per_packet) =
             (scenario.priorities, scenario.switch.values_per_packet);
         let timeout = scenario.worker_timeout;
-        let deployment = Deployment::new(scenario)?;
         let job = deployment.job(JOB);
         let ranks = u16::try_from(job.workers.len()).context("at most 1024 ranks")?;
         let profile = job.profile;
-        let ports = match switch.and_then(Switch::take_own) {
-            Some(own) if rank == HOST => own,
-            _ => vec![description.connect(&deployment, rank, tunnel)?],
-        };
         let index = WorkerIndex::new(rank).context("at most 1024 ranks")?;
         let stop = Arc::new(AtomicBool::new(false));
-        let node = Node::on(live::lanes(&deployment, JOB, index, ports)?, &stop)?;
+        let node = Node::on(live::lanes(deployment, JOB, index, ports)?, &stop)?;
         let (finisher, to_finish) = mpsc::channel();
         let state = State {
             node: Some(node),
@@ -307,15 +334,19 @@ impl Communicator {
         };
         let finisher = std::thread::Builder::new().name("results".into()).spawn(finish);
         let finisher = Some(finisher.context("cannot start a thread")?);
-        let mut communicator = Self { shared, member: None, finisher };
+        let mut communicator = Self { shared, member: None, finisher, _claim: claim };
         let shared = &communicator.shared;
         let (asked, told) = (Arc::clone(shared), Arc::clone(shared));
         let progress = move || Progress(asked.begun.load(Ordering::Relaxed));
+        let has = match &description.fabric {
+            Fabric::Embedded(_) => "has the switch",
+            Fabric::External(_) => "holds the group's job",
+        };
         let tell = move |standings: Result<Vec<Standing>, String>| {
             told.happen(match standings {
                 Ok(standings) => Happening::Standings(standings),
                 Err(why) => {
-                    let why = format!("has the switch and is gone: {why}");
+                    let why = format!("{has} and is gone: {why}");
                     Happening::Broken(Error::PeerLost { rank: HOST, why })
                 }
             });

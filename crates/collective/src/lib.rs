@@ -1,8 +1,9 @@
 //! All-reduce for the ranks of a group, as machine-learning frameworks want it: calls overlap, memory is
 //! lent, and a failure names a rank.
 //!
-//! A group is a job of Tributary. Its first rank can host the job's [`Switch`]: an embedded switch and
-//! its controller, over UDP and without privileges. Each rank has a [`Communicator`].
+//! A group is a job of Tributary. Its first rank hosts the job's [`Switch`]: an embedded switch and
+//! its controller, over UDP and without privileges. Or it has the [`Admission`] of the job at the controller
+//! of a network. Each rank has a [`Communicator`].
 //!
 //! | module | content |
 //! | --- | --- |
@@ -11,6 +12,8 @@
 //! | [`scales`] | the fixed-point scale of each sum |
 //! | [`membership`] | who is alive, and how far each rank is |
 //! | [`switch`] | the embedded switch, and how ranks reach it |
+//! | [`admission`] | the job at a controller, and the ports of ranks in its network |
+//! | [`description`] | what the first rank tells the others about either |
 //! | [`settings`] | from a user's settings to a job |
 //!
 //! # Agreement
@@ -26,8 +29,10 @@
 //! A call whose values are not finite fails at all ranks, and the group goes on. After any other error
 //! the group is of no more use. Memory that was lent for a failed call has undefined contents.
 
+pub mod admission;
 pub mod agreement;
 pub mod communicator;
+pub mod description;
 mod error;
 mod floats;
 pub mod membership;
@@ -35,8 +40,10 @@ pub mod scales;
 pub mod settings;
 pub mod switch;
 
+pub use admission::{Admission, Station};
 pub use communicator::{Call, Communicator, Pending, Values};
+pub use description::Description;
 pub use error::Error;
 pub use floats::ElementType;
 pub use settings::Settings;
-pub use switch::{Description, Switch};
+pub use switch::Switch;

@@ -65,6 +65,7 @@ enum FromRank {
 pub struct Hub {
     address: SocketAddr,
     standings: watch::Receiver<Vec<Standing>>,
+    all: Arc<watch::Sender<Vec<Standing>>>,
 }
 
 impl Hub {
@@ -84,7 +85,7 @@ impl Hub {
         let address = listener.local_addr().context("no address")?;
         let (sender, standings) = watch::channel(vec![Standing::Absent; usize::from(ranks)]);
         let sender = Arc::new(sender);
-        let late = Arc::clone(&sender);
+        let (late, all) = (Arc::clone(&sender), Arc::clone(&sender));
         tokio::spawn(async move {
             tokio::time::sleep(patience).await;
             late.send_if_modified(|all| {
@@ -106,7 +107,22 @@ impl Hub {
                 }
             }
         });
-        Ok(Self { address, standings })
+        Ok(Self { address, standings, all })
+    }
+
+    /// Tells all ranks that one is of no more use, which is known from elsewhere.
+    pub fn loss(&self, rank: u16) -> impl FnOnce(String) + Send + 'static {
+        let all = Arc::clone(&self.all);
+        move |why| {
+            all.send_if_modified(|all| {
+                let own = &mut all[usize::from(rank)];
+                let changes = !own.is_over();
+                if changes {
+                    *own = Standing::Lost(why);
+                }
+                changes
+            });
+        }
     }
 
     /// Where it listens.

@@ -10,6 +10,9 @@ use serde::{Deserialize, Serialize};
 use toml::{Table, Value};
 use tributary_jobfile::Scenario;
 
+/// The only job of a group.
+pub const JOB: usize = 0;
+
 /// Most workers below a single switch, and below each of several.
 const SWITCH: usize = 32;
 const RACK: usize = 31;
@@ -65,25 +68,13 @@ impl Settings {
                 "the settings have the key `{key}`, which follows from the group; remove it"
             );
         }
-        let group = match table.remove("group") {
-            Some(group) => group.try_into().context("[group] in the settings")?,
-            None => Group::default(),
-        };
+        let group = group(&mut table)?;
         let protocol = match table.remove("protocol").unwrap_or_else(|| Table::new().into()) {
             Value::String(kind) => Table::from_iter([("kind".to_owned(), Value::from(kind))]),
             Value::Table(protocol) => protocol,
             other => bail!("`protocol` in the settings is {other}; give a name or a table"),
         };
-        let mut job = match table.remove("job").unwrap_or_else(|| Table::new().into()) {
-            Value::Table(job) => job,
-            _ => bail!("the settings have several jobs; write one `[job]`, the group's"),
-        };
-        for key in ["workers", "workload", "ps", "agent", "threads", "straggler"] {
-            ensure!(
-                !job.contains_key(key),
-                "[job] in the settings has the key `{key}`, which follows from the group; remove it"
-            );
-        }
+        let mut job = job(&mut table)?;
         let defaults = |values: i64, slots: i64| {
             [
                 ("kind", Value::from("p4inc")),
@@ -101,9 +92,34 @@ impl Settings {
         job.insert("name".into(), "group".into());
         job.insert("workers".into(), Value::from(i64::try_from(ranks)?));
         table.insert("protocol".into(), protocol.into());
-        let seconds = timeout.as_secs().clamp(1, 1 << 20);
-        table.insert("worker_timeout".into(), format!("{seconds}s").into());
+        table.insert("worker_timeout".into(), patience(timeout));
         table.insert("topology".into(), topology(ranks)?.into());
+        table.insert("job".into(), vec![Value::from(job)].into());
+        let settings = Self { group, job_file: toml::to_string(&table)? };
+        settings.scenario()?;
+        Ok(settings)
+    }
+
+    /// Completes a user's settings for a group whose ranks are on these hosts of a network, which a job
+    /// file describes.
+    ///
+    /// # Errors
+    /// If the settings are invalid, or do not suit the network.
+    pub fn within(text: &str, network: &str, hosts: &[String], timeout: Duration) -> Result<Self> {
+        let mut table: Table = text.parse().context("the settings are not TOML")?;
+        let group = group(&mut table)?;
+        let mut job = job(&mut table)?;
+        if let Some(key) = table.keys().next() {
+            bail!(
+                "the settings have the key `{key}`, which the network's job file decides for all jobs of \
+                 a controller; remove it"
+            );
+        }
+        job.insert("name".into(), "group".into());
+        let hosts = hosts.iter().map(|host| Value::from(host.clone()));
+        job.insert("workers".into(), hosts.collect::<Vec<_>>().into());
+        let mut table: Table = network.parse().context("the network's job file is not TOML")?;
+        table.insert("worker_timeout".into(), patience(timeout));
         table.insert("job".into(), vec![Value::from(job)].into());
         let settings = Self { group, job_file: toml::to_string(&table)? };
         settings.scenario()?;
@@ -117,6 +133,32 @@ impl Settings {
     pub fn scenario(&self) -> Result<Scenario> {
         Ok(tributary_jobfile::parse(&self.job_file, "the group's settings")?)
     }
+}
+
+fn group(table: &mut Table) -> Result<Group> {
+    match table.remove("group") {
+        Some(group) => group.try_into().context("[group] in the settings"),
+        None => Ok(Group::default()),
+    }
+}
+
+/// The keys of the group's job.
+fn job(table: &mut Table) -> Result<Table> {
+    let job = match table.remove("job").unwrap_or_else(|| Table::new().into()) {
+        Value::Table(job) => job,
+        _ => bail!("the settings have several jobs; write one `[job]`, the group's"),
+    };
+    for key in ["workers", "workload", "ps", "agent", "threads", "straggler"] {
+        ensure!(
+            !job.contains_key(key),
+            "[job] in the settings has the key `{key}`, which follows from the group; remove it"
+        );
+    }
+    Ok(job)
+}
+
+fn patience(timeout: Duration) -> Value {
+    format!("{}s", timeout.as_secs().clamp(1, 1 << 20)).into()
 }
 
 fn with_defaults<const N: usize>(mut table: Table, defaults: [(&str, Value); N]) -> Table {

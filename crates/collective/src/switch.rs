@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use rand::Rng as _;
 use serde::{Deserialize, Serialize};
 use tokio::runtime::{Builder, Runtime};
 use tributary_controller::Deployment;
@@ -19,29 +18,21 @@ use tributary_netio::FrameIo;
 use tributary_netio::udp::Tunnel;
 use tributary_worker::live::LanePort;
 
+use crate::description::{self, Description, Fabric};
 use crate::membership::{Hub, SILENCE};
-use crate::settings::{Settings, Span};
+use crate::settings::{JOB, Settings, Span};
 
 /// Receive buffer of a tunnel, in bytes.
 const RECEIVE_BUFFER: usize = 4 << 20;
 
-/// How long the switch waits for ranks that are still there when its own rank is done.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// How long the first rank waits for others that are still there when it is done.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The only job of a group.
-const JOB: usize = 0;
-
-/// How ranks reach a switch: text for all of them, which is secret.
+/// How ranks reach an embedded switch.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Description {
-    /// The group's settings.
-    pub settings: Settings,
-    /// What ranks show to the hub.
-    pub secret: String,
-    /// Where the hub listens.
-    pub hub: SocketAddr,
+pub struct Tunnels {
     /// The switch's end of each rank's tunnel; `None` for the rank in the switch's process.
-    pub tunnels: Vec<Option<SocketAddrV4>>,
+    tunnels: Vec<Option<SocketAddrV4>>,
     /// Each rank's way to the reminder agent (ESA).
     channels: Vec<Option<SocketAddr>>,
     /// The tokens of the reminder agent.
@@ -96,7 +87,7 @@ impl Switch {
         let runtime = runtime.context("cannot start threads")?;
         let compiled = program::compile(scenario, None)?;
         let engine = EngineKind::default();
-        let secret = format!("{:032x}", rand::rng().random::<u128>());
+        let secret = description::secret();
         let ranks = u16::try_from(endpoints.len()).context("a group has at most 1024 ranks")?;
         let (mut memory, hub) = runtime.block_on(async {
             let mut memory = Memory::open(&deployment, compiled, engine, 1, outside).await?;
@@ -110,8 +101,8 @@ impl Switch {
         let own = Some(memory.worker(JOB, 0, &contacts)?);
         let tokens = contacts.tokens.to_text();
         let hub_address = hub.address();
-        let description =
-            Description { settings, secret, hub: hub_address, tunnels, channels, tokens };
+        let fabric = Fabric::Embedded(Tunnels { tunnels, channels, tokens });
+        let description = Description { settings, secret, hub: hub_address, fabric };
         Ok(Self { inner: Some(Inner { runtime, memory, hub }), description, own })
     }
 
@@ -152,24 +143,7 @@ impl Drop for Switch {
     }
 }
 
-impl Description {
-    /// From the text that [`to_text`](Self::to_text) made.
-    ///
-    /// # Errors
-    /// If it is not such a text.
-    pub fn parse(text: &str) -> Result<Self> {
-        serde_json::from_str(text).context("not the description of a group")
-    }
-
-    /// As text.
-    ///
-    /// # Panics
-    /// Never: it is plain data.
-    #[must_use]
-    pub fn to_text(&self) -> String {
-        serde_json::to_string(self).expect("plain data")
-    }
-
+impl Tunnels {
     /// The connections of a rank in another process than the switch's.
     ///
     /// # Errors

@@ -201,7 +201,9 @@ impl Client {
                     Error::Address { switch: config.name.clone(), address: address.clone() }
                 })?;
                 let endpoint = match &config.tls {
-                    Some(tls) => tls.encrypt(endpoint, &config.name, address)?,
+                    Some(tls) => {
+                        tls.encrypt(endpoint, &format!("switch {}", config.name), address)?
+                    }
                     None => endpoint,
                 };
                 let endpoint = endpoint.http2_max_header_list_size(MAX_STATUS);

@@ -136,12 +136,17 @@ impl Controller {
     /// SwitchML's static pools. Has no effect if jobs have no aggregators of their own.
     ///
     /// # Errors
-    /// [`Error::Partitions`] if there are too few aggregators for that many parts.
+    /// [`Error::Partitions`] if there are too few aggregators for that many parts; [`Error::Memory`] if a
+    /// job of an earlier controller has no such part.
     pub fn partitioned(self, partitions: u32) -> Result<Self, Error> {
         if let Some(memory) = &self.memory {
             let mut memory = lock(memory);
             let (switches, pool) = (self.topology.switches.len(), memory.aggregators);
             *memory = Memory::partitioned(switches, pool, partitions)?;
+            // Those of an earlier controller keep their parts.
+            for admitted in self.jobs().values() {
+                memory.claim(&self.topology, &admitted.placement)?;
+            }
         }
         Ok(self)
     }

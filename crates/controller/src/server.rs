@@ -12,6 +12,7 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio_stream::wrappers::{TcpListenerStream, UnixListenerStream};
 use tonic::service::Routes;
+use tonic::transport::ServerTlsConfig;
 use tributary_limits::connections::bounded;
 
 /// How long requests in progress may delay the end of the server.
@@ -76,12 +77,28 @@ impl Server {
     /// # Errors
     /// If it cannot listen at the address.
     pub async fn start(services: Routes, address: &Listen) -> io::Result<Self> {
+        Self::start_with(services, address, None).await
+    }
+
+    /// Starts a server whose connections are encrypted, if it has certificates.
+    ///
+    /// # Errors
+    /// If it cannot listen at the address, or the certificates are unusable.
+    pub async fn start_with(
+        services: Routes,
+        address: &Listen,
+        tls: Option<ServerTlsConfig>,
+    ) -> io::Result<Self> {
         let (stop, stopped) = oneshot::channel::<()>();
         let stopped = async {
             // An error means that the sender was dropped, which also ends the server.
             let _ = stopped.await;
         };
-        let router = tonic::transport::Server::builder()
+        let mut builder = tonic::transport::Server::builder();
+        if let Some(tls) = tls {
+            builder = builder.tls_config(tls).map_err(io::Error::other)?;
+        }
+        let router = builder
             // Detects clients that vanished without closing, whose streams would stay open.
             .http2_keepalive_interval(Some(Duration::from_secs(10)))
             .initial_connection_window_size(CONNECTION_WINDOW)

@@ -1,4 +1,4 @@
-//! Encrypted connections to switches.
+//! Encrypted connections to switches and controllers.
 
 use std::path::Path;
 
@@ -11,13 +11,13 @@ use crate::error::Error;
 /// Certificates or a key: a complete bundle of public roots has 200 KB.
 const PEM: FileLimit = FileLimit::new("PEM file", 4 << 20);
 
-/// Trusted roots, and the controller's certificate.
+/// Trusted roots, and our certificate.
 #[derive(Clone, Debug)]
 pub struct Tls(ClientTlsConfig);
 
 impl Tls {
-    /// Reads PEM files: the roots of switches' certificates and, for switches that require client
-    /// certificates, our certificate and its key. `name` is the name in switches' certificates, if
+    /// Reads PEM files: the roots of servers' certificates and, for servers that require client
+    /// certificates, our certificate and its key. `name` is the name in servers' certificates, if
     /// it differs from the host in their addresses.
     ///
     /// # Errors
@@ -37,15 +37,18 @@ impl Tls {
         Ok(Self(config))
     }
 
-    /// The same endpoint, encrypted.
-    pub(crate) fn encrypt(
+    /// An endpoint that is encrypted; `peer` is its name in errors.
+    ///
+    /// # Errors
+    /// [`Error::Certificates`] if they are unusable, or the address is that of a Unix socket.
+    pub fn encrypt(
         &self,
         endpoint: Endpoint,
-        switch: &str,
+        peer: &str,
         address: &str,
     ) -> Result<Endpoint, Error> {
         if address.starts_with("unix:") {
-            let what = format!("switch {switch}: {address} is a Unix socket, which needs no TLS");
+            let what = format!("{peer}: {address} is a Unix socket, which needs no TLS");
             return Err(Error::Certificates(what));
         }
         endpoint.tls_config(self.0.clone()).map_err(|error| Error::Certificates(root_cause(&error)))

@@ -9,11 +9,13 @@
 //! | [`mod@claim`] | one process per part of a job on an interface |
 //! | [`runs`] | the run of a job that an endpoint takes part in |
 //! | [`schedule`] | what the job scheduler decides about a job |
+//! | [`lease`] | a job that this process has admitted, and that ends with it |
 //! | [`tokens`], [`channel`] | ESA's reliable channels |
 //! | [`names`] | jobs and hosts by their names |
 
 pub mod channel;
 pub mod claim;
+pub mod lease;
 mod load;
 pub mod names;
 pub mod runs;
@@ -150,11 +152,16 @@ pub fn jobs_at(
 ///
 /// # Errors
 /// If it cannot be opened.
-pub fn open_interface(scenario: &Scenario, host: HostId, args: &Args) -> Result<Faulty<Device>> {
+pub fn open_interface(
+    scenario: &Scenario,
+    host: HostId,
+    interface: &str,
+    io: Io,
+) -> Result<Faulty<Device>> {
     let groups = scenario.jobs.iter().map(|job| Host::group(job.id).ip);
-    let config = Config { groups: groups.collect(), ..Config::endpoint(&args.interface, PORT) };
-    let device = Device::open(args.io, &config)?;
-    check_interface(scenario, host, args, device.interface())?;
+    let config = Config { groups: groups.collect(), ..Config::endpoint(interface, PORT) };
+    let device = Device::open(io, &config)?;
+    check_interface(scenario, host, device.interface(), io)?;
     let link = scenario.topology.host(host).link;
     Ok(scenario.faulty(link, End::Host(host), scenario.seed, device)?)
 }
@@ -198,7 +205,7 @@ fn open_ports(
     ports: Vec<Vec<&Job>>,
 ) -> Result<Vec<Faulty<Device>>> {
     if ports.len() == 1 {
-        return Ok(vec![open_interface(scenario, host, args)?]);
+        return Ok(vec![open_interface(scenario, host, &args.interface, args.io)?]);
     }
     let config = |jobs: Vec<&Job>| Config {
         groups: jobs.iter().map(|job| Host::group(job.id).ip).collect(),
@@ -208,7 +215,7 @@ fn open_ports(
     let configs: Vec<Config> = ports.into_iter().map(config).collect();
     let devices = Device::open_shared(args.io, &configs)?;
     if let Some(first) = devices.first() {
-        check_interface(scenario, host, args, first.interface())?;
+        check_interface(scenario, host, first.interface(), args.io)?;
     }
     let link = scenario.topology.host(host).link;
     let faulty = |(lane, device)| {
@@ -218,14 +225,9 @@ fn open_ports(
 }
 
 /// Refuses an interface that is not the host's, or whose packets are too short.
-fn check_interface(
-    scenario: &Scenario,
-    host: HostId,
-    args: &Args,
-    found: &Interface,
-) -> Result<()> {
-    must_be(scenario, host, found, args.io.is_routed())?;
-    let interface = &args.interface;
+fn check_interface(scenario: &Scenario, host: HostId, found: &Interface, io: Io) -> Result<()> {
+    must_be(scenario, host, found, io.is_routed())?;
+    let interface = &found.name;
     let needed = scenario.switch.packet_bytes() as usize;
     let mtu = found.mtu;
     if mtu < needed {

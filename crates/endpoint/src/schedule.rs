@@ -36,13 +36,13 @@ use tributary_protocol::{Assignment, Mode, Rate};
 use tributary_wire::{AggregatorIndex, Epoch, JobId, Segment, Service, WorkerIndex};
 
 /// Pauses before a request is repeated: the first, and the one to which they double.
-const FIRST_PAUSE: Duration = Duration::from_millis(20);
+pub(crate) const FIRST_PAUSE: Duration = Duration::from_millis(20);
 /// A job's processes learn of its admission at most this much later.
 pub const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 /// Timeout of a connection and of an answer.
-const PATIENCE: Duration = Duration::from_secs(5);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
 /// Interval and timeout of the HTTP/2 pings that detect a lost scheduler.
-const KEEPALIVE: Duration = Duration::from_secs(5);
+pub(crate) const KEEPALIVE: Duration = Duration::from_secs(5);
 
 /// The state of an admitted job.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -332,13 +332,15 @@ impl Follower {
 }
 
 /// An answer in time.
-async fn within<T>(answer: impl Future<Output = Result<T, Status>>) -> Result<T, Status> {
+pub(crate) async fn within<T>(
+    answer: impl Future<Output = Result<T, Status>>,
+) -> Result<T, Status> {
     let late = |_| Status::deadline_exceeded(format!("no answer came in {} s", PATIENCE.as_secs()));
     tokio::time::timeout(PATIENCE, answer).await.map_err(late)?
 }
 
 /// What the scheduler answered, or how the connection broke.
-fn reason(status: &Status) -> String {
+pub(crate) fn reason(status: &Status) -> String {
     match std::error::Error::source(status) {
         Some(source) => client::root_cause(source),
         None => status.message().to_owned(),
@@ -350,7 +352,18 @@ fn standing(message: &v1::WatchResponse) -> Result<Standing, &'static str> {
     let epoch = Epoch::new(message.epoch).ok_or("the scheduler's run has no number")?;
     let iteration = message.iteration.as_ref().ok_or("the scheduler tells no iteration")?;
     let running = iteration.state() == v1::iteration::State::Running;
-    let told = message.assignment.as_ref().ok_or("the scheduler tells no assignment")?;
+    Ok(Standing {
+        epoch,
+        iteration: iteration.number,
+        running,
+        assignment: assignment(message.assignment.as_ref())?,
+        rate: Rate::new(message.rate),
+    })
+}
+
+/// An assignment from a message.
+pub(crate) fn assignment(message: Option<&v1::Assignment>) -> Result<Assignment, &'static str> {
+    let told = message.ok_or("the scheduler tells no assignment")?;
     let mode = match told.mode() {
         v1::Mode::Local => Mode::Local,
         v1::Mode::Partial => Mode::Partial,
@@ -360,13 +373,7 @@ fn standing(message: &v1::WatchResponse) -> Result<Standing, &'static str> {
     let service = u8::try_from(told.service_id);
     let service = service.map_err(|_| "the scheduler's service ID is beyond 255")?;
     let segment = Segment { offset: AggregatorIndex(told.mem_id), size: told.size };
-    Ok(Standing {
-        epoch,
-        iteration: iteration.number,
-        running,
-        assignment: Assignment { service: Service::new(service), segment, mode },
-        rate: Rate::new(message.rate),
-    })
+    Ok(Assignment { service: Service::new(service), segment, mode })
 }
 
 #[cfg(test)]

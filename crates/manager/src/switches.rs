@@ -168,7 +168,7 @@ impl Switches {
             // ATP jobs share all aggregators.
             size: 1,
             epoch: epoch.unwrap_or_default(),
-            demand: None,
+            ..v1::AdmitRequest::default()
         };
         match self.client.admit(request).await {
             Ok(admitted) => Ok(Event::Admitted { wire, epoch: admitted.into_inner().epoch }),

@@ -1,6 +1,7 @@
 //! The kernel's data on a network interface of the calling thread's network namespace.
 
 use std::io;
+use std::net::{IpAddr, Ipv4Addr};
 
 use crate::sys;
 
@@ -77,6 +78,21 @@ impl Interface {
     }
 }
 
+/// The IPv4 addresses of all interfaces of the calling thread's network namespace, with their names.
+#[must_use]
+pub fn addresses() -> Vec<(String, Ipv4Addr)> {
+    let of = |interface: pnet_datalink::NetworkInterface| {
+        // Labels such as `eth0:1` are not names of interfaces.
+        let name = interface.name.split(':').next().unwrap_or_default().to_owned();
+        let own = interface.ips.into_iter().filter_map(|network| match network.ip() {
+            IpAddr::V4(ip) => Some(ip),
+            IpAddr::V6(_) => None,
+        });
+        own.map(|ip| (name.clone(), ip)).collect::<Vec<_>>()
+    };
+    pnet_datalink::interfaces().into_iter().flat_map(of).collect()
+}
+
 /// The names of all interfaces of the calling thread's network namespace.
 #[must_use]
 pub fn names() -> Vec<String> {
@@ -97,6 +113,11 @@ mod tests {
         assert!(loopback.index >= 1);
         assert!(loopback.mtu >= 1_500, "{loopback:?}");
         assert!(names().contains(&"lo".to_owned()));
+    }
+
+    #[test]
+    fn loopback_has_its_address() {
+        assert!(addresses().contains(&("lo".to_owned(), Ipv4Addr::LOCALHOST)));
     }
 
     #[test]

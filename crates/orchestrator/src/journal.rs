@@ -229,13 +229,18 @@ struct Stored {
     unfinished: Vec<u16>,
     /// 0: no limit.
     rate: u64,
+    /// Files of earlier versions have neither a name nor a lease.
+    #[serde(default)]
+    name: String,
+    #[serde(default)]
+    lease: bool,
 }
 
 const MODES: [Mode; 3] = [Mode::Local, Mode::Partial, Mode::Forwarded];
 
 impl Stored {
     fn of(record: &Record) -> Self {
-        let Record { placement, slot, demand, iteration, rate } = record;
+        let Record { placement, slot, demand, iteration, rate, name, lease } = record;
         let Placement { epoch, workers, ps, aggregation, assignment, two_levels, .. } = placement;
         let mode = MODES.iter().position(|mode| *mode == assignment.mode).expect("all are there");
         Self {
@@ -255,6 +260,8 @@ impl Stored {
             iteration: iteration.number,
             unfinished: iteration.unfinished.iter().map(WorkerIndex::get).collect(),
             rate: rate.map_or(0, Rate::get),
+            name: name.clone(),
+            lease: *lease,
         }
     }
 
@@ -299,6 +306,8 @@ impl Stored {
                     .fold(WorkerSet::EMPTY, |all, one| all | one),
             },
             rate: Rate::new(self.rate),
+            name: self.name,
+            lease: self.lease,
         })
     }
 }
@@ -338,7 +347,8 @@ mod tests {
         let records =
             [record(1, Mode::Local), record(2, Mode::Partial), record(9, Mode::Forwarded)];
         records.iter().for_each(|record| journal.keep(record).unwrap());
-        let other = Record { rate: None, demand: None, ..records[1].clone() };
+        let (name, lease) = ("resnet".to_owned(), true);
+        let other = Record { rate: None, demand: None, name, lease, ..records[1].clone() };
         journal.keep(&other).unwrap();
         let circuits = Circuits::new([(Port(1), Port(4))]).unwrap();
         journal.keep_circuits(&circuits).unwrap();

@@ -40,7 +40,7 @@ pub fn run(
     let tell = |event: &Event| tell(event, switch);
     let _claim = claim(&args.interface, "parameter server", scenario.jobs.iter().filter(own))?;
     if let Some(address) = &args.scheduler {
-        let io = Box::new(open_interface(&scenario, id, args)?);
+        let io = Box::new(open_interface(&scenario, id, &args.interface, args.io)?);
         return scheduled::serve(deployment, id, io, &Scheduler::at(address)?, stop, &tell);
     }
     let waker = Waker::new();

@@ -48,7 +48,7 @@ pub fn run(
     let waker = Waker::new();
     let address = channel::agent_address(&scenario, id);
     while !stop.load(Ordering::Relaxed) {
-        let io = open_interface(&scenario, id, args)?;
+        let io = open_interface(&scenario, id, &args.interface, args.io)?;
         runs::join_all(args, &mut deployment, own, stop)?;
         let scenario = deployment.scenario();
         let agent = agent(&deployment, id)?.context("looked at above")?;

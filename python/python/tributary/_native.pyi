@@ -56,6 +56,55 @@ class Switch:
         """
 
 @final
+class Station:
+    """This rank's host in a network with a controller, found by the environment.
+
+    `TRIBUTARY_NETWORK` names the network's job file. `TRIBUTARY_HOST` and `TRIBUTARY_INTERFACE`
+    replace what follows from this machine's IP addresses, and `TRIBUTARY_IO` is how packets are
+    sent: `udp` unless it is set.
+    """
+
+    def __init__(self) -> None: ...
+    @property
+    def host(self) -> str:
+        """The name of the host."""
+
+@final
+class Admission:
+    """The job of a group at a controller. The first rank has one.
+
+    The job ends with this process, however it ends.
+    """
+
+    def __init__(
+        self,
+        controller: str,
+        station: Station,
+        settings: str,
+        name: str,
+        hosts: list[str],
+        address: str,
+        timeout: float,
+    ) -> None:
+        """Admits the job, for ranks on these hosts, in the order of the ranks.
+
+        `controller` is `host:port`, perhaps behind `tributary://`, `http://` or `https://`.
+        `TRIBUTARY_CA`, `TRIBUTARY_CERT`, `TRIBUTARY_KEY` and `TRIBUTARY_CERT_NAME` are for TLS.
+        `name` is shown to people, and `address` is an IP address of this host, by which the other
+        ranks reach this process. A rank may take `timeout` seconds to make a call.
+        """
+
+    @property
+    def description(self) -> str:
+        """As that of `Switch`."""
+
+    def close(self) -> int:
+        """Waits until all ranks have left, for a limited time, and releases the job.
+
+        Returns the number of aggregators that were still in use.
+        """
+
+@final
 class Communicator:
     """One rank's part in a group of ranks that sum tensors together.
 
@@ -66,6 +115,10 @@ class Communicator:
         self, endpoint: Endpoint, description: str, rank: int, switch: Switch | None = None
     ) -> None:
         """Joins the group behind a `Switch`. The rank that has it in its process passes it."""
+
+    @staticmethod
+    def at(station: Station, description: str, rank: int) -> Communicator:
+        """Joins the group of an `Admission`, through the interface of this rank's host."""
 
     def all_reduce(
         self,

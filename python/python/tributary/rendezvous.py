@@ -6,7 +6,9 @@ import contextlib
 import json
 import os
 import socket
+import sys
 import time
+import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +17,7 @@ from typing import Any
 from torch._C._distributed_c10d import PrefixStore, Store
 
 from . import settings
-from ._native import Communicator, Endpoint, Error, Switch
+from ._native import Admission, Communicator, Endpoint, Error, Station, Switch
 
 
 class RendezvousError(Error):
@@ -31,20 +33,28 @@ class Fabric:
     """What this rank needs to take part, and what it must close afterwards."""
 
     communicator: Communicator
-    # The first rank of a group without a controller runs the switch.
-    switch: Switch | None
+    # The first rank of a group runs its switch, or has its job at a controller.
+    switch: Switch | Admission | None
 
     def close(self) -> None:
         """Leaves the group. The first rank then waits until the others have left, too."""
         self.communicator.close()
-        if self.switch is not None:
-            self.switch.close()
+        self._end()
 
     def abort(self) -> None:
         """Fails what is pending, and leaves the group."""
         self.communicator.abort()
-        if self.switch is not None:
+        self._end()
+
+    def _end(self) -> None:
+        if isinstance(self.switch, Switch):
             self.switch.close()
+        elif self.switch is not None:
+            try:
+                self.switch.close()
+            except Error as error:
+                # A controller that is away releases the job when it is back.
+                warnings.warn(str(error), RuntimeWarning, stacklevel=3)
 
 
 def unused_part(store: Store, rank: int) -> Store:
@@ -62,9 +72,10 @@ def connect(store: Store, rank: int, size: int, timeout: float) -> Fabric:
 
     A problem at one rank is raised at all.
     """
-    if "TRIBUTARY_CONTROLLER" in os.environ:
-        return _connect_to_controller(os.environ["TRIBUTARY_CONTROLLER"])
     board = _Board(store, rank, size, timeout)
+    controller = os.environ.get("TRIBUTARY_CONTROLLER")
+    if controller:
+        return _connect_to_controller(controller, board, rank, timeout)
 
     switch = None
     with board.reporting_errors("host", "endpoint", "fabric"):
@@ -87,11 +98,36 @@ def connect(store: Store, rank: int, size: int, timeout: float) -> Fabric:
     return Fabric(communicator, switch)
 
 
-def _connect_to_controller(controller: str) -> Fabric:
-    raise Error(
-        f"TRIBUTARY_CONTROLLER is set to {controller!r}, but this version of the package only "
-        "uses the embedded switch. Unset the variable."
-    )
+def _connect_to_controller(controller: str, board: _Board, rank: int, timeout: float) -> Fabric:
+    admission = communicator = None
+    try:
+        with board.reporting_errors("host", "fabric", "port"):
+            station = Station()
+            board.post("host", station.host)
+            hosts = board.read_all("host", "found their host in TRIBUTARY_NETWORK")
+            if rank == 0:
+                address = _own_address()
+                admission = Admission(
+                    controller, station, settings.current(), _job_name(), hosts, address, timeout
+                )
+                board.post("fabric", admission.description)
+            description = board.read("fabric", 0, "had the group's job admitted")
+            communicator = Communicator.at(station, description, rank)
+            board.post("port", "open")
+            board.read_all("port", "opened their port")
+    except BaseException:
+        if communicator is not None:
+            communicator.abort()
+        if admission is not None:
+            admission.close()
+        raise
+    return Fabric(communicator, admission)
+
+
+def _job_name() -> str:
+    """By which people recognise the job among those of the controller."""
+    name = os.environ.get("TRIBUTARY_JOB") or Path(sys.argv[0]).name or "python"
+    return "".join(filter(str.isprintable, name))[:64]
 
 
 class _Board:

@@ -21,6 +21,10 @@ pub struct Record {
     pub iteration: Iteration,
     /// The rate of its workers.
     pub rate: Option<Rate>,
+    /// Its name, for people.
+    pub name: String,
+    /// Whether it has a lease.
+    pub lease: bool,
 }
 
 impl Record {

@@ -7,14 +7,18 @@
 //! A job is moved only between iterations. An iteration begins with [`Scheduler::start`] and ends
 //! when every worker has reported that it has all results. Then only late copies are in flight, and
 //! after a move these name a service that no longer exists.
+//!
+//! A job with a [lease](leases) has no iterations, and is released by itself when nobody holds the lease.
 
 mod iteration;
 mod journal;
+mod leases;
 mod service;
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU64;
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
 
 use tokio::sync::watch;
 use tonic::Code;
@@ -27,6 +31,8 @@ use tributary_wire::{Epoch, JobId, Protocol, WorkerIndex, WorkerSet};
 pub use iteration::{Iteration, OutOfTurn};
 use journal::Forgetful;
 pub use journal::{Journal, Record};
+pub use leases::GRACE;
+use leases::Lease;
 
 use crate::error::Error;
 use crate::jobs::{Controller, lock};
@@ -63,6 +69,15 @@ pub enum Refusal {
         /// How many workers the job has.
         workers: usize,
     },
+    /// Processes of a job with a lease follow no scheduler.
+    #[error("job {0} has a lease: it has no iterations, is never moved, and has no rate")]
+    Leased(JobId),
+    /// The job was admitted without a lease.
+    #[error("job {0} has no lease; release it when it is over")]
+    Unleased(JobId),
+    /// No ID is left to choose.
+    #[error("all job IDs are taken; release a job")]
+    NoId,
     /// The journal cannot be written, so that the change would be forgotten.
     #[error("cannot record the change: {0}")]
     Unrecorded(String),
@@ -82,7 +97,10 @@ impl Refusal {
             Self::Unknown(_) => Code::NotFound,
             Self::Admitted(_) => Code::AlreadyExists,
             Self::Busy(_) => Code::Aborted,
-            Self::Broken(_) | Self::OutOfTurn(..) => Code::FailedPrecondition,
+            Self::Broken(_) | Self::OutOfTurn(..) | Self::Leased(_) | Self::Unleased(_) => {
+                Code::FailedPrecondition
+            }
+            Self::NoId => Code::ResourceExhausted,
             Self::Worker { .. } => Code::InvalidArgument,
             Self::Unrecorded(_) => Code::Internal,
             Self::Closing => Code::Unavailable,
@@ -127,9 +145,34 @@ pub struct Demand {
     pub aggregators: u32,
 }
 
+/// What a client asks for when it admits a job.
+#[derive(Clone, Debug)]
+pub struct Admission {
+    /// The hosts of the job's endpoints. Its epoch and assignment are not looked at.
+    pub placement: Placement,
+    /// Whether the scheduler chooses the job's ID.
+    pub any_id: bool,
+    /// The run that goes on, if the job was admitted before.
+    pub continued: Option<Epoch>,
+    /// Where the job is summed.
+    pub aggregation: Aggregation,
+    /// How many aggregators it gets.
+    pub size: u32,
+    /// What it sends.
+    pub demand: Option<Demand>,
+    /// Its name, for people.
+    pub name: String,
+    /// Whether it is released by itself when nobody holds its lease.
+    pub lease: bool,
+}
+
 /// A job as [`Scheduler::list`] gives it.
 #[derive(Clone, Debug)]
 pub struct Listed {
+    /// Its name, for people.
+    pub name: String,
+    /// Whether somebody holds its lease; `None` if it has none.
+    pub held: Option<bool>,
     /// The hosts of its endpoints.
     pub placement: Placement,
     /// Its state.
@@ -146,6 +189,8 @@ pub struct Scheduler {
     known: Arc<BTreeMap<JobId, Placement>>,
     jobs: Arc<Mutex<Jobs>>,
     journal: Arc<dyn Journal>,
+    /// How long a job stays admitted while nobody holds its lease.
+    grace: Duration,
 }
 
 #[derive(Debug, Default)]
@@ -165,6 +210,8 @@ struct Entry {
 struct Served {
     placement: Placement,
     demand: Option<Demand>,
+    name: String,
+    lease: Option<Lease>,
     standing: watch::Sender<Standing>,
 }
 
@@ -196,11 +243,12 @@ impl Scheduler {
     ) -> Self {
         let known = known.into_iter().map(|placement| (placement.job, placement)).collect();
         let entries = records.into_iter().map(|record| {
-            let Record { placement, demand, iteration, rate, .. } = record;
+            let Record { placement, demand, iteration, rate, name, lease, .. } = record;
             let standing = Standing { iteration, assignment: placement.assignment, rate };
             let standing = watch::Sender::new(standing);
             let job = placement.job;
-            let served = Some(Served { placement, demand, standing });
+            let lease = lease.then(Lease::default);
+            let served = Some(Served { placement, demand, name, lease, standing });
             (job, Entry { phase: Phase::Settled, served })
         });
         let jobs = Jobs { entries: entries.collect(), closing: false };
@@ -209,7 +257,14 @@ impl Scheduler {
             known: Arc::new(known),
             jobs: Arc::new(Mutex::new(jobs)),
             journal,
+            grace: GRACE,
         }
+    }
+
+    /// The same with another grace period of leases.
+    #[must_use]
+    pub fn with_grace(self, grace: Duration) -> Self {
+        Self { grace, ..self }
     }
 
     /// The switches.
@@ -218,9 +273,19 @@ impl Scheduler {
         &self.controller
     }
 
-    /// The gRPC service.
+    /// The gRPC service. The grace periods of leases begin, because only now can they be held.
+    ///
+    /// # Panics
+    /// Outside of a Tokio runtime, if a job has a lease.
     #[must_use]
     pub fn service(&self) -> Routes {
+        let leased: Vec<_> = {
+            let jobs = self.jobs();
+            let served = jobs.entries.values().filter_map(|entry| entry.served.as_ref());
+            let leased = served.filter(|served| served.lease.is_some());
+            leased.map(|served| served.placement.run()).collect()
+        };
+        leased.into_iter().for_each(|run| self.begin_grace(run));
         let server = JobSchedulerServer::new(self.clone());
         Routes::new(server.max_decoding_message_size(MESSAGE_LIMIT))
     }
@@ -243,15 +308,11 @@ impl Scheduler {
         self.known.get(&job)
     }
 
-    /// Admits a job, for a new run, or for one that is `continued` after the controller that
-    /// admitted it has stopped. Completes even if the returned future is dropped.
+    /// Admits a job without a name and a lease, for a new run, or for one that is `continued` after the
+    /// controller that admitted it has stopped. Completes even if the returned future is dropped.
     ///
     /// # Errors
-    /// [`Refusal::Admitted`], [`Refusal::Closing`], [`Refusal::Controller`].
-    ///
-    /// # Panics
-    /// If the placement has no worker or more than 32, or names a host that the topology does not
-    /// have.
+    /// As of [`admit_as`](Self::admit_as), which also tells when this panics.
     pub async fn admit(
         &self,
         placement: Placement,
@@ -260,12 +321,40 @@ impl Scheduler {
         size: u32,
         demand: Option<Demand>,
     ) -> Result<(Epoch, Assignment), Refusal> {
-        let job = placement.job;
+        let (any_id, name, lease) = (false, String::new(), false);
+        let admission =
+            Admission { placement, any_id, continued, aggregation, size, demand, name, lease };
+        let admitted = self.admit_as(admission).await?;
+        Ok((admitted.epoch, admitted.assignment))
+    }
+
+    /// Admits a job. Returns its placement, which has the run that begins. Completes even if the returned
+    /// future is dropped.
+    ///
+    /// # Errors
+    /// [`Refusal::Admitted`], [`Refusal::NoId`], [`Refusal::Closing`], [`Refusal::Leased`] for a demand and
+    /// a lease, [`Refusal::Controller`].
+    ///
+    /// # Panics
+    /// If the placement has no worker or more than 32, or names a host that the topology does not
+    /// have.
+    pub async fn admit_as(&self, admission: Admission) -> Result<Placement, Refusal> {
+        let Admission { placement, any_id, continued, aggregation, size, demand, name, lease } =
+            admission;
         // The control loop schedules such a job, which waits at its server.
         if demand.is_some() && placement.ps.is_none() {
-            return Err(Error::NoServer(job).into());
+            return Err(Error::NoServer(placement.job).into());
         }
-        self.jobs().begin_admission(job)?;
+        if demand.is_some() && lease {
+            return Err(Refusal::Leased(placement.job));
+        }
+        let job = {
+            let mut jobs = self.jobs();
+            let job = if any_id { jobs.free_id(&self.known)? } else { placement.job };
+            jobs.begin_admission(job)?;
+            job
+        };
+        let placement = Placement { job, ..placement };
         let own = self.clone();
         carry_through(async move {
             let admitted = async {
@@ -281,7 +370,8 @@ impl Scheduler {
             let admitted = admitted.map(|(placement, assignment)| {
                 let standing = Standing { iteration: Iteration::NONE, assignment, rate: None };
                 let placement = placement.assigned(assignment);
-                Served { placement, demand, standing: watch::Sender::new(standing) }
+                let (lease, standing) = (lease.then(Lease::default), watch::Sender::new(standing));
+                Served { placement, demand, name, lease, standing }
             });
             let recorded = match admitted {
                 Ok(served) => {
@@ -294,10 +384,8 @@ impl Scheduler {
                 }
                 Err(error) => Err(error),
             };
-            let answer = recorded
-                .as_ref()
-                .map_err(Clone::clone)
-                .map(|served| (served.placement.epoch, served.placement.assignment));
+            let answer =
+                recorded.as_ref().map_err(Clone::clone).map(|served| served.placement.clone());
             let mut jobs = own.jobs();
             match (recorded, jobs.entries.get_mut(&job)) {
                 (Ok(served), Some(entry)) => {
@@ -305,6 +393,10 @@ impl Scheduler {
                     entry.phase = Phase::Settled;
                 }
                 _ => drop(jobs.entries.remove(&job)),
+            }
+            drop(jobs);
+            if let (Ok(placement), true) = (&answer, lease) {
+                own.begin_grace(placement.run());
             }
             answer
         })
@@ -318,6 +410,11 @@ impl Scheduler {
     /// and after the last of these it can only be released again.
     pub async fn release(&self, job: JobId) -> Result<u32, Refusal> {
         self.jobs().begin_release(job)?;
+        self.finish_release(job).await
+    }
+
+    /// Ends a job whose release has begun.
+    async fn finish_release(&self, job: JobId) -> Result<u32, Refusal> {
         let own = self.clone();
         carry_through(async move {
             let removed = own.controller.remove(job).await.map_err(Refusal::from);
@@ -338,8 +435,8 @@ impl Scheduler {
     /// iteration on. Completes even if the returned future is dropped.
     ///
     /// # Errors
-    /// [`Refusal::OutOfTurn`] while an iteration runs; [`Refusal::Unknown`], [`Refusal::Busy`],
-    /// [`Refusal::Broken`], [`Refusal::Controller`].
+    /// [`Refusal::OutOfTurn`] while an iteration runs; [`Refusal::Leased`], [`Refusal::Unknown`],
+    /// [`Refusal::Busy`], [`Refusal::Broken`], [`Refusal::Controller`].
     pub async fn relocate(
         &self,
         job: JobId,
@@ -373,7 +470,8 @@ impl Scheduler {
     /// Begins an iteration; `number` as in [`Iteration::start`].
     ///
     /// # Errors
-    /// [`Refusal::OutOfTurn`], [`Refusal::Unknown`], [`Refusal::Busy`], [`Refusal::Broken`].
+    /// [`Refusal::OutOfTurn`], [`Refusal::Leased`], [`Refusal::Unknown`], [`Refusal::Busy`],
+    /// [`Refusal::Broken`].
     pub fn start(&self, job: JobId, number: u64) -> Result<Standing, Refusal> {
         self.step(job, |iteration, workers| {
             let workers = u16::try_from(workers).unwrap_or(u16::MAX);
@@ -400,11 +498,11 @@ impl Scheduler {
     /// Changes the rate of a job's workers, at any time.
     ///
     /// # Errors
-    /// [`Refusal::Unknown`].
+    /// [`Refusal::Unknown`], [`Refusal::Leased`].
     pub fn set_rate(&self, job: JobId, rate: Option<Rate>) -> Result<(), Refusal> {
         let jobs = self.jobs();
         let served = jobs.entries.get(&job).and_then(|entry| entry.served.as_ref());
-        let served = served.ok_or(Refusal::Unknown(job))?;
+        let served = served.ok_or(Refusal::Unknown(job))?.unleased()?;
         let before = *served.standing.borrow();
         self.change(served, before, Standing { rate, ..before })
     }
@@ -419,12 +517,13 @@ impl Scheduler {
     }
 
     fn record(&self, served: &Served, standing: Standing) -> Result<(), Refusal> {
-        let Served { placement, demand, .. } = served;
+        let Served { placement, demand, name, lease, .. } = served;
         // A job that a failure left half-way has none: it can only be released.
         let Some(slot) = self.controller.slot(placement.job) else { return Ok(()) };
         let Standing { iteration, rate, .. } = standing;
         let (placement, demand) = (placement.clone(), *demand);
-        let record = Record { placement, slot, demand, iteration, rate };
+        let (name, lease) = (name.clone(), lease.is_some());
+        let record = Record { placement, slot, demand, iteration, rate, name, lease };
         self.journal.keep(&record).map_err(Refusal::Unrecorded)
     }
 
@@ -435,6 +534,7 @@ impl Scheduler {
     ) -> Result<Standing, Refusal> {
         let mut jobs = self.jobs();
         let (_, served) = jobs.settled(job)?;
+        let served = served.unleased()?;
         let before = *served.standing.borrow();
         let iteration = next(before.iteration, served.placement.workers.len())?;
         let standing = Standing { iteration, ..before };
@@ -470,6 +570,8 @@ impl Scheduler {
             placement: served.placement.clone(),
             standing: *served.standing.borrow(),
             demand: served.demand,
+            name: served.name.clone(),
+            held: served.lease.as_ref().map(Lease::is_held),
         });
         listed.collect()
     }
@@ -507,9 +609,26 @@ impl Scheduler {
 }
 
 /// Pause between attempts to release a job that another request is changing.
-const BUSY_PAUSE: std::time::Duration = std::time::Duration::from_millis(20);
+const BUSY_PAUSE: Duration = Duration::from_millis(20);
+
+impl Served {
+    /// The job, if its processes follow the scheduler.
+    fn unleased(&self) -> Result<&Self, Refusal> {
+        match self.lease {
+            Some(_) => Err(Refusal::Leased(self.placement.job)),
+            None => Ok(self),
+        }
+    }
+}
 
 impl Jobs {
+    /// The lowest ID that no job has. Those of `known` jobs are theirs.
+    fn free_id(&self, known: &BTreeMap<JobId, Placement>) -> Result<JobId, Refusal> {
+        let mut ids = (1..=u16::MAX).filter_map(JobId::new);
+        let free = ids.find(|id| !self.entries.contains_key(id) && !known.contains_key(id));
+        free.ok_or(Refusal::NoId)
+    }
+
     fn begin_admission(&mut self, job: JobId) -> Result<(), Refusal> {
         if self.closing {
             return Err(Refusal::Closing);
@@ -532,6 +651,7 @@ impl Jobs {
 
     fn begin_move(&mut self, job: JobId) -> Result<(), Refusal> {
         let (phase, served) = self.settled(job)?;
+        served.unleased()?;
         let Iteration { number, unfinished } = served.standing.borrow().iteration;
         if !unfinished.is_empty() {
             return Err(Refusal::OutOfTurn(job, OutOfTurn::Running(number, Box::new(unfinished))));

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::num::NonZeroU64;
 use std::pin::Pin;
 
-use tokio_stream::wrappers::WatchStream;
+use tokio_stream::wrappers::{ReceiverStream, WatchStream};
 use tokio_stream::{Stream, StreamExt as _};
 use tonic::{Request, Response, Status};
 use tributary_jobfile::Aggregation;
@@ -13,8 +13,11 @@ use tributary_proto::scheduler::v1::job_scheduler_server::JobScheduler;
 use tributary_protocol::{Assignment, Mode, Rate};
 use tributary_wire::{Epoch, JobId, Protocol};
 
-use super::{Demand, Iteration, Refusal, Scheduler, Standing, names};
+use super::{Admission, Demand, Iteration, Refusal, Scheduler, Standing, names};
 use crate::plan::Placement;
+
+/// Longest name of a job, in characters.
+const NAME: usize = 64;
 
 type Answer<T> = Result<Response<T>, Status>;
 
@@ -22,14 +25,21 @@ type Answer<T> = Result<Response<T>, Status>;
 impl JobScheduler for Scheduler {
     async fn admit(&self, request: Request<v1::AdmitRequest>) -> Answer<v1::AdmitResponse> {
         let request = request.into_inner();
-        let placement = placement(self, &request)?;
+        let any_id = request.job_id == 0 && request.lease;
+        let placement = placement(self, &request, any_id)?;
+        let name = name(request.name.clone())?;
+        if request.lease && request.demand.is_some() {
+            return Err(invalid("a job with a lease has no iterations, so it has no demand"));
+        }
         let continued = Epoch::new(request.epoch);
         let (aggregation, size) = wish(request.aggregation(), request.size)?;
         let demand = request.demand.map(demand).transpose()?;
-        let (epoch, assignment) =
-            Scheduler::admit(self, placement, continued, aggregation, size, demand).await?;
-        let assignment = described(assignment);
-        Ok(Response::new(v1::AdmitResponse { assignment, epoch: epoch.get() }))
+        let lease = request.lease;
+        let admission =
+            Admission { placement, any_id, continued, aggregation, size, demand, name, lease };
+        let Placement { job, epoch, assignment, .. } = self.admit_as(admission).await?;
+        let (job_id, epoch) = (job.get().into(), epoch.get());
+        Ok(Response::new(v1::AdmitResponse { assignment: described(assignment), epoch, job_id }))
     }
 
     async fn release(&self, request: Request<v1::ReleaseRequest>) -> Answer<v1::ReleaseResponse> {
@@ -70,6 +80,15 @@ impl JobScheduler for Scheduler {
         Ok(Response::new(v1::FinishIterationResponse { iteration: Some(iteration.into()) }))
     }
 
+    type HoldStream = ReceiverStream<Result<v1::HoldResponse, Status>>;
+
+    async fn hold(&self, request: Request<v1::HoldRequest>) -> Answer<Self::HoldStream> {
+        let v1::HoldRequest { job_id, epoch } = request.into_inner();
+        let epoch = Epoch::new(epoch).ok_or_else(|| invalid("name the run with its epoch"))?;
+        let told = Scheduler::hold(self, job(job_id)?.run(epoch))?;
+        Ok(Response::new(ReceiverStream::new(told)))
+    }
+
     type WatchStream = Pin<Box<dyn Stream<Item = Result<v1::WatchResponse, Status>> + Send>>;
 
     async fn watch(&self, request: Request<v1::WatchRequest>) -> Answer<Self::WatchStream> {
@@ -106,6 +125,8 @@ impl JobScheduler for Scheduler {
                 iterations: demand.iterations.map_or(0, NonZeroU64::get),
                 aggregators: demand.aggregators,
             }),
+            name: listed.name,
+            lease: listed.held.map(|held| v1::Lease { held }),
         });
         let memory = self.room().into_iter().map(|room| v1::Memory {
             switch: topology.switch(room.switch).name.clone(),
@@ -126,6 +147,16 @@ impl From<Refusal> for Status {
 
 fn bits_per_second(rate: Option<Rate>) -> u64 {
     rate.map_or(0, Rate::get)
+}
+
+/// A name that can be printed.
+fn name(name: String) -> Result<String, Status> {
+    if name.chars().count() > NAME || name.chars().any(char::is_control) {
+        return Err(invalid(format!(
+            "a job's name has at most {NAME} characters, none of them a control character"
+        )));
+    }
+    Ok(name)
 }
 
 fn demand(message: v1::Demand) -> Result<Demand, Status> {
@@ -183,8 +214,16 @@ fn wish(aggregation: v1::Aggregation, size: u32) -> Result<(Aggregation, u32), S
 
 /// The placement in the request, or else the known one. The epoch is issued when the job is
 /// admitted.
-fn placement(scheduler: &Scheduler, request: &v1::AdmitRequest) -> Result<Placement, Status> {
-    let job = job(request.job_id)?;
+fn placement(
+    scheduler: &Scheduler,
+    request: &v1::AdmitRequest,
+    any_id: bool,
+) -> Result<Placement, Status> {
+    if any_id && request.workers.is_empty() {
+        return Err(invalid("name the job's workers, or its ID in the scheduler's job file"));
+    }
+    // Another ID is chosen when the job is admitted.
+    let job = job(if any_id { 1 } else { request.job_id })?;
     if request.workers.is_empty() {
         let known = scheduler.known(job).cloned();
         let unknown =

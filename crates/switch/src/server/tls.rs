@@ -49,7 +49,9 @@ impl Tls {
         }
     }
 
-    pub(super) fn config(self) -> ServerTlsConfig {
+    /// The configuration of a server of tonic.
+    #[must_use]
+    pub fn config(self) -> ServerTlsConfig {
         self.0
     }
 }

@@ -3,20 +3,24 @@
 mod push;
 pub(crate) mod switches;
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context, Result, bail};
+use tonic::transport::ServerTlsConfig;
 use tributary_controller::Deployment;
 use tributary_controller::jobs::Controller;
 use tributary_controller::plan::Placement;
 use tributary_controller::runs::Runs;
-use tributary_controller::scheduler::Scheduler;
+use tributary_controller::scheduler::{Record, Scheduler};
 use tributary_controller::server::{Listen, Server};
 use tributary_endpoint::tokens::Tokens;
 use tributary_jobfile::{Protocol, Scenario, TIMING_IGNORED};
+use tributary_orchestrator::journal::Redb;
 use tributary_p4::Architecture;
+use tributary_switch::server::Tls;
 
 use crate::args::{ControllerArgs, ControllerTask};
 use crate::signals;
@@ -54,15 +58,40 @@ fn serve_until_end(args: &ControllerArgs) -> Result<()> {
     let addresses = switches::switches(&scenario, &args.switches)?;
     let pipeline = switches::build(&scenario, &args.switches)?.pipeline;
     write_tokens(&scenario, args.tokens.as_deref())?;
+    let topology = &scenario.topology;
+    let journal = args.journal.as_deref().map(|path| Redb::open(path, topology)).transpose()?;
+    let records = match &journal {
+        Some(journal) => journal.records(topology)?,
+        None => Vec::new(),
+    };
+    let tls = scheduler_tls(args)?;
+    let served: Vec<_> =
+        records.iter().map(|record| (record.placement.clone(), record.slot)).collect();
     tributary_endpoint::runtime()?.block_on(async {
-        let topology = &scenario.topology;
         let controller =
-            Controller::connect_ports(topology, &ports, addresses, &pipeline, |_| {}).await?;
+            Controller::resume(topology, &ports, addresses, &pipeline, &served, |_| {}).await?;
         match &args.scheduler {
-            Some(address) => serve(controller, &scenario, address, &stop).await,
+            Some(address) => {
+                let journal = journal.map(|journal| (journal, records));
+                serve(controller, &scenario, journal, (address, tls), &stop).await
+            }
             None => admit(controller, &scenario, args.listen.as_ref(), &stop).await,
         }
     })
+}
+
+/// The certificates of the job scheduler, if it has any.
+fn scheduler_tls(args: &ControllerArgs) -> Result<Option<ServerTlsConfig>> {
+    let files = args.scheduler_cert.as_deref().zip(args.scheduler_key.as_deref());
+    let Some((certificate, key)) = files else { return Ok(None) };
+    if let Some(Listen::Unix(path)) = &args.scheduler {
+        bail!(
+            "--scheduler unix:{}: a Unix socket needs no TLS; leave out --scheduler-cert",
+            path.display()
+        );
+    }
+    let tls = Tls::read(certificate, key, args.scheduler_client_ca.as_deref())?;
+    Ok(Some(tls.config()))
 }
 
 /// Draws the tokens of ESA's jobs.
@@ -159,21 +188,33 @@ async fn tell_runs(
 async fn serve(
     controller: Controller,
     scenario: &Scenario,
-    address: &Listen,
+    journal: Option<(Redb, Vec<Record>)>,
+    (address, tls): (&Listen, Option<ServerTlsConfig>),
     stop: &AtomicBool,
 ) -> Result<()> {
     let controller = match scenario.protocol() {
         Protocol::SwitchMl => controller.partitioned(scenario.switch.partitions)?,
         _ => controller,
     };
-    let scheduler = Scheduler::new(controller, scenario.jobs.iter().map(Placement::unassigned));
-    let server = Server::start(scheduler.service(), address)
+    let known = scenario.jobs.iter().map(Placement::unassigned);
+    let remembers = journal.is_some();
+    let scheduler = match journal {
+        Some((journal, records)) => {
+            for record in &records {
+                say!("job {} goes on, epoch {}", record.placement.job, record.placement.epoch);
+            }
+            Scheduler::resume(controller, known, records, Arc::new(journal))
+        }
+        None => Scheduler::new(controller, known),
+    };
+    let server = Server::start_with(scheduler.service(), address, tls)
         .await
         .with_context(|| format!("cannot serve the job scheduler at {address}"))?;
     say!("job scheduler at {}", server.address());
     say!("end with Ctrl-C");
     tributary_endpoint::until(stop).await;
-    let left = scheduler.close().await;
+    // A controller with a journal leaves its jobs to the next one.
+    let left = if remembers { BTreeMap::new() } else { scheduler.close().await };
     server.stop().await;
     for (job, refusal) in &left {
         eprintln!("job {job} is left in the switches: {refusal}");

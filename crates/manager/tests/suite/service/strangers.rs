@@ -166,8 +166,7 @@ async fn admit(scheduler: &Scheduler, job_id: u32) {
         parameter_server: "ps".into(),
         aggregation: v1::Aggregation::Network.into(),
         size: 1,
-        epoch: 0,
-        demand: None,
+        ..AdmitRequest::default()
     };
     JobScheduler::admit(scheduler, Request::new(request)).await.unwrap();
 }

@@ -135,4 +135,10 @@ impl JobScheduler for Controller {
     async fn watch(&self, _: Request<v1::WatchRequest>) -> Answer<Self::WatchStream> {
         none()
     }
+
+    type HoldStream = Pin<Box<dyn Stream<Item = Result<v1::HoldResponse, Status>> + Send>>;
+
+    async fn hold(&self, _: Request<v1::HoldRequest>) -> Answer<Self::HoldStream> {
+        none()
+    }
 }

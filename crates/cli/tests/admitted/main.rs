@@ -1,0 +1,253 @@
+//! Groups of ranks at an external controller, as processes in network namespaces.
+//!
+//! ```text
+//! w1, w2, w3 (a rank each), control (the controller) ── s1
+//! ```
+//!
+//! The test program is also the program of the ranks: see [`rank`].
+
+mod net;
+mod rank;
+
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use libtest_mimic::{Arguments, Trial};
+use tributary_testbed::{Process, Stream, enter_user_namespace_if_needed};
+
+use net::{Group, Net, RANKS};
+
+/// The grace period of leases, with time for everything around it.
+const GRACE: Duration = Duration::from_secs(10);
+const SLACK: Duration = Duration::from_secs(20);
+
+const CASES: [(&str, fn()); 6] = [
+    ("a_job_lives_as_long_as_its_group", a_job_lives_as_long_as_its_group),
+    ("training_goes_on_without_the_controller", training_goes_on_without_the_controller),
+    ("a_job_ends_with_the_process_that_holds_it", a_job_ends_with_the_process_that_holds_it),
+    ("a_controller_that_forgets_the_job_ends_it", a_controller_that_forgets_the_job_ends_it),
+    ("controllers_and_groups_authenticate_each_other", controllers_and_groups_authenticate),
+    ("a_controller_that_cannot_serve_says_why", a_controller_that_cannot_serve_says_why),
+];
+
+fn main() -> ExitCode {
+    if let Some(number) = rank::number() {
+        return rank::run(number);
+    }
+    let arguments = Arguments::from_args();
+    // This must happen before any thread is started.
+    let obstacle = enter_user_namespace_if_needed().err();
+    if let (Some(obstacle), false) = (&obstacle, arguments.list) {
+        println!("skipped: {obstacle}");
+    }
+    let runs = obstacle.is_none();
+    let trial = |&(name, case): &(&str, fn())| {
+        Trial::test(name, move || {
+            if runs {
+                case();
+            }
+            Ok(())
+        })
+    };
+    libtest_mimic::run(&arguments, CASES.iter().map(trial).collect()).exit_code()
+}
+
+fn a_job_lives_as_long_as_its_group() {
+    for protocol in ["p4inc", "switchml"] {
+        let net = Net::new(protocol);
+        let controller = net.controller(&[]);
+        let group = net.group(&[]);
+        group.sum(5);
+        // The job of the file has the first ID.
+        assert_eq!(net.jobs(), [(2, "groups".to_owned(), Some(true))]);
+        group.leave();
+        assert_eq!(net.jobs(), []);
+        let again = net.group(&[]);
+        again.sum(5);
+        again.leave();
+        net::stop(&controller);
+    }
+}
+
+fn training_goes_on_without_the_controller() {
+    for protocol in ["p4inc", "switchml"] {
+        let net = Net::new(protocol);
+        let journal = net.path("journal.redb");
+        let options = ["--journal", &*journal];
+        let controller = net.controller(&options);
+        let group = net.group(&[]);
+        group.sum(5);
+        net::slay(&controller);
+        let begin = Instant::now();
+        while begin.elapsed() < Duration::from_secs(2) {
+            group.sum(20);
+        }
+        let away = begin.elapsed();
+        let controller = net.controller(&options);
+        assert!(controller.output(Stream::Out).contains("job 2 goes on"));
+        net.until_jobs(&[(2, "groups".to_owned(), Some(true))], GRACE);
+        let begin = Instant::now();
+        let mut sums = 0;
+        while begin.elapsed() < GRACE + Duration::from_secs(2) {
+            group.sum(20);
+            sums += 20;
+        }
+        println!("{protocol}: {sums} sums after {away:.1?} without a controller");
+
+        // One that is stopped leaves the job to the next one, too.
+        net::stop(&controller);
+        group.sum(20);
+        let controller = net.controller(&options);
+        group.sum(20);
+        group.leave();
+        net.until_jobs(&[], Duration::from_secs(5));
+        net::stop(&controller);
+    }
+}
+
+fn a_job_ends_with_the_process_that_holds_it() {
+    let net = Net::new("p4inc");
+    let controller = net.controller(&[]);
+    let group = net.group(&[]);
+    group.sum(5);
+    let begin = Instant::now();
+    net::slay(&group.ranks[0]);
+    fail(&group.ranks[1..], "rank 0 holds the group's job and is gone");
+    let noticed = begin.elapsed();
+    net.until_jobs(&[], GRACE + SLACK);
+    let released = begin.elapsed();
+    assert!(noticed < Duration::from_secs(5), "{noticed:?}");
+    println!("the others noticed after {noticed:.1?}, and the job ended after {released:.1?}");
+    assert!(net.is_free());
+
+    // Nothing is left that would disturb the next group.
+    let group = net.group(&[]);
+    group.sum(20);
+    group.leave();
+    // Any other rank that dies ends the group, and with it the job, at once.
+    let group = net.group(&[]);
+    group.sum(5);
+    net::slay(&group.ranks[2]);
+    fail(&group.ranks[..2], "rank 2 is gone");
+    net.until_jobs(&[], Duration::from_secs(5));
+    assert!(net.is_free());
+    net::stop(&controller);
+}
+
+fn a_controller_that_forgets_the_job_ends_it() {
+    let net = Net::new("p4inc");
+    let controller = net.controller(&[]);
+    let group = net.group(&[]);
+    group.sum(5);
+    net::slay(&controller);
+    group.sum(5);
+    let controller = net.controller(&[]);
+    fail(
+        &group.ranks,
+        "rank 0 holds the group's job, and the controller at 10.9.1.9:29813 does not \
+                        know it any more",
+    );
+    assert_eq!(net.jobs(), []);
+
+    // A job that an operator releases ends its group, too.
+    let group = net.group(&[]);
+    group.sum(5);
+    net.release(2);
+    fail(&group.ranks, "has released it");
+    net::stop(&controller);
+}
+
+fn controllers_and_groups_authenticate() {
+    let net = Net::new("p4inc");
+    let [root, certificate, key] = net.certificates("ours");
+    let [other_root, other_certificate, other_key] = net.certificates("theirs");
+    let served = ["--scheduler-cert", &certificate, "--scheduler-key", &key];
+    let mutual = [&served[..], &["--scheduler-client-ca", &root]].concat();
+    let controller = net.controller(&mutual);
+    let secured = ("TRIBUTARY_CONTROLLER", "https://10.9.1.9:29813");
+    let known = [
+        secured,
+        ("TRIBUTARY_CA", &root),
+        ("TRIBUTARY_CERT", &certificate),
+        ("TRIBUTARY_KEY", &key),
+    ];
+    let group = net.group(&known);
+    group.sum(5);
+    group.leave();
+    let stranger = [
+        secured,
+        ("TRIBUTARY_CA", &root),
+        ("TRIBUTARY_CERT", &other_certificate),
+        ("TRIBUTARY_KEY", &other_key),
+    ];
+    let refused: [(&[(&str, &str)], &str); 4] = [
+        (&[secured], "there is no root for its certificate"),
+        (&[secured, ("TRIBUTARY_CA", &other_root)], "invalid peer certificate"),
+        (&[secured, ("TRIBUTARY_CA", &root)], "10.9.1.9:29813"),
+        (&stranger, "10.9.1.9:29813"),
+    ];
+    for (variables, why) in refused {
+        fail(&[net.first_rank(variables)], why);
+    }
+    fail(
+        &[net.first_rank(&[("TRIBUTARY_CONTROLLER", "http://10.9.1.8:1")])],
+        "no controller answers",
+    );
+    net::stop(&controller);
+}
+
+fn a_controller_that_cannot_serve_says_why() {
+    let net = Net::new("p4inc");
+    let journal = net.path("journal.redb");
+    let controller = net.controller(&["--journal", &journal]);
+    let [_, certificate, key] = net.certificates("ours");
+    let tls = ["--scheduler-cert", &certificate, "--scheduler-key", &key];
+    let unix = [&["--scheduler", "unix:/tmp/never.sock"], &tls[..]].concat();
+    let mixed = ["--scheduler", "10.9.1.9:1", "--scheduler-cert", &key, "--scheduler-key", &key];
+    for (options, why) in [
+        (&["--scheduler", "10.9.1.9:1", "--journal", &journal][..], "another process has it open"),
+        (&unix, "a Unix socket needs no TLS; leave out --scheduler-cert"),
+        (&mixed, "there is no certificate in PEM form in it"),
+    ] {
+        fail(&[net.failing_controller(options)], why);
+    }
+    net::stop(&controller);
+}
+
+/// These processes end with one line that says why.
+fn fail(ranks: &[Process], why: &str) {
+    for rank in ranks {
+        let status = rank.wait(Some(net::DEADLINE)).unwrap().expect("it ends");
+        let errors = rank.output(Stream::Err);
+        let lines: Vec<&str> = errors.lines().filter(|line| line.starts_with("error: ")).collect();
+        assert!(status.code() == Some(1) && lines.len() == 1, "{errors}");
+        assert!(lines[0].contains(why), "{why}: {errors}");
+    }
+}
+
+impl Group {
+    /// Waits until the first rank has made so many more sums.
+    fn sum(&self, more: usize) {
+        let sums = || self.ranks[0].output(Stream::Out).lines().count();
+        let (begin, goal) = (Instant::now(), sums() + more);
+        while sums() < goal {
+            for rank in &self.ranks {
+                let status = rank.wait(Some(Duration::from_millis(5))).unwrap();
+                assert!(status.is_none(), "{}", rank.output(Stream::Err));
+            }
+            assert!(begin.elapsed() < net::DEADLINE, "the group makes no progress");
+        }
+    }
+
+    /// Has all ranks leave in order.
+    fn leave(self) {
+        std::fs::write(self.directory.join("stop"), "").unwrap();
+        for rank in &self.ranks {
+            let status = rank.wait(Some(net::DEADLINE)).unwrap().expect("it ends");
+            assert!(status.success(), "{}", rank.output(Stream::Err));
+        }
+        let said = self.ranks[0].output(Stream::Out);
+        assert!(said.ends_with("0 aggregators in use\n"), "{said}");
+        assert_eq!(self.ranks.len(), usize::from(RANKS));
+    }
+}

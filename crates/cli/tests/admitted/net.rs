@@ -1,0 +1,229 @@
+//! The network, its processes, and a client of the job scheduler.
+
+use std::cell::Cell;
+use std::net::Ipv4Addr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use tributary_controller::client;
+use tributary_proto::scheduler::v1;
+use tributary_proto::scheduler::v1::job_scheduler_client::JobSchedulerClient;
+use tributary_testbed::{Host, Link, Output, Port, Process, Stream, Switch, Testbed, Topology};
+use tributary_wire::JobId;
+
+use crate::rank;
+
+/// Time limit of each wait.
+pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
+
+pub(crate) const RANKS: u8 = 3;
+const HOSTS: [(&str, u8); 4] = [("w1", 1), ("w2", 2), ("w3", 3), ("control", 9)];
+
+/// Where the controller listens, on its host.
+const ADDRESS: &str = "10.9.1.9:29813";
+
+/// A network with a running switch.
+pub(crate) struct Net {
+    directory: tempfile::TempDir,
+    testbed: Testbed,
+    groups: Cell<u32>,
+    _switch: Process,
+}
+
+/// A rank on each of the first hosts.
+pub(crate) struct Group {
+    pub(crate) ranks: Vec<Process>,
+    pub(crate) directory: PathBuf,
+}
+
+impl Net {
+    pub(crate) fn new(protocol: &str) -> Self {
+        let host = |&(name, number): &(&str, u8)| Host {
+            name: name.into(),
+            mac: [2, 0, 0, 0, 0, number],
+            ip: Ipv4Addr::new(10, 9, 1, number),
+            prefix: 24,
+        };
+        let link = |(port, (name, _)): (u16, &(&str, u8))| Link {
+            a: Port::new(*name, 0),
+            b: Port::new("s1", port),
+            mtu: 1500,
+        };
+        let testbed = Testbed::build(&Topology {
+            hosts: HOSTS.iter().map(host).collect(),
+            switches: vec![Switch { name: "s1".into() }],
+            links: (1..).zip(&HOSTS).map(link).collect(),
+        });
+        let testbed = testbed.unwrap();
+        // As an operator sets it up once: the number of the job does not matter.
+        let switch = tributary_wire::Host::service(JobId::new(1).unwrap());
+        for (name, _) in &HOSTS[..RANKS.into()] {
+            testbed.add_neighbour(name, "eth0", switch.ip, switch.mac.0).unwrap();
+        }
+        let directory = tempfile::tempdir().unwrap();
+        std::fs::write(directory.path().join("network.toml"), network(protocol)).unwrap();
+        let socket = format!("unix:{}", directory.path().join("s1.sock").display());
+        let ports: Vec<String> = (1..=HOSTS.len()).map(|n| format!("{n}@port{n}")).collect();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tributary"));
+        command.args(["switch", "--p4runtime", &socket]);
+        command.args(ports.iter().flat_map(|port| ["--port", port]));
+        let _switch = testbed.spawn("s1", command, Output::Keep).unwrap();
+        until(&_switch, "end with Ctrl-C");
+        Self { directory, testbed, groups: Cell::new(0), _switch }
+    }
+
+    pub(crate) fn path(&self, name: &str) -> String {
+        self.directory.path().join(name).display().to_string()
+    }
+
+    /// Starts the controller. When this returns, it serves clients.
+    pub(crate) fn controller(&self, options: &[&str]) -> Process {
+        let controller = self.failing_controller(&[&["--scheduler", ADDRESS], options].concat());
+        until(&controller, "end with Ctrl-C");
+        controller
+    }
+
+    /// Starts a controller, which may end at once.
+    pub(crate) fn failing_controller(&self, options: &[&str]) -> Process {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tributary"));
+        let switch = format!("s1=unix:{}", self.path("s1.sock"));
+        command.args(["controller", &self.path("network.toml"), "--switch", &switch]);
+        command.args(options);
+        self.testbed.spawn("control", command, Output::Keep).unwrap()
+    }
+
+    /// Starts all ranks of a group. These variables replace those of the environment.
+    pub(crate) fn group(&self, variables: &[(&str, &str)]) -> Group {
+        let directory = self.group_directory();
+        let ranks = (0..RANKS).map(|rank| self.rank(rank, &directory, variables));
+        Group { ranks: ranks.collect(), directory }
+    }
+
+    /// Starts only the first rank of a group.
+    pub(crate) fn first_rank(&self, variables: &[(&str, &str)]) -> Process {
+        self.rank(0, &self.group_directory(), variables)
+    }
+
+    fn group_directory(&self) -> PathBuf {
+        self.groups.set(self.groups.get() + 1);
+        let directory = self.directory.path().join(format!("group{}", self.groups.get()));
+        std::fs::create_dir(&directory).unwrap();
+        directory
+    }
+
+    fn rank(&self, rank: u8, directory: &Path, variables: &[(&str, &str)]) -> Process {
+        let (host, number) = HOSTS[usize::from(rank)];
+        let names: Vec<&str> = HOSTS[..RANKS.into()].iter().map(|(name, _)| *name).collect();
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.env(rank::NUMBER, rank.to_string());
+        command.env(rank::HOSTS, names.join(","));
+        command.env(rank::DIRECTORY, directory);
+        command.env(rank::ADDRESS, format!("10.9.1.{number}"));
+        command.env("TRIBUTARY_NETWORK", self.path("network.toml"));
+        command.env("TRIBUTARY_CONTROLLER", format!("tributary://{ADDRESS}"));
+        command.envs(variables.iter().copied());
+        self.testbed.spawn(host, command, Output::Keep).unwrap()
+    }
+
+    /// Asks the scheduler, from the controller's host.
+    fn ask<T: Send>(
+        &self,
+        ask: impl AsyncFnOnce(&mut JobSchedulerClient<tonic::transport::Channel>) -> T + Send,
+    ) -> T {
+        let work = || {
+            let own = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            own.block_on(async {
+                let endpoint = client::endpoint(ADDRESS, false).unwrap();
+                let mut client = JobSchedulerClient::new(endpoint.connect().await.unwrap());
+                ask(&mut client).await
+            })
+        };
+        self.testbed.run_in("control", work).unwrap()
+    }
+
+    fn list(&self) -> v1::ListResponse {
+        self.ask(async |client| client.list(v1::ListRequest {}).await.unwrap().into_inner())
+    }
+
+    /// IDs and names of the admitted jobs, and whether their leases are held.
+    pub(crate) fn jobs(&self) -> Vec<(u32, String, Option<bool>)> {
+        let jobs = self.list().jobs.into_iter();
+        jobs.map(|job| (job.job_id, job.name, job.lease.map(|lease| lease.held))).collect()
+    }
+
+    pub(crate) fn until_jobs(&self, expected: &[(u32, String, Option<bool>)], limit: Duration) {
+        let begin = Instant::now();
+        while self.jobs() != expected {
+            assert!(begin.elapsed() < limit, "{:?}", self.jobs());
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    /// Whether no job holds aggregators.
+    pub(crate) fn is_free(&self) -> bool {
+        self.list().memory.iter().all(|memory| memory.free == memory.aggregators)
+    }
+
+    pub(crate) fn release(&self, job_id: u32) {
+        self.ask(async |client| client.release(v1::ReleaseRequest { job_id }).await.unwrap());
+    }
+
+    /// The files of a root, and of a certificate for the controller's address with its key.
+    pub(crate) fn certificates(&self, name: &str) -> [String; 3] {
+        let mut params = CertificateParams::new(Vec::new()).unwrap();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let root = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
+        let key = KeyPair::generate().unwrap();
+        let params = CertificateParams::new(vec!["10.9.1.9".to_owned()]).unwrap();
+        let certificate = params.signed_by(&key, &root).unwrap();
+        let files = [root.pem(), certificate.pem(), key.serialize_pem()];
+        let mut number = 0;
+        files.map(|text| {
+            number += 1;
+            let path = self.path(&format!("{name}-{number}.pem"));
+            std::fs::write(&path, text).unwrap();
+            path
+        })
+    }
+}
+
+/// The network in the words of a job file.
+fn network(protocol: &str) -> String {
+    let host = |(name, number): &(&str, u8)| {
+        let role = if *name == "control" { "role = \"ps\"\n" } else { "" };
+        format!(
+            "[[topology.host]]\nname = \"{name}\"\n{role}mac = \"02:00:00:00:00:{number:02}\"\n\
+             ip = \"10.9.1.{number}\"\n[[topology.link]]\nbetween = [\"{name}\", \"s1\"]\n"
+        )
+    };
+    let hosts: String = HOSTS.iter().map(host).collect();
+    format!(
+        "protocol = \"{protocol}\"\n[switch]\npool = 512\n[[topology.switch]]\nname = \"s1\"\n{hosts}\
+         [[job]]\nname = \"other\"\n"
+    )
+}
+
+/// Kills a process, which has no time to do anything.
+pub(crate) fn slay(process: &Process) {
+    process.kill().unwrap();
+}
+
+/// Waits until a process has printed a text.
+fn until(process: &Process, said: &str) {
+    let deadline = Instant::now() + DEADLINE;
+    while !process.output(Stream::Out).contains(said) {
+        let status = process.wait(Some(Duration::from_millis(20))).unwrap();
+        let errors = process.output(Stream::Err);
+        assert!(status.is_none(), "it ended before it said `{said}`: {errors}");
+        assert!(Instant::now() < deadline, "it never said `{said}`: {errors}");
+    }
+}
+
+/// Ends a controller in order.
+pub(crate) fn stop(process: &Process) {
+    process.ask_to_end();
+    let status = process.wait(Some(DEADLINE)).unwrap().expect("it ends");
+    assert!(status.success(), "{}", process.output(Stream::Err));
+}

@@ -1,0 +1,139 @@
+//! Leases: a job that has one is released by itself when nobody holds it.
+//!
+//! Each change of the holder is a turn with a number. A grace period ends the job only if the turn in which
+//! it began still lasts: then nobody has held the lease in between.
+
+use std::time::Duration;
+
+use tokio::sync::{mpsc, watch};
+use tonic::Status;
+use tributary_proto::scheduler::v1;
+use tributary_wire::Run;
+
+use super::{Jobs, Refusal, Scheduler};
+
+/// How long a job stays admitted while nobody holds its lease.
+pub const GRACE: Duration = Duration::from_secs(10);
+
+/// Who holds the lease of a job.
+#[derive(Debug, Default)]
+pub(super) struct Lease {
+    turn: watch::Sender<u64>,
+    is_held: bool,
+}
+
+impl Lease {
+    pub(super) fn is_held(&self) -> bool {
+        self.is_held
+    }
+
+    /// Begins another turn.
+    fn pass(&mut self, is_held: bool) -> u64 {
+        self.is_held = is_held;
+        self.turn.send_modify(|turn| *turn += 1);
+        *self.turn.borrow()
+    }
+}
+
+/// What a holder is told.
+pub(super) type Told = mpsc::Receiver<Result<v1::HoldResponse, Status>>;
+
+impl Scheduler {
+    /// Holds the lease of a run until the returned channel is closed.
+    ///
+    /// # Errors
+    /// [`Refusal::Unknown`] if the run is over; [`Refusal::Unleased`], [`Refusal::Busy`],
+    /// [`Refusal::Broken`].
+    pub(super) fn hold(&self, run: Run) -> Result<Told, Refusal> {
+        let (turn, mut turns, mut standing) = {
+            let mut jobs = self.jobs();
+            let (_, served) = jobs.settled(run.job)?;
+            if served.placement.run() != run {
+                return Err(Refusal::Unknown(run.job));
+            }
+            let lease = served.lease.as_mut().ok_or(Refusal::Unleased(run.job))?;
+            let turn = lease.pass(true);
+            (turn, lease.turn.subscribe(), served.standing.subscribe())
+        };
+        let (sender, told) = mpsc::channel(2);
+        let grace_ms = u32::try_from(self.grace.as_millis()).unwrap_or(u32::MAX);
+        let own = self.clone();
+        tokio::spawn(async move {
+            // The channel has room, and a holder that is gone is noticed below.
+            drop(sender.try_send(Ok(v1::HoldResponse { grace_ms })));
+            let released = async { while standing.changed().await.is_ok() {} };
+            let passed = async { turns.wait_for(|now| *now != turn).await.is_ok() };
+            tokio::select! {
+                () = sender.closed() => own.let_go(run, turn),
+                () = released => {}
+                true = passed => {
+                    let text = format!("another client holds the lease of job {}", run.job);
+                    drop(sender.try_send(Err(Status::already_exists(text))));
+                }
+            }
+        });
+        Ok(told)
+    }
+
+    /// The holder of a turn is gone.
+    fn let_go(&self, run: Run, turn: u64) {
+        {
+            let mut jobs = self.jobs();
+            let Some(lease) = jobs.lease(run).filter(|lease| *lease.turn.borrow() == turn) else {
+                return;
+            };
+            lease.pass(false);
+        }
+        tracing::info!(%run, "nobody holds the lease any more");
+        self.begin_grace(run);
+    }
+
+    /// Releases a job after the grace period, unless its lease is held by then.
+    pub(super) fn begin_grace(&self, run: Run) {
+        let turn = match self.jobs().lease(run) {
+            Some(lease) => *lease.turn.borrow(),
+            None => return,
+        };
+        let own = self.clone();
+        tokio::spawn(async move {
+            loop {
+                tokio::time::sleep(own.grace).await;
+                match own.expire(run, turn).await {
+                    Ok(()) => return,
+                    Err(refusal) => tracing::warn!(
+                        "job {} is not released, though nobody holds its lease: {refusal}; trying \
+                         again in {:?}",
+                        run.job,
+                        own.grace
+                    ),
+                }
+            }
+        });
+    }
+
+    /// Releases a job if a turn still lasts.
+    async fn expire(&self, run: Run, turn: u64) -> Result<(), Refusal> {
+        let begun = self.jobs().begin_expiry(run, turn)?;
+        if begun {
+            self.finish_release(run.job).await?;
+            tracing::warn!(%run, "released, because nobody holds its lease");
+        }
+        Ok(())
+    }
+}
+
+impl Jobs {
+    fn lease(&mut self, run: Run) -> Option<&mut Lease> {
+        let served = self.entries.get_mut(&run.job)?.served.as_mut()?;
+        served.lease.as_mut().filter(|_| served.placement.run() == run)
+    }
+
+    /// Begins the release of a job if a turn of its lease still lasts, and returns whether it does.
+    fn begin_expiry(&mut self, run: Run, turn: u64) -> Result<bool, Refusal> {
+        let lasts = self.lease(run).is_some_and(|lease| *lease.turn.borrow() == turn);
+        if lasts {
+            self.begin_release(run.job)?;
+        }
+        Ok(lasts)
+    }
+}

@@ -1,0 +1,318 @@
+//! Leases of the job scheduler: who holds one, and what happens when nobody does.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use tokio::time::{sleep, timeout};
+use tonic::transport::Channel;
+use tonic::{Code, Status, Streaming};
+use tributary_controller::jobs::Controller;
+use tributary_controller::plan::Placement;
+use tributary_controller::ports::PortMap;
+use tributary_controller::scheduler::{Journal, Record, Scheduler};
+use tributary_controller::server::{Listen, Server};
+use tributary_jobfile::{Scenario, parse};
+use tributary_proto::scheduler::v1;
+use tributary_proto::scheduler::v1::job_scheduler_client::JobSchedulerClient;
+use tributary_wire::JobId;
+
+use crate::embedded::{Cables, Embedded, Running, running};
+use crate::support::{self, Kit as _, free_port};
+
+const GRACE: Duration = Duration::from_millis(800);
+const SOON: Duration = Duration::from_secs(10);
+
+/// Outlives the controllers of a test, as a file does.
+#[derive(Clone, Debug, Default)]
+struct Kept(Arc<Mutex<BTreeMap<JobId, Record>>>);
+
+impl Kept {
+    fn records(&self) -> Vec<Record> {
+        self.0.lock().unwrap().values().cloned().collect()
+    }
+}
+
+impl Journal for Kept {
+    fn keep(&self, record: &Record) -> Result<(), String> {
+        self.0.lock().unwrap().insert(record.placement.job, record.clone());
+        Ok(())
+    }
+
+    fn forget(&self, job: JobId) -> Result<(), String> {
+        self.0.lock().unwrap().remove(&job);
+        Ok(())
+    }
+
+    fn lasts(&self) -> bool {
+        true
+    }
+}
+
+/// A switch with four workers and 64 aggregators, and a job file with one job.
+struct Site {
+    scenario: Scenario,
+    kit: Embedded,
+    port: u16,
+    kept: Kept,
+    _switch: (Running, Cables),
+}
+
+/// A controller in a runtime of its own, with which all that it does ends.
+struct Life {
+    runtime: Option<tokio::runtime::Runtime>,
+    client: JobSchedulerClient<Channel>,
+}
+
+impl Site {
+    fn new() -> Self {
+        let text = "[topology]\nworkers = 4\nps_hosts = 1\n[switch]\npool = 64\n[[job]]\n";
+        let text = format!("protocol = \"p4inc\"\n{text}segment = 16\nwindow = 8\nslots = 8\n");
+        let scenario = parse(&text, "test").unwrap_or_else(|error| panic!("{error}"));
+        let (kit, port) = (running("p4inc"), free_port());
+        let _switch = kit.start(port);
+        Self { scenario, kit, port, kept: Kept::default(), _switch }
+    }
+
+    /// Starts a controller, which goes on with what an earlier one kept.
+    async fn live(&self) -> Life {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .enable_all()
+            .build()
+            .unwrap();
+        let (topology, kept) = (self.scenario.topology.clone(), self.kept.clone());
+        let switches = vec![support::config("s1", self.port)];
+        let known: Vec<_> = self.scenario.jobs.iter().map(Placement::unassigned).collect();
+        let pipeline = self.kit.pipeline();
+        let (sender, started) = tokio::sync::oneshot::channel();
+        runtime.spawn(async move {
+            let records = kept.records();
+            let served: Vec<_> =
+                records.iter().map(|record| (record.placement.clone(), record.slot)).collect();
+            let ports = PortMap::default();
+            let controller =
+                Controller::resume(&topology, &ports, switches, &pipeline, &served, |_| {});
+            let scheduler =
+                Scheduler::resume(controller.await.unwrap(), known, records, Arc::new(kept));
+            let service = scheduler.with_grace(GRACE).service();
+            let anywhere = Listen::Tcp(SocketAddr::from(([127, 0, 0, 1], 0)));
+            let server = Server::start(service, &anywhere).await.unwrap();
+            sender.send(server.address().to_string()).unwrap();
+            std::future::pending::<()>().await;
+        });
+        let address = timeout(SOON, started).await.unwrap().unwrap();
+        let client = JobSchedulerClient::connect(format!("http://{address}")).await.unwrap();
+        Life { runtime: Some(runtime), client }
+    }
+}
+
+impl Drop for Life {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+fn leased(job_id: u32, workers: &[&str]) -> v1::AdmitRequest {
+    v1::AdmitRequest {
+        job_id,
+        workers: workers.iter().map(|&name| name.to_owned()).collect(),
+        aggregation: v1::Aggregation::Network.into(),
+        size: 16,
+        name: "resnet".into(),
+        lease: true,
+        ..v1::AdmitRequest::default()
+    }
+}
+
+impl Life {
+    async fn admit(&mut self, request: v1::AdmitRequest) -> v1::HoldRequest {
+        let answer = self.client.admit(request).await.unwrap().into_inner();
+        v1::HoldRequest { job_id: answer.job_id, epoch: answer.epoch }
+    }
+
+    /// The stream of a holder, after the first message.
+    async fn hold(&mut self, run: v1::HoldRequest) -> Streaming<v1::HoldResponse> {
+        let mut told = self.client.hold(run).await.unwrap().into_inner();
+        let first = timeout(SOON, told.message()).await.unwrap().unwrap().unwrap();
+        assert_eq!(u128::from(first.grace_ms), GRACE.as_millis());
+        told
+    }
+
+    async fn refused(&mut self, run: v1::HoldRequest) -> (Code, String) {
+        let status = self.client.hold(run).await.unwrap_err();
+        (status.code(), status.message().to_owned())
+    }
+
+    async fn jobs(&mut self) -> Vec<(u32, String, Option<bool>)> {
+        let listed = self.client.list(v1::ListRequest {}).await.unwrap().into_inner();
+        let jobs = listed.jobs.into_iter();
+        jobs.map(|job| (job.job_id, job.name, job.lease.map(|lease| lease.held))).collect()
+    }
+
+    /// The only job, which has a lease.
+    async fn is_held(&mut self) -> bool {
+        let [(_, name, Some(held))] = &self.jobs().await[..] else { panic!("not one leased job") };
+        assert_eq!(name, "resnet");
+        *held
+    }
+
+    /// Waits until there is no job. Returns how long that took.
+    async fn emptied(&mut self) -> Duration {
+        let begin = Instant::now();
+        while !self.jobs().await.is_empty() {
+            assert!(begin.elapsed() < SOON, "the job stays");
+            sleep(Duration::from_millis(10)).await;
+        }
+        let listed = self.client.list(v1::ListRequest {}).await.unwrap().into_inner();
+        assert!(listed.memory.iter().all(|memory| (memory.free, memory.largest) == (64, 64)));
+        begin.elapsed()
+    }
+}
+
+async fn end(told: &mut Streaming<v1::HoldResponse>) -> Result<Option<v1::HoldResponse>, Status> {
+    timeout(SOON, told.message()).await.expect("the stream ends")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_ends_with_its_holder() {
+    let site = Site::new();
+    let mut life = site.live().await;
+    let run = life.admit(leased(0, &["w1", "w2"])).await;
+    // The job of the file keeps its ID.
+    assert_eq!(run.job_id, 2);
+    assert!(!life.is_held().await);
+    let told = life.hold(run).await;
+    assert!(life.is_held().await);
+    sleep(2 * GRACE).await;
+    assert!(life.is_held().await);
+    drop(told);
+    let took = life.emptied().await;
+    assert!(took > GRACE / 2 && took < 4 * GRACE, "{took:?}");
+    assert_eq!(life.refused(run).await, (Code::NotFound, "job 2 is not admitted".into()));
+    assert!(site.kept.records().is_empty());
+
+    // Nobody comes for this one.
+    life.admit(leased(7, &["w1", "w2"])).await;
+    life.emptied().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_holder_that_comes_back_in_time_keeps_the_job() {
+    let site = Site::new();
+    let mut life = site.live().await;
+    let run = life.admit(leased(0, &["w1", "w2"])).await;
+    let told = life.hold(run).await;
+    drop(told);
+    sleep(GRACE / 2).await;
+    let mut first = life.hold(run).await;
+    sleep(2 * GRACE).await;
+    assert!(life.is_held().await);
+
+    // The last one has it, and the end of the one before changes nothing.
+    let second = life.hold(run).await;
+    let status = end(&mut first).await.unwrap_err();
+    assert_eq!(status.code(), Code::AlreadyExists);
+    assert_eq!(status.message(), "another client holds the lease of job 2");
+    drop(first);
+    sleep(2 * GRACE).await;
+    assert!(life.is_held().await);
+    drop(second);
+    life.emptied().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lease_survives_the_controller_but_not_its_holder() {
+    let site = Site::new();
+    let mut life = site.live().await;
+    let run = life.admit(leased(0, &["w1", "w2", "w3"])).await;
+    let mut told = life.hold(run).await;
+    drop(life);
+    assert!(end(&mut told).await.is_err());
+    assert_eq!(site.kept.records().len(), 1);
+
+    let mut life = site.live().await;
+    assert!(!life.is_held().await);
+    let mut told = life.hold(run).await;
+    sleep(2 * GRACE).await;
+    assert!(life.is_held().await);
+    drop(life);
+    assert!(end(&mut told).await.is_err());
+
+    let mut life = site.live().await;
+    assert!(!life.is_held().await);
+    let took = life.emptied().await;
+    assert!(took > GRACE / 2, "{took:?}");
+    assert!(site.kept.records().is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_holder_learns_of_the_release_and_has_no_part_in_the_next_run() {
+    let site = Site::new();
+    let mut life = site.live().await;
+    let run = life.admit(leased(5, &["w1", "w2"])).await;
+    let mut told = life.hold(run).await;
+    let release = v1::ReleaseRequest { job_id: 5 };
+    life.client.release(release).await.unwrap();
+    assert_eq!(end(&mut told).await.unwrap(), None);
+    let again = life.client.release(release).await.unwrap_err();
+    assert_eq!(again.code(), Code::NotFound);
+
+    let next = life.admit(leased(5, &["w3", "w4"])).await;
+    let held = life.hold(next).await;
+    drop(told);
+    assert_eq!(life.refused(run).await.0, Code::NotFound);
+    sleep(2 * GRACE).await;
+    assert!(life.is_held().await);
+    drop(held);
+    life.emptied().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_does_not_suit_a_lease_is_refused() {
+    let site = Site::new();
+    let mut life = site.live().await;
+    let demand = Some(v1::Demand { bits: 32, iterations: 0, aggregators: 8 });
+    let plain = v1::AdmitRequest { lease: false, ..leased(3, &["w3", "w4"]) };
+    for (request, what) in [
+        (v1::AdmitRequest { job_id: 0, ..plain.clone() }, "a job ID is between 1 and 65535, not 0"),
+        (leased(0, &[]), "name the job's workers"),
+        (leased(0, &["w1", "w9"]), "the network has no host `w9`"),
+        (v1::AdmitRequest { name: "x".repeat(65), ..leased(0, &["w1"]) }, "a job's name has"),
+        (v1::AdmitRequest { name: "a\nb".into(), ..leased(0, &["w1"]) }, "a job's name has"),
+        (v1::AdmitRequest { demand, ..leased(0, &["w1", "w2"]) }, "a job with a lease has no iter"),
+    ] {
+        let status = life.client.admit(request).await.unwrap_err();
+        assert_eq!(status.code(), Code::InvalidArgument);
+        assert!(status.message().starts_with(what), "{}", status.message());
+    }
+    assert!(life.jobs().await.is_empty());
+
+    let run = life.admit(leased(0, &["w1", "w2"])).await;
+    let unleased = life.admit(plain).await;
+    let next = life.admit(leased(0, &["w1", "w3"])).await;
+    assert_eq!((run.job_id, unleased.job_id, next.job_id), (2, 3, 4));
+    let (code, text) = life.refused(unleased).await;
+    assert_eq!(
+        (code, &*text),
+        (Code::FailedPrecondition, "job 3 has no lease; release it when it is over")
+    );
+    assert_eq!(life.refused(v1::HoldRequest { epoch: 0, ..run }).await.0, Code::InvalidArgument);
+    let _told = life.hold(run).await;
+    let job_id = run.job_id;
+    let start = v1::StartIterationRequest { job_id, number: 1 };
+    let rate = v1::SetRateRequest { job_id, rate: 1 };
+    let there = v1::MoveRequest { job_id, aggregation: v1::Aggregation::Network.into(), size: 32 };
+    let refusals = [
+        life.client.start_iteration(start).await.unwrap_err(),
+        life.client.set_rate(rate).await.unwrap_err(),
+        life.client.r#move(there).await.unwrap_err(),
+    ];
+    for status in refusals {
+        assert_eq!(status.code(), Code::FailedPrecondition);
+        assert!(status.message().starts_with("job 2 has a lease"), "{}", status.message());
+    }
+}
