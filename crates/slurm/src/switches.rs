@@ -78,6 +78,9 @@ impl Switches {
             size: SIZE,
             epoch: run.unwrap_or_default(),
             demand: None,
+            name: format!("slurm-{job}"),
+            // Slurm tells when the job is over.
+            lease: false,
         };
         Ok(self.0.admit(request).await?.into_inner().epoch)
     }

@@ -126,7 +126,7 @@ def _connect_to_controller(controller: str, board: _Board, rank: int, timeout: f
 
 def _job_name() -> str:
     """By which people recognise the job among those of the controller."""
-    name = os.environ.get("TRIBUTARY_JOB") or Path(sys.argv[0]).name or "python"
+    name = os.environ.get("TRIBUTARY_NAME") or Path(sys.argv[0]).name or "python"
     return "".join(filter(str.isprintable, name))[:64]
 
 
