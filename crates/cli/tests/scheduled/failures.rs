@@ -74,6 +74,8 @@ fn workers_go_on_without_the_scheduler_and_return_to_it() {
     client.set_rate(SLOW);
     client.start(1);
     workers.iter().for_each(|worker| until(worker, "iteration 1"));
+    // A server that has not learned of the admission yet would drop all packets.
+    until(&server, "job 1: serving run");
     slay(&scheduler);
     for worker in &workers {
         until_on(worker, Stream::Err, "no news from the scheduler");

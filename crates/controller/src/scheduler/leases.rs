@@ -101,7 +101,7 @@ impl Scheduler {
                 match own.expire(run, turn).await {
                     Ok(()) => return,
                     Err(refusal) => tracing::warn!(
-                        "job {} is not released, though nobody holds its lease: {refusal}; trying \
+                        "job {} is not released yet, though nobody holds its lease: {refusal}; trying \
                          again in {:?}",
                         run.job,
                         own.grace
@@ -128,9 +128,11 @@ impl Jobs {
         served.lease.as_mut().filter(|_| served.placement.run() == run)
     }
 
-    /// Begins the release of a job if a turn of its lease still lasts, and returns whether it does.
+    /// Begins the release of a job if a turn without a holder still lasts, and returns whether it does.
     fn begin_expiry(&mut self, run: Run, turn: u64) -> Result<bool, Refusal> {
-        let lasts = self.lease(run).is_some_and(|lease| *lease.turn.borrow() == turn);
+        // A holder may have come before the grace period began, which then has the holder's turn.
+        let lasts = |lease: &mut Lease| !lease.is_held && *lease.turn.borrow() == turn;
+        let lasts = self.lease(run).is_some_and(lasts);
         if lasts {
             self.begin_release(run.job)?;
         }

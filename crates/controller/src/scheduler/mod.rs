@@ -8,7 +8,7 @@
 //! when every worker has reported that it has all results. Then only late copies are in flight, and
 //! after a move these name a service that no longer exists.
 //!
-//! A job with a [lease](leases) has no iterations, and is released by itself when nobody holds the lease.
+//! A job with a lease has no iterations, and is released by itself when nobody holds the lease.
 
 mod iteration;
 mod journal;

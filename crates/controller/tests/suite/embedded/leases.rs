@@ -62,6 +62,7 @@ struct Site {
 /// A controller in a runtime of its own, with which all that it does ends.
 struct Life {
     runtime: Option<tokio::runtime::Runtime>,
+    scheduler: Scheduler,
     client: JobSchedulerClient<Channel>,
 }
 
@@ -96,15 +97,17 @@ impl Site {
                 Controller::resume(&topology, &ports, switches, &pipeline, &served, |_| {});
             let scheduler =
                 Scheduler::resume(controller.await.unwrap(), known, records, Arc::new(kept));
-            let service = scheduler.with_grace(GRACE).service();
+            let scheduler = scheduler.with_grace(GRACE);
+            let service = scheduler.service();
             let anywhere = Listen::Tcp(SocketAddr::from(([127, 0, 0, 1], 0)));
             let server = Server::start(service, &anywhere).await.unwrap();
-            sender.send(server.address().to_string()).unwrap();
+            let address = server.address().to_string();
+            assert!(sender.send((address, scheduler)).is_ok(), "the test waits");
             std::future::pending::<()>().await;
         });
-        let address = timeout(SOON, started).await.unwrap().unwrap();
+        let (address, scheduler) = timeout(SOON, started).await.unwrap().unwrap();
         let client = JobSchedulerClient::connect(format!("http://{address}")).await.unwrap();
-        Life { runtime: Some(runtime), client }
+        Life { runtime: Some(runtime), scheduler, client }
     }
 }
 
@@ -214,6 +217,8 @@ async fn a_holder_that_comes_back_in_time_keeps_the_job() {
 
     // The last one has it, and the end of the one before changes nothing.
     let second = life.hold(run).await;
+    // A grace period that begins while the lease is held, as if the holder had come a moment before it.
+    drop(life.scheduler.service());
     let status = end(&mut first).await.unwrap_err();
     assert_eq!(status.code(), Code::AlreadyExists);
     assert_eq!(status.message(), "another client holds the lease of job 2");
