@@ -296,7 +296,7 @@ impl PyCommunicator {
         let worker = counters.worker;
         let entries = [
             ("calls", counters.begun),
-            ("sums", counters.done),
+            ("done", counters.done),
             ("values", counters.values),
             ("packets_sent", worker.sent),
             ("packets_resent", worker.resent),
@@ -316,11 +316,11 @@ impl PyCommunicator {
         Ok(())
     }
 
-    fn close(&mut self, py: Python<'_>) {
+    fn close(&self, py: Python<'_>) {
         py.detach(|| self.0.close());
     }
 
-    fn abort(&mut self, py: Python<'_>) {
+    fn abort(&self, py: Python<'_>) {
         py.detach(|| self.0.abort());
     }
 }
@@ -351,7 +351,7 @@ impl Handle {
     }
 
     fn add_done_callback(&self, py: Python<'_>, callback: Py<PyAny>) {
-        // Not with the interpreter's lock: a thread that holds the result's may wait for it.
+        // After the end of the group the callback is called here, and takes the interpreter's lock.
         py.detach(|| {
             self.0.on_done(move |result| {
                 // An interpreter that is ending needs no more results.

@@ -1,17 +1,16 @@
 //! The order of a rank's calls, and their results.
 //!
-//! Events come from several threads: the callers, the lanes of the worker, and the membership. Whoever
-//! brings one handles it and all others that are waiting, one at a time. So no thread waits for another
-//! one, and lanes go on carrying packets. Passes over whole tensors, and callbacks, are the business of
-//! one more thread.
+//! Events come from several threads: the callers, the lanes of the worker, and the membership. A thread
+//! with an event handles it and all others that are waiting, one at a time, unless another thread is at it. So
+//! no thread waits for another one, and lanes go on carrying packets. One more thread passes over whole
+//! tensors, and others call callbacks.
 
-use std::borrow::Cow;
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::os::unix::net::UnixListener;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{self, Sender};
-use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -19,8 +18,7 @@ use anyhow::{Context, Result, bail};
 use tributary_controller::Deployment;
 use tributary_netio::FrameIo;
 use tributary_netio::udp::Tunnel;
-use tributary_protocol::buffer::Buffer;
-use tributary_protocol::priority::{Code, Priority};
+use tributary_protocol::priority::Code;
 use tributary_protocol::worker::Stats;
 use tributary_protocol::{Tensor, Terms, fixed};
 use tributary_wire::WorkerIndex;
@@ -30,11 +28,12 @@ use tributary_worker::{Error as WorkerError, Node};
 use crate::admission::Port;
 use crate::agreement::{self, Claim, Magnitude};
 use crate::description::Fabric;
-use crate::floats::{narrow, widen};
-use crate::membership::{Member, Progress, Standing};
+use crate::membership::{Member, Progress, Standing, Voice};
+use crate::outcome::{Callers, Outcome, lock};
 use crate::scales::scale;
 use crate::settings::{JOB, NonFinite};
-use crate::{Description, ElementType, Error, Station, Switch};
+use crate::work::{Call, Values, Work};
+use crate::{Description, Error, Station, Switch};
 
 /// How long a rank that leaves serves others that lack results (ESA).
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -45,66 +44,6 @@ const STOP: Duration = Duration::from_secs(1);
 /// The rank whose process has the hub.
 const HOST: u16 = 0;
 
-/// The names of operations, as PyTorch has them.
-const SUM: &str = "all_reduce (SUM)";
-const AVERAGE: &str = "all_reduce (AVG)";
-
-/// Numbers that are summed in place.
-#[derive(Debug)]
-pub enum Values {
-    /// Of type [`ElementType::F32`].
-    Single(Buffer<f32>),
-    /// Of a 16-bit type, as bits. They are summed as `f32`, and the sum is rounded.
-    Short(Buffer<u16>, ElementType),
-}
-
-impl Values {
-    fn len(&self) -> usize {
-        match self {
-            Self::Single(values) => values.len(),
-            Self::Short(values, _) => values.len(),
-        }
-    }
-
-    fn floats(&self) -> Cow<'_, [f32]> {
-        match self {
-            Self::Single(values) => Cow::Borrowed(values),
-            Self::Short(bits, element) => Cow::Owned(widen(bits, *element)),
-        }
-    }
-
-    fn element(&self) -> ElementType {
-        match self {
-            Self::Single(_) => ElementType::F32,
-            Self::Short(_, element) => *element,
-        }
-    }
-}
-
-/// A call.
-#[derive(Debug)]
-pub enum Call {
-    /// Sum values over all ranks.
-    Reduce {
-        /// The values.
-        values: Values,
-        /// Whether to divide the sums by the number of ranks.
-        average: bool,
-        /// Index of the bucket among so many: the next iteration needs the first one first. It decides
-        /// the priority in ESA.
-        layer: Option<(usize, usize)>,
-    },
-    /// Only check that all ranks call the same.
-    Announce {
-        /// The operation.
-        operation: String,
-        /// Number of its elements.
-        elements: u64,
-        /// Their type.
-        element: String,
-    },
-}
-
 /// A call that has begun.
 #[derive(Clone)]
 pub struct Pending {
@@ -112,28 +51,12 @@ pub struct Pending {
     shared: Arc<Shared>,
 }
 
-type Callback = Box<dyn FnOnce(Result<(), Error>) + Send>;
-
-/// The result of a call.
-struct Outcome {
-    number: u64,
-    begun: Instant,
-    state: Mutex<Told>,
-    done: Condvar,
-}
-
-/// The result of a call, if there is one, and who waits for it.
-#[derive(Default)]
-struct Told {
-    result: Option<Result<(), Error>>,
-    callbacks: Vec<Callback>,
-}
-
 /// A rank's part in a group.
 pub struct Communicator {
     shared: Arc<Shared>,
-    member: Option<Member>,
-    finisher: Option<JoinHandle<()>>,
+    /// Until the group is left.
+    member: Mutex<Option<Member>>,
+    finisher: Mutex<Option<JoinHandle<()>>>,
     /// Excludes other processes from the same part in the job.
     _claim: Vec<UnixListener>,
 }
@@ -156,21 +79,6 @@ enum Mistake {
     Mismatch,
     /// They have values that cannot be summed.
     NotFinite,
-}
-
-/// A call, and what is left to do for it.
-struct Work {
-    claim: Claim,
-    /// What is called, in words.
-    text: String,
-    outcome: Arc<Outcome>,
-    /// What is to be summed. It is empty while the worker has it.
-    values: Option<Values>,
-    /// Whether the values are part of the agreement.
-    is_small: bool,
-    greatest: f32,
-    average: bool,
-    priority: Priority,
 }
 
 /// What has happened and was not handled.
@@ -197,12 +105,14 @@ struct Shared {
     this: Weak<Self>,
     state: Mutex<State>,
     finisher: Sender<Finish>,
+    callers: Arc<Callers>,
+    /// How the others learn that the group is of no use here.
+    voice: OnceLock<Voice>,
 }
 
 /// What is left when a call is over.
 enum Finish {
     Sum(Box<Work>, Tensor),
-    Callbacks(Vec<Callback>, Result<(), Error>),
     End,
 }
 
@@ -222,12 +132,19 @@ struct State {
     values: u64,
 }
 
+impl State {
+    /// Calls without a result.
+    fn works(&self) -> impl Iterator<Item = &Box<Work>> {
+        self.summing.values().chain(&self.agreeing).chain(&self.waiting)
+    }
+}
+
 /// Counters of a communicator.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Counters {
     /// Calls that have begun.
     pub begun: u64,
-    /// Calls that were summed.
+    /// Calls that have ended without an error.
     pub done: u64,
     /// Values that were summed.
     pub values: u64,
@@ -237,10 +154,6 @@ pub struct Counters {
 
 fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Communicator {
@@ -320,21 +233,20 @@ impl Communicator {
             this: Weak::clone(this),
             state: Mutex::new(state),
             finisher,
+            callers: Arc::default(),
+            voice: OnceLock::new(),
         });
         let finish = move || {
             for finish in to_finish {
                 match finish {
                     Finish::Sum(work, sums) => work.finish(sums, ranks),
-                    Finish::Callbacks(callbacks, result) => {
-                        callbacks.into_iter().for_each(|callback| callback(result.clone()));
-                    }
                     Finish::End => return,
                 }
             }
         };
         let finisher = std::thread::Builder::new().name("results".into()).spawn(finish);
-        let finisher = Some(finisher.context("cannot start a thread")?);
-        let mut communicator = Self { shared, member: None, finisher, _claim: claim };
+        let finisher = Mutex::new(Some(finisher.context("cannot start a thread")?));
+        let communicator = Self { shared, member: Mutex::default(), finisher, _claim: claim };
         let shared = &communicator.shared;
         let (asked, told) = (Arc::clone(shared), Arc::clone(shared));
         let progress = move || Progress(asked.begun.load(Ordering::Relaxed));
@@ -352,7 +264,10 @@ impl Communicator {
             });
         };
         let (hub, secret) = (description.hub, &description.secret);
-        communicator.member = Some(Member::join(hub, secret, rank, progress, tell)?);
+        let member = Member::join(hub, secret, rank, progress, tell)?;
+        // It is set once.
+        drop(shared.voice.set(member.voice()));
+        *lock(&communicator.member) = Some(member);
         Ok(communicator)
     }
 
@@ -373,7 +288,13 @@ impl Communicator {
     pub fn call(&self, call: Call) -> Pending {
         let shared = &self.shared;
         let number = shared.begun.fetch_add(1, Ordering::Relaxed);
-        let work = Work::new(call, number, shared);
+        let outcome = Arc::new(Outcome::new(number, Arc::clone(&shared.callers)));
+        let fits = |elements| agreement::fits(elements, shared.ranks, shared.values_per_packet);
+        let priority = |(index, count): (usize, usize)| {
+            let (count, elapsed) = (count.max(1), shared.created.elapsed());
+            shared.profile.priority(index.min(count - 1), count, elapsed, shared.priorities)
+        };
+        let work = Work::new(call, outcome, fits, priority);
         let pending = Pending { outcome: Arc::clone(&work.outcome), shared: Arc::clone(shared) };
         shared.happen(Happening::Called(Box::new(work)));
         pending
@@ -387,47 +308,55 @@ impl Communicator {
         Counters { begun, done: state.done, values: state.values, worker: state.stats }
     }
 
-    /// Leaves the group when all calls are over, for which it does not wait long. No callback is called
-    /// afterwards.
-    pub fn close(&mut self) {
-        let Some(member) = self.member.take() else { return };
+    /// Leaves the group when all calls are over. Calls that are not over soon fail, here and at the
+    /// others. No callback is called afterwards.
+    pub fn close(&self) {
+        let Some(member) = lock(&self.member).take() else { return };
         let last: Vec<_> = {
             let state = lock(&self.shared.state);
-            let works = state.summing.values().chain(&state.waiting).chain(&state.agreeing);
-            works.map(|work| Arc::clone(&work.outcome)).collect()
+            state.works().map(|work| Arc::clone(&work.outcome)).collect()
         };
         let deadline = Instant::now() + PATIENCE;
-        for outcome in last {
-            drop(outcome.wait(deadline.saturating_duration_since(Instant::now())));
+        let left = || deadline.saturating_duration_since(Instant::now());
+        if last.iter().all(|outcome| outcome.wait(left()).is_some()) {
+            let node = lock(&self.shared.state).node.take();
+            if let Some(mut node) = node {
+                // A worker whose group is broken has failed already.
+                drop(node.leave(PATIENCE, false));
+            }
+            member.leave(Progress(self.shared.begun.load(Ordering::Relaxed)));
+        } else {
+            member.voice().give_up("it left while calls were pending");
         }
-        let node = lock(&self.shared.state).node.take();
-        if let Some(mut node) = node {
-            // A worker whose group is broken has failed already.
-            drop(node.leave(PATIENCE, false));
-        }
-        member.leave(Progress(self.shared.begun.load(Ordering::Relaxed)));
         drop(member);
         self.finish();
     }
 
-    /// Fails all calls, and leaves the group. No callback is called afterwards.
-    pub fn abort(&mut self) {
-        self.member = None;
+    /// Fails all calls, here and at the others, and leaves the group. No callback is called afterwards.
+    pub fn abort(&self) {
+        if let Some(member) = lock(&self.member).take() {
+            member.voice().give_up("it was aborted");
+        }
         self.finish();
     }
 
-    fn finish(&mut self) {
+    fn finish(&self) {
         self.shared.happen(Happening::Broken(Error::Closed));
         // Not dropped under the lock, for which its lanes may wait.
         let node = lock(&self.shared.state).node.take();
         drop(node);
+        // All lanes have answered. Another thread may still be handling the answers.
+        let deadline = Instant::now() + STOP;
+        while lock(&self.shared.state).works().next().is_some() && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(1));
+        }
         drop(self.shared.finisher.send(Finish::End));
-        if let Some(thread) = self.finisher.take()
-            && thread.thread().id() != std::thread::current().id()
-        {
+        let finisher = lock(&self.finisher).take();
+        if let Some(thread) = finisher {
             // The panic hook has reported a panic of the thread.
             drop(thread.join());
         }
+        self.shared.callers.end();
     }
 }
 
@@ -443,117 +372,6 @@ impl fmt::Debug for Communicator {
     }
 }
 
-impl Work {
-    fn new(call: Call, number: u64, shared: &Shared) -> Self {
-        let outcome = Arc::new(Outcome {
-            number,
-            begun: Instant::now(),
-            state: Mutex::default(),
-            done: Condvar::new(),
-        });
-        let (operation, elements, element, values, priority) = match call {
-            Call::Announce { operation, elements, element } => {
-                (operation, elements, element, None, Priority::LOWEST)
-            }
-            Call::Reduce { values, average, layer } => {
-                let priority = layer.map_or(Priority::LOWEST, |(index, count)| {
-                    let (count, elapsed) = (count.max(1), shared.created.elapsed());
-                    shared.profile.priority(index.min(count - 1), count, elapsed, shared.priorities)
-                });
-                let operation = if average { AVERAGE } else { SUM };
-                let (elements, element) = (values.len() as u64, values.element().name());
-                let greatest = fixed::greatest(&values.floats());
-                (operation.into(), elements, element.into(), Some((values, greatest)), priority)
-            }
-        };
-        let average = values.is_some() && operation == AVERAGE;
-        let magnitude = values.as_ref().map_or(Magnitude::Zero, |(_, most)| Magnitude::of(*most));
-        let claim = Claim::new(&operation, elements, &element, magnitude);
-        let text = agreement::describe(&operation, elements, &element);
-        let (values, greatest) = values.unzip();
-        let fits = agreement::fits(claim.elements, shared.ranks, shared.values_per_packet);
-        Self {
-            claim,
-            text,
-            outcome,
-            is_small: values.is_some() && fits,
-            values,
-            greatest: greatest.unwrap_or_default(),
-            average,
-            priority,
-        }
-    }
-
-    fn number(&self) -> u64 {
-        self.outcome.number
-    }
-
-    /// What the worker sums: the memory itself, or a wider copy.
-    fn take_tensor(&mut self) -> Tensor {
-        match self.values.as_mut().expect("a sum has values") {
-            Values::Single(values) => Tensor::F32(values.split_off(0)),
-            Values::Short(bits, element) => widen(bits, *element).into(),
-        }
-    }
-
-    /// Where this rank's values cannot be summed, in words.
-    fn not_finite(&self) -> String {
-        let floats = self.values.as_ref().map(Values::floats).unwrap_or_default();
-        let found = floats.iter().enumerate().find(|(_, value)| !value.is_finite());
-        found.map(|(at, value)| format!("value {at} is {value}")).unwrap_or_default()
-    }
-
-    /// Puts the sums where the values were.
-    fn finish(mut self: Box<Self>, sums: Tensor, ranks: u16) {
-        let outcome = Arc::clone(&self.outcome);
-        let Tensor::F32(mut sums) = sums else { unreachable!("floats were summed") };
-        if self.average {
-            let ranks = f32::from(ranks);
-            sums.iter_mut().for_each(|sum| *sum /= ranks);
-        }
-        match self.values.take() {
-            Some(Values::Short(mut bits, element)) => narrow(&sums, element, &mut bits),
-            // If it is empty, the sums are in place.
-            Some(Values::Single(mut values)) if !values.is_empty() => values.copy_from_slice(&sums),
-            _ => {}
-        }
-        // The memory is the caller's again before it learns of the result.
-        drop((self, sums));
-        outcome.set(Ok(()), &mut |callbacks, result| {
-            callbacks.into_iter().for_each(|callback| callback(result.clone()));
-        });
-    }
-}
-
-impl Outcome {
-    /// Sets the result unless there is one, and hands over the callbacks.
-    fn set(
-        &self,
-        result: Result<(), Error>,
-        call: &mut dyn FnMut(Vec<Callback>, Result<(), Error>),
-    ) {
-        let callbacks = {
-            let mut state = lock(&self.state);
-            if state.result.is_some() {
-                return;
-            }
-            state.result = Some(result.clone());
-            std::mem::take(&mut state.callbacks)
-        };
-        self.done.notify_all();
-        if !callbacks.is_empty() {
-            call(callbacks, result);
-        }
-    }
-
-    fn wait(&self, patience: Duration) -> Option<Result<(), Error>> {
-        let waited = self
-            .done
-            .wait_timeout_while(lock(&self.state), patience, |state| state.result.is_none());
-        waited.unwrap_or_else(PoisonError::into_inner).0.result.clone()
-    }
-}
-
 impl Pending {
     /// The result, or `None` if there is none within this time.
     #[must_use]
@@ -564,7 +382,7 @@ impl Pending {
     /// The result, if there is one.
     #[must_use]
     pub fn result(&self) -> Option<Result<(), Error>> {
-        lock(&self.outcome.state).result.clone()
+        self.outcome.wait(Duration::ZERO)
     }
 
     /// Breaks the group, because the result takes too long: all ranks that wait get an error.
@@ -579,17 +397,9 @@ impl Pending {
         }
     }
 
-    /// Has `callback` called with the result, in a thread of the communicator, or at once if there is
-    /// one already.
+    /// Has `callback` called with the result, in a thread of the communicator.
     pub fn on_done(&self, callback: impl FnOnce(Result<(), Error>) + Send + 'static) {
-        let mut state = lock(&self.outcome.state);
-        match state.result.clone() {
-            None => state.callbacks.push(Box::new(callback)),
-            Some(result) => {
-                drop(state);
-                callback(result);
-            }
-        }
+        self.outcome.on_done(Box::new(callback));
     }
 }
 
@@ -701,7 +511,7 @@ impl Shared {
     fn advance(&self, state: &mut State) {
         if let Some(error) = &state.broken {
             for work in state.waiting.drain(..) {
-                self.set(&work.outcome, Err(error.clone()));
+                work.outcome.set(Err(error.clone()));
             }
             return;
         }
@@ -767,7 +577,7 @@ impl Shared {
         }
         if work.values.is_none() {
             state.done += 1;
-            self.set(&work.outcome, Ok(()));
+            work.outcome.set(Ok(()));
             return;
         }
         let powers = claims.iter().filter_map(|claim| match claim.magnitude {
@@ -782,6 +592,8 @@ impl Shared {
                     return self.explain(state, work, Mistake::NotFinite, &text);
                 }
                 NonFinite::Propagate if !work.is_small => {
+                    state.done += 1;
+                    state.values += work.claim.elements;
                     let spoiled = vec![f32::NAN; work.claim.elements as usize];
                     return self.sum_done(work, spoiled.into());
                 }
@@ -822,8 +634,7 @@ impl Shared {
     /// Nobody may wait for a call, and so notice that it takes too long.
     fn look_at_time(&self, state: &mut State) {
         let timeout = Duration::from_millis(self.timeout.load(Ordering::Relaxed));
-        let works = state.summing.values().chain(&state.agreeing).chain(&state.waiting);
-        let oldest = works.map(|work| &work.outcome).min_by_key(|outcome| outcome.number);
+        let oldest = state.works().map(|work| &work.outcome).min_by_key(|outcome| outcome.number);
         if let Some(outcome) = oldest.filter(|outcome| outcome.begun.elapsed() > timeout) {
             let error = self.too_late(outcome, &state.standings);
             self.break_up(state, error);
@@ -849,6 +660,12 @@ impl Shared {
     /// their memory.
     fn break_up(&self, state: &mut State, error: Error) {
         if state.broken.is_none() {
+            // The others see anything else by themselves.
+            if let Error::TimedOut { .. } | Error::Failed(_) = &error
+                && let Some(voice) = self.voice.get()
+            {
+                voice.give_up(&error.to_string());
+            }
             state.broken = Some(error);
             self.stop.store(true, Ordering::Relaxed);
         }
@@ -863,15 +680,7 @@ impl Shared {
     fn end(&self, work: Box<Work>, result: Result<(), Error>) {
         let outcome = Arc::clone(&work.outcome);
         drop(work);
-        self.set(&outcome, result);
-    }
-
-    /// Sets a result, and has the callbacks called elsewhere.
-    fn set(&self, outcome: &Outcome, result: Result<(), Error>) {
-        outcome.set(result, &mut |callbacks, result| {
-            // It fails only if the communicator is dropped, when nothing waits any more.
-            drop(self.finisher.send(Finish::Callbacks(callbacks, result)));
-        });
+        outcome.set(result);
     }
 
     /// Values that are in place need no more work; passes over others take time.

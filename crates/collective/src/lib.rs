@@ -36,14 +36,17 @@ pub mod description;
 mod error;
 mod floats;
 pub mod membership;
+mod outcome;
 pub mod scales;
 pub mod settings;
 pub mod switch;
+mod work;
 
 pub use admission::{Admission, Station};
-pub use communicator::{Call, Communicator, Pending, Values};
+pub use communicator::{Communicator, Pending};
 pub use description::Description;
 pub use error::Error;
 pub use floats::ElementType;
 pub use settings::Settings;
 pub use switch::Switch;
+pub use work::{Call, Values};

@@ -55,9 +55,14 @@ impl Standing {
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum FromRank {
-    Hello { secret: String, rank: u16 },
+    Hello {
+        secret: String,
+        rank: u16,
+    },
     Beat(Progress),
     Leave(Progress),
+    /// Its calls have failed, for this reason.
+    GiveUp(String),
 }
 
 /// The connections of all ranks.
@@ -193,6 +198,7 @@ async fn serve(
                 Ok(Ok(_)) => match serde_json::from_str(&line) {
                     Ok(FromRank::Beat(progress)) => set(Standing::Present(progress)),
                     Ok(FromRank::Leave(progress)) => break Standing::Left(progress),
+                    Ok(FromRank::GiveUp(why)) => break Standing::Lost(format!("gave up: {why}")),
                     _ => break Standing::Lost("sent something senseless".into()),
                 },
             }
@@ -213,9 +219,31 @@ fn over(all: &[Standing]) -> usize {
 /// A rank's connection to the hub.
 #[derive(Debug)]
 pub struct Member {
-    stream: Arc<TcpStream>,
+    voice: Voice,
     thread: Option<JoinHandle<()>>,
+}
+
+/// What a rank says to the hub at its end.
+#[derive(Clone, Debug)]
+pub struct Voice {
+    stream: Arc<TcpStream>,
+    /// Whether the rank has left or given up.
     left: Arc<Mutex<bool>>,
+}
+
+impl Voice {
+    /// Tells all ranks that this one's calls have failed.
+    pub fn give_up(&self, why: &str) {
+        self.last(&FromRank::GiveUp(why.into()));
+    }
+
+    /// A hub that is gone needs no message, and only the first one counts.
+    fn last(&self, message: &FromRank) {
+        let mut left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
+        if !std::mem::replace(&mut *left, true) {
+            drop(send(&self.stream, message));
+        }
+    }
 }
 
 impl Member {
@@ -275,24 +303,26 @@ impl Member {
         };
         let thread = std::thread::Builder::new().name("membership".into()).spawn(run);
         let thread = Some(thread.context("cannot start a thread")?);
-        Ok(Self { stream, thread, left })
+        Ok(Self { voice: Voice { stream, left }, thread })
+    }
+
+    /// How this rank can give up.
+    #[must_use]
+    pub fn voice(&self) -> Voice {
+        self.voice.clone()
     }
 
     /// Leaves in order, after this many calls.
     pub fn leave(&self, progress: Progress) {
-        let mut left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
-        if !std::mem::replace(&mut *left, true) {
-            // A hub that is gone needs no message.
-            drop(send(&self.stream, &FromRank::Leave(progress)));
-        }
+        self.voice.last(&FromRank::Leave(progress));
     }
 }
 
 impl Drop for Member {
     /// Without [`leave`](Self::leave), the others take this rank for lost.
     fn drop(&mut self) {
-        *self.left.lock().unwrap_or_else(PoisonError::into_inner) = true;
-        drop(self.stream.shutdown(Shutdown::Both));
+        *self.voice.left.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        drop(self.voice.stream.shutdown(Shutdown::Both));
         if let Some(thread) = self.thread.take()
             && thread.thread().id() != std::thread::current().id()
         {
@@ -356,7 +386,7 @@ mod tests {
         until(&told, 1, |standing| *standing == Standing::Left(Progress(10)));
         // As if its process had died.
         let begin = Instant::now();
-        third.stream.shutdown(Shutdown::Both).unwrap();
+        third.voice.stream.shutdown(Shutdown::Both).unwrap();
         until(&told, 2, |standing| matches!(standing, Standing::Lost(_)));
         assert!(begin.elapsed() < Duration::from_secs(5), "{:?}", begin.elapsed());
         drop((first, second, third));

@@ -158,7 +158,8 @@ fn job(table: &mut Table) -> Result<Table> {
 }
 
 fn patience(timeout: Duration) -> Value {
-    format!("{}s", timeout.as_secs().clamp(1, 1 << 20)).into()
+    let limited = timeout.clamp(Duration::from_millis(1), Duration::from_secs(1 << 20));
+    format!("{}ms", limited.as_millis()).into()
 }
 
 fn with_defaults<const N: usize>(mut table: Table, defaults: [(&str, Value); N]) -> Table {

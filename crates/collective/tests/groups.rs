@@ -284,7 +284,6 @@ fn what_is_not_finite_is_refused_or_propagated() {
 
 #[test]
 fn a_rank_that_dies_leaves_or_is_late_is_named() {
-    // Dropped without leaving: what the others see when a process is killed.
     let begin = Instant::now();
     let errors = group("", 3, |rank, communicator| {
         assert_eq!(wait(communicator, reduce(vec![1.0; 100])), Ok(()));
@@ -294,8 +293,8 @@ fn a_rank_that_dies_leaves_or_is_late_is_named() {
         }
         Some(wait(communicator, reduce(vec![1.0; 100])).unwrap_err().to_string())
     });
-    let died = "rank 2 is gone: its process has ended";
-    assert_eq!(errors, [Some(died.into()), Some(died.into()), None]);
+    let gone = "rank 2 gave up: it was aborted";
+    assert_eq!(errors, [Some(gone.into()), Some(gone.into()), None]);
     assert!(begin.elapsed() < Duration::from_secs(10), "{:?}", begin.elapsed());
 
     let errors = group("", 3, |rank, communicator| {
@@ -316,12 +315,46 @@ fn a_rank_that_dies_leaves_or_is_late_is_named() {
             return String::new();
         }
         let call = communicator.call(reduce(vec![1.0; 100]));
-        assert_eq!(call.wait(Duration::from_secs(1)), None);
-        let error = call.time_out().to_string();
+        if rank == 1 {
+            // One rank that loses patience is enough: the sum must not succeed at the others.
+            assert_eq!(call.wait(Duration::from_secs(1)), None);
+            let error = call.time_out().to_string();
+            barrier.wait();
+            return error;
+        }
+        let error = call.wait(TIMEOUT).expect("in time").unwrap_err().to_string();
         barrier.wait();
         error
     });
-    for error in &errors[1..] {
-        assert!(error.ends_with("rank 0 has not made call 0"), "{error}");
-    }
+    assert!(errors[1].ends_with("rank 0 has not made call 0"), "{}", errors[1]);
+    assert!(errors[2].starts_with("rank 1 gave up: no result within 1"), "{}", errors[2]);
+}
+
+#[test]
+fn who_leaves_with_pending_calls_holds_nobody_up() {
+    let begin = Instant::now();
+    let errors = group("", 2, |rank, communicator| {
+        assert_eq!(wait(communicator, reduce(vec![1.0; 100])), Ok(()));
+        if rank == 1 {
+            std::thread::sleep(Duration::from_secs(8));
+            return wait(communicator, reduce(vec![1.0; 100])).unwrap_err().to_string();
+        }
+        let call = communicator.call(reduce(vec![1.0; 100]));
+        communicator.close();
+        call.wait(Duration::ZERO).expect("it is over").unwrap_err().to_string()
+    });
+    assert_eq!(errors[0], "this rank has left the group");
+    assert_eq!(errors[1], "rank 0 gave up: it left while calls were pending");
+    assert!(begin.elapsed() < Duration::from_secs(25), "{:?}", begin.elapsed());
+}
+
+#[test]
+fn callbacks_may_wait_for_later_calls() {
+    group("", 2, |_, communicator| {
+        let first = communicator.call(reduce(vec![1.0; 5000]));
+        let second = communicator.call(reduce(vec![1.0; 5000]));
+        let (sender, receiver) = std::sync::mpsc::channel();
+        first.on_done(move |result| sender.send((result, second.wait(TIMEOUT))).unwrap());
+        assert_eq!(receiver.recv_timeout(TIMEOUT), Ok((Ok(()), Some(Ok(())))));
+    });
 }

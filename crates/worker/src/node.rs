@@ -411,12 +411,13 @@ struct Post<Io> {
     orders: Receiver<(Order, Reply)>,
     /// An order that waits until the ones before it are carried out.
     held: Option<(Order, Reply)>,
-    last: Sender<WorkerLink>,
     /// The orders that are being carried out.
     works: VecDeque<(Work, Reply)>,
     /// Whether there was an error. An error between two orders is the answer to the next one.
     broken: Option<Option<Error>>,
     span: Span,
+    /// Dropped last: who waits for it knows that all orders are answered.
+    last: Sender<WorkerLink>,
 }
 
 impl<Io: FrameIo> Post<Io> {
@@ -454,6 +455,7 @@ impl<Io: FrameIo> Post<Io> {
 
     fn step(&mut self) -> Turn {
         if self.take() {
+            self.works.clear();
             if let Some(link) = self.runner.link.take() {
                 drop(self.last.send(link));
             }

@@ -40,7 +40,7 @@ class Network:
 
     def __init__(self, store: Store, rank: int, size: int, timeout: float) -> None:
         """`store` is the group's own. `timeout` is in seconds."""
-        self.timeout = timeout
+        self._timeout = timeout
         self._store = PrefixStore("tributary/", store)
         self._rank, self._size = rank, size
         self._owner = process.Owner()
@@ -50,6 +50,18 @@ class Network:
         self._staging = Staging()
         self._count = threading.Lock()
         self._pending = 0
+
+    @property
+    def timeout(self) -> float:
+        """The longest time that a collective takes, in seconds."""
+        return self._timeout
+
+    @timeout.setter
+    def timeout(self, seconds: float) -> None:
+        self._timeout = seconds
+        with self._joining:
+            if self._fabric is not None:
+                self._fabric.communicator.set_timeout(seconds)
 
     def all_reduce(
         self,
@@ -100,7 +112,12 @@ class Network:
             if self._left_because is not None:
                 raise Error(f"this rank has left its process group: {self._left_because}")
             if self._fabric is None:
-                self._fabric = connect(self._store, self._rank, self._size, self.timeout)
+                try:
+                    self._fabric = connect(self._store, self._rank, self._size, self.timeout)
+                except BaseException as error:
+                    # What the ranks have posted is of this attempt.
+                    self._left_because = f"it could not join: {error}"
+                    raise
             return self._fabric.communicator
 
     def stats(self) -> dict[str, int | float]:
@@ -185,7 +202,12 @@ class Network:
             except Exception as problem:
                 work.end_part(problem)
 
-        def start_handle() -> None:
+        def start_handle(problem: Exception | None) -> None:
+            if problem is not None:
+                # The others would wait for this rank.
+                self.abort(f"a tensor could not be copied to the host: {problem}")
+                ended(problem)
+                return
             try:
                 handle = start()
             except Exception as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import ctypes
 import os
 import signal
@@ -112,7 +113,8 @@ def _abort_on_interrupt(reader: socket.socket, _writer: socket.socket) -> None:
         if signal.SIGINT in signals and default:
             for group in list(_groups):
                 if group.pending():
-                    group.abort("Ctrl-C")
+                    with contextlib.suppress(Exception):
+                        group.abort("Ctrl-C")
 
 
 atexit.register(_leave_groups)

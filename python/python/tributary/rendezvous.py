@@ -77,23 +77,24 @@ def connect(store: Store, rank: int, size: int, timeout: float) -> Fabric:
     if controller:
         return _connect_to_controller(controller, board, rank, timeout)
 
-    switch = None
-    with board.reporting_errors("host", "endpoint", "fabric"):
-        board.post("host", _host())
-        hosts = board.read_all("host", "reached Tributary's rendezvous")
-        address = LOOPBACK if len(set(hosts)) == 1 else _own_address()
-        endpoint = Endpoint(address)
-        board.post("endpoint", endpoint.address)
-        if rank == 0:
-            endpoints = board.read_all("endpoint", "opened a socket")
-            switch = Switch(settings.current(), endpoints, timeout)
-            board.post("fabric", switch.description)
-        description = board.read("fabric", 0, "started the embedded switch")
+    switch = communicator = None
     try:
-        communicator = Communicator(endpoint, description, rank, switch)
+        with board.reporting_errors("host", "endpoint", "fabric", "joined"):
+            board.post("host", _host())
+            hosts = board.read_all("host", "reached Tributary's rendezvous")
+            address = LOOPBACK if len(set(hosts)) == 1 else _own_address()
+            endpoint = Endpoint(address)
+            board.post("endpoint", endpoint.address)
+            if rank == 0:
+                endpoints = board.read_all("endpoint", "opened a socket")
+                switch = Switch(settings.current(), endpoints, timeout)
+                board.post("fabric", switch.description)
+            description = board.read("fabric", 0, "started the embedded switch")
+            communicator = Communicator(endpoint, description, rank, switch)
+            board.post("joined", "yes")
+            board.read_all("joined", "reached the first rank")
     except BaseException:
-        if switch is not None:
-            switch.close()
+        _abandon(communicator, switch)
         raise
     return Fabric(communicator, switch)
 
@@ -116,12 +117,17 @@ def _connect_to_controller(controller: str, board: _Board, rank: int, timeout: f
             board.post("port", "open")
             board.read_all("port", "opened their port")
     except BaseException:
-        if communicator is not None:
-            communicator.abort()
-        if admission is not None:
-            admission.close()
+        _abandon(communicator, admission)
         raise
     return Fabric(communicator, admission)
+
+
+def _abandon(communicator: Communicator | None, switch: Switch | Admission | None) -> None:
+    """Leaves a group that some ranks could not join."""
+    if communicator is not None:
+        communicator.abort()
+    if switch is not None:
+        switch.close()
 
 
 def _job_name() -> str:

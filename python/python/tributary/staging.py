@@ -82,10 +82,11 @@ class Staging:
     def __init__(self) -> None:
         self._pool = PinnedBuffers()
         self._streams: dict[torch.device, torch.cuda.Stream] = {}
-        self._queue: queue.SimpleQueue[tuple[StagedTensor | None, Callable[[], None]] | None] = (
+        self._queue: queue.SimpleQueue[tuple[StagedTensor | None, Callable[[Exception | None], None]] | None] = (
             queue.SimpleQueue()
         )
-        self._lock = threading.Lock()
+        # A start can lead to another one.
+        self._lock = threading.RLock()
         self._queued = 0
         self._thread: threading.Thread | None = None
 
@@ -97,8 +98,13 @@ class Staging:
             self._streams[tensor.device] = stream
         return StagedTensor(tensor, stream, self._pool)
 
-    def start_in_order(self, staged: StagedTensor | None, start: Callable[[], None]) -> None:
-        """Calls `start` once `staged` is on the host and the earlier calls were made."""
+    def start_in_order(
+        self, staged: StagedTensor | None, start: Callable[[Exception | None], None]
+    ) -> None:
+        """Calls `start` once `staged` is on the host and the earlier calls were made.
+
+        It gets the error if the tensor could not be copied to the host.
+        """
         with self._lock:
             if staged is not None or self._queued > 0:
                 self._queued += 1
@@ -109,7 +115,7 @@ class Staging:
                     )
                     self._thread.start()
                 return
-            start()
+            start(None)
 
     def pending(self) -> bool:
         """Whether collectives wait to be started."""
@@ -131,8 +137,14 @@ class Staging:
     def _run(self) -> None:
         while (item := self._queue.get()) is not None:
             staged, start = item
+            problem = None
             if staged is not None:
-                staged.wait_for_host()
-            start()
-            with self._lock:
-                self._queued -= 1
+                try:
+                    staged.wait_for_host()
+                except Exception as error:
+                    problem = error
+            try:
+                start(problem)
+            finally:
+                with self._lock:
+                    self._queued -= 1

@@ -17,7 +17,7 @@ from ._native import Handle, TimeoutError
 class TributaryWork(Work):
     """A collective that consists of one or more parts, which end in any order and thread.
 
-    It ends with the last part, or with the first error.
+    It ends with the last part: until then, tensors are written. Its error is the first one.
     """
 
     def __init__(
@@ -46,14 +46,14 @@ class TributaryWork(Work):
         with self._lock:
             if self._ended.is_set():
                 return
+            self._error = self._error or error
             self._parts -= 1
-            if error is None and self._parts > 0:
+            if self._parts > 0:
                 return
-            self._error = error
             self._ended.set()
-        if error is None:
+        if self._error is None:
             self.order_streams()
-        self._outcome.set_result(self._result if error is None else error)
+        self._outcome.set_result(self._result if self._error is None else self._error)
 
     def order_streams(self) -> None:
         """Makes the current streams wait for the tensors of the result."""

@@ -59,13 +59,16 @@ impl Tunnel {
         address.ok_or_else(|| io::Error::other("the socket has no IPv4 address"))
     }
 
-    /// Names the other end. From then on nothing else is received; what arrived before stays.
+    /// Names the other end. From then on nothing else is received. What arrived before may be from
+    /// anyone, and is dropped: the other end must send nothing until then.
     ///
     /// # Errors
     ///
     /// Errors of the operating system.
-    pub fn connect(&self, peer: SocketAddrV4) -> io::Result<()> {
-        self.socket.connect(&peer.into())
+    pub fn connect(&mut self, peer: SocketAddrV4) -> io::Result<()> {
+        self.socket.connect(&peer.into())?;
+        while self.receive(SUPER_BATCH, &mut |_| ())? > 0 || self.incoming.is_waiting() {}
+        Ok(())
     }
 
     /// The counters.
@@ -137,7 +140,7 @@ mod tests {
 
     fn cable() -> (Tunnel, Tunnel) {
         let end = || Tunnel::bind(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0), 1 << 20).unwrap();
-        let (near, far) = (end(), end());
+        let (mut near, mut far) = (end(), end());
         near.connect(far.address().unwrap()).unwrap();
         far.connect(near.address().unwrap()).unwrap();
         (near, far)
@@ -178,6 +181,12 @@ mod tests {
     fn strangers_short_datagrams_and_a_missing_end_change_nothing() {
         let (mut near, mut far) = cable();
         let stranger = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+        let mut early = Tunnel::bind(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0), 1 << 20).unwrap();
+        for _ in 0..20 {
+            stranger.send_to(&[7; 100], early.address().unwrap()).unwrap();
+        }
+        early.connect(near.address().unwrap()).unwrap();
+        early.receive(8, &mut |_| panic!("nothing is left")).unwrap();
         stranger.send_to(&[7; 100], far.address().unwrap()).unwrap();
         near.send(&[1; 100]).unwrap();
         near.flush().unwrap();

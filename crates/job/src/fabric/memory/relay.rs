@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
@@ -56,7 +56,7 @@ impl Relay {
                     addresses.entry((client, agent)).or_insert(hub);
                     continue;
                 }
-                let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|listener| {
+                let listener = TcpListener::bind((hub.ip(), 0)).and_then(|listener| {
                     listener.set_nonblocking(true)?;
                     addresses.insert((client, agent), listener.local_addr()?);
                     Ok(listener)
