@@ -41,7 +41,7 @@ const STOP: Duration = Duration::from_secs(1);
 /// The rank whose process has the hub.
 const HOST: u16 = 0;
 
-/// The only job of a group.
+/// The first lane of a group's only job.
 const JOB: usize = 0;
 
 /// The names of operations, as PyTorch has them.
@@ -248,7 +248,7 @@ impl Communicator {
     pub fn join(
         description: &Description,
         rank: u16,
-        tunnel: Tunnel,
+        tunnels: Vec<Tunnel>,
         switch: Option<&mut Switch>,
     ) -> Result<Self> {
         let scenario = description.settings.scenario()?;
@@ -261,7 +261,7 @@ impl Communicator {
         let profile = job.profile;
         let ports = match switch.and_then(Switch::take_own) {
             Some(own) if rank == HOST => own,
-            _ => vec![description.connect(&deployment, rank, tunnel)?],
+            _ => description.connect(&deployment, rank, tunnels)?,
         };
         let index = WorkerIndex::new(rank).context("at most 1024 ranks")?;
         let stop = Arc::new(AtomicBool::new(false));

@@ -38,5 +38,5 @@ pub mod switch;
 pub use communicator::{Call, Communicator, Pending, Values};
 pub use error::Error;
 pub use floats::ElementType;
-pub use settings::Settings;
+pub use settings::{Ranks, Settings, Threads};
 pub use switch::{Description, Switch};

@@ -15,7 +15,7 @@ from typing import Any
 from torch._C._distributed_c10d import PrefixStore, Store
 
 from . import settings
-from ._native import Communicator, Endpoint, Error, Switch
+from ._native import Communicator, Endpoint, Error, Plan, Switch
 
 
 class RendezvousError(Error):
@@ -67,16 +67,23 @@ def connect(store: Store, rank: int, size: int, timeout: float) -> Fabric:
     board = _Board(store, rank, size, timeout)
 
     switch = None
-    with board.reporting_errors("host", "endpoint", "fabric"):
+    with board.reporting_errors("host", "sockets", "endpoint", "fabric"):
         board.post("host", _host())
         hosts = board.read_all("host", "reached Tributary's rendezvous")
         address = LOOPBACK if len(set(hosts)) == 1 else _own_address()
-        endpoint = Endpoint(address)
-        board.post("endpoint", endpoint.address)
         if rank == 0:
-            endpoints = board.read_all("endpoint", "opened a socket")
-            switch = Switch(settings.current(), endpoints, timeout)
+            plan = Plan(settings.current(), size, hosts.count(hosts[0]), timeout)
+            board.post("sockets", str(plan.sockets))
+            # This rank's packets stay in memory.
+            endpoint = Endpoint(address, 0)
+            board.post("endpoint", "")
+            endpoints = [text.split() for text in board.read_all("endpoint", "opened their sockets")]
+            switch = Switch(plan, address, endpoints)
             board.post("fabric", switch.description)
+        else:
+            sockets = int(board.read("sockets", 0, "planned the group"))
+            endpoint = Endpoint(address, sockets)
+            board.post("endpoint", " ".join(endpoint.addresses))
         description = board.read("fabric", 0, "started the embedded switch")
     try:
         communicator = Communicator(endpoint, description, rank, switch)

@@ -56,6 +56,9 @@ const CONTROL_BUFFER: usize = 64 << 10;
 /// the host's worker.
 pub type Outside = BTreeMap<HostId, Vec<Vec<Box<dyn FrameIo>>>>;
 
+/// The end of a host's thread of the links to its switch's threads.
+type HostPort = Fan<MemoryPort>;
+
 /// How endpoints reach their reminder agents (ESA).
 pub struct Contacts {
     /// Those of the jobs.
@@ -80,7 +83,7 @@ pub struct Memory {
     live: Live,
     switches: Vec<Running>,
     /// The hosts' ends of their links, until their endpoints start: one for each of their threads.
-    ports: BTreeMap<HostId, Vec<(Fan<MemoryPort>, Waker)>>,
+    ports: BTreeMap<HostId, Vec<(HostPort, Waker)>>,
     stop: Arc<AtomicBool>,
     /// What runs the endpoint of each lane of a host's worker. Hosts share them.
     executors: BTreeMap<HostId, Vec<Arc<Executor>>>,
@@ -375,7 +378,7 @@ fn faulty(
     scenario: &Scenario,
     host: HostId,
     lane: usize,
-    io: Fan<MemoryPort>,
+    io: HostPort,
 ) -> Result<Box<dyn FrameIo>> {
     let link = scenario.topology.host(host).link;
     Ok(Box::new(scenario.faulty_lane(lane, link, End::Host(host), scenario.seed, io)?))
@@ -386,7 +389,7 @@ fn faulty(
 fn host_ports<'w>(
     wakers: Vec<Waker>,
     switch: impl Iterator<Item = &'w Waker>,
-) -> (Vec<(Fan<MemoryPort>, Waker)>, Vec<Vec<MemoryPort>>) {
+) -> (Vec<(HostPort, Waker)>, Vec<Vec<MemoryPort>>) {
     let mut own: Vec<_> = wakers.into_iter().map(|waker| (Vec::new(), waker)).collect();
     let link = |switch| {
         let link = |(near, waker): &mut (Vec<MemoryPort>, Waker)| {
