@@ -102,23 +102,46 @@ fn ipv4(text: &str) -> PyResult<Ipv4Addr> {
 
 #[pyclass(name = "Endpoint")]
 struct PyEndpoint {
-    /// Until a communicator takes it.
-    tunnel: Option<Tunnel>,
-    address: SocketAddrV4,
+    /// Until a communicator takes them.
+    tunnels: Option<Vec<Tunnel>>,
+    addresses: Vec<SocketAddrV4>,
 }
 
 #[pymethods]
 impl PyEndpoint {
     #[new]
-    fn new(address: &str) -> PyResult<Self> {
-        let tunnel = group::switch::endpoint(ipv4(address)?).map_err(other)?;
-        let address = tunnel.address()?;
-        Ok(Self { tunnel: Some(tunnel), address })
+    fn new(address: &str, sockets: usize) -> PyResult<Self> {
+        let tunnels = group::switch::endpoint(ipv4(address)?, sockets).map_err(other)?;
+        let addresses = group::switch::addresses(&tunnels).map_err(other)?;
+        Ok(Self { tunnels: Some(tunnels), addresses })
     }
 
     #[getter]
-    fn address(&self) -> String {
-        self.address.to_string()
+    fn addresses(&self) -> Vec<String> {
+        self.addresses.iter().map(SocketAddrV4::to_string).collect()
+    }
+}
+
+#[pyclass(name = "Plan")]
+struct PyPlan {
+    settings: group::Settings,
+    sockets: usize,
+}
+
+#[pymethods]
+impl PyPlan {
+    #[new]
+    fn new(settings: &str, ranks: usize, ranks_here: usize, timeout: f64) -> PyResult<Self> {
+        let ranks = group::Ranks { all: ranks, here: ranks_here };
+        let settings = group::Settings::complete(settings, ranks, seconds(timeout)?);
+        let settings = settings.map_err(other)?;
+        let sockets = settings.threads().map_err(other)?.tunnels();
+        Ok(Self { settings, sockets })
+    }
+
+    #[getter]
+    fn sockets(&self) -> usize {
+        self.sockets
     }
 }
 
@@ -131,15 +154,23 @@ struct PySwitch {
 #[pymethods]
 impl PySwitch {
     #[new]
-    fn new(py: Python<'_>, settings: &str, endpoints: Vec<String>, timeout: f64) -> PyResult<Self> {
-        let timeout = seconds(timeout)?;
+    fn new(
+        py: Python<'_>,
+        plan: &PyPlan,
+        address: &str,
+        endpoints: Vec<Vec<String>>,
+    ) -> PyResult<Self> {
         let parse = |endpoint: &String| {
             endpoint
                 .parse()
                 .map_err(|_| invalid(format!("{endpoint:?} is not an address and port")))
         };
-        let endpoints = endpoints.iter().map(parse).collect::<PyResult<Vec<SocketAddrV4>>>()?;
-        let start = || group::Switch::start(settings, &endpoints, timeout).map_err(other);
+        let parse_all = |rank: &Vec<String>| rank.iter().map(parse).collect();
+        let endpoints =
+            endpoints.iter().map(parse_all).collect::<PyResult<Vec<Vec<SocketAddrV4>>>>()?;
+        let address = ipv4(address)?;
+        let settings = plan.settings.clone();
+        let start = || group::Switch::start(settings, address, &endpoints).map_err(other);
         let switch = py.detach(start)?;
         let description = switch.description().to_text();
         Ok(Self { switch: Own::new(Mutex::new(switch)), description })
@@ -239,13 +270,13 @@ impl PyCommunicator {
         rank: u16,
         switch: Option<PyRef<'_, PySwitch>>,
     ) -> PyResult<Self> {
-        let tunnel = endpoint.tunnel.take();
-        let tunnel = tunnel.ok_or_else(|| invalid("the endpoint is in use already".into()))?;
+        let tunnels = endpoint.tunnels.take();
+        let tunnels = tunnels.ok_or_else(|| invalid("the endpoint is in use already".into()))?;
         let description = Description::parse(description).map_err(other)?;
         let switch = switch.as_deref();
         let join = || {
             let mut switch = switch.map(PySwitch::lock);
-            Communicator::join(&description, rank, tunnel, switch.as_deref_mut()).map_err(other)
+            Communicator::join(&description, rank, tunnels, switch.as_deref_mut()).map_err(other)
         };
         py.detach(join).map(|communicator| Self(Own::new(communicator)))
     }
@@ -403,6 +434,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("NotFiniteError", py.get_type::<NotFiniteError>())?;
     module.add("TimeoutError", py.get_type::<TimeoutError>())?;
     module.add_class::<PyEndpoint>()?;
+    module.add_class::<PyPlan>()?;
     module.add_class::<PySwitch>()?;
     module.add_class::<PyStation>()?;
     module.add_class::<PyAdmission>()?;

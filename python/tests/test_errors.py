@@ -272,6 +272,7 @@ def _sum() -> None:
     [
         ({"TRIBUTARY_SETTINGS": "[bad"}, ["rank 0"]),
         ({"TRIBUTARY_SETTINGS": "/no/such/file"}, ["/no/such/file"]),
+        ({"TRIBUTARY_SETTINGS": "[group]\nswitch_threads = 0"}, ["rank 0", "switch_threads"]),
         ({"TRIBUTARY_CONTROLLER": "host:1"}, ["TRIBUTARY_CONTROLLER"]),
     ],
 )

@@ -48,11 +48,11 @@ def test_a_problem_at_one_rank_is_raised_at_all(monkeypatch: pytest.MonkeyPatch)
     class Endpoint:
         opened = 0
 
-        def __init__(self, address: str) -> None:
+        def __init__(self, address: str, sockets: int) -> None:
             Endpoint.opened += 1
             if Endpoint.opened == 2:
                 raise OSError("no free port")
-            self.address = f"{address}:1"
+            self.addresses = [f"{address}:{port + 1}" for port in range(sockets)]
 
     monkeypatch.setattr(rendezvous, "Endpoint", Endpoint)
     results = _connect_all(3)

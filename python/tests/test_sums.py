@@ -53,6 +53,15 @@ def test_sums_are_close_and_the_same_bits_at_all_ranks(size: int) -> None:
     assert all(other == first for other in others)
 
 
+def test_sums_are_the_same_bits_with_more_threads() -> None:
+    expected, *_ = ranks.values(ranks.run(_sum_everything, 3))
+    more = "[job]\nthreads = 3\n[group]\nswitch_threads = 2\n"
+    for found in ranks.values(
+        ranks.run(_sum_everything, 3, environment={"TRIBUTARY_SETTINGS": more})
+    ):
+        assert found == expected
+
+
 def _sum_asynchronously() -> None:
     rank, size = dist.get_rank(), dist.get_world_size()
     shapes = [(n,) for n in (1, 5000, 17, 20_000, 3)]

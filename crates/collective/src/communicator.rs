@@ -164,13 +164,13 @@ impl Communicator {
     pub fn join(
         description: &Description,
         rank: u16,
-        tunnel: Tunnel,
+        tunnels: Vec<Tunnel>,
         switch: Option<&mut Switch>,
     ) -> Result<Self> {
         let deployment = Deployment::new(description.settings.scenario()?)?;
         let ports = match (&description.fabric, switch.and_then(Switch::take_own)) {
             (Fabric::Embedded(_), Some(own)) if rank == HOST => own,
-            (Fabric::Embedded(tunnels), _) => vec![tunnels.connect(&deployment, rank, tunnel)?],
+            (Fabric::Embedded(ends), _) => ends.connect(description, &deployment, rank, tunnels)?,
             (Fabric::External(_), _) => bail!("the group has no embedded switch"),
         };
         Self::with(description, &deployment, rank, ports, Vec::new())

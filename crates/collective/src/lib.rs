@@ -47,6 +47,6 @@ pub use communicator::{Communicator, Pending};
 pub use description::Description;
 pub use error::Error;
 pub use floats::ElementType;
-pub use settings::Settings;
+pub use settings::{Ranks, Settings, Threads};
 pub use switch::Switch;
 pub use work::{Call, Values};

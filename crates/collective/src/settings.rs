@@ -3,11 +3,13 @@
 //! Settings are TOML: `[group]` has the keys of this module, `[job]` those of a job, and all other keys
 //! are those of a [job file](tributary_jobfile). The network and the workers follow from the ranks.
 
+use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use serde::{Deserialize, Serialize};
 use toml::{Table, Value};
+use tributary_dataplane::ROW_BITS;
 use tributary_jobfile::Scenario;
 
 /// The only job of a group.
@@ -16,6 +18,12 @@ pub const JOB: usize = 0;
 /// Most workers below a single switch, and below each of several.
 const SWITCH: usize = 32;
 const RACK: usize = 31;
+
+/// Most threads of a switch.
+const MOST_SWITCH_THREADS: u16 = 16;
+
+/// Aggregators of a row.
+const ROW: u32 = 1 << ROW_BITS;
 
 /// What a result is if values are NaN or infinite.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
@@ -34,6 +42,8 @@ pub enum NonFinite {
 pub struct Group {
     /// See [`NonFinite`].
     pub nonfinite: NonFinite,
+    /// Threads of each switch; `None` before the settings are completed, unless the user has set them.
+    pub switch_threads: Option<u16>,
 }
 
 /// Settings, complete.
@@ -45,22 +55,35 @@ pub struct Settings {
     pub job_file: String,
 }
 
-/// Where ranks are.
+/// Number of ranks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Span {
-    /// On one host: packets pass its loopback interface and can be long.
-    Host,
-    /// On several hosts: packets must fit an ordinary MTU.
-    Hosts,
+pub struct Ranks {
+    /// Of the group.
+    pub all: usize,
+    /// On the host of the switch.
+    pub here: usize,
+}
+
+impl Ranks {
+    /// All on the same host.
+    #[must_use]
+    pub fn of_one_host(all: usize) -> Self {
+        Self { all, here: all }
+    }
 }
 
 impl Settings {
-    /// Completes a user's settings for a group of this many ranks. Nobody waits longer than `timeout`
-    /// for a rank.
+    /// Completes a user's settings for a group of these ranks. Nobody waits longer than `timeout` for
+    /// a rank.
     ///
     /// # Errors
     /// If the settings are invalid.
-    pub fn complete(text: &str, ranks: usize, span: Span, timeout: Duration) -> Result<Self> {
+    pub fn complete(text: &str, ranks: Ranks, timeout: Duration) -> Result<Self> {
+        let cores = thread::available_parallelism().map_or(1, usize::from);
+        Self::complete_on(cores, text, ranks, timeout)
+    }
+
+    fn complete_on(cores: usize, text: &str, ranks: Ranks, timeout: Duration) -> Result<Self> {
         let mut table: Table = text.parse().context("the settings are not TOML")?;
         for key in ["topology", "orchestrator", "name", "timeout", "worker_timeout"] {
             ensure!(
@@ -68,7 +91,13 @@ impl Settings {
                 "the settings have the key `{key}`, which follows from the group; remove it"
             );
         }
-        let group = group(&mut table)?;
+        let mut group = group(&mut table)?;
+        if let Some(threads) = group.switch_threads {
+            ensure!(
+                (1..=MOST_SWITCH_THREADS).contains(&threads),
+                "[group] switch_threads in the settings is {threads}; choose 1 to {MOST_SWITCH_THREADS}"
+            );
+        }
         let protocol = match table.remove("protocol").unwrap_or_else(|| Table::new().into()) {
             Value::String(kind) => Table::from_iter([("kind".to_owned(), Value::from(kind))]),
             Value::Table(protocol) => protocol,
@@ -82,21 +111,39 @@ impl Settings {
                 ("slots", Value::from(slots)),
             ]
         };
+        let on_one_host = ranks.here == ranks.all;
         let protocol = with_defaults(
             protocol,
-            match span {
-                Span::Host => defaults(2048, 32),
-                Span::Hosts => defaults(256, 128),
-            },
+            if on_one_host { defaults(2048, 32) } else { defaults(256, 128) },
         );
+        let kind = protocol.get("kind").and_then(Value::as_str);
+        let chosen = Threads::choose(cores, ranks, kind.unwrap_or_default());
+        let switch_threads = *group.switch_threads.get_or_insert(chosen.switch);
+        job.entry("threads").or_insert(i64::from(chosen.lanes).into());
+        let is_p4inc = kind == Some("p4inc");
         job.insert("name".into(), "group".into());
-        job.insert("workers".into(), Value::from(i64::try_from(ranks)?));
+        job.insert("workers".into(), Value::from(i64::try_from(ranks.all)?));
         table.insert("protocol".into(), protocol.into());
         table.insert("worker_timeout".into(), patience(timeout));
-        table.insert("topology".into(), topology(ranks)?.into());
-        table.insert("job".into(), vec![Value::from(job)].into());
-        let settings = Self { group, job_file: toml::to_string(&table)? };
-        settings.scenario()?;
+        table.insert("topology".into(), topology(ranks.all)?.into());
+        let written = |job: Table| -> Result<Self> {
+            let mut table = table.clone();
+            table.insert("job".into(), vec![Value::from(job)].into());
+            Ok(Self { group: group.clone(), job_file: toml::to_string(&table)? })
+        };
+        let mut settings = written(job.clone())?;
+        let scenario = settings.scenario()?;
+        let its = &scenario.jobs[JOB];
+        if is_p4inc && switch_threads > 1 && !job.contains_key("segment") {
+            let lanes = its.lane.count as u32;
+            let size = segment(its.slots, lanes, switch_threads.into());
+            // Otherwise some threads have less to do.
+            if size * lanes <= scenario.switch.pool {
+                job.insert("segment".into(), i64::from(size).into());
+                settings = written(job)?;
+                settings.scenario()?;
+            }
+        }
         Ok(settings)
     }
 
@@ -115,6 +162,10 @@ impl Settings {
                  a controller; remove it"
             );
         }
+        ensure!(
+            !job.contains_key("threads") && group.switch_threads.is_none(),
+            "the settings have threads, and a rank at a controller has one port; remove them"
+        );
         job.insert("name".into(), "group".into());
         let hosts = hosts.iter().map(|host| Value::from(host.clone()));
         job.insert("workers".into(), hosts.collect::<Vec<_>>().into());
@@ -126,6 +177,16 @@ impl Settings {
         Ok(settings)
     }
 
+    /// The threads that pass packets.
+    ///
+    /// # Errors
+    /// If the job file is invalid.
+    pub fn threads(&self) -> Result<Threads> {
+        let lanes = self.scenario()?.jobs[JOB].lane.count;
+        let lanes = u16::try_from(lanes).context("a worker has at most 16 threads")?;
+        Ok(Threads { lanes, switch: self.group.switch_threads.unwrap_or(1) })
+    }
+
     /// The job.
     ///
     /// # Errors
@@ -133,6 +194,59 @@ impl Settings {
     pub fn scenario(&self) -> Result<Scenario> {
         Ok(tributary_jobfile::parse(&self.job_file, "the group's settings")?)
     }
+}
+
+/// Threads that pass packets.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Threads {
+    /// Of each rank: its lanes.
+    pub lanes: u16,
+    /// Of each switch.
+    pub switch: u16,
+}
+
+impl Threads {
+    /// Number of tunnels between a rank and its switch: each lane has one to each of the switch's
+    /// threads.
+    #[must_use]
+    pub fn tunnels(self) -> usize {
+        usize::from(self.lanes) * usize::from(self.switch)
+    }
+
+    /// The threads where the switch's host has this many cores: they leave some for the training
+    /// itself. A switch handles the packets of all ranks, so that it comes first.
+    fn choose(cores: usize, ranks: Ranks, protocol: &str) -> Self {
+        let mut chosen = Self { lanes: 1, switch: 1 };
+        if ranks.all > SWITCH {
+            // There are several switches, each with a thread.
+            return chosen;
+        }
+        let power = |number: usize, most: u16| {
+            let number = u16::try_from(number).unwrap_or(u16::MAX).clamp(1, most);
+            1 << number.ilog2()
+        };
+        // The partitions of SwitchML's jobs all begin at aggregators of the first thread.
+        if protocol != "switchml" {
+            chosen.switch = power(cores / 4, 4);
+        }
+        chosen.lanes = power(cores / (2 * ranks.here.max(1)), 4);
+        // A process may have about a thousand files.
+        while chosen.tunnels() * ranks.all > 256 && chosen.lanes > 1 {
+            chosen.lanes /= 2;
+        }
+        chosen
+    }
+}
+
+/// Size of each lane's segment (P4INC) with which the aggregators of all lanes together are as many at
+/// each of a switch's threads. Threads share aggregators out in rows.
+fn segment(slots: u32, lanes: u32, switch_threads: u32) -> u32 {
+    // The smallest number of rows that, times the number of lanes, is a multiple of that of the threads.
+    let mut unit = 1;
+    while !(unit * lanes).is_multiple_of(switch_threads) {
+        unit += 1;
+    }
+    slots.div_ceil(ROW).next_multiple_of(unit) * ROW
 }
 
 fn group(table: &mut Table) -> Result<Group> {
@@ -148,7 +262,7 @@ fn job(table: &mut Table) -> Result<Table> {
         Value::Table(job) => job,
         _ => bail!("the settings have several jobs; write one `[job]`, the group's"),
     };
-    for key in ["workers", "workload", "ps", "agent", "threads", "straggler"] {
+    for key in ["workers", "workload", "ps", "agent", "straggler"] {
         ensure!(
             !job.contains_key(key),
             "[job] in the settings has the key `{key}`, which follows from the group; remove it"
@@ -183,12 +297,17 @@ fn topology(ranks: usize) -> Result<Table> {
 
 #[cfg(test)]
 mod tests {
+    use tributary_controller::Deployment;
     use tributary_jobfile::Protocol;
 
     use super::*;
 
     fn complete(text: &str, ranks: usize) -> Result<Scenario> {
-        Settings::complete(text, ranks, Span::Host, Duration::from_secs(60))?.scenario()
+        on_cores(2, text, Ranks::of_one_host(ranks))?.scenario()
+    }
+
+    fn on_cores(cores: usize, text: &str, ranks: Ranks) -> Result<Settings> {
+        Settings::complete_on(cores, text, ranks, Duration::from_secs(60))
     }
 
     #[test]
@@ -212,6 +331,56 @@ mod tests {
     }
 
     #[test]
+    fn threads_follow_from_the_cores_and_the_ranks() {
+        let one_host = Ranks::of_one_host;
+        let cases = [
+            (2, one_host(2), (1, 1)),
+            (2, one_host(4), (1, 1)),
+            (2, Ranks { all: 2, here: 1 }, (1, 1)),
+            (4, one_host(2), (1, 1)),
+            (8, one_host(2), (2, 2)),
+            (16, one_host(2), (4, 4)),
+            (16, one_host(4), (2, 4)),
+            (16, one_host(16), (1, 4)),
+            (128, one_host(2), (4, 4)),
+            (128, Ranks { all: 32, here: 1 }, (2, 4)),
+            (128, one_host(33), (1, 1)),
+        ];
+        for (cores, ranks, (lanes, switch)) in cases {
+            let threads = on_cores(cores, "", ranks).unwrap().threads().unwrap();
+            assert_eq!(threads, Threads { lanes, switch }, "{cores} cores, {ranks:?}");
+        }
+        let set = "[job]\nthreads = 3\n[group]\nswitch_threads = 2\n";
+        for cores in [1, 64] {
+            let threads = on_cores(cores, set, one_host(2)).unwrap().threads().unwrap();
+            assert_eq!(threads, Threads { lanes: 3, switch: 2 });
+        }
+        let switchml = on_cores(16, "protocol = \"switchml\"\n", one_host(2)).unwrap();
+        assert_eq!(switchml.threads().unwrap(), Threads { lanes: 4, switch: 1 });
+    }
+
+    /// The threads of a switch share rows out by their number.
+    #[test]
+    fn each_thread_of_a_switch_has_as_many_aggregators() {
+        for (lanes, threads) in (1..=16).flat_map(|lanes| (1..=16).map(move |k| (lanes, k))) {
+            let text = format!("[job]\nthreads = {lanes}\n[group]\nswitch_threads = {threads}\n");
+            let settings = on_cores(2, &text, Ranks::of_one_host(2)).unwrap();
+            let deployment = Deployment::new(settings.scenario().unwrap()).unwrap();
+            let mut aggregators = vec![0_u32; threads];
+            for job in 0..deployment.scenario().jobs.len() {
+                let segment = deployment.assignment(job).segment;
+                for index in segment.offset.0..segment.end().unwrap().0 {
+                    aggregators[(index >> ROW_BITS) as usize % threads] += 1;
+                }
+            }
+            // Not all fit the pool with more threads.
+            if threads > 1 && lanes * threads <= 64 {
+                assert!(aggregators.iter().all(|n| *n == aggregators[0]), "{text}{aggregators:?}");
+            }
+        }
+    }
+
+    #[test]
     fn what_makes_no_sense_is_one_clear_line() {
         let cases = [
             ("x = [", "the settings are not TOML"),
@@ -219,6 +388,12 @@ mod tests {
             ("[job]\nworkers = 3\n", "the key `workers`"),
             ("[group]\nnonfinite = \"ignore\"\n", "unknown variant `ignore`"),
             ("[group]\nnothing = 1\n", "unknown field `nothing`"),
+            (
+                "[group]\nswitch_threads = 0\n",
+                "switch_threads in the settings is 0; choose 1 to 16",
+            ),
+            ("[group]\nswitch_threads = 17\n", "choose 1 to 16"),
+            ("[job]\nthreads = 0\n", "threads"),
             ("protocol = 3\n", "give a name or a table"),
             ("[protocol]\nslots = 3.5\n", "slots"),
             ("[[job]]\n[[job]]\n", "write one `[job]`"),

@@ -1,6 +1,7 @@
 //! The embedded switch of a group, and how ranks reach it.
 
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,16 +12,16 @@ use tributary_controller::Deployment;
 use tributary_dataplane::EngineKind;
 use tributary_endpoint::channel;
 use tributary_endpoint::tokens::Tokens;
-use tributary_job::fabric::{Memory, Outside};
+use tributary_job::fabric::{Memory, Outside, row};
 use tributary_job::{Fabric as _, program};
-use tributary_jobfile::{End, HostId, Scenario, worker_index};
-use tributary_netio::FrameIo;
+use tributary_jobfile::{End, worker_index};
 use tributary_netio::udp::Tunnel;
+use tributary_netio::{Fan, FrameIo};
 use tributary_worker::live::LanePort;
 
 use crate::description::{self, Description, Fabric};
 use crate::membership::{Hub, SILENCE};
-use crate::settings::{JOB, Settings, Span};
+use crate::settings::{JOB, Settings, Threads};
 
 /// Receive buffer of a tunnel, in bytes.
 const RECEIVE_BUFFER: usize = 4 << 20;
@@ -31,8 +32,9 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 /// How ranks reach an embedded switch.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Tunnels {
-    /// The switch's end of each rank's tunnel; `None` for the rank in the switch's process.
-    tunnels: Vec<Option<SocketAddrV4>>,
+    /// The switch's ends of each rank's tunnels, lane by lane, with one for each of the switch's threads;
+    /// none for the rank in the switch's process.
+    tunnels: Vec<Vec<SocketAddrV4>>,
     /// Each rank's way to the reminder agent (ESA).
     channels: Vec<Option<SocketAddr>>,
     /// The tokens of the reminder agent.
@@ -51,37 +53,69 @@ pub struct Switch {
 struct Inner {
     runtime: Runtime,
     memory: Memory,
+    /// Those of the group's job.
+    lanes: Range<usize>,
     hub: Hub,
 }
 
-/// A rank's end of its tunnel to the switch.
-pub fn endpoint(address: Ipv4Addr) -> Result<Tunnel> {
-    let tunnel = Tunnel::bind(SocketAddrV4::new(address, 0), RECEIVE_BUFFER);
-    tunnel.with_context(|| {
-        format!("cannot open a UDP socket at {address}; is it this host's address?")
-    })
+/// A rank's ends of this many tunnels to the switch.
+///
+/// # Errors
+/// If `address` is not this host's, or a socket cannot be opened.
+pub fn endpoint(address: Ipv4Addr, tunnels: usize) -> Result<Vec<Tunnel>> {
+    let open = |number| {
+        let tunnel = Tunnel::bind(SocketAddrV4::new(address, 0), RECEIVE_BUFFER);
+        tunnel.with_context(|| {
+            format!(
+                "cannot open UDP socket {} of {tunnels} at {address}; is it this host's address?",
+                number + 1
+            )
+        })
+    };
+    (0..tunnels).map(open).collect()
+}
+
+/// The addresses of tunnels.
+///
+/// # Errors
+/// Errors of the operating system.
+pub fn addresses(tunnels: &[Tunnel]) -> Result<Vec<SocketAddrV4>> {
+    let address = |tunnel: &Tunnel| tunnel.address().context("a tunnel has no address");
+    tunnels.iter().map(address).collect()
 }
 
 impl Switch {
-    /// Starts a switch for ranks whose tunnels end at these addresses. The first is the rank in this
-    /// process, which uses no tunnel. A rank may take `timeout` to begin a call.
+    /// Starts a switch at an address of this host, for ranks whose tunnels end at these addresses, as
+    /// many as [`Threads::tunnels`] demands. The first is the rank in this process, which uses no
+    /// tunnels.
     ///
     /// # Errors
     /// If the settings are invalid, or something cannot be started.
-    pub fn start(settings: &str, endpoints: &[SocketAddrV4], timeout: Duration) -> Result<Self> {
-        let own = *endpoints.first().context("a group has a rank")?.ip();
-        let local = endpoints.iter().all(|endpoint| endpoint.ip().is_loopback());
-        let span = if local { Span::Host } else { Span::Hosts };
-        let settings = Settings::complete(settings, endpoints.len(), span, timeout)?;
+    pub fn start(
+        settings: Settings,
+        address: Ipv4Addr,
+        endpoints: &[Vec<SocketAddrV4>],
+    ) -> Result<Self> {
+        let threads = settings.threads()?;
+        tracing::info!(threads.lanes, threads.switch, "starting the embedded switch");
         let deployment = Arc::new(Deployment::new(settings.scenario()?)?);
         let scenario = deployment.scenario();
         let job = deployment.job(JOB);
-        let (mut outside, mut tunnels) = (Outside::new(), vec![None]);
-        for (&host, &peer) in job.workers.iter().zip(endpoints).skip(1) {
-            let tunnel = endpoint(own)?;
-            tunnel.connect(peer).with_context(|| format!("cannot reach {peer}"))?;
-            tunnels.push(Some(tunnel.address().context("a tunnel has no address")?));
-            outside.insert(host, Box::new(tunnel) as Box<dyn FrameIo>);
+        ensure!(
+            endpoints.len() == job.workers.len(),
+            "the settings are for {} ranks, not {}",
+            job.workers.len(),
+            endpoints.len()
+        );
+        let (mut outside, mut tunnels) = (Outside::new(), vec![Vec::new()]);
+        for (rank, (&host, peers)) in job.workers.iter().zip(endpoints).enumerate().skip(1) {
+            check_number(rank, peers.len(), threads)?;
+            let mut own = endpoint(address, peers.len())?;
+            for (tunnel, &peer) in own.iter_mut().zip(peers) {
+                tunnel.connect(peer).with_context(|| format!("cannot reach {peer}"))?;
+            }
+            tunnels.push(addresses(&own)?);
+            outside.insert(host, by_thread(own, threads));
         }
         let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build();
         let runtime = runtime.context("cannot start threads")?;
@@ -89,21 +123,25 @@ impl Switch {
         let engine = EngineKind::default();
         let secret = description::secret();
         let ranks = u16::try_from(endpoints.len()).context("a group has at most 1024 ranks")?;
+        let patience = scenario.worker_timeout.max(SILENCE);
         let (mut memory, hub) = runtime.block_on(async {
-            let mut memory = Memory::open(&deployment, compiled, engine, 1, outside).await?;
-            memory.admit(JOB).await?;
-            let address = SocketAddr::from((own, 0));
-            let hub = Hub::start(address, secret.clone(), ranks, timeout.max(SILENCE)).await?;
+            let open = Memory::open(&deployment, compiled, engine, threads.switch, outside);
+            let mut memory = open.await?;
+            for lane in scenario.lanes(JOB) {
+                memory.admit(lane).await?;
+            }
+            let hub = Hub::start((address, 0).into(), secret.clone(), ranks, patience).await?;
             anyhow::Ok((memory, hub))
         })?;
-        let contacts = memory.start_servers(own.into())?;
+        let contacts = memory.start_servers(address.into())?;
         let channels = job.workers.iter().map(|&host| job.agent.map(contacts.from(host))).collect();
         let own = Some(memory.worker(JOB, 0, &contacts)?);
         let tokens = contacts.tokens.to_text();
         let hub_address = hub.address();
         let fabric = Fabric::Embedded(Tunnels { tunnels, channels, tokens });
         let description = Description { settings, secret, hub: hub_address, fabric };
-        Ok(Self { inner: Some(Inner { runtime, memory, hub }), description, own })
+        let lanes = scenario.lanes(JOB);
+        Ok(Self { inner: Some(Inner { runtime, memory, lanes, hub }), description, own })
     }
 
     /// How ranks reach it.
@@ -124,14 +162,22 @@ impl Switch {
     /// If the switch cannot be asked.
     pub fn close(&mut self) -> Result<u32> {
         self.own = None;
-        let Some(Inner { runtime, mut memory, mut hub }) = self.inner.take() else { return Ok(0) };
+        let Some(inner) = self.inner.take() else { return Ok(0) };
+        let Inner { runtime, mut memory, lanes, mut hub } = inner;
         runtime.block_on(hub.emptied(PATIENCE));
         memory.stop_endpoints();
-        let removed = runtime.block_on(memory.remove(JOB));
+        let removed = runtime.block_on(async {
+            let mut freed = 0;
+            for lane in lanes {
+                let removed = memory.remove(lane).await?;
+                freed += removed.iter().map(|at_switch| at_switch.freed).sum::<u32>();
+            }
+            anyhow::Ok(freed)
+        });
         memory.stop_switches();
         drop(memory);
         runtime.shutdown_timeout(Duration::from_secs(1));
-        Ok(removed?.iter().map(|at_switch| at_switch.freed).sum())
+        removed
     }
 }
 
@@ -144,35 +190,72 @@ impl Drop for Switch {
 }
 
 impl Tunnels {
-    /// The connections of a rank in another process than the switch's.
+    /// The connections of a rank in another process than the switch's: those of each lane.
     ///
     /// # Errors
     /// If the group has no such rank, or a socket fails.
-    pub fn connect(&self, deployment: &Deployment, rank: u16, io: Tunnel) -> Result<LanePort> {
+    pub fn connect(
+        &self,
+        description: &Description,
+        deployment: &Deployment,
+        rank: u16,
+        mut tunnels: Vec<Tunnel>,
+    ) -> Result<Vec<LanePort>> {
         let rank = usize::from(rank);
         ensure!(
             rank < self.tunnels.len(),
             "the group has {} ranks, not rank {rank}",
             self.tunnels.len()
         );
-        let peer = self.tunnels[rank].with_context(|| format!("rank {rank} has no tunnel"))?;
-        io.connect(peer).with_context(|| format!("cannot reach the switch at {peer}"))?;
+        let threads = description.settings.threads()?;
+        let peers = &self.tunnels[rank];
+        ensure!(!peers.is_empty(), "rank {rank} has no tunnels");
+        check_number(rank, tunnels.len(), threads)?;
+        for (tunnel, &peer) in tunnels.iter_mut().zip(peers) {
+            tunnel.connect(peer).with_context(|| format!("cannot reach the switch at {peer}"))?;
+        }
         let scenario = deployment.scenario();
-        let job = deployment.job(JOB);
-        let host = job.workers[rank];
+        let host = deployment.job(JOB).workers[rank];
         let tokens = Tokens::parse(&self.tokens, "the group's tokens")?;
-        let link = match self.channels[rank] {
-            Some(agent) => {
-                channel::worker_link(scenario, job, worker_index(rank), &tokens, |_| agent)?
-            }
-            None => None,
+        let connect = |(job, tunnels)| {
+            let lane = deployment.job(job);
+            let link = match self.channels[rank] {
+                Some(agent) => {
+                    channel::worker_link(scenario, lane, worker_index(rank), &tokens, |_| agent)?
+                }
+                None => None,
+            };
+            let link_number = scenario.topology.host(host).link;
+            let (number, end) = (lane.lane.index, End::Host(host));
+            let io = Fan::new(tunnels, row);
+            let io = scenario.faulty_lane(number, link_number, end, scenario.seed, io)?;
+            Ok(LanePort { io: Box::new(io), executor: None, link })
         };
-        Ok(LanePort { io: faulty(scenario, host, io)?, executor: None, link })
+        scenario.lanes(JOB).zip(by_lane(tunnels, threads)).map(connect).collect()
     }
 }
 
-/// Puts the faults of a host's link around its tunnel.
-fn faulty(scenario: &Scenario, host: HostId, io: Tunnel) -> Result<Box<dyn FrameIo>> {
-    let link = scenario.topology.host(host).link;
-    Ok(Box::new(scenario.faulty_lane(0, link, End::Host(host), scenario.seed, io)?))
+fn check_number(rank: usize, tunnels: usize, threads: Threads) -> Result<()> {
+    let Threads { lanes, switch } = threads;
+    ensure!(
+        tunnels == threads.tunnels(),
+        "rank {rank} has {tunnels} tunnels, and {lanes} lanes to {switch} threads of the switch need {}",
+        threads.tunnels()
+    );
+    Ok(())
+}
+
+/// A rank's tunnels, which are in the order of its lanes, by lane.
+fn by_lane(tunnels: Vec<Tunnel>, threads: Threads) -> Vec<Vec<Tunnel>> {
+    let mut tunnels = tunnels.into_iter();
+    (0..threads.lanes).map(|_| tunnels.by_ref().take(threads.switch.into()).collect()).collect()
+}
+
+/// The other ends of a rank's tunnels, which are in the order of its lanes, by the thread of the switch.
+fn by_thread(tunnels: Vec<Tunnel>, threads: Threads) -> Vec<Vec<Box<dyn FrameIo>>> {
+    let mut parts: Vec<Vec<Box<dyn FrameIo>>> = (0..threads.switch).map(|_| Vec::new()).collect();
+    for lane in by_lane(tunnels, threads) {
+        parts.iter_mut().zip(lane).for_each(|(part, tunnel)| part.push(Box::new(tunnel)));
+    }
+    parts
 }

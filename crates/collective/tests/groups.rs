@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use half::{bf16, f16};
 use tributary_collective::{
-    Call, Communicator, Description, ElementType, Error, Switch, Values, switch,
+    Call, Communicator, Description, ElementType, Error, Ranks, Settings, Switch, Values, switch,
 };
 
 const TIMEOUT: Duration = Duration::from_secs(60);
@@ -19,23 +19,28 @@ fn group<T: Send>(
     ranks: u16,
     work: impl Fn(u16, &mut Communicator) -> T + Sync,
 ) -> Vec<T> {
+    let settings = Settings::complete(settings, Ranks::of_one_host(ranks.into()), TIMEOUT).unwrap();
+    let needed = settings.threads().unwrap().tunnels();
+    let address = Ipv4Addr::LOCALHOST;
+    // The first rank is in the process of the switch.
+    let tunnels = |rank| if rank == 0 { 0 } else { needed };
     let tunnels: Vec<_> =
-        (0..ranks).map(|_| switch::endpoint(Ipv4Addr::LOCALHOST).unwrap()).collect();
-    let addresses: Vec<_> = tunnels.iter().map(|tunnel| tunnel.address().unwrap()).collect();
-    let mut switch = Switch::start(settings, &addresses, TIMEOUT).unwrap();
+        (0..ranks).map(|rank| switch::endpoint(address, tunnels(rank)).unwrap()).collect();
+    let addresses: Vec<_> = tunnels.iter().map(|own| switch::addresses(own).unwrap()).collect();
+    let mut switch = Switch::start(settings, address, &addresses).unwrap();
     let text = switch.description().to_text();
     let barrier = Barrier::new(ranks.into());
-    thread::scope(|scope| {
+    let results = thread::scope(|scope| {
         let (text, work, barrier) = (&text, &work, &barrier);
         let mut own = Some(&mut switch);
         let threads: Vec<_> = (0..)
             .zip(tunnels)
-            .map(|(rank, tunnel)| {
+            .map(|(rank, tunnels)| {
                 let own = if rank == 0 { own.take() } else { None };
                 scope.spawn(move || {
                     let description = Description::parse(text).unwrap();
                     let mut communicator =
-                        Communicator::join(&description, rank, tunnel, own).unwrap();
+                        Communicator::join(&description, rank, tunnels, own).unwrap();
                     let result = work(rank, &mut communicator);
                     barrier.wait();
                     communicator.close();
@@ -44,7 +49,9 @@ fn group<T: Send>(
             })
             .collect();
         threads.into_iter().map(|thread| thread.join().unwrap()).collect()
-    })
+    });
+    drop(switch);
+    results
 }
 
 fn reduce(values: Vec<f32>) -> Call {
@@ -128,6 +135,44 @@ fn overlapping_sums_are_exact_in_fixed_point_and_the_same_at_all_ranks() {
             }
             sums[0].iter().enumerate().for_each(|(call, sums)| check(sums, call, ranks));
         }
+    }
+}
+
+/// Each of a switch's threads and each lane has its part of the packets.
+#[test]
+fn the_number_of_threads_changes_no_bit() {
+    let (ranks, elements, calls) = (3, 70_001, 4);
+    let cases = [
+        "",
+        "protocol = \"esa\"\n",
+        "protocol = \"atp\"\n",
+        "protocol = \"switchml\"\n",
+        "[faults]\nloss = 0.05\nreorder = 0.02\nduplicate = 0.02\n",
+        "protocol = \"esa\"\n[faults]\nloss = 0.05\n",
+    ];
+    for case in cases {
+        let sums = |lanes: usize, threads: usize| {
+            let settings =
+                format!("{case}[job]\nthreads = {lanes}\n[group]\nswitch_threads = {threads}\n");
+            let sums = group(&settings, ranks, |rank, communicator| {
+                let mut memory: Vec<_> =
+                    (0..calls).map(|call| input(rank, call, elements)).collect();
+                let begin = |values: &mut Vec<f32>| {
+                    let values = Values::Single(lend(values));
+                    communicator.call(Call::Reduce { values, average: false, layer: None })
+                };
+                let calls: Vec<_> = memory.iter_mut().map(begin).collect();
+                for call in calls {
+                    assert_eq!(call.wait(TIMEOUT).expect("in time"), Ok(()), "{settings}");
+                }
+                memory
+            });
+            assert!(sums.iter().all(|own| *own == sums[0]), "{settings}");
+            sums.into_iter().next().unwrap()
+        };
+        let plain = sums(1, 1);
+        plain.iter().enumerate().for_each(|(call, sums)| check(sums, call, ranks));
+        assert!(sums(3, 2) == plain, "{case}");
     }
 }
 

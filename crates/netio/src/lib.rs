@@ -9,7 +9,8 @@
 //! - [`udp::Tunnel`]: a cable between two processes, of UDP datagrams that contain frames;
 //! - [`device::Device`]: one of the last three, selected by the user;
 //! - [`faults::Faulty`]: any of them, with frames lost, duplicated, reordered and delayed from a
-//!   seed.
+//!   seed;
+//! - [`Fan`]: several links to the threads of a neighbour, as one port.
 //!
 //! A thread that has several ports, or that other threads must also wake, sleeps in a [`Poller`].
 //! The crate does not interpret frames: formats are in `tributary-wire`, rules in
@@ -26,6 +27,7 @@ use std::time::Duration;
 
 pub mod device;
 pub mod ethtool;
+mod fan;
 pub mod faults;
 pub mod interface;
 pub mod memory;
@@ -39,6 +41,7 @@ mod sys;
 pub mod udp;
 pub mod xdp;
 
+pub use fan::Fan;
 pub use poll::{Poller, Waker, Watch};
 
 /// A port that sends and receives whole Ethernet frames (from the destination address to the end of

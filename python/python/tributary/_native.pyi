@@ -22,24 +22,42 @@ class TimeoutError(Error):
 
 @final
 class Endpoint:
-    """The UDP socket of this rank."""
+    """The UDP sockets of this rank."""
 
-    def __init__(self, address: str) -> None:
-        """Binds a free port of `address`, an IP address of this host."""
+    def __init__(self, address: str, sockets: int) -> None:
+        """Binds free ports of `address`, an IP address of this host."""
 
     @property
-    def address(self) -> str:
-        """`ip:port`, as the other ranks reach it."""
+    def addresses(self) -> list[str]:
+        """`ip:port` of each socket, as the other ranks reach it."""
+
+@final
+class Plan:
+    """The settings of a group, complete.
+
+    How many threads pass packets follows from the processors of this host, if not from the settings.
+    """
+
+    def __init__(self, settings: str, ranks: int, ranks_here: int, timeout: float) -> None:
+        """Plans a group of `ranks` ranks, of which `ranks_here` are on this host.
+
+        `settings` is TOML; an empty text stands for the defaults. A rank may take `timeout` seconds
+        to make a call.
+        """
+
+    @property
+    def sockets(self) -> int:
+        """Sockets of each rank that is not in the process of the switch."""
 
 @final
 class Switch:
     """A switch and its controller, embedded in this process. The first rank has one."""
 
-    def __init__(self, settings: str, endpoints: list[str], timeout: float) -> None:
-        """Starts both for the ranks at `endpoints`, in the order of the ranks.
+    def __init__(self, plan: Plan, address: str, endpoints: list[list[str]]) -> None:
+        """Starts both at `address`, an IP address of this host.
 
-        `settings` is TOML; an empty text stands for the defaults. A rank may take `timeout` seconds
-        to make a call.
+        `endpoints` are the addresses of each rank's sockets, in the order of the ranks. The first rank
+        needs none.
         """
 
     @property

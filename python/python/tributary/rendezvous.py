@@ -17,7 +17,7 @@ from typing import Any
 from torch._C._distributed_c10d import PrefixStore, Store
 
 from . import settings
-from ._native import Admission, Communicator, Endpoint, Error, Station, Switch
+from ._native import Admission, Communicator, Endpoint, Error, Plan, Station, Switch
 
 
 class RendezvousError(Error):
@@ -79,16 +79,23 @@ def connect(store: Store, rank: int, size: int, timeout: float) -> Fabric:
 
     switch = communicator = None
     try:
-        with board.reporting_errors("host", "endpoint", "fabric", "joined"):
+        with board.reporting_errors("host", "sockets", "endpoint", "fabric", "joined"):
             board.post("host", _host())
             hosts = board.read_all("host", "reached Tributary's rendezvous")
             address = LOOPBACK if len(set(hosts)) == 1 else _own_address()
-            endpoint = Endpoint(address)
-            board.post("endpoint", endpoint.address)
             if rank == 0:
-                endpoints = board.read_all("endpoint", "opened a socket")
-                switch = Switch(settings.current(), endpoints, timeout)
+                plan = Plan(settings.current(), size, hosts.count(hosts[0]), timeout)
+                board.post("sockets", str(plan.sockets))
+                # This rank's packets stay in memory.
+                endpoint = Endpoint(address, 0)
+                board.post("endpoint", "")
+                posted = board.read_all("endpoint", "opened their sockets")
+                switch = Switch(plan, address, [text.split() for text in posted])
                 board.post("fabric", switch.description)
+            else:
+                sockets = int(board.read("sockets", 0, "planned the group"))
+                endpoint = Endpoint(address, sockets)
+                board.post("endpoint", " ".join(endpoint.addresses))
             description = board.read("fabric", 0, "started the embedded switch")
             communicator = Communicator(endpoint, description, rank, switch)
             board.post("joined", "yes")

@@ -29,8 +29,8 @@ use tributary_driver::executor::Executor;
 use tributary_endpoint::channel;
 use tributary_endpoint::tokens::Tokens;
 use tributary_jobfile::{End, HostId, LinkId, Scenario, SwitchId, worker_index};
-use tributary_netio::memory::{self, Fan, MemoryPort};
-use tributary_netio::{FrameIo, Waker};
+use tributary_netio::memory::{self, MemoryPort};
+use tributary_netio::{Fan, FrameIo, Waker};
 use tributary_ps::report as servers;
 use tributary_switch::runtime::{Runtime, SwitchHandle};
 use tributary_switch::server::Service;
@@ -52,8 +52,12 @@ const ONE_PROCESS: &str = "a host has one process";
 /// Bytes that may wait between controller and switch.
 const CONTROL_BUFFER: usize = 64 << 10;
 
-/// The switches' ends of the links to hosts in other processes.
-pub type Outside = BTreeMap<HostId, Box<dyn FrameIo>>;
+/// The switches' ends of the links to hosts in other processes: by the switch's thread, and the lane of
+/// the host's worker.
+pub type Outside = BTreeMap<HostId, Vec<Vec<Box<dyn FrameIo>>>>;
+
+/// The end of a host's thread of the links to its switch's threads.
+type HostPort = Fan<MemoryPort>;
 
 /// How endpoints reach their reminder agents (ESA).
 pub struct Contacts {
@@ -79,7 +83,7 @@ pub struct Memory {
     live: Live,
     switches: Vec<Running>,
     /// The hosts' ends of their links, until their endpoints start: one for each of their threads.
-    ports: BTreeMap<HostId, Vec<(Fan, Waker)>>,
+    ports: BTreeMap<HostId, Vec<(HostPort, Waker)>>,
     stop: Arc<AtomicBool>,
     /// What runs the endpoint of each lane of a host's worker. Hosts share them.
     executors: BTreeMap<HostId, Vec<Arc<Executor>>>,
@@ -175,11 +179,13 @@ impl Fabric for Memory {
 }
 
 impl Memory {
-    /// Starts the switches, each on this number of threads, with the program and forwarding. A switch
-    /// with hosts outside has one thread.
+    /// Starts the switches, each on this number of threads, with the program and forwarding.
     ///
     /// # Errors
     /// If they cannot be started.
+    ///
+    /// # Panics
+    /// If a host outside has no links to each of a switch's threads.
     pub async fn open(
         deployment: &Arc<Deployment>,
         program: Compiled,
@@ -209,8 +215,9 @@ impl Memory {
             match (first, second) {
                 (End::Host(host), End::Switch(switch, port))
                 | (End::Switch(switch, port), End::Host(host)) => {
-                    if let Some(io) = outside.remove(&host) {
-                        runtimes[switch.0].add_parts(port, vec![io], None);
+                    if let Some(parts) = outside.remove(&host) {
+                        let parts = parts.into_iter().map(|lanes| lanes::fan(scenario, lanes));
+                        runtimes[switch.0].add_parts(port, parts.collect(), None);
                         continue;
                     }
                     let wakers = match executors.get(&host) {
@@ -220,9 +227,8 @@ impl Memory {
                     let runtime = &mut runtimes[switch.0];
                     let (own, far) = host_ports(wakers, runtime.wakers());
                     ports.insert(host, own);
-                    let part =
-                        |lanes| -> Box<dyn FrameIo> { Box::new(lanes::fan(scenario, lanes)) };
-                    runtime.add_parts(port, far.into_iter().map(part).collect(), None);
+                    let parts = far.into_iter().map(|lanes| lanes::fan(scenario, lanes));
+                    runtime.add_parts(port, parts.collect(), None);
                 }
                 (End::Switch(a, first_port), End::Switch(b, second_port)) => {
                     // Each thread of one switch has a link to one of the other's.
@@ -368,7 +374,12 @@ impl Memory {
 }
 
 /// Puts the faults of a host's link around the port of a lane.
-fn faulty(scenario: &Scenario, host: HostId, lane: usize, io: Fan) -> Result<Box<dyn FrameIo>> {
+fn faulty(
+    scenario: &Scenario,
+    host: HostId,
+    lane: usize,
+    io: HostPort,
+) -> Result<Box<dyn FrameIo>> {
     let link = scenario.topology.host(host).link;
     Ok(Box::new(scenario.faulty_lane(lane, link, End::Host(host), scenario.seed, io)?))
 }
@@ -378,7 +389,7 @@ fn faulty(scenario: &Scenario, host: HostId, lane: usize, io: Fan) -> Result<Box
 fn host_ports<'w>(
     wakers: Vec<Waker>,
     switch: impl Iterator<Item = &'w Waker>,
-) -> (Vec<(Fan, Waker)>, Vec<Vec<MemoryPort>>) {
+) -> (Vec<(HostPort, Waker)>, Vec<Vec<MemoryPort>>) {
     let mut own: Vec<_> = wakers.into_iter().map(|waker| (Vec::new(), waker)).collect();
     let link = |switch| {
         let link = |(near, waker): &mut (Vec<MemoryPort>, Waker)| {

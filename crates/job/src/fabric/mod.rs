@@ -24,7 +24,7 @@ use crate::Options;
 pub use memory::{Contacts, Memory, Outside};
 pub use netns::{Bmv2, LastWords, Netns};
 pub use sim::Sim;
-pub use threads::share;
+pub use threads::{row, share};
 
 /// A fabric.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]

@@ -15,9 +15,11 @@ pub fn share() -> Share {
     Share { port: udp::PORT, offset, shift: ROW_BITS }
 }
 
-/// A frame's aggregator without the bits that do not matter; 0 for traffic of others. A wrong answer
-/// costs time only: the thread that gets the frame hands it over.
-pub(super) fn row(frame: &[u8]) -> usize {
+/// The number of a switch's thread that a frame is for, modulo the number of threads: the frame's
+/// aggregator without the bits that do not matter; 0 for traffic of others. A wrong answer costs time
+/// only: the thread that gets the frame hands it over.
+#[must_use]
+pub fn row(frame: &[u8]) -> usize {
     let port = ethernet::HEADER_LEN + ipv4::HEADER_LEN + 2;
     let ours = frame.get(port..port + 2) == Some(&udp::PORT.to_be_bytes());
     let index = frame.get(INDEX..).and_then(|rest| rest.first_chunk());

@@ -3,8 +3,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use tributary_netio::memory::{Fan, MemoryPort};
-use tributary_netio::{FrameIo, Waker, memory};
+use tributary_netio::memory::MemoryPort;
+use tributary_netio::{Fan, FrameIo, Waker, memory};
 use tributary_p4runtime_proto::p4::v1::{RegisterEntry, entity, p4_data};
 use tributary_switch::runtime::{Runtime, SwitchHandle};
 use tributary_switch::{Switch, SwitchConfig};
