@@ -15,6 +15,8 @@ import torch.distributed as dist
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
+import tributary
+
 import ranks
 
 # From the mistake to the exception at every rank, in seconds.
@@ -203,7 +205,56 @@ def _arrive_late() -> None:
 
 def test_a_time_out_names_the_ranks_that_are_late() -> None:
     outcomes = ranks.run(_arrive_late, 3, group_timeout=3.0)
-    _assert_all_fail([outcomes[0], outcomes[2]], "TimeoutError", "1")
+    texts = [outcomes[0].error, outcomes[2].error]
+    assert all(texts), texts
+    # A rank that gives up ends the calls of the others.
+    timed_out = [text for text in texts if text.startswith("TimeoutError:")]
+    assert timed_out and all("rank 1 has not made call" in text for text in timed_out), texts
+    others = [text for text in texts if text not in timed_out]
+    assert all("gave up" in text for text in others), texts
+
+
+def _fail_in_one_part() -> None:
+    good = torch.ones(3_000_000)
+    bad = torch.full((3000,), float("nan")) if dist.get_rank() == 1 else torch.ones(3000)
+    try:
+        with dist.distributed_c10d._coalescing_manager():
+            dist.all_reduce(bad)
+            dist.all_reduce(good)
+    except RuntimeError:
+        pass
+    else:
+        raise AssertionError("no error")
+    # Nothing writes to it after the error.
+    good.zero_()
+    time.sleep(0.5)
+    assert not good.any()
+    again = torch.ones(3000)
+    dist.all_reduce(again)
+    assert again.eq(dist.get_world_size()).all()
+
+
+def test_a_coalesced_sum_ends_with_its_last_part() -> None:
+    ranks.values(ranks.run(_fail_in_one_part, 2))
+
+
+def _leave_with_pending_calls() -> str:
+    dist.all_reduce(torch.ones(10))
+    if dist.get_rank() == 0:
+        dist.all_reduce(torch.ones(10), async_op=True)
+        dist.destroy_process_group()
+        return "left"
+    time.sleep(15)
+    try:
+        dist.all_reduce(torch.ones(10))
+    except tributary.PeerLostError as error:
+        return str(error)
+    return "no error"
+
+
+def test_a_rank_leaves_though_its_calls_are_pending() -> None:
+    left, text = ranks.values(ranks.run(_leave_with_pending_calls, 2))
+    assert left == "left" and text.startswith("rank 0 "), text
 
 
 def _never_arrive() -> None:
@@ -273,14 +324,14 @@ def _sum() -> None:
         ({"TRIBUTARY_SETTINGS": "[bad"}, ["rank 0"]),
         ({"TRIBUTARY_SETTINGS": "/no/such/file"}, ["/no/such/file"]),
         ({"TRIBUTARY_SETTINGS": "[group]\nswitch_threads = 0"}, ["rank 0", "switch_threads"]),
-        ({"TRIBUTARY_CONTROLLER": "host:1"}, ["TRIBUTARY_CONTROLLER"]),
+        ({"TRIBUTARY_CONTROLLER": "host:1"}, ["TRIBUTARY_NETWORK"]),
     ],
 )
 def test_wrong_settings_fail_at_all_ranks(variables: dict[str, str], words: list[str]) -> None:
     for outcome in ranks.run(_sum, 2, environment=variables):
         assert outcome.error is not None
         assert outcome.seconds < SOON
-    assert all(word in outcome.error for word in words)
+        assert all(word in outcome.error for word in words), outcome.error
 
 
 def _fork() -> str:

@@ -59,6 +59,67 @@ def test_digits_train_as_with_gloo(tmp_path: Path, size: int) -> None:
         assert re.search(r"weights at all ranks +identical", printed), printed
 
 
+def _train_with_power_sgd() -> list[float]:
+    from torch.distributed.algorithms.ddp_comm_hooks import powerSGD_hook
+
+    torch.manual_seed(1)
+    model = DistributedDataParallel(nn.Sequential(nn.Linear(64, 256), nn.ReLU(), nn.Linear(256, 64)))
+    state = powerSGD_hook.PowerSGDState(None, matrix_approximation_rank=4, start_powerSGD_iter=2)
+    model.register_comm_hook(state, powerSGD_hook.powerSGD_hook)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    generator = torch.Generator().manual_seed(dist.get_rank())
+    losses = []
+    for _ in range(8):
+        optimizer.zero_grad()
+        inputs = torch.randn(16, 64, generator=generator)
+        loss = (model(inputs) - inputs).square().mean()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return losses
+
+
+def test_a_hook_of_pytorch_that_waits_in_callbacks() -> None:
+    ours = ranks.values(ranks.run(_train_with_power_sgd, 2))
+    gloo = ranks.values(ranks.run(_train_with_power_sgd, 2, backend="gloo"))
+    for mine, theirs in zip(ours, gloo):
+        assert max(abs(a - b) for a, b in zip(mine, theirs)) < TOLERANCE
+
+
+def _train_in_unusual_ways() -> None:
+    for options in (
+        {"find_unused_parameters": True},
+        {"static_graph": True},
+        {"gradient_as_bucket_view": True, "find_unused_parameters": True},
+    ):
+        torch.manual_seed(1)
+        branches = nn.ModuleList([nn.Linear(32, 32), nn.Linear(32, 32)])
+        unused = "find_unused_parameters" in options
+
+        class Branching(nn.Module):
+            def __init__(self) -> None:
+                super().__init__()
+                self.branches = branches
+
+            def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+                first = self.branches[0](inputs)
+                return first if unused else self.branches[1](first)
+
+        model = DistributedDataParallel(Branching(), **options)
+        for step in range(3):
+            if not options.get("static_graph") and step == 1:
+                with model.no_sync():
+                    model(torch.ones(2, 32)).sum().backward()
+            model(torch.ones(2, 32) * (1 + dist.get_rank())).sum().backward()
+        gradient = branches[0].weight.grad.clone()
+        dist.broadcast(gradient, 0)
+        assert gradient.equal(branches[0].weight.grad)
+
+
+def test_options_of_ddp() -> None:
+    ranks.values(ranks.run(_train_in_unusual_ways, 2))
+
+
 @pytest.mark.parametrize("protocol", ["p4inc", "esa"])
 def test_packets_are_lost_and_training_is_the_same(tmp_path: Path, protocol: str) -> None:
     pytest.importorskip("sklearn", reason="the example needs scikit-learn")
