@@ -35,7 +35,7 @@ class Endpoint:
 class Plan:
     """The settings of a group, complete.
 
-    How many threads pass packets follows from the processors of this host, if not from the settings.
+    How many threads pass packets follows from this host's processors, if not from the settings.
     """
 
     def __init__(self, settings: str, ranks: int, ranks_here: int, timeout: float) -> None:
@@ -56,8 +56,8 @@ class Switch:
     def __init__(self, plan: Plan, address: str, endpoints: list[list[str]]) -> None:
         """Starts both at `address`, an IP address of this host.
 
-        `endpoints` are the addresses of each rank's sockets, in the order of the ranks. The first rank
-        needs none.
+        `endpoints` are the addresses of each rank's sockets, in the order of the ranks. The first
+        rank needs none.
         """
 
     @property
