@@ -57,7 +57,7 @@ fn take_part(rank: u16) -> Result<()> {
         _ => None,
     };
     let description = Description::parse(&read(&directory.join("description"))?)?;
-    let mut communicator = Communicator::join_at(&description, rank, &station)?;
+    let communicator = Communicator::join_at(&description, rank, &station)?;
     for call in 0.. {
         let stop = rank == 0 && directory.join("stop").exists();
         if sum(&communicator, rank, call, hosts.len(), stop)? {
