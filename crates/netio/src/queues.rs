@@ -4,6 +4,8 @@
 use std::io;
 use std::time::{Duration, Instant};
 
+use socket2::Socket;
+
 use crate::Watch;
 use crate::device::Statistics;
 use crate::messages::BATCH;
@@ -125,6 +127,20 @@ impl<A: Copy> Incoming<A> {
         self.cut = Some(cut);
         delivered
     }
+}
+
+/// Adds what should end a sleep: an arrival, a frame that waits already, room to send.
+pub(crate) fn watch<A: Copy>(
+    socket: &Socket,
+    incoming: &Incoming<A>,
+    outgoing: &Outgoing,
+    watch: &mut Watch,
+) {
+    let events = libc::POLLIN | outgoing.watch(watch);
+    if incoming.is_waiting() {
+        watch.ready();
+    }
+    watch.descriptor(socket, events);
 }
 
 /// The reason why queued frames are not sent.
@@ -321,7 +337,7 @@ impl Outgoing {
     }
 
     /// The events of poll(2) to wait for until more can be sent.
-    pub(crate) fn watch(&self, watch: &mut Watch) -> i16 {
+    fn watch(&self, watch: &mut Watch) -> i16 {
         if self.first < self.end {
             match self.obstacle {
                 Obstacle::Socket => return libc::POLLOUT,

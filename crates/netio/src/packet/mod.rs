@@ -19,7 +19,7 @@ use socket2::Socket;
 
 use crate::interface::{Interface, InterfaceError};
 use crate::messages::BATCH;
-use crate::queues::{Incoming, Outgoing, SUPER_BATCH};
+use crate::queues::{self, Incoming, Outgoing, SUPER_BATCH};
 use crate::segments::{self, Cut, Joined, Unusable, VNET};
 use crate::sys::set_receive_buffer;
 use crate::udp::ethernet_group;
@@ -388,11 +388,7 @@ impl FrameIo for PacketSocket {
     }
 
     fn watch(&mut self, watch: &mut Watch) -> io::Result<()> {
-        let events = libc::POLLIN | self.outgoing.watch(watch);
-        if self.incoming.is_waiting() {
-            watch.ready();
-        }
-        watch.descriptor(&self.socket, events);
+        queues::watch(&self.socket, &self.incoming, &self.outgoing, watch);
         Ok(())
     }
 }

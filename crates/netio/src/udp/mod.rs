@@ -23,7 +23,7 @@ use crate::device::{Config, Statistics, Traffic};
 use crate::interface::{Interface, InterfaceError};
 use crate::messages::BATCH;
 use crate::packet::filter::position_of_job;
-use crate::queues::{Incoming, Outgoing, SUPER_BATCH};
+use crate::queues::{self, Incoming, Outgoing, SUPER_BATCH};
 use crate::segments::{self, Cut, HEADERS, IP, PROTOCOL_UDP, UDP, Unusable, VNET};
 use crate::sys::set_receive_buffer;
 use crate::{ETHERNET_HEADER, FrameIo, Watch};
@@ -299,11 +299,7 @@ impl FrameIo for UdpPort {
     }
 
     fn watch(&mut self, watch: &mut Watch) -> io::Result<()> {
-        let events = libc::POLLIN | self.outgoing.watch(watch);
-        if self.incoming.is_waiting() {
-            watch.ready();
-        }
-        watch.descriptor(&self.socket, events);
+        queues::watch(&self.socket, &self.incoming, &self.outgoing, watch);
         Ok(())
     }
 }

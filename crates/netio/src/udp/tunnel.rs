@@ -8,7 +8,7 @@ use socket2::Socket;
 use super::{LONGEST, sys};
 use crate::device::Statistics;
 use crate::messages::{self, Message, Value};
-use crate::queues::{Incoming, Outgoing, SUPER_BATCH};
+use crate::queues::{self, Incoming, Outgoing, SUPER_BATCH};
 use crate::segments::{Cut, Unusable, VNET};
 use crate::sys::set_receive_buffer;
 use crate::{ETHERNET_HEADER, FrameIo, Watch};
@@ -122,11 +122,7 @@ impl FrameIo for Tunnel {
     }
 
     fn watch(&mut self, watch: &mut Watch) -> io::Result<()> {
-        let events = libc::POLLIN | self.outgoing.watch(watch);
-        if self.incoming.is_waiting() {
-            watch.ready();
-        }
-        watch.descriptor(&self.socket, events);
+        queues::watch(&self.socket, &self.incoming, &self.outgoing, watch);
         Ok(())
     }
 }
