@@ -385,7 +385,7 @@ impl Handle {
         // After the end of the group the callback is called here, and takes the interpreter's lock.
         py.detach(|| {
             self.0.on_done(move |result| {
-                // An interpreter that is ending needs no more results.
+                // The interpreter may be ending.
                 Python::try_attach(|py| {
                     let error = result.err().map(|error| exception(&error));
                     if let Err(raised) = callback.call1(py, (error,)) {

@@ -106,7 +106,7 @@ struct Shared {
     state: Mutex<State>,
     finisher: Sender<Finish>,
     callers: Arc<Callers>,
-    /// How the others learn that the group is of no use here.
+    /// Tells the other ranks if the group fails here.
     voice: OnceLock<Voice>,
 }
 
@@ -613,7 +613,7 @@ impl Shared {
         }
     }
 
-    /// A rank that has left makes no more calls.
+    /// A call that a rank has left out by leaving never ends.
     fn look_for_leavers(&self, state: &mut State) {
         let begun = self.begun.load(Ordering::Relaxed);
         let gone =
@@ -631,7 +631,7 @@ impl Shared {
         }
     }
 
-    /// Nobody may wait for a call, and so notice that it takes too long.
+    /// Breaks the group if a call takes too long, also if no thread waits for it.
     fn look_at_time(&self, state: &mut State) {
         let timeout = Duration::from_millis(self.timeout.load(Ordering::Relaxed));
         let oldest = state.works().map(|work| &work.outcome).min_by_key(|outcome| outcome.number);
@@ -656,8 +656,7 @@ impl Shared {
         Error::TimedOut { waited: outcome.begun.elapsed(), what }
     }
 
-    /// The group is of no more use. Calls that are under way fail when the worker has stopped to use
-    /// their memory.
+    /// Marks the group as failed. Calls in flight fail once the worker has stopped using their memory.
     fn break_up(&self, state: &mut State, error: Error) {
         if state.broken.is_none() {
             // The others see anything else by themselves.
@@ -683,7 +682,7 @@ impl Shared {
         outcome.set(result);
     }
 
-    /// Values that are in place need no more work; passes over others take time.
+    /// Ends a call whose sums are in place; others need a pass over all values, in another thread.
     fn sum_done(&self, work: Box<Work>, sums: Tensor) {
         let in_place = matches!(&work.values, Some(Values::Single(values)) if values.is_empty());
         if in_place && !work.average {

@@ -35,7 +35,7 @@ pub enum Error {
     TimedOut {
         /// How long it was waited for.
         waited: Duration,
-        /// Who has not called, as far as it is known.
+        /// The ranks that have not called, as far as it is known.
         what: String,
     },
     /// The network or a process of the group failed.

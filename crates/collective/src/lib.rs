@@ -27,7 +27,7 @@
 //! # Failures
 //!
 //! A call whose values are not finite fails at all ranks, and the group goes on. After any other error
-//! the group is of no more use. Memory that was lent for a failed call has undefined contents.
+//! the group has failed for good. Memory that was lent for a failed call has undefined contents.
 
 pub mod admission;
 pub mod agreement;

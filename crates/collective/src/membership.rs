@@ -74,7 +74,7 @@ pub struct Hub {
 }
 
 impl Hub {
-    /// Listens on an address, in the calling Tokio runtime. Who does not know the secret is not heard.
+    /// Listens on an address, in the calling Tokio runtime. Connections without the secret are closed.
     /// A rank that does not connect within `patience` is lost.
     ///
     /// # Errors
@@ -115,7 +115,7 @@ impl Hub {
         Ok(Self { address, standings, all })
     }
 
-    /// Tells all ranks that one is of no more use, which is known from elsewhere.
+    /// Returns what reports this rank as lost, for a reason that its connection does not show.
     pub fn loss(&self, rank: u16) -> impl FnOnce(String) + Send + 'static {
         let all = Arc::clone(&self.all);
         move |why| {

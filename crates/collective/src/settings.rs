@@ -73,8 +73,7 @@ impl Ranks {
 }
 
 impl Settings {
-    /// Completes a user's settings for a group of these ranks. Nobody waits longer than `timeout` for
-    /// a rank.
+    /// Completes a user's settings for a group of these ranks. A rank is waited for at most `timeout`.
     ///
     /// # Errors
     /// If the settings are invalid.

@@ -376,7 +376,7 @@ fn a_rank_that_dies_leaves_or_is_late_is_named() {
 }
 
 #[test]
-fn who_leaves_with_pending_calls_holds_nobody_up() {
+fn a_rank_that_leaves_with_pending_calls_ends_them_at_all_ranks() {
     let begin = Instant::now();
     let errors = group("", 2, |rank, communicator| {
         assert_eq!(wait(communicator, reduce(vec![1.0; 100])), Ok(()));

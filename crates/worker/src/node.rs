@@ -449,7 +449,7 @@ impl<Io: FrameIo> Post<Io> {
         reply.send(Answer { outcome, stats: self.runner.stats() });
     }
 
-    /// Takes the next orders, and returns whether there will be no more.
+    /// Takes the next orders. Returns whether the channel of orders is closed.
     fn take(&mut self) -> bool {
         loop {
             let (order, reply) = match self.held.take().map_or_else(|| self.orders.try_recv(), Ok) {

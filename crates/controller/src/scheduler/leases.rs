@@ -1,7 +1,7 @@
-//! Leases: a job that has one is released by itself when nobody holds it.
+//! Leases: a job that has one is released by itself when no client holds it.
 //!
 //! Each change of the holder is a turn with a number. A grace period ends the job only if the turn in which
-//! it began still lasts: then nobody has held the lease in between.
+//! it began still lasts: then no client has held the lease in between.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use tributary_wire::Run;
 
 use super::{Jobs, Refusal, Scheduler};
 
-/// How long a job stays admitted while nobody holds its lease.
+/// How long a job stays admitted while no client holds its lease.
 pub const GRACE: Duration = Duration::from_secs(10);
 
 /// Who holds the lease of a job.
@@ -84,7 +84,7 @@ impl Scheduler {
             };
             lease.pass(false);
         }
-        tracing::info!(%run, "nobody holds the lease any more");
+        tracing::info!(%run, "no client holds the lease now");
         self.begin_grace(run);
     }
 
@@ -101,7 +101,7 @@ impl Scheduler {
                 match own.expire(run, turn).await {
                     Ok(()) => return,
                     Err(refusal) => tracing::warn!(
-                        "job {} is not released yet, though nobody holds its lease: {refusal}; trying \
+                        "job {} is not released yet, though no client holds its lease: {refusal}; trying \
                          again in {:?}",
                         run.job,
                         own.grace
@@ -116,7 +116,7 @@ impl Scheduler {
         let begun = self.jobs().begin_expiry(run, turn)?;
         if begun {
             self.finish_release(run.job).await?;
-            tracing::warn!(%run, "released, because nobody holds its lease");
+            tracing::warn!(%run, "released, because no client holds its lease");
         }
         Ok(())
     }

@@ -8,7 +8,7 @@
 //! when every worker has reported that it has all results. Then only late copies are in flight, and
 //! after a move these name a service that no longer exists.
 //!
-//! A job with a lease has no iterations, and is released by itself when nobody holds the lease.
+//! A job with a lease has no iterations, and is released by itself when no client holds the lease.
 
 mod iteration;
 mod journal;
@@ -162,7 +162,7 @@ pub struct Admission {
     pub demand: Option<Demand>,
     /// Its name, for people.
     pub name: String,
-    /// Whether it is released by itself when nobody holds its lease.
+    /// Whether it is released by itself when no client holds its lease.
     pub lease: bool,
 }
 
@@ -189,7 +189,7 @@ pub struct Scheduler {
     known: Arc<BTreeMap<JobId, Placement>>,
     jobs: Arc<Mutex<Jobs>>,
     journal: Arc<dyn Journal>,
-    /// How long a job stays admitted while nobody holds its lease.
+    /// How long a job stays admitted while no client holds its lease.
     grace: Duration,
 }
 
