@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::os::unix::net::UnixListener;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::{self, Sender};
+use std::sync::mpsc::{self, Sender, SyncSender};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -70,6 +70,8 @@ enum Happening {
     Summed(u64, Result<Tensor, WorkerError>, Stats),
     Standings(Vec<Standing>),
     Broken(Error),
+    /// Asks for the calls that have no result.
+    Asked(SyncSender<Vec<Arc<Outcome>>>),
 }
 
 /// What ranks do wrong.
@@ -312,10 +314,7 @@ impl Communicator {
     /// others. No callback is called afterwards.
     pub fn close(&self) {
         let Some(member) = lock(&self.member).take() else { return };
-        let last: Vec<_> = {
-            let state = lock(&self.shared.state);
-            state.works().map(|work| Arc::clone(&work.outcome)).collect()
-        };
+        let last = self.shared.pending();
         let deadline = Instant::now() + PATIENCE;
         let left = || deadline.saturating_duration_since(Instant::now());
         if last.iter().all(|outcome| outcome.wait(left()).is_some()) {
@@ -347,7 +346,7 @@ impl Communicator {
         drop(node);
         // All lanes have answered. Another thread may still be handling the answers.
         let deadline = Instant::now() + STOP;
-        while lock(&self.shared.state).works().next().is_some() && Instant::now() < deadline {
+        while !self.shared.pending().is_empty() && Instant::now() < deadline {
             std::thread::sleep(Duration::from_millis(1));
         }
         drop(self.shared.finisher.send(Finish::End));
@@ -426,8 +425,21 @@ impl Shared {
         }
     }
 
+    /// The calls that have no result, of all that began before. Some of those may still be in the inbox,
+    /// so the question goes through it, too.
+    fn pending(&self) -> Vec<Arc<Outcome>> {
+        let (sender, answer) = mpsc::sync_channel(1);
+        self.happen(Happening::Asked(sender));
+        answer.recv().unwrap_or_default()
+    }
+
     fn handle(&self, state: &mut State, happening: Happening) {
         match happening {
+            Happening::Asked(sender) => {
+                let outcomes = state.works().map(|work| Arc::clone(&work.outcome));
+                // Who asks waits for the answer.
+                drop(sender.send(outcomes.collect()));
+            }
             Happening::Called(work) => {
                 state.waiting.push_back(work);
                 self.look_for_leavers(state);
@@ -695,5 +707,42 @@ impl Shared {
 
     fn this(&self) -> Arc<Self> {
         self.this.upgrade().expect("it is in an `Arc`")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Ranks, Settings};
+
+    #[test]
+    fn calls_in_the_inbox_are_pending() {
+        let timeout = Duration::from_secs(60);
+        let settings = Settings::complete("", Ranks::of_one_host(2), timeout).unwrap();
+        let address = std::net::Ipv4Addr::LOCALHOST;
+        let needed = settings.threads().unwrap().tunnels();
+        let absent = crate::switch::endpoint(address, needed).unwrap();
+        let ends = [Vec::new(), crate::switch::addresses(&absent).unwrap()];
+        let mut switch = Switch::start(settings, address, &ends).unwrap();
+        let description = switch.description().clone();
+        let communicator =
+            Communicator::join(&description, 0, Vec::new(), Some(&mut switch)).unwrap();
+        let shared = &communicator.shared;
+        let (sender, answer) = mpsc::sync_channel(0);
+        std::thread::scope(|scope| {
+            // A thread that is handling something until the answer is taken.
+            scope.spawn(|| shared.happen(Happening::Asked(sender)));
+            while !lock(&shared.inbox).busy {
+                std::thread::yield_now();
+            }
+            let operation = "barrier".to_owned();
+            let call = Call::Announce { operation, elements: 0, element: String::new() };
+            drop(communicator.call(call));
+            let pending = scope.spawn(|| shared.pending());
+            std::thread::sleep(Duration::from_millis(50));
+            answer.recv().unwrap();
+            assert_eq!(pending.join().unwrap().len(), 1);
+        });
+        communicator.abort();
     }
 }

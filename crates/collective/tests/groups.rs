@@ -1,6 +1,7 @@
 //! Groups of ranks, each a thread with its own communicator; all but the first over UDP.
 
 use std::net::Ipv4Addr;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Barrier;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -41,10 +42,11 @@ fn group<T: Send>(
                     let description = Description::parse(text).unwrap();
                     let mut communicator =
                         Communicator::join(&description, rank, tunnels, own).unwrap();
-                    let result = work(rank, &mut communicator);
+                    let result =
+                        catch_unwind(AssertUnwindSafe(|| work(rank, &mut communicator)));
                     barrier.wait();
                     communicator.close();
-                    result
+                    result.unwrap_or_else(|panic| resume_unwind(panic))
                 })
             })
             .collect();
