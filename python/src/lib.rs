@@ -329,6 +329,7 @@ impl PyCommunicator {
             ("calls", counters.begun),
             ("done", counters.done),
             ("values", counters.values),
+            ("runs", counters.runs),
             ("packets_sent", worker.sent),
             ("packets_resent", worker.resent),
             ("results", worker.results),

@@ -7,11 +7,13 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use serde::{Deserialize, Serialize};
 use tokio::runtime::{Builder, Runtime};
+use tokio::sync::Mutex;
 use tributary_controller::{Deployment, Tls};
 use tributary_endpoint::claim::claim;
 use tributary_endpoint::lease::{Address, Controller, Leased, Request};
@@ -25,7 +27,7 @@ use tributary_wire::{AggregatorIndex, Epoch, Host, JobId, PORT, Segment, Service
 use tributary_worker::live::LanePort;
 
 use crate::description::{self, Description, Fabric};
-use crate::membership::{Hub, SILENCE};
+use crate::membership::{FIRST, Hub, SILENCE};
 use crate::settings::{JOB, Settings};
 use crate::switch::PATIENCE;
 
@@ -41,9 +43,6 @@ const CERTIFIED_NAME: &str = "TRIBUTARY_CERT_NAME";
 
 /// As large as any job file may be.
 const JOB_FILE: FileLimit = FileLimit::new("job file", 4 << 20);
-
-/// The rank whose process has the hub and the lease.
-const FIRST: u16 = 0;
 
 /// An environment.
 pub type Variables<'a> = &'a dyn Fn(&str) -> Option<String>;
@@ -267,7 +266,7 @@ pub struct Admission {
 struct Inner {
     runtime: Runtime,
     hub: Hub,
-    leased: Leased,
+    leased: Arc<Mutex<Leased>>,
 }
 
 impl Admission {
@@ -295,15 +294,30 @@ impl Admission {
         let ranks = u16::try_from(hosts.len()).context("a group has at most 1024 ranks")?;
         let size = scenario.jobs[JOB].segment;
         let request = Request { name: name.into(), workers: hosts.to_vec(), size };
-        let (hub, leased) = runtime.block_on(async {
+        let (hub, leased, fabric) = runtime.block_on(async {
             let address = SocketAddr::from((own, 0));
             let hub = Hub::start(address, secret.clone(), ranks, timeout.max(SILENCE)).await?;
             let loss = hub.loss(FIRST);
             let lost = |why| loss(format!("holds the group's job, and {why}"));
             let leased = Leased::admit(controller, request, lost).await?;
-            anyhow::Ok((hub, leased))
+            let fabric = Fabric::External(Admitted::of(&leased));
+            let leased = Arc::new(Mutex::new(leased));
+            let own = Arc::clone(&leased);
+            hub.renew_with(move || {
+                let leased = Arc::clone(&own);
+                async move {
+                    let mut leased = leased.lock().await;
+                    let epoch = leased.renew().await.map_err(|why| {
+                        format!(
+                            "holds the group's job, and the controller at {} {why}",
+                            leased.address()
+                        )
+                    })?;
+                    Ok(vec![epoch])
+                }
+            });
+            anyhow::Ok((hub, leased, fabric))
         })?;
-        let fabric = Fabric::External(Admitted::of(&leased));
         let description = Description { settings, secret, hub: hub.address(), fabric };
         Ok(Self { inner: Some(Inner { runtime, hub, leased }), description })
     }
@@ -320,9 +334,13 @@ impl Admission {
     /// # Errors
     /// If the controller does not answer. It then releases the job by itself.
     pub fn close(&mut self) -> Result<u32> {
-        let Some(Inner { runtime, mut hub, leased }) = self.inner.take() else { return Ok(0) };
+        let Some(Inner { runtime, hub, leased }) = self.inner.take() else { return Ok(0) };
         runtime.block_on(hub.emptied(PATIENCE));
-        let freed = runtime.block_on(leased.release());
+        // A renewal that is under way has no end while the controller is away.
+        let freed = match leased.try_lock() {
+            Ok(mut leased) => runtime.block_on(leased.release()),
+            Err(_) => Err(anyhow!("the group's job was waiting for another run")),
+        };
         runtime.shutdown_timeout(Duration::from_secs(1));
         freed
     }

@@ -21,14 +21,14 @@ use tributary_netio::udp::Tunnel;
 use tributary_protocol::priority::Code;
 use tributary_protocol::worker::Stats;
 use tributary_protocol::{Tensor, Terms, fixed};
-use tributary_wire::WorkerIndex;
+use tributary_wire::{Epoch, WorkerIndex};
 use tributary_worker::live::{self, LanePort};
 use tributary_worker::{Error as WorkerError, Node};
 
 use crate::admission::Port;
 use crate::agreement::{self, Claim, Magnitude};
 use crate::description::Fabric;
-use crate::membership::{Member, Progress, Standing, Voice};
+use crate::membership::{FIRST, Member, News, Progress, Standing, Voice};
 use crate::outcome::{Callers, Outcome, lock};
 use crate::scales::scale;
 use crate::settings::{JOB, NonFinite};
@@ -40,9 +40,6 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Longer than a worker takes to stop.
 const STOP: Duration = Duration::from_secs(1);
-
-/// The rank whose process has the hub.
-const HOST: u16 = 0;
 
 /// A call that has begun.
 #[derive(Clone)]
@@ -68,7 +65,9 @@ enum Happening {
     /// After an agreement that shows a mistake.
     Explained(Mistake, Result<Tensor, WorkerError>, Stats),
     Summed(u64, Result<Tensor, WorkerError>, Stats),
-    Standings(Vec<Standing>),
+    News(News),
+    /// The worker continues in another run of the job.
+    Renewed(Result<(), WorkerError>),
     Broken(Error),
     /// Asks for the calls that have no result.
     Asked(SyncSender<Vec<Arc<Outcome>>>),
@@ -102,6 +101,11 @@ struct Shared {
     /// Milliseconds after which a call without a result breaks the group.
     timeout: AtomicU64,
     begun: AtomicU64,
+    /// Runs of the job that are over here.
+    runs: AtomicU64,
+    /// See [`Settings::fragments_per_run`](crate::Settings).
+    fragments_per_run: Option<u64>,
+    lanes: usize,
     stop: Arc<AtomicBool>,
     inbox: Mutex<Inbox>,
     this: Weak<Self>,
@@ -128,6 +132,10 @@ struct State {
     agreeing: Option<Box<Work>>,
     /// Calls whose values are under way, by number.
     summing: BTreeMap<u64, Box<Work>>,
+    /// Runs of the job before this one.
+    runs: u64,
+    /// Fragments of a lane in this run of the job, at most: the same at all ranks after the same call.
+    fragments: u64,
     standings: Vec<Standing>,
     stats: Stats,
     done: u64,
@@ -150,6 +158,8 @@ pub struct Counters {
     pub done: u64,
     /// Values that were summed.
     pub values: u64,
+    /// Runs of the group's job before this one.
+    pub runs: u64,
     /// Of the worker.
     pub worker: Stats,
 }
@@ -171,7 +181,7 @@ impl Communicator {
     ) -> Result<Self> {
         let deployment = Deployment::new(description.settings.scenario()?)?;
         let ports = match (&description.fabric, switch.and_then(Switch::take_own)) {
-            (Fabric::Embedded(_), Some(own)) if rank == HOST => own,
+            (Fabric::Embedded(_), Some(own)) if rank == FIRST => own,
             (Fabric::Embedded(ends), _) => ends.connect(description, &deployment, rank, tunnels)?,
             (Fabric::External(_), _) => bail!("the group has no embedded switch"),
         };
@@ -207,6 +217,7 @@ impl Communicator {
         let profile = job.profile;
         let index = WorkerIndex::new(rank).context("at most 1024 ranks")?;
         let stop = Arc::new(AtomicBool::new(false));
+        let lanes = ports.len();
         let node = Node::on(live::lanes(deployment, JOB, index, ports)?, &stop)?;
         let (finisher, to_finish) = mpsc::channel();
         let state = State {
@@ -215,6 +226,8 @@ impl Communicator {
             waiting: VecDeque::new(),
             agreeing: None,
             summing: BTreeMap::new(),
+            runs: 0,
+            fragments: 0,
             standings: Vec::new(),
             stats: Stats::default(),
             done: 0,
@@ -230,6 +243,9 @@ impl Communicator {
             created: Instant::now(),
             timeout: AtomicU64::new(millis(timeout)),
             begun: AtomicU64::new(0),
+            runs: AtomicU64::new(0),
+            lanes,
+            fragments_per_run: description.settings.fragments_per_run(job.protocol),
             stop,
             inbox: Mutex::default(),
             this: Weak::clone(this),
@@ -251,17 +267,17 @@ impl Communicator {
         let communicator = Self { shared, member: Mutex::default(), finisher, _claim: claim };
         let shared = &communicator.shared;
         let (asked, told) = (Arc::clone(shared), Arc::clone(shared));
-        let progress = move || Progress(asked.begun.load(Ordering::Relaxed));
+        let progress = move || asked.progress();
         let has = match &description.fabric {
             Fabric::Embedded(_) => "has the switch",
             Fabric::External(_) => "holds the group's job",
         };
-        let tell = move |standings: Result<Vec<Standing>, String>| {
-            told.happen(match standings {
-                Ok(standings) => Happening::Standings(standings),
+        let tell = move |news: Result<News, String>| {
+            told.happen(match news {
+                Ok(news) => Happening::News(news),
                 Err(why) => {
                     let why = format!("{has} and is gone: {why}");
-                    Happening::Broken(Error::PeerLost { rank: HOST, why })
+                    Happening::Broken(Error::PeerLost { rank: FIRST, why })
                 }
             });
         };
@@ -307,7 +323,8 @@ impl Communicator {
     pub fn counters(&self) -> Counters {
         let begun = self.shared.begun.load(Ordering::Relaxed);
         let state = lock(&self.shared.state);
-        Counters { begun, done: state.done, values: state.values, worker: state.stats }
+        let State { done, values, runs, stats: worker, .. } = *state;
+        Counters { begun, done, values, runs, worker }
     }
 
     /// Leaves the group when all calls are over. Calls that are not over soon fail, here and at the
@@ -323,7 +340,7 @@ impl Communicator {
                 // A worker whose group is broken has failed already.
                 drop(node.leave(PATIENCE, false));
             }
-            member.leave(Progress(self.shared.begun.load(Ordering::Relaxed)));
+            member.leave(self.shared.progress());
         } else {
             member.voice().give_up("it left while calls were pending");
         }
@@ -387,7 +404,7 @@ impl Pending {
     /// Breaks the group, because the result takes too long: all ranks that wait get an error.
     #[must_use]
     pub fn time_out(&self) -> Error {
-        let error = self.shared.too_late(&self.outcome, &lock(&self.shared.state).standings);
+        let error = self.shared.too_late(&self.outcome, &lock(&self.shared.state));
         self.shared.happen(Happening::Broken(error.clone()));
         // The memory is the caller's again after that.
         match self.wait(STOP) {
@@ -498,7 +515,14 @@ impl Shared {
                     }
                 }
             }
-            Happening::Standings(standings) => {
+            Happening::Renewed(outcome) => {
+                if let Err(error) = outcome {
+                    self.break_up(state, Error::Failed(error.to_string()));
+                }
+            }
+            Happening::News(news) => {
+                self.look_for_a_run(state, &news);
+                let standings = news.standings;
                 let mut lost =
                     standings.iter().zip(0_u16..).filter_map(|(standing, rank)| match standing {
                         Standing::Lost(why) => Some(Error::PeerLost { rank, why: why.clone() }),
@@ -527,7 +551,7 @@ impl Shared {
             }
             return;
         }
-        if state.agreeing.is_some() {
+        if state.agreeing.is_some() || self.run_is_over(state) {
             return;
         }
         let Some(node) = &state.node else { return };
@@ -538,44 +562,78 @@ impl Shared {
         {
             agreement::append(&mut words, self.rank, self.ranks, &values.floats());
         }
-        self.begin(node, words, &work, Happening::Agreed);
+        state.fragments += self.begin(node, words, &work, Happening::Agreed);
         state.agreeing = Some(work);
+    }
+
+    /// Whether this run of the job is over: no call begins before the next one. All ranks find that after
+    /// the same call. The hub is told when this rank has all results of the run.
+    fn run_is_over(&self, state: &State) -> bool {
+        let is_over = self.fragments_per_run.is_some_and(|most| state.fragments >= most);
+        if is_over && state.summing.is_empty() {
+            self.runs.store(state.runs + 1, Ordering::Relaxed);
+        }
+        is_over
+    }
+
+    /// Continues in the next run of the job if it has begun.
+    fn look_for_a_run(&self, state: &mut State, news: &News) {
+        let Some(node) = state.node.as_ref().filter(|_| news.runs != state.runs) else { return };
+        let epochs: Vec<_> = news.epochs.iter().copied().filter_map(Epoch::new).collect();
+        if epochs.len() != self.lanes {
+            let what = format!("a run has {} epochs for {} lanes", epochs.len(), self.lanes);
+            return self.break_up(state, Error::Failed(what));
+        }
+        let this = self.this();
+        // What the worker is told to sum from now on belongs to the next run.
+        node.renew(epochs, move |outcome| this.happen(Happening::Renewed(outcome)));
+        (state.runs, state.fragments) = (news.runs, 0);
+    }
+
+    fn progress(&self) -> Progress {
+        let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        Progress { calls: load(&self.begun), runs: load(&self.runs) }
     }
 
     /// Has all ranks, which see the same mistake, tell each other about it.
     fn explain(&self, state: &mut State, work: Box<Work>, mistake: Mistake, text: &str) {
         let Some(node) = &state.node else { return self.fail(state, work) };
         let words = agreement::encode_text(text, self.rank, self.ranks);
-        self.begin(node, words, &work, move |sums, stats| {
+        state.fragments += self.begin(node, words, &work, move |sums, stats| {
             Happening::Explained(mistake, sums, stats)
         });
         state.agreeing = Some(work);
     }
 
-    /// Has the worker sum integers for a call.
+    /// Has the worker sum integers for a call. Returns the number of fragments.
     fn begin(
         &self,
         node: &Node<Box<dyn FrameIo>>,
         words: Vec<i32>,
         work: &Work,
         done: impl FnOnce(Result<Tensor, WorkerError>, Stats) -> Happening + Send + 'static,
-    ) {
+    ) -> u64 {
         let this = self.this();
+        let fragments = node.fragments(words.len()) as u64;
         node.begin(vec![(words.into(), work.priority.into())], move |sums, stats| {
             let one = sums.map(|sums| sums.into_iter().next().expect("a tensor was submitted"));
             this.happen(done(one, stats));
         });
+        fragments
     }
 
-    /// Has the worker sum a call's values.
-    fn send(&self, node: &Node<Box<dyn FrameIo>>, work: &mut Work, scale: fixed::Scale) {
+    /// Has the worker sum a call's values. Returns the number of fragments.
+    fn send(&self, node: &Node<Box<dyn FrameIo>>, work: &mut Work, scale: fixed::Scale) -> u64 {
         let greatest = Some(work.greatest);
         let terms = Terms { priority: work.priority, scale: Some(scale), greatest };
         let (this, number) = (self.this(), work.number());
-        node.begin(vec![(work.take_tensor(), terms)], move |sums, stats| {
+        let tensor = work.take_tensor();
+        let fragments = node.fragments(tensor.len()) as u64;
+        node.begin(vec![(tensor, terms)], move |sums, stats| {
             let one = sums.map(|sums| sums.into_iter().next().expect("a tensor was submitted"));
             this.happen(Happening::Summed(number, one, stats));
         });
+        fragments
     }
 
     /// All ranks have told what they call.
@@ -618,7 +676,7 @@ impl Shared {
             state.values += work.claim.elements;
             self.sum_done(work, agreement::add_up(sums, self.ranks).into());
         } else if let Some(node) = &state.node {
-            self.send(node, &mut work, scale(greatest, self.ranks));
+            state.fragments += self.send(node, &mut work, scale(greatest, self.ranks));
             state.summing.insert(work.number(), work);
         } else {
             self.fail(state, work);
@@ -630,7 +688,7 @@ impl Shared {
         let begun = self.begun.load(Ordering::Relaxed);
         let gone =
             state.standings.iter().zip(0_u16..).find_map(|(standing, rank)| match standing {
-                Standing::Left(Progress(calls)) if *calls < begun && rank != self.rank => {
+                Standing::Left(Progress { calls, .. }) if *calls < begun && rank != self.rank => {
                     let why = format!(
                         "has left the group after {calls} calls, and this rank made {begun}"
                     );
@@ -648,19 +706,22 @@ impl Shared {
         let timeout = Duration::from_millis(self.timeout.load(Ordering::Relaxed));
         let oldest = state.works().map(|work| &work.outcome).min_by_key(|outcome| outcome.number);
         if let Some(outcome) = oldest.filter(|outcome| outcome.begun.elapsed() > timeout) {
-            let error = self.too_late(outcome, &state.standings);
+            let error = self.too_late(outcome, state);
             self.break_up(state, error);
         }
     }
 
     /// The error for a call that takes too long, with the ranks that have not made it.
-    fn too_late(&self, outcome: &Outcome, standings: &[Standing]) -> Error {
-        let number = outcome.number;
-        let has_called = |standing: &Standing| matches!(standing, Standing::Present(Progress(begun)) if *begun > number);
+    fn too_late(&self, outcome: &Outcome, state: &State) -> Error {
+        let (number, standings) = (outcome.number, &state.standings);
+        let has_called = |standing: &Standing| matches!(standing, Standing::Present(progress) if progress.calls > number);
         let late: Vec<usize> = (0..standings.len())
             .filter(|rank| *rank != usize::from(self.rank) && !has_called(&standings[*rank]))
             .collect();
         let what = match late.len() {
+            0 if self.runs.load(Ordering::Relaxed) > state.runs => {
+                "the switches have not begun another run of the group's job".into()
+            }
             0 => format!("all ranks have made call {number}; is the network up?"),
             1 => format!("{} has not made call {number}", agreement::names(&late)),
             _ => format!("{} have not made call {number}", agreement::names(&late)),
@@ -721,10 +782,11 @@ mod tests {
         let settings = Settings::complete("", Ranks::of_one_host(2), timeout).unwrap();
         let address = std::net::Ipv4Addr::LOCALHOST;
         let needed = settings.threads().unwrap().tunnels();
-        let absent = crate::switch::endpoint(address, needed).unwrap();
-        let ends = [Vec::new(), crate::switch::addresses(&absent).unwrap()];
+        let tunnels = crate::switch::endpoint(address, needed).unwrap();
+        let ends = [Vec::new(), crate::switch::addresses(&tunnels).unwrap()];
         let mut switch = Switch::start(settings, address, &ends).unwrap();
         let description = switch.description().clone();
+        let _other = Communicator::join(&description, 1, tunnels, None).unwrap();
         let communicator =
             Communicator::join(&description, 0, Vec::new(), Some(&mut switch)).unwrap();
         let shared = &communicator.shared;

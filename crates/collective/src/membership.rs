@@ -17,9 +17,13 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::time::timeout;
+use tributary_wire::Epoch;
 
 /// How often each side sends a line.
 const BEAT: Duration = Duration::from_millis(250);
+
+/// The rank whose process has the hub.
+pub const FIRST: u16 = 0;
 
 /// Silence after which the other side is taken for dead.
 pub const SILENCE: Duration = Duration::from_secs(10);
@@ -27,9 +31,34 @@ pub const SILENCE: Duration = Duration::from_secs(10);
 /// Longest line that is accepted. The list of 1024 ranks is shorter.
 const LINE: usize = 1 << 17;
 
-/// Calls that a rank has begun.
+/// How far a rank is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-pub struct Progress(pub u64);
+pub struct Progress {
+    /// Calls that it has begun.
+    pub calls: u64,
+    /// Runs of the group's job that are over for it: it has all their results, and waits for the next one.
+    pub runs: u64,
+}
+
+/// All that a rank is told.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct News {
+    /// Of all ranks.
+    pub standings: Vec<Standing>,
+    /// The number of runs of the group's job that are over for all ranks.
+    pub runs: u64,
+    /// The run that has begun after these: its epoch for each lane. The first one has none, because a rank
+    /// knows it when it joins.
+    pub epochs: Vec<u32>,
+}
+
+impl News {
+    /// Whether all ranks have all results of the current run, and wait for the next one.
+    fn run_is_over(&self) -> bool {
+        let is_over = |standing: &Standing| matches!(standing, Standing::Present(progress) if progress.runs > self.runs);
+        self.standings.iter().all(is_over)
+    }
+}
 
 /// How a rank stands.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -39,7 +68,7 @@ pub enum Standing {
     Absent,
     /// It is there.
     Present(Progress),
-    /// It has left in order, after this many calls.
+    /// It has left in order.
     Left(Progress),
     /// It died, or was not heard of any more.
     Lost(String),
@@ -69,8 +98,7 @@ enum FromRank {
 #[derive(Debug)]
 pub struct Hub {
     address: SocketAddr,
-    standings: watch::Receiver<Vec<Standing>>,
-    all: Arc<watch::Sender<Vec<Standing>>>,
+    news: Arc<watch::Sender<News>>,
 }
 
 impl Hub {
@@ -88,13 +116,13 @@ impl Hub {
         let listener = TcpListener::bind(address).await;
         let listener = listener.with_context(|| format!("cannot listen on {address}"))?;
         let address = listener.local_addr().context("no address")?;
-        let (sender, standings) = watch::channel(vec![Standing::Absent; usize::from(ranks)]);
-        let sender = Arc::new(sender);
-        let (late, all) = (Arc::clone(&sender), Arc::clone(&sender));
+        let standings = vec![Standing::Absent; usize::from(ranks)];
+        let news = Arc::new(watch::Sender::new(News { standings, runs: 0, epochs: Vec::new() }));
+        let (late, all) = (Arc::clone(&news), Arc::clone(&news));
         tokio::spawn(async move {
             tokio::time::sleep(patience).await;
-            late.send_if_modified(|all| {
-                let absent = all.iter_mut().filter(|one| **one == Standing::Absent);
+            late.send_if_modified(|news| {
+                let absent = news.standings.iter_mut().filter(|one| **one == Standing::Absent);
                 let text = || format!("has not connected within {patience:.0?}");
                 absent.map(|one| *one = Standing::Lost(text())).count() > 0
             });
@@ -103,7 +131,7 @@ impl Hub {
             loop {
                 match listener.accept().await {
                     Ok((stream, _)) => {
-                        tokio::spawn(serve(stream, secret.clone(), Arc::clone(&sender)));
+                        tokio::spawn(serve(stream, secret.clone(), Arc::clone(&all)));
                     }
                     Err(error) => {
                         tracing::warn!(%error, "accepting a rank failed");
@@ -112,15 +140,15 @@ impl Hub {
                 }
             }
         });
-        Ok(Self { address, standings, all })
+        Ok(Self { address, news })
     }
 
     /// Returns what reports this rank as lost, for a reason that its connection does not show.
     pub fn loss(&self, rank: u16) -> impl FnOnce(String) + Send + 'static {
-        let all = Arc::clone(&self.all);
+        let news = Arc::clone(&self.news);
         move |why| {
-            all.send_if_modified(|all| {
-                let own = &mut all[usize::from(rank)];
+            news.send_if_modified(|news| {
+                let own = &mut news.standings[usize::from(rank)];
                 let changes = !own.is_over();
                 if changes {
                     *own = Standing::Lost(why);
@@ -136,20 +164,42 @@ impl Hub {
         self.address
     }
 
+    /// From now on, begins a run of the group's job whenever the one before is over for all ranks, in the
+    /// calling Tokio runtime. `renew` returns the lanes' epochs, or how the group is lost, in words that
+    /// follow the name of the rank with the hub.
+    pub fn renew_with<Renewal>(&self, mut renew: impl FnMut() -> Renewal + Send + 'static)
+    where
+        Renewal: Future<Output = Result<Vec<Epoch>, String>> + Send,
+    {
+        let (news, loss) = (Arc::clone(&self.news), self.loss(FIRST));
+        tokio::spawn(async move {
+            let mut changes = news.subscribe();
+            // It lasts as long as the runtime, because this has a sender.
+            while changes.wait_for(News::run_is_over).await.is_ok() {
+                let epochs = match renew().await {
+                    Ok(epochs) => epochs,
+                    Err(why) => return loss(why),
+                };
+                tracing::debug!(?epochs, "the group's job has begun another run");
+                news.send_modify(|news| {
+                    news.runs += 1;
+                    news.epochs = epochs.into_iter().map(Epoch::get).collect();
+                });
+            }
+        });
+    }
+
     /// Waits until all ranks have left or are lost, at most for `patience`.
-    pub async fn emptied(&mut self, patience: Duration) {
-        let over = |all: &Vec<Standing>| all.iter().all(Standing::is_over);
+    pub async fn emptied(&self, patience: Duration) {
+        let mut news = self.news.subscribe();
+        let over = news.wait_for(|news| news.standings.iter().all(Standing::is_over));
         // Whatever the outcome, the wait is over.
-        drop(timeout(patience, self.standings.wait_for(over)).await);
+        drop(timeout(patience, over).await);
     }
 }
 
 /// Serves a connection until the rank leaves or is lost.
-async fn serve(
-    stream: tokio::net::TcpStream,
-    secret: String,
-    all: Arc<watch::Sender<Vec<Standing>>>,
-) {
+async fn serve(stream: tokio::net::TcpStream, secret: String, news: Arc<watch::Sender<News>>) {
     drop(stream.set_nodelay(true));
     let (reader, mut writer) = stream.into_split();
     let mut lines = tokio::io::BufReader::new(tokio::io::AsyncReadExt::take(reader, LINE as u64));
@@ -160,17 +210,17 @@ async fn serve(
     };
     let Ok(FromRank::Hello { secret: theirs, rank }) = hello else { return };
     let rank = usize::from(rank);
-    if theirs != secret || rank >= all.borrow().len() {
+    if theirs != secret || rank >= news.borrow().standings.len() {
         return;
     }
     let set = |standing| {
-        all.send_if_modified(|all| {
-            let own = &mut all[rank];
-            !own.is_over() && std::mem::replace(own, standing) != all[rank]
+        news.send_if_modified(|news| {
+            let own = &mut news.standings[rank];
+            !own.is_over() && std::mem::replace(own, standing) != news.standings[rank]
         });
     };
     set(Standing::Present(Progress::default()));
-    let mut changes = all.subscribe();
+    let mut changes = news.subscribe();
     let tell = async {
         loop {
             let mut text = serde_json::to_vec(&*changes.borrow_and_update()).expect("plain data");
@@ -179,10 +229,10 @@ async fn serve(
                 // The other half notices it, too.
                 return std::future::pending::<()>().await;
             }
-            // The end of a rank is told at once, progress now and then.
+            // The end of a rank or a run is told at once, progress now and then.
             let ended = changes.wait_for({
-                let before = over(&all.borrow());
-                move |now| over(now) != before
+                let before = ends(&news.borrow());
+                move |now| ends(now) != before
             });
             drop(timeout(BEAT, ended).await);
         }
@@ -211,9 +261,9 @@ async fn serve(
     set(end);
 }
 
-/// Number of ranks that are no longer there.
-fn over(all: &[Standing]) -> usize {
-    all.iter().filter(|standing| standing.is_over()).count()
+/// The number of ranks that are no longer there, and of runs that are over.
+fn ends(news: &News) -> (usize, u64) {
+    (news.standings.iter().filter(|standing| standing.is_over()).count(), news.runs)
 }
 
 /// A rank's connection to the hub.
@@ -247,8 +297,8 @@ impl Voice {
 }
 
 impl Member {
-    /// Connects to the hub, which is in the process of rank `host`. `progress` is asked for this rank's
-    /// progress, and `tell` gets all standings when they arrive, or how the hub was lost.
+    /// Connects to the hub. `progress` is asked for this rank's progress, and `tell` gets the news when they
+    /// arrive, or how the hub was lost.
     ///
     /// # Errors
     /// If the hub cannot be reached.
@@ -257,7 +307,7 @@ impl Member {
         secret: &str,
         rank: u16,
         progress: impl Fn() -> Progress + Send + 'static,
-        tell: impl Fn(Result<Vec<Standing>, String>) + Send + 'static,
+        tell: impl Fn(Result<News, String>) + Send + 'static,
     ) -> Result<Self> {
         let connect = || -> io::Result<TcpStream> {
             let stream = TcpStream::connect_timeout(&address, SILENCE)?;
@@ -285,7 +335,7 @@ impl Member {
                     Ok(_) => {}
                 }
                 match serde_json::from_str(&text) {
-                    Ok(standings) => tell(Ok(standings)),
+                    Ok(news) => tell(Ok(news)),
                     Err(_) => break "it sent something senseless".to_owned(),
                 }
                 if last.is_none_or(|last| last.elapsed() >= BEAT / 2) {
@@ -312,7 +362,7 @@ impl Member {
         self.voice.clone()
     }
 
-    /// Leaves in order, after this many calls.
+    /// Leaves in order.
     pub fn leave(&self, progress: Progress) {
         self.voice.last(&FromRank::Leave(progress));
     }
@@ -344,7 +394,7 @@ mod tests {
 
     use super::*;
 
-    type Told = Receiver<Result<Vec<Standing>, String>>;
+    type Told = Receiver<Result<News, String>>;
 
     fn runtime() -> tokio::runtime::Runtime {
         tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap()
@@ -357,8 +407,9 @@ mod tests {
 
     fn join(hub: &Hub, rank: u16, calls: u64) -> (Member, Told) {
         let (sender, told) = mpsc::channel();
-        let tell = move |standings| drop(sender.send(standings));
-        let member = Member::join(hub.address(), "secret", rank, move || Progress(calls), tell);
+        let tell = move |news| drop(sender.send(news));
+        let progress = Progress { calls, runs: 0 };
+        let member = Member::join(hub.address(), "secret", rank, move || progress, tell);
         (member.unwrap(), told)
     }
 
@@ -367,7 +418,8 @@ mod tests {
         let begin = Instant::now();
         loop {
             let left = Duration::from_secs(20).saturating_sub(begin.elapsed());
-            let standings = told.recv_timeout(left).expect("in time").expect("the hub lives");
+            let News { standings, .. } =
+                told.recv_timeout(left).expect("in time").expect("the hub lives");
             if expected(&standings[rank]) {
                 return standings[rank].clone();
             }
@@ -377,13 +429,13 @@ mod tests {
     #[test]
     fn the_end_of_a_rank_is_told_at_once() {
         let runtime = runtime();
-        let mut hub = start(&runtime, 3, Duration::from_secs(60));
+        let hub = start(&runtime, 3, Duration::from_secs(60));
         let (first, told) = join(&hub, 0, 7);
         let (second, _) = join(&hub, 1, 9);
         let (third, _) = join(&hub, 2, 5);
-        until(&told, 1, |standing| *standing == Standing::Present(Progress(9)));
-        second.leave(Progress(10));
-        until(&told, 1, |standing| *standing == Standing::Left(Progress(10)));
+        until(&told, 1, |standing| *standing == Standing::Present(Progress { calls: 9, runs: 0 }));
+        second.leave(Progress { calls: 10, runs: 0 });
+        until(&told, 1, |standing| *standing == Standing::Left(Progress { calls: 10, runs: 0 }));
         // As if its process had died.
         let begin = Instant::now();
         third.voice.stream.shutdown(Shutdown::Both).unwrap();

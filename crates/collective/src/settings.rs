@@ -10,7 +10,8 @@ use anyhow::{Context, Result, bail, ensure};
 use serde::{Deserialize, Serialize};
 use toml::{Table, Value};
 use tributary_dataplane::ROW_BITS;
-use tributary_jobfile::Scenario;
+use tributary_jobfile::{Protocol, Scenario};
+use tributary_protocol::fragments;
 
 /// The only job of a group.
 pub const JOB: usize = 0;
@@ -42,6 +43,9 @@ pub enum NonFinite {
 pub struct Group {
     /// See [`NonFinite`].
     pub nonfinite: NonFinite,
+    /// Fragments per thread of a rank after which the job begins another run, because a run's sequence numbers
+    /// are limited; `None` for half of them.
+    pub fragments_per_run: Option<u32>,
     /// Threads of each switch; `None` before the settings are completed, unless the user has set them.
     pub switch_threads: Option<u16>,
 }
@@ -184,6 +188,14 @@ impl Settings {
         let lanes = self.scenario()?.jobs[JOB].lane.count;
         let lanes = u16::try_from(lanes).context("a worker has at most 16 threads")?;
         Ok(Threads { lanes, switch: self.group.switch_threads.unwrap_or(1) })
+    }
+
+    /// Fragments of a lane after which the job begins another run; `None` if it has only one run: the
+    /// reminder agent of ESA serves no other.
+    pub(crate) fn fragments_per_run(&self, protocol: Protocol) -> Option<u64> {
+        let half = fragments(protocol) / 2;
+        let wanted = self.group.fragments_per_run.unwrap_or(half).min(half);
+        (protocol != Protocol::Esa).then_some(wanted.into())
     }
 
     /// The job.

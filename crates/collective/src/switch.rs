@@ -8,6 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
 use tokio::runtime::{Builder, Runtime};
+use tokio::sync::Mutex;
 use tributary_controller::Deployment;
 use tributary_dataplane::EngineKind;
 use tributary_endpoint::channel;
@@ -17,6 +18,7 @@ use tributary_job::{Fabric as _, program};
 use tributary_jobfile::{End, worker_index};
 use tributary_netio::udp::Tunnel;
 use tributary_netio::{Fan, FrameIo};
+use tributary_wire::Epoch;
 use tributary_worker::live::LanePort;
 
 use crate::description::{self, Description, Fabric};
@@ -52,7 +54,7 @@ pub struct Switch {
 
 struct Inner {
     runtime: Runtime,
-    memory: Memory,
+    memory: Arc<Mutex<Memory>>,
     /// Those of the group's job.
     lanes: Range<usize>,
     hub: Hub,
@@ -141,6 +143,13 @@ impl Switch {
         let fabric = Fabric::Embedded(Tunnels { tunnels, channels, tokens });
         let description = Description { settings, secret, hub: hub_address, fabric };
         let lanes = scenario.lanes(JOB);
+        let memory = Arc::new(Mutex::new(memory));
+        let entered = runtime.enter();
+        hub.renew_with({
+            let (memory, lanes) = (Arc::clone(&memory), lanes.clone());
+            move || renew(Arc::clone(&memory), lanes.clone())
+        });
+        drop(entered);
         Ok(Self { inner: Some(Inner { runtime, memory, lanes, hub }), description, own })
     }
 
@@ -163,8 +172,9 @@ impl Switch {
     pub fn close(&mut self) -> Result<u32> {
         self.own = None;
         let Some(inner) = self.inner.take() else { return Ok(0) };
-        let Inner { runtime, mut memory, lanes, mut hub } = inner;
+        let Inner { runtime, memory, lanes, hub } = inner;
         runtime.block_on(hub.emptied(PATIENCE));
+        let mut memory = memory.blocking_lock();
         memory.stop_endpoints();
         let removed = runtime.block_on(async {
             let mut freed = 0;
@@ -233,6 +243,17 @@ impl Tunnels {
         };
         scenario.lanes(JOB).zip(by_lane(tunnels, threads)).map(connect).collect()
     }
+}
+
+/// Begins another run of each lane.
+async fn renew(memory: Arc<Mutex<Memory>>, lanes: Range<usize>) -> Result<Vec<Epoch>, String> {
+    let mut memory = memory.lock().await;
+    let mut epochs = Vec::new();
+    for lane in lanes {
+        let renewed = memory.renew(lane).await;
+        epochs.push(renewed.map_err(|error| format!("has the switch, which fails: {error:#}"))?);
+    }
+    Ok(epochs)
 }
 
 fn check_number(rank: usize, tunnels: usize, threads: Threads) -> Result<()> {

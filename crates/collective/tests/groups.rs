@@ -42,8 +42,7 @@ fn group<T: Send>(
                     let description = Description::parse(text).unwrap();
                     let mut communicator =
                         Communicator::join(&description, rank, tunnels, own).unwrap();
-                    let result =
-                        catch_unwind(AssertUnwindSafe(|| work(rank, &mut communicator)));
+                    let result = catch_unwind(AssertUnwindSafe(|| work(rank, &mut communicator)));
                     barrier.wait();
                     communicator.close();
                     result.unwrap_or_else(|panic| resume_unwind(panic))
@@ -175,6 +174,43 @@ fn the_number_of_threads_changes_no_bit() {
         let plain = sums(1, 1);
         plain.iter().enumerate().for_each(|(call, sums)| check(sums, call, ranks));
         assert!(sums(3, 2) == plain, "{case}");
+    }
+}
+
+/// Sequence numbers are counted from zero again and again, also while packets are late.
+#[test]
+fn the_job_continues_in_other_runs() {
+    let (ranks, elements, calls) = (3, 10_000, 12);
+    let faults = "[faults]\nloss = 0.03\nreorder = 0.05\nduplicate = 0.05\n";
+    for protocol in ["p4inc", "switchml", "atp", "esa"] {
+        for threads in [1, 2] {
+            let common = format!(
+                "protocol = {{ kind = \"{protocol}\", values_per_packet = 64 }}\n{faults}\
+                 [job]\nthreads = {threads}\n[group]\nswitch_threads = 1\n"
+            );
+            let sums = |settings: &str| {
+                group(settings, ranks, |rank, communicator| {
+                    let mut memory: Vec<_> =
+                        (0..calls).map(|call| input(rank, call, elements)).collect();
+                    let begin = |values: &mut Vec<f32>| {
+                        let values = Values::Single(lend(values));
+                        communicator.call(Call::Reduce { values, average: false, layer: None })
+                    };
+                    let calls: Vec<_> = memory.iter_mut().map(begin).collect();
+                    for call in calls {
+                        assert_eq!(call.wait(TIMEOUT).expect("in time"), Ok(()), "{settings}");
+                    }
+                    (memory, communicator.counters().runs)
+                })
+            };
+            let whole = sums(&common);
+            // A call has 157 fragments in all lanes together.
+            let parts = sums(&format!("{common}fragments_per_run = 200\n"));
+            for ((whole, none), (parts, runs)) in whole.iter().zip(&parts) {
+                assert_eq!((*none, *runs >= 3), (0, protocol != "esa"), "{protocol}: {runs} runs");
+                assert!(whole == parts, "{protocol}");
+            }
+        }
     }
 }
 

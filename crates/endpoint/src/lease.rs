@@ -117,7 +117,10 @@ pub struct Request {
 /// An admitted job and its lease. If it is dropped, the scheduler releases the job after a grace period.
 #[derive(Debug)]
 pub struct Leased {
+    /// The run of the admission, which names the lease.
     run: Run,
+    /// That of the current run.
+    epoch: Epoch,
     assignment: Assignment,
     address: Arc<str>,
     client: JobSchedulerClient<Channel>,
@@ -169,13 +172,19 @@ impl Leased {
         let told = hold(&mut client, run).await.map_err(refused)?;
         let holder = Holder { run, address: Arc::clone(&address), client: client.clone() };
         let holder = tokio::spawn(holder.keep(told, lost));
-        Ok(Self { run, assignment, address, client, holder })
+        Ok(Self { run, epoch: run.epoch, assignment, address, client, holder })
     }
 
-    /// The job's run.
+    /// The job's first run.
     #[must_use]
     pub fn run(&self) -> Run {
         self.run
+    }
+
+    /// Where the scheduler is.
+    #[must_use]
+    pub fn address(&self) -> &str {
+        &self.address
     }
 
     /// How switches serve the job.
@@ -184,12 +193,45 @@ impl Leased {
         self.assignment
     }
 
+    /// Begins another run of the job, when all its workers have all results of this one. Asks again until
+    /// there is an answer.
+    ///
+    /// # Errors
+    /// If the scheduler refuses, so that the job is lost: text that follows "the controller at …".
+    pub async fn renew(&mut self) -> Result<Epoch, String> {
+        let (job_id, epoch) = (self.run.job.get().into(), self.run.epoch.get());
+        let request = v1::RenewRequest { job_id, epoch, over: self.epoch.get() };
+        let mut pause = FIRST_PAUSE;
+        loop {
+            let answer = tokio::time::timeout(CHANGE, self.client.renew(request)).await;
+            let status = match answer {
+                Ok(Ok(answer)) => {
+                    let next = Epoch::new(answer.into_inner().epoch);
+                    self.epoch = next.ok_or("answers something senseless")?;
+                    return Ok(self.epoch);
+                }
+                Ok(Err(status)) => status,
+                Err(_) => Status::deadline_exceeded("it takes too long"),
+            };
+            if is_final(&status) {
+                return Err(format!("does not continue it: {}", reason(&status)));
+            }
+            if pause == FIRST_PAUSE {
+                let (run, address) = (self.run, &self.address);
+                let why = reason(&status);
+                tracing::warn!("{run}: the controller at {address} begins no other run yet: {why}");
+            }
+            tokio::time::sleep(pause).await;
+            pause = (2 * pause).min(LONGEST_PAUSE);
+        }
+    }
+
     /// Releases the job. Returns how many aggregators were still in use. If this fails, the scheduler
     /// releases the job by itself.
     ///
     /// # Errors
     /// If the scheduler does not answer or cannot release the job.
-    pub async fn release(mut self) -> Result<u32> {
+    pub async fn release(&mut self) -> Result<u32> {
         self.holder.abort();
         let request = v1::ReleaseRequest { job_id: self.run.job.get().into() };
         let released = tokio::time::timeout(PATIENCE, self.client.release(request)).await;
@@ -231,6 +273,12 @@ async fn hold(
     }
 }
 
+/// Whether it makes no sense to ask again.
+fn is_final(status: &Status) -> bool {
+    use Code::{AlreadyExists, FailedPrecondition, NotFound, Unimplemented};
+    matches!(status.code(), NotFound | AlreadyExists | FailedPrecondition | Unimplemented)
+}
+
 struct Holder {
     run: Run,
     address: Arc<str>,
@@ -267,26 +315,24 @@ impl Holder {
             };
             match outcome {
                 Ok(()) => break "has released it".to_owned(),
-                Err(status) => match status.code() {
+                Err(status) if is_final(&status) => match status.code() {
                     Code::NotFound => {
                         break "does not know it any more: it was released, or the controller was \
                                started again without its --journal"
                             .to_owned();
                     }
-                    Code::AlreadyExists | Code::FailedPrecondition | Code::Unimplemented => {
-                        break format!("does not keep it: {}", reason(&status));
-                    }
-                    _ => {
-                        if !std::mem::replace(&mut is_away, true) {
-                            tracing::warn!(
-                                "{}: no answer from the controller at {} ({}); the job goes on",
-                                self.run,
-                                self.address,
-                                reason(&status)
-                            );
-                        }
-                    }
+                    _ => break format!("does not keep it: {}", reason(&status)),
                 },
+                Err(status) => {
+                    if !std::mem::replace(&mut is_away, true) {
+                        tracing::warn!(
+                            "{}: no answer from the controller at {} ({}); the job goes on",
+                            self.run,
+                            self.address,
+                            reason(&status)
+                        );
+                    }
+                }
             }
             tokio::time::sleep(pause).await;
             pause = (2 * pause).min(LONGEST_PAUSE);

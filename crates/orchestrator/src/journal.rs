@@ -232,8 +232,9 @@ struct Stored {
     /// Files of earlier versions have neither a name nor a lease.
     #[serde(default)]
     name: String,
+    /// 0: none.
     #[serde(default)]
-    lease: bool,
+    lease: u32,
 }
 
 const MODES: [Mode; 3] = [Mode::Local, Mode::Partial, Mode::Forwarded];
@@ -261,7 +262,7 @@ impl Stored {
             unfinished: iteration.unfinished.iter().map(WorkerIndex::get).collect(),
             rate: rate.map_or(0, Rate::get),
             name: name.clone(),
-            lease: *lease,
+            lease: lease.map_or(0, Epoch::get),
         }
     }
 
@@ -307,7 +308,7 @@ impl Stored {
             },
             rate: Rate::new(self.rate),
             name: self.name,
-            lease: self.lease,
+            lease: Epoch::new(self.lease),
         })
     }
 }
@@ -347,7 +348,7 @@ mod tests {
         let records =
             [record(1, Mode::Local), record(2, Mode::Partial), record(9, Mode::Forwarded)];
         records.iter().for_each(|record| journal.keep(record).unwrap());
-        let (name, lease) = ("resnet".to_owned(), true);
+        let (name, lease) = ("resnet".to_owned(), Epoch::new(77));
         let other = Record { rate: None, demand: None, name, lease, ..records[1].clone() };
         journal.keep(&other).unwrap();
         let circuits = Circuits::new([(Port(1), Port(4))]).unwrap();

@@ -127,6 +127,7 @@ pub use addressing::Addressing;
 pub use assignment::{Assignment, Mode};
 pub use config::{ConfigError, JobConfig, Readings, SLOTS_MAX, Timing};
 pub use endpoint::Endpoint;
+pub use numbering::fragments;
 pub use pacing::Rate;
 pub use racks::Racks;
 pub use recovery::Recovery;

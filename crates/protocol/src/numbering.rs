@@ -4,6 +4,12 @@ use tributary_wire::{FRAGMENTS_MAX, Protocol, Round, Sequence};
 
 use crate::config::SLOTS_MAX;
 
+/// The number of fragments of a run, after which no sequence number is left.
+#[must_use]
+pub const fn fragments(protocol: Protocol) -> u32 {
+    Numbering::of(protocol).fragments()
+}
+
 /// The unit that a protocol's sequences count.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Numbering {

@@ -8,7 +8,7 @@ use crate::Sequence;
 /// a coarser scale.
 pub const RUNGS: u8 = 8;
 
-/// The largest number of fragments per job. It is one less than the numbers would allow, because a
+/// The largest number of fragments per run of a job. It is one less than the numbers would allow, because a
 /// switch stores a round's number plus one.
 pub const FRAGMENTS_MAX: u32 = (1 << 29) - 1;
 
@@ -18,7 +18,7 @@ pub const FRAGMENTS_MAX: u32 = (1 << 29) - 1;
 /// scale further. A switch treats it as a later round: a greater sequence is later.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Round {
-    /// The fragment, counted over the lifetime of the job; less than [`FRAGMENTS_MAX`].
+    /// The fragment, counted over a run of the job; less than [`FRAGMENTS_MAX`].
     pub fragment: u32,
     /// The attempt; less than [`RUNGS`].
     pub rung: u8,

@@ -18,8 +18,8 @@ use tributary_protocol::{
     Assignment, ConfigError, Endpoint, ReassignError, SubmitError, Tensor, Terms, Worker,
     WorkerConfig,
 };
-use tributary_wire::Sequence;
 use tributary_wire::channel::{FromWorker, Refusal, ToWorker};
+use tributary_wire::{Epoch, Sequence};
 
 use crate::parts;
 
@@ -72,8 +72,9 @@ pub enum Error {
     /// The job scheduler ended the worker's part in the job.
     #[error(transparent)]
     Dismissed(#[from] Ending),
-    /// The job scheduler's assignment does not suit the job file.
-    #[error("the scheduler's assignment does not suit the job file: {0}")]
+    /// The job scheduler's assignment does not suit the job file, or the worker cannot continue in another
+    /// run.
+    #[error("the job cannot continue so: {0}")]
     Reassign(#[from] ReassignError),
     /// The stop flag was raised.
     #[error("stopped")]
@@ -134,6 +135,7 @@ struct Way {
 #[derive(Debug)]
 enum Order {
     Reduce(Vec<(Tensor, Terms)>),
+    Renew(Epoch),
     Leave(Duration, bool),
 }
 
@@ -146,6 +148,8 @@ enum Work {
         spans: VecDeque<Span>,
         sums: Vec<Tensor>,
     },
+    /// It is over as soon as it begins.
+    Renew,
     Leave {
         deadline: Instant,
     },
@@ -155,6 +159,7 @@ enum Work {
 #[derive(Debug)]
 enum Outcome {
     Sums(Vec<Tensor>),
+    Renewed,
     /// Whether all other workers have their results.
     Left(bool),
 }
@@ -164,7 +169,7 @@ impl Outcome {
     fn sums(self) -> Vec<Tensor> {
         match self {
             Self::Sums(sums) => sums,
-            Self::Left(_) => unreachable!("the outcome of another order"),
+            Self::Renewed | Self::Left(_) => unreachable!("the outcome of another order"),
         }
     }
 }
@@ -308,6 +313,31 @@ impl<Io: FrameIo> Node<Io> {
     ) {
         let Place::Apart(apart) = &self.place else { panic!("a worker without an executor") };
         apart.reduce(tensors, done);
+    }
+
+    /// Continues in later runs of the job, one for each lane, after all that was begun before. `done` is as
+    /// that of [`begin`](Self::begin).
+    ///
+    /// # Panics
+    /// If the worker has no executor.
+    pub fn renew(
+        &self,
+        epochs: impl IntoIterator<Item = Epoch>,
+        done: impl FnOnce(Result<(), Error>) + Send + 'static,
+    ) {
+        let Place::Apart(apart) = &self.place else { panic!("a worker without an executor") };
+        apart.begin(epochs.into_iter().map(Order::Renew), move |(outcomes, _)| {
+            done(outcomes.map(drop).map_err(|(_, error)| error));
+        });
+    }
+
+    /// The most fragments that a lane needs for a tensor of so many elements.
+    ///
+    /// # Panics
+    /// If the worker has no executor.
+    pub fn fragments(&self, elements: usize) -> usize {
+        let Place::Apart(apart) = &self.place else { panic!("a worker without an executor") };
+        elements.div_ceil(apart.values_per_packet).div_ceil(apart.lanes.len())
     }
 
     /// Ends the worker's part in the job: returns when the other workers have all their results,
@@ -457,7 +487,7 @@ impl<Io: FrameIo> Post<Io> {
                 Err(TryRecvError::Empty) => return false,
                 Err(TryRecvError::Disconnected) => return true,
             };
-            if matches!(order, Order::Leave(..)) && !self.works.is_empty() {
+            if !matches!(order, Order::Reduce(_)) && !self.works.is_empty() {
                 self.held = Some((order, reply));
                 return false;
             }
@@ -621,6 +651,10 @@ impl<Io: FrameIo> Runner<Io> {
                 }
                 Ok(Work::Reduce { left, spans, sums: Vec::with_capacity(left) })
             }
+            Order::Renew(epoch) => {
+                worker.renew(epoch)?;
+                Ok(Work::Renew)
+            }
             Order::Leave(patience, may_be_replaced) => {
                 if may_be_replaced && worker.has_server() {
                     // Each worker sends one more fragment when it has all earlier results. So when
@@ -662,6 +696,7 @@ impl<Io: FrameIo> Runner<Io> {
                 }
                 Ok((*left == 0).then(|| Outcome::Sums(std::mem::take(sums))))
             }
+            Work::Renew => Ok(Some(Outcome::Renewed)),
             Work::Leave { deadline } => {
                 let all = worker.is_dismissed();
                 Ok((all || Instant::now() >= *deadline).then_some(Outcome::Left(all)))

@@ -21,9 +21,10 @@ use net::{Group, Net, RANKS};
 const GRACE: Duration = Duration::from_secs(10);
 const SLACK: Duration = Duration::from_secs(20);
 
-const CASES: [(&str, fn()); 6] = [
+const CASES: [(&str, fn()); 7] = [
     ("a_job_lives_as_long_as_its_group", a_job_lives_as_long_as_its_group),
     ("training_goes_on_without_the_controller", training_goes_on_without_the_controller),
+    ("a_job_continues_in_other_runs", a_job_continues_in_other_runs),
     ("a_job_ends_with_the_process_that_holds_it", a_job_ends_with_the_process_that_holds_it),
     ("a_controller_that_forgets_the_job_ends_it", a_controller_that_forgets_the_job_ends_it),
     ("controllers_and_groups_authenticate_each_other", controllers_and_groups_authenticate),
@@ -101,6 +102,31 @@ fn training_goes_on_without_the_controller() {
         group.sum(20);
         group.leave();
         net.until_jobs(&[], Duration::from_secs(5));
+        net::stop(&controller);
+    }
+}
+
+/// A run has three sums. A controller that is killed leaves the change of runs to the next one, wherever in
+/// it that happens.
+fn a_job_continues_in_other_runs() {
+    for protocol in ["p4inc", "switchml"] {
+        let net = Net::new(protocol);
+        let journal = net.path("journal.redb");
+        let options = ["--journal", &*journal];
+        let mut controller = net.controller(&options);
+        let group = net.group(&[(rank::FRAGMENTS, "200")]);
+        group.sum(10);
+        for delay in 0..6 {
+            std::thread::sleep(Duration::from_millis(70 * delay));
+            net::slay(&controller);
+            std::thread::sleep(Duration::from_millis(500));
+            controller = net.controller(&options);
+            group.sum(7);
+        }
+        assert_eq!(net.jobs(), [(2, "groups".to_owned(), Some(true))]);
+        group.leave();
+        net.until_jobs(&[], Duration::from_secs(5));
+        assert!(net.is_free());
         net::stop(&controller);
     }
 }

@@ -17,6 +17,8 @@ pub(crate) const NUMBER: &str = "TRIBUTARY_TEST_RANK";
 pub(crate) const HOSTS: &str = "TRIBUTARY_TEST_HOSTS";
 /// The directory through which ranks find each other.
 pub(crate) const DIRECTORY: &str = "TRIBUTARY_TEST_DIRECTORY";
+/// Fragments after which the job begins another run, if not those of the default.
+pub(crate) const FRAGMENTS: &str = "TRIBUTARY_TEST_FRAGMENTS_PER_RUN";
 /// The IP address of the rank.
 pub(crate) const ADDRESS: &str = "TRIBUTARY_TEST_ADDRESS";
 
@@ -75,9 +77,12 @@ fn take_part(rank: u16) -> Result<()> {
 fn admit(station: &Station, hosts: &[String], directory: &Path) -> Result<Admission> {
     let controller = admission::controller(&required("TRIBUTARY_CONTROLLER")?, &variable)?;
     let own: Ipv4Addr = required(ADDRESS)?.parse()?;
-    let settings = "[job]\nslots = 32\nwindow = 16\n";
+    let mut settings = "[job]\nslots = 32\nwindow = 16\n".to_owned();
+    if let Some(fragments) = variable(FRAGMENTS) {
+        settings += &format!("[group]\nfragments_per_run = {fragments}\n");
+    }
     let admission =
-        Admission::request(&controller, station, settings, "groups", hosts, own, PATIENCE)?;
+        Admission::request(&controller, station, &settings, "groups", hosts, own, PATIENCE)?;
     let (partial, whole) = (directory.join("partial"), directory.join("description"));
     std::fs::write(&partial, admission.description().to_text())?;
     std::fs::rename(partial, whole)?;

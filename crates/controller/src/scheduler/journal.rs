@@ -2,7 +2,7 @@
 
 use tributary_jobfile::Topology;
 use tributary_protocol::Rate;
-use tributary_wire::{JobId, WorkerSet};
+use tributary_wire::{Epoch, JobId, WorkerSet};
 
 use super::{Demand, Iteration};
 use crate::entries::JobSlot;
@@ -23,8 +23,8 @@ pub struct Record {
     pub rate: Option<Rate>,
     /// Its name, for people.
     pub name: String,
-    /// Whether it has a lease.
-    pub lease: bool,
+    /// The epoch of its first run, if it has a lease.
+    pub lease: Option<Epoch>,
 }
 
 impl Record {

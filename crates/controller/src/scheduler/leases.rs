@@ -8,21 +8,27 @@ use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 use tonic::Status;
 use tributary_proto::scheduler::v1;
-use tributary_wire::Run;
+use tributary_wire::{Epoch, Run};
 
-use super::{Jobs, Refusal, Scheduler};
+use super::{Jobs, Phase, Refusal, Scheduler, Served, carry_through};
 
 /// How long a job stays admitted while no client holds its lease.
 pub const GRACE: Duration = Duration::from_secs(10);
 
 /// Who holds the lease of a job.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Lease {
+    /// That of the job's first run, which names the lease: it lasts longer than a run.
+    pub(super) epoch: Epoch,
     turn: watch::Sender<u64>,
     is_held: bool,
 }
 
 impl Lease {
+    pub(super) fn new(epoch: Epoch) -> Self {
+        Self { epoch, turn: watch::Sender::default(), is_held: false }
+    }
+
     pub(super) fn is_held(&self) -> bool {
         self.is_held
     }
@@ -39,19 +45,15 @@ impl Lease {
 pub(super) type Told = mpsc::Receiver<Result<v1::HoldResponse, Status>>;
 
 impl Scheduler {
-    /// Holds the lease of a run until the returned channel is closed.
+    /// Holds the lease of a job, named by its first run, until the returned channel is closed.
     ///
     /// # Errors
-    /// [`Refusal::Unknown`] if the run is over; [`Refusal::Unleased`], [`Refusal::Busy`],
-    /// [`Refusal::Broken`].
+    /// [`Refusal::Unknown`] if the lease is over; [`Refusal::Unleased`], [`Refusal::Broken`].
     pub(super) fn hold(&self, run: Run) -> Result<Told, Refusal> {
         let (turn, mut turns, mut standing) = {
             let mut jobs = self.jobs();
-            let (_, served) = jobs.settled(run.job)?;
-            if served.placement.run() != run {
-                return Err(Refusal::Unknown(run.job));
-            }
-            let lease = served.lease.as_mut().ok_or(Refusal::Unleased(run.job))?;
+            let served = jobs.leased(run)?;
+            let lease = served.lease.as_mut().expect("it is leased");
             let turn = lease.pass(true);
             (turn, lease.turn.subscribe(), served.standing.subscribe())
         };
@@ -111,6 +113,34 @@ impl Scheduler {
         });
     }
 
+    /// Begins another run of a leased job, all of whose workers have all results of the run that is `over`.
+    /// Completes even if the returned future is dropped. Returns the epoch of the next run, also if it has
+    /// begun already.
+    ///
+    /// # Errors
+    /// As of [`hold`](Self::hold); [`Refusal::Busy`], [`Refusal::Controller`], [`Refusal::Unrecorded`]. After
+    /// the last two the job can only be released.
+    pub(super) async fn renew(&self, lease: Run, over: Epoch) -> Result<Epoch, Refusal> {
+        if let Some(next) = self.jobs().begin_renewal(lease, over)? {
+            return Ok(next);
+        }
+        let own = self.clone();
+        carry_through(async move {
+            let renewed = own.controller.renew(lease.job).await;
+            let mut jobs = own.jobs();
+            let entry = jobs.entries.get_mut(&lease.job).ok_or(Refusal::Unknown(lease.job))?;
+            entry.phase = Phase::Broken;
+            let epoch = renewed?;
+            let served = entry.served.as_mut().ok_or(Refusal::Unknown(lease.job))?;
+            served.placement.epoch = epoch;
+            let standing = *served.standing.borrow();
+            own.record(served, standing)?;
+            entry.phase = Phase::Settled;
+            Ok(epoch)
+        })
+        .await
+    }
+
     /// Releases a job if a turn still lasts.
     async fn expire(&self, run: Run, turn: u64) -> Result<(), Refusal> {
         let begun = self.jobs().begin_expiry(run, turn)?;
@@ -123,9 +153,36 @@ impl Scheduler {
 }
 
 impl Jobs {
+    /// A job whose lease its first run names. It may be about to begin another run.
+    fn leased(&mut self, run: Run) -> Result<&mut Served, Refusal> {
+        let entry = self.entries.get_mut(&run.job).ok_or(Refusal::Unknown(run.job))?;
+        match (entry.phase, &mut entry.served) {
+            (Phase::Broken, _) => Err(Refusal::Broken(run.job)),
+            (_, Some(served)) => match &served.lease {
+                Some(lease) if lease.epoch == run.epoch => Ok(served),
+                None if served.placement.epoch == run.epoch => Err(Refusal::Unleased(run.job)),
+                _ => Err(Refusal::Unknown(run.job)),
+            },
+            _ => Err(Refusal::Busy(run.job)),
+        }
+    }
+
     fn lease(&mut self, run: Run) -> Option<&mut Lease> {
         let served = self.entries.get_mut(&run.job)?.served.as_mut()?;
-        served.lease.as_mut().filter(|_| served.placement.run() == run)
+        served.lease.as_mut().filter(|lease| lease.epoch == run.epoch)
+    }
+
+    /// Begins another run of a leased job after this one, unless it has begun already: then its epoch is
+    /// returned.
+    fn begin_renewal(&mut self, lease: Run, over: Epoch) -> Result<Option<Epoch>, Refusal> {
+        let now = self.leased(lease)?.placement.epoch;
+        let (phase, _) = self.settled(lease.job)?;
+        if now == over {
+            *phase = Phase::Changing;
+            return Ok(None);
+        }
+        // The answer to an earlier request was lost.
+        if now.is_after(over) { Ok(Some(now)) } else { Err(Refusal::Unknown(lease.job)) }
     }
 
     /// Begins the release of a job if a turn without a holder still lasts, and returns whether it does.

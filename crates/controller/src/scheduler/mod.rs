@@ -26,7 +26,7 @@ use tonic::service::Routes;
 use tributary_jobfile::{Aggregation, HostId, Topology};
 use tributary_proto::scheduler::v1::job_scheduler_server::JobSchedulerServer;
 use tributary_protocol::{Assignment, Rate};
-use tributary_wire::{Epoch, JobId, Protocol, WorkerIndex, WorkerSet};
+use tributary_wire::{Epoch, JobId, Protocol, Run, WorkerIndex, WorkerSet};
 
 pub use iteration::{Iteration, OutOfTurn};
 use journal::Forgetful;
@@ -247,7 +247,7 @@ impl Scheduler {
             let standing = Standing { iteration, assignment: placement.assignment, rate };
             let standing = watch::Sender::new(standing);
             let job = placement.job;
-            let lease = lease.then(Lease::default);
+            let lease = lease.map(Lease::new);
             let served = Some(Served { placement, demand, name, lease, standing });
             (job, Entry { phase: Phase::Settled, served })
         });
@@ -282,8 +282,7 @@ impl Scheduler {
         let leased: Vec<_> = {
             let jobs = self.jobs();
             let served = jobs.entries.values().filter_map(|entry| entry.served.as_ref());
-            let leased = served.filter(|served| served.lease.is_some());
-            leased.map(|served| served.placement.run()).collect()
+            served.filter_map(Served::leased_run).collect()
         };
         leased.into_iter().for_each(|run| self.begin_grace(run));
         let server = JobSchedulerServer::new(self.clone());
@@ -370,7 +369,8 @@ impl Scheduler {
             let admitted = admitted.map(|(placement, assignment)| {
                 let standing = Standing { iteration: Iteration::NONE, assignment, rate: None };
                 let placement = placement.assigned(assignment);
-                let (lease, standing) = (lease.then(Lease::default), watch::Sender::new(standing));
+                let lease = lease.then(|| Lease::new(placement.epoch));
+                let standing = watch::Sender::new(standing);
                 Served { placement, demand, name, lease, standing }
             });
             let recorded = match admitted {
@@ -522,7 +522,7 @@ impl Scheduler {
         let Some(slot) = self.controller.slot(placement.job) else { return Ok(()) };
         let Standing { iteration, rate, .. } = standing;
         let (placement, demand) = (placement.clone(), *demand);
-        let (name, lease) = (name.clone(), lease.is_some());
+        let (name, lease) = (name.clone(), lease.as_ref().map(|lease| lease.epoch));
         let record = Record { placement, slot, demand, iteration, rate, name, lease };
         self.journal.keep(&record).map_err(Refusal::Unrecorded)
     }
@@ -612,6 +612,11 @@ impl Scheduler {
 const BUSY_PAUSE: Duration = Duration::from_millis(20);
 
 impl Served {
+    /// The run that names the job's lease.
+    fn leased_run(&self) -> Option<Run> {
+        self.lease.as_ref().map(|lease| self.placement.job.run(lease.epoch))
+    }
+
     /// The job, if its processes follow the scheduler.
     fn unleased(&self) -> Result<&Self, Refusal> {
         match self.lease {

@@ -89,6 +89,15 @@ impl JobScheduler for Scheduler {
         Ok(Response::new(ReceiverStream::new(told)))
     }
 
+    async fn renew(&self, request: Request<v1::RenewRequest>) -> Answer<v1::RenewResponse> {
+        let v1::RenewRequest { job_id, epoch, over } = request.into_inner();
+        let named = Epoch::new(epoch).zip(Epoch::new(over));
+        let (lease, over) =
+            named.ok_or_else(|| invalid("name the lease and the run that is over"))?;
+        let epoch = Scheduler::renew(self, job(job_id)?.run(lease), over).await?.get();
+        Ok(Response::new(v1::RenewResponse { epoch }))
+    }
+
     type WatchStream = Pin<Box<dyn Stream<Item = Result<v1::WatchResponse, Status>> + Send>>;
 
     async fn watch(&self, request: Request<v1::WatchRequest>) -> Answer<Self::WatchStream> {

@@ -20,6 +20,7 @@ use tributary_jobfile::{Aggregation, Job, Orchestration};
 use tributary_orchestrator::live::Live as Plant;
 use tributary_orchestrator::planner::Planner;
 use tributary_protocol::Tensor;
+use tributary_wire::Epoch;
 use tributary_worker::workload;
 
 use super::{Note, Removed};
@@ -115,6 +116,10 @@ impl Live {
         }
         self.controller().admit(&deployment.placement(job)).await?;
         Ok(())
+    }
+
+    pub(super) async fn renew(&mut self, deployment: &Deployment, job: usize) -> Result<Epoch> {
+        Ok(self.controller().renew(deployment.job(job).id).await?)
     }
 
     /// Records the start of the endpoints, and starts the control loop if there is one.

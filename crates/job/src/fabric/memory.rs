@@ -34,6 +34,7 @@ use tributary_netio::{Fan, FrameIo, Waker};
 use tributary_ps::report as servers;
 use tributary_switch::runtime::{Runtime, SwitchHandle};
 use tributary_switch::server::Service;
+use tributary_wire::Epoch;
 use tributary_worker::workload::Verifier;
 use tributary_worker::{live, rounds};
 
@@ -271,6 +272,15 @@ impl Memory {
             stop_servers: Arc::default(),
             relay: None,
         })
+    }
+
+    /// Begins another run of a job, all of whose workers have all results of this one. Parameter servers
+    /// follow, but not those of ESA.
+    ///
+    /// # Errors
+    /// If a switch fails.
+    pub async fn renew(&mut self, job: usize) -> Result<Epoch> {
+        self.live.renew(&self.deployment, job).await
     }
 
     /// Starts the reminder agents, which listen for their peers at an address of this host, and the

@@ -50,8 +50,8 @@ use std::time::Duration;
 
 use tributary_wire::agg::{Packet, Repr};
 use tributary_wire::{
-    AggregatorIndex, Bitmap, Ecn, Envelope, Flags, HEADERS_LEN, Host, Kind, Protocol, Rack, Round,
-    Sequence, emit_frame,
+    AggregatorIndex, Bitmap, Ecn, Envelope, Epoch, Flags, HEADERS_LEN, Host, Kind, Protocol, Rack,
+    Round, Sequence, emit_frame,
 };
 
 pub use config::WorkerConfig;
@@ -225,6 +225,33 @@ impl Worker {
         self.config.job.assignment = assignment;
         self.headers = headers(&self.config);
         self.fragments.reassign(&self.config.job);
+        Ok(())
+    }
+
+    /// Continues in a later run of the job, whose fragments are counted from zero, so that the job does not end
+    /// with its sequence numbers ([`fragments`](crate::fragments)). The controller begins the run when
+    /// all workers are [idle](Self::is_idle); late packets of the old one have another epoch and are
+    /// dropped. The PS follows the first packet.
+    ///
+    /// # Errors
+    ///
+    /// If the worker is not idle, or has a reminder agent, which serves one run. The worker is then
+    /// unchanged.
+    pub fn renew(&mut self, epoch: Epoch) -> Result<(), ReassignError> {
+        if !self.is_idle() {
+            return Err(ReassignError::Busy);
+        }
+        if self.channel.is_some() {
+            return Err(ReassignError::OneRun);
+        }
+        self.config.job.epoch = epoch;
+        self.headers = headers(&self.config);
+        self.tensors.count_from_zero();
+        self.fragments = Fragments::new(&self.config.job, sendings_through(&self.config));
+        self.handover = Handover::of(&self.config.job);
+        self.rules = Rules::new(&self.config.timing, &self.config.job);
+        self.timers.stop_all();
+        self.stall_reported = None;
         Ok(())
     }
 

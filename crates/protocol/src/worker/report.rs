@@ -53,7 +53,7 @@ pub enum Failure {
     },
 }
 
-/// Why a job cannot switch to another assignment.
+/// Why a job cannot switch to another assignment or run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum ReassignError {
     /// Fragments are in flight.
@@ -62,6 +62,9 @@ pub enum ReassignError {
     /// The assignment is not valid for this job.
     #[error(transparent)]
     Config(#[from] ConfigError),
+    /// The worker has a reminder agent (ESA).
+    #[error("the worker's reminder agent serves one run")]
+    OneRun,
 }
 
 /// Counters of a worker.

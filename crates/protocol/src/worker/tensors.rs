@@ -208,6 +208,12 @@ impl Tensors {
         self.queue.is_empty()
     }
 
+    /// Begins a run, in which no fragment was sent. No tensor may be left.
+    pub(super) fn count_from_zero(&mut self) {
+        debug_assert!(self.is_empty());
+        self.end = 0;
+    }
+
     /// The fragment after the last one that has values.
     pub(super) fn end(&self) -> u32 {
         self.end

@@ -16,7 +16,7 @@ use tributary_controller::server::{Listen, Server};
 use tributary_jobfile::{Scenario, parse};
 use tributary_proto::scheduler::v1;
 use tributary_proto::scheduler::v1::job_scheduler_client::JobSchedulerClient;
-use tributary_wire::JobId;
+use tributary_wire::{Epoch, JobId};
 
 use crate::embedded::{Cables, Embedded, Running, running};
 use crate::support::{self, Kit as _, free_port};
@@ -274,6 +274,49 @@ async fn a_holder_learns_of_the_release_and_has_no_part_in_the_next_run() {
     assert!(life.is_held().await);
     drop(held);
     life.emptied().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lease_lasts_longer_than_a_run() {
+    let site = Site::new();
+    let mut life = site.live().await;
+    let lease = life.admit(leased(0, &["w1", "w2"])).await;
+    let mut told = life.hold(lease).await;
+    let v1::HoldRequest { job_id, epoch } = lease;
+    let renewal = |over| v1::RenewRequest { job_id, epoch, over };
+    let renewed = life.client.renew(renewal(epoch)).await.unwrap().into_inner();
+    let is_after =
+        |later, earlier| Epoch::new(later).unwrap().is_after(Epoch::new(earlier).unwrap());
+    assert!(is_after(renewed.epoch, epoch));
+    let recorded = |kept: &Kept| kept.records()[0].placement.epoch.get();
+    assert_eq!(recorded(&site.kept), renewed.epoch);
+    // As if the answer had been lost.
+    let again = life.client.renew(renewal(epoch)).await.unwrap().into_inner();
+    assert_eq!(again, renewed);
+    sleep(2 * GRACE).await;
+    assert!(life.is_held().await);
+
+    // The lease has the same name at the next controller, which knows the current run.
+    drop(life);
+    assert!(end(&mut told).await.is_err());
+    let mut life = site.live().await;
+    let told = life.hold(lease).await;
+    let next = life.client.renew(renewal(renewed.epoch)).await.unwrap().into_inner();
+    assert!(is_after(next.epoch, renewed.epoch));
+    assert_eq!(recorded(&site.kept), next.epoch);
+    sleep(2 * GRACE).await;
+    assert!(life.is_held().await);
+    drop(told);
+    life.emptied().await;
+    let over = life.client.renew(renewal(next.epoch)).await.unwrap_err();
+    assert_eq!(over.code(), Code::NotFound);
+
+    let plain = life.admit(v1::AdmitRequest { lease: false, ..leased(3, &["w3", "w4"]) }).await;
+    let v1::HoldRequest { job_id, epoch } = plain;
+    let refused = life.client.renew(v1::RenewRequest { job_id, epoch, over: epoch }).await;
+    assert_eq!(refused.unwrap_err().code(), Code::FailedPrecondition);
+    let unnamed = life.client.renew(v1::RenewRequest { job_id, epoch, over: 0 }).await;
+    assert_eq!(unnamed.unwrap_err().code(), Code::InvalidArgument);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -141,4 +141,8 @@ impl JobScheduler for Controller {
     async fn hold(&self, _: Request<v1::HoldRequest>) -> Answer<Self::HoldStream> {
         none()
     }
+
+    async fn renew(&self, _: Request<v1::RenewRequest>) -> Answer<v1::RenewResponse> {
+        none()
+    }
 }

@@ -258,6 +258,31 @@ fn a_job_is_moved_while_it_is_idle() {
 }
 
 #[test]
+fn a_job_continues_in_a_later_run_while_it_is_idle() {
+    let mut worker = loaded(LOCAL, 2);
+    let next = Epoch::new(LOCAL.job().epoch.get() + 1).unwrap();
+    assert_eq!(worker.renew(next), Err(ReassignError::Busy));
+    rounds(&mut worker, us(0));
+    for fragment in 0..2 {
+        result(&mut worker, LOCAL, 1, (fragment, 0), NONE);
+    }
+    worker.renew(next).unwrap();
+    let id = worker.submit(Tensor::I32(vec![1, 2].into())).unwrap();
+    // Only the count of fragments begins again.
+    assert_eq!((id, worker.stats().results), (TensorId(1), 2));
+    let all = sent(&mut worker, us(2));
+    let expected = Repr { epoch: next, ..LOCAL.repr(Kind::Gradient, (0, 0), 0b010) };
+    assert_eq!(all[0].repr, expected);
+    // A result of the old run.
+    result(&mut worker, LOCAL, 3, (0, 0), NONE);
+    assert_eq!((worker.stats().rejected.other_run, worker.stats().results), (1, 2));
+    let repr = Repr { epoch: next, ..LOCAL.repr(Kind::Parameter, (0, 0), EVERYONE) };
+    worker.handle_frame(us(4), &frame(&repr, &[5, 6]));
+    assert!(worker.is_idle());
+    assert_eq!(sums(&mut worker).pop(), Some(vec![5, 6].into()));
+}
+
+#[test]
 fn the_window_opens_quickly_up_to_the_aggregators_and_then_slowly() {
     let setup = Setup { slots: 64, size: 8, ..PARTIAL };
     let mut config = setup.papers(1);
