@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
-use tributary_controller::server::Listen;
+use tributary_access::Listen;
+use tributary_access::args::DoorArgs;
 use tributary_controller::targets::Kind as Target;
 use tributary_dataplane::EngineKind;
 use tributary_job::cores::Cores;
@@ -50,6 +51,8 @@ pub(crate) enum Command {
     Network(NetworkArgs),
     /// Program switches for a job file, and clean them up at the end.
     Controller(Box<ControllerArgs>),
+    /// Make certificates for the servers and clients of a testbed.
+    Certs(crate::commands::certs::CertsArgs),
     /// Check this host and its switches for problems that prevent jobs from running, with advice.
     Doctor(tributary_doctor::Args),
     /// Check P4 programs and describe them.
@@ -289,29 +292,19 @@ pub(crate) struct ControllerArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) tokens: Option<PathBuf>,
     /// Admit no jobs, but let clients control them over gRPC at this address: ADDRESS:PORT or
-    /// unix:PATH (not ESA; proto/README.md). Any host that reaches the address has full control of
-    /// the jobs.
+    /// unix:PATH (not ESA; proto/README.md).
     #[arg(long, value_name = "ADDR")]
     pub(crate) scheduler: Option<Listen>,
     /// File that remembers the jobs of --scheduler. If this process is killed or ended and started again
     /// with it, the jobs go on. Without it, they are removed.
     #[arg(long, value_name = "FILE", requires = "scheduler")]
     pub(crate) journal: Option<PathBuf>,
-    /// Certificate of the job scheduler, as a PEM file; encrypts connections (TLS).
-    #[arg(long, value_name = "FILE", requires_all = ["scheduler", "scheduler_key"])]
-    pub(crate) scheduler_cert: Option<PathBuf>,
-    /// The certificate's key.
-    #[arg(long, value_name = "FILE", requires = "scheduler_cert")]
-    pub(crate) scheduler_key: Option<PathBuf>,
-    /// Accept only clients of the job scheduler with a certificate from one of these roots (mutual
-    /// TLS).
-    #[arg(long, value_name = "FILE", requires = "scheduler_cert")]
-    pub(crate) scheduler_client_ca: Option<PathBuf>,
     /// Listening address for endpoints that ask for the run of their job: ADDRESS:PORT or
-    /// unix:PATH. When all workers of a job have asked, a new run begins, so any host that reaches
-    /// the address can end the current run.
+    /// unix:PATH. When all workers of a job have asked, a new run begins.
     #[arg(long, value_name = "ADDR", conflicts_with = "scheduler")]
     pub(crate) listen: Option<Listen>,
+    #[command(flatten)]
+    pub(crate) door: DoorArgs,
 }
 
 #[derive(Debug, Args)]

@@ -101,6 +101,7 @@ pub(crate) fn print(text: &str) -> Result<()> {
 fn run(command: Command) -> Result<ExitCode> {
     match command {
         Command::Run(args) => commands::run::run(&args),
+        Command::Certs(args) => commands::certs::run(&args),
         Command::Switch(args) => commands::switch::run(&args),
         Command::Worker(args) => commands::worker::run(&args),
         Command::Ps(args) => commands::ps::run(&args),

@@ -14,7 +14,8 @@ use anyhow::{Context, Result, anyhow, bail, ensure};
 use serde::{Deserialize, Serialize};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::Mutex;
-use tributary_controller::{Deployment, Tls};
+use tributary_access::ClientKeys;
+use tributary_controller::Deployment;
 use tributary_endpoint::claim::claim;
 use tributary_endpoint::lease::{Address, Controller, Leased, Request};
 use tributary_endpoint::{names, open_interface};
@@ -148,7 +149,7 @@ pub fn controller(address: &str, variables: Variables<'_>) -> Result<Controller>
     let tls = match file(CA) {
         Some(roots) => {
             let own = own.as_ref().map(|(certificate, key)| (&**certificate, &**key));
-            Some(Tls::read(&roots, own, name.as_deref())?)
+            Some(Arc::new(ClientKeys::read(&roots, own, name.as_deref())?))
         }
         None => {
             ensure!(
@@ -159,8 +160,7 @@ pub fn controller(address: &str, variables: Variables<'_>) -> Result<Controller>
             None
         }
     };
-    Controller::new(&address, tls.as_ref())
-        .with_context(|| format!("TRIBUTARY_CONTROLLER and {CA}"))
+    Controller::new(&address, tls).with_context(|| format!("TRIBUTARY_CONTROLLER and {CA}"))
 }
 
 /// A job that a controller has admitted.

@@ -29,6 +29,7 @@ use crate::admission::Port;
 use crate::agreement::{self, Claim, Magnitude};
 use crate::description::Fabric;
 use crate::membership::{FIRST, Member, News, Progress, Standing, Voice};
+use crate::meter::Meter;
 use crate::outcome::{Callers, Outcome, lock};
 use crate::scales::scale;
 use crate::settings::{JOB, NonFinite};
@@ -97,6 +98,7 @@ struct Shared {
     nonfinite: NonFinite,
     profile: tributary_jobfile::Profile,
     priorities: Code,
+    meter: Arc<Mutex<Meter>>,
     created: Instant,
     /// Milliseconds after which a call without a result breaks the group.
     timeout: AtomicU64,
@@ -240,6 +242,7 @@ impl Communicator {
             nonfinite: description.settings.group.nonfinite,
             profile,
             priorities,
+            meter: Arc::default(),
             created: Instant::now(),
             timeout: AtomicU64::new(millis(timeout)),
             begun: AtomicU64::new(0),
@@ -308,11 +311,14 @@ impl Communicator {
         let number = shared.begun.fetch_add(1, Ordering::Relaxed);
         let outcome = Arc::new(Outcome::new(number, Arc::clone(&shared.callers)));
         let fits = |elements| agreement::fits(elements, shared.ranks, shared.values_per_packet);
-        let priority = |(index, count): (usize, usize)| {
-            let (count, elapsed) = (count.max(1), shared.created.elapsed());
-            shared.profile.priority(index.min(count - 1), count, elapsed, shared.priorities)
+        let enter = |(index, count)| {
+            let horizon = shared.profile.after(shared.created.elapsed()).horizon;
+            let (profile, under_way) = Meter::sum(&shared.meter, index, count, horizon);
+            // The formula counts layers from one.
+            let layer = u32::try_from(index).unwrap_or(u32::MAX).saturating_add(1);
+            (profile.of_layer(layer, shared.priorities), under_way)
         };
-        let work = Work::new(call, outcome, fits, priority);
+        let work = Work::new(call, outcome, fits, enter);
         let pending = Pending { outcome: Arc::clone(&work.outcome), shared: Arc::clone(shared) };
         shared.happen(Happening::Called(Box::new(work)));
         pending

@@ -24,6 +24,13 @@
 //! [scale](scales) for the values, which follow. If all values of all ranks fit into the fragment, too,
 //! they are in it as floats, and each rank adds them itself, in the order of the ranks.
 //!
+//! # Runs
+//!
+//! A run of a job has a limited number of sequence numbers. When half of them are used, which all ranks
+//! find after the same call, each rank waits for the results that it lacks, and tells the
+//! [hub](membership). When all have told, the hub has the switches begin another run, in which fragments
+//! are counted from zero. Calls that come meanwhile wait for it.
+//!
 //! # Failures
 //!
 //! A call whose values are not finite fails at all ranks, and the group goes on. After any other error
@@ -36,6 +43,7 @@ pub mod description;
 mod error;
 mod floats;
 pub mod membership;
+mod meter;
 mod outcome;
 pub mod scales;
 pub mod settings;

@@ -10,6 +10,7 @@ use tributary_protocol::{Tensor, fixed};
 use crate::ElementType;
 use crate::agreement::{self, Claim, Magnitude};
 use crate::floats::{narrow, widen};
+use crate::meter::UnderWay;
 use crate::outcome::Outcome;
 
 /// The names of operations, as PyTorch has them.
@@ -85,23 +86,27 @@ pub(crate) struct Work {
     pub(crate) greatest: f32,
     pub(crate) average: bool,
     pub(crate) priority: Priority,
+    _under_way: Option<UnderWay>,
 }
 
 impl Work {
-    /// `fits` tells whether so many elements travel with the agreement, and `priority` the priority of a
-    /// layer.
+    /// `fits` tells whether so many elements travel with the agreement, and `enter` begins the sum of a
+    /// layer and returns its priority.
     pub(crate) fn new(
         call: Call,
         outcome: Arc<Outcome>,
         fits: impl Fn(u64) -> bool,
-        priority: impl Fn((usize, usize)) -> Priority,
+        enter: impl Fn((usize, usize)) -> (Priority, UnderWay),
     ) -> Self {
+        let mut under_way = None;
         let (operation, elements, element, values, priority) = match call {
             Call::Announce { operation, elements, element } => {
                 (operation, elements, element, None, Priority::LOWEST)
             }
             Call::Reduce { values, average, layer } => {
-                let priority = layer.map_or(Priority::LOWEST, priority);
+                let (priority, begun) = layer.map(enter).unzip();
+                let priority = priority.unwrap_or(Priority::LOWEST);
+                under_way = begun;
                 let operation = if average { AVERAGE } else { SUM };
                 let (elements, element) = (values.len() as u64, values.element().name());
                 let greatest = fixed::greatest(&values.floats());
@@ -122,6 +127,7 @@ impl Work {
             greatest: greatest.unwrap_or_default(),
             average,
             priority,
+            _under_way: under_way,
         }
     }
 

@@ -14,6 +14,7 @@ use tokio::sync::{mpsc, watch};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::service::Routes;
 use tonic::{Code, Request, Response, Status, Streaming};
+use tributary_access::{Grant, Remote, Role};
 use tributary_proto::runs::v1;
 use tributary_proto::runs::v1::join_response::Progress as Told;
 use tributary_proto::runs::v1::runs_client::RunsClient;
@@ -25,7 +26,7 @@ use crate::error::Error;
 use crate::jobs::Controller;
 use crate::server::MESSAGE_LIMIT;
 
-/// Asks the controller at an address, HOST:PORT or unix:PATH, which run of a job a process belongs
+/// Asks a controller which run of a job a process belongs
 /// to. A worker waits for the other workers of its job: `missing` is called with those that have
 /// not joined yet, once at first and then after each change. Dropping the future withdraws the
 /// worker.
@@ -33,12 +34,12 @@ use crate::server::MESSAGE_LIMIT;
 /// # Errors
 /// [`Error::Joining`].
 pub async fn ask(
-    address: &str,
+    controller: &Remote,
     job: JobId,
     worker: Option<WorkerIndex>,
     mut missing: impl FnMut(WorkerSet),
 ) -> Result<Epoch, Error> {
-    let mut answers = Answers::to(address, job, worker).await?;
+    let mut answers = Answers::to(controller, job, worker).await?;
     loop {
         match answers.next().await? {
             Told::Waiting(v1::Waiting { missing: indices }) => {
@@ -51,12 +52,12 @@ pub async fn ask(
     }
 }
 
-/// Returns when a job has another run than `run`, according to the controller at an address.
+/// Returns when a job has another run than `run`, according to a controller.
 ///
 /// # Errors
 /// [`Error::Joining`]; it is unknown then whether there is another run.
-pub async fn over(address: &str, job: JobId, run: Epoch) -> Result<(), Error> {
-    let mut answers = Answers::to(address, job, None).await?;
+pub async fn over(controller: &Remote, job: JobId, run: Epoch) -> Result<(), Error> {
+    let mut answers = Answers::to(controller, job, None).await?;
     loop {
         if let Told::Epoch(epoch) = answers.next().await?
             && answers.epoch(epoch)? != run
@@ -68,21 +69,19 @@ pub async fn over(address: &str, job: JobId, run: Epoch) -> Result<(), Error> {
 
 /// The controller's answers to a request to join.
 struct Answers<'a> {
-    address: &'a str,
+    controller: &'a Remote,
     answers: Streaming<v1::JoinResponse>,
 }
 
 impl<'a> Answers<'a> {
-    async fn to(address: &'a str, job: JobId, worker: Option<WorkerIndex>) -> Result<Self, Error> {
-        let failed = |reason: String| failed(address, reason);
-        let endpoint = client::endpoint(address, false)
-            .ok_or_else(|| failed("it is not an address: write HOST:PORT or unix:PATH".into()))?;
-        let endpoint = endpoint
-            .connect_timeout(PATIENCE)
-            .http2_keep_alive_interval(KEEPALIVE)
-            .keep_alive_timeout(KEEPALIVE);
-        let channel =
-            endpoint.connect().await.map_err(|error| failed(client::root_cause(&error)))?;
+    async fn to(
+        controller: &'a Remote,
+        job: JobId,
+        worker: Option<WorkerIndex>,
+    ) -> Result<Self, Error> {
+        let failed = |reason: String| failed(controller, reason);
+        let channel = controller.clone().with_keepalive(KEEPALIVE).connect().await;
+        let channel = channel.map_err(|error| failed(client::root_cause(&error)))?;
         let worker = worker.map(|worker| worker.get().into());
         let request = v1::JoinRequest { job_id: job.get().into(), worker };
         let mut client = RunsClient::new(channel);
@@ -90,24 +89,25 @@ impl<'a> Answers<'a> {
         let joining =
             joining.map_err(|_| failed(format!("no answer came in {} s", PATIENCE.as_secs())))?;
         let answers = joining.map_err(|status| failed(status.message().to_owned()))?.into_inner();
-        Ok(Self { address, answers })
+        Ok(Self { controller, answers })
     }
 
     async fn next(&mut self) -> Result<Told, Error> {
         let answer = self.answers.message().await;
-        let answer = answer.map_err(|status| failed(self.address, status.message().to_owned()))?;
+        let answer =
+            answer.map_err(|status| failed(self.controller, status.message().to_owned()))?;
         answer
             .and_then(|answer| answer.progress)
-            .ok_or_else(|| failed(self.address, "it ended without naming a run".into()))
+            .ok_or_else(|| failed(self.controller, "it ended without naming a run".into()))
     }
 
     fn epoch(&self, number: u32) -> Result<Epoch, Error> {
-        Epoch::new(number).ok_or_else(|| failed(self.address, "its run has no number".into()))
+        Epoch::new(number).ok_or_else(|| failed(self.controller, "its run has no number".into()))
     }
 }
 
-fn failed(address: &str, reason: String) -> Error {
-    Error::Joining { address: address.to_owned(), reason }
+fn failed(controller: &Remote, reason: String) -> Error {
+    Error::Joining { address: controller.to_string(), reason }
 }
 
 /// Timeout of the connection, and of the first answer, which waits while switches change runs.
@@ -385,7 +385,12 @@ impl Service for Runs {
         &self,
         request: Request<v1::JoinRequest>,
     ) -> Result<Response<Self::JoinStream>, Status> {
+        let grant = Grant::of(&request)?.require(Role::Submit)?;
         let v1::JoinRequest { job_id, worker } = request.into_inner();
+        if !grant.covers(None) {
+            let what = format!("job {job_id} is the operator's, and no tenant's");
+            return Err(Status::permission_denied(what));
+        }
         let job = u16::try_from(job_id).ok().and_then(JobId::new);
         let job = job.ok_or_else(|| Status::not_found(format!("there is no job {job_id}")))?;
         let index = |worker| u16::try_from(worker).ok().and_then(WorkerIndex::new);

@@ -15,9 +15,10 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use tokio::task::JoinHandle;
-use tonic::transport::{Channel, Endpoint};
+use tonic::transport::Channel;
 use tonic::{Code, Status, Streaming};
-use tributary_controller::{Tls, client};
+use tributary_access::{ClientKeys, Remote};
+use tributary_controller::client;
 use tributary_proto::scheduler::v1;
 use tributary_proto::scheduler::v1::job_scheduler_client::JobSchedulerClient;
 use tributary_protocol::Assignment;
@@ -69,7 +70,7 @@ impl fmt::Display for Address {
 #[derive(Clone, Debug)]
 pub struct Controller {
     address: Arc<str>,
-    endpoint: Endpoint,
+    remote: Remote,
 }
 
 impl Controller {
@@ -77,8 +78,8 @@ impl Controller {
     ///
     /// # Errors
     /// If the address and the certificates contradict each other, or the latter are unusable.
-    pub fn new(address: &Address, tls: Option<&Tls>) -> Result<Self> {
-        let encrypted = match (address.encrypted, tls) {
+    pub fn new(address: &Address, keys: Option<Arc<ClientKeys>>) -> Result<Self> {
+        match (address.encrypted, &keys) {
             (Some(true), None) => {
                 bail!(
                     "the controller is at https://{address}, and there is no root for its certificate"
@@ -88,18 +89,11 @@ impl Controller {
                 "the controller is at http://{address}, which is not encrypted, and there is a root for \
                  its certificate; write https://{address}, or give no root"
             ),
-            (_, tls) => tls.is_some(),
-        };
-        let endpoint = client::endpoint(&address.at, encrypted).context("not an address")?;
-        let endpoint = match tls {
-            Some(tls) => tls.encrypt(endpoint, "the controller", &address.at)?,
-            None => endpoint,
-        };
-        let endpoint = endpoint
-            .connect_timeout(PATIENCE)
-            .http2_keep_alive_interval(KEEPALIVE)
-            .keep_alive_timeout(KEEPALIVE);
-        Ok(Self { address: address.to_string().into(), endpoint })
+            _ => {}
+        }
+        let remote = Remote::new(&address.at, keys)?.context("not an address")?;
+        let remote = remote.with_keepalive(KEEPALIVE);
+        Ok(Self { address: address.to_string().into(), remote })
     }
 }
 
@@ -139,7 +133,7 @@ impl Leased {
         lost: impl FnOnce(String) + Send + 'static,
     ) -> Result<Self> {
         let address = Arc::clone(&controller.address);
-        let channel = controller.endpoint.connect().await.map_err(|error| {
+        let channel = controller.remote.connect().await.map_err(|error| {
             anyhow!(
                 "no controller answers at {address} ({}); start `tributary controller --scheduler`, or \
                  correct the address",

@@ -41,6 +41,7 @@ pub use load::load;
 
 use runs::Given;
 use tokens::Tokens;
+use tributary_access::args::KeyArgs;
 
 /// The command line arguments of all endpoints.
 #[derive(Debug, clap::Args)]
@@ -72,6 +73,9 @@ pub struct Args {
     /// summed, and how fast workers send.
     #[arg(long, value_name = "ADDR", conflicts_with_all = ["controller", "epoch"])]
     pub scheduler: Option<String>,
+    /// How we show the controller or job scheduler who we are.
+    #[command(flatten)]
+    pub keys: KeyArgs,
     /// Kind of the switches; the same for all processes of a job file.
     #[arg(long, value_enum, default_value_t)]
     pub target: Target,

@@ -72,7 +72,8 @@ pub fn join(
             job.name
         );
     };
-    let ask = runs::ask(controller, job.id, worker, missing);
+    let controller = args.keys.remote("--controller", controller)?;
+    let ask = runs::ask(&controller, job.id, worker, missing);
     let epoch = crate::runtime()?.block_on(async {
         tokio::select! {
             epoch = ask => epoch.map_err(anyhow::Error::from),
@@ -148,6 +149,7 @@ impl Follower {
         let Some(controller) = &args.controller else {
             return Ok(Self { over: Arc::clone(stop), runtime: None });
         };
+        let controller = args.keys.remote("--controller", controller)?;
         let over = Arc::new(AtomicBool::new(false));
         let runtime = crate::runtime()?;
         let raise = |over: &Arc<AtomicBool>| over.store(true, Ordering::Relaxed);

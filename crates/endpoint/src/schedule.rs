@@ -22,11 +22,12 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
 use tonic::transport::Channel;
 use tonic::{Code, Status};
+use tributary_access::Remote;
 use tributary_controller::client;
 use tributary_jobfile::Job;
 use tributary_netio::Waker;
@@ -111,26 +112,20 @@ pub enum Ending {
 #[derive(Debug)]
 pub struct Scheduler {
     address: Arc<str>,
-    endpoint: tonic::transport::Endpoint,
+    remote: Remote,
     /// `None` only while this is dropped.
     runtime: Option<Runtime>,
 }
 
 impl Scheduler {
-    /// The scheduler at HOST:PORT or unix:PATH. Connections are made later, and again when they
-    /// break.
+    /// A scheduler. Connections are made later, and again when they break.
     ///
     /// # Errors
-    /// If it is not an address, or no thread can be started.
-    pub fn at(address: &str) -> Result<Self> {
-        let endpoint = client::endpoint(address, false).with_context(|| {
-            format!("--scheduler {address}: it is not an address: write HOST:PORT or unix:PATH")
-        })?;
-        let endpoint = endpoint
-            .connect_timeout(PATIENCE)
-            .http2_keep_alive_interval(KEEPALIVE)
-            .keep_alive_timeout(KEEPALIVE);
-        Ok(Self { address: address.into(), endpoint, runtime: Some(crate::runtime()?) })
+    /// If no thread can be started.
+    pub fn at(remote: &Remote) -> Result<Self> {
+        let address = remote.to_string().into();
+        let remote = remote.clone().with_keepalive(KEEPALIVE);
+        Ok(Self { address, remote, runtime: Some(crate::runtime()?) })
     }
 
     /// Follows a job. Each change wakes `waker`. A worker also reports.
@@ -141,7 +136,7 @@ impl Scheduler {
     pub fn follow(&self, job: &Job, worker: Option<WorkerIndex>, waker: Waker) -> Follower {
         let runtime = self.runtime.as_ref().expect("there until it is dropped");
         let _context = runtime.enter();
-        let channel = self.endpoint.connect_lazy();
+        let channel = self.remote.connect_lazy();
         let (due, reports) = watch::channel(0);
         let follower = Follower(Arc::new(Shared {
             address: Arc::clone(&self.address),
@@ -417,11 +412,5 @@ mod tests {
         for wrong in [no_epoch, no_iteration, no_assignment, no_mode, service] {
             assert!(standing(&wrong).is_err(), "{wrong:?}");
         }
-    }
-
-    #[test]
-    fn an_address_is_checked_before_anything_starts() {
-        let error = Scheduler::at("nowhere").unwrap_err().to_string();
-        assert!(error.contains("--scheduler nowhere") && error.contains("HOST:PORT"), "{error}");
     }
 }

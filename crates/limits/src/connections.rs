@@ -70,6 +70,13 @@ pub struct Connection<IO> {
     _place: OwnedSemaphorePermit,
 }
 
+impl<IO> Connection<IO> {
+    /// What is below.
+    pub fn get_ref(&self) -> &IO {
+        &self.io
+    }
+}
+
 impl<IO> Connected for Connection<IO> {
     type ConnectInfo = ConnectionId;
 

@@ -30,6 +30,9 @@ pub struct Request {
     /// Working directory of the command.
     #[serde(default)]
     pub directory: String,
+    /// Name of the tenant whose job it is.
+    #[serde(default)]
+    pub tenant: Option<String>,
 }
 
 /// The role of a process in its job.

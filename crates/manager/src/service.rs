@@ -10,12 +10,13 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio_stream::Stream;
 use tokio_stream::wrappers::ReceiverStream;
-use tonic::{Request, Response, Status, Streaming};
+use tonic::{Response, Status, Streaming};
+use tributary_access::{Grant, Role};
 use tributary_proto::placement::v1;
 use tributary_proto::placement::v1::agent_message::Message;
 use tributary_proto::placement::v1::placement_manager_server::PlacementManager;
 
-use crate::job::Record;
+use crate::job::{Record, Request};
 use crate::manager::{Event, Refusal, Standing};
 use crate::shell::{Input, ToAgentSender, View, agent_channel};
 
@@ -41,6 +42,17 @@ impl Service {
         Self { inputs, view, connections: Arc::default() }
     }
 
+    /// Checks that there is such a job, and that it is the client's business.
+    fn find(&self, job: u32, grant: &Grant) -> Result<(), Status> {
+        match self.view.borrow().jobs.get(&job) {
+            None => Err(Refusal::Unknown(job).into()),
+            Some(record) if !is_for(record, grant) => {
+                Err(Status::permission_denied(format!("job {job} is another tenant's")))
+            }
+            Some(_) => Ok(()),
+        }
+    }
+
     async fn ask(
         &self,
         question: impl FnOnce(oneshot::Sender<Result<u32, Refusal>>) -> Input,
@@ -56,19 +68,33 @@ impl Service {
 
 #[tonic::async_trait]
 impl PlacementManager for Service {
-    async fn submit(&self, request: Request<v1::SubmitRequest>) -> Answer<v1::SubmitResponse> {
-        let request = Box::new(request.into_inner().into());
-        let job_id = self.ask(|answer| Input::Submit(request, answer)).await?;
+    async fn submit(
+        &self,
+        request: tonic::Request<v1::SubmitRequest>,
+    ) -> Answer<v1::SubmitResponse> {
+        let grant = Grant::of(&request)?.require(Role::Submit)?;
+        let tenant = grant.tenant();
+        let quota = tenant.and_then(|tenant| tenant.jobs);
+        let mut wanted: Request = request.into_inner().into();
+        wanted.tenant = tenant.map(|tenant| tenant.name.clone());
+        let wanted = Box::new(wanted);
+        let job_id = self.ask(|answer| Input::Submit(wanted, quota, answer)).await?;
         Ok(Response::new(v1::SubmitResponse { job_id }))
     }
 
-    async fn cancel(&self, request: Request<v1::CancelRequest>) -> Answer<v1::CancelResponse> {
+    async fn cancel(
+        &self,
+        request: tonic::Request<v1::CancelRequest>,
+    ) -> Answer<v1::CancelResponse> {
+        let grant = Grant::of(&request)?.require(Role::Submit)?;
         let job = request.into_inner().job_id;
+        self.find(job, &grant)?;
         self.ask(|answer| Input::Cancel(job, answer)).await?;
         Ok(Response::new(v1::CancelResponse {}))
     }
 
-    async fn list(&self, _: Request<v1::ListRequest>) -> Answer<v1::ListResponse> {
+    async fn list(&self, request: tonic::Request<v1::ListRequest>) -> Answer<v1::ListResponse> {
+        let grant = Grant::of(&request)?.require(Role::Observe)?;
         let view = self.view.borrow().clone();
         let mut used: BTreeMap<&str, u32> = BTreeMap::new();
         for run in view.jobs.values().filter_map(|record| record.phase.run()) {
@@ -83,17 +109,17 @@ impl PlacementManager for Service {
             present: server.present,
         });
         let servers = servers.collect();
-        let jobs = view.jobs.values().map(|record| (&**record).into()).collect();
+        let jobs = view.jobs.values().filter(|record| is_for(record, &grant));
+        let jobs = jobs.map(|record| (&**record).into()).collect();
         Ok(Response::new(v1::ListResponse { jobs, servers }))
     }
 
     type WatchStream = Answers<v1::WatchResponse>;
 
-    async fn watch(&self, request: Request<v1::WatchRequest>) -> Answer<Self::WatchStream> {
+    async fn watch(&self, request: tonic::Request<v1::WatchRequest>) -> Answer<Self::WatchStream> {
+        let grant = Grant::of(&request)?.require(Role::Observe)?;
         let id = request.into_inner().job_id;
-        if !self.view.borrow().jobs.contains_key(&id) {
-            return Err(Refusal::Unknown(id).into());
-        }
+        self.find(id, &grant)?;
         let (states, told) = mpsc::channel(1);
         tokio::spawn(follow(id, self.view.clone(), states));
         Ok(Response::new(Box::pin(ReceiverStream::new(told))))
@@ -103,8 +129,9 @@ impl PlacementManager for Service {
 
     async fn agent(
         &self,
-        request: Request<Streaming<v1::AgentMessage>>,
+        request: tonic::Request<Streaming<v1::AgentMessage>>,
     ) -> Answer<Self::AgentStream> {
+        let grant = Grant::of(&request)?.require(Role::Agent)?;
         let mut messages = request.into_inner();
         let first = tokio::time::timeout(SILENCE, messages.message()).await;
         let late = |_| Status::invalid_argument("an agent's first message is a Register");
@@ -114,6 +141,7 @@ impl PlacementManager for Service {
             return Err(Status::invalid_argument("an agent's first message is a Register"));
         };
         let v1::Register { server, incarnation, processes } = register;
+        grant.require_server(&server)?;
         let standings = processes.into_iter().map(Standing::try_from);
         let standings = standings.collect::<Result<_, _>>();
         let standings = standings.map_err(|error| Status::invalid_argument(error.to_string()))?;
@@ -130,6 +158,11 @@ impl PlacementManager for Service {
         });
         Ok(Response::new(Box::pin(ReceiverStream::new(told))))
     }
+}
+
+/// Whether a job is the business of a client.
+fn is_for(record: &Record, grant: &Grant) -> bool {
+    grant.covers(record.request.tenant.as_deref())
 }
 
 /// Streams the state of a job until it is over or the client leaves.

@@ -32,8 +32,8 @@ pub(crate) fn agent_channel() -> (ToAgent, mpsc::Receiver<Result<v1::ManagerMess
 /// An input of the thread.
 #[derive(Debug)]
 pub enum Input {
-    /// A submission, with the channel for its answer.
-    Submit(Box<Request>, oneshot::Sender<Result<u32, Refusal>>),
+    /// A submission, with the most jobs of its tenant, and the channel for its answer.
+    Submit(Box<Request>, Option<u32>, oneshot::Sender<Result<u32, Refusal>>),
     /// A cancellation, with the channel for its answer.
     Cancel(u32, oneshot::Sender<Result<u32, Refusal>>),
     /// A new connection of an agent, with the queue to the agent.
@@ -167,7 +167,9 @@ impl<S: Store> Shell<S> {
 
     fn take(&mut self, input: Input) -> Result<(), S::Error> {
         let event = match input {
-            Input::Submit(request, answer) => Event::Submit(self.ask(answer), request),
+            Input::Submit(request, quota, answer) => {
+                Event::Submit(self.ask(answer), request, quota)
+            }
             Input::Cancel(job, answer) => Event::Cancel(self.ask(answer), job),
             Input::Connected(connection, ToAgentSender(agent)) => {
                 self.agents.insert(connection, agent);

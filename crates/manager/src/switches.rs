@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::Instant;
-use tonic::transport::{Channel, Endpoint};
+use tonic::transport::Channel;
 use tonic::{Code, Status};
+use tributary_access::Remote;
 use tributary_proto::scheduler::v1;
 use tributary_proto::scheduler::v1::job_scheduler_client::JobSchedulerClient;
 
@@ -28,11 +29,11 @@ const PAUSE_MAX: Duration = Duration::from_secs(16);
 /// does. If one job fails, its request is repeated with exponential backoff up to a bound, while
 /// requests for other jobs continue.
 pub async fn follow(
-    controller: Endpoint,
+    controller: Remote,
     mut wishes: UnboundedReceiver<Action>,
     inputs: Sender<Input>,
 ) {
-    let channel = controller.timeout(PATIENCE).connect_lazy();
+    let channel = controller.with_timeout(PATIENCE).connect_lazy();
     let mut switches = Switches { client: JobSchedulerClient::new(channel), inputs };
     // By job; a newer request replaces an older one.
     let mut open: BTreeMap<u16, Wish> = BTreeMap::new();

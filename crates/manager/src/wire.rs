@@ -95,6 +95,8 @@ impl From<v1::SubmitRequest> for Request {
             retries: request.retries,
             command: request.command,
             directory: request.directory,
+            // The service knows it.
+            tenant: None,
         }
     }
 }
@@ -153,6 +155,7 @@ impl From<Refusal> for Status {
             Refusal::Invalid(_) => Self::invalid_argument(text),
             Refusal::Unknown(_) => Self::not_found(text),
             Refusal::Taken(_) => Self::already_exists(text),
+            Refusal::Quota { .. } => Self::resource_exhausted(text),
             Refusal::Over(..) => Self::failed_precondition(text),
         }
     }

@@ -235,13 +235,15 @@ struct Stored {
     /// 0: none.
     #[serde(default)]
     lease: u32,
+    #[serde(default)]
+    tenant: Option<String>,
 }
 
 const MODES: [Mode; 3] = [Mode::Local, Mode::Partial, Mode::Forwarded];
 
 impl Stored {
     fn of(record: &Record) -> Self {
-        let Record { placement, slot, demand, iteration, rate, name, lease } = record;
+        let Record { placement, slot, demand, iteration, rate, name, lease, tenant } = record;
         let Placement { epoch, workers, ps, aggregation, assignment, two_levels, .. } = placement;
         let mode = MODES.iter().position(|mode| *mode == assignment.mode).expect("all are there");
         Self {
@@ -263,6 +265,7 @@ impl Stored {
             rate: rate.map_or(0, Rate::get),
             name: name.clone(),
             lease: lease.map_or(0, Epoch::get),
+            tenant: tenant.clone(),
         }
     }
 
@@ -309,6 +312,7 @@ impl Stored {
             rate: Rate::new(self.rate),
             name: self.name,
             lease: Epoch::new(self.lease),
+            tenant: self.tenant,
         })
     }
 }
@@ -348,8 +352,8 @@ mod tests {
         let records =
             [record(1, Mode::Local), record(2, Mode::Partial), record(9, Mode::Forwarded)];
         records.iter().for_each(|record| journal.keep(record).unwrap());
-        let (name, lease) = ("resnet".to_owned(), Epoch::new(77));
-        let other = Record { rate: None, demand: None, name, lease, ..records[1].clone() };
+        let (name, lease, tenant) = ("resnet".to_owned(), Epoch::new(77), Some("blue".to_owned()));
+        let other = Record { rate: None, demand: None, name, lease, tenant, ..records[1].clone() };
         journal.keep(&other).unwrap();
         let circuits = Circuits::new([(Port(1), Port(4))]).unwrap();
         journal.keep_circuits(&circuits).unwrap();

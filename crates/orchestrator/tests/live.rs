@@ -7,13 +7,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tempfile::TempDir;
+use tributary_access::{Door, Listen as At, Remote, Server};
 use tributary_controller::client::{SwitchConfig as Address, Target};
 use tributary_controller::jobs::Controller;
 use tributary_controller::plan::Placement;
 use tributary_controller::ports::PortMap;
 use tributary_controller::programs::{Pipeline, Source, compile, defines};
 use tributary_controller::scheduler::{Demand, Scheduler};
-use tributary_controller::server::{Listen as At, Server};
+use tributary_controller::server::LIMITS;
 use tributary_crossconnect::double::{Double, Fault};
 use tributary_crossconnect::{Circuits, Port};
 use tributary_endpoint::schedule;
@@ -299,9 +300,12 @@ fn a_release_is_told_after_a_restart() {
         // With a runtime of its own, so that it can end as if it was killed.
         let serving = tokio::runtime::Runtime::new().unwrap();
         let (service, own) = (its.scheduler.service(), at.clone());
-        let server = serving.spawn(async move { Server::start(service, &own).await.unwrap() });
+        let server = serving.spawn(async move {
+            Server::start(service, Door::unlocked(own), LIMITS).await.unwrap()
+        });
         let server = server.await.unwrap();
-        let scheduler = schedule::Scheduler::at(&at.to_string()).unwrap();
+        let scheduler =
+            schedule::Scheduler::at(&Remote::new(&at.to_string(), None).unwrap().unwrap()).unwrap();
         let [ended, other] =
             [0, 1].map(|job| scheduler.follow(&switches.scenario.jobs[job], None, Waker::new()));
         let until = async |done: &dyn Fn() -> bool| {
@@ -321,7 +325,9 @@ fn a_release_is_told_after_a_restart() {
         assert!(ended.news().standing.is_some());
         drop(its);
         let its = switches.control(&device).await;
-        let _server = Server::start(its.scheduler.service(), &at).await.unwrap();
+        let _server = Server::start(its.scheduler.service(), Door::unlocked(at.clone()), LIMITS)
+            .await
+            .unwrap();
         until(&|| ended.news().standing.is_none() && other.news().trouble.is_none()).await;
         assert!(other.news().standing.is_some());
         // A process that has never known the job may have started before its admission.

@@ -41,7 +41,8 @@ pub fn run(
     let _claim = claim(&args.interface, "parameter server", scenario.jobs.iter().filter(own))?;
     if let Some(address) = &args.scheduler {
         let io = Box::new(open_interface(&scenario, id, &args.interface, args.io)?);
-        return scheduled::serve(deployment, id, io, &Scheduler::at(address)?, stop, &tell);
+        let scheduler = Scheduler::at(&args.keys.remote("--scheduler", address)?)?;
+        return scheduled::serve(deployment, id, io, &scheduler, stop, &tell);
     }
     let waker = Waker::new();
     while !stop.load(Ordering::Relaxed) {

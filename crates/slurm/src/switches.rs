@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tonic::transport::Channel;
 use tonic::{Code, Status};
-use tributary_controller::client;
+use tributary_access::Remote;
 use tributary_proto::scheduler::v1;
 use tributary_proto::scheduler::v1::job_scheduler_client::JobSchedulerClient;
 
@@ -15,32 +15,19 @@ use crate::placer::{Admission, Served};
 /// Maximum time for an answer. A sweep visits all aggregators.
 const PATIENCE: Duration = Duration::from_secs(40);
 
-/// Maximum time for a connection.
-const CONNECTING: Duration = Duration::from_secs(5);
-
 /// Aggregators that a job asks for. ATP jobs share all of them.
 const SIZE: u32 = 1;
-
-/// The address is neither HOST:PORT nor unix:PATH.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("{0} is not an address: write HOST:PORT or unix:PATH")]
-pub struct BadAddress(String);
 
 /// A connection to the controller, made when it is needed.
 #[derive(Clone, Debug)]
 pub struct Switches(JobSchedulerClient<Channel>);
 
 impl Switches {
-    /// The controller at HOST:PORT or unix:PATH. Must be called within a runtime.
-    ///
-    /// # Errors
-    ///
-    /// [`BadAddress`].
-    pub fn at(address: &str) -> Result<Self, BadAddress> {
-        let endpoint =
-            client::endpoint(address, false).ok_or_else(|| BadAddress(address.to_owned()))?;
-        let endpoint = endpoint.connect_timeout(CONNECTING).timeout(PATIENCE);
-        Ok(Self(JobSchedulerClient::new(endpoint.connect_lazy())))
+    /// A controller. Must be called within a runtime.
+    #[must_use]
+    pub fn at(controller: &Remote) -> Self {
+        let channel = controller.clone().with_timeout(PATIENCE).connect_lazy();
+        Self(JobSchedulerClient::new(channel))
     }
 
     /// The served jobs, by number.

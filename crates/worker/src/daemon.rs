@@ -77,7 +77,7 @@ pub fn run(
     let _claim = claim(&args.interface, "worker", &scenario.jobs[lanes.clone()])?;
     let mut ports = open_lanes(&scenario, host, args, at)?;
     if let Some(address) = &args.scheduler {
-        let scheduler = Scheduler::at(address)?;
+        let scheduler = Scheduler::at(&args.keys.remote("--scheduler", address)?)?;
         let follower = scheduler.follow(job, Some(index), Waker::new());
         let standing = scheduled::admitted(&follower, stop, &mut |event| tell(&event))?;
         deployment.set_epoch(at, standing.epoch);

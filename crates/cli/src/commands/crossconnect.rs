@@ -6,7 +6,10 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
 use tonic::service::Routes;
-use tributary_controller::server::{Listen, Server};
+use tributary_access::args::DoorArgs;
+use tributary_access::listen::standard;
+use tributary_access::{Listen, Server};
+use tributary_controller::server::LIMITS;
 use tributary_crossconnect::emulated::{Mirrors, Plane, service};
 use tributary_crossconnect::{Circuits, CrossConnect, Port};
 use tributary_netio::FrameIo;
@@ -29,10 +32,11 @@ pub(crate) struct CrossconnectArgs {
     /// How long a port that gets another circuit is dark.
     #[arg(long, value_name = "TIME", default_value = "20ms", value_parser = outage)]
     outage: Duration,
-    /// Listening address for the controller: ADDRESS:PORT or unix:PATH. Any host that reaches it can
-    /// change the circuits.
-    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:9642")]
+    /// Listening address for the controller: ADDRESS:PORT or unix:PATH.
+    #[arg(long, value_name = "ADDR", default_value_t = standard("cross-connect"))]
     listen: Listen,
+    #[command(flatten)]
+    door: DoorArgs,
     /// Port that stays dark although changes report success, for tests; repeat for each port.
     #[arg(long, value_name = "N", hide = true)]
     stuck: Vec<u16>,
@@ -100,6 +104,7 @@ impl Device {
 /// Forwards frames until Ctrl-C or SIGTERM.
 fn emulate(args: &CrossconnectArgs) -> Result<()> {
     let stop = signals::stop_flag()?;
+    let door = args.door.door(&args.listen)?;
     let interfaces = parse_ports(&args.ports)?;
     let count =
         u16::try_from(interfaces.len()).context("a cross-connect has at most 65535 ports")?;
@@ -115,7 +120,7 @@ fn emulate(args: &CrossconnectArgs) -> Result<()> {
     let (plane, control) = Plane::new(mirrors, ports);
     let runtime = tributary_endpoint::runtime()?;
     let server = runtime
-        .block_on(Server::start(Routes::new(service(control)), &args.listen))
+        .block_on(Server::start(Routes::new(service(control)), door, LIMITS))
         .with_context(|| format!("cannot listen at {}", args.listen))?;
     say!("cross-connect with {count} ports at {}; end with Ctrl-C", server.address());
     let lost = plane.run(&stop).context("cannot wait for frames")?;

@@ -187,9 +187,9 @@ fn controllers_and_groups_authenticate() {
     let net = Net::new("p4inc");
     let [root, certificate, key] = net.certificates("ours");
     let [other_root, other_certificate, other_key] = net.certificates("theirs");
-    let served = ["--scheduler-cert", &certificate, "--scheduler-key", &key];
-    let mutual = [&served[..], &["--scheduler-client-ca", &root]].concat();
-    let controller = net.controller(&mutual);
+    let served = ["--scheduler", net::ADDRESS, "--serve-cert", &certificate, "--serve-key", &key];
+    let mutual = [&served[..], &["--serve-ca", &root]].concat();
+    let controller = net.serving_controller(&mutual);
     let secured = ("TRIBUTARY_CONTROLLER", "https://10.9.1.9:29813");
     let known = [
         secured,
@@ -227,13 +227,20 @@ fn a_controller_that_cannot_serve_says_why() {
     let journal = net.path("journal.redb");
     let controller = net.controller(&["--journal", &journal]);
     let [_, certificate, key] = net.certificates("ours");
-    let tls = ["--scheduler-cert", &certificate, "--scheduler-key", &key];
+    let tls = ["--serve-cert", &certificate, "--serve-key", &key];
     let unix = [&["--scheduler", "unix:/tmp/never.sock"], &tls[..]].concat();
-    let mixed = ["--scheduler", "10.9.1.9:1", "--scheduler-cert", &key, "--scheduler-key", &key];
+    let mixed = ["--scheduler", "10.9.1.9:1", "--serve-cert", &key, "--serve-key", &key];
+    let [address, anyone] = ["10.9.1.9:1", "--allow-anyone"];
     for (options, why) in [
-        (&["--scheduler", "10.9.1.9:1", "--journal", &journal][..], "another process has it open"),
-        (&unix, "a Unix socket needs no TLS; leave out --scheduler-cert"),
+        (
+            &["--scheduler", address, anyone, "--journal", &journal][..],
+            "another process has it open",
+        ),
+        (&unix, "a Unix socket needs no TLS; leave out --serve-cert"),
         (&mixed, "there is no certificate in PEM form in it"),
+        (&["--scheduler", address], "anyone who reaches this address would have full control"),
+        (&[&["--scheduler", address][..], &tls].concat(), "would have full control"),
+        (&["--scheduler", address, anyone, "--access", &key], "by their certificates"),
     ] {
         fail(&[net.failing_controller(options)], why);
     }

@@ -22,7 +22,7 @@ pub(crate) const RANKS: u8 = 3;
 const HOSTS: [(&str, u8); 4] = [("w1", 1), ("w2", 2), ("w3", 3), ("control", 9)];
 
 /// Where the controller listens, on its host.
-const ADDRESS: &str = "10.9.1.9:29813";
+pub(crate) const ADDRESS: &str = "10.9.1.9:29813";
 
 /// A network with a running switch.
 pub(crate) struct Net {
@@ -80,7 +80,12 @@ impl Net {
 
     /// Starts the controller. When this returns, it serves clients.
     pub(crate) fn controller(&self, options: &[&str]) -> Process {
-        let controller = self.failing_controller(&[&["--scheduler", ADDRESS], options].concat());
+        self.serving_controller(&[&["--scheduler", ADDRESS, "--allow-anyone"], options].concat())
+    }
+
+    /// The same with all options.
+    pub(crate) fn serving_controller(&self, options: &[&str]) -> Process {
+        let controller = self.failing_controller(options);
         until(&controller, "end with Ctrl-C");
         controller
     }

@@ -169,9 +169,9 @@ fn daemons_end_cleanly_with_every_signal() {
     let database = file.path("manager.redb").display().to_string();
     let socket = file.path("switch.sock");
     let at = format!("unix:{}", socket.display());
+    let listen = format!("unix:{}", file.path("manager.sock").display());
     let (site, directory) = (file.name(), file.path("agent").display().to_string());
-    let manager =
-        ["place", "serve", &site, "--listen", "127.0.0.1:0", "--database", &database].to_vec();
+    let manager = ["place", "serve", &site, "--listen", &listen, "--database", &database].to_vec();
     let agent =
         ["place", "agent", "--server", "w1", "--interface", "lo", "--directory", &directory];
     let mut daemons = vec![manager, [&agent[..], &["--manager", "127.0.0.1:1"]].concat()];

@@ -20,6 +20,7 @@ const SITE: &str = "network = \"job.toml\"\nlink_gbps = 10\n\
 
 /// The manager's address, which agents reach through the switch.
 const MANAGER: &str = "10.0.1.4:9640";
+const CONTROLLER: &str = "127.0.0.1:9641";
 
 const SERVERS: [&str; 3] = ["w1", "w2", "w3"];
 
@@ -46,9 +47,8 @@ impl Cluster {
 
     fn controller(net: &Net) -> Process {
         let at = format!("s1={}", net.socket());
-        let args =
-            ["controller", &net.file.name(), "--switch", &at, "--scheduler", "127.0.0.1:9641"];
-        let controller = net.start("ps", &args);
+        let args = ["controller", &net.file.name(), "--switch", &at, "--scheduler", CONTROLLER];
+        let controller = net.start("ps", &[&args[..], &["--allow-anyone"]].concat());
         until(&controller, "end with Ctrl-C");
         controller
     }
@@ -57,7 +57,7 @@ impl Cluster {
         let [site, database] = ["site.toml", "manager.redb"].map(|name| self.path(name));
         let args = [
             &["place", "serve", &site, "--listen", MANAGER, "--database", &database][..],
-            &["--period", "200", "--lease", "20000"],
+            &["--period", "200", "--lease", "20000", "--controller", CONTROLLER, "--allow-anyone"],
         ];
         let manager = self.net.start("ps", &args.concat());
         until(&manager, "end with Ctrl-C");
@@ -265,7 +265,8 @@ fn bad_input_is_refused_in_one_line() {
     let serve = |text: &str, more: &[&str]| {
         std::fs::write(&site, text).unwrap();
         let args = [
-            &["place", "serve", &name, "--listen", "127.0.0.1:0", "--database", &database][..],
+            &["place", "serve", &name, "--listen", "127.0.0.1:0", "--allow-anyone"][..],
+            &["--database", &database],
             more,
         ];
         fail(&args.concat())

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use tokio::runtime::Builder;
+use tributary_access::Remote;
 use tributary_controller::runs::ask;
 use tributary_testbed::{Process, Stream};
 use tributary_wire::{Epoch, JobId};
@@ -49,7 +50,8 @@ fn served(protocol: &str, rounds: u32) -> (Net, Process, Vec<Process>) {
 /// The current run of the only job.
 fn epoch(net: &Net) -> Epoch {
     let runtime = Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(ask(&net.runs(), JobId::new(1).unwrap(), None, |_| {})).unwrap()
+    let controller = Remote::new(&net.runs(), None).unwrap().unwrap();
+    runtime.block_on(ask(&controller, JobId::new(1).unwrap(), None, |_| {})).unwrap()
 }
 
 #[test]

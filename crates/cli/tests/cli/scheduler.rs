@@ -53,6 +53,7 @@ fn clients_control_jobs() {
     let at = |socket| format!("s1=unix:{}", file.path(socket).display());
     let (name, first) = (file.name(), at("first.sock"));
     let args = ["controller", &name, "--switch", &first, "--scheduler", "127.0.0.1:0"];
+    let args = [&args[..], &["--allow-anyone"]].concat();
     let spawned = tributary(&args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
     let mut controller = spawned.unwrap();
     let address = address(&mut controller);
@@ -83,6 +84,7 @@ fn clients_control_jobs() {
     let _other_switch = switch(&file, "second.sock");
     let second = at("second.sock");
     let args = ["controller", &name, "--switch", &second, "--scheduler", &taken];
+    let args = [&args[..], &["--allow-anyone"]].concat();
     let line = failure(&args, &tributary(&args).output().unwrap());
     assert!(line.contains(&taken) && line.contains("in use"), "{line}");
 

@@ -171,7 +171,15 @@ impl Cluster {
 
     fn start_controller(&mut self) {
         let at = format!("s1={}", self.net.socket());
-        let args = ["controller", &self.network(), "--switch", &at, "--scheduler", CONTROLLER];
+        let args = [
+            "controller",
+            &self.network(),
+            "--switch",
+            &at,
+            "--scheduler",
+            CONTROLLER,
+            "--allow-anyone",
+        ];
         let controller = self.net.start("ctl", &args);
         until(&controller, "end with Ctrl-C");
         self.controller = Some(controller);

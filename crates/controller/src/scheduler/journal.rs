@@ -25,6 +25,8 @@ pub struct Record {
     pub name: String,
     /// The epoch of its first run, if it has a lease.
     pub lease: Option<Epoch>,
+    /// Name of the tenant whose job it is.
+    pub tenant: Option<String>,
 }
 
 impl Record {

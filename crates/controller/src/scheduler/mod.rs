@@ -23,6 +23,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tonic::Code;
 use tonic::service::Routes;
+use tributary_access::{Grant, Tenant};
 use tributary_jobfile::{Aggregation, HostId, Topology};
 use tributary_proto::scheduler::v1::job_scheduler_server::JobSchedulerServer;
 use tributary_protocol::{Assignment, Rate};
@@ -75,6 +76,23 @@ pub enum Refusal {
     /// The job was admitted without a lease.
     #[error("job {0} has no lease; release it when it is over")]
     Unleased(JobId),
+    /// The tenant has as much as it may have.
+    #[error("tenant `{tenant}` has {has} {what} and wants {more} more, and may have {most}")]
+    Quota {
+        /// Its name.
+        tenant: String,
+        /// Of what it has too much.
+        what: &'static str,
+        /// How much it has.
+        has: u32,
+        /// How much more it wants.
+        more: u32,
+        /// How much it may have.
+        most: u32,
+    },
+    /// The job is not the client's business.
+    #[error("job {0} is another tenant's")]
+    Foreign(JobId),
     /// No ID is left to choose.
     #[error("all job IDs are taken; release a job")]
     NoId,
@@ -100,7 +118,8 @@ impl Refusal {
             Self::Broken(_) | Self::OutOfTurn(..) | Self::Leased(_) | Self::Unleased(_) => {
                 Code::FailedPrecondition
             }
-            Self::NoId => Code::ResourceExhausted,
+            Self::NoId | Self::Quota { .. } => Code::ResourceExhausted,
+            Self::Foreign(_) => Code::PermissionDenied,
             Self::Worker { .. } => Code::InvalidArgument,
             Self::Unrecorded(_) => Code::Internal,
             Self::Closing => Code::Unavailable,
@@ -164,6 +183,8 @@ pub struct Admission {
     pub name: String,
     /// Whether it is released by itself when no client holds its lease.
     pub lease: bool,
+    /// Whose job it is.
+    pub tenant: Option<Arc<Tenant>>,
 }
 
 /// A job as [`Scheduler::list`] gives it.
@@ -179,6 +200,8 @@ pub struct Listed {
     pub standing: Standing,
     /// What it sends, if that was said at admission.
     pub demand: Option<Demand>,
+    /// Name of the tenant whose job it is.
+    pub tenant: Option<String>,
 }
 
 /// The job scheduler. Clones share their state.
@@ -202,6 +225,10 @@ struct Jobs {
 #[derive(Debug)]
 struct Entry {
     phase: Phase,
+    /// Whose job it is.
+    tenant: Option<String>,
+    /// Aggregators that it has in each switch that adds for it, or asks for.
+    size: u32,
     /// `None` while the job is being admitted. Dropping it closes the watchers' channels.
     served: Option<Served>,
 }
@@ -243,13 +270,13 @@ impl Scheduler {
     ) -> Self {
         let known = known.into_iter().map(|placement| (placement.job, placement)).collect();
         let entries = records.into_iter().map(|record| {
-            let Record { placement, demand, iteration, rate, name, lease, .. } = record;
+            let Record { placement, demand, iteration, rate, name, lease, tenant, .. } = record;
             let standing = Standing { iteration, assignment: placement.assignment, rate };
             let standing = watch::Sender::new(standing);
-            let job = placement.job;
+            let (job, size) = (placement.job, placement.assignment.segment.size);
             let lease = lease.map(Lease::new);
             let served = Some(Served { placement, demand, name, lease, standing });
-            (job, Entry { phase: Phase::Settled, served })
+            (job, Entry { phase: Phase::Settled, tenant, size, served })
         });
         let jobs = Jobs { entries: entries.collect(), closing: false };
         Self {
@@ -320,9 +347,18 @@ impl Scheduler {
         size: u32,
         demand: Option<Demand>,
     ) -> Result<(Epoch, Assignment), Refusal> {
-        let (any_id, name, lease) = (false, String::new(), false);
-        let admission =
-            Admission { placement, any_id, continued, aggregation, size, demand, name, lease };
+        let (any_id, name, lease, tenant) = (false, String::new(), false, None);
+        let admission = Admission {
+            placement,
+            any_id,
+            continued,
+            aggregation,
+            size,
+            demand,
+            name,
+            lease,
+            tenant,
+        };
         let admitted = self.admit_as(admission).await?;
         Ok((admitted.epoch, admitted.assignment))
     }
@@ -332,14 +368,23 @@ impl Scheduler {
     ///
     /// # Errors
     /// [`Refusal::Admitted`], [`Refusal::NoId`], [`Refusal::Closing`], [`Refusal::Leased`] for a demand and
-    /// a lease, [`Refusal::Controller`].
+    /// a lease, [`Refusal::Quota`], [`Refusal::Controller`].
     ///
     /// # Panics
     /// If the placement has no worker or more than 32, or names a host that the topology does not
     /// have.
     pub async fn admit_as(&self, admission: Admission) -> Result<Placement, Refusal> {
-        let Admission { placement, any_id, continued, aggregation, size, demand, name, lease } =
-            admission;
+        let Admission {
+            placement,
+            any_id,
+            continued,
+            aggregation,
+            size,
+            demand,
+            name,
+            lease,
+            tenant,
+        } = admission;
         // The control loop schedules such a job, which waits at its server.
         if demand.is_some() && placement.ps.is_none() {
             return Err(Error::NoServer(placement.job).into());
@@ -350,7 +395,7 @@ impl Scheduler {
         let job = {
             let mut jobs = self.jobs();
             let job = if any_id { jobs.free_id(&self.known)? } else { placement.job };
-            jobs.begin_admission(job)?;
+            jobs.begin_admission(job, tenant.as_deref(), size)?;
             job
         };
         let placement = Placement { job, ..placement };
@@ -376,7 +421,8 @@ impl Scheduler {
             let recorded = match admitted {
                 Ok(served) => {
                     let standing = *served.standing.borrow();
-                    let recorded = own.record(&served, standing);
+                    let tenant = tenant.as_ref().map(|tenant| tenant.name.clone());
+                    let recorded = own.record(&served, tenant, standing);
                     if recorded.is_err() {
                         own.controller.remove(job).await?;
                     }
@@ -454,7 +500,9 @@ impl Scheduler {
                 if let (Ok(assignment), Some(served)) = (&moved, &mut entry.served) {
                     served.placement.assignment = *assignment;
                     let standing = *served.standing.borrow();
-                    own.record(served, standing).inspect_err(|_| entry.phase = Phase::Broken)?;
+                    entry.size = assignment.segment.size;
+                    own.record(served, entry.tenant.clone(), standing)
+                        .inspect_err(|_| entry.phase = Phase::Broken)?;
                     served.standing.send_if_modified(|standing| {
                         let other = standing.assignment != *assignment;
                         standing.assignment = *assignment;
@@ -501,29 +549,40 @@ impl Scheduler {
     /// [`Refusal::Unknown`], [`Refusal::Leased`].
     pub fn set_rate(&self, job: JobId, rate: Option<Rate>) -> Result<(), Refusal> {
         let jobs = self.jobs();
-        let served = jobs.entries.get(&job).and_then(|entry| entry.served.as_ref());
-        let served = served.ok_or(Refusal::Unknown(job))?.unleased()?;
+        let entry = jobs.entries.get(&job).ok_or(Refusal::Unknown(job))?;
+        let served = entry.served.as_ref().ok_or(Refusal::Unknown(job))?.unleased()?;
         let before = *served.standing.borrow();
-        self.change(served, before, Standing { rate, ..before })
+        self.change(served, &entry.tenant, before, Standing { rate, ..before })
     }
 
     /// Records a new standing, and then tells watchers.
-    fn change(&self, served: &Served, before: Standing, next: Standing) -> Result<(), Refusal> {
+    fn change(
+        &self,
+        served: &Served,
+        tenant: &Option<String>,
+        before: Standing,
+        next: Standing,
+    ) -> Result<(), Refusal> {
         if next != before {
-            self.record(served, next)?;
+            self.record(served, tenant.clone(), next)?;
             served.standing.send_replace(next);
         }
         Ok(())
     }
 
-    fn record(&self, served: &Served, standing: Standing) -> Result<(), Refusal> {
+    fn record(
+        &self,
+        served: &Served,
+        tenant: Option<String>,
+        standing: Standing,
+    ) -> Result<(), Refusal> {
         let Served { placement, demand, name, lease, .. } = served;
         // A job that a failure left half-way has none: it can only be released.
         let Some(slot) = self.controller.slot(placement.job) else { return Ok(()) };
         let Standing { iteration, rate, .. } = standing;
         let (placement, demand) = (placement.clone(), *demand);
         let (name, lease) = (name.clone(), lease.as_ref().map(|lease| lease.epoch));
-        let record = Record { placement, slot, demand, iteration, rate, name, lease };
+        let record = Record { placement, slot, demand, iteration, rate, name, lease, tenant };
         self.journal.keep(&record).map_err(Refusal::Unrecorded)
     }
 
@@ -533,13 +592,23 @@ impl Scheduler {
         next: impl FnOnce(Iteration, usize) -> Result<Iteration, Refusal>,
     ) -> Result<Standing, Refusal> {
         let mut jobs = self.jobs();
+        let tenant = jobs.tenant(job)?;
         let (_, served) = jobs.settled(job)?;
         let served = served.unleased()?;
         let before = *served.standing.borrow();
         let iteration = next(before.iteration, served.placement.workers.len())?;
         let standing = Standing { iteration, ..before };
-        self.change(served, before, standing)?;
+        self.change(served, &tenant, before, standing)?;
         Ok(standing)
+    }
+
+    /// Checks that a job is the business of a client.
+    ///
+    /// # Errors
+    /// [`Refusal::Unknown`], [`Refusal::Foreign`].
+    fn check_owner(&self, job: JobId, grant: &Grant) -> Result<(), Refusal> {
+        let tenant = self.jobs().tenant(job)?;
+        if grant.covers(tenant.as_deref()) { Ok(()) } else { Err(Refusal::Foreign(job)) }
     }
 
     /// The epoch of a job's run, and its standing, now and after each change; closed when the job is
@@ -565,8 +634,10 @@ impl Scheduler {
     #[must_use]
     pub fn list(&self) -> Vec<Listed> {
         let jobs = self.jobs();
-        let served = jobs.entries.values().filter_map(|entry| entry.served.as_ref());
-        let listed = served.map(|served| Listed {
+        let served =
+            jobs.entries.values().filter_map(|entry| Some((entry, entry.served.as_ref()?)));
+        let listed = served.map(|(entry, served)| Listed {
+            tenant: entry.tenant.clone(),
             placement: served.placement.clone(),
             standing: *served.standing.borrow(),
             demand: served.demand,
@@ -634,14 +705,50 @@ impl Jobs {
         free.ok_or(Refusal::NoId)
     }
 
-    fn begin_admission(&mut self, job: JobId) -> Result<(), Refusal> {
+    /// The tenant of a job, which it may be that of nobody.
+    fn tenant(&self, job: JobId) -> Result<Option<String>, Refusal> {
+        self.entries.get(&job).map(|entry| entry.tenant.clone()).ok_or(Refusal::Unknown(job))
+    }
+
+    /// Checks that a tenant may have one more job, or a job `instead` of the one that it has.
+    fn check_quota(
+        &self,
+        tenant: &Tenant,
+        size: u32,
+        instead: Option<JobId>,
+    ) -> Result<(), Refusal> {
+        let others = self.entries.iter().filter(|(job, entry)| {
+            entry.tenant.as_deref() == Some(&*tenant.name) && Some(**job) != instead
+        });
+        let others: Vec<u32> = others.map(|(_, entry)| entry.size).collect();
+        let count = u32::try_from(others.len()).unwrap_or(u32::MAX);
+        let has = others.iter().fold(0_u32, |sum, size| sum.saturating_add(*size));
+        for (what, has, more, most) in
+            [("jobs", count, 1, tenant.jobs), ("aggregators", has, size, tenant.aggregators)]
+        {
+            if let Some(most) = most.filter(|most| has.saturating_add(more) > *most) {
+                let tenant = tenant.name.clone();
+                return Err(Refusal::Quota { tenant, what, has, more, most });
+            }
+        }
+        Ok(())
+    }
+
+    fn begin_admission(
+        &mut self,
+        job: JobId,
+        tenant: Option<&Tenant>,
+        size: u32,
+    ) -> Result<(), Refusal> {
         if self.closing {
             return Err(Refusal::Closing);
         }
         if self.entries.contains_key(&job) {
             return Err(Refusal::Admitted(job));
         }
-        self.entries.insert(job, Entry { phase: Phase::Changing, served: None });
+        tenant.map_or(Ok(()), |tenant| self.check_quota(tenant, size, None))?;
+        let tenant = tenant.map(|tenant| tenant.name.clone());
+        self.entries.insert(job, Entry { phase: Phase::Changing, tenant, size, served: None });
         Ok(())
     }
 

@@ -7,6 +7,7 @@ use std::pin::Pin;
 use tokio_stream::wrappers::{ReceiverStream, WatchStream};
 use tokio_stream::{Stream, StreamExt as _};
 use tonic::{Request, Response, Status};
+use tributary_access::{Grant, Role};
 use tributary_jobfile::Aggregation;
 use tributary_proto::scheduler::v1;
 use tributary_proto::scheduler::v1::job_scheduler_server::JobScheduler;
@@ -24,6 +25,7 @@ type Answer<T> = Result<Response<T>, Status>;
 #[tonic::async_trait]
 impl JobScheduler for Scheduler {
     async fn admit(&self, request: Request<v1::AdmitRequest>) -> Answer<v1::AdmitResponse> {
+        let grant = Grant::of(&request)?.require(Role::Submit)?;
         let request = request.into_inner();
         let any_id = request.job_id == 0 && request.lease;
         let placement = placement(self, &request, any_id)?;
@@ -34,30 +36,44 @@ impl JobScheduler for Scheduler {
         let continued = Epoch::new(request.epoch);
         let (aggregation, size) = wish(request.aggregation(), request.size)?;
         let demand = request.demand.map(demand).transpose()?;
-        let lease = request.lease;
-        let admission =
-            Admission { placement, any_id, continued, aggregation, size, demand, name, lease };
+        let (lease, tenant) = (request.lease, grant.tenant().cloned());
+        let admission = Admission {
+            placement,
+            any_id,
+            continued,
+            aggregation,
+            size,
+            demand,
+            name,
+            lease,
+            tenant,
+        };
         let Placement { job, epoch, assignment, .. } = self.admit_as(admission).await?;
         let (job_id, epoch) = (job.get().into(), epoch.get());
         Ok(Response::new(v1::AdmitResponse { assignment: described(assignment), epoch, job_id }))
     }
 
     async fn release(&self, request: Request<v1::ReleaseRequest>) -> Answer<v1::ReleaseResponse> {
-        let freed = Scheduler::release(self, job(request.get_ref().job_id)?).await?;
+        let job = self.own_job(&request, request.get_ref().job_id)?;
+        let freed = Scheduler::release(self, job).await?;
         Ok(Response::new(v1::ReleaseResponse { freed }))
     }
 
     async fn r#move(&self, request: Request<v1::MoveRequest>) -> Answer<v1::MoveResponse> {
+        let grant = Grant::of(&request)?;
+        let job = self.own_job(&request, request.get_ref().job_id)?;
         let request = request.into_inner();
-        let job = job(request.job_id)?;
         let (aggregation, size) = wish(request.aggregation(), request.size)?;
+        if let Some(tenant) = grant.tenant() {
+            self.jobs().check_quota(tenant, size, Some(job))?;
+        }
         let assignment = self.relocate(job, aggregation, size).await?;
         Ok(Response::new(v1::MoveResponse { assignment: described(assignment) }))
     }
 
     async fn set_rate(&self, request: Request<v1::SetRateRequest>) -> Answer<v1::SetRateResponse> {
-        let v1::SetRateRequest { job_id, rate } = request.into_inner();
-        Scheduler::set_rate(self, job(job_id)?, Rate::new(rate))?;
+        let v1::SetRateRequest { job_id, rate } = *request.get_ref();
+        Scheduler::set_rate(self, self.own_job(&request, job_id)?, Rate::new(rate))?;
         Ok(Response::new(v1::SetRateResponse {}))
     }
 
@@ -65,8 +81,9 @@ impl JobScheduler for Scheduler {
         &self,
         request: Request<v1::StartIterationRequest>,
     ) -> Answer<v1::StartIterationResponse> {
-        let v1::StartIterationRequest { job_id, number } = request.into_inner();
-        let Standing { iteration, assignment, .. } = self.start(job(job_id)?, number)?;
+        let v1::StartIterationRequest { job_id, number } = *request.get_ref();
+        let job = self.own_job(&request, job_id)?;
+        let Standing { iteration, assignment, .. } = self.start(job, number)?;
         let (iteration, assignment) = (Some(iteration.into()), described(assignment));
         Ok(Response::new(v1::StartIterationResponse { iteration, assignment }))
     }
@@ -75,35 +92,39 @@ impl JobScheduler for Scheduler {
         &self,
         request: Request<v1::FinishIterationRequest>,
     ) -> Answer<v1::FinishIterationResponse> {
-        let v1::FinishIterationRequest { job_id, number, worker } = request.into_inner();
-        let Standing { iteration, .. } = self.finish(job(job_id)?, number, worker)?;
+        let v1::FinishIterationRequest { job_id, number, worker } = *request.get_ref();
+        let job = self.own_job(&request, job_id)?;
+        let Standing { iteration, .. } = self.finish(job, number, worker)?;
         Ok(Response::new(v1::FinishIterationResponse { iteration: Some(iteration.into()) }))
     }
 
     type HoldStream = ReceiverStream<Result<v1::HoldResponse, Status>>;
 
     async fn hold(&self, request: Request<v1::HoldRequest>) -> Answer<Self::HoldStream> {
-        let v1::HoldRequest { job_id, epoch } = request.into_inner();
+        let v1::HoldRequest { job_id, epoch } = *request.get_ref();
         let epoch = Epoch::new(epoch).ok_or_else(|| invalid("name the run with its epoch"))?;
-        let told = Scheduler::hold(self, job(job_id)?.run(epoch))?;
+        let told = Scheduler::hold(self, self.own_job(&request, job_id)?.run(epoch))?;
         Ok(Response::new(ReceiverStream::new(told)))
     }
 
     async fn renew(&self, request: Request<v1::RenewRequest>) -> Answer<v1::RenewResponse> {
-        let v1::RenewRequest { job_id, epoch, over } = request.into_inner();
+        let v1::RenewRequest { job_id, epoch, over } = *request.get_ref();
         let named = Epoch::new(epoch).zip(Epoch::new(over));
         let (lease, over) =
             named.ok_or_else(|| invalid("name the lease and the run that is over"))?;
-        let epoch = Scheduler::renew(self, job(job_id)?.run(lease), over).await?.get();
+        let lease = self.own_job(&request, job_id)?.run(lease);
+        let epoch = Scheduler::renew(self, lease, over).await?.get();
         Ok(Response::new(v1::RenewResponse { epoch }))
     }
 
     type WatchStream = Pin<Box<dyn Stream<Item = Result<v1::WatchResponse, Status>> + Send>>;
 
     async fn watch(&self, request: Request<v1::WatchRequest>) -> Answer<Self::WatchStream> {
+        let grant = Grant::of(&request)?.require(Role::Observe)?;
         let v1::WatchRequest { job_id, epoch: run } = request.into_inner();
         let job = job(job_id)?;
-        let watched = match Scheduler::watch(self, job) {
+        let watched = self.check_owner(job, &grant).and_then(|()| Scheduler::watch(self, job));
+        let watched = match watched {
             Err(Refusal::Unknown(_)) if run != 0 && self.has_released(job) => {
                 return Ok(Response::new(Box::pin(tokio_stream::empty())));
             }
@@ -119,9 +140,12 @@ impl JobScheduler for Scheduler {
         Ok(Response::new(Box::pin(told)))
     }
 
-    async fn list(&self, _: Request<v1::ListRequest>) -> Answer<v1::ListResponse> {
+    async fn list(&self, request: Request<v1::ListRequest>) -> Answer<v1::ListResponse> {
+        let grant = Grant::of(&request)?.require(Role::Observe)?;
         let topology = self.topology();
-        let jobs = Scheduler::list(self).into_iter().map(|listed| v1::Job {
+        let listed = Scheduler::list(self).into_iter();
+        let listed = listed.filter(|listed| grant.covers(listed.tenant.as_deref()));
+        let jobs = listed.map(|listed| v1::Job {
             job_id: listed.placement.job.get().into(),
             epoch: listed.placement.epoch.get(),
             assignment: described(listed.standing.assignment),
@@ -135,6 +159,7 @@ impl JobScheduler for Scheduler {
                 aggregators: demand.aggregators,
             }),
             name: listed.name,
+            tenant: listed.tenant.unwrap_or_default(),
             lease: listed.held.map(|held| v1::Lease { held }),
         });
         let memory = self.room().into_iter().map(|room| v1::Memory {
@@ -145,6 +170,16 @@ impl JobScheduler for Scheduler {
         });
         let (jobs, memory) = (jobs.collect(), memory.collect());
         Ok(Response::new(v1::ListResponse { jobs, memory }))
+    }
+}
+
+impl Scheduler {
+    /// The job of a request that changes it or takes part in it.
+    fn own_job<T>(&self, request: &Request<T>, id: u32) -> Result<JobId, Status> {
+        let grant = Grant::of(request)?.require(Role::Submit)?;
+        let job = job(id)?;
+        self.check_owner(job, &grant)?;
+        Ok(job)
     }
 }
 

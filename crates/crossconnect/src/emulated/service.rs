@@ -1,6 +1,7 @@
 //! The gRPC service of an emulated cross-connect.
 
 use tonic::{Request, Response, Status};
+use tributary_access::{Grant, Role};
 use tributary_proto::crossconnect::v1;
 use tributary_proto::crossconnect::v1::cross_connect_server::{CrossConnect, CrossConnectServer};
 
@@ -21,8 +22,9 @@ struct Service(Control);
 impl CrossConnect for Service {
     async fn read(
         &self,
-        _: Request<v1::ReadRequest>,
+        request: Request<v1::ReadRequest>,
     ) -> Result<Response<v1::ReadResponse>, Status> {
+        Grant::of(&request)?.require(Role::Observe)?;
         let circuits = messages::write(&self.0.circuits().await?);
         Ok(Response::new(v1::ReadResponse { ports: self.0.ports().into(), circuits }))
     }
@@ -31,6 +33,7 @@ impl CrossConnect for Service {
         &self,
         request: Request<v1::ChangeRequest>,
     ) -> Result<Response<v1::ChangeResponse>, Status> {
+        Grant::of(&request)?.require(Role::Operate)?;
         let next = messages::read(&request.get_ref().circuits).map_err(Status::invalid_argument)?;
         let changed = self.0.change(next).await?;
         changed.map_err(|reason| Status::invalid_argument(reason.to_string()))?;

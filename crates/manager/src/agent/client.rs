@@ -12,8 +12,8 @@ use nix::fcntl::{Flock, FlockArg};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_stream::wrappers::ReceiverStream;
-use tonic::transport::Endpoint;
 use tonic::{Code, Status, Streaming};
+use tributary_access::Remote;
 use tributary_proto::placement::v1;
 use tributary_proto::placement::v1::agent_message::Message;
 use tributary_proto::placement::v1::manager_message::Message as Told;
@@ -44,8 +44,8 @@ const BACKLOG: usize = 1 << 12;
 pub struct Settings {
     /// Its server: the name of a host in the network file.
     pub server: String,
-    /// The endpoint of the manager.
-    pub manager: Endpoint,
+    /// The manager.
+    pub manager: Remote,
     /// The `tributary` program.
     pub program: PathBuf,
     /// Directory of the job files of its processes. No other agent may use it.

@@ -79,8 +79,8 @@ pub struct Standing {
 /// An event for the manager.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Event {
-    /// A client submits a job.
-    Submit(Ticket, Box<Request>),
+    /// A client submits a job. Its tenant may have this many.
+    Submit(Ticket, Box<Request>, Option<u32>),
     /// A client cancels a job.
     Cancel(Ticket, u32),
     /// An agent has registered.
@@ -195,6 +195,14 @@ pub enum Refusal {
     /// The job is over or about to end.
     #[error("job {0} is {1}")]
     Over(u32, &'static str),
+    /// The tenant has all jobs that it may have.
+    #[error("tenant `{tenant}` has {most} jobs that wait or run, and may not have more")]
+    Quota {
+        /// Its name.
+        tenant: String,
+        /// The most jobs.
+        most: u32,
+    },
 }
 
 /// The manager.
@@ -301,8 +309,8 @@ impl Manager {
     /// Handles an event and returns the resulting actions.
     pub fn handle(&mut self, now_ms: u64, event: Event) -> Vec<Action> {
         match event {
-            Event::Submit(ticket, request) => {
-                let answer = self.submit(now_ms, *request);
+            Event::Submit(ticket, request, quota) => {
+                let answer = self.submit(now_ms, *request, quota);
                 self.outbox.push(Action::Answer(ticket, answer));
             }
             Event::Cancel(ticket, job) => {
@@ -356,14 +364,27 @@ impl Manager {
         self.actions()
     }
 
-    fn submit(&mut self, now_ms: u64, request: Request) -> Result<u32, Refusal> {
-        let same_key =
-            |record: &&Record| !request.key.is_empty() && record.request.key == request.key;
+    fn submit(
+        &mut self,
+        now_ms: u64,
+        request: Request,
+        quota: Option<u32>,
+    ) -> Result<u32, Refusal> {
+        let is_own = |record: &&Record| record.request.tenant == request.tenant;
+        let same_key = |record: &&Record| {
+            !request.key.is_empty() && record.request.key == request.key && is_own(record)
+        };
         if let Some(known) = self.durable.jobs.values().find(same_key) {
             let same = known.request == request;
             return if same { Ok(known.id) } else { Err(Refusal::Taken(known.id)) };
         }
         self.site.check(&request).map_err(Refusal::Invalid)?;
+        let alive = |record: &&Record| is_own(record) && !record.phase.is_over();
+        let has = self.durable.jobs.values().filter(alive).count();
+        if let Some(most) = quota.filter(|most| has >= *most as usize) {
+            let tenant = request.tenant.unwrap_or_default();
+            return Err(Refusal::Quota { tenant, most });
+        }
         let mut counters = self.durable.counters;
         counters.job += 1;
         self.change(Change::Counters(counters));

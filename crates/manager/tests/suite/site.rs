@@ -40,6 +40,7 @@ fn request() -> Request {
         retries: 1,
         command: Vec::new(),
         directory: String::new(),
+        tenant: None,
     }
 }
 

@@ -9,18 +9,17 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context, Result, bail};
-use tonic::transport::ServerTlsConfig;
+use tributary_access::{Door, Server};
 use tributary_controller::Deployment;
 use tributary_controller::jobs::Controller;
 use tributary_controller::plan::Placement;
 use tributary_controller::runs::Runs;
 use tributary_controller::scheduler::{Record, Scheduler};
-use tributary_controller::server::{Listen, Server};
+use tributary_controller::server::LIMITS;
 use tributary_endpoint::tokens::Tokens;
 use tributary_jobfile::{Protocol, Scenario, TIMING_IGNORED};
 use tributary_orchestrator::journal::Redb;
 use tributary_p4::Architecture;
-use tributary_switch::server::Tls;
 
 use crate::args::{ControllerArgs, ControllerTask};
 use crate::signals;
@@ -64,34 +63,21 @@ fn serve_until_end(args: &ControllerArgs) -> Result<()> {
         Some(journal) => journal.records(topology)?,
         None => Vec::new(),
     };
-    let tls = scheduler_tls(args)?;
+    let address = args.scheduler.as_ref().or(args.listen.as_ref());
+    let door = address.map(|address| args.door.door(address)).transpose()?;
     let served: Vec<_> =
         records.iter().map(|record| (record.placement.clone(), record.slot)).collect();
     tributary_endpoint::runtime()?.block_on(async {
         let controller =
             Controller::resume(topology, &ports, addresses, &pipeline, &served, |_| {}).await?;
-        match &args.scheduler {
-            Some(address) => {
+        match door {
+            Some(door) if args.scheduler.is_some() => {
                 let journal = journal.map(|journal| (journal, records));
-                serve(controller, &scenario, journal, (address, tls), &stop).await
+                serve(controller, &scenario, journal, door, &stop).await
             }
-            None => admit(controller, &scenario, args.listen.as_ref(), &stop).await,
+            door => admit(controller, &scenario, door, &stop).await,
         }
     })
-}
-
-/// The certificates of the job scheduler, if it has any.
-fn scheduler_tls(args: &ControllerArgs) -> Result<Option<ServerTlsConfig>> {
-    let files = args.scheduler_cert.as_deref().zip(args.scheduler_key.as_deref());
-    let Some((certificate, key)) = files else { return Ok(None) };
-    if let Some(Listen::Unix(path)) = &args.scheduler {
-        bail!(
-            "--scheduler unix:{}: a Unix socket needs no TLS; leave out --scheduler-cert",
-            path.display()
-        );
-    }
-    let tls = Tls::read(certificate, key, args.scheduler_client_ca.as_deref())?;
-    Ok(Some(tls.config()))
 }
 
 /// Draws the tokens of ESA's jobs.
@@ -111,7 +97,7 @@ fn write_tokens(scenario: &Scenario, path: Option<&Path>) -> Result<()> {
 async fn admit(
     controller: Controller,
     scenario: &Scenario,
-    listen: Option<&Listen>,
+    door: Option<Door>,
     stop: &AtomicBool,
 ) -> Result<()> {
     let controller = Arc::new(controller);
@@ -141,8 +127,8 @@ async fn admit(
     }
     let mut outcome = outcome.map_err(anyhow::Error::from);
     if outcome.is_ok() {
-        outcome = match listen {
-            Some(address) => tell_runs(&controller, address, stop).await,
+        outcome = match door {
+            Some(door) => tell_runs(&controller, door, stop).await,
             None => {
                 say!("end with Ctrl-C");
                 tributary_endpoint::until(stop).await;
@@ -167,13 +153,10 @@ async fn admit(
 }
 
 /// Names the runs of jobs to endpoints until the end.
-async fn tell_runs(
-    controller: &Arc<Controller>,
-    address: &Listen,
-    stop: &AtomicBool,
-) -> Result<()> {
+async fn tell_runs(controller: &Arc<Controller>, door: Door, stop: &AtomicBool) -> Result<()> {
     let runs = Runs::new(Arc::clone(controller));
-    let server = Server::start(runs.clone().service(), address)
+    let address = door.listen.clone();
+    let server = Server::start(runs.clone().service(), door, LIMITS)
         .await
         .with_context(|| format!("cannot listen at {address} (--listen)"))?;
     say!("endpoints join at {}", server.address());
@@ -189,7 +172,7 @@ async fn serve(
     controller: Controller,
     scenario: &Scenario,
     journal: Option<(Redb, Vec<Record>)>,
-    (address, tls): (&Listen, Option<ServerTlsConfig>),
+    door: Door,
     stop: &AtomicBool,
 ) -> Result<()> {
     let controller = match scenario.protocol() {
@@ -207,7 +190,8 @@ async fn serve(
         }
         None => Scheduler::new(controller, known),
     };
-    let server = Server::start_with(scheduler.service(), address, tls)
+    let address = door.listen.clone();
+    let server = Server::start(scheduler.service(), door, LIMITS)
         .await
         .with_context(|| format!("cannot serve the job scheduler at {address}"))?;
     say!("job scheduler at {}", server.address());

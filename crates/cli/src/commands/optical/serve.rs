@@ -7,10 +7,13 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
+use tributary_access::args::DoorArgs;
+use tributary_access::listen::standard;
+use tributary_access::{Listen, Server};
 use tributary_controller::jobs::Controller;
 use tributary_controller::plan::Placement;
 use tributary_controller::scheduler::Scheduler;
-use tributary_controller::server::{Listen, Server};
+use tributary_controller::server::LIMITS;
 use tributary_crossconnect::{Circuits, CrossConnect};
 use tributary_jobfile::{Orchestration, Protocol, Scenario, TIMING_IGNORED};
 use tributary_orchestrator::journal::Redb;
@@ -33,10 +36,11 @@ pub(crate) struct ServeArgs {
     /// (docs/cross-connects.md).
     #[arg(long, value_name = "ADDR")]
     cross_connect: String,
-    /// Listening address for clients that admit jobs, and for endpoints: ADDRESS:PORT or unix:PATH. Any
-    /// host that reaches the address has full control of the jobs.
-    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:9643")]
+    /// Listening address for clients that admit jobs, and for endpoints: ADDRESS:PORT or unix:PATH.
+    #[arg(long, value_name = "ADDR", default_value_t = standard("controller"))]
     listen: Listen,
+    #[command(flatten)]
+    door: DoorArgs,
     /// File that remembers the jobs. If this process is killed and started again with it, running jobs go
     /// on. Without it, the jobs that the switches serve are removed at the start.
     #[arg(long, value_name = "FILE")]
@@ -75,6 +79,7 @@ async fn serve(
     settings: Orchestration,
     stop: &AtomicBool,
 ) -> Result<()> {
+    let door = args.door.door(&args.listen)?;
     let mut topology = scenario.topology.clone();
     let outage = topology.optical.as_ref().map_or(Duration::ZERO, |optical| optical.outage);
     let limit = outage + Duration::from_secs(args.switches.timeout);
@@ -116,7 +121,7 @@ async fn serve(
         }
         None => Scheduler::new(controller, known),
     };
-    let server = Server::start(scheduler.service(), &args.listen)
+    let server = Server::start(scheduler.service(), door, LIMITS)
         .await
         .with_context(|| format!("cannot listen at {} (--listen)", args.listen))?;
     say!("{} units, {} circuits", topology.switches.len(), circuits.len());

@@ -41,7 +41,7 @@ pub(crate) fn run(args: &AgentArgs) -> Result<()> {
     let stop = signals::stop_flag()?;
     let settings = Settings {
         server: args.server.clone(),
-        manager: args.manager.endpoint()?,
+        manager: args.manager.remote()?,
         program: std::env::current_exe().context("cannot find this program")?,
         directory: args.directory.clone(),
         interface: args.interface.clone(),

@@ -1,7 +1,6 @@
 //! `tributary place submit`, `list` and `cancel`: requests to the manager.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
@@ -18,9 +17,6 @@ use tributary_job::report;
 
 /// Maximum length of an answer: a list of about 100 000 jobs.
 const LONGEST_ANSWER: usize = 64 << 20;
-
-/// Time limit for the manager to answer.
-const PATIENCE: Duration = Duration::from_secs(10);
 
 #[derive(Debug, Args)]
 pub(crate) struct SubmitArgs {
@@ -93,9 +89,9 @@ fn ask<T>(
     manager: &ManagerArgs,
     question: impl AsyncFnOnce(&mut Client) -> Result<T>,
 ) -> Result<T> {
-    let endpoint = manager.endpoint()?.connect_timeout(PATIENCE);
+    let remote = manager.remote()?;
     tributary_endpoint::runtime()?.block_on(async {
-        let channel = endpoint
+        let channel = remote
             .connect()
             .await
             .with_context(|| format!("the manager at {} cannot be reached", manager.manager))?;

@@ -11,9 +11,11 @@ mod serve;
 mod sharing;
 mod slurm;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::{Args, Subcommand};
-use tonic::transport::Endpoint;
+use tributary_access::Remote;
+use tributary_access::args::KeyArgs;
+use tributary_access::listen::standard;
 
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
@@ -45,20 +47,17 @@ enum PlaceCommand {
 /// The manager's address.
 #[derive(Debug, Args)]
 struct ManagerArgs {
-    /// Address of the manager.
-    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:9640")]
+    /// Address of the manager: HOST:PORT or unix:PATH.
+    #[arg(long, value_name = "ADDR", default_value_t = standard("manager").to_string())]
     manager: String,
+    #[command(flatten)]
+    keys: KeyArgs,
 }
 
 impl ManagerArgs {
-    fn endpoint(&self) -> Result<Endpoint> {
-        endpoint("--manager", &self.manager)
+    fn remote(&self) -> Result<Remote> {
+        self.keys.remote("--manager", &self.manager)
     }
-}
-
-fn endpoint(option: &str, address: &str) -> Result<Endpoint> {
-    let endpoint = Endpoint::from_shared(format!("http://{address}"));
-    endpoint.with_context(|| format!("{option} {address}: write HOST:PORT, such as 10.9.0.1:9640"))
 }
 
 /// # Errors

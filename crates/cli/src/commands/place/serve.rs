@@ -1,6 +1,5 @@
 //! `tributary place serve`: the placement manager.
 
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Sender, channel};
@@ -9,11 +8,12 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use tokio::net::TcpListener;
 use tokio::sync::{mpsc as queue, watch};
-use tokio_stream::wrappers::TcpListenerStream;
+use tonic::service::Routes;
+use tributary_access::args::{DoorArgs, KeyArgs};
+use tributary_access::listen::standard;
+use tributary_access::{Limits, Listen, Server};
 use tributary_cluster::Policy;
-use tributary_limits::connections::bounded;
 use tributary_manager::database::Redb;
 use tributary_manager::manager::Settings;
 use tributary_manager::service::Service;
@@ -28,14 +28,17 @@ use crate::signals;
 pub(crate) struct ServeArgs {
     /// The site file: servers, their GPUs and the network (docs/placement/manager.md).
     site: PathBuf,
-    /// Listening address for users and agents. Any host that reaches it has full control of the
-    /// jobs.
-    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:9640")]
-    listen: SocketAddr,
+    /// Listening address for users and agents: ADDRESS:PORT or unix:PATH.
+    #[arg(long, value_name = "ADDR", default_value_t = standard("manager"))]
+    listen: Listen,
+    #[command(flatten)]
+    door: DoorArgs,
     /// Address of the job scheduler of the switches' controller (`tributary controller
     /// --scheduler`).
-    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:9641")]
+    #[arg(long, value_name = "ADDR", default_value_t = standard("controller").to_string())]
     controller: String,
+    #[command(flatten)]
+    keys: KeyArgs,
     /// File that records the jobs; created if missing.
     #[arg(long, value_name = "FILE", default_value = "manager.redb")]
     database: PathBuf,
@@ -66,7 +69,8 @@ pub(crate) fn run(args: &ServeArgs) -> Result<()> {
         bail!("--ageing {}: choose 0 or more", args.ageing);
     }
     let policy = policy(&args.policy)?;
-    let controller = super::endpoint("--controller", &args.controller)?;
+    let controller = args.keys.remote("--controller", &args.controller)?;
+    let door = args.door.door(&args.listen)?;
     let site = Site::load(&args.site)?;
     let store = Redb::open(&args.database)?;
     let settings = Settings {
@@ -80,17 +84,17 @@ pub(crate) fn run(args: &ServeArgs) -> Result<()> {
     let mut shell = Shell::start(site, settings, policy, store, view, wishes)?;
     let (inputs, incoming) = channel();
     let runtime = tributary_endpoint::runtime()?;
-    let listening = TcpListener::bind(args.listen);
-    let listener = runtime
-        .block_on(listening)
+    let service = Service::new(inputs.clone(), seen);
+    let service = PlacementManagerServer::new(service).max_decoding_message_size(MESSAGE_LIMIT);
+    let server = runtime
+        .block_on(Server::start(Routes::new(service), door, LIMITS))
         .with_context(|| format!("cannot serve the manager at {}", args.listen))?;
-    let address = listener.local_addr().context("a socket has an address")?;
     runtime.spawn(switches::follow(controller, wanted, inputs.clone()));
-    runtime.spawn(serve(listener, Service::new(inputs.clone(), seen)));
     runtime.spawn(end(stop, inputs));
-    say!("placement manager at {address}, policy {}", args.policy);
+    say!("placement manager at {}, policy {}", server.address(), args.policy);
     say!("end with Ctrl-C; running jobs continue");
     shell.run(&incoming)?;
+    drop(server);
     // Agents find another manager, or this one when it is restarted.
     runtime.shutdown_timeout(Duration::from_millis(100));
     Ok(())
@@ -106,28 +110,10 @@ fn policy(name: &str) -> Result<Box<dyn Policy>> {
     policy.with_context(|| format!("--policy {name}: there is no such policy; there are {names}"))
 }
 
-/// Limits: open connections (agents and users), calls per connection, the flow-control window of a
-/// connection, and the length of a message, which describes a job or the jobs of a server.
-/// Unfinished requests take at most 1.5 GiB of memory.
-const CONNECTIONS: usize = 2048;
-const CALLS_PER_CONNECTION: u32 = 4;
-const CONNECTION_WINDOW: u32 = 256 << 10;
+/// Limits: connections of agents and users, their calls, and the length of a message, which describes a
+/// job or the jobs of a server. Unfinished requests take at most 1.5 GiB of memory.
+const LIMITS: Limits = Limits { connections: 2048, calls: 4 };
 const MESSAGE_LIMIT: usize = 128 << 10;
-
-async fn serve(listener: TcpListener, service: Service) {
-    let service = PlacementManagerServer::new(service).max_decoding_message_size(MESSAGE_LIMIT);
-    let serving = tonic::transport::Server::builder()
-        .tcp_nodelay(true)
-        // Detects peers that vanished without closing, whose streams would stay open.
-        .http2_keepalive_interval(Some(Duration::from_secs(10)))
-        .initial_connection_window_size(CONNECTION_WINDOW)
-        .max_concurrent_streams(CALLS_PER_CONNECTION)
-        .add_service(service)
-        .serve_with_incoming(bounded(TcpListenerStream::new(listener), CONNECTIONS));
-    if let Err(error) = serving.await {
-        tracing::error!("the manager's server failed: {error}");
-    }
-}
 
 async fn end(stop: Arc<AtomicBool>, inputs: Sender<Input>) {
     while !stop.load(Ordering::Relaxed) {

@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use clap::{Args, Subcommand};
+use tributary_access::args::KeyArgs;
+use tributary_access::listen::standard;
 use tributary_cluster::Policy;
 use tributary_limits::output_directory;
 use tributary_manager::site::Site;
@@ -73,14 +75,16 @@ struct FollowArgs {
 struct ControllerAddress {
     /// Address of the job scheduler of the switches' controller (`tributary controller
     /// --scheduler`): HOST:PORT or unix:PATH.
-    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:9641")]
+    #[arg(long, value_name = "ADDR", default_value_t = standard("controller").to_string())]
     controller: String,
+    #[command(flatten)]
+    keys: KeyArgs,
 }
 
 impl ControllerAddress {
     /// Must be called within a runtime.
     fn switches(&self) -> Result<Switches> {
-        Switches::at(&self.controller).context("--controller")
+        Ok(Switches::at(&self.keys.remote("--controller", &self.controller)?))
     }
 }
 

@@ -10,12 +10,13 @@ use rand_chacha::ChaCha8Rng;
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 use tonic::Code;
+use tributary_access::{Door, Listen, Remote, Server};
 use tributary_controller::Error;
 use tributary_controller::client::SwitchConfig;
 use tributary_controller::jobs::Controller;
 use tributary_controller::plan::Placement;
 use tributary_controller::runs::{Progress, Runs, ask};
-use tributary_controller::server::{Listen, Server};
+use tributary_controller::server::LIMITS;
 use tributary_jobfile::parse;
 use tributary_proto::runs::v1::JoinRequest;
 use tributary_proto::runs::v1::runs_client::RunsClient;
@@ -42,7 +43,8 @@ async fn setting() -> Setting {
     let (controller, job) = admitted(port, 1).await;
     let runs = Runs::new(Arc::clone(&controller));
     let anywhere = Listen::Tcp(SocketAddr::from(([127, 0, 0, 1], 0)));
-    let server = Server::start(runs.clone().service(), &anywhere).await.unwrap();
+    let server =
+        Server::start(runs.clone().service(), Door::unlocked(anywhere), LIMITS).await.unwrap();
     Setting { runs, server, controller, job, port, _switch: switch }
 }
 
@@ -70,13 +72,17 @@ fn index(worker: u16) -> WorkerIndex {
 type Joining = JoinHandle<Result<Epoch, Error>>;
 
 impl Setting {
+    fn controller(&self) -> Remote {
+        Remote::new(&self.server.address().to_string(), None).unwrap().unwrap()
+    }
+
     fn worker(&self, worker: u16) -> Joining {
-        let (address, job) = (self.server.address().to_string(), self.job);
-        tokio::spawn(async move { ask(&address, job, Some(index(worker)), |_| {}).await })
+        let (controller, job) = (self.controller(), self.job);
+        tokio::spawn(async move { ask(&controller, job, Some(index(worker)), |_| {}).await })
     }
 
     async fn current(&self) -> Epoch {
-        ask(&self.server.address().to_string(), self.job, None, |_| {}).await.unwrap()
+        ask(&self.controller(), self.job, None, |_| {}).await.unwrap()
     }
 
     /// Waits until exactly these workers are missing, according to a waiting worker.

@@ -7,10 +7,11 @@ use std::time::Duration;
 use tokio::time::timeout;
 use tonic::transport::Channel;
 use tonic::{Code, Status, Streaming};
+use tributary_access::{Door, Listen, Server};
 use tributary_controller::jobs::Controller;
 use tributary_controller::plan::Placement;
 use tributary_controller::scheduler::Scheduler;
-use tributary_controller::server::{Listen, Server};
+use tributary_controller::server::LIMITS;
 use tributary_jobfile::{Scenario, parse};
 use tributary_proto::scheduler::v1;
 use tributary_proto::scheduler::v1::iteration::State;
@@ -53,7 +54,8 @@ async fn setting(program: &str) -> Setting {
     };
     let scheduler = Scheduler::new(controller, scenario.jobs.iter().map(Placement::unassigned));
     let anywhere = Listen::Tcp(SocketAddr::from(([127, 0, 0, 1], 0)));
-    let server = Server::start(scheduler.service(), &anywhere).await.unwrap();
+    let server =
+        Server::start(scheduler.service(), Door::unlocked(anywhere), LIMITS).await.unwrap();
     let client = connect(&server).await;
     Setting { server, scheduler, client, _switches: switches }
 }
@@ -424,7 +426,10 @@ async fn a_job_broken_by_a_lost_switch_can_be_released() {
     let controller = Controller::connect(&scenario.topology, configs.collect(), &kit.pipeline);
     let placements = scenario.jobs.iter().map(Placement::unassigned);
     let scheduler = Scheduler::new(controller.await.unwrap(), placements);
-    let server = Server::start(scheduler.service(), &"127.0.0.1:0".parse().unwrap()).await.unwrap();
+    let server =
+        Server::start(scheduler.service(), Door::unlocked("127.0.0.1:0".parse().unwrap()), LIMITS)
+            .await
+            .unwrap();
     let mut client = connect(&server).await;
     client.admit(admit(1, NETWORK, 8)).await.unwrap();
 

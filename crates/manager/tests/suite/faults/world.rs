@@ -41,6 +41,7 @@ pub(crate) fn request(key: &str, gpus: u32) -> Request {
         retries: 0,
         command: Vec::new(),
         directory: String::new(),
+        tenant: None,
     }
 }
 
@@ -273,7 +274,7 @@ impl<S: Store> World<S> {
 
     pub(crate) fn submit(&mut self, ticket: u64, request: Request) {
         self.asked.insert(ticket, request.clone());
-        self.handle(Event::Submit(ticket, Box::new(request)));
+        self.handle(Event::Submit(ticket, Box::new(request), None));
     }
 
     pub(crate) fn cancel(&mut self, job: u32) {

@@ -5,7 +5,6 @@ mod commands;
 mod strangers;
 mod switches;
 
-use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,12 +14,12 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
-use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::watch;
-use tokio_stream::wrappers::TcpListenerStream;
 use tonic::Code;
-use tonic::transport::{Channel, Endpoint};
+use tonic::service::Routes;
+use tonic::transport::Channel;
+use tributary_access::{Door, Limits, Remote, Server};
 use tributary_manager::agent::{Agent, AgentError, Settings as AgentSettings};
 use tributary_manager::database::Redb;
 use tributary_manager::manager::Settings;
@@ -61,9 +60,13 @@ struct Place {
     runtime: Runtime,
     directory: TempDir,
     switches: Switches,
-    address: SocketAddr,
+    server: Server,
     inputs: Sender<Input>,
     thread: Option<JoinHandle<()>>,
+}
+
+fn remote(address: &str) -> Remote {
+    Remote::new(address, None).unwrap().unwrap()
 }
 
 /// Runs the servers of a test in the background.
@@ -87,23 +90,21 @@ impl Place {
             let mut shell = Shell::start(site, settings, policy, store, view, wishes).unwrap();
             shell.run(&incoming).unwrap();
         });
-        let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
-        let address = listener.local_addr().unwrap();
         let service = PlacementManagerServer::new(Service::new(inputs.clone(), seen));
-        let serving = tonic::transport::Server::builder()
-            .add_service(service)
-            .serve_with_incoming(TcpListenerStream::new(listener));
-        runtime.spawn(serving);
-        let controller = Endpoint::from_shared(format!("http://{}", switches.address)).unwrap();
+        let door = Door::unlocked("127.0.0.1:0".parse().unwrap());
+        let limits = Limits { connections: 100, calls: 4 };
+        let starting = Server::start(Routes::new(service), door, limits);
+        let server = runtime.block_on(starting).unwrap();
+        let controller = remote(&switches.address.to_string());
         let asked = inputs.clone();
         runtime.spawn(tributary_manager::switches::follow(controller, wanted, asked));
-        Self { runtime, directory, switches, address, inputs, thread: Some(thread) }
+        Self { runtime, directory, switches, server, inputs, thread: Some(thread) }
     }
 
     fn settings(&self, server: &str) -> AgentSettings {
         AgentSettings {
             server: server.into(),
-            manager: Endpoint::from_shared(format!("http://{}", self.address)).unwrap(),
+            manager: remote(&self.server.address().to_string()),
             program: program(self.directory.path()),
             directory: self.directory.path().join(server),
             interface: "none".into(),
@@ -122,7 +123,8 @@ impl Place {
     }
 
     fn client(&self) -> PlacementManagerClient<Channel> {
-        let connected = PlacementManagerClient::connect(format!("http://{}", self.address));
+        let connected =
+            PlacementManagerClient::connect(format!("http://{}", self.server.address()));
         self.runtime.block_on(connected).unwrap()
     }
 

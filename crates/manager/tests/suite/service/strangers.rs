@@ -13,7 +13,6 @@ use tokio::runtime::Runtime;
 use tokio::sync::watch;
 use tokio_stream::wrappers::TcpListenerStream;
 use tonic::Request;
-use tonic::transport::Endpoint;
 use tributary_controller::client::{SwitchConfig, Target};
 use tributary_controller::jobs::Controller;
 use tributary_controller::programs::{Source, compile, defines};
@@ -82,7 +81,8 @@ impl Setting {
             }
             let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
             let address = listener.local_addr().unwrap();
-            let count = move |request: Request<()>| {
+            let count = move |mut request: Request<()>| {
+                request.extensions_mut().insert(tributary_access::Grant::operator());
                 *counted.lock().unwrap() += 1;
                 Ok(request)
             };
@@ -154,7 +154,7 @@ fn manager(
         let mut shell = Shell::start(site, settings, policy, store, view, wishes).unwrap();
         shell.run(&incoming).unwrap();
     });
-    let controller = Endpoint::from_shared(format!("http://{scheduler}")).unwrap();
+    let controller = super::remote(&scheduler.to_string());
     runtime.spawn(tributary_manager::switches::follow(controller, wanted, inputs.clone()));
     (inputs, thread)
 }

@@ -1,0 +1,32 @@
+//! Who may use the control plane.
+//!
+//! All gRPC services of Tributary are behind a [`Server`] of this crate. It listens at a Unix socket or a TCP
+//! address, finds out who [calls](Caller), and hands each service the [`Grant`] that the [`Policy`] has for
+//! the caller. Services ask the grant of each request whether it [allows](Grant::require) what is
+//! requested; a request without a grant is refused.
+//!
+//! | module | content |
+//! | --- | --- |
+//! | [`listen`] | addresses of servers |
+//! | [`policy`] | callers, roles and tenants, and the file that lists them |
+//! | [`server`] | accepts connections, and passes requests with their grants |
+//! | [`keys`] | certificates of servers and clients, which are read again when their files change |
+//! | [`remote`] | connections of clients |
+//! | `args` | options of the command line (feature `clap`) |
+//! | [`certs`] | makes the certificates of a testbed |
+
+#[cfg(feature = "clap")]
+pub mod args;
+pub mod certs;
+mod fresh;
+pub mod keys;
+pub mod listen;
+pub mod policy;
+pub mod remote;
+pub mod server;
+
+pub use keys::{ClientKeys, KeyError, ServerKeys};
+pub use listen::Listen;
+pub use policy::{Caller, Grant, Policy, Role, Tenant};
+pub use remote::Remote;
+pub use server::{Door, Limits, Server};

@@ -1,0 +1,134 @@
+//! Connections of clients.
+
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper_util::rt::TokioIo;
+use rustls::pki_types::ServerName;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpStream, UnixStream};
+use tokio_rustls::TlsConnector;
+use tonic::transport::{Channel, Endpoint, Error};
+use tower::service_fn;
+
+use crate::keys::{ClientKeys, KeyError};
+
+/// Time for a connection, with its handshake.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// A server, and how to connect to it. Certificates that change are used from the next connection on.
+#[derive(Clone)]
+pub struct Remote {
+    place: Arc<Place>,
+    endpoint: Endpoint,
+}
+
+/// Where a server is.
+enum Place {
+    Unix(String),
+    Tcp { address: String, keys: Option<(Arc<ClientKeys>, ServerName<'static>)> },
+}
+
+impl fmt::Display for Remote {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &*self.place {
+            Place::Unix(path) => write!(f, "unix:{path}"),
+            Place::Tcp { address, .. } => f.write_str(address),
+        }
+    }
+}
+
+impl fmt::Debug for Remote {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl Remote {
+    /// A server at HOST:PORT or unix:PATH; `None` if the address is neither.
+    ///
+    /// # Errors
+    /// If the host's name cannot be that of a certificate, or keys are given for a Unix socket.
+    pub fn new(address: &str, keys: Option<Arc<ClientKeys>>) -> Result<Option<Self>, KeyError> {
+        let place = match address.strip_prefix("unix:") {
+            Some("") => return Ok(None),
+            Some(path) if keys.is_none() => Place::Unix(path.to_owned()),
+            Some(_) => {
+                return Err(KeyError(format!("{address} is a Unix socket, which needs no TLS")));
+            }
+            None => {
+                let Some((host, port)) = address.rsplit_once(':') else { return Ok(None) };
+                if host.is_empty() || port.parse::<u16>().is_err() {
+                    return Ok(None);
+                }
+                let keys = keys.map(|keys| {
+                    let host = host.trim_start_matches('[').trim_end_matches(']');
+                    let name = keys.name.clone().unwrap_or_else(|| host.to_owned());
+                    let known = ServerName::try_from(name.clone());
+                    known
+                        .map(|known| (keys, known))
+                        .map_err(|_| KeyError(format!("`{name}` is no server's name")))
+                });
+                Place::Tcp { address: address.to_owned(), keys: keys.transpose()? }
+            }
+        };
+        // It only names the requests: `connector` knows where they go.
+        let endpoint = Endpoint::from_static("http://tributary").connect_timeout(PATIENCE);
+        Ok(Some(Self { place: Arc::new(place), endpoint }))
+    }
+
+    /// The same with pings that find out when the server is gone.
+    #[must_use]
+    pub fn with_keepalive(mut self, interval: Duration) -> Self {
+        self.endpoint =
+            self.endpoint.http2_keep_alive_interval(interval).keep_alive_timeout(interval);
+        self
+    }
+
+    /// The same with a limit for each answer.
+    #[must_use]
+    pub fn with_timeout(mut self, limit: Duration) -> Self {
+        self.endpoint = self.endpoint.timeout(limit);
+        self
+    }
+
+    /// Connects.
+    ///
+    /// # Errors
+    /// If the server does not answer, or one side does not trust the other.
+    pub async fn connect(&self) -> Result<Channel, Error> {
+        let place = Arc::clone(&self.place);
+        self.endpoint.connect_with_connector(service_fn(move |_| open(Arc::clone(&place)))).await
+    }
+
+    /// Connects when there is something to send.
+    #[must_use]
+    pub fn connect_lazy(&self) -> Channel {
+        let place = Arc::clone(&self.place);
+        self.endpoint.connect_with_connector_lazy(service_fn(move |_| open(Arc::clone(&place))))
+    }
+}
+
+/// A stream of any kind.
+trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
+
+async fn open(place: Arc<Place>) -> io::Result<TokioIo<Box<dyn Stream>>> {
+    let io: Box<dyn Stream> = match &*place {
+        Place::Unix(path) => Box::new(UnixStream::connect(path).await?),
+        Place::Tcp { address, keys } => {
+            let io = TcpStream::connect(address).await?;
+            io.set_nodelay(true)?;
+            match keys {
+                None => Box::new(io),
+                Some((keys, name)) => {
+                    let connector = TlsConnector::from(keys.config());
+                    Box::new(connector.connect(name.clone(), io).await?)
+                }
+            }
+        }
+    };
+    Ok(TokioIo::new(io))
+}

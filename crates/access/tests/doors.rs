@@ -1,0 +1,244 @@
+//! Servers that let in whom they should, over real sockets. The service is gRPC's own health check.
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+use tonic::service::Routes;
+use tonic::{Code, Request, Response, Status};
+use tonic_health::pb::health_client::HealthClient;
+use tonic_health::pb::health_server::{Health, HealthServer};
+use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
+use tributary_access::{
+    ClientKeys, Door, Grant, Limits, Listen, Policy, Remote, Role, Server, ServerKeys, certs,
+};
+
+const LIMITS: Limits = Limits { connections: 8, calls: 4 };
+
+/// Its callers must have the role that they name as the service to check.
+struct Checked;
+
+type Answers = tokio_stream::Empty<Result<HealthCheckResponse, Status>>;
+
+#[tonic::async_trait]
+impl Health for Checked {
+    async fn check(
+        &self,
+        request: Request<HealthCheckRequest>,
+    ) -> Result<Response<HealthCheckResponse>, Status> {
+        let role = match &*request.get_ref().service {
+            "observe" => Role::Observe,
+            "submit" => Role::Submit,
+            "agent" => Role::Agent,
+            _ => Role::Operate,
+        };
+        Grant::of(&request)?.require(role)?;
+        Ok(Response::new(HealthCheckResponse::default()))
+    }
+
+    type WatchStream = Answers;
+
+    async fn watch(&self, _: Request<HealthCheckRequest>) -> Result<Response<Answers>, Status> {
+        Err(Status::unimplemented("not needed"))
+    }
+}
+
+async fn serve(door: Door) -> Server {
+    Server::start(Routes::new(HealthServer::new(Checked)), door, LIMITS).await.unwrap()
+}
+
+/// Certificates in a directory.
+struct Site(TempDir);
+
+impl Site {
+    fn new(names: &[&str]) -> Self {
+        let site = Self(tempfile::tempdir().unwrap());
+        site.make(names);
+        site
+    }
+
+    fn make(&self, names: &[&str]) {
+        let names: Vec<_> = names.iter().map(|&name| name.to_owned()).collect();
+        certs::make(self.0.path(), &names).unwrap();
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn server(&self, policy: Policy) -> Door {
+        let [certificate, key, root] = ["server.pem", "server.key", "ca.pem"].map(|it| self.path(it));
+        let keys = ServerKeys::read(&certificate, &key, Some(&root)).unwrap();
+        Door { listen: "127.0.0.1:0".parse().unwrap(), keys: Some(keys), policy }
+    }
+
+    fn client(&self, name: &str, root: &Path) -> Arc<ClientKeys> {
+        let own = ["pem", "key"].map(|kind| self.path(&format!("{name}.{kind}")));
+        Arc::new(ClientKeys::read(root, Some((&own[0], &own[1])), None).unwrap())
+    }
+
+    fn remote(&self, server: &Server, name: &str) -> Remote {
+        remote(server, Some(self.client(name, &self.path("ca.pem"))))
+    }
+}
+
+fn remote(server: &Server, keys: Option<Arc<ClientKeys>>) -> Remote {
+    Remote::new(&server.address().to_string(), keys).unwrap().unwrap()
+}
+
+/// The answer to a request that needs a role; `UNKNOWN` if there is no connection.
+async fn check(remote: &Remote, role: &str) -> Code {
+    let Ok(channel) = remote.connect().await else { return Code::Unknown };
+    let request = HealthCheckRequest { service: role.into() };
+    // A server that refuses a certificate says so after the client's part of the handshake.
+    match HealthClient::new(channel).check(request).await {
+        Ok(_) => Code::Ok,
+        Err(status) if status.code() == Code::PermissionDenied => Code::PermissionDenied,
+        Err(_) => Code::Unknown,
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn certificates_decide_who_may_do_what() {
+    let site = Site::new(&["server=127.0.0.1", "boss", "w1.blue", "s1.nodes", "nobody"]);
+    let list = "[[client]]\ncertificate = \"boss\"\nrole = \"operate\"\n\
+                [[client]]\ncertificate = \"*.blue\"\nrole = \"submit\"\n\
+                [[client]]\ncertificate = \"*.nodes\"\nrole = \"agent\"\n";
+    std::fs::write(site.path("access.toml"), list).unwrap();
+    let policy = Policy::read(&site.path("access.toml")).unwrap();
+    let server = serve(site.server(policy)).await;
+    for (name, allowed) in [
+        ("boss", &["observe", "submit", "agent", "operate"][..]),
+        ("w1.blue", &["observe", "submit"]),
+        ("s1.nodes", &["agent"]),
+        ("nobody", &[]),
+    ] {
+        let remote = site.remote(&server, name);
+        for role in ["observe", "submit", "agent", "operate"] {
+            let expected = if allowed.contains(&role) { Code::Ok } else { Code::PermissionDenied };
+            assert_eq!(check(&remote, role).await, expected, "{name} {role}");
+        }
+    }
+    // The list is read again.
+    std::fs::write(site.path("access.toml"), list.replace("boss", "nobody")).unwrap();
+    until(&site.remote(&server, "nobody"), Code::Ok).await;
+    assert_eq!(check(&site.remote(&server, "boss"), "observe").await, Code::PermissionDenied);
+    // A list that makes no sense changes nothing.
+    std::fs::write(site.path("access.toml"), "nonsense").unwrap();
+    tokio::time::sleep(Duration::from_millis(1200)).await;
+    assert_eq!(check(&site.remote(&server, "nobody"), "operate").await, Code::Ok);
+}
+
+/// Waits until an operator's request has this answer.
+async fn until(remote: &Remote, expected: Code) {
+    let begin = Instant::now();
+    while check(remote, "operate").await != expected {
+        assert!(begin.elapsed() < Duration::from_secs(20), "still not {expected:?}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn strangers_do_not_get_in() {
+    let site = Site::new(&["server=127.0.0.1", "client"]);
+    let other = Site::new(&["server=127.0.0.1", "client"]);
+    let server = serve(site.server(Policy::all_may_operate())).await;
+    let root = site.path("ca.pem");
+    assert_eq!(check(&site.remote(&server, "client"), "operate").await, Code::Ok);
+    // Another root's certificate, none, and no TLS.
+    let stranger = remote(&server, Some(other.client("client", &root)));
+    let nameless = remote(&server, Some(Arc::new(ClientKeys::read(&root, None, None).unwrap())));
+    for remote in [stranger, nameless, remote(&server, None)] {
+        assert_eq!(check(&remote, "observe").await, Code::Unknown);
+    }
+    // A client does not trust another root's server, or one of another name.
+    let wary = remote(&server, Some(site.client("client", &other.path("ca.pem"))));
+    assert_eq!(check(&wary, "observe").await, Code::Unknown);
+    let own = ["client.pem", "client.key"].map(|file| site.path(file));
+    let keys = ClientKeys::read(&root, Some((&own[0], &own[1])), Some("elsewhere")).unwrap();
+    assert_eq!(check(&remote(&server, Some(Arc::new(keys))), "observe").await, Code::Unknown);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn keys_rotate_without_a_restart() {
+    let site = Site::new(&["server=127.0.0.1", "client"]);
+    let server = serve(site.server(Policy::all_may_operate())).await;
+    let client = site.remote(&server, "client");
+    assert_eq!(check(&client, "operate").await, Code::Ok);
+    // A new root, with new certificates on both sides.
+    let old = Site::new(&[]);
+    for file in ["ca.pem", "client.pem", "client.key"] {
+        std::fs::copy(site.path(file), old.path(file)).unwrap();
+    }
+    for file in ["ca.pem", "ca.key"] {
+        std::fs::remove_file(site.path(file)).unwrap();
+    }
+    site.make(&["server=127.0.0.1", "client"]);
+    until(&client, Code::Ok).await;
+    until(&old.remote(&server, "client"), Code::Unknown).await;
+    assert_eq!(check(&client, "operate").await, Code::Ok);
+    // Half a file is not used.
+    std::fs::write(site.path("server.pem"), "-----BEGIN CERT").unwrap();
+    tokio::time::sleep(Duration::from_millis(1200)).await;
+    assert_eq!(check(&client, "operate").await, Code::Ok);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_unix_socket_is_its_users() {
+    let site = Site::new(&[]);
+    let at = Listen::Unix(site.path("own.sock"));
+    let server = serve(Door::unlocked(at.clone())).await;
+    let mode = |name| std::fs::metadata(site.path(name)).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode("own.sock"), 0o600);
+    assert_eq!(check(&remote(&server, None), "operate").await, Code::Ok);
+    // A second server does not take the socket of one that runs.
+    let second = Server::start(Routes::default(), Door::unlocked(at), LIMITS).await;
+    assert_eq!(second.unwrap_err().kind(), std::io::ErrorKind::AddrInUse);
+    drop(server);
+    assert!(!site.path("own.sock").exists());
+
+    // With a list, others may connect, and this user still operates.
+    std::fs::write(site.path("list"), "[[client]]\nuser = 65534\nrole = \"observe\"\n").unwrap();
+    let policy = Policy::read(&site.path("list")).unwrap();
+    let listen = Listen::Unix(site.path("open.sock"));
+    let server = serve(Door { listen, keys: None, policy }).await;
+    assert_eq!(mode("open.sock"), 0o666);
+    assert_eq!(check(&remote(&server, None), "operate").await, Code::Ok);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn silent_clients_do_not_keep_others_out() {
+    let site = Site::new(&["server=127.0.0.1", "client"]);
+    let server = serve(site.server(Policy::all_may_operate())).await;
+    let Listen::Tcp(address) = *server.address() else { panic!("a TCP address") };
+    // They begin no handshake. The last place is free.
+    let silent: Vec<_> = (1..LIMITS.connections)
+        .map(|_| std::net::TcpStream::connect(address).unwrap())
+        .collect();
+    let begin = Instant::now();
+    assert_eq!(check(&site.remote(&server, "client"), "operate").await, Code::Ok);
+    assert!(begin.elapsed() < Duration::from_secs(5), "{:?}", begin.elapsed());
+    drop(silent);
+}
+
+#[test]
+fn certificates_are_made_again_and_bad_names_refused() {
+    let site = Site::new(&["a", "b=10.0.0.1,::1"]);
+    let read = |file: &str| std::fs::read(site.path(file)).unwrap();
+    let (root, own) = (read("ca.pem"), read("a.pem"));
+    site.make(&["a"]);
+    assert!(read("ca.pem") == root && read("a.pem") != own);
+    let mode = std::fs::metadata(site.path("a.key")).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode, 0o600);
+    for (name, expected) in [
+        ("", "is no name of a host"),
+        ("../a", "is no name of a host"),
+        ("ca", "is the root's name"),
+        ("a=b", "a=b: `b` is no IP address"),
+    ] {
+        let error = certs::make(site.0.path(), &[name.to_owned()]).unwrap_err().to_string();
+        assert!(error.contains(expected), "{name}: {error}");
+    }
+}

@@ -1,0 +1,29 @@
+//! `tributary certs`: the certificates of a testbed.
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use clap::Args;
+use tributary_access::certs;
+
+#[derive(Debug, Args)]
+pub(crate) struct CertsArgs {
+    /// Directory of the certificates and keys; created if missing. `ca.pem` in it is their root, made
+    /// if it is not there.
+    directory: PathBuf,
+    /// Name of a server or a client; repeat for each. For a server that clients reach at IP addresses
+    /// NAME=ADDRESS,ADDRESS.
+    #[arg(required = true, value_name = "NAME[=ADDRESS,…]")]
+    names: Vec<String>,
+}
+
+/// Makes them. Those of earlier calls are replaced, which running processes notice.
+///
+/// # Errors
+/// One line that describes the problem.
+pub(crate) fn run(args: &CertsArgs) -> Result<()> {
+    for file in certs::make(&args.directory, &args.names)? {
+        say!("{}", file.display());
+    }
+    Ok(())
+}
