@@ -1,5 +1,6 @@
 //! The `tributary` command as a user calls it.
 
+mod access;
 mod bad_input;
 mod bmv2;
 mod by_hand;

@@ -153,7 +153,7 @@ impl Agent {
     ///
     /// # Errors
     ///
-    /// [`AgentError::Unwanted`] if the manager has no such server.
+    /// [`AgentError::Unwanted`] if the manager has no such server, or it may not be this one's agent.
     pub async fn run(
         &mut self,
         stop: &AtomicBool,
@@ -163,7 +163,10 @@ impl Agent {
         while !stop.load(Ordering::Relaxed) {
             match self.talk(stop, &mut say).await {
                 Ok(()) => silent = false,
-                Err(status) if status.code() == Code::NotFound && self.lease.is_none() => {
+                Err(status)
+                    if matches!(status.code(), Code::NotFound | Code::PermissionDenied)
+                        && self.lease.is_none() =>
+                {
                     return Err(AgentError::Unwanted(status.message().to_owned()));
                 }
                 Err(status) if !silent => {

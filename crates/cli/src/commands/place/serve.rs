@@ -69,9 +69,9 @@ pub(crate) fn run(args: &ServeArgs) -> Result<()> {
         bail!("--ageing {}: choose 0 or more", args.ageing);
     }
     let policy = policy(&args.policy)?;
+    let site = Site::load(&args.site)?;
     let controller = args.keys.remote("--controller", &args.controller)?;
     let door = args.door.door(&args.listen)?;
-    let site = Site::load(&args.site)?;
     let store = Redb::open(&args.database)?;
     let settings = Settings {
         period_ms: args.period,
