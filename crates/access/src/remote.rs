@@ -79,6 +79,20 @@ impl Remote {
         Ok(Some(Self { place: Arc::new(place), endpoint }))
     }
 
+    /// The same with another time for a connection.
+    #[must_use]
+    pub fn with_patience(mut self, patience: Duration) -> Self {
+        self.endpoint = self.endpoint.connect_timeout(patience);
+        self
+    }
+
+    /// The same for headers of answers of up to so many bytes.
+    #[must_use]
+    pub fn with_header(mut self, most: u32) -> Self {
+        self.endpoint = self.endpoint.http2_max_header_list_size(most);
+        self
+    }
+
     /// The same with pings that find out when the server is gone.
     #[must_use]
     pub fn with_keepalive(mut self, interval: Duration) -> Self {

@@ -21,7 +21,7 @@ use tonic::body::Body;
 use tonic::service::Routes;
 use tonic::transport::server::Connected;
 use tower::{Layer, Service};
-use tributary_limits::connections::{Connection, bounded};
+use tributary_limits::connections::{Connection, ConnectionId, bounded};
 use x509_parser::extensions::GeneralName;
 use x509_parser::parse_x509_certificate;
 
@@ -100,15 +100,15 @@ impl Server {
             }
             Listen::Unix(path) => {
                 let listener = listen::bind(&path, policy.is_list()).await?;
-                let streams = UnixListenerStream::new(listener).filter_map(|stream| {
+                let streams = bounded(UnixListenerStream::new(listener), most);
+                let streams = streams.filter_map(|stream| {
                     // A process that is gone has no user.
-                    let named = |stream: UnixStream| {
-                        let user = stream.peer_cred().ok()?.uid();
-                        Some((stream, user))
+                    let known = |io: Connection<UnixStream>| {
+                        let user = io.get_ref().peer_cred().ok()?.uid();
+                        Some(Known::new(io, Caller::User(user)))
                     };
-                    stream.map(named).transpose()
+                    stream.map(known).transpose()
                 });
-                let streams = users(streams, most);
                 Ok(Self::serve(guarded(services, policy), Listen::Unix(path), streams, limits))
             }
         }
@@ -182,27 +182,14 @@ fn guarded(routes: Routes, policy: Policy) -> Guarded {
     Guarded { routes, layer: GuardLayer(policy) }
 }
 
-/// Connections of known users, of which at most so many are open.
-fn users(
-    streams: impl Stream<Item = io::Result<(UnixStream, u32)>>,
-    most: usize,
-) -> impl Stream<Item = io::Result<Known<Connection<Known<UnixStream>>>>> {
-    let streams = streams.map(|stream| stream.map(|(io, user)| Known::new(io, Caller::User(user))));
-    bounded(streams, most).map(|io| {
-        io.map(|io| {
-            let caller = io.get_ref().caller.clone();
-            Known::new(io, caller)
-        })
-    })
-}
+/// An encrypted connection.
+pub type Encrypted<IO> = Known<tokio_rustls::server::TlsStream<Connection<IO>>>;
 
-type Encrypted = tokio_rustls::server::TlsStream<Connection<TcpStream>>;
-
-/// The connections whose clients are through with the TLS handshake.
-fn encrypted(
-    streams: impl Stream<Item = io::Result<Connection<TcpStream>>> + Send + 'static,
+/// The connections whose clients are through with the TLS handshake, in the calling Tokio runtime.
+pub fn encrypted<IO: AsyncRead + AsyncWrite + Send + Unpin + 'static>(
+    streams: impl Stream<Item = io::Result<Connection<IO>>> + Send + 'static,
     keys: ServerKeys,
-) -> impl Stream<Item = io::Result<Known<Encrypted>>> {
+) -> impl Stream<Item = io::Result<Encrypted<IO>>> {
     let (sender, receiver) = mpsc::channel(16);
     tokio::spawn(async move {
         let mut streams = std::pin::pin!(streams);
@@ -217,12 +204,15 @@ fn encrypted(
             tokio::spawn(async move {
                 match tokio::time::timeout(HANDSHAKE, acceptor.accept(io)).await {
                     Ok(Ok(io)) => {
-                        let certificates = io.get_ref().1.peer_certificates();
+                        let (below, session) = io.get_ref();
+                        let connection = below.id();
+                        let certificates = session.peer_certificates();
                         let caller = match certificates.and_then(<[_]>::first) {
                             Some(certificate) => Caller::Certified(names(certificate).into()),
                             None => Caller::Anyone,
                         };
-                        drop(sender.send(Ok(Known::new(io, caller))).await);
+                        let peer = Peer { caller, connection };
+                        drop(sender.send(Ok(Known { io, peer })).await);
                     }
                     Ok(Err(error)) => tracing::debug!("a TLS handshake failed: {error}"),
                     Err(_) => tracing::debug!("a TLS handshake took too long"),
@@ -251,24 +241,34 @@ fn names(certificate: &CertificateDer<'_>) -> Vec<String> {
     names
 }
 
-/// A connection whose caller is known.
-#[derive(Debug)]
-struct Known<IO> {
-    io: IO,
-    caller: Caller,
+/// The other end of a connection. Each request has it among its extensions.
+#[derive(Clone, Debug)]
+pub struct Peer {
+    /// Who it is.
+    pub caller: Caller,
+    /// The connection.
+    pub connection: ConnectionId,
 }
 
-impl<IO> Known<IO> {
-    fn new(io: IO, caller: Caller) -> Self {
-        Self { io, caller }
+/// A connection whose peer is known.
+#[derive(Debug)]
+pub struct Known<IO> {
+    io: IO,
+    peer: Peer,
+}
+
+impl<IO> Known<Connection<IO>> {
+    fn new(io: Connection<IO>, caller: Caller) -> Self {
+        let connection = io.id();
+        Self { io, peer: Peer { caller, connection } }
     }
 }
 
 impl<IO> Connected for Known<IO> {
-    type ConnectInfo = Caller;
+    type ConnectInfo = Peer;
 
-    fn connect_info(&self) -> Caller {
-        self.caller.clone()
+    fn connect_info(&self) -> Peer {
+        self.peer.clone()
     }
 }
 
@@ -340,7 +340,8 @@ where
     }
 
     fn call(&mut self, mut request: Request<Body>) -> Self::Future {
-        let caller = request.extensions().get::<Caller>().cloned();
+        let peer = request.extensions().get::<Peer>();
+        let caller = peer.map(|peer| peer.caller.clone());
         let grant = caller.as_ref().and_then(|caller| self.policy.grant(caller));
         let Some(grant) = grant else {
             let who = caller.map_or_else(|| "nobody".to_owned(), |caller| caller.to_string());

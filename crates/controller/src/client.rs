@@ -9,8 +9,9 @@ use std::time::Duration;
 use prost::{Message, Name};
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
-use tonic::transport::{Channel, Endpoint};
+use tonic::transport::Channel;
 use tonic::{Code, Status, Streaming};
+use tributary_access::{ClientKeys, Remote};
 use tributary_p4runtime_proto::google::rpc;
 use tributary_p4runtime_proto::p4::config::v1::P4Info;
 use tributary_p4runtime_proto::p4::v1::p4_runtime_client::P4RuntimeClient;
@@ -26,7 +27,6 @@ use crate::catalogue::Catalogue;
 use crate::error::{Error, one_line};
 use crate::programs::Pipeline;
 use crate::reconcile::describe;
-use crate::tls::Tls;
 
 /// Largest message in bytes: pipelines contain their source.
 const MAX_MESSAGE: usize = 256 << 20;
@@ -56,7 +56,7 @@ pub struct SwitchConfig {
     /// Address of its P4Runtime server.
     pub target: Target,
     /// Encryption of the connection; `None` for a plaintext server.
-    pub tls: Option<Tls>,
+    pub keys: Option<Arc<ClientKeys>>,
     /// The device behind that server.
     pub device_id: u64,
     /// Of several controllers, the one with the highest election ID may write.
@@ -76,7 +76,7 @@ impl SwitchConfig {
         Self {
             name: name.into(),
             target,
-            tls: None,
+            keys: None,
             device_id: 1,
             election_id: 1,
             request_timeout: Duration::from_secs(10),
@@ -101,7 +101,7 @@ impl SwitchConfig {
 
     /// What the switch answered, or how the connection broke, perhaps with a hint.
     fn reason(&self, status: &Status) -> String {
-        let plain = self.tls.is_none()
+        let plain = self.keys.is_none()
             && matches!(&self.target, Target::Address(address) if !address.starts_with("unix:"));
         match reason(status) {
             reason if plain && is_garbled(status) => {
@@ -197,23 +197,20 @@ impl Client {
         let channel = match &config.target {
             Target::Channel(channel) => channel.clone(),
             Target::Address(address) => {
-                let endpoint = endpoint(address, config.tls.is_some()).ok_or_else(|| {
-                    Error::Address { switch: config.name.clone(), address: address.clone() }
+                let switch = || config.name.clone();
+                let remote = Remote::new(address, config.keys.clone()).map_err(|error| {
+                    Error::Certificates(format!("switch {}: {}", config.name, error.0))
                 })?;
-                let endpoint = match &config.tls {
-                    Some(tls) => {
-                        tls.encrypt(endpoint, &format!("switch {}", config.name), address)?
-                    }
-                    None => endpoint,
-                };
-                let endpoint = endpoint.http2_max_header_list_size(MAX_STATUS);
-                endpoint.connect_timeout(config.request_timeout).connect().await.map_err(
-                    |error| Error::Unreachable {
-                        switch: config.name.clone(),
-                        address: address.clone(),
-                        reason: root_cause(&error),
-                    },
-                )?
+                let remote = remote.ok_or_else(|| Error::Address {
+                    switch: switch(),
+                    address: address.clone(),
+                })?;
+                let remote = remote.with_patience(config.request_timeout).with_header(MAX_STATUS);
+                remote.connect().await.map_err(|error| Error::Unreachable {
+                    switch: switch(),
+                    address: address.clone(),
+                    reason: root_cause(&error),
+                })?
             }
         };
         let rpc = P4RuntimeClient::new(channel)
@@ -460,20 +457,6 @@ impl Client {
         }
         Ok(found)
     }
-}
-
-/// A gRPC endpoint from HOST:PORT or unix:PATH; `None` if the address is neither.
-#[must_use]
-pub fn endpoint(address: &str, encrypted: bool) -> Option<Endpoint> {
-    if address.starts_with("unix:") {
-        return Endpoint::from_shared(address.to_owned()).ok();
-    }
-    let (host, port) = address.rsplit_once(':')?;
-    if host.is_empty() || port.parse::<u16>().is_err() {
-        return None;
-    }
-    let scheme = if encrypted { "https" } else { "http" };
-    Endpoint::from_shared(format!("{scheme}://{address}")).ok()
 }
 
 /// The innermost cause: "Connection refused" rather than "transport error".

@@ -51,10 +51,8 @@ pub mod services;
 pub mod session;
 pub mod sweep;
 pub mod targets;
-mod tls;
 
 pub use catalogue::Catalogue;
 pub use deployment::Deployment;
 pub use epochs::Epochs;
 pub use error::Error;
-pub use tls::Tls;

@@ -52,7 +52,7 @@ impl FromStr for Address {
         let (at, encrypted) = found.unwrap_or((text, None));
         let at = at.strip_suffix('/').unwrap_or(at).to_owned();
         ensure!(
-            client::endpoint(&at, false).is_some(),
+            Remote::new(&at, None).is_ok_and(|remote| remote.is_some()),
             "`{text}` is not the address of a controller; write HOST:PORT, tributary://HOST:PORT, \
              https://HOST:PORT or unix:PATH"
         );

@@ -71,6 +71,11 @@ pub struct Connection<IO> {
 }
 
 impl<IO> Connection<IO> {
+    /// Its number.
+    pub fn id(&self) -> ConnectionId {
+        self.id
+    }
+
     /// What is below.
     pub fn get_ref(&self) -> &IO {
         &self.io

@@ -10,7 +10,8 @@ use tributary_jobfile::{End, Scenario, SwitchId};
 use tributary_netio::FrameIo;
 use tributary_netio::device::{Config, Device};
 use tributary_switch::runtime::Runtime;
-use tributary_switch::server::{Listen, ServerHandle, Service, Tls};
+use tributary_access::ServerKeys;
+use tributary_switch::server::{Listen, ServerHandle, Service};
 use tributary_switch::{Forwarding, SwitchConfig};
 
 use crate::args::SwitchArgs;
@@ -33,7 +34,7 @@ pub(crate) fn run(args: &SwitchArgs) -> Result<()> {
     };
     let tls = match args.tls_cert.as_deref().zip(args.tls_key.as_deref()) {
         Some((certificate, key)) => {
-            Some(Tls::read(certificate, key, args.tls_client_ca.as_deref())?)
+            Some(ServerKeys::read(certificate, key, args.tls_client_ca.as_deref())?)
         }
         None => None,
     };

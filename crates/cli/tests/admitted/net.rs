@@ -7,7 +7,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
-use tributary_controller::client;
+use tributary_access::Remote;
 use tributary_proto::scheduler::v1;
 use tributary_proto::scheduler::v1::job_scheduler_client::JobSchedulerClient;
 use tributary_testbed::{Host, Link, Output, Port, Process, Stream, Switch, Testbed, Topology};
@@ -140,7 +140,7 @@ impl Net {
         let work = || {
             let own = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
             own.block_on(async {
-                let endpoint = client::endpoint(ADDRESS, false).unwrap();
+                let endpoint = Remote::new(ADDRESS, None).unwrap().unwrap();
                 let mut client = JobSchedulerClient::new(endpoint.connect().await.unwrap());
                 ask(&mut client).await
             })

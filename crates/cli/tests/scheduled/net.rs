@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tonic::transport::Channel;
-use tributary_controller::client;
+use tributary_access::Remote;
 use tributary_proto::scheduler::v1;
 use tributary_proto::scheduler::v1::job_scheduler_client::JobSchedulerClient;
 use tributary_testbed::{Host, Link, Output, Port, Process, Stream, Switch, Testbed, Topology};
@@ -126,7 +126,7 @@ impl Net {
     pub(crate) fn client(&self) -> Client {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let _context = runtime.enter();
-        let channel = client::endpoint(&self.socket("scheduler"), false).unwrap().connect_lazy();
+        let channel = Remote::new(&self.socket("scheduler"), None).unwrap().unwrap().connect_lazy();
         drop(_context);
         Client { runtime, client: JobSchedulerClient::new(channel) }
     }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use tributary_controller::client;
+use tributary_access::Remote;
 use tributary_crossconnect::Port as Fibre;
 use tributary_jobfile::{End, Scenario};
 use tributary_proto::scheduler::v1;
@@ -152,7 +152,7 @@ impl Site {
     ) -> T {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
-            let endpoint = client::endpoint(&self.socket("controller"), false).unwrap();
+            let endpoint = Remote::new(&self.socket("controller"), None).unwrap().unwrap();
             call(JobSchedulerClient::new(endpoint.connect_lazy())).await
         })
     }

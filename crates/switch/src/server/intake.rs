@@ -9,6 +9,8 @@ use tonic::body::Body;
 use tonic::codegen::{Bytes, http};
 use tonic::server::NamedService;
 
+use tributary_access::server::Peer;
+
 use super::connections::{Connections, Held};
 use super::service::Service;
 
@@ -45,7 +47,10 @@ where
     }
 
     fn call(&mut self, request: http::Request<Body>) -> S::Future {
-        let connection = request.extensions().get().copied().unwrap_or_default();
+        let extensions = request.extensions();
+        // Encrypted connections tell more.
+        let known = extensions.get::<Peer>().map(|peer| peer.connection);
+        let connection = known.or_else(|| extensions.get().copied()).unwrap_or_default();
         let held = Connections::hold(self.service.connections(), connection);
         let service = self.service.clone();
         let counted = |body| {

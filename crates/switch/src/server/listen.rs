@@ -14,12 +14,13 @@ use tokio_stream::Stream;
 use tokio_stream::wrappers::{TcpListenerStream, UnixListenerStream};
 use tonic::transport::Server;
 use tonic::transport::server::Connected;
+use tributary_access::ServerKeys;
+use tributary_access::server::encrypted;
 use tributary_limits::connections::bounded;
 use tributary_p4runtime_proto::p4::v1::p4_runtime_server::P4RuntimeServer;
 
 use super::intake::Intake;
 use super::service::Service;
-use super::tls::Tls;
 
 /// Largest accepted message in bytes: programs are text and can be long.
 const MESSAGE_LIMIT: usize = 16 << 20;
@@ -69,9 +70,6 @@ pub enum ServerError {
         /// The problem.
         reason: String,
     },
-    /// The certificates are unusable.
-    #[error("cannot use the TLS certificates: {0}")]
-    Tls(String),
     /// The threads could not be started.
     #[error("cannot start the P4Runtime server: {0}")]
     Threads(#[source] io::Error),
@@ -95,13 +93,12 @@ impl Service {
         S: Stream<Item = io::Result<IO>>,
         IO: AsyncRead + AsyncWrite + Connected + Unpin + Send + 'static,
     {
-        self.serve_on(streams, None, shutdown).await
+        self.serve_on(bounded(streams, CONNECTIONS), shutdown).await
     }
 
     async fn serve_on<S, IO>(
         self,
-        streams: S,
-        tls: Option<Tls>,
+        incoming: S,
         shutdown: impl Future<Output = ()>,
     ) -> Result<(), ServerError>
     where
@@ -110,7 +107,6 @@ impl Service {
     {
         self.start_packets_in();
         let closing = self.clone();
-        let incoming = bounded(streams, CONNECTIONS);
         let shutdown = async move {
             shutdown.await;
             closing.close();
@@ -119,16 +115,13 @@ impl Service {
         let service = P4RuntimeServer::new(self)
             .max_decoding_message_size(MESSAGE_LIMIT)
             .max_encoding_message_size(MESSAGE_LIMIT);
-        let mut server = Server::builder()
+        let server = Server::builder()
             // A primary whose machine is lost must not stay primary.
             .http2_keepalive_interval(Some(KEEPALIVE))
             .http2_keepalive_timeout(Some(KEEPALIVE))
             .initial_stream_window_size(CALL_WINDOW)
             .initial_connection_window_size(CONNECTION_WINDOW)
             .max_concurrent_streams(CALLS_PER_CONNECTION);
-        if let Some(tls) = tls {
-            server = server.tls_config(tls.config())?;
-        }
         let server = server.add_service(Intake::new(service, intake));
         let (ending, ended) = oneshot::channel::<()>();
         let shutdown = async move {
@@ -164,14 +157,14 @@ impl ServerHandle {
         Self::start_with(service, address, None)
     }
 
-    /// The same, with TLS if there are certificates.
+    /// The same, with TLS at a TCP address if there are certificates.
     ///
     /// # Errors
     /// As [`start`](Self::start).
     pub fn start_with(
         service: Service,
         address: Listen,
-        tls: Option<Tls>,
+        keys: Option<ServerKeys>,
     ) -> Result<Self, ServerError> {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
@@ -196,12 +189,16 @@ impl ServerHandle {
         let run = move || {
             let stopped = async { drop(stopped.await) };
             runtime.block_on(async {
-                match bound {
-                    Bound::Tcp(listener) => {
-                        service.serve_on(TcpListenerStream::new(listener), tls, stopped).await
+                match (bound, keys) {
+                    (Bound::Tcp(listener), Some(keys)) => {
+                        let streams = bounded(TcpListenerStream::new(listener), CONNECTIONS);
+                        service.serve_on(encrypted(streams, keys), stopped).await
                     }
-                    Bound::Unix(listener, _path) => {
-                        service.serve_on(UnixListenerStream::new(listener), tls, stopped).await
+                    (Bound::Tcp(listener), None) => {
+                        service.serve(TcpListenerStream::new(listener), stopped).await
+                    }
+                    (Bound::Unix(listener, _path), _) => {
+                        service.serve(UnixListenerStream::new(listener), stopped).await
                     }
                 }
             })

@@ -1,7 +1,7 @@
 //! P4Runtime over gRPC for a running switch.
 //!
 //! [`Service`] answers the calls. [`ServerHandle`] serves it on a TCP or Unix socket with threads
-//! of its own, encrypted if it has certificates ([`Tls`]). [`Service::serve`] serves it on any
+//! of its own, encrypted if it has certificates ([`ServerKeys`](tributary_access::ServerKeys)). [`Service::serve`] serves it on any
 //! streams, such as in-memory ones.
 
 mod arbitration;
@@ -12,8 +12,6 @@ mod pipeline;
 mod service;
 mod status;
 mod streams;
-mod tls;
 
 pub use self::listen::{Listen, ServerError, ServerHandle};
 pub use self::service::Service;
-pub use self::tls::Tls;

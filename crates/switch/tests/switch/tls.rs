@@ -6,7 +6,8 @@ use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair}
 use tonic::transport::{Certificate, ClientTlsConfig, Endpoint, Identity};
 use tributary_p4runtime_proto::p4::v1::CapabilitiesRequest;
 use tributary_p4runtime_proto::p4::v1::p4_runtime_client::P4RuntimeClient;
-use tributary_switch::server::{Listen, ServerHandle, Tls};
+use tributary_access::ServerKeys;
+use tributary_switch::server::{Listen, ServerHandle};
 
 use crate::grpc::*;
 
@@ -75,7 +76,7 @@ async fn capabilities(listen: &Listen, tls: Option<ClientTlsConfig>) -> Result<S
     Ok(answer.into_inner().p4runtime_api_version)
 }
 
-async fn start(device: &Device, tls: Tls) -> ServerHandle {
+async fn start(device: &Device, tls: ServerKeys) -> ServerHandle {
     let service = device.service.clone();
     let listen = Listen::Tcp("127.0.0.1:0".parse().unwrap());
     let start = move || ServerHandle::start_with(service, listen, Some(tls)).unwrap();
@@ -87,7 +88,7 @@ async fn clients_that_trust_the_server_get_in() {
     let (authority, stranger) = (Authority::new(), Authority::new());
     let pair = authority.certify("localhost");
     let device = device();
-    let server = start(&device, Tls::read(&pair.certificate, &pair.key, None).unwrap()).await;
+    let server = start(&device, ServerKeys::read(&pair.certificate, &pair.key, None).unwrap()).await;
     let trusting =
         |root: String| Some(ClientTlsConfig::new().ca_certificate(Certificate::from_pem(root)));
     let version = capabilities(server.address(), trusting(authority.root())).await;
@@ -106,7 +107,7 @@ async fn mutual_tls_takes_only_clients_with_a_certificate_from_its_roots() {
     let pair = authority.certify("localhost");
     let roots = authority.file("roots.pem", &authority.root());
     let device = device();
-    let tls = Tls::read(&pair.certificate, &pair.key, Some(&roots)).unwrap();
+    let tls = ServerKeys::read(&pair.certificate, &pair.key, Some(&roots)).unwrap();
     let server = start(&device, tls).await;
     let anonymous = ClientTlsConfig::new().ca_certificate(Certificate::from_pem(authority.root()));
     let known = anonymous.clone().identity(authority.certify("controller").identity());
@@ -137,7 +138,7 @@ fn bad_certificates_are_refused_with_one_line_that_names_the_file() {
         (&pair.certificate, &other.key, None, "other.key"),
         (&pair.certificate, &pair.key, Some(&empty), "empty.pem: there is no certificate"),
     ] {
-        let error = Tls::read(certificate, key, roots.map(PathBuf::as_path)).unwrap_err();
+        let error = ServerKeys::read(certificate, key, roots.map(PathBuf::as_path)).unwrap_err();
         let line = error.to_string();
         assert!(line.starts_with("cannot use the TLS certificates: "), "{line}");
         assert!(line.contains(named) && !line.contains('\n'), "{named}: {line}");

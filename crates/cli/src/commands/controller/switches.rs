@@ -1,6 +1,7 @@
 //! Handles `--switch`, `--target` and related arguments.
 
 use std::io::IsTerminal as _;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
@@ -8,7 +9,8 @@ use tributary_controller::client::{SwitchConfig, Target};
 use tributary_controller::ports::PortMap;
 use tributary_controller::programs::Source;
 use tributary_controller::targets::{self, Built, Given};
-use tributary_controller::{Error, Tls, programs};
+use tributary_access::ClientKeys;
+use tributary_controller::{Error, programs};
 use tributary_job::program;
 use tributary_jobfile::Scenario;
 
@@ -67,10 +69,10 @@ pub(crate) fn switches(scenario: &Scenario, args: &SwitchesArgs) -> Result<Vec<S
         }
     }
     let timeout = Duration::from_secs(args.timeout);
-    let tls = match &args.tls_ca {
+    let keys = match &args.tls_ca {
         Some(roots) => {
             let own = args.tls_cert.as_deref().zip(args.tls_key.as_deref());
-            Some(Tls::read(roots, own, args.tls_name.as_deref())?)
+            Some(Arc::new(ClientKeys::read(roots, own, args.tls_name.as_deref())?))
         }
         None => None,
     };
@@ -80,7 +82,7 @@ pub(crate) fn switches(scenario: &Scenario, args: &SwitchesArgs) -> Result<Vec<S
             format!("switch {name} has no address; say where it is with --switch {name}=HOST:PORT")
         })?;
         Ok(SwitchConfig {
-            tls: tls.clone(),
+            keys: keys.clone(),
             device_id: args.device_id,
             election_id: args.election_id.into(),
             request_timeout: timeout,
