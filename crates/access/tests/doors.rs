@@ -69,7 +69,8 @@ impl Site {
     }
 
     fn server(&self, policy: Policy) -> Door {
-        let [certificate, key, root] = ["server.pem", "server.key", "ca.pem"].map(|it| self.path(it));
+        let [certificate, key, root] =
+            ["server.pem", "server.key", "ca.pem"].map(|it| self.path(it));
         let keys = ServerKeys::read(&certificate, &key, Some(&root)).unwrap();
         Door { listen: "127.0.0.1:0".parse().unwrap(), keys: Some(keys), policy }
     }
@@ -214,9 +215,8 @@ async fn silent_clients_do_not_keep_others_out() {
     let server = serve(site.server(Policy::all_may_operate())).await;
     let Listen::Tcp(address) = *server.address() else { panic!("a TCP address") };
     // They begin no handshake. The last place is free.
-    let silent: Vec<_> = (1..LIMITS.connections)
-        .map(|_| std::net::TcpStream::connect(address).unwrap())
-        .collect();
+    let silent: Vec<_> =
+        (1..LIMITS.connections).map(|_| std::net::TcpStream::connect(address).unwrap()).collect();
     let begin = Instant::now();
     assert_eq!(check(&site.remote(&server, "client"), "operate").await, Code::Ok);
     assert!(begin.elapsed() < Duration::from_secs(5), "{:?}", begin.elapsed());

@@ -201,10 +201,8 @@ impl Client {
                 let remote = Remote::new(address, config.keys.clone()).map_err(|error| {
                     Error::Certificates(format!("switch {}: {}", config.name, error.0))
                 })?;
-                let remote = remote.ok_or_else(|| Error::Address {
-                    switch: switch(),
-                    address: address.clone(),
-                })?;
+                let remote = remote
+                    .ok_or_else(|| Error::Address { switch: switch(), address: address.clone() })?;
                 let remote = remote.with_patience(config.request_timeout).with_header(MAX_STATUS);
                 remote.connect().await.map_err(|error| Error::Unreachable {
                     switch: switch(),

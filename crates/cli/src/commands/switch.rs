@@ -5,12 +5,12 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use tributary_access::ServerKeys;
 use tributary_job::fabric::{LastWords, QueueReport, share};
 use tributary_jobfile::{End, Scenario, SwitchId};
 use tributary_netio::FrameIo;
 use tributary_netio::device::{Config, Device};
 use tributary_switch::runtime::Runtime;
-use tributary_access::ServerKeys;
 use tributary_switch::server::{Listen, ServerHandle, Service};
 use tributary_switch::{Forwarding, SwitchConfig};
 

@@ -65,9 +65,8 @@ impl Place {
         assert!(succeed(&made).contains("keys/manager.pem"));
         let path = |name: &str| file.path(name).display().to_string();
         let [site, access, database] = ["site.toml", "access.toml", "manager.redb"].map(path);
-        let [root, certificate, key] = ["ca.pem", "manager.pem", "manager.key"].map(|name| {
-            format!("{keys}/{name}")
-        });
+        let [root, certificate, key] =
+            ["ca.pem", "manager.pem", "manager.key"].map(|name| format!("{keys}/{name}"));
         let args = [
             ["place", "serve", &site, "--listen", "127.0.0.1:0", "--database", &database],
             ["--serve-cert", &certificate, "--serve-key", &key, "--serve-ca", &root, "--access"],
@@ -184,7 +183,8 @@ fn only_the_agent_of_a_server_is_its_agent() {
 fn a_manager_without_options_is_its_users() {
     let file = JobFile::new(NETWORK);
     std::fs::write(file.path("site.toml"), SITE).unwrap();
-    let [site, database] = ["site.toml", "m.redb"].map(|name| file.path(name).display().to_string());
+    let [site, database] =
+        ["site.toml", "m.redb"].map(|name| file.path(name).display().to_string());
     let open = ["place", "serve", &site, "--database", &database, "--listen", "127.0.0.1:0"];
     let line = fail(&open);
     assert!(line.contains("anyone who reaches this address would have full control"), "{line}");
@@ -193,7 +193,8 @@ fn a_manager_without_options_is_its_users() {
     let socket = file.path("manager.sock");
     let at = format!("unix:{}", socket.display());
     let mut command = tributary(&["place", "serve", &site, "--database", &database]);
-    let mut manager = Running(command.args(["--listen", &at]).stdout(Stdio::piped()).spawn().unwrap());
+    let mut manager =
+        Running(command.args(["--listen", &at]).stdout(Stdio::piped()).spawn().unwrap());
     let mut said = String::new();
     BufReader::new(manager.0.stdout.take().unwrap()).read_line(&mut said).unwrap();
     assert!(said.contains(&at), "{said}");

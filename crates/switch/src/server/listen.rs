@@ -121,8 +121,8 @@ impl Service {
             .http2_keepalive_timeout(Some(KEEPALIVE))
             .initial_stream_window_size(CALL_WINDOW)
             .initial_connection_window_size(CONNECTION_WINDOW)
-            .max_concurrent_streams(CALLS_PER_CONNECTION);
-        let server = server.add_service(Intake::new(service, intake));
+            .max_concurrent_streams(CALLS_PER_CONNECTION)
+            .add_service(Intake::new(service, intake));
         let (ending, ended) = oneshot::channel::<()>();
         let shutdown = async move {
             shutdown.await;

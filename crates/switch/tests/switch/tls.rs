@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use tonic::transport::{Certificate, ClientTlsConfig, Endpoint, Identity};
+use tributary_access::ServerKeys;
 use tributary_p4runtime_proto::p4::v1::CapabilitiesRequest;
 use tributary_p4runtime_proto::p4::v1::p4_runtime_client::P4RuntimeClient;
-use tributary_access::ServerKeys;
 use tributary_switch::server::{Listen, ServerHandle};
 
 use crate::grpc::*;
@@ -88,7 +88,8 @@ async fn clients_that_trust_the_server_get_in() {
     let (authority, stranger) = (Authority::new(), Authority::new());
     let pair = authority.certify("localhost");
     let device = device();
-    let server = start(&device, ServerKeys::read(&pair.certificate, &pair.key, None).unwrap()).await;
+    let server =
+        start(&device, ServerKeys::read(&pair.certificate, &pair.key, None).unwrap()).await;
     let trusting =
         |root: String| Some(ClientTlsConfig::new().ca_certificate(Certificate::from_pem(root)));
     let version = capabilities(server.address(), trusting(authority.root())).await;

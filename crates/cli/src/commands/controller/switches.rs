@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use tributary_access::ClientKeys;
 use tributary_controller::client::{SwitchConfig, Target};
 use tributary_controller::ports::PortMap;
 use tributary_controller::programs::Source;
 use tributary_controller::targets::{self, Built, Given};
-use tributary_access::ClientKeys;
 use tributary_controller::{Error, programs};
 use tributary_job::program;
 use tributary_jobfile::Scenario;
