@@ -28,7 +28,7 @@ pub struct KeyError(pub String);
 pub struct ServerKeys {
     config: Fresh<Arc<ServerConfig>>,
     /// Whether clients must have a certificate.
-    pub(crate) mutual: bool,
+    pub mutual: bool,
 }
 
 /// What a client trusts, and its certificate.

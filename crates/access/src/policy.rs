@@ -97,10 +97,16 @@ impl Grant {
         grant.ok_or_else(|| Status::permission_denied("the server does not know who asks"))
     }
 
+    /// The grant of a role.
+    #[must_use]
+    pub fn new(caller: Caller, role: Role, tenant: Option<Arc<Tenant>>) -> Self {
+        Self { caller, role, tenant }
+    }
+
     /// A grant of everything.
     #[must_use]
     pub fn operator() -> Self {
-        Self { caller: Caller::Anyone, role: Role::Operate, tenant: None }
+        Self::new(Caller::Anyone, Role::Operate, None)
     }
 
     /// Returns the grant if it allows what the role does.
@@ -213,7 +219,7 @@ impl Policy {
             Rules::AllMayOperate => (Role::Operate, None),
             Rules::Listed(list) => list.get().find(caller)?,
         };
-        Some(Grant { caller: caller.clone(), role, tenant })
+        Some(Grant::new(caller.clone(), role, tenant))
     }
 }
 
@@ -403,7 +409,7 @@ mod tests {
     #[test]
     fn what_makes_no_sense_is_one_clear_line() {
         for (text, expected) in [
-            ("", "missing field `client`"),
+            ("", "line 1: missing field `client`"),
             ("[[client]]\nrole = \"king\"\n", "line 2: unknown variant `king`"),
             ("[[client]]\nrole = \"observe\"\n", "client 1: say either `certificate` or `user`"),
             (

@@ -113,7 +113,7 @@ impl Place {
 #[test]
 fn each_client_of_a_manager_does_what_its_role_says() {
     let place = Place::start();
-    let submit = ["submit", "--gpus", "1", "--iterations", "1"];
+    let submit = ["submit", "--gpus", "1", "--iterations", "1", "--model", "vgg16"];
     place.call("alice", &submit);
     place.call("bob", &submit);
     place.call("bob", &submit);

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use tokio::time::{sleep, timeout};
 use tonic::transport::Channel;
-use tonic::{Code, Status, Streaming};
-use tributary_access::{Door, Listen, Server};
+use tonic::{Code, Request, Status, Streaming};
+use tributary_access::{Caller, Door, Grant, Listen, Role, Server, Tenant};
 use tributary_controller::jobs::Controller;
 use tributary_controller::plan::Placement;
 use tributary_controller::ports::PortMap;
@@ -17,6 +17,7 @@ use tributary_controller::server::LIMITS;
 use tributary_jobfile::{Scenario, parse};
 use tributary_proto::scheduler::v1;
 use tributary_proto::scheduler::v1::job_scheduler_client::JobSchedulerClient;
+use tributary_proto::scheduler::v1::job_scheduler_server::JobScheduler;
 use tributary_wire::{Epoch, JobId};
 
 use crate::embedded::{Cables, Embedded, Running, running};
@@ -318,6 +319,95 @@ async fn a_lease_lasts_longer_than_a_run() {
     assert_eq!(refused.unwrap_err().code(), Code::FailedPrecondition);
     let unnamed = life.client.renew(v1::RenewRequest { job_id, epoch, over: 0 }).await;
     assert_eq!(unnamed.unwrap_err().code(), Code::InvalidArgument);
+}
+
+/// A request of a client.
+fn by<T>(who: &Grant, message: T) -> Request<T> {
+    let mut request = Request::new(message);
+    request.extensions_mut().insert(who.clone());
+    request
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tenants_have_quotas_and_only_their_own_jobs() {
+    let site = Site::new();
+    let life = site.live().await;
+    let tenant = |name: &str, jobs| {
+        let tenant = Tenant { name: name.into(), jobs, aggregators: Some(40) };
+        Grant::new(Caller::Anyone, Role::Submit, Some(Arc::new(tenant)))
+    };
+    let (blue, red) = (tenant("blue", Some(2)), tenant("red", None));
+    let observer = Grant::new(Caller::Anyone, Role::Observe, None);
+    let scheduler = &life.scheduler;
+    let admit = async |who: &Grant, job_id, workers: &[&str]| {
+        let request = v1::AdmitRequest { lease: false, ..leased(job_id, workers) };
+        let answer = JobScheduler::admit(scheduler, by(who, request)).await;
+        answer.map(drop).map_err(|status| (status.code(), status.message().to_owned()))
+    };
+    let pairs = [["w1", "w2"], ["w1", "w3"], ["w1", "w4"]];
+    admit(&blue, 2, &pairs[0]).await.unwrap();
+    admit(&blue, 3, &pairs[1]).await.unwrap();
+    let why = "tenant `blue` has 2 jobs and wants 1 more, and may have 2";
+    assert_eq!(admit(&blue, 4, &pairs[2]).await, Err((Code::ResourceExhausted, why.into())));
+    // Its aggregators are enough for a job, and not for one that becomes larger.
+    admit(&red, 4, &pairs[2]).await.unwrap();
+    let enlarge = |job_id, size| v1::MoveRequest {
+        job_id,
+        size,
+        aggregation: v1::Aggregation::Network.into(),
+    };
+    let status = scheduler.r#move(by(&blue, enlarge(3, 32))).await.unwrap_err();
+    let why = "tenant `blue` has 16 aggregators and wants 32 more, and may have 40";
+    assert_eq!((status.code(), status.message()), (Code::ResourceExhausted, why));
+    scheduler.r#move(by(&blue, enlarge(3, 24))).await.unwrap();
+
+    // Others' jobs are out of reach, for reading, too.
+    let denied = |result: Result<(), Status>| {
+        let status = result.unwrap_err();
+        let expected = (Code::PermissionDenied, "job 4 is another tenant's");
+        assert_eq!((status.code(), status.message()), expected);
+    };
+    let job_id = 4;
+    denied(
+        JobScheduler::release(scheduler, by(&blue, v1::ReleaseRequest { job_id })).await.map(drop),
+    );
+    denied(scheduler.r#move(by(&blue, enlarge(4, 8))).await.map(drop));
+    let rate = v1::SetRateRequest { job_id, rate: 1000 };
+    denied(JobScheduler::set_rate(scheduler, by(&blue, rate)).await.map(drop));
+    let start = v1::StartIterationRequest { job_id, number: 0 };
+    denied(scheduler.start_iteration(by(&blue, start)).await.map(drop));
+    let finish = v1::FinishIterationRequest { job_id, number: 1, worker: 0 };
+    denied(scheduler.finish_iteration(by(&blue, finish)).await.map(drop));
+    let hold = v1::HoldRequest { job_id, epoch: 1 };
+    denied(JobScheduler::hold(scheduler, by(&blue, hold)).await.map(drop));
+    let renew = v1::RenewRequest { job_id, epoch: 1, over: 1 };
+    denied(JobScheduler::renew(scheduler, by(&blue, renew)).await.map(drop));
+    let watch = v1::WatchRequest { job_id, epoch: 0 };
+    denied(JobScheduler::watch(scheduler, by(&blue, watch)).await.map(drop));
+    let seen = async |scheduler: &Scheduler, who: &Grant| {
+        let listed = JobScheduler::list(scheduler, by(who, v1::ListRequest {})).await.unwrap();
+        let jobs = listed.into_inner().jobs.into_iter();
+        jobs.map(|job| (job.job_id, job.tenant)).collect::<Vec<_>>()
+    };
+    let blues = [(2, "blue".to_owned()), (3, "blue".to_owned())];
+    assert_eq!(seen(scheduler, &blue).await, blues);
+    assert_eq!(seen(scheduler, &red).await, [(4, "red".to_owned())]);
+    for who in [&observer, &Grant::operator()] {
+        assert_eq!(seen(scheduler, who).await.len(), 3);
+    }
+    let changed = admit(&observer, 5, &["w2", "w3"]).await.unwrap_err();
+    assert_eq!(changed.0, Code::PermissionDenied);
+    let nobody = v1::ReleaseRequest { job_id };
+    let unknown = JobScheduler::release(scheduler, Request::new(nobody)).await.unwrap_err();
+    assert_eq!(unknown.code(), Code::PermissionDenied);
+
+    // The next controller knows whose jobs they are.
+    drop(life);
+    let life = site.live().await;
+    assert_eq!(seen(&life.scheduler, &blue).await, blues);
+    let one_more = v1::AdmitRequest { lease: false, ..leased(5, &["w2", "w3"]) };
+    let full = JobScheduler::admit(&life.scheduler, by(&blue, one_more)).await.unwrap_err();
+    assert_eq!(full.code(), Code::ResourceExhausted);
 }
 
 #[tokio::test(flavor = "multi_thread")]

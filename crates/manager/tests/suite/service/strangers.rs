@@ -13,6 +13,7 @@ use tokio::runtime::Runtime;
 use tokio::sync::watch;
 use tokio_stream::wrappers::TcpListenerStream;
 use tonic::Request;
+use tributary_access::Grant;
 use tributary_controller::client::{SwitchConfig, Target};
 use tributary_controller::jobs::Controller;
 use tributary_controller::programs::{Source, compile, defines};
@@ -82,7 +83,7 @@ impl Setting {
             let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
             let address = listener.local_addr().unwrap();
             let count = move |mut request: Request<()>| {
-                request.extensions_mut().insert(tributary_access::Grant::operator());
+                request.extensions_mut().insert(Grant::operator());
                 *counted.lock().unwrap() += 1;
                 Ok(request)
             };
@@ -168,7 +169,9 @@ async fn admit(scheduler: &Scheduler, job_id: u32) {
         size: 1,
         ..AdmitRequest::default()
     };
-    JobScheduler::admit(scheduler, Request::new(request)).await.unwrap();
+    let mut request = Request::new(request);
+    request.extensions_mut().insert(Grant::operator());
+    JobScheduler::admit(scheduler, request).await.unwrap();
 }
 
 #[test]
