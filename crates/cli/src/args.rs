@@ -348,6 +348,40 @@ pub(crate) enum P4Command {
     /// Run a packet test in the STF format of p4c's test suite: prints PASS, or FAIL and the
     /// reason.
     Stf(StfArgs),
+    /// Generate a dissector in Lua, with which Wireshark and tshark show the headers that the
+    /// program's parser extracts.
+    Dissector(DissectorArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DissectorArgs {
+    #[command(flatten)]
+    pub(crate) program: P4Args,
+    /// Write to a file instead of standard output.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+    /// Name of the protocol in display filters. Default: `p4_` and the file's name.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) name: Option<String>,
+    /// Dissect the payloads of this UDP port. Default: the ports at which the program's parser goes on
+    /// to more headers; without any, whole frames.
+    #[arg(long, value_name = "UDP_PORT", group = "place")]
+    pub(crate) port: Option<u16>,
+    /// Dissect the payloads of this EtherType, such as 0x88b5.
+    #[arg(long, value_name = "N", group = "place", value_parser = ether_type)]
+    pub(crate) ethertype: Option<u16>,
+    /// Dissect whole Ethernet frames, instead of Wireshark's own dissectors.
+    #[arg(long, group = "place")]
+    pub(crate) frames: bool,
+}
+
+/// An EtherType, in decimal or in hexadecimal after `0x`.
+fn ether_type(text: &str) -> Result<u16, String> {
+    let number = match text.strip_prefix("0x") {
+        Some(digits) => u16::from_str_radix(digits, 16),
+        None => text.parse(),
+    };
+    number.map_err(|_| "write a number up to 65535, or 0x and up to four hexadecimal digits".into())
 }
 
 #[derive(Debug, Args)]

@@ -113,6 +113,7 @@ fn run(command: Command) -> Result<ExitCode> {
         Command::P4(P4Command::Check(args)) => commands::p4::check(&args),
         Command::P4(P4Command::Info(args)) => commands::p4::info(&args),
         Command::P4(P4Command::Graph(args)) => commands::p4::graph::run(&args),
+        Command::P4(P4Command::Dissector(args)) => commands::p4::dissector::run(&args),
         Command::P4(P4Command::Stf(args)) => return commands::p4::stf::run(&args),
         Command::Place(args) => commands::place::run(&args),
         Command::Sim(SimCommand::Esa(args)) => commands::sim::esa(&args),
