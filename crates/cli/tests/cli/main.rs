@@ -3,6 +3,7 @@
 mod bad_input;
 mod bmv2;
 mod by_hand;
+mod captures;
 mod command;
 mod cores;
 mod deaths;
