@@ -36,7 +36,7 @@ header udp_t {
 }
 
 header aggregation_t {
-    bit<8>     protocol; // protocol_t
+    protocol_t protocol;
     kind_t     kind;
     bit<4>     unused;
     bit<1>     congested;

@@ -45,6 +45,8 @@ pub(crate) enum Command {
     Reminder(PsArgs),
     /// Connect two interfaces of this host, with the faults of a link of a job file.
     Cable(CableArgs),
+    /// Capture our packets on a network interface, for Wireshark.
+    Capture(CaptureArgs),
     /// Emulate an optical cross-connect between interfaces of this host, or control a cross-connect.
     Crossconnect(crate::commands::crossconnect::CrossconnectArgs),
     /// Show the network of a job file: hosts, addresses, switch ports, and processes.
@@ -96,6 +98,10 @@ pub(crate) struct RunArgs {
     /// ends in .svg, the frames alone for Wireshark if it ends in .pcapng, otherwise as text.
     #[arg(long, value_name = "FILE")]
     pub(crate) trace: Option<PathBuf>,
+    /// Capture the frames at both ends of all links in a new file in this directory, for Wireshark: the
+    /// job file's name, with .pcapng. The directory is created if missing.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) capture: Option<PathBuf>,
     /// P4 program for the switches, replacing the built-in one.
     #[arg(long, value_name = "FILE")]
     pub(crate) p4: Option<PathBuf>,
@@ -114,6 +120,26 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "N", default_value_t = 1,
         value_parser = clap::value_parser!(u16).range(1..=MOST_THREADS))]
     pub(crate) switch_threads: u16,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CaptureArgs {
+    /// The network interface. It is put into promiscuous mode.
+    #[arg(long, value_name = "IFACE")]
+    pub(crate) interface: String,
+    /// New file for the capture, in the pcapng format; - for standard output, which must not be a
+    /// terminal.
+    #[arg(long, value_name = "FILE", default_value = "-")]
+    pub(crate) output: PathBuf,
+    /// Capture all frames, not only aggregation packets.
+    #[arg(long)]
+    pub(crate) all: bool,
+    /// End after this number of frames.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) count: Option<u64>,
+    /// End after this time. Without it, the capture goes on until Ctrl-C.
+    #[arg(long, value_name = "S", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) seconds: Option<u32>,
 }
 
 /// Most threads of a switch.
@@ -341,6 +367,40 @@ pub(crate) enum P4Command {
     /// Run a packet test in the STF format of p4c's test suite: prints PASS, or FAIL and the
     /// reason.
     Stf(StfArgs),
+    /// Generate a dissector in Lua, with which Wireshark and tshark show the headers that the
+    /// program's parser extracts.
+    Dissector(DissectorArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DissectorArgs {
+    #[command(flatten)]
+    pub(crate) program: P4Args,
+    /// Write to a file instead of standard output.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+    /// Name of the protocol in display filters. Default: `p4_` and the file's name.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) name: Option<String>,
+    /// Dissect the payloads of this UDP port. Default: the ports at which the program's parser goes on
+    /// to more headers; without any, whole frames.
+    #[arg(long, value_name = "UDP_PORT", group = "place")]
+    pub(crate) port: Option<u16>,
+    /// Dissect the payloads of this EtherType, such as 0x88b5.
+    #[arg(long, value_name = "N", group = "place", value_parser = ether_type)]
+    pub(crate) ethertype: Option<u16>,
+    /// Dissect whole Ethernet frames, instead of Wireshark's own dissectors.
+    #[arg(long, group = "place")]
+    pub(crate) frames: bool,
+}
+
+/// An EtherType, in decimal or in hexadecimal after `0x`.
+fn ether_type(text: &str) -> Result<u16, String> {
+    let number = match text.strip_prefix("0x") {
+        Some(digits) => u16::from_str_radix(digits, 16),
+        None => text.parse(),
+    };
+    number.map_err(|_| "write a number up to 65535, or 0x and up to four hexadecimal digits".into())
 }
 
 #[derive(Debug, Args)]

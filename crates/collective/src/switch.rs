@@ -127,7 +127,7 @@ impl Switch {
         let ranks = u16::try_from(endpoints.len()).context("a group has at most 1024 ranks")?;
         let patience = scenario.worker_timeout.max(SILENCE);
         let (mut memory, hub) = runtime.block_on(async {
-            let open = Memory::open(&deployment, compiled, engine, threads.switch, outside);
+            let open = Memory::open(&deployment, compiled, engine, threads.switch, outside, None);
             let mut memory = open.await?;
             for lane in scenario.lanes(JOB) {
                 memory.admit(lane).await?;

@@ -8,12 +8,14 @@
 //! | --- | --- |
 //! | [`mod@run`] | the steps, the same on every fabric |
 //! | [`fabric`] | where switches and endpoints run |
+//! | [`capture`] | the capture of a run's frames |
 //! | [`cores`] | the processor cores of processes |
 //! | [`program`] | the P4 program of a job file, compiled |
 //! | [`report`] | the result, as tables and as JSON |
 //!
 //! To add a fabric, implement [`Fabric`] and add it to [`fabric::Kind`] and [`run()`].
 
+pub mod capture;
 pub mod cores;
 pub mod fabric;
 pub mod program;

@@ -17,6 +17,7 @@ use tributary_worker::rounding::{self, complaint, grouped};
 use tributary_worker::rounds::WorkerReport;
 use tributary_worker::workload::TrainingReport;
 
+use crate::capture::CaptureReport;
 use crate::fabric;
 
 pub use segments::{SegmentReport, aggregator_bits};
@@ -41,6 +42,9 @@ pub struct RunReport {
     /// Processor time of all parameter servers and reminder agents in seconds while the workers ran,
     /// after the warm-up; `None` if they have no processes of their own.
     pub servers_cpu_seconds: Option<f64>,
+    /// The capture, if there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub capture: Option<CaptureReport>,
 }
 
 /// Counters of preemption and reminders of a job (ESA).
@@ -296,6 +300,9 @@ impl RunReport {
             "{} results compared with sums computed separately: all equal. {time}.",
             grouped(verified),
         );
+        if let Some(capture) = &self.capture {
+            let _ = write!(text, "\n{}", capture.to_text());
+        }
         for (job, warning) in self
             .jobs
             .iter()

@@ -18,11 +18,12 @@ use tributary_netio::device::Kind as Io;
 use tributary_p4::Architecture;
 use tributary_protocol::esa::agent::Stats as AgentStats;
 use tributary_ps::report::{self as servers, ServerReport};
-use tributary_sim::{Capture, Processing, Trace};
+use tributary_sim::{Processing, Trace};
 use tributary_wire::Epoch;
 use tributary_worker::rounds::{Event, WorkerReport};
 use tributary_worker::workload::{self, Rule, need};
 
+use crate::capture::{self, Capture, Capturing};
 use crate::fabric::{self, Bmv2, Fabric, Memory, Netns, Note, Sim, Stopped};
 use crate::program;
 use crate::report::{Counted, JobReport, RunReport, SegmentReport, SwitchReport, aggregator_bits};
@@ -62,8 +63,8 @@ pub struct Options {
     pub switch_threads: u16,
     /// Whether to record every frame, message and event, on the fabric `sim`.
     pub trace: bool,
-    /// Whether to capture the bytes of every frame, on the fabric `sim`.
-    pub capture: bool,
+    /// Where to capture every frame.
+    pub capture: Option<Capture>,
     /// Processor time of hosts and switches, on the fabric `sim`; `None` for none.
     pub processing: Option<Processing>,
 }
@@ -84,7 +85,7 @@ impl Options {
             pin: false,
             switch_threads: 1,
             trace: false,
-            capture: false,
+            capture: None,
             processing: None,
         }
     }
@@ -111,9 +112,14 @@ impl Options {
             *io == Io::Packet || *fabric == fabric::Kind::Netns,
             "--io {io}: the fabric `{fabric}` has no network interfaces; add `--fabric netns`"
         );
+        let traced = self.trace || self.capture == Some(Capture::Memory);
         ensure!(
-            !(self.trace || self.capture) || *fabric == fabric::Kind::Sim,
+            !traced || *fabric == fabric::Kind::Sim,
             "--trace: the fabric `{fabric}` records nothing; add `--fabric sim`"
+        );
+        ensure!(
+            self.capture.is_none() || *io != Io::Xdp,
+            "--capture: frames that AF_XDP takes cannot be captured; choose another --io"
         );
         if self.switch_threads > 1 {
             ensure!(
@@ -180,11 +186,12 @@ pub trait Observer {
         Ok(())
     }
 
-    /// The captured frames of the network; also of a failed run.
+    /// The frames that were captured in memory, as the contents of a pcapng file; also of a failed
+    /// run.
     ///
     /// # Errors
     /// If they cannot be stored.
-    fn capture(&mut self, _capture: &Capture) -> Result<()> {
+    fn capture(&mut self, _capture: &[u8]) -> Result<()> {
         Ok(())
     }
 }
@@ -201,6 +208,7 @@ pub fn run(
     observer: &mut impl Observer,
 ) -> Result<RunReport> {
     options.check()?;
+    options.capture.iter().try_for_each(|to| capture::check(to, &options.job_file))?;
     let mut scenario =
         tributary_endpoint::load(&options.job_file, options.seed, options.target, options.arch)?;
     // The network is new, so it contains no packets of earlier runs.
@@ -243,28 +251,43 @@ pub fn run(
         // This must happen before there is a second thread.
         tributary_testbed::enter_user_namespace_if_needed()?;
     }
+    let begin = |to| Capturing::begin(to, &options.job_file, scenario, options.fabric);
+    let capturing = options.capture.as_ref().map(begin).transpose()?;
+    let taps = capturing.as_ref().map(|capturing| &capturing.taps);
+    let mut missing = 0;
     let run = Run { options, deployment: &deployment, aggregator_bits, interrupted: stop };
     let span = info_span!("run", file = scenario.name, fabric = options.fabric.name());
     let execution = async {
         match options.fabric {
             fabric::Kind::Memory => {
-                run.execute(&mut Memory::start(&deployment, program, options).await?, observer)
-                    .await
+                let mut memory = Memory::start(&deployment, program, options, taps).await?;
+                run.execute(&mut memory, observer).await
             }
             fabric::Kind::Netns => {
-                run.execute(&mut Netns::start(&deployment, program, options).await?, observer).await
+                let mut netns = Netns::start(&deployment, program, options, taps).await?;
+                let report = run.execute(&mut netns, observer).await;
+                missing = netns.end_capture();
+                report
             }
             fabric::Kind::Sim => {
-                let mut sim = Sim::start(&deployment, program, options).await?;
+                let mut sim = Sim::start(&deployment, program, options, taps).await?;
                 let report = run.execute(&mut sim, observer).await;
+                sim.end_capture();
                 let traced = sim.trace().map_or(Ok(()), |trace| observer.trace(scenario, trace));
-                let captured = sim.capture().map_or(Ok(()), |capture| observer.capture(capture));
                 let report = report?;
-                traced.and(captured).map(|()| report)
+                traced.map(|()| report)
             }
         }
     };
-    tributary_endpoint::runtime()?.block_on(execution.instrument(span))
+    let report = tributary_endpoint::runtime()?.block_on(execution.instrument(span));
+    let Some(capturing) = capturing else { return report };
+    let (captured, memory) = capturing.finish(missing, report.is_err());
+    let stored = match captured {
+        None => observer.capture(&memory),
+        Some(_) => Ok(()),
+    };
+    let report = report?;
+    stored.map(|()| RunReport { capture: captured, ..report })
 }
 
 struct Run<'a> {
@@ -387,6 +410,7 @@ impl Run<'_> {
             jobs,
             switches,
             servers_cpu_seconds: servers_cpu.map(|cpu| cpu.as_secs_f64()),
+            capture: None,
         })
     }
 

@@ -73,6 +73,7 @@
 //! complement within their width). `bool` is an unsigned integer of width 1. Enums and errors are
 //! unsigned integers that index [`Program::enums`] and [`Program::errors`].
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use crate::Architecture;
@@ -155,9 +156,42 @@ pub struct Program {
     pub errors: Vec<String>,
     /// Enum types: name and member names, in order of their codes.
     pub enums: Vec<(String, Vec<String>)>,
+    /// What the program calls values of header fields. It has no effect on packets.
+    pub names: ValueNames,
     /// `@field_list(n)` metadata, by `n`: preserved by `resubmit_preserving_field_list(n)` and
     /// similar functions.
     pub field_lists: Vec<(u32, Vec<FieldId>)>,
+}
+
+/// Names of values of header fields.
+#[derive(Clone, Debug, Default)]
+pub struct ValueNames {
+    /// Serialisable enums of header fields: name, and members with their values. Values with more than
+    /// 64 bits are left out.
+    pub enums: Vec<(String, Vec<(u64, String)>)>,
+    /// The fields that have these types: index into `enums`.
+    pub fields: Vec<(FieldId, usize)>,
+    /// Constants with which a parser's `select` compares fields of other types, in the order of the
+    /// program.
+    pub constants: Vec<(FieldId, u64, String)>,
+}
+
+impl ValueNames {
+    /// The names of a field's values, by value. If the program has several names for a value, it is
+    /// the first one.
+    #[must_use]
+    pub fn of(&self, field: FieldId) -> BTreeMap<u64, &str> {
+        let by_type = self.fields.iter().filter(|(of, _)| *of == field);
+        let members = by_type.flat_map(|(_, index)| &self.enums[*index].1);
+        let members = members.map(|(value, name)| (*value, name.as_str()));
+        let constants = self.constants.iter().filter(|(of, ..)| *of == field);
+        let all = members.chain(constants.map(|(_, value, name)| (*value, name.as_str())));
+        let mut names = BTreeMap::new();
+        for (value, name) in all {
+            names.entry(value).or_insert(name);
+        }
+        names
+    }
 }
 
 impl Program {

@@ -43,7 +43,6 @@ pub mod testbed;
 mod trace;
 pub mod training;
 
-pub use capture::Capture;
 pub use channel::Pace;
 pub use chart::Chart;
 pub use line::Cable;

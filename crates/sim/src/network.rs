@@ -15,6 +15,7 @@ mod turns;
 
 use std::collections::BTreeSet;
 
+use tributary_capture::Recorder;
 use tributary_controller::outcomes::Outcome;
 use tributary_crossconnect::Port;
 use tributary_jobfile::{End, Fibre, HostId, Link, LinkId, Scenario, SwitchId, Topology};
@@ -300,14 +301,15 @@ impl Network {
         self.trace.as_ref()
     }
 
-    /// Captures the bytes of every frame from now on.
-    pub fn record_frames(&mut self) {
-        self.capture = Some(Capture::new(&self.topology));
+    /// Captures every frame from now on. The recorder has the interfaces of
+    /// [`Ends`](tributary_capture::Ends).
+    pub fn record_frames(&mut self, recorder: Recorder) {
+        self.capture = Some(Capture::new(recorder));
     }
 
-    /// The captured frames, if capturing is on.
-    pub fn capture(&self) -> Option<&Capture> {
-        self.capture.as_ref()
+    /// Hands the last frame to the recorder, and captures no more.
+    pub fn end_capture(&mut self) {
+        self.capture = None;
     }
 
     /// The time.
@@ -652,15 +654,21 @@ impl Network {
 
     fn deliver_to_switch(&mut self, id: SwitchId, port: u16, frame: &[u8]) {
         let switch = &mut self.switches[id.0];
-        let before = self.trace.as_ref().map(|_| counted(switch));
+        let recorded = self.trace.is_some() || self.capture.is_some();
+        let before = recorded.then(|| counted(switch));
         switch.receive(self.now / 1000, port, frame);
-        if let (Some(trace), Some(before)) = (&mut self.trace, before) {
+        if let Some(before) = before {
             let after = counted(switch);
             // Each slot has the same number of counters, beginning with one for each outcome.
             let of_slot = after.len() / JOB_SLOTS;
             let changed = after.iter().zip(before).position(|(after, before)| *after != before);
-            if let Some(outcome) = changed.and_then(|at| Outcome::ALL.get(at % of_slot)) {
+            let outcome = changed.and_then(|at| Outcome::ALL.get(at % of_slot));
+            if let (Some(trace), Some(outcome)) = (&mut self.trace, outcome) {
                 trace.counted(outcome.name());
+            }
+            // With processor time, a switch handles a frame later, and another may be the last one.
+            if let (Some(capture), None) = (&mut self.capture, &self.processors) {
+                capture.complete(outcome.map(|outcome| outcome.name()));
             }
         }
         self.serve_switch(id.0);

@@ -7,6 +7,7 @@ mod moves;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use tributary_capture::Recorder;
 use tributary_controller::Deployment;
 use tributary_controller::outcomes::Outcomes;
 use tributary_crossconnect::Circuits;
@@ -63,8 +64,8 @@ pub struct Options {
     pub farewell: Duration,
     /// Whether to record every frame and message.
     pub trace: bool,
-    /// Whether to capture the bytes of every frame.
-    pub capture: bool,
+    /// Captures every frame, with the interfaces of [`Ends`](tributary_capture::Ends).
+    pub capture: Option<Recorder>,
     /// The only disturbances that may happen by chance, if restricted.
     pub only: Option<BTreeSet<Disturbance>>,
     /// When loss, duplication and reordering by chance end; `None` for never.
@@ -86,7 +87,7 @@ impl Options {
             worker_rtt: None,
             farewell: Duration::from_secs(5),
             trace: false,
-            capture: false,
+            capture: None,
             only: None,
             until: None,
         }

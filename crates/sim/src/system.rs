@@ -70,8 +70,8 @@ impl System {
         if options.trace {
             network.record();
         }
-        if options.capture {
-            network.record_frames();
+        if let Some(recorder) = &options.capture {
+            network.record_frames(recorder.clone());
         }
         let catalogue = Catalogue::new(program.p4info())?;
         let forwarding = plan::forwarding(&scenario.topology);

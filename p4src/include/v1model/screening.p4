@@ -22,7 +22,7 @@ control Screening(in headers_t hdr, in standard_metadata_t standard, in protocol
         } else if (meta.well_formed == 0 || hdr.udp.checksum != 0
                    || hdr.aggregation.unused != 0
                    || hdr.aggregation.reserved != 0
-                   || hdr.aggregation.protocol != (bit<8>)protocol
+                   || hdr.aggregation.protocol != protocol
                    || hdr.aggregation.index >= POOL) {
             meta.outcome = outcome_t.MALFORMED;
         } else if (hdr.aggregation.kind == kind_t.SWEEP) {

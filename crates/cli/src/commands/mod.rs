@@ -1,6 +1,7 @@
 //! The commands, one file each.
 
 pub(crate) mod cable;
+pub(crate) mod capture;
 pub(crate) mod certs;
 pub(crate) mod controller;
 pub(crate) mod crossconnect;

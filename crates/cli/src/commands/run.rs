@@ -4,11 +4,12 @@ use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use tributary_job::Options;
+use tributary_job::capture::Capture;
 use tributary_job::run::Observer;
 use tributary_jobfile::Scenario;
-use tributary_sim::{Capture, Chart, Trace};
+use tributary_sim::{Chart, Trace};
 
 use crate::args::RunArgs;
 use crate::progress::Bars;
@@ -22,7 +23,15 @@ pub(crate) fn run(args: &RunArgs) -> Result<()> {
     // Opened before the run, so that an error does not waste it.
     let json = Output::create("the report", args.json.as_deref())?;
     let trace = Output::create("the trace", args.trace.as_deref())?;
-    let capture = trace.as_ref().is_some_and(|trace| trace.has_extension("pcapng"));
+    let traced = trace.as_ref().is_some_and(|trace| trace.has_extension("pcapng"));
+    ensure!(
+        !traced || args.capture.is_none(),
+        "--capture and --trace with a name in .pcapng are the same; leave one out"
+    );
+    let capture = match &args.capture {
+        Some(directory) => Some(Capture::Directory(directory.clone())),
+        None => traced.then_some(Capture::Memory),
+    };
     let options = Options {
         job_file: args.job.clone(),
         fabric: args.fabric,
@@ -34,7 +43,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<()> {
         engine: args.engine,
         pin: args.pin,
         switch_threads: args.switch_threads,
-        trace: trace.is_some() && !capture,
+        trace: trace.is_some() && !traced,
         capture,
         processing: None,
     };
@@ -43,7 +52,8 @@ pub(crate) fn run(args: &RunArgs) -> Result<()> {
     if let Some(json) = json {
         json.write_text(&serde_json::to_string_pretty(&report).expect("reports are plain data"))?;
     }
-    crate::print(&report.to_text())
+    crate::print(&report.to_text())?;
+    report.capture.iter().try_for_each(|capture| capture.check())
 }
 
 /// A file for a part of the result. It keeps what it holds until there is a result.
@@ -136,8 +146,8 @@ impl Observer for Screen {
         }
     }
 
-    fn capture(&mut self, capture: &Capture) -> Result<()> {
-        self.trace.take().map_or(Ok(()), |output| output.write(&[capture.as_bytes()]))
+    fn capture(&mut self, capture: &[u8]) -> Result<()> {
+        self.trace.take().map_or(Ok(()), |output| output.write(&[capture]))
     }
 }
 

@@ -4,6 +4,7 @@ mod access;
 mod bad_input;
 mod bmv2;
 mod by_hand;
+mod captures;
 mod command;
 mod cores;
 mod deaths;

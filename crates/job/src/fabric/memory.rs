@@ -21,6 +21,7 @@ use tokio_stream::StreamExt;
 use tokio_stream::wrappers::UnboundedReceiverStream;
 use tonic::transport::{Channel, Endpoint, Uri};
 use tower::service_fn;
+use tributary_capture::Taps;
 use tributary_controller::Deployment;
 use tributary_controller::client::{SwitchConfig, Target};
 use tributary_controller::programs::Compiled;
@@ -93,6 +94,8 @@ pub struct Memory {
     stop_servers: Arc<AtomicBool>,
     /// Relays between ESA's endpoints while they run.
     relay: Option<Relay>,
+    /// What captures frames.
+    taps: Option<Taps>,
 }
 
 /// A running switch and its connection to the controller.
@@ -109,9 +112,10 @@ impl Fabric for Memory {
         deployment: &Arc<Deployment>,
         program: Compiled,
         options: &Options,
+        taps: Option<&Taps>,
     ) -> Result<Self> {
         let (engine, threads) = (options.engine, options.switch_threads);
-        Self::open(deployment, program, engine, threads, Outside::new()).await
+        Self::open(deployment, program, engine, threads, Outside::new(), taps).await
     }
 
     async fn admit(&mut self, job: usize) -> Result<()> {
@@ -180,7 +184,8 @@ impl Fabric for Memory {
 }
 
 impl Memory {
-    /// Starts the switches, each on this number of threads, with the program and forwarding.
+    /// Starts the switches, each on this number of threads, with the program and forwarding. If there
+    /// are taps, they capture the frames at all ends of links in this process.
     ///
     /// # Errors
     /// If they cannot be started.
@@ -193,6 +198,7 @@ impl Memory {
         engine: EngineKind,
         threads: u16,
         mut outside: Outside,
+        taps: Option<&Taps>,
     ) -> Result<Self> {
         let scenario = deployment.scenario();
         let topology = &scenario.topology;
@@ -218,6 +224,7 @@ impl Memory {
                 | (End::Switch(switch, port), End::Host(host)) => {
                     if let Some(parts) = outside.remove(&host) {
                         let parts = parts.into_iter().map(|lanes| lanes::fan(scenario, lanes));
+                        let parts = parts.map(|io| tapped(taps, End::Switch(switch, port), io));
                         runtimes[switch.0].add_parts(port, parts.collect(), None);
                         continue;
                     }
@@ -229,6 +236,7 @@ impl Memory {
                     let (own, far) = host_ports(wakers, runtime.wakers());
                     ports.insert(host, own);
                     let parts = far.into_iter().map(|lanes| lanes::fan(scenario, lanes));
+                    let parts = parts.map(|io| tapped(taps, End::Switch(switch, port), io));
                     runtime.add_parts(port, parts.collect(), None);
                 }
                 (End::Switch(a, first_port), End::Switch(b, second_port)) => {
@@ -239,10 +247,11 @@ impl Memory {
                     // Faults are injected once per link: at the host, or else at its first end.
                     let faulty = |(part, io)| -> Result<Box<dyn FrameIo>> {
                         let seed = scenario.seed.wrapping_add(part);
-                        Ok(Box::new(scenario.faulty(LinkId(index), first, seed, io)?))
+                        let io = Box::new(scenario.faulty(LinkId(index), first, seed, io)?);
+                        Ok(tapped(taps, first, io))
                     };
                     let near = (0..).zip(near).map(faulty).collect::<Result<_>>()?;
-                    let far = far.into_iter().map(|io| Box::new(io) as Box<dyn FrameIo>);
+                    let far = far.into_iter().map(|io| tapped(taps, second, Box::new(io)));
                     runtimes[a.0].add_parts(first_port, near, None);
                     runtimes[b.0].add_parts(second_port, far.collect(), None);
                 }
@@ -271,6 +280,7 @@ impl Memory {
             servers: Vec::new(),
             stop_servers: Arc::default(),
             relay: None,
+            taps: taps.cloned(),
         })
     }
 
@@ -329,7 +339,7 @@ impl Memory {
             let ports = self.ports.remove(&host).context(ONE_PROCESS)?;
             let servers = tributary_ps::servers(&deployment, host, ports.len())?;
             for (thread, (servers, (io, waker))) in servers.into_iter().zip(ports).enumerate() {
-                let io = faulty(scenario, host, thread, io)?;
+                let io = self.at_host(host, thread, io)?;
                 // ESA's servers, which have channels, are in one thread.
                 let hub = hubs.remove(&host);
                 let (tokens, at) = (&contacts.tokens, contacts.from(host));
@@ -369,7 +379,7 @@ impl Memory {
             let lane = &scenario.jobs[lane];
             let (tokens, at) = (&contacts.tokens, contacts.from(host));
             let link = channel::worker_link(scenario, lane, worker_index(worker), tokens, at)?;
-            let io = faulty(scenario, host, lane.lane.index, io)?;
+            let io = self.at_host(host, lane.lane.index, io)?;
             Ok(live::LanePort { io, executor: Some(Arc::clone(executor)), link })
         };
         ports.map(connect).collect()
@@ -379,19 +389,24 @@ impl Memory {
     fn port(&mut self, host: HostId) -> Result<(Box<dyn FrameIo>, Waker)> {
         let ports = self.ports.remove(&host).context(ONE_PROCESS)?;
         let (io, waker) = ports.into_iter().next().context("a host has a port")?;
-        Ok((faulty(self.deployment.scenario(), host, 0, io)?, waker))
+        Ok((self.at_host(host, 0, io)?, waker))
+    }
+
+    /// Puts the faults of a host's link around the port of a lane, and a tap around both.
+    fn at_host(&self, host: HostId, lane: usize, io: HostPort) -> Result<Box<dyn FrameIo>> {
+        let scenario = self.deployment.scenario();
+        let (link, end) = (scenario.topology.host(host).link, End::Host(host));
+        let io = Box::new(scenario.faulty_lane(lane, link, end, scenario.seed, io)?);
+        Ok(tapped(self.taps.as_ref(), end, io))
     }
 }
 
-/// Puts the faults of a host's link around the port of a lane.
-fn faulty(
-    scenario: &Scenario,
-    host: HostId,
-    lane: usize,
-    io: HostPort,
-) -> Result<Box<dyn FrameIo>> {
-    let link = scenario.topology.host(host).link;
-    Ok(Box::new(scenario.faulty_lane(lane, link, End::Host(host), scenario.seed, io)?))
+/// The port at an end of a link, captured if there are taps.
+fn tapped(taps: Option<&Taps>, end: End, io: Box<dyn FrameIo>) -> Box<dyn FrameIo> {
+    match taps {
+        Some(taps) => Box::new(taps.tap(end, io)),
+        None => io,
+    }
 }
 
 /// The ends of a host's links, one for each of its threads, and those of the switch by its threads:

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 use serde::{Deserialize, Serialize};
+use tributary_capture::Taps;
 use tributary_controller::Deployment;
 use tributary_controller::outcomes::{Count, Outcomes};
 use tributary_controller::programs::Compiled;
@@ -134,7 +135,8 @@ impl QueueReport {
 /// declaration. Dropping a fabric ends all of its parts.
 #[allow(async_fn_in_trait, reason = "the futures run on one thread")]
 pub trait Fabric: Sized {
-    /// Starts the switches and installs the program and forwarding.
+    /// Starts the switches and installs the program and forwarding. If there are taps, all frames at
+    /// the ends of the links are captured.
     ///
     /// # Errors
     /// If they cannot be started.
@@ -142,6 +144,7 @@ pub trait Fabric: Sized {
         deployment: &Arc<Deployment>,
         program: Compiled,
         options: &Options,
+        taps: Option<&Taps>,
     ) -> Result<Self>;
 
     /// Makes the switches serve the job with this index in the file.

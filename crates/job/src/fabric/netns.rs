@@ -4,6 +4,7 @@
 
 mod bmv2;
 mod scratch;
+mod sniffers;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -15,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use tokio::net::UnixStream;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::Instant;
+use tributary_capture::Taps;
 use tributary_controller::Deployment;
 use tributary_controller::client::{SwitchConfig, Target};
 use tributary_controller::programs::Compiled;
@@ -34,6 +36,7 @@ use crate::cores::Pins;
 
 pub use bmv2::Bmv2;
 use scratch::Scratch;
+use sniffers::Sniffers;
 
 /// Prefix length of all hosts' addresses: 10.0.0.0/8 unless the job file differs.
 const PREFIX: u8 = 8;
@@ -70,6 +73,8 @@ pub struct Netns {
     servers_before: Duration,
     /// Processor time that they used afterwards.
     servers_cpu: Option<Duration>,
+    /// What captures frames.
+    sniffers: Option<Sniffers>,
     testbed: Testbed,
     /// Sockets, and the token file. The last field, so that they outlive the processes.
     sockets: Scratch,
@@ -105,6 +110,7 @@ impl Fabric for Netns {
         deployment: &Arc<Deployment>,
         program: Compiled,
         options: &Options,
+        taps: Option<&Taps>,
     ) -> Result<Self> {
         let scenario = deployment.scenario();
         let pins = options
@@ -130,6 +136,9 @@ impl Fabric for Netns {
                 }
             }
         }
+        let sniffers = taps
+            .map(|taps| Sniffers::start(taps, &scenario.topology, &testbed, &topology))
+            .transpose()?;
         let sockets =
             Scratch::new(&std::env::temp_dir()).context("cannot make a directory for sockets")?;
         let mut netns = Self {
@@ -145,6 +154,7 @@ impl Fabric for Netns {
             servers: Vec::new(),
             servers_before: Duration::ZERO,
             servers_cpu: None,
+            sniffers,
             testbed,
             sockets,
         };
@@ -287,6 +297,12 @@ impl Fabric for Netns {
 }
 
 impl Netns {
+    /// Ends the capture, if there is one. Returns how many frames the kernel has dropped for lack of
+    /// room.
+    pub fn end_capture(&mut self) -> u64 {
+        self.sniffers.take().map_or(0, Sniffers::end)
+    }
+
     /// Processor time of all servers so far; `None` if one has ended.
     fn cpu_of_servers(&self) -> Option<Duration> {
         self.servers.iter().map(|server| server.cpu_time().ok()).sum()

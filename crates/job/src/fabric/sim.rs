@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use tributary_capture::Taps;
 use tributary_controller::Deployment;
 use tributary_controller::plan::JobAtSwitch;
 use tributary_controller::programs::Compiled;
@@ -14,7 +15,7 @@ use tributary_jobfile::{HostId, Job, Protocol, worker_index};
 use tributary_protocol::worker::{Event as WorkerEvent, Stats};
 use tributary_protocol::{ParameterServer, Tensor, Time, Worker};
 use tributary_ps::report::{self as servers, ServerReport};
-use tributary_sim::{Capture, Happening, Options as SimOptions, System, Trace};
+use tributary_sim::{Happening, Options as SimOptions, System, Trace};
 use tributary_wire::JobId;
 use tributary_worker::Error as WorkerError;
 use tributary_worker::rounds::{Event, Rounds};
@@ -65,10 +66,9 @@ impl Sim {
         self.system.network.trace()
     }
 
-    /// The captured frames, if they were asked for.
-    #[must_use]
-    pub fn capture(&self) -> Option<&Capture> {
-        self.system.network.capture()
+    /// Hands the last frame to the capture, if there is one.
+    pub fn end_capture(&mut self) {
+        self.system.network.end_capture();
     }
 
     fn host(&self, (job, worker): (usize, usize)) -> (HostId, JobId) {
@@ -207,11 +207,12 @@ impl Fabric for Sim {
         deployment: &Arc<Deployment>,
         program: Compiled,
         options: &Options,
+        taps: Option<&Taps>,
     ) -> Result<Self> {
         let settings = SimOptions {
             engine: options.engine,
             trace: options.trace,
-            capture: options.capture,
+            capture: taps.map(|taps| taps.recorder.clone()),
             processing: options.processing,
             ..SimOptions::seeded(deployment.scenario().seed)
         };

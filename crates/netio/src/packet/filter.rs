@@ -62,12 +62,27 @@ enum Test {
 /// Accepts UDP over IPv4 to `port`, unfragmented and without a VLAN tag, from other hosts. The
 /// Ethernet destination is arbitrary, or one that the interface accepts as its own.
 pub(super) fn udp_to(port: u16, any_address: bool) -> Vec<Instruction> {
-    let load = step;
-    let mut steps = vec![(load(LOAD_WORD, PACKET_TYPE), Some(Test::NotEqual(OUTGOING)))];
+    let mut steps = vec![(step(LOAD_WORD, PACKET_TYPE), Some(Test::NotEqual(OUTGOING)))];
     if !any_address {
-        steps.push((load(LOAD_WORD, PACKET_TYPE), Some(Test::NotEqual(TO_ANOTHER_HOST))));
+        steps.push((step(LOAD_WORD, PACKET_TYPE), Some(Test::NotEqual(TO_ANOTHER_HOST))));
     }
-    steps.extend([
+    steps.extend(datagrams_to(port));
+    assemble(steps)
+}
+
+/// Accepts the frames that this host sends, or those that it receives. If there is a port, it accepts
+/// only UDP over IPv4 to it, unfragmented and without a VLAN tag.
+pub(super) fn passing(outgoing: bool, port: Option<u16>) -> Vec<Instruction> {
+    let test = if outgoing { Test::Equal(OUTGOING) } else { Test::NotEqual(OUTGOING) };
+    let mut steps = vec![(step(LOAD_WORD, PACKET_TYPE), Some(test))];
+    steps.extend(port.into_iter().flat_map(datagrams_to));
+    assemble(steps)
+}
+
+/// Tests for UDP over IPv4 to a port, unfragmented and without a VLAN tag.
+fn datagrams_to(port: u16) -> [(Instruction, Option<Test>); 6] {
+    let load = step;
+    [
         // A switch may have forwarded a tagged frame as ordinary traffic without checking its
         // sender.
         (load(LOAD_WORD, TAG_PRESENT), Some(Test::Equal(0))),
@@ -78,8 +93,7 @@ pub(super) fn udp_to(port: u16, any_address: bool) -> Vec<Instruction> {
         (load(LOAD_HALF, IP_FRAGMENT), Some(Test::NoBitOf(0x3fff))),
         (load(LOAD_X_HEADER_LENGTH, IP_HEADER), None),
         (load(LOAD_HALF_AT_X, UDP_DESTINATION), Some(Test::Equal(u32::from(port)))),
-    ]);
-    assemble(steps)
+    ]
 }
 
 /// Returns bits of a word of datagrams to a port, in IPv4 packets without options, and 0 for all
@@ -314,6 +328,22 @@ mod tests {
             assert_eq!(run(&program, &payload(job), 0), position);
         }
         assert_eq!(run(&program, &[0; 5], 0), 0, "cut short");
+    }
+
+    #[test]
+    fn sniffers_see_one_direction_each() {
+        let ours = frame(0, 29_810);
+        let other = frame(0, 53);
+        for kind in 0..5 {
+            let sent = kind == OUTGOING;
+            for (frame, to_port) in [(&ours, true), (&other, false)] {
+                for outgoing in [false, true] {
+                    let seen = |port| run(&passing(outgoing, port), frame, kind) == KEEP_ALL;
+                    assert_eq!(seen(None), sent == outgoing);
+                    assert_eq!(seen(Some(29_810)), sent == outgoing && to_port);
+                }
+            }
+        }
     }
 
     #[test]

@@ -29,9 +29,11 @@ pub use crate::device::{Config, Statistics, Traffic};
 
 pub(crate) mod filter;
 mod group;
+mod sniffer;
 mod sys;
 
 pub use group::Share;
+pub use sniffer::{Passing, Sniffer, SnifferStatistics};
 
 /// Bytes of a VLAN tag, which the MTU does not include.
 const TAG: usize = 4;

@@ -5,6 +5,7 @@
 use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::ptr;
+use std::time::Duration;
 
 use socket2::{Domain, SockFilter, Socket, Type};
 
@@ -89,6 +90,11 @@ pub(super) fn request_tags(socket: &Socket) -> io::Result<()> {
     set_option(socket, libc::SOL_PACKET, libc::PACKET_AUXDATA, &1_i32)
 }
 
+/// Requests the time of each frame.
+pub(super) fn request_times(socket: &Socket) -> io::Result<()> {
+    set_option(socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, &1_i32)
+}
+
 /// Puts a `virtio_net_hdr` before each frame, in both directions.
 pub(super) fn describe_frames(socket: &Socket) -> io::Result<()> {
     set_option(socket, libc::SOL_PACKET, libc::PACKET_VNET_HDR, &1_i32)
@@ -159,6 +165,38 @@ pub(super) fn receive_batch(
         });
         arrival
     })
+}
+
+/// The same with the time of each frame since 1970.
+pub(super) fn receive_timed(
+    socket: &Socket,
+    buffers: &mut [u8],
+    stride: usize,
+    gap: usize,
+    arrivals: &mut [(Arrival, Duration)],
+) -> io::Result<usize> {
+    let wanted = Wanted { source: false, controls: true };
+    messages::receive(socket, buffers, stride, gap, wanted, arrivals, |received| {
+        let mut arrival = Arrival { length: received.length, tag: None };
+        let mut time = Duration::ZERO;
+        received.controls(|level, kind, data| match (level, kind) {
+            (libc::SOL_PACKET, libc::PACKET_AUXDATA) => arrival.tag = tag_of(data),
+            (libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS) => time = time_of(data),
+            _ => {}
+        });
+        (arrival, time)
+    })
+}
+
+/// The time in the data of a control message.
+fn time_of(data: &[u8]) -> Duration {
+    let Some(data) = data.first_chunk::<{ size_of::<libc::timespec>() }>() else {
+        return Duration::ZERO;
+    };
+    // SAFETY: as many bytes, which are read unaligned, of a structure of integers.
+    let time: libc::timespec = unsafe { ptr::read_unaligned(data.as_ptr().cast()) };
+    let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
+    Duration::new(seconds, u32::try_from(time.tv_nsec).unwrap_or(0))
 }
 
 /// The VLAN tag in the data of a control message.

@@ -10,6 +10,7 @@ mod expr;
 mod externs;
 mod instances;
 mod loops;
+mod names;
 mod package;
 mod parsers;
 mod stateful;
@@ -113,6 +114,8 @@ pub(crate) struct Lowerer<'r, 't> {
     /// The copies that `exit` must write back, outermost call first.
     copy_outs: Vec<Vec<(Loc, Store, Type)>>,
     enums: HashMap<u32, usize>,
+    /// Serialisable enums of header fields, by ID: index into the names of values.
+    value_enums: HashMap<u32, usize>,
     /// For each header of a union, and each stack of a union member: all headers or stacks of that
     /// union.
     unions: HashMap<HeaderId, Rc<[HeaderId]>>,
@@ -198,6 +201,7 @@ pub(crate) fn lower(
         result: None,
         copy_outs: Vec::new(),
         enums: HashMap::new(),
+        value_enums: HashMap::new(),
         unions: HashMap::new(),
         union_stacks: HashMap::new(),
         uses: Vec::new(),

@@ -128,9 +128,13 @@ impl Lowerer<'_, '_> {
                     });
                 }
                 let cases = cases.iter().filter_map(|(sets, t)| {
-                    let sets: Option<Vec<ir::Keyset>> =
-                        sets.iter().zip(&list).map(|(s, e)| self.keyset(s, e.ty)).collect();
-                    Some((sets?, target(*t)))
+                    let mut lowered = Vec::with_capacity(sets.len());
+                    for (set, e) in sets.iter().zip(&list) {
+                        let keyset = self.keyset(set, e.ty)?;
+                        self.note_constant(set, &keyset, &e.kind);
+                        lowered.push(keyset);
+                    }
+                    Some((lowered, target(*t)))
                 });
                 let cases = cases.collect();
                 Transition::Select { on: list, cases }

@@ -197,8 +197,12 @@ impl Lowerer<'_, '_> {
             }
             other => {
                 // The checker has rejected types without a scalar form.
-                let ty = scalar(other).unwrap_or(Scalar::bit(1));
-                Store::Scalar(self.field(name.to_owned(), ty, role))
+                let scalar = scalar(other).unwrap_or(Scalar::bit(1));
+                let field = self.field(name.to_owned(), scalar, role);
+                if matches!(role, FieldRole::Header(_)) {
+                    self.note_enum(field, ty);
+                }
+                Store::Scalar(field)
             }
         }
     }

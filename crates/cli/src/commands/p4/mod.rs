@@ -1,5 +1,6 @@
 //! `tributary p4`: checks and describes programs.
 
+pub(crate) mod dissector;
 pub(crate) mod graph;
 pub(crate) mod stf;
 

@@ -1,0 +1,19 @@
+//! Captures of frames in the pcapng format, for Wireshark and other analysers.
+//!
+//! A [`Recorder`] writes a file; its clones take frames from several threads. A [`Tap`] is a port that
+//! gives its frames to a recorder. [`Ends`] are the interfaces of a capture of a whole network: one for
+//! each end of each link.
+//!
+//! The crate opens no sockets: `tributary-netio` captures from network interfaces. It does not interpret
+//! frames. Start reading at [`Recorder`].
+
+mod ends;
+mod format;
+mod queue;
+mod recorder;
+mod tap;
+
+pub use ends::{Ends, Taps};
+pub use format::{Direction, Frame, Interface};
+pub use recorder::{Buffer, Recorder, Summary, now};
+pub use tap::Tap;
