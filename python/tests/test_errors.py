@@ -184,6 +184,28 @@ def test_the_killed_rank_can_be_the_one_with_the_switch() -> None:
     _assert_all_fail(outcomes[1:], "PeerLostError", "rank 0")
 
 
+def _fork_until_killed(victim: int) -> float:
+    dist.all_reduce(torch.ones(1000))
+    if dist.get_rank() == victim:
+        if os.fork() == 0:
+            # As a worker of a `DataLoader`, if the kernel did not kill it with its parent.
+            time.sleep(8)
+            os._exit(0)
+        os.kill(os.getpid(), signal.SIGKILL)
+    killed = time.monotonic()
+    with pytest.raises(tributary.PeerLostError, match=f"rank {victim} "):
+        dist.all_reduce(torch.ones(1000))
+    return time.monotonic() - killed
+
+
+@pytest.mark.parametrize("victim", [0, 1])
+def test_a_killed_rank_is_named_at_once_though_its_children_live(victim: int) -> None:
+    outcomes = ranks.run(_fork_until_killed, 3, victim)
+    assert outcomes.pop(victim).exit_code == -signal.SIGKILL
+    # Silence is noticed after 10 s.
+    assert all(seconds < 4 for seconds in ranks.values(outcomes)), outcomes
+
+
 def _leave_early() -> None:
     dist.all_reduce(torch.ones(10))
     if dist.get_rank() != 1:

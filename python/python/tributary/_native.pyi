@@ -138,6 +138,10 @@ class Communicator:
     def at(station: Station, description: str, rank: int) -> Communicator:
         """Joins the group of an `Admission`, through the interface of this rank's host."""
 
+    @property
+    def hub(self) -> tuple[str, int]:
+        """IP address and TCP port of the first rank, by which the ranks know who is alive."""
+
     def all_reduce(
         self,
         address: int,

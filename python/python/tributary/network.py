@@ -118,6 +118,7 @@ class Network:
                     # What the ranks have posted is of this attempt.
                     self._left_because = f"it could not join: {error}"
                     raise
+                process.add_hub(self._fabric.communicator.hub)
             return self._fabric.communicator
 
     def stats(self) -> dict[str, int | float]:
@@ -145,6 +146,7 @@ class Network:
         self._staging.close()
         if fabric is not None:
             how(fabric)
+            process.remove_hub(fabric.communicator.hub)
 
     def _start_sum(
         self,
