@@ -42,8 +42,7 @@ fn group<T: Send>(
                     let description = Description::parse(text).unwrap();
                     let mut communicator =
                         Communicator::join(&description, rank, tunnels, own).unwrap();
-                    let result =
-                        catch_unwind(AssertUnwindSafe(|| work(rank, &mut communicator)));
+                    let result = catch_unwind(AssertUnwindSafe(|| work(rank, &mut communicator)));
                     barrier.wait();
                     communicator.close();
                     result.unwrap_or_else(|panic| resume_unwind(panic))
