@@ -206,6 +206,33 @@ def test_a_killed_rank_is_named_at_once_though_its_children_live(victim: int) ->
     assert all(seconds < 4 for seconds in ranks.values(outcomes)), outcomes
 
 
+def _sum_until_stopped(victim: int) -> tuple[str, float]:
+    rank = dist.get_rank()
+    processes: list[Any] = [None] * dist.get_world_size()
+    dist.all_gather_object(processes, os.getpid())
+    if rank == victim:
+        os.kill(os.getpid(), signal.SIGSTOP)
+    stopped = time.monotonic()
+    with pytest.raises(tributary.PeerLostError) as caught:
+        while True:
+            dist.all_reduce(torch.ones(1000))
+    if rank == 2:
+        os.kill(processes[victim], signal.SIGCONT)
+    return str(caught.value), time.monotonic() - stopped
+
+
+@pytest.mark.parametrize("victim", [0, 1])
+def test_a_stopped_rank_is_named_and_fails_when_it_goes_on(victim: int) -> None:
+    outcomes = ranks.values(ranks.run(_sum_until_stopped, 3, victim))
+    text, seconds = outcomes.pop(victim)
+    assert seconds < SOON, (text, seconds)
+    if victim != 0:
+        assert text == f"rank {victim} was silent for 10s", text
+    for text, seconds in outcomes:
+        assert text.startswith(f"rank {victim} ") and "silent for 10s" in text, text
+        assert 8 < seconds < SOON, (text, seconds)
+
+
 def _leave_early() -> None:
     dist.all_reduce(torch.ones(10))
     if dist.get_rank() != 1:
