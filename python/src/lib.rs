@@ -332,6 +332,10 @@ impl PyCommunicator {
         Handle(py.detach(|| self.communicator.call(call)))
     }
 
+    fn failure(&self) -> Handle {
+        Handle(self.communicator.failure())
+    }
+
     fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let counters = py.detach(|| self.communicator.counters());
         let worker = counters.worker;

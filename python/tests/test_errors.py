@@ -233,6 +233,42 @@ def test_a_stopped_rank_is_named_and_fails_when_it_goes_on(victim: int) -> None:
         assert 8 < seconds < SOON, (text, seconds)
 
 
+class _StopsInBarrier:
+    """A Gloo whose barrier stops the process. The ranks have already agreed to call it."""
+
+    def __init__(self, gloo: Any) -> None:
+        self._gloo = gloo
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._gloo, name)
+
+    def barrier(self, opts: Any) -> Any:
+        os.kill(os.getpid(), signal.SIGSTOP)
+        return self._gloo.barrier(opts)
+
+
+def _meet_until_stopped() -> tuple[str, float]:
+    rank = dist.get_rank()
+    processes: list[Any] = [None] * dist.get_world_size()
+    dist.all_gather_object(processes, os.getpid())
+    if rank == 1:
+        backend = dist.group.WORLD._get_backend(torch.device("cpu"))
+        backend._gloo = _StopsInBarrier(backend._gloo)
+    stopped = time.monotonic()
+    with pytest.raises(RuntimeError) as caught:
+        dist.barrier()
+    if rank == 2:
+        os.kill(processes[1], signal.SIGCONT)
+    return f"{type(caught.value).__name__}: {caught.value}", time.monotonic() - stopped
+
+
+def test_a_rank_that_stops_within_gloo_is_named() -> None:
+    outcomes = ranks.values(ranks.run(_meet_until_stopped, 3))
+    for rank, (text, seconds) in enumerate(outcomes):
+        assert "PeerLostError: rank 1 was silent for 10s" in text, (rank, text)
+        assert seconds < SOON, (rank, seconds)
+
+
 def _leave_early() -> None:
     dist.all_reduce(torch.ones(10))
     if dist.get_rank() != 1:

@@ -162,6 +162,9 @@ class Communicator:
     def announce(self, operation: str, elements: int, dtype: str) -> Handle:
         """Checks that all ranks call the same collective, which another backend carries out."""
 
+    def failure(self) -> Handle:
+        """Ends, with an error, when the group fails or is left."""
+
     def set_timeout(self, timeout: float) -> None:
         """Sets the time in seconds after which a call without a result breaks the group."""
 

@@ -60,9 +60,9 @@ class TributaryBackend(Backend):
         self._gloo: ProcessGroupGloo | None = ProcessGroupGloo(
             PrefixStore("gloo/", store), rank, size, timeout=timeout
         )
-        self.network = Network(store, rank, size, timeout.total_seconds())
-        self._layers = _Layers()
         self._delegated = Delegation()
+        self.network = Network(store, rank, size, timeout.total_seconds(), self._delegated.fail)
+        self._layers = _Layers()
         self._waiter = Waiter()
         process.register(self)
 
