@@ -11,6 +11,7 @@ import time
 import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -206,19 +207,29 @@ class _Board:
             raise RendezvousError(entry["error"])
         return str(entry["text"])
 
+    def _has(self, key: str) -> bool:
+        if hasattr(self._store, "check"):
+            return bool(self._store.check([key]))
+        # PyTorch 2.1
+        try:
+            self._store.wait([key], timedelta(milliseconds=1))
+        except RuntimeError:
+            return False
+        return True
+
     def _wait(self, key: str, ranks: Iterable[int], done: str) -> None:
         # Polling leaves room for signals, which a wait inside the store does not.
         pause = _FIRST_PAUSE
         missing = list(ranks)
         while True:
-            missing = [rank for rank in missing if not self._store.check([f"{key}/{rank}"])]
+            missing = [rank for rank in missing if not self._has(f"{key}/{rank}")]
             if not missing:
                 return
             if time.monotonic() > self._deadline:
                 names = ", ".join(map(str, missing))
                 raise RendezvousError(
-                    f"rank {self._rank}: after {self._timeout:g} s, these ranks have not {done}: "
-                    f"{names}"
+                    f"rank {self._rank}: timeout after {self._timeout:g} s: these ranks have not "
+                    f"{done}: {names}"
                 )
             time.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
