@@ -2,12 +2,14 @@
 
     python examples/pytorch/measure.py [--ranks 2 4 8] [--backends tributary gloo mpi] [--rounds 3]
 
-The backends take turns, each time with new processes, because a shared machine is now slower and now
-faster. All ranks are on this host, with one thread each for computing. PyTorch's wheels have no MPI, so
-`mpi` is a communication hook, by mpi4py under `mpirun`; it is skipped where one of them is missing.
+The backends take turns, each time with new processes, because a shared machine is now slower and
+now faster. All ranks are on this host, with one thread each for computing. PyTorch's wheels have no
+MPI, so `mpi` is a communication hook, by mpi4py under `mpirun`; it is skipped where one of them is
+missing.
 """
 
-# DDP inspects the annotations of a hook, which must not be texts. Hence no `annotations` of `__future__`.
+# DDP inspects the annotations of a hook, which must not be texts. Hence no `annotations` of
+# `__future__`.
 
 import argparse
 import importlib.util
