@@ -244,6 +244,8 @@ class _StopsInBarrier:
 
     def barrier(self, opts: Any) -> Any:
         os.kill(os.getpid(), signal.SIGSTOP)
+        # Another thread can take the signal, which then stops this one a little later.
+        time.sleep(1)
         return self._gloo.barrier(opts)
 
 
