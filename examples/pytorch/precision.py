@@ -16,7 +16,6 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 import train
-import training
 
 # Classes of elements by their size, as a share of the largest of the same sum.
 CLASSES = [

@@ -4,7 +4,7 @@
 //! interpreter's lock.
 
 use std::mem::ManuallyDrop;
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -257,7 +257,10 @@ impl PyAdmission {
 }
 
 #[pyclass(name = "Communicator")]
-struct PyCommunicator(Own<Communicator>);
+struct PyCommunicator {
+    communicator: Own<Communicator>,
+    hub: SocketAddr,
+}
 
 #[pymethods]
 impl PyCommunicator {
@@ -278,7 +281,8 @@ impl PyCommunicator {
             let mut switch = switch.map(PySwitch::lock);
             Communicator::join(&description, rank, tunnels, switch.as_deref_mut()).map_err(other)
         };
-        py.detach(join).map(|communicator| Self(Own::new(communicator)))
+        let communicator = Own::new(py.detach(join)?);
+        Ok(Self { communicator, hub: description.hub })
     }
 
     #[staticmethod]
@@ -291,7 +295,13 @@ impl PyCommunicator {
         let description = Description::parse(description).map_err(other)?;
         let station = &station.0;
         let join = || Communicator::join_at(&description, rank, station).map_err(other);
-        py.detach(join).map(|communicator| Self(Own::new(communicator)))
+        let communicator = Own::new(py.detach(join)?);
+        Ok(Self { communicator, hub: description.hub })
+    }
+
+    #[getter]
+    fn hub(&self) -> (String, u16) {
+        (self.hub.ip().to_string(), self.hub.port())
     }
 
     #[pyo3(signature = (address, elements, dtype, *, average, layer, owner))]
@@ -314,16 +324,20 @@ impl PyCommunicator {
             ElementType::F32 => Values::Single(lend(address, elements, keeper)?),
             short => Values::Short(lend(address, elements, keeper)?, short),
         };
-        Ok(Handle(py.detach(|| self.0.call(Call::Reduce { values, average, layer }))))
+        Ok(Handle(py.detach(|| self.communicator.call(Call::Reduce { values, average, layer }))))
     }
 
     fn announce(&self, py: Python<'_>, operation: String, elements: u64, dtype: String) -> Handle {
         let call = Call::Announce { operation, elements, element: dtype };
-        Handle(py.detach(|| self.0.call(call)))
+        Handle(py.detach(|| self.communicator.call(call)))
+    }
+
+    fn failure(&self) -> Handle {
+        Handle(self.communicator.failure())
     }
 
     fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let counters = py.detach(|| self.0.counters());
+        let counters = py.detach(|| self.communicator.counters());
         let worker = counters.worker;
         let entries = [
             ("calls", counters.begun),
@@ -344,16 +358,16 @@ impl PyCommunicator {
     }
 
     fn set_timeout(&self, timeout: f64) -> PyResult<()> {
-        self.0.set_timeout(seconds(timeout)?);
+        self.communicator.set_timeout(seconds(timeout)?);
         Ok(())
     }
 
     fn close(&self, py: Python<'_>) {
-        py.detach(|| self.0.close());
+        py.detach(|| self.communicator.close());
     }
 
     fn abort(&self, py: Python<'_>) {
-        py.detach(|| self.0.abort());
+        py.detach(|| self.communicator.abort());
     }
 }
 

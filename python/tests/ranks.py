@@ -62,6 +62,7 @@ def run(
             "LOCAL_RANK": str(rank),
             "WORLD_SIZE": str(ranks),
             "TORCHELASTIC_USE_AGENT_STORE": "True",
+            "TORCHELASTIC_RESTART_COUNT": "0",
             **(environment or {}),
         }
         process = _context.Process(

@@ -184,6 +184,93 @@ def test_the_killed_rank_can_be_the_one_with_the_switch() -> None:
     _assert_all_fail(outcomes[1:], "PeerLostError", "rank 0")
 
 
+def _fork_until_killed(victim: int) -> float:
+    dist.all_reduce(torch.ones(1000))
+    if dist.get_rank() == victim:
+        if os.fork() == 0:
+            # As a worker of a `DataLoader`, if the kernel did not kill it with its parent.
+            time.sleep(8)
+            os._exit(0)
+        os.kill(os.getpid(), signal.SIGKILL)
+    killed = time.monotonic()
+    with pytest.raises(tributary.PeerLostError, match=f"rank {victim} "):
+        dist.all_reduce(torch.ones(1000))
+    return time.monotonic() - killed
+
+
+@pytest.mark.parametrize("victim", [0, 1])
+def test_a_killed_rank_is_named_at_once_though_its_children_live(victim: int) -> None:
+    outcomes = ranks.run(_fork_until_killed, 3, victim)
+    assert outcomes.pop(victim).exit_code == -signal.SIGKILL
+    # Silence is noticed after 10 s.
+    assert all(seconds < 4 for seconds in ranks.values(outcomes)), outcomes
+
+
+def _sum_until_stopped(victim: int) -> tuple[str, float]:
+    rank = dist.get_rank()
+    processes: list[Any] = [None] * dist.get_world_size()
+    dist.all_gather_object(processes, os.getpid())
+    if rank == victim:
+        os.kill(os.getpid(), signal.SIGSTOP)
+    stopped = time.monotonic()
+    with pytest.raises(tributary.PeerLostError) as caught:
+        while True:
+            dist.all_reduce(torch.ones(1000))
+    if rank == 2:
+        os.kill(processes[victim], signal.SIGCONT)
+    return str(caught.value), time.monotonic() - stopped
+
+
+@pytest.mark.parametrize("victim", [0, 1])
+def test_a_stopped_rank_is_named_and_fails_when_it_goes_on(victim: int) -> None:
+    outcomes = ranks.values(ranks.run(_sum_until_stopped, 3, victim))
+    text, seconds = outcomes.pop(victim)
+    assert seconds < SOON, (text, seconds)
+    if victim != 0:
+        assert text == f"rank {victim} was silent for 10s", text
+    for text, seconds in outcomes:
+        assert text.startswith(f"rank {victim} ") and "silent for 10s" in text, text
+        assert 8 < seconds < SOON, (text, seconds)
+
+
+class _StopsInBarrier:
+    """A Gloo whose barrier stops the process. The ranks have already agreed to call it."""
+
+    def __init__(self, gloo: Any) -> None:
+        self._gloo = gloo
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._gloo, name)
+
+    def barrier(self, opts: Any) -> Any:
+        os.kill(os.getpid(), signal.SIGSTOP)
+        # Another thread can take the signal, which then stops this one a little later.
+        time.sleep(1)
+        return self._gloo.barrier(opts)
+
+
+def _meet_until_stopped() -> tuple[str, float]:
+    rank = dist.get_rank()
+    processes: list[Any] = [None] * dist.get_world_size()
+    dist.all_gather_object(processes, os.getpid())
+    if rank == 1:
+        backend = dist.group.WORLD._get_backend(torch.device("cpu"))
+        backend._gloo = _StopsInBarrier(backend._gloo)
+    stopped = time.monotonic()
+    with pytest.raises(RuntimeError) as caught:
+        dist.barrier()
+    if rank == 2:
+        os.kill(processes[1], signal.SIGCONT)
+    return f"{type(caught.value).__name__}: {caught.value}", time.monotonic() - stopped
+
+
+def test_a_rank_that_stops_within_gloo_is_named() -> None:
+    outcomes = ranks.values(ranks.run(_meet_until_stopped, 3))
+    for rank, (text, seconds) in enumerate(outcomes):
+        assert "PeerLostError: rank 1 was silent for 10s" in text, (rank, text)
+        assert seconds < SOON, (rank, seconds)
+
+
 def _leave_early() -> None:
     dist.all_reduce(torch.ones(10))
     if dist.get_rank() != 1:

@@ -67,3 +67,51 @@ def test_ranks_on_two_hosts_train_as_with_gloo(hosts: None, tmp_path: Path) -> N
         losses[backend] = json.loads(file.read_text())
     worst = max(abs(a - b) for a, b in zip(losses["tributary"], losses["gloo"]))
     assert len(losses["tributary"]) == 30 and worst < 0.01, worst
+
+
+SUM = """
+import sys, time, datetime, torch, torch.distributed as dist
+dist.init_process_group("tributary", timeout=datetime.timedelta(seconds=300))
+print("ready", flush=True)
+sys.stdin.readline()
+begin = time.monotonic()
+try:
+    dist.all_reduce(torch.ones(10))
+except Exception as error:
+    print(f"{type(error).__name__} after {time.monotonic() - begin:.0f} s: {error}", flush=True)
+"""
+
+
+@pytest.mark.parametrize(
+    ("blocked", "cause"),
+    [
+        ("meta l4proto udp", "all ranks have made call 0; is the network up?"),
+        ("tcp flags & (syn | ack) == syn", f"cannot reach the first rank at {ADDRESSES[0]}:"),
+    ],
+)
+def test_a_blocked_network_is_an_error_soon(hosts: None, blocked: str, cause: str) -> None:
+    if shutil.which("nft") is None:
+        pytest.skip("the test blocks packets with nft, of nftables")
+    variables = {"MASTER_ADDR": ADDRESSES[0], "MASTER_PORT": "29511", "WORLD_SIZE": "2"}
+    nodes = []
+    for rank, name in enumerate(NAMES):
+        environment = {**os.environ, **variables, "RANK": str(rank), "GLOO_SOCKET_IFNAME": "eth0"}
+        command = ["ip", "netns", "exec", name, sys.executable, "-c", SUM]
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+        nodes.append(subprocess.Popen(command, env=environment, **pipes))
+    try:
+        for node in nodes:
+            assert node.stdout.readline() == "ready\n"
+        chain = f"type filter hook input priority 0\niifname eth0 {blocked} drop"
+        rules = f"table ip blocked {{\nchain input {{\n{chain}\n}}\n}}\n"
+        subprocess.run(
+            ["ip", "netns", "exec", NAMES[0], "nft", "-f", "-"], input=rules, text=True, check=True
+        )
+        for node in nodes:
+            node.stdin.write("\n")
+            node.stdin.flush()
+        printed = [node.communicate(timeout=60)[0] for node in nodes]
+    finally:
+        for node in nodes:
+            node.kill()
+    assert all(cause in text for text in printed), printed

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 import torch
 import torch.distributed as dist
+from tributary.network import Network
 
 import ranks
 
@@ -170,3 +173,19 @@ def test_statistics_start_with_the_first_collective() -> None:
     for before, after in ranks.values(ranks.run(_count, 2)):
         assert before == {}
         assert after and all(isinstance(value, (int, float)) for value in after.values())
+
+
+def test_more_ranks_than_a_switch_has_ports() -> None:
+    store, size = dist.HashStore(), 33
+
+    def sum_up(rank: int) -> torch.Tensor:
+        network = Network(store, rank, size, 60.0)
+        tensor = torch.arange(5000.0) + rank
+        network.all_reduce([tensor], average=False).wait()
+        network.close()
+        return tensor
+
+    # Fixed point adds integers exactly.
+    expected = size * torch.arange(5000.0) + size * (size - 1) / 2
+    with ThreadPoolExecutor(size) as threads:
+        assert all(expected.equal(total) for total in threads.map(sum_up, range(size)))

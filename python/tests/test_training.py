@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import pytest
@@ -86,7 +88,8 @@ def test_a_hook_of_pytorch_that_waits_in_callbacks() -> None:
         assert max(abs(a - b) for a, b in zip(mine, theirs)) < TOLERANCE
 
 
-def _train_in_unusual_ways() -> None:
+def _train_in_unusual_ways(use_hook: bool) -> list[torch.Tensor]:
+    gradients = []
     for options in (
         {"find_unused_parameters": True},
         {"static_graph": True},
@@ -106,18 +109,54 @@ def _train_in_unusual_ways() -> None:
                 return first if unused else self.branches[1](first)
 
         model = DistributedDataParallel(Branching(), **options)
+        if use_hook:
+            import tributary
+
+            model.register_comm_hook(tributary.State(), tributary.allreduce_hook)
         for step in range(3):
             if not options.get("static_graph") and step == 1:
                 with model.no_sync():
                     model(torch.ones(2, 32)).sum().backward()
             model(torch.ones(2, 32) * (1 + dist.get_rank())).sum().backward()
-        gradient = branches[0].weight.grad.clone()
-        dist.broadcast(gradient, 0)
-        assert gradient.equal(branches[0].weight.grad)
+        gradients.append(branches[0].weight.grad.clone())
+    return gradients
 
 
-def test_options_of_ddp() -> None:
-    ranks.values(ranks.run(_train_in_unusual_ways, 2))
+@pytest.mark.parametrize(("backend", "use_hook"), [("tributary", False), ("gloo", True)])
+def test_options_of_ddp(backend: str, use_hook: bool) -> None:
+    first, second = ranks.values(ranks.run(_train_in_unusual_ways, 2, use_hook, backend=backend))
+    gloo, _ = ranks.values(ranks.run(_train_in_unusual_ways, 2, False, backend="gloo"))
+    for mine, others, expected in zip(first, second, gloo):
+        assert mine.equal(others)
+        torch.testing.assert_close(mine, expected)
+
+
+def _train_compiled() -> tuple[list[float], list[str]]:
+    torch.manual_seed(1)
+    # DDP rebuilds its buckets while the forward pass is traced, if there are several.
+    layers = [nn.Linear(64, 1024), nn.ReLU(), nn.Linear(1024, 1024), nn.ReLU(), nn.Linear(1024, 64)]
+    model = torch.compile(DistributedDataParallel(nn.Sequential(*layers)))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    generator = torch.Generator().manual_seed(dist.get_rank())
+    losses = []
+    with warnings.catch_warnings(record=True) as caught:
+        for _ in range(5):
+            optimizer.zero_grad()
+            inputs = torch.randn(16, 64, generator=generator)
+            loss = (model(inputs) - inputs).square().mean()
+            loss.backward()
+            optimizer.step()
+            losses.append(loss.item())
+    return losses, [str(warning.message) for warning in caught]
+
+
+@pytest.mark.skipif(shutil.which("c++") is None, reason="torch.compile needs a C++ compiler")
+def test_compiled_models_train_as_with_gloo() -> None:
+    ours = ranks.values(ranks.run(_train_compiled, 2, limit=180.0))
+    gloo = ranks.values(ranks.run(_train_compiled, 2, backend="gloo", limit=180.0))
+    for (mine, warned), (theirs, _) in zip(ours, gloo):
+        assert max(abs(a - b) for a, b in zip(mine, theirs)) < TOLERANCE
+        assert not any("Dynamo" in text for text in warned), warned
 
 
 @pytest.mark.parametrize("protocol", ["p4inc", "esa"])

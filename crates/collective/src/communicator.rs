@@ -114,6 +114,8 @@ struct Shared {
     state: Mutex<State>,
     finisher: Sender<Finish>,
     callers: Arc<Callers>,
+    /// Why the group cannot be used any more.
+    failure: Arc<Outcome>,
     /// Tells the other ranks if the group fails here.
     voice: OnceLock<Voice>,
 }
@@ -235,6 +237,7 @@ impl Communicator {
             done: 0,
             values: 0,
         };
+        let callers = Arc::<Callers>::default();
         let shared = Arc::new_cyclic(|this| Shared {
             rank,
             ranks,
@@ -254,7 +257,8 @@ impl Communicator {
             this: Weak::clone(this),
             state: Mutex::new(state),
             finisher,
-            callers: Arc::default(),
+            failure: Arc::new(Outcome::new(u64::MAX, Arc::clone(&callers))),
+            callers,
             voice: OnceLock::new(),
         });
         let finish = move || {
@@ -322,6 +326,13 @@ impl Communicator {
         let pending = Pending { outcome: Arc::clone(&work.outcome), shared: Arc::clone(shared) };
         shared.happen(Happening::Called(Box::new(work)));
         pending
+    }
+
+    /// Pending until the group fails or is left.
+    #[must_use]
+    pub fn failure(&self) -> Pending {
+        let shared = Arc::clone(&self.shared);
+        Pending { outcome: Arc::clone(&shared.failure), shared }
     }
 
     /// The counters so far.
@@ -744,6 +755,7 @@ impl Shared {
             {
                 voice.give_up(&error.to_string());
             }
+            self.failure.set(Err(error.clone()));
             state.broken = Some(error);
             self.stop.store(true, Ordering::Relaxed);
         }

@@ -259,6 +259,10 @@ async fn serve(stream: tokio::net::TcpStream, secret: String, news: Arc<watch::S
         () = tell => unreachable!("it never ends"),
     };
     set(end);
+    // A process that was only stopped learns why the others have given it up.
+    let mut text = serde_json::to_vec(&*all.borrow()).expect("plain data");
+    text.push(b'\n');
+    drop(timeout(BEAT, writer.write_all(&text)).await);
 }
 
 /// The number of ranks that are no longer there, and of runs that are over.
@@ -331,6 +335,9 @@ impl Member {
                 text.clear();
                 match io::Read::take(&mut lines, LINE as u64).read_line(&mut text) {
                     Ok(0) => break "its process has ended".to_owned(),
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                        break format!("it was silent for {SILENCE:.0?}");
+                    }
                     Err(error) => break error.to_string(),
                     Ok(_) => {}
                 }

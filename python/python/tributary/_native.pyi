@@ -138,6 +138,10 @@ class Communicator:
     def at(station: Station, description: str, rank: int) -> Communicator:
         """Joins the group of an `Admission`, through the interface of this rank's host."""
 
+    @property
+    def hub(self) -> tuple[str, int]:
+        """IP address and TCP port of the first rank, by which the ranks know who is alive."""
+
     def all_reduce(
         self,
         address: int,
@@ -157,6 +161,9 @@ class Communicator:
 
     def announce(self, operation: str, elements: int, dtype: str) -> Handle:
         """Checks that all ranks call the same collective, which another backend carries out."""
+
+    def failure(self) -> Handle:
+        """Ends, with an error, when the group fails or is left."""
 
     def set_timeout(self, timeout: float) -> None:
         """Sets the time in seconds after which a call without a result breaks the group."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import timedelta
+from types import FunctionType
 from typing import Any
 
 import torch
@@ -33,7 +34,25 @@ except (ImportError, TypeError) as cause:
 
 def register() -> None:
     """Makes the backend known to PyTorch, which calls this through the entry point."""
+    _hide_from_compiler()
     dist.Backend.register_backend(NAME, _create, extended_api=True, devices=list(DEVICES))
+
+
+def _hide_from_compiler() -> None:
+    """Keeps `torch.compile` from tracing the backend, which DDP calls while a model is traced."""
+    try:
+        from torch._C._dynamo import eval_frame
+
+        skip = eval_frame._FrameAction.SKIP
+        # With all that these functions call. Importing `torch._dynamo` would take seconds.
+        strategy = eval_frame._FrameExecStrategy(skip, skip)
+        hide = eval_frame.set_code_exec_strategy
+    except (ImportError, AttributeError):
+        # It works traced, too, but slowly and with warnings.
+        return
+    for member in vars(TributaryBackend).values():
+        if isinstance(member, FunctionType):
+            hide(member.__code__, strategy)
 
 
 def _create(options: Any, _backend_options: object) -> TributaryBackend:
@@ -60,9 +79,9 @@ class TributaryBackend(Backend):
         self._gloo: ProcessGroupGloo | None = ProcessGroupGloo(
             PrefixStore("gloo/", store), rank, size, timeout=timeout
         )
-        self.network = Network(store, rank, size, timeout.total_seconds())
-        self._layers = _Layers()
         self._delegated = Delegation()
+        self.network = Network(store, rank, size, timeout.total_seconds(), self._delegated.fail)
+        self._layers = _Layers()
         self._waiter = Waiter()
         process.register(self)
 

@@ -150,6 +150,13 @@ class Delegation:
                 work.operation, elements, dtype, work, lambda error: self._checked(work, error)
             )
 
+    def fail(self, error: BaseException) -> None:
+        """Ends what Gloo has not ended: it may wait for a rank that does not answer any more."""
+        with self._lock:
+            pending = [work for work in self._started if work.in_flight]
+        for work in pending:
+            work.end_part(error)
+
     def _checked(self, work: DelegatedWork, error: BaseException | None) -> None:
         with self._lock:
             if error is not None:

@@ -38,9 +38,20 @@ def is_summable(tensor: torch.Tensor) -> bool:
 class Network:
     """One rank's part in the sums of a group. It joins the others at the first collective."""
 
-    def __init__(self, store: Store, rank: int, size: int, timeout: float) -> None:
-        """`store` is the group's own. `timeout` is in seconds."""
+    def __init__(
+        self,
+        store: Store,
+        rank: int,
+        size: int,
+        timeout: float,
+        on_failure: Callable[[BaseException], None] | None = None,
+    ) -> None:
+        """`store` is the group's own. `timeout` is in seconds.
+
+        `on_failure` is called in another thread if the group fails before this rank leaves it.
+        """
         self._timeout = timeout
+        self._on_failure = on_failure
         self._store = PrefixStore("tributary/", store)
         self._rank, self._size = rank, size
         self._owner = process.Owner()
@@ -118,6 +129,8 @@ class Network:
                     # What the ranks have posted is of this attempt.
                     self._left_because = f"it could not join: {error}"
                     raise
+                process.add_hub(self._fabric.communicator.hub)
+                self._fabric.communicator.failure().add_done_callback(self._failed)
             return self._fabric.communicator
 
     def stats(self) -> dict[str, int | float]:
@@ -145,6 +158,11 @@ class Network:
         self._staging.close()
         if fabric is not None:
             how(fabric)
+            process.remove_hub(fabric.communicator.hub)
+
+    def _failed(self, error: BaseException | None) -> None:
+        if error is not None and self._left_because is None and self._on_failure is not None:
+            self._on_failure(error)
 
     def _start_sum(
         self,

@@ -29,6 +29,8 @@ _forks = 0
 _groups: set[Group] = set()
 # A child must not drop its copies of the parent's groups: their sockets are the parent's.
 _inherited: list[Group] = []
+# Addresses of the connections by which the other ranks notice that this process has ended.
+_hubs: set[tuple[str, int]] = set()
 _watched = False
 
 
@@ -58,6 +60,16 @@ def unregister(group: Group) -> None:
     _groups.discard(group)
 
 
+def add_hub(address: tuple[str, int]) -> None:
+    """Has children that are forked close their copies of the connections to and at `address`."""
+    _hubs.add(address)
+
+
+def remove_hub(address: tuple[str, int]) -> None:
+    """Forgets the address of a group that this process has left."""
+    _hubs.discard(address)
+
+
 def keep_until_exit(object_: object) -> None:
     """Has `object_` never destroyed, not even when the interpreter ends."""
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(object_))
@@ -76,10 +88,41 @@ def _after_fork() -> None:
     _forks += 1
     _inherited.extend(_groups)
     _groups.clear()
+    _close_connections()
     if _watched:
         # The parent shares the descriptor, and would take the child's signals for its own.
         signal.set_wakeup_fd(-1)
         _watched = False
+
+
+def _close_connections() -> None:
+    """Closes copies of the parent's connections: while one is open, its end is not noticed."""
+    if not _hubs:
+        return
+    nothing = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+    for name in os.listdir("/proc/self/fd"):
+        # The object in memory that owns the descriptor believes that it still has one.
+        if _is_connection(int(name)):
+            os.dup2(nothing, int(name), inheritable=False)
+    os.close(nothing)
+    _hubs.clear()
+
+
+def _is_connection(descriptor: int) -> bool:
+    """Whether it is a socket of a hub, or connected to one."""
+    try:
+        found = socket.socket(fileno=descriptor)
+    except OSError:
+        return False
+    try:
+        if found.getsockname() in _hubs:
+            return True
+        return found.getpeername() in _hubs
+    except OSError:
+        # It is not connected.
+        return False
+    finally:
+        found.detach()
 
 
 def _watch_interrupts() -> None:

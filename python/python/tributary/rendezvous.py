@@ -11,13 +11,23 @@ import time
 import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 from torch._C._distributed_c10d import PrefixStore, Store
 
 from . import settings
-from ._native import Admission, Communicator, Endpoint, Error, Plan, Station, Switch
+from ._native import (
+    Admission,
+    Communicator,
+    Endpoint,
+    Error,
+    Plan,
+    Station,
+    Switch,
+    TimeoutError,
+)
 
 
 class RendezvousError(Error):
@@ -26,6 +36,8 @@ class RendezvousError(Error):
 
 LOOPBACK = "127.0.0.1"
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.001, 0.05
+# In seconds. All ranks have joined then, and each answers within milliseconds.
+_PATIENCE = 30.0
 
 
 @dataclass
@@ -100,6 +112,7 @@ def connect(store: Store, rank: int, size: int, timeout: float) -> Fabric:
             communicator = Communicator(endpoint, description, rank, switch)
             board.post("joined", "yes")
             board.read_all("joined", "reached the first rank")
+            _check_path(communicator, rank, timeout, "does a firewall drop UDP between the hosts?")
     except BaseException:
         _abandon(communicator, switch)
         raise
@@ -123,10 +136,21 @@ def _connect_to_controller(controller: str, board: _Board, rank: int, timeout: f
             communicator = Communicator.at(station, description, rank)
             board.post("port", "open")
             board.read_all("port", "opened their port")
+            _check_path(communicator, rank, timeout, "`tributary doctor` checks hosts and switch")
     except BaseException:
         _abandon(communicator, admission)
         raise
     return Fabric(communicator, admission)
+
+
+def _check_path(communicator: Communicator, rank: int, timeout: float, hint: str) -> None:
+    """Makes a call without values: a network that drops packets is noticed before the first sum."""
+    try:
+        communicator.announce("join", 0, "").wait(min(timeout, _PATIENCE))
+    except TimeoutError as error:
+        raise RendezvousError(
+            f"rank {rank}: packets do not pass between the ranks and the switch: {error} ({hint})"
+        ) from error
 
 
 def _abandon(communicator: Communicator | None, switch: Switch | Admission | None) -> None:
@@ -183,19 +207,29 @@ class _Board:
             raise RendezvousError(entry["error"])
         return str(entry["text"])
 
+    def _has(self, key: str) -> bool:
+        if hasattr(self._store, "check"):
+            return bool(self._store.check([key]))
+        # PyTorch 2.1
+        try:
+            self._store.wait([key], timedelta(milliseconds=1))
+        except RuntimeError:
+            return False
+        return True
+
     def _wait(self, key: str, ranks: Iterable[int], done: str) -> None:
         # Polling leaves room for signals, which a wait inside the store does not.
         pause = _FIRST_PAUSE
         missing = list(ranks)
         while True:
-            missing = [rank for rank in missing if not self._store.check([f"{key}/{rank}"])]
+            missing = [rank for rank in missing if not self._has(f"{key}/{rank}")]
             if not missing:
                 return
             if time.monotonic() > self._deadline:
                 names = ", ".join(map(str, missing))
                 raise RendezvousError(
-                    f"rank {self._rank}: after {self._timeout:g} s, these ranks have not {done}: "
-                    f"{names}"
+                    f"rank {self._rank}: timeout after {self._timeout:g} s: these ranks have not "
+                    f"{done}: {names}"
                 )
             time.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)

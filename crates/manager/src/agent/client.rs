@@ -39,6 +39,9 @@ const TICK: Duration = Duration::from_millis(50);
 /// Maximum number of messages queued for the manager.
 const BACKLOG: usize = 1 << 12;
 
+/// Names the interface of PyTorch's Gloo.
+const GLOO_INTERFACE: &str = "GLOO_SOCKET_IFNAME";
+
 /// Settings of an agent.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -391,6 +394,10 @@ impl Agent {
             .envs(variables)
             .envs(marks.iter().filter_map(|mark| mark.split_once('=')))
             .env("TRIBUTARY_INTERFACE", &self.settings.interface);
+        // PyTorch's Gloo would use the address of the host's name, which is often a loopback address.
+        if task.role != Role::Alone && std::env::var_os(GLOO_INTERFACE).is_none() {
+            command.env(GLOO_INTERFACE, &self.settings.interface);
+        }
         let log = self.settings.directory.join(launch::log_name(task));
         self.devices.insert(task, devices);
         self.start(task, command, Kind::Command { log, marks: marks.into() });

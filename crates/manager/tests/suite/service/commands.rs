@@ -37,12 +37,12 @@ fn a_command_runs_once_on_each_server_with_its_gpus() {
     let place = Place::start();
     let _agents = ["w1", "w2"].map(|server| place.agent(server));
     let script = "echo $CUDA_VISIBLE_DEVICES, node $PET_NODE_RANK of $PET_NNODES, $MASTER_ADDR, \
-                  $TRIBUTARY_WORKERS, $TRIBUTARY_SERVER, $PWD; test -r $TRIBUTARY_JOB_FILE";
+                  $TRIBUTARY_WORKERS, $TRIBUTARY_SERVER, $GLOO_SOCKET_IFNAME, $PWD; test -r $TRIBUTARY_JOB_FILE";
     let job = place.submit_script("three", 3, script);
     let last = place.watch(job).pop().unwrap();
     assert_eq!(last.state(), State::Finished, "{last:#?}");
     let directory = place.directory.path().display();
-    let rest = |rank: u8| format!("node {rank} of 2, 10.0.1.1, w1,w2, w2, {directory}\n");
+    let rest = |rank: u8| format!("node {rank} of 2, 10.0.1.1, w1,w2, w2, none, {directory}\n");
     assert_eq!(place.read("w1", "job-1-1-0.log"), format!("0,1, {}", rest(0)));
     assert_eq!(place.read("w2", "job-1-1-1.log"), format!("0, {}", rest(1)));
     assert!(last.tasks[0].exit.as_ref().unwrap().detail.contains("output in "), "{last:#?}");
