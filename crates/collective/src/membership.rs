@@ -260,7 +260,7 @@ async fn serve(stream: tokio::net::TcpStream, secret: String, news: Arc<watch::S
     };
     set(end);
     // A process that was only stopped learns why the others have given it up.
-    let mut text = serde_json::to_vec(&*all.borrow()).expect("plain data");
+    let mut text = serde_json::to_vec(&*news.borrow()).expect("plain data");
     text.push(b'\n');
     drop(timeout(BEAT, writer.write_all(&text)).await);
 }
