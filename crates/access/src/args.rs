@@ -86,18 +86,23 @@ pub struct KeyArgs {
 }
 
 impl KeyArgs {
+    /// The keys, if there are any.
+    ///
+    /// # Errors
+    /// One line, if a file is unusable.
+    pub fn client_keys(&self) -> Result<Option<Arc<ClientKeys>>> {
+        let Some(roots) = &self.tls_ca else { return Ok(None) };
+        let own = self.tls_cert.as_deref().zip(self.tls_key.as_deref());
+        let keys = ClientKeys::read(roots, own, self.tls_name.as_deref())?;
+        Ok(Some(Arc::new(keys)))
+    }
+
     /// A server at an address, which an option names.
     ///
     /// # Errors
     /// One line, if it is no address, or a file is unusable.
     pub fn remote(&self, option: &str, address: &str) -> Result<Remote> {
-        let keys = match &self.tls_ca {
-            None => None,
-            Some(roots) => {
-                let own = self.tls_cert.as_deref().zip(self.tls_key.as_deref());
-                Some(Arc::new(ClientKeys::read(roots, own, self.tls_name.as_deref())?))
-            }
-        };
+        let keys = self.client_keys()?;
         let remote = Remote::new(address, keys).with_context(|| option.to_owned())?;
         remote.with_context(|| {
             format!("{option} {address}: it is not an address: write HOST:PORT or unix:PATH")

@@ -23,7 +23,7 @@ const PROTOCOL: &[u8] = b"h2";
 #[error("cannot use the TLS certificates: {0}")]
 pub struct KeyError(pub String);
 
-/// A server's certificate, and whom it lets in.
+/// A server's certificate, and the roots of its clients' certificates.
 #[derive(Debug)]
 pub struct ServerKeys {
     config: Fresh<Arc<ServerConfig>>,

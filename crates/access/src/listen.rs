@@ -4,7 +4,9 @@ use std::fmt;
 use std::fs::DirBuilder;
 use std::io;
 use std::net::SocketAddr;
-use std::os::unix::fs::{DirBuilderExt as _, FileTypeExt as _, PermissionsExt as _};
+use std::os::unix::fs::{
+    DirBuilderExt as _, FileTypeExt as _, MetadataExt as _, PermissionsExt as _,
+};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -63,18 +65,37 @@ fn standard_path(service: &str) -> PathBuf {
     directory.join(format!("{service}.sock"))
 }
 
+/// Whether a path is the standard one of a service, which only this user's servers, or root's, may use.
+pub(crate) fn is_standard(path: &Path) -> bool {
+    let name = path.file_stem().unwrap_or_default().to_string_lossy();
+    *path == *standard_path(&name)
+}
+
+/// Another user may have made the directory before.
+fn check_own(directory: &Path) -> io::Result<()> {
+    let found = std::fs::symlink_metadata(directory)?;
+    let own = found.uid() == Uid::effective().as_raw() && found.mode() & 0o022 == 0;
+    if found.is_dir() && own {
+        return Ok(());
+    }
+    let what = format!("others can write in {}, or it is another user's", directory.display());
+    Err(io::Error::new(io::ErrorKind::PermissionDenied, what))
+}
+
 /// Binds a Unix socket, replacing one that a killed server left behind. Others than this user may connect
 /// only if it is `open`.
 pub(crate) async fn bind(path: &Path, open: bool) -> io::Result<UnixListener> {
-    let name = path.file_stem().unwrap_or_default().to_string_lossy();
-    if let Some(directory) = path.parent().filter(|_| *path == *standard_path(&name)) {
+    if let Some(directory) = path.parent().filter(|_| is_standard(path)) {
         // Other users reach only open sockets in it.
         DirBuilder::new().recursive(true).mode(0o755).create(directory)?;
+        check_own(directory)?;
     }
     let listener = match UnixListener::bind(path) {
         Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
             let socket = std::fs::symlink_metadata(path)?.file_type().is_socket();
-            if !socket || UnixStream::connect(path).await.is_ok() {
+            let dead = UnixStream::connect(path).await.err();
+            let dead = dead.is_some_and(|why| why.kind() == io::ErrorKind::ConnectionRefused);
+            if !socket || !dead {
                 return Err(error);
             }
             std::fs::remove_file(path)?;

@@ -75,7 +75,7 @@ pub struct Tenant {
     pub name: String,
     /// Most jobs at a time.
     pub jobs: Option<u32>,
-    /// Most aggregators that its jobs have together in a switch.
+    /// Most aggregators that its jobs have together: the sum of their segments.
     pub aggregators: Option<u32>,
 }
 
@@ -150,9 +150,7 @@ impl Grant {
     pub fn require_server(&self, server: &str) -> Result<(), Status> {
         let is_named = match &self.caller {
             Caller::Certified(names) => names.iter().any(|name| names_server(name, server)),
-            // It is listed as an agent on this machine.
-            Caller::User(_) => true,
-            Caller::Anyone => false,
+            Caller::User(_) | Caller::Anyone => false,
         };
         if self.role == Role::Operate || self.role == Role::Agent && is_named {
             return Ok(());
@@ -215,7 +213,7 @@ impl Policy {
         };
         let (role, tenant) = match &*self.0 {
             _ if is_own => (Role::Operate, None),
-            // The socket lets no other user in.
+            Rules::AllMayOperate if matches!(caller, Caller::User(_)) => return None,
             Rules::AllMayOperate => (Role::Operate, None),
             Rules::Listed(list) => list.get().find(caller)?,
         };
@@ -249,20 +247,29 @@ struct Client {
     tenant: Option<String>,
 }
 
-#[derive(Debug, Deserialize)]
+/// The number of a user. Names are looked up when the file is read.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(try_from = "Named")]
+struct Account(u32);
+
+#[derive(Deserialize)]
 #[serde(untagged)]
-enum Account {
+enum Named {
     Number(u32),
     Name(String),
 }
 
-impl Account {
-    fn is(&self, id: u32) -> bool {
-        match self {
-            Self::Number(number) => *number == id,
-            Self::Name(name) => {
-                matches!(User::from_name(name), Ok(Some(user)) if user.uid.as_raw() == id)
-            }
+impl TryFrom<Named> for Account {
+    type Error = String;
+
+    fn try_from(named: Named) -> Result<Self, String> {
+        match named {
+            Named::Number(number) => Ok(Self(number)),
+            Named::Name(name) => match User::from_name(&name) {
+                Ok(Some(user)) => Ok(Self(user.uid.as_raw())),
+                Ok(None) => Err(format!("unknown user `{name}`")),
+                Err(error) => Err(format!("cannot look up user `{name}`: {error}")),
+            },
         }
     }
 }
@@ -273,7 +280,7 @@ impl Client {
             (Caller::Certified(names), Some(pattern), _) => {
                 names.iter().any(|name| matches(pattern, name))
             }
-            (Caller::User(id), _, Some(account)) => account.is(*id),
+            (Caller::User(id), _, Some(account)) => account.0 == *id,
             _ => false,
         }
     }
@@ -299,7 +306,7 @@ impl List {
         for tenant in file.tenant {
             let name = tenant.name.clone();
             if tenants.insert(name.clone(), Arc::new(tenant)).is_some() {
-                return Err(format!("tenant `{name}` is there twice"));
+                return Err(format!("duplicate tenant `{name}`"));
             }
         }
         for (number, client) in (1..).zip(&file.client) {
@@ -307,9 +314,12 @@ impl List {
             if client.certificate.is_some() == client.user.is_some() {
                 return complain("say either `certificate` or `user`".into());
             }
+            if client.role == Role::Agent && client.certificate.is_none() {
+                return complain("an agent is known by its certificate".into());
+            }
             match (&client.tenant, client.role) {
                 (Some(tenant), _) if !tenants.contains_key(tenant) => {
-                    return complain(format!("there is no tenant `{tenant}`"));
+                    return complain(format!("unknown tenant `{tenant}`"));
                 }
                 (Some(_), role @ (Role::Operate | Role::Agent)) => {
                     return complain(format!(
@@ -413,16 +423,24 @@ mod tests {
             ("[[client]]\nrole = \"king\"\n", "line 2: unknown variant `king`"),
             ("[[client]]\nrole = \"observe\"\n", "client 1: say either `certificate` or `user`"),
             (
-                "[[client]]\nrole = \"submit\"\nuser = \"a\"\ntenant = \"b\"\n",
-                "client 1: there is no tenant `b`",
+                "[[client]]\nrole = \"submit\"\nuser = 7\ntenant = \"b\"\n",
+                "client 1: unknown tenant `b`",
             ),
             (
                 "[[tenant]]\nname = \"b\"\n[[client]]\nrole = \"operate\"\nuser = 1\ntenant = \"b\"\n",
                 "client 1: the role `operate` is for all tenants; remove `tenant`",
             ),
             (
+                "[[client]]\nrole = \"observe\"\nuser = \"no such\"\n",
+                "line 3: unknown user `no such`",
+            ),
+            (
+                "[[client]]\nrole = \"agent\"\nuser = 7\n",
+                "client 1: an agent is known by its certificate",
+            ),
+            (
                 "client = []\n[[tenant]]\nname = \"b\"\n[[tenant]]\nname = \"b\"\n",
-                "tenant `b` is there twice",
+                "duplicate tenant `b`",
             ),
         ] {
             let error = List::parse(text).unwrap_err();

@@ -2,10 +2,12 @@
 
 use std::fmt;
 use std::io;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use hyper_util::rt::TokioIo;
+use nix::unistd::Uid;
 use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
@@ -14,6 +16,7 @@ use tonic::transport::{Channel, Endpoint, Error};
 use tower::service_fn;
 
 use crate::keys::{ClientKeys, KeyError};
+use crate::listen;
 
 /// Time for a connection, with its handshake.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -117,6 +120,14 @@ impl Remote {
         self.endpoint.connect_with_connector(service_fn(move |_| open(Arc::clone(&place)))).await
     }
 
+    /// Opens a connection without saying anything.
+    ///
+    /// # Errors
+    /// As of [`connect`](Self::connect).
+    pub async fn open(&self) -> io::Result<impl AsyncRead + AsyncWrite + Send + Unpin + use<>> {
+        Ok(open(Arc::clone(&self.place)).await?.into_inner())
+    }
+
     /// Connects when there is something to send.
     #[must_use]
     pub fn connect_lazy(&self) -> Channel {
@@ -131,7 +142,18 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
 
 async fn open(place: Arc<Place>) -> io::Result<TokioIo<Box<dyn Stream>>> {
     let io: Box<dyn Stream> = match &*place {
-        Place::Unix(path) => Box::new(UnixStream::connect(path).await?),
+        Place::Unix(path) => {
+            let io = UnixStream::connect(path).await?;
+            let server = io.peer_cred()?.uid();
+            if listen::is_standard(Path::new(path))
+                && server != 0
+                && server != Uid::effective().as_raw()
+            {
+                let what = format!("another user's server listens at unix:{path}");
+                return Err(io::Error::new(io::ErrorKind::PermissionDenied, what));
+            }
+            Box::new(io)
+        }
         Place::Tcp { address, keys } => {
             let io = TcpStream::connect(address).await?;
             io.set_nodelay(true)?;

@@ -4,6 +4,7 @@ use std::fmt;
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use http::{Request, Response};
 use rustls::pki_types::CertificateDer;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, UnixStream};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tokio_rustls::TlsAcceptor;
 use tokio_stream::wrappers::{ReceiverStream, TcpListenerStream, UnixListenerStream};
@@ -21,7 +22,7 @@ use tonic::body::Body;
 use tonic::service::Routes;
 use tonic::transport::server::Connected;
 use tower::{Layer, Service};
-use tributary_limits::connections::{Connection, ConnectionId, bounded};
+use tributary_limits::connections::{Connection, ConnectionId, Greeted, bounded};
 use x509_parser::extensions::GeneralName;
 use x509_parser::parse_x509_certificate;
 
@@ -34,6 +35,9 @@ const LAST_WORDS: Duration = Duration::from_millis(500);
 
 /// Time for a client's part of the TLS handshake.
 const HANDSHAKE: Duration = Duration::from_secs(10);
+
+/// One of so many connections may be that of a caller that may do nothing.
+const STRANGERS: usize = 8;
 
 /// The flow-control window of a connection.
 const CONNECTION_WINDOW: u32 = 256 << 10;
@@ -124,6 +128,8 @@ impl Server {
         IO: AsyncRead + AsyncWrite + Send + Unpin + 'static,
     {
         let (stop, stopped) = oneshot::channel::<()>();
+        let policy = services.layer.0.clone();
+        let incoming = admitted(incoming, policy, limits.connections / STRANGERS);
         let stopped = async {
             // An error means that the sender was dropped, which also ends the server.
             let _ = stopped.await;
@@ -182,8 +188,29 @@ fn guarded(routes: Routes, policy: Policy) -> Guarded {
     Guarded { routes, layer: GuardLayer(policy) }
 }
 
+/// The connections of callers that may do something. Of the others so many stay, to be told that they may
+/// not; otherwise they could take the places of all.
+fn admitted<IO>(
+    streams: impl Stream<Item = io::Result<Known<IO>>>,
+    policy: Policy,
+    most: usize,
+) -> impl Stream<Item = io::Result<Known<IO>>> {
+    let places = Arc::new(Semaphore::new(most.max(1)));
+    streams.filter_map(move |stream| {
+        let mut known = match stream {
+            Ok(known) => known,
+            Err(error) => return Some(Err(error)),
+        };
+        if policy.grant(&known.peer.caller).is_none() {
+            let place = Arc::clone(&places).try_acquire_owned();
+            known.place = Some(place.ok()?);
+        }
+        Some(Ok(known))
+    })
+}
+
 /// An encrypted connection.
-pub type Encrypted<IO> = Known<tokio_rustls::server::TlsStream<Connection<IO>>>;
+pub type Encrypted<IO> = Known<Greeted<tokio_rustls::server::TlsStream<Connection<IO>>>>;
 
 /// The connections whose clients are through with the TLS handshake, in the calling Tokio runtime.
 pub fn encrypted<IO: AsyncRead + AsyncWrite + Send + Unpin + 'static>(
@@ -212,7 +239,8 @@ pub fn encrypted<IO: AsyncRead + AsyncWrite + Send + Unpin + 'static>(
                             None => Caller::Anyone,
                         };
                         let peer = Peer { caller, connection };
-                        drop(sender.send(Ok(Known { io, peer })).await);
+                        let known = Known { io: Greeted::new(io), peer, place: None };
+                        drop(sender.send(Ok(known)).await);
                     }
                     Ok(Err(error)) => tracing::debug!("a TLS handshake failed: {error}"),
                     Err(_) => tracing::debug!("a TLS handshake took too long"),
@@ -255,12 +283,14 @@ pub struct Peer {
 pub struct Known<IO> {
     io: IO,
     peer: Peer,
+    /// Of one of the few that may do nothing.
+    place: Option<OwnedSemaphorePermit>,
 }
 
 impl<IO> Known<Connection<IO>> {
     fn new(io: Connection<IO>, caller: Caller) -> Self {
         let connection = io.id();
-        Self { io, peer: Peer { caller, connection } }
+        Self { io, peer: Peer { caller, connection }, place: None }
     }
 }
 

@@ -223,6 +223,43 @@ async fn silent_clients_do_not_keep_others_out() {
     drop(silent);
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn callers_that_may_do_nothing_do_not_take_the_places_of_others() {
+    let site = Site::new(&["server=127.0.0.1", "boss", "nobody"]);
+    let list = "[[client]]\ncertificate = \"boss\"\nrole = \"operate\"\n";
+    std::fs::write(site.path("access.toml"), list).unwrap();
+    let server = serve(site.server(Policy::read(&site.path("access.toml")).unwrap())).await;
+    let nobody = site.remote(&server, "nobody");
+    // One of eight places is theirs, and stays so as long as the connection.
+    let channel = nobody.connect().await.unwrap();
+    let ask = async || {
+        let request = HealthCheckRequest { service: "observe".into() };
+        HealthClient::new(channel.clone()).check(request).await.unwrap_err().code()
+    };
+    assert_eq!(ask().await, Code::PermissionDenied);
+    for _ in 0..20 {
+        assert_eq!(check(&nobody, "observe").await, Code::Unknown);
+    }
+    assert_eq!(check(&site.remote(&server, "boss"), "operate").await, Code::Ok);
+    assert_eq!(ask().await, Code::PermissionDenied);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn clients_that_are_silent_after_the_handshake_are_given_up() {
+    use tokio::io::AsyncReadExt as _;
+    let site = Site::new(&["server=127.0.0.1", "client"]);
+    let server = serve(site.server(Policy::all_may_operate())).await;
+    let mut silent = site.remote(&server, "client").open().await.unwrap();
+    let begin = Instant::now();
+    // The server's own greeting comes first, and then the end.
+    let mut said = Vec::new();
+    drop(
+        tokio::time::timeout(Duration::from_secs(30), silent.read_to_end(&mut said)).await.unwrap(),
+    );
+    let took = begin.elapsed();
+    assert!(took > Duration::from_secs(5) && took < Duration::from_secs(20), "{took:?}");
+}
+
 #[test]
 fn certificates_are_made_again_and_bad_names_refused() {
     let site = Site::new(&["a", "b=10.0.0.1,::1"]);

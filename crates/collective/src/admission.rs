@@ -42,6 +42,9 @@ const CERTIFICATE: &str = "TRIBUTARY_CERT";
 const KEY: &str = "TRIBUTARY_KEY";
 const CERTIFIED_NAME: &str = "TRIBUTARY_CERT_NAME";
 
+/// How long the end of a group waits for another run that is just beginning.
+const RENEWAL: Duration = Duration::from_secs(5);
+
 /// As large as any job file may be.
 const JOB_FILE: FileLimit = FileLimit::new("job file", 4 << 20);
 
@@ -336,11 +339,13 @@ impl Admission {
     pub fn close(&mut self) -> Result<u32> {
         let Some(Inner { runtime, hub, leased }) = self.inner.take() else { return Ok(0) };
         runtime.block_on(hub.emptied(PATIENCE));
-        // A renewal that is under way has no end while the controller is away.
-        let freed = match leased.try_lock() {
-            Ok(mut leased) => runtime.block_on(leased.release()),
-            Err(_) => Err(anyhow!("the group's job was waiting for another run")),
-        };
+        let freed = runtime.block_on(async {
+            // A renewal that is under way has no end while the controller is away.
+            match tokio::time::timeout(RENEWAL, leased.lock()).await {
+                Ok(mut leased) => leased.release().await,
+                Err(_) => Err(anyhow!("the group's job was waiting for another run")),
+            }
+        });
         runtime.shutdown_timeout(Duration::from_secs(1));
         freed
     }

@@ -261,10 +261,13 @@ fn segment(slots: u32, lanes: u32, switch_threads: u32) -> u32 {
 }
 
 fn group(table: &mut Table) -> Result<Group> {
-    match table.remove("group") {
-        Some(group) => group.try_into().context("[group] in the settings"),
-        None => Ok(Group::default()),
-    }
+    let Some(group) = table.remove("group") else { return Ok(Group::default()) };
+    let group: Group = group.try_into().context("[group] in the settings")?;
+    ensure!(
+        group.fragments_per_run != Some(0),
+        "[group] fragments_per_run in the settings is 0; choose 1 or more"
+    );
+    Ok(group)
 }
 
 /// The keys of the group's job.

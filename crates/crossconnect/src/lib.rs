@@ -16,7 +16,10 @@
 #![deny(unsafe_code)]
 
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
+
+use tributary_access::ClientKeys;
 
 mod circuits;
 mod cross_connect;
@@ -52,16 +55,24 @@ pub enum ConnectError {
 /// - `openflow:HOST:PORT` or `openflow:unix:PATH`: a device that listens there;
 /// - `openflow:listen:ADDRESS:PORT`: a device that connects to this host.
 ///
-/// Call it within a Tokio runtime. Nothing is sent before the cross-connect is used. `limit` is the time
+/// With `keys`, the connection to an emulated one is encrypted. Call it within a Tokio runtime. Nothing is sent before the cross-connect is used. `limit` is the time
 /// limit for each answer; it must be longer than the device's outage.
 ///
 /// # Errors
 /// If the address is malformed, or this host cannot listen there.
-pub fn connect(address: &str, limit: Duration) -> Result<Box<dyn CrossConnect>, ConnectError> {
+pub fn connect(
+    address: &str,
+    limit: Duration,
+    keys: Option<Arc<ClientKeys>>,
+) -> Result<Box<dyn CrossConnect>, ConnectError> {
     let bad = || ConnectError::Address(address.to_owned());
     let (kind, at) = address.split_once(':').ok_or_else(bad)?;
     match kind {
-        "emulated" => Ok(Box::new(emulated::Client::new(at, limit).map_err(|_| bad())?)),
+        "emulated" => {
+            // A Unix socket needs no TLS.
+            let keys = keys.filter(|_| !at.starts_with("unix:"));
+            Ok(Box::new(emulated::Client::new(at, limit, keys).map_err(|_| bad())?))
+        }
         "openflow" => {
             if let Some(at) = at.strip_prefix("listen:") {
                 let at = at.parse().map_err(|_| bad())?;
@@ -95,12 +106,12 @@ mod tests {
             "openflow:10.0.0.1:6653",
             "openflow:unix:/run/oxc",
         ] {
-            assert_eq!(connect(address, limit).unwrap().name(), address);
+            assert_eq!(connect(address, limit, None).unwrap().name(), address);
         }
-        let listening = connect("openflow:listen:127.0.0.1:0", limit).unwrap();
+        let listening = connect("openflow:listen:127.0.0.1:0", limit, None).unwrap();
         let name = listening.name().to_owned();
         assert!(name.starts_with("openflow:listen:127.0.0.1:") && !name.ends_with(":0"), "{name}");
-        let taken = connect(&name, limit).unwrap_err().to_string();
+        let taken = connect(&name, limit, None).unwrap_err().to_string();
         assert!(
             taken.starts_with(&format!("cannot listen for the cross-connect {name}: ")),
             "{taken}"
@@ -119,7 +130,7 @@ mod tests {
             "openflow:listen:1",
             "netconf:host:830",
         ] {
-            let error = connect(address, limit).unwrap_err().to_string();
+            let error = connect(address, limit, None).unwrap_err().to_string();
             assert!(error.starts_with(&format!("`{address}` names no cross-connect")), "{error}");
         }
     }

@@ -269,8 +269,9 @@ async fn hold(
 
 /// Whether it makes no sense to ask again.
 fn is_final(status: &Status) -> bool {
-    use Code::{AlreadyExists, FailedPrecondition, NotFound, Unimplemented};
-    matches!(status.code(), NotFound | AlreadyExists | FailedPrecondition | Unimplemented)
+    use Code::{AlreadyExists, FailedPrecondition, NotFound, PermissionDenied, Unimplemented};
+    let code = status.code();
+    matches!(code, NotFound | AlreadyExists | FailedPrecondition | PermissionDenied | Unimplemented)
 }
 
 struct Holder {

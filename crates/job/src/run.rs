@@ -251,6 +251,7 @@ pub fn run(
         // This must happen before there is a second thread.
         tributary_testbed::enter_user_namespace_if_needed()?;
     }
+    let runtime = tributary_endpoint::runtime()?;
     let begin = |to| Capturing::begin(to, &options.job_file, scenario, options.fabric);
     let capturing = options.capture.as_ref().map(begin).transpose()?;
     let taps = capturing.as_ref().map(|capturing| &capturing.taps);
@@ -279,7 +280,7 @@ pub fn run(
             }
         }
     };
-    let report = tributary_endpoint::runtime()?.block_on(execution.instrument(span));
+    let report = runtime.block_on(execution.instrument(span));
     let Some(capturing) = capturing else { return report };
     let (captured, memory) = capturing.finish(missing, report.is_err());
     let stored = match captured {

@@ -42,8 +42,7 @@ pub fn bounded<IO>(
             tracing::warn!("too many connections: one is closed");
             return None;
         };
-        let deadline = Some(Box::pin(tokio::time::sleep(GREETING)));
-        Some(Ok(Connection { io, id: ConnectionId::next(), deadline, heard: 0, _place: place }))
+        Some(Ok(Connection { io: Greeted::new(io), id: ConnectionId::next(), _place: place }))
     })
 }
 
@@ -58,15 +57,28 @@ impl ConnectionId {
     }
 }
 
-/// One of a bounded number of connections. Reading fails if the client does not send its greeting
-/// in time.
+/// A stream on which the client must say something soon. Reading fails if its greeting does not come in
+/// time.
 #[derive(Debug)]
-pub struct Connection<IO> {
+pub struct Greeted<IO> {
     io: IO,
-    id: ConnectionId,
     /// Deadline of the greeting; `None` once it has arrived.
     deadline: Option<Pin<Box<Sleep>>>,
     heard: usize,
+}
+
+impl<IO> Greeted<IO> {
+    /// The time begins now, in the calling Tokio runtime.
+    pub fn new(io: IO) -> Self {
+        Self { io, deadline: Some(Box::pin(tokio::time::sleep(GREETING))), heard: 0 }
+    }
+}
+
+/// One of a bounded number of connections, [`Greeted`].
+#[derive(Debug)]
+pub struct Connection<IO> {
+    io: Greeted<IO>,
+    id: ConnectionId,
     _place: OwnedSemaphorePermit,
 }
 
@@ -78,7 +90,7 @@ impl<IO> Connection<IO> {
 
     /// What is below.
     pub fn get_ref(&self) -> &IO {
-        &self.io
+        &self.io.io
     }
 }
 
@@ -90,7 +102,7 @@ impl<IO> Connected for Connection<IO> {
     }
 }
 
-impl<IO: AsyncRead + Unpin> AsyncRead for Connection<IO> {
+impl<IO: AsyncRead + Unpin> AsyncRead for Greeted<IO> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -108,6 +120,46 @@ impl<IO: AsyncRead + Unpin> AsyncRead for Connection<IO> {
             }
         }
         read
+    }
+}
+
+impl<IO: AsyncWrite + Unpin> AsyncWrite for Greeted<IO> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.io).poll_write(context, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_shutdown(context)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        slices: &[std::io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.io).poll_write_vectored(context, slices)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.io.is_write_vectored()
+    }
+}
+
+impl<IO: AsyncRead + Unpin> AsyncRead for Connection<IO> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_read(context, buffer)
     }
 }
 

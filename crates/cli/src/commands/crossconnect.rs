@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
 use tonic::service::Routes;
-use tributary_access::args::DoorArgs;
+use tributary_access::args::{DoorArgs, KeyArgs};
 use tributary_access::listen::standard;
 use tributary_access::{Listen, Server};
 use tributary_controller::server::LIMITS;
@@ -63,6 +63,8 @@ struct Device {
     /// Time limit for each answer, in seconds.
     #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=3600))]
     timeout: u64,
+    #[command(flatten)]
+    keys: KeyArgs,
 }
 
 /// The longest outage that is accepted.
@@ -95,7 +97,8 @@ impl Device {
     fn with(&self, work: impl AsyncFnOnce(&mut dyn CrossConnect) -> Result<()>) -> Result<()> {
         tributary_endpoint::runtime()?.block_on(async {
             let limit = Duration::from_secs(self.timeout);
-            let mut device = tributary_crossconnect::connect(&self.address, limit)?;
+            let mut device =
+                tributary_crossconnect::connect(&self.address, limit, self.keys.client_keys()?)?;
             work(device.as_mut()).await
         })
     }

@@ -480,7 +480,7 @@ fn bad_input_is_refused_in_one_line() {
     assert!(hook(&[("SLURM_JOB_ID", "x")], &["prolog"]).contains("SLURM_JOB_ID=x: it is not"));
     let job = [("SLURM_JOB_ID", "1"), ("SLURM_JOB_NODELIST", "n[1-2]")];
     let line = hook(&job, &["epilog", "--controller", "nowhere"]);
-    assert!(line.contains("nowhere is not an address"), "{line}");
+    assert!(line.contains("nowhere: it is not an address"), "{line}");
     let line = hook(&job, &["epilog", "--controller", "127.0.0.1:1", "--timeout", "0"]);
     assert!(line.contains("job 1: the switches' controller: it does not answer"), "{line}");
 }

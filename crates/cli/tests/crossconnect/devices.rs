@@ -91,7 +91,7 @@ impl Device {
     }
 
     pub(crate) fn driver(&self) -> Box<dyn CrossConnect> {
-        tributary_crossconnect::connect(&self.address(), LIMIT).unwrap()
+        tributary_crossconnect::connect(&self.address(), LIMIT, None).unwrap()
     }
 
     /// Kills the process that forwards frames.

@@ -77,7 +77,7 @@ pub enum Refusal {
     #[error("job {0} has no lease; release it when it is over")]
     Unleased(JobId),
     /// The tenant has as much as it may have.
-    #[error("tenant `{tenant}` has {has} {what} and wants {more} more, and may have {most}")]
+    #[error("tenant `{tenant}` has {has} of {most} {what}; the request needs {more} more")]
     Quota {
         /// Its name.
         tenant: String,
@@ -395,7 +395,9 @@ impl Scheduler {
         let job = {
             let mut jobs = self.jobs();
             let job = if any_id { jobs.free_id(&self.known)? } else { placement.job };
-            jobs.begin_admission(job, tenant.as_deref(), size)?;
+            // Jobs of ATP have no aggregators of their own.
+            let own = if self.controller.memory.is_some() { size } else { 0 };
+            jobs.begin_admission(job, tenant.as_deref(), own)?;
             job
         };
         let placement = Placement { job, ..placement };
@@ -435,6 +437,7 @@ impl Scheduler {
             let mut jobs = own.jobs();
             match (recorded, jobs.entries.get_mut(&job)) {
                 (Ok(served), Some(entry)) => {
+                    entry.size = served.placement.assignment.segment.size;
                     entry.served = Some(served);
                     entry.phase = Phase::Settled;
                 }
@@ -455,7 +458,19 @@ impl Scheduler {
     /// [`Refusal::Unknown`], [`Refusal::Busy`], [`Refusal::Controller`]. The job still exists then,
     /// and after the last of these it can only be released again.
     pub async fn release(&self, job: JobId) -> Result<u32, Refusal> {
-        self.jobs().begin_release(job)?;
+        self.release_for(&Grant::operator(), job).await
+    }
+
+    /// The same for a client.
+    ///
+    /// # Errors
+    /// Also [`Refusal::Foreign`].
+    async fn release_for(&self, grant: &Grant, job: JobId) -> Result<u32, Refusal> {
+        {
+            let mut jobs = self.jobs();
+            jobs.check_owner(job, grant)?;
+            jobs.begin_release(job)?;
+        }
         self.finish_release(job).await
     }
 
@@ -489,7 +504,25 @@ impl Scheduler {
         aggregation: Aggregation,
         size: u32,
     ) -> Result<Assignment, Refusal> {
-        self.jobs().begin_move(job)?;
+        self.relocate_for(&Grant::operator(), job, aggregation, size).await
+    }
+
+    /// The same for a client.
+    ///
+    /// # Errors
+    /// Also [`Refusal::Foreign`], [`Refusal::Quota`].
+    async fn relocate_for(
+        &self,
+        grant: &Grant,
+        job: JobId,
+        aggregation: Aggregation,
+        size: u32,
+    ) -> Result<Assignment, Refusal> {
+        let before = {
+            let mut jobs = self.jobs();
+            jobs.check_owner(job, grant)?;
+            jobs.begin_move(job, size, grant.tenant().map(|tenant| &**tenant))?
+        };
         let own = self.clone();
         carry_through(async move {
             let moved = own.controller.relocate(job, aggregation, size).await;
@@ -497,6 +530,7 @@ impl Scheduler {
             if let Some(entry) = jobs.entries.get_mut(&job) {
                 let whole = own.controller.serves(job);
                 entry.phase = if whole { Phase::Settled } else { Phase::Broken };
+                entry.size = before;
                 if let (Ok(assignment), Some(served)) = (&moved, &mut entry.served) {
                     served.placement.assignment = *assignment;
                     let standing = *served.standing.borrow();
@@ -607,8 +641,7 @@ impl Scheduler {
     /// # Errors
     /// [`Refusal::Unknown`], [`Refusal::Foreign`].
     fn check_owner(&self, job: JobId, grant: &Grant) -> Result<(), Refusal> {
-        let tenant = self.jobs().tenant(job)?;
-        if grant.covers(tenant.as_deref()) { Ok(()) } else { Err(Refusal::Foreign(job)) }
+        self.jobs().check_owner(job, grant)
     }
 
     /// The epoch of a job's run, and its standing, now and after each change; closed when the job is
@@ -705,7 +738,13 @@ impl Jobs {
         free.ok_or(Refusal::NoId)
     }
 
-    /// The tenant of a job, which it may be that of nobody.
+    /// Checks that a job is the business of a client.
+    fn check_owner(&self, job: JobId, grant: &Grant) -> Result<(), Refusal> {
+        let tenant = self.tenant(job)?;
+        if grant.covers(tenant.as_deref()) { Ok(()) } else { Err(Refusal::Foreign(job)) }
+    }
+
+    /// The tenant of a job; `None` if it has none.
     fn tenant(&self, job: JobId) -> Result<Option<String>, Refusal> {
         self.entries.get(&job).map(|entry| entry.tenant.clone()).ok_or(Refusal::Unknown(job))
     }
@@ -723,8 +762,9 @@ impl Jobs {
         let others: Vec<u32> = others.map(|(_, entry)| entry.size).collect();
         let count = u32::try_from(others.len()).unwrap_or(u32::MAX);
         let has = others.iter().fold(0_u32, |sum, size| sum.saturating_add(*size));
+        let jobs = tenant.jobs.filter(|_| instead.is_none());
         for (what, has, more, most) in
-            [("jobs", count, 1, tenant.jobs), ("aggregators", has, size, tenant.aggregators)]
+            [("jobs", count, 1, jobs), ("aggregators", has, size, tenant.aggregators)]
         {
             if let Some(most) = most.filter(|most| has.saturating_add(more) > *most) {
                 let tenant = tenant.name.clone();
@@ -761,7 +801,14 @@ impl Jobs {
         Ok(())
     }
 
-    fn begin_move(&mut self, job: JobId) -> Result<(), Refusal> {
+    /// Returns how many aggregators the job has. Until it is moved, it counts with the larger number.
+    fn begin_move(
+        &mut self,
+        job: JobId,
+        size: u32,
+        tenant: Option<&Tenant>,
+    ) -> Result<u32, Refusal> {
+        tenant.map_or(Ok(()), |tenant| self.check_quota(tenant, size, Some(job)))?;
         let (phase, served) = self.settled(job)?;
         served.unleased()?;
         let Iteration { number, unfinished } = served.standing.borrow().iteration;
@@ -769,7 +816,11 @@ impl Jobs {
             return Err(Refusal::OutOfTurn(job, OutOfTurn::Running(number, Box::new(unfinished))));
         }
         *phase = Phase::Changing;
-        Ok(())
+        let before = served.placement.assignment.segment.size;
+        if let Some(entry) = self.entries.get_mut(&job) {
+            entry.size = before.max(size);
+        }
+        Ok(before)
     }
 
     /// A job that is ready for requests.

@@ -54,20 +54,17 @@ impl JobScheduler for Scheduler {
     }
 
     async fn release(&self, request: Request<v1::ReleaseRequest>) -> Answer<v1::ReleaseResponse> {
-        let job = self.own_job(&request, request.get_ref().job_id)?;
-        let freed = Scheduler::release(self, job).await?;
+        let grant = Grant::of(&request)?.require(Role::Submit)?;
+        let freed = self.release_for(&grant, job(request.get_ref().job_id)?).await?;
         Ok(Response::new(v1::ReleaseResponse { freed }))
     }
 
     async fn r#move(&self, request: Request<v1::MoveRequest>) -> Answer<v1::MoveResponse> {
-        let grant = Grant::of(&request)?;
-        let job = self.own_job(&request, request.get_ref().job_id)?;
+        let grant = Grant::of(&request)?.require(Role::Submit)?;
         let request = request.into_inner();
+        let job = job(request.job_id)?;
         let (aggregation, size) = wish(request.aggregation(), request.size)?;
-        if let Some(tenant) = grant.tenant() {
-            self.jobs().check_quota(tenant, size, Some(job))?;
-        }
-        let assignment = self.relocate(job, aggregation, size).await?;
+        let assignment = self.relocate_for(&grant, job, aggregation, size).await?;
         Ok(Response::new(v1::MoveResponse { assignment: described(assignment) }))
     }
 

@@ -1,10 +1,12 @@
 //! The controller's side of an emulated cross-connect.
 
 use std::error::Error as _;
+use std::sync::Arc;
 use std::time::Duration;
 
-use tonic::transport::{Channel, Endpoint};
+use tonic::transport::Channel;
 use tonic::{Code, Status};
+use tributary_access::{ClientKeys, Remote};
 use tributary_proto::crossconnect::v1;
 use tributary_proto::crossconnect::v1::cross_connect_client::CrossConnectClient;
 
@@ -31,22 +33,15 @@ impl Client {
     ///
     /// # Errors
     /// If the address is malformed.
-    pub fn new(address: &str, limit: Duration) -> Result<Self, BadAddress> {
+    pub fn new(
+        address: &str,
+        limit: Duration,
+        keys: Option<Arc<ClientKeys>>,
+    ) -> Result<Self, BadAddress> {
         let bad = || BadAddress(address.to_owned());
-        let uri = match address.strip_prefix("unix:") {
-            Some("") => return Err(bad()),
-            Some(_) => address.to_owned(),
-            None => {
-                let (host, port) = address.rsplit_once(':').ok_or_else(bad)?;
-                let port: u16 = port.parse().map_err(|_| bad())?;
-                if host.is_empty() || port == 0 {
-                    return Err(bad());
-                }
-                format!("http://{address}")
-            }
-        };
-        let endpoint = Endpoint::from_shared(uri).map_err(|_| bad())?.connect_timeout(limit);
-        let client = CrossConnectClient::new(endpoint.connect_lazy());
+        let remote = Remote::new(address, keys).map_err(|error| BadAddress(error.0))?;
+        let remote = remote.filter(|_| !address.ends_with(":0")).ok_or_else(bad)?;
+        let client = CrossConnectClient::new(remote.with_patience(limit).connect_lazy());
         Ok(Self { name: format!("emulated:{address}"), limit, client })
     }
 

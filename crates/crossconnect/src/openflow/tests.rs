@@ -122,7 +122,7 @@ impl Device {
 
     fn driver(&self) -> Box<dyn CrossConnect> {
         let path = self.path.display().to_string();
-        crate::connect(&format!("openflow:unix:{path}"), Duration::from_millis(300)).unwrap()
+        crate::connect(&format!("openflow:unix:{path}"), Duration::from_millis(300), None).unwrap()
     }
 
     fn state(&self) -> std::sync::MutexGuard<'_, State> {
@@ -298,7 +298,7 @@ async fn an_endless_answer_is_refused() {
     let directory = tempfile::tempdir().unwrap();
     let device = Device::start(&directory);
     let address = format!("openflow:unix:{}", device.path.display());
-    let mut driver = crate::connect(&address, Duration::from_secs(60)).unwrap();
+    let mut driver = crate::connect(&address, Duration::from_secs(60), None).unwrap();
     driver.change(&circuits(&[(1, 2)])).await.unwrap();
     device.state().fault = Fault::Endless;
     let error = driver.circuits().await.unwrap_err().to_string();
@@ -310,7 +310,8 @@ async fn an_endless_answer_is_refused() {
 
 #[tokio::test]
 async fn a_device_that_is_not_there_cannot_be_reached() {
-    let mut driver = crate::connect("openflow:unix:/nowhere", Duration::from_secs(9)).unwrap();
+    let mut driver =
+        crate::connect("openflow:unix:/nowhere", Duration::from_secs(9), None).unwrap();
     let error = driver.circuits().await.unwrap_err();
     assert!(matches!(&error, Error::Unreachable { .. }), "{error}");
     assert!(error.to_string().starts_with("cannot reach the cross-connect openflow:unix:/nowhere"));

@@ -401,7 +401,7 @@ impl Netns {
         wait_for(&socket, &process).await.context("the cross-connect")?;
         self.cables.push(process);
         let address = format!("emulated:unix:{}", socket.display());
-        Ok(tributary_crossconnect::connect(&address, outage + CROSS_CONNECT_TIME)?)
+        Ok(tributary_crossconnect::connect(&address, outage + CROSS_CONNECT_TIME, None)?)
     }
 
     /// Where endpoints follow their jobs, if the control loop schedules these.

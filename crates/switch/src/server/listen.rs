@@ -166,6 +166,10 @@ impl ServerHandle {
         address: Listen,
         keys: Option<ServerKeys>,
     ) -> Result<Self, ServerError> {
+        if let (Listen::Unix(_), Some(_)) = (&address, &keys) {
+            let reason = "a Unix socket needs no TLS; leave out the certificate".into();
+            return Err(ServerError::Listen { address, reason });
+        }
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
             .thread_name("p4runtime")

@@ -69,13 +69,7 @@ pub(crate) fn switches(scenario: &Scenario, args: &SwitchesArgs) -> Result<Vec<S
         }
     }
     let timeout = Duration::from_secs(args.timeout);
-    let keys = match &args.tls_ca {
-        Some(roots) => {
-            let own = args.tls_cert.as_deref().zip(args.tls_key.as_deref());
-            Some(Arc::new(ClientKeys::read(roots, own, args.tls_name.as_deref())?))
-        }
-        None => None,
-    };
+    let keys = keys(args)?;
     let config = |(index, address): (usize, Option<&str>)| {
         let name = &topology.switches[index].name;
         let address = address.with_context(|| {
@@ -96,4 +90,11 @@ pub(crate) fn switches(scenario: &Scenario, args: &SwitchesArgs) -> Result<Vec<S
 /// Whether standard error is a terminal.
 pub(crate) fn is_watched() -> bool {
     std::io::stderr().is_terminal()
+}
+
+/// What we trust, and our certificate.
+pub(crate) fn keys(args: &SwitchesArgs) -> Result<Option<Arc<ClientKeys>>> {
+    let Some(roots) = &args.tls_ca else { return Ok(None) };
+    let own = args.tls_cert.as_deref().zip(args.tls_key.as_deref());
+    Ok(Some(Arc::new(ClientKeys::read(roots, own, args.tls_name.as_deref())?)))
 }

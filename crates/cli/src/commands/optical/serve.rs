@@ -33,7 +33,7 @@ pub(crate) struct ServeArgs {
     #[command(flatten)]
     switches: SwitchesArgs,
     /// The cross-connect, such as emulated:127.0.0.1:9642 or openflow:listen:0.0.0.0:6653
-    /// (docs/cross-connects.md).
+    /// (docs/cross-connects.md). With --tls-ca, the connection to an emulated one is encrypted, too.
     #[arg(long, value_name = "ADDR")]
     cross_connect: String,
     /// Listening address for clients that admit jobs, and for endpoints: ADDRESS:PORT or unix:PATH.
@@ -83,7 +83,11 @@ async fn serve(
     let mut topology = scenario.topology.clone();
     let outage = topology.optical.as_ref().map_or(Duration::ZERO, |optical| optical.outage);
     let limit = outage + Duration::from_secs(args.switches.timeout);
-    let mut cross_connect = tributary_crossconnect::connect(&args.cross_connect, limit)?;
+    let mut cross_connect = tributary_crossconnect::connect(
+        &args.cross_connect,
+        limit,
+        switches::keys(&args.switches)?,
+    )?;
     let journal = args.journal.as_deref().map(|path| Redb::open(path, &topology)).transpose()?;
     let journal = journal.map(Arc::new);
     let (records, remembered) = match &journal {

@@ -347,7 +347,7 @@ async fn tenants_have_quotas_and_only_their_own_jobs() {
     let pairs = [["w1", "w2"], ["w1", "w3"], ["w1", "w4"]];
     admit(&blue, 2, &pairs[0]).await.unwrap();
     admit(&blue, 3, &pairs[1]).await.unwrap();
-    let why = "tenant `blue` has 2 jobs and wants 1 more, and may have 2";
+    let why = "tenant `blue` has 2 of 2 jobs; the request needs 1 more";
     assert_eq!(admit(&blue, 4, &pairs[2]).await, Err((Code::ResourceExhausted, why.into())));
     // Its aggregators are enough for a job, and not for one that becomes larger.
     admit(&red, 4, &pairs[2]).await.unwrap();
@@ -357,7 +357,7 @@ async fn tenants_have_quotas_and_only_their_own_jobs() {
         aggregation: v1::Aggregation::Network.into(),
     };
     let status = scheduler.r#move(by(&blue, enlarge(3, 32))).await.unwrap_err();
-    let why = "tenant `blue` has 16 aggregators and wants 32 more, and may have 40";
+    let why = "tenant `blue` has 16 of 40 aggregators; the request needs 32 more";
     assert_eq!((status.code(), status.message()), (Code::ResourceExhausted, why));
     scheduler.r#move(by(&blue, enlarge(3, 8))).await.unwrap();
 
