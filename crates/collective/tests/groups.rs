@@ -367,9 +367,11 @@ fn what_is_not_finite_is_refused_or_propagated() {
 
 #[test]
 fn a_rank_that_dies_leaves_or_is_late_is_named() {
-    let begin = Instant::now();
+    let (begin, barrier) = (Instant::now(), Barrier::new(3));
     let errors = group("", 3, |rank, communicator| {
         assert_eq!(wait(communicator, reduce(vec![1.0; 100])), Ok(()));
+        // Otherwise the news of the end may come before the sum.
+        barrier.wait();
         if rank == 2 {
             communicator.abort();
             return None;
@@ -382,6 +384,7 @@ fn a_rank_that_dies_leaves_or_is_late_is_named() {
 
     let errors = group("", 3, |rank, communicator| {
         assert_eq!(wait(communicator, reduce(vec![1.0; 100])), Ok(()));
+        barrier.wait();
         if rank == 1 {
             communicator.close();
             return None;
@@ -391,7 +394,6 @@ fn a_rank_that_dies_leaves_or_is_late_is_named() {
     let left = "rank 1 has left the group after 1 calls, and this rank made 2";
     assert_eq!(errors, [Some(left.into()), None, Some(left.into())]);
 
-    let barrier = Barrier::new(3);
     let errors = group("", 3, |rank, communicator| {
         if rank == 0 {
             barrier.wait();
