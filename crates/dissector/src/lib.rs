@@ -2,8 +2,8 @@
 //!
 //! The dissector does what the program's parser does with a packet: it extracts the same headers at
 //! the same offsets, and follows the same transitions. It needs those values of the packet that the
-//! parser's decisions depend on ([`plan`]), the parser's expressions ([`expr`]) and states
-//! ([`states`]) in Lua, and the layouts of its headers ([`headers`]). The part that is the same for all
+//! parser's decisions depend on (`plan`), the parser's expressions (`expr`) and states
+//! (`states`) in Lua, and the layouts of its headers (`headers`). The part that is the same for all
 //! programs is in `runtime.lua`.
 //!
 //! Some decisions of a parser depend on more than the packet: the port of arrival, a value set that a

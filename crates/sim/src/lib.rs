@@ -9,8 +9,8 @@
 //! ESA's endpoints also use reliable channels: TCP connections over the same links, with the same
 //! faults ([`tcp`]), which break when a process dies. An [`Act`] happens at a given time: it stops
 //! or starts a process, takes a link down or up, ends a job, or moves it between the network and
-//! its parameter server. A [`Trace`] records a run and is drawn as a sequence [`Chart`]; a [`Capture`]
-//! holds the frames themselves, as a pcapng file.
+//! its parameter server. A [`Trace`] records a run and is drawn as a sequence [`Chart`]; a
+//! [capture](tributary_capture) holds the frames themselves, as a pcapng file.
 //!
 //! The tests run whole systems. `TRIBUTARY_SEED=n` replays one seed, `TRIBUTARY_SEEDS=n` runs that
 //! many, and `TRIBUTARY_CHARTS=write` redraws the documentation's charts:

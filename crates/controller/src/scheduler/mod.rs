@@ -1,7 +1,7 @@
 //! The job scheduler: external clients admit, move, step and release jobs (P4INC-AOI §III).
 //!
 //! [`Scheduler`] knows each job's state and asks the [`Controller`] for changes of the switches. A
-//! [`Server`](crate::server::Server) offers it over gRPC, as
+//! [`Server`](tributary_access::Server) offers it over gRPC, as
 //! `proto/tributary/scheduler/v1/scheduler.proto` describes.
 //!
 //! A job is moved only between iterations. An iteration begins with [`Scheduler::start`] and ends
