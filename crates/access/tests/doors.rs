@@ -257,7 +257,7 @@ async fn clients_that_are_silent_after_the_handshake_are_given_up() {
         tokio::time::timeout(Duration::from_secs(30), silent.read_to_end(&mut said)).await.unwrap(),
     );
     let took = begin.elapsed();
-    assert!(took > Duration::from_secs(5) && took < Duration::from_secs(20), "{took:?}");
+    assert!(took > Duration::from_secs(5) && took < Duration::from_secs(29), "{took:?}");
 }
 
 #[test]
