@@ -29,14 +29,14 @@ pub fn make(directory: &Path, names: &[String]) -> Result<Vec<PathBuf>> {
         let host = parts.next().unwrap_or_default();
         let is_letter = |letter: char| letter.is_ascii_alphanumeric() || ".-_".contains(letter);
         if host.is_empty() || host.starts_with('.') || !host.chars().all(is_letter) {
-            bail!("`{host}` is no name of a host; write letters, digits, `-`, `_` and `.`");
+            bail!("`{host}` is not a host name; write letters, digits, `-`, `_` and `.`");
         }
         if host == ROOT {
             bail!("`{ROOT}` is the root's name; choose another one");
         }
         let addresses = parts.flat_map(|list| list.split(',')).map(|text| {
             let address: Result<IpAddr, _> = text.parse();
-            address.with_context(|| format!("{name}: `{text}` is no IP address"))
+            address.with_context(|| format!("{name}: `{text}` is not an IP address"))
         });
         all.push((host, addresses.collect::<Result<Vec<_>>>()?));
     }

@@ -173,7 +173,7 @@ pub struct Policy(Arc<Rules>);
 
 #[derive(Debug)]
 enum Rules {
-    /// Whoever the server lets in.
+    /// Each client that the server accepts may do everything.
     AllMayOperate,
     Listed(Fresh<Arc<List>>),
 }

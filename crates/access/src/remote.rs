@@ -72,7 +72,7 @@ impl Remote {
                     let known = ServerName::try_from(name.clone());
                     known
                         .map(|known| (keys, known))
-                        .map_err(|_| KeyError(format!("`{name}` is no server's name")))
+                        .map_err(|_| KeyError(format!("`{name}` is not a server name")))
                 });
                 Place::Tcp { address: address.to_owned(), keys: keys.transpose()? }
             }

@@ -270,10 +270,10 @@ fn certificates_are_made_again_and_bad_names_refused() {
     let mode = std::fs::metadata(site.path("a.key")).unwrap().permissions().mode() & 0o777;
     assert_eq!(mode, 0o600);
     for (name, expected) in [
-        ("", "is no name of a host"),
-        ("../a", "is no name of a host"),
+        ("", "is not a host name"),
+        ("../a", "is not a host name"),
         ("ca", "is the root's name"),
-        ("a=b", "a=b: `b` is no IP address"),
+        ("a=b", "a=b: `b` is not an IP address"),
     ] {
         let error = certs::make(site.0.path(), &[name.to_owned()]).unwrap_err().to_string();
         assert!(error.contains(expected), "{name}: {error}");
