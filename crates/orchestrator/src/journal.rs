@@ -9,7 +9,8 @@ use tributary_controller::entries::JobSlot;
 use tributary_controller::plan::Placement;
 use tributary_controller::scheduler::{Demand, Iteration, Journal, Record};
 use tributary_crossconnect::{Circuits, Port};
-use tributary_jobfile::{Aggregation, HostId, Topology};
+use tributary_jobfile::{Aggregation, HostId, Limits, Topology};
+use tributary_protocol::priority::Priority;
 use tributary_protocol::{Assignment, Mode, Rate};
 use tributary_wire::{AggregatorIndex, Epoch, JobId, Segment, Service, WorkerIndex, WorkerSet};
 
@@ -237,6 +238,15 @@ struct Stored {
     lease: u32,
     #[serde(default)]
     tenant: Option<String>,
+    /// The rate that switches enforce (0: none), and the highest priority.
+    #[serde(default)]
+    max_rate: u64,
+    #[serde(default = "highest")]
+    max_priority: u8,
+}
+
+const fn highest() -> u8 {
+    Priority::HIGHEST.get()
 }
 
 const MODES: [Mode; 3] = [Mode::Local, Mode::Partial, Mode::Forwarded];
@@ -244,7 +254,8 @@ const MODES: [Mode; 3] = [Mode::Local, Mode::Partial, Mode::Forwarded];
 impl Stored {
     fn of(record: &Record) -> Self {
         let Record { placement, slot, demand, iteration, rate, name, lease, tenant } = record;
-        let Placement { epoch, workers, ps, aggregation, assignment, two_levels, .. } = placement;
+        let Placement { epoch, workers, ps, aggregation, assignment, two_levels, limits, .. } =
+            placement;
         let mode = MODES.iter().position(|mode| *mode == assignment.mode).expect("all are there");
         Self {
             epoch: epoch.get(),
@@ -266,6 +277,8 @@ impl Stored {
             name: name.clone(),
             lease: lease.map_or(0, Epoch::get),
             tenant: tenant.clone(),
+            max_rate: limits.rate.map_or(0, Rate::get),
+            max_priority: limits.priority.get(),
         }
     }
 
@@ -300,6 +313,10 @@ impl Stored {
                     mode: *MODES.get(usize::from(self.mode))?,
                 },
                 two_levels: self.two_levels,
+                limits: Limits {
+                    rate: Rate::new(self.max_rate),
+                    priority: Priority::new(self.max_priority)?,
+                },
             },
             slot: JobSlot::new(self.slot)?,
             demand,

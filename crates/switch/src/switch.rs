@@ -160,6 +160,7 @@ impl Switch {
             for replica in &mut replicas {
                 reconcile::take_over(active, replica, &self.config)?;
                 replica.pipeline_mut().clear_counts();
+                replica.pipeline_mut().share_meters(forwarding.pipeline());
             }
             forwarding.set_replicas(replicas);
         }
@@ -269,9 +270,16 @@ impl Switch {
             self.gather_counts();
         }
         let mut others = std::mem::take(&mut self.others);
-        let replicas = others.iter_mut().filter_map(Self::control_mut);
         let control = self.saved.as_mut().or(self.active.as_mut()).ok_or_else(no_pipeline);
-        let done = control.map(|control| batch.step_all(control, replicas, &self.config, budget));
+        let done = control.map(|control| {
+            let replicas = others.iter_mut().filter_map(Self::control_mut);
+            let done = batch.step_all(control, replicas, &self.config, budget);
+            if done {
+                let replicas = others.iter_mut().filter_map(Self::control_mut);
+                replicas.for_each(|it| it.pipeline_mut().share_meters(control.pipeline()));
+            }
+            done
+        });
         self.others = others;
         done
     }

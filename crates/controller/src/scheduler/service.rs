@@ -8,7 +8,7 @@ use tokio_stream::wrappers::{ReceiverStream, WatchStream};
 use tokio_stream::{Stream, StreamExt as _};
 use tonic::{Request, Response, Status};
 use tributary_access::{Grant, Role};
-use tributary_jobfile::Aggregation;
+use tributary_jobfile::{Aggregation, Limits};
 use tributary_proto::scheduler::v1;
 use tributary_proto::scheduler::v1::job_scheduler_server::JobScheduler;
 use tributary_protocol::{Assignment, Mode, Rate};
@@ -296,5 +296,6 @@ fn placement(
         aggregation,
         assignment: Assignment::NONE,
         two_levels: false,
+        limits: Limits::NONE,
     })
 }
