@@ -308,6 +308,15 @@ impl Limits {
     /// No limits.
     pub const NONE: Self = Self { rate: None, priority: Priority::HIGHEST };
 
+    /// Both these limits and others.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        Self {
+            rate: self.rate.into_iter().chain(other.rate).min(),
+            priority: self.priority.min(other.priority),
+        }
+    }
+
     /// The limits of each of several lanes, at least 1 b/s.
     pub(crate) fn shared(self, lanes: u32) -> Self {
         let share = |rate: Rate| Rate::new((rate.get() / u64::from(lanes)).max(1));

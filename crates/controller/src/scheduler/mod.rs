@@ -24,8 +24,9 @@ use tokio::sync::watch;
 use tonic::Code;
 use tonic::service::Routes;
 use tributary_access::{Grant, Tenant};
-use tributary_jobfile::{Aggregation, HostId, Topology};
+use tributary_jobfile::{Aggregation, HostId, Limits, Topology};
 use tributary_proto::scheduler::v1::job_scheduler_server::JobSchedulerServer;
+use tributary_protocol::priority::Priority;
 use tributary_protocol::{Assignment, Rate};
 use tributary_wire::{Epoch, JobId, Protocol, Run, WorkerIndex, WorkerSet};
 
@@ -400,7 +401,8 @@ impl Scheduler {
             jobs.begin_admission(job, tenant.as_deref(), own)?;
             job
         };
-        let placement = Placement { job, ..placement };
+        let limits = tenant.as_deref().map_or(Limits::NONE, tenants_limits).and(placement.limits);
+        let placement = Placement { job, limits, ..placement };
         let own = self.clone();
         carry_through(async move {
             let admitted = async {
@@ -414,7 +416,8 @@ impl Scheduler {
             };
             let admitted = admitted.await.map_err(Refusal::from);
             let admitted = admitted.map(|(placement, assignment)| {
-                let standing = Standing { iteration: Iteration::NONE, assignment, rate: None };
+                let rate = placement.limits.rate;
+                let standing = Standing { iteration: Iteration::NONE, assignment, rate };
                 let placement = placement.assigned(assignment);
                 let lease = lease.then(|| Lease::new(placement.epoch));
                 let standing = watch::Sender::new(standing);
@@ -577,7 +580,7 @@ impl Scheduler {
         })
     }
 
-    /// Changes the rate of a job's workers, at any time.
+    /// Changes the rate of a job's workers, at any time. It is at most what the job's limits allow.
     ///
     /// # Errors
     /// [`Refusal::Unknown`], [`Refusal::Leased`].
@@ -586,6 +589,7 @@ impl Scheduler {
         let entry = jobs.entries.get(&job).ok_or(Refusal::Unknown(job))?;
         let served = entry.served.as_ref().ok_or(Refusal::Unknown(job))?.unleased()?;
         let before = *served.standing.borrow();
+        let rate = rate.into_iter().chain(served.placement.limits.rate).min();
         self.change(served, &entry.tenant, before, Standing { rate, ..before })
     }
 
@@ -832,6 +836,15 @@ impl Jobs {
             (Phase::Broken, _) => Err(Refusal::Broken(job)),
             _ => Err(Refusal::Busy(job)),
         }
+    }
+}
+
+/// What switches let a tenant's jobs take.
+fn tenants_limits(tenant: &Tenant) -> Limits {
+    let priority = tenant.max_priority.and_then(|priority| Priority::new(priority.get()));
+    Limits {
+        rate: tenant.max_rate.and_then(|rate| Rate::new(rate.get())),
+        priority: priority.unwrap_or(Priority::HIGHEST),
     }
 }
 

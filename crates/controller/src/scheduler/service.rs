@@ -48,9 +48,10 @@ impl JobScheduler for Scheduler {
             lease,
             tenant,
         };
-        let Placement { job, epoch, assignment, .. } = self.admit_as(admission).await?;
-        let (job_id, epoch) = (job.get().into(), epoch.get());
-        Ok(Response::new(v1::AdmitResponse { assignment: described(assignment), epoch, job_id }))
+        let Placement { job, epoch, assignment, limits, .. } = self.admit_as(admission).await?;
+        let (job_id, epoch, rate) = (job.get().into(), epoch.get(), bits_per_second(limits.rate));
+        let assignment = described(assignment);
+        Ok(Response::new(v1::AdmitResponse { assignment, epoch, job_id, rate }))
     }
 
     async fn release(&self, request: Request<v1::ReleaseRequest>) -> Answer<v1::ReleaseResponse> {
