@@ -6,7 +6,7 @@ use std::io::{self, IsTerminal as _};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
+use crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
 use crate::Hub;
 use crate::history::History;
@@ -81,10 +81,14 @@ impl Position {
         self.at_us = Some(times[now.saturating_add_signed(by).min(last)]);
     }
 
-    /// Obeys a key. Returns true for the keys that end the view.
-    fn obey(&mut self, key: KeyCode, history: &History) -> bool {
-        match key {
-            KeyCode::Char('q') | KeyCode::Esc => return true,
+    /// Obeys a key. Returns how it ends the view, if it does.
+    fn obey(&mut self, key: KeyEvent, history: &History) -> Option<Ended> {
+        match key.code {
+            KeyCode::Char('q') | KeyCode::Esc => return Some(Ended::Closed),
+            // In raw mode, Ctrl-C is a key.
+            KeyCode::Char('c') if key.modifiers.contains(KeyModifiers::CONTROL) => {
+                return Some(Ended::Interrupted);
+            }
             KeyCode::Char(' ') if self.playing => self.playing = false,
             KeyCode::Char(' ') => {
                 let last = history.samples().next_back().map_or(0.0, |sample| sample.at_us as f64);
@@ -101,15 +105,24 @@ impl Position {
             KeyCode::Char('-') => self.speed = (self.speed / 2.0).max(1.0 / 64.0),
             _ => {}
         }
-        false
+        None
     }
+}
+
+/// How a view ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Ended {
+    /// It was closed.
+    Closed,
+    /// Ctrl-C was pressed, or `stop` was raised.
+    Interrupted,
 }
 
 /// Shows a hub until a key ends it, or `stop` is raised.
 ///
 /// # Errors
 /// If standard output is not a terminal, or cannot be written to.
-pub fn run(hub: &Hub, mut position: Position, stop: &AtomicBool) -> io::Result<()> {
+pub fn run(hub: &Hub, mut position: Position, stop: &AtomicBool) -> io::Result<Ended> {
     if !io::stdout().is_terminal() {
         let what = "--terminal needs a terminal: leave it out for the web page";
         return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
@@ -118,7 +131,7 @@ pub fn run(hub: &Hub, mut position: Position, stop: &AtomicBool) -> io::Result<(
     let mut last = Instant::now();
     let shown = loop {
         if stop.load(Ordering::Relaxed) {
-            break Ok(());
+            break Ok(Ended::Interrupted);
         }
         let now = Instant::now();
         hub.look(|history| position.pass(history, now - last));
@@ -128,8 +141,12 @@ pub fn run(hub: &Hub, mut position: Position, stop: &AtomicBool) -> io::Result<(
             break Err(error);
         }
         match next_key() {
-            Ok(Some(key)) if hub.look(|history| position.obey(key, history)) => break Ok(()),
-            Ok(_) => {}
+            Ok(Some(key)) => {
+                if let Some(ended) = hub.look(|history| position.obey(key, history)) {
+                    break Ok(ended);
+                }
+            }
+            Ok(None) => {}
             Err(error) => break Err(error),
         }
     };
@@ -138,16 +155,12 @@ pub fn run(hub: &Hub, mut position: Position, stop: &AtomicBool) -> io::Result<(
 }
 
 /// Waits for a key, or for the next picture.
-fn next_key() -> io::Result<Option<KeyCode>> {
+fn next_key() -> io::Result<Option<KeyEvent>> {
     if !event::poll(FRAME)? {
         return Ok(None);
     }
     Ok(match event::read()? {
-        Event::Key(key) if key.kind == KeyEventKind::Press => {
-            // In raw mode, Ctrl-C is a key.
-            let control = key.modifiers.contains(KeyModifiers::CONTROL);
-            Some(if control && key.code == KeyCode::Char('c') { KeyCode::Esc } else { key.code })
-        }
+        Event::Key(key) if key.kind == KeyEventKind::Press => Some(key),
         _ => None,
     })
 }
@@ -219,12 +232,16 @@ mod tests {
         position.pass(&history, REPLAY);
         assert_eq!(position.samples(&history).unwrap().0.at_us, 3000);
         assert!(!position.playing, "over");
-        position.obey(KeyCode::Left, &history);
+        let press = |key: KeyCode, position: &mut Position| position.obey(key.into(), &history);
+        press(KeyCode::Left, &mut position);
         assert_eq!(position.samples(&history).unwrap().0.at_us, 2000);
-        position.obey(KeyCode::Home, &history);
+        press(KeyCode::Home, &mut position);
         assert_eq!(position.samples(&history).unwrap().0.at_us, 0);
-        position.obey(KeyCode::End, &history);
+        press(KeyCode::End, &mut position);
         assert_eq!(position.samples(&history).unwrap().0.at_us, 3000);
-        assert!(position.obey(KeyCode::Char('q'), &history));
+        assert_eq!(press(KeyCode::Char('c'), &mut position), None);
+        assert_eq!(press(KeyCode::Char('q'), &mut position), Some(Ended::Closed));
+        let control_c = KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL);
+        assert_eq!(position.obey(control_c, &history), Some(Ended::Interrupted));
     }
 }

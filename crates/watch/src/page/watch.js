@@ -89,6 +89,7 @@ function connect() {
     take(JSON.parse(message.data));
     if (!end) return;
     source.close();
+    if (fromAddress()) return;
     // What is over is shown from its begin, if it ran in another time than ours.
     if (following && scene?.clock === "virtual" && !document.hidden) play(true);
   };
@@ -111,6 +112,12 @@ const counts = (sample, job, outcome) =>
 function show(index, follow = false) {
   following = follow; cursor = index; dirty = true;
   playhead = samples[index]?.at_us ?? 0;
+}
+// An address that ends in #at=MICROSECONDS shows that time.
+function fromAddress() {
+  const at = /^#at=(\d+)$/.exec(location.hash);
+  if (at && samples.length) { playing = false; show(indexAt(Number(at[1]))); }
+  return at !== null;
 }
 function play(on) {
   playing = on;
@@ -143,9 +150,10 @@ function tick(at) {
 
 function render() {
   const state = $("state");
-  const is = end ? (end.failure ? "failed" : "over") : lost ? "lost" : scene ? "live" : "wait";
+  const past = cursor < samples.length - 1;
+  const is = end && (past || playing) ? "past" : end ? (end.failure ? "failed" : "over") : lost ? "lost" : scene ? "live" : "wait";
   state.dataset.is = is;
-  state.textContent = { failed: `failed: ${end?.failure}`, over: "over", lost: "connection lost", live: "running", wait: "waiting" }[is];
+  state.textContent = { failed: `failed: ${end?.failure}`, over: "over", past: playing ? "replay" : "looking back", lost: "connection lost", live: "running", wait: "waiting" }[is];
   $("play").textContent = playing ? "❚❚" : "▶";
   $("play").setAttribute("aria-label", playing ? "Pause" : "Play");
   $("live").setAttribute("aria-pressed", String(following));
@@ -363,13 +371,14 @@ function renderPools(sample) {
     text.replaceChildren(make("b", {}, name), cells === 0 ? " does not let its registers be read"
       : ` ${now ? now.held.reduce((sum, it) => sum + it, 0) : 0} of ${cells} held` + (cells < pool ? `, one cell for every ${Math.round(pool / cells)} of ${count(pool)} aggregators` : ""));
     if (!now || !cells) return;
+    canvas.setAttribute("aria-label", `Aggregators of ${name}: ${now.held.reduce((sum, it) => sum + it, 0)} of ${cells} held`);
     const scale = devicePixelRatio || 1, width = Math.max(120, canvas.clientWidth || 480);
     const many = Math.max(1, laid.pools.filter((it) => it.cells).length);
     const room = Math.max(60, 300 / many);
     // The largest cells that fit.
-    let size = Math.min(44, Math.floor(width / 4));
+    let size = Math.min(60, Math.floor(width / 8));
     while (size > 4 && Math.ceil(cells / Math.floor(width / size)) * size > room) size--;
-    const columns = Math.min(cells, Math.floor(width / size)), rows = Math.ceil(cells / columns), space = size > 9 ? 2 : 1;
+    const rows = Math.ceil(cells / Math.min(cells, Math.floor(width / size))), columns = Math.ceil(cells / rows), space = size > 9 ? 2 : 1;
     if (canvas.width !== Math.round(width * scale) || canvas.height !== Math.round(rows * size * scale)) {
       canvas.width = Math.round(width * scale); canvas.height = Math.round(rows * size * scale);
       canvas.style.height = `${rows * size}px`;
@@ -566,6 +575,7 @@ document.addEventListener("keydown", (event) => {
   else return;
   event.preventDefault();
 });
+addEventListener("hashchange", fromAddress);
 addEventListener("resize", () => { dirty = true; });
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { laid = null; dirty = true; });
 readPalette();
