@@ -182,13 +182,13 @@ impl Sampler {
         }
         let mut awaited: Vec<Vec<u32>> =
             self.rounds.iter().map(|workers| vec![0; workers.len()]).collect();
-        let mut trackers = std::mem::take(&mut self.trackers);
+        let mut known = Vec::new();
         if let Some(registers) = self.registers {
-            for (id, (switch, tracker)) in switches.iter_mut().zip(&mut trackers).enumerate() {
+            for (id, switch) in switches.iter_mut().enumerate() {
                 let shown: Vec<u32> =
                     pool::shown(registers.size(), self.scene.switches[id].cells).collect();
                 let request = registers.request(shown.iter().copied());
-                let Ok(answer) = fabric.read(SwitchId(id), request).await else { continue };
+                let answer = fabric.read(SwitchId(id), request).await.ok()?;
                 let held = registers.held(&answer);
                 let segments = self.segments(fabric, SwitchId(id)).await;
                 let holder = |aggregator: &u32| {
@@ -209,12 +209,14 @@ impl Sampler {
                     let epoch = held.epoch.map_or(0, Epoch::get);
                     Holder { job, task: u64::from(epoch) << 32 | u64::from(held.task) }
                 };
-                let holders: Vec<_> = holders.into_iter().map(|held| held.map(task)).collect();
-                switch.cells = tracker.cells(at_us, &holders);
+                known.push(holders.into_iter().map(|held| held.map(task)).collect::<Vec<_>>());
             }
         }
-        self.trackers = trackers;
         let links = self.links(fabric).await;
+        // Nothing is awaited from here on: a sample that is given up has changed nothing.
+        for ((switch, tracker), holders) in switches.iter_mut().zip(&mut self.trackers).zip(known) {
+            switch.cells = tracker.cells(at_us, &holders);
+        }
         let worker = |(&rounds, awaited): (&u64, u32)| WorkerSample { rounds, awaited };
         let jobs = self.rounds.iter().zip(awaited).zip(&self.ended);
         let jobs = jobs.map(|((rounds, awaited), &ended)| JobSample {

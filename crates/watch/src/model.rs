@@ -358,10 +358,7 @@ pub(crate) mod tests {
                 held: vec![2, 1],
                 cells: "0a0c1B..".into(),
             }],
-            links: vec![
-                LinkSample { bytes: [1000 * at_us, 10 * at_us], drops: [0, preempted] };
-                4
-            ],
+            links: vec![LinkSample { bytes: [1000 * at_us, 10 * at_us], drops: [0, preempted] }; 4],
         }
     }
 

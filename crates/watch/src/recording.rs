@@ -108,7 +108,9 @@ pub fn read(path: &Path, mut take: impl FnMut(Line)) -> Result<(), Error> {
         let line = match Line::parse(text.trim_end()) {
             Ok(line) => line,
             // The process was killed while it wrote the last line.
-            Err(Invalid::Json(source)) if number > 1 && source.is_eof() && !text.ends_with('\n') => {
+            Err(Invalid::Json(source))
+                if number > 1 && source.is_eof() && !text.ends_with('\n') =>
+            {
                 return Ok(());
             }
             Err(source) => return Err(Error::Line { path: path.to_owned(), line: number, source }),

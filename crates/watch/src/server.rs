@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::stream;
-use http_body_util::combinators::BoxBody;
+use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full, StreamBody};
 use hyper::body::{Frame, Incoming};
 use hyper::header::{
@@ -44,7 +44,8 @@ const PAGE: &str = include_str!("page/watch.html");
 const STYLE: &str = include_str!("page/watch.css");
 const SCRIPT: &str = include_str!("page/watch.js");
 
-type Answer = Response<BoxBody<Bytes, Infallible>>;
+type Content = UnsyncBoxBody<Bytes, Infallible>;
+type Answer = Response<Content>;
 
 /// Serves the page of a hub. Dropping it ends it.
 #[derive(Debug)]
@@ -192,8 +193,8 @@ async fn accept(listener: TcpListener, site: Arc<Site>) {
     }
 }
 
-fn whole(bytes: impl Into<Bytes>) -> BoxBody<Bytes, Infallible> {
-    Full::new(bytes.into()).boxed()
+fn whole(bytes: impl Into<Bytes>) -> Content {
+    Full::new(bytes.into()).boxed_unsync()
 }
 
 fn text(status: StatusCode, text: &'static str) -> Answer {
@@ -202,7 +203,7 @@ fn text(status: StatusCode, text: &'static str) -> Answer {
     answer
 }
 
-fn typed(kind: &'static str, body: BoxBody<Bytes, Infallible>) -> Answer {
+fn typed(kind: &'static str, body: Content) -> Answer {
     let mut answer = Response::new(body);
     answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
     answer
@@ -210,8 +211,8 @@ fn typed(kind: &'static str, body: BoxBody<Bytes, Infallible>) -> Answer {
 
 /// All lines, and then each new one, until the end. Nothing is kept for a client that does not read: it
 /// gets the lines that are left when it does.
-fn events(reader: Reader) -> BoxBody<Bytes, Infallible> {
-    let pieces = stream::unfold(Some(reader), |reader| async {
+fn events(reader: Reader) -> Content {
+    let pieces = stream::unfold(Some(reader), |reader| async move {
         let mut reader = reader?;
         let Ok(entries) = tokio::time::timeout(SILENCE, reader.next(PIECE)).await else {
             return Some((Bytes::from_static(b":\n\n"), Some(reader)));
@@ -227,7 +228,7 @@ fn events(reader: Reader) -> BoxBody<Bytes, Infallible> {
         Some((piece.into(), (!over).then_some(reader)))
     });
     let frames = futures_util::StreamExt::map(pieces, |piece| Ok(Frame::data(piece)));
-    BodyExt::boxed(StreamBody::new(frames))
+    StreamBody::new(frames).boxed_unsync()
 }
 
 #[cfg(test)]

@@ -193,7 +193,8 @@ mod tests {
     #[test]
     fn the_picture_shows_jobs_cells_workers_and_what_happened() {
         let picture = picture(&history(), &Position::NEWEST, 110, 34);
-        for part in ["two · ESA", "3.00 ms", "slow", "quick", "2 of 4", "4 of 4", "s1  3 of 4 held"] {
+        for part in ["two · ESA", "3.00 ms", "slow", "quick", "2 of 4", "4 of 4", "s1  3 of 4 held"]
+        {
             assert!(picture.contains(part), "{part}\n{picture}");
         }
         assert!(picture.contains("quick at s1: took aggregators from other tasks: 6"), "{picture}");

@@ -145,7 +145,8 @@ fn the_heat_map_has_the_colours_of_the_jobs() {
     let strength = 0.3 + 0.7 * 3.0 / 11.0;
     let free = [0xe6, 0xea, 0xee];
     for (job, colour) in [("slow", [0x00, 0x72, 0xb2]), ("quick", [0xd9, 0x82, 0x00])] {
-        let mix = |i: usize| f64::from(free[i]) * (1.0 - strength) + f64::from(colour[i]) * strength;
+        let mix =
+            |i: usize| f64::from(free[i]) * (1.0 - strength) + f64::from(colour[i]) * strength;
         let near = |a: u8, b: f64| (f64::from(a) - b).abs() <= 2.0;
         let cells = picture.pixels().iter().filter(|it| {
             near(it.red(), mix(0)) && near(it.green(), mix(1)) && near(it.blue(), mix(2))

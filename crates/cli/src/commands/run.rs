@@ -55,11 +55,14 @@ pub(crate) fn run(args: &RunArgs) -> Result<()> {
         processing: None,
     };
     let stop = signals::stop_flag()?;
-    let mut screen = Screen { bars: None, quiet: args.terminal, trace };
+    let mut screen = Screen { bars: None, quiet: args.terminal, warnings: Vec::new(), trace };
     let report = match &view {
         None => tributary_job::run(&options, &stop, &mut screen)?,
-        Some(view) => view.beside(&stop, false, |stop| tributary_job::run(&options, stop, &mut screen))?,
+        Some(view) => {
+            view.beside(&stop, false, |stop| tributary_job::run(&options, stop, &mut screen))?
+        }
     };
+    screen.warnings.iter().for_each(|warning| eprintln!("warning: {warning}"));
     if let Some(json) = json {
         json.write_text(&serde_json::to_string_pretty(&report).expect("reports are plain data"))?;
     }
@@ -128,12 +131,17 @@ struct Screen {
     bars: Option<Bars>,
     /// Whether the terminal shows something else.
     quiet: bool,
+    /// Warnings that were not printed for that.
+    warnings: Vec<String>,
     trace: Option<Output>,
 }
 
 impl Observer for Screen {
     fn warn(&mut self, warning: &str) {
-        eprintln!("warning: {warning}");
+        match self.quiet {
+            true => self.warnings.push(warning.to_owned()),
+            false => eprintln!("warning: {warning}"),
+        }
     }
 
     fn begin(&mut self, scenario: &Scenario) {

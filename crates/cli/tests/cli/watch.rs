@@ -12,6 +12,7 @@ use serde_json::Value;
 use tributary_watch::Hub;
 use tributary_watch::model::{Line, Sample, Scene};
 
+use crate::by_hand::{Net, ended, freed};
 use crate::command::{JobFile, fail, namespaces, succeed, text, tributary};
 
 /// Two jobs that compete for few aggregators, one with a straggler.
@@ -190,7 +191,13 @@ fn a_run_in_namespaces_is_watched_like_any_other() {
     let (report, recording) = (file.path("report.json"), file.path("run.jsonl"));
     let path = |path: &std::path::Path| path.display().to_string();
     succeed(&[
-        "run", &file.name(), "--fabric", "netns", "--json", &path(&report), "--record",
+        "run",
+        &file.name(),
+        "--fabric",
+        "netns",
+        "--json",
+        &path(&report),
+        "--record",
         &path(&recording),
     ]);
     let hub = Hub::replay(&recording).unwrap();
@@ -210,4 +217,45 @@ fn the_view_is_refused_where_others_could_reach_it() {
     assert!(text(&output.stderr).contains("is it a file that `--record` wrote?"));
     let error = fail(&["watch", "--switch", "unix:/nowhere/s1.sock"]);
     assert!(error.contains("s1"), "{error}");
+}
+
+/// For separately started processes.
+const BY_HAND: &str = "[[topology.switch]]\nname = \"s1\"\n\
+    [[topology.host]]\nname = \"w1\"\nmac = \"02:00:0a:00:01:01\"\nip = \"10.0.1.1\"\n\
+    [[topology.host]]\nname = \"w2\"\nmac = \"02:00:0a:00:01:02\"\nip = \"10.0.1.2\"\n\
+    [[topology.host]]\nname = \"ps\"\nrole = \"ps\"\nmac = \"02:00:0a:00:01:03\"\nip = \"10.0.1.3\"\n\
+    [[topology.link]]\nbetween = [\"w1\", \"s1\"]\n[[topology.link]]\nbetween = [\"w2\", \"s1\"]\n\
+    [[topology.link]]\nbetween = [\"ps\", \"s1\"]\n\
+    [[job]]\nworkload = { kind = \"random\", tensors = 3, elements = 20_000 }\n";
+
+#[test]
+fn running_switches_are_watched_without_a_change() {
+    if !namespaces() {
+        return;
+    }
+    let net = Net::new(BY_HAND);
+    let tokens = net.tokens();
+    let controller = net.controller(&tokens);
+    let at = format!("s1={}", net.socket());
+    let mut watch = Running::start(tributary(&["watch", "--switch", &at]));
+    let url = watch.url();
+    let server = net.server();
+    let workers = [net.worker(0, &tokens), net.worker(1, &tokens)];
+    let completed = |sample: &Sample| sample.count(0, "completed");
+    for worker in &workers {
+        let (ended, errors) = ended(worker);
+        assert!(ended, "{errors}");
+    }
+    let lines = events(&url, |line| matches!(line, Line::Sample(it) if completed(it) > 0));
+    let (scene, last) = scene_and_last(&lines);
+    assert_eq!((scene.fabric.as_str(), scene.switches[0].name.as_str()), ("attached", "s1"));
+    assert!(scene.switches[0].cells > 0);
+    assert_eq!(scene.jobs[0].workers.len(), 2, "{scene:?}");
+    assert!(completed(last) > 0);
+    drop(server);
+    // When the job is removed, it is shown as over.
+    freed(&controller);
+    let lines = events(&url, |line| matches!(line, Line::Sample(it) if it.jobs[0].over));
+    assert!(scene_and_last(&lines).1.jobs[0].over);
+    assert_eq!(watch.interrupt().0, Some(0));
 }

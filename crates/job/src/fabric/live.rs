@@ -202,11 +202,7 @@ impl Live {
         Ok(counted.collect())
     }
 
-    pub(super) async fn read(
-        &self,
-        switch: SwitchId,
-        request: Vec<Entity>,
-    ) -> Result<Vec<Entity>> {
+    pub(super) async fn read(&self, switch: SwitchId, request: Vec<Entity>) -> Result<Vec<Entity>> {
         Ok(self.controller().switches()[switch.0].read(request).await?)
     }
 

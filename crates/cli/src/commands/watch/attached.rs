@@ -59,7 +59,11 @@ impl Source {
         let switches: Vec<_> = args.switches.iter().enumerate().map(switch).collect();
         for (position, switch) in switches.iter().enumerate() {
             let twice = switches[..position].iter().any(|other| other.name == switch.name);
-            ensure!(!twice, "--switch: two switches are called {}; name them NAME=ADDR", switch.name);
+            ensure!(
+                !twice,
+                "--switch: two switches are called {}; name them NAME=ADDR",
+                switch.name
+            );
         }
         let scheduler = args.scheduler.as_deref();
         let scheduler = scheduler.map(|address| args.keys.remote("--scheduler", address));
@@ -322,7 +326,9 @@ impl Attached {
             let held = known.held.get(&aggregator)?;
             let job = match held.epoch {
                 Some(epoch) => runs.get(&epoch).copied(),
-                None => known.segment_of(aggregator).and_then(|id| self.positions.get(&id)).copied(),
+                None => {
+                    known.segment_of(aggregator).and_then(|id| self.positions.get(&id)).copied()
+                }
             };
             let epoch = held.epoch.map_or(0, Epoch::get);
             Some(Holder { job, task: u64::from(epoch) << 32 | u64::from(held.task) })

@@ -11,10 +11,10 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
 use tributary_access::args::KeyArgs;
+use tributary_watch::Hub;
 use tributary_watch::recording::Recorder;
 use tributary_watch::server::Server;
 use tributary_watch::terminal::{self, Position};
-use tributary_watch::Hub;
 
 use crate::signals;
 
