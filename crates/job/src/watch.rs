@@ -145,8 +145,9 @@ impl Sampler {
     /// Takes a sample.
     pub(crate) async fn sample(&mut self, fabric: &mut impl Fabric) {
         let (now, begun) = (fabric.elapsed(), Instant::now());
+        let real = self.real;
         let sample = self.read(fabric, micros(now));
-        let sample = match self.real {
+        let sample = match real {
             true => tokio::time::timeout(PATIENCE, sample).await.unwrap_or(None),
             // No time passes there.
             false => sample.await,

@@ -131,9 +131,10 @@ function speed() {
   const chosen = $("speed").value, all = (samples.at(-1)?.at_us ?? 0) - (samples[0]?.at_us ?? 0);
   return chosen.startsWith("all") ? all / (1000 * Number(chosen.slice(3))) : 1000 * Number(chosen);
 }
-let last = 0;
-function tick(at) {
-  const passed = Math.min(at - last, 200); last = at;
+let last = performance.now();
+function tick() {
+  const at = performance.now(), passed = at - last;
+  last = at;
   if (playing && samples.length) {
     playhead += passed * speed();
     const index = indexAt(playhead);
@@ -142,8 +143,7 @@ function tick(at) {
   } else if (following && samples.length && cursor !== samples.length - 1) {
     cursor = samples.length - 1; playhead = samples[cursor].at_us; dirty = true;
   }
-  if (dirty) { dirty = false; render(); }
-  requestAnimationFrame(tick);
+  if (dirty && !document.hidden) { dirty = false; render(); }
 }
 
 // --- Everything --------------------------------------------------------------------------------------
@@ -222,15 +222,17 @@ function layOutTopology() {
   svg.replaceChildren();
   const workers = scene.switches.map((_, id) => all.filter((it) => it.at === id && it.kind !== "server" && it.kind !== "agent"));
   const servers = scene.switches.map((_, id) => all.filter((it) => it.at === id && (it.kind === "server" || it.kind === "agent")));
-  const leaves = scene.switches.map((_, id) => id).filter((id) => workers[id].length + servers[id].length > 0);
-  const spines = scene.switches.map((_, id) => id).filter((id) => !leaves.includes(id));
+  const ids = scene.switches.map((_, id) => id), any = ids.some((id) => workers[id].length);
+  const leaves = ids.filter((id) => any ? workers[id].length : servers[id].length);
+  const spines = ids.filter((id) => !leaves.includes(id));
   // Hosts hang in rows below their switch, servers above it.
   const perRow = Math.max(4, Math.ceil(14 / Math.max(1, leaves.length)));
   const widthOf = (id) => Math.max(2, Math.min(perRow, workers[id].length), servers[id].length);
   const step = 62, gap = 34;
   const width = Math.max(420, leaves.reduce((sum, id) => sum + widthOf(id) * step + gap, 0));
   const rows = Math.max(1, ...leaves.map((id) => Math.ceil(workers[id].length / perRow)));
-  const top = spines.length ? 64 : 0, serverY = 36 + top, switchY = serverY + 96, workerY = switchY + 104;
+  const crowned = spines.some((id) => servers[id].length), spineY = crowned ? 106 : 24;
+  const top = spines.length ? spineY + 16 : 0, serverY = 36 + top, switchY = serverY + 96, workerY = switchY + 104;
   const height = workerY + (rows - 1) * 58 + 44;
   svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
   const place = [], wires = draw("g"), nodes = draw("g"), marks = draw("g");
@@ -240,7 +242,7 @@ function layOutTopology() {
     place[id] = [x + own / 2, switchY];
     x += own;
   }
-  spines.forEach((id, i) => { place[id] = [width * (i + 1) / (spines.length + 1), serverY - 30]; });
+  spines.forEach((id, i) => { place[id] = [width * (i + 1) / (spines.length + 1), spineY]; });
   const addWire = (from, to, links, flipped) => {
     const [dx, dy] = [to[0] - from[0], to[1] - from[1]], length = Math.hypot(dx, dy) || 1;
     const off = [-dy / length * 3.2, dx / length * 3.2];
@@ -265,11 +267,12 @@ function layOutTopology() {
     }
   });
   const flips = (links) => links.map((link) => "switch" in scene.links[link].ends[0]);
-  for (const id of leaves) {
+  for (const id of ids) {
     const [sx, sy] = place[id];
     const put = (list, y, down) => list.forEach((group, i) => {
-      const row = down ? Math.floor(i / perRow) : 0, inRow = down ? Math.min(perRow, list.length - row * perRow) : list.length;
-      const hx = sx + (i - row * perRow - (inRow - 1) / 2) * step, hy = y + row * 58;
+      // Rows of equal length, each shifted, so that no link crosses a host.
+      const many = down ? Math.ceil(list.length / perRow) : 1, each = Math.ceil(list.length / many), row = Math.floor(i / each);
+      const hx = sx + (i - row * each - (each - 1) / 2 + (many > 1 ? (row % 2 ? 0.25 : -0.25) : 0)) * step, hy = y + row * 58;
       addWire([hx, hy], [sx, sy], group.wires, flips(group.wires));
       const shape = group.kind === "worker" || group.kind === "host"
         ? draw("circle", { class: "host", cx: hx, cy: hy, r: group.hosts.length > 1 ? 15 : 12 })
@@ -281,10 +284,9 @@ function layOutTopology() {
         draw("text", { x: hx, y: down ? hy + 28 : hy - 18, "text-anchor": "middle" }, label)));
     });
     put(workers[id], workerY, true);
-    put(servers[id], serverY, false);
+    put(servers[id], leaves.includes(id) ? serverY : 30, false);
   }
   scene.switches.forEach(({ name, pool }, id) => {
-    if (!place[id]) return;
     const [sx, sy] = place[id];
     nodes.append(draw("g", {}, draw("title", {}, `switch ${name}: ${pool} aggregators`),
       draw("rect", { class: "switch", x: sx - 34, y: sy - 17, width: 68, height: 34, rx: 5 }),
@@ -580,4 +582,5 @@ addEventListener("resize", () => { dirty = true; });
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { laid = null; dirty = true; });
 readPalette();
 connect();
-requestAnimationFrame(tick);
+setInterval(tick, 40);
+addEventListener("visibilitychange", () => { dirty = true; });
