@@ -1,5 +1,6 @@
 //! The command line.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
@@ -47,6 +48,8 @@ pub(crate) enum Command {
     Cable(CableArgs),
     /// Capture our packets on a network interface, for Wireshark.
     Capture(CaptureArgs),
+    /// Show running switches and their jobs, or a recording, on a web page or in the terminal.
+    Watch(crate::commands::watch::WatchArgs),
     /// Emulate an optical cross-connect between interfaces of this host, or control a cross-connect.
     Crossconnect(crate::commands::crossconnect::CrossconnectArgs),
     /// Show the network of a job file: hosts, addresses, switch ports, and processes.
@@ -102,6 +105,16 @@ pub(crate) struct RunArgs {
     /// job file's name, with .pcapng. The directory is created if missing.
     #[arg(long, value_name = "DIR")]
     pub(crate) capture: Option<PathBuf>,
+    /// Show the run on a web page while it lasts, and until Ctrl-C; at this address of this host, or at a
+    /// free port (docs/watch.md).
+    #[arg(long, value_name = "ADDR", num_args = 0..=1, default_missing_value = "127.0.0.1:0")]
+    pub(crate) watch: Option<SocketAddr>,
+    /// Show the run in this terminal, until `q` is pressed.
+    #[arg(long)]
+    pub(crate) terminal: bool,
+    /// Record what --watch shows, for `tributary watch --replay`.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) record: Option<PathBuf>,
     /// P4 program for the switches, replacing the built-in one.
     #[arg(long, value_name = "FILE")]
     pub(crate) p4: Option<PathBuf>,

@@ -108,6 +108,7 @@ fn run(command: Command) -> Result<ExitCode> {
         Command::Reminder(args) => commands::reminder::run(&args),
         Command::Cable(args) => commands::cable::run(&args),
         Command::Capture(args) => commands::capture::run(&args),
+        Command::Watch(args) => commands::watch::run(&args),
         Command::Crossconnect(args) => commands::crossconnect::run(&args),
         Command::Network(args) => commands::network::run(&args),
         Command::Controller(args) => commands::controller::run(&args),

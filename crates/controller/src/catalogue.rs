@@ -179,7 +179,7 @@ fn id(preamble: Option<&Preamble>) -> u32 {
 }
 
 /// Whether `name` is the last part of a hierarchical name: programs differ in the other parts.
-fn is_named(preamble: Option<&Preamble>, name: &str) -> bool {
+pub(crate) fn is_named(preamble: Option<&Preamble>, name: &str) -> bool {
     preamble.is_some_and(|preamble| preamble.name.rsplit('.').next() == Some(name))
 }
 

@@ -322,7 +322,7 @@ pub(crate) fn server_of(catalogue: &Catalogue, entry: &p4::TableEntry) -> Option
 }
 
 /// The value of one exact key field, if the entry is in that table.
-fn key(entry: &p4::TableEntry, table: u32, field: u32) -> Option<u32> {
+pub(crate) fn key(entry: &p4::TableEntry, table: u32, field: u32) -> Option<u32> {
     if entry.table_id != table {
         return None;
     }
@@ -330,7 +330,12 @@ fn key(entry: &p4::TableEntry, table: u32, field: u32) -> Option<u32> {
     let Some(field_match::FieldMatchType::Exact(exact)) = &key.field_match_type else {
         return None;
     };
-    exact.value.iter().try_fold(0_u32, |number, &byte| {
+    number(&exact.value).and_then(|number| u32::try_from(number).ok())
+}
+
+/// A number in P4Runtime's form; `None` if it has more than 64 bits.
+pub(crate) fn number(bytes: &[u8]) -> Option<u64> {
+    bytes.iter().try_fold(0_u64, |number, &byte| {
         number.checked_mul(256).and_then(|number| number.checked_add(byte.into()))
     })
 }

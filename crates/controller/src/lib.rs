@@ -15,6 +15,7 @@
 //! - [`segments`]: allocates aggregators, where jobs have aggregators of their own;
 //! - [`memory`]: admits jobs with segments, and moves them between the network and their servers;
 //! - [`outcomes`]: counters of packets;
+//! - [`aggregators`]: what they hold, for people who watch;
 //! - [`epochs`](Epochs): a number for each run of each job;
 //! - [`runs`]: the gRPC service through which separately started processes join a run;
 //! - [`server`]: the socket of such a service;
@@ -26,6 +27,7 @@
 //!
 //! Start reading at [`jobs::Controller`].
 
+pub mod aggregators;
 mod catalogue;
 pub mod client;
 mod deployment;

@@ -303,6 +303,7 @@ impl Switch {
     pub fn receive(&mut self, now_us: u64, port: u16, frame: &[u8]) {
         if let Some(port) = self.queues.port_mut(port) {
             port.statistics.received += 1;
+            port.statistics.received_bytes += frame.len() as u64;
         }
         if self.active.is_none() {
             self.statistics.no_pipeline += 1;
@@ -655,7 +656,7 @@ impl Switch {
                 let packet = &mut slot.packet;
                 if let Some(outcome) = pipeline.egress_shared(packet, memo, &input, frame) {
                     self.pool.replica_left(place);
-                    return Some(self.leaves(port, outcome));
+                    return Some(self.leaves(port, outcome, frame.len()));
                 }
                 let mut own = self.pool.take(pipeline);
                 let Some(Shared { slot, memo, .. }) = self.pool.shared_mut(place) else {
@@ -671,7 +672,7 @@ impl Switch {
         self.note_digest(&slot.packet);
         if outcome.drop || !outcome.recirculate {
             self.pool.put(slot);
-            return Some(self.leaves(port, outcome));
+            return Some(self.leaves(port, outcome, frame.len()));
         }
         if self.recirculating.len() >= self.config.recirculation_limit {
             self.statistics.recirculation_drops += 1;
@@ -686,10 +687,15 @@ impl Switch {
     }
 
     /// Counts a packet that is dropped or leaves by a port. Returns whether it leaves.
-    fn leaves(&mut self, port: u16, outcome: Egress) -> bool {
+    fn leaves(&mut self, port: u16, outcome: Egress, bytes: usize) -> bool {
         if let Some(port) = self.queues.port_mut(port) {
-            let PortStatistics { sent, egress_drops, .. } = &mut port.statistics;
-            *(if outcome.drop { egress_drops } else { sent }) += 1;
+            let statistics = &mut port.statistics;
+            if outcome.drop {
+                statistics.egress_drops += 1;
+            } else {
+                statistics.sent += 1;
+                statistics.sent_bytes += bytes as u64;
+            }
         }
         !outcome.drop
     }

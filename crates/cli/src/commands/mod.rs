@@ -15,4 +15,5 @@ pub(crate) mod reminder;
 pub(crate) mod run;
 pub(crate) mod sim;
 pub(crate) mod switch;
+pub(crate) mod watch;
 pub(crate) mod worker;

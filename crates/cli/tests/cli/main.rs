@@ -36,3 +36,4 @@ mod tls;
 mod tna;
 mod udp;
 mod units;
+mod watch;

@@ -32,6 +32,7 @@ use tributary_endpoint::tokens::Tokens;
 use tributary_jobfile::{End, HostId, LinkId, Scenario, SwitchId, worker_index};
 use tributary_netio::memory::{self, MemoryPort};
 use tributary_netio::{Fan, FrameIo, Waker};
+use tributary_p4runtime_proto::p4::v1::Entity;
 use tributary_ps::report as servers;
 use tributary_switch::runtime::{Runtime, SwitchHandle};
 use tributary_switch::server::Service;
@@ -41,8 +42,9 @@ use tributary_worker::{live, rounds};
 
 use super::live::Live;
 use super::threads::row;
-use super::{Fabric, Note, QueueReport, Removed, SwitchEnd, device_id};
+use super::{Fabric, Note, PortCount, QueueReport, Removed, SwitchEnd, device_id};
 use crate::Options;
+use crate::report::Counted;
 use relay::Relay;
 
 /// Frames that a link holds in each direction, as in a network card's ring.
@@ -180,6 +182,24 @@ impl Fabric for Memory {
             SwitchEnd { queues, cpu: None }
         };
         self.switches.iter_mut().map(stop).collect()
+    }
+
+    async fn counts(&self, job: usize) -> Result<Vec<(SwitchId, Counted)>> {
+        self.live.counts(&self.deployment, job).await
+    }
+
+    async fn read(&self, switch: SwitchId, request: Vec<Entity>) -> Result<Vec<Entity>> {
+        self.live.read(switch, request).await
+    }
+
+    async fn ports(&self, switch: SwitchId) -> Vec<(u16, PortCount)> {
+        let Some(handle) = &self.switches[switch.0].handle else { return Vec::new() };
+        let ports: Vec<u16> = self.deployment.scenario().topology.port_numbers(switch).collect();
+        let count = move |switch: &mut tributary_switch::Switch, _| {
+            let count = |port| Some((port, switch.port_statistics(port)?.into()));
+            ports.into_iter().filter_map(count).collect()
+        };
+        handle.control().run(count).await.unwrap_or_default()
     }
 }
 

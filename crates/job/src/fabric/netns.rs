@@ -3,6 +3,7 @@
 //! switches.
 
 mod bmv2;
+mod interfaces;
 mod scratch;
 mod sniffers;
 
@@ -24,15 +25,17 @@ use tributary_controller::targets::Kind as TargetKind;
 use tributary_crossconnect::{CrossConnect, Port};
 use tributary_endpoint::tokens::Tokens;
 use tributary_jobfile::{Duty, End, HostId, Protocol, SwitchId, Topology};
+use tributary_p4runtime_proto::p4::v1::Entity;
 use tributary_ps::report as servers;
 use tributary_testbed::{self as testbed, Output, Process, Stream, Testbed};
 use tributary_wire::Host as Address;
 use tributary_worker::rounds;
 
 use super::live::Live;
-use super::{Fabric, Note, QueueReport, Removed, Stopped, SwitchEnd, device_id};
+use super::{Fabric, Note, PortCount, QueueReport, Removed, Stopped, SwitchEnd, device_id};
 use crate::Options;
 use crate::cores::Pins;
+use crate::report::Counted;
 
 pub use bmv2::Bmv2;
 use scratch::Scratch;
@@ -84,6 +87,8 @@ pub struct Netns {
 struct Switch {
     config: SwitchConfig,
     process: Process,
+    /// Its ports and their interfaces.
+    interfaces: Vec<(u16, String)>,
     /// Processor time used before the endpoints were started, or before the end of the warm-up.
     before: Duration,
     /// Processor time used after that, while the endpoints ran.
@@ -294,6 +299,19 @@ impl Fabric for Netns {
         let end = |switch: &Switch| SwitchEnd { queues: queues(&switch.process), cpu: switch.cpu };
         self.switches.iter().map(end).collect()
     }
+
+    async fn counts(&self, job: usize) -> Result<Vec<(SwitchId, Counted)>> {
+        self.live.counts(&self.deployment, job).await
+    }
+
+    async fn read(&self, switch: SwitchId, request: Vec<Entity>) -> Result<Vec<Entity>> {
+        self.live.read(switch, request).await
+    }
+
+    async fn ports(&self, switch: SwitchId) -> Vec<(u16, PortCount)> {
+        let switch = &self.switches[switch.0];
+        interfaces::count(switch.process.id(), &switch.interfaces)
+    }
 }
 
 impl Netns {
@@ -317,6 +335,8 @@ impl Netns {
             let interface = topology.interface(&testbed::Port::new(name, port));
             (port, interface)
         });
+        let interfaces: Vec<_> = ports.collect();
+        let ports = interfaces.iter().cloned();
         let command = match self.options.target {
             TargetKind::Bmv2 => Bmv2::find()?.command(device_id(id), ports, &socket),
             _ => self.embedded(id, ports, &socket),
@@ -327,7 +347,8 @@ impl Netns {
             device_id: device_id(id),
             ..SwitchConfig::new(name, Target::Address(format!("unix:{}", socket.display())))
         };
-        self.switches.push(Switch { config, process, before: Duration::ZERO, cpu: None });
+        let before = Duration::ZERO;
+        self.switches.push(Switch { config, process, interfaces, before, cpu: None });
         Ok(())
     }
 
