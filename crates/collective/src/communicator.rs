@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use tributary_controller::Deployment;
+use tributary_metrics::Board;
 use tributary_netio::FrameIo;
 use tributary_netio::udp::Tunnel;
 use tributary_protocol::priority::Code;
@@ -221,8 +222,9 @@ impl Communicator {
         let profile = job.profile;
         let index = WorkerIndex::new(rank).context("at most 1024 ranks")?;
         let stop = Arc::new(AtomicBool::new(false));
-        let lanes = ports.len();
-        let node = Node::on(live::lanes(deployment, JOB, index, ports)?, &stop)?;
+        let count = ports.len();
+        let lanes = live::lanes(deployment, JOB, index, ports)?;
+        let node = Node::on(lanes, &stop, &Board::default())?;
         let (finisher, to_finish) = mpsc::channel();
         let state = State {
             node: Some(node),
@@ -250,7 +252,7 @@ impl Communicator {
             timeout: AtomicU64::new(millis(timeout)),
             begun: AtomicU64::new(0),
             runs: AtomicU64::new(0),
-            lanes,
+            lanes: count,
             fragments_per_run: description.settings.fragments_per_run(job.protocol),
             stop,
             inbox: Mutex::default(),

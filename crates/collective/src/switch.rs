@@ -16,6 +16,7 @@ use tributary_endpoint::tokens::Tokens;
 use tributary_job::fabric::{Memory, Outside, row};
 use tributary_job::{Fabric as _, program};
 use tributary_jobfile::{End, worker_index};
+use tributary_metrics::Metrics;
 use tributary_netio::udp::Tunnel;
 use tributary_netio::{Fan, FrameIo};
 use tributary_wire::Epoch;
@@ -127,7 +128,15 @@ impl Switch {
         let ranks = u16::try_from(endpoints.len()).context("a group has at most 1024 ranks")?;
         let patience = scenario.worker_timeout.max(SILENCE);
         let (mut memory, hub) = runtime.block_on(async {
-            let open = Memory::open(&deployment, compiled, engine, threads.switch, outside, None);
+            let open = Memory::open(
+                &deployment,
+                compiled,
+                engine,
+                threads.switch,
+                outside,
+                None,
+                &Metrics::off(),
+            );
             let mut memory = open.await?;
             for lane in scenario.lanes(JOB) {
                 memory.admit(lane).await?;

@@ -15,6 +15,7 @@
 //! - [`segments`]: allocates aggregators, where jobs have aggregators of their own;
 //! - [`memory`]: admits jobs with segments, and moves them between the network and their servers;
 //! - [`outcomes`]: counters of packets;
+//! - [`census`]: what a switch's own state tells about its jobs;
 //! - [`epochs`](Epochs): a number for each run of each job;
 //! - [`runs`]: the gRPC service through which separately started processes join a run;
 //! - [`server`]: the socket of such a service;
@@ -27,6 +28,7 @@
 //! Start reading at [`jobs::Controller`].
 
 mod catalogue;
+pub mod census;
 pub mod client;
 mod deployment;
 pub mod describe;

@@ -11,6 +11,7 @@
 //! | [`capture`] | the capture of a run's frames |
 //! | [`cores`] | the processor cores of processes |
 //! | [`program`] | the P4 program of a job file, compiled |
+//! | [`switches`] | the numbers of running switches, for metrics |
 //! | [`report`] | the result, as tables and as JSON |
 //!
 //! To add a fabric, implement [`Fabric`] and add it to [`fabric::Kind`] and [`run()`].
@@ -21,6 +22,7 @@ pub mod fabric;
 pub mod program;
 pub mod report;
 pub mod run;
+pub mod switches;
 
 pub use fabric::Fabric;
 pub use run::{Options, run};

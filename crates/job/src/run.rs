@@ -13,7 +13,9 @@ use tracing::{Instrument as _, info_span};
 use tributary_controller::targets::Kind as Target;
 use tributary_controller::{Deployment, services};
 use tributary_dataplane::EngineKind;
+use tributary_endpoint::numbers;
 use tributary_jobfile::{Job, Protocol, Scenario, TIMING_IGNORED, Workload};
+use tributary_metrics::Metrics;
 use tributary_netio::device::Kind as Io;
 use tributary_p4::Architecture;
 use tributary_protocol::esa::agent::Stats as AgentStats;
@@ -67,6 +69,8 @@ pub struct Options {
     pub capture: Option<Capture>,
     /// Processor time of hosts and switches, on the fabric `sim`; `None` for none.
     pub processing: Option<Processing>,
+    /// Gets the metrics of all parts, on the fabrics that run in real time.
+    pub metrics: Metrics,
 }
 
 impl Options {
@@ -87,6 +91,7 @@ impl Options {
             trace: false,
             capture: None,
             processing: None,
+            metrics: Metrics::off(),
         }
     }
 
@@ -247,10 +252,8 @@ pub fn run(
     let mut program = program::compile_for(scenario, options.arch, replacement)?;
     let aggregator_bits = aggregator_bits(&program.program, scenario.switch.pool);
     program.pipeline = program::pipeline(scenario, replacement, program.pipeline, options.target)?;
-    if options.fabric == fabric::Kind::Netns {
-        // This must happen before there is a second thread.
-        tributary_testbed::enter_user_namespace_if_needed()?;
-    }
+    options.fabric.enter()?;
+    options.metrics.add(numbers::Jobs::new(&scenario.jobs));
     let runtime = tributary_endpoint::runtime()?;
     let begin = |to| Capturing::begin(to, &options.job_file, scenario, options.fabric);
     let capturing = options.capture.as_ref().map(begin).transpose()?;

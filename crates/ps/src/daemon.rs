@@ -9,15 +9,17 @@ use anyhow::{Context, Result, bail};
 use tributary_endpoint::claim::claim;
 use tributary_endpoint::runs::{self, Follower};
 use tributary_endpoint::schedule::Scheduler;
-use tributary_endpoint::{Args, channel, names, open_interface, open_server_ports};
+use tributary_endpoint::{Args, channel, names, numbers, open_interface, open_server_ports};
 use tributary_jobfile::{Job, Protocol};
+use tributary_metrics::{Board, Metrics};
 use tributary_netio::Waker;
 
+use crate::numbers::Backends;
 use crate::report::Event;
 use crate::{Channels, channels, scheduled, serve, servers};
 
 /// Serves the jobs that have their parameter server on a host until `stop` is raised. `tell` gets
-/// each event with the name of the host's switch.
+/// each event with the name of the host's switch, and `metrics` what the servers count.
 ///
 /// # Errors
 /// One line that describes the problem.
@@ -25,6 +27,7 @@ pub fn run(
     args: &Args,
     host: &str,
     stop: &Arc<AtomicBool>,
+    metrics: &Metrics,
     tell: &(dyn Fn(&Event, &str) + Sync),
 ) -> Result<()> {
     let mut deployment = args.load()?;
@@ -39,10 +42,13 @@ pub fn run(
     let switch = &scenario.topology.switch(switch).name;
     let tell = |event: &Event| tell(event, switch);
     let _claim = claim(&args.interface, "parameter server", scenario.jobs.iter().filter(own))?;
+    let board = Board::default();
+    metrics.add(Backends(board.clone()));
+    metrics.add(numbers::Jobs::new(scenario.jobs.iter().filter(own)));
     if let Some(address) = &args.scheduler {
         let io = Box::new(open_interface(&scenario, id, &args.interface, args.io)?);
         let scheduler = Scheduler::at(&args.keys.remote("--scheduler", address)?)?;
-        return scheduled::serve(deployment, id, io, &scheduler, stop, &tell);
+        return scheduled::serve(deployment, id, io, &scheduler, stop, &board, &tell);
     }
     let waker = Waker::new();
     while !stop.load(Ordering::Relaxed) {
@@ -59,7 +65,9 @@ pub fn run(
         tell(&Event::Ready);
         let serve = |(servers, io), channels: &mut Channels, waker| {
             let mut report = |job, event| tell(&Event::of(job, &event));
-            let ended = serve(servers, channels, Box::new(io), waker, follower.over(), &mut report);
+            let io = Box::new(io);
+            let over = follower.over();
+            let ended = serve(servers, channels, io, waker, over, &board, &mut report);
             // The other threads end, too, after an error.
             let servers = ended.inspect_err(|_| follower.over().store(true, Ordering::Relaxed))?;
             tell(&Event::done(&servers));

@@ -5,8 +5,12 @@
 pub struct PortStatistics {
     /// Frames received.
     pub received: u64,
+    /// Their bytes.
+    pub received_bytes: u64,
     /// Frames sent.
     pub sent: u64,
+    /// Their bytes.
+    pub sent_bytes: u64,
     /// Packets that found the egress queue full.
     pub queue_drops: u64,
     /// Packets that the program dropped in egress.
@@ -55,9 +59,20 @@ pub struct SwitchStatistics {
 impl PortStatistics {
     /// Adds the counters of the same port on another core, which has a queue of its own.
     pub(crate) fn add(&mut self, other: &Self) {
-        let Self { received, sent, queue_drops, egress_drops, depth, max_depth } = other;
+        let Self {
+            received,
+            received_bytes,
+            sent,
+            sent_bytes,
+            queue_drops,
+            egress_drops,
+            depth,
+            max_depth,
+        } = other;
         self.received += received;
+        self.received_bytes += received_bytes;
         self.sent += sent;
+        self.sent_bytes += sent_bytes;
         self.queue_drops += queue_drops;
         self.egress_drops += egress_drops;
         self.depth += depth;

@@ -295,6 +295,7 @@ impl Switch {
     pub fn receive(&mut self, now_us: u64, port: u16, frame: &[u8]) {
         if let Some(port) = self.queues.port_mut(port) {
             port.statistics.received += 1;
+            port.statistics.received_bytes += frame.len() as u64;
         }
         if self.active.is_none() {
             self.statistics.no_pipeline += 1;
@@ -404,6 +405,14 @@ impl Switch {
         let others = self.others.iter().filter_map(|other| other.port_statistics(port));
         others.for_each(|other| statistics.add(&other));
         Some(statistics)
+    }
+
+    /// The tables of the active program, and how many entries each has.
+    #[must_use]
+    pub fn table_sizes(&self) -> Vec<(String, usize)> {
+        let Some(active) = &self.active else { return Vec::new() };
+        let size = |(name, at)| (String::from(name), active.pipeline().entries(at).count());
+        active.objects().table_places().map(size).collect()
     }
 
     /// Counters of the whole switch.
@@ -647,7 +656,7 @@ impl Switch {
                 let packet = &mut slot.packet;
                 if let Some(outcome) = pipeline.egress_shared(packet, memo, &input, frame) {
                     self.pool.replica_left(place);
-                    return Some(self.leaves(port, outcome));
+                    return Some(self.leaves(port, outcome, frame));
                 }
                 let mut own = self.pool.take(pipeline);
                 let Some(Shared { slot, memo, .. }) = self.pool.shared_mut(place) else {
@@ -663,7 +672,7 @@ impl Switch {
         self.note_digest(&slot.packet);
         if outcome.drop || !outcome.recirculate {
             self.pool.put(slot);
-            return Some(self.leaves(port, outcome));
+            return Some(self.leaves(port, outcome, frame));
         }
         if self.recirculating.len() >= self.config.recirculation_limit {
             self.statistics.recirculation_drops += 1;
@@ -678,10 +687,15 @@ impl Switch {
     }
 
     /// Counts a packet that is dropped or leaves by a port. Returns whether it leaves.
-    fn leaves(&mut self, port: u16, outcome: Egress) -> bool {
+    fn leaves(&mut self, port: u16, outcome: Egress, frame: &[u8]) -> bool {
         if let Some(port) = self.queues.port_mut(port) {
-            let PortStatistics { sent, egress_drops, .. } = &mut port.statistics;
-            *(if outcome.drop { egress_drops } else { sent }) += 1;
+            let PortStatistics { sent, sent_bytes, egress_drops, .. } = &mut port.statistics;
+            if outcome.drop {
+                *egress_drops += 1;
+            } else {
+                *sent += 1;
+                *sent_bytes += frame.len() as u64;
+            }
         }
         !outcome.drop
     }

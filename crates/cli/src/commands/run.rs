@@ -9,6 +9,7 @@ use tributary_job::Options;
 use tributary_job::capture::Capture;
 use tributary_job::run::Observer;
 use tributary_jobfile::Scenario;
+use tributary_metrics::Metrics;
 use tributary_sim::{Chart, Trace};
 
 use crate::args::RunArgs;
@@ -19,7 +20,7 @@ use crate::signals;
 ///
 /// # Errors
 /// One line that describes the problem; everything is cleaned up then.
-pub(crate) fn run(args: &RunArgs) -> Result<()> {
+pub(crate) fn run(args: &RunArgs, metrics: &Metrics) -> Result<()> {
     // Opened before the run, so that an error does not waste it.
     let json = Output::create("the report", args.json.as_deref())?;
     let trace = Output::create("the trace", args.trace.as_deref())?;
@@ -46,6 +47,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<()> {
         trace: trace.is_some() && !traced,
         capture,
         processing: None,
+        metrics: metrics.clone(),
     };
     let stop = signals::stop_flag()?;
     let report = tributary_job::run(&options, &stop, &mut Screen { bars: None, trace })?;
