@@ -4,7 +4,6 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::Mutex;
 use std::time::Duration;
 
 use tokio::runtime::Handle;
@@ -117,24 +116,23 @@ fn ports(switch: &tributary_switch::Switch) -> Vec<(u16, PortStatistics)> {
 }
 
 /// The metrics of switches.
-#[derive(Debug, Default)]
-pub struct Switches(Mutex<Vec<(String, Reader)>>);
+#[derive(Debug)]
+pub struct Switches(Vec<(String, Reader)>);
 
 impl Switches {
     /// Those with these names.
     pub fn new(switches: impl IntoIterator<Item = (String, Reader)>) -> Self {
-        Self(Mutex::new(switches.into_iter().collect()))
+        Self(switches.into_iter().collect())
     }
 
     /// What all switches tell that answer.
     fn read(&self) -> Vec<(String, SwitchNumbers)> {
         // The page is written in a thread that may block.
         let Ok(runtime) = Handle::try_current() else { return Vec::new() };
-        let switches = self.0.lock().map_or(Vec::new(), |switches| switches.clone());
-        let read = |(name, reader): (String, Reader)| {
+        let read = |(name, reader): &(String, Reader)| {
             let read = async { tokio::time::timeout(PATIENCE, reader.read()).await };
             match runtime.block_on(read) {
-                Ok(Ok(numbers)) => Some((name, numbers)),
+                Ok(Ok(numbers)) => Some((name.clone(), numbers)),
                 Ok(Err(status)) => {
                     tracing::debug!(switch = name, %status, "no metrics of a switch");
                     None
@@ -145,7 +143,7 @@ impl Switches {
                 }
             }
         };
-        switches.into_iter().filter_map(read).collect()
+        self.0.iter().filter_map(read).collect()
     }
 }
 
@@ -242,7 +240,7 @@ fn write_program(page: &mut Page<'_>, all: &[(String, SwitchNumbers)]) -> fmt::R
 fn write_ports(page: &mut Page<'_>, all: &[(String, SwitchNumbers)]) -> fmt::Result {
     let ports = || {
         all.iter().flat_map(|(name, numbers)| {
-            let port = |port: &u16| [switch(name), ("port", port.to_string())];
+            let port = move |port: &u16| [switch(name), ("port", port.to_string())];
             numbers.ports.iter().map(move |(number, statistics)| (port(number), statistics))
         })
     };

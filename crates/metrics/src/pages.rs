@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use crate::source::Label;
+
 /// A family on a page of ours: its name, the lines that describe it, and its samples.
 pub(crate) type Family<'a> = (&'a str, Vec<&'a str>, Vec<&'a str>);
 
@@ -31,8 +33,8 @@ pub(crate) struct Merged {
 }
 
 impl Merged {
-    /// Adds the families of a page, with the label `process` unless that is `None`.
-    pub(crate) fn add(&mut self, families: Vec<Family<'_>>, process: Option<&str>) {
+    /// Adds the families of a page, with one more label unless that is `None`.
+    pub(crate) fn add(&mut self, families: Vec<Family<'_>>, label: Option<&Label>) {
         for (name, about, samples) in families {
             let next = self.families.len();
             let place = *self.places.entry(name.to_owned()).or_insert(next);
@@ -40,7 +42,7 @@ impl Merged {
                 let about = about.into_iter().map(str::to_owned).collect();
                 self.families.push((about, Vec::new()));
             }
-            let samples = samples.into_iter().map(|sample| labelled(sample, process));
+            let samples = samples.into_iter().map(|sample| labelled(sample, label));
             self.families[place].1.extend(samples);
         }
     }
@@ -54,10 +56,10 @@ impl fmt::Display for Merged {
 }
 
 /// A sample with one more label.
-fn labelled(sample: &str, process: Option<&str>) -> String {
-    let Some(process) = process else { return sample.to_owned() };
-    let mut label = String::from("process=\"");
-    for letter in process.chars() {
+fn labelled(sample: &str, label: Option<&Label>) -> String {
+    let Some((key, value)) = label else { return sample.to_owned() };
+    let mut label = format!("{key}=\"");
+    for letter in value.chars() {
         let escaped = match letter {
             '\\' => "\\\\",
             '"' => "\\\"",
@@ -92,7 +94,7 @@ mod tests {
                      # TYPE b counter\nb_total{x=\"{ \"} 5\n# EOF\n";
         let mut merged = Merged::default();
         merged.add(families(own), None);
-        merged.add(families(other), Some("worker \"0\""));
+        merged.add(families(other), Some(&("process", "worker \"0\"".to_owned())));
         assert_eq!(
             merged.to_string(),
             "# HELP a A thing\n# TYPE a gauge\na 1\na{process=\"worker \\\"0\\\"\"} 4\n# HELP b B\n\

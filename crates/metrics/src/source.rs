@@ -157,13 +157,24 @@ pub struct Metrics(Option<Arc<Sources>>);
 #[derive(Debug, Default)]
 struct Sources {
     own: Mutex<Vec<Arc<dyn Source>>>,
-    /// Other processes: the value of their label `process`, and the Unix sockets of their servers.
-    others: Mutex<BTreeMap<u64, (String, PathBuf)>>,
-    /// Number of other processes so far.
+    guests: Mutex<BTreeMap<u64, (Label, Kind)>>,
+    /// Number of guests so far.
     next: AtomicU64,
 }
 
-/// A process whose metrics are on this one's page, until this is dropped.
+/// A label that all samples of a guest have: its name and value.
+pub(crate) type Label = (&'static str, String);
+
+/// Whose metrics a guest's are.
+#[derive(Clone, Debug)]
+enum Kind {
+    /// Another process, whose server has this Unix socket.
+    Process(PathBuf),
+    /// A part of this process, which others like it may be in.
+    Part(Arc<Sources>),
+}
+
+/// Another process, or a part of this one, whose metrics are on the page until this is dropped.
 #[derive(Debug)]
 pub struct Guest {
     host: Weak<Sources>,
@@ -173,7 +184,7 @@ pub struct Guest {
 impl Drop for Guest {
     fn drop(&mut self) {
         if let Some(sources) = self.host.upgrade() {
-            lock(&sources.others).remove(&self.number);
+            lock(&sources.guests).remove(&self.number);
         }
     }
 }
@@ -216,33 +227,36 @@ impl Metrics {
     #[must_use]
     pub fn add_process(&self, name: impl Into<String>, socket: PathBuf) -> Option<Guest> {
         let sources = self.0.as_ref()?;
-        let number = sources.next.fetch_add(1, Ordering::Relaxed);
-        lock(&sources.others).insert(number, (name.into(), socket));
-        Some(Guest { host: Arc::downgrade(sources), number })
+        Some(sources.admit(("process", name.into()), Kind::Process(socket)))
+    }
+
+    /// Adds a part of this process that others like it may be in: its sources write the same families, with
+    /// this label. Returns a place for its sources.
+    #[must_use]
+    pub fn add_part(&self, label: &'static str, value: impl Into<String>) -> (Self, Option<Guest>) {
+        let Some(sources) = &self.0 else { return (Self::off(), None) };
+        let part = Arc::<Sources>::default();
+        let guest = sources.admit((label, value.into()), Kind::Part(Arc::clone(&part)));
+        (Self(Some(part)), Some(guest))
     }
 
     /// All metrics as they are now.
     pub(crate) fn page(&self, format: Format) -> String {
         let Some(sources) = &self.0 else { return String::new() };
-        let own = lock(&sources.own).clone();
-        let mut registry = Registry::default();
-        registry.register_collector(Box::new(All(own)));
-        let mut text = String::new();
-        // Writing to a string does not fail.
-        let _ = match format {
-            Format::OpenMetrics => text::encode(&mut text, &registry),
-            Format::Text => prometheus_text::encode(&mut text, &registry),
-        };
-        let others: Vec<_> = lock(&sources.others).values().cloned().collect();
-        if others.is_empty() {
+        let text = sources.write(format);
+        let guests: Vec<_> = lock(&sources.guests).values().cloned().collect();
+        if guests.is_empty() {
             return text;
         }
         let mut merged = Merged::default();
         merged.add(families(&text), None);
-        for (name, socket) in &others {
-            match remote::fetch(socket, format) {
-                Ok(page) => merged.add(families(&page), Some(name)),
-                Err(error) => tracing::debug!(%error, process = name, "no metrics of a process"),
+        for (label, kind) in &guests {
+            match kind {
+                Kind::Part(part) => merged.add(families(&part.write(format)), Some(label)),
+                Kind::Process(socket) => match remote::fetch(socket, format) {
+                    Ok(page) => merged.add(families(&page), Some(label)),
+                    Err(error) => tracing::debug!(%error, ?label, "no metrics of a process"),
+                },
             }
         }
         let mut all = merged.to_string();
@@ -250,6 +264,27 @@ impl Metrics {
             all.push_str("# EOF\n");
         }
         all
+    }
+}
+
+impl Sources {
+    fn admit(self: &Arc<Self>, label: Label, kind: Kind) -> Guest {
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        lock(&self.guests).insert(number, (label, kind));
+        Guest { host: Arc::downgrade(self), number }
+    }
+
+    /// The metrics of its own sources.
+    fn write(&self, format: Format) -> String {
+        let mut registry = Registry::default();
+        registry.register_collector(Box::new(All(lock(&self.own).clone())));
+        let mut text = String::new();
+        // Writing to a string does not fail.
+        let _ = match format {
+            Format::OpenMetrics => text::encode(&mut text, &registry),
+            Format::Text => prometheus_text::encode(&mut text, &registry),
+        };
+        text
     }
 }
 
@@ -303,6 +338,21 @@ mod tests {
         let older = metrics.page(Format::Text);
         assert!(older.contains("# TYPE fruit_eaten_total counter\nfruit_eaten_total{"), "{older}");
         assert!(!older.contains("EOF"), "{older}");
+    }
+
+    #[test]
+    fn parts_that_are_alike_are_told_apart_by_a_label() {
+        let metrics = Metrics(Some(Arc::default()));
+        let parts = ["1", "2"].map(|group| metrics.add_part("group", group));
+        parts.iter().for_each(|(part, _)| part.add(Fruit));
+        let page = metrics.page(Format::OpenMetrics);
+        assert_eq!(page.matches("# TYPE fruit_ripe gauge\n").count(), 1, "{page}");
+        for group in ["1", "2"] {
+            let sample = format!("\nfruit_ripe{{group=\"{group}\",kind=\"fig\"}} 0.5\n");
+            assert!(page.contains(&sample), "{page}");
+        }
+        drop(parts);
+        assert_eq!(metrics.page(Format::OpenMetrics), "# EOF\n");
     }
 
     #[test]

@@ -12,11 +12,13 @@ use tributary_endpoint::schedule::Scheduler;
 use tributary_endpoint::{Args, channel, names, numbers, open_interface, open_server_ports};
 use tributary_jobfile::{Job, Protocol};
 use tributary_metrics::{Board, Metrics};
-use tributary_netio::Waker;
+use tributary_netio::device::Device;
+use tributary_netio::faults::Faulty;
+use tributary_netio::{FrameIo, Waker};
 
 use crate::numbers::Backends;
 use crate::report::Event;
-use crate::{Channels, channels, scheduled, serve, servers};
+use crate::{Channels, Servers, channels, scheduled, serve, servers};
 
 /// Serves the jobs that have their parameter server on a host until `stop` is raised. `tell` gets
 /// each event with the name of the host's switch, and `metrics` what the servers count.
@@ -63,10 +65,9 @@ pub fn run(
         let esa = |job: &&Job| own(job) && job.protocol == Protocol::Esa;
         let follower = Follower::start(args, scenario.jobs.iter().filter(esa), stop)?;
         tell(&Event::Ready);
-        let serve = |(servers, io), channels: &mut Channels, waker| {
+        let serve = |(servers, io): (Servers, Faulty<Device>), channels: &mut Channels, waker| {
             let mut report = |job, event| tell(&Event::of(job, &event));
-            let io = Box::new(io);
-            let over = follower.over();
+            let (io, over) = (Box::new(io) as Box<dyn FrameIo>, follower.over());
             let ended = serve(servers, channels, io, waker, over, &board, &mut report);
             // The other threads end, too, after an error.
             let servers = ended.inspect_err(|_| follower.over().store(true, Ordering::Relaxed))?;

@@ -46,7 +46,7 @@ impl Documented {
                 (page.types.get(base)? == "histogram").then_some(base)
             });
             let (_, labels) = &self.0[base.unwrap_or(&sample.name)];
-            let own = sample.labels.keys().filter(|key| !matches!(key.as_str(), "le" | "process"));
+            let own = sample.labels.keys().filter(|key| !matches!(key.as_str(), "le" | "process" | "group"));
             assert_eq!(own.cloned().collect::<BTreeSet<_>>(), *labels, "{sample:?}");
         }
     }

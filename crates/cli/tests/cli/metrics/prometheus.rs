@@ -18,11 +18,11 @@ use crate::command::{JobFile, namespaces, root, text, tributary};
 const JOBS: &str = "protocol = \"esa\"\nseed = 3\n[topology]\nkind = \"star\"\nworkers = 4\n[switch]\npool = 16\n\
                     [[job]]\nname = \"slow\"\nworkers = [\"w1\", \"w2\"]\ncommunication = \"1ms\"\n\
                     computation = \"2ms\"\nremaining = \"60s\"\n\
-                    workload = { kind = \"random\", tensors = 400, bytes = \"16KB\" }\n\
+                    workload = { kind = \"random\", tensors = 4000, bytes = \"16KB\" }\n\
                     [[job.straggler]]\nworker = \"w2\"\ndelay = \"50ms\"\n\
                     [[job]]\nname = \"quick\"\nworkers = [\"w3\", \"w4\"]\ncommunication = \"4ms\"\n\
                     computation = \"1ms\"\nremaining = \"5s\"\n\
-                    workload = { kind = \"random\", tensors = 400, bytes = \"32KB\" }\n\
+                    workload = { kind = \"random\", tensors = 4000, bytes = \"32KB\" }\n\
                     [[job.straggler]]\nworker = \"w4\"\ndelay = \"50ms\"\n";
 
 /// Whether a program is on the path; prints a message if not.

@@ -103,8 +103,8 @@ impl Place {
     }
 
     fn settings(&self, server: &str) -> AgentSettings {
-            metrics: Metrics::off(),
         AgentSettings {
+            metrics: Metrics::off(),
             server: server.into(),
             manager: remote(&self.server.address().to_string()),
             program: program(self.directory.path()),
