@@ -84,7 +84,10 @@ fn check_own(directory: &Path) -> io::Result<()> {
 
 /// Binds a Unix socket, replacing one that a killed server left behind. Others than this user may connect
 /// only if it is `open`.
-pub(crate) async fn bind(path: &Path, open: bool) -> io::Result<UnixListener> {
+///
+/// # Errors
+/// If the path cannot be used, or another server listens there.
+pub async fn bind(path: &Path, open: bool) -> io::Result<UnixListener> {
     if let Some(directory) = path.parent().filter(|_| is_standard(path)) {
         // Other users reach only open sockets in it.
         DirBuilder::new().recursive(true).mode(0o755).create(directory)?;

@@ -221,6 +221,15 @@ impl Policy {
         matches!(&*self.0, Rules::Listed(_))
     }
 
+    /// The tenants that it lists.
+    #[must_use]
+    pub fn tenants(&self) -> Vec<Arc<Tenant>> {
+        match &*self.0 {
+            Rules::AllMayOperate => Vec::new(),
+            Rules::Listed(list) => list.get().tenants.values().cloned().collect(),
+        }
+    }
+
     /// What a caller may do; `None` for nothing. This user and root operate, if they use a Unix socket.
     pub(crate) fn grant(&self, caller: &Caller) -> Option<Grant> {
         let is_own = match caller {

@@ -26,6 +26,9 @@ pub(crate) struct Cli {
     /// Processor cores to run on, such as 0,2-3; all if left out.
     #[arg(long, value_name = "LIST", global = true)]
     pub(crate) cores: Option<Cores>,
+    /// Serve metrics to Prometheus at this address, ADDRESS:PORT or unix:PATH (docs/metrics.md).
+    #[arg(long, value_name = "ADDR", global = true)]
+    pub(crate) metrics: Option<Listen>,
     /// The command to run.
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -184,6 +187,9 @@ pub(crate) struct SwitchArgs {
     /// P4Runtime device ID.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) device_id: u64,
+    /// Name of the switch in its metrics. Default: its device ID.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) name: Option<String>,
     /// Packets per egress queue.
     #[arg(long, value_name = "PACKETS", default_value_t = 1024,
         value_parser = clap::value_parser!(u32).range(1..))]

@@ -19,8 +19,11 @@ macro_rules! say {
 mod args;
 mod commands;
 mod figures;
+#[cfg(feature = "otlp")]
+mod otlp;
 mod progress;
 mod signals;
+mod sources;
 
 use std::io::{IsTerminal, Write as _};
 use std::process::ExitCode;
@@ -30,9 +33,15 @@ use anyhow::{Context, Result, ensure};
 use clap::Parser;
 use nix::sys::resource::{Resource, getrlimit};
 use signal_hook::consts::SIGXFSZ;
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::layer::SubscriberExt as _;
+#[cfg(not(feature = "otlp"))]
+use tracing_subscriber::layer::Identity;
+use tracing_subscriber::util::SubscriberInitExt as _;
+use tracing_subscriber::{EnvFilter, Layer, Registry};
 use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::fmt::format::FmtSpan;
+use tributary_access::Listen;
+use tributary_metrics::{Metrics, Server};
 
 use args::{Cli, Command, P4Command, SimCommand};
 
@@ -42,22 +51,34 @@ const DESCRIPTORS: u64 = 32;
 fn main() -> ExitCode {
     let cli = Cli::parse();
     let cores = || cli.cores.map_or(Ok(()), |cores| cores.keep().context("--cores"));
-    match start_log()
+    #[cfg(feature = "otlp")]
+    let exporter = otlp::Exporter::start(|| enter(&cli.command));
+    #[cfg(feature = "otlp")]
+    let (traces, _exporter) = match exporter {
+        Ok(exporter) => (exporter.as_ref().map(otlp::Exporter::layer), exporter),
+        Err(error) => return fail(&error),
+    };
+    #[cfg(not(feature = "otlp"))]
+    let traces = None::<Identity>;
+    match start_log(traces)
         .and_then(|()| prepare())
         .and_then(|()| cores())
-        .and_then(|()| run(cli.command))
+        .and_then(|()| measured(cli.metrics.as_ref(), cli.command))
     {
         Ok(code) => code,
-        Err(error) => {
-            // The terminal may be closed.
-            let _ = writeln!(std::io::stderr(), "error: {}", tributary_job::one_line(&error));
-            ExitCode::FAILURE
-        }
+        Err(error) => fail(&error),
     }
 }
 
-/// Logs to standard error what `TRIBUTARY_LOG` selects. A level alone is that of our own crates.
-fn start_log() -> Result<()> {
+fn fail(error: &anyhow::Error) -> ExitCode {
+    // The terminal may be closed.
+    let _ = writeln!(std::io::stderr(), "error: {}", tributary_job::one_line(error));
+    ExitCode::FAILURE
+}
+
+/// Logs to standard error what `TRIBUTARY_LOG` selects. A level alone is that of our own crates. Spans also go
+/// to `traces`.
+fn start_log(traces: Option<impl Layer<Registry> + Send + Sync>) -> Result<()> {
     let wanted = std::env::var("TRIBUTARY_LOG").unwrap_or_else(|_| "warn".to_owned());
     let filter = match wanted.parse::<LevelFilter>() {
         Ok(level) => format!("{},tributary={level}", level.min(LevelFilter::WARN)),
@@ -66,12 +87,12 @@ fn start_log() -> Result<()> {
     let filter = EnvFilter::try_new(filter).with_context(|| {
         format!("TRIBUTARY_LOG={wanted}: write a level, such as info, or CRATE=LEVEL,CRATE=LEVEL")
     })?;
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
+    let log = tracing_subscriber::fmt::layer()
         .with_span_events(FmtSpan::CLOSE)
         .with_writer(std::io::stderr)
         .with_ansi(std::io::stderr().is_terminal())
-        .init();
+        .with_filter(filter);
+    tracing_subscriber::registry().with(traces).with(log).init();
     Ok(())
 }
 
@@ -98,29 +119,47 @@ pub(crate) fn print(text: &str) -> Result<()> {
     }
 }
 
-fn run(command: Command) -> Result<ExitCode> {
+/// Gets the rights that a command needs before this process has a second thread.
+fn enter(command: &Command) -> Result<()> {
     match command {
-        Command::Run(args) => commands::run::run(&args),
+        Command::Run(args) => args.fabric.enter(),
+        _ => Ok(()),
+    }
+}
+
+/// Runs with a server for metrics, if there is an address for it.
+fn measured(address: Option<&Listen>, command: Command) -> Result<ExitCode> {
+    let Some(address) = address else { return run(command, &Metrics::off()) };
+    enter(&command)?;
+    let metrics = Metrics::on();
+    let server = Server::start(metrics.clone(), address)?;
+    tracing::info!(address = %server.address(), "serving metrics");
+    run(command, &metrics)
+}
+
+fn run(command: Command, metrics: &Metrics) -> Result<ExitCode> {
+    match command {
+        Command::Run(args) => commands::run::run(&args, metrics),
         Command::Certs(args) => commands::certs::run(&args),
-        Command::Switch(args) => commands::switch::run(&args),
-        Command::Worker(args) => commands::worker::run(&args),
-        Command::Ps(args) => commands::ps::run(&args),
-        Command::Reminder(args) => commands::reminder::run(&args),
+        Command::Switch(args) => commands::switch::run(&args, metrics),
+        Command::Worker(args) => commands::worker::run(&args, metrics),
+        Command::Ps(args) => commands::ps::run(&args, metrics),
+        Command::Reminder(args) => commands::reminder::run(&args, metrics),
         Command::Cable(args) => commands::cable::run(&args),
         Command::Capture(args) => commands::capture::run(&args),
         Command::Watch(args) => commands::watch::run(&args),
-        Command::Crossconnect(args) => commands::crossconnect::run(&args),
+        Command::Crossconnect(args) => commands::crossconnect::run(&args, metrics),
         Command::Network(args) => commands::network::run(&args),
-        Command::Controller(args) => commands::controller::run(&args),
+        Command::Controller(args) => commands::controller::run(&args, metrics),
         Command::Doctor(args) => commands::doctor::run(&args),
         Command::P4(P4Command::Check(args)) => commands::p4::check(&args),
         Command::P4(P4Command::Info(args)) => commands::p4::info(&args),
         Command::P4(P4Command::Graph(args)) => commands::p4::graph::run(&args),
         Command::P4(P4Command::Dissector(args)) => commands::p4::dissector::run(&args),
         Command::P4(P4Command::Stf(args)) => return commands::p4::stf::run(&args),
-        Command::Place(args) => commands::place::run(&args),
+        Command::Place(args) => commands::place::run(&args, metrics),
         Command::Sim(SimCommand::Esa(args)) => commands::sim::esa(&args),
-        Command::Optical(command) => commands::optical::run(&command),
+        Command::Optical(command) => commands::optical::run(&command, metrics),
         Command::Bench(args) => tributary_bench::run(&args, signals::stop_flag),
     }?;
     Ok(ExitCode::SUCCESS)

@@ -16,6 +16,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use tributary_controller::Deployment;
+use tributary_endpoint::numbers::Jobs;
+use tributary_metrics::Board;
 use tributary_netio::FrameIo;
 use tributary_netio::udp::Tunnel;
 use tributary_protocol::priority::Code;
@@ -23,6 +25,7 @@ use tributary_protocol::worker::Stats;
 use tributary_protocol::{Tensor, Terms, fixed};
 use tributary_wire::{Epoch, WorkerIndex};
 use tributary_worker::live::{self, LanePort};
+use tributary_worker::numbers::{Numbers, Workers};
 use tributary_worker::{Error as WorkerError, Node};
 
 use crate::admission::Port;
@@ -30,6 +33,7 @@ use crate::agreement::{self, Claim, Magnitude};
 use crate::description::Fabric;
 use crate::membership::{FIRST, Member, News, Progress, Standing, Voice};
 use crate::meter::Meter;
+use crate::metrics::OfGroup;
 use crate::outcome::{Callers, Outcome, lock};
 use crate::scales::scale;
 use crate::settings::{JOB, NonFinite};
@@ -55,8 +59,30 @@ pub struct Communicator {
     /// Until the group is left.
     member: Mutex<Option<Member>>,
     finisher: Mutex<Option<JoinHandle<()>>>,
+    _parts: Parts,
+}
+
+/// What a communicator keeps until its end.
+struct Parts {
     /// Excludes other processes from the same part in the job.
     _claim: Vec<UnixListener>,
+    shown: Shown,
+}
+
+/// Where the numbers of a rank are published.
+struct Shown {
+    board: Board<Numbers>,
+    /// The metrics of the group in this process, unless the switch has them.
+    _of_group: Option<OfGroup>,
+}
+
+impl Shown {
+    fn new(deployment: &Deployment) -> Result<Self> {
+        let (of_group, board) = (OfGroup::new()?, Board::default());
+        of_group.metrics.add(Workers(board.clone()));
+        of_group.metrics.add(Jobs::new(&deployment.scenario().jobs));
+        Ok(Self { board, _of_group: Some(of_group) })
+    }
 }
 
 /// Something that happens to a communicator.
@@ -184,12 +210,16 @@ impl Communicator {
         switch: Option<&mut Switch>,
     ) -> Result<Self> {
         let deployment = Deployment::new(description.settings.scenario()?)?;
+        let shown = match &switch {
+            Some(switch) => Shown { board: switch.board().clone(), _of_group: None },
+            None => Shown::new(&deployment)?,
+        };
         let ports = match (&description.fabric, switch.and_then(Switch::take_own)) {
             (Fabric::Embedded(_), Some(own)) if rank == FIRST => own,
             (Fabric::Embedded(ends), _) => ends.connect(description, &deployment, rank, tunnels)?,
             (Fabric::External(_), _) => bail!("the group has no embedded switch"),
         };
-        Self::with(description, &deployment, rank, ports, Vec::new())
+        Self::with(description, &deployment, rank, ports, Parts { _claim: Vec::new(), shown })
     }
 
     /// Joins a group whose job was admitted by a controller.
@@ -202,7 +232,8 @@ impl Communicator {
         };
         let deployment = admitted.deployment(description.settings.scenario()?)?;
         let Port { lane, claim } = station.open(&deployment, rank)?;
-        Self::with(description, &deployment, rank, vec![lane], claim)
+        let shown = Shown::new(&deployment)?;
+        Self::with(description, &deployment, rank, vec![lane], Parts { _claim: claim, shown })
     }
 
     fn with(
@@ -210,7 +241,7 @@ impl Communicator {
         deployment: &Deployment,
         rank: u16,
         ports: Vec<LanePort>,
-        claim: Vec<UnixListener>,
+        parts: Parts,
     ) -> Result<Self> {
         let scenario = deployment.scenario();
         let (priorities, values_per_packet) =
@@ -221,8 +252,9 @@ impl Communicator {
         let profile = job.profile;
         let index = WorkerIndex::new(rank).context("at most 1024 ranks")?;
         let stop = Arc::new(AtomicBool::new(false));
-        let lanes = ports.len();
-        let node = Node::on(live::lanes(deployment, JOB, index, ports)?, &stop)?;
+        let count = ports.len();
+        let lanes = live::lanes(deployment, JOB, index, ports)?;
+        let node = Node::on(lanes, &stop, &parts.shown.board)?;
         let (finisher, to_finish) = mpsc::channel();
         let state = State {
             node: Some(node),
@@ -250,7 +282,7 @@ impl Communicator {
             timeout: AtomicU64::new(millis(timeout)),
             begun: AtomicU64::new(0),
             runs: AtomicU64::new(0),
-            lanes,
+            lanes: count,
             fragments_per_run: description.settings.fragments_per_run(job.protocol),
             stop,
             inbox: Mutex::default(),
@@ -271,7 +303,7 @@ impl Communicator {
         };
         let finisher = std::thread::Builder::new().name("results".into()).spawn(finish);
         let finisher = Mutex::new(Some(finisher.context("cannot start a thread")?));
-        let communicator = Self { shared, member: Mutex::default(), finisher, _claim: claim };
+        let communicator = Self { shared, member: Mutex::default(), finisher, _parts: parts };
         let shared = &communicator.shared;
         let (asked, told) = (Arc::clone(shared), Arc::clone(shared));
         let progress = move || asked.progress();

@@ -44,6 +44,7 @@ mod error;
 mod floats;
 pub mod membership;
 mod meter;
+mod metrics;
 mod outcome;
 pub mod scales;
 pub mod settings;

@@ -11,18 +11,21 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::sync::Mutex;
 use tributary_controller::Deployment;
 use tributary_dataplane::EngineKind;
-use tributary_endpoint::channel;
+use tributary_endpoint::{channel, numbers};
 use tributary_endpoint::tokens::Tokens;
 use tributary_job::fabric::{Memory, Outside, row};
 use tributary_job::{Fabric as _, program};
 use tributary_jobfile::{End, worker_index};
+use tributary_metrics::Board;
 use tributary_netio::udp::Tunnel;
 use tributary_netio::{Fan, FrameIo};
 use tributary_wire::Epoch;
 use tributary_worker::live::LanePort;
+use tributary_worker::numbers::Numbers;
 
 use crate::description::{self, Description, Fabric};
 use crate::membership::{Hub, SILENCE};
+use crate::metrics::OfGroup;
 use crate::settings::{JOB, Settings, Threads};
 
 /// Receive buffer of a tunnel, in bytes.
@@ -50,6 +53,9 @@ pub struct Switch {
     description: Description,
     /// The connections of the rank in this process, until it takes them.
     own: Option<Vec<LanePort>>,
+    /// Where that rank publishes its numbers.
+    board: Board<Numbers>,
+    _of_group: OfGroup,
 }
 
 struct Inner {
@@ -119,6 +125,8 @@ impl Switch {
             tunnels.push(addresses(&own)?);
             outside.insert(host, by_thread(own, threads));
         }
+        let of_group = OfGroup::new()?;
+        of_group.metrics.add(numbers::Jobs::new(&scenario.jobs));
         let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build();
         let runtime = runtime.context("cannot start threads")?;
         let compiled = program::compile(scenario, None)?;
@@ -127,7 +135,15 @@ impl Switch {
         let ranks = u16::try_from(endpoints.len()).context("a group has at most 1024 ranks")?;
         let patience = scenario.worker_timeout.max(SILENCE);
         let (mut memory, hub) = runtime.block_on(async {
-            let open = Memory::open(&deployment, compiled, engine, threads.switch, outside, None);
+            let open = Memory::open(
+                &deployment,
+                compiled,
+                engine,
+                threads.switch,
+                outside,
+                None,
+                &of_group.metrics,
+            );
             let mut memory = open.await?;
             for lane in scenario.lanes(JOB) {
                 memory.admit(lane).await?;
@@ -143,6 +159,7 @@ impl Switch {
         let fabric = Fabric::Embedded(Tunnels { tunnels, channels, tokens });
         let description = Description { settings, secret, hub: hub_address, fabric };
         let lanes = scenario.lanes(JOB);
+        let board = memory.boards().workers.clone();
         let memory = Arc::new(Mutex::new(memory));
         let entered = runtime.enter();
         hub.renew_with({
@@ -150,7 +167,8 @@ impl Switch {
             move || renew(Arc::clone(&memory), lanes.clone())
         });
         drop(entered);
-        Ok(Self { inner: Some(Inner { runtime, memory, lanes, hub }), description, own })
+        let inner = Some(Inner { runtime, memory, lanes, hub });
+        Ok(Self { inner, description, own, board, _of_group: of_group })
     }
 
     /// How ranks reach it.
@@ -162,6 +180,11 @@ impl Switch {
     /// The connections of the rank in this process, once.
     pub fn take_own(&mut self) -> Option<Vec<LanePort>> {
         self.own.take()
+    }
+
+    /// Where the rank in this process publishes its numbers.
+    pub(crate) fn board(&self) -> &Board<Numbers> {
+        &self.board
     }
 
     /// Waits until the other ranks have left, but not for long, and stops. Returns the number of

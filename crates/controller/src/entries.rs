@@ -8,7 +8,7 @@ use tributary_p4runtime_proto::p4::v1::{
     MulticastGroupEntry, PacketReplicationEngineEntry, Replica, TableAction, TableEntry, Update,
     action, entity, field_match, packet_replication_engine_entry, replica, table_action, update,
 };
-use tributary_wire::{Epoch, JobId, Run, Service};
+use tributary_wire::{AggregatorIndex, Epoch, JobId, Run, Segment, Service};
 
 use crate::catalogue::{ActionIds, Catalogue, SLOT_COUNTERS, TableIds};
 use crate::plan::{self, Forwarding, JobAtSwitch, Part, Placement};
@@ -313,6 +313,24 @@ pub(crate) fn run_of(catalogue: &Catalogue, entry: &p4::TableEntry) -> Option<Ru
     let job = key(entry, table.id, table.fields[0]).and_then(|job| u16::try_from(job).ok());
     let epoch = key(entry, table.id, table.fields[1]);
     Some(JobId::new(job?)?.run(Epoch::new(epoch?)?))
+}
+
+/// The job and the segment that an entry of the table of services is for.
+pub(crate) fn segment_of(catalogue: &Catalogue, entry: &p4::TableEntry) -> Option<(JobId, Segment)> {
+    let services = catalogue.services.as_ref()?;
+    let job = key(entry, services.table.id, services.table.fields[0])?;
+    let action = entry.action.as_ref()?.r#type.as_ref()?;
+    let table_action::Type::Action(action) = action else { return None };
+    let param = |at: usize| {
+        let id = services.aggregate.params[at];
+        let given = action.params.iter().find(|param| param.param_id == id)?;
+        number(&given.value).and_then(|number| u32::try_from(number).ok())
+    };
+    if action.action_id != services.aggregate.id {
+        return None;
+    }
+    let segment = Segment { offset: AggregatorIndex(param(0)?), size: param(1)? };
+    Some((JobId::new(u16::try_from(job).ok()?)?, segment))
 }
 
 /// The run whose server an entry names.

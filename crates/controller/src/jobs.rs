@@ -446,6 +446,21 @@ impl Controller {
         routes.optical.as_ref().map_or(Circuits::DARK, |optical| optical.circuits().clone())
     }
 
+    /// The admitted jobs.
+    #[must_use]
+    pub fn job_ids(&self) -> Vec<JobId> {
+        self.jobs().keys().copied().collect()
+    }
+
+    /// The name of a switch.
+    ///
+    /// # Panics
+    /// If there is no such switch.
+    #[must_use]
+    pub fn switch(&self, switch: SwitchId) -> &str {
+        &self.topology.switch(switch).name
+    }
+
     /// Outcomes of a job's packets in each switch on its tree, since it was admitted.
     ///
     /// # Errors

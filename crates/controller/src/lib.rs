@@ -16,6 +16,7 @@
 //! - [`memory`]: admits jobs with segments, and moves them between the network and their servers;
 //! - [`outcomes`]: counters of packets;
 //! - [`aggregators`]: what they hold, for people who watch;
+//! - [`census`]: what a switch's own state tells about its jobs;
 //! - [`epochs`](Epochs): a number for each run of each job;
 //! - [`runs`]: the gRPC service through which separately started processes join a run;
 //! - [`server`]: the socket of such a service;
@@ -29,6 +30,7 @@
 
 pub mod aggregators;
 mod catalogue;
+pub mod census;
 pub mod client;
 mod deployment;
 pub mod describe;

@@ -12,12 +12,14 @@
 //! | [`lease`] | a job that this process has admitted, and that ends with it |
 //! | [`tokens`], [`channel`] | ESA's reliable channels |
 //! | [`names`] | jobs and hosts by their names |
+//! | [`numbers`] | the names of jobs, for metrics |
 
 pub mod channel;
 pub mod claim;
 pub mod lease;
 mod load;
 pub mod names;
+pub mod numbers;
 pub mod runs;
 pub mod schedule;
 pub mod tokens;

@@ -11,6 +11,7 @@
 //! | [`capture`] | the capture of a run's frames |
 //! | [`cores`] | the processor cores of processes |
 //! | [`program`] | the P4 program of a job file, compiled |
+//! | [`switches`] | the numbers of running switches, for metrics |
 //! | [`watch`] | samples for the live view |
 //! | [`report`] | the result, as tables and as JSON |
 //!
@@ -22,6 +23,7 @@ pub mod fabric;
 pub mod program;
 pub mod report;
 pub mod run;
+pub mod switches;
 pub mod watch;
 
 pub use fabric::Fabric;

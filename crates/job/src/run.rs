@@ -13,7 +13,9 @@ use tracing::{Instrument as _, info_span};
 use tributary_controller::targets::Kind as Target;
 use tributary_controller::{Deployment, services};
 use tributary_dataplane::EngineKind;
+use tributary_endpoint::numbers;
 use tributary_jobfile::{Job, Protocol, Scenario, TIMING_IGNORED, Workload};
+use tributary_metrics::Metrics;
 use tributary_netio::device::Kind as Io;
 use tributary_p4::Architecture;
 use tributary_p4runtime_proto::p4::config::v1::P4Info;
@@ -73,6 +75,8 @@ pub struct Options {
     pub watch: Option<Hub>,
     /// Processor time of hosts and switches, on the fabric `sim`; `None` for none.
     pub processing: Option<Processing>,
+    /// Gets the metrics of all parts, on the fabrics that run in real time.
+    pub metrics: Metrics,
 }
 
 impl Options {
@@ -94,6 +98,7 @@ impl Options {
             capture: None,
             watch: None,
             processing: None,
+            metrics: Metrics::off(),
         }
     }
 
@@ -205,18 +210,6 @@ pub trait Observer {
 
 impl Observer for () {}
 
-/// Gets the privileges that a fabric needs. A process that is to have several threads before a [`run()`] must
-/// call it while it has one.
-///
-/// # Errors
-/// If the system does not give them.
-pub fn prepare(fabric: fabric::Kind) -> Result<()> {
-    if fabric == fabric::Kind::Netns {
-        tributary_testbed::enter_user_namespace_if_needed()?;
-    }
-    Ok(())
-}
-
 /// Runs a job file. `stop` ends the run early.
 ///
 /// # Errors
@@ -267,7 +260,8 @@ pub fn run(
     let aggregator_bits = aggregator_bits(&program.program, scenario.switch.pool);
     program.pipeline = program::pipeline(scenario, replacement, program.pipeline, options.target)?;
     // This must happen before there is a second thread.
-    prepare(options.fabric)?;
+    options.fabric.enter()?;
+    options.metrics.add(numbers::Jobs::new(&scenario.jobs));
     let runtime = tributary_endpoint::runtime()?;
     let begin = |to| Capturing::begin(to, &options.job_file, scenario, options.fabric);
     let capturing = options.capture.as_ref().map(begin).transpose()?;

@@ -1,7 +1,11 @@
 //! Counters common to all kinds of endpoint.
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
-use tributary_wire::Error;
+use tributary_wire::{Error, WorkerSet};
+
+use crate::{JobConfig, Time};
 
 /// Adds counters field by field: those of several endpoints. It does not compile if a field is missing.
 macro_rules! add_counters {
@@ -16,6 +20,24 @@ macro_rules! add_counters {
 }
 
 pub(crate) use add_counters;
+
+/// By worker, the longest time since the beginning of a task that lacks its values. Each task has the
+/// workers whose values are in, and its beginning.
+pub(crate) fn gaps(
+    job: &JobConfig,
+    tasks: impl Iterator<Item = (WorkerSet, Time)>,
+    now: Time,
+) -> Vec<Duration> {
+    let mut gaps = vec![Duration::ZERO; job.workers().into()];
+    for (merged, since) in tasks {
+        let waited = now - since;
+        for worker in job.everyone().without(merged).iter() {
+            let gap = &mut gaps[usize::from(worker.get())];
+            *gap = (*gap).max(waited);
+        }
+    }
+    gaps
+}
 
 /// Frames that an endpoint dropped whatever its state, by reason.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]

@@ -9,15 +9,19 @@ use anyhow::{Context, Result, bail};
 use tributary_endpoint::claim::claim;
 use tributary_endpoint::runs::{self, Follower};
 use tributary_endpoint::schedule::Scheduler;
-use tributary_endpoint::{Args, channel, names, open_interface, open_server_ports};
+use tributary_endpoint::{Args, channel, names, numbers, open_interface, open_server_ports};
 use tributary_jobfile::{Job, Protocol};
-use tributary_netio::Waker;
+use tributary_metrics::{Board, Metrics};
+use tributary_netio::device::Device;
+use tributary_netio::faults::Faulty;
+use tributary_netio::{FrameIo, Waker};
 
+use crate::numbers::Backends;
 use crate::report::Event;
-use crate::{Channels, channels, scheduled, serve, servers};
+use crate::{Channels, Servers, channels, scheduled, serve, servers};
 
 /// Serves the jobs that have their parameter server on a host until `stop` is raised. `tell` gets
-/// each event with the name of the host's switch.
+/// each event with the name of the host's switch, and `metrics` what the servers count.
 ///
 /// # Errors
 /// One line that describes the problem.
@@ -25,6 +29,7 @@ pub fn run(
     args: &Args,
     host: &str,
     stop: &Arc<AtomicBool>,
+    metrics: &Metrics,
     tell: &(dyn Fn(&Event, &str) + Sync),
 ) -> Result<()> {
     let mut deployment = args.load()?;
@@ -39,10 +44,13 @@ pub fn run(
     let switch = &scenario.topology.switch(switch).name;
     let tell = |event: &Event| tell(event, switch);
     let _claim = claim(&args.interface, "parameter server", scenario.jobs.iter().filter(own))?;
+    let board = Board::default();
+    metrics.add(Backends(board.clone()));
+    metrics.add(numbers::Jobs::new(scenario.jobs.iter().filter(own)));
     if let Some(address) = &args.scheduler {
         let io = Box::new(open_interface(&scenario, id, &args.interface, args.io)?);
         let scheduler = Scheduler::at(&args.keys.remote("--scheduler", address)?)?;
-        return scheduled::serve(deployment, id, io, &scheduler, stop, &tell);
+        return scheduled::serve(deployment, id, io, &scheduler, stop, &board, &tell);
     }
     let waker = Waker::new();
     while !stop.load(Ordering::Relaxed) {
@@ -57,9 +65,10 @@ pub fn run(
         let esa = |job: &&Job| own(job) && job.protocol == Protocol::Esa;
         let follower = Follower::start(args, scenario.jobs.iter().filter(esa), stop)?;
         tell(&Event::Ready);
-        let serve = |(servers, io), channels: &mut Channels, waker| {
+        let serve = |(servers, io): (Servers, Faulty<Device>), channels: &mut Channels, waker| {
             let mut report = |job, event| tell(&Event::of(job, &event));
-            let ended = serve(servers, channels, Box::new(io), waker, follower.over(), &mut report);
+            let (io, over) = (Box::new(io) as Box<dyn FrameIo>, follower.over());
+            let ended = serve(servers, channels, io, waker, over, &board, &mut report);
             // The other threads end, too, after an error.
             let servers = ended.inspect_err(|_| follower.over().store(true, Ordering::Relaxed))?;
             tell(&Event::done(&servers));

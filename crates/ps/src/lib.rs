@@ -3,12 +3,13 @@
 //! The protocol is in `tributary-protocol`; this crate adds a port, a thread, and for ESA the
 //! reliable channel. [`Servers`] lets several jobs, of any protocol, share the port; [`serve`] runs
 //! them until it is stopped. The reminder agent of an ESA job also runs in this process, unless it
-//! has a host of its own. [`daemon`] is `tributary ps`; its reports are in [`report`]. With
-//! `--scheduler` it follows the job scheduler (`scheduled`).
+//! has a host of its own. [`daemon`] is `tributary ps`; its reports are in [`report`], and the numbers
+//! of running servers in [`numbers`]. With `--scheduler` it follows the job scheduler (`scheduled`).
 
 mod assembly;
 mod channels;
 pub mod daemon;
+pub mod numbers;
 pub mod report;
 mod scheduled;
 mod servers;
@@ -19,6 +20,7 @@ use std::time::Duration;
 
 use tracing::info_span;
 use tributary_driver::Driver;
+use tributary_metrics::Board;
 use tributary_netio::{FrameIo, Waker};
 use tributary_protocol::Endpoint;
 use tributary_protocol::server::Event;
@@ -26,13 +28,15 @@ use tributary_wire::JobId;
 
 pub use assembly::{channels, servers};
 pub use channels::{Channels, ServerLink};
+use numbers::{Numbers, Publisher};
 pub use servers::{Job, Servers};
 
 /// Sleep between two checks of the stop flag.
 const PATIENCE: Duration = Duration::from_millis(50);
 
-/// Serves until `stop` is raised, and passes the servers' events to `report`. `waker` is the one
-/// that the channels were made with. Returns the servers, for their counters.
+/// Serves until `stop` is raised, passes the servers' events to `report`, and publishes their numbers
+/// on the board. `waker` is the one that the channels were made with. Returns the servers, for their
+/// counters.
 ///
 /// # Errors
 /// Those of the port.
@@ -42,6 +46,7 @@ pub fn serve(
     io: Box<dyn FrameIo>,
     waker: Waker,
     stop: &AtomicBool,
+    board: &Board<Numbers>,
     report: &mut dyn FnMut(JobId, Event),
 ) -> io::Result<Servers> {
     let jobs = servers.reports().map(|(job, _)| job.get()).collect::<Vec<_>>();
@@ -50,8 +55,12 @@ pub fn serve(
     if !channels.is_empty() {
         driver = driver.with_waker(waker);
     }
+    let mut publisher = Publisher::new(board);
     while !stop.load(Ordering::Relaxed) {
-        driver.turn_with(PATIENCE, |now, servers| channels.exchange(now, servers))?;
+        driver.turn_with(PATIENCE, |now, servers| {
+            publisher.look(now, || servers.numbers(now));
+            channels.exchange(now, servers)
+        })?;
         while let Some((job, event)) = driver.endpoint_mut().poll_event() {
             report(job, event);
         }

@@ -16,10 +16,12 @@ use tributary_driver::Driver;
 use tributary_endpoint::jobs_at;
 use tributary_endpoint::schedule::{Follower, Scheduler, Standing};
 use tributary_jobfile::HostId;
+use tributary_metrics::Board;
 use tributary_netio::{FrameIo, Waker};
 use tributary_protocol::{ConfigError, Endpoint as _};
 use tributary_wire::JobId;
 
+use crate::numbers::{Numbers, Publisher};
 use crate::report::Event;
 use crate::{PATIENCE, Servers};
 
@@ -43,6 +45,7 @@ pub(crate) fn serve(
     io: Box<dyn FrameIo>,
     scheduler: &Scheduler,
     stop: &AtomicBool,
+    board: &Board<Numbers>,
     tell: &dyn Fn(&Event),
 ) -> Result<()> {
     let waker = Waker::new();
@@ -52,6 +55,7 @@ pub(crate) fn serve(
     };
     let mut jobs: Vec<_> = jobs_at(&deployment, host, |job| job.ps).map(follow).collect();
     let mut driver = Driver::new(Servers::new([])?, io).with_waker(waker);
+    let mut publisher = Publisher::new(board);
     tell(&Event::Ready);
     while !stop.load(Ordering::Relaxed) {
         for job in &mut jobs {
@@ -59,7 +63,10 @@ pub(crate) fn serve(
                 tell(&event);
             }
         }
-        driver.turn(PATIENCE)?;
+        driver.turn_with(PATIENCE, |now, servers| {
+            publisher.look(now, || servers.numbers(now));
+            false
+        })?;
         while let Some((job, event)) = driver.endpoint_mut().poll_event() {
             tell(&Event::of(job, &event));
         }

@@ -107,6 +107,16 @@ impl Servers {
         &self.rejected
     }
 
+    /// The servers of all protocols but ESA.
+    pub(crate) fn plain(&self) -> &[ParameterServer] {
+        &self.plain
+    }
+
+    /// As [`backend_mut`](Self::backend_mut).
+    pub(crate) fn backend(&self) -> &Backend {
+        &self.esa
+    }
+
     /// The ESA servers, and the agent of those jobs whose agent is in this process.
     pub(crate) fn backend_mut(&mut self) -> &mut Backend {
         &mut self.esa

@@ -6,10 +6,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use anyhow::{Context, Result, bail};
 use tributary_endpoint::claim::claim;
 use tributary_endpoint::runs::{self, Follower};
-use tributary_endpoint::{Args, channel, names, open_interface};
+use tributary_endpoint::{Args, channel, names, numbers, open_interface};
 use tributary_jobfile::Job;
+use tributary_metrics::{Board, Metrics};
 use tributary_netio::Waker;
 use tributary_protocol::esa::Backend;
+use tributary_ps::numbers::Backends;
 
 use crate::{agent, serve};
 
@@ -23,7 +25,7 @@ pub enum Event<'a> {
 }
 
 /// Runs the agent of the jobs that have it on this host without their parameter server, until
-/// `stop` is raised.
+/// `stop` is raised. `metrics` gets what it counts.
 ///
 /// # Errors
 /// One line that describes the problem.
@@ -31,6 +33,7 @@ pub fn run(
     args: &Args,
     host: &str,
     stop: &Arc<AtomicBool>,
+    metrics: &Metrics,
     tell: &dyn Fn(Event<'_>),
 ) -> Result<()> {
     let mut deployment = args.load()?;
@@ -45,6 +48,9 @@ pub fn run(
     let tokens = args.tokens()?;
     let own = |job: &&Job| job.agent == Some(id);
     let _claim = claim(&args.interface, "reminder agent", scenario.jobs.iter().filter(own))?;
+    let board = Board::default();
+    metrics.add(Backends(board.clone()));
+    metrics.add(numbers::Jobs::new(scenario.jobs.iter().filter(own)));
     let waker = Waker::new();
     let address = channel::agent_address(&scenario, id);
     while !stop.load(Ordering::Relaxed) {
@@ -56,7 +62,7 @@ pub fn run(
         let mut hub = hub.context("an agent has jobs")?;
         let follower = Follower::start(args, scenario.jobs.iter().filter(own), stop)?;
         tell(Event::Ready);
-        let agent = serve(agent, &mut hub, Box::new(io), waker.clone(), follower.over())?;
+        let agent = serve(agent, &mut hub, Box::new(io), waker.clone(), follower.over(), &board)?;
         tracing::info!("peers: {:?}", hub.stats());
         tell(Event::Done(&agent));
     }

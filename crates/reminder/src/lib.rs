@@ -18,14 +18,16 @@ use tributary_driver::Driver;
 use tributary_driver::channel::Hub;
 use tributary_endpoint::jobs_at;
 use tributary_jobfile::HostId;
+use tributary_metrics::Board;
 use tributary_netio::{FrameIo, Waker};
 use tributary_protocol::esa::Backend;
+use tributary_ps::numbers::{Numbers, Publisher, of_backend};
 
 /// Sleep between two checks of the stop flag.
 const PATIENCE: Duration = Duration::from_millis(50);
 
-/// Runs an agent until `stop` is raised: reminder packets over the port, messages over the hub.
-/// `waker` is the hub's. Returns the agent, for its counters.
+/// Runs an agent until `stop` is raised: reminder packets over the port, messages over the hub. It
+/// publishes its numbers on the board. `waker` is the hub's. Returns the agent, for its counters.
 ///
 /// The hub must serve the agent's jobs, with servers that connect.
 ///
@@ -37,11 +39,16 @@ pub fn serve(
     io: Box<dyn FrameIo>,
     waker: Waker,
     stop: &AtomicBool,
+    board: &Board<Numbers>,
 ) -> io::Result<Backend> {
     let _span = info_span!("agent").entered();
     let mut driver = Driver::new(agent, io).with_waker(waker);
+    let mut publisher = Publisher::new(board);
     while !stop.load(Ordering::Relaxed) {
-        driver.turn_with(PATIENCE, |now, agent| hub.exchange(now, agent))?;
+        driver.turn_with(PATIENCE, |now, agent| {
+            publisher.look(now, || of_backend(agent, now));
+            hub.exchange(now, agent)
+        })?;
     }
     Ok(driver.into_endpoint())
 }

@@ -415,6 +415,14 @@ impl Switch {
         Some(statistics)
     }
 
+    /// The tables of the active program, and how many entries each has.
+    #[must_use]
+    pub fn table_sizes(&self) -> Vec<(String, usize)> {
+        let Some(active) = &self.active else { return Vec::new() };
+        let size = |(name, at)| (String::from(name), active.pipeline().entries(at).count());
+        active.objects().table_places().map(size).collect()
+    }
+
     /// Counters of the whole switch.
     #[must_use]
     pub fn statistics(&self) -> SwitchStatistics {

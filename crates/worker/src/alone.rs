@@ -10,11 +10,13 @@ use std::thread;
 use anyhow::{Context, Result, ensure};
 use tributary_controller::Deployment;
 use tributary_jobfile::Protocol;
+use tributary_metrics::Board;
 use tributary_netio::{Waker, memory};
 use tributary_ps::{Channels, Servers};
 use tributary_wire::WorkerIndex;
 
 use crate::live::{self, LanePort, Port};
+use crate::numbers::Numbers;
 use crate::rounds::{Event, WorkerReport};
 use crate::workload::Verifier;
 
@@ -30,6 +32,7 @@ pub fn work(
     position: usize,
     verifier: Verifier,
     stop: &Arc<AtomicBool>,
+    board: Board<Numbers>,
     tell: &mut dyn FnMut(Event),
 ) -> Result<WorkerReport> {
     let job = deployment.job(position);
@@ -61,13 +64,14 @@ pub fn work(
                 Box::new(far),
                 far_waker,
                 &served,
+                &Board::default(),
                 &mut stall,
             )
         };
         let server = thread::Builder::new().name("ps".into()).spawn_scoped(scope, serve);
         let server = server.context("cannot start a thread")?;
         let lanes = vec![LanePort { io: Box::new(io), executor: None, link: None }];
-        let port = Port { lanes, may_be_replaced: false, own_process: false };
+        let port = Port { lanes, may_be_replaced: false, own_process: false, board };
         let first = WorkerIndex::new(0).expect("an index");
         let outcome = live::work(deployment, position, first, port, verifier, stop, tell);
         served.store(true, Ordering::Relaxed);

@@ -6,12 +6,14 @@ use std::sync::atomic::AtomicBool;
 use anyhow::{Context, Result, bail, ensure};
 use tributary_endpoint::claim::claim;
 use tributary_endpoint::schedule::Scheduler;
-use tributary_endpoint::{Args, channel, names, open_lanes, runs};
+use tributary_endpoint::{Args, channel, names, numbers, open_lanes, runs};
 use tributary_jobfile::Job;
+use tributary_metrics::{Board, Metrics};
 use tributary_netio::Waker;
 use tributary_wire::{WorkerIndex, WorkerSet};
 
 use crate::live::{self, LanePort, Port};
+use crate::numbers::Workers;
 use crate::rounding::complaint;
 use crate::rounds::{Event, WorkerReport};
 use crate::workload::{Verifier, need};
@@ -28,7 +30,7 @@ pub struct Which<'a> {
     pub alone: bool,
 }
 
-/// Runs a worker to its end. `tell` gets one event per round.
+/// Runs a worker to its end. `tell` gets one event per round, and `metrics` what the worker counts.
 ///
 /// # Errors
 /// One line that describes the problem.
@@ -36,6 +38,7 @@ pub fn run(
     args: &Args,
     which: Which<'_>,
     stop: &Arc<AtomicBool>,
+    metrics: &Metrics,
     tell: &dyn Fn(&Event),
 ) -> Result<WorkerReport> {
     let mut deployment = args.load()?;
@@ -58,13 +61,16 @@ pub fn run(
         report
     };
     let verifier = Verifier::new(job, scenario.switch.values_per_packet, 1);
+    let board = Board::default();
+    metrics.add(Workers(board.clone()));
+    metrics.add(numbers::Jobs::new(&scenario.jobs[scenario.lanes(at)]));
     if which.alone {
         ensure!(
             args.scheduler.is_none(),
             "--alone: no scheduler decides about the job; leave out --scheduler"
         );
         let deployment = Arc::new(deployment);
-        let report = alone::work(&deployment, at, verifier, stop, &mut |event| tell(&event))?;
+        let report = alone::work(&deployment, at, verifier, stop, board, &mut |event| tell(&event))?;
         return Ok(warn(job, report));
     }
     let tokens = args.tokens()?;
@@ -82,10 +88,12 @@ pub fn run(
         let standing = scheduled::admitted(&follower, stop, &mut |event| tell(&event))?;
         deployment.set_epoch(at, standing.epoch);
         deployment.set_assignment(at, standing.assignment);
-        let (io, whom) = (Box::new(ports.remove(0)), (at, index));
+        let port = scheduled::Port { io: Box::new(ports.remove(0)), board };
         let deployment = Arc::new(deployment);
         let mut tell = |event| tell(&event);
-        let report = scheduled::work(&deployment, whom, io, &follower, verifier, stop, &mut tell)?;
+        let whom = (at, index);
+        let report =
+            scheduled::work(&deployment, whom, port, &follower, verifier, stop, &mut tell)?;
         return Ok(warn(job, report));
     }
     let waiting = |missing: WorkerSet| {
@@ -101,7 +109,7 @@ pub fn run(
     let lanes = lanes.zip(ports).map(connect).collect::<Result<_>>()?;
     // The reader of JSON events also started the parameter server, and sees if it fails.
     let may_be_replaced = !args.json_events;
-    let port = Port { lanes, may_be_replaced, own_process: true };
+    let port = Port { lanes, may_be_replaced, own_process: true, board };
     let deployment = Arc::new(deployment);
     let report =
         live::work(&deployment, at, index, port, verifier, stop, &mut |event| tell(&event))?;

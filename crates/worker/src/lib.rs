@@ -10,6 +10,7 @@
 //! | [`live`] | those rounds over a port, in real time |
 //! | [`scheduled`] | the same, at the times and places that the job scheduler decides |
 //! | [`alone`] | a worker with its parameter server in one process |
+//! | [`numbers`] | what running workers count, for metrics |
 //! | [`rounding`] | the effect of fixed point on the values |
 //! | [`daemon`] | `tributary worker` |
 //!
@@ -19,6 +20,7 @@ pub mod alone;
 pub mod daemon;
 pub mod live;
 mod node;
+pub mod numbers;
 mod parts;
 pub mod rounding;
 pub mod rounds;

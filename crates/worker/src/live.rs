@@ -11,10 +11,12 @@ use tracing::info_span;
 use tributary_controller::Deployment;
 use tributary_driver::channel::LinkConfig;
 use tributary_driver::executor::Executor;
+use tributary_metrics::Board;
 use tributary_netio::{FrameIo, Waker};
 use tributary_wire::WorkerIndex;
 
 use crate::node::{Error, Lane, Node};
+use crate::numbers::Numbers;
 use crate::rounds::{Event, Rounds, WorkerReport};
 use crate::workload::Verifier;
 
@@ -27,6 +29,8 @@ pub struct Port {
     pub may_be_replaced: bool,
     /// Whether the worker has this process for itself.
     pub own_process: bool,
+    /// Where the worker publishes its numbers.
+    pub board: Board<Numbers>,
 }
 
 /// The connections of a worker's lane.
@@ -57,8 +61,8 @@ pub fn work(
     let name = &deployment.job(job).name;
     let _span = info_span!("worker", job = name, %index).entered();
     let mut rounds = Rounds::new(Arc::clone(deployment), job, index, verifier)?;
-    let Port { lanes, may_be_replaced, own_process } = port;
-    let mut node = node(deployment, job, index, lanes, stop)?;
+    let Port { lanes, may_be_replaced, own_process, board } = port;
+    let mut node = node(deployment, job, index, lanes, stop, &board)?;
     let begin = Instant::now();
     while let Some((pause, tensors)) = rounds.begin()? {
         sleep(pause, stop)?;
@@ -93,15 +97,16 @@ fn node(
     index: WorkerIndex,
     ports: Vec<LanePort>,
     stop: &Arc<AtomicBool>,
+    board: &Board<Numbers>,
 ) -> Result<Node<Box<dyn FrameIo>>> {
     let ports = match <[LanePort; 1]>::try_from(ports) {
         Ok([LanePort { io, executor: None, link: None }]) => {
-            return Ok(Node::new(deployment.worker(job, index), io, Arc::clone(stop))?);
+            return Ok(Node::new(deployment.worker(job, index), io, Arc::clone(stop), board)?);
         }
         Ok(port) => port.into(),
         Err(ports) => ports,
     };
-    Ok(Node::on(lanes(deployment, job, index, ports)?, stop)?)
+    Ok(Node::on(lanes(deployment, job, index, ports)?, stop, board)?)
 }
 
 /// The lanes of a worker of the job whose first lane has this index in the file, each on its executor or

@@ -12,6 +12,7 @@ use tributary_driver::Driver;
 use tributary_driver::channel::{Link, LinkConfig, LinkEvent};
 use tributary_driver::executor::{Executor, Task, Turn};
 use tributary_endpoint::schedule::{Ending, Follower};
+use tributary_metrics::Board;
 use tributary_netio::{FrameIo, Watch};
 use tributary_protocol::worker::{Event, Failure, Stats};
 use tributary_protocol::{
@@ -21,6 +22,7 @@ use tributary_protocol::{
 use tributary_wire::channel::{FromWorker, Refusal, ToWorker};
 use tributary_wire::{Epoch, Sequence};
 
+use crate::numbers::{Numbers, Publisher};
 use crate::parts;
 
 /// Sleep between two checks of the stop flag.
@@ -252,31 +254,40 @@ impl<Done: FnOnce(Gathered)> Gathering<Done> {
 
 impl<Io: FrameIo> Node<Io> {
     /// Puts a worker on a port. Raising `stop` in any thread ends [`all_reduce`](Self::all_reduce)
-    /// early.
+    /// early. The worker publishes its numbers on the board.
     ///
     /// # Errors
     /// [`Error::Config`].
-    pub fn new(config: WorkerConfig, io: Io, stop: Arc<AtomicBool>) -> Result<Self, Error> {
-        let runner = Runner::new(config, io, stop)?;
+    pub fn new(
+        config: WorkerConfig,
+        io: Io,
+        stop: Arc<AtomicBool>,
+        board: &Board<Numbers>,
+    ) -> Result<Self, Error> {
+        let runner = Runner::new(config, io, stop, board)?;
         Ok(Self { place: Place::Here(Box::new(runner)), stats: Stats::default() })
     }
 
     /// Puts the lanes of a worker on their ports and executors. All workers of a job have the same
-    /// number of lanes.
+    /// number of lanes. Each lane publishes its numbers on the board.
     ///
     /// # Errors
     /// [`Error::Config`], or [`Error::Io`] if a channel cannot be started.
     ///
     /// # Panics
     /// Without a lane.
-    pub fn on(lanes: Vec<Lane<Io>>, stop: &Arc<AtomicBool>) -> Result<Self, Error>
+    pub fn on(
+        lanes: Vec<Lane<Io>>,
+        stop: &Arc<AtomicBool>,
+        board: &Board<Numbers>,
+    ) -> Result<Self, Error>
     where
         Io: Send + 'static,
     {
         let first = lanes.first().expect("a worker has a lane");
         let values_per_packet = first.config.job.values_per_packet.into();
         let halt = Arc::default();
-        let start = |lane| Way::start(lane, [stop, &halt].map(Arc::clone));
+        let start = |lane| Way::start(lane, [stop, &halt].map(Arc::clone), board);
         let lanes = lanes.into_iter().map(start).collect::<Result<_, _>>()?;
         let place = Place::Apart(Apart { lanes, halt, values_per_packet });
         Ok(Self { place, stats: Stats::default() })
@@ -423,12 +434,14 @@ impl Way {
     fn start<Io: FrameIo + Send + 'static>(
         lane: Lane<Io>,
         stops: [Arc<AtomicBool>; 2],
+        board: &Board<Numbers>,
     ) -> Result<Self, Error> {
         let Lane { executor, config, io, channel } = lane;
         let waker = executor.waker();
         let driver = Driver::new(Worker::new(config)?, io).with_waker(waker.clone());
+        let publisher = Publisher::new(board, driver.endpoint());
         let link = channel.map(|config| Link::start(config, waker.clone())).transpose()?;
-        let runner = Runner { driver, link, follower: None, stops: stops.into() };
+        let runner = Runner { driver, publisher, link, follower: None, stops: stops.into() };
         let (orders, inbox) = mpsc::channel();
         let (last, remains) = mpsc::channel();
         let span = Span::current();
@@ -476,6 +489,7 @@ impl<Io: FrameIo> Post<Io> {
     /// Answers the first order.
     fn answer(&mut self, outcome: Result<Outcome, Error>) {
         let (_, reply) = self.works.pop_front().expect("an order");
+        self.runner.publish();
         reply.send(Answer { outcome, stats: self.runner.stats() });
     }
 
@@ -567,6 +581,7 @@ impl<Io: FrameIo + Send> Task for Post<Io> {
 #[derive(Debug)]
 pub(crate) struct Runner<Io> {
     driver: Driver<Worker, Io>,
+    publisher: Publisher,
     link: Option<WorkerLink>,
     /// Sets the worker's rate.
     follower: Option<Follower>,
@@ -575,9 +590,15 @@ pub(crate) struct Runner<Io> {
 }
 
 impl<Io: FrameIo> Runner<Io> {
-    fn new(config: WorkerConfig, io: Io, stop: Arc<AtomicBool>) -> Result<Self, Error> {
+    fn new(
+        config: WorkerConfig,
+        io: Io,
+        stop: Arc<AtomicBool>,
+        board: &Board<Numbers>,
+    ) -> Result<Self, Error> {
         let driver = Driver::new(Worker::new(config)?, io);
-        Ok(Self { driver, link: None, follower: None, stops: vec![stop] })
+        let publisher = Publisher::new(board, driver.endpoint());
+        Ok(Self { driver, publisher, link: None, follower: None, stops: vec![stop] })
     }
 
     /// A worker that keeps the rate that the job scheduler tells, and ends when its run does.
@@ -586,10 +607,11 @@ impl<Io: FrameIo> Runner<Io> {
         io: Io,
         follower: Follower,
         stop: Arc<AtomicBool>,
+        board: &Board<Numbers>,
     ) -> Result<Self, Error> {
-        let Self { driver, .. } = Self::new(config, io, stop.clone())?;
+        let Self { driver, publisher, .. } = Self::new(config, io, stop.clone(), board)?;
         let driver = driver.with_waker(follower.waker().clone());
-        Ok(Self { driver, link: None, follower: Some(follower), stops: vec![stop] })
+        Ok(Self { driver, publisher, link: None, follower: Some(follower), stops: vec![stop] })
     }
 
     /// Changes the assignment between two iterations.
@@ -629,6 +651,7 @@ impl<Io: FrameIo> Runner<Io> {
         loop {
             let busy = self.turn()?;
             if let Some(outcome) = self.progress(&mut work)? {
+                self.publish();
                 return Ok(outcome);
             }
             if !busy {
@@ -706,17 +729,25 @@ impl<Io: FrameIo> Runner<Io> {
 
     /// Handles packets and messages in both directions. Returns whether there were any.
     fn turn(&mut self) -> Result<bool, Error> {
+        let publisher = &mut self.publisher;
         if let Some(follower) = &self.follower {
             let own = self.driver.endpoint().config().job.epoch;
             let standing = follower.check(own)?;
             return Ok(self.driver.advance(|now, worker| {
                 worker.set_rate(now, standing.rate);
+                publisher.look(now, worker);
                 false
             })?);
         }
-        let Some(link) = &mut self.link else { return Ok(self.driver.advance(|_, _| false)?) };
+        let Some(link) = &mut self.link else {
+            return Ok(self.driver.advance(|now, worker| {
+                publisher.look(now, worker);
+                false
+            })?);
+        };
         let mut refused = None;
         let busy = self.driver.advance(|now, worker| {
+            publisher.look(now, worker);
             let mut moved = false;
             for _ in 0..BATCH {
                 let Some(event) = link.poll() else { break };
@@ -739,6 +770,11 @@ impl<Io: FrameIo> Runner<Io> {
             moved
         })?;
         refused.map_or(Ok(busy), |refusal| Err(Error::Refused(refusal)))
+    }
+
+    /// Publishes the numbers at the end of an order: the next turn may be far off.
+    fn publish(&self) {
+        self.publisher.publish(self.driver.endpoint());
     }
 
     pub(crate) fn stats(&self) -> Stats {
@@ -770,7 +806,7 @@ mod tests {
             let config = deployment.worker(lane, index);
             Lane { executor: Arc::new(executor), config, io, channel: None }
         });
-        let mut node = Node::on(lanes.collect(), &Arc::default()).unwrap();
+        let mut node = Node::on(lanes.collect(), &Arc::default(), &Board::default()).unwrap();
         let mut values = vec![1.0; 1_000];
         values[900] = f32::NAN;
         let begin = Instant::now();

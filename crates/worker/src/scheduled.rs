@@ -17,11 +17,13 @@ use tracing::info_span;
 use tributary_controller::Deployment;
 use tributary_endpoint::schedule::{Follower, News, Standing};
 use tributary_jobfile::Job;
+use tributary_metrics::Board;
 use tributary_netio::FrameIo;
 use tributary_wire::{Epoch, WorkerIndex};
 
 use crate::live;
 use crate::node::{Error, Runner};
+use crate::numbers::Numbers;
 use crate::rounds::{Event, Rounds, WorkerReport};
 use crate::workload::Verifier;
 
@@ -54,6 +56,14 @@ pub fn admitted(
     }
 }
 
+/// A worker's connections.
+pub struct Port {
+    /// Packets.
+    pub io: Box<dyn FrameIo>,
+    /// Where the worker publishes its numbers.
+    pub board: Board<Numbers>,
+}
+
 /// A worker and what the scheduler tells it.
 struct Attendant<'a> {
     runner: Runner<Box<dyn FrameIo>>,
@@ -69,7 +79,7 @@ struct Attendant<'a> {
 pub fn work(
     deployment: &Arc<Deployment>,
     (job, index): (usize, WorkerIndex),
-    io: Box<dyn FrameIo>,
+    port: Port,
     follower: &Follower,
     verifier: Verifier,
     stop: &Arc<AtomicBool>,
@@ -79,7 +89,8 @@ pub fn work(
     let _span = info_span!("worker", job = its.name, %index).entered();
     let mut rounds = Rounds::new(Arc::clone(deployment), job, index, verifier)?;
     let config = deployment.worker(job, index);
-    let runner = Runner::following(config, io, follower.clone(), Arc::clone(stop))?;
+    let Port { io, board } = port;
+    let runner = Runner::following(config, io, follower.clone(), Arc::clone(stop), &board)?;
     let own_run = its.epoch;
     let mut own = Attendant { runner, follower, job: its };
     let begin = Instant::now();

@@ -12,10 +12,12 @@ use tributary_access::{Listen, Server};
 use tributary_controller::server::LIMITS;
 use tributary_crossconnect::emulated::{Mirrors, Plane, service};
 use tributary_crossconnect::{Circuits, CrossConnect, Port};
+use tributary_metrics::Metrics;
 use tributary_netio::FrameIo;
 use tributary_netio::device::{self as netio, Kind as Io};
 
 use crate::signals;
+use crate::sources::Mirror;
 
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
@@ -77,9 +79,9 @@ fn outage(text: &str) -> Result<Duration, String> {
 
 /// # Errors
 /// One line that describes the problem.
-pub(crate) fn run(args: &CrossconnectArgs) -> Result<()> {
+pub(crate) fn run(args: &CrossconnectArgs, metrics: &Metrics) -> Result<()> {
     match &args.command {
-        None => emulate(args),
+        None => emulate(args, metrics),
         Some(Task::Show(device)) => device.with(async |device| {
             let ports = device.ports().await?;
             let circuits = device.circuits().await?;
@@ -105,7 +107,7 @@ impl Device {
 }
 
 /// Forwards frames until Ctrl-C or SIGTERM.
-fn emulate(args: &CrossconnectArgs) -> Result<()> {
+fn emulate(args: &CrossconnectArgs, metrics: &Metrics) -> Result<()> {
     let stop = signals::stop_flag()?;
     let door = args.door.door(&args.listen)?;
     let interfaces = parse_ports(&args.ports)?;
@@ -121,6 +123,7 @@ fn emulate(args: &CrossconnectArgs) -> Result<()> {
     };
     let ports = interfaces.iter().map(open).collect::<Result<_>>()?;
     let (plane, control) = Plane::new(mirrors, ports);
+    metrics.add(Mirror(control.clone()));
     let runtime = tributary_endpoint::runtime()?;
     let server = runtime
         .block_on(Server::start(Routes::new(service(control)), door, LIMITS))

@@ -11,6 +11,7 @@ use tributary_figures::gantt::gantt;
 use tributary_figures::optical::{Effort, Which, figures, single};
 use tributary_figures::{Cell, Figure, Table};
 use tributary_limits::output_directory;
+use tributary_metrics::Metrics;
 use tributary_optical::{
     Case, Input, Load, Refine, Schedule, Scheduler, Setting, Shuffle, check, coflows, outcome,
     parse, quick_bound, read, schedulers,
@@ -153,11 +154,11 @@ fn choice(name: &str) -> Result<Choice, String> {
 ///
 /// # Errors
 /// One line that describes the problem.
-pub(crate) fn run(command: &OpticalCommand) -> Result<()> {
+pub(crate) fn run(command: &OpticalCommand, metrics: &Metrics) -> Result<()> {
     match command {
         OpticalCommand::Schedule(args) => schedule(args),
         OpticalCommand::Simulate(args) => simulate(args),
-        OpticalCommand::Serve(args) => serve::run(args),
+        OpticalCommand::Serve(args) => serve::run(args, metrics),
         OpticalCommand::Figures(args) => make_figures(args),
     }
 }

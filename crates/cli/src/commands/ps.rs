@@ -1,6 +1,7 @@
 //! `tributary ps`: the parameter servers of a job file on this host.
 
 use anyhow::Result;
+use tributary_metrics::Metrics;
 use tributary_ps::report::{Event, ServerReport};
 
 use crate::args::PsArgs;
@@ -10,7 +11,7 @@ use crate::signals;
 ///
 /// # Errors
 /// One line that describes the problem.
-pub(crate) fn run(args: &PsArgs) -> Result<()> {
+pub(crate) fn run(args: &PsArgs, metrics: &Metrics) -> Result<()> {
     let tell = |event: &Event, switch: &str| {
         if args.endpoint.json_events {
             say!("{}", serde_json::to_string(event).expect("events are plain data"));
@@ -36,7 +37,7 @@ pub(crate) fn run(args: &PsArgs) -> Result<()> {
             }
         }
     };
-    tributary_ps::daemon::run(&args.endpoint, &args.host, &signals::stop_flag()?, &tell)
+    tributary_ps::daemon::run(&args.endpoint, &args.host, &signals::stop_flag()?, metrics, &tell)
 }
 
 fn count(job: u16, report: &ServerReport) {

@@ -1,6 +1,7 @@
 //! `tributary reminder`: the reminder agent of the jobs whose `agent` is this host.
 
 use anyhow::Result;
+use tributary_metrics::Metrics;
 use tributary_ps::report::Event;
 use tributary_reminder::daemon::{self, Event as Told};
 
@@ -11,7 +12,7 @@ use crate::signals;
 ///
 /// # Errors
 /// One line that describes the problem.
-pub(crate) fn run(args: &PsArgs) -> Result<()> {
+pub(crate) fn run(args: &PsArgs, metrics: &Metrics) -> Result<()> {
     let tell = |told: Told<'_>| {
         if args.endpoint.json_events {
             let event = match told {
@@ -36,5 +37,5 @@ pub(crate) fn run(args: &PsArgs) -> Result<()> {
             }
         }
     };
-    daemon::run(&args.endpoint, &args.host, &signals::stop_flag()?, &tell)
+    daemon::run(&args.endpoint, &args.host, &signals::stop_flag()?, metrics, &tell)
 }

@@ -9,6 +9,7 @@ use tributary_job::Options;
 use tributary_job::capture::Capture;
 use tributary_job::run::Observer;
 use tributary_jobfile::Scenario;
+use tributary_metrics::Metrics;
 use tributary_sim::{Chart, Trace};
 
 use super::watch::View;
@@ -20,7 +21,7 @@ use crate::signals;
 ///
 /// # Errors
 /// One line that describes the problem; everything is cleaned up then.
-pub(crate) fn run(args: &RunArgs) -> Result<()> {
+pub(crate) fn run(args: &RunArgs, metrics: &Metrics) -> Result<()> {
     // Opened before the run, so that an error does not waste it.
     let json = Output::create("the report", args.json.as_deref())?;
     let trace = Output::create("the trace", args.trace.as_deref())?;
@@ -33,10 +34,6 @@ pub(crate) fn run(args: &RunArgs) -> Result<()> {
         Some(directory) => Some(Capture::Directory(directory.clone())),
         None => traced.then_some(Capture::Memory),
     };
-    if args.watch.is_some() || args.terminal {
-        // Before there is a second thread.
-        tributary_job::run::prepare(args.fabric)?;
-    }
     let view = View::open(args.watch, args.terminal, args.record.as_deref())?;
     let options = Options {
         job_file: args.job.clone(),
@@ -53,6 +50,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<()> {
         capture,
         watch: view.as_ref().map(|view| view.hub().clone()),
         processing: None,
+        metrics: metrics.clone(),
     };
     let stop = signals::stop_flag()?;
     let mut screen = Screen { bars: None, quiet: args.terminal, warnings: Vec::new(), trace };

@@ -7,7 +7,9 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use tributary_access::ServerKeys;
 use tributary_job::fabric::{LastWords, QueueReport, share};
+use tributary_job::switches::{Reader, Switches};
 use tributary_jobfile::{End, Scenario, SwitchId};
+use tributary_metrics::Metrics;
 use tributary_netio::FrameIo;
 use tributary_netio::device::{Config, Device};
 use tributary_switch::runtime::Runtime;
@@ -22,7 +24,7 @@ use crate::signals;
 ///
 /// # Errors
 /// One line that describes the problem.
-pub(crate) fn run(args: &SwitchArgs) -> Result<()> {
+pub(crate) fn run(args: &SwitchArgs, metrics: &Metrics) -> Result<()> {
     let stop = signals::stop_flag()?;
     let program = match &args.program {
         Some(path) => Some(load(path, &args.defines)?),
@@ -67,6 +69,9 @@ pub(crate) fn run(args: &SwitchArgs) -> Result<()> {
         handle.control().call(|switch, _| switch.commit(forwarding))?;
     }
     let service = Service::new(handle.control().clone(), packets_in);
+    let name = args.name.clone().unwrap_or_else(|| args.device_id.to_string());
+    let reader = Reader::new(handle.control().clone(), service.clone());
+    metrics.add(Switches::new([(name, reader)]));
     let server = ServerHandle::start_with(service, listen(&args.p4runtime)?, tls)?;
     if !args.json_statistics {
         say!(

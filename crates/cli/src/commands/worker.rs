@@ -1,6 +1,7 @@
 //! `tributary worker`: one worker of a job file on this host.
 
 use anyhow::Result;
+use tributary_metrics::Metrics;
 use tributary_worker::daemon::{self, Which};
 use tributary_worker::rounding;
 use tributary_worker::rounds::Event;
@@ -12,7 +13,7 @@ use crate::signals;
 ///
 /// # Errors
 /// One line that describes the problem.
-pub(crate) fn run(args: &WorkerArgs) -> Result<()> {
+pub(crate) fn run(args: &WorkerArgs, metrics: &Metrics) -> Result<()> {
     let tell = |event: &Event| {
         if args.endpoint.json_events {
             say!("{}", serde_json::to_string(event).expect("events are plain data"));
@@ -34,7 +35,7 @@ pub(crate) fn run(args: &WorkerArgs) -> Result<()> {
         }
     };
     let which = Which { job: args.job.as_deref(), worker: args.worker, alone: args.alone };
-    match daemon::run(&args.endpoint, which, &signals::stop_flag()?, &tell) {
+    match daemon::run(&args.endpoint, which, &signals::stop_flag()?, metrics, &tell) {
         Ok(report) => {
             if !args.endpoint.json_events {
                 say!(

@@ -14,6 +14,7 @@ mod examples;
 mod limits;
 mod log;
 mod manager;
+mod metrics;
 mod mininet;
 mod outsiders;
 mod peers;

@@ -297,7 +297,7 @@ impl Scheduler {
 
     /// The switches.
     #[must_use]
-    pub fn controller(&self) -> &Controller {
+    pub fn controller(&self) -> &Arc<Controller> {
         &self.controller
     }
 

@@ -1,7 +1,8 @@
 //! Forwards frames between ports as the mirrors stand.
 
 use std::io;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
@@ -32,7 +33,14 @@ pub struct Plane {
     requests: Receiver<Request>,
     /// Changes to answer at the time when their circuits carry light.
     waiting: Vec<(Duration, Answer)>,
-    lost: u64,
+    counts: Arc<Counts>,
+}
+
+/// Frames with a path.
+#[derive(Debug, Default)]
+struct Counts {
+    forwarded: AtomicU64,
+    lost: AtomicU64,
 }
 
 /// What is behind a port.
@@ -56,6 +64,7 @@ pub struct Control {
     ports: u16,
     requests: Sender<Request>,
     waker: Waker,
+    counts: Arc<Counts>,
 }
 
 /// The plane does not run any more.
@@ -68,6 +77,13 @@ impl Control {
     #[must_use]
     pub fn ports(&self) -> u16 {
         self.ports
+    }
+
+    /// Frames with a path so far: those that were forwarded, and those that were lost.
+    #[must_use]
+    pub fn frames(&self) -> (u64, u64) {
+        let Counts { forwarded, lost } = &*self.counts;
+        (forwarded.load(Ordering::Relaxed), lost.load(Ordering::Relaxed))
     }
 
     /// Changes to `next`. Returns when all of its circuits carry light, or at once if they are
@@ -108,10 +124,11 @@ impl Plane {
         assert_eq!(ports.len(), usize::from(mirrors.ports()), "one mirror per port");
         let poller = Poller::new();
         let (sender, requests) = channel();
-        let control =
-            Control { ports: mirrors.ports(), requests: sender, waker: poller.waker().clone() };
+        let (counts, waker) = (Arc::<Counts>::default(), poller.waker().clone());
+        let own = Arc::clone(&counts);
+        let control = Control { ports: mirrors.ports(), requests: sender, waker, counts: own };
         let ports = ports.into_iter().map(|(name, io)| Fibre { name, io, broken: None }).collect();
-        let plane = Self { mirrors, ports, poller, requests, waiting: Vec::new(), lost: 0 };
+        let plane = Self { mirrors, ports, poller, requests, waiting: Vec::new(), counts };
         (plane, control)
     }
 
@@ -130,7 +147,7 @@ impl Plane {
                 self.sleep(now)?;
             }
         }
-        Ok(self.lost)
+        Ok(self.counts.lost.load(Ordering::Relaxed))
     }
 
     fn take_requests(&mut self, now: Duration) {
@@ -178,16 +195,21 @@ impl Plane {
                 Some(to) => {
                     let [from, to] =
                         self.ports.get_disjoint_mut([from, to]).expect("a circuit has two ends");
-                    let lost = &mut self.lost;
+                    let mut lost = 0;
                     let mut failure = None;
                     let received = from.io.receive(BATCH, &mut |frame| match to.io.send(frame) {
                         Ok(true) => {}
-                        Ok(false) => *lost += 1,
-                        Err(error) if error.kind() == io::ErrorKind::InvalidInput => *lost += 1,
+                        Ok(false) => lost += 1,
+                        Err(error) if error.kind() == io::ErrorKind::InvalidInput => lost += 1,
                         Err(error) => failure = Some(error),
                     });
                     if let Some(error) = failure.or_else(|| to.io.flush().err()) {
                         to.fail(now, &error);
+                    }
+                    if let Ok(frames @ 1..) = received {
+                        let forwarded = (frames as u64).saturating_sub(lost);
+                        self.counts.forwarded.fetch_add(forwarded, Ordering::Relaxed);
+                        self.counts.lost.fetch_add(lost, Ordering::Relaxed);
                     }
                     received
                 }

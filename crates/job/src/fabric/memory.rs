@@ -30,13 +30,16 @@ use tributary_driver::executor::Executor;
 use tributary_endpoint::channel;
 use tributary_endpoint::tokens::Tokens;
 use tributary_jobfile::{End, HostId, LinkId, Scenario, SwitchId, worker_index};
+use tributary_metrics::{Board, Metrics};
 use tributary_netio::memory::{self, MemoryPort};
 use tributary_netio::{Fan, FrameIo, Waker};
 use tributary_p4runtime_proto::p4::v1::Entity;
+use tributary_ps::numbers::{Backends, Numbers as ServerNumbers};
 use tributary_ps::report as servers;
 use tributary_switch::runtime::{Runtime, SwitchHandle};
 use tributary_switch::server::Service;
 use tributary_wire::Epoch;
+use tributary_worker::numbers::{Numbers as WorkerNumbers, Workers};
 use tributary_worker::workload::Verifier;
 use tributary_worker::{live, rounds};
 
@@ -45,6 +48,7 @@ use super::threads::row;
 use super::{Fabric, Note, PortCount, QueueReport, Removed, SwitchEnd, device_id};
 use crate::Options;
 use crate::report::Counted;
+use crate::switches::{Reader, Switches};
 use relay::Relay;
 
 /// Frames that a link holds in each direction, as in a network card's ring.
@@ -98,6 +102,16 @@ pub struct Memory {
     relay: Option<Relay>,
     /// What captures frames.
     taps: Option<Taps>,
+    boards: Boards,
+}
+
+/// Where the endpoints of a fabric publish their numbers.
+#[derive(Clone, Debug, Default)]
+pub struct Boards {
+    /// Workers.
+    pub workers: Board<WorkerNumbers>,
+    /// Parameter servers and reminder agents.
+    pub servers: Board<ServerNumbers>,
 }
 
 /// A running switch and its connection to the controller.
@@ -105,6 +119,7 @@ struct Running {
     name: String,
     handle: Option<SwitchHandle>,
     channel: Channel,
+    reader: Reader,
     /// Ends the P4Runtime server when it is dropped.
     _shutdown: oneshot::Sender<()>,
 }
@@ -117,7 +132,8 @@ impl Fabric for Memory {
         taps: Option<&Taps>,
     ) -> Result<Self> {
         let (engine, threads) = (options.engine, options.switch_threads);
-        Self::open(deployment, program, engine, threads, Outside::new(), taps).await
+        let (outside, metrics) = (Outside::new(), &options.metrics);
+        Self::open(deployment, program, engine, threads, outside, taps, metrics).await
     }
 
     async fn admit(&mut self, job: usize) -> Result<()> {
@@ -135,7 +151,9 @@ impl Fabric for Memory {
             for worker in 0..its.workers.len() {
                 let index = worker_index(worker);
                 let lanes = self.worker(job, worker, &contacts)?;
-                let port = live::Port { lanes, may_be_replaced: false, own_process: false };
+                let board = self.boards.workers.clone();
+                let port =
+                    live::Port { lanes, may_be_replaced: false, own_process: false, board };
                 let (notes, stop) = (self.live.notes.clone(), Arc::clone(&self.stop));
                 let (deployment, verifier) = (Arc::clone(&deployment), verifier.clone());
                 self.workers.push(spawn(format!("{} worker {worker}", its.name), move || {
@@ -205,7 +223,8 @@ impl Fabric for Memory {
 
 impl Memory {
     /// Starts the switches, each on this number of threads, with the program and forwarding. If there
-    /// are taps, they capture the frames at all ends of links in this process.
+    /// are taps, they capture the frames at all ends of links in this process. `metrics` gets what the
+    /// switches and endpoints count.
     ///
     /// # Errors
     /// If they cannot be started.
@@ -219,6 +238,7 @@ impl Memory {
         threads: u16,
         mut outside: Outside,
         taps: Option<&Taps>,
+        metrics: &Metrics,
     ) -> Result<Self> {
         let scenario = deployment.scenario();
         let topology = &scenario.topology;
@@ -287,6 +307,11 @@ impl Memory {
             device_id: device_id(SwitchId(index)),
             ..SwitchConfig::new(&running.name, Target::Channel(running.channel.clone()))
         });
+        let boards = Boards::default();
+        let readers = switches.iter().map(|running| (running.name.clone(), running.reader.clone()));
+        metrics.add(Switches::new(readers));
+        metrics.add(Workers(boards.workers.clone()));
+        metrics.add(Backends(boards.servers.clone()));
         let mut live = Live::new();
         live.connect(deployment, configs.collect(), &program.pipeline).await?;
         Ok(Self {
@@ -301,7 +326,14 @@ impl Memory {
             stop_servers: Arc::default(),
             relay: None,
             taps: taps.cloned(),
+            boards,
         })
+    }
+
+    /// Where the endpoints publish their numbers.
+    #[must_use]
+    pub fn boards(&self) -> &Boards {
+        &self.boards
     }
 
     /// Begins another run of a job, all of whose workers have all results of this one. Parameter servers
@@ -342,9 +374,10 @@ impl Memory {
             let (stop, notes) = (Arc::clone(&self.stop_servers), notes.clone());
             if let Some(agent) = tributary_reminder::agent(&deployment, host)? {
                 let (io, waker) = self.port(host)?;
+                let board = self.boards.servers.clone();
                 let mut hub = hubs.remove(&host).context("an agent has a hub")?;
                 self.servers.push(spawn(format!("agent on {name}"), move || {
-                    let ended = tributary_reminder::serve(agent, &mut hub, io, waker, &stop);
+                    let ended = tributary_reminder::serve(agent, &mut hub, io, waker, &stop, &board);
                     let note = match ended {
                         Ok(agent) => Note::Servers(servers::Event::backend(&agent)),
                         Err(error) => Note::Broken(format!("reminder agent: {error}")),
@@ -365,11 +398,13 @@ impl Memory {
                 let (tokens, at) = (&contacts.tokens, contacts.from(host));
                 let mut channels = tributary_ps::channels(scenario, host, tokens, hub, &waker, at)?;
                 let (stop, notes) = (Arc::clone(&self.stop_servers), notes.clone());
+                let board = self.boards.servers.clone();
                 self.servers.push(spawn(format!("ps on {name}"), move || {
                     let mut tell =
                         |job, event| send(&notes, Note::Servers(servers::Event::of(job, &event)));
+                    let channels = &mut channels;
                     let ended =
-                        tributary_ps::serve(servers, &mut channels, io, waker, &stop, &mut tell);
+                        tributary_ps::serve(servers, channels, io, waker, &stop, &board, &mut tell);
                     let note = match ended {
                         Ok(servers) => Note::Servers(servers::Event::done(&servers)),
                         Err(error) => Note::Broken(format!("parameter server: {error}")),
@@ -459,6 +494,7 @@ impl Running {
     fn start(name: &str, runtime: Runtime) -> Result<Self> {
         let (handle, packets_in) = runtime.start().context("cannot start a thread")?;
         let service = Service::new(handle.control().clone(), packets_in);
+        let reader = Reader::new(handle.control().clone(), service.clone());
         let (connections, incoming) = mpsc::unbounded_channel::<DuplexStream>();
         let (shutdown, stopped) = oneshot::channel::<()>();
         let incoming = UnboundedReceiverStream::new(incoming).map(Ok::<_, io::Error>);
@@ -475,7 +511,8 @@ impl Running {
         });
         // The address is never looked up.
         let channel = Endpoint::from_static("http://switch").connect_with_connector_lazy(connector);
-        Ok(Self { name: name.into(), handle: Some(handle), channel, _shutdown: shutdown })
+        let (name, handle) = (name.into(), Some(handle));
+        Ok(Self { name, handle, channel, reader, _shutdown: shutdown })
     }
 }
 

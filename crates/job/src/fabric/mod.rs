@@ -52,6 +52,18 @@ impl Kind {
             Self::Sim => "sim",
         }
     }
+
+    /// Gets the rights that a run needs, in a user namespace if it must. It must happen before the process
+    /// has a second thread; [`run`](crate::run()) does it, too.
+    ///
+    /// # Errors
+    /// If the system does not give them.
+    pub fn enter(self) -> Result<()> {
+        if self == Self::Netns {
+            tributary_testbed::enter_user_namespace_if_needed()?;
+        }
+        Ok(())
+    }
 }
 
 impl fmt::Display for Kind {

@@ -9,7 +9,7 @@ mod sniffers;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
@@ -26,6 +26,7 @@ use tributary_crossconnect::{CrossConnect, Port};
 use tributary_endpoint::tokens::Tokens;
 use tributary_jobfile::{Duty, End, HostId, Protocol, SwitchId, Topology};
 use tributary_p4runtime_proto::p4::v1::Entity;
+use tributary_metrics::Guest;
 use tributary_ps::report as servers;
 use tributary_testbed::{self as testbed, Output, Process, Stream, Testbed};
 use tributary_wire::Host as Address;
@@ -78,6 +79,8 @@ pub struct Netns {
     servers_cpu: Option<Duration>,
     /// What captures frames.
     sniffers: Option<Sniffers>,
+    /// The processes that serve their metrics to this one.
+    guests: Mutex<Vec<Guest>>,
     testbed: Testbed,
     /// Sockets, and the token file. The last field, so that they outlive the processes.
     sockets: Scratch,
@@ -160,6 +163,7 @@ impl Fabric for Netns {
             servers_before: Duration::ZERO,
             servers_cpu: None,
             sniffers,
+            guests: Mutex::default(),
             testbed,
             sockets,
         };
@@ -370,8 +374,10 @@ impl Netns {
         socket: &Path,
     ) -> Command {
         let scenario = self.deployment.scenario();
+        let name = &scenario.topology.switch(id).name;
         let mut command = self.command(Some(id));
-        command.arg("switch");
+        self.measure(&mut command, &format!("switch {name}"));
+        command.args(["switch", "--name", name]);
         for (port, interface) in ports {
             command.arg("--port").arg(format!("{port}@{interface}"));
         }
@@ -379,7 +385,6 @@ impl Netns {
         command.args(["--device-id", &device_id(id).to_string()]);
         command.args(["--queue-capacity", &scenario.switch.queue_capacity.to_string()]);
         command.args(["--seed", &scenario.seed.to_string()]);
-        let name = &scenario.topology.switch(id).name;
         command.args(["--faults", &format!("{}:{name}", self.job_file.display())]);
         command.args(["--io", &self.options.io.of_ports().to_string()]);
         command.args(["--engine", &self.options.engine.to_string()]);
@@ -391,6 +396,7 @@ impl Netns {
     fn start_cable(&mut self, cable: &Cable) -> Result<()> {
         let [first, second] = &cable.between;
         let mut command = self.command(None);
+        self.measure(&mut command, &format!("cable {first} {second}"));
         command.args(["cable", "--between", "port1", "port2"]);
         command.args(["--seed", &self.deployment.scenario().seed.to_string()]);
         let link = format!("{}:{first}:{second}", self.job_file.display());
@@ -409,6 +415,7 @@ impl Netns {
         let units = &deployment.scenario().topology;
         let socket = self.sockets.path().join("cross-connect.sock");
         let mut command = self.command(None);
+        self.measure(&mut command, "cross-connect");
         command.arg("crossconnect");
         for port in 1..=units.cross_connect_ports() {
             let interface = topology.interface(&testbed::Port::new(CROSS_CONNECT, port));
@@ -430,9 +437,21 @@ impl Netns {
         self.sockets.path().join("scheduler.sock")
     }
 
-    /// The command line of workers and parameter servers.
-    fn endpoint(&self, command: &str) -> Command {
+    /// Has a process serve its metrics to this one, if anybody reads these.
+    fn measure(&self, command: &mut Command, name: &str) {
+        let mut guests = self.guests.lock().unwrap_or_else(PoisonError::into_inner);
+        let socket = self.sockets.path().join(format!("metrics-{}.sock", guests.len()));
+        let address = format!("unix:{}", socket.display());
+        if let Some(guest) = self.options.metrics.add_process(name, socket) {
+            command.args(["--metrics", &address]);
+            guests.push(guest);
+        }
+    }
+
+    /// The command line of workers and parameter servers. `name` is that of the process.
+    fn endpoint(&self, command: &str, name: &str) -> Command {
         let mut process = self.command(None);
+        self.measure(&mut process, name);
         process.arg(command).arg(&self.job_file);
         process.args(["--interface", "eth0", "--json-events"]);
         process.args(["--io", &self.options.io.to_string()]);
@@ -466,7 +485,7 @@ impl Netns {
         notes: &UnboundedSender<Note>,
     ) -> Result<Process> {
         let name = &self.deployment.scenario().topology.host(host).name;
-        let mut command = self.endpoint(command);
+        let mut command = self.endpoint(command, &format!("{command} on {name}"));
         command.args(["--host", name]);
         let sink = notes.clone();
         let lines = Output::Lines(Arc::new(move |stream, line: &str| {
@@ -491,7 +510,7 @@ impl Netns {
         notes: &UnboundedSender<Note>,
     ) -> Result<Process> {
         let name = &self.deployment.scenario().topology.host(host).name;
-        let mut command = self.endpoint("worker");
+        let mut command = self.endpoint("worker", &format!("worker {worker} of {job_name}"));
         command.args(["--job", job_name, "--worker", &worker.to_string()]);
         let sink = notes.clone();
         let lines = Output::Lines(Arc::new(move |stream, line: &str| {

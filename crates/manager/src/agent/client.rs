@@ -14,14 +14,16 @@ use tokio::time::{Instant, sleep_until, timeout};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Code, Status, Streaming};
 use tributary_access::Remote;
+use tributary_metrics::{Board, Entry, Guest, Metrics};
 use tributary_proto::placement::v1;
 use tributary_proto::placement::v1::agent_message::Message;
 use tributary_proto::placement::v1::manager_message::Message as Told;
 use tributary_proto::placement::v1::placement_manager_client::PlacementManagerClient;
 
+use super::numbers::{Agents, Numbers};
 use super::processes::{Kind, Process};
 use super::{Effect, Tasks, launch};
-use crate::job::{Exit, Role, TaskId};
+use crate::job::{Exit, Outcome, Role, TaskId};
 use crate::service::SILENCE;
 
 /// Interval between heartbeats.
@@ -59,6 +61,8 @@ pub struct Settings {
     pub arguments: Vec<String>,
     /// Whether it runs the commands that users submit.
     pub commands: bool,
+    /// Gets the agent's metrics, and those of its workers and parameter servers.
+    pub metrics: Metrics,
 }
 
 /// Why an agent ended.
@@ -96,6 +100,9 @@ pub struct Agent {
     exits: mpsc::UnboundedReceiver<(TaskId, Exit)>,
     /// The lease under which it may keep its processes; `None` before the first registration.
     lease: Option<Lease>,
+    /// Processes whose metrics are on the agent's page.
+    guests: BTreeMap<TaskId, Guest>,
+    numbers: Entry<Numbers>,
     _lock: Flock<File>,
 }
 
@@ -136,6 +143,9 @@ impl Agent {
         // for granted that they have ended once this agent registers.
         launch::end_marked(&[launch::agent_mark(directory)]);
         let (ended, exits) = mpsc::unbounded_channel();
+        let board = Board::default();
+        let numbers = board.post(Numbers::default());
+        settings.metrics.add(Agents(board));
         Ok(Self {
             settings,
             incarnation: rand::random(),
@@ -147,6 +157,8 @@ impl Agent {
             ended,
             exits,
             lease: None,
+            guests: BTreeMap::new(),
+            numbers,
             _lock: lock,
         })
     }
@@ -164,7 +176,9 @@ impl Agent {
     ) -> Result<(), AgentError> {
         let mut silent = false;
         while !stop.load(Ordering::Relaxed) {
-            match self.talk(stop, &mut say).await {
+            let talked = self.talk(stop, &mut say).await;
+            self.numbers.update(|numbers| numbers.connected = false);
+            match talked {
                 Ok(()) => silent = false,
                 Err(status)
                     if matches!(status.code(), Code::NotFound | Code::PermissionDenied)
@@ -252,6 +266,7 @@ impl Agent {
                 let length = Duration::from_millis(lease_ms);
                 let until = talk.beats.remove(&0).unwrap_or_else(Instant::now) + length;
                 self.lease = Some(Lease { length, until });
+                self.numbers.update(|numbers| numbers.connected = true);
                 say("registered");
                 return;
             }
@@ -314,6 +329,11 @@ impl Agent {
         };
         tracing::info!("{task}: {}", exit.detail);
         self.processes.remove(&task);
+        self.guests.remove(&task);
+        self.numbers.update(|numbers| {
+            numbers.processes = self.processes.len();
+            numbers.failed += u64::from(exit.outcome != Outcome::Success);
+        });
         self.devices.remove(&task);
         let effects = self.tasks.exited(task, exit);
         self.carry_out(effects, talk);
@@ -345,6 +365,7 @@ impl Agent {
             return self.spawn_command(task, &path);
         }
         let mut command = Command::new(&self.settings.program);
+        let guest = self.measure(task, &start.job, &mut command);
         match task.role {
             Role::Worker(index) => {
                 command.arg("worker").arg(&path);
@@ -363,7 +384,18 @@ impl Agent {
         }
         command.args(["--interface", &self.settings.interface, "--json-events"]);
         command.args(&self.settings.arguments);
+        self.guests.extend(guest.map(|guest| (task, guest)));
         self.start(task, command, Kind::Own);
+    }
+
+    /// Has a process serve its metrics to this one, if anybody reads these.
+    fn measure(&self, task: TaskId, job: &str, command: &mut Command) -> Option<Guest> {
+        let socket = self.settings.directory.join(launch::socket_name(task));
+        let address = format!("unix:{}", socket.display());
+        let name = format!("{} of {job}", task.role);
+        let guest = self.settings.metrics.add_process(name, socket)?;
+        command.args(["--metrics", &address]);
+        Some(guest)
     }
 
     /// Starts a user's command with its GPUs.
@@ -411,6 +443,10 @@ impl Agent {
             let _ = ended.send((task, exit));
         });
         self.processes.insert(task, process);
+        self.numbers.update(|numbers| {
+            numbers.processes = self.processes.len();
+            numbers.started += 1;
+        });
     }
 
     fn terminate(&self, task: TaskId) {

@@ -88,6 +88,15 @@ pub(super) fn log_name(task: TaskId) -> PathBuf {
     format!("job-{}.log", words(task)).into()
 }
 
+/// The name of the socket at which a process of ours serves its metrics.
+pub(super) fn socket_name(task: TaskId) -> PathBuf {
+    let TaskId { job, attempt, role } = task;
+    match role {
+        Role::ParameterServer => format!("job-{job}-{attempt}-ps.sock").into(),
+        Role::Worker(_) | Role::Alone => format!("job-{}.sock", words(task)).into(),
+    }
+}
+
 fn words(TaskId { job, attempt, role }: TaskId) -> String {
     match role {
         Role::Worker(index) => format!("{job}-{attempt}-{index}"),

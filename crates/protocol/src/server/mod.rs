@@ -252,6 +252,13 @@ impl ParameterServer {
         self.slots.tasks().count()
     }
 
+    /// For how long each worker has kept a task of this job waiting: the time since the task's first
+    /// packet, of the task that has waited longest for the worker; zero if none does.
+    pub fn gaps(&self, now: Time) -> Vec<Duration> {
+        let tasks = self.slots.tasks().map(|(_, task)| (task.merged, task.since));
+        crate::stats::gaps(&self.config.job, tasks, now)
+    }
+
     /// [`Endpoint::handle_frame`] for a driver that has already validated the frame.
     pub fn handle_packet(&mut self, now: Time, packet: &Packet<&[u8]>) {
         self.receive(now, packet);

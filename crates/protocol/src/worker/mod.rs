@@ -63,7 +63,7 @@ use crate::numbering::Numbering;
 use crate::pacing::{Pacer, Rate};
 use crate::priority::Priority;
 use crate::timers::Timers;
-use crate::{Assignment, ConfigError, Endpoint, JobConfig, Mode, Recovery, Time};
+use crate::{Assignment, ConfigError, Endpoint, Histogram, JobConfig, Mode, Recovery, Time};
 use channel::Channel;
 use fragments::Fragments;
 use handover::Handover;
@@ -118,6 +118,7 @@ pub struct Worker {
     failed: Option<Failure>,
     events: VecDeque<Event>,
     stats: Stats,
+    round_trips: Histogram,
 }
 
 impl Worker {
@@ -162,6 +163,7 @@ impl Worker {
             failed: None,
             events: VecDeque::new(),
             stats: Stats::default(),
+            round_trips: Histogram::default(),
             name: config.job.racks.name(config.index),
             config,
         })
@@ -311,6 +313,17 @@ impl Worker {
     /// The typical time from sending a fragment to its result.
     pub fn round_trip(&self) -> Option<Duration> {
         self.rules.round_trip()
+    }
+
+    /// The times from sending a fragment to its result, of fragments that were sent once.
+    pub fn round_trips(&self) -> &Histogram {
+        &self.round_trips
+    }
+
+    /// Number of fragments that were sent, of this run of the job. Workers are compared by it: the
+    /// difference is what one is behind another.
+    pub fn fragments_sent(&self) -> u32 {
+        self.fragments.next()
     }
 
     /// From the lowest sequence without a result to the next one to be sent for the first time.

@@ -175,6 +175,9 @@ impl Worker {
         } else {
             self.controller.on_result();
         }
+        if !answered.resent {
+            self.round_trips.add(now - answered.sent);
+        }
         let losses = self.rules.on_result(&mut self.fragments, now, fragment, answered);
         self.on_losses(&losses);
         self.progress = now;

@@ -288,6 +288,12 @@ impl Objects {
     pub(crate) fn registers(&self) -> impl Iterator<Item = &Register> {
         self.registers.values()
     }
+
+    /// The tables whose entries can change: names and places.
+    pub(crate) fn table_places(&self) -> impl Iterator<Item = (&str, TableId)> {
+        let changing = self.tables.values().filter(|table| !table.is_const);
+        changing.map(|table| (table.name.as_str(), table.at))
+    }
 }
 
 impl Table {

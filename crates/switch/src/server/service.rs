@@ -4,14 +4,14 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 
 use tokio::sync::{mpsc, oneshot};
-use tokio_stream::Stream;
 use tokio_stream::wrappers::ReceiverStream;
+use tokio_stream::{Stream, StreamExt as _};
 use tonic::{Request, Response, Status, Streaming};
 use tracing::{Instrument as _, info_span};
 use tributary_limits::connections::ConnectionId;
 use tributary_p4runtime_proto::p4::v1::p4_runtime_server::P4Runtime;
 use tributary_p4runtime_proto::p4::v1::{
-    CapabilitiesRequest, CapabilitiesResponse, DigestListAck, DigestListAckError,
+    CapabilitiesRequest, CapabilitiesResponse, DigestListAck, DigestListAckError, Entity,
     GetForwardingPipelineConfigRequest, GetForwardingPipelineConfigResponse,
     MasterArbitrationUpdate, PacketIn, PacketOut, PacketOutError, ReadRequest, ReadResponse,
     SetForwardingPipelineConfigRequest, SetForwardingPipelineConfigResponse, StreamMessageRequest,
@@ -62,6 +62,30 @@ impl Service {
             compiler: Arc::default(),
             packets_in: Arc::new(Mutex::new(Some(packets_in))),
         }
+    }
+
+    /// Number of open stream channels: controllers that are connected.
+    #[must_use]
+    pub fn streams(&self) -> usize {
+        self.streams.lock().count()
+    }
+
+    /// Reads as a client does, but without a connection. `part` gets the entities part by part.
+    ///
+    /// # Errors
+    /// Those of P4Runtime.
+    pub async fn read_parts(
+        &self,
+        entities: Vec<Entity>,
+        mut part: impl FnMut(Vec<Entity>),
+    ) -> Result<(), Status> {
+        let device_id = self.control.config().device_id;
+        let request = ReadRequest { device_id, entities, ..ReadRequest::default() };
+        let mut answers = self.read(Request::new(request)).await?.into_inner();
+        while let Some(answer) = answers.next().await {
+            part(answer?.entities);
+        }
+        Ok(())
     }
 
     pub(super) fn connections(&self) -> &Arc<Connections> {

@@ -114,6 +114,11 @@ impl Streams {
 }
 
 impl State {
+    /// Number of open streams.
+    pub(super) fn count(&self) -> usize {
+        self.outboxes.len()
+    }
+
     /// Ends a stream, with an optional error, and notifies the others of the consequences.
     pub(super) fn end(&mut self, client: Client, error: Option<Status>) {
         if let (Some(outbox), Some(error)) = (self.outboxes.remove(&client), error) {

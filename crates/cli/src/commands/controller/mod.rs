@@ -16,26 +16,29 @@ use tributary_controller::plan::Placement;
 use tributary_controller::runs::Runs;
 use tributary_controller::scheduler::{Record, Scheduler};
 use tributary_controller::server::LIMITS;
+use tributary_endpoint::numbers::Jobs;
 use tributary_endpoint::tokens::Tokens;
 use tributary_jobfile::{Protocol, Scenario, TIMING_IGNORED};
+use tributary_metrics::Metrics;
 use tributary_orchestrator::journal::Redb;
 use tributary_p4::Architecture;
 
 use crate::args::{ControllerArgs, ControllerTask};
 use crate::signals;
+use crate::sources::{Controlled, Scheduled};
 
 /// # Errors
 /// One line that describes the problem.
-pub(crate) fn run(args: &ControllerArgs) -> Result<()> {
+pub(crate) fn run(args: &ControllerArgs, metrics: &Metrics) -> Result<()> {
     match &args.command {
         Some(ControllerTask::Push(args)) => push::run(args),
-        None => serve_until_end(args),
+        None => serve_until_end(args, metrics),
     }
 }
 
 /// Admits the jobs, or lets clients control them, keeps the switches in the desired state until
 /// Ctrl-C or SIGTERM, and removes the jobs.
-fn serve_until_end(args: &ControllerArgs) -> Result<()> {
+fn serve_until_end(args: &ControllerArgs, metrics: &Metrics) -> Result<()> {
     let stop = signals::stop_flag()?;
     let job_file = args.job_file.as_deref().context("name a job file")?;
     let scenario =
@@ -73,9 +76,9 @@ fn serve_until_end(args: &ControllerArgs) -> Result<()> {
         match door {
             Some(door) if args.scheduler.is_some() => {
                 let journal = journal.map(|journal| (journal, records));
-                serve(controller, &scenario, journal, door, &stop).await
+                serve(controller, &scenario, journal, door, &stop, metrics).await
             }
-            door => admit(controller, &scenario, door, &stop).await,
+            door => admit(controller, &scenario, door, &stop, metrics).await,
         }
     })
 }
@@ -99,8 +102,11 @@ async fn admit(
     scenario: &Scenario,
     door: Option<Door>,
     stop: &AtomicBool,
+    metrics: &Metrics,
 ) -> Result<()> {
     let controller = Arc::new(controller);
+    metrics.add(Controlled(Arc::clone(&controller)));
+    metrics.add(Jobs::new(&scenario.jobs));
     let deployment = Deployment::new(scenario.clone())?;
     let mut outcome = Ok(());
     let mut admitted = Vec::new();
@@ -174,6 +180,7 @@ async fn serve(
     journal: Option<(Redb, Vec<Record>)>,
     door: Door,
     stop: &AtomicBool,
+    metrics: &Metrics,
 ) -> Result<()> {
     let controller = match scenario.protocol() {
         Protocol::SwitchMl => controller.partitioned(scenario.switch.partitions)?,
@@ -191,6 +198,8 @@ async fn serve(
         None => Scheduler::new(controller, known),
     };
     let address = door.listen.clone();
+    metrics.add(Controlled(Arc::clone(scheduler.controller())));
+    metrics.add(Scheduled { scheduler: scheduler.clone(), policy: door.policy.clone() });
     let server = Server::start(scheduler.service(), door, LIMITS)
         .await
         .with_context(|| format!("cannot serve the job scheduler at {address}"))?;

@@ -16,6 +16,7 @@ use tributary_controller::scheduler::Scheduler;
 use tributary_controller::server::LIMITS;
 use tributary_crossconnect::{Circuits, CrossConnect};
 use tributary_jobfile::{Orchestration, Protocol, Scenario, TIMING_IGNORED};
+use tributary_metrics::Metrics;
 use tributary_orchestrator::journal::Redb;
 use tributary_orchestrator::live::Live;
 use tributary_orchestrator::planner::{End, Planner};
@@ -25,6 +26,7 @@ use tributary_p4::Architecture;
 use crate::args::SwitchesArgs;
 use crate::commands::controller::switches;
 use crate::signals;
+use crate::sources::{Controlled, Scheduled, Slots};
 
 #[derive(Debug, Args)]
 pub(crate) struct ServeArgs {
@@ -49,7 +51,7 @@ pub(crate) struct ServeArgs {
 
 /// # Errors
 /// One line that describes the problem.
-pub(super) fn run(args: &ServeArgs) -> Result<()> {
+pub(super) fn run(args: &ServeArgs, metrics: &Metrics) -> Result<()> {
     let stop = signals::stop_flag()?;
     let scenario = tributary_endpoint::load(
         &args.job_file,
@@ -70,7 +72,7 @@ pub(super) fn run(args: &ServeArgs) -> Result<()> {
     if scenario.topology.has_timing() {
         tracing::warn!("{TIMING_IGNORED}");
     }
-    tributary_endpoint::runtime()?.block_on(serve(args, &scenario, settings, &stop))
+    tributary_endpoint::runtime()?.block_on(serve(args, &scenario, settings, &stop, metrics))
 }
 
 async fn serve(
@@ -78,6 +80,7 @@ async fn serve(
     scenario: &Scenario,
     settings: Orchestration,
     stop: &AtomicBool,
+    metrics: &Metrics,
 ) -> Result<()> {
     let door = args.door.door(&args.listen)?;
     let mut topology = scenario.topology.clone();
@@ -125,6 +128,11 @@ async fn serve(
         }
         None => Scheduler::new(controller, known),
     };
+    let slots = Slots::default();
+    let tally = slots.tally();
+    metrics.add(slots);
+    metrics.add(Controlled(Arc::clone(scheduler.controller())));
+    metrics.add(Scheduled { scheduler: scheduler.clone(), policy: door.policy.clone() });
     let server = Server::start(scheduler.service(), door, LIMITS)
         .await
         .with_context(|| format!("cannot listen at {} (--listen)", args.listen))?;
@@ -137,7 +145,11 @@ async fn serve(
     }
     let planner = Planner::new(&topology, &settings);
     let stopped = tributary_endpoint::until(stop);
-    let outcome = live.run(planner, settings.slot, stopped, tell).await;
+    let slot = |report: &Report| {
+        tally.add(report);
+        tell(report);
+    };
+    let outcome = live.run(planner, settings.slot, stopped, slot).await;
     // A controller with a journal leaves its jobs to the next one.
     let left = match journal {
         Some(_) => Vec::new(),

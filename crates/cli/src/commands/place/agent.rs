@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use anyhow::{Context, Result};
 use clap::Args;
 use tributary_manager::agent::{Agent, Settings};
+use tributary_metrics::Metrics;
 use tributary_netio::device::Kind as Io;
 
 use super::ManagerArgs;
@@ -37,7 +38,7 @@ pub(crate) struct AgentArgs {
 ///
 /// # Errors
 /// One line that describes the problem.
-pub(crate) fn run(args: &AgentArgs) -> Result<()> {
+pub(crate) fn run(args: &AgentArgs, metrics: &Metrics) -> Result<()> {
     let stop = signals::stop_flag()?;
     let settings = Settings {
         server: args.server.clone(),
@@ -47,6 +48,7 @@ pub(crate) fn run(args: &AgentArgs) -> Result<()> {
         interface: args.interface.clone(),
         arguments: vec!["--io".to_owned(), args.io.to_string()],
         commands: args.commands,
+        metrics: metrics.clone(),
     };
     let mut agent = Agent::new(settings)?;
     say!("agent of {}, manager at {}; end with Ctrl-C", args.server, args.manager.manager);

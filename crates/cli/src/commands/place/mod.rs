@@ -16,6 +16,7 @@ use clap::{Args, Subcommand};
 use tributary_access::Remote;
 use tributary_access::args::KeyArgs;
 use tributary_access::listen::standard;
+use tributary_metrics::Metrics;
 
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
@@ -62,12 +63,12 @@ impl ManagerArgs {
 
 /// # Errors
 /// One line that describes the problem.
-pub(crate) fn run(args: &PlaceArgs) -> Result<()> {
+pub(crate) fn run(args: &PlaceArgs, metrics: &Metrics) -> Result<()> {
     match &args.command {
         None => compare::run(&args.compare),
         Some(PlaceCommand::Figures(args)) => figures::run(args),
-        Some(PlaceCommand::Serve(args)) => serve::run(args),
-        Some(PlaceCommand::Agent(args)) => agent::run(args),
+        Some(PlaceCommand::Serve(args)) => serve::run(args, metrics),
+        Some(PlaceCommand::Agent(args)) => agent::run(args, metrics),
         Some(PlaceCommand::Submit(args)) => ask::submit(args),
         Some(PlaceCommand::List(args)) => ask::list(args),
         Some(PlaceCommand::Cancel(args)) => ask::cancel(args),

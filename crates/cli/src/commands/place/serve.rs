@@ -20,9 +20,11 @@ use tributary_manager::service::Service;
 use tributary_manager::shell::{Input, Shell, View};
 use tributary_manager::site::Site;
 use tributary_manager::switches;
+use tributary_metrics::Metrics;
 use tributary_proto::placement::v1::placement_manager_server::PlacementManagerServer;
 
 use crate::signals;
+use crate::sources::Managed;
 
 #[derive(Debug, Args)]
 pub(crate) struct ServeArgs {
@@ -63,7 +65,7 @@ pub(crate) struct ServeArgs {
 ///
 /// # Errors
 /// One line that describes the problem.
-pub(crate) fn run(args: &ServeArgs) -> Result<()> {
+pub(crate) fn run(args: &ServeArgs, metrics: &Metrics) -> Result<()> {
     let stop = signals::stop_flag()?;
     if !args.ageing.is_finite() || args.ageing < 0.0 {
         bail!("--ageing {}: choose 0 or more", args.ageing);
@@ -80,6 +82,7 @@ pub(crate) fn run(args: &ServeArgs) -> Result<()> {
         kept: args.keep,
     };
     let (view, seen) = watch::channel(View::default());
+    metrics.add(Managed(seen.clone()));
     let (wishes, wanted) = queue::unbounded_channel();
     let mut shell = Shell::start(site, settings, policy, store, view, wishes)?;
     let (inputs, incoming) = channel();

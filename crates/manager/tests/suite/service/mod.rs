@@ -26,6 +26,7 @@ use tributary_manager::manager::Settings;
 use tributary_manager::service::Service;
 use tributary_manager::shell::{Input, Shell, View};
 use tributary_manager::site::Site;
+use tributary_metrics::Metrics;
 use tributary_proto::placement::v1;
 use tributary_proto::placement::v1::job::State;
 use tributary_proto::placement::v1::placement_manager_client::PlacementManagerClient;
@@ -103,6 +104,7 @@ impl Place {
 
     fn settings(&self, server: &str) -> AgentSettings {
         AgentSettings {
+            metrics: Metrics::off(),
             server: server.into(),
             manager: remote(&self.server.address().to_string()),
             program: program(self.directory.path()),

@@ -16,6 +16,7 @@ mod entries;
 mod receive;
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use tributary_wire::agg::{Packet, Repair, Repaired, Repr};
@@ -137,6 +138,13 @@ impl Server {
     /// Number of incomplete tasks with an entry.
     pub fn pending_tasks(&self) -> usize {
         self.entries.pending().count()
+    }
+
+    /// For how long each worker has kept an entry waiting, as
+    /// [`ParameterServer::gaps`](crate::ParameterServer::gaps).
+    pub fn gaps(&self, now: Time) -> Vec<Duration> {
+        let entries = self.entries.pending().map(|entry| (entry.merged, entry.since));
+        crate::stats::gaps(&self.config.job, entries, now)
     }
 
     /// The next message for the agent.

@@ -1,0 +1,68 @@
+//! What a controller reads of its switches, whatever they are: embedded, BMv2 or Tofino.
+
+use std::fmt;
+use std::sync::Arc;
+
+use tributary_controller::jobs::Controller;
+use tributary_controller::outcomes::Outcomes;
+use tributary_metrics::{Page, Source};
+
+use super::wait;
+
+/// The switches of a controller.
+#[derive(Debug)]
+pub(crate) struct Controlled(pub(crate) Arc<Controller>);
+
+impl Controlled {
+    /// The outcomes of each job's packets in each switch that answers.
+    fn outcomes(&self) -> Vec<(u16, String, Outcomes)> {
+        let read = async {
+            let mut all = Vec::new();
+            for job in self.0.job_ids() {
+                // A job may end meanwhile, or a switch be away.
+                let Ok(at) = self.0.outcomes(job).await else { continue };
+                let named = |(switch, outcomes)| (job.get(), self.0.switch(switch).into(), outcomes);
+                all.extend(at.into_iter().map(named));
+            }
+            all
+        };
+        wait(read).unwrap_or_default()
+    }
+}
+
+impl Source for Controlled {
+    fn write(&self, page: &mut Page<'_>) -> fmt::Result {
+        let switches = self.0.switches();
+        page.gauge(
+            "tributary_controller_switch_up",
+            "Whether the controller is connected to the switch, and its entries are installed",
+            switches.iter().map(|session| {
+                let up = if session.health().is_ok() { 1.0 } else { 0.0 };
+                ([("switch", session.name().to_owned())], up)
+            }),
+        )?;
+        page.counter(
+            "tributary_controller_switch_connections_total",
+            "Connections to the switch that were made, the first one included",
+            switches.iter().map(|session| {
+                ([("switch", session.name().to_owned())], session.connections())
+            }),
+        )?;
+        let outcomes = self.outcomes();
+        let packets = outcomes.iter().flat_map(|(job, switch, outcomes)| {
+            outcomes.iter().map(move |(outcome, count)| {
+                let labels = [
+                    ("switch", switch.clone()),
+                    ("job_id", job.to_string()),
+                    ("outcome", outcome.name().to_owned()),
+                ];
+                (labels, count.packets)
+            })
+        });
+        page.counter(
+            "tributary_controller_packets_total",
+            "Packets of a job by outcome, as the switch's counters tell the controller",
+            packets,
+        )
+    }
+}

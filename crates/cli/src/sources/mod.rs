@@ -1,0 +1,27 @@
+//! Metrics of the control plane. Those of switches and endpoints are in their own crates.
+
+mod controlled;
+mod crossconnect;
+mod manager;
+mod scheduler;
+mod slots;
+
+use std::future::Future;
+use std::time::Duration;
+
+use tokio::runtime::Handle;
+
+pub(crate) use controlled::Controlled;
+pub(crate) use crossconnect::Mirror;
+pub(crate) use manager::Managed;
+pub(crate) use scheduler::Scheduled;
+pub(crate) use slots::{Slots, Tally};
+
+/// How long another part may take to answer before its metrics are left out.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Waits for an answer in a thread that writes a page of metrics; `None` if it does not come in time.
+fn wait<T>(answer: impl Future<Output = T>) -> Option<T> {
+    let runtime = Handle::try_current().ok()?;
+    runtime.block_on(async { tokio::time::timeout(PATIENCE, answer).await }).ok()
+}

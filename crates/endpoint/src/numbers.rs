@@ -1,0 +1,43 @@
+//! The jobs of a process, for metrics: packets and counters know them by their numbers only.
+
+use std::fmt;
+
+use tributary_jobfile::Job;
+use tributary_metrics::{Page, Source};
+
+/// The metric with the names of jobs.
+#[derive(Debug)]
+pub struct Jobs(Vec<Named>);
+
+#[derive(Debug)]
+struct Named {
+    id: u16,
+    name: String,
+    protocol: &'static str,
+}
+
+impl Jobs {
+    /// The names of these jobs.
+    pub fn new<'j>(jobs: impl IntoIterator<Item = &'j Job>) -> Self {
+        let named = |job: &Job| Named {
+            id: job.id.get(),
+            name: job.name.clone(),
+            protocol: job.protocol.name(),
+        };
+        Self(jobs.into_iter().map(named).collect())
+    }
+}
+
+impl Source for Jobs {
+    fn write(&self, page: &mut Page<'_>) -> fmt::Result {
+        let samples = self.0.iter().map(|Named { id, name, protocol }| {
+            let labels = [
+                ("job_id", id.to_string()),
+                ("name", name.clone()),
+                ("protocol", (*protocol).to_owned()),
+            ];
+            (labels, 1.0)
+        });
+        page.gauge("tributary_job_info", "Name and protocol of a job; always 1", samples)
+    }
+}
