@@ -14,6 +14,7 @@ mod iteration;
 mod journal;
 mod leases;
 mod service;
+mod tenants;
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU64;
@@ -640,14 +641,6 @@ impl Scheduler {
         Ok(standing)
     }
 
-    /// Checks that a job is the business of a client.
-    ///
-    /// # Errors
-    /// [`Refusal::Unknown`], [`Refusal::Foreign`].
-    fn check_owner(&self, job: JobId, grant: &Grant) -> Result<(), Refusal> {
-        self.jobs().check_owner(job, grant)
-    }
-
     /// The epoch of a job's run, and its standing, now and after each change; closed when the job is
     /// released.
     ///
@@ -740,42 +733,6 @@ impl Jobs {
         let mut ids = (1..=u16::MAX).filter_map(JobId::new);
         let free = ids.find(|id| !self.entries.contains_key(id) && !known.contains_key(id));
         free.ok_or(Refusal::NoId)
-    }
-
-    /// Checks that a job is the business of a client.
-    fn check_owner(&self, job: JobId, grant: &Grant) -> Result<(), Refusal> {
-        let tenant = self.tenant(job)?;
-        if grant.covers(tenant.as_deref()) { Ok(()) } else { Err(Refusal::Foreign(job)) }
-    }
-
-    /// The tenant of a job; `None` if it has none.
-    fn tenant(&self, job: JobId) -> Result<Option<String>, Refusal> {
-        self.entries.get(&job).map(|entry| entry.tenant.clone()).ok_or(Refusal::Unknown(job))
-    }
-
-    /// Checks that a tenant may have one more job, or a job `instead` of the one that it has.
-    fn check_quota(
-        &self,
-        tenant: &Tenant,
-        size: u32,
-        instead: Option<JobId>,
-    ) -> Result<(), Refusal> {
-        let others = self.entries.iter().filter(|(job, entry)| {
-            entry.tenant.as_deref() == Some(&*tenant.name) && Some(**job) != instead
-        });
-        let others: Vec<u32> = others.map(|(_, entry)| entry.size).collect();
-        let count = u32::try_from(others.len()).unwrap_or(u32::MAX);
-        let has = others.iter().fold(0_u32, |sum, size| sum.saturating_add(*size));
-        let jobs = tenant.jobs.filter(|_| instead.is_none());
-        for (what, has, more, most) in
-            [("jobs", count, 1, jobs), ("aggregators", has, size, tenant.aggregators)]
-        {
-            if let Some(most) = most.filter(|most| has.saturating_add(more) > *most) {
-                let tenant = tenant.name.clone();
-                return Err(Refusal::Quota { tenant, what, has, more, most });
-            }
-        }
-        Ok(())
     }
 
     fn begin_admission(
