@@ -178,7 +178,8 @@ impl Options {
 
 /// Receives the progress of a run.
 pub trait Observer {
-    /// A part of the job file has no effect on this fabric.
+    /// A part of the job file has no effect on this fabric, or a part of the run has died and was started
+    /// again.
     fn warn(&mut self, _warning: &str) {}
 
     /// The jobs that are to run.
@@ -532,6 +533,7 @@ impl Run<'_> {
                     }
                 },
                 Some(Note::Servers(event)) => self.hear(event, gathered)?,
+                Some(Note::Warning(what)) => observer.warn(&what),
                 Some(Note::Broken(what)) => bail!(what),
             }
         }

@@ -136,9 +136,11 @@ struct Screen {
 
 impl Observer for Screen {
     fn warn(&mut self, warning: &str) {
-        match self.quiet {
-            true => self.warnings.push(warning.to_owned()),
-            false => eprintln!("warning: {warning}"),
+        let line = format!("warning: {warning}");
+        match &self.bars {
+            _ if self.quiet => self.warnings.push(warning.to_owned()),
+            Some(bars) => bars.say(&line),
+            None => eprintln!("{line}"),
         }
     }
 

@@ -25,7 +25,7 @@ use crate::Options;
 use crate::report::Counted;
 
 pub use memory::{Contacts, Memory, Outside};
-pub use netns::{Bmv2, LastWords, Netns};
+pub use netns::{Bmv2, LastWords, Netns, testbed_topology};
 pub use sim::Sim;
 pub use threads::{row, share};
 
@@ -86,6 +86,8 @@ pub enum Note {
     },
     /// The parameter servers or reminder agents of a host.
     Servers(servers::Event),
+    /// Something has happened that the run gets over.
+    Warning(String),
     /// A part that must keep running has ended.
     Broken(String),
 }
@@ -245,7 +247,10 @@ pub trait Fabric: Sized {
 
 /// Checks that each host's interface has one process: a worker, or the parameter servers or the
 /// reminder agent of any number of jobs.
-pub(crate) fn one_process_per_host(scenario: &Scenario) -> Result<()> {
+///
+/// # Errors
+/// One line that names the host.
+pub fn one_process_per_host(scenario: &Scenario) -> Result<()> {
     for host in scenario.topology.host_ids() {
         let whole = |(job, _): &(&Job, Duty)| job.lane.is_first();
         let duties: Vec<_> = scenario.duties(host).filter(whole).collect();
