@@ -29,6 +29,7 @@
 //! Start reading at [`jobs::Controller`].
 
 pub mod aggregators;
+mod attendance;
 mod catalogue;
 pub mod census;
 pub mod client;

@@ -32,8 +32,7 @@ use tributary_protocol::{Assignment, Rate};
 use tributary_wire::{Epoch, JobId, Protocol, Run, WorkerIndex, WorkerSet};
 
 pub use iteration::{Iteration, OutOfTurn};
-use journal::Forgetful;
-pub use journal::{Journal, Record};
+pub use journal::{Forgetful, Journal, Record};
 pub use leases::GRACE;
 use leases::Lease;
 
@@ -272,6 +271,7 @@ impl Scheduler {
     ) -> Self {
         let known = known.into_iter().map(|placement| (placement.job, placement)).collect();
         let entries = records.into_iter().map(|record| {
+            controller.continue_services(record.placement.job, record.last_service);
             let Record { placement, demand, iteration, rate, name, lease, tenant, .. } = record;
             let standing = Standing { iteration, assignment: placement.assignment, rate };
             let standing = watch::Sender::new(standing);
@@ -424,13 +424,18 @@ impl Scheduler {
                 let standing = watch::Sender::new(standing);
                 Served { placement, demand, name, lease, standing }
             });
+            // Whether a job that is not recorded is left in the switches.
+            let mut left = false;
             let recorded = match admitted {
                 Ok(served) => {
                     let standing = *served.standing.borrow();
                     let tenant = tenant.as_ref().map(|tenant| tenant.name.clone());
-                    let recorded = own.record(&served, tenant, standing);
-                    if recorded.is_err() {
-                        own.controller.remove(job).await?;
+                    let recorded = own.record(&served.placement, &served, tenant, standing);
+                    if recorded.is_err()
+                        && let Err(error) = own.controller.remove(job).await
+                    {
+                        left = true;
+                        tracing::warn!("{error}; job {job} can only be released");
                     }
                     recorded.map(|()| served)
                 }
@@ -445,6 +450,7 @@ impl Scheduler {
                     entry.served = Some(served);
                     entry.phase = Phase::Settled;
                 }
+                (Err(_), Some(entry)) if left => entry.phase = Phase::Broken,
                 _ => drop(jobs.entries.remove(&job)),
             }
             drop(jobs);
@@ -482,10 +488,8 @@ impl Scheduler {
     async fn finish_release(&self, job: JobId) -> Result<u32, Refusal> {
         let own = self.clone();
         carry_through(async move {
-            let removed = own.controller.remove(job).await.map_err(Refusal::from);
-            let removed = removed.and_then(|freed| {
-                own.journal.forget(job).map_err(Refusal::Unrecorded).map(|()| freed)
-            });
+            let forget = || own.journal.forget(job).map_err(Refusal::Unrecorded);
+            let removed = own.controller.remove_recorded(job, forget).await;
             let mut jobs = own.jobs();
             match (&removed, jobs.entries.get_mut(&job)) {
                 (Err(_), Some(entry)) => entry.phase = Phase::Broken,
@@ -529,7 +533,8 @@ impl Scheduler {
         };
         let own = self.clone();
         carry_through(async move {
-            let moved = own.controller.relocate(job, aggregation, size).await;
+            let record = |placement: &Placement| own.record_move(placement);
+            let moved = own.controller.relocate_recorded(job, aggregation, size, record).await;
             let mut jobs = own.jobs();
             if let Some(entry) = jobs.entries.get_mut(&job) {
                 let whole = own.controller.serves(job);
@@ -537,10 +542,7 @@ impl Scheduler {
                 entry.size = before;
                 if let (Ok(assignment), Some(served)) = (&moved, &mut entry.served) {
                     served.placement.assignment = *assignment;
-                    let standing = *served.standing.borrow();
                     entry.size = assignment.segment.size;
-                    own.record(served, entry.tenant.clone(), standing)
-                        .inspect_err(|_| entry.phase = Phase::Broken)?;
                     served.standing.send_if_modified(|standing| {
                         let other = standing.assignment != *assignment;
                         standing.assignment = *assignment;
@@ -548,9 +550,21 @@ impl Scheduler {
                     });
                 }
             }
-            Ok(moved?)
+            moved
         })
         .await
+    }
+
+    /// Records the new place of a job.
+    fn record_move(&self, placement: &Placement) -> Result<(), Refusal> {
+        let jobs = self.jobs();
+        let entry = jobs.entries.get(&placement.job);
+        let Some((entry, served)) = entry.and_then(|entry| Some((entry, entry.served.as_ref()?)))
+        else {
+            return Err(Refusal::Unknown(placement.job));
+        };
+        let standing = *served.standing.borrow();
+        self.record(placement, served, entry.tenant.clone(), standing)
     }
 
     /// Begins an iteration; `number` as in [`Iteration::start`].
@@ -603,7 +617,7 @@ impl Scheduler {
         next: Standing,
     ) -> Result<(), Refusal> {
         if next != before {
-            self.record(served, tenant.clone(), next)?;
+            self.record(&served.placement, served, tenant.clone(), next)?;
             served.standing.send_replace(next);
         }
         Ok(())
@@ -611,17 +625,26 @@ impl Scheduler {
 
     fn record(
         &self,
+        placement: &Placement,
         served: &Served,
         tenant: Option<String>,
         standing: Standing,
     ) -> Result<(), Refusal> {
-        let Served { placement, demand, name, lease, .. } = served;
+        let Served { demand, name, lease, .. } = served;
         // A job that a failure left half-way has none: it can only be released.
         let Some(slot) = self.controller.slot(placement.job) else { return Ok(()) };
         let Standing { iteration, rate, .. } = standing;
-        let (placement, demand) = (placement.clone(), *demand);
-        let (name, lease) = (name.clone(), lease.as_ref().map(|lease| lease.epoch));
-        let record = Record { placement, slot, demand, iteration, rate, name, lease, tenant };
+        let record = Record {
+            placement: placement.clone(),
+            slot,
+            last_service: self.controller.last_service(placement.job),
+            demand: *demand,
+            iteration,
+            rate,
+            name: name.clone(),
+            lease: lease.as_ref().map(|lease| lease.epoch),
+            tenant,
+        };
         self.journal.keep(&record).map_err(Refusal::Unrecorded)
     }
 
