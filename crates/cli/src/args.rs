@@ -38,6 +38,8 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Run a job file: start its network, workers and parameter servers, check every sum, report.
     Run(RunArgs),
+    /// Run the jobs of a file in network namespaces while parts fail at random, and check every sum.
+    Chaos(ChaosArgs),
     /// Run a P4 program as a switch over network interfaces, controlled by P4Runtime.
     Switch(SwitchArgs),
     /// Run one worker of a job file on this host.
@@ -136,6 +138,28 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "N", default_value_t = 1,
         value_parser = clap::value_parser!(u16).range(1..=MOST_THREADS))]
     pub(crate) switch_threads: u16,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ChaosArgs {
+    /// The job file. Its jobs have random tensors, and are run again and again.
+    pub(crate) job: PathBuf,
+    /// For how long parts fail; then all must get over it.
+    #[arg(long, value_name = "N", default_value_t = 1.0, value_parser = minutes)]
+    pub(crate) minutes: f64,
+    /// Seed of the schedule of failures, and of all values.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// Time between two failures, on average, in milliseconds.
+    #[arg(long, value_name = "MS", default_value_t = 2_000,
+        value_parser = clap::value_parser!(u64).range(10..=3_600_000))]
+    pub(crate) every: u64,
+}
+
+/// A length of time that is not unreasonable.
+fn minutes(text: &str) -> Result<f64, String> {
+    let minutes = text.parse().ok().filter(|minutes| (0.0..=100_000.0).contains(minutes));
+    minutes.ok_or_else(|| "write a number of minutes, such as 0.5 or 60".into())
 }
 
 #[derive(Debug, Args)]
@@ -340,9 +364,9 @@ pub(crate) struct ControllerArgs {
     /// unix:PATH (not ESA; proto/README.md).
     #[arg(long, value_name = "ADDR")]
     pub(crate) scheduler: Option<Listen>,
-    /// File that remembers the jobs of --scheduler. If this process is killed or ended and started again
+    /// File that remembers the jobs and their runs. If this process is killed or ended and started again
     /// with it, the jobs go on. Without it, they are removed.
-    #[arg(long, value_name = "FILE", requires = "scheduler")]
+    #[arg(long, value_name = "FILE")]
     pub(crate) journal: Option<PathBuf>,
     /// Listening address for endpoints that ask for the run of their job: ADDRESS:PORT or
     /// unix:PATH. When all workers of a job have asked, a new run begins.

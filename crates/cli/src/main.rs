@@ -123,6 +123,7 @@ pub(crate) fn print(text: &str) -> Result<()> {
 fn enter(command: &Command) -> Result<()> {
     match command {
         Command::Run(args) => args.fabric.enter(),
+        Command::Chaos(_) => Fabric::Netns.enter(),
         _ => Ok(()),
     }
 }
@@ -141,6 +142,7 @@ fn run(command: Command, metrics: &Metrics) -> Result<ExitCode> {
     match command {
         Command::Run(args) => commands::run::run(&args, metrics),
         Command::Certs(args) => commands::certs::run(&args),
+        Command::Chaos(args) => commands::chaos::run(&args),
         Command::Switch(args) => commands::switch::run(&args, metrics),
         Command::Worker(args) => commands::worker::run(&args, metrics),
         Command::Ps(args) => commands::ps::run(&args, metrics),

@@ -3,6 +3,7 @@
 pub(crate) mod cable;
 pub(crate) mod capture;
 pub(crate) mod certs;
+pub(crate) mod chaos;
 pub(crate) mod controller;
 pub(crate) mod crossconnect;
 pub(crate) mod doctor;
