@@ -78,6 +78,11 @@ pub(crate) enum Command {
     /// Measure the engine, all-reduce, fixed-point conversion, packet I/O and the protocols side by
     /// side on this machine.
     Bench(tributary_bench::Args),
+    /// Print a script that completes this command in a shell.
+    Completions(crate::commands::completions::CompletionsArgs),
+    /// Write the manual pages, for packages.
+    #[command(hide = true)]
+    Man(crate::commands::man::ManArgs),
 }
 
 #[derive(Debug, Args)]

@@ -3,9 +3,11 @@
 pub(crate) mod cable;
 pub(crate) mod capture;
 pub(crate) mod certs;
+pub(crate) mod completions;
 pub(crate) mod controller;
 pub(crate) mod crossconnect;
 pub(crate) mod doctor;
+pub(crate) mod man;
 pub(crate) mod network;
 pub(crate) mod optical;
 pub(crate) mod p4;
