@@ -161,6 +161,9 @@ fn run(command: Command, metrics: &Metrics) -> Result<ExitCode> {
         Command::Sim(SimCommand::Esa(args)) => commands::sim::esa(&args),
         Command::Optical(command) => commands::optical::run(&command, metrics),
         Command::Bench(args) => tributary_bench::run(&args, signals::stop_flag),
+        Command::Soak(args) => {
+            tributary_soak::run(&args, &*signals::stop_flag()?, |line| say!("{line}"))
+        }
         Command::Completions(args) => commands::completions::run(&args),
         Command::Man(args) => commands::man::run(&args),
     }?;
