@@ -80,6 +80,14 @@ pub(crate) enum Command {
     /// Measure the engine, all-reduce, fixed-point conversion, packet I/O and the protocols side by
     /// side on this machine.
     Bench(tributary_bench::Args),
+    /// Run jobs one after the other in network namespaces, for hours, and check that memory, descriptors,
+    /// threads and table entries stay flat.
+    Soak(tributary_soak::Args),
+    /// Print a script that completes this command in a shell.
+    Completions(crate::commands::completions::CompletionsArgs),
+    /// Write the manual pages, for packages.
+    #[command(hide = true)]
+    Man(crate::commands::man::ManArgs),
 }
 
 #[derive(Debug, Args)]

@@ -33,14 +33,15 @@ use anyhow::{Context, Result, ensure};
 use clap::Parser;
 use nix::sys::resource::{Resource, getrlimit};
 use signal_hook::consts::SIGXFSZ;
-use tracing_subscriber::layer::SubscriberExt as _;
-#[cfg(not(feature = "otlp"))]
-use tracing_subscriber::layer::Identity;
-use tracing_subscriber::util::SubscriberInitExt as _;
-use tracing_subscriber::{EnvFilter, Layer, Registry};
 use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::fmt::format::FmtSpan;
+#[cfg(not(feature = "otlp"))]
+use tracing_subscriber::layer::Identity;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
+use tracing_subscriber::{EnvFilter, Layer, Registry};
 use tributary_access::Listen;
+use tributary_job::fabric::Kind as Fabric;
 use tributary_metrics::{Metrics, Server};
 
 use args::{Cli, Command, P4Command, SimCommand};
@@ -130,8 +131,12 @@ fn enter(command: &Command) -> Result<()> {
 
 /// Runs with a server for metrics, if there is an address for it.
 fn measured(address: Option<&Listen>, command: Command) -> Result<ExitCode> {
+    // Pages have threads of their own.
+    let watched = matches!(&command, Command::Run(args) if args.watch.is_some() || args.terminal);
+    if address.is_some() || watched {
+        enter(&command)?;
+    }
     let Some(address) = address else { return run(command, &Metrics::off()) };
-    enter(&command)?;
     let metrics = Metrics::on();
     let server = Server::start(metrics.clone(), address)?;
     tracing::info!(address = %server.address(), "serving metrics");
@@ -163,6 +168,11 @@ fn run(command: Command, metrics: &Metrics) -> Result<ExitCode> {
         Command::Sim(SimCommand::Esa(args)) => commands::sim::esa(&args),
         Command::Optical(command) => commands::optical::run(&command, metrics),
         Command::Bench(args) => tributary_bench::run(&args, signals::stop_flag),
+        Command::Soak(args) => {
+            tributary_soak::run(&args, &*signals::stop_flag()?, |line| say!("{line}"))
+        }
+        Command::Completions(args) => commands::completions::run(&args),
+        Command::Man(args) => commands::man::run(&args),
     }?;
     Ok(ExitCode::SUCCESS)
 }

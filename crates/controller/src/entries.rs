@@ -316,7 +316,10 @@ pub(crate) fn run_of(catalogue: &Catalogue, entry: &p4::TableEntry) -> Option<Ru
 }
 
 /// The job and the segment that an entry of the table of services is for.
-pub(crate) fn segment_of(catalogue: &Catalogue, entry: &p4::TableEntry) -> Option<(JobId, Segment)> {
+pub(crate) fn segment_of(
+    catalogue: &Catalogue,
+    entry: &p4::TableEntry,
+) -> Option<(JobId, Segment)> {
     let services = catalogue.services.as_ref()?;
     let job = key(entry, services.table.id, services.table.fields[0])?;
     let action = entry.action.as_ref()?.r#type.as_ref()?;

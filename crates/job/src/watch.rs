@@ -156,7 +156,7 @@ impl Sampler {
             self.hub.push(Line::Sample(sample));
         }
         self.taken += 1;
-        if self.taken % SAMPLES == 0 && (!self.real || self.interval < LONGEST) {
+        if self.taken.is_multiple_of(SAMPLES) && (!self.real || self.interval < LONGEST) {
             self.interval *= 2;
         }
         let pause = if self.real { SHARE * begun.elapsed() } else { Duration::ZERO };

@@ -302,8 +302,7 @@ impl Stored {
         let Record { placement, slot, last_service, .. } = record;
         let Record { demand, iteration, rate, name, lease, tenant, .. } = record;
         let Placement { epoch, workers, ps, agent, aggregation, assignment, .. } = placement;
-        let Placement { two_levels, limits, .. } =
-            placement;
+        let Placement { two_levels, limits, .. } = placement;
         let mode = MODES.iter().position(|mode| *mode == assignment.mode).expect("all are there");
         Self {
             epoch: epoch.get(),

@@ -72,7 +72,8 @@ pub fn run(
             "--alone: no scheduler decides about the job; leave out --scheduler"
         );
         let deployment = Arc::new(deployment);
-        let report = alone::work(&deployment, at, verifier, stop, board, &mut |event| tell(&event))?;
+        let report =
+            alone::work(&deployment, at, verifier, stop, board, &mut |event| tell(&event))?;
         return Ok(warn(job, report));
     }
     let tokens = args.tokens()?;

@@ -18,6 +18,7 @@ mod manager;
 mod metrics;
 mod mininet;
 mod outsiders;
+mod packages;
 mod peers;
 mod place;
 mod plain_traffic;

@@ -152,8 +152,7 @@ impl Fabric for Memory {
                 let index = worker_index(worker);
                 let lanes = self.worker(job, worker, &contacts)?;
                 let board = self.boards.workers.clone();
-                let port =
-                    live::Port { lanes, may_be_replaced: false, own_process: false, board };
+                let port = live::Port { lanes, may_be_replaced: false, own_process: false, board };
                 let (notes, stop) = (self.live.notes.clone(), Arc::clone(&self.stop));
                 let (deployment, verifier) = (Arc::clone(&deployment), verifier.clone());
                 self.workers.push(spawn(format!("{} worker {worker}", its.name), move || {
@@ -377,7 +376,8 @@ impl Memory {
                 let board = self.boards.servers.clone();
                 let mut hub = hubs.remove(&host).context("an agent has a hub")?;
                 self.servers.push(spawn(format!("agent on {name}"), move || {
-                    let ended = tributary_reminder::serve(agent, &mut hub, io, waker, &stop, &board);
+                    let ended =
+                        tributary_reminder::serve(agent, &mut hub, io, waker, &stop, &board);
                     let note = match ended {
                         Ok(agent) => Note::Servers(servers::Event::backend(&agent)),
                         Err(error) => Note::Broken(format!("reminder agent: {error}")),

@@ -16,7 +16,6 @@ use tributary_controller::jobs::Controller;
 use tributary_controller::plan::Placement;
 use tributary_controller::scheduler::{Record, Scheduler};
 use tributary_controller::server::LIMITS;
-use tributary_endpoint::numbers::Jobs;
 use tributary_endpoint::tokens::Tokens;
 use tributary_jobfile::{Protocol, Scenario, TIMING_IGNORED};
 use tributary_metrics::Metrics;
