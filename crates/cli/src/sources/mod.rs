@@ -15,7 +15,7 @@ pub(crate) use controlled::Controlled;
 pub(crate) use crossconnect::Mirror;
 pub(crate) use manager::Managed;
 pub(crate) use scheduler::Scheduled;
-pub(crate) use slots::{Slots, Tally};
+pub(crate) use slots::Slots;
 
 /// How long another part may take to answer before its metrics are left out.
 const PATIENCE: Duration = Duration::from_secs(2);

@@ -40,7 +40,7 @@ struct Ended(Child);
 impl Drop for Ended {
     fn drop(&mut self) {
         let process = Pid::from_raw(self.0.id().try_into().unwrap());
-        drop(kill(process, Signal::SIGTERM));
+        let _ = kill(process, Signal::SIGTERM);
         drop(self.0.wait());
     }
 }
