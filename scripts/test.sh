@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# All checks: format, lints, tests, documentation, and the main job itself.
-# Needs the Rust toolchain; uses cargo-nextest where it is installed.
+# All checks: format, lints, dependencies, tests, documentation, and the main job itself.
+# Needs the Rust toolchain; uses cargo-nextest, cargo-deny and cargo-audit where they are installed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -11,6 +11,9 @@ cargo fmt --all --check
 
 step "lints"
 cargo clippy --workspace --all-targets --locked -- -D warnings
+
+step "dependencies"
+scripts/dependencies.sh
 
 step "tests"
 if cargo nextest --version >/dev/null 2>&1; then

@@ -6,13 +6,22 @@
 
 #include "headers.p4"
 
-control Membership(in headers_t hdr, inout metadata_t meta) {
+control Membership(inout headers_t hdr, inout metadata_t meta) {
     // Gradients from a port below which the workers or positions `unit` are; `members` meet in this
     // switch. Where these are all of the job and the protocol lets the switch give results, it sends
     // them to `group`. Group 0: the sum goes on towards the parameter server, as that of the positions
     // `upward`: the members, or the one position that they share, being a rack's workers.
+#ifdef PRIORITIES
+    // None has a priority above the job's `ceiling`.
+    #define CEILING , priority_t ceiling
+    #define LOWER_PRIORITY LOWER(hdr.aggregation.priority, ceiling)
+#else
+    #define CEILING
+    #define LOWER_PRIORITY
+#endif
     action contribute(bitmap_t unit, bitmap_t members, bitmap_t upward, group_t group,
-                      job_slot_t slot) {
+                      job_slot_t slot CEILING) {
+        LOWER_PRIORITY
         meta.member = 1;
         meta.unit = unit;
         meta.members = members;

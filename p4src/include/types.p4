@@ -16,6 +16,7 @@ typedef bit<8>  rack_t;     // a position that several workers share: its number
 typedef bit<32> index_t;    // of an aggregator
 typedef bit<8>  priority_t; // of an ESA task; 0: below all. P4INC, SwitchML: the service
 typedef bit<8>  job_slot_t; // of the outcome counters
+typedef bit<8>  color_t;    // of a meter
 
 const bit<16> ETHERTYPE_IPV4 = 0x0800;
 const bit<16> ETHERTYPE_ARP = 0x0806;
@@ -97,7 +98,8 @@ enum bit<5> outcome_t {
     ASYNCHRONOUS = 22, // came before the aggregator had finished an earlier round
     STALE        = 23, // of a round that the aggregator has left behind
 
-    BARRED       = 24  // plain traffic in which a host could find a packet of ours
+    BARRED       = 24, // plain traffic in which a host could find a packet of ours
+    EXCEEDED     = 25  // more than its port may send
 }
 
 // What a block of values does with its registers.

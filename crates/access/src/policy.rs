@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::num::{NonZeroU8, NonZeroU64};
 use std::path::Path;
 use std::sync::Arc;
 
 use nix::unistd::{Uid, User};
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use tonic::{Request, Status};
 use tributary_limits::FileLimit;
 
@@ -77,6 +78,21 @@ pub struct Tenant {
     pub jobs: Option<u32>,
     /// Most aggregators that its jobs have together: the sum of their segments.
     pub aggregators: Option<u32>,
+    /// Most bits of values per second that each worker of its jobs sends.
+    #[serde(default, deserialize_with = "rate")]
+    pub max_rate: Option<NonZeroU64>,
+    /// Highest priority of its packets (ESA).
+    pub max_priority: Option<NonZeroU8>,
+}
+
+/// A rate such as `10Gb/s`.
+fn rate<'de, D: Deserializer<'de>>(from: D) -> Result<Option<NonZeroU64>, D::Error> {
+    let text = String::deserialize(from)?;
+    let rate = tributary_document::rate(&text).and_then(NonZeroU64::new);
+    rate.map(Some).ok_or_else(|| {
+        let why = format!("`{text}` is not a rate; write for example \"10Gb/s\"");
+        serde::de::Error::custom(why)
+    })
 }
 
 /// What a caller may do. Each request has one.

@@ -1,5 +1,6 @@
 //! The command line.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
@@ -37,6 +38,8 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Run a job file: start its network, workers and parameter servers, check every sum, report.
     Run(RunArgs),
+    /// Run the jobs of a file in network namespaces while parts fail at random, and check every sum.
+    Chaos(ChaosArgs),
     /// Run a P4 program as a switch over network interfaces, controlled by P4Runtime.
     Switch(SwitchArgs),
     /// Run one worker of a job file on this host.
@@ -50,6 +53,8 @@ pub(crate) enum Command {
     Cable(CableArgs),
     /// Capture our packets on a network interface, for Wireshark.
     Capture(CaptureArgs),
+    /// Show running switches and their jobs, or a recording, on a web page or in the terminal.
+    Watch(crate::commands::watch::WatchArgs),
     /// Emulate an optical cross-connect between interfaces of this host, or control a cross-connect.
     Crossconnect(crate::commands::crossconnect::CrossconnectArgs),
     /// Show the network of a job file: hosts, addresses, switch ports, and processes.
@@ -75,6 +80,14 @@ pub(crate) enum Command {
     /// Measure the engine, all-reduce, fixed-point conversion, packet I/O and the protocols side by
     /// side on this machine.
     Bench(tributary_bench::Args),
+    /// Run jobs one after the other in network namespaces, for hours, and check that memory, descriptors,
+    /// threads and table entries stay flat.
+    Soak(tributary_soak::Args),
+    /// Print a script that completes this command in a shell.
+    Completions(crate::commands::completions::CompletionsArgs),
+    /// Write the manual pages, for packages.
+    #[command(hide = true)]
+    Man(crate::commands::man::ManArgs),
 }
 
 #[derive(Debug, Args)]
@@ -105,6 +118,16 @@ pub(crate) struct RunArgs {
     /// job file's name, with .pcapng. The directory is created if missing.
     #[arg(long, value_name = "DIR")]
     pub(crate) capture: Option<PathBuf>,
+    /// Show the run on a web page while it lasts, and until Ctrl-C; at this address of this host, or at a
+    /// free port (docs/watch.md).
+    #[arg(long, value_name = "ADDR", num_args = 0..=1, default_missing_value = "127.0.0.1:0")]
+    pub(crate) watch: Option<SocketAddr>,
+    /// Show the run in this terminal, until `q` is pressed.
+    #[arg(long)]
+    pub(crate) terminal: bool,
+    /// Record what --watch shows, for `tributary watch --replay`.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) record: Option<PathBuf>,
     /// P4 program for the switches, replacing the built-in one.
     #[arg(long, value_name = "FILE")]
     pub(crate) p4: Option<PathBuf>,
@@ -123,6 +146,28 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "N", default_value_t = 1,
         value_parser = clap::value_parser!(u16).range(1..=MOST_THREADS))]
     pub(crate) switch_threads: u16,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ChaosArgs {
+    /// The job file. Its jobs have random tensors, and are run again and again.
+    pub(crate) job: PathBuf,
+    /// For how long parts fail; then all must get over it.
+    #[arg(long, value_name = "N", default_value_t = 1.0, value_parser = minutes)]
+    pub(crate) minutes: f64,
+    /// Seed of the schedule of failures, and of all values.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// Time between two failures, on average, in milliseconds.
+    #[arg(long, value_name = "MS", default_value_t = 2_000,
+        value_parser = clap::value_parser!(u64).range(10..=3_600_000))]
+    pub(crate) every: u64,
+}
+
+/// A length of time that is not unreasonable.
+fn minutes(text: &str) -> Result<f64, String> {
+    let minutes = text.parse().ok().filter(|minutes| (0.0..=100_000.0).contains(minutes));
+    minutes.ok_or_else(|| "write a number of minutes, such as 0.5 or 60".into())
 }
 
 #[derive(Debug, Args)]
@@ -327,9 +372,9 @@ pub(crate) struct ControllerArgs {
     /// unix:PATH (not ESA; proto/README.md).
     #[arg(long, value_name = "ADDR")]
     pub(crate) scheduler: Option<Listen>,
-    /// File that remembers the jobs of --scheduler. If this process is killed or ended and started again
+    /// File that remembers the jobs and their runs. If this process is killed or ended and started again
     /// with it, the jobs go on. Without it, they are removed.
-    #[arg(long, value_name = "FILE", requires = "scheduler")]
+    #[arg(long, value_name = "FILE")]
     pub(crate) journal: Option<PathBuf>,
     /// Listening address for endpoints that ask for the run of their job: ADDRESS:PORT or
     /// unix:PATH. When all workers of a job have asked, a new run begins.

@@ -33,14 +33,15 @@ use anyhow::{Context, Result, ensure};
 use clap::Parser;
 use nix::sys::resource::{Resource, getrlimit};
 use signal_hook::consts::SIGXFSZ;
-use tracing_subscriber::layer::SubscriberExt as _;
-#[cfg(not(feature = "otlp"))]
-use tracing_subscriber::layer::Identity;
-use tracing_subscriber::util::SubscriberInitExt as _;
-use tracing_subscriber::{EnvFilter, Layer, Registry};
 use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::fmt::format::FmtSpan;
+#[cfg(not(feature = "otlp"))]
+use tracing_subscriber::layer::Identity;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
+use tracing_subscriber::{EnvFilter, Layer, Registry};
 use tributary_access::Listen;
+use tributary_job::fabric::Kind as Fabric;
 use tributary_metrics::{Metrics, Server};
 
 use args::{Cli, Command, P4Command, SimCommand};
@@ -123,14 +124,19 @@ pub(crate) fn print(text: &str) -> Result<()> {
 fn enter(command: &Command) -> Result<()> {
     match command {
         Command::Run(args) => args.fabric.enter(),
+        Command::Chaos(_) => Fabric::Netns.enter(),
         _ => Ok(()),
     }
 }
 
 /// Runs with a server for metrics, if there is an address for it.
 fn measured(address: Option<&Listen>, command: Command) -> Result<ExitCode> {
+    // Pages have threads of their own.
+    let watched = matches!(&command, Command::Run(args) if args.watch.is_some() || args.terminal);
+    if address.is_some() || watched {
+        enter(&command)?;
+    }
     let Some(address) = address else { return run(command, &Metrics::off()) };
-    enter(&command)?;
     let metrics = Metrics::on();
     let server = Server::start(metrics.clone(), address)?;
     tracing::info!(address = %server.address(), "serving metrics");
@@ -141,12 +147,14 @@ fn run(command: Command, metrics: &Metrics) -> Result<ExitCode> {
     match command {
         Command::Run(args) => commands::run::run(&args, metrics),
         Command::Certs(args) => commands::certs::run(&args),
+        Command::Chaos(args) => commands::chaos::run(&args),
         Command::Switch(args) => commands::switch::run(&args, metrics),
         Command::Worker(args) => commands::worker::run(&args, metrics),
         Command::Ps(args) => commands::ps::run(&args, metrics),
         Command::Reminder(args) => commands::reminder::run(&args, metrics),
         Command::Cable(args) => commands::cable::run(&args),
         Command::Capture(args) => commands::capture::run(&args),
+        Command::Watch(args) => commands::watch::run(&args),
         Command::Crossconnect(args) => commands::crossconnect::run(&args, metrics),
         Command::Network(args) => commands::network::run(&args),
         Command::Controller(args) => commands::controller::run(&args, metrics),
@@ -160,6 +168,11 @@ fn run(command: Command, metrics: &Metrics) -> Result<ExitCode> {
         Command::Sim(SimCommand::Esa(args)) => commands::sim::esa(&args),
         Command::Optical(command) => commands::optical::run(&command, metrics),
         Command::Bench(args) => tributary_bench::run(&args, signals::stop_flag),
+        Command::Soak(args) => {
+            tributary_soak::run(&args, &*signals::stop_flag()?, |line| say!("{line}"))
+        }
+        Command::Completions(args) => commands::completions::run(&args),
+        Command::Man(args) => commands::man::run(&args),
     }?;
     Ok(ExitCode::SUCCESS)
 }

@@ -7,7 +7,9 @@ use std::env;
 
 use anyhow::{Context as _, Result};
 use opentelemetry::trace::TracerProvider as _;
-use opentelemetry_otlp::{OTEL_EXPORTER_OTLP_ENDPOINT, OTEL_EXPORTER_OTLP_TRACES_ENDPOINT, SpanExporter};
+use opentelemetry_otlp::{
+    OTEL_EXPORTER_OTLP_ENDPOINT, OTEL_EXPORTER_OTLP_TRACES_ENDPOINT, SpanExporter,
+};
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::trace::SdkTracerProvider;
 use tokio::runtime::Runtime;
@@ -33,7 +35,9 @@ impl Exporter {
         };
         let filter = env::var("TRIBUTARY_TRACES").unwrap_or_else(|_| "info".to_owned());
         EnvFilter::try_new(&filter).with_context(|| {
-            format!("TRIBUTARY_TRACES={filter}: write a level, such as info, or CRATE=LEVEL,CRATE=LEVEL")
+            format!(
+                "TRIBUTARY_TRACES={filter}: write a level, such as info, or CRATE=LEVEL,CRATE=LEVEL"
+            )
         })?;
         enter()?;
         let runtime = tributary_endpoint::runtime()?;

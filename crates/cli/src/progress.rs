@@ -59,7 +59,7 @@ impl Bars {
     }
 
     /// Prints a line above the bars, or to standard error without a terminal.
-    fn say(&self, line: &str) {
+    pub(crate) fn say(&self, line: &str) {
         if self.all.is_hidden() {
             eprintln!("{line}");
         } else {

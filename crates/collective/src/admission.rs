@@ -23,7 +23,7 @@ use tributary_jobfile::{HostId, Protocol, Scenario};
 use tributary_limits::FileLimit;
 use tributary_netio::device::Kind as Io;
 use tributary_netio::interface;
-use tributary_protocol::{Assignment, Mode};
+use tributary_protocol::{Assignment, Mode, Rate};
 use tributary_wire::{AggregatorIndex, Epoch, Host, JobId, PORT, Segment, Service};
 use tributary_worker::live::LanePort;
 
@@ -174,6 +174,8 @@ pub struct Admitted {
     service: u8,
     offset: u32,
     size: u32,
+    /// Bits of values per second of each rank; 0: no limit.
+    rate: u64,
 }
 
 impl Admitted {
@@ -185,6 +187,7 @@ impl Admitted {
             service: service.get(),
             offset: segment.offset.0,
             size: segment.size,
+            rate: leased.rate().map_or(0, Rate::get),
         }
     }
 
@@ -196,6 +199,7 @@ impl Admitted {
         let (job, epoch) = (JobId::new(self.job), Epoch::new(self.epoch));
         let (job, epoch) = job.zip(epoch).context("the first rank describes no job")?;
         scenario.jobs[JOB].id = job;
+        scenario.jobs[JOB].rate = Rate::new(self.rate);
         let segment = Segment { offset: AggregatorIndex(self.offset), size: self.size };
         let service = Service::new(self.service);
         let mut deployment = Deployment::unassigned(scenario);

@@ -43,7 +43,8 @@ impl OfGroup {
         let rank = std::env::var(LOCAL_RANK).ok().and_then(|rank| rank.parse().ok()).unwrap_or(0);
         let serve = || serve(&address, rank).map_err(|error| format!("{error:#}"));
         let served = SERVED.get_or_init(serve);
-        let Served { metrics, .. } = served.as_ref().map_err(|error| anyhow!("{METRICS}: {error}"))?;
+        let Served { metrics, .. } =
+            served.as_ref().map_err(|error| anyhow!("{METRICS}: {error}"))?;
         let number = GROUPS.fetch_add(1, Ordering::Relaxed) + 1;
         let (metrics, _guest) = metrics.add_part("group", number.to_string());
         Ok(Self { metrics, _guest })

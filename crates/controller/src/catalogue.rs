@@ -12,6 +12,8 @@ const REBUILD: &str = "use a program built from the blocks in p4src/include";
 pub struct Catalogue {
     pub(crate) memberships: TableIds<5>,
     pub(crate) contribute: ActionIds<5>,
+    /// The parameter of `contribute` that bounds priorities; `None` if packets have none.
+    pub(crate) ceiling: Option<u32>,
     pub(crate) distribute: ActionIds<2>,
     pub(crate) remind: ActionIds<2>,
     pub(crate) answer: ActionIds<1>,
@@ -22,6 +24,8 @@ pub struct Catalogue {
     pub(crate) services: Option<Services>,
     pub(crate) hosts: TableIds<1>,
     pub(crate) to_port: ActionIds<1>,
+    pub(crate) limits: TableIds<2>,
+    pub(crate) limit: ActionIds<0>,
     pub(crate) outcomes: u32,
     /// Number of counter slots for jobs, without slot 0.
     pub(crate) slots: usize,
@@ -108,14 +112,12 @@ impl Catalogue {
             }),
             Err(_) => None,
         };
+        let limits = table(info, "limits")?;
+        let (contribute, ceiling) = contribute(info, membership)?;
         Ok(Self {
             memberships: fields(membership, ["job", "epoch", "port", "kind", "rack"])?,
-            contribute: action(
-                info,
-                membership,
-                "contribute",
-                ["unit", "members", "upward", "group", "slot"],
-            )?,
+            contribute,
+            ceiling,
             distribute: action(info, membership, "distribute", ["group", "slot"])?,
             remind: action(info, membership, "remind", ["members", "slot"])?,
             answer: action(info, membership, "answer", ["slot"])?,
@@ -124,6 +126,8 @@ impl Catalogue {
             services: Services::new(info)?,
             hosts: fields(hosts, ["hdr.ethernet.destination"])?,
             to_port: action(info, hosts, "to_port", ["port"])?,
+            limits: fields(limits, ["job", "port"])?,
+            limit: action(info, limits, "limit", [])?,
             outcomes: id(outcomes.preamble.as_ref()),
             slots: (counters / SLOT_COUNTERS).saturating_sub(1).min(usize::from(u8::MAX)),
         })
@@ -152,11 +156,17 @@ impl Catalogue {
         self.services.as_ref().map(|services| services.pool)
     }
 
+    /// Whether the entries of a table have meters.
+    pub(crate) fn is_metered(&self, table: u32) -> bool {
+        table == self.limits.id
+    }
+
     /// Tables whose entries belong to the controller.
     pub(crate) fn tables(&self) -> impl Iterator<Item = u32> {
         let servers = self.servers.as_ref().map(|servers| servers.table.id);
         let services = self.services.as_ref().map(|services| services.table.id);
-        [self.hosts.id, self.memberships.id].into_iter().chain(servers).chain(services)
+        let all = [self.hosts.id, self.limits.id, self.memberships.id];
+        all.into_iter().chain(servers).chain(services)
     }
 }
 
@@ -169,7 +179,7 @@ fn id(preamble: Option<&Preamble>) -> u32 {
 }
 
 /// Whether `name` is the last part of a hierarchical name: programs differ in the other parts.
-fn is_named(preamble: Option<&Preamble>, name: &str) -> bool {
+pub(crate) fn is_named(preamble: Option<&Preamble>, name: &str) -> bool {
     preamble.is_some_and(|preamble| preamble.name.rsplit('.').next() == Some(name))
 }
 
@@ -190,6 +200,19 @@ fn fields<const N: usize>(table: &Table, names: [&str; N]) -> Result<TableIds<N>
         return Err(missing(format!("table `{own}` with {N} keys")));
     }
     Ok(TableIds { id: id(table.preamble.as_ref()), fields })
+}
+
+/// The action `contribute`, and its parameter `ceiling` if it has that.
+fn contribute(info: &P4Info, table: &Table) -> Result<(ActionIds<5>, Option<u32>), Error> {
+    let names = ["unit", "members", "upward", "group", "slot"];
+    let [unit, members, upward, group, slot] = names;
+    let bounded = [unit, members, upward, group, slot, "ceiling"];
+    match action(info, table, "contribute", bounded) {
+        Ok(ActionIds { id, params: [unit, members, upward, group, slot, ceiling] }) => {
+            Ok((ActionIds { id, params: [unit, members, upward, group, slot] }, Some(ceiling)))
+        }
+        Err(_) => Ok((action(info, table, "contribute", names)?, None)),
+    }
 }
 
 /// An action of a table: other tables may have actions of the same name.

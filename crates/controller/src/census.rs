@@ -138,7 +138,9 @@ impl Census {
     /// Asks for the state of all aggregators; empty if the program does not tell.
     #[must_use]
     pub fn aggregators_request(&self) -> Vec<Entity> {
-        let all = self.pool.map(|pool| RegisterEntry { register_id: pool.register, ..Default::default() });
+        let all = self
+            .pool
+            .map(|pool| RegisterEntry { register_id: pool.register, ..Default::default() });
         all.map(|all| entries::entity(entity::Entity::RegisterEntry(all))).into_iter().collect()
     }
 
@@ -157,7 +159,9 @@ impl Census {
                 }
                 let index = cell.index.as_ref().and_then(|index| u32::try_from(index.index).ok());
                 let holds = |segment: &Segment| {
-                    index.and_then(|at| at.checked_sub(segment.offset.0)).is_some_and(|at| at < segment.size)
+                    index
+                        .and_then(|at| at.checked_sub(segment.offset.0))
+                        .is_some_and(|at| at < segment.size)
                 };
                 present.segments.iter().find(|(_, segment)| holds(segment)).map(|(job, _)| *job)
             } else {

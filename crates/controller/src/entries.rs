@@ -4,9 +4,9 @@
 
 use tributary_jobfile::Topology;
 use tributary_p4runtime_proto::p4::v1::{
-    self as p4, Action, CounterData, CounterEntry, Entity, FieldMatch, Index, MulticastGroupEntry,
-    PacketReplicationEngineEntry, Replica, TableAction, TableEntry, Update, action, entity,
-    field_match, packet_replication_engine_entry, replica, table_action, update,
+    self as p4, Action, CounterData, CounterEntry, Entity, FieldMatch, Index, MeterConfig,
+    MulticastGroupEntry, PacketReplicationEngineEntry, Replica, TableAction, TableEntry, Update,
+    action, entity, field_match, packet_replication_engine_entry, replica, table_action, update,
 };
 use tributary_wire::{AggregatorIndex, Epoch, JobId, Run, Segment, Service};
 
@@ -81,8 +81,30 @@ pub fn forwarding(catalogue: &Catalogue, plan: &Forwarding) -> Vec<Entity> {
         let keys = [exact(&mac.0)];
         entry(&catalogue.hosts, keys, &catalogue.to_port, [bytes(port.into())])
     });
-    std::iter::once(group).chain(hosts).collect()
+    // Job 0: traffic of no job.
+    let limits = plan.limited.iter().map(|(&port, rate)| limit(catalogue, 0, port, rate.get() / 8));
+    std::iter::once(group).chain(hosts).chain(limits).collect()
 }
+
+/// The entry that limits what a port may send for a job, in bytes per second.
+fn limit(catalogue: &Catalogue, job: u16, port: u16, bytes: u64) -> Entity {
+    let keys = [exact(&job.to_be_bytes()), exact(&port.to_be_bytes())];
+    let mut entity = entry(&catalogue.limits, keys, &catalogue.limit, []);
+    if let Some(entity::Entity::TableEntry(entry)) = &mut entity.entity {
+        let rate = i64::try_from(bytes).unwrap_or(i64::MAX).max(1);
+        let burst = (rate / BURSTS_PER_SECOND).max(LEAST_BURST);
+        let config = MeterConfig { cir: rate, cburst: burst, pir: rate, pburst: burst, eburst: 0 };
+        entry.meter_config = Some(config);
+    }
+    entity
+}
+
+/// A port may send at once what it may send in 10 ms, so that a worker that waited for a processor can make
+/// up for it ([`tributary_protocol::pacing::DEPTH`]).
+const BURSTS_PER_SECOND: i64 = 100;
+
+/// Or as many bytes, if that is more: some super-frames.
+const LEAST_BURST: i64 = 1 << 17;
 
 /// The entities for a job's part in a switch: its [`service`] and its [`memberships`].
 #[must_use]
@@ -144,7 +166,12 @@ pub fn memberships(
                 let [unit, members, upward] =
                     [unit, members, upward].map(|bitmap| bytes(bitmap.0.into()));
                 let params = [unit, members, upward, bytes(group.into()), slot_bytes.clone()];
-                entry(table, keys, &catalogue.contribute, params)
+                let mut entity = entry(table, keys, &catalogue.contribute, params);
+                if let Some(ceiling) = catalogue.ceiling {
+                    let ceiling = param(ceiling, bytes(plan.limits.priority.get().into()));
+                    add_param(&mut entity, ceiling);
+                }
+                entity
             }
             Part::Distribute => {
                 let params = [bytes(slot.group().into()), slot_bytes.clone()];
@@ -165,7 +192,14 @@ pub fn memberships(
         let to = [job.value.clone(), bytes(plan.rack.0.into()), mac, ip];
         entry(&servers.table, [epoch.clone()], &servers.to_server, to)
     });
-    groups.into_iter().chain(servers).chain(memberships).collect()
+    // Headers and what is sent again are not counted in the rate of a worker.
+    let limits = plan.limits.rate.into_iter().flat_map(|rate| {
+        let bytes = rate.get().saturating_mul(2) / 8;
+        plan.senders.iter().map(move |(&port, &workers)| {
+            limit(catalogue, run.job.get(), port, bytes.saturating_mul(workers.into()))
+        })
+    });
+    groups.into_iter().chain(servers).chain(limits).chain(memberships).collect()
 }
 
 /// Updates that set a job's outcome counters to zero: the slot may have counted another job before.
@@ -234,12 +268,7 @@ fn entry<const K: usize, const P: usize>(
         field_id,
         field_match_type: Some(field_match::FieldMatchType::Exact(key)),
     });
-    let params = action
-        .params
-        .iter()
-        .zip(params)
-        .map(|(&param_id, value)| action::Param { param_id, value })
-        .collect();
+    let params = action.params.iter().zip(params).map(|(&id, value)| param(id, value)).collect();
     let action = Action { action_id: action.id, params };
     entity(entity::Entity::TableEntry(TableEntry {
         table_id: table.id,
@@ -247,6 +276,20 @@ fn entry<const K: usize, const P: usize>(
         action: Some(TableAction { r#type: Some(table_action::Type::Action(action)) }),
         ..TableEntry::default()
     }))
+}
+
+fn param(param_id: u32, value: Vec<u8>) -> action::Param {
+    action::Param { param_id, value }
+}
+
+/// Adds a parameter to an entry's action.
+fn add_param(entity: &mut Entity, param: action::Param) {
+    if let Some(entity::Entity::TableEntry(entry)) = &mut entity.entity
+        && let Some(table_action::Type::Action(action)) =
+            entry.action.as_mut().and_then(|action| action.r#type.as_mut())
+    {
+        action.params.push(param);
+    }
 }
 
 fn exact(value: &[u8]) -> field_match::Exact {
@@ -273,7 +316,10 @@ pub(crate) fn run_of(catalogue: &Catalogue, entry: &p4::TableEntry) -> Option<Ru
 }
 
 /// The job and the segment that an entry of the table of services is for.
-pub(crate) fn segment_of(catalogue: &Catalogue, entry: &p4::TableEntry) -> Option<(JobId, Segment)> {
+pub(crate) fn segment_of(
+    catalogue: &Catalogue,
+    entry: &p4::TableEntry,
+) -> Option<(JobId, Segment)> {
     let services = catalogue.services.as_ref()?;
     let job = key(entry, services.table.id, services.table.fields[0])?;
     let action = entry.action.as_ref()?.r#type.as_ref()?;
@@ -281,7 +327,7 @@ pub(crate) fn segment_of(catalogue: &Catalogue, entry: &p4::TableEntry) -> Optio
     let param = |at: usize| {
         let id = services.aggregate.params[at];
         let given = action.params.iter().find(|param| param.param_id == id)?;
-        number(&given.value)
+        number(&given.value).and_then(|number| u32::try_from(number).ok())
     };
     if action.action_id != services.aggregate.id {
         return None;
@@ -297,7 +343,7 @@ pub(crate) fn server_of(catalogue: &Catalogue, entry: &p4::TableEntry) -> Option
 }
 
 /// The value of one exact key field, if the entry is in that table.
-fn key(entry: &p4::TableEntry, table: u32, field: u32) -> Option<u32> {
+pub(crate) fn key(entry: &p4::TableEntry, table: u32, field: u32) -> Option<u32> {
     if entry.table_id != table {
         return None;
     }
@@ -305,11 +351,12 @@ fn key(entry: &p4::TableEntry, table: u32, field: u32) -> Option<u32> {
     let Some(field_match::FieldMatchType::Exact(exact)) = &key.field_match_type else {
         return None;
     };
-    number(&exact.value)
+    number(&exact.value).and_then(|number| u32::try_from(number).ok())
 }
 
-fn number(bytes: &[u8]) -> Option<u32> {
-    bytes.iter().try_fold(0_u32, |number, &byte| {
+/// A number in P4Runtime's form; `None` if it has more than 64 bits.
+pub(crate) fn number(bytes: &[u8]) -> Option<u64> {
+    bytes.iter().try_fold(0_u64, |number, &byte| {
         number.checked_mul(256).and_then(|number| number.checked_add(byte.into()))
     })
 }

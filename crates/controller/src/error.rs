@@ -259,6 +259,9 @@ pub enum Error {
          switchml"
     )]
     Unassigned,
+    /// The journal cannot be written.
+    #[error("cannot record the change in the journal: {0}")]
+    Unrecorded(String),
     /// The assignment does not fit the job.
     #[error("job {job}: {reason}")]
     Assignment {

@@ -230,6 +230,12 @@ impl Controller {
         self.jobs().get(&job).map(|admitted| admitted.slot)
     }
 
+    /// How an admitted job is placed, and the slot of its counters.
+    #[must_use]
+    pub fn placement(&self, job: JobId) -> Option<(Placement, JobSlot)> {
+        self.jobs().get(&job).map(|admitted| (admitted.placement.clone(), admitted.slot))
+    }
+
     /// The current runs of all admitted jobs, and their workers.
     pub(crate) fn admitted(&self) -> Vec<(Run, WorkerSet)> {
         self.jobs().values().map(Admitted::run).collect()
@@ -360,19 +366,33 @@ impl Controller {
     /// # Errors
     /// [`Error::UnknownJob`]; [`Error::JobTaken`] if the job is being admitted, moved or removed;
     /// or the error of a switch. The ID then stays taken, and the removal can be repeated.
-    #[instrument(name = "removal", skip_all, fields(%job))]
     pub async fn remove(&self, job: JobId) -> Result<Freed, Error> {
+        self.remove_recorded(job, || Ok(())).await
+    }
+
+    /// [`remove`](Self::remove) for a caller that remembers jobs over its own restart. `forget` is called
+    /// when no switch has anything of the job, and before others can have what it had.
+    ///
+    /// # Errors
+    /// As of `remove`, or the error of `forget`; the removal can then be repeated, too.
+    #[instrument(name = "removal", skip_all, fields(%job))]
+    pub(crate) async fn remove_recorded<E: From<Error>>(
+        &self,
+        job: JobId,
+        forget: impl FnOnce() -> Result<(), E>,
+    ) -> Result<Freed, E> {
         let _routes = self.routes.read().await;
         let admitted = self.begin_change(job)?;
-        let outcome = self.clear(&admitted).await;
-        match outcome {
+        let cleared = self.clear(&admitted).await.map_err(E::from);
+        let removed = cleared.and_then(|freed| forget().map(|()| freed));
+        match removed {
             Ok(_) => {
-                self.free(job, admitted.placement.assignment);
+                self.free_all(job);
                 self.jobs().remove(&job);
             }
             Err(_) => self.set_state(job, State::Leaving),
         }
-        outcome
+        removed
     }
 
     /// Removes a job from the switches. The entries that admit its packets go first. The entry with

@@ -15,6 +15,7 @@
 //! - [`segments`]: allocates aggregators, where jobs have aggregators of their own;
 //! - [`memory`]: admits jobs with segments, and moves them between the network and their servers;
 //! - [`outcomes`]: counters of packets;
+//! - [`aggregators`]: what they hold, for people who watch;
 //! - [`census`]: what a switch's own state tells about its jobs;
 //! - [`epochs`](Epochs): a number for each run of each job;
 //! - [`runs`]: the gRPC service through which separately started processes join a run;
@@ -27,6 +28,8 @@
 //!
 //! Start reading at [`jobs::Controller`].
 
+pub mod aggregators;
+mod attendance;
 mod catalogue;
 pub mod census;
 pub mod client;

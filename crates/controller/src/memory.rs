@@ -111,6 +111,11 @@ impl Memory {
     pub(crate) fn release(&mut self, job: JobId, assignment: Assignment) {
         self.segments.release(job, assignment.service);
     }
+
+    /// Frees all that a job holds: two segments, if a move has failed half-way.
+    fn release_all(&mut self, job: JobId) {
+        self.segments.release_all(job);
+    }
 }
 
 fn demand(topology: &Topology, placement: &Placement, service: Service, size: u32) -> Demand {
@@ -189,6 +194,25 @@ impl Controller {
         aggregation: Aggregation,
         size: u32,
     ) -> Result<Assignment, Error> {
+        self.relocate_recorded(job, aggregation, size, |_| Ok(())).await
+    }
+
+    /// [`relocate`](Self::relocate) for a caller that remembers placements over its own restart.
+    /// `record` is called when all switches serve the job at its new place.
+    ///
+    /// Until the new place is recorded, a restart brings the job back to its old one. So the job holds
+    /// both segments until then, and after a failure until it is removed: no other job is recorded
+    /// with a part of them.
+    ///
+    /// # Errors
+    /// As of `relocate`, or the error of `record`. After the latter the job can only be removed.
+    pub(crate) async fn relocate_recorded<E: From<Error>>(
+        &self,
+        job: JobId,
+        aggregation: Aggregation,
+        size: u32,
+        record: impl FnOnce(&Placement) -> Result<(), E>,
+    ) -> Result<Assignment, E> {
         let routes = self.routes.read().await;
         let before = self.begin_change(job)?;
         let placement = match self.next_placement(&before, aggregation, size) {
@@ -197,19 +221,19 @@ impl Controller {
                 let state =
                     if before.check_whole().is_ok() { State::Running } else { State::Leaving };
                 self.set_state(job, state);
-                return unchanged.map(|_| before.placement.assignment);
+                return Ok(unchanged.map(|_| before.placement.assignment)?);
             }
         };
-        let assignment = placement.assignment;
-        if let Err(error) = self.clear(&before).await {
-            self.free(job, assignment);
-            self.set_state(job, State::Leaving);
-            return Err(error);
+        let moved = match self.clear(&before).await {
+            Ok(_) => self.serve(&routes, &placement, before.slot, &before.parts).await,
+            Err(error) => Err(error),
+        };
+        let recorded = moved.map_err(E::from).and_then(|()| record(&placement));
+        if recorded.is_ok() {
+            self.free(job, before.placement.assignment);
         }
-        self.free(job, before.placement.assignment);
-        let served = self.serve(&routes, &placement, before.slot, &before.parts).await;
-        self.set_state(job, if served.is_ok() { State::Running } else { State::Leaving });
-        served.map(|()| assignment)
+        self.set_state(job, if recorded.is_ok() { State::Running } else { State::Leaving });
+        recorded.map(|()| placement.assignment)
     }
 
     /// The placement that a job is moved to; `None` if it does not change.
@@ -306,6 +330,28 @@ impl Controller {
     pub(crate) fn free(&self, job: JobId, assignment: Assignment) {
         if let Some(memory) = &self.memory {
             lock(memory).release(job, assignment);
+        }
+    }
+
+    /// Frees all segments of a job.
+    pub(crate) fn free_all(&self, job: JobId) {
+        if let Some(memory) = &self.memory {
+            lock(memory).release_all(job);
+        }
+    }
+
+    /// The service that a job ID was given last, which is not that of its assignment while switches
+    /// only forward.
+    pub(crate) fn last_service(&self, job: JobId) -> Service {
+        let last = |memory: &Mutex<Memory>| lock(memory).last.get(&job).copied();
+        self.memory.as_ref().and_then(last).unwrap_or_default()
+    }
+
+    /// Continues the services of a job of an earlier controller: late packets of its earlier
+    /// assignments must not match the next one.
+    pub(crate) fn continue_services(&self, job: JobId, last: Service) {
+        if let Some(memory) = &self.memory {
+            lock(memory).last.insert(job, last);
         }
     }
 }

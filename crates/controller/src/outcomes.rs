@@ -67,11 +67,13 @@ pub enum Outcome {
     /// Plain traffic that a host could parse as an aggregation packet: tags, EtherTypes other than
     /// IPv4, IPv6 and ARP, UDP with IP options or in fragments, tunnels. Dropped.
     Barred,
+    /// More than its port may send, for its job or of plain traffic. Dropped.
+    Exceeded,
 }
 
 impl Outcome {
     /// All outcomes, in the order of their codes.
-    pub const ALL: [Self; 25] = [
+    pub const ALL: [Self; 26] = [
         Self::Forwarded,
         Self::Absorbed,
         Self::Added,
@@ -97,6 +99,7 @@ impl Outcome {
         Self::Asynchronous,
         Self::Stale,
         Self::Barred,
+        Self::Exceeded,
     ];
 
     /// Name in reports.
@@ -128,6 +131,7 @@ impl Outcome {
             Self::Asynchronous => "asynchronous",
             Self::Stale => "stale",
             Self::Barred => "barred",
+            Self::Exceeded => "exceeded",
         }
     }
 }

@@ -27,8 +27,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tributary_jobfile::{Aggregation, HostId, Job, LinkId, SwitchId, Topology, worker_index};
-use tributary_protocol::{Assignment, Mode, Racks};
+use tributary_jobfile::{
+    Aggregation, HostId, Job, Limits, LinkId, SwitchId, Topology, worker_index,
+};
+use tributary_protocol::{Assignment, Mode, Racks, Rate};
 use tributary_wire::{Bitmap, Epoch, Host, JobId, Kind, Mac, Protocol, Rack, Run, WorkerIndex};
 
 use crate::paths::Tree;
@@ -43,6 +45,8 @@ pub struct Forwarding {
     pub hosts: BTreeMap<Mac, u16>,
     /// Ports that flood frames for all hosts: those of a spanning tree, hosts included.
     pub flood: Vec<u16>,
+    /// Ports of hosts whose plain frames are limited to a rate.
+    pub limited: BTreeMap<u16, Rate>,
 }
 
 /// How each switch forwards, indexed by [`SwitchId`].
@@ -63,6 +67,9 @@ pub fn forwarding(topology: &Topology) -> Vec<Forwarding> {
             plan[switch.0].hosts.insert(mac, out);
         }
         plan[home.0].flood.push(port);
+        if let Some(rate) = topology.other_traffic {
+            plan[home.0].limited.insert(port, rate);
+        }
     }
     // One tree, unless circuits leave switches apart.
     let mut rest: Vec<SwitchId> = topology.switch_ids().collect();
@@ -115,6 +122,8 @@ pub struct Placement {
     pub assignment: Assignment,
     /// Whether packets name workers by rack even if there are up to 32.
     pub two_levels: bool,
+    /// What switches let the job take.
+    pub limits: Limits,
 }
 
 impl Placement {
@@ -138,6 +147,7 @@ impl Placement {
             aggregation: job.aggregation,
             assignment: Assignment::NONE,
             two_levels: job.two_levels,
+            limits: job.limits,
         }
     }
 
@@ -195,6 +205,10 @@ pub struct JobAtSwitch {
     pub forwards: bool,
     /// How switches serve the job, with P4INC and SwitchML.
     pub assignment: Assignment,
+    /// Ports of hosts that send for the job, each with the number of workers as many as whom it may send.
+    pub senders: BTreeMap<u16, u32>,
+    /// What the switch lets the job take.
+    pub limits: Limits,
 }
 
 impl JobAtSwitch {
@@ -226,6 +240,8 @@ impl JobAtSwitch {
             server,
             reminders: BTreeMap::new(),
             answers: BTreeMap::new(),
+            senders: BTreeMap::new(),
+            limits: placement.limits,
         }
     }
 
@@ -366,12 +382,20 @@ pub fn job(topology: &Topology, placement: &Placement) -> Vec<JobAtSwitch> {
                 parts.len() - 1
             });
             parts[at].reminders.entry(step.into).or_default().insert(target.rack);
+            let agent = placement.agent.map(|agent| topology.attachment(agent));
+            if agent == Some((step.switch, step.into)) {
+                parts[at].senders.insert(step.into, count(&placement.workers));
+            }
             if step.switch != target.switch {
                 parts[at].answers.entry(step.out).or_default().insert(target.rack);
             }
         }
     }
     parts
+}
+
+fn count(workers: &[HostId]) -> u32 {
+    u32::try_from(workers.len()).unwrap_or(u32::MAX)
 }
 
 /// The parts of [`job`] that are on the tree, without reminders.
@@ -419,6 +443,9 @@ pub(crate) fn parts_in_tree(topology: &Topology, placement: &Placement) -> Vec<J
             if switch == home || part.rack == Rack::NONE {
                 let bit = if switch == home { bit } else { position };
                 *part.units.entry(port).or_default() |= bit;
+                if switch == home {
+                    *part.senders.entry(port).or_default() += 1;
+                }
                 part.members |= bit;
                 part.upward |= position;
             } else {
@@ -437,6 +464,10 @@ pub(crate) fn parts_in_tree(topology: &Topology, placement: &Placement) -> Vec<J
     }
     for part in parts.values_mut() {
         part.lower = lower.remove(&part.switch).unwrap_or_default();
+        if let Some(port) = ps_port.filter(|_| part.switch == root) {
+            // It has an answer to each worker. With ATP, a worker of the job may be there, too.
+            *part.senders.entry(port).or_default() += count(&placement.workers);
+        }
     }
     // The first switch where all workers meet is the same from every worker.
     let mut lowest = placement.workers.first().map(|&worker| topology.attachment(worker).0);

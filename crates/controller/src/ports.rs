@@ -170,6 +170,7 @@ impl PortMap {
         Forwarding {
             hosts: plan.hosts.into_iter().map(|(mac, port)| (mac, number(port))).collect(),
             flood,
+            limited: plan.limited.into_iter().map(|(port, rate)| (number(port), rate)).collect(),
         }
     }
 
@@ -187,6 +188,7 @@ impl PortMap {
             uplink: part.uplink.map(number),
             reminders: keys(part.reminders, number),
             answers: keys(part.answers, number),
+            senders: keys(part.senders, number),
             ..part
         }
     }

@@ -238,7 +238,7 @@ mod tests {
         let esa = esa.unwrap_or_else(|error| panic!("{error}"));
         let catalogue = crate::Catalogue::new(&esa.pipeline.p4info).unwrap();
         assert_eq!(catalogue.protocol(), tributary_wire::Protocol::Esa);
-        assert_eq!((catalogue.slots, catalogue.tables().count()), (255, 3));
+        assert_eq!((catalogue.slots, catalogue.tables().count()), (255, 4));
         assert_eq!(esa.warnings, "");
     }
 
@@ -253,7 +253,7 @@ mod tests {
             let compiled = compiled.unwrap_or_else(|error| panic!("{error}"));
             let catalogue = crate::Catalogue::new(&compiled.pipeline.p4info).unwrap();
             assert_eq!((catalogue.protocol(), catalogue.pool()), (protocol, Some(77)));
-            assert_eq!((catalogue.slots, catalogue.tables().count()), (255, 3));
+            assert_eq!((catalogue.slots, catalogue.tables().count()), (255, 4));
         }
         let atp = crate::Catalogue::new(&compiled(&[]).pipeline.p4info).unwrap();
         assert_eq!(atp.pool(), None);

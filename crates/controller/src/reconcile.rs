@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use tributary_p4runtime_proto::p4::v1::{
-    Action, Entity, FieldMatch, TableEntry, Update, entity, field_match,
+    Action, Entity, FieldMatch, MeterConfig, TableEntry, Update, entity, field_match,
     packet_replication_engine_entry as replication, replica, table_action, update,
 };
 
@@ -20,7 +20,7 @@ pub(crate) enum Key {
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Body {
     Group(Vec<(u32, u32)>),
-    Action { id: u32, params: Vec<(u32, Vec<u8>)> },
+    Action { id: u32, params: Vec<(u32, Vec<u8>)>, meter: Option<MeterConfig> },
     Other,
 }
 
@@ -99,12 +99,12 @@ fn key_field(field: &FieldMatch) -> (u32, Vec<u8>) {
 
 fn body(entity: &Entity) -> Body {
     match &entity.entity {
-        Some(entity::Entity::TableEntry(TableEntry { action: Some(action), .. })) => {
-            match &action.r#type {
-                Some(table_action::Type::Action(action)) => action_body(action),
-                _ => Body::Other,
-            }
-        }
+        Some(entity::Entity::TableEntry(TableEntry {
+            action: Some(action), meter_config, ..
+        })) => match &action.r#type {
+            Some(table_action::Type::Action(action)) => action_body(action, *meter_config),
+            _ => Body::Other,
+        },
         Some(entity::Entity::PacketReplicationEngineEntry(engine)) => match &engine.r#type {
             Some(replication::Type::MulticastGroupEntry(group)) => {
                 let mut replicas: Vec<(u32, u32)> = group
@@ -121,11 +121,11 @@ fn body(entity: &Entity) -> Body {
     }
 }
 
-fn action_body(action: &Action) -> Body {
+fn action_body(action: &Action, meter: Option<MeterConfig>) -> Body {
     let mut params: Vec<(u32, Vec<u8>)> =
         action.params.iter().map(|param| (param.param_id, canonical(&param.value))).collect();
     params.sort();
-    Body::Action { id: action.action_id, params }
+    Body::Action { id: action.action_id, params, meter }
 }
 
 #[expect(deprecated, reason = "switches answer with either form of a port")]

@@ -19,11 +19,13 @@ use tributary_proto::runs::v1;
 use tributary_proto::runs::v1::join_response::Progress as Told;
 use tributary_proto::runs::v1::runs_client::RunsClient;
 use tributary_proto::runs::v1::runs_server::{Runs as Service, RunsServer};
-use tributary_wire::{Epoch, JobId, WorkerIndex, WorkerSet};
+use tributary_wire::{Epoch, JobId, Run, WorkerIndex, WorkerSet};
 
+use crate::attendance::{Attendance, Call};
 use crate::client;
 use crate::error::Error;
 use crate::jobs::Controller;
+use crate::scheduler::{Journal, Record};
 use crate::server::MESSAGE_LIMIT;
 
 /// Asks a controller which run of a job a process belongs
@@ -65,6 +67,66 @@ pub async fn over(controller: &Remote, job: JobId, run: Epoch) -> Result<(), Err
             return Ok(());
         }
     }
+}
+
+/// What a worker learns while it takes part in a run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Attended {
+    /// It has said that it has all results.
+    Done,
+    /// Another worker of the run has died.
+    Lost(WorkerIndex),
+    /// The job has another run now.
+    Over,
+}
+
+/// Takes part in a run, until the worker is `done`. If the call breaks, call again at once: otherwise the worker
+/// is taken for dead.
+///
+/// # Errors
+/// [`Error::Joining`] if the controller does not answer.
+pub async fn attend(
+    controller: &Remote,
+    run: Run,
+    worker: WorkerIndex,
+    done: &mut watch::Receiver<bool>,
+) -> Result<Attended, Error> {
+    let failed = |reason: String| failed(controller, reason);
+    let channel = controller.clone().with_keepalive(KEEPALIVE).connect().await;
+    let channel = channel.map_err(|error| failed(client::root_cause(&error)))?;
+    let (requests, outgoing) = mpsc::channel(2);
+    let request = |done| v1::AttendRequest {
+        job_id: run.job.get().into(),
+        worker: worker.get().into(),
+        epoch: run.epoch.get(),
+        done,
+    };
+    requests.try_send(request(false)).expect("it has room for two");
+    let call = RunsClient::new(channel).attend(ReceiverStream::new(outgoing)).await;
+    let mut answers = match call {
+        Ok(answers) => answers.into_inner(),
+        Err(status) if status.code() == Code::FailedPrecondition => return Ok(Attended::Over),
+        Err(status) => return Err(failed(status.message().to_owned())),
+    };
+    let is_done = async {
+        // Without the sender, the worker has ended.
+        let _ = done.wait_for(|done| *done).await;
+    };
+    tokio::select! {
+        answer = answers.message() => {
+            let answer = answer.map_err(|status| failed(status.message().to_owned()))?;
+            let lost = answer.map(|v1::AttendResponse { lost }| lost);
+            let lost = lost.and_then(|lost| WorkerIndex::new(u16::try_from(lost).ok()?));
+            return lost.map(Attended::Lost).ok_or_else(|| failed("it ended the call".into()));
+        }
+        () = is_done => {}
+    }
+    // The call may have ended.
+    let _ = requests.try_send(request(true));
+    drop(requests);
+    // The controller ends the call when it has read this.
+    while let Ok(Some(_)) = answers.message().await {}
+    Ok(Attended::Done)
 }
 
 /// The controller's answers to a request to join.
@@ -116,6 +178,9 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Interval and timeout of the HTTP/2 pings that detect a lost controller.
 const KEEPALIVE: Duration = Duration::from_secs(10);
 
+/// How long a worker whose call has ended may take to call again, before it is taken for dead.
+const RETURN: Duration = Duration::from_secs(1);
+
 /// The workers that wait for runs to begin. Clones share them.
 #[derive(Clone, Debug)]
 pub struct Runs(Arc<Shared>);
@@ -123,12 +188,14 @@ pub struct Runs(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     controller: Arc<Controller>,
+    journal: Arc<dyn Journal>,
     state: Mutex<State>,
 }
 
 #[derive(Debug)]
 struct State {
     gatherings: BTreeMap<JobId, Gathering>,
+    attendance: Attendance,
     /// No more runs begin.
     closed: bool,
 }
@@ -192,16 +259,20 @@ type Crew = BTreeMap<WorkerIndex, watch::Sender<Progress>>;
 
 impl Runs {
     /// Serves the jobs that a controller has admitted. Runs found in the switches count as begun.
+    ///
+    /// The journal has each run before a worker learns of it. So a controller that is killed while a run
+    /// begins is resumed with that run or with the one before, and then begins another.
     #[must_use]
-    pub fn new(controller: Arc<Controller>) -> Self {
+    pub fn new(controller: Arc<Controller>, journal: Arc<dyn Journal>) -> Self {
         let jobs = controller.admitted();
         let gathering = |job| Gathering {
             begun: watch::Sender::new(controller.found(job)),
             ..Gathering::default()
         };
         let gatherings = jobs.into_iter().map(|(run, _)| (run.job, gathering(run.job))).collect();
-        let state = Mutex::new(State { gatherings, closed: false });
-        Self(Arc::new(Shared { controller, state }))
+        let attendance = Attendance::default();
+        let state = Mutex::new(State { gatherings, attendance, closed: false });
+        Self(Arc::new(Shared { controller, journal, state }))
     }
 
     /// The current run of a job, for its parameter server and reminder agent. Waits while switches
@@ -285,15 +356,18 @@ impl Runs {
         }
     }
 
-    /// A run that no worker has begun.
+    /// A run that no worker has begun, and that is recorded.
     async fn fresh(&self, job: JobId) -> Result<Epoch, Error> {
-        let controller = &self.0.controller;
+        let Shared { controller, journal, .. } = &*self.0;
         let (run, _) = controller.run(job)?;
         let begun = *self.state().gathering(job).begun.borrow();
-        if begun == Some(run.epoch) || !controller.serves(job) {
-            return controller.renew(job).await;
-        }
-        Ok(run.epoch)
+        let epoch = match begun == Some(run.epoch) || !controller.serves(job) {
+            true => controller.renew(job).await?,
+            false => run.epoch,
+        };
+        let record = Record::of_file(controller, job).ok_or(Error::UnknownJob(job))?;
+        journal.keep(&record).map_err(Error::Unrecorded)?;
+        Ok(epoch)
     }
 
     /// Stops beginning runs and disconnects waiting workers. Returns when no switch is changing.
@@ -317,6 +391,41 @@ impl Runs {
     #[must_use]
     pub fn service(self) -> Routes {
         Routes::new(RunsServer::new(self).max_decoding_message_size(MESSAGE_LIMIT))
+    }
+
+    /// Listens to a worker that takes part in a run, and tells it if another one dies.
+    async fn listen(
+        self,
+        call: Call,
+        mut requests: Streaming<v1::AttendRequest>,
+        mut lost: watch::Receiver<Option<WorkerIndex>>,
+        client: mpsc::Sender<Result<v1::AttendResponse, Status>>,
+    ) {
+        let done = loop {
+            let other = async { lost.wait_for(Option::is_some).await.ok().and_then(|lost| *lost) };
+            tokio::select! {
+                request = requests.message() => match request {
+                    Ok(Some(request)) if request.done => break true,
+                    Ok(Some(_)) => {}
+                    Ok(None) | Err(_) => break false,
+                },
+                Some(lost) = other => {
+                    let lost = lost.get().into();
+                    // The worker may have left.
+                    drop(client.send(Ok(v1::AttendResponse { lost })).await);
+                    break false;
+                }
+            }
+        };
+        drop(client);
+        if done {
+            self.state().attendance.done(call);
+            return;
+        }
+        tokio::time::sleep(RETURN).await;
+        if self.state().attendance.gone(call) {
+            tracing::warn!("{call}: the worker has ended in the middle of the run");
+        }
     }
 
     /// Sends a client each new run of a job.
@@ -387,12 +496,7 @@ impl Service for Runs {
     ) -> Result<Response<Self::JoinStream>, Status> {
         let grant = Grant::of(&request)?.require(Role::Submit)?;
         let v1::JoinRequest { job_id, worker } = request.into_inner();
-        if !grant.covers(None) {
-            let what = format!("job {job_id} is the operator's, and no tenant's");
-            return Err(Status::permission_denied(what));
-        }
-        let job = u16::try_from(job_id).ok().and_then(JobId::new);
-        let job = job.ok_or_else(|| Status::not_found(format!("there is no job {job_id}")))?;
+        let job = self.job(&grant, job_id)?;
         let index = |worker| u16::try_from(worker).ok().and_then(WorkerIndex::new);
         let none = || Status::invalid_argument("a job has at most 1024 workers");
         let worker = worker.map(|worker| index(worker).ok_or_else(none)).transpose()?;
@@ -408,6 +512,44 @@ impl Service for Runs {
             tokio::spawn(Self::tell_runs(begun, client));
         }
         Ok(Response::new(ReceiverStream::new(answers)))
+    }
+
+    type AttendStream = ReceiverStream<Result<v1::AttendResponse, Status>>;
+
+    async fn attend(
+        &self,
+        request: Request<Streaming<v1::AttendRequest>>,
+    ) -> Result<Response<Self::AttendStream>, Status> {
+        let grant = Grant::of(&request)?.require(Role::Submit)?;
+        let mut requests = request.into_inner();
+        let first = tokio::time::timeout(KEEPALIVE, requests.message()).await;
+        let first = first.map_err(|_| Status::deadline_exceeded("no worker was named"))??;
+        let first = first.ok_or_else(|| Status::invalid_argument("name a worker"))?;
+        let v1::AttendRequest { job_id, worker, epoch, .. } = first;
+        let job = self.job(&grant, job_id)?;
+        let (run, workers) = self.0.controller.run(job).map_err(|error| status(&error))?;
+        let index = u16::try_from(worker).ok().and_then(WorkerIndex::new);
+        let index = index.filter(|index| workers.contains(*index));
+        let index = index.ok_or_else(|| Status::invalid_argument("the job has no such worker"))?;
+        if run.epoch.get() != epoch {
+            return Err(Status::failed_precondition(format!("job {job} has another run now")));
+        }
+        let (client, answers) = mpsc::channel(1);
+        let (call, lost) = self.state().attendance.begin(run, index);
+        tokio::spawn(self.clone().listen(call, requests, lost, client));
+        Ok(Response::new(ReceiverStream::new(answers)))
+    }
+}
+
+impl Runs {
+    /// The job of a request. All jobs of the file are the operator's.
+    fn job(&self, grant: &Grant, job_id: u32) -> Result<JobId, Status> {
+        if !grant.covers(None) {
+            let what = format!("job {job_id} is the operator's, and no tenant's");
+            return Err(Status::permission_denied(what));
+        }
+        let job = u16::try_from(job_id).ok().and_then(JobId::new);
+        job.ok_or_else(|| Status::not_found(format!("there is no job {job_id}")))
     }
 }
 

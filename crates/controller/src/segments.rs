@@ -180,6 +180,15 @@ impl Allocator {
         Some(segment)
     }
 
+    /// Frees all segments of a job.
+    pub fn release_all(&mut self, job: JobId) {
+        let services: Vec<Service> =
+            self.held.keys().filter(|(holder, _)| *holder == job).map(|(_, own)| *own).collect();
+        for service in services {
+            self.release(job, service);
+        }
+    }
+
     /// Free aggregators of a switch.
     ///
     /// # Panics

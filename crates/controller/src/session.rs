@@ -13,7 +13,7 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tracing::{Instrument as _, info_span};
 use tributary_p4runtime_proto::p4::v1::{
-    Entity, MulticastGroupEntry, TableEntry, Update, entity, update,
+    Entity, MeterConfig, MulticastGroupEntry, TableEntry, Update, entity, update,
 };
 use tributary_wire::{Protocol, Run};
 
@@ -452,7 +452,8 @@ impl Shared {
             client.set_pipeline(&self.pipeline).await?;
         }
         let tables = self.catalogue.tables().map(|table_id| {
-            let entry = TableEntry { table_id, ..TableEntry::default() };
+            let meter_config = self.catalogue.is_metered(table_id).then(MeterConfig::default);
+            let entry = TableEntry { table_id, meter_config, ..TableEntry::default() };
             entries::entity(entity::Entity::TableEntry(entry))
         });
         let groups = entries::group_entity(MulticastGroupEntry::default());

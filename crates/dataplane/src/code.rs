@@ -247,6 +247,11 @@ pub(crate) enum ExternOp {
     CountDirect {
         table: u32,
     },
+    /// Meters at the last matching entry, in the colours of TNA.
+    MeterDirect {
+        dst: Slot,
+        table: u32,
+    },
     Resubmit {
         flag: Slot,
         data: Slot,

@@ -2,8 +2,9 @@
 //!
 //! A program can be divided if it accesses all its registers at the same index, and that index is a
 //! field of the arriving packet, as the index of an aggregator is. The field then names the core.
-//! What packets only add to (counters) each core has for itself; other state that packets change
-//! (meters, ages of entries, digests that wait for others) would have to be shared.
+//! What packets only add to (counters) each core has for itself. The cores share the meters of table
+//! entries. Other state that packets change (arrays of meters, ages of entries, digests that wait for
+//! others) would have to be shared, too.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -26,7 +27,7 @@ pub enum Undivided {
     #[error("its parser counts packets or accesses registers")]
     Parser,
     /// A meter's state depends on the packets of all cores.
-    #[error("`{0}` is a meter")]
+    #[error("`{0}` is an array of meters")]
     Meter(String),
     /// A digest list collects the digests of all packets.
     #[error("it sends digests `{0}`")]
@@ -90,7 +91,8 @@ pub(crate) fn changes_state(code: &Code, entry: Pc) -> bool {
         | Op::Count { .. }
         | Op::Apply { .. } => true,
         Op::Extern(number) => {
-            matches!(code.externs[number as usize], ExternOp::CountDirect { .. })
+            let op = &code.externs[number as usize];
+            matches!(op, ExternOp::CountDirect { .. } | ExternOp::MeterDirect { .. })
         }
         _ => false,
     })

@@ -132,6 +132,7 @@ fn written_by_extern(op: &ExternOp, mut each: impl FnMut(Slot, u32)) {
         | ExternOp::ChecksumAdd { sum: slot, .. }
         | ExternOp::ChecksumGet { dst: slot, .. }
         | ExternOp::Contains { dst: slot, .. }
+        | ExternOp::MeterDirect { dst: slot, .. }
         | ExternOp::Learn { request: slot, .. } => each(slot, 1),
         ExternOp::Resubmit { flag, data, .. } => {
             each(flag, 1);

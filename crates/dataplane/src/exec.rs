@@ -558,6 +558,11 @@ impl Store {
             ExternOp::CountDirect { table } => {
                 self.tables[*table as usize].count_last(io.ingress_length);
             }
+            ExternOp::MeterDirect { dst, table } => {
+                let arrival = Arrival { bytes: io.ingress_length, now_us: self.now_us };
+                let color = self.tables[*table as usize].meter_last(arrival);
+                state[*dst as usize] = color.in_tna();
+            }
             ExternOp::Resubmit { flag, data, list } => {
                 state[*flag as usize] = 1;
                 state[*data as usize] = match list {

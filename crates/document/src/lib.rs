@@ -18,7 +18,7 @@ use tributary_limits::FileLimit;
 
 pub use error::{Error, Fault};
 pub use reader::{Item, Place, Table};
-pub use units::{duration, size};
+pub use units::{duration, rate, size};
 
 use error::Source;
 

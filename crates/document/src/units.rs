@@ -54,7 +54,7 @@ pub fn duration(text: &str) -> Option<Duration> {
 
 /// Bits per second in a rate such as `10Gb/s` or `2.5 Gbit`. `None` if the text is not a rate, or
 /// not a whole number of bits per second.
-pub(crate) fn rate(text: &str) -> Option<u64> {
+pub fn rate(text: &str) -> Option<u64> {
     quantity(text, &RATES)
 }
 

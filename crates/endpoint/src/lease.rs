@@ -21,7 +21,7 @@ use tributary_access::{ClientKeys, Remote};
 use tributary_controller::client;
 use tributary_proto::scheduler::v1;
 use tributary_proto::scheduler::v1::job_scheduler_client::JobSchedulerClient;
-use tributary_protocol::Assignment;
+use tributary_protocol::{Assignment, Rate};
 use tributary_wire::{Epoch, JobId, Run};
 
 use crate::schedule::{
@@ -116,6 +116,7 @@ pub struct Leased {
     /// That of the current run.
     epoch: Epoch,
     assignment: Assignment,
+    rate: Option<Rate>,
     address: Arc<str>,
     client: JobSchedulerClient<Channel>,
     holder: JoinHandle<()>,
@@ -166,7 +167,8 @@ impl Leased {
         let told = hold(&mut client, run).await.map_err(refused)?;
         let holder = Holder { run, address: Arc::clone(&address), client: client.clone() };
         let holder = tokio::spawn(holder.keep(told, lost));
-        Ok(Self { run, epoch: run.epoch, assignment, address, client, holder })
+        let rate = Rate::new(admitted.rate);
+        Ok(Self { run, epoch: run.epoch, assignment, rate, address, client, holder })
     }
 
     /// The job's first run.
@@ -185,6 +187,12 @@ impl Leased {
     #[must_use]
     pub fn assignment(&self) -> Assignment {
         self.assignment
+    }
+
+    /// The most that each worker may send.
+    #[must_use]
+    pub fn rate(&self) -> Option<Rate> {
+        self.rate
     }
 
     /// Begins another run of the job, when all its workers have all results of this one. Asks again until

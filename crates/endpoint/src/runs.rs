@@ -1,14 +1,17 @@
 //! The run of its job that an endpoint takes part in.
 
 use std::str::FromStr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tributary_controller::runs::Attended;
 use tributary_controller::{Deployment, runs};
 use tributary_jobfile::Job;
-use tributary_wire::{Epoch, WorkerIndex, WorkerSet};
+use tributary_wire::{Epoch, Run, WorkerIndex, WorkerSet};
 
 use crate::{Args, until};
 
@@ -188,6 +191,99 @@ impl Drop for Follower {
 
 /// Pause before a controller that does not answer is asked again.
 const AGAIN: Duration = Duration::from_secs(1);
+
+/// The same for a worker in a run, which is soon taken for dead.
+const SOON: Duration = Duration::from_millis(200);
+
+/// Time to tell the controller that a worker has all results.
+const FAREWELL: Duration = Duration::from_secs(1);
+
+/// A worker's part in a run, on a separate thread: the controller learns when this process dies, and this
+/// process when another worker of the run does.
+#[derive(Debug)]
+pub struct Attendant {
+    halt: Arc<AtomicBool>,
+    lost: Arc<OnceLock<WorkerIndex>>,
+    done: watch::Sender<bool>,
+    /// What talks to the controller.
+    task: Option<JoinHandle<()>>,
+    /// Ends the thread when dropped.
+    runtime: Option<tokio::runtime::Runtime>,
+}
+
+impl Attendant {
+    /// Attends the run of a job, unless no controller was named: then no worker learns of another's death.
+    ///
+    /// # Errors
+    /// If the controller's address or the keys are unusable, or no thread can be started.
+    pub fn start(
+        args: &Args,
+        run: Run,
+        worker: WorkerIndex,
+        stop: &Arc<AtomicBool>,
+    ) -> Result<Self> {
+        let (done, mut is_done) = watch::channel(false);
+        let lost = Arc::<OnceLock<WorkerIndex>>::default();
+        let Some(controller) = &args.controller else {
+            let halt = Arc::clone(stop);
+            return Ok(Self { halt, lost, done, task: None, runtime: None });
+        };
+        let controller = args.keys.remote("--controller", controller)?;
+        let halt = Arc::new(AtomicBool::new(false));
+        let runtime = crate::runtime()?;
+        let (stop, own) = (Arc::clone(stop), Arc::clone(&halt));
+        runtime.spawn(async move {
+            until(&stop).await;
+            own.store(true, Ordering::Relaxed);
+        });
+        let (own, told) = (Arc::clone(&halt), Arc::clone(&lost));
+        let task = runtime.spawn(async move {
+            loop {
+                match runs::attend(&controller, run, worker, &mut is_done).await {
+                    Ok(Attended::Done | Attended::Over) => return,
+                    Ok(Attended::Lost(other)) => {
+                        told.get_or_init(|| other);
+                        own.store(true, Ordering::Relaxed);
+                        return;
+                    }
+                    Err(error) => tracing::debug!("{error}"),
+                }
+                tokio::time::sleep(SOON).await;
+            }
+        });
+        Ok(Self { halt, lost, done, task: Some(task), runtime: Some(runtime) })
+    }
+
+    /// Raised when the worker is to stop, because another one has died or for another reason.
+    #[must_use]
+    pub fn halt(&self) -> &Arc<AtomicBool> {
+        &self.halt
+    }
+
+    /// The worker that has died.
+    #[must_use]
+    pub fn lost(&self) -> Option<WorkerIndex> {
+        self.lost.get().copied()
+    }
+
+    /// The worker has all results: its end is not its death.
+    pub fn leave(mut self) {
+        self.done.send_replace(true);
+        if let (Some(runtime), Some(task)) = (&self.runtime, self.task.take()) {
+            // A controller that does not answer now takes the worker for dead, when all others have their
+            // results, too.
+            let _ = runtime.block_on(async { tokio::time::timeout(FAREWELL, task).await });
+        }
+    }
+}
+
+impl Drop for Attendant {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
 
 #[cfg(test)]
 mod tests {

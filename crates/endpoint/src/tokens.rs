@@ -39,6 +39,13 @@ impl Tokens {
         Self(jobs.map(draw).collect())
     }
 
+    /// Whether each of a scenario's jobs that needs a token has one.
+    #[must_use]
+    pub fn cover(&self, scenario: &Scenario) -> bool {
+        let mut jobs = scenario.jobs.iter().filter(|job| job.protocol == Protocol::Esa);
+        jobs.all(|job| self.0.contains_key(&job.name))
+    }
+
     /// Reads a file that [`write`](Self::write) wrote.
     ///
     /// # Errors

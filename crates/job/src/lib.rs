@@ -12,6 +12,7 @@
 //! | [`cores`] | the processor cores of processes |
 //! | [`program`] | the P4 program of a job file, compiled |
 //! | [`switches`] | the numbers of running switches, for metrics |
+//! | [`watch`] | samples for the live view |
 //! | [`report`] | the result, as tables and as JSON |
 //!
 //! To add a fabric, implement [`Fabric`] and add it to [`fabric::Kind`] and [`run()`].
@@ -23,6 +24,7 @@ pub mod program;
 pub mod report;
 pub mod run;
 pub mod switches;
+pub mod watch;
 
 pub use fabric::Fabric;
 pub use run::{Options, run};

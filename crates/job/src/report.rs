@@ -426,7 +426,7 @@ impl RunReport {
             let count = |outcomes: &[&str]| -> u64 {
                 outcomes.iter().filter_map(|&outcome| switch.outcomes.get(outcome)).sum()
             };
-            let dropped = count(&["malformed", "rejected", "outside", "barred"])
+            let dropped = count(&["malformed", "rejected", "outside", "barred", "exceeded"])
                 + switch.queue_drops.unwrap_or_default();
             let counts = columns.iter().map(|(_, outcomes)| grouped(count(outcomes)));
             let last = [

@@ -18,9 +18,12 @@ use tributary_jobfile::{Job, Protocol, Scenario, TIMING_IGNORED, Workload};
 use tributary_metrics::Metrics;
 use tributary_netio::device::Kind as Io;
 use tributary_p4::Architecture;
+use tributary_p4runtime_proto::p4::config::v1::P4Info;
 use tributary_protocol::esa::agent::Stats as AgentStats;
 use tributary_ps::report::{self as servers, ServerReport};
 use tributary_sim::{Processing, Trace};
+use tributary_watch::Hub;
+use tributary_watch::model::Weight;
 use tributary_wire::Epoch;
 use tributary_worker::rounds::{Event, WorkerReport};
 use tributary_worker::workload::{self, Rule, need};
@@ -29,6 +32,7 @@ use crate::capture::{self, Capture, Capturing};
 use crate::fabric::{self, Bmv2, Fabric, Memory, Netns, Note, Sim, Stopped};
 use crate::program;
 use crate::report::{Counted, JobReport, RunReport, SegmentReport, SwitchReport, aggregator_bits};
+use crate::watch::Sampler;
 
 /// The warning where threads have no effect.
 const THREADS_IGNORED: &str =
@@ -67,6 +71,8 @@ pub struct Options {
     pub trace: bool,
     /// Where to capture every frame.
     pub capture: Option<Capture>,
+    /// What shows the run while it lasts.
+    pub watch: Option<Hub>,
     /// Processor time of hosts and switches, on the fabric `sim`; `None` for none.
     pub processing: Option<Processing>,
     /// Gets the metrics of all parts, on the fabrics that run in real time.
@@ -90,6 +96,7 @@ impl Options {
             switch_threads: 1,
             trace: false,
             capture: None,
+            watch: None,
             processing: None,
             metrics: Metrics::off(),
         }
@@ -171,7 +178,8 @@ impl Options {
 
 /// Receives the progress of a run.
 pub trait Observer {
-    /// A part of the job file has no effect on this fabric.
+    /// A part of the job file has no effect on this fabric, or a part of the run has died and was started
+    /// again.
     fn warn(&mut self, _warning: &str) {}
 
     /// The jobs that are to run.
@@ -252,6 +260,7 @@ pub fn run(
     let mut program = program::compile_for(scenario, options.arch, replacement)?;
     let aggregator_bits = aggregator_bits(&program.program, scenario.switch.pool);
     program.pipeline = program::pipeline(scenario, replacement, program.pipeline, options.target)?;
+    // This must happen before there is a second thread.
     options.fabric.enter()?;
     options.metrics.add(numbers::Jobs::new(&scenario.jobs));
     let runtime = tributary_endpoint::runtime()?;
@@ -259,7 +268,8 @@ pub fn run(
     let capturing = options.capture.as_ref().map(begin).transpose()?;
     let taps = capturing.as_ref().map(|capturing| &capturing.taps);
     let mut missing = 0;
-    let run = Run { options, deployment: &deployment, aggregator_bits, interrupted: stop };
+    let info = options.watch.is_some().then(|| program.pipeline.p4info.clone());
+    let run = Run { options, deployment: &deployment, aggregator_bits, info, interrupted: stop };
     let span = info_span!("run", file = scenario.name, fabric = options.fabric.name());
     let execution = async {
         match options.fabric {
@@ -284,6 +294,9 @@ pub fn run(
         }
     };
     let report = runtime.block_on(execution.instrument(span));
+    if let Some(hub) = &options.watch {
+        hub.end(report.as_ref().err().map(crate::one_line));
+    }
     let Some(capturing) = capturing else { return report };
     let (captured, memory) = capturing.finish(missing, report.is_err());
     let stored = match captured {
@@ -299,6 +312,8 @@ struct Run<'a> {
     deployment: &'a Deployment,
     /// Memory per aggregator, in bits.
     aggregator_bits: u64,
+    /// Of the program, if someone watches.
+    info: Option<P4Info>,
     interrupted: &'a AtomicBool,
 }
 
@@ -376,13 +391,20 @@ impl Run<'_> {
             fabric.admit(job).instrument(span).await?;
         }
         observer.begin(scenario);
+        let mut sampler = match self.options.watch.as_ref().zip(self.info.as_ref()) {
+            None => None,
+            Some((hub, info)) => {
+                let kind = self.options.fabric;
+                Some(Sampler::begin(hub, self.deployment, info, fabric, kind).await?)
+            }
+        };
         let mut gathered = Gathered {
             workers: scenario.jobs.iter().map(|job| vec![None; job.workers.len()]).collect(),
             servers: BTreeMap::new(),
             agents: BTreeMap::new(),
         };
         let outcome = match fabric.start_endpoints() {
-            Ok(()) => self.follow(fabric, observer, &mut gathered).await,
+            Ok(()) => self.follow(fabric, observer, &mut sampler, &mut gathered).await,
             Err(error) => Err(error),
         };
         let seconds = fabric.elapsed().as_secs_f64();
@@ -393,6 +415,10 @@ impl Run<'_> {
             self.gather_servers(fabric, &mut gathered).await;
         }
         let servers_cpu = fabric.servers_cpu();
+        if let Some(sampler) = &mut sampler {
+            // Nothing changes from now on.
+            sampler.sample(fabric).await;
+        }
         let cleaned = self.clean(fabric).await;
         let ends = tokio::task::block_in_place(|| fabric.stop_switches());
         outcome?;
@@ -423,10 +449,12 @@ impl Run<'_> {
         &self,
         fabric: &mut impl Fabric,
         observer: &mut impl Observer,
+        sampler: &mut Option<Sampler>,
         gathered: &mut Gathered,
     ) -> Result<()> {
         let mut watch = Watch::default();
-        let outcome = self.follow_notes(fabric, observer, &mut watch, gathered).await;
+        let notes = self.follow_notes(fabric, observer, &mut watch, sampler, gathered);
+        let outcome = notes.await;
         // The first part to fail may have waited for a stopped one.
         match (outcome, watch.look(fabric)) {
             (Err(_), Some(found)) if !self.interrupted.load(Ordering::Relaxed) => {
@@ -441,6 +469,7 @@ impl Run<'_> {
         fabric: &mut impl Fabric,
         observer: &mut impl Observer,
         watch: &mut Watch,
+        sampler: &mut Option<Sampler>,
         gathered: &mut Gathered,
     ) -> Result<()> {
         let scenario = self.scenario();
@@ -467,6 +496,9 @@ impl Run<'_> {
                     scenario.timeout
                 );
             }
+            if let Some(sampler) = sampler {
+                sampler.look(fabric).await;
+            }
             match fabric.next_note().await {
                 None => {}
                 Some(Note::Worker { job, worker, event }) => match event {
@@ -475,6 +507,12 @@ impl Run<'_> {
                     Event::Waiting { .. } | Event::Unadmitted { .. } | Event::Iteration { .. } => {}
                     Event::Round { done, of, note } => {
                         observer.round(job, worker, done, of, note.as_deref());
+                        if let Some(sampler) = sampler {
+                            sampler.round(job, worker, done);
+                            if let Some(note) = &note {
+                                sampler.note(fabric.elapsed(), Weight::Info, Some(job), note);
+                            }
+                        }
                         if done == warm_up(&scenario.jobs[job]) {
                             cold -= 1;
                             if cold == 0 {
@@ -485,6 +523,9 @@ impl Run<'_> {
                     Event::Done(report) => {
                         gathered.workers[job][worker] = Some(*report);
                         left -= 1;
+                        if let Some(sampler) = sampler {
+                            sampler.done(job);
+                        }
                     }
                     Event::Failed { reason } => {
                         let name = &scenario.jobs[job].name;
@@ -492,6 +533,7 @@ impl Run<'_> {
                     }
                 },
                 Some(Note::Servers(event)) => self.hear(event, gathered)?,
+                Some(Note::Warning(what)) => observer.warn(&what),
                 Some(Note::Broken(what)) => bail!(what),
             }
         }

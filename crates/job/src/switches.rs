@@ -177,9 +177,8 @@ impl Source for Switches {
         )?;
         let entries = all.iter().flat_map(|(name, numbers)| {
             let tables = numbers.tables.iter();
-            tables.map(move |(table, size)| {
-                ([switch(name), ("table", table.clone())], *size as f64)
-            })
+            tables
+                .map(move |(table, size)| ([switch(name), ("table", table.clone())], *size as f64))
         });
         page.gauge("tributary_switch_table_entries", "Entries of a table", entries)?;
         page.gauge(
@@ -195,7 +194,8 @@ fn write_program(page: &mut Page<'_>, all: &[(String, SwitchNumbers)]) -> fmt::R
         all.iter().filter_map(|(name, numbers)| Some((name, numbers.program.as_ref()?))).collect();
     // A job has all outcomes from its admission on, so that none begins in the middle of a graph.
     let packets = programs.iter().flat_map(|&(name, program)| {
-        let jobs = program.jobs.iter().map(|(job, (outcomes, _))| (job.get().to_string(), outcomes));
+        let jobs =
+            program.jobs.iter().map(|(job, (outcomes, _))| (job.get().to_string(), outcomes));
         let all = jobs.chain([(String::from("none"), &program.plain)]);
         all.flat_map(move |(job, outcomes)| {
             outcomes.iter().map(move |(outcome, count)| {
@@ -231,9 +231,9 @@ fn write_program(page: &mut Page<'_>, all: &[(String, SwitchNumbers)]) -> fmt::R
         "Aggregators that hold a partial sum of a job; `none` has those of jobs that are over",
         in_use,
     )?;
-    let pools = programs.iter().filter_map(|&(name, program)| {
-        Some(([switch(name)], f64::from(program.pool?)))
-    });
+    let pools = programs
+        .iter()
+        .filter_map(|&(name, program)| Some(([switch(name)], f64::from(program.pool?))));
     page.gauge("tributary_switch_aggregators", "Aggregators of the program", pools)
 }
 
@@ -282,10 +282,10 @@ const PORT_COUNTERS: [Counter<PortStatistics>; 4] = [
 ];
 
 const COUNTERS: [Counter<SwitchStatistics>; 3] = [
-    ("tributary_switch_resubmitted_total", "Packets that were processed again", |it| it.resubmitted),
-    ("tributary_switch_recirculated_total", "Packets that were recirculated", |it| {
-        it.recirculated
+    ("tributary_switch_resubmitted_total", "Packets that were processed again", |it| {
+        it.resubmitted
     }),
+    ("tributary_switch_recirculated_total", "Packets that were recirculated", |it| it.recirculated),
     (
         "tributary_switch_handed_over_total",
         "Packets handed over to the core that has their registers",

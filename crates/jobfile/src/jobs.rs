@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use tributary_document::{Error, Item, Table, suggest};
-use tributary_protocol::priority::Code;
+use tributary_protocol::priority::{Code, Priority};
 use tributary_protocol::{Addressing, Rate};
 use tributary_wire::{Epoch, FRAGMENTS_MAX, JobId, POSITIONS_MAX, WORKERS_MAX};
 
@@ -15,7 +15,7 @@ use crate::Protocol;
 use crate::network::{RATES, Servers};
 use crate::protocol::{self, Choice, ESA_KEYS, P4INC_KEYS};
 use crate::scenario::{
-    Aggregation, Digits, Distribution, Job, Lane, OnUnderflow, RandomTensors, Straggler,
+    Aggregation, Digits, Distribution, Job, Lane, Limits, OnUnderflow, RandomTensors, Straggler,
     SwitchSettings, TensorFiles, Verify, Workload, worker_index,
 };
 use crate::topology::{HostId, HostRole, Topology};
@@ -47,16 +47,29 @@ fn workload_seed(seed: u64, job: usize) -> u64 {
     seed.wrapping_add(job as u64)
 }
 
-/// Reads `[switch]`, and the keys of `[protocol]` that are compiled into the switch program.
+const SWITCH_KEYS: [&str; 7] = [
+    "pool",
+    "partitions",
+    "idle_timeout",
+    "ecn_threshold",
+    "queue_capacity",
+    "preemption",
+    "other_traffic",
+];
+
+/// Reads `[switch] other_traffic`.
+pub(crate) fn other_traffic(document: &Table<'_>) -> Result<Option<Rate>, Error> {
+    let table = document.table("switch", &SWITCH_KEYS)?;
+    table.or("other_traffic", None, |rate| rate.rate(RATES).map(Rate::new))
+}
+
+/// Reads the rest of `[switch]`, and the keys of `[protocol]` that are compiled into the switch program.
 fn switch_settings(
     document: &Table<'_>,
     protocol: &Table<'_>,
     choice: Choice,
 ) -> Result<SwitchSettings, Error> {
-    let table = document.table(
-        "switch",
-        &["pool", "partitions", "idle_timeout", "ecn_threshold", "queue_capacity", "preemption"],
-    )?;
+    let table = document.table("switch", &SWITCH_KEYS)?;
     choice.refuse_atp_keys(&table)?;
     let values_per_packet = protocol.or("values_per_packet", 64, |item| {
         let values = item.integer(0..=u64::from(u16::MAX))?;
@@ -154,6 +167,7 @@ impl<'a> Jobs<'a> {
             "slots",
             "window",
             "rate",
+            "max_rate",
             "levels",
             "threads",
             "jitter",
@@ -351,7 +365,10 @@ impl Context<'_, '_> {
             }
             Ok(window)
         })?;
+        let limits = self.limits(table)?;
         let rate = self.setting(table, "rate", None, |rate| rate.rate(RATES).map(Rate::new))?;
+        // A worker keeps the limit by itself: what switches drop it would have to send again.
+        let rate = rate.into_iter().chain(limits.rate).min();
         let jitter = table.or("jitter", Duration::ZERO, pause)?;
         let stragglers = self.stragglers(table, &workers)?;
         let threads = threads(table)?;
@@ -373,6 +390,7 @@ impl Context<'_, '_> {
             slots,
             window,
             rate,
+            limits: limits.shared(threads),
             aggregation,
             segment,
             two_levels,
@@ -414,6 +432,19 @@ impl Context<'_, '_> {
 
     /// Maximum number of fragments in flight, and number of the job's own aggregators.
     ///
+    /// What switches let the job take.
+    fn limits(&self, table: &Table<'_>) -> Result<Limits, Error> {
+        let rate = |rate: &Item<'_>| rate.rate(RATES).map(Rate::new);
+        let priority = |priority: &Item<'_>| {
+            let priority = u8::try_from(priority.integer32(1..=255)?).unwrap_or(u8::MAX);
+            Ok(Priority::new(priority).unwrap_or(Priority::HIGHEST))
+        };
+        Ok(Limits {
+            rate: self.setting(table, "max_rate", None, rate)?,
+            priority: self.setting(table, "max_priority", Priority::HIGHEST, priority)?,
+        })
+    }
+
     /// If a single switch sums the job, results exist only there. A worker must not reuse an
     /// aggregator before it has received the last but one result from it. So there are at most as
     /// many slots as aggregators, or pairs of aggregators in SwitchML.

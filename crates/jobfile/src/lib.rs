@@ -29,7 +29,7 @@ use tributary_protocol::Readings;
 use tributary_protocol::rtt::RttConfig;
 
 pub use scenario::{
-    Aggregation, Digits, Distribution, Duty, Job, Lane, OnUnderflow, Preemption, Profile,
+    Aggregation, Digits, Distribution, Duty, Job, Lane, Limits, OnUnderflow, Preemption, Profile,
     RandomTensors, Scenario, Straggler, SwitchSettings, TensorFiles, Verify, Workload,
     worker_index,
 };
@@ -124,7 +124,8 @@ fn read(
         servers: raw.servers_wanted()?,
         packet_bytes: switch.packet_bytes(),
     };
-    let topology = network::read(&document, demand)?;
+    let other_traffic = jobs::other_traffic(&document)?;
+    let topology = Topology { other_traffic, ..network::read(&document, demand)? };
     let orchestration = match &topology.optical {
         Some(optical) => {
             raw.check_re_patching(&document)?;

@@ -521,7 +521,7 @@ impl<'a> Draft<'a> {
             .zip(ports)
             .map(|((name, _), ports)| Switch { name, ports })
             .collect();
-        let mut topology = Topology { switches, hosts, links, optical: None };
+        let mut topology = Topology { switches, hosts, links, optical: None, other_traffic: None };
         if let Some((optical, circuits)) = optical {
             topology.optical = Some(optical);
             topology.patch(&circuits).expect("circuits between the ports of this cross-connect");

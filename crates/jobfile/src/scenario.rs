@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use tributary_protocol::priority::Code;
+use tributary_protocol::priority::{Code, Priority};
 use tributary_protocol::rtt::RttConfig;
 use tributary_protocol::{Addressing, Rate, Readings, Recovery};
 use tributary_wire::{Epoch, JobId, Protocol, Run, WorkerIndex};
@@ -278,6 +278,8 @@ pub struct Job {
     pub window: u32,
     /// Bits of values per second that each worker sends in all lanes together; `None` for no limit.
     pub rate: Option<Rate>,
+    /// What switches let it take.
+    pub limits: Limits,
     /// Where it is summed (P4INC).
     pub aggregation: Aggregation,
     /// Number of the job's own aggregators in each switch that sums it (P4INC, SwitchML); zero in
@@ -289,6 +291,43 @@ pub struct Job {
     pub jitter: Duration,
     /// Workers that are slowed down.
     pub stragglers: Vec<Straggler>,
+}
+
+/// What switches let a job take from others: its packets beyond that are dropped or changed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Limits {
+    /// Bits of values per second of each of its workers. Switches drop what a worker's port sends above
+    /// twice that, which leaves room for headers and for packets that are sent again; and above as
+    /// much for each worker what the parameter server's port sends. `None`: no limit.
+    pub rate: Option<Rate>,
+    /// The highest priority of its packets (ESA): switches lower those above it.
+    pub priority: Priority,
+}
+
+impl Limits {
+    /// No limits.
+    pub const NONE: Self = Self { rate: None, priority: Priority::HIGHEST };
+
+    /// Both these limits and others.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        Self {
+            rate: self.rate.into_iter().chain(other.rate).min(),
+            priority: self.priority.min(other.priority),
+        }
+    }
+
+    /// The limits of each of several lanes, at least 1 b/s.
+    pub(crate) fn shared(self, lanes: u32) -> Self {
+        let share = |rate: Rate| Rate::new((rate.get() / u64::from(lanes)).max(1));
+        Self { rate: self.rate.and_then(share), ..self }
+    }
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self::NONE
+    }
 }
 
 impl Job {

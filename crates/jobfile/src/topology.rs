@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use tributary_crossconnect::{Circuits, Invalid, Port};
-use tributary_protocol::Racks;
+use tributary_protocol::{Racks, Rate};
 use tributary_wire::{Host as Address, POSITIONS_MAX, Protocol};
 
 /// Identifies a switch: index into [`Topology::switches`].
@@ -31,6 +31,9 @@ pub struct Topology {
     pub links: Vec<Link>,
     /// The cross-connect, if there is one.
     pub optical: Option<Optical>,
+    /// Bits per second that each host may send besides the packets of jobs: its switch drops what is
+    /// above. `None`: no limit.
+    pub other_traffic: Option<Rate>,
 }
 
 /// A cross-connect that joins optical ports of the switches (P4INC-AOI §III). Every switch has equally

@@ -1,6 +1,7 @@
 //! Resource limits: file sizes ([`FileLimit`]), output directories that are tested before the work
-//! ([`output_directory`]), the available memory of this machine ([`memory`]), and the connections
-//! of a server (`connections`, behind the feature of that name).
+//! ([`output_directory`]), the available memory of this machine ([`memory`]), how often a process that
+//! dies is started again ([`restarts`]), and the connections of a server (`connections`, behind the feature
+//! of that name).
 //!
 //! Every file that a person or another program names is read through this crate, so that neither
 //! `/dev/zero` nor a large file named by mistake exhausts the memory. The caller parses the
@@ -11,6 +12,7 @@ pub mod connections;
 mod directory;
 mod file;
 pub mod memory;
+pub mod restarts;
 
 pub use directory::output_directory;
 pub use file::{FileLimit, Limited};

@@ -1,5 +1,7 @@
 //! The manager's state of jobs: request, progress and processes.
 
+use std::num::NonZeroU64;
+
 use serde::{Deserialize, Serialize};
 
 /// A request to run a job.
@@ -33,6 +35,9 @@ pub struct Request {
     /// Name of the tenant whose job it is.
     #[serde(default)]
     pub tenant: Option<String>,
+    /// Most bits of values per second that each worker sends, by the tenant's limit at submission.
+    #[serde(default)]
+    pub max_rate: Option<NonZeroU64>,
 }
 
 /// The role of a process in its job.

@@ -37,12 +37,16 @@ pub(crate) fn job(record: &Record, run: &Run) -> Table {
     ]);
     // A job on one server is its own parameter server.
     let ps = run.ps().map_or(hosts[0], |task| task.server.as_str());
-    table([
+    let mut job = table([
         ("name", text(name)),
         ("id", Value::Integer(run.wire.unwrap_or(1).into())),
         ("workers", Value::Array(hosts.iter().map(|host| text(host)).collect())),
         ("ps", text(ps)),
         ("workload", Value::Table(workload)),
         ("straggler", Value::Array((0..hosts.len()).map(pause).collect())),
-    ])
+    ]);
+    if let Some(rate) = record.request.max_rate {
+        job.insert("max_rate".into(), text(&format!("{rate}b/s")));
+    }
+    job
 }

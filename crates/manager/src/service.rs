@@ -77,6 +77,7 @@ impl PlacementManager for Service {
         let quota = tenant.and_then(|tenant| tenant.jobs);
         let mut wanted: Request = request.into_inner().into();
         wanted.tenant = tenant.map(|tenant| tenant.name.clone());
+        wanted.max_rate = tenant.and_then(|tenant| tenant.max_rate);
         let wanted = Box::new(wanted);
         let job_id = self.ask(|answer| Input::Submit(wanted, quota, answer)).await?;
         Ok(Response::new(v1::SubmitResponse { job_id }))

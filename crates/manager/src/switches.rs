@@ -1,6 +1,7 @@
 //! Client of the switches' controller and its job scheduler.
 
 use std::collections::BTreeMap;
+use std::num::NonZeroU64;
 use std::sync::mpsc::Sender;
 use std::time::Duration;
 
@@ -148,7 +149,7 @@ impl Switches {
         admission: &Admission,
         served: Option<&Served>,
     ) -> Result<Event, Status> {
-        let Admission { wire, ref workers, ref ps, in_network, epoch } = *admission;
+        let Admission { wire, ref workers, ref ps, in_network, epoch, max_rate } = *admission;
         let hosts = || workers.iter().chain([ps]);
         match served {
             Some(served) if Some(served.epoch) == epoch && served.hosts.iter().eq(hosts()) => {
@@ -169,6 +170,7 @@ impl Switches {
             // ATP jobs share all aggregators.
             size: 1,
             epoch: epoch.unwrap_or_default(),
+            max_rate: max_rate.map_or(0, NonZeroU64::get),
             ..v1::AdmitRequest::default()
         };
         match self.client.admit(request).await {

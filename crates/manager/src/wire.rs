@@ -95,8 +95,9 @@ impl From<v1::SubmitRequest> for Request {
             retries: request.retries,
             command: request.command,
             directory: request.directory,
-            // The service knows it.
+            // The service knows them.
             tenant: None,
+            max_rate: None,
         }
     }
 }

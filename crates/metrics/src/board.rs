@@ -99,9 +99,8 @@ mod tests {
     #[test]
     fn a_part_publishes_once_per_period() {
         let mut schedule = Schedule::default();
-        let due: Vec<_> = (0..10)
-            .filter(|tenths| schedule.is_due(Duration::from_millis(tenths * 100)))
-            .collect();
+        let due: Vec<_> =
+            (0..10).filter(|tenths| schedule.is_due(Duration::from_millis(tenths * 100))).collect();
         assert_eq!(due, [0, 3, 6, 9]);
     }
 }

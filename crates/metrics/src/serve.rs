@@ -71,7 +71,9 @@ impl Server {
             })
         });
         let bound = bound.with_context(|| {
-            format!("cannot serve metrics at {address} (--metrics); choose a free address of this host")
+            format!(
+                "cannot serve metrics at {address} (--metrics); choose a free address of this host"
+            )
         })?;
         let address = match &bound {
             Bound::Tcp(listener) => Listen::Tcp(listener.local_addr()?),
@@ -245,8 +247,10 @@ mod tests {
             assert!(older.contains(&format!("\n{name}")), "{name}: {older}");
         }
         assert!(older.contains("tributary_build_info{version=\""), "{older}");
-        let newer =
-            ask(address, "GET /metrics HTTP/1.1\r\nAccept: application/openmetrics-text; q=1\r\nX:");
+        let newer = ask(
+            address,
+            "GET /metrics HTTP/1.1\r\nAccept: application/openmetrics-text; q=1\r\nX:",
+        );
         assert!(newer.contains("content-type: application/openmetrics-text"), "{newer}");
         assert!(newer.ends_with("# EOF\n"), "{newer}");
         assert!(newer.contains("# TYPE process_cpu_seconds counter\n"), "{newer}");
@@ -263,8 +267,7 @@ mod tests {
     #[test]
     fn connections_are_bounded_and_idle_ones_do_not_keep_others_out_for_ever() {
         let (_server, address) = start();
-        let idle: Vec<_> =
-            (0..CONNECTIONS).map(|_| TcpStream::connect(address).unwrap()).collect();
+        let idle: Vec<_> = (0..CONNECTIONS).map(|_| TcpStream::connect(address).unwrap()).collect();
         // The server may not have accepted all yet.
         thread::sleep(Duration::from_millis(200));
         let mut refused = TcpStream::connect(address).unwrap();
@@ -289,7 +292,9 @@ mod tests {
         assert_eq!(page.matches("# TYPE process_open_fds gauge\n").count(), 1, "{page}");
         assert!(page.contains("\nprocess_open_fds{process=\"worker 0\"} "), "{page}");
         assert!(page.contains("\nprocess_open_fds ") && page.ends_with("\n# EOF\n"), "{page}");
-        assert!(remote::fetch(&path, Format::Text).unwrap().starts_with("# HELP tributary_build_info"));
+        assert!(
+            remote::fetch(&path, Format::Text).unwrap().starts_with("# HELP tributary_build_info")
+        );
         drop(guests);
         assert!(!all.page(Format::OpenMetrics).contains("worker"));
         drop(server);

@@ -25,7 +25,7 @@ pub trait Source: fmt::Debug + Send + Sync + 'static {
 }
 
 /// The labels of a sample: names and values.
-pub type Labels<const N: usize> = [(&'static str, String); N];
+pub(crate) type Labels<const N: usize> = [(&'static str, String); N];
 
 /// A page of metrics. Each method writes one family with all of its samples, and nothing if there are none.
 ///
@@ -92,7 +92,8 @@ impl Page<'_> {
     ) -> fmt::Result {
         self.family(name, help, MetricType::Histogram, samples, |mut family, (sum, buckets)| {
             let count = buckets.iter().map(|(_, count)| count).sum();
-            let bounded = buckets.iter().map(|&(bound, count)| (bound.unwrap_or(f64::INFINITY), count));
+            let bounded =
+                buckets.iter().map(|&(bound, count)| (bound.unwrap_or(f64::INFINITY), count));
             let buckets: Vec<_> = bounded.collect();
             family.encode_histogram::<NoLabelSet>(sum, count, &buckets, None)
         })

@@ -1,15 +1,19 @@
-//! The scheduler's jobs in a database file, so that a controller that was killed goes on with them.
+//! Jobs in a database file, so that a controller that was killed goes on with them: those of the job scheduler, or
+//! those that a controller admits from its job file.
 
 use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 
-use redb::{Database, ReadableDatabase as _, ReadableTable as _, TableDefinition};
+use redb::{
+    Database, ReadableDatabase as _, ReadableTable as _, TableDefinition, TableHandle as _,
+};
 use serde::{Deserialize, Serialize};
 use tributary_controller::entries::JobSlot;
 use tributary_controller::plan::Placement;
 use tributary_controller::scheduler::{Demand, Iteration, Journal, Record};
 use tributary_crossconnect::{Circuits, Port};
-use tributary_jobfile::{Aggregation, HostId, Topology};
+use tributary_jobfile::{Aggregation, HostId, Limits, Topology};
+use tributary_protocol::priority::Priority;
 use tributary_protocol::{Assignment, Mode, Rate};
 use tributary_wire::{AggregatorIndex, Epoch, JobId, Segment, Service, WorkerIndex, WorkerSet};
 
@@ -25,8 +29,14 @@ const NAMES: &str = "names";
 /// The circuits that switches routed over last.
 const CIRCUITS: &str = "circuits";
 
-/// The version of the tables, which also distinguishes our files from those of other programs.
-const LAYOUT: (&str, &[u8]) = ("layout", b"tributary orchestrator 1");
+/// Name of the version of the tables.
+const LAYOUT: &str = "layout";
+
+/// What a version begins with, which distinguishes our files from those of other programs.
+const OURS: &str = "tributary orchestrator ";
+
+/// The versions that this program reads. It writes the last one.
+const VERSIONS: [&str; 2] = ["1", "2"];
 
 /// Why the journal is unusable.
 #[derive(Debug, thiserror::Error)]
@@ -71,14 +81,23 @@ impl Redb {
         let hosts = topology.hosts.iter().map(|host| host.name.as_str());
         let switches = topology.switches.iter().map(|switch| switch.name.as_str());
         let names = hosts.chain(switches).collect::<Vec<_>>().join(" ");
-        let known = store.at(store.prepare(names.as_bytes()))?;
-        if !known {
-            return Err(store.failure(
+        match store.at(store.prepare(names.as_bytes()))? {
+            Fit::Ours => Ok(store),
+            Fit::Foreign => {
+                Err(store.failure("it is the database of another program; name another file"))
+            }
+            Fit::Version(version) => {
+                let known = VERSIONS.join(" and ");
+                Err(store.failure(format!(
+                    "it has version {version}, and this program reads versions {known}; use the \
+                     program that wrote it, or remove it after its jobs are over"
+                )))
+            }
+            Fit::Network => Err(store.failure(
                 "it belongs to another network; name another file, or remove it after the jobs of \
                  that network are over",
-            ));
+            )),
         }
-        Ok(store)
     }
 
     /// The jobs that the file has.
@@ -130,30 +149,42 @@ impl Redb {
         JournalError { path: self.path.clone(), what: what.into() }
     }
 
-    /// Creates missing tables. Returns whether the file is of this layout and network; an empty one
-    /// becomes so.
-    fn prepare(&self, names: &[u8]) -> Result<bool, redb::Error> {
+    /// Creates missing tables. An empty file becomes one of this version and network, and an earlier
+    /// version becomes this one.
+    fn prepare(&self, names: &[u8]) -> Result<Fit, redb::Error> {
         let transaction = self.database.begin_write()?;
-        let fits = {
+        if transaction.list_tables()?.next().is_some()
+            && !transaction.list_tables()?.any(|table| table.name() == NETWORK.name())
+        {
+            return Ok(Fit::Foreign);
+        }
+        let fit = {
             let empty = transaction.open_table(JOBS)?.iter()?.next().is_none();
             let mut network = transaction.open_table(NETWORK)?;
-            let is = |name: &str, value: &[u8]| -> Result<Option<bool>, redb::Error> {
-                Ok(network.get(name)?.map(|kept| kept.value() == value))
+            let text = |name: &str| -> Result<Option<Vec<u8>>, redb::Error> {
+                Ok(network.get(name)?.map(|kept| kept.value().to_vec()))
             };
-            let layout = is(LAYOUT.0, LAYOUT.1)?;
-            let same = is(NAMES, names)?;
-            let fits = layout.unwrap_or(empty) && (same.unwrap_or(true) || empty);
-            if fits {
-                network.insert(LAYOUT.0, LAYOUT.1)?;
-                network.insert(NAMES, names)?;
-                if same == Some(false) {
-                    network.remove(CIRCUITS)?;
+            let fresh = network.iter()?.next().is_none() && empty;
+            let layout = text(LAYOUT)?.map(|text| String::from_utf8_lossy(&text).into_owned());
+            let version = layout.as_deref().and_then(|layout| layout.strip_prefix(OURS));
+            let same = text(NAMES)?.is_none_or(|known| known == names);
+            match version {
+                None if !fresh => Fit::Foreign,
+                Some(version) if !VERSIONS.contains(&version) => Fit::Version(version.to_owned()),
+                _ if !same && !empty => Fit::Network,
+                _ => {
+                    let version = format!("{OURS}{}", VERSIONS[VERSIONS.len() - 1]);
+                    network.insert(LAYOUT, version.as_bytes())?;
+                    network.insert(NAMES, names)?;
+                    if !same {
+                        network.remove(CIRCUITS)?;
+                    }
+                    Fit::Ours
                 }
             }
-            fits
         };
         transaction.commit()?;
-        Ok(fits)
+        Ok(fit)
     }
 
     fn read(&self) -> Result<Vec<(u16, Vec<u8>)>, redb::Error> {
@@ -208,6 +239,17 @@ impl Journal for Redb {
     }
 }
 
+/// Whether a file is a journal for this program and network.
+enum Fit {
+    Ours,
+    /// It is another program's.
+    Foreign,
+    /// Of another version.
+    Version(String),
+    /// It has jobs of another network.
+    Network,
+}
+
 /// A [`Record`] as it is written.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -229,7 +271,7 @@ struct Stored {
     unfinished: Vec<u16>,
     /// 0: no limit.
     rate: u64,
-    /// Files of earlier versions have neither a name nor a lease.
+    /// Files of version 1 may lack what follows.
     #[serde(default)]
     name: String,
     /// 0: none.
@@ -237,14 +279,30 @@ struct Stored {
     lease: u32,
     #[serde(default)]
     tenant: Option<String>,
+    /// The rate that switches enforce (0: none), and the highest priority.
+    #[serde(default)]
+    max_rate: u64,
+    #[serde(default = "highest")]
+    max_priority: u8,
+    /// The host of the reminder agent.
+    #[serde(default)]
+    agent: Option<usize>,
+    #[serde(default)]
+    last_service: u8,
+}
+
+const fn highest() -> u8 {
+    Priority::HIGHEST.get()
 }
 
 const MODES: [Mode; 3] = [Mode::Local, Mode::Partial, Mode::Forwarded];
 
 impl Stored {
     fn of(record: &Record) -> Self {
-        let Record { placement, slot, demand, iteration, rate, name, lease, tenant } = record;
-        let Placement { epoch, workers, ps, aggregation, assignment, two_levels, .. } = placement;
+        let Record { placement, slot, last_service, .. } = record;
+        let Record { demand, iteration, rate, name, lease, tenant, .. } = record;
+        let Placement { epoch, workers, ps, agent, aggregation, assignment, .. } = placement;
+        let Placement { two_levels, limits, .. } = placement;
         let mode = MODES.iter().position(|mode| *mode == assignment.mode).expect("all are there");
         Self {
             epoch: epoch.get(),
@@ -266,6 +324,10 @@ impl Stored {
             name: name.clone(),
             lease: lease.map_or(0, Epoch::get),
             tenant: tenant.clone(),
+            max_rate: limits.rate.map_or(0, Rate::get),
+            max_priority: limits.priority.get(),
+            agent: agent.map(|host| host.0),
+            last_service: last_service.get(),
         }
     }
 
@@ -288,7 +350,7 @@ impl Stored {
                 epoch: Epoch::new(self.epoch)?,
                 workers: self.workers.into_iter().map(HostId).collect(),
                 ps: self.server.map(HostId),
-                agent: None,
+                agent: self.agent.map(HostId),
                 aggregation: if self.at_server {
                     Aggregation::Server
                 } else {
@@ -300,8 +362,14 @@ impl Stored {
                     mode: *MODES.get(usize::from(self.mode))?,
                 },
                 two_levels: self.two_levels,
+                limits: Limits {
+                    rate: Rate::new(self.max_rate),
+                    priority: Priority::new(self.max_priority)?,
+                },
             },
             slot: JobSlot::new(self.slot)?,
+            // Version 1 has only that of the assignment.
+            last_service: Service::new(self.last_service.max(self.service)),
             demand,
             iteration: Iteration {
                 number: self.iteration,
@@ -385,12 +453,43 @@ mod tests {
     }
 
     #[test]
+    fn a_journal_of_version_1_is_taken_over_and_one_of_a_later_version_is_refused() {
+        let directory = tempfile::tempdir().unwrap();
+        let (path, topology) = (directory.path().join("journal.redb"), topology(4));
+        let journal = Redb::open(&path, &topology).unwrap();
+        journal.keep(&record(1, Mode::Local)).unwrap();
+        journal.at(journal.set(LAYOUT, b"tributary orchestrator 1")).unwrap();
+        drop(journal);
+        let journal = Redb::open(&path, &topology).unwrap();
+        assert_eq!(journal.records(&topology).unwrap(), [record(1, Mode::Local)]);
+        assert_eq!(
+            journal.at(journal.value(LAYOUT)).unwrap().unwrap(),
+            b"tributary orchestrator 2"
+        );
+        journal.at(journal.set(LAYOUT, b"tributary orchestrator 3")).unwrap();
+        drop(journal);
+        let error = Redb::open(&path, &topology).unwrap_err().to_string();
+        assert!(
+            error.contains("has version 3, and this program reads versions 1 and 2"),
+            "{error}"
+        );
+    }
+
+    #[test]
     fn other_files_are_refused() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("journal.redb");
         std::fs::write(&path, vec![7; 4096]).unwrap();
         let error = Redb::open(&path, &topology(2)).unwrap_err().to_string();
         assert!(error.starts_with("journal ") && error.lines().count() == 1, "{error}");
+        std::fs::remove_file(&path).unwrap();
+        let other = Database::create(&path).unwrap();
+        let transaction = other.begin_write().unwrap();
+        transaction.open_table(TableDefinition::<u32, u32>::new("theirs")).unwrap();
+        transaction.commit().unwrap();
+        drop(other);
+        let error = Redb::open(&path, &topology(2)).unwrap_err().to_string();
+        assert!(error.contains("the database of another program"), "{error}");
     }
 
     #[test]

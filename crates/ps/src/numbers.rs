@@ -112,8 +112,7 @@ fn job(job: JobId) -> Label {
 }
 
 fn write_servers(page: &mut Page<'_>, all: &[JobNumbers]) -> fmt::Result {
-    let servers: Vec<_> =
-        all.iter().filter_map(|it| Some((it.job, it.server.as_ref()?))).collect();
+    let servers: Vec<_> = all.iter().filter_map(|it| Some((it.job, it.server.as_ref()?))).collect();
     let outcomes = servers.iter().flat_map(|&(id, server)| {
         let arrived = server.stats.complete_on_arrival();
         let here = server.stats.completed() - arrived;
@@ -155,7 +154,11 @@ const COUNTERS: [Counter<Stats>; 10] = [
         Stats::Plain(stats) => stats.gradients,
         Stats::Esa(stats) => stats.gradients,
     }),
-    ("tributary_server_merged_total", "Packets and messages whose values were added", Stats::merged),
+    (
+        "tributary_server_merged_total",
+        "Packets and messages whose values were added",
+        Stats::merged,
+    ),
     (
         "tributary_server_float_fragments_total",
         "Fragments collected in floating point",
@@ -166,14 +169,12 @@ const COUNTERS: [Counter<Stats>; 10] = [
         "Fragments that met a collision in a switch (ATP)",
         Stats::collisions,
     ),
-    (
-        "tributary_server_marked_fragments_total",
-        "Fragments with a congestion mark",
-        |stats| match stats {
+    ("tributary_server_marked_fragments_total", "Fragments with a congestion mark", |stats| {
+        match stats {
             Stats::Plain(stats) => stats.marked,
             Stats::Esa(stats) => stats.marked,
-        },
-    ),
+        }
+    }),
     (
         "tributary_server_duplicates_total",
         "Packets dropped because their values were added before",
@@ -220,11 +221,9 @@ const AGENT_COUNTERS: [Counter<AgentStats>; 6] = [
         "Reminders that were answered with a partial sum",
         |it| it.fetched,
     ),
-    (
-        "tributary_agent_partial_sums_absent_total",
-        "Reminders that found no partial sum",
-        |it| it.absent,
-    ),
+    ("tributary_agent_partial_sums_absent_total", "Reminders that found no partial sum", |it| {
+        it.absent
+    }),
     ("tributary_agent_queries_total", "Questions to workers", |it| it.queries),
     ("tributary_agent_messages_rejected_total", "Messages dropped as invalid", |it| it.rejected),
 ];

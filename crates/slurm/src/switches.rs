@@ -64,10 +64,9 @@ impl Switches {
             aggregation: aggregation.into(),
             size: SIZE,
             epoch: run.unwrap_or_default(),
-            demand: None,
             name: format!("slurm-{job}"),
-            // Slurm tells when the job is over.
-            lease: false,
+            // No lease: Slurm tells when the job is over.
+            ..v1::AdmitRequest::default()
         };
         Ok(self.0.admit(request).await?.into_inner().epoch)
     }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 use proptest::sample::Index;
+use tributary_p4runtime_proto::p4::config::v1 as p4config;
 use tributary_p4runtime_proto::p4::v1::{
     self as p4, CounterEntry, DirectCounterEntry, Entity, Index as At, RegisterEntry, TableEntry,
     Update, entity, p4_data, packet_replication_engine_entry, replica, update,
@@ -343,6 +344,49 @@ fn what_is_written_is_for_all_cores_together() {
     assert_eq!(switch.passes()[0][0], 1024);
     assert_eq!(switch.passes()[1][0], 524);
     assert_eq!(switch.sums(), rows.into_iter().map(|row| (row, 106 + row)).collect());
+}
+
+/// The packets of all cores share the rate of an entry.
+#[test]
+fn a_meter_is_that_of_all_cores_together() {
+    let mut switch = Cores::new(3);
+    switch.start();
+    let info = switch.cores[0].forwarding().unwrap().p4info();
+    let named = |preamble: &Option<p4config::Preamble>, name: &str| {
+        preamble.as_ref().filter(|preamble| preamble.name.ends_with(name)).map(|own| own.id)
+    };
+    let table_id = info.tables.iter().find_map(|table| named(&table.preamble, "paced")).unwrap();
+    let action_id = info.actions.iter().find_map(|a| named(&a.preamble, "measure")).unwrap();
+    let action = p4::Action { action_id, params: vec![] };
+    let (cir, cburst, pir, pburst) = (1, 10, 1, 10);
+    let entry = TableEntry {
+        table_id,
+        action: Some(p4::TableAction { r#type: Some(p4::table_action::Type::Action(action)) }),
+        meter_config: Some(p4::MeterConfig { cir, cburst, pir, pburst, eburst: 0 }),
+        ..switch.entry(Some(0))
+    };
+    switch.write(update::Type::Insert, entity::Entity::TableEntry(entry.clone()));
+    let send = |switch: &mut Cores, now_us: u64| {
+        let before = switch.out.len();
+        for row in (0..24).map(|row| row * 64) {
+            switch.cores[0].receive(now_us, 1, &Probe { op: 0, left: 0, row }.frame());
+            switch.collect(0);
+        }
+        switch.finish();
+        switch.out.len() - before
+    };
+    assert_eq!(send(&mut switch, 0), 10, "the burst");
+    assert_eq!(send(&mut switch, 3_000_000), 3, "what three seconds brought");
+    // Changed, and taken over by a new version of the program.
+    let change = TableEntry {
+        meter_config: Some(p4::MeterConfig { cir, cburst: 7, pir, pburst: 7, eburst: 0 }),
+        ..entry
+    };
+    switch.write(update::Type::Modify, entity::Entity::TableEntry(change));
+    assert_eq!(send(&mut switch, 3_000_000), 7);
+    let forwarding = Forwarding::from_source(ROWS).unwrap();
+    switch.command(|switch| switch.reconcile(forwarding)).unwrap();
+    assert_eq!(send(&mut switch, 3_000_000), 7);
 }
 
 /// A refused batch leaves nothing at any core.

@@ -5,11 +5,11 @@
 pub struct PortStatistics {
     /// Frames received.
     pub received: u64,
-    /// Their bytes.
+    /// Bytes of these.
     pub received_bytes: u64,
     /// Frames sent.
     pub sent: u64,
-    /// Their bytes.
+    /// Bytes of these.
     pub sent_bytes: u64,
     /// Packets that found the egress queue full.
     pub queue_drops: u64,

@@ -160,6 +160,7 @@ impl Switch {
             for replica in &mut replicas {
                 reconcile::take_over(active, replica, &self.config)?;
                 replica.pipeline_mut().clear_counts();
+                replica.pipeline_mut().share_meters(forwarding.pipeline());
             }
             forwarding.set_replicas(replicas);
         }
@@ -269,9 +270,16 @@ impl Switch {
             self.gather_counts();
         }
         let mut others = std::mem::take(&mut self.others);
-        let replicas = others.iter_mut().filter_map(Self::control_mut);
         let control = self.saved.as_mut().or(self.active.as_mut()).ok_or_else(no_pipeline);
-        let done = control.map(|control| batch.step_all(control, replicas, &self.config, budget));
+        let done = control.map(|control| {
+            let replicas = others.iter_mut().filter_map(Self::control_mut);
+            let done = batch.step_all(control, replicas, &self.config, budget);
+            if done {
+                let replicas = others.iter_mut().filter_map(Self::control_mut);
+                replicas.for_each(|it| it.pipeline_mut().share_meters(control.pipeline()));
+            }
+            done
+        });
         self.others = others;
         done
     }
@@ -656,7 +664,7 @@ impl Switch {
                 let packet = &mut slot.packet;
                 if let Some(outcome) = pipeline.egress_shared(packet, memo, &input, frame) {
                     self.pool.replica_left(place);
-                    return Some(self.leaves(port, outcome, frame));
+                    return Some(self.leaves(port, outcome, frame.len()));
                 }
                 let mut own = self.pool.take(pipeline);
                 let Some(Shared { slot, memo, .. }) = self.pool.shared_mut(place) else {
@@ -672,7 +680,7 @@ impl Switch {
         self.note_digest(&slot.packet);
         if outcome.drop || !outcome.recirculate {
             self.pool.put(slot);
-            return Some(self.leaves(port, outcome, frame));
+            return Some(self.leaves(port, outcome, frame.len()));
         }
         if self.recirculating.len() >= self.config.recirculation_limit {
             self.statistics.recirculation_drops += 1;
@@ -687,14 +695,14 @@ impl Switch {
     }
 
     /// Counts a packet that is dropped or leaves by a port. Returns whether it leaves.
-    fn leaves(&mut self, port: u16, outcome: Egress, frame: &[u8]) -> bool {
+    fn leaves(&mut self, port: u16, outcome: Egress, bytes: usize) -> bool {
         if let Some(port) = self.queues.port_mut(port) {
-            let PortStatistics { sent, sent_bytes, egress_drops, .. } = &mut port.statistics;
+            let statistics = &mut port.statistics;
             if outcome.drop {
-                *egress_drops += 1;
+                statistics.egress_drops += 1;
             } else {
-                *sent += 1;
-                *sent_bytes += frame.len() as u64;
+                statistics.sent += 1;
+                statistics.sent_bytes += bytes as u64;
             }
         }
         !outcome.drop

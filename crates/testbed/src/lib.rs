@@ -230,6 +230,16 @@ impl Testbed {
             .map_err(Error::node(what, node))
     }
 
+    /// Takes a node's interface down, or brings it up again. The other end of the link loses its carrier
+    /// meanwhile. The kernel forgets the routes through an interface that is down.
+    ///
+    /// # Errors
+    /// If there is no such node or interface.
+    pub fn set_link(&self, node: &str, interface: &str, up: bool) -> Result<(), Error> {
+        let what = format!("{} `{interface}`", if up { "bring up" } else { "take down" });
+        self.node(node)?.run(|| links::set(interface, up)).map_err(Error::node(what, node))
+    }
+
     fn node(&self, name: &str) -> Result<&Namespace, Error> {
         self.nodes.get(name).ok_or_else(|| Error::UnknownNode(name.to_owned()))
     }
@@ -290,7 +300,9 @@ impl Testbed {
             .spawner
             .spawn(node, namespace, command, output)
             .map_err(Error::node(format!("start `{program}`"), node))?;
-        self.lock().push(process.clone());
+        let mut processes = self.lock();
+        processes.retain(|process| !process.is_over());
+        processes.push(process.clone());
         Ok(process)
     }
 

@@ -93,6 +93,16 @@ pub(crate) fn bring_up(end: &End) -> io::Result<()> {
     })
 }
 
+/// Takes an interface down, or brings it up.
+pub(crate) fn set(interface: &str, up: bool) -> io::Result<()> {
+    let index = Interface::find(interface).map_err(io::Error::other)?.index;
+    with_netlink(async |netlink| {
+        let link = LinkUnspec::new_with_index(index);
+        let link = if up { link.up() } else { link.down() };
+        netlink.link().set(link.build()).execute().await
+    })
+}
+
 /// Adds a permanent neighbour and a route to it.
 pub(crate) fn add_neighbour(interface: &str, ip: Ipv4Addr, mac: [u8; 6]) -> io::Result<()> {
     let index = Interface::find(interface).map_err(io::Error::other)?.index;

@@ -103,6 +103,11 @@ impl Process {
         self.0.id
     }
 
+    /// Whether it has ended and was waited for.
+    pub(crate) fn is_over(&self) -> bool {
+        lock(&self.0.state).status.is_some()
+    }
+
     /// Processor time of all its threads so far, in user and kernel mode.
     ///
     /// # Errors

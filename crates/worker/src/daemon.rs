@@ -5,6 +5,7 @@ use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context, Result, bail, ensure};
 use tributary_endpoint::claim::claim;
+use tributary_endpoint::runs::Attendant;
 use tributary_endpoint::schedule::Scheduler;
 use tributary_endpoint::{Args, channel, names, numbers, open_lanes, runs};
 use tributary_jobfile::Job;
@@ -13,6 +14,7 @@ use tributary_netio::Waker;
 use tributary_wire::{WorkerIndex, WorkerSet};
 
 use crate::live::{self, LanePort, Port};
+use crate::node::Error;
 use crate::numbers::Workers;
 use crate::rounding::complaint;
 use crate::rounds::{Event, WorkerReport};
@@ -70,7 +72,8 @@ pub fn run(
             "--alone: no scheduler decides about the job; leave out --scheduler"
         );
         let deployment = Arc::new(deployment);
-        let report = alone::work(&deployment, at, verifier, stop, board, &mut |event| tell(&event))?;
+        let report =
+            alone::work(&deployment, at, verifier, stop, board, &mut |event| tell(&event))?;
         return Ok(warn(job, report));
     }
     let tokens = args.tokens()?;
@@ -107,11 +110,24 @@ pub fn run(
         Ok(LanePort { io: Box::new(io), executor: None, link })
     };
     let lanes = lanes.zip(ports).map(connect).collect::<Result<_>>()?;
-    // The reader of JSON events also started the parameter server, and sees if it fails.
-    let may_be_replaced = !args.json_events;
-    let port = Port { lanes, may_be_replaced, own_process: true, board };
+    let port = Port { lanes, may_be_replaced: true, own_process: true, board };
     let deployment = Arc::new(deployment);
-    let report =
-        live::work(&deployment, at, index, port, verifier, stop, &mut |event| tell(&event))?;
-    Ok(warn(job, report))
+    let run = deployment.job(at).id.run(deployment.job(at).epoch);
+    let attendant = Attendant::start(args, run, index, stop)?;
+    let halt = attendant.halt();
+    let worked =
+        live::work(&deployment, at, index, port, verifier, halt, &mut |event| tell(&event));
+    let is_stopped = |error: &anyhow::Error| matches!(error.downcast_ref(), Some(Error::Stopped));
+    match (worked, attendant.lost()) {
+        (Err(error), Some(lost)) if is_stopped(&error) => bail!(
+            "job {}: worker {lost} has died in the middle of the run, as the controller has seen; start all \
+             workers of the job again",
+            job.name
+        ),
+        (Err(error), _) => Err(error),
+        (Ok(report), _) => {
+            attendant.leave();
+            Ok(warn(job, report))
+        }
+    }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use nix::time::{ClockId, clock_gettime};
 use tracing::info_span;
 use tributary_controller::Deployment;
@@ -145,7 +145,7 @@ pub(crate) fn sleep(pause: Duration, stop: &AtomicBool) -> Result<()> {
     let end = Instant::now() + pause;
     loop {
         if stop.load(Ordering::Relaxed) {
-            bail!("stopped");
+            return Err(Error::Stopped.into());
         }
         let left = end.saturating_duration_since(Instant::now());
         if left.is_zero() {

@@ -80,7 +80,10 @@ impl Source for Workers {
         let all = self.0.read().into_iter().map(|numbers| ((numbers.job, numbers.worker), numbers));
         let all: Vec<Numbers> = all.collect::<BTreeMap<_, _>>().into_values().collect();
         let labels = |numbers: &Numbers| {
-            [("job_id", numbers.job.get().to_string()), ("worker", numbers.worker.get().to_string())]
+            [
+                ("job_id", numbers.job.get().to_string()),
+                ("worker", numbers.worker.get().to_string()),
+            ]
         };
         let counts = |what: fn(&Stats) -> u64| {
             all.iter().map(move |numbers| (labels(numbers), what(&numbers.stats)))
@@ -170,7 +173,9 @@ const COUNTERS: [Counter; 13] = [
         "Queries of the parameter server that were answered",
         |it| it.queries,
     ),
-    ("tributary_worker_reminders_total", "Reminders to the reminder agent (ESA)", |it| it.reminders),
+    ("tributary_worker_reminders_total", "Reminders to the reminder agent (ESA)", |it| {
+        it.reminders
+    }),
     (
         "tributary_worker_frames_rejected_total",
         "Frames dropped as malformed, or as not for this worker",

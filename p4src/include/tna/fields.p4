@@ -4,6 +4,8 @@ bool           damaged;    // the checksum of the IPv4 header is wrong
 bit<1>         barred;     // plain traffic in which a host could find a packet of ours
 port_t         port;       // where the packet came in
 bit<1>         ours;       // a packet of the program's protocol, right as far as it shows
+job_t          payer;      // the job that the packet names; 0: none
+color_t        color;      // whether its port sends more than it may
 bit<1>         sweep;      // or one of the controller's sweeps
 bit<1>         entering;   // or such a sweep that has just come, maybe to another pipe
 pass_t         pass;       // which time the packet goes through, and why

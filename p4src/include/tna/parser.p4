@@ -111,6 +111,7 @@ parser IngressParser(packet_in packet, out headers_t hdr, out metadata_t meta,
 
     state aggregation {
         packet.extract(hdr.aggregation);
+        meta.payer = hdr.aggregation.job;
         transition select(hdr.aggregation.kind, hdr.aggregation.values) {
             (kind_t.GRADIENT, VALUES): values;
             (kind_t.PARAMETER, VALUES): values;

@@ -28,6 +28,14 @@ const port_t RECIRCULATION_PORT = 68;
 #define DIRECT_COUNTER(name) DirectCounter<bit<64>>(CounterType_t.PACKETS_AND_BYTES) name;
 #define COUNT(name) name.count();
 
+// Direct meters, and what they say of packets above the rate.
+#define DIRECT_METER(name) DirectMeter(MeterType_t.BYTES) name;
+#define METER(name, color) color = name.execute();
+const color_t RED = 3;
+
+// The lower of two numbers replaces the first.
+#define LOWER(field, bound) field = min(field, bound);
+
 // What a resubmitted packet brings along from its pass before, in the place of the port's metadata;
 // what the egress is told; and IPv4 with options, of which the checksum is not known.
 #define TARGET_HEADERS passed_t passed; bridge_t bridge; ipv4_t ipv4_with_options;

@@ -57,6 +57,7 @@ parser PacketParser(packet_in packet, out headers_t hdr, inout metadata_t meta,
     // Kind, count and lengths must agree; only then is the packet taken apart further.
     state aggregation {
         packet.extract(hdr.aggregation);
+        meta.payer = hdr.aggregation.job;
         transition select(hdr.aggregation.protocol, hdr.aggregation.kind, hdr.aggregation.values,
                           hdr.udp.datagram_length, hdr.ipv4.total_length) {
             (_, kind_t.GRADIENT,  VALUES, UDP_LENGTH_FULL, IPV4_BYTES + UDP_LENGTH_FULL): values;

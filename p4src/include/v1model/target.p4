@@ -27,6 +27,17 @@ const bit<8> KEPT = 1;
 #define DIRECT_COUNTER(name) direct_counter(CounterType.packets_and_bytes) name;
 #define COUNT(name)
 
+// Direct meters, and what they say of packets above the rate.
+#define DIRECT_METER(name) direct_meter<color_t>(MeterType.bytes) name;
+#define METER(name, color) name.read(color);
+const color_t RED = 2;
+
+// The lower of two numbers replaces the first.
+#define LOWER(field, bound) \
+    if (field > bound) { \
+        field = bound; \
+    }
+
 // Headers besides those of the packet, and comparisons with its bitmap: none are needed here.
 #define TARGET_HEADERS
 #define COMPARE(unit, members)

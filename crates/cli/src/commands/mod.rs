@@ -3,9 +3,12 @@
 pub(crate) mod cable;
 pub(crate) mod capture;
 pub(crate) mod certs;
+pub(crate) mod chaos;
+pub(crate) mod completions;
 pub(crate) mod controller;
 pub(crate) mod crossconnect;
 pub(crate) mod doctor;
+pub(crate) mod man;
 pub(crate) mod network;
 pub(crate) mod optical;
 pub(crate) mod p4;
@@ -15,4 +18,5 @@ pub(crate) mod reminder;
 pub(crate) mod run;
 pub(crate) mod sim;
 pub(crate) mod switch;
+pub(crate) mod watch;
 pub(crate) mod worker;

@@ -12,6 +12,7 @@ use tributary_jobfile::Scenario;
 use tributary_metrics::Metrics;
 use tributary_sim::{Chart, Trace};
 
+use super::watch::View;
 use crate::args::RunArgs;
 use crate::progress::Bars;
 use crate::signals;
@@ -33,6 +34,7 @@ pub(crate) fn run(args: &RunArgs, metrics: &Metrics) -> Result<()> {
         Some(directory) => Some(Capture::Directory(directory.clone())),
         None => traced.then_some(Capture::Memory),
     };
+    let view = View::open(args.watch, args.terminal, args.record.as_deref())?;
     let options = Options {
         job_file: args.job.clone(),
         fabric: args.fabric,
@@ -46,15 +48,26 @@ pub(crate) fn run(args: &RunArgs, metrics: &Metrics) -> Result<()> {
         switch_threads: args.switch_threads,
         trace: trace.is_some() && !traced,
         capture,
+        watch: view.as_ref().map(|view| view.hub().clone()),
         processing: None,
         metrics: metrics.clone(),
     };
     let stop = signals::stop_flag()?;
-    let report = tributary_job::run(&options, &stop, &mut Screen { bars: None, trace })?;
+    let mut screen = Screen { bars: None, quiet: args.terminal, warnings: Vec::new(), trace };
+    let report = match &view {
+        None => tributary_job::run(&options, &stop, &mut screen)?,
+        Some(view) => {
+            view.beside(&stop, false, |stop| tributary_job::run(&options, stop, &mut screen))?
+        }
+    };
+    screen.warnings.iter().for_each(|warning| eprintln!("warning: {warning}"));
     if let Some(json) = json {
         json.write_text(&serde_json::to_string_pretty(&report).expect("reports are plain data"))?;
     }
     crate::print(&report.to_text())?;
+    if let Some(view) = &view {
+        view.linger(&stop);
+    }
     report.capture.iter().try_for_each(|capture| capture.check())
 }
 
@@ -114,16 +127,25 @@ impl Drop for Output {
 /// Shows the progress of a run.
 struct Screen {
     bars: Option<Bars>,
+    /// Whether the terminal shows something else.
+    quiet: bool,
+    /// Warnings that were not printed for that.
+    warnings: Vec<String>,
     trace: Option<Output>,
 }
 
 impl Observer for Screen {
     fn warn(&mut self, warning: &str) {
-        eprintln!("warning: {warning}");
+        let line = format!("warning: {warning}");
+        match &self.bars {
+            _ if self.quiet => self.warnings.push(warning.to_owned()),
+            Some(bars) => bars.say(&line),
+            None => eprintln!("{line}"),
+        }
     }
 
     fn begin(&mut self, scenario: &Scenario) {
-        self.bars = Some(Bars::new(scenario));
+        self.bars = (!self.quiet).then(|| Bars::new(scenario));
     }
 
     fn round(&mut self, job: usize, worker: usize, done: u64, of: u64, note: Option<&str>) {

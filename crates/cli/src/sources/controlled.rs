@@ -21,7 +21,8 @@ impl Controlled {
             for job in self.0.job_ids() {
                 // A job may end meanwhile, or a switch be away.
                 let Ok(at) = self.0.outcomes(job).await else { continue };
-                let named = |(switch, outcomes)| (job.get(), self.0.switch(switch).into(), outcomes);
+                let named =
+                    |(switch, outcomes)| (job.get(), self.0.switch(switch).into(), outcomes);
                 all.extend(at.into_iter().map(named));
             }
             all
@@ -44,9 +45,9 @@ impl Source for Controlled {
         page.counter(
             "tributary_controller_switch_connections_total",
             "Connections to the switch that were made, the first one included",
-            switches.iter().map(|session| {
-                ([("switch", session.name().to_owned())], session.connections())
-            }),
+            switches
+                .iter()
+                .map(|session| ([("switch", session.name().to_owned())], session.connections())),
         )?;
         let outcomes = self.outcomes();
         let packets = outcomes.iter().flat_map(|(job, switch, outcomes)| {

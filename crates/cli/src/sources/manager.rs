@@ -35,7 +35,11 @@ impl Source for Managed {
         )?;
         let held = jobs.values().filter_map(|job| job.phase.run());
         let used: u32 = held.flat_map(|run| &run.tasks).map(|task| task.gpus).sum();
-        page.gauge("tributary_manager_gpus_in_use", "GPUs that jobs hold", [([], f64::from(used))])?;
+        page.gauge(
+            "tributary_manager_gpus_in_use",
+            "GPUs that jobs hold",
+            [([], f64::from(used))],
+        )?;
         page.gauge(
             "tributary_manager_gpus",
             "GPUs of a server",

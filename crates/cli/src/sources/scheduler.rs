@@ -48,7 +48,11 @@ impl Source for Scheduled {
                 Some((labels, f64::from(most?)))
             })
         });
-        page.gauge("tributary_scheduler_quota", "Most that a tenant may have of a resource", quotas)?;
+        page.gauge(
+            "tributary_scheduler_quota",
+            "Most that a tenant may have of a resource",
+            quotas,
+        )?;
         self.write_switches(page)?;
         write_jobs(page, &jobs, self.scheduler.protocol().name())
     }
@@ -93,17 +97,14 @@ fn write_jobs(page: &mut Page<'_>, jobs: &[Listed], protocol: &'static str) -> f
         "Number of iterations that a job has begun; jobs with a lease have none",
         jobs.iter().map(|job| ([id(job)], job.standing.iteration.number as f64)),
     )?;
-    let rates = jobs.iter().filter_map(|job| {
-        Some(([id(job)], job.standing.rate?.get() as f64 / 8.0))
-    });
+    let rates =
+        jobs.iter().filter_map(|job| Some(([id(job)], job.standing.rate?.get() as f64 / 8.0)));
     page.gauge(
         "tributary_scheduler_job_rate_limit_bytes_per_second",
         "Rate of each worker of a job",
         rates,
     )?;
-    let leases = jobs.iter().filter_map(|job| {
-        Some(([id(job)], if job.held? { 1.0 } else { 0.0 }))
-    });
+    let leases = jobs.iter().filter_map(|job| Some(([id(job)], if job.held? { 1.0 } else { 0.0 })));
     page.gauge(
         "tributary_scheduler_job_lease_held",
         "Whether a client holds the lease of a job; without one it is released soon",

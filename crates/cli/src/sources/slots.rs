@@ -54,10 +54,13 @@ impl Slots {
     }
 }
 
+/// A metric: its name, what it is, and its value.
+type Counter = (&'static str, &'static str, fn(&Numbers) -> u64);
+
 impl Source for Slots {
     fn write(&self, page: &mut Page<'_>) -> fmt::Result {
         let all = self.0.read();
-        let counters: [(&str, &str, fn(&Numbers) -> u64); 5] = [
+        let counters: [Counter; 5] = [
             ("tributary_optical_slots_total", "Slots of the control loop", |it| it.slots),
             ("tributary_optical_new_circuits_total", "Circuits that were set up", |it| {
                 it.new_circuits

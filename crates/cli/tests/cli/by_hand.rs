@@ -92,10 +92,15 @@ impl Net {
 
     /// Starts a controller and waits until it has admitted the job.
     pub(crate) fn controller(&self, tokens: &str) -> Process {
+        self.controller_with(tokens, &[])
+    }
+
+    /// The same with more options.
+    pub(crate) fn controller_with(&self, tokens: &str, more: &[&str]) -> Process {
         let at = format!("s1={}", self.socket());
         let (name, runs) = (self.file.name(), self.runs());
         let args = ["controller", &name, "--switch", &at, "--tokens", tokens, "--listen", &runs];
-        let controller = self.start("s1", &args);
+        let controller = self.start("s1", &[&args, more].concat());
         until(&controller, "end with Ctrl-C");
         controller
     }

@@ -102,6 +102,69 @@ fn a_worker_that_stops_responding_is_named() {
     assert_gone(&before);
 }
 
+/// Parameter servers and reminder agents are started again, and the sums stay exact.
+#[test]
+fn a_server_that_dies_is_started_again() {
+    if !namespaces() {
+        return;
+    }
+    for (protocol, victims) in
+        [("atp", &["--host ps"; 2][..]), ("esa", &["--host ps1", "--host ps2"])]
+    {
+        let file = LONG.replace("tensors = 1000", "tensors = 150").replace("\"3s\"", "\"10s\"");
+        let file = match protocol {
+            "esa" => file
+                .replace("workers = 3\n", "workers = 3\nps_hosts = 2\n")
+                .replace("name = \"long\"\n", "name = \"long\"\nps = \"ps1\"\nagent = \"ps2\"\n"),
+            _ => file,
+        };
+        let file = JobFile::new(&format!("protocol = \"{protocol}\"\n{file}"));
+        let name = file.name();
+        let args = ["run", &name, "--fabric", "netns"];
+        let (run, mut server, before) = under_way(&args, victims[0]);
+        for (death, victim) in victims.iter().enumerate() {
+            if death > 0 {
+                std::thread::sleep(Duration::from_millis(700));
+                server = wait_for_child(run.id(), victim);
+            }
+            signal(server, Signal::SIGKILL);
+        }
+        let output = run.wait_with_output().unwrap();
+        let errors = text(&output.stderr);
+        assert!(output.status.success(), "{protocol}: {errors}");
+        let again = errors.matches("ended with signal: 9 (SIGKILL); it is started again").count();
+        assert_eq!(again, victims.len(), "{protocol}: {errors}");
+        assert_gone(&before);
+    }
+}
+
+#[test]
+fn a_server_that_keeps_dying_ends_the_run() {
+    if !namespaces() {
+        return;
+    }
+    let file = JobFile::new(LONG);
+    let name = file.name();
+    let args = ["run", &name, "--fabric", "netns"];
+    let (mut run, mut server, before) = under_way(&args, "--host ps");
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while run.try_wait().unwrap().is_none() {
+        signal(server, Signal::SIGKILL);
+        let killed = server;
+        while server == killed && run.try_wait().unwrap().is_none() {
+            assert!(Instant::now() < deadline, "the run goes on");
+            std::thread::sleep(Duration::from_millis(20));
+            let below = children(run.id());
+            let found = below.iter().find(|(id, line)| *id != killed && line.contains("--host ps"));
+            server = found.map_or(server, |(id, _)| *id);
+        }
+    }
+    let output = run.wait_with_output().unwrap();
+    let line = failure(&args, &output);
+    assert!(line.contains("the parameter server on ps ended with signal: 9"), "{line}");
+    assert_gone(&before);
+}
+
 /// All signals that ask a process to end.
 const SIGNALS: [Signal; 4] = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT];
 

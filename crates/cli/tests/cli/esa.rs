@@ -98,10 +98,9 @@ fn tokens_are_on_no_command_line_and_the_run_names_the_dead_process() {
     }
     let file = JobFile::new(&long(1000));
     let name = file.name();
-    for (victim, said) in [
-        ("--host ps", "the parameter server on ps ended"),
-        ("--worker 1", "job long: worker 1 failed"),
-    ] {
+    for (victim, said) in
+        [("switch --port", "switch s1"), ("--worker 1", "job long: worker 1 failed")]
+    {
         let args = ["run", &name, "--fabric", "netns"];
         let (run, victim, before) = under_way(&args, victim);
         let tokens: Vec<_> = before
@@ -213,8 +212,7 @@ fn a_worker_that_is_killed_leaves_nothing_in_the_switch() {
     }
     workers[0].kill().unwrap();
     let (success, errors) = ended(&workers[1]);
-    assert!(!success && errors.contains("no result came for"), "{errors}");
-    until(&server, "waits for workers [0]");
+    assert!(!success && errors.contains("worker 0 has died"), "{errors}");
     server.ask_to_end();
     assert!(server.end(DEADLINE).unwrap().success());
     let [_, left] = net.sweeps(&controller);

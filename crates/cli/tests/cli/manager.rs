@@ -3,11 +3,13 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+use nix::sys::signal::Signal;
 use serde_json::Value;
 use tributary_testbed::{Process, Stream};
 
 use crate::by_hand::{DEADLINE, Net, ended, until};
 use crate::command::{JobFile, fail, namespaces};
+use crate::deaths::{children, signal};
 
 /// Three servers at a switch, and the host `ps` for manager and controller only.
 const NETWORK: &str = "[topology]\nkind = \"star\"\nworkers = 3\nps_hosts = 1\n\
@@ -226,6 +228,40 @@ fn the_jobs_of_a_dead_agent_restart() {
     cluster.wait(|job| job["state"] != "waiting");
     cluster.call(&["cancel", "2"]);
     cluster.wait(|job| job["state"] == "finished" || job["state"] == "cancelled");
+}
+
+/// The agent of its server starts it again, in the same attempt.
+#[test]
+fn a_parameter_server_that_dies_costs_time_only() {
+    if !namespaces() {
+        return;
+    }
+    let cluster = Cluster::start();
+    cluster.submit("all", 6, 200);
+    cluster.wait(|job| job["state"] == "running");
+    for _ in 0..2 {
+        let agents = cluster.agents.values();
+        let server = || {
+            let mut below = agents.clone().flat_map(|agent| children(agent.id()));
+            below.find(|(_, line)| line.contains("tributary ps"))
+        };
+        let deadline = Instant::now() + DEADLINE;
+        let victim = loop {
+            if let Some((victim, _)) = server() {
+                break victim;
+            }
+            assert!(Instant::now() < deadline, "{}", cluster.errors());
+            std::thread::sleep(Duration::from_millis(20));
+        };
+        std::thread::sleep(Duration::from_millis(300));
+        signal(victim, Signal::SIGKILL);
+        while server().is_some_and(|(id, _)| id == victim) {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+    let jobs = cluster.finish();
+    assert_eq!(jobs[0]["attempts"], 1, "{jobs:#?}\n{}", cluster.errors());
+    assert_eq!(cluster.errors().matches("it is started again in").count(), 2);
 }
 
 #[test]

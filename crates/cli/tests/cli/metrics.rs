@@ -43,11 +43,13 @@ fn each_process_of_a_site_counts_what_it_does() {
     let net = Net::without_switch(SMALL, &["w1", "w2", "ps"]);
     let socket = |name: &str| net.file.path(&format!("{name}.metrics"));
     let address = |name: &str| format!("unix:{}", socket(name).display());
-    let _switch = net.start_switch_at(&net.socket(), 3, &["--name", "s1", "--metrics", &address("s1")]);
+    let _switch =
+        net.start_switch_at(&net.socket(), 3, &["--name", "s1", "--metrics", &address("s1")]);
 
     let at = format!("s1={}", net.socket());
     let (file, runs) = (net.file.name(), net.runs());
-    let args = ["controller", &file, "--switch", &at, "--listen", &runs, "--metrics", &address("c")];
+    let args =
+        ["controller", &file, "--switch", &at, "--listen", &runs, "--metrics", &address("c")];
     let controller = net.start("s1", &args);
     until(&controller, "end with Ctrl-C");
     let endpoint = |host: &str, name: &str, command: &[&str]| {
@@ -83,7 +85,10 @@ fn each_process_of_a_site_counts_what_it_does() {
     assert_eq!(switched.value("tributary_switch_aggregators", &[("switch", "s1")]), Some(4096.0));
     // A late resend may have taken one once more.
     assert!(switched.sum("tributary_switch_aggregators_in_use", &[job]) < 10.0, "{switched:#?}");
-    assert_eq!(switched.value("tributary_switch_p4runtime_streams", &[("switch", "s1")]), Some(1.0));
+    assert_eq!(
+        switched.value("tributary_switch_p4runtime_streams", &[("switch", "s1")]),
+        Some(1.0)
+    );
     let memberships = switched.samples("tributary_switch_table_entries").find(|sample| {
         sample.labels.get("table").is_some_and(|table| table.ends_with("memberships"))
     });
@@ -98,7 +103,8 @@ fn each_process_of_a_site_counts_what_it_does() {
     assert_eq!(served.sum("tributary_server_fragments_total", &[job]), fragments);
     assert_eq!(served.sum("tributary_server_pending_fragments", &[job]), 0.0);
     for worker in ["0", "1"] {
-        let gap = served.value("tributary_server_straggler_gap_seconds", &[job, ("worker", worker)]);
+        let gap =
+            served.value("tributary_server_straggler_gap_seconds", &[job, ("worker", worker)]);
         assert_eq!(gap, Some(0.0));
     }
     let name = [job, ("name", "train"), ("protocol", "atp")];
@@ -116,7 +122,8 @@ fn each_process_of_a_site_counts_what_it_does() {
 
 #[test]
 fn a_run_has_the_numbers_of_its_workers_while_it_runs() {
-    let text = SMALL.replace("tensors = 2", "tensors = 40") + "[[job.straggler]]\nworker = \"w2\"\ndelay = \"20ms\"\n";
+    let text = SMALL.replace("tensors = 2", "tensors = 40")
+        + "[[job.straggler]]\nworker = \"w2\"\ndelay = \"20ms\"\n";
     let file = JobFile::new(&text);
     let socket = file.path("metrics.sock");
     let address = format!("unix:{}", socket.display());

@@ -24,7 +24,10 @@ const FILE: &str = "protocol = \"p4inc\"\n[topology]\nkind = \"star\"\nworkers =
 
 /// A switch with five ports that waits for its controller at a socket in the file's directory; it
 /// ends when dropped.
-fn switch(file: &JobFile, socket: &str) -> (ServerHandle, SwitchHandle, Vec<MemoryPort>) {
+pub(crate) fn switch(
+    file: &JobFile,
+    socket: &str,
+) -> (ServerHandle, SwitchHandle, Vec<MemoryPort>) {
     let mut runtime = Runtime::new(SwitchConfig::default());
     let cables = (1..=5).map(|port| {
         let (near, far) = memory::pair();

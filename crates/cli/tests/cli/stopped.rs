@@ -51,7 +51,7 @@ fn a_part_that_is_stopped_is_named_within_twice_the_time_out() {
     }
     for protocol in ["atp", "esa"] {
         let line = stop(protocol, "--host ps");
-        let named = "error: the parameter server or reminder agent on ps was not heard from";
+        let named = "error: the parameter server on ps was not heard from";
         assert!(line.contains(named), "{line}");
     }
 }
@@ -68,11 +68,12 @@ fn a_separate_worker_names_only_parts_of_its_job() {
         let server = has_server.then(|| net.server());
         let workers = [0, 1].map(|index| net.worker(index, &net.tokens()));
         until(&workers[0], "round 1 ");
-        workers[1].kill().unwrap();
-        let killed = Instant::now();
+        // The controller still has its connection, so nobody knows that it is away.
+        signal(workers[1].id().cast_signed(), Signal::SIGSTOP);
+        let stopped = Instant::now();
         let (success, errors) = ended(&workers[0]);
         // Twice the timeout since the last result, and a little to end.
-        assert!(!success && killed.elapsed() < 2 * TIMEOUT + Duration::from_secs(1), "{errors}");
+        assert!(!success && stopped.elapsed() < 2 * TIMEOUT + Duration::from_secs(1), "{errors}");
         assert!(errors.contains("are switch s1") && errors.contains("other workers"), "{errors}");
         assert_eq!(errors.contains("parameter server on ps"), has_server, "{errors}");
         assert!(has_server || !errors.contains("parameter server"), "{errors}");
@@ -80,6 +81,27 @@ fn a_separate_worker_names_only_parts_of_its_job() {
             let output = server.output(Stream::Out);
             assert!(output.contains("waits for workers [1]"), "{output}");
         }
+    }
+}
+
+/// The others need not wait until results are missing for long.
+#[test]
+fn a_separate_worker_that_dies_is_named_within_seconds() {
+    if !namespaces() {
+        return;
+    }
+    for protocol in ["switchml", "atp", "esa"] {
+        let net = Net::new(&long(protocol).replace("\"3s\"", "\"60s\""));
+        let _controller = net.controller(&net.tokens());
+        let _server = (protocol != "switchml").then(|| net.server());
+        let workers = [0, 1].map(|index| net.worker(index, &net.tokens()));
+        until(&workers[0], "round 1 ");
+        workers[1].kill().unwrap();
+        let killed = Instant::now();
+        let (success, errors) = ended(&workers[0]);
+        // The controller waits a second for it to come back.
+        assert!(!success && killed.elapsed() < Duration::from_secs(5), "{errors}");
+        assert!(errors.contains("job long: worker 1 has died"), "{errors}");
     }
 }
 

@@ -8,28 +8,33 @@ use std::process::{Command, Output};
 use crate::command::{root, text, tributary};
 
 /// The output of `deploy/install.sh` for this build, in a temporary directory.
-struct Installed(tempfile::TempDir);
+pub(crate) struct Installed {
+    root: tempfile::TempDir,
+    prefix: &'static str,
+}
 
 impl Installed {
-    fn new() -> Self {
-        let directory = tempfile::tempdir().unwrap();
+    pub(crate) fn new(prefix: &'static str) -> Self {
+        let root_directory = tempfile::tempdir().unwrap();
         let output = Command::new("sh")
             .arg(root().join("deploy/install.sh"))
             .env("PROGRAM", env!("CARGO_BIN_EXE_tributary"))
-            .env("DESTDIR", directory.path())
+            .env("DESTDIR", root_directory.path())
+            .env("PREFIX", prefix)
             .output()
             .unwrap();
         assert!(output.status.success(), "{}", text(&output.stderr));
-        Self(directory)
+        Self { root: root_directory, prefix }
     }
 
-    fn path(&self, name: &str) -> PathBuf {
-        self.0.path().join(name)
+    /// A path below the prefix.
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.root.path().join(self.prefix.trim_start_matches('/')).join(name)
     }
 
     /// The units: names without `@.service`, and contents.
     fn units(&self) -> BTreeMap<String, String> {
-        let entries = fs::read_dir(self.path("etc/systemd/system")).unwrap();
+        let entries = fs::read_dir(self.path("lib/systemd/system")).unwrap();
         let unit = |path: PathBuf| {
             let name = path.file_name().unwrap().to_str().unwrap().to_owned();
             let name = name.strip_suffix("@.service").unwrap().to_owned();
@@ -44,7 +49,8 @@ fn verify(directory: &Path, units: &BTreeMap<String, String>, program: &Path) ->
     let mut files = Vec::new();
     for (name, unit) in units {
         let file = directory.join(format!("{name}@test.service"));
-        let unit = unit.replace("/usr/local/bin/tributary", program.to_str().unwrap());
+        let command = format!("ExecStart={} ", program.display());
+        let unit = unit.replace("ExecStart=tributary ", &command);
         fs::write(&file, unit).unwrap();
         // Include the drop-in for AF_XDP.
         let drop_in = file.with_extension("service.d");
@@ -63,13 +69,13 @@ fn verify(directory: &Path, units: &BTreeMap<String, String>, program: &Path) ->
 
 #[test]
 fn systemd_accepts_the_units() {
-    let installed = Installed::new();
+    let installed = Installed::new("/usr/local");
     let units = installed.units();
     let names: Vec<&str> = units.keys().map(String::as_str).collect();
     let expected = ["agent", "controller", "manager", "ps", "reminder", "switch", "worker"];
     assert_eq!(names, expected.map(|name| format!("tributary-{name}")));
     let directory = tempfile::tempdir().unwrap();
-    let program = installed.path("usr/local/bin/tributary");
+    let program = installed.path("bin/tributary");
     let Some(output) = verify(directory.path(), &units, &program) else { return };
     let said = text(&output.stderr);
     assert!(output.status.success() && said.is_empty(), "{said}");
@@ -117,7 +123,7 @@ fn arguments(unit: &str, instance: &str, settings: &BTreeMap<String, String>) ->
 
 #[test]
 fn the_command_lines_of_the_units_are_valid() {
-    let installed = Installed::new();
+    let installed = Installed::new("/usr/local");
     let units = installed.units();
     for (unit, instance) in [
         ("switch", "s1"),
@@ -127,7 +133,7 @@ fn the_command_lines_of_the_units_are_valid() {
         ("worker", "0"),
         ("manager", "site"),
     ] {
-        let example = format!("etc/tributary/examples/{unit}-{instance}.env");
+        let example = format!("share/doc/tributary/examples/etc/{unit}-{instance}.env");
         let settings = settings(&installed.path(&example));
         let arguments = arguments(&units[&format!("tributary-{unit}")], instance, &settings);
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();

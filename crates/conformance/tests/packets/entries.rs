@@ -2,7 +2,7 @@
 
 use tributary_p4runtime_proto::p4::config::v1::{P4Info, Preamble, action::Param};
 use tributary_p4runtime_proto::p4::v1::{
-    Action, CounterEntry, DirectCounterEntry, Entity, FieldMatch, MulticastGroupEntry,
+    Action, CounterEntry, DirectCounterEntry, Entity, FieldMatch, MeterConfig, MulticastGroupEntry,
     PacketReplicationEngineEntry, Replica, TableAction, TableEntry, Update, action, entity,
     field_match, packet_replication_engine_entry, replica, table_action, update,
 };
@@ -27,6 +27,13 @@ pub(crate) enum Entry {
         keys: Vec<Key>,
         action: &'static str,
         params: Vec<u64>,
+    },
+    /// What a port may send for a job: bytes at once, and per second.
+    Limit {
+        job: u16,
+        port: u16,
+        burst: i64,
+        rate: i64,
     },
     /// A multicast group with a copy per port.
     Group {
@@ -81,6 +88,14 @@ impl Entry {
     ) -> Self {
         let params = vec![unit.into(), members.into(), members.into(), group.into(), slot.into()];
         Self::membership(job, port, 1, "membership.contribute", params)
+    }
+
+    /// The same entry with a bound of priorities (ESA).
+    pub(crate) fn ceiling(mut self, priority: u8) -> Self {
+        if let Self::Table { action: "membership.contribute", params, .. } = &mut self {
+            params.push(priority.into());
+        }
+        self
     }
 
     /// Reminders from a port.
@@ -185,6 +200,15 @@ impl Entry {
             Self::Table { table, keys, action, params } => {
                 entity::Entity::TableEntry(table_entry(info, table, keys, action, params))
             }
+            Self::Limit { job, port, burst, rate } => {
+                let keys = [Key::Exact((*job).into()), Key::Exact((*port).into())];
+                let (cir, cburst, pir, pburst) = (*rate, *burst, *rate, *burst);
+                let config = MeterConfig { cir, cburst, pir, pburst, eburst: 0 };
+                entity::Entity::TableEntry(TableEntry {
+                    meter_config: Some(config),
+                    ..table_entry(info, "limits.limits", &keys, "limits.limit", &[])
+                })
+            }
             Self::Group { group, ports } => {
                 #[allow(deprecated, reason = "BMv2 knows no other form")]
                 let replicas = ports.iter().map(|port| Replica {
@@ -259,6 +283,9 @@ fn table_entry(
         .find(|a| named(&a.preamble, name))
         .unwrap_or_else(|| panic!("no action `{name}`"));
     assert_eq!(table.match_fields.len(), keys.len(), "keys of {:?}", table.preamble);
+    // Without a bound of priorities: the highest.
+    let unbounded = params.iter().copied().chain((name == "membership.contribute").then_some(255));
+    let params: Vec<u64> = unbounded.take(action.params.len()).collect();
     assert_eq!(action.params.len(), params.len(), "parameters of `{name}`");
     let matches = table.match_fields.iter().zip(keys).filter_map(|(field, key)| {
         let field_match_type = match *key {
@@ -275,7 +302,7 @@ fn table_entry(
         Some(FieldMatch { field_id: field.id, field_match_type: Some(field_match_type) })
     });
     let param =
-        |(param, value): (&Param, &u64)| action::Param { param_id: param.id, value: bytes(*value) };
+        |(param, value): (&Param, u64)| action::Param { param_id: param.id, value: bytes(value) };
     let call = Action {
         action_id: id(&action.preamble),
         params: action.params.iter().zip(params).map(param).collect(),

@@ -41,6 +41,7 @@ pub(crate) enum Outcome {
     Asynchronous = 22,
     Stale = 23,
     Barred = 24,
+    Exceeded = 25,
 }
 
 /// The slot of the outcome counters of no job.

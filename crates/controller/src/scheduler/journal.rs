@@ -1,11 +1,12 @@
-//! What a job scheduler must remember over its own restart.
+//! What a controller must remember over its own restart.
 
 use tributary_jobfile::Topology;
 use tributary_protocol::Rate;
-use tributary_wire::{Epoch, JobId, WorkerSet};
+use tributary_wire::{Epoch, JobId, Service, WorkerSet};
 
 use super::{Demand, Iteration};
 use crate::entries::JobSlot;
+use crate::jobs::Controller;
 use crate::plan::Placement;
 
 /// A job, as it was after its last change.
@@ -15,6 +16,8 @@ pub struct Record {
     pub placement: Placement,
     /// Its counters in the switches.
     pub slot: JobSlot,
+    /// The last service that it was given, also if switches only forward now.
+    pub last_service: Service,
     /// What it sends.
     pub demand: Option<Demand>,
     /// Its last iteration.
@@ -30,6 +33,24 @@ pub struct Record {
 }
 
 impl Record {
+    /// A job that a controller serves as its job file has it, without a scheduler; `None` if it is not
+    /// admitted.
+    #[must_use]
+    pub fn of_file(controller: &Controller, job: JobId) -> Option<Self> {
+        let (placement, slot) = controller.placement(job)?;
+        Some(Self {
+            placement,
+            slot,
+            last_service: controller.last_service(job),
+            demand: None,
+            iteration: Iteration::NONE,
+            rate: None,
+            name: String::new(),
+            lease: None,
+            tenant: None,
+        })
+    }
+
     /// Whether the job fits a topology, which may be another one than when it was recorded.
     #[must_use]
     pub fn fits(&self, topology: &Topology) -> bool {
@@ -42,7 +63,7 @@ impl Record {
     }
 }
 
-/// Keeps records. A scheduler writes one before anyone learns of the change.
+/// Keeps records. A scheduler, or a controller that begins runs, writes one before anyone learns of the change.
 ///
 /// A change that is not recorded has not happened: a scheduler that dies in the middle of an admission,
 /// a move or a release is resumed with the job as it was before. Its switches are then brought to that
@@ -64,9 +85,9 @@ pub trait Journal: std::fmt::Debug + Send + Sync {
     fn lasts(&self) -> bool;
 }
 
-/// Remembers nothing: jobs end with the scheduler.
+/// Remembers nothing: jobs end with the process.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Forgetful;
+pub struct Forgetful;
 
 impl Journal for Forgetful {
     fn keep(&self, _: &Record) -> Result<(), String> {

@@ -134,7 +134,7 @@ impl Scheduler {
             let served = entry.served.as_mut().ok_or(Refusal::Unknown(lease.job))?;
             served.placement.epoch = epoch;
             let standing = *served.standing.borrow();
-            own.record(served, entry.tenant.clone(), standing)?;
+            own.record(&served.placement, served, entry.tenant.clone(), standing)?;
             entry.phase = Phase::Settled;
             Ok(epoch)
         })

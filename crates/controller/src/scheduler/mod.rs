@@ -14,6 +14,7 @@ mod iteration;
 mod journal;
 mod leases;
 mod service;
+mod tenants;
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU64;
@@ -24,14 +25,14 @@ use tokio::sync::watch;
 use tonic::Code;
 use tonic::service::Routes;
 use tributary_access::{Grant, Tenant};
-use tributary_jobfile::{Aggregation, HostId, Topology};
+use tributary_jobfile::{Aggregation, HostId, Limits, Topology};
 use tributary_proto::scheduler::v1::job_scheduler_server::JobSchedulerServer;
+use tributary_protocol::priority::Priority;
 use tributary_protocol::{Assignment, Rate};
 use tributary_wire::{Epoch, JobId, Protocol, Run, WorkerIndex, WorkerSet};
 
 pub use iteration::{Iteration, OutOfTurn};
-use journal::Forgetful;
-pub use journal::{Journal, Record};
+pub use journal::{Forgetful, Journal, Record};
 pub use leases::GRACE;
 use leases::Lease;
 
@@ -270,6 +271,7 @@ impl Scheduler {
     ) -> Self {
         let known = known.into_iter().map(|placement| (placement.job, placement)).collect();
         let entries = records.into_iter().map(|record| {
+            controller.continue_services(record.placement.job, record.last_service);
             let Record { placement, demand, iteration, rate, name, lease, tenant, .. } = record;
             let standing = Standing { iteration, assignment: placement.assignment, rate };
             let standing = watch::Sender::new(standing);
@@ -400,7 +402,8 @@ impl Scheduler {
             jobs.begin_admission(job, tenant.as_deref(), own)?;
             job
         };
-        let placement = Placement { job, ..placement };
+        let limits = tenant.as_deref().map_or(Limits::NONE, tenants_limits).and(placement.limits);
+        let placement = Placement { job, limits, ..placement };
         let own = self.clone();
         carry_through(async move {
             let admitted = async {
@@ -414,19 +417,25 @@ impl Scheduler {
             };
             let admitted = admitted.await.map_err(Refusal::from);
             let admitted = admitted.map(|(placement, assignment)| {
-                let standing = Standing { iteration: Iteration::NONE, assignment, rate: None };
+                let rate = placement.limits.rate;
+                let standing = Standing { iteration: Iteration::NONE, assignment, rate };
                 let placement = placement.assigned(assignment);
                 let lease = lease.then(|| Lease::new(placement.epoch));
                 let standing = watch::Sender::new(standing);
                 Served { placement, demand, name, lease, standing }
             });
+            // Whether a job that is not recorded is left in the switches.
+            let mut left = false;
             let recorded = match admitted {
                 Ok(served) => {
                     let standing = *served.standing.borrow();
                     let tenant = tenant.as_ref().map(|tenant| tenant.name.clone());
-                    let recorded = own.record(&served, tenant, standing);
-                    if recorded.is_err() {
-                        own.controller.remove(job).await?;
+                    let recorded = own.record(&served.placement, &served, tenant, standing);
+                    if recorded.is_err()
+                        && let Err(error) = own.controller.remove(job).await
+                    {
+                        left = true;
+                        tracing::warn!("{error}; job {job} can only be released");
                     }
                     recorded.map(|()| served)
                 }
@@ -441,6 +450,7 @@ impl Scheduler {
                     entry.served = Some(served);
                     entry.phase = Phase::Settled;
                 }
+                (Err(_), Some(entry)) if left => entry.phase = Phase::Broken,
                 _ => drop(jobs.entries.remove(&job)),
             }
             drop(jobs);
@@ -478,10 +488,8 @@ impl Scheduler {
     async fn finish_release(&self, job: JobId) -> Result<u32, Refusal> {
         let own = self.clone();
         carry_through(async move {
-            let removed = own.controller.remove(job).await.map_err(Refusal::from);
-            let removed = removed.and_then(|freed| {
-                own.journal.forget(job).map_err(Refusal::Unrecorded).map(|()| freed)
-            });
+            let forget = || own.journal.forget(job).map_err(Refusal::Unrecorded);
+            let removed = own.controller.remove_recorded(job, forget).await;
             let mut jobs = own.jobs();
             match (&removed, jobs.entries.get_mut(&job)) {
                 (Err(_), Some(entry)) => entry.phase = Phase::Broken,
@@ -525,7 +533,8 @@ impl Scheduler {
         };
         let own = self.clone();
         carry_through(async move {
-            let moved = own.controller.relocate(job, aggregation, size).await;
+            let record = |placement: &Placement| own.record_move(placement);
+            let moved = own.controller.relocate_recorded(job, aggregation, size, record).await;
             let mut jobs = own.jobs();
             if let Some(entry) = jobs.entries.get_mut(&job) {
                 let whole = own.controller.serves(job);
@@ -533,10 +542,7 @@ impl Scheduler {
                 entry.size = before;
                 if let (Ok(assignment), Some(served)) = (&moved, &mut entry.served) {
                     served.placement.assignment = *assignment;
-                    let standing = *served.standing.borrow();
                     entry.size = assignment.segment.size;
-                    own.record(served, entry.tenant.clone(), standing)
-                        .inspect_err(|_| entry.phase = Phase::Broken)?;
                     served.standing.send_if_modified(|standing| {
                         let other = standing.assignment != *assignment;
                         standing.assignment = *assignment;
@@ -544,9 +550,21 @@ impl Scheduler {
                     });
                 }
             }
-            Ok(moved?)
+            moved
         })
         .await
+    }
+
+    /// Records the new place of a job.
+    fn record_move(&self, placement: &Placement) -> Result<(), Refusal> {
+        let jobs = self.jobs();
+        let entry = jobs.entries.get(&placement.job);
+        let Some((entry, served)) = entry.and_then(|entry| Some((entry, entry.served.as_ref()?)))
+        else {
+            return Err(Refusal::Unknown(placement.job));
+        };
+        let standing = *served.standing.borrow();
+        self.record(placement, served, entry.tenant.clone(), standing)
     }
 
     /// Begins an iteration; `number` as in [`Iteration::start`].
@@ -577,7 +595,7 @@ impl Scheduler {
         })
     }
 
-    /// Changes the rate of a job's workers, at any time.
+    /// Changes the rate of a job's workers, at any time. It is at most what the job's limits allow.
     ///
     /// # Errors
     /// [`Refusal::Unknown`], [`Refusal::Leased`].
@@ -586,6 +604,7 @@ impl Scheduler {
         let entry = jobs.entries.get(&job).ok_or(Refusal::Unknown(job))?;
         let served = entry.served.as_ref().ok_or(Refusal::Unknown(job))?.unleased()?;
         let before = *served.standing.borrow();
+        let rate = rate.into_iter().chain(served.placement.limits.rate).min();
         self.change(served, &entry.tenant, before, Standing { rate, ..before })
     }
 
@@ -598,7 +617,7 @@ impl Scheduler {
         next: Standing,
     ) -> Result<(), Refusal> {
         if next != before {
-            self.record(served, tenant.clone(), next)?;
+            self.record(&served.placement, served, tenant.clone(), next)?;
             served.standing.send_replace(next);
         }
         Ok(())
@@ -606,17 +625,26 @@ impl Scheduler {
 
     fn record(
         &self,
+        placement: &Placement,
         served: &Served,
         tenant: Option<String>,
         standing: Standing,
     ) -> Result<(), Refusal> {
-        let Served { placement, demand, name, lease, .. } = served;
+        let Served { demand, name, lease, .. } = served;
         // A job that a failure left half-way has none: it can only be released.
         let Some(slot) = self.controller.slot(placement.job) else { return Ok(()) };
         let Standing { iteration, rate, .. } = standing;
-        let (placement, demand) = (placement.clone(), *demand);
-        let (name, lease) = (name.clone(), lease.as_ref().map(|lease| lease.epoch));
-        let record = Record { placement, slot, demand, iteration, rate, name, lease, tenant };
+        let record = Record {
+            placement: placement.clone(),
+            slot,
+            last_service: self.controller.last_service(placement.job),
+            demand: *demand,
+            iteration,
+            rate,
+            name: name.clone(),
+            lease: lease.as_ref().map(|lease| lease.epoch),
+            tenant,
+        };
         self.journal.keep(&record).map_err(Refusal::Unrecorded)
     }
 
@@ -634,14 +662,6 @@ impl Scheduler {
         let standing = Standing { iteration, ..before };
         self.change(served, &tenant, before, standing)?;
         Ok(standing)
-    }
-
-    /// Checks that a job is the business of a client.
-    ///
-    /// # Errors
-    /// [`Refusal::Unknown`], [`Refusal::Foreign`].
-    fn check_owner(&self, job: JobId, grant: &Grant) -> Result<(), Refusal> {
-        self.jobs().check_owner(job, grant)
     }
 
     /// The epoch of a job's run, and its standing, now and after each change; closed when the job is
@@ -738,42 +758,6 @@ impl Jobs {
         free.ok_or(Refusal::NoId)
     }
 
-    /// Checks that a job is the business of a client.
-    fn check_owner(&self, job: JobId, grant: &Grant) -> Result<(), Refusal> {
-        let tenant = self.tenant(job)?;
-        if grant.covers(tenant.as_deref()) { Ok(()) } else { Err(Refusal::Foreign(job)) }
-    }
-
-    /// The tenant of a job; `None` if it has none.
-    fn tenant(&self, job: JobId) -> Result<Option<String>, Refusal> {
-        self.entries.get(&job).map(|entry| entry.tenant.clone()).ok_or(Refusal::Unknown(job))
-    }
-
-    /// Checks that a tenant may have one more job, or a job `instead` of the one that it has.
-    fn check_quota(
-        &self,
-        tenant: &Tenant,
-        size: u32,
-        instead: Option<JobId>,
-    ) -> Result<(), Refusal> {
-        let others = self.entries.iter().filter(|(job, entry)| {
-            entry.tenant.as_deref() == Some(&*tenant.name) && Some(**job) != instead
-        });
-        let others: Vec<u32> = others.map(|(_, entry)| entry.size).collect();
-        let count = u32::try_from(others.len()).unwrap_or(u32::MAX);
-        let has = others.iter().fold(0_u32, |sum, size| sum.saturating_add(*size));
-        let jobs = tenant.jobs.filter(|_| instead.is_none());
-        for (what, has, more, most) in
-            [("jobs", count, 1, jobs), ("aggregators", has, size, tenant.aggregators)]
-        {
-            if let Some(most) = most.filter(|most| has.saturating_add(more) > *most) {
-                let tenant = tenant.name.clone();
-                return Err(Refusal::Quota { tenant, what, has, more, most });
-            }
-        }
-        Ok(())
-    }
-
     fn begin_admission(
         &mut self,
         job: JobId,
@@ -832,6 +816,15 @@ impl Jobs {
             (Phase::Broken, _) => Err(Refusal::Broken(job)),
             _ => Err(Refusal::Busy(job)),
         }
+    }
+}
+
+/// What switches let a tenant's jobs take.
+fn tenants_limits(tenant: &Tenant) -> Limits {
+    let priority = tenant.max_priority.and_then(|priority| Priority::new(priority.get()));
+    Limits {
+        rate: tenant.max_rate.and_then(|rate| Rate::new(rate.get())),
+        priority: priority.unwrap_or(Priority::HIGHEST),
     }
 }
 

@@ -8,9 +8,10 @@ use tokio_stream::wrappers::{ReceiverStream, WatchStream};
 use tokio_stream::{Stream, StreamExt as _};
 use tonic::{Request, Response, Status};
 use tributary_access::{Grant, Role};
-use tributary_jobfile::Aggregation;
+use tributary_jobfile::{Aggregation, Limits};
 use tributary_proto::scheduler::v1;
 use tributary_proto::scheduler::v1::job_scheduler_server::JobScheduler;
+use tributary_protocol::priority::Priority;
 use tributary_protocol::{Assignment, Mode, Rate};
 use tributary_wire::{Epoch, JobId, Protocol};
 
@@ -28,7 +29,9 @@ impl JobScheduler for Scheduler {
         let grant = Grant::of(&request)?.require(Role::Submit)?;
         let request = request.into_inner();
         let any_id = request.job_id == 0 && request.lease;
+        let limits = limits(&request)?;
         let placement = placement(self, &request, any_id)?;
+        let placement = Placement { limits: placement.limits.and(limits), ..placement };
         let name = name(request.name.clone())?;
         if request.lease && request.demand.is_some() {
             return Err(invalid("a job with a lease has no iterations, so it has no demand"));
@@ -48,9 +51,10 @@ impl JobScheduler for Scheduler {
             lease,
             tenant,
         };
-        let Placement { job, epoch, assignment, .. } = self.admit_as(admission).await?;
-        let (job_id, epoch) = (job.get().into(), epoch.get());
-        Ok(Response::new(v1::AdmitResponse { assignment: described(assignment), epoch, job_id }))
+        let Placement { job, epoch, assignment, limits, .. } = self.admit_as(admission).await?;
+        let (job_id, epoch, rate) = (job.get().into(), epoch.get(), bits_per_second(limits.rate));
+        let assignment = described(assignment);
+        Ok(Response::new(v1::AdmitResponse { assignment, epoch, job_id, rate }))
     }
 
     async fn release(&self, request: Request<v1::ReleaseRequest>) -> Answer<v1::ReleaseResponse> {
@@ -253,6 +257,14 @@ fn wish(aggregation: v1::Aggregation, size: u32) -> Result<(Aggregation, u32), S
     }
 }
 
+/// The limits that the client asks for.
+fn limits(request: &v1::AdmitRequest) -> Result<Limits, Status> {
+    let priority = u8::try_from(request.max_priority)
+        .map_err(|_| invalid("a priority is between 1 and 255; 0 is no limit"))?;
+    let priority = Priority::new(priority).unwrap_or(Priority::HIGHEST);
+    Ok(Limits { rate: Rate::new(request.max_rate), priority })
+}
+
 /// The placement in the request, or else the known one. The epoch is issued when the job is
 /// admitted.
 fn placement(
@@ -296,5 +308,6 @@ fn placement(
         aggregation,
         assignment: Assignment::NONE,
         two_levels: false,
+        limits: Limits::NONE,
     })
 }

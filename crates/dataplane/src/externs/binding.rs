@@ -56,9 +56,16 @@ pub(crate) enum Kept {
 pub(crate) enum TnaBehaviour {
     Execute,
     DirectCount,
+    DirectMeter,
+    /// The lower, or the higher, of two numbers.
+    Bound {
+        lower: bool,
+    },
     Random,
     Hash,
-    ChecksumAdd { subtract: bool },
+    ChecksumAdd {
+        subtract: bool,
+    },
     ChecksumVerify,
     ChecksumGet,
     ChecksumUpdate,
@@ -102,6 +109,9 @@ const TNA: Bindings = &[
     (Some("RegisterAction"), "execute", Behaviour::Tna(TnaBehaviour::Execute)),
     (Some("Counter"), "count", Behaviour::Count),
     (Some("DirectCounter"), "count", Behaviour::Tna(TnaBehaviour::DirectCount)),
+    (Some("DirectMeter"), "execute", Behaviour::Tna(TnaBehaviour::DirectMeter)),
+    (None, "min", Behaviour::Tna(TnaBehaviour::Bound { lower: true })),
+    (None, "max", Behaviour::Tna(TnaBehaviour::Bound { lower: false })),
     (Some("Random"), "get", Behaviour::Tna(TnaBehaviour::Random)),
     (Some("Hash"), "get", Behaviour::Tna(TnaBehaviour::Hash)),
     (Some("Checksum"), "add", Behaviour::Tna(TnaBehaviour::ChecksumAdd { subtract: false })),

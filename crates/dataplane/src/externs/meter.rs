@@ -13,7 +13,7 @@ pub struct MeterConfig {
     pub pburst: u64,
 }
 
-/// The colour of a packet, numbered as in programs.
+/// The colour of a packet, numbered as in programs for v1model.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 #[repr(u8)]
 pub enum Color {
@@ -24,6 +24,17 @@ pub enum Color {
     Yellow = 1,
     /// Above the peak rate.
     Red = 2,
+}
+
+impl Color {
+    /// Its number in programs for TNA (`MeterColor_t`).
+    pub(crate) fn in_tna(self) -> u64 {
+        match self {
+            Self::Green => 0,
+            Self::Yellow => 1,
+            Self::Red => 3,
+        }
+    }
 }
 
 /// The unit of a meter.

@@ -110,7 +110,12 @@ pub(super) fn instances(
                 all.meters.push(Meters::new(unit(instance, 1)?, size as usize));
                 Instance::Meter(all.meters.len() as u32 - 1)
             }
-            (Architecture::V1model, "direct_meter") => Instance::DirectMeter(unit(instance, 0)?),
+            (Architecture::V1model, "direct_meter") | (Architecture::Tna, "DirectMeter") => {
+                if instance.args.len() > 1 {
+                    return Err(use_error(instance, "colours of its own are not supported"));
+                }
+                Instance::DirectMeter(unit(instance, 0)?)
+            }
             (Architecture::V1model, "action_profile") => {
                 all.profiles.push(Profile::new(size(instance)? as u64, None));
                 Instance::Profile(all.profiles.len() as u32 - 1)
@@ -156,8 +161,12 @@ fn check_size(instance: &Extern, bytes: u128, most: u128) -> Result<(), LoadErro
 /// The unit of a meter.
 fn unit(instance: &Extern, arg: usize) -> Result<Unit, LoadError> {
     match instance.args.get(arg) {
-        Some(CtorArg::Symbol(_, member)) if member == "packets" => Ok(Unit::Packets),
-        Some(CtorArg::Symbol(_, member)) if member == "bytes" => Ok(Unit::Bytes),
+        Some(CtorArg::Symbol(_, member)) if matches!(&**member, "packets" | "PACKETS") => {
+            Ok(Unit::Packets)
+        }
+        Some(CtorArg::Symbol(_, member)) if matches!(&**member, "bytes" | "BYTES") => {
+            Ok(Unit::Bytes)
+        }
         _ => Err(use_error(instance, "it counts neither packets nor bytes")),
     }
 }

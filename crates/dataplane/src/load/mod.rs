@@ -557,7 +557,8 @@ fn tables(
                     extras.counts_itself = architecture == Architecture::V1model;
                 }
                 Instance::DirectMeter(unit) => {
-                    extras.meter = Some(DirectMeter { unit, target: None });
+                    let meters_itself = architecture == Architecture::V1model;
+                    extras.meter = Some(DirectMeter { unit, target: None, meters_itself });
                 }
                 Instance::Profile(profile) => extras.profile = Some(profile),
                 _ => {}

@@ -25,17 +25,29 @@ impl Loader<'_> {
         call: &ExternCall,
         args: &Args<'_>,
     ) -> Result<(), LoadError> {
+        if let TnaBehaviour::Bound { lower } = behaviour {
+            return self.bound(lower, args);
+        }
         let instance = call.instance.ok_or_else(|| args.wrong("is called without an instance"))?;
         match behaviour {
+            TnaBehaviour::Bound { .. } => {}
             TnaBehaviour::Execute => self.execute(instance, args)?,
             TnaBehaviour::DirectCount => {
                 if !args.args.is_empty() {
                     return Err(args.wrong("an adjustment of the byte count is not supported"));
                 }
-                let attached = |t: &Table| t.attached.contains(&instance);
-                let table = self.program.tables.iter().position(attached);
-                let table = table.ok_or_else(|| args.wrong("is attached to no table"))? as u32;
+                let table = self.table_of(instance, args)?;
                 self.extern_op(ExternOp::CountDirect { table });
+            }
+            TnaBehaviour::DirectMeter => {
+                if args.args.len() != 1 {
+                    return Err(args.wrong("a colour or an adjustment is not supported"));
+                }
+                let table = self.table_of(instance, args)?;
+                let (place, ty) = args.out(0)?;
+                self.through_place(place, ty, |this, dst| {
+                    this.extern_op(ExternOp::MeterDirect { dst, table });
+                })?;
             }
             TnaBehaviour::Random => {
                 let (place, ty) = args.out(0)?;
@@ -111,6 +123,27 @@ impl Loader<'_> {
             }
         }
         Ok(())
+    }
+
+    /// The table that an instance is attached to.
+    fn table_of(&self, instance: ExternId, args: &Args<'_>) -> Result<u32, LoadError> {
+        let attached = |t: &Table| t.attached.contains(&instance);
+        let table = self.program.tables.iter().position(attached);
+        Ok(table.ok_or_else(|| args.wrong("is attached to no table"))? as u32)
+    }
+
+    /// Compiles the functions `min` and `max`.
+    fn bound(&mut self, lower: bool, args: &Args<'_>) -> Result<(), LoadError> {
+        let (place, ty) = args.out(2)?;
+        args.narrow(ty)?;
+        let (a, b) = (self.word(args.value(0)?)?, self.word(args.value(1)?)?);
+        let less = self.slots.temporary(Scalar::BOOL);
+        self.op(match ty.signed {
+            true => Op::SignedLt { dst: less, a, b, width: ty.width as u8 },
+            false => Op::Lt { dst: less, a, b },
+        });
+        let (a, b) = if lower { (a, b) } else { (b, a) };
+        self.through_place(place, ty, |this, dst| this.op(Op::Select { dst, c: less, a, b }))
     }
 
     /// Compiles a stateful action on one cell of its register.

@@ -205,6 +205,7 @@ impl Costs<'_> {
             | ExternOp::Assert { .. }
             | ExternOp::ChecksumGet { .. }
             | ExternOp::CountDirect { .. }
+            | ExternOp::MeterDirect { .. }
             | ExternOp::Meter { .. }
             | ExternOp::Learn { .. } => 16,
         }

@@ -77,8 +77,7 @@ impl Pipeline {
             let found = self.instances.iter().position(wanted);
             found.map(|at| self.program.externs[at].name.clone())
         };
-        let meter =
-            |instance: &Instance| matches!(instance, Instance::Meter(_) | Instance::DirectMeter(_));
+        let meter = |instance: &Instance| matches!(instance, Instance::Meter(_));
         if let Some(name) = named(&meter) {
             return Err(Undivided::Meter(name));
         }
@@ -132,6 +131,12 @@ impl Pipeline {
             .iter_mut()
             .zip(&mut from.tables)
             .for_each(|(to, from)| Table::absorb(to, from));
+    }
+
+    /// Makes entries use the meters of the same entries of another core's pipeline.
+    pub fn share_meters(&mut self, with: &Self) {
+        let tables = self.engine.store.tables.iter_mut().zip(&with.engine.store.tables);
+        tables.for_each(|(to, from)| to.share_meters(from));
     }
 
     /// Sets all counts to zero.

@@ -8,6 +8,7 @@ mod matcher;
 mod scan;
 
 use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tributary_p4::ir::{self, MatchKind};
 
@@ -23,7 +24,7 @@ use crate::bits::mask;
 use crate::code::TableCode;
 use crate::error::{LoadError, TableError};
 use crate::externs::counter::CounterData;
-use crate::externs::meter::{Meter, MeterConfig, Unit};
+use crate::externs::meter::{Color, Meter, MeterConfig, Unit};
 use crate::externs::profile::Profile;
 use crate::layout::Item;
 
@@ -55,12 +56,24 @@ struct Stored {
     entry: TableEntry,
     outcome: Outcome,
     counter: CounterData,
-    /// In tables with direct meters.
-    meter: Option<Box<Meter>>,
+    /// Configured, in a table with a direct meter. Each core's replica of the entry has the same.
+    meter: Option<Arc<Mutex<Meter>>>,
     /// Last match, or creation or change of the entry.
     hit_us: u64,
     /// Last report of being idle.
     reported_us: u64,
+}
+
+impl Stored {
+    fn color(&self, unit: Unit, arrival: Arrival) -> Color {
+        let Some(meter) = &self.meter else { return Color::Green };
+        lock(meter).execute(unit, arrival.bytes, arrival.now_us)
+    }
+}
+
+fn lock(meter: &Mutex<Meter>) -> MutexGuard<'_, Meter> {
+    // No code that holds it can panic and leave it half changed.
+    meter.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The direct meter of a table.
@@ -69,6 +82,8 @@ pub(crate) struct DirectMeter {
     pub(crate) unit: Unit,
     /// The field for the colour; `None` if the program does not read it.
     pub(crate) target: Option<Item>,
+    /// Whether each matching packet is metered, instead of those that an action meters.
+    pub(crate) meters_itself: bool,
 }
 
 /// Properties of a table's entries besides their actions.
@@ -252,7 +267,7 @@ impl Table {
             entry,
             outcome,
             counter: CounterData::default(),
-            meter: self.extras.meter.map(|_| Box::default()),
+            meter: None,
             hit_us: now_us,
             reported_us: 0,
         });
@@ -363,7 +378,7 @@ impl Table {
         matches: &[KeyMatch],
         priority: i32,
     ) -> Result<Option<MeterConfig>, TableError> {
-        Ok(self.stored(matches, priority)?.meter.as_ref().and_then(|meter| meter.config()))
+        Ok(self.stored(matches, priority)?.meter.as_ref().and_then(|meter| lock(meter).config()))
     }
 
     /// Configures an entry's direct meter.
@@ -373,10 +388,26 @@ impl Table {
         priority: i32,
         config: Option<MeterConfig>,
     ) -> Result<(), TableError> {
-        if let Some(meter) = &mut self.stored_mut(matches, priority)?.meter {
-            meter.configure(config);
-        }
+        let metered = self.extras.meter.is_some();
+        let stored = self.stored_mut(matches, priority)?;
+        stored.meter = config.filter(|_| metered).map(|config| {
+            let mut meter = Meter::default();
+            meter.configure(Some(config));
+            Arc::new(Mutex::new(meter))
+        });
         Ok(())
+    }
+
+    /// Makes entries use the meters of the same entries of another core's replica.
+    pub(crate) fn share_meters(&mut self, with: &Self) {
+        if self.extras.meter.is_none() {
+            return;
+        }
+        for (to, from) in self.stored.iter_mut().zip(&with.stored) {
+            if let (Some(to), Some(from)) = (to, from) {
+                to.meter.clone_from(&from.meter);
+            }
+        }
     }
 
     /// The last time that a packet matched an entry, or that the entry was created.
@@ -463,13 +494,20 @@ impl Table {
         if self.extras.counts_itself {
             stored.counter.count(arrival.bytes);
         }
-        if let (Some(DirectMeter { unit, target }), Some(meter)) =
-            (self.extras.meter, &mut stored.meter)
-        {
-            let color = meter.execute(unit, arrival.bytes, arrival.now_us);
+        if let Some(DirectMeter { unit, target, meters_itself: true }) = self.extras.meter {
+            let color = stored.color(unit, arrival);
             if let Some(target) = target {
                 state[target.slot as usize] = color as u64 & mask(target.width);
             }
+        }
+    }
+
+    /// Meters a packet at the last matching entry. Green if there is none.
+    pub(crate) fn meter_last(&self, arrival: Arrival) -> Color {
+        let entry = self.last.and_then(|number| self.stored[number as usize].as_ref());
+        match (entry, self.extras.meter) {
+            (Some(stored), Some(meter)) => stored.color(meter.unit, arrival),
+            _ => Color::Green,
         }
     }
 

@@ -101,6 +101,7 @@ impl Passes {
 
         packet.reset();
         packet.requests.clear();
+        engine.store.now_us = engine.store.now_us.max(input.time_us);
         packet.set(meta.ingress.global_tstamp, nanoseconds(input.time_us));
         packet.set(meta.ucast_egress_port, u64::from(DROP_PORT));
         let length = u32::try_from(frame.len()).unwrap_or(u32::MAX);
@@ -183,6 +184,7 @@ impl Passes {
 
         packet.reset();
         packet.requests.clear();
+        engine.store.now_us = engine.store.now_us.max(input.time_us);
         packet.set(meta.egress.global_tstamp, nanoseconds(input.time_us));
         let state = &mut packet.state;
         let mut io = Io::arriving(bytes, length, nowhere);

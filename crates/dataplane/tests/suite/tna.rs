@@ -496,6 +496,66 @@ fn a_direct_counter_counts_when_an_action_calls_it() {
 }
 
 #[test]
+fn a_direct_meter_meters_when_an_action_calls_it() {
+    use tributary_dataplane::{ActionCall, KeyMatch, MeterConfig, TableEntry};
+    let mut pipeline = Parts {
+        locals: "
+            DirectMeter(MeterType_t.PACKETS) rate;
+            bit<8> color = 7;
+            action loud() { color = rate.execute(); }
+            action quiet() { }
+            table t {
+                key = { hdr.h.a: exact; }
+                actions = { loud; quiet; }
+                const default_action = quiet();
+                meters = rate;
+            }
+        ",
+        ingress: "tm.ucast_egress_port = 1; t.apply(); hdr.h.op = color;",
+        ..Parts::default()
+    }
+    .load();
+    let table = tributary_p4::ir::TableId(0);
+    let key = |a: u64| vec![KeyMatch::Exact(Value::from(a))];
+    let config = MeterConfig { cir: 1, cburst: 2, pir: 1, pburst: 3 };
+    for (a, action) in [(1, 0), (2, 1), (3, 0)] {
+        let call = ActionCall { action, args: Vec::new() };
+        pipeline.insert(table, TableEntry::new(key(a), 0, call)).unwrap();
+    }
+    for a in [1, 2] {
+        pipeline.set_direct_meter_config(table, &key(a), 0, Some(config)).unwrap();
+    }
+    let mut color = |a| through(&mut pipeline, &frame(0, a, 0, 0, 0))[0];
+    // Green, green, yellow, red: TNA's numbers.
+    assert_eq!([1, 1, 1, 1, 1].map(&mut color), [0, 0, 1, 3, 3]);
+    // Not called, not configured, no entry.
+    assert_eq!([2, 2, 2, 2].map(&mut color), [7; 4]);
+    assert_eq!([3, 3, 3, 3].map(&mut color), [0; 4]);
+    assert_eq!(color(4), 7);
+}
+
+#[test]
+fn the_lower_and_the_higher_of_two_numbers() {
+    let mut pipeline = Parts {
+        ingress: "
+            tm.ucast_egress_port = 1;
+            hdr.h.op = min(hdr.h.op, hdr.h.a);
+            hdr.h.a = max(hdr.h.a, 8w100);
+            hdr.h.c = (bit<32>)min((int<32>)hdr.h.c, (int<32>)hdr.h.d);
+        ",
+        ..Parts::default()
+    }
+    .load();
+    let mut of = |op, a, c, d| {
+        let out = through(&mut pipeline, &frame(op, a, 0, c, d));
+        (out[0], out[1], u32::from_be_bytes(out[4..8].try_into().unwrap()))
+    };
+    assert_eq!(of(3, 5, 1, 2), (3, 100, 1));
+    assert_eq!(of(200, 150, 1, u32::MAX), (150, 150, u32::MAX), "-1 is less");
+    assert_eq!(of(7, 7, 2, 2), (7, 100, 2));
+}
+
+#[test]
 fn mirrored_copies_and_messages_wait_for_the_switch() {
     let mut pipeline = Parts {
         ingress: "

@@ -7,17 +7,20 @@ use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use rustls::{AlertDescription, ClientConfig};
+use tokio::io::{ReadHalf, WriteHalf, split};
 use tokio::net::TcpStream;
-use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{sleep, timeout};
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
 use tributary_netio::Waker;
 use tributary_wire::channel::{Answer, Hello, Message, Refusal};
 
 use crate::channel::complaints::Complaints;
 use crate::channel::outbox::Outbox;
 use crate::channel::stream::{Bodies, ReadError};
-use crate::channel::{Limits, keepalive, longest_body};
+use crate::channel::{Limits, keepalive, longest_body, secrecy};
 
 /// Pause after the first failed attempt; it doubles with each.
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
@@ -96,7 +99,8 @@ impl<In: Message + Send + 'static, Out: Message> Link<In, Out> {
         let (sender, events) = mpsc::channel(config.limits.incoming);
         let (shutdown, stopped) = oneshot::channel();
         let shared = Arc::new(Shared::default());
-        let task = Task { config, shared: Arc::clone(&shared), events: sender, waker };
+        let tls = secrecy::client(&config.hello.token);
+        let task = Task { config, tls, shared: Arc::clone(&shared), events: sender, waker };
         let thread = thread::Builder::new()
             .name("reminder link".into())
             .spawn(move || runtime.block_on(task.run(stopped)))?;
@@ -156,6 +160,7 @@ impl Shared {
 /// The link's thread.
 struct Task<In> {
     config: LinkConfig,
+    tls: Arc<ClientConfig>,
     shared: Arc<Shared>,
     events: mpsc::Sender<LinkEvent<In>>,
     waker: Waker,
@@ -166,6 +171,8 @@ struct Task<In> {
 enum Failure {
     #[error("cannot connect: {0}")]
     Connect(io::Error),
+    #[error("no encrypted connection: {0}")]
+    Handshake(io::Error),
     #[error("no answer within {0:?}")]
     Silent(Duration),
     #[error("refused: {0}")]
@@ -174,6 +181,22 @@ enum Failure {
     Read(#[from] ReadError),
     #[error("cannot write: {0}")]
     Write(io::Error),
+}
+
+type Reader = ReadHalf<TlsStream<TcpStream>>;
+type Writer = WriteHalf<TlsStream<TcpStream>>;
+
+impl Failure {
+    /// An agent without a key for the job denies access. One with another key has another token.
+    fn of_handshake(error: io::Error) -> Self {
+        match error.get_ref().and_then(|error| error.downcast_ref::<rustls::Error>()) {
+            Some(rustls::Error::AlertReceived(AlertDescription::AccessDenied)) => {
+                Self::Refused(Refusal::Job)
+            }
+            Some(rustls::Error::InvalidCertificate(_)) => Self::Refused(Refusal::Token),
+            _ => Self::Handshake(error),
+        }
+    }
 }
 
 impl<In: Message> Task<In> {
@@ -230,13 +253,15 @@ impl<In: Message> Task<In> {
     }
 
     /// Connects and greets.
-    async fn connect(&self) -> Result<(Bodies<OwnedReadHalf>, OwnedWriteHalf), Failure> {
+    async fn connect(&self) -> Result<(Bodies<Reader>, Writer), Failure> {
         let patience = self.config.limits.greeting;
         let greeted = async {
             let stream = TcpStream::connect(self.config.agent).await.map_err(Failure::Connect)?;
             drop(stream.set_nodelay(true));
             keepalive::watch(&stream, &self.config.limits).map_err(Failure::Connect)?;
-            let (reader, mut writer) = stream.into_split();
+            let name = secrecy::name(self.config.hello.job);
+            let stream = TlsConnector::from(Arc::clone(&self.tls)).connect(name, stream).await;
+            let (reader, mut writer) = split(stream.map_err(Failure::of_handshake)?);
             let outbox = Outbox::new(usize::MAX, Waker::new());
             let _ = outbox.push(&self.config.hello);
             outbox.finish();
@@ -254,7 +279,7 @@ impl<In: Message> Task<In> {
     /// Sends and receives messages until the connection ends. `None`: the link was dropped.
     async fn converse(
         &self,
-        (mut bodies, mut writer): (Bodies<OwnedReadHalf>, OwnedWriteHalf),
+        (mut bodies, mut writer): (Bodies<Reader>, Writer),
     ) -> Option<Failure> {
         let Limits { progress, outgoing, .. } = self.config.limits;
         let outbox = Arc::new(Outbox::new(outgoing, self.waker.clone()));
@@ -277,7 +302,7 @@ impl<In: Message> Task<In> {
         failure
     }
 
-    async fn listen(&self, bodies: &mut Bodies<OwnedReadHalf>) -> Option<Failure> {
+    async fn listen(&self, bodies: &mut Bodies<Reader>) -> Option<Failure> {
         let longest = longest_body(self.config.values);
         loop {
             let body = match bodies.next(longest, self.config.limits.progress).await {

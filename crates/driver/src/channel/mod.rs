@@ -8,6 +8,8 @@
 //! - a [`Link`] is the side of a worker, or of a PS outside the agent's process: it connects, and
 //!   reconnects as long as it exists.
 //!
+//! Connections are encrypted, with a key that both ends derive from the job's token: see [`secrecy`].
+//!
 //! Both have a thread of their own. A peer never blocks the endpoint's thread: messages wait in
 //! bounded queues, and a [`Waker`](tributary_netio::Waker) ends its sleep when there is something
 //! to do. A peer that sends invalid messages, presents a wrong token, is slow to greet, or does not
@@ -20,6 +22,7 @@ mod hub;
 mod keepalive;
 mod link;
 mod outbox;
+pub mod secrecy;
 mod stream;
 
 use std::time::Duration;

@@ -118,6 +118,8 @@ impl Outbox {
                 }
                 self.lock().taken = piece.len();
             }
+            // Encrypted bytes may wait behind the stream.
+            timeout(patience, stream.flush()).await??;
             let blocked = std::mem::take(&mut self.lock().blocked);
             if blocked {
                 self.waker.wake();

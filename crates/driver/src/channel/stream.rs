@@ -58,7 +58,12 @@ impl<S: AsyncRead + Unpin> Bodies<S> {
                 None => read.await,
                 Some(at) => timeout_at(at, read).await.map_err(|_| ReadError::Stalled(patience))?,
             };
-            match read.map_err(ReadError::Broken)? {
+            let read = match read {
+                // Without a farewell in TLS.
+                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => 0,
+                read => read.map_err(ReadError::Broken)?,
+            };
+            match read {
                 0 if self.received.is_empty() => return Err(ReadError::Closed),
                 0 => return Err(ReadError::Broken(io::ErrorKind::UnexpectedEof.into())),
                 _ => {}

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
 use tributary_driver::channel::{
-    Hub, HubConfig, Incoming, Job, Limits, Link, LinkConfig, LinkEvent, Stats,
+    Hub, HubConfig, Incoming, Job, Limits, Link, LinkConfig, LinkEvent, Stats, secrecy,
 };
 use tributary_netio::{Poller, Waker};
 use tributary_wire::channel::{
@@ -21,6 +21,9 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
 pub(crate) const TOKEN: Token = Token([7; 16]);
 pub(crate) const VALUES: u16 = 4;
+
+/// A peer without a link.
+pub(crate) type Stranger = rustls::StreamOwned<rustls::ClientConnection, TcpStream>;
 
 pub(crate) type WorkerLink = Link<ToWorker, FromWorker>;
 
@@ -105,15 +108,31 @@ impl Desk {
     }
 
     /// A connection that has not sent anything yet.
-    pub(crate) fn stranger(&self) -> TcpStream {
+    pub(crate) fn plain(&self) -> TcpStream {
         let stream = TcpStream::connect(self.hub.address()).unwrap();
+        stream.set_nodelay(true).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream.set_write_timeout(Some(PATIENCE)).unwrap();
         stream
     }
 
+    /// An encrypted connection that has not said anything yet.
+    pub(crate) fn stranger(&self) -> Stranger {
+        self.stranger_with(1, TOKEN)
+    }
+
+    /// The same with another job and token in the handshake.
+    pub(crate) fn stranger_with(&self, number: u16, token: Token) -> Stranger {
+        let config = secrecy::client(&token);
+        let tls = rustls::ClientConnection::new(config, secrecy::name(job(number))).unwrap();
+        let mut stream = Stranger::new(tls, self.plain());
+        // Not the first thing that is said, and maybe in vain.
+        let _ = stream.conn.complete_io(&mut stream.sock);
+        stream
+    }
+
     /// A connection that was admitted, without a link.
-    pub(crate) fn guest(&self, index: u16) -> TcpStream {
+    pub(crate) fn guest(&self, index: u16) -> Stranger {
         let mut stream = self.stranger();
         say(&mut stream, &hello(1, Role::Worker(worker(index))));
         assert_eq!(hear::<Answer>(&mut stream), Some(Answer::Welcome));
@@ -153,19 +172,25 @@ pub(crate) fn bytes(message: &impl Message) -> BytesMut {
     bytes
 }
 
-pub(crate) fn say(stream: &mut TcpStream, message: &impl Message) {
+pub(crate) fn say(stream: &mut impl Write, message: &impl Message) {
     stream.write_all(&bytes(message)).unwrap();
+    stream.flush().unwrap();
+}
+
+/// Whether the other side has gone, with or without a farewell in TLS.
+fn is_end(error: &std::io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::ConnectionReset | ErrorKind::UnexpectedEof)
 }
 
 /// One message; `None` if the connection was closed before.
-pub(crate) fn hear<M: Message>(stream: &mut TcpStream) -> Option<M> {
+pub(crate) fn hear<M: Message>(stream: &mut impl Read) -> Option<M> {
     let mut received = BytesMut::new();
     let mut byte = [0];
     loop {
         match stream.read(&mut byte) {
             Ok(0) => return None,
             Ok(_) => received.extend_from_slice(&byte),
-            Err(error) if error.kind() == ErrorKind::ConnectionReset => return None,
+            Err(error) if is_end(&error) => return None,
             Err(error) => panic!("{error}"),
         }
         if let Some(body) = split_frame(&mut received, BODY_MAX).unwrap() {
@@ -175,13 +200,13 @@ pub(crate) fn hear<M: Message>(stream: &mut TcpStream) -> Option<M> {
 }
 
 /// Whether the other side closes the connection, after any messages.
-pub(crate) fn is_closed(stream: &mut TcpStream) -> bool {
+pub(crate) fn is_closed(stream: &mut impl Read) -> bool {
     let mut rest = [0; 4096];
     loop {
         match stream.read(&mut rest) {
             Ok(0) => return true,
             Ok(_) => {}
-            Err(error) => return error.kind() == ErrorKind::ConnectionReset,
+            Err(error) => return is_end(&error),
         }
     }
 }

@@ -4,10 +4,13 @@ use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
-use crate::common::{Desk, PATIENCE, VALUES, bytes, event, hello, job, remind, say, short, worker};
-use tributary_driver::channel::{Incoming, Limits, Link, LinkConfig, LinkEvent};
+use crate::common::{
+    Desk, PATIENCE, TOKEN, VALUES, bytes, event, hello, job, remind, say, short, values, worker,
+};
+use tributary_driver::channel::{Incoming, Limits, Link, LinkConfig, LinkEvent, secrecy};
 use tributary_netio::Waker;
-use tributary_wire::channel::{Answer, HELLO_LEN, Role, ToWorker};
+use tributary_wire::Sequence;
+use tributary_wire::channel::{Answer, FromWorker, HELLO_LEN, Refusal, Role, ToWorker, Token};
 
 fn link_to(listener: &TcpListener, limits: Limits) -> crate::common::WorkerLink {
     let hello = hello(1, Role::Worker(worker(0)));
@@ -19,10 +22,19 @@ fn listener() -> TcpListener {
     TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap()
 }
 
-/// Accepts a link's connection and reads its greeting.
-fn accept(listener: &TcpListener) -> TcpStream {
-    let (mut stream, _) = listener.accept().unwrap();
+/// An agent without a hub.
+type Agent = rustls::StreamOwned<rustls::ServerConnection, TcpStream>;
+
+/// Accepts a link's connection, as an agent with a token.
+fn meet(listener: &TcpListener, token: Token) -> Agent {
+    let (stream, _) = listener.accept().unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    Agent::new(rustls::ServerConnection::new(secrecy::server(&token)).unwrap(), stream)
+}
+
+/// Accepts a link's connection and reads its greeting.
+fn accept(listener: &TcpListener) -> Agent {
+    let mut stream = meet(listener, TOKEN);
     let mut greeting = [0; 4 + HELLO_LEN];
     stream.read_exact(&mut greeting).unwrap();
     assert_eq!(greeting, bytes(&hello(1, Role::Worker(worker(0))))[..]);
@@ -59,9 +71,16 @@ fn a_link_reconnects_to_an_agent_that_sends_garbage() {
     for garbage in [&b"HTTP/1.1 400\r\n"[..], &[0; 8], &[0, 0, 0, 1, 16]] {
         let mut agent = accept(&listener);
         agent.write_all(garbage).unwrap();
+        agent.flush().unwrap();
         assert_eq!(agent.read(&mut [0]).unwrap_or(0), 0, "it hangs up");
         assert!(link.poll().is_none(), "it was never open");
     }
+    // And in the place of a handshake.
+    let (mut agent, _) = listener.accept().unwrap();
+    agent.write_all(b"HTTP/1.1 400\r\n").unwrap();
+    let mut hello = Vec::new();
+    let _ = agent.read_to_end(&mut hello);
+    assert!(link.poll().is_none() && !hello.is_empty());
     // Also after admission: a message of the other direction, and one that is too long.
     for garbage in [bytes(&remind(0)), bytes(&Answer::Welcome), [0, 0, 0x10, 0][..].into()] {
         let mut agent = accept(&listener);
@@ -69,6 +88,7 @@ fn a_link_reconnects_to_an_agent_that_sends_garbage() {
         assert_eq!(event(&mut link), LinkEvent::Opened);
         say(&mut agent, &ToWorker::Dismissed);
         agent.write_all(&garbage).unwrap();
+        agent.flush().unwrap();
         assert_eq!(event(&mut link), LinkEvent::Message(ToWorker::Dismissed));
         assert_eq!(event(&mut link), LinkEvent::Closed);
         assert!(link.trouble().unwrap().contains("garbage"), "{:?}", link.trouble());
@@ -143,7 +163,7 @@ fn the_waker_is_woken_when_there_is_room() {
     let reader = std::thread::spawn(move || {
         std::thread::sleep(Duration::from_millis(200));
         let mut rest = vec![0; 1 << 20];
-        while agent.read(&mut rest).unwrap() > 0 {}
+        while agent.read(&mut rest).is_ok_and(|read| read > 0) {}
     });
     let start = Instant::now();
     while !link.has_room() {
@@ -152,6 +172,62 @@ fn the_waker_is_woken_when_there_is_room() {
     assert!(start.elapsed() < PATIENCE / 2, "{:?}", start.elapsed());
     drop(link);
     reader.join().unwrap();
+}
+
+/// A host that takes over the agent's address has another key, and learns nothing.
+#[test]
+fn a_link_tells_no_token_to_a_host_that_pretends_to_be_the_agent() {
+    let listener = listener();
+    let mut link = link_to(&listener, Limits::default());
+    let mut token = TOKEN.0;
+    token[0] ^= 1;
+    let mut pretender = meet(&listener, Token(token));
+    let mut heard = Vec::new();
+    assert!(pretender.read_to_end(&mut heard).is_err(), "the handshake fails");
+    assert!(heard.is_empty());
+    assert_eq!(event(&mut link), LinkEvent::Refused(Refusal::Token));
+    // The right one is still welcome.
+    let mut agent = accept(&listener);
+    say(&mut agent, &Answer::Welcome);
+    assert_eq!(event(&mut link), LinkEvent::Opened);
+}
+
+/// What passes on the wire, in one direction.
+fn passing(mut from: TcpStream, mut to: TcpStream) -> std::thread::JoinHandle<Vec<u8>> {
+    std::thread::spawn(move || {
+        let (mut all, mut piece) = (Vec::new(), [0; 4096]);
+        while let Ok(length @ 1..) = from.read(&mut piece) {
+            all.extend_from_slice(&piece[..length]);
+            if to.write_all(&piece[..length]).is_err() {
+                break;
+            }
+        }
+        let _ = to.shutdown(std::net::Shutdown::Write);
+        all
+    })
+}
+
+#[test]
+fn neither_tokens_nor_values_are_seen_on_the_way() {
+    let mut desk = Desk::new(Limits::default());
+    let listener = listener();
+    let mut link = link_to(&listener, Limits::default());
+    let (near, _) = listener.accept().unwrap();
+    let far = TcpStream::connect(desk.hub.address()).unwrap();
+    let there = passing(near.try_clone().unwrap(), far.try_clone().unwrap());
+    let back = passing(far, near);
+    assert_eq!(event(&mut link), LinkEvent::Opened);
+    assert!(matches!(desk.next(), Incoming::Opened(_)));
+    let secret = values(0x5a);
+    let message = FromWorker::Values { sequence: Sequence(1), values: secret.clone() };
+    assert!(link.send(&message));
+    assert_eq!(desk.next(), Incoming::Worker(job(1), worker(0), message));
+    drop(link);
+    drop(desk);
+    let seen = [there.join().unwrap(), back.join().unwrap()].concat();
+    for secret in [&TOKEN.0[..], &secret.payload] {
+        assert!(!seen.windows(secret.len()).any(|part| part == secret), "{secret:?}");
+    }
 }
 
 /// The TCP timers of a port's connections: local port, remote port, timer, remaining time.

@@ -17,14 +17,16 @@ use tributary_controller::programs::Pipeline;
 use tributary_controller::scheduler::{Demand, Scheduler};
 use tributary_controller::server::LIMITS;
 use tributary_crossconnect::{Circuits, CrossConnect};
-use tributary_jobfile::{Aggregation, Job, Orchestration};
+use tributary_jobfile::{Aggregation, Job, Orchestration, SwitchId};
 use tributary_orchestrator::live::Live as Plant;
 use tributary_orchestrator::planner::Planner;
+use tributary_p4runtime_proto::p4::v1::Entity;
 use tributary_protocol::Tensor;
 use tributary_wire::Epoch;
 use tributary_worker::workload;
 
 use super::{Note, Removed};
+use crate::report::Counted;
 
 /// How long to wait for a note before the run checks other things.
 const TICK: Duration = Duration::from_millis(50);
@@ -183,6 +185,25 @@ impl Live {
             freed: freed.get(&switch).copied().unwrap_or_default(),
         });
         Ok(removed.collect())
+    }
+
+    pub(super) async fn counts(
+        &self,
+        deployment: &Deployment,
+        job: usize,
+    ) -> Result<Vec<(SwitchId, Counted)>> {
+        let (controller, job) = (self.controller(), deployment.job(job).id);
+        let evictions = controller.evictions(job).await?;
+        let outcomes = controller.outcomes(job).await?;
+        let counted = outcomes.into_iter().map(|(switch, outcomes)| {
+            let evictions = evictions.get(&switch).copied().unwrap_or_default();
+            (switch, Counted { outcomes, evictions })
+        });
+        Ok(counted.collect())
+    }
+
+    pub(super) async fn read(&self, switch: SwitchId, request: Vec<Entity>) -> Result<Vec<Entity>> {
+        Ok(self.controller().switches()[switch.0].read(request).await?)
     }
 
     /// Drops the controller. Must happen before the switches stop, which it would report as lost.

@@ -33,6 +33,7 @@ use tributary_jobfile::{End, HostId, LinkId, Scenario, SwitchId, worker_index};
 use tributary_metrics::{Board, Metrics};
 use tributary_netio::memory::{self, MemoryPort};
 use tributary_netio::{Fan, FrameIo, Waker};
+use tributary_p4runtime_proto::p4::v1::Entity;
 use tributary_ps::numbers::{Backends, Numbers as ServerNumbers};
 use tributary_ps::report as servers;
 use tributary_switch::runtime::{Runtime, SwitchHandle};
@@ -44,8 +45,9 @@ use tributary_worker::{live, rounds};
 
 use super::live::Live;
 use super::threads::row;
-use super::{Fabric, Note, QueueReport, Removed, SwitchEnd, device_id};
+use super::{Fabric, Note, PortCount, QueueReport, Removed, SwitchEnd, device_id};
 use crate::Options;
+use crate::report::Counted;
 use crate::switches::{Reader, Switches};
 use relay::Relay;
 
@@ -150,8 +152,7 @@ impl Fabric for Memory {
                 let index = worker_index(worker);
                 let lanes = self.worker(job, worker, &contacts)?;
                 let board = self.boards.workers.clone();
-                let port =
-                    live::Port { lanes, may_be_replaced: false, own_process: false, board };
+                let port = live::Port { lanes, may_be_replaced: false, own_process: false, board };
                 let (notes, stop) = (self.live.notes.clone(), Arc::clone(&self.stop));
                 let (deployment, verifier) = (Arc::clone(&deployment), verifier.clone());
                 self.workers.push(spawn(format!("{} worker {worker}", its.name), move || {
@@ -198,6 +199,24 @@ impl Fabric for Memory {
             SwitchEnd { queues, cpu: None }
         };
         self.switches.iter_mut().map(stop).collect()
+    }
+
+    async fn counts(&self, job: usize) -> Result<Vec<(SwitchId, Counted)>> {
+        self.live.counts(&self.deployment, job).await
+    }
+
+    async fn read(&self, switch: SwitchId, request: Vec<Entity>) -> Result<Vec<Entity>> {
+        self.live.read(switch, request).await
+    }
+
+    async fn ports(&self, switch: SwitchId) -> Vec<(u16, PortCount)> {
+        let Some(handle) = &self.switches[switch.0].handle else { return Vec::new() };
+        let ports: Vec<u16> = self.deployment.scenario().topology.port_numbers(switch).collect();
+        let count = move |switch: &mut tributary_switch::Switch, _| {
+            let count = |port| Some((port, switch.port_statistics(port)?.into()));
+            ports.into_iter().filter_map(count).collect()
+        };
+        handle.control().run(count).await.unwrap_or_default()
     }
 }
 
@@ -357,7 +376,8 @@ impl Memory {
                 let board = self.boards.servers.clone();
                 let mut hub = hubs.remove(&host).context("an agent has a hub")?;
                 self.servers.push(spawn(format!("agent on {name}"), move || {
-                    let ended = tributary_reminder::serve(agent, &mut hub, io, waker, &stop, &board);
+                    let ended =
+                        tributary_reminder::serve(agent, &mut hub, io, waker, &stop, &board);
                     let note = match ended {
                         Ok(agent) => Note::Servers(servers::Event::backend(&agent)),
                         Err(error) => Note::Broken(format!("reminder agent: {error}")),

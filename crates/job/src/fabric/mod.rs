@@ -17,13 +17,15 @@ use tributary_controller::Deployment;
 use tributary_controller::outcomes::{Count, Outcomes};
 use tributary_controller::programs::Compiled;
 use tributary_jobfile::{Duty, Job, Scenario, SwitchId};
+use tributary_p4runtime_proto::p4::v1::Entity;
 use tributary_ps::report as servers;
 use tributary_worker::rounds;
 
 use crate::Options;
+use crate::report::Counted;
 
 pub use memory::{Contacts, Memory, Outside};
-pub use netns::{Bmv2, LastWords, Netns};
+pub use netns::{Bmv2, LastWords, Netns, testbed_topology};
 pub use sim::Sim;
 pub use threads::{row, share};
 
@@ -84,6 +86,8 @@ pub enum Note {
     },
     /// The parameter servers or reminder agents of a host.
     Servers(servers::Event),
+    /// Something has happened that the run gets over.
+    Warning(String),
     /// A part that must keep running has ended.
     Broken(String),
 }
@@ -108,6 +112,23 @@ pub struct Removed {
     pub evictions: Count,
     /// Aggregators that the job still held.
     pub freed: u32,
+}
+
+/// What a port of a switch counted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct PortCount {
+    /// Bytes of frames received.
+    pub received: u64,
+    /// Bytes of frames sent.
+    pub sent: u64,
+    /// Frames that found the egress queue full.
+    pub drops: u64,
+}
+
+impl From<tributary_switch::PortStatistics> for PortCount {
+    fn from(port: tributary_switch::PortStatistics) -> Self {
+        Self { received: port.received_bytes, sent: port.sent_bytes, drops: port.queue_drops }
+    }
 }
 
 /// What a switch reports at its end.
@@ -144,7 +165,8 @@ impl QueueReport {
 }
 
 /// An environment that runs a deployment. [`run()`](crate::run()) calls the methods in the order of
-/// declaration. Dropping a fabric ends all of its parts.
+/// declaration; those that only look, at any time between `start` and `stop_switches`. Dropping a fabric
+/// ends all of its parts.
 #[allow(async_fn_in_trait, reason = "the futures run on one thread")]
 pub trait Fabric: Sized {
     /// Starts the switches and installs the program and forwarding. If there are taps, all frames at
@@ -202,11 +224,33 @@ pub trait Fabric: Sized {
 
     /// Stops the switches. Returns their reports in the order of the topology.
     fn stop_switches(&mut self) -> Vec<SwitchEnd>;
+
+    /// What each switch on the tree of a job has counted for it so far, by the job's index in the file.
+    ///
+    /// # Errors
+    /// If a switch refuses or does not answer.
+    async fn counts(&self, job: usize) -> Result<Vec<(SwitchId, Counted)>>;
+
+    /// Reads entities of a switch, as over P4Runtime.
+    ///
+    /// # Errors
+    /// If the switch refuses or does not answer.
+    async fn read(&self, switch: SwitchId, request: Vec<Entity>) -> Result<Vec<Entity>>;
+
+    /// What the ports of a switch have counted; empty if that is not known.
+    async fn ports(&self, switch: SwitchId) -> Vec<(u16, PortCount)>;
+
+    /// Makes [`next_note`](Self::next_note) return when this time has come, where no time passes by
+    /// itself.
+    fn pause_at(&mut self, _elapsed: Duration) {}
 }
 
 /// Checks that each host's interface has one process: a worker, or the parameter servers or the
 /// reminder agent of any number of jobs.
-pub(crate) fn one_process_per_host(scenario: &Scenario) -> Result<()> {
+///
+/// # Errors
+/// One line that names the host.
+pub fn one_process_per_host(scenario: &Scenario) -> Result<()> {
     for host in scenario.topology.host_ids() {
         let whole = |(job, _): &(&Job, Duty)| job.lane.is_first();
         let duties: Vec<_> = scenario.duties(host).filter(whole).collect();

@@ -3,11 +3,13 @@
 //! switches.
 
 mod bmv2;
+mod interfaces;
 mod scratch;
+mod servers;
 mod sniffers;
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, ExitStatus};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -25,18 +27,20 @@ use tributary_crossconnect::{CrossConnect, Port};
 use tributary_endpoint::tokens::Tokens;
 use tributary_jobfile::{Duty, End, HostId, Protocol, SwitchId, Topology};
 use tributary_metrics::Guest;
-use tributary_ps::report as servers;
+use tributary_p4runtime_proto::p4::v1::Entity;
 use tributary_testbed::{self as testbed, Output, Process, Stream, Testbed};
 use tributary_wire::Host as Address;
 use tributary_worker::rounds;
 
 use super::live::Live;
-use super::{Fabric, Note, QueueReport, Removed, Stopped, SwitchEnd, device_id};
+use super::{Fabric, Note, PortCount, QueueReport, Removed, Stopped, SwitchEnd, device_id};
 use crate::Options;
 use crate::cores::Pins;
+use crate::report::Counted;
 
 pub use bmv2::Bmv2;
 use scratch::Scratch;
+use servers::Servers;
 use sniffers::Sniffers;
 
 /// Prefix length of all hosts' addresses: 10.0.0.0/8 unless the job file differs.
@@ -69,7 +73,7 @@ pub struct Netns {
     /// Processes in links, for switches that cannot inject faults.
     cables: Vec<Process>,
     workers: Vec<Process>,
-    servers: Vec<Process>,
+    servers: Servers,
     /// Processor time that the servers used before the end of the warm-up.
     servers_before: Duration,
     /// Processor time that they used afterwards.
@@ -87,6 +91,8 @@ pub struct Netns {
 struct Switch {
     config: SwitchConfig,
     process: Process,
+    /// Its ports and their interfaces.
+    interfaces: Vec<(u16, String)>,
     /// Processor time used before the endpoints were started, or before the end of the warm-up.
     before: Duration,
     /// Processor time used after that, while the endpoints ran.
@@ -154,7 +160,7 @@ impl Fabric for Netns {
             switches: Vec::new(),
             cables: Vec::new(),
             workers: Vec::new(),
-            servers: Vec::new(),
+            servers: Servers::default(),
             servers_before: Duration::ZERO,
             servers_cpu: None,
             sniffers,
@@ -202,13 +208,16 @@ impl Fabric for Netns {
         Tokens::draw(scenario).write(&self.tokens())?;
         for host in scenario.topology.host_ids() {
             let has = |wanted: Duty| scenario.duties(host).any(|(_, duty)| duty == wanted);
-            if has(Duty::ReminderAgent) {
-                let process = self.start_servers("reminder", "reminder agent", host, notes)?;
-                self.servers.push(process);
-            }
-            if has(Duty::ParameterServer) {
-                let process = self.start_servers("ps", "parameter server", host, notes)?;
-                self.servers.push(process);
+            for (duty, command, what) in [
+                (Duty::ReminderAgent, "reminder", "reminder agent"),
+                (Duty::ParameterServer, "ps", "parameter server"),
+            ] {
+                if has(duty) {
+                    let name = &scenario.topology.host(host).name;
+                    let mut line = self.endpoint(command, &format!("{command} on {name}"));
+                    line.args(["--host", name]);
+                    self.servers.add(name, what, line, &self.testbed, notes)?;
+                }
             }
         }
         for (job_index, job) in scenario.whole_jobs() {
@@ -221,7 +230,11 @@ impl Fabric for Netns {
     }
 
     async fn next_note(&mut self) -> Option<Note> {
-        self.live.next_note().await
+        let news = self.servers.attend(&self.testbed, &self.live.notes);
+        match news {
+            Some(note) => Some(note),
+            None => self.live.next_note().await,
+        }
     }
 
     fn elapsed(&self) -> Duration {
@@ -237,9 +250,8 @@ impl Fabric for Netns {
             .iter()
             .map(|Switch { config, process, .. }| (format!("switch {}", config.name), process));
         let cables = self.cables.iter().map(|cable| (format!("the cable {}", cable.node()), cable));
-        let servers = self.servers.iter().map(|server| {
-            (format!("the parameter server or reminder agent on {}", server.node()), server)
-        });
+        let servers = self.servers.processes();
+        let servers = servers.map(|(what, process)| (what.to_owned(), process));
         let workers = names.zip(&self.workers);
         let workers =
             workers.map(|((job, w), process)| (format!("job {job}: worker {w}"), process));
@@ -251,25 +263,19 @@ impl Fabric for Netns {
 
     fn end_warm_up(&mut self) {
         self.switches.iter_mut().for_each(Switch::note_cpu);
-        self.servers_before = self.cpu_of_servers().unwrap_or_default();
+        self.servers_before = self.servers.cpu_time().unwrap_or_default();
     }
 
     fn stop_endpoints(&mut self) {
         self.live.stop_loop();
-        let servers = self.cpu_of_servers();
+        let servers = self.servers.cpu_time();
         self.servers_cpu = servers.map(|now| now.saturating_sub(self.servers_before));
         for switch in &mut self.switches {
             let now = switch.process.cpu_time().ok();
             switch.cpu = now.map(|now| now.saturating_sub(switch.before));
         }
-        for processes in [&mut self.workers, &mut self.servers] {
-            processes.iter().for_each(Process::ask_to_end);
-            for process in processes.drain(..) {
-                if let Err(error) = process.end(grace(&process)) {
-                    tracing::warn!(program = process.program(), %error, "cannot end a process");
-                }
-            }
-        }
+        end(self.workers.drain(..));
+        end(self.servers.finish(&self.testbed, &self.live.notes).into_iter());
     }
 
     fn servers_cpu(&self) -> Option<Duration> {
@@ -298,6 +304,19 @@ impl Fabric for Netns {
         let end = |switch: &Switch| SwitchEnd { queues: queues(&switch.process), cpu: switch.cpu };
         self.switches.iter().map(end).collect()
     }
+
+    async fn counts(&self, job: usize) -> Result<Vec<(SwitchId, Counted)>> {
+        self.live.counts(&self.deployment, job).await
+    }
+
+    async fn read(&self, switch: SwitchId, request: Vec<Entity>) -> Result<Vec<Entity>> {
+        self.live.read(switch, request).await
+    }
+
+    async fn ports(&self, switch: SwitchId) -> Vec<(u16, PortCount)> {
+        let switch = &self.switches[switch.0];
+        interfaces::count(switch.process.id(), &switch.interfaces)
+    }
 }
 
 impl Netns {
@@ -305,11 +324,6 @@ impl Netns {
     /// room.
     pub fn end_capture(&mut self) -> u64 {
         self.sniffers.take().map_or(0, Sniffers::end)
-    }
-
-    /// Processor time of all servers so far; `None` if one has ended.
-    fn cpu_of_servers(&self) -> Option<Duration> {
-        self.servers.iter().map(|server| server.cpu_time().ok()).sum()
     }
 
     async fn start_switch(&mut self, id: SwitchId, topology: &testbed::Topology) -> Result<()> {
@@ -321,6 +335,8 @@ impl Netns {
             let interface = topology.interface(&testbed::Port::new(name, port));
             (port, interface)
         });
+        let interfaces: Vec<_> = ports.collect();
+        let ports = interfaces.iter().cloned();
         let command = match self.options.target {
             TargetKind::Bmv2 => Bmv2::find()?.command(device_id(id), ports, &socket),
             _ => self.embedded(id, ports, &socket),
@@ -331,7 +347,8 @@ impl Netns {
             device_id: device_id(id),
             ..SwitchConfig::new(name, Target::Address(format!("unix:{}", socket.display())))
         };
-        self.switches.push(Switch { config, process, before: Duration::ZERO, cpu: None });
+        let before = Duration::ZERO;
+        self.switches.push(Switch { config, process, interfaces, before, cpu: None });
         Ok(())
     }
 
@@ -455,31 +472,6 @@ impl Netns {
         self.sockets.path().join("tokens.json")
     }
 
-    /// Starts a host's parameter servers (`ps`) or reminder agents (`reminder`).
-    fn start_servers(
-        &self,
-        command: &str,
-        what: &str,
-        host: HostId,
-        notes: &UnboundedSender<Note>,
-    ) -> Result<Process> {
-        let name = &self.deployment.scenario().topology.host(host).name;
-        let mut command = self.endpoint(command, &format!("{command} on {name}"));
-        command.args(["--host", name]);
-        let sink = notes.clone();
-        let lines = Output::Lines(Arc::new(move |stream, line: &str| {
-            if stream == Stream::Out
-                && let Ok(event) = serde_json::from_str::<servers::Event>(line)
-            {
-                drop(sink.send(Note::Servers(event)));
-            }
-        }));
-        let process = self.testbed.spawn(name, command, lines)?;
-        let what = format!("the {what} on {name}");
-        watch(&process, notes, move |ending| Note::Broken(format!("{what} {ending}")));
-        Ok(process)
-    }
-
     fn start_worker(
         &self,
         job: usize,
@@ -508,6 +500,17 @@ impl Netns {
     }
 }
 
+/// Asks processes to end, and waits until they have.
+fn end(processes: impl Iterator<Item = Process>) {
+    let processes: Vec<Process> = processes.collect();
+    processes.iter().for_each(Process::ask_to_end);
+    for process in processes {
+        if let Err(error) = process.end(grace(&process)) {
+            tracing::warn!(program = process.program(), %error, "cannot end a process");
+        }
+    }
+}
+
 /// How long a process has to end; none for a stopped process, which cannot.
 fn grace(process: &Process) -> Duration {
     if process.is_stopped() { Duration::ZERO } else { GRACE }
@@ -521,16 +524,21 @@ fn watch(
 ) {
     let (process, notes) = (process.clone(), notes.clone());
     tokio::task::spawn_blocking(move || {
-        let Ok(Some(status)) = process.wait(None) else { return };
-        if status.success() {
-            return;
+        if let Ok(Some(status)) = process.wait(None)
+            && !status.success()
+        {
+            drop(notes.send(note(ending(&process, status))));
         }
-        let errors = process.output(Stream::Err);
-        let reason = errors.lines().last().map_or(String::new(), |line| {
-            format!(" ({})", line.strip_prefix("error: ").unwrap_or(line))
-        });
-        drop(notes.send(note(format!("ended with {status}{reason}"))));
     });
+}
+
+/// How a process has ended, in words.
+fn ending(process: &Process, status: ExitStatus) -> String {
+    let errors = process.output(Stream::Err);
+    let reason = errors.lines().last().map_or(String::new(), |line| {
+        format!(" ({})", line.strip_prefix("error: ").unwrap_or(line))
+    });
+    format!("ended with {status}{reason}")
 }
 
 /// Waits until a server accepts connections on a socket.
@@ -565,6 +573,12 @@ enum Split {
     Inside,
     /// All links: hosts also send other frames (ESA's TCP).
     All,
+}
+
+/// The testbed's words for a topology whose switches inject the faults of links.
+#[must_use]
+pub fn testbed_topology(topology: &Topology) -> testbed::Topology {
+    translate(topology, Split::None).0
 }
 
 /// Converts the topology to the testbed's.

@@ -6,12 +6,13 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 use tributary_capture::Taps;
 use tributary_controller::Deployment;
 use tributary_controller::plan::JobAtSwitch;
 use tributary_controller::programs::Compiled;
-use tributary_jobfile::{HostId, Job, Protocol, worker_index};
+use tributary_jobfile::{HostId, Job, Protocol, SwitchId, worker_index};
+use tributary_p4runtime_proto::p4::v1::Entity;
 use tributary_protocol::worker::{Event as WorkerEvent, Stats};
 use tributary_protocol::{ParameterServer, Tensor, Time, Worker};
 use tributary_ps::report::{self as servers, ServerReport};
@@ -23,7 +24,8 @@ use tributary_worker::workload::Verifier;
 
 use slots::Slots;
 
-use super::{Fabric, Note, QueueReport, Removed, SwitchEnd};
+use super::{Fabric, Note, PortCount, QueueReport, Removed, SwitchEnd};
+use crate::report::Counted;
 use crate::{Options, one_line};
 
 /// Network events between two checks for an interrupt.
@@ -42,6 +44,8 @@ pub struct Sim {
     notes: VecDeque<Note>,
     /// Start of the endpoints.
     begin: Time,
+    /// When the run wants to look.
+    pause: Option<Time>,
     /// The control loop, if there is a cross-connect.
     slots: Option<Slots>,
 }
@@ -224,6 +228,7 @@ impl Fabric for Sim {
             leaving: BTreeMap::new(),
             notes: VecDeque::new(),
             begin: system.network.now(),
+            pause: None,
             slots: Slots::of(deployment.scenario()),
             system,
         })
@@ -267,10 +272,11 @@ impl Fabric for Sim {
             if let Some(note) = self.notes.pop_front() {
                 return Some(note);
             }
-            if self.system.network.now() >= limit {
+            let until = self.pause.map_or(limit, |pause| limit.min(pause));
+            if self.system.network.now() >= until {
                 break;
             }
-            self.step(limit);
+            self.step(until);
         }
         None
     }
@@ -323,5 +329,31 @@ impl Fabric for Sim {
             SwitchEnd { queues: Some(QueueReport::of(ports.iter())), cpu: None }
         };
         topology.switch_ids().map(end).collect()
+    }
+
+    async fn counts(&self, job: usize) -> Result<Vec<(SwitchId, Counted)>> {
+        let outcomes = self.system.outcomes(job)?;
+        let evictions = self.system.evictions(job)?;
+        let parts = self.system.deployment().parts(job).into_iter();
+        let counted = parts.map(|JobAtSwitch { switch, .. }| {
+            let evictions = evictions.get(&switch).copied().unwrap_or_default();
+            (switch, Counted { outcomes: outcomes[switch.0], evictions })
+        });
+        Ok(counted.collect())
+    }
+
+    async fn read(&self, switch: SwitchId, request: Vec<Entity>) -> Result<Vec<Entity>> {
+        let read = self.system.network.switch(switch).read(&request);
+        read.map_err(|refusal| anyhow!("{}", refusal.message))
+    }
+
+    async fn ports(&self, switch: SwitchId) -> Vec<(u16, PortCount)> {
+        let ports = self.deployment.scenario().topology.port_numbers(switch);
+        let switch = self.system.network.switch(switch);
+        ports.filter_map(|port| Some((port, switch.port_statistics(port)?.into()))).collect()
+    }
+
+    fn pause_at(&mut self, elapsed: Duration) {
+        self.pause = Some(self.begin + elapsed);
     }
 }

@@ -14,6 +14,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Code, Status, Streaming};
 use tributary_access::Remote;
+use tributary_limits::restarts::Restarts;
 use tributary_metrics::{Board, Entry, Guest, Metrics};
 use tributary_proto::placement::v1;
 use tributary_proto::placement::v1::agent_message::Message;
@@ -21,7 +22,7 @@ use tributary_proto::placement::v1::manager_message::Message as Told;
 use tributary_proto::placement::v1::placement_manager_client::PlacementManagerClient;
 
 use super::numbers::{Agents, Numbers};
-use super::processes::{Kind, Process};
+use super::processes::{Ended, Kind, Process};
 use super::{Effect, Tasks, launch};
 use crate::job::{Exit, Outcome, Role, TaskId};
 use crate::service::SILENCE;
@@ -96,14 +97,24 @@ pub struct Agent {
     devices: BTreeMap<TaskId, Vec<u32>>,
     /// Processes killed because the lease expired.
     given_up: BTreeSet<TaskId>,
-    ended: mpsc::UnboundedSender<(TaskId, Exit)>,
-    exits: mpsc::UnboundedReceiver<(TaskId, Exit)>,
+    servers: BTreeMap<TaskId, Server>,
+    ended: mpsc::UnboundedSender<(TaskId, Ended)>,
+    exits: mpsc::UnboundedReceiver<(TaskId, Ended)>,
     /// The lease under which it may keep its processes; `None` before the first registration.
     lease: Option<Lease>,
     /// Processes whose metrics are on the agent's page.
     guests: BTreeMap<TaskId, Guest>,
     numbers: Entry<Numbers>,
     _lock: Flock<File>,
+}
+
+/// A parameter server. It is started again if it dies: workers have what the next one needs.
+#[derive(Debug)]
+struct Server {
+    restarts: Restarts,
+    since: Instant,
+    /// If it is dead: when it is started again, and how it died.
+    again: Option<(Instant, Exit)>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -154,6 +165,7 @@ impl Agent {
             starts: BTreeMap::new(),
             devices: BTreeMap::new(),
             given_up: BTreeSet::new(),
+            servers: BTreeMap::new(),
             ended,
             exits,
             lease: None,
@@ -245,10 +257,11 @@ impl Agent {
                         self.hear(talk, message, say);
                     }
                 },
-                Some((task, exit)) = self.exits.recv() => self.on_exit(task, exit, Some(talk)),
+                Some((task, ended)) = self.exits.recv() => self.on_end(task, ended, Some(talk)),
                 _ = beat.tick() => talk.beat(),
                 _ = tick.tick() => {
                     self.check_lease();
+                    self.restart_servers();
                     if stop.load(Ordering::Relaxed) {
                         return Ok(());
                     }
@@ -312,7 +325,11 @@ impl Agent {
         for effect in effects {
             match effect {
                 Effect::Spawn(task) => self.spawn(task),
-                Effect::Terminate(task) => self.terminate(task),
+                Effect::Terminate(task) => match self.dead_server(task) {
+                    None => self.terminate(task),
+                    // A server that is dead is not started again.
+                    Some(exit) => drop(self.ended.send((task, exit.into()))),
+                },
                 Effect::Report(standing) => {
                     if let Some(talk) = &mut talk {
                         talk.send(Message::Report(standing.into()));
@@ -320,6 +337,42 @@ impl Agent {
                 }
             }
         }
+    }
+
+    fn on_end(&mut self, task: TaskId, ended: Ended, talk: Option<&mut Talk>) {
+        let Ended { exit, died } = ended;
+        if let Some(server) = self.servers.get_mut(&task)
+            && died
+            && self.tasks.is_wanted(task)
+            && !self.given_up.contains(&task)
+            && let Some(pause) = server.restarts.died(server.since.elapsed())
+        {
+            tracing::warn!("{task}: {}; it is started again in {pause:?}", exit.detail);
+            server.again = Some((Instant::now() + pause, exit));
+            self.processes.remove(&task);
+            self.guests.remove(&task);
+            self.numbers.update(|numbers| numbers.processes = self.processes.len());
+            return;
+        }
+        self.on_exit(task, exit, talk);
+    }
+
+    /// Starts the servers that are due again.
+    fn restart_servers(&mut self) {
+        let now = Instant::now();
+        let is_due = |server: &Server| server.again.as_ref().is_some_and(|(at, _)| *at <= now);
+        let due = self.servers.iter().filter(|(_, server)| is_due(server));
+        for task in due.map(|(task, _)| *task).collect::<Vec<_>>() {
+            if self.dead_server(task).is_some() {
+                self.spawn(task);
+            }
+        }
+    }
+
+    /// How a server died that was to be started again, which it is no more.
+    fn dead_server(&mut self, task: TaskId) -> Option<Exit> {
+        let (_, exit) = self.servers.get_mut(&task)?.again.take()?;
+        Some(exit)
     }
 
     fn on_exit(&mut self, task: TaskId, exit: Exit, talk: Option<&mut Talk>) {
@@ -334,6 +387,7 @@ impl Agent {
             numbers.processes = self.processes.len();
             numbers.failed += u64::from(exit.outcome != Outcome::Success);
         });
+        self.servers.remove(&task);
         self.devices.remove(&task);
         let effects = self.tasks.exited(task, exit);
         self.carry_out(effects, talk);
@@ -358,7 +412,7 @@ impl Agent {
         let path = self.job_file(task);
         if let Err(error) = fs::write(&path, &start.job_file) {
             let exit = Exit::failed(format!("cannot write {}: {error}", path.display()));
-            let _ = self.ended.send((task, exit));
+            let _ = self.ended.send((task, exit.into()));
             return;
         }
         if task.role.trains() && !start.command.is_empty() {
@@ -402,7 +456,7 @@ impl Agent {
     fn spawn_command(&mut self, task: TaskId, job_file: &Path) {
         let start = &self.starts[&task];
         let refused = |what: String| {
-            let _ = self.ended.send((task, Exit::failed(what)));
+            let _ = self.ended.send((task, Exit::failed(what).into()));
         };
         if !self.settings.commands {
             let server = &self.settings.server;
@@ -438,10 +492,16 @@ impl Agent {
     fn start(&mut self, task: TaskId, command: Command, kind: Kind) {
         let ended = self.ended.clone();
         tracing::info!("starting {task}");
-        let process = Process::start(task, command, kind, move |task, exit| {
+        let process = Process::start(task, command, kind, move |task, how| {
             // The agent may have ended.
-            let _ = ended.send((task, exit));
+            let _ = ended.send((task, how));
         });
+        if task.role == Role::ParameterServer {
+            let restarts = self.servers.get(&task).map(|server| server.restarts);
+            let restarts = restarts.unwrap_or_default();
+            let server = Server { restarts, since: Instant::now(), again: None };
+            self.servers.insert(task, server);
+        }
         self.processes.insert(task, process);
         self.numbers.update(|numbers| {
             numbers.processes = self.processes.len();
@@ -464,12 +524,22 @@ impl Agent {
 
     /// Once the lease has expired, the manager may run the processes elsewhere, so they are killed
     /// at once.
-    fn check_lease(&self) {
+    fn check_lease(&mut self) {
         if self.lease_is_over() && !self.processes.is_empty() {
             tracing::warn!(
                 "the manager was silent for longer than a lease; all processes are ended"
             );
+            self.given_up.extend(self.processes.keys());
             self.processes.values().for_each(Process::kill);
+        }
+        if self.lease_is_over() {
+            for task in self.servers.keys().copied().collect::<Vec<_>>() {
+                if self.dead_server(task).is_some() {
+                    self.given_up.insert(task);
+                    let exit = Exit::lost("it had died").into();
+                    let _ = self.ended.send((task, exit));
+                }
+            }
         }
     }
 
@@ -478,8 +548,11 @@ impl Agent {
         let end = Instant::now() + pause;
         while Instant::now() < end && !stop.load(Ordering::Relaxed) {
             tokio::select! {
-                () = sleep_until(end.min(Instant::now() + TICK)) => self.check_lease(),
-                Some((task, exit)) = self.exits.recv() => self.on_exit(task, exit, None),
+                () = sleep_until(end.min(Instant::now() + TICK)) => {
+                    self.check_lease();
+                    self.restart_servers();
+                }
+                Some((task, ended)) = self.exits.recv() => self.on_end(task, ended, None),
             }
         }
     }
@@ -494,7 +567,7 @@ impl Agent {
                 () = tokio::time::sleep(TICK), if Instant::now() >= end => {
                     self.processes.values().for_each(Process::kill);
                 }
-                Some((task, exit)) = self.exits.recv() => self.on_exit(task, exit, None),
+                Some((task, ended)) = self.exits.recv() => self.on_exit(task, ended.exit, None),
             }
         }
     }

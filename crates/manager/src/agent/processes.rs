@@ -17,6 +17,7 @@ use nix::sys::signal::{Signal, killpg};
 use nix::sys::wait::{Id, WaitPidFlag, waitid};
 use nix::unistd::{Pid, getppid};
 use serde::Deserialize;
+use tributary_limits::restarts::is_death;
 
 use super::launch;
 use crate::job::{Exit, Outcome, TaskId};
@@ -35,6 +36,20 @@ pub(super) enum Kind {
     },
 }
 
+/// How a process ended.
+#[derive(Clone, Debug)]
+pub(super) struct Ended {
+    pub(super) exit: Exit,
+    /// Whether it died, instead of ending by itself.
+    pub(super) died: bool,
+}
+
+impl From<Exit> for Ended {
+    fn from(exit: Exit) -> Self {
+        Self { exit, died: false }
+    }
+}
+
 /// A process that runs or has run.
 #[derive(Clone, Debug)]
 pub(super) struct Process {
@@ -49,7 +64,7 @@ impl Process {
         task: TaskId,
         mut command: Command,
         kind: Kind,
-        ended: impl FnOnce(TaskId, Exit) + Send + 'static,
+        ended: impl FnOnce(TaskId, Ended) + Send + 'static,
     ) -> Self {
         let group = Arc::new(Mutex::new(None));
         let own = Arc::clone(&group);
@@ -62,11 +77,11 @@ impl Process {
                 (Ok(child), Kind::Command { log, marks }) => {
                     let status = reap(child, &own);
                     launch::end_marked(marks);
-                    launch::exit(status, log)
+                    launch::exit(status, log).into()
                 }
                 (Err(error), _) => {
                     let program = command.get_program().to_string_lossy();
-                    Exit::failed(format!("cannot start `{program}`: {error}"))
+                    Exit::failed(format!("cannot start `{program}`: {error}")).into()
                 }
             };
             ended(task, exit);
@@ -150,7 +165,7 @@ enum Told {
 }
 
 /// Reads the output of the process until it ends.
-fn follow(task: TaskId, mut child: Child, group: &Mutex<Option<Pid>>) -> Exit {
+fn follow(task: TaskId, mut child: Child, group: &Mutex<Option<Pid>>) -> Ended {
     let errors = child.stderr.take().map(|stderr| thread::spawn(move || last_line(stderr)));
     let (mut done, mut failed) = (None, None);
     if let Some(stdout) = child.stdout.take() {
@@ -165,7 +180,8 @@ fn follow(task: TaskId, mut child: Child, group: &Mutex<Option<Pid>>) -> Exit {
     }
     let status = reap(child, group);
     let errors = errors.and_then(|thread| thread.join().ok()).flatten();
-    match (status, done) {
+    let died = status.as_ref().is_ok_and(|status| is_death(*status));
+    let exit = match (status, done) {
         (Ok(status), Some((values, verified))) if status.success() => {
             let detail = match task.role.trains() {
                 true => format!("{values} values summed, {verified} of them compared"),
@@ -178,7 +194,8 @@ fn follow(task: TaskId, mut child: Child, group: &Mutex<Option<Pid>>) -> Exit {
             Exit::failed(format!("it ended with {status}{reason}"))
         }
         (Err(error), _) => Exit::failed(format!("it cannot be waited for: {error}")),
-    }
+    };
+    Ended { exit, died }
 }
 
 /// Waits for the end of a process, and kills what is left of its group.

@@ -7,31 +7,33 @@ use super::{
 };
 use crate::job::{Cause, Exit, Outcome, Phase, Record, Role, Run, Task, TaskId};
 
+/// The admission of an attempt to the switches, if it needs one.
+pub(super) fn admission(record: &Record, run: &Run) -> Option<Admission> {
+    Some(Admission {
+        wire: run.wire?,
+        workers: run.workers().map(|task| task.server.clone()).collect(),
+        ps: run.ps()?.server.clone(),
+        in_network: run.in_network,
+        epoch: run.epoch,
+        max_rate: record.request.max_rate,
+    })
+}
+
 impl Manager {
     /// Repeats actions that the preceding manager may not have carried out.
     pub(super) fn resume(&mut self) {
         let jobs: Vec<u32> = self.durable.jobs.keys().copied().collect();
         for job in jobs {
-            match &self.durable.jobs[&job].phase {
+            let record = &self.durable.jobs[&job];
+            match &record.phase {
                 Phase::Running(run) => {
-                    let admission = self.admission(run);
+                    let admission = admission(record, run);
                     self.outbox.extend(admission.map(Action::Admit));
                 }
                 Phase::Ending(..) => self.close(job),
                 _ => {}
             }
         }
-    }
-
-    /// The admission of an attempt to the switches, if it needs one.
-    pub(super) fn admission(&self, run: &Run) -> Option<Admission> {
-        Some(Admission {
-            wire: run.wire?,
-            workers: run.workers().map(|task| task.server.clone()).collect(),
-            ps: run.ps()?.server.clone(),
-            in_network: run.in_network,
-            epoch: run.epoch,
-        })
     }
 
     /// Tells the agents to start the processes that are not known to have ended. The attempt must
@@ -94,7 +96,7 @@ impl Manager {
         for wire in lost {
             self.admitted.remove(&wire);
             let run = self.on_wire(wire).and_then(|record| match &record.phase {
-                Phase::Running(run) => self.admission(run),
+                Phase::Running(run) => admission(record, run),
                 _ => None,
             });
             self.outbox.extend(run.map(Action::Admit));

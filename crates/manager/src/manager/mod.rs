@@ -26,6 +26,7 @@ mod lives;
 mod rounds;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::num::NonZeroU64;
 
 use tributary_cluster::Policy;
 
@@ -178,6 +179,8 @@ pub struct Admission {
     pub in_network: bool,
     /// The run, if it has already begun because its processes exist.
     pub epoch: Option<u32>,
+    /// Most bits of values per second that each worker sends.
+    pub max_rate: Option<NonZeroU64>,
 }
 
 /// Why a request is refused. The state is unchanged.

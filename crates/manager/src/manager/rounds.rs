@@ -3,7 +3,7 @@
 use tributary_cluster::{Job, JobId, Pending, Plan, Round, ServerIndex, State};
 use tributary_wire::POSITIONS_MAX;
 
-use super::{Action, Agent, Manager, roles};
+use super::{Action, Agent, Manager, lives, roles};
 use crate::durable::Change;
 use crate::job::{Phase, Record, Request, Run, Task};
 use crate::site::Part;
@@ -102,7 +102,7 @@ impl Manager {
         let Some(tasks) = tasks else { return };
         let attempt = record.attempts;
         let run = Run { attempt, since_ms: now_ms, wire, epoch: None, in_network, tasks };
-        self.outbox.extend(self.admission(&run).map(Action::Admit));
+        self.outbox.extend(lives::admission(&record, &run).map(Action::Admit));
         record.phase = Phase::Running(run);
         if let Some(wire) = wire {
             let mut counters = self.durable.counters;

@@ -1,5 +1,7 @@
 //! Site files, the job files rendered from them, and the database.
 
+use std::num::NonZeroU64;
+
 use tributary_cluster::ServerIndex;
 use tributary_jobfile::Workload;
 use tributary_manager::database::Redb;
@@ -41,6 +43,7 @@ fn request() -> Request {
         command: Vec::new(),
         directory: String::new(),
         tenant: None,
+        max_rate: NonZeroU64::new(5_000_000),
     }
 }
 
@@ -102,6 +105,9 @@ fn an_attempt_becomes_a_job_file() {
     assert_eq!((random.tensors, random.elements, random.seed), (7, 1_000, 9));
     assert_eq!(job.stragglers.iter().map(|own| own.delay.as_micros()).max(), Some(1_500));
     assert_eq!(job.stragglers.len(), 2);
+    // Its workers keep the limit of its tenant.
+    assert_eq!(job.rate.map(|rate| rate.get()), Some(5_000_000));
+    assert_eq!(job.limits.rate, job.rate);
 }
 
 #[test]

@@ -1,6 +1,5 @@
 //! Endpoints over model networks, one directory per group of protocols.
 
 mod esa;
-mod fuzz_endpoints;
 mod network;
 mod p4inc;

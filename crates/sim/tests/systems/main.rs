@@ -8,6 +8,7 @@ mod esa;
 mod exact;
 mod figures;
 mod invariants;
+mod isolation;
 mod links;
 mod losses;
 mod p4inc;

@@ -1,8 +1,6 @@
-//! Packets and channel messages: golden bytes, properties and fuzzing.
+//! Packets and channel messages: golden bytes and properties. `crates/fuzz` has their fuzz targets.
 
 mod channel_golden;
 mod channel_properties;
-mod fuzz_channel;
-mod fuzz_packet;
 mod golden;
 mod properties;

@@ -24,6 +24,7 @@
 #include "../egress.p4"
 #include "../../forwarding.p4"
 #include "../../membership.p4"
+#include "../../limits.p4"
 #include "../outcomes.p4"
 #include "../aggregator/bitmap.p4"
 #include "../aggregator/marks.p4"

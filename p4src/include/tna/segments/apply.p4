@@ -107,6 +107,7 @@ apply {
     hdr.bridge.port = meta.port;
 
     screening.apply(hdr, from_parser, meta);
+    limits.apply(hdr, meta);
     if (hdr.aggregation.isValid()) {
         membership.apply(hdr, meta);
         services.apply(hdr, meta);
@@ -135,6 +136,8 @@ apply {
 
     if (meta.ours == 1 && (meta.member == 0 || meta.served == 0)) {
         meta.outcome = outcome_t.REJECTED;
+    } else if (meta.ours == 1 && meta.color == RED) {
+        meta.outcome = outcome_t.EXCEEDED;
     } else if (meta.ours == 1 && meta.transit == 1) {
         meta.outcome = outcome_t.BYPASSED;
         meta.forward = 1;
@@ -143,6 +146,10 @@ apply {
     } else {
         // What is wrong with itself is counted for no job, whatever it names.
         meta.slot = 0;
+        if (meta.forward == 1 && meta.color == RED) {
+            meta.forward = 0;
+            meta.outcome = outcome_t.EXCEEDED;
+        }
     }
 
     if (meta.access != access_t.NONE) {

@@ -2,6 +2,7 @@
 // both tables of intents call. The control goes on with what is the program's own, and ends with apply.p4.
 
 Screening() screening;
+Limits() limits;
 Membership() membership;
 Workers() workers;
 Services() services;

@@ -15,10 +15,13 @@ action drop() {
 
 apply {
     screening.apply(hdr, standard, PROTOCOL, meta);
+    limits.apply(hdr, meta);
     if (meta.ours == 1) {
         membership.apply(hdr, meta);
         if (meta.member == 0) {
             meta.outcome = outcome_t.REJECTED;
+        } else if (meta.color == RED) {
+            meta.outcome = outcome_t.EXCEEDED;
         } else if (meta.transit == 1) {
             meta.outcome = outcome_t.BYPASSED;
             meta.forward = 1;
@@ -29,6 +32,9 @@ apply {
             }
             intents.apply();
         }
+    } else if (meta.forward == 1 && meta.color == RED) {
+        meta.forward = 0;
+        meta.outcome = outcome_t.EXCEEDED;
     }
 
     if (meta.access != access_t.NONE) {

@@ -2,6 +2,7 @@
 // tables of intents call. The control goes on with what is the program's own, and ends with apply.p4.
 
 Screening() screening;
+Limits() limits;
 Membership() membership;
 Identity() identity;
 Contributions() contributions;

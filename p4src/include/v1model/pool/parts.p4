@@ -15,6 +15,7 @@
 #include "../egress.p4"
 #include "../../forwarding.p4"
 #include "../../membership.p4"
+#include "../../limits.p4"
 #include "../outcomes.p4"
 #include "../aggregator/identity.p4"
 #include "../aggregator/bitmap.p4"

@@ -17,6 +17,7 @@ action drop() {
 
 apply {
     screening.apply(hdr, standard, PROTOCOL, meta);
+    limits.apply(hdr, meta);
     if (meta.ours == 1) {
         membership.apply(hdr, meta);
     }
@@ -26,6 +27,8 @@ apply {
     if (meta.ours == 1) {
         if (meta.member == 0 || meta.served == 0) {
             meta.outcome = outcome_t.REJECTED;
+        } else if (meta.color == RED) {
+            meta.outcome = outcome_t.EXCEEDED;
         } else if (meta.transit == 1) {
             meta.outcome = outcome_t.BYPASSED;
             meta.forward = 1;
@@ -49,6 +52,9 @@ apply {
         // A sweep goes through the segment that is the job's, and no further.
         meta.access = access_t.NONE;
         meta.outcome = meta.segment == 1 ? outcome_t.OUTSIDE : outcome_t.REJECTED;
+    } else if (meta.forward == 1 && meta.color == RED) {
+        meta.forward = 0;
+        meta.outcome = outcome_t.EXCEEDED;
     }
 
     if (meta.access != access_t.NONE) {

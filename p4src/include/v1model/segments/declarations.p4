@@ -3,6 +3,7 @@
 // apply.p4.
 
 Screening() screening;
+Limits() limits;
 Membership() membership;
 Services() services;
 Rounds() rounds;

@@ -15,6 +15,7 @@
 #include "../egress.p4"
 #include "../../forwarding.p4"
 #include "../../membership.p4"
+#include "../../limits.p4"
 #include "../../services.p4"
 #include "../../answers.p4"
 #include "../outcomes.p4"

@@ -1,5 +1,6 @@
 //! `tributary controller`: programs real switches for a job file, and cleans them up.
 
+mod jobs;
 mod push;
 pub(crate) mod switches;
 
@@ -13,10 +14,8 @@ use tributary_access::{Door, Server};
 use tributary_controller::Deployment;
 use tributary_controller::jobs::Controller;
 use tributary_controller::plan::Placement;
-use tributary_controller::runs::Runs;
 use tributary_controller::scheduler::{Record, Scheduler};
 use tributary_controller::server::LIMITS;
-use tributary_endpoint::numbers::Jobs;
 use tributary_endpoint::tokens::Tokens;
 use tributary_jobfile::{Protocol, Scenario, TIMING_IGNORED};
 use tributary_metrics::Metrics;
@@ -59,13 +58,17 @@ fn serve_until_end(args: &ControllerArgs, metrics: &Metrics) -> Result<()> {
     let ports = switches::ports(&scenario, &args.switches)?;
     let addresses = switches::switches(&scenario, &args.switches)?;
     let pipeline = switches::build(&scenario, &args.switches)?.pipeline;
-    write_tokens(&scenario, args.tokens.as_deref())?;
     let topology = &scenario.topology;
     let journal = args.journal.as_deref().map(|path| Redb::open(path, topology)).transpose()?;
     let records = match &journal {
         Some(journal) => journal.records(topology)?,
         None => Vec::new(),
     };
+    let (records, outdated) = match args.scheduler {
+        Some(_) => (records, Vec::new()),
+        None => jobs::of_file(records, &Deployment::new(scenario.clone())?),
+    };
+    write_tokens(&scenario, args.tokens.as_deref(), !records.is_empty())?;
     let address = args.scheduler.as_ref().or(args.listen.as_ref());
     let door = address.map(|address| args.door.door(address)).transpose()?;
     let served: Vec<_> =
@@ -78,14 +81,22 @@ fn serve_until_end(args: &ControllerArgs, metrics: &Metrics) -> Result<()> {
                 let journal = journal.map(|journal| (journal, records));
                 serve(controller, &scenario, journal, door, &stop, metrics).await
             }
-            door => admit(controller, &scenario, door, &stop, metrics).await,
+            door => {
+                let journal = (journal, &outdated[..]);
+                jobs::serve(controller, &scenario, journal, door, &stop, metrics).await
+            }
         }
     })
 }
 
-/// Draws the tokens of ESA's jobs.
-fn write_tokens(scenario: &Scenario, path: Option<&Path>) -> Result<()> {
+/// Draws the tokens of ESA's jobs. Those of jobs that go on are kept: their endpoints have them.
+fn write_tokens(scenario: &Scenario, path: Option<&Path>, jobs_go_on: bool) -> Result<()> {
     match path {
+        Some(path)
+            if jobs_go_on && Tokens::read(path).is_ok_and(|tokens| tokens.cover(scenario)) =>
+        {
+            Ok(())
+        }
         Some(path) => Tokens::draw(scenario).write(path),
         None if scenario.protocol() == Protocol::Esa => {
             bail!(
@@ -94,83 +105,6 @@ fn write_tokens(scenario: &Scenario, path: Option<&Path>) -> Result<()> {
         }
         None => Ok(()),
     }
-}
-
-/// Keeps all jobs of the file admitted until the end.
-async fn admit(
-    controller: Controller,
-    scenario: &Scenario,
-    door: Option<Door>,
-    stop: &AtomicBool,
-    metrics: &Metrics,
-) -> Result<()> {
-    let controller = Arc::new(controller);
-    metrics.add(Controlled(Arc::clone(&controller)));
-    metrics.add(Jobs::new(&scenario.jobs));
-    let deployment = Deployment::new(scenario.clone())?;
-    let mut outcome = Ok(());
-    let mut admitted = Vec::new();
-    for (index, job) in scenario.jobs.iter().enumerate() {
-        // Workers may be in the middle of a run from before this controller.
-        let epoch = match controller.found(job.id) {
-            Some(epoch) => Ok(epoch),
-            None => controller.issue().await,
-        };
-        let epoch = match epoch {
-            Ok(epoch) => epoch,
-            Err(error) => {
-                outcome = Err(error);
-                break;
-            }
-        };
-        let placement = Placement { epoch, ..deployment.placement(index) };
-        outcome = controller.admit(&placement).await.map(drop);
-        if outcome.is_err() {
-            break;
-        }
-        admitted.push(job);
-        say!("job {} ({}) admitted, epoch {epoch}", job.name, job.id);
-    }
-    let mut outcome = outcome.map_err(anyhow::Error::from);
-    if outcome.is_ok() {
-        outcome = match door {
-            Some(door) => tell_runs(&controller, door, stop).await,
-            None => {
-                say!("end with Ctrl-C");
-                tributary_endpoint::until(stop).await;
-                Ok(())
-            }
-        };
-    }
-    for job in admitted {
-        // A failed removal does not affect the other jobs.
-        match controller.remove(job.id).await {
-            Ok(freed) => {
-                let freed: u32 = freed.values().sum();
-                say!("job {} ({}) removed, {freed} aggregators freed", job.name, job.id);
-            }
-            Err(error) => {
-                eprintln!("job {} ({}) is left in the switches", job.name, job.id);
-                outcome = outcome.and(Err(error.into()));
-            }
-        }
-    }
-    outcome
-}
-
-/// Names the runs of jobs to endpoints until the end.
-async fn tell_runs(controller: &Arc<Controller>, door: Door, stop: &AtomicBool) -> Result<()> {
-    let runs = Runs::new(Arc::clone(controller));
-    let address = door.listen.clone();
-    let server = Server::start(runs.clone().service(), door, LIMITS)
-        .await
-        .with_context(|| format!("cannot listen at {address} (--listen)"))?;
-    say!("endpoints join at {}", server.address());
-    say!("end with Ctrl-C");
-    tributary_endpoint::until(stop).await;
-    runs.close().await;
-    server.stop().await;
-    Ok(())
 }
 
 /// Serves clients' requests for jobs until the end.

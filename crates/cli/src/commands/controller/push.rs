@@ -59,7 +59,7 @@ pub(super) fn run(args: &PushArgs) -> Result<()> {
     }
     let stop = signals::stop_flag()?;
     if !args.no_jobs {
-        super::write_tokens(&scenario, args.tokens.as_deref())?;
+        super::write_tokens(&scenario, args.tokens.as_deref(), false)?;
     }
     tributary_endpoint::runtime()?.block_on(async {
         let mut done = Pushed::default();

@@ -37,7 +37,8 @@ impl Documented {
                 "counter" => format!("{family}_total"),
                 _ => family.clone(),
             };
-            let known = self.0.get(&name).unwrap_or_else(|| panic!("{name}: not in docs/metrics.md"));
+            let known =
+                self.0.get(&name).unwrap_or_else(|| panic!("{name}: not in docs/metrics.md"));
             assert_eq!(known.0, *kind, "{name}");
         }
         for sample in &page.all {
@@ -46,7 +47,10 @@ impl Documented {
                 (page.types.get(base)? == "histogram").then_some(base)
             });
             let (_, labels) = &self.0[base.unwrap_or(&sample.name)];
-            let own = sample.labels.keys().filter(|key| !matches!(key.as_str(), "le" | "process" | "group"));
+            let own = sample
+                .labels
+                .keys()
+                .filter(|key| !matches!(key.as_str(), "le" | "process" | "group"));
             assert_eq!(own.cloned().collect::<BTreeSet<_>>(), *labels, "{sample:?}");
         }
     }
@@ -73,7 +77,9 @@ fn in_code(directory: &Path, all: &mut BTreeSet<String>) {
             let code = text.split("\n#[cfg(test)]\nmod tests").next().unwrap_or_default();
             let strings = code.split('"').skip(1).step_by(2);
             let own = |text: &&str| {
-                let word = |letter: char| letter.is_ascii_lowercase() || letter == '_' || letter.is_ascii_digit();
+                let word = |letter: char| {
+                    letter.is_ascii_lowercase() || letter == '_' || letter.is_ascii_digit()
+                };
                 let metric = text.starts_with("tributary_") || text.starts_with("process_");
                 metric && text.chars().all(word)
             };
@@ -146,7 +152,7 @@ fn dashboard_and_rules_ask_for_metrics_that_exist() {
     }
     let unknown: Vec<_> = names(&rules).into_iter().filter(|name| !known(name)).collect();
     // Names of groups.
-    assert!(unknown.iter().all(|name| name.ends_with('-')) , "{unknown:?}");
+    assert!(unknown.iter().all(|name| name.ends_with('-')), "{unknown:?}");
     // The documentation lists the alerts.
     let page = fs::read_to_string(root().join("docs/metrics.md")).unwrap();
     for alert in rules.lines().filter_map(|line| line.trim().strip_prefix("- alert: ")) {

@@ -7,7 +7,8 @@ use std::path::Path;
 use std::time::Duration;
 
 /// What Prometheus says it accepts.
-const OPEN_METRICS: &str = "application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5";
+const OPEN_METRICS: &str =
+    "application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5";
 
 /// A sample.
 #[derive(Clone, Debug)]

@@ -7,6 +7,7 @@ mod forwarding;
 mod golden;
 mod gradients;
 mod idle;
+mod limits;
 mod malformed;
 mod marks;
 mod p4inc;
@@ -39,6 +40,7 @@ pub(crate) const EVERYWHERE: &[&[Case]] = &[
     results::CASES,
     marks::CASES,
     idle::CASES,
+    limits::CASES,
     sums::CASES,
     malformed::CASES,
     rejected::CASES,
@@ -48,6 +50,7 @@ pub(crate) const EVERYWHERE: &[&[Case]] = &[
     golden::CASES,
     two_levels::CASES,
     random::CASES,
+    esa::ceiling::CASES,
     esa::fresh::CASES,
     esa::preemption::CASES,
     esa::reminders::CASES,

@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::num::NonZeroU64;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use tokio::time::{sleep, timeout};
+use tokio_stream::StreamExt as _;
 use tonic::transport::Channel;
 use tonic::{Code, Request, Status, Streaming};
 use tributary_access::{Caller, Door, Grant, Listen, Role, Server, Tenant};
@@ -333,7 +335,8 @@ async fn tenants_have_quotas_and_only_their_own_jobs() {
     let site = Site::new();
     let life = site.live().await;
     let tenant = |name: &str, jobs| {
-        let tenant = Tenant { name: name.into(), jobs, aggregators: Some(40) };
+        let (name, aggregators) = (name.into(), Some(40));
+        let tenant = Tenant { name, jobs, aggregators, max_rate: None, max_priority: None };
         Grant::new(Caller::Anyone, Role::Submit, Some(Arc::new(tenant)))
     };
     let (blue, red) = (tenant("blue", Some(2)), tenant("red", None));
@@ -454,4 +457,51 @@ async fn what_does_not_suit_a_lease_is_refused() {
         assert_eq!(status.code(), Code::FailedPrecondition);
         assert!(status.message().starts_with("job 2 has a lease"), "{}", status.message());
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tenants_limits_reach_switches_and_workers() {
+    let site = Site::new();
+    let life = site.live().await;
+    let tenant = Tenant {
+        name: "slow".into(),
+        jobs: None,
+        aggregators: None,
+        max_rate: NonZeroU64::new(8_000_000),
+        max_priority: None,
+    };
+    let slow = Grant::new(Caller::Anyone, Role::Submit, Some(Arc::new(tenant)));
+    let scheduler = &life.scheduler;
+    let limits = async || {
+        let session = &scheduler.controller().switches()[0];
+        support::entries_of(session, &site.kit.pipeline(), ".limits").await
+    };
+    assert!(limits().await.is_empty());
+    let request = v1::AdmitRequest { lease: false, ..leased(5, &["w2", "w3"]) };
+    let admitted = JobScheduler::admit(scheduler, by(&slow, request)).await.unwrap().into_inner();
+    assert_eq!(admitted.rate, 8_000_000);
+    // Twice the rate of values, in bytes: ports 2 and 3.
+    assert_eq!(limits().await, ["5 2 → limit 2000000 B/s", "5 3 → limit 2000000 B/s"]);
+    let rate = async |wanted: Option<u64>| {
+        let job_id = 5;
+        if let Some(rate) = wanted {
+            let request = v1::SetRateRequest { job_id, rate };
+            JobScheduler::set_rate(scheduler, by(&slow, request)).await.unwrap();
+        }
+        let watch = v1::WatchRequest { job_id, epoch: 0 };
+        let watch = JobScheduler::watch(scheduler, by(&slow, watch)).await.unwrap();
+        watch.into_inner().next().await.unwrap().unwrap().rate
+    };
+    assert_eq!(rate(None).await, 8_000_000);
+    assert_eq!(rate(Some(1_000_000)).await, 1_000_000);
+    assert_eq!(rate(Some(9_000_000)).await, 8_000_000);
+    assert_eq!(rate(Some(0)).await, 8_000_000);
+
+    // The limits outlive the controller, and end with the job.
+    drop(life);
+    let life = site.live().await;
+    let session = &life.scheduler.controller().switches()[0];
+    assert_eq!(session.found().updates, 0);
+    life.scheduler.release(JobId::new(5).unwrap()).await.unwrap();
+    assert!(support::entries_of(session, &site.kit.pipeline(), ".limits").await.is_empty());
 }

@@ -1,5 +1,6 @@
 //! The controller against the embedded switch.
 
+mod journal;
 mod leases;
 mod moves;
 mod runs;

@@ -16,6 +16,7 @@ use tributary_controller::client::SwitchConfig;
 use tributary_controller::jobs::Controller;
 use tributary_controller::plan::Placement;
 use tributary_controller::runs::{Progress, Runs, ask};
+use tributary_controller::scheduler::Forgetful;
 use tributary_controller::server::LIMITS;
 use tributary_jobfile::parse;
 use tributary_proto::runs::v1::JoinRequest;
@@ -41,7 +42,7 @@ async fn setting() -> Setting {
     let port = free_port();
     let switch = embedded().start(port);
     let (controller, job) = admitted(port, 1).await;
-    let runs = Runs::new(Arc::clone(&controller));
+    let runs = Runs::new(Arc::clone(&controller), Arc::new(Forgetful));
     let anywhere = Listen::Tcp(SocketAddr::from(([127, 0, 0, 1], 0)));
     let server =
         Server::start(runs.clone().service(), Door::unlocked(anywhere), LIMITS).await.unwrap();
@@ -145,7 +146,7 @@ async fn a_controller_that_was_started_again_begins_a_new_run() {
     }
     // The controller stops abruptly: the job stays in the switch.
     let (again, job) = admitted(setting.port, 2).await;
-    let runs = Runs::new(again);
+    let runs = Runs::new(again, Arc::new(Forgetful));
     assert_eq!(runs.current(job).await, Ok(epochs[0]), "workers of the run go on");
     let mut waiting: Vec<_> =
         [0, 1, 2].iter().map(|&worker| runs.join(job, index(worker)).unwrap()).collect();
@@ -169,7 +170,7 @@ async fn no_later_controller_issues_an_epoch_again() {
     setting.runs.close().await;
     setting.controller.remove(setting.job).await.unwrap();
     let (again, job) = admitted(setting.port, 2).await;
-    let first = Runs::new(again).current(job).await.unwrap();
+    let first = Runs::new(again, Arc::new(Forgetful)).current(job).await.unwrap();
     assert!(first.is_after(last), "{last} {first}");
 }
 

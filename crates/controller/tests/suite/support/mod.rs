@@ -16,7 +16,9 @@ use tributary_controller::{Catalogue, Error};
 use tributary_jobfile::{Aggregation, Scenario, SwitchId, parse};
 use tributary_p4runtime_proto::p4::config::v1::Preamble;
 use tributary_p4runtime_proto::p4::v1::field_match::FieldMatchType;
-use tributary_p4runtime_proto::p4::v1::{Entity, MulticastGroupEntry, TableEntry, entity};
+use tributary_p4runtime_proto::p4::v1::{
+    Entity, MeterConfig, MulticastGroupEntry, TableEntry, entity,
+};
 use tributary_p4runtime_proto::p4::v1::{
     PacketReplicationEngineEntry, packet_replication_engine_entry, table_action,
 };
@@ -120,7 +122,8 @@ async fn contents(session: &Session, pipeline: &Pipeline) -> Vec<String> {
         )),
     };
     let groups = Entity { entity: Some(entity::Entity::PacketReplicationEngineEntry(groups)) };
-    let mut request = vec![table(named(".hosts").unwrap()), table(named(".memberships").unwrap())];
+    let everywhere = [".hosts", ".limits", ".memberships"];
+    let mut request: Vec<_> = everywhere.into_iter().flat_map(named).map(table).collect();
     request.extend([named(".servers"), named(".services")].into_iter().flatten().map(table));
     request.push(groups);
     let mut found: Vec<String> = session
@@ -139,13 +142,16 @@ async fn contents(session: &Session, pipeline: &Pipeline) -> Vec<String> {
 }
 
 /// The entries of a table as "keys → action parameters", with the program's names and order.
-async fn entries_of(session: &Session, pipeline: &Pipeline, table: &str) -> Vec<String> {
+pub(crate) async fn entries_of(session: &Session, pipeline: &Pipeline, table: &str) -> Vec<String> {
     let info = &pipeline.p4info;
     let is =
         |preamble: Option<&Preamble>, name: &str| preamble.is_some_and(|p| p.name.ends_with(name));
     let id = |preamble: Option<&Preamble>| preamble.map_or(0, |preamble| preamble.id);
     let table = info.tables.iter().find(|found| is(found.preamble.as_ref(), table)).unwrap();
-    let wanted = TableEntry { table_id: id(table.preamble.as_ref()), ..TableEntry::default() };
+    let table_id = id(table.preamble.as_ref());
+    let metered = info.direct_meters.iter().any(|meter| meter.direct_table_id == table_id);
+    let meter_config = metered.then(MeterConfig::default);
+    let wanted = TableEntry { table_id, meter_config, ..TableEntry::default() };
     let request = Entity { entity: Some(entity::Entity::TableEntry(wanted)) };
     let described = session.read(vec![request]).await.unwrap().into_iter().filter_map(|found| {
         let Some(entity::Entity::TableEntry(entry)) = found.entity else { panic!("an entry") };
@@ -170,7 +176,8 @@ async fn entries_of(session: &Session, pipeline: &Pipeline, table: &str) -> Vec<
             format!(" {:#x}", number(&given.value))
         });
         let name = action.preamble.as_ref()?.name.rsplit('.').next()?;
-        Some(format!("{} → {name}{}", keys.join(" "), params.collect::<String>()))
+        let rate = entry.meter_config.map_or(String::new(), |meter| format!(" {} B/s", meter.pir));
+        Some(format!("{} → {name}{}{rate}", keys.join(" "), params.collect::<String>()))
     });
     let mut described: Vec<String> = described.collect();
     described.sort();
@@ -282,16 +289,16 @@ pub(crate) async fn an_esa_job_comes_and_goes(kit: &impl Kit) {
     // Keys are job, epoch, port and kind: 1 a gradient, 2 a result, 6 a reminder, 7 the answer
     // "absent". The job counts in slot 1 and has multicast group 2.
     let upper = [
-        "1 1 1 1 0 → contribute 0x1 0xf 0xf 0x2 0x1",
-        "1 1 2 1 0 → contribute 0x2 0xf 0xf 0x2 0x1",
+        "1 1 1 1 0 → contribute 0x1 0xf 0xf 0x2 0x1 0xff",
+        "1 1 2 1 0 → contribute 0x2 0xf 0xf 0x2 0x1 0xff",
         "1 1 3 2 0 → distribute 0x2 0x1",
         "1 1 4 6 0 → remind 0xf 0x1",
-        "1 1 5 1 0 → contribute 0xc 0xf 0xf 0x2 0x1",
+        "1 1 5 1 0 → contribute 0xc 0xf 0xf 0x2 0x1 0xff",
         "1 1 5 7 0 → answer 0x1",
     ];
     let lower = [
-        "1 1 1 1 0 → contribute 0x4 0xc 0xc 0x0 0x1",
-        "1 1 2 1 0 → contribute 0x8 0xc 0xc 0x0 0x1",
+        "1 1 1 1 0 → contribute 0x4 0xc 0xc 0x0 0x1 0xff",
+        "1 1 2 1 0 → contribute 0x8 0xc 0xc 0x0 0x1 0xff",
         "1 1 3 2 0 → distribute 0x2 0x1",
         "1 1 3 6 0 → remind 0xc 0x1",
     ];

@@ -6,11 +6,14 @@ use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use rustls::server::Acceptor;
+use tokio::io::{ReadHalf, WriteHalf, split};
 use tokio::net::TcpStream;
-use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
+use tokio_rustls::LazyConfigAcceptor;
+use tokio_rustls::server::TlsStream;
 use tributary_wire::channel::{
     Answer, Error, FromServer, FromWorker, HELLO_LEN, Hello, Message, Refusal, Role, Values,
 };
@@ -19,7 +22,7 @@ use super::registry::{Admission, Shared};
 use super::{Incoming, Peer};
 use crate::channel::outbox::Outbox;
 use crate::channel::stream::{Bodies, ReadError};
-use crate::channel::{keepalive, longest_body};
+use crate::channel::{keepalive, longest_body, secrecy};
 
 /// How long peers have to receive pending messages when the hub ends.
 const FAREWELL: Duration = Duration::from_millis(500);
@@ -136,9 +139,14 @@ impl Connection {
             // The peer has already left.
             return self.on_silence(&error.to_string());
         }
-        let (reader, mut writer) = stream.into_split();
-        let mut bodies = Bodies::new(reader);
         let greeting = self.shared.limits.greeting;
+        let stream = match timeout(greeting, self.shake_hands(stream)).await {
+            Ok(Some(stream)) => stream,
+            Ok(None) => return,
+            Err(_) => return self.on_silence("it did not greet in time"),
+        };
+        let (reader, mut writer) = split(stream);
+        let mut bodies = Bodies::new(reader);
         let admission = match timeout(greeting, self.greet(&mut bodies)).await {
             Ok(Ok(admission)) => admission,
             Ok(Err(None)) => return self.on_silence("it left before it had greeted"),
@@ -161,11 +169,38 @@ impl Connection {
         tracing::debug!("{peer} at {} is gone", self.address);
     }
 
+    /// Begins to encrypt the connection, with the key of the job that the peer names.
+    async fn shake_hands(&self, stream: TcpStream) -> Option<TlsStream<TcpStream>> {
+        let hello = match LazyConfigAcceptor::new(Acceptor::default(), stream).await {
+            Ok(hello) => hello,
+            Err(error) => {
+                self.on_no_handshake("a stranger", &error);
+                return None;
+            }
+        };
+        let job = hello.client_hello().server_name().and_then(secrecy::job);
+        let tls = job.and_then(|job| self.shared.tls(job));
+        let served = tls.is_some();
+        match hello.into_stream(tls.unwrap_or_else(secrecy::refusing)).await {
+            Ok(stream) => Some(stream),
+            Err(error) => {
+                let who = match job {
+                    Some(job) => format!("a peer of job {job}"),
+                    None => "a stranger".to_owned(),
+                };
+                match (served, is_alert(&error)) {
+                    (false, _) => self.on_refusal(&who, Refusal::Job),
+                    // It does not find the agent's key to be that of its token.
+                    (true, true) => self.on_refusal(&who, Refusal::Token),
+                    (true, false) => self.on_no_handshake(&who, &error),
+                }
+                None
+            }
+        }
+    }
+
     /// Reads the greeting. `None`: it did not arrive in time.
-    async fn greet(
-        &self,
-        bodies: &mut Bodies<OwnedReadHalf>,
-    ) -> Result<Admission, Option<Refusal>> {
+    async fn greet(&self, bodies: &mut Bodies<Reader>) -> Result<Admission, Option<Refusal>> {
         let patience = self.shared.limits.greeting;
         let hello = match bodies.next(HELLO_LEN, patience).await {
             Ok(body) => Hello::decode(body),
@@ -177,13 +212,14 @@ impl Connection {
             Some(Refusal::Hello)
         })?;
         self.shared.admit(&hello).map_err(|refusal| {
-            self.on_refusal(Peer { job: hello.job, role: hello.role }, refusal);
+            let peer = Peer { job: hello.job, role: hello.role };
+            self.on_refusal(&peer.to_string(), refusal);
             Some(refusal)
         })
     }
 
     /// Sends the reason if the peer still reads, and closes the connection.
-    async fn refuse(&self, writer: &mut OwnedWriteHalf, refusal: Refusal) {
+    async fn refuse(&self, writer: &mut Writer, refusal: Refusal) {
         let outbox = Outbox::new(usize::MAX, Default::default());
         // It has room for one message.
         let _ = outbox.push(&Answer::Refused(refusal));
@@ -195,8 +231,8 @@ impl Connection {
     async fn converse(
         &self,
         admission: &Admission,
-        mut bodies: Bodies<OwnedReadHalf>,
-        mut writer: OwnedWriteHalf,
+        mut bodies: Bodies<Reader>,
+        mut writer: Writer,
     ) {
         let Admission { peer, outbox, .. } = admission;
         let patience = self.shared.limits.progress;
@@ -238,7 +274,7 @@ impl Connection {
     }
 
     /// Passes the peer's messages on until one is invalid.
-    async fn listen(&self, admission: &Admission, bodies: &mut Bodies<OwnedReadHalf>) -> Ending {
+    async fn listen(&self, admission: &Admission, bodies: &mut Bodies<Reader>) -> Ending {
         let longest = longest_body(admission.values);
         loop {
             let body = match bodies.next(longest, self.shared.limits.progress).await {
@@ -283,7 +319,17 @@ impl Connection {
         });
     }
 
-    fn on_refusal(&self, peer: Peer, refusal: Refusal) {
+    fn on_no_handshake(&self, who: &str, error: &io::Error) {
+        if error.kind() == io::ErrorKind::UnexpectedEof {
+            return self.on_silence("it left before it had greeted");
+        }
+        self.shared.counters.count(|stats| &mut stats.garbage);
+        self.shared.complaints.say("garbage", || {
+            format!("{who} at {} was disconnected: no encrypted connection: {error}", self.address)
+        });
+    }
+
+    fn on_refusal(&self, peer: &str, refusal: Refusal) {
         let (kind, why) = match refusal {
             Refusal::Job => ("job", "the job is not served here"),
             Refusal::Token => ("token", "its token is not the job's"),
@@ -300,6 +346,15 @@ impl Connection {
             .complaints
             .say(kind, || format!("{} says it is {peer} and was refused: {why}", self.address));
     }
+}
+
+type Reader = ReadHalf<TlsStream<TcpStream>>;
+type Writer = WriteHalf<TlsStream<TcpStream>>;
+
+/// Whether the peer ended a handshake because of what it was told.
+fn is_alert(error: &io::Error) -> bool {
+    let error = error.get_ref().and_then(|error| error.downcast_ref::<rustls::Error>());
+    matches!(error, Some(rustls::Error::AlertReceived(_)))
 }
 
 /// Why a conversation ended.

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use rustls::ServerConfig;
 use tokio::sync::mpsc;
 use tributary_netio::Waker;
 use tributary_wire::JobId;
@@ -13,6 +14,7 @@ use super::{Incoming, Job, Peer};
 use crate::channel::Limits;
 use crate::channel::complaints::Complaints;
 use crate::channel::outbox::Outbox;
+use crate::channel::secrecy;
 
 /// State shared by the hub and its thread.
 #[derive(Debug)]
@@ -29,6 +31,7 @@ pub(super) struct Shared {
 #[derive(Debug)]
 struct Served {
     job: Job,
+    tls: Arc<ServerConfig>,
     peers: BTreeMap<Role, Arc<Outbox>>,
 }
 
@@ -65,7 +68,13 @@ impl Shared {
     }
 
     pub(super) fn add(&self, job: Job) {
-        self.jobs().insert(job.id, Served { job, peers: BTreeMap::new() });
+        let tls = secrecy::server(&job.token);
+        self.jobs().insert(job.id, Served { job, tls, peers: BTreeMap::new() });
+    }
+
+    /// How to encrypt a connection of a job's peer; `None` if the job is not served.
+    pub(super) fn tls(&self, job: JobId) -> Option<Arc<ServerConfig>> {
+        self.jobs().get(&job).map(|served| Arc::clone(&served.tls))
     }
 
     pub(super) fn remove(&self, job: JobId) {

@@ -42,6 +42,7 @@ pub(crate) fn request(key: &str, gpus: u32) -> Request {
         command: Vec::new(),
         directory: String::new(),
         tenant: None,
+        max_rate: None,
     }
 }
 

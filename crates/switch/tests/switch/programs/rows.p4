@@ -19,6 +19,7 @@ struct metadata_t {
     bit<8>  left;
     @field_list(1)
     bit<8>  again;
+    bit<8>  color;
 }
 
 parser RowParser(packet_in packet, out headers_t hdr, inout metadata_t meta,
@@ -51,6 +52,19 @@ control RowIngress(inout headers_t hdr, inout metadata_t meta,
         default_action = NoAction();
     }
 
+    direct_meter<bit<8>>(MeterType.packets) pace;
+
+    action measure() {
+        pace.read(meta.color);
+    }
+
+    table paced {
+        key = { hdr.row.op: exact; }
+        actions = { measure; NoAction; }
+        meters = pace;
+        default_action = NoAction();
+    }
+
     apply {
         sums.read(sum, hdr.row.row);
         sum = sum + 1;
@@ -58,6 +72,7 @@ control RowIngress(inout headers_t hdr, inout metadata_t meta,
         hdr.row.sum = sum;
         passes.count((bit<32>)hdr.row.op);
         ops.apply();
+        paced.apply();
         if (hdr.row.op == 1) {
             standard.mcast_grp = hdr.row.to;
         } else {
@@ -73,7 +88,8 @@ control RowIngress(inout headers_t hdr, inout metadata_t meta,
                 resubmit_preserving_field_list(1);
             }
         }
-        if (hdr.row.op == 4) {
+        // Above the rate of its operation.
+        if (hdr.row.op == 4 || meta.color == 2) {
             mark_to_drop(standard);
         }
     }

@@ -2,6 +2,7 @@
 //!
 //! Ports 1 to 3 lead to workers, 4 to the parameter servers, 5 to the reminder agent.
 
+pub(super) mod ceiling;
 pub(super) mod fresh;
 pub(super) mod levels;
 pub(super) mod passes;

@@ -1,0 +1,173 @@
+//! Which part fails when and how: drawn from a seed before anything runs, so that a failing seed has the same
+//! schedule again.
+
+use std::fmt;
+use std::time::Duration;
+
+use rand::{Rng as _, SeedableRng as _};
+use rand_chacha::ChaCha8Rng;
+
+/// Shortest time for which a part is stopped or a link is down.
+const SHORTEST: Duration = Duration::from_millis(50);
+
+/// Longest time for which a part that was killed stays away.
+const LONGEST_AWAY: Duration = Duration::from_secs(1);
+
+/// Of the failures of processes, so many in 100 are stops; the others are kills.
+const STOPS: u32 = 25;
+
+/// A kind of part.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Kind {
+    /// A switch.
+    Switch,
+    /// The controller.
+    Controller,
+    /// The parameter servers of a host.
+    Server,
+    /// The reminder agent of a host.
+    Agent,
+    /// A worker.
+    Worker,
+    /// A link.
+    Link,
+}
+
+impl Kind {
+    /// All kinds.
+    pub const ALL: [Self; 6] =
+        [Self::Switch, Self::Controller, Self::Server, Self::Agent, Self::Worker, Self::Link];
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Switch => "switch",
+            Self::Controller => "controller",
+            Self::Server => "parameter server",
+            Self::Agent => "reminder agent",
+            Self::Worker => "worker",
+            Self::Link => "link",
+        })
+    }
+}
+
+/// What happens to a part.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Deed {
+    /// SIGKILL; the part is started again after this time.
+    Kill(Duration),
+    /// SIGSTOP, and SIGCONT after this time.
+    Stop(Duration),
+    /// The link is down for this time.
+    Cut(Duration),
+}
+
+/// A failure of a part.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Fault {
+    /// When, from the start.
+    pub at: Duration,
+    /// Of what kind the part is.
+    pub kind: Kind,
+    /// Which of its kind.
+    pub which: usize,
+    /// What happens to it.
+    pub deed: Deed,
+}
+
+/// A schedule without an end.
+#[derive(Debug)]
+pub struct Schedule {
+    random: ChaCha8Rng,
+    /// How many parts of each kind there are; only kinds with parts.
+    parts: Vec<(Kind, usize)>,
+    every: Duration,
+    longest: Duration,
+    at: Duration,
+}
+
+impl Schedule {
+    /// The schedule of a seed: a failure `every` so often on average. Stops and cuts last up to `longest`.
+    ///
+    /// # Panics
+    /// If there are no parts.
+    #[must_use]
+    pub fn new(
+        seed: u64,
+        parts: impl Fn(Kind) -> usize,
+        every: Duration,
+        longest: Duration,
+    ) -> Self {
+        let parts = Kind::ALL.map(|kind| (kind, parts(kind)));
+        let parts: Vec<_> = parts.into_iter().filter(|(_, count)| *count > 0).collect();
+        assert!(!parts.is_empty(), "there is something to fail");
+        let random = ChaCha8Rng::seed_from_u64(seed);
+        Self { random, parts, every, longest: longest.max(SHORTEST), at: Duration::ZERO }
+    }
+}
+
+impl Iterator for Schedule {
+    type Item = Fault;
+
+    fn next(&mut self) -> Option<Fault> {
+        let random = &mut self.random;
+        self.at += self.every.mul_f64(random.random_range(0.5..1.5));
+        // Kinds are equally likely, whether there is one part of a kind or many.
+        let (kind, count) = self.parts[random.random_range(0..self.parts.len())];
+        let which = random.random_range(0..count);
+        let length = random.random_range(SHORTEST..=self.longest);
+        let away = random.random_range(Duration::ZERO..LONGEST_AWAY);
+        let stops = random.random_range(0..100) < STOPS;
+        let deed = match kind {
+            Kind::Link => Deed::Cut(length),
+            _ if stops => Deed::Stop(length),
+            _ => Deed::Kill(away),
+        };
+        Some(Fault { at: self.at, kind, which, deed })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn schedule(seed: u64) -> Schedule {
+        let parts = |kind| match kind {
+            Kind::Agent => 0,
+            Kind::Worker | Kind::Link => 4,
+            _ => 1,
+        };
+        Schedule::new(seed, parts, Duration::from_secs(2), Duration::from_secs(3))
+    }
+
+    #[test]
+    fn a_seed_has_one_schedule() {
+        let draw = |seed| schedule(seed).take(200).collect::<Vec<_>>();
+        assert_eq!(draw(7), draw(7));
+        assert_ne!(draw(7), draw(8));
+    }
+
+    #[test]
+    fn all_parts_fail_in_every_way_and_none_that_does_not_exist() {
+        let faults: Vec<_> = schedule(1).take(2_000).collect();
+        assert!(faults.windows(2).all(|pair| pair[0].at < pair[1].at));
+        let end = faults.last().unwrap().at.as_secs_f64();
+        assert!((3_800.0..4_200.0).contains(&end), "{end}");
+        let count = |test: &dyn Fn(&Fault) -> bool| faults.iter().filter(|f| test(f)).count();
+        assert_eq!(count(&|fault| fault.kind == Kind::Agent), 0);
+        for which in 0..4 {
+            for kind in [Kind::Worker, Kind::Link] {
+                assert!(count(&|fault| (fault.kind, fault.which) == (kind, which)) > 50);
+            }
+        }
+        let processes = count(&|fault| fault.kind != Kind::Link);
+        let stops = count(&|fault| matches!(fault.deed, Deed::Stop(_)));
+        assert!((processes / 5..processes / 3).contains(&stops), "{stops} of {processes}");
+        assert!(
+            faults
+                .iter()
+                .all(|fault| { (fault.kind == Kind::Link) == matches!(fault.deed, Deed::Cut(_)) })
+        );
+    }
+}

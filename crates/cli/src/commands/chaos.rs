@@ -1,0 +1,25 @@
+//! `tributary chaos`: parts fail at random, and every sum is checked.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use tributary_chaos::Options;
+
+use crate::args::ChaosArgs;
+use crate::signals;
+
+/// Prints what fails to standard error, and the counts at the end.
+///
+/// # Errors
+/// One line that describes the problem; everything is cleaned up then.
+pub(crate) fn run(args: &ChaosArgs) -> Result<()> {
+    let options = Options {
+        job_file: args.job.clone(),
+        length: Duration::from_secs_f64(60.0 * args.minutes),
+        every: Duration::from_millis(args.every),
+        seed: args.seed,
+    };
+    let stop = signals::stop_flag()?;
+    let report = tributary_chaos::run(&options, &stop, &mut |line| eprintln!("{line}"))?;
+    crate::print(&report)
+}

@@ -1,0 +1,82 @@
+//! `tributary chaos` for a few seconds.
+
+use std::process::Stdio;
+use std::time::Duration;
+
+use nix::sys::signal::Signal;
+
+use crate::command::{JobFile, fail, failure, namespaces, text, tributary};
+use crate::deaths::{assert_gone, children, names, signal, wait_for_child};
+
+/// Short runs, so that there are several.
+fn job(protocol: &str) -> String {
+    format!(
+        "protocol = \"{protocol}\"\nworker_timeout = \"2s\"\n[topology]\nkind = \"star\"\nworkers = 3\n\
+         [switch]\npool = 64\n[faults]\nloss = 0.01\n[[job]]\nname = \"a\"\n\
+         workload = {{ kind = \"random\", tensors = 40, elements = 2000 }}\n\
+         [[job.straggler]]\nworker = 0\ndelay = \"10ms\"\n"
+    )
+}
+
+/// The number before a word in a text.
+fn count(text: &str, word: &str) -> u64 {
+    let before = text.split(word).next().unwrap();
+    let number = before.trim_end().rsplit([' ', '\n', '(']).next().unwrap();
+    number.parse().unwrap_or_else(|_| panic!("no number before `{word}` in {text}"))
+}
+
+#[test]
+fn every_sum_is_right_while_parts_are_killed() {
+    if !namespaces() {
+        return;
+    }
+    let file = JobFile::new(&job("atp"));
+    let name = file.name();
+    let args = ["chaos", &name, "--minutes", "0.15", "--seed", "4", "--every", "700"];
+    let temporary = tempfile::tempdir().unwrap();
+    let output = tributary(&args).env("TMPDIR", temporary.path()).output().unwrap();
+    let (report, errors) = (text(&output.stdout), text(&output.stderr));
+    assert!(output.status.success(), "{errors}\n{report}");
+    assert!(count(&report, "runs complete") > 0, "{report}");
+    assert!(count(&report, "sums compared") > 50, "{report}");
+    assert_eq!(count(&report, "wrong;"), 0, "{report}");
+    for said in ["killed, back after", "down for"] {
+        assert!(errors.contains(said), "{errors}");
+    }
+    assert_eq!(names(temporary.path()), [""; 0]);
+}
+
+#[test]
+fn an_interrupted_chaos_leaves_nothing_behind() {
+    if !namespaces() {
+        return;
+    }
+    let file = JobFile::new(&job("switchml").replace("pool = 64", "pool = 1024\npartitions = 1"));
+    let name = file.name();
+    let args = ["chaos", &name, "--minutes", "5", "--every", "500"];
+    let temporary = tempfile::tempdir().unwrap();
+    let mut command = tributary(&args);
+    command.env("TMPDIR", temporary.path()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let chaos = command.spawn().unwrap();
+    wait_for_child(chaos.id(), "--worker 2");
+    std::thread::sleep(Duration::from_secs(3));
+    let before = children(chaos.id());
+    signal(chaos.id().cast_signed(), Signal::SIGINT);
+    let output = chaos.wait_with_output().unwrap();
+    let line = failure(&args, &output);
+    assert!(line.contains("interrupted"), "{line}");
+    assert_gone(&before);
+    assert_eq!(names(temporary.path()), [""; 0]);
+}
+
+#[test]
+fn jobs_whose_sums_prove_nothing_are_refused() {
+    let file = JobFile::new("[[job]]\nworkload = { kind = \"digits\" }\n");
+    let line = fail(&["chaos", &file.name()]);
+    assert!(line.contains("give it a workload of kind \"random\""), "{line}");
+    let line = fail(&["chaos", "/nonexistent.toml"]);
+    assert!(
+        line.contains("/nonexistent.toml") || line.contains("cannot find the job file"),
+        "{line}"
+    );
+}

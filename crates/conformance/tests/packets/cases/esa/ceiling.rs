@@ -1,0 +1,71 @@
+//! Priorities above the job's bound.
+
+use super::{A, B, rack, values};
+use crate::cases::cases;
+use crate::entries::Entry;
+use crate::frames::COLLISION;
+use crate::lab::Lab;
+use crate::lab::Outcome::*;
+use crate::scene::{PS, sum};
+
+cases!("esa::ceiling":
+    no_priority_above_it_evicts, it_is_the_priority_of_the_aggregator, what_is_below_it_stays,
+    one_that_takes_over_keeps_to_it,
+);
+
+/// Port 2 may send for job B up to this priority.
+fn bounded(priority: u8) -> Lab {
+    let mut lab = rack();
+    let who = (0b01, B.members());
+    lab.modify(&[Entry::contribute_to(B.id, 2, who, B.group, B.slot).ceiling(priority)]);
+    lab
+}
+
+fn no_priority_above_it_evicts() {
+    for claimed in [10, 11, 200, 255] {
+        let mut lab = bounded(10);
+        let [x, y] = values(&lab);
+        lab.check_gone(1, &A.gradient(0, 7, 3, &x).priority(10).bytes(), (A.slot, Absorbed));
+        let inflated = B.gradient(0, 1, 3, &y).priority(claimed);
+        let failed = B.gradient(0, 1, 3, &y).priority(10).flags(COLLISION);
+        lab.check(2, &inflated.bytes(), (B.slot, Collided), &[(6, failed.bytes())]);
+    }
+}
+
+/// What it took has the bound as its priority: others get it back.
+fn it_is_the_priority_of_the_aggregator() {
+    let mut lab = bounded(10);
+    let [x, y] = values(&lab);
+    lab.check_gone(2, &B.gradient(0, 1, 3, &y).priority(255).bytes(), (B.slot, Absorbed));
+    let strong = A.gradient(0, 7, 3, &x).priority(11);
+    let evicted = B.evicted(&strong, 1, 0b01, &y);
+    lab.check(1, &strong.bytes(), (A.slot, Preempted), &[(6, evicted.bytes())]);
+}
+
+fn what_is_below_it_stays() {
+    let mut lab = bounded(10);
+    let [x, y, z] = values(&lab);
+    lab.check_gone(2, &B.gradient(0, 1, 3, &y).priority(9).bytes(), (B.slot, Absorbed));
+    // The other port has no bound.
+    lab.check(
+        3,
+        &B.gradient(1, 1, 3, &z).priority(255).bytes(),
+        (B.slot, Completed),
+        &B.for_workers(&B.result(&B.gradient(1, 1, 3, &z), &sum(&[&y, &z]))),
+    );
+    let weak = A.gradient(0, 7, 3, &x).priority(8);
+    lab.check_gone(1, &weak.bytes(), (A.slot, Absorbed));
+}
+
+/// The second pass of a packet that evicts begins with the packet as it came.
+fn one_that_takes_over_keeps_to_it() {
+    let mut lab = bounded(10);
+    let [x, y, z] = values(&lab);
+    lab.check_gone(1, &A.gradient(0, 7, 3, &x).priority(5).bytes(), (A.slot, Absorbed));
+    let inflated = B.gradient(0, 1, 3, &y).priority(255);
+    let evicted = A.evicted(&inflated, 7, 0b001, &x);
+    lab.check(2, &inflated.bytes(), (B.slot, Preempted), &[(PS, evicted.bytes())]);
+    let strong = A.gradient(1, 7, 3, &z).priority(11);
+    let back = B.evicted(&strong, 1, 0b01, &y);
+    lab.check(2, &strong.bytes(), (A.slot, Preempted), &[(6, back.bytes())]);
+}

@@ -1,0 +1,80 @@
+//! A scheduler whose journal cannot be written: memory that a restart would give back to a job stays the job's.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use tributary_controller::jobs::Controller;
+use tributary_controller::plan::Placement;
+use tributary_controller::scheduler::{Journal, Record, Refusal, Scheduler};
+use tributary_jobfile::{Aggregation, parse};
+use tributary_wire::JobId;
+
+use crate::embedded::running;
+use crate::support::{self, Kit, free_port};
+
+#[derive(Clone, Debug, Default)]
+struct Full(Arc<AtomicBool>);
+
+impl Full {
+    fn fail(&self, fails: bool) {
+        self.0.store(fails, Ordering::Relaxed);
+    }
+
+    fn write(&self) -> Result<(), String> {
+        if self.0.load(Ordering::Relaxed) { Err("the disk is full".into()) } else { Ok(()) }
+    }
+}
+
+impl Journal for Full {
+    fn keep(&self, _: &Record) -> Result<(), String> {
+        self.write()
+    }
+
+    fn forget(&self, _: JobId) -> Result<(), String> {
+        self.write()
+    }
+
+    fn lasts(&self) -> bool {
+        true
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_the_journal_does_not_have_is_given_to_no_other_job() {
+    let text = "protocol = \"p4inc\"\n[topology]\nworkers = 4\nps_hosts = 1\n[switch]\npool = 64\n[[job]]\n\
+                segment = 16\nwindow = 8\nslots = 8\n";
+    let scenario = parse(text, "test").unwrap_or_else(|error| panic!("{error}"));
+    let (kit, port) = (running("p4inc"), free_port());
+    let _switch = kit.start(port);
+    let configs = vec![support::config("s1", port)];
+    let controller =
+        Controller::connect(&scenario.topology, configs, &kit.pipeline()).await.unwrap();
+    let (journal, known) = (Full::default(), Placement::unassigned(&scenario.jobs[0]));
+    let scheduler = Scheduler::resume(controller, [], [], Arc::new(journal.clone()));
+    let free = || scheduler.room()[0].free;
+    let admit = || scheduler.admit(known.clone(), None, Aggregation::Network, 16, None);
+    let unrecorded = |refusal: Refusal| assert!(matches!(refusal, Refusal::Unrecorded(_)));
+    let job = known.job;
+
+    // An admission leaves nothing.
+    journal.fail(true);
+    unrecorded(admit().await.unwrap_err());
+    assert_eq!((free(), scheduler.list().len()), (64, 0));
+
+    // After a restart, a job that was moved would be at its old place.
+    journal.fail(false);
+    admit().await.unwrap();
+    journal.fail(true);
+    unrecorded(scheduler.relocate(job, Aggregation::Network, 24).await.unwrap_err());
+    assert_eq!(free(), 64 - 16 - 24, "it holds both");
+    let broken = scheduler.start(job, 1).unwrap_err();
+    assert_eq!(broken, Refusal::Broken(job));
+
+    // A job that was released would be there.
+    unrecorded(scheduler.release(job).await.unwrap_err());
+    assert_eq!(free(), 64 - 16 - 24);
+    journal.fail(false);
+    scheduler.release(job).await.unwrap();
+    assert_eq!((free(), scheduler.list().len()), (64, 0));
+    admit().await.unwrap();
+}
