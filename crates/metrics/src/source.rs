@@ -25,7 +25,7 @@ pub trait Source: fmt::Debug + Send + Sync + 'static {
 }
 
 /// The labels of a sample: names and values.
-type Labels<const N: usize> = [(&'static str, String); N];
+pub(crate) type Labels<const N: usize> = [(&'static str, String); N];
 
 /// A page of metrics. Each method writes one family with all of its samples, and nothing if there are none.
 ///
