@@ -17,7 +17,7 @@ impl Documented {
         let text = fs::read_to_string(root().join("docs/metrics.md")).unwrap();
         let mut all = BTreeMap::new();
         for line in text.lines().filter(|line| line.starts_with("| `")) {
-            let cells: Vec<&str> = line.trim_matches('|').split(" | ").map(str::trim).collect();
+            let cells: Vec<&str> = line.trim_matches('|').split('|').map(str::trim).collect();
             let [name, kind, labels, meaning] = cells[..] else { continue };
             assert!(!meaning.is_empty(), "{line}");
             let labels = labels.split(", ").filter(|label| !label.is_empty());
