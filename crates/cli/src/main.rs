@@ -41,6 +41,7 @@ use tracing_subscriber::{EnvFilter, Layer, Registry};
 use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::fmt::format::FmtSpan;
 use tributary_access::Listen;
+use tributary_job::fabric::Kind as Fabric;
 use tributary_metrics::{Metrics, Server};
 
 use args::{Cli, Command, P4Command, SimCommand};
