@@ -75,8 +75,8 @@ for target in "${targets[@]}"; do
         mkdir "$corpus.new"
         fuzz "$target" "$corpus.new" "$kept" "$corpus" -set_cover_merge=1 > "$corpus.merge.log" 2>&1
         # The names are SHA-1 sums of the contents.
-        old=$(sha1sum "$kept"/* | cut -d ' ' -f 1)
-        ls -rS "$corpus.new" | grep -vxF "$old" | head -n 50 | while read -r name; do
+        old=$(find "$kept" -type f -exec sha1sum {} + | cut -d ' ' -f 1)
+        ls -rS "$corpus.new" | { grep -vxF "$old" || true; } | sed -n 1,50p | while read -r name; do
             cp "$corpus.new/$name" "$kept/"
         done
     fi

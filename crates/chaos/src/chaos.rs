@@ -273,7 +273,7 @@ impl<'a> Chaos<'a> {
         }
         let errors = process.output(Stream::Err);
         ensure!(
-            status.code() != Some(PANIC),
+            status.code() != Some(PANIC) && !errors.contains("panicked at"),
             "{} panicked: {}",
             part.role.name,
             errors.lines().next().unwrap_or_default()
@@ -369,7 +369,7 @@ impl<'a> Chaos<'a> {
         Ok(())
     }
 
-    /// Kills all processes, and mends all links.
+    /// Kills all processes, and brings all links up.
     pub(crate) fn end(&mut self) {
         for part in &mut self.parts {
             // The switches stay for the controller that cleans up.
@@ -402,12 +402,10 @@ impl<'a> Chaos<'a> {
         let status = cleaner.end(CLEANING)?;
         let errors = cleaner.output(Stream::Err);
         ensure!(status.success(), "the controller that cleans up has failed: {errors}");
-        let output = cleaner.output(Stream::Out);
-        let freed =
-            output.lines().filter_map(|line| line.split_once(" removed, ")?.1.split(' ').next());
-        self.tally.freed = freed.filter_map(|count| count.parse::<u64>().ok()).sum();
         for part in &mut self.parts {
             if let Some(process) = part.process.take() {
+                let errors = process.output(Stream::Err);
+                ensure!(!errors.contains("panicked at"), "{} panicked: {errors}", part.role.name);
                 drop(process.kill());
             }
         }

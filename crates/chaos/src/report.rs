@@ -22,12 +22,10 @@ pub(crate) struct Tally {
     pub(crate) broken: u64,
     /// Sums that workers have reported, each compared.
     pub(crate) sums: u64,
-    /// Values of these sums, in runs that all workers finished.
+    /// Values of the sums of workers that finished.
     pub(crate) values: u64,
     /// Sums that were wrong.
     pub(crate) wrong: u64,
-    /// Aggregators that were still occupied at the end.
-    pub(crate) freed: u64,
 }
 
 impl Tally {
@@ -81,15 +79,13 @@ impl Tally {
             ]);
         }
         format!(
-            "{rows}\nseed {seed}, {:.0} s; {} runs complete, {} ended early\n{} sums compared ({} values in \
-             complete runs), {} wrong; {} aggregators occupied at the end, all freed",
+            "{rows}\nseed {seed}, {:.0} s; {} runs complete, {} ended early\n{} sums compared ({} values), {} wrong",
             elapsed.as_secs_f64(),
             self.complete,
             self.broken,
             self.sums,
             self.values,
-            self.wrong,
-            self.freed
+            self.wrong
         )
     }
 }

@@ -124,7 +124,7 @@ pub(crate) fn print(text: &str) -> Result<()> {
 fn enter(command: &Command) -> Result<()> {
     match command {
         Command::Run(args) => args.fabric.enter(),
-        Command::Chaos(_) => Fabric::Netns.enter(),
+        Command::Chaos(_) | Command::Soak(_) | Command::Bench(_) => Fabric::Netns.enter(),
         _ => Ok(()),
     }
 }

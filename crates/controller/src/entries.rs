@@ -92,7 +92,7 @@ fn limit(catalogue: &Catalogue, job: u16, port: u16, bytes: u64) -> Entity {
     let mut entity = entry(&catalogue.limits, keys, &catalogue.limit, []);
     if let Some(entity::Entity::TableEntry(entry)) = &mut entity.entity {
         let rate = i64::try_from(bytes).unwrap_or(i64::MAX).max(1);
-        let burst = (rate / BURSTS_PER_SECOND).max(LEAST_BURST);
+        let burst = (rate / BURSTS_PER_SECOND).clamp(LEAST_BURST, MOST_BURST);
         let config = MeterConfig { cir: rate, cburst: burst, pir: rate, pburst: burst, eburst: 0 };
         entry.meter_config = Some(config);
     }
@@ -105,6 +105,9 @@ const BURSTS_PER_SECOND: i64 = 100;
 
 /// Or as many bytes, if that is more: some super-frames.
 const LEAST_BURST: i64 = 1 << 17;
+
+/// BMv2 keeps bursts in 32 bits.
+const MOST_BURST: i64 = u32::MAX as i64;
 
 /// The entities for a job's part in a switch: its [`service`] and its [`memberships`].
 #[must_use]

@@ -66,6 +66,12 @@ impl Epochs {
         self.found.entry(run.job).and_modify(other).or_insert(Some(run.epoch));
     }
 
+    /// Records a run that goes on, whatever others of its job switches serve.
+    pub(crate) fn resumed(&mut self, run: Run) {
+        self.found(run);
+        self.found.insert(run.job, Some(run.epoch));
+    }
+
     /// The run of a job that all switches with such a run serve.
     pub(crate) fn of(&self, job: JobId) -> Option<Epoch> {
         self.found.get(&job).copied().flatten()

@@ -159,7 +159,6 @@ impl Controller {
             if let Some(memory) = &mut memory {
                 memory.claim(topology, placement)?;
             }
-            epochs.found(placement.run());
         }
         for (switch, session) in topology.switch_ids().zip(&sessions) {
             session.orphans().iter().for_each(|run| epochs.found(*run));
@@ -172,6 +171,8 @@ impl Controller {
                 None => free_orphans(session).await?,
             }
         }
+        // A controller that was killed may have begun another run in some switches, and not recorded it.
+        resumed.iter().for_each(|(placement, _)| epochs.resumed(placement.run()));
         let jobs = resumed.iter().map(|(placement, slot)| {
             let parts = plan::job(topology, placement).into_iter();
             let parts = parts.map(|part| ports.part(part)).collect();
@@ -491,6 +492,24 @@ impl Controller {
         for part in &admitted.parts {
             let counts = self.counts(part.switch, Some(admitted.slot)).await?;
             all.insert(part.switch, counts);
+        }
+        Ok(all)
+    }
+
+    /// [`outcomes`](Self::outcomes) in those of the job's switches that are connected.
+    ///
+    /// # Errors
+    /// As of `outcomes`.
+    pub async fn present_outcomes(
+        &self,
+        job: JobId,
+    ) -> Result<BTreeMap<SwitchId, Outcomes>, Error> {
+        let admitted = self.jobs().get(&job).cloned().ok_or(Error::UnknownJob(job))?;
+        let mut all = BTreeMap::new();
+        for part in &admitted.parts {
+            if self.switches[part.switch.0].health().is_ok() {
+                all.insert(part.switch, self.counts(part.switch, Some(admitted.slot)).await?);
+            }
         }
         Ok(all)
     }

@@ -205,7 +205,7 @@ pub struct JobAtSwitch {
     pub forwards: bool,
     /// How switches serve the job, with P4INC and SwitchML.
     pub assignment: Assignment,
-    /// Ports of hosts that send for the job, each with the number of workers as many as whom it may send.
+    /// Ports of hosts that send for the job, and how many workers' rates each may use.
     pub senders: BTreeMap<u16, u32>,
     /// What the switch lets the job take.
     pub limits: Limits,

@@ -59,13 +59,33 @@ impl Desired {
         for (key, entity) in &self.0 {
             match present.get(key) {
                 None => updates.push(update(update::Type::Insert, entity.clone())),
-                Some(other) if body(other) != body(entity) => {
+                Some(other) if !same(&body(other), &body(entity)) => {
                     updates.push(update(update::Type::Modify, entity.clone()));
                 }
                 Some(_) => {}
             }
         }
         updates
+    }
+}
+
+/// Whether two entities have the same effect. BMv2 keeps the rates of meters as fractions, and may give a
+/// number that is one less.
+fn same(a: &Body, b: &Body) -> bool {
+    let rates = |body: &Body| match body {
+        Body::Action { meter: Some(meter), .. } => [meter.cir, meter.pir],
+        _ => [0, 0],
+    };
+    let near = rates(a).iter().zip(rates(b)).all(|(a, b)| a.abs_diff(b) <= 1);
+    near && a.clone().without_rates() == b.clone().without_rates()
+}
+
+impl Body {
+    fn without_rates(mut self) -> Self {
+        if let Self::Action { meter: Some(meter), .. } = &mut self {
+            (meter.cir, meter.pir) = (0, 0);
+        }
+        self
     }
 }
 

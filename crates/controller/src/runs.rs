@@ -413,7 +413,8 @@ impl Runs {
                     let lost = lost.get().into();
                     // The worker may have left.
                     drop(client.send(Ok(v1::AttendResponse { lost })).await);
-                    break false;
+                    // It ends for that, and did not die itself.
+                    break true;
                 }
             }
         };

@@ -39,11 +39,15 @@ impl Tokens {
         Self(jobs.map(draw).collect())
     }
 
-    /// Whether each of a scenario's jobs that needs a token has one.
+    /// These, with the tokens that others have for the same jobs in their place.
     #[must_use]
-    pub fn cover(&self, scenario: &Scenario) -> bool {
-        let mut jobs = scenario.jobs.iter().filter(|job| job.protocol == Protocol::Esa);
-        jobs.all(|job| self.0.contains_key(&job.name))
+    pub fn keeping(mut self, others: &Self) -> Self {
+        for (job, token) in &mut self.0 {
+            if let Some(other) = others.0.get(job) {
+                *token = *other;
+            }
+        }
+        self
     }
 
     /// Reads a file that [`write`](Self::write) wrote.

@@ -156,8 +156,9 @@ impl Sampler {
             self.hub.push(Line::Sample(sample));
         }
         self.taken += 1;
-        if self.taken.is_multiple_of(SAMPLES) && (!self.real || self.interval < LONGEST) {
-            self.interval *= 2;
+        if self.taken.is_multiple_of(SAMPLES) {
+            let longest = if self.real { LONGEST } else { Duration::MAX };
+            self.interval = self.interval.saturating_mul(2).min(longest);
         }
         let pause = if self.real { SHARE * begun.elapsed() } else { Duration::ZERO };
         self.next = fabric.elapsed().max(now) + self.interval.max(pause);

@@ -430,8 +430,6 @@ impl Context<'_, '_> {
         Ok(self.choice.has_segments() && together && aggregation == Aggregation::Network)
     }
 
-    /// Maximum number of fragments in flight, and number of the job's own aggregators.
-    ///
     /// What switches let the job take.
     fn limits(&self, table: &Table<'_>) -> Result<Limits, Error> {
         let rate = |rate: &Item<'_>| rate.rate(RATES).map(Rate::new);
@@ -445,6 +443,8 @@ impl Context<'_, '_> {
         })
     }
 
+    /// Maximum number of fragments in flight, and number of the job's own aggregators.
+    ///
     /// If a single switch sums the job, results exist only there. A worker must not reuse an
     /// aggregator before it has received the last but one result from it. So there are at most as
     /// many slots as aggregators, or pairs of aggregators in SwitchML.

@@ -75,10 +75,10 @@ pub fn run(args: &Args, stop: &AtomicBool, mut say: impl FnMut(&str)) -> Result<
         }
     }
     let lived = start.elapsed();
-    network.check()?;
     if let Some(csv) = &mut csv {
         csv.write_all(samples.csv().as_bytes()).context("cannot write the samples")?;
     }
+    network.check()?;
     report(lived, rounds, &samples, &mut say)
 }
 
@@ -98,9 +98,10 @@ fn report(
         "{:<12} {:<12} {:>9} {:>9} {:>9} {:>12}",
         "process", "measure", "first", "last", "most", "per hour"
     ));
-    let mut growing = Vec::new();
+    let (mut growing, mut measured) = (Vec::new(), false);
     for (process, measure, points) in samples.series() {
         let Some(trend) = Trend::of(points, measure.tolerance()) else { continue };
+        measured = true;
         let verdict = if trend.grows { "  grows" } else { "" };
         say(&format!(
             "{process:<12} {:<12} {:>9} {:>9} {:>9} {:>+12.1}{verdict}",
@@ -119,6 +120,9 @@ fn report(
             "this grows: {}; find out with a longer run and --csv whether it ends",
             growing.join(", ")
         );
+    }
+    if !measured {
+        bail!("there are too few samples to tell whether something grows: take more minutes");
     }
     say("\nnothing grows");
     Ok(())

@@ -1,5 +1,5 @@
-//! The lines so far, in bounded memory: when there are too many samples, every other one of the older
-//! half goes. Counts are totals, so nothing of them is lost; only times become coarser.
+//! The lines so far, in bounded memory: when there are too many samples, every other one goes. Counts are
+//! totals, so nothing of them is lost; only times become coarser.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -8,7 +8,7 @@ use tributary_limits::FileLimit;
 
 use crate::model::{Invalid, Line, MOST_BYTES};
 
-/// Far more than a run of a day.
+/// More than two days of samples with 4 KB each.
 const LIMIT: FileLimit = FileLimit::new("recording", 4 << 30);
 
 /// Why a recording cannot be written or read.

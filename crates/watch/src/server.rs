@@ -31,7 +31,7 @@ use crate::model::Line;
 /// Most connections; further ones wait.
 const CONNECTIONS: usize = 64;
 /// Time for a client to send the head of a request.
-const HEAD_TIME: Duration = Duration::from_secs(10);
+const HEAD_TIME: Duration = Duration::from_secs(2);
 /// Most bytes of the head of a request.
 const HEAD_BYTES: usize = 16 << 10;
 /// Lines in one piece of the stream.
@@ -181,6 +181,7 @@ async fn accept(listener: TcpListener, site: Arc<Site>) {
             });
             let served = hyper::server::conn::http1::Builder::new()
                 .timer(TokioTimer::new())
+                .keep_alive(false)
                 .header_read_timeout(HEAD_TIME)
                 .max_buf_size(HEAD_BYTES)
                 .serve_connection(TokioIo::new(stream), answer)

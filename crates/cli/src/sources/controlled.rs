@@ -19,8 +19,8 @@ impl Controlled {
         let read = async {
             let mut all = Vec::new();
             for job in self.0.job_ids() {
-                // A job may end meanwhile, or a switch be away.
-                let Ok(at) = self.0.outcomes(job).await else { continue };
+                // A job may end meanwhile.
+                let Ok(at) = self.0.present_outcomes(job).await else { continue };
                 let named =
                     |(switch, outcomes)| (job.get(), self.0.switch(switch).into(), outcomes);
                 all.extend(at.into_iter().map(named));

@@ -99,7 +99,7 @@ fn tokens_are_on_no_command_line_and_the_run_names_the_dead_process() {
     let file = JobFile::new(&long(1000));
     let name = file.name();
     for (victim, said) in
-        [("switch --port", "switch s1"), ("--worker 1", "job long: worker 1 failed")]
+        [("switch --name", "switch s1"), ("--worker 1", "job long: worker 1 failed")]
     {
         let args = ["run", &name, "--fabric", "netns"];
         let (run, victim, before) = under_way(&args, victim);

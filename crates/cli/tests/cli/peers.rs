@@ -112,7 +112,7 @@ fn an_interrupted_measurement_leaves_nothing() {
     if !namespaces() {
         return;
     }
-    let mut victims = vec!["switch --port"];
+    let mut victims = vec!["switch --name"];
     if installed("mpirun") && installed("mpicc") {
         victims.push("mpirun");
     }

@@ -44,7 +44,7 @@ fn a_part_that_is_stopped_is_named_within_twice_the_time_out() {
         return;
     }
     for protocol in ["atp", "esa", "p4inc", "switchml"] {
-        let line = stop(protocol, "switch --port");
+        let line = stop(protocol, "switch --name");
         assert!(line.contains("error: switch s1 was not heard from"), "{line}");
         let line = stop(protocol, "--worker 1");
         assert!(line.contains("error: job long: worker 1 was not heard from"), "{line}");

@@ -1,6 +1,6 @@
 //! TLS 1.3 between the agent and its peers, without certificates.
 //!
-//! Both ends know the job's token, and nobody else does. They derive the agent's key pair from it, so that a
+//! Only the two ends know the job's token. They derive the agent's key pair from it, so that a
 //! peer recognises the agent by its public key (RFC 7250) and a host that takes over the agent's address
 //! cannot pretend to be it. The token itself is sent inside, and authenticates the peer. The server's name
 //! tells the agent which job's key to use.
@@ -98,7 +98,7 @@ pub fn server(token: &Token) -> Arc<ServerConfig> {
 
 /// The settings towards peers of other jobs, which tell them so.
 pub(crate) fn refusing() -> Arc<ServerConfig> {
-    serving(Arc::new(Nobody))
+    serving(Arc::new(NoKey))
 }
 
 fn serving(keys: Arc<dyn ResolvesServerCert>) -> Arc<ServerConfig> {
@@ -131,9 +131,9 @@ fn ring() -> Arc<CryptoProvider> {
 
 /// Has no key, so that the peer is told that access is denied.
 #[derive(Debug)]
-struct Nobody;
+struct NoKey;
 
-impl ResolvesServerCert for Nobody {
+impl ResolvesServerCert for NoKey {
     fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         None
     }

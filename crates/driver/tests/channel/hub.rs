@@ -141,7 +141,7 @@ fn garbage_in_place_of_a_greeting() {
         assert_eq!(hear(&mut stranger), Some(Answer::Refused(Refusal::Hello)), "{garbage:?}");
         assert!(is_closed(&mut stranger));
     }
-    // Nor is what begins without encryption, a greeting among it, or a peer of nobody's job.
+    // Nor is what begins without encryption, a greeting among it, or a peer of an unknown job.
     for plain in [b"GET / HTTP/1.1\r\n\r\n".to_vec(), bytes(&hello(1, Role::Server)).to_vec()] {
         let mut stranger = desk.plain();
         stranger.write_all(&plain).unwrap();

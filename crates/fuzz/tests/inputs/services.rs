@@ -45,7 +45,7 @@ use crate::bounds::{MIB, Turn};
 use crate::reader::Reader;
 
 /// All methods, by the services that have them.
-const METHODS: [&str; 17] = [
+const METHODS: [&str; 18] = [
     "tributary.scheduler.v1.JobScheduler/Admit",
     "tributary.scheduler.v1.JobScheduler/Release",
     "tributary.scheduler.v1.JobScheduler/Move",
@@ -63,6 +63,7 @@ const METHODS: [&str; 17] = [
     "tributary.crossconnect.v1.CrossConnect/Read",
     "tributary.crossconnect.v1.CrossConnect/Change",
     "tributary.runs.v1.Runs/Join",
+    "tributary.runs.v1.Runs/Attend",
 ];
 
 /// Most memory for one input: buffers of connections, and switches that sweep.

@@ -433,7 +433,7 @@ impl Netns {
         self.sockets.path().join("scheduler.sock")
     }
 
-    /// Has a process serve its metrics to this one, if anybody reads these.
+    /// Has a process serve its metrics to this one, if metrics are on.
     fn measure(&self, command: &mut Command, name: &str) {
         let mut guests = self.guests.lock().unwrap_or_else(PoisonError::into_inner);
         let socket = self.sockets.path().join(format!("metrics-{}.sock", guests.len()));

@@ -396,6 +396,8 @@ impl Agent {
     fn forget(&mut self, task: TaskId) {
         self.tasks.acknowledge(task);
         self.starts.remove(&task);
+        // A process that was killed has left it.
+        let _ = fs::remove_file(self.settings.directory.join(launch::socket_name(task)));
         let same = |other: &TaskId| (other.job, other.attempt) == (task.job, task.attempt);
         if !self.starts.keys().any(same) {
             // If this fails, the agent removes the file when it starts again.
@@ -442,11 +444,11 @@ impl Agent {
         self.start(task, command, Kind::Own);
     }
 
-    /// Has a process serve its metrics to this one, if anybody reads these.
+    /// Has a process serve its metrics to this one, if metrics are on.
     fn measure(&self, task: TaskId, job: &str, command: &mut Command) -> Option<Guest> {
         let socket = self.settings.directory.join(launch::socket_name(task));
         let address = format!("unix:{}", socket.display());
-        let name = format!("{} of {job}", task.role);
+        let name = format!("{} of job {} ({job})", task.role, task.job);
         let guest = self.settings.metrics.add_process(name, socket)?;
         command.args(["--metrics", &address]);
         Some(guest)
@@ -588,12 +590,12 @@ impl Talk {
     }
 }
 
-/// Removes job files of an earlier run of the agent.
+/// Removes job files and sockets of an earlier run of the agent.
 fn remove_job_files(directory: &Path) -> io::Result<()> {
     for entry in fs::read_dir(directory)? {
         let path = entry?.path();
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        if name.starts_with("job-") && name.ends_with(".toml") {
+        if name.starts_with("job-") && (name.ends_with(".toml") || name.ends_with(".sock")) {
             fs::remove_file(&path)?;
         }
     }

@@ -533,7 +533,7 @@ function happenings(from, to) {
     const old = from.switches[id]?.counts[job] ?? {};
     for (const [outcome, words, unit] of TOLD) {
       const more = (now[outcome] ?? 0) - (old[outcome] ?? 0);
-      if (more > 0) found.push({ at: to.at_us, job, text: `${scene.jobs[job]?.name ?? "?"} at ${scene.switches[id].name}: ${told(words, unit, more)}` });
+      if (more > 0) found.push({ at: to.at_us, job, text: `${scene.jobs[job]?.name ?? "?"} at ${scene.switches[id]?.name ?? "?"}: ${told(words, unit, more)}` });
     }
   }));
   to.links.forEach((now, link) => [0, 1].forEach((way) => {

@@ -1,5 +1,6 @@
 //! The jobs of the job file, which the controller admits by itself.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -15,6 +16,7 @@ use tributary_endpoint::numbers::Jobs;
 use tributary_jobfile::Scenario;
 use tributary_metrics::Metrics;
 use tributary_orchestrator::journal::Redb;
+use tributary_wire::JobId;
 
 use crate::sources::Controlled;
 
@@ -53,7 +55,8 @@ pub(super) async fn serve(
     let controller = Arc::new(controller);
     metrics.add(Controlled(Arc::clone(&controller)));
     metrics.add(Jobs::new(&scenario.jobs));
-    let mut outcome = admit(&controller, scenario, &*journal).await;
+    let outdated: BTreeSet<JobId> = outdated.iter().map(|record| record.placement.job).collect();
+    let mut outcome = admit(&controller, scenario, &*journal, &outdated).await;
     if outcome.is_ok() {
         outcome = match door {
             Some(door) => tell_runs(&controller, journal, door, stop).await,
@@ -72,15 +75,21 @@ pub(super) async fn serve(
 }
 
 /// Admits the jobs that do not go on.
-async fn admit(controller: &Controller, scenario: &Scenario, journal: &dyn Journal) -> Result<()> {
+async fn admit(
+    controller: &Controller,
+    scenario: &Scenario,
+    journal: &dyn Journal,
+    outdated: &BTreeSet<JobId>,
+) -> Result<()> {
     let deployment = Deployment::new(scenario.clone())?;
     for (index, job) in scenario.jobs.iter().enumerate() {
         if let Some((placement, _)) = controller.placement(job.id) {
             say!("job {} ({}) goes on, epoch {}", job.name, job.id, placement.epoch);
             continue;
         }
-        // Workers may be in the middle of a run from before this controller.
-        let epoch = match controller.found(job.id) {
+        // Workers may be in the middle of a run from before this controller, unless that was of another job.
+        let found = controller.found(job.id).filter(|_| !outdated.contains(&job.id));
+        let epoch = match found {
             Some(epoch) => epoch,
             None => controller.issue().await?,
         };

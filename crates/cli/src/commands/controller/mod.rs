@@ -92,10 +92,9 @@ fn serve_until_end(args: &ControllerArgs, metrics: &Metrics) -> Result<()> {
 /// Draws the tokens of ESA's jobs. Those of jobs that go on are kept: their endpoints have them.
 fn write_tokens(scenario: &Scenario, path: Option<&Path>, jobs_go_on: bool) -> Result<()> {
     match path {
-        Some(path)
-            if jobs_go_on && Tokens::read(path).is_ok_and(|tokens| tokens.cover(scenario)) =>
-        {
-            Ok(())
+        Some(path) if jobs_go_on && path.exists() => {
+            let kept = Tokens::read(path)?;
+            Tokens::draw(scenario).keeping(&kept).write(path)
         }
         Some(path) => Tokens::draw(scenario).write(path),
         None if scenario.protocol() == Protocol::Esa => {

@@ -208,8 +208,11 @@ impl Attached {
                     self.jobs.push(Shown { name, ..Shown::default() });
                 }
                 let job = &mut self.jobs[position];
-                // The entries of two runs are there while one follows the other.
-                job.run = job.run.max(Some(run));
+                // The entries of two runs are there while one follows the other. Another run may have other
+                // hosts.
+                if job.run < Some(run) {
+                    (job.run, job.workers) = (Some(run), BTreeMap::new());
+                }
                 let single = |(_, unit): &(&u16, &Bitmap)| unit.len() == 1;
                 let units = known.served.units.get(&run).into_iter().flatten().filter(single);
                 job.workers.extend(units.map(|(&port, &unit)| ((switch, port), unit)));

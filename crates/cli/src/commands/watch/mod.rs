@@ -138,7 +138,9 @@ impl View {
                 });
                 let done = work(stop);
                 let shown = shown.join().map_err(|_| anyhow!("the terminal's thread panicked"));
-                done.and_then(|done| Ok(shown?.map(|_| done)?))
+                // A view that failed has ended the work, too.
+                shown??;
+                done
             }),
         };
         let recorded = self.hub.close();

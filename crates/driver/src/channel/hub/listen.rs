@@ -11,7 +11,7 @@ use tokio::io::{ReadHalf, WriteHalf, split};
 use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tokio_rustls::LazyConfigAcceptor;
 use tokio_rustls::server::TlsStream;
 use tributary_wire::channel::{
@@ -139,15 +139,15 @@ impl Connection {
             // The peer has already left.
             return self.on_silence(&error.to_string());
         }
-        let greeting = self.shared.limits.greeting;
-        let stream = match timeout(greeting, self.shake_hands(stream)).await {
+        let deadline = Instant::now() + self.shared.limits.greeting;
+        let stream = match timeout_at(deadline, self.shake_hands(stream)).await {
             Ok(Some(stream)) => stream,
             Ok(None) => return,
             Err(_) => return self.on_silence("it did not greet in time"),
         };
         let (reader, mut writer) = split(stream);
         let mut bodies = Bodies::new(reader);
-        let admission = match timeout(greeting, self.greet(&mut bodies)).await {
+        let admission = match timeout_at(deadline, self.greet(&mut bodies)).await {
             Ok(Ok(admission)) => admission,
             Ok(Err(None)) => return self.on_silence("it left before it had greeted"),
             Ok(Err(Some(refusal))) => return self.refuse(&mut writer, refusal).await,
