@@ -242,7 +242,7 @@ fn wrong_and_missing_tokens_are_reported_at_once() {
     assert!(!success, "{errors}");
     assert!(errors.contains("refused this worker: the token is not the job's"), "{errors}");
     let log = server.output(Stream::Err);
-    assert!(log.contains("worker 0 of job 1 and was refused: its token is not the job's"), "{log}");
+    assert!(log.contains("a peer of job 1 and was refused: its token is not the job's"), "{log}");
 
     fs::set_permissions(&forged, fs::Permissions::from_mode(0o644)).unwrap();
     let (success, errors) = ended(&net.worker(0, &forged.display().to_string()));

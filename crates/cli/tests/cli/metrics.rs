@@ -79,8 +79,8 @@ fn each_process_of_a_site_counts_what_it_does() {
         page.sum("tributary_switch_packets_total", &[job, ("outcome", "distributed")]) >= fragments
     });
     let outcome = |name| switched.sum("tributary_switch_packets_total", &[job, ("outcome", name)]);
-    // Each fragment is absorbed once and completed once, unless a packet was lost.
-    let whole = outcome("absorbed") + outcome("bypassed");
+    // Each fragment is absorbed once and completed once, unless it collided or a packet was lost.
+    let whole = outcome("absorbed") + outcome("bypassed") + outcome("collided");
     assert!(whole >= fragments && outcome("completed") > 0.0, "{switched:#?}");
     assert_eq!(switched.value("tributary_switch_aggregators", &[("switch", "s1")]), Some(4096.0));
     // A late resend may have taken one once more.

@@ -168,10 +168,12 @@ fn a_server_sums_with_several_threads() {
             _ if namespaces => report(&file, &more),
             _ => return,
         };
-        for (job, fragments) in [(0, 4 * 3907), (1, 4 * 3907)] {
+        // Each thread of a process asks once more at its end, as its server may be another by then.
+        let last = if io == "memory" { [0, 0] } else { [3, 1] };
+        for (job, last) in last.into_iter().enumerate() {
             let job = &report["jobs"][job];
             assert_eq!(job["verified"], 2 * 1_000_000);
-            assert_eq!(job["server"]["completed"], fragments);
+            assert_eq!(job["server"]["completed"], 4 * 3907 + last);
         }
     }
 }

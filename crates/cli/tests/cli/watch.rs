@@ -17,7 +17,7 @@ use crate::command::{JobFile, fail, namespaces, succeed, text, tributary};
 
 /// Two jobs that compete for few aggregators, one with a straggler.
 fn job(protocol: &str) -> JobFile {
-    JobFile::new(&format!(
+    let text = format!(
         "seed = 3\nprotocol = \"{protocol}\"\n[topology]\nkind = \"star\"\nworkers = 6\n\
          [switch]\npool = 16\n\
          [[job]]\nname = \"slow\"\nworkers = [\"w1\", \"w2\", \"w3\", \"w4\"]\n\
@@ -27,7 +27,13 @@ fn job(protocol: &str) -> JobFile {
          [[job]]\nname = \"quick\"\nworkers = [\"w5\", \"w6\"]\n\
          communication = \"4ms\"\ncomputation = \"1ms\"\nremaining = \"5s\"\n\
          workload = {{ kind = \"random\", tensors = 4, bytes = \"64KB\" }}\n"
-    ))
+    );
+    // Only ESA has priorities.
+    let priorities = ["communication", "computation", "remaining"];
+    let kept = |line: &&str| {
+        protocol == "esa" || !priorities.iter().any(|key| line.trim_start().starts_with(key))
+    };
+    JobFile::new(&text.lines().filter(kept).collect::<Vec<_>>().join("\n"))
 }
 
 /// A process that is killed when the test ends.
