@@ -409,6 +409,7 @@ mod tests {
         let stored: Stored = serde_json::from_str(&text).unwrap();
         let mut record = stored.record(job).unwrap();
         record.placement.assignment = if forwarded { Assignment::NONE } else { assignment };
+        record.last_service = record.placement.assignment.service;
         record
     }
 
