@@ -29,6 +29,8 @@ pub struct ServerKeys {
     config: Fresh<Arc<ServerConfig>>,
     /// Whether clients must have a certificate.
     pub mutual: bool,
+    /// One of the names that clients' certificates must have; empty: any.
+    clients: Arc<[String]>,
 }
 
 /// What a client trusts, and its certificate.
@@ -53,7 +55,17 @@ impl ServerKeys {
         let mutual = clients.is_some();
         let read = move || server(&own.0, &own.1, clients.as_deref()).map(Arc::new);
         let config = Fresh::new(files, read).map_err(KeyError)?;
-        Ok(Self { config, mutual })
+        Ok(Self { config, mutual, clients: Arc::default() })
+    }
+
+    /// The same for clients whose certificates have one of these names. Without names, for all clients.
+    #[must_use]
+    pub fn only(self, names: impl IntoIterator<Item = String>) -> Self {
+        Self { clients: names.into_iter().collect(), ..self }
+    }
+
+    pub(crate) fn clients(&self) -> Arc<[String]> {
+        Arc::clone(&self.clients)
     }
 
     pub(crate) fn config(&self) -> Arc<ServerConfig> {

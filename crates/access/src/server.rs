@@ -228,6 +228,7 @@ pub fn encrypted<IO: AsyncRead + AsyncWrite + Send + Unpin + 'static>(
             };
             let Some(Ok(io)) = next else { return };
             let (acceptor, sender) = (TlsAcceptor::from(keys.config()), sender.clone());
+            let clients = keys.clients();
             tokio::spawn(async move {
                 match tokio::time::timeout(HANDSHAKE, acceptor.accept(io)).await {
                     Ok(Ok(io)) => {
@@ -238,6 +239,10 @@ pub fn encrypted<IO: AsyncRead + AsyncWrite + Send + Unpin + 'static>(
                             Some(certificate) => Caller::Certified(names(certificate).into()),
                             None => Caller::Anyone,
                         };
+                        let known = |name: &String| matches!(&caller, Caller::Certified(own) if own.contains(name));
+                        if !clients.is_empty() && !clients.iter().any(known) {
+                            return tracing::warn!("{caller} was not let in");
+                        }
                         let peer = Peer { caller, connection };
                         let known = Known { io: Greeted::new(io), peer, place: None };
                         drop(sender.send(Ok(known)).await);

@@ -216,6 +216,10 @@ pub(crate) struct SwitchArgs {
     /// Accept only controllers with a certificate from one of these roots (mutual TLS).
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     pub(crate) tls_client_ca: Option<PathBuf>,
+    /// Name in the certificate of a controller, so that other holders of certificates from these roots do
+    /// not get in; repeat for each.
+    #[arg(long, value_name = "NAME", requires = "tls_client_ca")]
+    pub(crate) tls_client_name: Vec<String>,
     /// P4Runtime device ID.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) device_id: u64,

@@ -149,7 +149,8 @@ impl Switches {
         admission: &Admission,
         served: Option<&Served>,
     ) -> Result<Event, Status> {
-        let Admission { wire, ref workers, ref ps, in_network, epoch, max_rate } = *admission;
+        let Admission { wire, ref name, ref workers, ref ps, in_network, epoch, max_rate } =
+            *admission;
         let hosts = || workers.iter().chain([ps]);
         match served {
             Some(served) if Some(served.epoch) == epoch && served.hosts.iter().eq(hosts()) => {
@@ -164,6 +165,7 @@ impl Switches {
             if in_network { v1::Aggregation::Network } else { v1::Aggregation::Server };
         let request = v1::AdmitRequest {
             job_id: wire.into(),
+            name: name.clone(),
             workers: workers.clone(),
             parameter_server: ps.clone(),
             aggregation: aggregation.into(),

@@ -36,7 +36,8 @@ pub(crate) fn run(args: &SwitchArgs, metrics: &Metrics) -> Result<()> {
     };
     let tls = match args.tls_cert.as_deref().zip(args.tls_key.as_deref()) {
         Some((certificate, key)) => {
-            Some(ServerKeys::read(certificate, key, args.tls_client_ca.as_deref())?)
+            let keys = ServerKeys::read(certificate, key, args.tls_client_ca.as_deref())?;
+            Some(keys.only(args.tls_client_name.iter().cloned()))
         }
         None => None,
     };

@@ -11,6 +11,7 @@ use crate::job::{Cause, Exit, Outcome, Phase, Record, Role, Run, Task, TaskId};
 pub(super) fn admission(record: &Record, run: &Run) -> Option<Admission> {
     Some(Admission {
         wire: run.wire?,
+        name: record.request.name.clone(),
         workers: run.workers().map(|task| task.server.clone()).collect(),
         ps: run.ps()?.server.clone(),
         in_network: run.in_network,

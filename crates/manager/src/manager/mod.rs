@@ -171,6 +171,8 @@ pub enum Command {
 pub struct Admission {
     /// Its number in packets.
     pub wire: u16,
+    /// Its name.
+    pub name: String,
     /// Hosts of the workers, by index.
     pub workers: Vec<String>,
     /// Host of the parameter server.

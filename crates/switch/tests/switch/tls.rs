@@ -120,6 +120,27 @@ async fn mutual_tls_takes_only_clients_with_a_certificate_from_its_roots() {
     tokio::task::spawn_blocking(move || server.stop()).await.unwrap().unwrap();
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn with_names_other_certificates_of_the_same_root_are_not_enough() {
+    let authority = Authority::new();
+    let pair = authority.certify("localhost");
+    let roots = authority.file("roots.pem", &authority.root());
+    let device = device();
+    let tls = ServerKeys::read(&pair.certificate, &pair.key, Some(&roots)).unwrap();
+    let names = ["control".to_owned(), "standby".to_owned()];
+    let server = start(&device, tls.only(names)).await;
+    let client = |name: &str| {
+        let trusting = ClientTlsConfig::new();
+        let trusting = trusting.ca_certificate(Certificate::from_pem(authority.root()));
+        Some(trusting.identity(authority.certify(name).identity()))
+    };
+    for (name, admitted) in [("control", true), ("alice", false), ("standby", true)] {
+        let answer = capabilities(server.address(), client(name)).await;
+        assert_eq!(answer.is_ok(), admitted, "{name}");
+    }
+    tokio::task::spawn_blocking(move || server.stop()).await.unwrap().unwrap();
+}
+
 #[test]
 fn bad_certificates_are_refused_with_one_line_that_names_the_file() {
     let authority = Authority::new();

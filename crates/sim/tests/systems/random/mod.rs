@@ -87,8 +87,9 @@ fn schedules_reach_everything() {
             see(name, 1);
         }
     }
-    // Outcomes of ATP and P4INC; of packets that our endpoints do not send; and of no job.
-    let others = ["resent", "flushed", "seized", "replied", "queried"];
+    // Outcomes of ATP and P4INC; of packets that our endpoints do not send; of no job; and of limits, which
+    // these jobs do not have.
+    let others = ["resent", "flushed", "seized", "replied", "queried", "exceeded"];
     let segments = ["outside", "repeated", "asynchronous", "stale"];
     for never in
         others.into_iter().chain(segments).chain(["rejected", "malformed", "forwarded", "barred"])
@@ -202,9 +203,9 @@ fn schedules_with_segments_reach_everything() {
             see(name, 1);
         }
     }
-    // Outcomes of other protocols, and of no job.
+    // Outcomes of other protocols, of no job, and of limits, which these jobs do not have.
     let others = ["collided", "flushed", "seized", "preempted", "reminded", "absent", "answered"];
-    for never in others.into_iter().chain(["malformed", "forwarded", "barred"]) {
+    for never in others.into_iter().chain(["malformed", "forwarded", "barred", "exceeded"]) {
         assert_eq!(seen.remove(never), Some(0), "{never}");
     }
     seen.remove("swept");
