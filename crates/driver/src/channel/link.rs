@@ -3,7 +3,6 @@
 use std::io;
 use std::marker::PhantomData;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -101,14 +100,7 @@ impl<In: Message + Send + 'static, Out: Message> Link<In, Out> {
         let (shutdown, stopped) = oneshot::channel();
         let shared = Arc::new(Shared::default());
         let tls = secrecy::client(&config.hello.token);
-        let task = Task {
-            config,
-            tls,
-            welcomed: AtomicBool::new(false),
-            shared: Arc::clone(&shared),
-            events: sender,
-            waker,
-        };
+        let task = Task { config, tls, shared: Arc::clone(&shared), events: sender, waker };
         let thread = thread::Builder::new()
             .name("reminder link".into())
             .spawn(move || runtime.block_on(task.run(stopped)))?;
@@ -169,8 +161,6 @@ impl Shared {
 struct Task<In> {
     config: LinkConfig,
     tls: Arc<ClientConfig>,
-    /// Whether the channel was open before: then an agent has the job, and the token.
-    welcomed: AtomicBool,
     shared: Arc<Shared>,
     events: mpsc::Sender<LinkEvent<In>>,
     waker: Waker,
@@ -197,11 +187,9 @@ type Reader = ReadHalf<TlsStream<TcpStream>>;
 type Writer = WriteHalf<TlsStream<TcpStream>>;
 
 impl Failure {
-    /// An agent without a key for the job denies access. One with another key has another token. Where the
-    /// agent was there before, it may also be a host in its place, which must not end the job.
-    fn of_handshake(error: io::Error, welcomed: bool) -> Self {
+    /// An agent without a key for the job denies access. One with another key has another token.
+    fn of_handshake(error: io::Error) -> Self {
         match error.get_ref().and_then(|error| error.downcast_ref::<rustls::Error>()) {
-            _ if welcomed => Self::Handshake(error),
             Some(rustls::Error::AlertReceived(AlertDescription::AccessDenied)) => {
                 Self::Refused(Refusal::Job)
             }
@@ -273,9 +261,7 @@ impl<In: Message> Task<In> {
             keepalive::watch(&stream, &self.config.limits).map_err(Failure::Connect)?;
             let name = secrecy::name(self.config.hello.job);
             let stream = TlsConnector::from(Arc::clone(&self.tls)).connect(name, stream).await;
-            let welcomed = self.welcomed.load(Ordering::Relaxed);
-            let stream = stream.map_err(|error| Failure::of_handshake(error, welcomed))?;
-            let (reader, mut writer) = split(stream);
+            let (reader, mut writer) = split(stream.map_err(Failure::of_handshake)?);
             let outbox = Outbox::new(usize::MAX, Waker::new());
             let _ = outbox.push(&self.config.hello);
             outbox.finish();
@@ -283,10 +269,7 @@ impl<In: Message> Task<In> {
             let mut bodies = Bodies::new(reader);
             let body = bodies.next(ANSWER_MAX, patience).await?;
             match Answer::decode(body).map_err(ReadError::from)? {
-                Answer::Welcome => {
-                    self.welcomed.store(true, Ordering::Relaxed);
-                    Ok((bodies, writer))
-                }
+                Answer::Welcome => Ok((bodies, writer)),
                 Answer::Refused(refusal) => Err(Failure::Refused(refusal)),
             }
         };
