@@ -3,7 +3,7 @@
 //! Two switches, a controller with its job scheduler and a parameter server run in network namespaces all the time.
 //! Meanwhile jobs are admitted, run by new workers, moved and released, one after the other (module `rounds`). Memory,
 //! descriptors and threads of the processes and the entries of the switches are sampled (module `samples`), and at the end
-//! Module `trend` says what grew.
+//! module `trend` says what grew.
 //!
 //! Start reading at [`run`].
 
