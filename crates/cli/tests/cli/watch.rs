@@ -173,7 +173,10 @@ fn a_recorded_run_in_virtual_time_is_the_same_run_and_replays_to_the_same_state(
                 let at = |sample: &Sample| u64::from(sample.jobs[0].workers[worker].awaited);
                 history.samples().map(at).sum::<u64>()
             };
-            assert!(awaited(3) > awaited(0), "{protocol}: the straggler is waited for");
+            // In ESA, the other job evicts sums that wait.
+            if protocol != "esa" {
+                assert!(awaited(3) > awaited(0), "{protocol}: the straggler is waited for");
+            }
             let changed_hands = history.samples().any(|sample| {
                 tributary_watch::pool::cells(&sample.switches[0].cells).flatten().any(|it| it.taken)
             });
