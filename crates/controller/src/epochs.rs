@@ -68,7 +68,11 @@ impl Epochs {
 
     /// Records a run that goes on, whatever others of its job switches serve.
     pub(crate) fn resumed(&mut self, run: Run) {
-        self.found(run);
+        self.resumed_at(run, ticks());
+    }
+
+    fn resumed_at(&mut self, run: Run, now: u64) {
+        self.found_at(run, now);
         self.found.insert(run.job, Some(run.epoch));
     }
 
@@ -118,6 +122,20 @@ mod tests {
 
     fn epochs(now: u64) -> Epochs {
         Epochs { last: now, found: BTreeMap::new() }
+    }
+
+    /// A controller was killed after some switches had the next run, and before that was recorded.
+    #[test]
+    fn a_resumed_run_counts_as_found_even_if_a_switch_has_another() {
+        let [one, two] = [NOW - 9, NOW - 5].map(epoch);
+        let job = JobId::new(7).unwrap();
+        let mut epochs = epochs(NOW - 20);
+        epochs.found_at(job.run(two), NOW);
+        epochs.resumed_at(job.run(one), NOW);
+        assert_eq!(epochs.of(job), Some(one));
+        // Neither is issued again.
+        assert!(epochs.issue_at(NOW - 5).is_err());
+        assert_eq!(epochs.issue_at(NOW - 4), Ok(epoch(NOW - 4)));
     }
 
     #[test]
