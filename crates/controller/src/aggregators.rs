@@ -49,10 +49,10 @@ enum Parts {
 impl Held {
     /// Whether it waits for those that a bitmap names at this switch.
     #[must_use]
-    pub fn waits_for(&self, whom: Bitmap) -> bool {
+    pub fn waits_for(&self, workers: Bitmap) -> bool {
         match self.parts {
-            Parts::Contributed(parts) => !whom.is_subset(parts),
-            Parts::Missing(parts) => parts.0 & whom.0 != 0,
+            Parts::Contributed(parts) => !workers.is_subset(parts),
+            Parts::Missing(parts) => parts.0 & workers.0 != 0,
         }
     }
 }

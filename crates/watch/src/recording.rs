@@ -30,7 +30,7 @@ pub enum Error {
         /// Why.
         source: io::Error,
     },
-    /// A line is no line of a recording.
+    /// A line is not valid in a recording.
     #[error("{}:{line}: {source}; is it a file that `--record` wrote?", path.display())]
     Line {
         /// The file.

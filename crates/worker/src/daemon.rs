@@ -94,9 +94,9 @@ pub fn run(
         let port = scheduled::Port { io: Box::new(ports.remove(0)), board };
         let deployment = Arc::new(deployment);
         let mut tell = |event| tell(&event);
-        let whom = (at, index);
+        let which = (at, index);
         let report =
-            scheduled::work(&deployment, whom, port, &follower, verifier, stop, &mut tell)?;
+            scheduled::work(&deployment, which, port, &follower, verifier, stop, &mut tell)?;
         return Ok(warn(job, report));
     }
     let waiting = |missing: WorkerSet| {

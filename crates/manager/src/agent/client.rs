@@ -369,7 +369,7 @@ impl Agent {
         }
     }
 
-    /// How a server died that was to be started again, which it is no more.
+    /// The end of a server that died and is not started again.
     fn dead_server(&mut self, task: TaskId) -> Option<Exit> {
         let (_, exit) = self.servers.get_mut(&task)?.again.take()?;
         Some(exit)
