@@ -391,7 +391,7 @@ impl Communicator {
             }
             member.leave(self.shared.progress());
         } else {
-            member.voice().give_up("it left while calls were pending");
+            self.give_up(&member, "it left while calls were pending");
         }
         drop(member);
         self.finish();
@@ -400,9 +400,15 @@ impl Communicator {
     /// Fails all calls, here and at the others, and leaves the group. No callback is called afterwards.
     pub fn abort(&self) {
         if let Some(member) = lock(&self.member).take() {
-            member.voice().give_up("it was aborted");
+            self.give_up(&member, "it was aborted");
         }
         self.finish();
+    }
+
+    /// Breaks the group. This rank first, as the hub tells all ranks of it, this one too.
+    fn give_up(&self, member: &Member, why: &str) {
+        self.shared.happen(Happening::Broken(Error::Closed));
+        member.voice().give_up(why);
     }
 
     fn finish(&self) {
