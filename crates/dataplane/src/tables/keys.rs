@@ -147,7 +147,16 @@ pub(crate) fn prefix_mask(width: u32, len: u32) -> Value {
     Value::from_limbs(&mask)
 }
 
-fn and(a: &Value, b: &Value) -> Value {
+/// Number of bits from the highest one in which two values differ.
+pub(super) fn differing_bits(a: &Value, b: &Value) -> u32 {
+    let limbs = a.bits().max(b.bits()).div_ceil(64) as usize;
+    let both = (0..).zip(a.limbs(limbs).zip(b.limbs(limbs)));
+    both.map(|(at, (a, b))| (a ^ b).checked_ilog2().map_or(0, |bit| 64 * at + bit + 1))
+        .max()
+        .unwrap_or(0)
+}
+
+pub(super) fn and(a: &Value, b: &Value) -> Value {
     let limbs = a.bits().div_ceil(64) as usize;
     let both: Vec<u64> = a.limbs(limbs).zip(b.limbs(limbs)).map(|(a, b)| a & b).collect();
     Value::from_limbs(&both)

@@ -3,7 +3,9 @@
 use tributary_p4::ir::MatchKind;
 
 use super::hashed::{BEGINNING, Direct, Exact, Lpm};
-use super::scan::{Bounds, ManyWords, OneWord, Scan};
+use super::keys::{and, differing_bits};
+use super::ranges::Bounds;
+use super::scan::{ManyWords, OneWord, Scan};
 use super::{KeyMatch, KeyShape, prefix_mask};
 use crate::layout::Item;
 use crate::value::Value;
@@ -172,14 +174,19 @@ impl Words {
         let mut masks = Vec::with_capacity(self.count);
         let (mut packed_value, mut packed_mask) = (0u64, 0u64);
         for (key, found) in keys.iter().zip(matches) {
-            let zero = Value::zero();
             let (value, mask) = match found {
                 KeyMatch::Exact(value) | KeyMatch::Optional(Some(value)) => {
-                    (value, Value::ones(key.width))
+                    (value.clone(), Value::ones(key.width))
                 }
-                KeyMatch::Lpm { value, prefix_len } => (value, prefix_mask(key.width, *prefix_len)),
-                KeyMatch::Ternary { value, mask } => (value, mask.clone()),
-                KeyMatch::Range { .. } | KeyMatch::Optional(None) => (&zero, Value::zero()),
+                KeyMatch::Lpm { value, prefix_len } => {
+                    (value.clone(), prefix_mask(key.width, *prefix_len))
+                }
+                KeyMatch::Ternary { value, mask } => (value.clone(), mask.clone()),
+                KeyMatch::Range { low, high } => {
+                    let mask = prefix_mask(key.width, key.width - differing_bits(low, high));
+                    (and(low, &mask), mask)
+                }
+                KeyMatch::Optional(None) => (Value::zero(), Value::zero()),
             };
             if self.packed {
                 packed_value = packed_value.wrapping_shl(key.width) | value.limb(0);

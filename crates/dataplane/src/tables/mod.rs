@@ -5,6 +5,7 @@ mod fixed;
 mod hashed;
 mod keys;
 mod matcher;
+mod ranges;
 mod scan;
 
 use std::collections::HashMap;

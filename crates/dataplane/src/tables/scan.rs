@@ -3,8 +3,10 @@
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasherDefault, Hasher};
+use std::iter;
 
 use super::hashed::Mix;
+use super::ranges::{Bounds, Stabs};
 
 /// The rank of an entry: a larger priority wins, then the earlier insertion.
 type Rank = (i32, Reverse<u64>);
@@ -13,54 +15,148 @@ type Rank = (i32, Reverse<u64>);
 pub(super) trait Pattern {
     /// A packet's keys.
     type Key: ?Sized;
-    /// The key bits that must be equal.
+    /// Bits of keys.
     type Mask: PartialEq + Clone + std::fmt::Debug;
 
+    /// The key bits that must be equal.
     fn mask(&self) -> &Self::Mask;
 
-    /// The slot with all entries of this mask that match a key, and possibly others.
+    /// The slot with all entries that match a key, and possibly others. `mask` is one of theirs, or
+    /// has fewer bits.
     fn slot_of(key: &Self::Key, mask: &Self::Mask) -> u64;
 
     /// The slot of all keys that the entry matches.
-    fn slot(&self) -> u64;
+    fn slot(&self, mask: &Self::Mask) -> u64;
 
     fn matches(&self, key: &Self::Key) -> bool;
+
+    /// The keys that are matched by range.
+    fn ranges(&self) -> &[Bounds];
+
+    /// The position of the first entry whose ranges may contain a key's.
+    fn first(stabs: &Stabs, key: &Self::Key) -> usize;
+
+    /// The bits of both.
+    fn common(a: &Self::Mask, b: &Self::Mask) -> Self::Mask;
+
+    /// Number of bits.
+    fn bits(mask: &Self::Mask) -> u32;
 }
 
 /// Up to this many entries are tested one after the other.
 const FEW: usize = 32;
 
+/// Up to this many masks have a group each; with more, entries of similar masks share groups.
+const FEW_MASKS: usize = 8;
+
+/// Number of groups that are asked to take an entry of another mask.
+const TRIES: usize = 4;
+
+/// Entries of other masks than the group's share slots of up to this many.
+const SHARED: usize = 16;
+
 /// The entries of a table.
 ///
-/// A few are tested one after the other. More are looked up by value, once per mask: programs and
-/// controllers use few masks, however many entries there are. Masks are tried in the order of their
-/// best entry, until no other can win.
+/// A few are tested one after the other. More are looked up by value, once per group of entries that
+/// have a mask in common (tuple space search). Programs and controllers mostly use few masks, however
+/// many entries there are. Where they use many, a group takes entries whose masks have more bits than
+/// its own, as long as its slots stay short (compare TupleMerge, Daly et al., IEEE/ACM ToN 2019).
+/// Groups are tried in the order of their best entry, until no other can win.
 #[derive(Debug)]
 pub(super) struct Scan<P: Pattern> {
     /// Best first; empty if there are groups.
     rows: Vec<Row<P>>,
     /// Number of insertions so far, which orders entries.
     inserted: u64,
-    /// By mask, best first; used permanently once there are more than [`FEW`] entries.
+    /// Best first; used permanently once there are more than [`FEW`] entries.
     groups: Option<Vec<Group<P>>>,
     /// Entries that [`Self::settle`] will add to the groups in one batch.
     waiting: Vec<Row<P>>,
 }
 
 #[derive(Debug)]
-struct Row<P> {
+pub(super) struct Row<P> {
     pattern: P,
     rank: Rank,
     number: u32,
 }
 
-/// Entries with one mask.
+/// Entries whose masks have at least these bits.
 #[derive(Debug)]
 struct Group<P: Pattern> {
     mask: P::Mask,
     best: Rank,
-    /// By slot, best first.
-    slots: HashMap<u64, Vec<Row<P>>, BuildHasherDefault<Mix>>,
+    slots: Slots<P>,
+}
+
+type Slots<P> = HashMap<u64, Slot<P>, BuildHasherDefault<Mix>>;
+
+/// Entries that are equal in the bits of their group.
+#[derive(Debug)]
+struct Slot<P> {
+    /// Best first.
+    rows: Vec<Row<P>>,
+    /// For many rows with ranges.
+    stabs: Option<Box<Stabs>>,
+}
+
+impl<P> Default for Slot<P> {
+    fn default() -> Self {
+        Self { rows: Vec::new(), stabs: None }
+    }
+}
+
+impl<P: Pattern> Slot<P> {
+    /// Puts the rows in order, after a change.
+    fn settle(&mut self) {
+        self.rows.sort_by_key(|row| Reverse(row.rank));
+        let ranges = || self.rows.iter().map(|row| row.pattern.ranges());
+        self.stabs = if self.rows.len() > FEW { Stabs::new(ranges) } else { None };
+    }
+
+    /// The best matching row.
+    #[inline]
+    fn find(&self, key: &P::Key) -> Option<&Row<P>> {
+        let first = self.stabs.as_ref().map_or(0, |stabs| P::first(stabs, key));
+        self.rows[first..].iter().find(|row| row.pattern.matches(key))
+    }
+}
+
+impl<P: Pattern> Group<P> {
+    fn new(row: Row<P>) -> Self {
+        let mask = row.pattern.mask().clone();
+        let (best, slot) = (row.rank, row.pattern.slot(&mask));
+        let slots = iter::once((slot, Slot { rows: vec![row], stabs: None })).collect();
+        Self { mask, best, slots }
+    }
+
+    /// Whether an entry of another mask may join.
+    fn has_room(&self, pattern: &P) -> bool {
+        let slot = self.slots.get(&pattern.slot(&self.mask));
+        slot.is_none_or(|slot| slot.rows.len() < SHARED)
+            && P::common(&self.mask, pattern.mask()) == self.mask
+    }
+
+    /// Gives up bits, so that the entry may join, if slots stay short.
+    fn widen(&mut self, pattern: &P) -> bool {
+        let mask = P::common(&self.mask, pattern.mask());
+        let mut counts: HashMap<u64, usize, BuildHasherDefault<Mix>> = HashMap::default();
+        let rows = self.slots.values().flat_map(|slot| &slot.rows).map(|row| &row.pattern);
+        for pattern in rows.chain(iter::once(pattern)) {
+            let count = counts.entry(pattern.slot(&mask)).or_default();
+            *count += 1;
+            if *count > SHARED {
+                return false;
+            }
+        }
+        let rows = std::mem::take(&mut self.slots).into_values().flat_map(|slot| slot.rows);
+        for row in rows {
+            self.slots.entry(row.pattern.slot(&mask)).or_default().rows.push(row);
+        }
+        self.slots.values_mut().for_each(Slot::settle);
+        self.mask = mask;
+        true
+    }
 }
 
 impl<P: Pattern> Default for Scan<P> {
@@ -85,26 +181,28 @@ impl<P: Pattern> Scan<P> {
         }
     }
 
-    /// Removes an entry; ranges of its pattern are ignored.
+    /// Removes an entry.
     pub(super) fn remove(&mut self, pattern: &P, number: u32) {
         self.settle();
         let Some(groups) = &mut self.groups else {
             self.rows.retain(|row| row.number != number);
             return;
         };
-        let Some(at) = groups.iter().position(|group| group.mask == *pattern.mask()) else {
-            return;
-        };
-        let group = &mut groups[at];
-        if let Some(rows) = group.slots.get_mut(&pattern.slot()) {
-            rows.retain(|row| row.number != number);
-            if rows.is_empty() {
-                group.slots.remove(&pattern.slot());
+        // It is in one of the groups whose bits it has.
+        for (at, group) in groups.iter_mut().enumerate() {
+            let place = pattern.slot(&group.mask);
+            let Some(slot) = group.slots.get_mut(&place) else { continue };
+            let Some(row) = slot.rows.iter().position(|row| row.number == number) else { continue };
+            slot.rows.remove(row);
+            slot.settle();
+            if slot.rows.is_empty() {
+                group.slots.remove(&place);
             }
-        }
-        // The recorded best rank may be outdated: at worst, a lookup tries a mask in vain.
-        if group.slots.is_empty() {
-            groups.remove(at);
+            // The recorded best rank may be outdated: at worst, a lookup tries a group in vain.
+            if group.slots.is_empty() {
+                groups.remove(at);
+            }
+            return;
         }
     }
 
@@ -120,20 +218,20 @@ impl<P: Pattern> Scan<P> {
         let groups = self.groups.get_or_insert_default();
         let mut changed = HashSet::new();
         for row in self.waiting.drain(..) {
-            let mask = row.pattern.mask();
-            let at = groups.iter().position(|group| group.mask == *mask).unwrap_or_else(|| {
-                let mask = mask.clone();
-                groups.push(Group { mask, best: row.rank, slots: HashMap::default() });
-                groups.len() - 1
-            });
-            let slot = row.pattern.slot();
+            let Some(at) = place(groups, &row.pattern) else {
+                groups.push(Group::new(row));
+                continue;
+            };
+            let group = &mut groups[at];
+            group.best = group.best.max(row.rank);
+            let slot = row.pattern.slot(&group.mask);
             changed.insert((at, slot));
-            groups[at].best = groups[at].best.max(row.rank);
-            groups[at].slots.entry(slot).or_default().push(row);
+            group.slots.entry(slot).or_default().rows.push(row);
         }
         for (at, slot) in changed {
-            if let Some(rows) = groups[at].slots.get_mut(&slot) {
-                rows.sort_by_key(|row| Reverse(row.rank));
+            // It is not there if the group has fewer bits by now.
+            if let Some(slot) = groups[at].slots.get_mut(&slot) {
+                slot.settle();
             }
         }
         groups.sort_by_key(|group| Reverse(group.best));
@@ -151,8 +249,8 @@ impl<P: Pattern> Scan<P> {
             if beaten(best, group.best) {
                 break;
             }
-            if let Some(rows) = group.slots.get(&P::slot_of(key, &group.mask))
-                && let Some(row) = rows.iter().find(|row| row.pattern.matches(key))
+            if let Some(slot) = group.slots.get(&P::slot_of(key, &group.mask))
+                && let Some(row) = slot.find(key)
                 && !beaten(best, row.rank)
             {
                 best = Some(row);
@@ -160,6 +258,25 @@ impl<P: Pattern> Scan<P> {
         }
         best.map(|row| row.number)
     }
+}
+
+/// The group for an entry; none if it should have one of its own.
+fn place<P: Pattern>(groups: &mut [Group<P>], pattern: &P) -> Option<usize> {
+    let own = groups.iter().position(|group| group.mask == *pattern.mask());
+    if own.is_some() || groups.len() < FEW_MASKS {
+        return own;
+    }
+    let with_room = groups.iter().enumerate().filter(|(_, group)| group.has_room(pattern));
+    if let Some((at, _)) = with_room.max_by_key(|(_, group)| P::bits(&group.mask)) {
+        return Some(at);
+    }
+    let bits = P::bits(pattern.mask());
+    let mut similar: Vec<(u32, usize)> = (groups.iter().zip(0..))
+        .map(|(group, at)| (P::bits(&P::common(&group.mask, pattern.mask())), at))
+        .filter(|&(common, at)| 2 * common >= bits.min(P::bits(&groups[at].mask)))
+        .collect();
+    similar.sort_by_key(|&(common, _)| Reverse(common));
+    similar.into_iter().take(TRIES).map(|(_, at)| at).find(|&at| groups[at].widen(pattern))
 }
 
 /// Keys that fit into one word.
@@ -182,13 +299,29 @@ impl Pattern for OneWord {
         key & mask
     }
 
-    fn slot(&self) -> u64 {
-        self.value
+    fn slot(&self, mask: &u64) -> u64 {
+        self.value & mask
     }
 
     #[inline]
     fn matches(&self, key: &u64) -> bool {
         key & self.mask == self.value
+    }
+
+    fn ranges(&self) -> &[Bounds] {
+        &[]
+    }
+
+    fn first(_: &Stabs, _: &u64) -> usize {
+        0
+    }
+
+    fn common(a: &u64, b: &u64) -> u64 {
+        a & b
+    }
+
+    fn bits(mask: &u64) -> u32 {
+        mask.count_ones()
     }
 }
 
@@ -196,25 +329,9 @@ impl Pattern for OneWord {
 #[derive(Debug)]
 pub(super) struct ManyWords {
     pub(super) values: Box<[u64]>,
-    /// Without the bits of keys that are matched by range.
+    /// Of a key that is matched by range, the prefix that both bounds have.
     pub(super) masks: Box<[u64]>,
     pub(super) ranges: Vec<Bounds>,
-}
-
-/// A range for a key.
-#[derive(Debug)]
-pub(super) struct Bounds {
-    /// The key's first word.
-    pub(super) first: u32,
-    pub(super) low: Box<[u64]>,
-    pub(super) high: Box<[u64]>,
-}
-
-impl Bounds {
-    fn contains(&self, key: &[u64]) -> bool {
-        let value = key[self.first as usize..][..self.low.len()].iter().rev();
-        value.clone().ge(self.low.iter().rev()) && value.le(self.high.iter().rev())
-    }
 }
 
 impl Pattern for ManyWords {
@@ -231,8 +348,8 @@ impl Pattern for ManyWords {
         slot.finish()
     }
 
-    fn slot(&self) -> u64 {
-        Self::slot_of(&self.values, &self.masks)
+    fn slot(&self, masks: &Box<[u64]>) -> u64 {
+        Self::slot_of(&self.values, masks)
     }
 
     fn matches(&self, key: &[u64]) -> bool {
@@ -241,5 +358,21 @@ impl Pattern for ManyWords {
             .zip(self.values.iter().zip(&self.masks))
             .all(|(word, (value, mask))| word & mask == *value);
         equal && self.ranges.iter().all(|range| range.contains(key))
+    }
+
+    fn ranges(&self) -> &[Bounds] {
+        &self.ranges
+    }
+
+    fn first(stabs: &Stabs, key: &[u64]) -> usize {
+        stabs.first(key)
+    }
+
+    fn common(a: &Box<[u64]>, b: &Box<[u64]>) -> Box<[u64]> {
+        a.iter().zip(b).map(|(a, b)| a & b).collect()
+    }
+
+    fn bits(masks: &Box<[u64]>) -> u32 {
+        masks.iter().map(|mask| mask.count_ones()).sum()
     }
 }

@@ -193,6 +193,8 @@ fn shapes() -> impl Strategy<Value = Vec<(u32, MatchKind)>> {
         vec![(64, Ternary), (1, Optional)],
         vec![(100, Ternary), (5, Exact)],
         vec![(16, Range)],
+        vec![(16, Range), (8, Range)],
+        vec![(70, Range)],
         vec![(130, Range), (3, Ternary)],
         vec![(9, Optional), (48, Optional)],
         vec![(32, Lpm), (8, Ternary)],
@@ -259,6 +261,100 @@ proptest! {
         for entry in &entries {
             prop_assert_eq!(pipeline.entry(TABLE, &entry.matches, entry.priority), Ok(entry));
         }
+    }
+}
+
+/// Matches that have little in common: any mask, and ranges around the middle, within each other.
+fn wild_match(width: u32, kind: MatchKind) -> BoxedStrategy<KeyMatch> {
+    let any_value = move || {
+        proptest::collection::vec(any::<u8>(), 9).prop_map(move |bytes| {
+            let number = BigUint::from_bytes_be(&bytes) % (BigUint::from(1u32) << width);
+            Value::from_be_bytes(&number.to_bytes_be())
+        })
+    };
+    let half = move |value: &Value| big(value) >> 1u32;
+    let middle = BigUint::from(1u32) << (width - 1);
+    match kind {
+        MatchKind::Ternary => (any_value(), any_value(), any_value(), 0..3)
+            .prop_map(move |(value, one, other, bits)| {
+                let mask = match bits {
+                    0 => and(&one, &other),
+                    1 => one,
+                    _ => prefix(width, big(&one).bits() as u32),
+                };
+                KeyMatch::Ternary { value: and(&value, &mask), mask }
+            })
+            .boxed(),
+        _ => (any_value(), any_value(), any::<bool>())
+            .prop_map(move |(one, other, around)| {
+                let (low, high) = if around {
+                    (half(&one), &middle + half(&other))
+                } else {
+                    (big(&one).min(big(&other)), big(&one).max(big(&other)))
+                };
+                let value = |number: BigUint| Value::from_be_bytes(&number.to_bytes_be());
+                KeyMatch::Range { low: value(low), high: value(high) }
+            })
+            .boxed(),
+    }
+}
+
+/// The mask of a prefix.
+fn prefix(width: u32, len: u32) -> Value {
+    let ones = (BigUint::from(1u32) << width) - 1u32;
+    let low = (BigUint::from(1u32) << (width - len)) - 1u32;
+    Value::from_be_bytes(&(ones - low).to_bytes_be())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
+    #[test]
+    fn tables_of_many_masks_and_nested_ranges_find_what_a_search_finds(
+        (keys, entries, gone, wanted) in prop::sample::select(vec![
+            vec![(9, MatchKind::Ternary)],
+            vec![(12, MatchKind::Ternary), (7, MatchKind::Ternary)],
+            vec![(70, MatchKind::Ternary)],
+            vec![(10, MatchKind::Range)],
+            vec![(8, MatchKind::Range), (8, MatchKind::Range)],
+            vec![(66, MatchKind::Range), (4, MatchKind::Ternary)],
+        ]).prop_flat_map(|keys| {
+            let found: Vec<_> = keys.iter().map(|&(width, kind)| wild_match(width, kind)).collect();
+            let values: Vec<_> = keys.iter().map(|&(width, _)| value(width)).collect();
+            let entries = proptest::collection::vec((found, 1..50), 100..500);
+            let gone = proptest::collection::vec(any::<usize>(), 0..100);
+            (Just(keys), entries, gone, proptest::collection::vec(values, 200))
+        })
+    ) {
+        let mut pipeline = common::load(program(&keys, Vec::new())).unwrap();
+        let mut present: Vec<TableEntry> = Vec::new();
+        let mut wanted = wanted.chunks(50);
+        let mut compare = |pipeline: &mut Pipeline, present: &[TableEntry]| {
+            for values in wanted.next().unwrap() {
+                let expected = oracle(&keys, present, values).map_or(500, |entry| {
+                    entry.action.direct().unwrap().args[0].to_u64().unwrap() as u16
+                });
+                prop_assert_eq!(look_up(pipeline, &frame(&keys, values)), expected);
+            }
+            Ok(())
+        };
+        let half = entries.len() / 2;
+        for (at, (matches, priority)) in entries.into_iter().enumerate() {
+            let call = ActionCall { action: 0, args: vec![Value::from(at as u64)] };
+            let entry = TableEntry::new(matches, priority, call);
+            // The same key and priority may come twice.
+            if pipeline.insert(TABLE, entry.clone()).is_ok() {
+                present.push(entry);
+            }
+            if at == half {
+                compare(&mut pipeline, &present)?;
+            }
+        }
+        compare(&mut pipeline, &present)?;
+        for n in gone {
+            let entry = present.remove(n % present.len());
+            prop_assert_eq!(pipeline.delete(TABLE, &entry.matches, entry.priority), Ok(()));
+        }
+        compare(&mut pipeline, &present)?;
     }
 }
 
