@@ -140,7 +140,7 @@ impl Switch {
         }
         self.programs += 1;
         if let Some(tracing) = &mut self.tracing {
-            tracing.end_all();
+            tracing.forget();
         }
         let under_way = self.queues.drain().count()
             + self.recirculating.drain(..).count()

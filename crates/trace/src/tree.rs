@@ -58,6 +58,49 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// All kinds.
+    pub const ALL: [Self; 39] = [
+        Self::Packet,
+        Self::Copy,
+        Self::Ingress,
+        Self::Egress,
+        Self::Parser,
+        Self::Control,
+        Self::State,
+        Self::Transition,
+        Self::Function,
+        Self::Action,
+        Self::Table,
+        Self::Key,
+        Self::Match,
+        Self::Condition,
+        Self::Switch,
+        Self::Call,
+        Self::Extract,
+        Self::Lookahead,
+        Self::Advance,
+        Self::Emit,
+        Self::Write,
+        Self::Metadata,
+        Self::Register,
+        Self::Counter,
+        Self::Meter,
+        Self::Hash,
+        Self::Checksum,
+        Self::Random,
+        Self::ValueSet,
+        Self::Request,
+        Self::Digest,
+        Self::Log,
+        Self::Error,
+        Self::Verdict,
+        Self::Drop,
+        Self::Sent,
+        Self::Again,
+        Self::Fork,
+        Self::Outcome,
+    ];
+
     /// Its name.
     #[must_use]
     pub fn name(self) -> &'static str {

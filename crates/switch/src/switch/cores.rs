@@ -5,6 +5,7 @@ use tributary_dataplane::{Changed, IngressInput, Instance, Verdict};
 use super::Switch;
 use crate::config::SwitchConfig;
 use crate::pool::Slot;
+use crate::trace::What;
 
 /// Buffers that are kept for frames for other cores.
 const MOST_BUFFERS: usize = 4096;

@@ -21,6 +21,13 @@ impl Switch {
         own.or_else(|| self.others.iter_mut().find_map(Self::poll_trace))
     }
 
+    /// Whether a packet that is being traced is still in the switch.
+    #[must_use]
+    pub fn is_tracing(&self) -> bool {
+        self.tracing.as_ref().is_some_and(|tracing| tracing.is_busy())
+            || self.others.iter().any(Self::is_tracing)
+    }
+
     /// Decides whether to trace a frame that has arrived.
     #[inline]
     pub(super) fn admit(&mut self, now_us: u64, port: u16, frame: &[u8]) -> Option<Traced> {

@@ -179,7 +179,7 @@ pub struct Recording {
     pub time_us: u64,
     /// All steps, in order.
     pub steps: Vec<Step>,
-    /// Whether steps are missing: there were too many, or another program replaced this one.
+    /// Whether steps are missing, because there were too many.
     pub cut: bool,
     /// Number of copies so far.
     copies: u32,
@@ -332,14 +332,16 @@ impl Tracing {
         }
     }
 
-    /// Ends all recordings, because the packets are gone.
-    pub(crate) fn end_all(&mut self) {
+    /// Forgets everything about the program and its packets, because another one replaces it.
+    pub(crate) fn forget(&mut self) {
         self.scratch = None;
         self.filter.forget();
-        for (_, mut recording) in std::mem::take(&mut self.running) {
-            recording.cut = true;
-            self.finish(Some(recording));
-        }
+        self.running.clear();
+        self.finished.clear();
+    }
+
+    pub(crate) fn is_busy(&self) -> bool {
+        !self.running.is_empty()
     }
 
     /// The next recording that is complete.
@@ -347,9 +349,9 @@ impl Tracing {
         self.finished.pop_front()
     }
 
-    /// The observer of a copy's next steps.
+    /// The observer of a copy's next steps; `None` if no more steps are kept.
     pub(crate) fn observer(&mut self, of: Traced) -> Option<Recorder<'_>> {
-        let recording = self.running.get_mut(&of.packet)?;
+        let recording = self.running.get_mut(&of.packet).filter(|recording| !recording.cut)?;
         Some(Recorder { recording, copy: of.copy, assumptions: &self.assumptions })
     }
 }
