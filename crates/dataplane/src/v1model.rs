@@ -355,7 +355,13 @@ fn leaving<'a>(
 }
 
 /// Runs a control. A control whose loops do not end drops the packet, as a failed assertion does.
-fn control(engine: &mut impl Runner, entry: Pc, meta: &Intrinsics, state: &mut [u64], io: &mut Io<'_>) {
+fn control(
+    engine: &mut impl Runner,
+    entry: Pc,
+    meta: &Intrinsics,
+    state: &mut [u64],
+    io: &mut Io<'_>,
+) {
     io.work = MOST_WORK;
     if let Flow::Error(_) = engine.run(entry, state, io) {
         tracing::error!(

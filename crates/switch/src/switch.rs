@@ -32,8 +32,8 @@ use crate::multicast::Replica;
 use crate::pool::{Held, Pool, Shared, Slot};
 use crate::queues::{Queues, Room, Size};
 use crate::reconcile;
-use crate::trace::{self, CopyOf, Loss, Traced, Tracing, What};
 use crate::statistics::{PortStatistics, SwitchStatistics};
+use crate::trace::{self, CopyOf, Loss, Traced, Tracing, What};
 
 /// Values that the program sends to the controller.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -488,7 +488,9 @@ impl Switch {
                 let (size, copies) = (Size::of(&slot.packet), Replication::default());
                 let trace = slot.trace;
                 // Each replica of a traced packet has its own trace, so they do not share it.
-                if trace.is_none() && self.active.as_ref().is_some_and(|active| active.pipeline().shares_egress()) {
+                if trace.is_none()
+                    && self.active.as_ref().is_some_and(|active| active.pipeline().shares_egress())
+                {
                     let place = self.pool.share(slot);
                     self.pool.add_replica(place);
                     self.multicast(now_us, &Original::Shared(place), size, group, &copies, None);

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use tributary_dataplane::trace::ChoiceOf;
 use tributary_p4::Compilation;
 use tributary_p4::ir::{Program, TableId};
 use tributary_p4runtime_proto::p4::v1::ForwardingPipelineConfig;
@@ -10,11 +11,14 @@ use tributary_stf::{Failure, Script};
 use tributary_switch::trace::{Assumptions, Budget, Filter, Recording, Tracing};
 use tributary_switch::{Forwarding, Switch};
 
-use crate::forks::{Fork, merge};
+use crate::forks::merge;
 use crate::tree::{Node, tree};
 
 /// Turns of the switch until all copies of the packet must have left.
 const MOST_TURNS: usize = 10_000;
+
+/// Ways that are followed by default.
+const MOST_WAYS: usize = 64;
 
 /// Why a packet cannot be explained.
 #[derive(Debug, thiserror::Error)]
@@ -72,7 +76,7 @@ impl Explainer {
         let Compilation { program, p4info, .. } = compiled;
         let config = ForwardingPipelineConfig { p4info: Some(p4info), ..Default::default() };
         let unknown = BTreeSet::new();
-        Self { program, config, script, unknown, members: false, most: 1 }
+        Self { program, config, script, unknown, members: false, most: MOST_WAYS }
     }
 
     /// The program.
@@ -81,9 +85,13 @@ impl Explainer {
         &self.program
     }
 
-    /// Follows all members of groups, and at most this number of ways in all.
-    pub fn follow_all(&mut self, most: usize) {
+    /// Follows all members of groups.
+    pub fn follow_members(&mut self) {
         self.members = true;
+    }
+
+    /// Follows at most this number of ways; 64 by default.
+    pub fn limit(&mut self, most: usize) {
         self.most = most;
     }
 
@@ -94,7 +102,9 @@ impl Explainer {
     pub fn forget(&mut self, name: &str) -> Result<(), Refused> {
         let tables = &self.program.tables;
         let ends = |known: &str| {
-            known.strip_suffix(name).is_some_and(|before| before.is_empty() || before.ends_with('.'))
+            known
+                .strip_suffix(name)
+                .is_some_and(|before| before.is_empty() || before.ends_with('.'))
         };
         let exact = tables.iter().position(|table| table.name == name);
         let mut alike = (0..tables.len()).filter(|&at| ends(&tables[at].name));
@@ -132,7 +142,6 @@ impl Explainer {
     /// # Errors
     /// See [`Refused`].
     pub fn explain(&self, port: u16, frame: &[u8]) -> Result<Explained, Refused> {
-        let all = self.members || !self.unknown.is_empty();
         let mut runs = Vec::new();
         let (mut open, mut cut) = (vec![Vec::new()], false);
         while let Some(path) = open.pop() {
@@ -143,19 +152,20 @@ impl Explainer {
             let decided = path.len();
             let recording = self.run(port, frame, path)?;
             cut |= recording.cut;
-            let choices: Vec<(usize, usize)> = recording.choices().collect();
-            if all {
-                // Later choices first, and later outcomes last: ways come in order.
-                for at in decided..choices.len() {
-                    for outcome in (0..choices[at].0).rev().filter(|&it| it != choices[at].1) {
-                        let taken = choices[..at].iter().map(|&(_, taken)| taken);
-                        open.push(taken.chain([outcome]).collect());
-                    }
+            let choices: Vec<_> = recording.choices().collect();
+            // Later choices first, and later outcomes last: ways come in order.
+            for (at, (choice, taken)) in choices.iter().enumerate().skip(decided) {
+                if choice.of == ChoiceOf::Members && !self.members {
+                    continue;
+                }
+                for outcome in (0..choice.outcomes.len()).rev().filter(|it| it != taken) {
+                    let before = choices[..at].iter().map(|&(_, taken)| taken);
+                    open.push(before.chain([outcome]).collect());
                 }
             }
             runs.push(recording.steps);
         }
-        let steps = if all { merge(runs) } else { Fork::straight(runs.pop().unwrap_or_default()) };
+        let steps = merge(runs);
         let ways = steps.ways();
         Ok(Explained { tree: tree(&self.program, port, frame, &steps), ways, cut })
     }
@@ -170,10 +180,9 @@ impl Explainer {
         if !switch.config().ports.contains(&port) && port != cpu {
             return Err(Refused::Port(port));
         }
-        let (unknown, all) = (self.unknown.clone(), self.members);
-        let all = all || !unknown.is_empty();
+        let (unknown, first) = (self.unknown.clone(), self.members);
         let tracing = Tracing::new(Filter::all(), Arc::new(Budget::one()));
-        let tracing = tracing.assuming(Assumptions { unknown, path, all });
+        let tracing = tracing.assuming(Assumptions { unknown, path, first });
         switch.set_tracing(Some(tracing));
         switch.receive(now_us, port, frame);
         follow(&mut switch, now_us).ok_or(Refused::Endless)

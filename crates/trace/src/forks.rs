@@ -34,15 +34,19 @@ impl Fork {
 /// Merges recordings, which differ only in the outcomes of choices and what follows them.
 #[must_use]
 pub fn merge(runs: Vec<Vec<Step>>) -> Fork {
-    let choice = |step: &Step| matches!(step.what, What::Choice { .. });
     let mut runs = runs.into_iter();
-    let Some(first) = runs.next() else { return Fork::default() };
+    let Some(mut first) = runs.next() else { return Fork::default() };
     let mut others: Vec<Vec<Step>> = runs.collect();
-    let Some(at) = first.iter().position(choice).filter(|_| !others.is_empty()) else {
-        return Fork::straight(first);
+    let taken = |run: &[Step], at: usize| match run.get(at).map(|step| &step.what) {
+        Some(What::Choice { taken, .. }) => Some(*taken),
+        _ => None,
     };
-    // The steps up to the first choice are the same in all of them.
-    let mut first = first;
+    // The steps up to the first choice with different outcomes are the same in all of them.
+    let differs = |at: usize| {
+        let own = taken(&first, at);
+        own.is_some() && others.iter().any(|other| taken(other, at) != own)
+    };
+    let Some(at) = (0..first.len()).find(|&at| differs(at)) else { return Fork::straight(first) };
     let rest = first.split_off(at);
     others.iter_mut().for_each(|run| drop(run.drain(..at.min(run.len()))));
     let mut by_outcome: BTreeMap<usize, Vec<Vec<Step>>> = BTreeMap::new();

@@ -24,10 +24,7 @@ pub(crate) struct Names<'p> {
 impl<'p> Names<'p> {
     pub(crate) fn new(program: &'p Program) -> Self {
         let fields = (0..program.fields.len() as u32).map(FieldId);
-        Self {
-            program,
-            values: fields.map(|field| program.names.of(field)).collect(),
-        }
+        Self { program, values: fields.map(|field| program.names.of(field)).collect() }
     }
 
     pub(crate) fn text(&self) -> Text<'p> {

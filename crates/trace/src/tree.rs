@@ -385,8 +385,9 @@ impl<'p> Builder<'p> {
     fn close(&mut self, copy: u32, kinds: &[Kind], whole: bool) {
         let open = self.copy(copy).open.clone();
         let found = open.iter().rposition(|&node| kinds.contains(&self.nodes[node].node.kind));
-        if let Some(found) = found.filter(|&found| found > 0) {
-            self.copy(copy).open.truncate(if whole { found } else { found + 1 });
+        // The outermost one stays open.
+        if let Some(found) = found {
+            self.copy(copy).open.truncate(if whole { found.max(1) } else { found + 1 });
         }
     }
 
@@ -514,9 +515,10 @@ impl<'p> Builder<'p> {
                 return self.drop(copy, reason, at);
             }
             Verdict::Elsewhere(core) => (None, json!({ "core": core })),
-            Verdict::Unicast(port) => {
-                (Some(if v1model { "egress_spec" } else { "ig_tm_md.ucast_egress_port" }), json!({ "port": port }))
-            }
+            Verdict::Unicast(port) => (
+                Some(if v1model { "egress_spec" } else { "ig_tm_md.ucast_egress_port" }),
+                json!({ "port": port }),
+            ),
             Verdict::Multicast(group) => (Some("mcast_grp"), json!({ "groups": [group] })),
             Verdict::Replicate(copies) => (
                 None,
@@ -568,7 +570,10 @@ impl<'p> Builder<'p> {
                 return (format!("{} is {value}", self.names.field(field)), *at);
             }
         }
-        if !v1model && ingress && let Some(error) = state.error {
+        if !v1model
+            && ingress
+            && let Some(error) = state.error
+        {
             return (format!("the parser stopped with {error}"), None);
         }
         ("no destination was set".to_owned(), None)
@@ -642,10 +647,14 @@ impl<'p> Builder<'p> {
             }
             Event::Condition { text, reads, holds, .. } => {
                 let reads = self.reads(reads);
-                let with = if reads.is_empty() { String::new() } else { format!("  [{}]", join(&reads)) };
+                let with =
+                    if reads.is_empty() { String::new() } else { format!("  [{}]", join(&reads)) };
                 let line = format!("if ({text}): {holds}{with}");
-                let facts =
-                    vec![("condition", json!(text)), ("reads", map(reads)), ("holds", json!(holds))];
+                let facts = vec![
+                    ("condition", json!(text)),
+                    ("reads", map(reads)),
+                    ("holds", json!(holds)),
+                ];
                 self.leaf(copy, Kind::Condition, line, facts);
             }
             Event::Switch { text, on, label, .. } => {
@@ -693,7 +702,9 @@ impl<'p> Builder<'p> {
 
     fn reads(&self, reads: &[(FieldId, tributary_dataplane::Value)]) -> Vec<(String, String)> {
         let shown = reads.iter().filter(|(field, _)| !self.is_temporary(*field));
-        shown.map(|(field, value)| (self.names.field(*field), self.names.value(*field, value))).collect()
+        shown
+            .map(|(field, value)| (self.names.field(*field), self.names.value(*field, value)))
+            .collect()
     }
 
     /// Whether a field is one that the compiler has made up.
@@ -877,7 +888,8 @@ fn copy_of(why: CopyOf) -> String {
 }
 
 fn join(pairs: &[(String, String)]) -> String {
-    let pairs: Vec<String> = pairs.iter().map(|(name, value)| format!("{name} = {value}")).collect();
+    let pairs: Vec<String> =
+        pairs.iter().map(|(name, value)| format!("{name} = {value}")).collect();
     pairs.join(", ")
 }
 

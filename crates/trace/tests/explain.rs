@@ -13,9 +13,9 @@ use tributary_trace::{Explained, Explainer, Kind, Node, Refused, json, svg, text
 const FORK: &str = include_str!("fork.p4");
 
 const MEMBERS: &str = "
-    act_prof_create_member spread out(to:2)
-    act_prof_create_member spread out(to:3)
-    act_prof_create_member spread out(to:4)
+    act_prof_create_member spread send(to:2)
+    act_prof_create_member spread send(to:3)
+    act_prof_create_member spread send(to:4)
     act_prof_create_group spread
     act_prof_add_member_to_group spread 0 0
     act_prof_add_member_to_group spread 1 0
@@ -31,7 +31,8 @@ const COPIES: &str = "
 ";
 
 fn fork(script: &str) -> Explainer {
-    let compiled = compile_text_marked("fork.p4", FORK, &[]).unwrap_or_else(|errors| panic!("{errors}"));
+    let compiled =
+        compile_text_marked("fork.p4", FORK, &[]).unwrap_or_else(|errors| panic!("{errors}"));
     Explainer::new(compiled, Script::parse(script).unwrap())
 }
 
@@ -50,10 +51,14 @@ fn kinds(node: &Node, kind: Kind) -> Vec<&Node> {
 }
 
 /// What leaves a switch without traces.
-fn untraced(compiled: &Compilation, script: &Script, port: u16, frame: &[u8]) -> Vec<(u64, String)> {
+fn untraced(
+    compiled: &Compilation,
+    script: &Script,
+    port: u16,
+    frame: &[u8],
+) -> Vec<(u64, String)> {
     let Compilation { program, p4info, .. } = compiled;
-    let config =
-        ForwardingPipelineConfig { p4info: Some(p4info.clone()), ..Default::default() };
+    let config = ForwardingPipelineConfig { p4info: Some(p4info.clone()), ..Default::default() };
     let forwarding = Forwarding::load(program.clone(), config).unwrap();
     let (mut switch, now) = tributary_stf::prepare(script, forwarding).unwrap();
     let cpu = u64::from(switch.cpu_port());
@@ -85,7 +90,7 @@ fn every_member_of_a_group_is_an_outcome_and_the_packet_takes_one() {
     let [(taken, _)] = sent(&one.tree)[..] else { panic!("{:?}", sent(&one.tree)) };
 
     let mut all = fork(MEMBERS);
-    all.follow_all(100);
+    all.follow_members();
     let all = all.explain(1, &[1, 7, 0, 0]).unwrap();
     assert_eq!((all.ways, all.cut), (3, false));
     let ports: Vec<u64> = sent(&all.tree).into_iter().map(|(port, _)| port).collect();
@@ -100,7 +105,8 @@ fn every_member_of_a_group_is_an_outcome_and_the_packet_takes_one() {
 #[test]
 fn ways_beyond_the_limit_are_left_out_and_that_is_told() {
     let mut all = fork(MEMBERS);
-    all.follow_all(2);
+    all.follow_members();
+    all.limit(2);
     let all = all.explain(1, &[1, 7, 0, 0]).unwrap();
     assert_eq!((all.ways, all.cut), (2, true));
     assert_eq!(sent(&all.tree).len(), 2);
@@ -110,32 +116,48 @@ fn ways_beyond_the_limit_are_left_out_and_that_is_told() {
 fn each_action_of_a_table_with_unknown_entries_is_an_outcome() {
     let mut explainer = fork(COPIES);
     explainer.forget("plain").unwrap();
-    explainer.follow_all(100);
     // Kind 2: the table `plain` decides, whose actions are to_port, both and drop.
     let Explained { tree, ways, .. } = explainer.explain(1, &[2, 0, 0, 0]).unwrap();
     let fork = kinds(&tree, Kind::Fork);
     assert_eq!(fork.len(), 1);
-    let texts: Vec<&str> =
-        fork[0].children.iter().map(|node| node.fact("action").unwrap().as_str().unwrap()).collect();
+    let texts: Vec<&str> = fork[0]
+        .children
+        .iter()
+        .map(|node| node.fact("action").unwrap().as_str().unwrap())
+        .collect();
     assert_eq!(
         texts,
-        ["Ingress.to_port(to = 0)", "Ingress.both()", "Ingress.drop()", "Ingress.drop()"]
+        ["Inbound.to_port(to = 0)", "Inbound.both()", "Inbound.drop()", "Inbound.drop()"]
     );
     assert_eq!(ways, 4);
     // Each outcome has its own end.
     let ends: Vec<usize> = fork[0].children.iter().map(|node| sent(node).len()).collect();
     assert_eq!(ends, [1, 3, 0, 0]);
+    // What follows is within the outcome, and not within what happens to be open there.
+    let direct = |node: &Node, kind| node.children.iter().filter(|node| node.kind == kind).count();
+    let first = &fork[0].children[0];
+    assert_eq!(
+        [Kind::Table, Kind::Verdict, Kind::Egress, Kind::Sent].map(|k| direct(first, k)),
+        [2, 1, 1, 1]
+    );
+    let egress = first.children.iter().find(|node| node.kind == Kind::Egress).unwrap();
+    assert_eq!(direct(egress, Kind::Control), 3);
     // The table is not touched: without the assumption, there is still nothing in it.
-    let hits: Vec<_> = kinds(&tree, Kind::Table).into_iter().map(|n| n.fact("outcome")).collect();
-    assert!(hits.iter().all(|hit| hit.unwrap().as_str().unwrap().starts_with("assumed")), "{hits:?}");
+    let tables = kinds(&tree, Kind::Table);
+    let plain = tables.into_iter().filter(|node| node.fact("table").unwrap() == "Inbound.plain");
+    let hits: Vec<&str> =
+        plain.map(|node| node.fact("outcome").unwrap().as_str().unwrap()).collect();
+    assert_eq!(hits, ["assumed entry", "assumed entry", "assumed entry", "assumed miss"]);
 }
 
 #[test]
 fn two_choices_make_all_pairs_of_outcomes() {
     let mut explainer = fork(MEMBERS);
     explainer.forget("plain").unwrap();
-    explainer.follow_all(100);
-    // Kind 1 passes the group, and then `plain` if the tag's second byte is 9.
+    // Without the members of the group, these are the ways: kind 1 passes the group, and then `plain`
+    // if the tag's second byte is 9.
+    assert_eq!(explainer.explain(1, &[1, 9, 0, 0]).unwrap().ways, 4);
+    explainer.follow_members();
     let explained = explainer.explain(1, &[1, 9, 0, 0]).unwrap();
     assert_eq!(explained.ways, 3 * 4);
     assert_eq!(kinds(&explained.tree, Kind::Fork).len(), 1 + 3);
@@ -145,8 +167,10 @@ fn two_choices_make_all_pairs_of_outcomes() {
 fn copies_have_nodes_of_their_own() {
     let script = COPIES.to_owned() + "add plain tag:2 both()";
     let explained = fork(&script).explain(1, &[2, 0, 0, 0]).unwrap();
-    let copies: Vec<&str> =
-        kinds(&explained.tree, Kind::Copy).iter().map(|node| node.fact("why").unwrap().as_str().unwrap()).collect();
+    let copies: Vec<&str> = kinds(&explained.tree, Kind::Copy)
+        .iter()
+        .map(|node| node.fact("why").unwrap().as_str().unwrap())
+        .collect();
     assert_eq!(
         copies,
         [
@@ -159,7 +183,8 @@ fn copies_have_nodes_of_their_own() {
     ports.sort_unstable();
     assert_eq!(ports, [2, 4, 7]);
     // Egress has written the replication id into the frame of each replica.
-    let frames: BTreeSet<String> = sent(&explained.tree).into_iter().map(|(_, frame)| frame).collect();
+    let frames: BTreeSet<String> =
+        sent(&explained.tree).into_iter().map(|(_, frame)| frame).collect();
     assert_eq!(frames, BTreeSet::from(["02000009".to_owned(), "02000000".to_owned()]));
 }
 
@@ -194,13 +219,15 @@ fn over_all_packet_tests_what_leaves_is_what_leaves_without_a_trace_and_lines_fi
     let (mut packets, mut checked) = (0, 0);
     for (program, script) in cases() {
         let name = program.display().to_string();
-        let compile = || compile_marked(&Sources::disk(), &name, &[]).unwrap_or_else(|e| panic!("{e}"));
+        let compile =
+            || compile_marked(&Sources::disk(), &name, &[]).unwrap_or_else(|e| panic!("{e}"));
         let compiled = compile();
         let text_of = std::fs::read_to_string(&script).unwrap();
         let script = Script::parse(&text_of).unwrap();
         let explainer = Explainer::new(compile(), script.clone());
         for (port, frame) in script.packets().take(12) {
-            let explained = explainer.explain(port, frame).unwrap_or_else(|e| panic!("{name}: {e}"));
+            let explained =
+                explainer.explain(port, frame).unwrap_or_else(|e| panic!("{name}: {e}"));
             let mut traced = sent(&explained.tree);
             traced.sort();
             assert_eq!(traced, untraced(&compiled, &script, port, frame), "{name}");
@@ -216,10 +243,14 @@ fn over_all_packet_tests_what_leaves_is_what_leaves_without_a_trace_and_lines_fi
 fn lines_fit(tree: &Node, program: &str) -> usize {
     let mut checked = 0;
     for node in tree.all() {
-        let Some((file, line)) = node.at.as_deref().and_then(|at| at.rsplit_once(':')) else { continue };
-        let source = std::fs::read_to_string(file).unwrap_or_else(|e| panic!("{program}: {file}: {e}"));
+        let Some((file, line)) = node.at.as_deref().and_then(|at| at.rsplit_once(':')) else {
+            continue;
+        };
+        let source =
+            std::fs::read_to_string(file).unwrap_or_else(|e| panic!("{program}: {file}: {e}"));
         let line: usize = line.parse().unwrap();
-        let source = source.lines().nth(line - 1).unwrap_or_else(|| panic!("{file} has no line {line}"));
+        let source =
+            source.lines().nth(line - 1).unwrap_or_else(|| panic!("{file} has no line {line}"));
         let shows = |what: &str| {
             assert!(source.contains(what), "{file}:{line}: {}\n{source}\n{what}", node.text);
         };
@@ -278,7 +309,7 @@ fn all_forms(tree: &Node) {
 fn what_cannot_be_explained_is_refused_in_one_line() {
     let mut explainer = fork("");
     let refused = explainer.forget("tables").unwrap_err();
-    assert!(matches!(refused, Refused::Table(..)) && refused.to_string().contains("Ingress.plain"));
+    assert!(matches!(refused, Refused::Table(..)) && refused.to_string().contains("Inbound.plain"));
     assert!(matches!(explainer.forget("fixed"), Err(Refused::Constant(_))));
     assert!(matches!(explainer.explain(511, &[0; 4]), Err(Refused::Port(511))));
     let script = "add plain tag:2 to_port(to:1234567)";

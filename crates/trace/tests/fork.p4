@@ -20,10 +20,10 @@ parser Parse(packet_in packet, out headers_t hdr, inout metadata_t meta,
 
 control Verify(inout headers_t hdr, inout metadata_t meta) { apply {} }
 
-control Ingress(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard) {
+control Inbound(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard) {
     action_selector(HashAlgorithm.crc16, 32w16, 32w16) spread;
 
-    action out(bit<9> to) { standard.egress_spec = to; }
+    action send(bit<9> to) { standard.egress_spec = to; }
     action to_port(bit<9> to) { standard.egress_spec = to; }
     action both() {
         clone(CloneType.I2E, 5);
@@ -36,7 +36,7 @@ control Ingress(inout headers_t hdr, inout metadata_t meta, inout standard_metad
             hdr.tag.tag: exact;
             hdr.tag.second: selector;
         }
-        actions = { out; }
+        actions = { send; }
         implementation = spread;
     }
     table plain {
@@ -63,7 +63,7 @@ control Ingress(inout headers_t hdr, inout metadata_t meta, inout standard_metad
     }
 }
 
-control Egress(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard) {
+control Outbound(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard) {
     apply {
         if (standard.egress_rid != 0) {
             hdr.tag.rid = standard.egress_rid;
@@ -74,4 +74,4 @@ control Egress(inout headers_t hdr, inout metadata_t meta, inout standard_metada
 control Compute(inout headers_t hdr, inout metadata_t meta) { apply {} }
 control Emit(packet_out packet, in headers_t hdr) { apply { packet.emit(hdr.tag); } }
 
-V1Switch(Parse(), Verify(), Ingress(), Egress(), Compute(), Emit()) main;
+V1Switch(Parse(), Verify(), Inbound(), Outbound(), Compute(), Emit()) main;

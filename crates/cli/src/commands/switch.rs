@@ -20,8 +20,8 @@ use tributary_switch::{Forwarding, SwitchConfig};
 
 use crate::args::SwitchArgs;
 use crate::commands::p4;
-use traces::Traces;
 use crate::signals;
+use traces::Traces;
 
 /// Runs a switch until Ctrl-C or SIGTERM.
 ///

@@ -424,4 +424,3 @@ fn firsts<T: PartialEq>(items: &[T]) -> Vec<u64> {
     let first = |(at, item): &(usize, &T)| !items[..*at].contains(*item);
     items.iter().enumerate().filter(first).map(|(at, _)| at as u64).collect()
 }
-

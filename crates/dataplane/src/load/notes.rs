@@ -64,7 +64,13 @@ impl<'p> Loader<'p> {
         });
     }
 
-    pub(super) fn note_switch(&mut self, branch: u32, on: &Expr, item: Item, case: Option<(usize, &[u64])>) {
+    pub(super) fn note_switch(
+        &mut self,
+        branch: u32,
+        on: &Expr,
+        item: Item,
+        case: Option<(usize, &[u64])>,
+    ) {
         let program = self.program;
         self.note(|| {
             let text = Text(program);
@@ -139,7 +145,9 @@ fn fields(expr: &Expr, program: &tributary_p4::ir::Program, found: &mut Vec<Fiel
         ExprKind::Valid(HeaderRef::Next(stack) | HeaderRef::Last(stack)) => {
             found.push(program.stacks[stack.index()].next_index);
         }
-        ExprKind::Valid(HeaderRef::Index(_, index)) | ExprKind::Element(_, index, _) => inside(index),
+        ExprKind::Valid(HeaderRef::Index(_, index)) | ExprKind::Element(_, index, _) => {
+            inside(index)
+        }
         ExprKind::Unary(_, value) | ExprKind::Cast(value) | ExprKind::Slice { value, .. } => {
             inside(value);
         }

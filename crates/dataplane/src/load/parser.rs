@@ -2,7 +2,8 @@
 
 use tributary_p4::Architecture;
 use tributary_p4::ir::{
-    Expr, ExternId, FieldId, HeaderRef, Keyset, Parser, ParserId, Scalar, StateId, Target, Transition,
+    Expr, ExternId, FieldId, HeaderRef, Keyset, Parser, ParserId, Scalar, StateId, Target,
+    Transition,
 };
 
 use super::{Instance, Loader};

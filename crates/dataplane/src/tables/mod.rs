@@ -508,7 +508,6 @@ impl Table {
         self.stored.get(number as usize)?.as_ref().map(|stored| &stored.entry)
     }
 
-
     /// Counts and meters a packet at its entry and records the time.
     fn mark(&mut self, number: Option<u32>, state: &mut [u64], arrival: Arrival) {
         self.last = number;

@@ -208,7 +208,8 @@ impl Passes {
         let mut io = Io::arriving(bytes, length, nowhere);
         // Egress never drops for a parser error.
         if let Flow::Error(code) = engine.run(entries.egress_parser, state, &mut io) {
-            state[meta.egress.parser_err.slot as usize] = parser_error(&engine.engine().code.errors, code);
+            state[meta.egress.parser_err.slot as usize] =
+                parser_error(&engine.engine().code.errors, code);
         }
         engine.run(entries.egress, state, &mut io);
         if state[meta.egress.drop_ctl.slot as usize] & DROP != 0 {

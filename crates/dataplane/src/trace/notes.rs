@@ -15,7 +15,13 @@ pub(crate) enum Note {
     /// An event that is known in advance.
     Event(Event),
     /// The parser goes on, after a `select` on these values.
-    Transition { parser: ParserId, state: StateId, on: Vec<Item>, case: Option<usize>, target: Target },
+    Transition {
+        parser: ParserId,
+        state: StateId,
+        on: Vec<Item>,
+        case: Option<usize>,
+        target: Target,
+    },
     /// The start of one of the two sides of a branch.
     Condition { branch: u32, text: String, reads: Vec<FieldId>, holds: bool },
     /// The start of a case.

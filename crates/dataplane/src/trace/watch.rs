@@ -30,13 +30,7 @@ pub(crate) trait Watch {
     fn assume(&mut self, table: u32, of: &Table) -> Option<(Outcome, bool)>;
 
     /// The hash for the choice of a member, given the packet's.
-    fn pick(
-        &mut self,
-        table: u32,
-        profile: &Profile,
-        outcome: &Outcome,
-        hash: u64,
-    ) -> u64;
+    fn pick(&mut self, table: u32, profile: &Profile, outcome: &Outcome, hash: u64) -> u64;
 
     /// A table was applied.
     fn applied(
@@ -283,7 +277,14 @@ impl Watcher<'_> {
                 let tail = if *payload { io.payload } else { &[] };
                 let value = algorithm.digest(&self.data, tail) & crate::bits::mask(*width);
                 let (active, payload) = (self.index != 0, tail.len());
-                Event::Checksum { verify: false, active, data: data(), payload, value, correct: None }
+                Event::Checksum {
+                    verify: false,
+                    active,
+                    data: data(),
+                    payload,
+                    value,
+                    correct: None,
+                }
             }
             ExternOp::ChecksumAdd { sum, .. } => {
                 let value = !at(*sum) & 0xffff;
@@ -340,7 +341,9 @@ impl Watch for Watcher<'_> {
     fn before(&mut self, store: &mut Store, code: &Code, op: &Op, state: &[u64], io: &Io<'_>) {
         (self.at, self.out) = (io.at, io.out.len());
         match *op {
-            Op::RegisterRead { index, .. } | Op::CellRead { index, .. } | Op::Count { index, .. } => {
+            Op::RegisterRead { index, .. }
+            | Op::CellRead { index, .. }
+            | Op::Count { index, .. } => {
                 self.index = state[index as usize];
             }
             Op::RegisterWrite { register, index, .. } => {

@@ -25,7 +25,8 @@ pub(crate) struct Replay {
     next_state: Option<Target>,
     /// Open actions, over all blocks.
     open: i64,
-    pub(crate) applied: usize,
+    /// Numbers of lookups, of extracted headers, of written cells.
+    pub(crate) seen: [usize; 3],
 }
 
 impl Replay {
@@ -45,7 +46,7 @@ impl Replay {
             announced: None,
             next_state: None,
             open: 0,
-            applied: 0,
+            seen: [0; 3],
         }
     }
 
@@ -99,9 +100,9 @@ impl Replay {
                 assert_eq!(*value, self.field(field), "key {} of {}", key.name, of.name);
             }
         }
-        let matching = self.entries[table.index()]
-            .iter()
-            .filter(|entry| entry.matches.iter().zip(keys).zip(&widths).all(|((m, v), w)| matches(m, v, *w)));
+        let matching = self.entries[table.index()].iter().filter(|entry| {
+            entry.matches.iter().zip(keys).zip(&widths).all(|((m, v), w)| matches(m, v, *w))
+        });
         let best = matching.max_by_key(|entry| {
             let longest = |found: &KeyMatch| match found {
                 KeyMatch::Lpm { prefix_len, .. } => *prefix_len,
@@ -170,6 +171,7 @@ impl Observer for Replay {
                 self.next_state = Some(target);
             }
             Event::Extract { header, offset, bytes } => {
+                self.seen[1] += 1;
                 assert_eq!(offset, self.at);
                 assert_eq!(self.frame[offset..offset + bytes.len()], bytes);
                 self.at += bytes.len();
@@ -200,7 +202,7 @@ impl Observer for Replay {
                 self.emitted.extend(bytes);
             }
             Event::Apply { table, keys, lookup, action, .. } => {
-                self.applied += 1;
+                self.seen[0] += 1;
                 self.lookup(table, &keys, &lookup);
                 let action = action.expect("there are no groups");
                 if let Lookup::Entry(entry) = lookup {
@@ -213,7 +215,8 @@ impl Observer for Replay {
                 if let Some((table, number, args)) = self.announced.take() {
                     let offered = &self.program.tables[table.index()].actions[number as usize];
                     assert_eq!(offered.action, action);
-                    let values: Vec<Value> = params.iter().map(|(_, value)| value.clone()).collect();
+                    let values: Vec<Value> =
+                        params.iter().map(|(_, value)| value.clone()).collect();
                     assert_eq!(values, args);
                 }
                 for (field, value) in params {
@@ -236,6 +239,7 @@ impl Observer for Replay {
                 }
             }
             Event::RegisterWrite { register, index, before, after, .. } => {
+                self.seen[2] += 1;
                 if let (Some(known), Some(before)) = (self.cells.get(&(register, index)), &before) {
                     assert_eq!(known, before);
                 }

@@ -64,10 +64,7 @@ pub(crate) enum Step {
 
 impl Step {
     /// The statements, each after what `mark` returns for its position.
-    pub(crate) fn strip(
-        steps: Vec<Step>,
-        mark: &mut dyn FnMut(Span) -> Option<Stmt>,
-    ) -> Vec<Stmt> {
+    pub(crate) fn strip(steps: Vec<Step>, mark: &mut dyn FnMut(Span) -> Option<Stmt>) -> Vec<Stmt> {
         let mut all = Vec::with_capacity(steps.len());
         for step in steps {
             all.extend(mark(step.span()));

@@ -66,9 +66,8 @@ mod tests {
     #[test]
     fn a_flood_gets_so_many_per_second_and_in_all() {
         let budget = Budget::new(5, 2);
-        let taken = |second: u64| {
-            (0..1000).filter(|i| budget.take(second * 1_000_000 + i * 1000)).count()
-        };
+        let taken =
+            |second: u64| (0..1000).filter(|i| budget.take(second * 1_000_000 + i * 1000)).count();
         assert_eq!([taken(0), taken(1), taken(3), taken(4)], [2, 2, 1, 0]);
         assert!(budget.is_spent());
         budget.give_back();

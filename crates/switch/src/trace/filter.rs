@@ -254,9 +254,7 @@ impl Filter {
                 Some(test) => {
                     let field = field(program, name)?;
                     let valid = match program.fields[field.index()].role {
-                        FieldRole::Header(header) => {
-                            Some(program.headers[header.index()].valid)
-                        }
+                        FieldRole::Header(header) => Some(program.headers[header.index()].valid),
                         _ => None,
                     };
                     Resolved { valid, field: Some(field), test: Some(test.clone()) }
@@ -280,7 +278,9 @@ fn condition(text: &str) -> Result<Condition, FilterError> {
     });
     let is_name = |name: &str| {
         let word = |c: char| c.is_ascii_alphanumeric() || "_.[]$".contains(c);
-        !name.is_empty() && name.chars().all(word) && !name.starts_with(|c: char| c.is_ascii_digit())
+        !name.is_empty()
+            && name.chars().all(word)
+            && !name.starts_with(|c: char| c.is_ascii_digit())
     };
     match found {
         Some((name, test, written)) if is_name(name) => {
@@ -332,9 +332,7 @@ fn one<'p, T: Copy>(
     if let Some((_, id)) = all.clone().find(|(known, _)| *known == name) {
         return Ok(id);
     }
-    let ends = |known: &str| {
-        known.strip_suffix(name).is_some_and(|before| before.ends_with('.'))
-    };
+    let ends = |known: &str| known.strip_suffix(name).is_some_and(|before| before.ends_with('.'));
     let mut found = all.clone().filter(|(known, _)| ends(known));
     match (found.next(), found.next()) {
         (Some((_, id)), None) => Ok(id),
@@ -343,9 +341,8 @@ fn one<'p, T: Copy>(
         }
         (None, _) => {
             let last = name.rsplit('.').next().unwrap_or(name);
-            let alike = all.map(|(known, _)| known).find(|known| {
-                known.rsplit('.').next() == Some(last)
-            });
+            let alike =
+                all.map(|(known, _)| known).find(|known| known.rsplit('.').next() == Some(last));
             let hint = alike.map_or(String::new(), |known| format!(": it has `{known}`"));
             Err(FilterError::Unknown(name.to_owned(), hint))
         }
@@ -386,7 +383,9 @@ mod tests {
             ] {
                 assert!(meets(filter, 3, &frame), "{filter}");
             }
-            for filter in ["port == 4", "ip.src == 10.0.0.2", "udp.dst == 1", "port == 3 && length < 9"] {
+            for filter in
+                ["port == 4", "ip.src == 10.0.0.2", "udp.dst == 1", "port == 3 && length < 9"]
+            {
                 assert!(!meets(filter, 3, &frame), "{filter}");
             }
         }
@@ -407,7 +406,9 @@ mod tests {
             let error = Filter::parse(text).unwrap_err();
             assert!(matches!(error, FilterError::Condition(_)), "{text}: {error}");
         }
-        for text in ["port == x", "port == ", "ip.dst == 10.0.0", "e.dst == 1:2:3", "p == -1", "a==0x"] {
+        for text in
+            ["port == x", "port == ", "ip.dst == 10.0.0", "e.dst == 1:2:3", "p == -1", "a==0x"]
+        {
             let error = Filter::parse(text).unwrap_err();
             assert!(matches!(error, FilterError::Value(_)), "{text}: {error}");
         }

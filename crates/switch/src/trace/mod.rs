@@ -10,7 +10,7 @@ mod filter;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use tributary_dataplane::trace::{Choice, Event, Observer};
+use tributary_dataplane::trace::{Choice, ChoiceOf, Event, Observer};
 use tributary_dataplane::{
     Egress, EgressInput, Ingress, IngressInput, Instance, Packet, Pipeline, Value, Verdict,
 };
@@ -198,10 +198,10 @@ impl Recording {
         }
     }
 
-    /// The choices on the packet's way, in order: number of outcomes, and the one taken.
-    pub fn choices(&self) -> impl Iterator<Item = (usize, usize)> + '_ {
+    /// The choices on the packet's way, in order, each with the outcome taken.
+    pub fn choices(&self) -> impl Iterator<Item = (&Choice, usize)> {
         self.steps.iter().filter_map(|step| match &step.what {
-            What::Choice { choice, taken } => Some((choice.outcomes.len(), *taken)),
+            What::Choice { choice, taken } => Some((choice, *taken)),
             _ => None,
         })
     }
@@ -212,11 +212,11 @@ impl Recording {
 pub struct Assumptions {
     /// Tables whose entries are unknown.
     pub unknown: BTreeSet<TableId>,
-    /// The outcomes to take, in the order of the choices. Beyond, it is the first one if `all`, and
-    /// otherwise the one that the packet's hash picks.
+    /// The outcomes to take, in the order of the choices.
     pub path: Vec<usize>,
-    /// Whether choices beyond the path take their first outcome.
-    pub all: bool,
+    /// Whether choices among members of a group take the first one beyond the path, and not the one
+    /// that the packet's hash picks. Choices among unknown entries take the first one in any case.
+    pub first: bool,
 }
 
 /// Selects packets to trace, and keeps their recordings.
@@ -256,8 +256,7 @@ impl Tracing {
 
     /// The same for another core, with the same budget.
     pub(crate) fn for_core(&self) -> Self {
-        Self::new(self.filter.clone(), Arc::clone(&self.budget))
-            .assuming(self.assumptions.clone())
+        Self::new(self.filter.clone(), Arc::clone(&self.budget)).assuming(self.assumptions.clone())
     }
 
     /// Starts a recording if the packet is to be traced.
@@ -379,7 +378,8 @@ impl Observer for Recorder<'_> {
     }
 
     fn choose(&mut self, choice: &Choice) -> usize {
-        let otherwise = if self.assumptions.all { 0 } else { choice.actual };
+        let first = self.assumptions.first || choice.of == ChoiceOf::Entries;
+        let otherwise = if first { 0 } else { choice.actual };
         let decided = self.assumptions.path.get(self.recording.choices).copied();
         let taken = decided.unwrap_or(otherwise).min(choice.outcomes.len().saturating_sub(1));
         self.recording.choices += 1;

@@ -32,12 +32,13 @@ pub(crate) fn run(args: &TraceArgs) -> Result<()> {
     for table in &args.unknown {
         explainer.forget(table)?;
     }
-    if args.all_outcomes && args.entries.is_none() {
-        explainer.forget_all();
+    if args.all_outcomes {
+        explainer.follow_members();
+        if args.entries.is_none() {
+            explainer.forget_all();
+        }
     }
-    if args.all_outcomes || !args.unknown.is_empty() {
-        explainer.follow_all(args.max_outcomes as usize);
-    }
+    explainer.limit(args.max_outcomes as usize);
     let explained = explainer.explain(args.port, &frame).map_err(|refused| match refused {
         Refused::Entries(failure) => {
             let file = args.entries.as_ref().map_or(String::new(), |path| {
