@@ -77,7 +77,40 @@ pub fn compile(
 ) -> Result<Compilation, Diagnostics> {
     on_large_stack(|| {
         let (text, diagnostics) = load(sources, main, defines)?;
-        compile_preprocessed(&text, main, diagnostics)
+        compile_preprocessed(&text, main, diagnostics, false)
+    })
+}
+
+/// Compiles a main file as [`compile`] does, and marks in the program where its statements come from
+/// ([`ir::Mark`]): for traces.
+///
+/// # Errors
+///
+/// All errors and warnings, if there is an error.
+pub fn compile_marked(
+    sources: &Sources,
+    main: &str,
+    defines: Defines<'_>,
+) -> Result<Compilation, Diagnostics> {
+    on_large_stack(|| {
+        let (text, diagnostics) = load(sources, main, defines)?;
+        compile_preprocessed(&text, main, diagnostics, true)
+    })
+}
+
+/// Compiles a text as [`compile_text`] does, with marks as [`compile_marked`].
+///
+/// # Errors
+///
+/// All errors and warnings, if there is an error.
+pub fn compile_text_marked(
+    name: &str,
+    text: &str,
+    defines: Defines<'_>,
+) -> Result<Compilation, Diagnostics> {
+    on_large_stack(|| {
+        let (text, diagnostics) = preprocess::run(&Sources::embedded(), name, text, defines);
+        compile_preprocessed(&text, name, diagnostics, true)
     })
 }
 
@@ -94,7 +127,7 @@ pub fn compile_text(
 ) -> Result<Compilation, Diagnostics> {
     on_large_stack(|| {
         let (text, diagnostics) = preprocess::run(&Sources::embedded(), name, text, defines);
-        compile_preprocessed(&text, name, diagnostics)
+        compile_preprocessed(&text, name, diagnostics, false)
     })
 }
 
@@ -144,6 +177,7 @@ fn compile_preprocessed(
     text: &Text,
     name: &str,
     diagnostics: Diagnostics,
+    marks: bool,
 ) -> Result<Compilation, Diagnostics> {
     if diagnostics.has_errors() {
         return Err(diagnostics);
@@ -157,7 +191,7 @@ fn compile_preprocessed(
     if reporter.list.has_errors() {
         return Err(reporter.list);
     }
-    let (program, info) = lower::lower(&mut reporter, &checked, name);
+    let (program, info) = lower::lower(&mut reporter, &checked, name, marks);
     if reporter.list.has_errors() {
         return Err(reporter.list);
     }

@@ -38,6 +38,7 @@ mod switch_threads;
 mod threads;
 mod tls;
 mod tna;
+mod trace;
 mod udp;
 mod units;
 mod watch;

@@ -10,6 +10,7 @@ mod expr;
 mod externs;
 mod instances;
 mod loops;
+mod marks;
 mod names;
 mod package;
 mod parsers;
@@ -85,6 +86,8 @@ pub(crate) struct Lowerer<'r, 't> {
     /// storage starts zeroed.
     no_error: usize,
     info: Info,
+    /// Whether to mark where statements come from.
+    marks: bool,
     /// Bindings of everything in scope. Declarations are unique, so one map suffices. A block's
     /// bindings are inserted on entry and removed on exit.
     vars: HashMap<DeclId, Binding>,
@@ -173,6 +176,7 @@ pub(crate) fn lower(
     reporter: &mut Reporter<'_>,
     program: &hir::Program,
     source: &str,
+    marks: bool,
 ) -> (ir::Program, Info) {
     let no_error = program.errors.iter().position(|e| &**e == "NoError").unwrap_or(0);
     let mut errors: Vec<String> = program.errors.iter().map(ToString::to_string).collect();
@@ -184,6 +188,7 @@ pub(crate) fn lower(
         no_error,
         program: ir::Program { source: source.to_owned(), errors, ..ir::Program::default() },
         info: Info::default(),
+        marks,
         vars: HashMap::new(),
         actions: HashMap::new(),
         tables: HashMap::new(),

@@ -20,6 +20,9 @@ impl Lowerer<'_, '_> {
 
     pub(super) fn statement(&mut self, s: &hir::Stmt) {
         self.reporter.step(s.span);
+        if !matches!(s.kind, StmtKind::Block(_)) {
+            self.mark_at(s.span);
+        }
         match &s.kind {
             StmtKind::Var(v) => {
                 let store = self.local(&v.name, &v.ty);

@@ -46,12 +46,44 @@ pub struct Passed {
 ///
 /// The first expectation that was not met, or the first command that failed.
 pub fn run(script: &Script, forwarding: Forwarding) -> Result<Passed, Failure> {
+    run_with(script, forwarding, &mut |_| {})
+}
+
+/// Runs a test as [`run`] does, and calls `each` for the switch at the start, and after each command
+/// and each packet, for instance to trace packets.
+///
+/// # Errors
+///
+/// As [`run`].
+pub fn run_with(
+    script: &Script,
+    forwarding: Forwarding,
+    each: &mut dyn FnMut(&mut Switch),
+) -> Result<Passed, Failure> {
     let mut run = Run::new(script, forwarding);
+    each(&mut run.switch);
     for (place, statement) in &script.statements {
         run.execute(*place, statement)?;
+        each(&mut run.switch);
     }
     run.outputs.compare()?;
     Ok(Passed { packets: run.packets, expectations: script.expectations() })
+}
+
+/// Executes a script's commands, and processes its packets, without its expectations. Returns the
+/// switch as it is then, and the time for its next packet.
+///
+/// # Errors
+///
+/// The first command that failed.
+pub fn prepare(script: &Script, forwarding: Forwarding) -> Result<(Switch, u64), Failure> {
+    let mut run = Run::new(script, forwarding);
+    for (place, statement) in &script.statements {
+        if !matches!(statement, Statement::Expect { .. } | Statement::NoPacket) {
+            run.execute(*place, statement)?;
+        }
+    }
+    Ok((run.switch, run.now_us + PACKET_US))
 }
 
 /// Identifies an entry of a table.

@@ -11,12 +11,14 @@ mod bmv2;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use libtest_mimic::{Arguments, Failed, Trial};
 use tributary_p4::Sources;
 use tributary_p4runtime_proto::p4::v1::ForwardingPipelineConfig;
 use tributary_stf::{Passed, Script};
 use tributary_switch::Forwarding;
+use tributary_switch::trace::{Budget, Filter, Tracing};
 
 const DIRECTORY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests");
 
@@ -91,5 +93,27 @@ fn run(program: &Path, script: &Path) -> Result<Passed, String> {
     let config = ForwardingPipelineConfig { p4info: Some(compiled.p4info), ..Default::default() };
     let forwarding =
         Forwarding::load(compiled.program, config).map_err(|error| error.to_string())?;
-    tributary_stf::run(&script, forwarding).map_err(|failure| failure.to_string())
+    let passed = tributary_stf::run(&script, forwarding).map_err(|failure| failure.to_string());
+    let traced = traced(&script, &name);
+    if traced == passed { passed } else { Err(format!("traced, it differs: {traced:?}")) }
+}
+
+/// Runs a test with all its packets traced.
+fn traced(script: &Script, name: &str) -> Result<Passed, String> {
+    let compiled = tributary_p4::compile_marked(&Sources::disk(), name, &[]);
+    let compiled = compiled.map_err(|errors| errors.render(false))?;
+    let config = ForwardingPipelineConfig { p4info: Some(compiled.p4info), ..Default::default() };
+    let forwarding =
+        Forwarding::load(compiled.program, config).map_err(|error| error.to_string())?;
+    let (mut packets, mut started) = (0, false);
+    let outcome = tributary_stf::run_with(script, forwarding, &mut |switch| {
+        if !std::mem::replace(&mut started, true) {
+            let budget = Arc::new(Budget::new(u64::MAX, u64::MAX));
+            switch.set_tracing(Some(Tracing::new(Filter::all(), budget)));
+        }
+        packets += std::iter::from_fn(|| switch.poll_trace()).count();
+    });
+    let passed = outcome.map_err(|failure| failure.to_string())?;
+    // Each packet has a trace, and each trace has an end.
+    if packets == passed.packets { Ok(passed) } else { Err(format!("{packets} traces")) }
 }
