@@ -157,10 +157,12 @@ fn compile_preprocessed(
     if reporter.list.has_errors() {
         return Err(reporter.list);
     }
-    let (program, info) = lower::lower(&mut reporter, &checked, name);
+    let (mut program, info) = lower::lower(&mut reporter, &checked, name);
     if reporter.list.has_errors() {
         return Err(reporter.list);
     }
     let p4info = p4info::generate(&program, &info);
+    program.translated = p4info::translated(&info);
+    program.controller_headers = p4info::controller_headers(&program, &info);
     Ok(Compilation { program, p4info, warnings: reporter.list })
 }
