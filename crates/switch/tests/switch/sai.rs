@@ -128,7 +128,7 @@ impl Match<'_> {
 
 use Match::{Exact, Lpm, Optional, Ternary};
 
-const ROUTER_MAC: [u8; 6] = [0x02, 0, 0, 0, 0, 0xaa];
+const ROUTER_MAC: [u8; 6] = [0x00, 0x50, 0, 0, 0, 0xaa];
 const HOST_MAC: [u8; 6] = [0x02, 0, 0, 0, 0, 0x01];
 /// Of the two interfaces, and of the neighbours behind them.
 const RIF_MAC: [[u8; 6]; 2] = [[0x02, 0, 0, 0, 1, 2], [0x02, 0, 0, 0, 1, 3]];
@@ -332,13 +332,13 @@ fn packets_are_routed_through_vrf_prefix_next_hop_interface_and_neighbour() {
             let out = sent(&mut switch, 1, &to_router(&packet));
             assert_eq!(out, [(2 + hop as u16, routed(&packet, hop))], "{instantiation}");
         }
-        // No route, the last hop, another VRF, another router, a broken checksum of the destination.
-        assert_eq!(sent(&mut switch, 1, &to_router(&ipv4([10, 3, 0, 1], 64))), []);
-        assert_eq!(sent(&mut switch, 1, &to_router(&ipv4([10, 1, 0, 1], 1))), []);
-        assert_eq!(sent(&mut switch, 4, &to_router(&ipv4([10, 1, 0, 1], 64))), []);
+        // No route, the last hop, another VRF, a multicast address.
+        assert!(sent(&mut switch, 1, &to_router(&ipv4([10, 3, 0, 1], 64))).is_empty());
+        assert!(sent(&mut switch, 1, &to_router(&ipv4([10, 1, 0, 1], 1))).is_empty());
+        assert!(sent(&mut switch, 4, &to_router(&ipv4([10, 1, 0, 1], 64))).is_empty());
         let mut other = to_router(&ipv4([10, 1, 0, 1], 64));
-        other[5] ^= 1;
-        assert_eq!(sent(&mut switch, 1, &other), []);
+        other[0] |= 1;
+        assert!(sent(&mut switch, 1, &other).is_empty());
         // What a controller reads is what it wrote.
         let mut read_back: Vec<Entity> =
             routes.iter().flat_map(|entity| read(&switch, key_of(entity))).collect();
@@ -423,9 +423,7 @@ fn access_lists_drop_copy_and_trap() {
             assert_eq!(out, expected, "{instantiation}, {last}");
             let packets: Vec<Vec<u8>> = std::iter::from_fn(|| switch.poll_packet_in()).collect();
             // The clone is the packet as it came.
-            let target = if last == 3 { 511 } else { 2 };
-            let expected = if told { vec![packet_in(1, target, &frame)] } else { Vec::new() };
-            let _ = target;
+            let expected = if told { vec![packet_in(1, 2, &frame)] } else { Vec::new() };
             assert_eq!(packets, expected, "{instantiation}, {last}");
         }
     }
@@ -463,12 +461,8 @@ fn access_lists_mirror() {
         );
         let keys =
             [("is_ipv6", Optional(&[1])), ("dst_ipv6", Ternary(&V6_PREFIX[..8], &[0xff; 8]))];
-        let table = match instantiation {
-            "tor" => "acl_ingress_mirror_and_redirect_table",
-            _ => "acl_ingress_table",
-        };
         let mirror = [("mirror_session_id", &b"mirror-1"[..])];
-        install(&mut switch, &[sai.entry(table, &keys, 1, "acl_mirror", &mirror)]);
+        install(&mut switch, &[sai.entry("acl_ingress_table", &keys, 1, "acl_mirror", &mirror)]);
         let packet = ipv6(7, 64);
         let frame = to_router(&packet);
         let out = sent(&mut switch, 1, &frame);
@@ -523,7 +517,7 @@ async fn a_controller_pushes_it_and_exchanges_packets() {
         }
         other => panic!("{other:?}"),
     }
-    assert_eq!(received(&mut device, 1), routed(&packet, 0));
+    assert_eq!(received(&mut device, 1).await, routed(&packet, 0));
 
     // Out of a port, past the tables; then through the tables.
     let out = |port: &[u8], submit: u8, payload: &[u8]| {
@@ -532,17 +526,18 @@ async fn a_controller_pushes_it_and_exchanges_packets() {
         stream_message_request::Update::Packet(PacketOut { payload, metadata })
     };
     controller.say(out(b"2", 0, &frame)).await;
-    assert_eq!(received(&mut device, 1), frame);
+    assert_eq!(received(&mut device, 1).await, frame);
 }
 
 /// The next frame that leaves a port.
-fn received(device: &mut Device, port: usize) -> Vec<u8> {
+async fn received(device: &mut Device, port: usize) -> Vec<u8> {
     let mut frames = Vec::new();
-    let end = std::time::Instant::now() + std::time::Duration::from_secs(10);
-    while frames.is_empty() {
-        assert!(std::time::Instant::now() < end, "no frame");
-        device.ports[port].wait(Some(std::time::Duration::from_millis(100))).unwrap();
+    for _ in 0..1000 {
         device.ports[port].receive(1, &mut |frame| frames.push(frame.to_vec())).unwrap();
+        if let Some(frame) = frames.pop() {
+            return frame;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
     }
-    frames.remove(0)
+    panic!("no frame");
 }
