@@ -11,6 +11,7 @@ mod arch;
 mod ast;
 mod check;
 mod diagnostics;
+mod format;
 pub mod graph;
 mod hir;
 pub mod ir;
@@ -27,6 +28,7 @@ mod walk;
 
 pub use arch::{Architecture, UnknownArchitecture};
 pub use diagnostics::{Diagnostic, Diagnostics, Severity, printable};
+pub use format::format;
 pub use ir::Block;
 pub use source::{SOURCE, Sources};
 pub use tributary_p4runtime_proto::p4::config::v1::P4Info;

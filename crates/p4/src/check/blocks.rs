@@ -196,11 +196,16 @@ impl Checker<'_, '_> {
             seen[at] = true;
             let mut targets = match &state.transition {
                 hir::Transition::To(target) => vec![*target],
-                // Without a matching case, the packet is rejected.
                 hir::Transition::Select { cases, .. } => cases.iter().map(|case| case.1).collect(),
             };
-            if targets.is_empty() {
-                targets.push(Target::Reject);
+            if let hir::Transition::Select { cases, .. } = &state.transition {
+                // Without a matching case, the packet is rejected.
+                let any = |case: &(Vec<Keyset>, Target)| {
+                    case.0.iter().all(|set| matches!(set, Keyset::Any))
+                };
+                if !cases.iter().any(any) {
+                    targets.push(Target::Reject);
+                }
             }
             for target in targets {
                 match target {
