@@ -418,6 +418,8 @@ pub(crate) enum P4Command {
     /// Compile all programs of a folder, beside p4c if it is installed: counts, and the list of
     /// disagreements.
     Corpus(CorpusArgs),
+    /// Format files: indentation and white space. Comments and line breaks stay.
+    Fmt(FmtArgs),
     /// Write the program's P4Info.
     Info(InfoArgs),
     /// Draw the control flow of the program's parsers and controls, one file per block.
@@ -437,6 +439,16 @@ pub(crate) struct CheckArgs {
     /// One line for each error: FILE:LINE:COLUMN: error: MESSAGE, as editors read it.
     #[arg(long)]
     pub(crate) short: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct FmtArgs {
+    /// The files, which are changed in place.
+    #[arg(required = true)]
+    pub(crate) files: Vec<PathBuf>,
+    /// Change nothing: list the files that would change, and fail if there are any.
+    #[arg(long)]
+    pub(crate) check: bool,
 }
 
 #[derive(Debug, Args)]

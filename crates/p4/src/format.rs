@@ -214,6 +214,9 @@ struct Open {
     /// Indentation of the line that opens it.
     outside: usize,
     inside: usize,
+    /// The columns after it: in the author's text and in the result. A line that the author began
+    /// below the first argument stays there.
+    after: (usize, usize),
 }
 
 /// The text so far, and the open brackets.
@@ -285,6 +288,7 @@ impl Layout {
     fn code(&mut self, pieces: &[Piece<'_>]) {
         let indent = self.indentation(pieces);
         let mut outside = indent;
+        let mut column = 0;
         let mut before: Option<&Piece<'_>> = None;
         for (i, piece) in pieces.iter().enumerate() {
             match before {
@@ -299,7 +303,8 @@ impl Layout {
                 Kind::Line => self.out.push_str(piece.text.trim_end()),
                 _ => self.out.push_str(piece.text),
             }
-            self.track(piece, &mut outside);
+            column += piece.before.chars().count() + piece.text.chars().count();
+            self.track(piece, &mut outside, column);
             before = Some(piece);
         }
         while self.out.ends_with([' ', '\t']) && pieces.last().is_none_or(|p| p.kind != Kind::Text)
@@ -320,7 +325,15 @@ impl Layout {
             pieces.iter().take_while(|p| p.kind == Kind::Sign && closes(p.text).is_some());
         let closed = closing.count();
         let base = match closed {
-            0 => self.open.last().map_or(0, |open| open.inside),
+            0 => {
+                let written = pieces.first().map_or(0, |first| first.before.chars().count());
+                let below = |open: &Open| open.sign != '{' && open.after.0 == written;
+                match self.open.last() {
+                    // It is a place of its own, for statements that go on, too.
+                    Some(open) if below(open) => return open.after.1,
+                    open => open.map_or(0, |open| open.inside),
+                }
+            }
             _ => {
                 let at = self.open.len().saturating_sub(closed);
                 self.open.get(at).map_or(0, |open| open.outside)
@@ -342,12 +355,14 @@ impl Layout {
 
     /// Opens and closes brackets. `outside` is the indentation of what a bracket in this line belongs
     /// to: the line, or an earlier one whose bracket this line closes.
-    fn track(&mut self, piece: &Piece<'_>, outside: &mut usize) {
+    fn track(&mut self, piece: &Piece<'_>, outside: &mut usize, column: usize) {
         if piece.kind != Kind::Sign {
             return;
         }
         if let (1, Some(sign @ ('(' | '[' | '{'))) = (piece.text.len(), piece.text.chars().next()) {
-            self.open.push(Open { sign, outside: *outside, inside: *outside + INDENT });
+            let line = self.out.rfind('\n').map_or(0, |at| at + 1);
+            let after = (column, self.out[line..].chars().count());
+            self.open.push(Open { sign, outside: *outside, inside: *outside + INDENT, after });
         } else if let Some(sign) = closes(piece.text)
             && let Some(at) = self.open.iter().rposition(|open| open.sign == sign)
         {
@@ -480,6 +495,14 @@ mod tests {
         let text = "header h {\n    bit<8>    a;\n    bit<16>   long;\n}\nx = a<b; y = c < d; z = -1 - -2; w = v >> 1;\n";
         becomes(text, text);
         becomes("x = y [ 7 : 0 ] ++ z[3:0];\n", "x = y [7 : 0] ++ z[3:0];\n");
+    }
+
+    #[test]
+    fn arguments_below_one_another_stay_there() {
+        becomes(
+            "control C(inout h_t h,\n          in bit<8> x,\n  out bit<8> y) {\n  a( b,\n     c) ;\n}\n",
+            "control C(inout h_t h,\n          in bit<8> x,\n    out bit<8> y) {\n    a(b,\n        c);\n}\n",
+        );
     }
 
     #[test]

@@ -131,7 +131,7 @@ impl<'a> Links<'a> {
             if running != *up {
                 *up = running;
                 let port = *port;
-                tracing::info!(port, interface, running, "link changed");
+                tracing::info!(port, interface = *interface, running, "link changed");
                 // The outcome is not awaited: a switch that ends needs no links.
                 drop(control.submit(move |switch, _| switch.set_link(port, running)));
             }

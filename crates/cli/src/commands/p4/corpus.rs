@@ -21,11 +21,11 @@ use report::Report;
 const DEPTH: usize = 32;
 
 /// One program with the answers of both compilers.
-pub(super) struct Outcome {
-    pub(super) program: PathBuf,
-    pub(super) ours: Answer,
+struct Outcome {
+    program: PathBuf,
+    ours: Answer,
     /// `None` without another compiler.
-    pub(super) theirs: Option<Answer>,
+    theirs: Option<Answer>,
 }
 
 /// Compiles all programs of a folder and prints the counts and the disagreements.

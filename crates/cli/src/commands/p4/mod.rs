@@ -2,6 +2,7 @@
 
 pub(crate) mod corpus;
 pub(crate) mod dissector;
+pub(crate) mod fmt;
 pub(crate) mod graph;
 pub(crate) mod stf;
 
