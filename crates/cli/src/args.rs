@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use tributary_access::Listen;
 use tributary_access::args::DoorArgs;
 use tributary_controller::targets::Kind as Target;
@@ -430,7 +430,12 @@ pub(crate) struct PushArgs {
 #[derive(Debug, Subcommand)]
 pub(crate) enum P4Command {
     /// Report all errors of a program.
-    Check(P4Args),
+    Check(CheckArgs),
+    /// Compile all programs of a folder, beside p4c if it is installed: counts, and the list of
+    /// disagreements.
+    Corpus(CorpusArgs),
+    /// Format files: indentation and white space. Comments and line breaks stay.
+    Fmt(FmtArgs),
     /// Write the program's P4Info.
     Info(InfoArgs),
     /// Draw the control flow of the program's parsers and controls, one file per block.
@@ -443,6 +448,75 @@ pub(crate) enum P4Command {
     /// Generate a dissector in Lua, with which Wireshark and tshark show the headers that the
     /// program's parser extracts.
     Dissector(DissectorArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CheckArgs {
+    #[command(flatten)]
+    pub(crate) program: P4Args,
+    /// One line for each error: FILE:LINE:COLUMN: error: MESSAGE, as editors read it.
+    #[arg(long)]
+    pub(crate) short: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct FmtArgs {
+    /// The files, which are changed in place.
+    #[arg(required = true)]
+    pub(crate) files: Vec<PathBuf>,
+    /// Change nothing: list the files that would change, and fail if there are any.
+    #[arg(long)]
+    pub(crate) check: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CorpusArgs {
+    /// Folder with the programs.
+    pub(crate) dir: PathBuf,
+    /// Take the programs for this architecture only.
+    #[arg(long, value_enum, default_value_t = Dialect::V1model)]
+    pub(crate) arch: Dialect,
+    /// Compiler to compare with. Default: p4c-bm2-ss or p4test, if it is on the PATH.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) compiler: Option<String>,
+    /// Maximum time of each compiler for each program, in seconds.
+    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    pub(crate) time: u64,
+    /// Directory to search for included files; repeat for each directory.
+    #[arg(short = 'I', value_name = "DIR")]
+    pub(crate) include: Vec<PathBuf>,
+    /// Compile-time constant, such as VALUES=256.
+    #[arg(short = 'D', value_name = "NAME=VALUE")]
+    pub(crate) defines: Vec<String>,
+}
+
+/// Architectures of programs in a folder.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub(crate) enum Dialect {
+    V1model,
+    Tna,
+    /// Every P4 file.
+    Any,
+}
+
+impl Dialect {
+    /// Its name in a sentence.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::V1model => "v1model",
+            Self::Tna => "tna",
+            Self::Any => "any architecture",
+        }
+    }
+
+    /// The files that declare it.
+    pub(crate) fn declarations(self) -> &'static [&'static str] {
+        match self {
+            Self::V1model => &["v1model.p4"],
+            Self::Tna => &["tna.p4"],
+            Self::Any => &[],
+        }
+    }
 }
 
 #[derive(Debug, Args)]

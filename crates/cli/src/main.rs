@@ -160,6 +160,8 @@ fn run(command: Command, metrics: &Metrics) -> Result<ExitCode> {
         Command::Controller(args) => commands::controller::run(&args, metrics),
         Command::Doctor(args) => commands::doctor::run(&args),
         Command::P4(P4Command::Check(args)) => commands::p4::check(&args),
+        Command::P4(P4Command::Corpus(args)) => commands::p4::corpus::run(&args),
+        Command::P4(P4Command::Fmt(args)) => commands::p4::fmt::run(&args),
         Command::P4(P4Command::Info(args)) => commands::p4::info(&args),
         Command::P4(P4Command::Graph(args)) => commands::p4::graph::run(&args),
         Command::P4(P4Command::Trace(args)) => commands::p4::trace::run(&args),

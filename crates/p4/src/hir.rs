@@ -23,6 +23,8 @@ pub(crate) struct Program {
     pub(crate) main: Option<Rc<Instance>>,
     /// The action `NoAction` of `core.p4`.
     pub(crate) no_action: Option<Rc<Action>>,
+    /// The header types with `@controller_header`, used or not.
+    pub(crate) controller_headers: Vec<Type>,
 }
 
 #[derive(Clone, Debug)]
@@ -314,6 +316,7 @@ pub(crate) enum Keyset {
 pub(crate) struct Table {
     pub(crate) id: DeclId,
     pub(crate) name: Str,
+    pub(crate) span: Span,
     pub(crate) keys: Vec<Key>,
     pub(crate) actions: Vec<TableAction>,
     /// Index in `actions`, and the values of the run-time parameters.

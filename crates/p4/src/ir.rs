@@ -160,9 +160,27 @@ pub struct Program {
     pub enums: Vec<(String, Vec<String>)>,
     /// What the program calls values of header fields. It has no effect on packets.
     pub names: ValueNames,
+    /// The types whose values have names in the control plane. They have no effect on packets.
+    pub translated: Vec<Translated>,
+    /// The `@controller_header`s (`packet_in`, `packet_out`) that are the type of a header. P4Info
+    /// has those, too, that no header has.
+    pub controller_headers: Vec<String>,
     /// `@field_list(n)` metadata, by `n`: preserved by `resubmit_preserving_field_list(n)` and
     /// similar functions.
     pub field_lists: Vec<(u32, Vec<FieldId>)>,
+}
+
+/// A `type` whose values are strings in the control plane:
+/// `@p4runtime_translation("…", string)`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Translated {
+    /// Name of the type, as in P4Info.
+    pub name: String,
+    /// Width in bits of a value in the data plane.
+    pub width: u32,
+    /// Strings and values that belong together in any case, from
+    /// `@p4runtime_translation_mappings({{"…", value}, …})`.
+    pub fixed: Vec<(String, u64)>,
 }
 
 /// Names of values of header fields.
@@ -700,7 +718,7 @@ pub struct Entry {
 }
 
 /// A keyset, in `select` and in entries.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Keyset {
     /// `_` or `default`.
     Any,

@@ -11,6 +11,7 @@ mod arch;
 mod ast;
 mod check;
 mod diagnostics;
+mod format;
 pub mod graph;
 mod hir;
 pub mod ir;
@@ -27,6 +28,7 @@ mod walk;
 
 pub use arch::{Architecture, UnknownArchitecture};
 pub use diagnostics::{Diagnostic, Diagnostics, Severity, printable};
+pub use format::format;
 pub use ir::Block;
 pub use source::{SOURCE, Sources};
 pub use tributary_p4runtime_proto::p4::config::v1::P4Info;
@@ -191,10 +193,12 @@ fn compile_preprocessed(
     if reporter.list.has_errors() {
         return Err(reporter.list);
     }
-    let (program, info) = lower::lower(&mut reporter, &checked, name, marks);
+    let (mut program, info) = lower::lower(&mut reporter, &checked, name, marks);
     if reporter.list.has_errors() {
         return Err(reporter.list);
     }
     let p4info = p4info::generate(&program, &info);
+    program.translated = p4info::translated(&info);
+    program.controller_headers = p4info::controller_headers(&program, &info);
     Ok(Compilation { program, p4info, warnings: reporter.list })
 }

@@ -145,6 +145,13 @@ pub(crate) struct NewType {
     pub(crate) annotations: Vec<ir::Annotation>,
 }
 
+impl NewType {
+    /// Whether it stands for any type, in a generic function.
+    pub(crate) fn is_opaque(&self) -> bool {
+        matches!(self.repr, Type::Var(_))
+    }
+}
+
 /// A parameter in a signature.
 #[derive(Clone, Debug)]
 pub(crate) struct ParamType {
@@ -248,6 +255,11 @@ impl Type {
             Type::Struct(s) if s.what == Aggregate::Header => Some(s),
             _ => None,
         }
+    }
+
+    /// Whether it stands for any type, in a generic function.
+    pub(crate) fn is_opaque(&self) -> bool {
+        matches!(self, Type::New(new) if new.is_opaque())
     }
 
     /// Its size.

@@ -1,13 +1,15 @@
 //! A program loaded from a P4Runtime configuration: engine, objects by id, multicast groups.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use tributary_dataplane::{EngineKind, LoadError, Pipeline};
 use tributary_p4::Architecture;
 use tributary_p4runtime_proto::p4::config::v1::P4Info;
-use tributary_p4runtime_proto::p4::v1::ForwardingPipelineConfig;
+use tributary_p4runtime_proto::p4::v1::{ForwardingPipelineConfig, PacketIn, PacketOut, Update};
 
-use crate::entities::{Annotations, Digests, GroupSizes, Objects, Refusal};
+use crate::controller_header;
+use crate::entities::{Annotations, Digests, GroupSizes, Names, Objects, Refusal};
 use crate::multicast::{Groups, Sessions};
 use crate::p4info;
 
@@ -31,6 +33,7 @@ pub struct Forwarding {
     annotations: Annotations,
     group_sizes: GroupSizes,
     digests: Digests,
+    names: Names,
     config: Arc<ForwardingPipelineConfig>,
     id: ProgramId,
     /// The same for other cores, until it is committed or saved.
@@ -182,6 +185,44 @@ impl Forwarding {
         &mut self.digests
     }
 
+    /// The names of values. Those of the first core are valid for all.
+    pub(crate) fn names(&self) -> &Names {
+        &self.names
+    }
+
+    /// Takes over the names of another program.
+    pub(crate) fn take_names(&mut self, from: &Self) {
+        self.names.take_over(&from.names);
+    }
+
+    /// An update with numbers instead of names.
+    pub(crate) fn numbered(&mut self, update: &Update) -> Result<Update, Refusal> {
+        let mut update = update.clone();
+        if let Some(entity) = &mut update.entity {
+            self.names.inward(self.objects.places(), entity)?;
+        }
+        Ok(update)
+    }
+
+    /// The frame for the program's parser from a controller's message.
+    pub(crate) fn packet_out(&mut self, packet: &PacketOut) -> Result<Vec<u8>, Refusal> {
+        let mut metadata = packet.metadata.clone();
+        self.names.packet_out(self.objects.places(), &mut metadata)?;
+        controller_header::pack(&self.objects.packet_out, &metadata, &packet.payload)
+    }
+
+    /// The controller's message from the deparser's frame.
+    pub(crate) fn packet_in(&self, frame: Vec<u8>) -> PacketIn {
+        let (mut metadata, payload) = controller_header::unpack(&self.objects.packet_in, frame);
+        self.names.packet_in(self.objects.places(), &mut metadata);
+        PacketIn { payload, metadata }
+    }
+
+    /// Forgets all names but those of these numbers, by type.
+    pub(crate) fn forget_names(&mut self, used: &HashSet<(usize, u64)>) {
+        self.names.forget(used);
+    }
+
     pub(crate) fn annotations(&self) -> &Annotations {
         &self.annotations
     }
@@ -221,7 +262,9 @@ impl Forwarding {
             .collect();
         let pipeline = Pipeline::load(program).map_err(unusable)?;
         objects.fix_entries(&constant, &pipeline);
-        Ok(Self::of(pipeline, Arc::new(objects), Arc::new(config)))
+        let mut forwarding = Self::of(pipeline, Arc::new(objects), Arc::new(config));
+        forwarding.names = Names::of(&forwarding);
+        Ok(forwarding)
     }
 
     fn of(
@@ -237,6 +280,7 @@ impl Forwarding {
             annotations: Annotations::default(),
             group_sizes: GroupSizes::default(),
             digests: Digests::default(),
+            names: Names::default(),
             config,
             id: ProgramId(Arc::default()),
             replicas: Vec::new(),

@@ -63,6 +63,7 @@ impl Switch {
         let active = self.forwarding()?;
         let entries =
             idle.iter().filter_map(|(table, entry)| entities::idle(active, *table, entry));
+        let entries = entries.map(|entry| active.names().entry(active.objects().places(), entry));
         let table_entry: Vec<_> = entries.collect();
         (!table_entry.is_empty()).then_some(Update::IdleTimeoutNotification(
             IdleTimeoutNotification { table_entry, timestamp: 0 },

@@ -14,7 +14,7 @@
 mod cores;
 mod traced;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use tributary_dataplane::{
     Egress, EgressInput, IngressInput, Instance, Packet, Replication, TableEntry, Value, Verdict,
@@ -77,6 +77,8 @@ pub struct Switch {
     buffers: Vec<Vec<u8>>,
     /// Number of programs that were made active.
     programs: u64,
+    /// Ports without a link.
+    down: BTreeSet<u16>,
 }
 
 /// The packet that multicast replicas are made of.
@@ -111,6 +113,7 @@ impl Switch {
             outgoing: VecDeque::new(),
             buffers: Vec::new(),
             programs: 0,
+            down: BTreeSet::new(),
         }
     }
 
@@ -137,6 +140,9 @@ impl Switch {
             tracing::warn!(
                 "one core runs the program, the other threads only move frames: {reason}"
             );
+        }
+        for &port in &self.down {
+            forwarding.pipeline_mut().set_link(port, false);
         }
         self.programs += 1;
         if let Some(tracing) = &mut self.tracing {
@@ -303,6 +309,18 @@ impl Switch {
         let entities = batch.take();
         batch.outcomes().into_iter().collect::<Result<(), Refusal>>()?;
         Ok(entities)
+    }
+
+    /// Sets whether a port has a link; all have at first. Members of groups that watch a port without
+    /// one are not chosen. It changes nothing else: frames for the port are sent.
+    pub fn set_link(&mut self, port: u16, up: bool) {
+        let changed = if up { self.down.remove(&port) } else { self.down.insert(port) };
+        if changed {
+            for forwarding in self.active.iter_mut().chain(&mut self.saved) {
+                forwarding.pipeline_mut().set_link(port, up);
+            }
+            self.others.iter_mut().for_each(|other| other.set_link(port, up));
+        }
     }
 
     // --- Packets --------------------------------------------------------------------------------

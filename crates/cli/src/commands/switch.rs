@@ -4,7 +4,7 @@ mod traces;
 
 use std::path::Path;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use tributary_access::ServerKeys;
@@ -14,7 +14,8 @@ use tributary_jobfile::{End, Scenario, SwitchId};
 use tributary_metrics::Metrics;
 use tributary_netio::FrameIo;
 use tributary_netio::device::{Config, Device};
-use tributary_switch::runtime::Runtime;
+use tributary_netio::interface::Interface;
+use tributary_switch::runtime::{Control, Runtime};
 use tributary_switch::server::{Listen, ServerHandle, Service};
 use tributary_switch::{Forwarding, SwitchConfig};
 
@@ -89,7 +90,9 @@ pub(crate) fn run(args: &SwitchArgs, metrics: &Metrics) -> Result<()> {
             server.address()
         );
     }
+    let mut links = Links::of(&ports);
     while !stop.load(Ordering::Relaxed) && !handle.is_finished() {
+        links.watch(handle.control());
         std::thread::sleep(Duration::from_millis(20));
         if let Some(traces) = &mut traces {
             traces.look(handle.control())?;
@@ -112,6 +115,41 @@ pub(crate) fn run(args: &SwitchArgs, metrics: &Metrics) -> Result<()> {
         );
     }
     Ok(())
+}
+
+/// Interval of looking at the links.
+const LINKS: Duration = Duration::from_millis(200);
+
+/// The links of the ports, for members of groups that watch them.
+struct Links<'a> {
+    /// Ports, their interfaces, and whether they had a link.
+    ports: Vec<(u16, &'a str, bool)>,
+    next: Instant,
+}
+
+impl<'a> Links<'a> {
+    fn of(ports: &[(u16, &'a str)]) -> Self {
+        let ports = ports.iter().map(|&(port, interface)| (port, interface, true)).collect();
+        Self { ports, next: Instant::now() }
+    }
+
+    /// Tells the switch which links have changed, if it is time to look at them.
+    fn watch(&mut self, control: &Control) {
+        if Instant::now() < self.next {
+            return;
+        }
+        self.next = Instant::now() + LINKS;
+        for (port, interface, up) in &mut self.ports {
+            let running = Interface::find(interface).is_ok_and(|found| found.running);
+            if running != *up {
+                *up = running;
+                let port = *port;
+                tracing::info!(port, interface = *interface, running, "link changed");
+                // The outcome is not awaited: a switch that ends needs no links.
+                drop(control.submit(move |switch, _| switch.set_link(port, running)));
+            }
+        }
+    }
 }
 
 fn load(path: &Path, defines: &[String]) -> Result<Forwarding> {

@@ -8,6 +8,7 @@ mod captures;
 mod chaos;
 mod command;
 mod cores;
+mod corpus;
 mod deaths;
 mod doctor;
 mod esa;

@@ -14,6 +14,8 @@ pub struct GroupMember {
     pub member: u32,
     /// Weight, at least 1.
     pub weight: u32,
+    /// The port whose link the member needs.
+    pub watch: Option<u16>,
 }
 
 /// An action in a set that belongs to one entry.
@@ -23,6 +25,8 @@ pub struct WeightedCall {
     pub call: ActionCall,
     /// Weight, at least 1.
     pub weight: u32,
+    /// The port whose link the action needs.
+    pub watch: Option<u16>,
 }
 
 /// A group of an action selector.
@@ -145,8 +149,9 @@ impl Member {
 #[derive(Debug)]
 struct Group {
     group: ProfileGroup,
-    /// Numbers of members, repeated by weight, in the order in which a hash counts them.
-    choices: Vec<u32>,
+    /// Numbers of members and the ports that they watch, repeated by weight, in the order in which a
+    /// hash counts them.
+    choices: Vec<(u32, Option<u16>)>,
     /// Number of entries that refer to it.
     uses: u32,
 }
@@ -163,6 +168,8 @@ pub struct Profile {
     members: Numbered<Member>,
     handles: Handles,
     groups: Numbered<Group>,
+    /// Ports without a link: members that watch them are not chosen.
+    down: BTreeSet<u16>,
 }
 
 impl Profile {
@@ -174,6 +181,16 @@ impl Profile {
             members: Numbered::default(),
             handles: Handles::default(),
             groups: Numbered::default(),
+            down: BTreeSet::new(),
+        }
+    }
+
+    /// Sets whether a port has a link.
+    pub(crate) fn set_link(&mut self, port: u16, up: bool) {
+        if up {
+            self.down.remove(&port);
+        } else {
+            self.down.insert(port);
         }
     }
 
@@ -328,7 +345,7 @@ impl Profile {
         let mut choices = Vec::new();
         for weighted in set {
             let resolved = self.actions.resolve_for_entry(&weighted.call)?;
-            choices.extend((0..weighted.weight).map(|_| resolved.clone()));
+            choices.extend((0..weighted.weight).map(|_| (resolved.clone(), weighted.watch)));
         }
         Ok(Outcome::Set(choices.into()))
     }
@@ -345,16 +362,15 @@ impl Profile {
         }
     }
 
-    /// The action of a packet with this hash; `None` in an empty group.
+    /// The action of a packet with this hash; `None` in a group without members whose ports have a
+    /// link.
     pub(crate) fn choose<'a>(&'a self, outcome: &'a Outcome, hash: u64) -> Option<&'a Resolved> {
-        let pick = |count: usize| hash.checked_rem(count as u64).map(|at| at as usize);
         match outcome {
             Outcome::Direct(resolved) => Some(resolved),
-            Outcome::Set(choices) => choices.get(pick(choices.len())?),
+            Outcome::Set(choices) => self.pick(choices, hash),
             Outcome::Member(number) => self.members.at(*number).map(|m| &m.resolved),
             Outcome::Group(number) => {
-                let choices = &self.groups.at(*number)?.choices;
-                let member = *choices.get(pick(choices.len())?)?;
+                let member = *self.pick(&self.groups.at(*number)?.choices, hash)?;
                 self.members.at(member).map(|m| &m.resolved)
             }
         }
@@ -365,11 +381,27 @@ impl Profile {
     pub(crate) fn options(&self, outcome: &Outcome) -> Vec<u64> {
         match outcome {
             Outcome::Direct(_) | Outcome::Member(_) => Vec::new(),
-            Outcome::Set(choices) => firsts(choices),
-            Outcome::Group(number) => {
-                self.groups.at(*number).map_or(Vec::new(), |group| firsts(&group.choices))
-            }
+            Outcome::Set(choices) => firsts(self.live(choices)),
+            Outcome::Group(number) => self
+                .groups
+                .at(*number)
+                .map_or(Vec::new(), |group| firsts(self.live(&group.choices))),
         }
+    }
+
+    /// The choice of a hash among those whose port has a link.
+    fn pick<'a, T>(&self, choices: &'a [(T, Option<u16>)], hash: u64) -> Option<&'a T> {
+        let pick = |count: usize| hash.checked_rem(count as u64).map(|at| at as usize);
+        if self.down.is_empty() {
+            return choices.get(pick(choices.len())?).map(|(choice, _)| choice);
+        }
+        self.live(choices).nth(pick(self.live(choices).count())?)
+    }
+
+    /// The choices whose port has a link.
+    fn live<'a, T>(&self, choices: &'a [(T, Option<u16>)]) -> impl Iterator<Item = &'a T> {
+        let up = |watch: &Option<u16>| watch.is_none_or(|port| !self.down.contains(&port));
+        choices.iter().filter(move |(_, watch)| up(watch)).map(|(choice, _)| choice)
     }
 
     /// Validates a group.
@@ -384,13 +416,18 @@ impl Profile {
         check_weights(group.members.iter().map(|member| member.weight), group.max_size)
     }
 
-    /// A group's members, repeated by weight, in the order in which a hash counts them.
-    fn choices(&self, group: &ProfileGroup) -> Vec<u32> {
+    /// A group's members with the ports that they watch, repeated by weight, in the order in which a hash counts them.
+    fn choices(&self, group: &ProfileGroup) -> Vec<(u32, Option<u16>)> {
         let mut by_handle = BTreeMap::new();
-        for &GroupMember { member, weight } in &group.members {
+        for &GroupMember { member, weight, watch } in &group.members {
             let known = self.members.number(member).and_then(|number| {
                 let handles = &self.members.at(number)?.handles;
-                Some(handles.iter().take(weight as usize).map(move |&handle| (handle, number)))
+                Some(
+                    handles
+                        .iter()
+                        .take(weight as usize)
+                        .map(move |&handle| (handle, (number, watch))),
+                )
             });
             by_handle.extend(known.into_iter().flatten());
         }
@@ -419,8 +456,10 @@ fn check_weights(weights: impl Iterator<Item = u32>, max_size: u32) -> Result<()
     }
     if sum > limit { Err(ProfileError::TooLarge(limit)) } else { Ok(()) }
 }
+
 /// The positions of the first of equal items.
-fn firsts<T: PartialEq>(items: &[T]) -> Vec<u64> {
+fn firsts<T: PartialEq>(items: impl Iterator<Item = T>) -> Vec<u64> {
+    let items: Vec<T> = items.collect();
     let first = |(at, item): &(usize, &T)| !items[..*at].contains(*item);
     items.iter().enumerate().filter(first).map(|(at, _)| at as u64).collect()
 }

@@ -25,6 +25,12 @@ impl Pipeline {
         Ok(&mut self.engine.store.profiles[number])
     }
 
+    /// Sets whether a port has a link. Members of groups that watch a port without one are not
+    /// chosen. All ports have links at first.
+    pub fn set_link(&mut self, port: u16, up: bool) {
+        self.engine.store.profiles.iter_mut().for_each(|profile| profile.set_link(port, up));
+    }
+
     fn profile_number(&self, profile: ExternId) -> Result<usize, ProfileError> {
         match self.instances.get(profile.index()) {
             Some(Instance::Profile(number)) => Ok(*number as usize),

@@ -78,8 +78,8 @@ pub(crate) enum Outcome {
     Member(u32),
     /// Number of a group of the table's profile.
     Group(u32),
-    /// A group that no other entry shares.
-    Set(Box<[Resolved]>),
+    /// A group that no other entry shares: actions, and the ports that they watch.
+    Set(Box<[(Resolved, Option<u16>)]>),
 }
 
 impl ActionShapes {

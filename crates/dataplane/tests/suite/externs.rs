@@ -247,7 +247,7 @@ fn selected() -> (Pipeline, ExternId) {
 }
 
 fn of(members: &[(u32, u32)]) -> ProfileGroup {
-    let member = |&(member, weight): &(u32, u32)| GroupMember { member, weight };
+    let member = |&(member, weight): &(u32, u32)| GroupMember { member, weight, watch: None };
     ProfileGroup { members: members.iter().map(member).collect(), max_size: 0 }
 }
 
@@ -285,7 +285,8 @@ fn a_selector_picks_a_member_by_the_hash_of_its_keys() {
 fn an_entry_may_have_its_own_set_of_actions() {
     let (mut pipeline, _) = selected();
     let set = |weights: &[(u64, u32)]| {
-        let weighted = |&(port, weight): &(u64, u32)| WeightedCall { call: call(port), weight };
+        let weighted =
+            |&(port, weight): &(u64, u32)| WeightedCall { call: call(port), weight, watch: None };
         with(1, Action::Set(weights.iter().map(weighted).collect()))
     };
     pipeline.insert(TABLE, set(&[(5, 1), (6, 2)])).unwrap();

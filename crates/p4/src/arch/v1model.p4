@@ -8,6 +8,10 @@
 #define V1MODEL_VERSION 20180101
 #endif
 
+#if V1MODEL_VERSION < 20180101 || V1MODEL_VERSION > 20200408
+#error there is no such version of v1model: V1MODEL_VERSION is from 20180101 to 20200408
+#endif
+
 match_kind { range, optional, selector }
 
 const bit<32> __v1model_version = V1MODEL_VERSION;

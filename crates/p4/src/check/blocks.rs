@@ -170,7 +170,7 @@ impl Checker<'_, '_> {
         if start.is_none() && self.complete {
             self.error(decl.name.span, format!("parser `{}` has no state `start`", decl.name.name));
         }
-        let list = states
+        let list: Vec<hir::State> = states
             .iter()
             .map(|state| {
                 self.scoped(|c| {
@@ -188,7 +188,41 @@ impl Checker<'_, '_> {
                 })
             })
             .collect();
+        self.ends(decl, &list, start.unwrap_or(0));
         (list, start.unwrap_or(0))
+    }
+
+    /// Reports a parser in which no path reaches a final state.
+    fn ends(&mut self, decl: &Decl, states: &[hir::State], start: usize) {
+        let mut seen = vec![false; states.len()];
+        let mut left = vec![start];
+        while let Some(at) = left.pop() {
+            let Some(state) = states.get(at).filter(|_| !seen[at]) else { continue };
+            seen[at] = true;
+            let mut targets = match &state.transition {
+                hir::Transition::To(target) => vec![*target],
+                hir::Transition::Select { cases, .. } => cases.iter().map(|case| case.1).collect(),
+            };
+            if let hir::Transition::Select { cases, .. } = &state.transition {
+                // Without a matching case, the packet is rejected.
+                let any = |case: &(Vec<Keyset>, Target)| {
+                    case.0.iter().all(|set| matches!(set, Keyset::Any))
+                };
+                if !cases.iter().any(any) {
+                    targets.push(Target::Reject);
+                }
+            }
+            for target in targets {
+                match target {
+                    Target::State(next) => left.push(next),
+                    Target::Accept | Target::Reject => return,
+                }
+            }
+        }
+        if self.complete && !states.is_empty() {
+            let message = format!("parser `{}` never reaches `accept` or `reject`", decl.name.name);
+            self.error_help(decl.name.span, message, "its states follow one another in a circle");
+        }
     }
 
     fn target(&mut self, name: &Ident, states: &HashMap<Str, usize>) -> Target {
@@ -225,6 +259,10 @@ impl Checker<'_, '_> {
                 let types: Vec<Type> = whole.iter().map(|e| e.ty.clone()).collect();
                 let mut on = Vec::with_capacity(whole.len());
                 for e in &whole {
+                    if matches!(&e.ty, Type::Struct(s) if s.what == Aggregate::Struct) {
+                        let message = format!("{} cannot be selected on", e.ty);
+                        self.error_help(e.span, message, "select on its fields");
+                    }
                     // Each part of a struct gets a copy of the expression that selects the struct.
                     self.copied(e, e.ty.extent().values);
                 }

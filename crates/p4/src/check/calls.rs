@@ -440,7 +440,7 @@ impl Checker<'_, '_> {
         match (method, args) {
             ("extract", [header, rest @ ..]) => {
                 let ty = &header.ty;
-                if matches!(ty, Type::Unknown) || ty.is_open() {
+                if matches!(ty, Type::Unknown) || ty.is_open() || ty.is_opaque() {
                     return;
                 }
                 if ty.as_header().is_none() {
@@ -456,7 +456,7 @@ impl Checker<'_, '_> {
                 }
             }
             ("lookahead", _) => {
-                let known = !matches!(ret, Type::Unknown) && !ret.is_open();
+                let known = !matches!(ret, Type::Unknown) && !ret.is_open() && !ret.is_opaque();
                 if known && (ret.size_bits(true).is_none() || ret.varies()) {
                     self.error(span, format!("{ret} cannot be looked ahead at"));
                 }
@@ -489,6 +489,13 @@ impl Checker<'_, '_> {
             args.len() >= required && args.len() <= s.params.len() && named
         };
         if let Some(found) = all.iter().find(fits) {
+            let unnamed = args.iter().all(|a| a.name.is_none());
+            let twin = |s: &&Rc<Signature>| fits(s) && s.params.len() == found.params.len();
+            if unnamed && !args.is_empty() && all.iter().filter(twin).count() > 1 {
+                let message = format!("several `{name}` take these {} arguments", args.len());
+                self.error_help(span, message, "name the arguments, as in f(size = 3)");
+                return None;
+            }
             return Some(found.clone());
         }
         let counts: Vec<String> = all.iter().map(|s| s.params.len().to_string()).collect();
@@ -557,6 +564,13 @@ impl Checker<'_, '_> {
             };
             if let Some(value) = &value {
                 self.charge(&value.ty);
+            }
+            if let Some(value) = &value
+                && matches!((&param.ty, &value.ty), (Type::Var(_), Type::Block(_)))
+            {
+                let message = format!("{} cannot be an argument of `{name}`", value.ty);
+                self.error(value.span, message);
+                return None;
             }
             if let Some(value) = &value
                 && !self.unify(&param.ty, &value.ty, map)

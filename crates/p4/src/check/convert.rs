@@ -61,6 +61,11 @@ impl Checker<'_, '_> {
         }
         match (&e.ty, to) {
             (Type::Int, Type::Bit(_) | Type::Signed(_)) => Ok(self.fit(e, to)),
+            // A number without a width takes the width of a new type, too.
+            (Type::Int, Type::New(new)) if integer(new.repr.repr()).is_some() => {
+                let fitted = self.fit(e, &new.repr.repr().clone());
+                Ok(Expr { ty: to.clone(), ..fitted })
+            }
             (Type::Bit(_) | Type::Signed(_), Type::Int) if e.int().is_some() => Ok(recast(e, to)),
             (Type::Tuple(_) | Type::Record(_) | Type::Invalid | Type::Rest, _)
                 if matches!(e.kind, ExprKind::Mux(..)) =>

@@ -12,12 +12,16 @@ use crate::limits::{CALL_DEPTH, NAME_BYTES};
 use crate::source::Span;
 use crate::types::{
     BlockKind, BlockType, EnumType, Extent, ExternType, FieldType, GenericStruct, NewType,
-    PackageType, ParamType, SerEnumType, Signature, StructType, Type,
+    PackageType, ParamType, SerEnumType, Signature, StructType, Type, TypeVar,
 };
 
 impl Checker<'_, '_> {
     pub(super) fn top_level(&mut self, decl: &Decl) {
         let name = &decl.name;
+        if &*name.name == "main" && matches!(decl.kind, DeclKind::Extern { .. }) {
+            let help = "only the instance of a package that runs the program has this name";
+            self.error_help(name.span, "`main` is not a package", help);
+        }
         if matches!(
             decl.kind,
             DeclKind::Const { .. }
@@ -160,6 +164,13 @@ impl Checker<'_, '_> {
             self.error(decl.name.span, format!("`type` makes new integer types, but {ty} is none"));
         }
         let annotations = self.annotations(&decl.annotations);
+        for (annotation, written) in annotations.iter().zip(decl.annotations.iter()) {
+            if annotation.name == "p4runtime_translation" && !translates(&annotation.body) {
+                let message = "this annotation takes a URI, and `string` or a width in bits";
+                let help = "write it as in @p4runtime_translation(\"\", string)";
+                self.error_help(written.name.span, message, help);
+            }
+        }
         let new = NewType { id: self.fresh(), name: decl.name.name.clone(), repr: ty, annotations };
         self.declare(&decl.name, Entry::Type(Type::New(Rc::new(new))));
     }
@@ -209,6 +220,10 @@ impl Checker<'_, '_> {
         let annotations = self.annotations(&decl.annotations);
         if !type_params.is_empty() {
             self.distinct(type_params.iter());
+            self.scoped(|c| {
+                c.type_params(type_params);
+                c.fields(what, &decl.name, fields);
+            });
             let generic = GenericStruct {
                 id: self.fresh(),
                 what,
@@ -224,14 +239,29 @@ impl Checker<'_, '_> {
         let fields = self.fields(what, &decl.name, fields);
         let (id, name) = (self.fresh(), decl.name.name.clone());
         let extent = Extent::of_parts(fields.iter().map(|f| &f.ty));
+        let of_controller = annotations.iter().any(|a| a.name == "controller_header");
         let ty = StructType { id, what, name, fields, extent, annotations, origin: None };
         let ty = Type::Struct(Rc::new(ty));
         self.bounded(&ty, decl.name.span);
+        if of_controller && what == Aggregate::Header {
+            self.controller_headers.push(ty.clone());
+        }
         self.declare(&decl.name, Entry::Type(ty));
     }
 
     /// Instantiates a generic struct.
-    pub(super) fn make_struct(&mut self, generic: &Rc<GenericStruct>, args: &[Type]) -> Type {
+    pub(super) fn make_struct(
+        &mut self,
+        generic: &Rc<GenericStruct>,
+        args: &[Type],
+        span: Span,
+    ) -> Type {
+        if args.iter().any(|arg| contains(arg, generic.id)) {
+            let name = &generic.name.name;
+            let message = format!("`{name}` cannot be part of its own type arguments");
+            self.reporter.error(span, message);
+            return Type::Unknown;
+        }
         if args.iter().any(Type::is_open) {
             return Type::Generic(generic.clone(), args.into());
         }
@@ -303,6 +333,8 @@ impl Checker<'_, '_> {
         for field in fields {
             let mut ty = self.resolve(&field.ty);
             let fits = match what {
+                // It depends on the type argument.
+                _ if matches!(ty, Type::Var(_) | Type::Generic(..)) || ty.is_opaque() => true,
                 Aggregate::Header => scalar_field(&ty),
                 Aggregate::Union => ty.as_header().is_some() || matches!(ty, Type::Unknown),
                 Aggregate::Struct => {
@@ -370,6 +402,10 @@ impl Checker<'_, '_> {
     fn signature(&mut self, method: &Method) -> Signature {
         let type_params = self.type_params(&method.type_params);
         let ret = method.ret.as_ref().map_or(Type::Void, |t| self.resolve(t));
+        if let (Type::Int | Type::Text, Some(written)) = (&ret, &method.ret) {
+            let message = format!("a method of an extern cannot return {ret}");
+            self.error_help(written.span, message, "give the result a width, as in bit<32>");
+        }
         let params = self.param_types(&method.params);
         Signature {
             name: method.name.name.clone(),
@@ -453,6 +489,13 @@ impl Checker<'_, '_> {
                 self.may_have_direction(&ty, p);
                 let default = self.default_of(p, &ty);
                 let kind = if ctor { VarKind::Ctor } else { VarKind::Param(p.direction) };
+                if let (ast::TypeKind::Name(name), Type::Block(_)) = (&p.ty.kind, &ty)
+                    && matches!(self.lookup(&name.name), Some(Entry::Block(_)))
+                {
+                    let message = format!("a parameter of type {ty}, which has a body");
+                    let help = "declare a type of parsers or controls, without a body, for it";
+                    self.error_help(p.ty.span, message, help);
+                }
                 if ctor && p.direction != Direction::None {
                     self.error(p.name.span, "constructor parameters have no direction");
                 }
@@ -515,13 +558,24 @@ impl Checker<'_, '_> {
         let body = if function.type_params.is_empty() {
             FunctionBody::Plain(self.function_body(name, function))
         } else {
-            FunctionBody::Generic(Rc::new(GenericFunction {
+            let generic = Rc::new(GenericFunction {
                 name: name.clone(),
                 decl: function.clone(),
                 made: RefCell::default(),
-            }))
+            });
+            // Checked for types of which nothing is known, even if it is never called.
+            let opaque: Vec<Type> = function.type_params.iter().map(|p| self.opaque(p)).collect();
+            self.make_function(&generic, &opaque);
+            FunctionBody::Generic(generic)
         };
         self.declare(name, Entry::Functions(vec![FunctionEntry { signature, body }]));
+    }
+
+    /// A type of which nothing is known.
+    fn opaque(&mut self, name: &Ident) -> Type {
+        let (id, name) = (self.fresh(), name.name.clone());
+        let repr = Type::Var(TypeVar { id, name: name.clone() });
+        Type::New(Rc::new(NewType { id: self.fresh(), name, repr, annotations: Vec::new() }))
     }
 
     /// Checks a function in the current scope.
@@ -569,6 +623,36 @@ impl Checker<'_, '_> {
         }
         Some(function)
     }
+}
+
+/// Whether a type is an instance of the generic type or extern with this ID, or has it among its
+/// type arguments.
+pub(super) fn contains(ty: &Type, id: u32) -> bool {
+    match ty {
+        Type::Struct(s) => match &s.origin {
+            Some((of, args)) => *of == id || args.iter().any(|arg| contains(arg, id)),
+            None => false,
+        },
+        Type::Generic(of, args) => of.id == id || args.iter().any(|arg| contains(arg, id)),
+        Type::Extern(of, args) => of.id == id || args.iter().any(|arg| contains(arg, id)),
+        Type::Tuple(items) => items.iter().any(|item| contains(item, id)),
+        Type::Stack(of, _) | Type::List(of) => contains(of, id),
+        _ => false,
+    }
+}
+
+/// Whether the body of `@p4runtime_translation` has the form `"URI", string`, `"URI", bit<W>` or
+/// `"URI", W`.
+fn translates(body: &str) -> bool {
+    let Some((uri, ty)) = body.rsplit_once(',') else { return false };
+    let uri = uri.trim();
+    let ty = ty.trim();
+    let bits = ty.strip_prefix("bit").map_or(ty, str::trim);
+    let bits = bits.strip_prefix('<').and_then(|t| t.strip_suffix('>')).unwrap_or(bits);
+    uri.len() > 1
+        && uri.starts_with('"')
+        && uri.ends_with('"')
+        && (ty == "string" || bits.trim().parse::<u32>().is_ok_and(|bits| bits > 0))
 }
 
 /// Number of varbits in a field of a header.

@@ -120,6 +120,7 @@ pub(crate) struct Checker<'r, 't> {
     /// The return type of the current function.
     ret: Type,
     instances: Vec<Rc<hir::Instance>>,
+    controller_headers: Vec<Type>,
     /// Nesting depth of generic types and functions that are being instantiated.
     depth: u32,
     /// Number of loops around the current statement.
@@ -146,6 +147,7 @@ pub(crate) fn check(
         place: Place::TopLevel,
         ret: Type::Void,
         instances: Vec::new(),
+        controller_headers: Vec::new(),
         depth: 0,
         loops: 0,
         this: None,
@@ -160,7 +162,8 @@ pub(crate) fn check(
         Some(Entry::Action(action)) => Some(action.clone()),
         _ => None,
     };
-    hir::Program { errors: checker.errors, instances, main, no_action }
+    let controller_headers = checker.controller_headers;
+    hir::Program { errors: checker.errors, instances, main, no_action, controller_headers }
 }
 
 impl Checker<'_, '_> {
@@ -170,6 +173,7 @@ impl Checker<'_, '_> {
     }
 
     fn declare(&mut self, name: &Ident, entry: Entry) {
+        self.no_parameter(name, &entry);
         let Some(scope) = self.scopes.last_mut() else { return };
         if let Some(Named { entry: Entry::Functions(all), .. }) = scope.get(&name.name) {
             self.reporter.work(all.len() as u64);
@@ -196,6 +200,28 @@ impl Checker<'_, '_> {
             (None, entry) => {
                 scope.insert(name.name.clone(), Named { entry, span: name.span });
             }
+        }
+    }
+
+    /// Reports a declaration in a body that hides a parameter. Only another parameter may, and what a
+    /// parser or control declares outside of its bodies.
+    fn no_parameter(&mut self, name: &Ident, entry: &Entry) {
+        if self.place == Place::TopLevel {
+            return;
+        }
+        let is_parameter =
+            |c: &Self, id| matches!(c.vars.get(&id), Some((_, VarKind::Param(_) | VarKind::Ctor)));
+        match entry {
+            Entry::Var(var) if is_parameter(self, var.id) => return,
+            Entry::Var(_) | Entry::Const(_) | Entry::Action(_) | Entry::Table(_) => {}
+            _ => return,
+        }
+        let found = self.scopes.iter().rev().find_map(|s| s.get(&name.name));
+        if let Some(Named { entry: Entry::Var(var), span }) = found
+            && is_parameter(self, var.id)
+        {
+            let message = format!("`{}` has the name of a parameter", name.name);
+            self.reporter.error_at(name.span, message, "the parameter is declared", *span);
         }
     }
 

@@ -61,6 +61,10 @@ impl Checker<'_, '_> {
     }
 
     pub(super) fn binary(&mut self, op: BinaryOp, a: Expr, b: Expr, span: Span) -> Expr {
+        if let Some(rest) = [&a, &b].into_iter().find(|side| side.ty == Type::Rest) {
+            self.error(rest.span, format!("`...` is no operand of `{}`", op.sign()));
+            return Expr::error(span);
+        }
         if matches!(a.ty, Type::Unknown) || matches!(b.ty, Type::Unknown) {
             let ty = match op {
                 BinaryOp::And | BinaryOp::Or | BinaryOp::Eq | BinaryOp::Ne => Type::Bool,
@@ -366,7 +370,8 @@ fn comparable(ty: &Type) -> bool {
         | Type::Signed(_)
         | Type::Enum(_)
         | Type::SerEnum(_) => true,
-        Type::New(_) | Type::Varbit(_) | Type::Text => true,
+        Type::New(new) => !new.is_opaque(),
+        Type::Varbit(_) | Type::Text => true,
         Type::Struct(s) => s.fields.iter().all(|f| comparable(&f.ty)),
         Type::Stack(of, _) => comparable(of),
         Type::Tuple(items) => items.iter().all(comparable),

@@ -4,6 +4,7 @@ use std::rc::Rc;
 
 use num_traits::ToPrimitive;
 
+use super::decls::contains;
 use super::{Checker, Entry};
 use crate::ast::{Expr, Ident, TypeKind, TypeRef};
 use crate::limits::{LIST_VALUES, TYPE_DEPTH, TYPE_VALUES, WIDTH, shown};
@@ -149,6 +150,13 @@ impl Checker<'_, '_> {
             self.unknown(name.span, message, &name.name);
             return Type::Unknown;
         };
+        if let Entry::Extern(e) = &entry
+            && args.iter().any(|arg| contains(arg, e.id))
+        {
+            let message = format!("`{}` cannot be part of its own type arguments", e.name);
+            self.error(span, message);
+            return Type::Unknown;
+        }
         let (params, what): (&[TypeVar], _) = match &entry {
             Entry::Extern(e) => (&e.type_params, Type::Extern(e.clone(), Rc::from(args))),
             Entry::BlockType(b) => {
@@ -171,7 +179,7 @@ impl Checker<'_, '_> {
             Entry::Package(p) => (&[], Type::Package(p.clone())),
             Entry::Type(ty) => (&[], ty.clone()),
             Entry::Generic(generic) if generic.type_params.len() == args.len() => {
-                return self.make_struct(generic, args);
+                return self.make_struct(generic, args, span);
             }
             Entry::Generic(generic) => {
                 let (wanted, given) = (generic.type_params.len(), args.len());

@@ -15,6 +15,7 @@ impl Checker<'_, '_> {
         let mut out = hir::Table {
             id: self.fresh(),
             name: decl.name.name.clone(),
+            span: decl.name.span,
             keys: Vec::new(),
             actions: Vec::new(),
             default: None,
@@ -42,6 +43,11 @@ impl Checker<'_, '_> {
             match &property.kind {
                 PropertyKind::Key(keys) => {
                     for key in keys {
+                        if matches!(&key.value.kind, A::Name(n) if n.name == decl.name.name) {
+                            let message = format!("table `{}` is its own key", decl.name.name);
+                            self.error(key.value.span, message);
+                            continue;
+                        }
                         out.keys.extend(self.key(key));
                     }
                 }
@@ -488,6 +494,14 @@ fn same_argument(given: &Expr, listed: &Expr) -> bool {
         (K::Int(a), K::Int(b)) => a == b,
         (K::Bool(a), K::Bool(b)) => a == b,
         (K::Field(a, i), K::Field(b, j)) => i == j && same_argument(a, b),
+        (K::List(a), K::List(b)) => {
+            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same_argument(a, b))
+        }
+        // Values are evaluated in the order in which they are written.
+        (K::Record(a), K::Record(b)) => {
+            a.len() == b.len()
+                && a.iter().zip(b).all(|((m, a), (n, b))| m == n && same_argument(a, b))
+        }
         (K::Var(_) | K::Int(_) | K::Bool(_) | K::Field(..), _) => false,
         (_, K::Var(_) | K::Int(_) | K::Bool(_) | K::Field(..)) => false,
         _ => true,

@@ -22,7 +22,7 @@ mod tna;
 mod unions;
 
 use std::cmp::Ordering;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
 use crate::ast::Str;
@@ -94,6 +94,8 @@ pub(crate) struct Lowerer<'r, 't> {
     /// Actions and tables of the block instance that is being lowered, and top-level actions.
     actions: HashMap<DeclId, ActionId>,
     tables: HashMap<DeclId, LoweredTable>,
+    /// Names of all tables.
+    table_names: HashSet<String>,
     top_actions: HashMap<DeclId, ActionId>,
     no_action: Option<Rc<hir::Action>>,
     /// The output for statements.
@@ -192,6 +194,7 @@ pub(crate) fn lower(
         vars: HashMap::new(),
         actions: HashMap::new(),
         tables: HashMap::new(),
+        table_names: HashSet::new(),
         top_actions: HashMap::new(),
         no_action: program.no_action.clone(),
         out: Vec::new(),

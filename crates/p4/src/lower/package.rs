@@ -9,7 +9,7 @@ use crate::Architecture;
 use crate::hir::{self, Construct, ExprKind};
 use crate::ir::{Block, FieldRole};
 use crate::source::Span;
-use crate::types::{Aggregate, BlockKind, PackageType, Type};
+use crate::types::{BlockKind, PackageType, Type};
 
 /// TNA's metadata types, and their roles in [`crate::ir::Program::intrinsic`].
 const TNA_ROLES: [(&str, &str); 8] = [
@@ -38,6 +38,7 @@ impl Lowerer<'_, '_> {
         };
         self.program.package = package.name.to_string();
         self.info.package = main.annotations.clone();
+        self.info.headers.clone_from(&program.controller_headers);
         let tna = Architecture::of_package(&package.name) == Some(Architecture::Tna);
         for instance in &program.instances {
             let binding = self.instance(instance);
@@ -143,22 +144,7 @@ impl Lowerer<'_, '_> {
                 }
             }
         }
-        self.collect_controller_headers(&p.ty);
         shared.push((formal.clone(), store.clone()));
         Binding::Loc(Loc::Store(store))
-    }
-
-    fn collect_controller_headers(&mut self, ty: &Type) {
-        let Type::Struct(s) = ty else { return };
-        if s.what == Aggregate::Header {
-            let wanted = s.annotations.iter().any(|a| a.name == "controller_header");
-            if wanted && !self.info.headers.contains(ty) {
-                self.info.headers.push(ty.clone());
-            }
-            return;
-        }
-        for field in &s.fields {
-            self.collect_controller_headers(&field.ty);
-        }
     }
 }

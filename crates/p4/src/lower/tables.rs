@@ -1,5 +1,6 @@
 //! Tables.
 
+use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
 use num_bigint::BigInt;
@@ -62,6 +63,7 @@ impl Lowerer<'_, '_> {
                 default_only: offered.default_only,
             });
         }
+        self.distinct_actions(table, &actions);
         let default_action = match &table.default {
             Some((position, args)) => self.action_call_data(&actions, *position, args),
             None => ActionCall { action: self.no_action(table, &mut actions), args: Vec::new() },
@@ -93,7 +95,7 @@ impl Lowerer<'_, '_> {
                     let binding = self.instance(&hir::Instance {
                         id: 0,
                         name: name.into(),
-                        annotations: Vec::new(),
+                        annotations: property.annotations.clone(),
                         construct: construct.clone(),
                         methods: Vec::new(),
                         span: property.value.span,
@@ -113,6 +115,10 @@ impl Lowerer<'_, '_> {
             }
         }
         let id = TableId(self.program.tables.len() as u32);
+        if !self.table_names.insert(name.clone()) {
+            let message = format!("two tables have the name `{name}`");
+            self.reporter.error_help(table.span, message, "give one another @name");
+        }
         self.program.tables.push(ir::Table {
             name,
             keys,
@@ -129,6 +135,20 @@ impl Lowerer<'_, '_> {
         let action_annotations = table.actions.iter().map(|a| a.annotations.clone()).collect();
         self.info.tables.push(TableInfo { key_types, action_annotations });
         LoweredTable { id, pre: pre.into(), steps }
+    }
+
+    /// Reports two actions of a table that the control plane cannot tell apart.
+    fn distinct_actions(&mut self, table: &hir::Table, actions: &[ir::TableAction]) {
+        let mut seen = HashSet::new();
+        let name = |a: &ir::TableAction| self.program.actions[a.action.index()].name.clone();
+        let names: Vec<String> = actions.iter().map(name).collect();
+        for name in names {
+            if let Some(name) = seen.replace(name) {
+                let message =
+                    format!("table `{}` has two actions with the name `{name}`", table.name);
+                self.reporter.error_help(table.span, message, "give one another @name");
+            }
+        }
     }
 
     /// Position of `NoAction`, the default of a table that names no default action.
@@ -193,9 +213,15 @@ impl Lowerer<'_, '_> {
             true => (table.entries.len() as i64 - 1).saturating_mul(delta).saturating_add(1),
             false => 1,
         };
+        let exact = keys.iter().all(|key| key.kind == MatchKind::Exact);
+        let mut seen = HashMap::new();
         let mut list: Vec<(i64, ir::Entry)> = Vec::with_capacity(table.entries.len());
         for (index, entry) in table.entries.iter().enumerate() {
             let Some(mut lowered) = self.entry(entry, keys, actions) else { continue };
+            if exact && let Some(first) = seen.insert(lowered.keys.clone(), entry.span) {
+                let message = "an earlier entry has the same key";
+                self.reporter.error_at(entry.span, message, "the earlier one is", first);
+            }
             let annotation = entry.annotations.iter().find(|a| a.name == "priority");
             // Smaller ranks come first.
             let rank = if stated {
@@ -203,6 +229,12 @@ impl Lowerer<'_, '_> {
                     next = self.constant(given).and_then(|p| p.to_i64()).unwrap_or(next);
                 }
                 let this = next;
+                if !(0..=i64::from(i32::MAX)).contains(&this) {
+                    let message = format!("the priority of this entry is {this}");
+                    let help = format!("priorities are from 0 to {}", i32::MAX);
+                    self.reporter.error_help(entry.span, message, help);
+                    return Vec::new();
+                }
                 next = next.saturating_add(step);
                 lowered.priority = u32::try_from(this).ok();
                 if table.largest_priority_wins { this.saturating_neg() } else { this }

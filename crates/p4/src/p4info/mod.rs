@@ -45,6 +45,34 @@ pub(crate) fn generate(program: &ir::Program, info: &Info) -> proto::P4Info {
     generator.out
 }
 
+/// The types of the control plane's values that are strings there.
+pub(crate) fn translated(info: &Info) -> Vec<ir::Translated> {
+    let keys = info.tables.iter().flat_map(|table| &table.key_types);
+    let params = info.action_params.iter().flatten().map(|(_, ty, _)| ty);
+    let structs = info.headers.iter().filter_map(|ty| match ty {
+        Type::Struct(s) => Some(s),
+        _ => None,
+    });
+    let fields = structs.flat_map(|s| {
+        let mut fields = Vec::new();
+        flatten(s, "", &mut fields);
+        fields.into_iter().map(|(_, field)| &field.ty)
+    });
+    let elements = info.extern_types.iter().flatten();
+    types::translated(keys.chain(params).chain(fields).chain(elements))
+}
+
+/// The names of the controller headers that are the type of a header.
+pub(crate) fn controller_headers(program: &ir::Program, info: &Info) -> Vec<String> {
+    let name = |ty: &Type| match ty {
+        Type::Struct(s) if program.headers.iter().any(|h| *h.type_name == *s.name) => {
+            s.annotations.iter().find(|a| a.name == "controller_header").map(|a| a.body.clone())
+        }
+        _ => None,
+    };
+    info.headers.iter().filter_map(name).collect()
+}
+
 struct Generator<'p> {
     program: &'p ir::Program,
     info: &'p Info,

@@ -12,7 +12,7 @@ use tributary_p4runtime_proto::p4::config::v1::{
 
 use super::annotations;
 use crate::check::fold::limbs;
-use crate::ir::Annotation;
+use crate::ir::{self, Annotation};
 use crate::types::{Aggregate, NewType, StructType, Type};
 
 /// The controller's representation of a `type` with `@p4runtime_translation`.
@@ -33,13 +33,43 @@ fn translation(annotations: &[Annotation]) -> Option<(String, Translated)> {
     }
 }
 
+/// The strings and values of `@p4runtime_translation_mappings({{"", 0}, …})`. Other forms mean
+/// nothing, as the annotation is no standard yet.
+fn mappings(annotations: &[Annotation]) -> Vec<(String, u64)> {
+    let found = annotations.iter().find(|a| a.name == "p4runtime_translation_mappings");
+    let Some(body) = found.map(|a| a.body.as_str()) else { return Vec::new() };
+    let pair = |text: &str| {
+        let (name, value) = text.split_once('}')?.0.rsplit_once(',')?;
+        let name = name.trim().strip_prefix('"')?.strip_suffix('"')?;
+        Some((name.to_owned(), value.trim().parse().ok()?))
+    };
+    body.split('{').filter_map(pair).collect()
+}
+
+/// The types of the control plane's values that are strings there.
+pub(super) fn translated<'t>(types: impl Iterator<Item = &'t Type>) -> Vec<ir::Translated> {
+    let mut list: Vec<ir::Translated> = Vec::new();
+    for ty in types {
+        let Type::New(new) = ty else { continue };
+        let text = matches!(translation(&new.annotations), Some((_, Translated::Text)));
+        if !text || list.iter().any(|known| *known.name == *new.name) {
+            continue;
+        }
+        let width = new.repr.size_bits(false).map_or(0, |bits| bits as u32);
+        let fixed = mappings(&new.annotations);
+        list.push(ir::Translated { name: new.name.to_string(), width, fixed });
+    }
+    list
+}
+
 /// Width in bits from the controller's point of view; zero for translated strings.
 pub(super) fn width(ty: &Type) -> i32 {
     match ty {
         Type::New(new) => match translation(&new.annotations) {
             Some((_, Translated::Bits(bits))) => bits,
             Some((_, Translated::Text)) => 0,
-            None => width(&new.repr),
+            // The translation of a type below it is not its own.
+            None => width(new.repr.repr()),
         },
         Type::SerEnum(e) => width(&e.repr),
         Type::Bit(w) | Type::Signed(w) | Type::Varbit(w) => *w as i32,

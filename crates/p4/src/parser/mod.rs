@@ -359,6 +359,9 @@ impl<'t> Parser<'_, 't> {
                     AnnotationBody::Raw { text: self.intern(text.trim()), string }
                 }
                 Kind::LBracket => self.structured(Kind::RBracket)?,
+                _ if values_in_parentheses(text) && text != "field_list" => {
+                    return Err(self.unexpected(&format!("the values of @{text} in parentheses")));
+                }
                 _ => AnnotationBody::None,
             };
             list.push(Annotation { name, body });

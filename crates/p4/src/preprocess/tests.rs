@@ -92,6 +92,15 @@ fn comments_are_blank_but_strings_are_not() {
 }
 
 #[test]
+fn strings_of_several_lines_keep_what_looks_like_comments() {
+    let text = "@a(\"\n  // no comment\n  /* nor\n this\n\") x; // one\n@b(1, // c\n \"\n// d\n\")";
+    let want = "@a(\" // no comment /* nor this \") x; @b(1, \" // d \")";
+    assert_eq!(expand(text), want);
+    // A quotation mark in other text ends with its line.
+    assert_eq!(expand("#if 0\n#error (5\" // no\n#endif\nx /* y */ z"), "x z");
+}
+
+#[test]
 fn mistakes_are_located() {
     for (text, want) in [
         ("\n#error stop", "t.p4:2:1: error: #error stop"),

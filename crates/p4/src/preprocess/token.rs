@@ -176,17 +176,26 @@ pub(crate) fn write(tokens: &[Token], out: &mut String) {
 
 /// Replaces comments with blanks, keeping newlines and columns. Returns the line of an unterminated
 /// comment.
+///
+/// A string is a value after `(`, `,` or `=`, and may have several lines, in which `//` begins no
+/// comment. Elsewhere a quotation mark that its line leaves open is part of a text, as in `#error`.
 pub(crate) fn blank_comments(text: &str) -> (String, Option<u32>) {
     let mut out = String::with_capacity(text.len());
     let mut chars = text.chars().peekable();
     let mut line = 1u32;
-    let mut in_text = false;
+    let (mut in_text, mut long) = (false, false);
+    // The last character that is neither blank nor part of a comment.
+    let mut before = ' ';
     let mut unterminated = None;
     while let Some(c) = chars.next() {
+        let last = before;
+        if !c.is_whitespace() {
+            before = c;
+        }
         match c {
             '\r' if chars.peek() == Some(&'\n') => {}
             '\n' => {
-                in_text = false;
+                in_text &= long;
                 line += 1;
                 out.push('\n');
             }
@@ -198,9 +207,11 @@ pub(crate) fn blank_comments(text: &str) -> (String, Option<u32>) {
             }
             '"' => {
                 in_text = !in_text;
+                long = matches!(last, '(' | ',' | '=');
                 out.push(c);
             }
             '/' if !in_text && chars.peek() == Some(&'/') => {
+                before = last;
                 while let Some(c) = chars.next_if(|n| *n != '\n') {
                     let _ = c;
                     out.push(' ');
@@ -208,6 +219,7 @@ pub(crate) fn blank_comments(text: &str) -> (String, Option<u32>) {
                 out.push(' ');
             }
             '/' if !in_text && chars.peek() == Some(&'*') => {
+                before = last;
                 chars.next();
                 out.push_str("  ");
                 let start = line;

@@ -6,6 +6,7 @@ mod graph;
 mod limits;
 mod lowering;
 mod p4info;
+mod parity;
 mod random;
 mod robustness;
 mod tna;

@@ -38,7 +38,7 @@ impl Run {
             ProfileCommand::DeleteGroup { group } => stored.group_delete(*group),
             ProfileCommand::AddToGroup { member, group } => {
                 let mut content = stored.group(*group).map_err(failed)?.clone();
-                content.members.push(GroupMember { member: *member, weight: 1 });
+                content.members.push(GroupMember { member: *member, weight: 1, watch: None });
                 stored.group_modify(*group, content)
             }
             ProfileCommand::RemoveFromGroup { member, group } => {

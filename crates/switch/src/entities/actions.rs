@@ -7,7 +7,7 @@ use tributary_p4runtime_proto::p4::v1::{
 
 use super::annotations::Annotation;
 use super::objects::{Action, Objects, Profile, Table};
-use super::profiles::{HasPort, check_size, unwatched, weight_from, weight_to};
+use super::profiles::{HasPort, check_size, encode_port, watched, weight_from, weight_to};
 use super::{Refusal, decode, encode};
 
 /// Converts an entry's action to the engine's form.
@@ -61,11 +61,11 @@ fn set_from(
             Some(WatchKind::WatchPort(port)) => (0, &port[..]),
             None => (0, &[][..]),
         };
-        unwatched(watch, port, has_port)?;
+        let watch = watched(watch, port, has_port)?;
         let action = one.action.as_ref();
         let action = action.ok_or_else(|| Refusal::invalid("an action of the set is not set"))?;
         let weight = weight_from(profile, one.weight)?;
-        calls.push(WeightedCall { call: call(&table.actions, action)?, weight });
+        calls.push(WeightedCall { call: call(&table.actions, action)?, weight, watch });
         weights.push(weight);
     }
     check_size(profile, &weights, profile.max_group_size)?;
@@ -146,7 +146,9 @@ pub(super) fn to_action(
             let one = |weighted: &WeightedCall| p4::ActionProfileAction {
                 action: to_call(&table.actions, &weighted.call),
                 weight: weight_to(profile, weighted.weight),
-                watch_kind: None,
+                watch_kind: weighted
+                    .watch
+                    .map(|port| p4::action_profile_action::WatchKind::WatchPort(encode_port(port))),
             };
             Type::ActionProfileActionSet(p4::ActionProfileActionSet {
                 group_action: None,

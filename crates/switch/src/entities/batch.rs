@@ -8,7 +8,7 @@ use tributary_p4runtime_proto::p4::v1::write_request::Atomicity;
 use tributary_p4runtime_proto::p4::v1::{Entity, Update, entity};
 
 use super::read::{PART_BYTES, Part, parts_of, size};
-use super::{Refusal, read_part, undo, write};
+use super::{Names, Refusal, read_part, undo, write};
 use crate::config::SwitchConfig;
 use crate::forwarding::{Forwarding, ProgramId};
 
@@ -18,7 +18,10 @@ pub(crate) type Outcomes = Vec<Result<(), Refusal>>;
 /// A batch of updates.
 #[derive(Debug)]
 pub(crate) struct WriteBatch {
-    updates: Vec<Update>,
+    /// An update whose names cannot be translated is a refusal.
+    updates: Vec<Result<Update, Refusal>>,
+    /// Whether names are replaced by numbers.
+    translated: bool,
     atomicity: Atomicity,
     outcomes: Outcomes,
     /// The updates that undo those made, in their order; kept if that may be needed.
@@ -31,12 +34,24 @@ pub(crate) struct WriteBatch {
 
 impl WriteBatch {
     pub(crate) fn new(updates: Vec<Update>, atomicity: Atomicity) -> Self {
+        Self::of(updates.into_iter().map(Ok).collect(), atomicity)
+    }
+
+    fn of(updates: Vec<Result<Update, Refusal>>, atomicity: Atomicity) -> Self {
         let outcomes = Vec::with_capacity(updates.len());
-        let counts = updates.iter().any(|update| {
+        let counts = updates.iter().flatten().any(|update| {
             let entity = update.entity.as_ref().and_then(|entity| entity.entity.as_ref());
             entity.is_some_and(has_counts)
         });
-        Self { updates, atomicity, outcomes, undo: Vec::new(), counts, others: Vec::new() }
+        Self {
+            updates,
+            translated: false,
+            atomicity,
+            outcomes,
+            undo: Vec::new(),
+            counts,
+            others: Vec::new(),
+        }
     }
 
     /// Whether counts are set, which the cores have in parts.
@@ -45,7 +60,7 @@ impl WriteBatch {
     }
 
     /// [`step`](Self::step)s at all cores alike. Counts are set at the first one; at the others they
-    /// are set to zero.
+    /// are set to zero. The first one has the names of values.
     pub(crate) fn step_all<'a>(
         &mut self,
         first: &mut Forwarding,
@@ -53,10 +68,13 @@ impl WriteBatch {
         config: &SwitchConfig,
         budget: usize,
     ) -> bool {
+        if !std::mem::replace(&mut self.translated, true) {
+            self.translate(first);
+        }
         for (at, other) in others.enumerate() {
             if self.others.len() == at {
-                let updates = self.updates.iter().cloned().map(uncounted).collect();
-                self.others.push(Self::new(updates, self.atomicity));
+                let updates = self.updates.iter().cloned().map(|update| update.map(uncounted));
+                self.others.push(Self::of(updates.collect(), self.atomicity));
             }
             self.others[at].step(other, config, budget);
         }
@@ -68,6 +86,45 @@ impl WriteBatch {
             refused(&other.outcomes) == refused(&self.outcomes)
         }));
         done
+    }
+
+    /// Replaces names by numbers, before the first step.
+    fn translate(&mut self, to: &mut Forwarding) {
+        if to.names().many() {
+            self.forget_names(to, 0);
+        }
+        let mut forgotten = false;
+        for index in 0..self.updates.len() {
+            let Ok(update) = &self.updates[index] else { continue };
+            let mut translated = to.numbered(update);
+            let full = |refusal: &Refusal| refusal.code == Code::ResourceExhausted;
+            if translated.as_ref().is_err_and(full) && !std::mem::replace(&mut forgotten, true) {
+                self.forget_names(to, index);
+                translated = self.updates[index]
+                    .as_ref()
+                    .map_or_else(|refusal| Err(refusal.clone()), |update| to.numbered(update));
+            }
+            self.updates[index] = translated;
+        }
+    }
+
+    /// Forgets names that neither entries nor the first updates have. All updates of earlier
+    /// batches are made by now.
+    fn forget_names(&self, to: &mut Forwarding, translated: usize) {
+        let of_update = |update: &Update| update.entity.clone();
+        let pending = self.updates[..translated].iter().flatten().filter_map(of_update);
+        let used = Names::used(to, pending);
+        to.forget_names(&used);
+    }
+
+    /// Makes one update.
+    fn write(
+        &self,
+        to: &mut Forwarding,
+        config: &SwitchConfig,
+        index: usize,
+    ) -> Result<(), Refusal> {
+        write(to, config, self.updates[index].as_ref().map_err(Refusal::clone)?)
     }
 
     /// Makes at most `budget` updates. Returns true when the batch is done.
@@ -87,7 +144,7 @@ impl WriteBatch {
         };
         for index in first..end {
             if self.atomicity == Atomicity::ContinueOnError {
-                self.outcomes.push(write(to, config, &self.updates[index]));
+                self.outcomes.push(self.write(to, config, index));
             } else if let Err(refusal) = self.reversibly(to, config, index) {
                 self.roll_back(to, config, index, refusal);
                 return true;
@@ -106,8 +163,8 @@ impl WriteBatch {
         config: &SwitchConfig,
         index: usize,
     ) -> Result<(), Refusal> {
-        let back = undo(to, &self.updates[index]);
-        write(to, config, &self.updates[index])?;
+        let back = self.updates[index].as_ref().map_or(Vec::new(), |update| undo(to, update));
+        self.write(to, config, index)?;
         self.undo.push(back);
         self.outcomes.push(Ok(()));
         Ok(())
@@ -168,6 +225,15 @@ fn uncounted(mut update: Update) -> Update {
     update
 }
 
+/// The parts of a template with names; none if it has an unknown name.
+fn query_parts(from: &Forwarding, template: &Entity) -> Result<Vec<Part>, Refusal> {
+    let mut template = template.clone();
+    match from.names().query(from.objects().places(), &mut template)? {
+        true => parts_of(from, &template),
+        false => Ok(Vec::new()),
+    }
+}
+
 /// Most parts that are read per step, empty ones included.
 const PARTS: usize = 16;
 
@@ -194,7 +260,7 @@ impl ReadBatch {
             program: from.id(),
         };
         for (query, template) in templates.iter().enumerate() {
-            match parts_of(from, template) {
+            match query_parts(from, template) {
                 Ok(parts) => batch.parts.extend(parts.into_iter().map(|part| (query, part))),
                 Err(refusal) => batch.outcomes[query] = Err(refusal),
             }
@@ -233,7 +299,9 @@ impl ReadBatch {
                     if let Some(rest) = rest {
                         self.parts.push_front((query, rest));
                     }
-                    let new = &self.entities[before..];
+                    let new = &mut self.entities[before..];
+                    let (names, places) = (from.names(), from.objects().places());
+                    new.iter_mut().for_each(|entity| names.outward(places, entity));
                     self.bytes += new.iter().map(size).sum::<usize>();
                 }
                 Err(refusal) => {

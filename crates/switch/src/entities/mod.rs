@@ -12,6 +12,7 @@ mod digests;
 mod direct;
 mod matches;
 mod meters;
+mod names;
 mod objects;
 mod profiles;
 mod read;
@@ -29,6 +30,7 @@ use tributary_p4runtime_proto::p4::v1::{DigestEntry, Entity, Update, entity, upd
 pub(crate) use self::annotations::Annotations;
 pub(crate) use self::batch::{ReadBatch, WriteBatch};
 pub(crate) use self::digests::{Digests, digest_data};
+pub(crate) use self::names::Names;
 pub(crate) use self::objects::{MetadataField, Objects};
 pub(crate) use self::profiles::GroupSizes;
 pub(crate) use self::read::PART_BYTES;

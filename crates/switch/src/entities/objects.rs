@@ -7,6 +7,7 @@ use tributary_p4::ir::{self, ExternId, TableId};
 use tributary_p4runtime_proto::p4::config::v1::{self as info, P4Info, meter_spec};
 
 use super::Refusal;
+use super::names::Places;
 
 /// The objects of a program by id.
 #[derive(Debug, Default)]
@@ -18,6 +19,7 @@ pub(crate) struct Objects {
     profiles: BTreeMap<u32, Profile>,
     value_sets: BTreeMap<u32, ValueSet>,
     digests: BTreeMap<u32, Digest>,
+    places: Places,
     /// Fields of the header of packets to the controller.
     pub(crate) packet_in: Vec<MetadataField>,
     /// Fields of the header of packets from the controller.
@@ -168,7 +170,7 @@ pub(crate) struct MetadataField {
 impl Objects {
     /// Finds every object of a P4Info in a program, by name.
     pub(crate) fn new(program: &ir::Program, p4info: &P4Info) -> Result<Self, Refusal> {
-        let mut objects = Self::default();
+        let mut objects = Self { places: Places::new(program, p4info), ..Self::default() };
         for table in &p4info.tables {
             let table = find_table(program, p4info, table)?;
             objects.tables.insert(table.id, table);
@@ -206,8 +208,11 @@ impl Objects {
         }
         for header in &p4info.controller_packet_metadata {
             let name = &preamble(header.preamble.as_ref())?.name;
-            let fields = header.metadata.iter().map(metadata_field).collect::<Result<_, _>>()?;
+            let fields = header.metadata.iter().map(|field| metadata_field(program, field));
+            let fields = fields.collect::<Result<_, _>>()?;
             match name.as_str() {
+                // Packets have no bytes for it.
+                _ if !program.controller_headers.contains(name) => {}
                 "packet_in" => objects.packet_in = fields,
                 "packet_out" => objects.packet_out = fields,
                 _ => {}
@@ -225,6 +230,11 @@ impl Objects {
             let fixed = entries.filter(|(_, constant)| **constant);
             table.fixed = fixed.map(|(e, _)| (e.matches.clone(), e.priority)).collect();
         }
+    }
+
+    /// The values that have names in the control plane.
+    pub(crate) fn places(&self) -> &Places {
+        &self.places
     }
 
     pub(crate) fn table(&self, id: u32) -> Result<&Table, Refusal> {
@@ -330,7 +340,19 @@ fn preamble(preamble: Option<&info::Preamble>) -> Result<&info::Preamble, Refusa
     preamble.ok_or_else(|| mismatch("an object has no preamble".into()))
 }
 
-fn width(bits: i32, what: &str) -> Result<u32, Refusal> {
+/// The width of a value in the program, from its width in P4Info, or from its type if it has a name
+/// instead of a number there.
+fn width(
+    program: &ir::Program,
+    bits: i32,
+    type_name: Option<&info::P4NamedType>,
+    what: &str,
+) -> Result<u32, Refusal> {
+    let named =
+        |named: &info::P4NamedType| program.translated.iter().find(|ty| ty.name == named.name);
+    if let Some(translated) = type_name.and_then(named) {
+        return Ok(translated.width);
+    }
     u32::try_from(bits).ok().filter(|&bits| bits > 0).ok_or_else(|| {
         Refusal::unimplemented(format!("{what}: only types with a width in bits are supported"))
     })
@@ -415,7 +437,8 @@ fn find_action(
         )));
     }
     let params = action.params.iter().map(|param| {
-        let width = width(param.bitwidth, &format!("action `{name}`, parameter `{}`", param.name))?;
+        let what = format!("action `{name}`, parameter `{}`", param.name);
+        let width = width(program, param.bitwidth, param.type_name.as_ref(), &what)?;
         Ok(Param { id: param.id, name: param.name.clone(), width })
     });
     let params = params.collect::<Result<_, Refusal>>()?;
@@ -494,7 +517,7 @@ fn find_value_set(program: &ir::Program, set: &info::ValueSet) -> Result<ValueSe
             MatchType::Optional => ir::MatchKind::Optional,
             MatchType::Unspecified => return Err(mismatch(format!("{what}: unknown match kind"))),
         };
-        let width = width(field.bitwidth, &what)?;
+        let width = width(program, field.bitwidth, field.type_name.as_ref(), &what)?;
         Ok(Key { id: field.id, name: field.name.clone(), width, kind })
     };
     let keys = set.r#match.iter().map(key).collect::<Result<_, Refusal>>()?;
@@ -549,8 +572,10 @@ fn scalar(spec: &info::P4DataTypeSpec, p4info: &P4Info) -> Option<Scalar> {
 }
 
 fn metadata_field(
+    program: &ir::Program,
     field: &info::controller_packet_metadata::Metadata,
 ) -> Result<MetadataField, Refusal> {
-    let width = width(field.bitwidth, &format!("controller metadata `{}`", field.name))?;
+    let what = format!("controller metadata `{}`", field.name);
+    let width = width(program, field.bitwidth, field.type_name.as_ref(), &what)?;
     Ok(MetadataField { id: field.id, name: field.name.clone(), width })
 }

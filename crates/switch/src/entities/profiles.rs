@@ -146,10 +146,10 @@ fn members_from(
             Some(WatchKind::WatchPort(port)) => (0, &port[..]),
             None => (0, &[][..]),
         };
-        unwatched(watch, port, has_port).map_err(|r| r.of(&format!("member {id}")))?;
+        let watch = watched(watch, port, has_port).map_err(|r| r.of(&format!("member {id}")))?;
         let weight = weight_from(profile, member.weight);
         let weight = weight.map_err(|r| r.of(&format!("member {id}")))?;
-        members.push(GroupMember { member: id, weight });
+        members.push(GroupMember { member: id, weight, watch });
     }
     Ok(members)
 }
@@ -164,7 +164,9 @@ pub(super) fn read_groups(
             let member = |member: &GroupMember| action_profile_group::Member {
                 member_id: member.member,
                 weight: weight_to(profile, member.weight),
-                watch_kind: None,
+                watch_kind: member.watch.map(|port| {
+                    action_profile_group::member::WatchKind::WatchPort(encode_port(port))
+                }),
             };
             let entry = ActionProfileGroup {
                 action_profile_id: profile.id,
@@ -266,15 +268,25 @@ pub(super) fn check_size(profile: &Profile, weights: &[u32], most: i32) -> Resul
     Ok(())
 }
 
-/// Refuses watched ports: this switch does not know whether a port is up.
-pub(super) fn unwatched(watch: i32, port: &[u8], has_port: HasPort<'_>) -> Result<(), Refusal> {
+/// The watched port of a member, if it watches one.
+pub(super) fn watched(
+    watch: i32,
+    port: &[u8],
+    has_port: HasPort<'_>,
+) -> Result<Option<u16>, Refusal> {
     let port = match (watch, port) {
-        (0, []) => return Ok(()),
+        (0, []) => return Ok(None),
         (0, bytes) => Value::from_be_bytes(bytes).to_u64(),
         (number, _) => u64::try_from(number).ok(),
     };
-    match port.and_then(|port| u16::try_from(port).ok()).filter(|&port| has_port(port)) {
-        Some(port) => Err(Refusal::unimplemented(format!("to watch port {port}: not supported"))),
+    let port = port.and_then(|port| u16::try_from(port).ok()).filter(|&port| has_port(port));
+    match port {
+        Some(port) => Ok(Some(port)),
         None => Err(Refusal::invalid("it watches a port that this switch has not")),
     }
+}
+
+/// A port as a byte string.
+pub(super) fn encode_port(port: u16) -> Vec<u8> {
+    super::encode(&Value::from(u64::from(port)))
 }

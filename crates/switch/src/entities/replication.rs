@@ -8,6 +8,7 @@ use tributary_p4runtime_proto::p4::v1::{
     self as p4, CloneSessionEntry, Entity, MulticastGroupEntry, entity, replica,
 };
 
+use super::profiles::encode_port;
 use super::{Change, Refusal};
 use crate::config::SwitchConfig;
 use crate::forwarding::Forwarding;
@@ -127,9 +128,8 @@ fn to_replica(has_port: &dyn Fn(u16) -> bool, replica: &p4::Replica) -> Result<R
 }
 
 fn from_replica(replica: &Replica) -> p4::Replica {
-    let port = Value::from(u64::from(replica.port)).to_be_bytes();
     p4::Replica {
-        port_kind: Some(replica::PortKind::Port(port)),
+        port_kind: Some(replica::PortKind::Port(encode_port(replica.port))),
         instance: u32::from(replica.instance),
         backup_replicas: Vec::new(),
     }

@@ -82,6 +82,19 @@ pub(crate) fn initial_entries(old: &Forwarding, new: &Forwarding) -> Vec<Entity>
     entries.filter(|entry| !entry.is_const).map(entity).collect()
 }
 
+/// All entries of a program, constant ones and default actions too.
+pub(super) fn initial_state(from: &Forwarding) -> Vec<Entity> {
+    let of_table = |table: &Table| {
+        let entries = from.pipeline().entries(table.at);
+        let entries = entries.filter_map(|entry| tables::full_entry(from, table, entry).ok());
+        let mut all: Vec<Entity> = entries.map(entity).collect();
+        let key = TableEntry { table_id: table.id, is_default_action: true, ..Default::default() };
+        all.extend(found(from, entity::Entity::TableEntry(key)));
+        all
+    };
+    from.objects().tables().flat_map(of_table).collect()
+}
+
 fn entity(entry: TableEntry) -> Entity {
     Entity { entity: Some(entity::Entity::TableEntry(entry)) }
 }

@@ -24,7 +24,6 @@ use super::connections::Connections;
 use super::pipeline;
 use super::status::{batch, refused, stopped, stream_error};
 use super::streams::{Opened, Streams};
-use crate::controller_header;
 use crate::entities::{PART_BYTES, ReadBatch, Refusal, WriteBatch};
 use crate::runtime::{Control, PacketsIn, Stopped, ToController};
 use crate::switch::no_pipeline;
@@ -123,12 +122,11 @@ impl Service {
     }
 
     async fn unpack(&self, frame: Vec<u8>) -> Result<PacketIn, Stopped> {
-        let unpack = |switch: &mut crate::Switch, _| {
-            let fields = switch.forwarding().map(|f| f.objects().packet_in.as_slice());
-            controller_header::unpack(fields.unwrap_or_default(), frame)
+        let unpack = |switch: &mut crate::Switch, _| match switch.forwarding() {
+            Some(forwarding) => forwarding.packet_in(frame),
+            None => PacketIn { payload: frame, metadata: Vec::new() },
         };
-        let (metadata, payload) = self.control.run(unpack).await?;
-        Ok(PacketIn { payload, metadata })
+        self.control.run(unpack).await
     }
 
     /// Handles a controller's stream until it ends. Returns the error to end it with, if any.
@@ -191,13 +189,12 @@ impl Service {
         let sent = if self.streams.lock().arbitration.is_primary(client) {
             let packet = packet.clone();
             let send = move |switch: &mut crate::Switch, now_us| {
-                let Some(forwarding) = switch.forwarding() else {
+                let Some(forwarding) = switch.forwarding_mut() else {
                     return Err(Refusal::failed_precondition(
                         "no forwarding pipeline configuration is set",
                     ));
                 };
-                let fields = &forwarding.objects().packet_out;
-                let frame = controller_header::pack(fields, &packet.metadata, &packet.payload)?;
+                let frame = forwarding.packet_out(&packet)?;
                 switch.packet_out(now_us, &frame);
                 Ok(())
             };

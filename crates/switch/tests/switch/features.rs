@@ -194,17 +194,38 @@ fn groups_spread_packets_by_weight() {
     refused(&mut switch, delete(group_of(&names, 5, &[], 0)), Code::FailedPrecondition);
     refused(&mut switch, delete(member(&names, "spread", 1, 0)), Code::FailedPrecondition);
 
-    let mut watching = group_of(&names, 6, &[(1, 1)], 3);
-    let watch = |group: &mut Entity, port: u8| {
+    let watching = |ports: &[u8]| {
+        let members: Vec<(u32, i32)> = (1..=ports.len() as u32).map(|id| (id, 1)).collect();
+        let mut group = group_of(&names, 6, &members, 3);
         if let Some(entity::Entity::ActionProfileGroup(group)) = &mut group.entity {
-            let kind = p4::action_profile_group::member::WatchKind::WatchPort(vec![port]);
-            group.members[0].watch_kind = Some(kind);
+            for (member, port) in group.members.iter_mut().zip(ports) {
+                let kind = p4::action_profile_group::member::WatchKind::WatchPort(vec![*port]);
+                member.watch_kind = Some(kind);
+            }
         }
+        group
     };
-    watch(&mut watching, 1);
-    refused(&mut switch, insert(watching.clone()), Code::Unimplemented);
-    watch(&mut watching, 99);
-    refused(&mut switch, insert(watching), Code::InvalidArgument);
+    refused(&mut switch, insert(watching(&[99])), Code::InvalidArgument);
+    write(&mut switch, insert(watching(&[3, 4]))).unwrap();
+    let all = entity(entity::Entity::ActionProfileGroup(Default::default()));
+    assert_eq!(read(&switch, all)[1], watching(&[3, 4]));
+    write(&mut switch, insert(entry(&names, "selected", 6, ActionProfileGroupId(6)))).unwrap();
+    let answers = |switch: &mut Switch| -> Vec<u8> {
+        let ask = |seed| ask(switch, 0, SELECTED, 6, seed).1;
+        let mut all: Vec<u8> = (0..40).map(ask).collect();
+        all.sort_unstable();
+        all.dedup();
+        all
+    };
+    assert_eq!(answers(&mut switch), [10, 20]);
+    switch.set_link(3, false);
+    assert_eq!(answers(&mut switch), [20]);
+    switch.set_link(4, false);
+    // Without members that can be chosen, the table's action changes nothing.
+    assert_eq!(answers(&mut switch), [0]);
+    switch.set_link(3, true);
+    assert_eq!(answers(&mut switch), [10]);
+    switch.set_link(4, true);
     let sets = entry(&names, "selected", 2, set_of(&names, &[(1, 1)]));
     refused(&mut switch, insert(sets), Code::InvalidArgument);
 }

@@ -1,6 +1,8 @@
 //! `tributary p4`: checks and describes programs.
 
+pub(crate) mod corpus;
 pub(crate) mod dissector;
+pub(crate) mod fmt;
 pub(crate) mod graph;
 pub(crate) mod stf;
 pub(crate) mod trace;
@@ -12,23 +14,23 @@ use anyhow::{Context, Result, bail};
 use prost::Message;
 use tributary_p4::{Compilation, Defines, Diagnostics, Severity, Sources};
 
-use crate::args::{InfoArgs, P4Args};
+use crate::args::{CheckArgs, InfoArgs, P4Args};
 
 /// Reports all errors of a program.
 ///
 /// # Errors
 /// If it has any.
-pub(crate) fn check(args: &P4Args) -> Result<()> {
-    let compilation = compile(args)?;
+pub(crate) fn check(args: &CheckArgs) -> Result<()> {
+    let style = if args.short { Style::Lines } else { Style::of_stderr() };
+    let compilation = compile_by(&args.program, tributary_p4::compile, style)?;
     let program = &compilation.program;
-    println!(
+    crate::print(&format!(
         "{}: no errors; {} tables, {} actions, {} externs",
-        args.file.display(),
+        args.program.file.display(),
         program.tables.len(),
         program.actions.len(),
         program.externs.len()
-    );
-    Ok(())
+    ))
 }
 
 /// Writes a program's P4Info: protobuf text, or encoded.
@@ -58,7 +60,7 @@ pub(crate) fn preprocess(path: &Path, defines: &[String]) -> Result<String> {
     let defines = parse_defines(defines)?;
     let sources = Sources::disk();
     tributary_p4::preprocess(&sources, &path.display().to_string(), &defines)
-        .or_else(|diagnostics| fail(path, &diagnostics))
+        .or_else(|diagnostics| fail(path, &diagnostics, Style::of_stderr()))
 }
 
 /// Checks that the program's file can be read, before errors name a position in it.
@@ -68,21 +70,45 @@ fn must_be_there(path: &Path) -> Result<()> {
 }
 
 fn compile(args: &P4Args) -> Result<Compilation> {
-    compile_by(args, tributary_p4::compile)
+    compile_by(args, tributary_p4::compile, Style::of_stderr())
 }
 
 /// Compiles a program with one of the compiler's functions.
 fn compile_by(
     args: &P4Args,
     by: fn(&Sources, &str, Defines<'_>) -> Result<Compilation, Diagnostics>,
+    style: Style,
 ) -> Result<Compilation> {
     must_be_there(&args.file)?;
     let defines = parse_defines(&args.defines)?;
     let sources = sources(args);
     let compilation = by(&sources, &args.file.display().to_string(), &defines)
-        .or_else(|diagnostics| fail(&args.file, &diagnostics))?;
-    eprint!("{}", compilation.warnings.render(std::io::stderr().is_terminal()));
+        .or_else(|diagnostics| fail(&args.file, &diagnostics, style))?;
+    style.show(&compilation.warnings);
     Ok(compilation)
+}
+
+/// How diagnostics are shown on standard error.
+#[derive(Clone, Copy)]
+enum Style {
+    /// With the source line, in colours or not.
+    Excerpts(bool),
+    /// One line each.
+    Lines,
+}
+
+impl Style {
+    fn of_stderr() -> Self {
+        Self::Excerpts(std::io::stderr().is_terminal())
+    }
+
+    fn show(self, diagnostics: &Diagnostics) {
+        match self {
+            Self::Excerpts(colours) => eprint!("{}", diagnostics.render(colours)),
+            Self::Lines if diagnostics.is_empty() => {}
+            Self::Lines => eprintln!("{diagnostics}"),
+        }
+    }
 }
 
 fn sources(args: &P4Args) -> Sources {
@@ -90,8 +116,8 @@ fn sources(args: &P4Args) -> Sources {
 }
 
 /// Prints the diagnostics; the error is the final line.
-fn fail<T>(path: &Path, diagnostics: &Diagnostics) -> Result<T> {
-    eprint!("{}", diagnostics.render(std::io::stderr().is_terminal()));
+fn fail<T>(path: &Path, diagnostics: &Diagnostics, style: Style) -> Result<T> {
+    style.show(diagnostics);
     let errors = diagnostics.iter().filter(|one| one.severity == Severity::Error).count();
     let plural = if errors == 1 { "" } else { "s" };
     bail!("{}: {errors} error{plural}", path.display());

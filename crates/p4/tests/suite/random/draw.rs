@@ -281,11 +281,18 @@ struct meta_t {{ bit<8> x; int<8> y; bool z; pair_t<bit<16>, bit<8>> pair; u_t u
                 1 => "reject".to_owned(),
                 _ => format!("s{}", draw.below(states)),
             };
+            // Some path leads to an end.
+            let onward = |draw: &mut Self| match draw.below(4) {
+                0 => "accept".to_owned(),
+                1 => "reject".to_owned(),
+                _ if state + 1 < states => format!("s{}", state + 1),
+                _ => "accept".to_owned(),
+            };
             let transition = if self.one_in(2) {
-                next(self)
+                onward(self)
             } else {
                 let (on, value) = (self.expression(Ty::Bit(8), 1), self.below(256));
-                let targets = [next(self), next(self), next(self), next(self)];
+                let targets = [next(self), next(self), next(self), onward(self)];
                 let [a, b, c, d] = targets;
                 let select = format!(
                     "select({on}, meta.z) {{ ({value}, _): {a}; (1 .. 5, true): {b}; \

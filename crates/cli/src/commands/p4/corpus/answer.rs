@@ -1,0 +1,150 @@
+//! Asking a compiler about one program: a process with a bound on time.
+
+use std::io::Read;
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+
+use crate::args::{CorpusArgs, Dialect};
+
+/// Bytes of a compiler's messages that are kept: the first error is among them.
+const KEPT: usize = 1 << 16;
+
+/// What a compiler says about a program.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum Answer {
+    Accepted,
+    /// With the first error.
+    Refused(String),
+    /// It ended by a signal or a bug, or not in time.
+    None(String),
+}
+
+/// A compiler and its arguments before the program's file.
+pub(super) struct Compiler {
+    pub(super) name: String,
+    path: PathBuf,
+    arguments: Vec<String>,
+    /// Whether its messages are those of `p4 check --short`.
+    ours: bool,
+}
+
+impl Compiler {
+    /// This program.
+    pub(super) fn ours(args: &CorpusArgs) -> Result<Self> {
+        let mut arguments: Vec<String> = ["p4", "check", "--short"].map(str::to_owned).into();
+        arguments.extend(options(args));
+        let path = std::env::current_exe().context("cannot find this program")?;
+        Ok(Self { name: "tributary".to_owned(), path, arguments, ours: true })
+    }
+
+    /// The compiler to compare with: the named one, or that of the architecture on the `PATH`, if
+    /// there is one.
+    pub(super) fn other(args: &CorpusArgs) -> Result<Option<Self>> {
+        let names: &[&str] = match (&args.compiler, args.arch) {
+            (Some(name), _) => &[name.as_str()],
+            (None, Dialect::V1model) => &["p4c-bm2-ss", "p4test"],
+            (None, Dialect::Tna) => &[],
+            (None, Dialect::Any) => &["p4test"],
+        };
+        let found = names.iter().find_map(|name| Some((*name, found(name)?)));
+        let Some((name, path)) = found else {
+            if let Some(name) = &args.compiler {
+                ensure!(false, "--compiler {name}: there is no such program on the PATH");
+            }
+            return Ok(None);
+        };
+        let name = Path::new(name).file_name().map_or(name.into(), |n| n.to_string_lossy());
+        let mut arguments = options(args);
+        if name == "p4c-bm2-ss" {
+            arguments.extend(["-o".to_owned(), "/dev/null".to_owned()]);
+        }
+        Ok(Some(Self { name: name.into_owned(), path, arguments, ours: false }))
+    }
+
+    /// Compiles a program.
+    pub(super) fn ask(&self, program: &Path, time: Duration) -> Answer {
+        let mut command = Command::new(&self.path);
+        command.args(&self.arguments).arg(program);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        let child = match command.spawn() {
+            Ok(child) => child,
+            Err(error) => return Answer::None(format!("cannot run it: {error}")),
+        };
+        match finish(child, time) {
+            (None, _) => Answer::None(format!("not within {} seconds", time.as_secs())),
+            (Some(status), _) if status.success() => Answer::Accepted,
+            (Some(status), messages) => self.refusal(status, &messages),
+        }
+    }
+
+    fn refusal(&self, status: ExitStatus, messages: &str) -> Answer {
+        if let Some(signal) = status.signal() {
+            return Answer::None(format!("ended by signal {signal}"));
+        }
+        let bug = |line: &&str| line.contains("Compiler Bug") || line.contains("panicked at");
+        if let Some(line) = messages.lines().find(bug) {
+            return Answer::None(line.trim().to_owned());
+        }
+        let first = |wanted: &str| messages.lines().find(|line| line.contains(wanted));
+        let found = match self.ours {
+            true => first(": error: "),
+            false => first("error: ").or_else(|| first("syntax error")),
+        };
+        let line = found.or_else(|| messages.lines().find(|line| !line.trim().is_empty()));
+        Answer::Refused(line.unwrap_or("without a message").trim().to_owned())
+    }
+}
+
+/// Options that all compilers have.
+fn options(args: &CorpusArgs) -> Vec<String> {
+    let include = args.include.iter().map(|dir| format!("-I{}", dir.display()));
+    include.chain(args.defines.iter().map(|define| format!("-D{define}"))).collect()
+}
+
+/// A program on the `PATH`, or at a path with a `/`.
+fn found(name: &str) -> Option<PathBuf> {
+    if name.contains('/') {
+        return Some(PathBuf::from(name)).filter(|path| path.is_file());
+    }
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path).map(|dir| dir.join(name)).find(|path| path.is_file())
+}
+
+/// Waits for a process, or kills it when its time is over. Its messages are read meanwhile, so that
+/// it does not wait for a reader.
+fn finish(mut child: Child, time: Duration) -> (Option<ExitStatus>, String) {
+    let stderr = child.stderr.take();
+    let reader = std::thread::spawn(move || stderr.map_or_else(String::new, read));
+    let start = Instant::now();
+    let mut pause = Duration::from_millis(1);
+    let status = loop {
+        match child.try_wait() {
+            Ok(Some(status)) => break Some(status),
+            Ok(None) if start.elapsed() < time => {}
+            _ => {
+                // It may have ended just now.
+                let _ = child.kill();
+                let _ = child.wait();
+                break None;
+            }
+        }
+        std::thread::sleep(pause);
+        pause = (pause * 2).min(Duration::from_millis(20));
+    };
+    (status, reader.join().unwrap_or_default())
+}
+
+/// The beginning of what a process writes; the rest is read and dropped.
+fn read(mut from: impl Read) -> String {
+    let mut kept = Vec::new();
+    let mut buffer = [0; 4096];
+    while let Ok(length @ 1..) = from.read(&mut buffer) {
+        let room = KEPT.saturating_sub(kept.len());
+        kept.extend_from_slice(&buffer[..length.min(room)]);
+    }
+    String::from_utf8_lossy(&kept).into_owned()
+}
