@@ -11,6 +11,7 @@ mod features;
 mod grpc;
 mod hostile;
 mod reconfigure;
+mod resources;
 mod runtime;
 mod server;
 mod tls;
