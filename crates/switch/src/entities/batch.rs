@@ -11,6 +11,7 @@ use super::read::{PART_BYTES, Part, parts_of, size};
 use super::{Refusal, read_part, undo, write};
 use crate::config::SwitchConfig;
 use crate::forwarding::{Forwarding, ProgramId};
+use crate::roles::Access;
 
 /// The result of each update or query, in order.
 pub(crate) type Outcomes = Vec<Result<(), Refusal>>;
@@ -25,6 +26,8 @@ pub(crate) struct WriteBatch {
     undo: Vec<Vec<Update>>,
     /// Whether counts are set, which the cores have in parts.
     counts: bool,
+    /// What the controller's role may write.
+    access: Access,
     /// The same for the other cores; all have the same outcome.
     others: Vec<Self>,
 }
@@ -36,7 +39,13 @@ impl WriteBatch {
             let entity = update.entity.as_ref().and_then(|entity| entity.entity.as_ref());
             entity.is_some_and(has_counts)
         });
-        Self { updates, atomicity, outcomes, undo: Vec::new(), counts, others: Vec::new() }
+        let access = Access::default();
+        Self { updates, atomicity, outcomes, undo: Vec::new(), counts, access, others: Vec::new() }
+    }
+
+    /// Refuses what a role may not write.
+    pub(crate) fn with_access(self, access: Access) -> Self {
+        Self { access, ..self }
     }
 
     /// Whether counts are set, which the cores have in parts.
@@ -56,7 +65,8 @@ impl WriteBatch {
         for (at, other) in others.enumerate() {
             if self.others.len() == at {
                 let updates = self.updates.iter().cloned().map(uncounted).collect();
-                self.others.push(Self::new(updates, self.atomicity));
+                let other = Self::new(updates, self.atomicity).with_access(self.access.clone());
+                self.others.push(other);
             }
             self.others[at].step(other, config, budget);
         }
@@ -87,13 +97,21 @@ impl WriteBatch {
         };
         for index in first..end {
             if self.atomicity == Atomicity::ContinueOnError {
-                self.outcomes.push(write(to, config, &self.updates[index]));
+                self.outcomes
+                    .push(self.allowed(index).and_then(|update| write(to, config, update)));
             } else if let Err(refusal) = self.reversibly(to, config, index) {
                 self.roll_back(to, config, index, refusal);
                 return true;
             }
         }
         self.outcomes.len() == self.updates.len()
+    }
+
+    /// An update, unless the controller's role may not make it.
+    fn allowed(&self, index: usize) -> Result<&Update, Refusal> {
+        let update = &self.updates[index];
+        self.access.check(update.entity.as_ref())?;
+        Ok(update)
     }
 
     pub(crate) fn finish(self) -> Outcomes {
@@ -106,8 +124,9 @@ impl WriteBatch {
         config: &SwitchConfig,
         index: usize,
     ) -> Result<(), Refusal> {
-        let back = undo(to, &self.updates[index]);
-        write(to, config, &self.updates[index])?;
+        let update = self.allowed(index)?;
+        let back = undo(to, update);
+        write(to, config, update)?;
         self.undo.push(back);
         self.outcomes.push(Ok(()));
         Ok(())

@@ -12,6 +12,7 @@ mod grpc;
 mod hostile;
 mod reconfigure;
 mod resources;
+mod roles;
 mod runtime;
 mod server;
 mod tls;
