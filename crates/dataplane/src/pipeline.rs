@@ -23,7 +23,7 @@ use crate::load::{self, Instance as ExternInstance};
 use crate::packet::{Packet, Shape};
 use crate::pass::{Egress, EgressInput, Ingress, IngressInput, Instance};
 use crate::replicas::Memo;
-use crate::tables::{Action, KeyMatch, Table, TableEntry};
+use crate::tables::{Action, KeyMatch, Owner, Table, TableEntry};
 use crate::trace::Traced;
 use crate::value::Value;
 use crate::{tna, v1model};
@@ -335,14 +335,13 @@ impl Pipeline {
     pub fn direct_counter_read(
         &self,
         table: TableId,
-        matches: &[KeyMatch],
-        priority: i32,
+        of: Owner<'_>,
     ) -> Result<CounterData, StateError> {
         let table = self.table(table)?;
         if !table.extras().counter {
             return Err(StateError::Unknown("direct counter"));
         }
-        Ok(table.counter_value(matches, priority)?)
+        Ok(table.counter_value(of)?)
     }
 
     /// Sets the direct counter of a table's entry.
@@ -352,15 +351,14 @@ impl Pipeline {
     pub fn direct_counter_write(
         &mut self,
         table: TableId,
-        matches: &[KeyMatch],
-        priority: i32,
+        of: Owner<'_>,
         data: CounterData,
     ) -> Result<(), StateError> {
         let table = self.table_mut(table)?;
         if !table.extras().counter {
             return Err(StateError::Unknown("direct counter"));
         }
-        *table.counter(matches, priority)? = data;
+        *table.counter(of)? = data;
         Ok(())
     }
 

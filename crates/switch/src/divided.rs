@@ -380,13 +380,28 @@ fn a_meter_is_that_of_all_cores_together() {
     // Changed, and taken over by a new version of the program.
     let change = TableEntry {
         meter_config: Some(p4::MeterConfig { cir, cburst: 7, pir, pburst: 7, eburst: 0 }),
-        ..entry
+        ..entry.clone()
     };
     switch.write(update::Type::Modify, entity::Entity::TableEntry(change));
     assert_eq!(send(&mut switch, 3_000_000), 7);
-    let forwarding = Forwarding::from_source(ROWS).unwrap();
-    switch.command(|switch| switch.reconcile(forwarding)).unwrap();
+    let take_over = |switch: &mut Cores| {
+        let forwarding = Forwarding::from_source(ROWS).unwrap();
+        switch.command(|switch| switch.reconcile(forwarding)).unwrap();
+    };
+    take_over(&mut switch);
     assert_eq!(send(&mut switch, 3_000_000), 7);
+    // The same for packets without an entry.
+    let default = TableEntry {
+        r#match: vec![],
+        is_default_action: true,
+        meter_config: Some(p4::MeterConfig { cir, cburst: 5, pir, pburst: 5, eburst: 0 }),
+        ..entry.clone()
+    };
+    switch.write(update::Type::Delete, entity::Entity::TableEntry(entry));
+    switch.write(update::Type::Modify, entity::Entity::TableEntry(default));
+    assert_eq!(send(&mut switch, 3_000_000), 5);
+    take_over(&mut switch);
+    assert_eq!(send(&mut switch, 3_000_000), 5);
 }
 
 /// A refused batch leaves nothing at any core.

@@ -23,6 +23,7 @@ mod p4info;
 mod pool;
 mod queues;
 mod reconcile;
+mod roles;
 pub mod runtime;
 pub mod server;
 mod statistics;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use tributary_dataplane::Value;
+use tributary_dataplane::{Owner, Value};
 use tributary_p4runtime_proto::p4::config::v1::{P4Info, Preamble};
 use tributary_p4runtime_proto::p4::v1::write_request::Atomicity;
 use tributary_p4runtime_proto::p4::v1::{Entity, Update, update};
@@ -69,6 +69,13 @@ fn counters(old: &Forwarding, new: &mut Forwarding) {
                 // Elements beyond the end of a shorter array are dropped.
                 drop(new.pipeline_mut().counter_write(at, index, data));
             }
+        }
+    }
+    for table in old.objects().tables() {
+        let data = old.pipeline().direct_counter_read(table.at, Owner::Default);
+        let at = new.objects().table(table.id).map(|table| table.at);
+        if let (Ok(data), Ok(at)) = (data, at) {
+            drop(new.pipeline_mut().direct_counter_write(at, Owner::Default, data));
         }
     }
 }

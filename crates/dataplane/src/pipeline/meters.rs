@@ -6,7 +6,7 @@ use super::Pipeline;
 use crate::error::StateError;
 use crate::externs::meter::{Meter, MeterConfig, Meters};
 use crate::load::Instance;
-use crate::tables::KeyMatch;
+use crate::tables::Owner;
 
 impl Pipeline {
     /// The configuration of an element of a meter array; `None` if every packet is green.
@@ -53,14 +53,13 @@ impl Pipeline {
     pub fn direct_meter_config(
         &self,
         table: TableId,
-        matches: &[KeyMatch],
-        priority: i32,
+        of: Owner<'_>,
     ) -> Result<Option<MeterConfig>, StateError> {
         let table = self.table(table)?;
         if table.extras().meter.is_none() {
             return Err(StateError::Unknown("direct meter"));
         }
-        Ok(table.meter_config(matches, priority)?)
+        Ok(table.meter_config(of)?)
     }
 
     /// Configures the direct meter of a table's entry, as [`Self::set_meter_config`] does.
@@ -70,8 +69,7 @@ impl Pipeline {
     pub fn set_direct_meter_config(
         &mut self,
         table: TableId,
-        matches: &[KeyMatch],
-        priority: i32,
+        of: Owner<'_>,
         config: Option<MeterConfig>,
     ) -> Result<(), StateError> {
         let table = self.table_mut(table)?;
@@ -79,7 +77,7 @@ impl Pipeline {
             return Err(StateError::Unknown("direct meter"));
         }
         check(config)?;
-        Ok(table.set_meter_config(matches, priority, config)?)
+        Ok(table.set_meter_config(of, config)?)
     }
 
     fn meter(&self, meter: ExternId) -> Result<usize, StateError> {

@@ -51,25 +51,40 @@ impl TableEntry {
     }
 }
 
+/// The entry that direct counters and meters belong to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Owner<'a> {
+    /// The entry with these matches and this priority.
+    Entry(&'a [KeyMatch], i32),
+    /// The default entry: that of packets that match no other.
+    Default,
+}
+
+/// The direct counter and meter of an entry.
+#[derive(Clone, Debug, Default)]
+struct Resources {
+    counter: CounterData,
+    /// Configured, in a table with a direct meter. Each core's replica of the entry has the same.
+    meter: Option<Arc<Mutex<Meter>>>,
+}
+
+impl Resources {
+    fn color(&self, unit: Unit, arrival: Arrival) -> Color {
+        let Some(meter) = &self.meter else { return Color::Green };
+        lock(meter).execute(unit, arrival.bytes, arrival.now_us)
+    }
+}
+
 /// An entry with the state that packets change.
 #[derive(Clone, Debug)]
 struct Stored {
     entry: TableEntry,
     outcome: Outcome,
-    counter: CounterData,
-    /// Configured, in a table with a direct meter. Each core's replica of the entry has the same.
-    meter: Option<Arc<Mutex<Meter>>>,
+    resources: Resources,
     /// Last match, or creation or change of the entry.
     hit_us: u64,
     /// Last report of being idle.
     reported_us: u64,
-}
-
-impl Stored {
-    fn color(&self, unit: Unit, arrival: Arrival) -> Color {
-        let Some(meter) = &self.meter else { return Color::Green };
-        lock(meter).execute(unit, arrival.bytes, arrival.now_us)
-    }
 }
 
 fn lock(meter: &Mutex<Meter>) -> MutexGuard<'_, Meter> {
@@ -149,6 +164,7 @@ pub(crate) struct Table {
     words: usize,
     default: Action,
     default_outcome: Outcome,
+    default_resources: Resources,
     program_default: ActionCall,
 }
 
@@ -202,6 +218,7 @@ impl Table {
             numbers: HashMap::new(),
             default: Action::Direct(default.clone()),
             default_outcome: Outcome::Direct(resolved),
+            default_resources: Resources::default(),
             program_default: default,
         };
         for (index, entry) in table.entries.iter().enumerate() {
@@ -277,8 +294,7 @@ impl Table {
         self.stored[number as usize] = Some(Stored {
             entry,
             outcome,
-            counter: CounterData::default(),
-            meter: None,
+            resources: Resources::default(),
             hit_us: now_us,
             reported_us: 0,
         });
@@ -352,56 +368,49 @@ impl Table {
         if !self.extras.counter {
             return;
         }
-        for (to, from) in self.stored.iter_mut().zip(&mut other.stored) {
+        for (to, from) in self.all_resources().zip(other.all_resources()) {
             if let (Some(to), Some(from)) = (to, from) {
                 to.counter.absorb(&mut from.counter);
             }
         }
     }
 
+    /// Those of the default entry, then those of the others by number.
+    fn all_resources(&mut self) -> impl Iterator<Item = Option<&mut Resources>> {
+        let stored = self.stored.iter_mut();
+        let stored = stored.map(|stored| stored.as_mut().map(|stored| &mut stored.resources));
+        std::iter::once(Some(&mut self.default_resources)).chain(stored)
+    }
+
     /// Sets the counts of all entries to zero.
     pub(crate) fn clear_counts(&mut self) {
-        let stored = self.stored.iter_mut().flatten();
-        stored.for_each(|stored| stored.counter = CounterData::default());
+        let all = self.all_resources().flatten();
+        all.for_each(|resources| resources.counter = CounterData::default());
     }
 
-    /// The direct counter of the entry with this key and priority.
-    pub(crate) fn counter(
-        &mut self,
-        matches: &[KeyMatch],
-        priority: i32,
-    ) -> Result<&mut CounterData, TableError> {
-        Ok(&mut self.stored_mut(matches, priority)?.counter)
+    /// The direct counter of an entry.
+    pub(crate) fn counter(&mut self, of: Owner<'_>) -> Result<&mut CounterData, TableError> {
+        Ok(&mut self.resources_mut(of)?.counter)
     }
 
-    /// The value of the direct counter of the entry with this key and priority.
-    pub(crate) fn counter_value(
-        &self,
-        matches: &[KeyMatch],
-        priority: i32,
-    ) -> Result<CounterData, TableError> {
-        Ok(self.stored(matches, priority)?.counter)
+    /// The value of the direct counter of an entry.
+    pub(crate) fn counter_value(&self, of: Owner<'_>) -> Result<CounterData, TableError> {
+        Ok(self.resources(of)?.counter)
     }
 
     /// The configuration of an entry's direct meter.
-    pub(crate) fn meter_config(
-        &self,
-        matches: &[KeyMatch],
-        priority: i32,
-    ) -> Result<Option<MeterConfig>, TableError> {
-        Ok(self.stored(matches, priority)?.meter.as_ref().and_then(|meter| lock(meter).config()))
+    pub(crate) fn meter_config(&self, of: Owner<'_>) -> Result<Option<MeterConfig>, TableError> {
+        Ok(self.resources(of)?.meter.as_ref().and_then(|meter| lock(meter).config()))
     }
 
     /// Configures an entry's direct meter.
     pub(crate) fn set_meter_config(
         &mut self,
-        matches: &[KeyMatch],
-        priority: i32,
+        of: Owner<'_>,
         config: Option<MeterConfig>,
     ) -> Result<(), TableError> {
         let metered = self.extras.meter.is_some();
-        let stored = self.stored_mut(matches, priority)?;
-        stored.meter = config.filter(|_| metered).map(|config| {
+        self.resources_mut(of)?.meter = config.filter(|_| metered).map(|config| {
             let mut meter = Meter::default();
             meter.configure(Some(config));
             Arc::new(Mutex::new(meter))
@@ -414,9 +423,10 @@ impl Table {
         if self.extras.meter.is_none() {
             return;
         }
+        self.default_resources.meter.clone_from(&with.default_resources.meter);
         for (to, from) in self.stored.iter_mut().zip(&with.stored) {
             if let (Some(to), Some(from)) = (to, from) {
-                to.meter.clone_from(&from.meter);
+                to.resources.meter.clone_from(&from.resources.meter);
             }
         }
     }
@@ -513,34 +523,39 @@ impl Table {
     fn mark(&mut self, number: Option<u32>, state: &mut [u64], arrival: Arrival) {
         self.last = number;
         let entry = number.and_then(|number| self.stored[number as usize].as_mut());
-        let Some(stored) = entry else { return };
-        stored.hit_us = arrival.now_us;
+        let resources = match entry {
+            Some(stored) => {
+                stored.hit_us = arrival.now_us;
+                &mut stored.resources
+            }
+            None => &mut self.default_resources,
+        };
         if self.extras.counts_itself {
-            stored.counter.count(arrival.bytes);
+            resources.counter.count(arrival.bytes);
         }
-        if let Some(DirectMeter { unit, target, meters_itself: true }) = self.extras.meter {
-            let color = stored.color(unit, arrival);
+        // Without a meter at the default entry, a miss leaves the field alone, as BMv2 does.
+        if let Some(DirectMeter { unit, target, meters_itself: true }) = self.extras.meter
+            && (number.is_some() || resources.meter.is_some())
+        {
+            let color = resources.color(unit, arrival);
             if let Some(target) = target {
                 state[target.slot as usize] = color as u64 & mask(target.width);
             }
         }
     }
 
-    /// Meters a packet at the last matching entry. Green if there is none.
+    /// Meters a packet at the entry that it matched, or at the default entry.
     pub(crate) fn meter_last(&self, arrival: Arrival) -> Color {
         let entry = self.last.and_then(|number| self.stored[number as usize].as_ref());
-        match (entry, self.extras.meter) {
-            (Some(stored), Some(meter)) => stored.color(meter.unit, arrival),
-            _ => Color::Green,
-        }
+        let resources = entry.map_or(&self.default_resources, |stored| &stored.resources);
+        self.extras.meter.map_or(Color::Green, |meter| resources.color(meter.unit, arrival))
     }
 
-    /// Counts a packet at the last matching entry, if there is one.
+    /// Counts a packet at the entry that it matched, or at the default entry.
     pub(crate) fn count_last(&mut self, bytes: u32) {
         let entry = self.last.and_then(|number| self.stored[number as usize].as_mut());
-        if let Some(stored) = entry {
-            stored.counter.count(bytes);
-        }
+        let resources = entry.map_or(&mut self.default_resources, |stored| &mut stored.resources);
+        resources.counter.count(bytes);
     }
 
     /// Sets the field for the colour of the direct meter.
@@ -560,13 +575,18 @@ impl Table {
         self.stored[number as usize].as_ref().ok_or(TableError::NotFound)
     }
 
-    fn stored_mut(
-        &mut self,
-        matches: &[KeyMatch],
-        priority: i32,
-    ) -> Result<&mut Stored, TableError> {
+    fn resources(&self, of: Owner<'_>) -> Result<&Resources, TableError> {
+        match of {
+            Owner::Entry(matches, priority) => Ok(&self.stored(matches, priority)?.resources),
+            Owner::Default => Ok(&self.default_resources),
+        }
+    }
+
+    fn resources_mut(&mut self, of: Owner<'_>) -> Result<&mut Resources, TableError> {
+        let Owner::Entry(matches, priority) = of else { return Ok(&mut self.default_resources) };
         let number = self.number(matches, priority)?;
-        self.stored[number as usize].as_mut().ok_or(TableError::NotFound)
+        let stored = self.stored[number as usize].as_mut().ok_or(TableError::NotFound)?;
+        Ok(&mut stored.resources)
     }
 
     /// The validated outcome of an entry's action.

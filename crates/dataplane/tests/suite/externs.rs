@@ -2,8 +2,9 @@
 //! digests, timeouts. One small program each.
 
 use tributary_dataplane::{
-    Action, ActionCall, GroupMember, IngressInput, KeyMatch, LoadError, MeterConfig, Pipeline,
-    ProfileError, ProfileGroup, StateError, TableEntry, TableError, Value, Verdict, WeightedCall,
+    Action, ActionCall, GroupMember, IngressInput, KeyMatch, LoadError, MeterConfig, Owner,
+    Pipeline, ProfileError, ProfileGroup, StateError, TableEntry, TableError, Value, Verdict,
+    WeightedCall,
 };
 use tributary_p4::ir::{ExternId, TableId};
 
@@ -119,7 +120,7 @@ fn a_direct_meter_belongs_to_an_entry_and_outlives_a_change_of_its_action() {
         pipeline.insert(TABLE, TableEntry::new(exact(a), 0, does(0))).unwrap();
     }
     let config = MeterConfig { cir: 0, cburst: 8, pir: 0, pburst: 12 };
-    pipeline.set_direct_meter_config(TABLE, &exact(1), 0, Some(config)).unwrap();
+    pipeline.set_direct_meter_config(TABLE, Owner::Entry(&exact(1), 0), Some(config)).unwrap();
     let mut colours = |a| [0; 2].map(|t| port(&mut pipeline, a, 0, 0, t));
     assert_eq!(colours(1), [0, 0]);
     assert_eq!(colours(2), [0, 0]);
@@ -127,12 +128,27 @@ fn a_direct_meter_belongs_to_an_entry_and_outlives_a_change_of_its_action() {
     // BMv2 meters every hit, whether the action reads the colour or not.
     pipeline.modify(TABLE, TableEntry::new(exact(1), 0, does(1))).unwrap();
     assert_eq!([0; 2].map(|t| port(&mut pipeline, 1, 0, 0, t)), [1, 2]);
-    assert_eq!(pipeline.direct_meter_config(TABLE, &exact(1), 0), Ok(Some(config)));
-    assert_eq!(pipeline.direct_meter_config(TABLE, &exact(2), 0), Ok(None));
-    let none = pipeline.direct_meter_config(TABLE, &exact(3), 0);
+    assert_eq!(pipeline.direct_meter_config(TABLE, Owner::Entry(&exact(1), 0)), Ok(Some(config)));
+    assert_eq!(pipeline.direct_meter_config(TABLE, Owner::Entry(&exact(2), 0)), Ok(None));
+    let none = pipeline.direct_meter_config(TABLE, Owner::Entry(&exact(3), 0));
     assert_eq!(none, Err(StateError::Table(TableError::NotFound)));
-    let counter = pipeline.direct_counter_read(TABLE, &exact(1), 0);
+    let counter = pipeline.direct_counter_read(TABLE, Owner::Entry(&exact(1), 0));
     assert_eq!(counter, Err(StateError::Unknown("direct counter")));
+}
+
+#[test]
+fn a_meter_of_the_default_entry_meters_misses_only() {
+    let mut pipeline =
+        load(METERED, "meta.color = 9; t.apply(); sm.egress_spec = (bit<9>) meta.color;");
+    let call = ActionCall { action: 0, args: Vec::new() };
+    pipeline.insert(TABLE, TableEntry::new(exact(1), 0, call)).unwrap();
+    let config = MeterConfig { cir: 0, cburst: 8, pir: 0, pburst: 12 };
+    pipeline.set_direct_meter_config(TABLE, Owner::Default, Some(config)).unwrap();
+    assert_eq!(pipeline.direct_meter_config(TABLE, Owner::Default), Ok(Some(config)));
+    let mut colours = |a| [0; 3].map(|t| port(&mut pipeline, a, 0, 0, t));
+    assert_eq!((colours(1), colours(7), colours(8)), ([0; 3], [0, 0, 1], [2; 3]));
+    pipeline.set_direct_meter_config(TABLE, Owner::Default, None).unwrap();
+    assert_eq!(port(&mut pipeline, 7, 0, 0, 0), 9, "as before it was configured");
 }
 
 #[test]

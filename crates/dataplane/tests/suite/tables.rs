@@ -3,8 +3,8 @@
 use num_bigint::BigUint;
 use proptest::prelude::*;
 use tributary_dataplane::{
-    Action, ActionCall, IngressInput, KeyMatch, LoadError, Pipeline, TableEntry, TableError, Value,
-    Verdict,
+    Action, ActionCall, IngressInput, KeyMatch, LoadError, Owner, Pipeline, TableEntry, TableError,
+    Value, Verdict,
 };
 use tributary_p4::ir::*;
 
@@ -533,11 +533,45 @@ fn a_direct_counter_counts_hits_and_survives_a_change_of_the_action() {
         look_up(&mut pipeline, frame);
     }
     pipeline.modify(TABLE, entry(KeyMatch::Exact(Value::from(5u64)), 0, 2)).unwrap();
-    let data = pipeline.direct_counter_read(TABLE, &found.matches, 0).unwrap();
+    let data = pipeline.direct_counter_read(TABLE, Owner::Entry(&found.matches, 0)).unwrap();
     assert_eq!((data.packets, data.bytes), (2, 4));
-    pipeline.direct_counter_write(TABLE, &found.matches, 0, Default::default()).unwrap();
+    pipeline
+        .direct_counter_write(TABLE, Owner::Entry(&found.matches, 0), Default::default())
+        .unwrap();
     assert_eq!(look_up(&mut pipeline, &[5]), 2);
-    assert_eq!(pipeline.direct_counter_read(TABLE, &found.matches, 0).unwrap().packets, 1);
+    assert_eq!(
+        pipeline.direct_counter_read(TABLE, Owner::Entry(&found.matches, 0)).unwrap().packets,
+        1
+    );
+    // A packet without an entry counts at the default entry, whatever its action is.
+    let call = ActionCall { action: 0, args: vec![Value::from(9u64)] };
+    pipeline.set_default(TABLE, Some(call.into())).unwrap();
+    look_up(&mut pipeline, &[7, 0, 0, 0]);
+    let missed = |pipeline: &Pipeline| pipeline.direct_counter_read(TABLE, Owner::Default).unwrap();
+    assert_eq!((missed(&pipeline).packets, missed(&pipeline).bytes), (2, 5));
+    pipeline.direct_counter_write(TABLE, Owner::Default, Default::default()).unwrap();
+    look_up(&mut pipeline, &[5]);
+    assert_eq!(missed(&pipeline).packets, 0);
+}
+
+#[test]
+fn a_table_without_a_key_counts_at_its_default_entry() {
+    let mut program = program(&[], Vec::new());
+    program.externs.push(Extern {
+        name: "applied".to_owned(),
+        type_name: "direct_counter".to_owned(),
+        type_args: Vec::new(),
+        args: Vec::new(),
+        annotations: Vec::new(),
+    });
+    program.tables[0].attached.push(ExternId(0));
+    program.tables[0].const_default = true;
+    let mut pipeline = common::load(program).unwrap();
+    for _ in 0..3 {
+        look_up(&mut pipeline, &[1, 2]);
+    }
+    let data = pipeline.direct_counter_read(TABLE, Owner::Default).unwrap();
+    assert_eq!((data.packets, data.bytes), (3, 6));
 }
 
 #[test]

@@ -3,8 +3,8 @@
 //! A test supplies the body of each control; the rest is always the same.
 
 use tributary_dataplane::{
-    Egress, EgressInput, Ingress, IngressInput, Instance, LoadError, Packet, Pipeline, Replication,
-    Value, Verdict,
+    Egress, EgressInput, Ingress, IngressInput, Instance, LoadError, Owner, Packet, Pipeline,
+    Replication, Value, Verdict,
 };
 use tributary_p4::ir::ExternId;
 
@@ -470,7 +470,7 @@ fn a_direct_counter_counts_when_an_action_calls_it() {
             table t {
                 key = { hdr.h.a: exact; }
                 actions = { loud; quiet; }
-                const default_action = quiet();
+                default_action = quiet();
                 counters = hits;
             }
         ",
@@ -487,12 +487,18 @@ fn a_direct_counter_counts_when_an_action_calls_it() {
     for a in [1, 2, 3, 1] {
         through(&mut pipeline, &frame(3, a, 0, 0, 0));
     }
-    let count = |a| pipeline.direct_counter_read(table, &key(a), 0).unwrap();
+    let count = |a| pipeline.direct_counter_read(table, Owner::Entry(&key(a), 0)).unwrap();
     let (loud, quiet) = (count(1), count(2));
     assert_eq!((loud.packets, loud.bytes, quiet.packets), (2, 32, 0));
+    let missed = pipeline.direct_counter_read(table, Owner::Default).unwrap();
+    assert_eq!(missed.packets, 0, "the default action does not count");
+    pipeline.set_default(table, Some(ActionCall { action: 0, args: Vec::new() }.into())).unwrap();
+    through(&mut pipeline, &frame(3, 9, 0, 0, 0));
+    let missed = pipeline.direct_counter_read(table, Owner::Default).unwrap();
+    assert_eq!((missed.packets, missed.bytes), (1, 16));
     let all = pipeline.program().externs.iter().position(|e| e.type_name == "Counter").unwrap();
     let all = pipeline.counter_read(ExternId(all as u32), 3).unwrap();
-    assert_eq!((all.packets, all.bytes), (4, 64));
+    assert_eq!((all.packets, all.bytes), (5, 80));
 }
 
 #[test]
@@ -507,7 +513,7 @@ fn a_direct_meter_meters_when_an_action_calls_it() {
             table t {
                 key = { hdr.h.a: exact; }
                 actions = { loud; quiet; }
-                const default_action = quiet();
+                default_action = quiet();
                 meters = rate;
             }
         ",
@@ -523,7 +529,7 @@ fn a_direct_meter_meters_when_an_action_calls_it() {
         pipeline.insert(table, TableEntry::new(key(a), 0, call)).unwrap();
     }
     for a in [1, 2] {
-        pipeline.set_direct_meter_config(table, &key(a), 0, Some(config)).unwrap();
+        pipeline.set_direct_meter_config(table, Owner::Entry(&key(a), 0), Some(config)).unwrap();
     }
     let mut color = |a| through(&mut pipeline, &frame(0, a, 0, 0, 0))[0];
     // Green, green, yellow, red: TNA's numbers.
@@ -532,6 +538,11 @@ fn a_direct_meter_meters_when_an_action_calls_it() {
     assert_eq!([2, 2, 2, 2].map(&mut color), [7; 4]);
     assert_eq!([3, 3, 3, 3].map(&mut color), [0; 4]);
     assert_eq!(color(4), 7);
+    pipeline.set_default(table, Some(ActionCall { action: 0, args: Vec::new() }.into())).unwrap();
+    assert_eq!([4, 5].map(|a| through(&mut pipeline, &frame(0, a, 0, 0, 0))[0]), [0, 0]);
+    pipeline.set_direct_meter_config(table, Owner::Default, Some(config)).unwrap();
+    let colors = [4, 5, 6, 7].map(|a| through(&mut pipeline, &frame(0, a, 0, 0, 0))[0]);
+    assert_eq!(colors, [0, 0, 1, 3], "all misses share it");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Meter rates.
 
-use tributary_dataplane::MeterConfig;
+use tributary_dataplane::{MeterConfig, Owner};
 
 use super::Run;
 use crate::error::Failure;
@@ -47,12 +47,10 @@ impl Run {
             None => self.entries(table),
         };
         for entry in entries {
-            let (matches, priority) = (&entry.matches, entry.priority);
+            let owner = Owner::Entry(&entry.matches, entry.priority);
             match config {
-                Some(_) => {
-                    self.pipeline_mut().set_direct_meter_config(table, matches, priority, config)
-                }
-                None => self.pipeline().direct_meter_config(table, matches, priority).map(drop),
+                Some(_) => self.pipeline_mut().set_direct_meter_config(table, owner, config),
+                None => self.pipeline().direct_meter_config(table, owner).map(drop),
             }
             .map_err(failed)?;
         }

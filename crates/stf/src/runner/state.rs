@@ -1,6 +1,6 @@
 //! Counters, registers and meters.
 
-use tributary_dataplane::{CounterData, Value};
+use tributary_dataplane::{CounterData, Owner, Value};
 use tributary_p4::ir::{ExternId, TableId};
 
 use super::{EntryId, Run, names};
@@ -165,7 +165,7 @@ impl Run {
     }
 
     fn direct_counter(&self, entry: &EntryId) -> Result<CounterData, String> {
-        let read = self.pipeline().direct_counter_read(entry.table, &entry.matches, entry.priority);
-        read.map_err(|error| error.to_string())
+        let owner = Owner::Entry(&entry.matches, entry.priority);
+        self.pipeline().direct_counter_read(entry.table, owner).map_err(|error| error.to_string())
     }
 }

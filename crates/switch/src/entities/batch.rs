@@ -11,6 +11,7 @@ use super::read::{PART_BYTES, Part, parts_of, size};
 use super::{Names, Refusal, read_part, undo, write};
 use crate::config::SwitchConfig;
 use crate::forwarding::{Forwarding, ProgramId};
+use crate::roles::Access;
 
 /// The result of each update or query, in order.
 pub(crate) type Outcomes = Vec<Result<(), Refusal>>;
@@ -28,6 +29,8 @@ pub(crate) struct WriteBatch {
     undo: Vec<Vec<Update>>,
     /// Whether counts are set, which the cores have in parts.
     counts: bool,
+    /// What the controller's role may write.
+    access: Access,
     /// The same for the other cores; all have the same outcome.
     others: Vec<Self>,
 }
@@ -50,8 +53,14 @@ impl WriteBatch {
             outcomes,
             undo: Vec::new(),
             counts,
+            access: Access::default(),
             others: Vec::new(),
         }
+    }
+
+    /// Refuses what a role may not write.
+    pub(crate) fn with_access(self, access: Access) -> Self {
+        Self { access, ..self }
     }
 
     /// Whether counts are set, which the cores have in parts.
@@ -74,7 +83,8 @@ impl WriteBatch {
         for (at, other) in others.enumerate() {
             if self.others.len() == at {
                 let updates = self.updates.iter().cloned().map(|update| update.map(uncounted));
-                self.others.push(Self::of(updates.collect(), self.atomicity));
+                let other = Self::of(updates.collect(), self.atomicity);
+                self.others.push(other.with_access(self.access.clone()));
             }
             self.others[at].step(other, config, budget);
         }
@@ -117,16 +127,6 @@ impl WriteBatch {
         to.forget_names(&used);
     }
 
-    /// Makes one update.
-    fn write(
-        &self,
-        to: &mut Forwarding,
-        config: &SwitchConfig,
-        index: usize,
-    ) -> Result<(), Refusal> {
-        write(to, config, self.updates[index].as_ref().map_err(Refusal::clone)?)
-    }
-
     /// Makes at most `budget` updates. Returns true when the batch is done.
     ///
     /// `CONTINUE_ON_ERROR` and `ROLLBACK_ON_ERROR` let packets pass in between. `DATAPLANE_ATOMIC`
@@ -144,13 +144,21 @@ impl WriteBatch {
         };
         for index in first..end {
             if self.atomicity == Atomicity::ContinueOnError {
-                self.outcomes.push(self.write(to, config, index));
+                self.outcomes
+                    .push(self.allowed(index).and_then(|update| write(to, config, update)));
             } else if let Err(refusal) = self.reversibly(to, config, index) {
                 self.roll_back(to, config, index, refusal);
                 return true;
             }
         }
         self.outcomes.len() == self.updates.len()
+    }
+
+    /// An update, unless the controller's role may not make it.
+    fn allowed(&self, index: usize) -> Result<&Update, Refusal> {
+        let update = self.updates[index].as_ref().map_err(Refusal::clone)?;
+        self.access.check(update.entity.as_ref())?;
+        Ok(update)
     }
 
     pub(crate) fn finish(self) -> Outcomes {
@@ -163,8 +171,9 @@ impl WriteBatch {
         config: &SwitchConfig,
         index: usize,
     ) -> Result<(), Refusal> {
-        let back = self.updates[index].as_ref().map_or(Vec::new(), |update| undo(to, update));
-        self.write(to, config, index)?;
+        let update = self.allowed(index)?;
+        let back = undo(to, update);
+        write(to, config, update)?;
         self.undo.push(back);
         self.outcomes.push(Ok(()));
         Ok(())

@@ -1,6 +1,6 @@
 //! Counters and meters of table entries.
 
-use tributary_dataplane::KeyMatch;
+use tributary_dataplane::{KeyMatch, Owner};
 use tributary_p4::ir::TableId;
 use tributary_p4runtime_proto::p4::v1::{
     DirectCounterEntry, DirectMeterEntry, Entity, TableEntry, entity,
@@ -12,7 +12,7 @@ use super::matches::{check_priority, matches};
 use super::meters::{meter_from, no_counters};
 use super::objects::Table;
 use super::read::Cursor;
-use super::tables::{check_counted, check_metered, no_default_resources, select};
+use super::tables::{check_counted, check_default_key, check_metered, select};
 use super::{Change, Refusal};
 use crate::forwarding::Forwarding;
 
@@ -21,12 +21,12 @@ pub(super) fn write_counter(
     change: Change,
     entry: &DirectCounterEntry,
 ) -> Result<(), Refusal> {
-    let (table, matches, priority) = owner(to, entry.table_entry.as_ref(), check_counted)?;
+    let (table, key) = owner(to, entry.table_entry.as_ref(), check_counted)?;
     only_modify(change, "direct counters")?;
-    to.pipeline().entry(table, &matches, priority)?;
+    to.pipeline().direct_counter_read(table, key.owner())?;
     if let Some(data) = &entry.data {
         let data = counter_from(data)?;
-        to.pipeline_mut().direct_counter_write(table, &matches, priority, data)?;
+        to.pipeline_mut().direct_counter_write(table, key.owner(), data)?;
     }
     Ok(())
 }
@@ -36,7 +36,7 @@ pub(super) fn write_meter(
     change: Change,
     entry: &DirectMeterEntry,
 ) -> Result<(), Refusal> {
-    let (table, matches, priority) = owner(to, entry.table_entry.as_ref(), check_metered)?;
+    let (table, key) = owner(to, entry.table_entry.as_ref(), check_metered)?;
     only_modify(change, "direct meters")?;
     if entry.counter_data.is_some() {
         return Err(no_counters());
@@ -44,8 +44,23 @@ pub(super) fn write_meter(
     let id = entry.table_entry.as_ref().map_or(0, |entry| entry.table_id);
     let kind = to.objects().table(id)?.direct_meter.unwrap_or_default();
     let config = entry.config.as_ref().map(|config| meter_from(config, kind)).transpose()?;
-    to.pipeline_mut().set_direct_meter_config(table, &matches, priority, config)?;
+    to.pipeline_mut().set_direct_meter_config(table, key.owner(), config)?;
     Ok(())
+}
+
+/// The key of the entry that a resource belongs to.
+enum Key {
+    Entry(Vec<KeyMatch>, i32),
+    Default,
+}
+
+impl Key {
+    fn owner(&self) -> Owner<'_> {
+        match self {
+            Self::Entry(matches, priority) => Owner::Entry(matches, *priority),
+            Self::Default => Owner::Default,
+        }
+    }
 }
 
 /// The entry of a resource, validated.
@@ -53,17 +68,18 @@ fn owner(
     of: &Forwarding,
     entry: Option<&TableEntry>,
     check: fn(&Table) -> Result<(), Refusal>,
-) -> Result<(TableId, Vec<KeyMatch>, i32), Refusal> {
+) -> Result<(TableId, Key), Refusal> {
     let entry = entry.ok_or_else(|| Refusal::invalid("it names no table entry"))?;
     let table = of.objects().table(entry.table_id)?;
     let found = || {
         check(table)?;
         if entry.is_default_action {
-            return Err(no_default_resources());
+            check_default_key(entry)?;
+            return Ok((table.at, Key::Default));
         }
         let matches = matches(&table.keys, &entry.r#match)?;
         check_priority(table, entry.priority)?;
-        Ok((table.at, matches, entry.priority))
+        Ok((table.at, Key::Entry(matches, entry.priority)))
     };
     found().map_err(|refusal: Refusal| refusal.of(&format!("table `{}`", table.name)))
 }
@@ -86,7 +102,12 @@ fn tables(
     match template {
         Some(template) if template.table_id != 0 => vec![template.clone()],
         _ => {
-            let all = |table: &Table| TableEntry { table_id: table.id, ..Default::default() };
+            let is_default_action = template.is_some_and(|template| template.is_default_action);
+            let all = |table: &Table| TableEntry {
+                table_id: table.id,
+                is_default_action,
+                ..Default::default()
+            };
             from.objects().tables().filter(|table| check(table).is_ok()).map(all).collect()
         }
     }
@@ -134,8 +155,12 @@ fn read(
     let table = from.objects().table(template.table_id)?;
     let what = format!("table `{}`", table.name);
     if !template.r#match.is_empty() || template.is_default_action {
-        let (at, matches, priority) = owner(from, Some(template), check)?;
-        from.pipeline().entry(at, &matches, priority).map_err(|e| Refusal::from(e).of(&what))?;
+        let (at, key) = owner(from, Some(template), check)?;
+        if let Key::Entry(matches, priority) = &key {
+            from.pipeline()
+                .entry(at, matches, *priority)
+                .map_err(|e| Refusal::from(e).of(&what))?;
+        }
     }
     let wanted = TableEntry {
         counter_data: wanted.counter_data,

@@ -1,9 +1,12 @@
 //! All state that controllers have written, for another program to take over.
 
+use tributary_dataplane::Owner;
 use tributary_p4runtime_proto::p4::v1::{
-    self as p4, Entity, TableEntry, entity, packet_replication_engine_entry as engine, update,
+    self as p4, DirectMeterEntry, Entity, TableEntry, entity,
+    packet_replication_engine_entry as engine, update,
 };
 
+use super::meters::meter_to;
 use super::objects::Table;
 use super::read::{parts_of, read_all};
 use super::tables;
@@ -51,7 +54,8 @@ fn found(from: &Forwarding, template: entity::Entity) -> impl Iterator<Item = En
     found.into_iter()
 }
 
-/// The entries of a table and, if the controller has set one, its default action.
+/// The entries of a table and, if the controller has set one, its default action; the default entry's
+/// meter in any case.
 fn table_state(from: &Forwarding, table: &Table) -> Vec<(update::Type, Entity)> {
     let mut state = Vec::new();
     for entry in from.pipeline().entries(table.at) {
@@ -64,10 +68,21 @@ fn table_state(from: &Forwarding, table: &Table) -> Vec<(update::Type, Entity)> 
             state.push((update::Type::Modify, entity(entry)));
         }
     }
-    if from.annotations().has_default(table.at) {
-        let key = TableEntry { table_id: table.id, is_default_action: true, ..Default::default() };
-        let default = tables::restorable(from, &key);
-        state.extend(default.map(|entity| (update::Type::Modify, entity)));
+    let key = TableEntry { table_id: table.id, is_default_action: true, ..Default::default() };
+    let default = tables::restorable(from, &key).and_then(|default| default.entity);
+    if let Some(entity::Entity::TableEntry(default)) = default
+        && from.annotations().has_default(table.at)
+    {
+        // Its counter is taken over even if no controller has set the action.
+        let default = TableEntry { counter_data: None, ..default };
+        state.push((update::Type::Modify, entity(default)));
+    }
+    let meter = from.pipeline().direct_meter_config(table.at, Owner::Default).ok().flatten();
+    if let Some(config) = meter {
+        let (table_entry, config) = (Some(key), Some(meter_to(config)));
+        let entry = DirectMeterEntry { table_entry, config, counter_data: None };
+        let entity = Entity { entity: Some(entity::Entity::DirectMeterEntry(entry)) };
+        state.push((update::Type::Modify, entity));
     }
     state
 }

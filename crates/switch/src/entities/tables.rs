@@ -1,8 +1,8 @@
 //! Table entries and default actions, with the counter, meter and timeout of an entry.
 
-use tributary_dataplane::{self as dataplane, KeyMatch};
+use tributary_dataplane::{self as dataplane, KeyMatch, Owner};
 use tributary_p4runtime_proto::p4::v1::{
-    self as p4, Entity, MeterConfig, TableEntry, entity, table_action,
+    self as p4, CounterData, Entity, MeterConfig, TableEntry, entity, table_action,
 };
 
 use super::actions::{action_from, to_action};
@@ -141,10 +141,11 @@ fn put(
         _ => pipeline.modify(table.at, new)?,
     }
     if let Some(data) = content.counter {
-        pipeline.direct_counter_write(table.at, &matches, priority, data)?;
+        pipeline.direct_counter_write(table.at, Owner::Entry(&matches, priority), data)?;
     }
     if table.direct_meter.is_some() {
-        pipeline.set_direct_meter_config(table.at, &matches, priority, content.meter)?;
+        let owner = Owner::Entry(&matches, priority);
+        pipeline.set_direct_meter_config(table.at, owner, content.meter)?;
     }
     annotations.set(table.at, &matches, priority, annotation);
     Ok(())
@@ -160,16 +161,8 @@ fn write_default(
     if change != Change::Modify {
         return Err(Refusal::invalid("the default entry can only be modified"));
     }
-    if !entry.r#match.is_empty() || entry.priority != 0 {
-        return Err(Refusal::invalid("the default entry has neither matches nor a priority"));
-    }
-    if entry.idle_timeout_ns != 0 || entry.time_since_last_hit.is_some() {
-        return Err(Refusal::invalid("the default entry has no idle time-out"));
-    }
+    check_default_key(entry)?;
     check_resources(table, entry)?;
-    if entry.counter_data.is_some() || entry.meter_config.is_some() {
-        return Err(no_default_resources());
-    }
     if table.const_default {
         return Err(Refusal::permission_denied("its default action is constant"));
     }
@@ -181,17 +174,31 @@ fn write_default(
     let action = entry.action.as_ref();
     let action = action.map(|action| action_from(to.objects(), table, action, has_port));
     let action = action.transpose()?;
+    let counter = entry.counter_data.as_ref().map(counter_from).transpose()?;
+    let config = meter(table, entry.meter_config.as_ref())?;
+    let (at, metered) = (table.at, table.direct_meter.is_some());
     let kept = action.is_some().then(|| Annotation::of(entry));
-    let (objects, pipeline, annotations) = to.parts_with_annotations_mut();
-    let at = objects.table(entry.table_id)?.at;
+    let (_, pipeline, annotations) = to.parts_with_annotations_mut();
     pipeline.set_default(at, action)?;
+    if let Some(data) = counter {
+        pipeline.direct_counter_write(at, Owner::Default, data)?;
+    }
+    if metered {
+        pipeline.set_direct_meter_config(at, Owner::Default, config)?;
+    }
     annotations.set_default(at, kept);
     Ok(())
 }
 
-/// Default entries have no counters and meters.
-pub(super) fn no_default_resources() -> Refusal {
-    Refusal::unimplemented("the default entry has no counter and no meter on this switch")
+/// Refuses keys and time-outs of default entries, in writes and in queries.
+pub(super) fn check_default_key(entry: &TableEntry) -> Result<(), Refusal> {
+    if !entry.r#match.is_empty() || entry.priority != 0 {
+        return Err(Refusal::invalid("the default entry has neither matches nor a priority"));
+    }
+    if entry.idle_timeout_ns != 0 || entry.time_since_last_hit.is_some() {
+        return Err(Refusal::invalid("the default entry has no idle time-out"));
+    }
+    Ok(())
 }
 
 fn read_only(field: &str) -> Refusal {
@@ -244,7 +251,7 @@ pub(super) fn check_metered(table: &Table) -> Result<(), Refusal> {
 pub(super) fn restorable(from: &Forwarding, key: &TableEntry) -> Option<Entity> {
     let table = from.objects().table(key.table_id).ok()?;
     let entry = if key.is_default_action {
-        let default = default_entry(from, table);
+        let default = default_entry(from, table, &every_resource(table)).ok()?;
         // Without an action the program's own is restored.
         let set = from.annotations().has_default(table.at);
         TableEntry { action: default.action.filter(|_| set), ..default }
@@ -265,12 +272,16 @@ pub(super) fn full_entry(
     table: &Table,
     entry: &dataplane::TableEntry,
 ) -> Result<TableEntry, Refusal> {
-    let wanted = TableEntry {
+    to_entry(from, table, entry, &every_resource(table))
+}
+
+/// A query for the writable resources of a table's entries.
+fn every_resource(table: &Table) -> TableEntry {
+    TableEntry {
         counter_data: table.has_direct_counter.then(Default::default),
         meter_config: table.direct_meter.map(|_| Default::default()),
         ..Default::default()
-    };
-    to_entry(from, table, entry, &wanted)
+    }
 }
 
 /// Templates for the tables that a query selects.
@@ -327,11 +338,7 @@ pub(super) fn select(
     push: &mut dyn FnMut(TableEntry),
 ) -> Result<(), Refusal> {
     if template.is_default_action {
-        if !template.r#match.is_empty() || template.priority != 0 {
-            return Err(Refusal::invalid("the default entry has neither matches nor a priority"));
-        }
-        push(default_entry(from, table));
-        return Ok(());
+        check_default_key(template)?;
     }
     if template.counter_data.is_some() {
         check_counted(table)?;
@@ -344,6 +351,10 @@ pub(super) fn select(
     }
     if template.time_since_last_hit.is_some() && !table.idle_timeout {
         return Err(no_timeout());
+    }
+    if template.is_default_action {
+        push(default_entry(from, table, template)?);
+        return Ok(());
     }
     let wanted = match &template.r#match[..] {
         [] => None,
@@ -378,19 +389,45 @@ pub(super) fn select(
     Ok(())
 }
 
-fn default_entry(from: &Forwarding, table: &Table) -> TableEntry {
+/// The default entry, with those of its resources that `wanted` contains.
+fn default_entry(
+    from: &Forwarding,
+    table: &Table,
+    wanted: &TableEntry,
+) -> Result<TableEntry, Refusal> {
     let annotation = from.annotations().of_default(table.at);
     let action = from.pipeline().default_action(table.at);
+    let (counter_data, meter_config) = resources(from, table, Owner::Default, wanted)?;
     #[allow(deprecated, reason = "older controllers want it back")]
-    TableEntry {
+    Ok(TableEntry {
         table_id: table.id,
         action: action.and_then(|action| to_action(from.objects(), table, action, &annotation)),
         is_default_action: true,
         metadata: annotation.metadata,
         controller_metadata: annotation.number,
         is_const: table.const_default,
+        counter_data,
+        meter_config,
         ..Default::default()
-    }
+    })
+}
+
+/// The counter and the meter of an entry, as far as `wanted` contains them.
+fn resources(
+    from: &Forwarding,
+    table: &Table,
+    of: Owner<'_>,
+    wanted: &TableEntry,
+) -> Result<(Option<CounterData>, Option<MeterConfig>), Refusal> {
+    let counter_data = match wanted.counter_data {
+        Some(_) => Some(counter_to(from.pipeline().direct_counter_read(table.at, of)?)),
+        None => None,
+    };
+    let meter_config = match wanted.meter_config {
+        Some(_) => from.pipeline().direct_meter_config(table.at, of)?.map(meter_to),
+        None => None,
+    };
+    Ok((counter_data, meter_config))
 }
 
 /// Converts an entry to the wire form, with those of its resources that `wanted` contains.
@@ -403,14 +440,8 @@ fn to_entry(
     let annotation = from.annotations().of(table.at, entry);
     let (pipeline, matches, priority) = (from.pipeline(), &entry.matches, entry.priority);
     let fields = table.keys.iter().zip(matches);
-    let counter_data = match wanted.counter_data {
-        Some(_) => Some(counter_to(pipeline.direct_counter_read(table.at, matches, priority)?)),
-        None => None,
-    };
-    let meter_config = match wanted.meter_config {
-        Some(_) => pipeline.direct_meter_config(table.at, matches, priority)?.map(meter_to),
-        None => None,
-    };
+    let owner = Owner::Entry(matches, priority);
+    let (counter_data, meter_config) = resources(from, table, owner, wanted)?;
     let time_since_last_hit = match wanted.time_since_last_hit {
         Some(_) => {
             let last = pipeline.last_hit_us(table.at, matches, priority)?;

@@ -44,6 +44,7 @@ fn bare(entry: &TableEntry) -> TableEntry {
         table_id: entry.table_id,
         r#match: entry.r#match.clone(),
         priority: entry.priority,
+        is_default_action: entry.is_default_action,
         ..TableEntry::default()
     }
 }

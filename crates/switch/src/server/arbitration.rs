@@ -2,11 +2,13 @@
 //! Replication"), without streams: messages go in, notifications come out.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use tributary_p4runtime_proto::google::rpc::{Code, Status};
 use tributary_p4runtime_proto::p4::v1::{MasterArbitrationUpdate, Role, Uint128};
 
 use crate::entities::Refusal;
+use crate::roles::{Access, RoleConfig};
 
 /// The server's number of a stream.
 pub(crate) type Client = u64;
@@ -26,6 +28,8 @@ const MAX_ROLES: usize = 64;
 #[derive(Debug)]
 struct Candidate {
     role: String,
+    /// Whether it names the role by a number, as controllers of P4Runtime 1.2 do.
+    numbered: bool,
     /// `None`: stays a backup.
     election_id: Option<ElectionId>,
 }
@@ -40,6 +44,8 @@ pub(crate) struct Arbitration {
     candidates: BTreeMap<Client, Candidate>,
     /// The highest election id ever seen by role, which outlives its stream.
     highest: BTreeMap<String, ElectionId>,
+    /// The configurations of roles that have one: as received, and decoded.
+    configs: BTreeMap<String, (prost_types::Any, Arc<RoleConfig>)>,
 }
 
 pub(crate) fn election_id(id: Uint128) -> ElectionId {
@@ -52,7 +58,12 @@ fn uint128(id: ElectionId) -> Uint128 {
 
 impl Arbitration {
     pub(crate) fn new(device_id: u64) -> Self {
-        Self { device_id, candidates: BTreeMap::new(), highest: BTreeMap::new() }
+        Self {
+            device_id,
+            candidates: BTreeMap::new(),
+            highest: BTreeMap::new(),
+            configs: BTreeMap::new(),
+        }
     }
 
     /// Handles a bid. A refusal ends the stream; the notifications are sent in order.
@@ -61,7 +72,7 @@ impl Arbitration {
         client: Client,
         update: &MasterArbitrationUpdate,
     ) -> Result<Vec<Notification>, Refusal> {
-        let role = role_of(update.role.as_ref())?;
+        let (role, numbered) = role_of(update.role.as_ref())?;
         let known = self.candidates.get(&client);
         if update.device_id != self.device_id {
             let message = format!("this is device {}, not {}", self.device_id, update.device_id);
@@ -90,12 +101,18 @@ impl Arbitration {
                 "the election id is used by another connected controller of this role",
             ));
         }
+        let config = self.config_of(&role, update.role.as_ref())?;
 
         let was_primary = self.primary(&role) == Some(client);
-        self.candidates.insert(client, Candidate { role: role.clone(), election_id: bid });
+        let candidate = Candidate { role: role.clone(), numbered, election_id: bid };
+        self.candidates.insert(client, candidate);
         let wins = bid.is_some_and(|bid| self.highest.get(&role).is_none_or(|h| bid >= *h));
         if let (true, Some(bid)) = (wins, bid) {
             self.highest.insert(role.clone(), bid);
+            match config {
+                Some(config) => drop(self.configs.insert(role.clone(), config)),
+                None => drop(self.configs.remove(&role)),
+            }
         }
         Ok(if wins || was_primary {
             self.tell_all(&role)
@@ -126,9 +143,51 @@ impl Arbitration {
         self.candidates.get(&client).is_some_and(|c| self.primary(&c.role) == Some(client))
     }
 
-    /// The primaries of all roles, which receive packets.
-    pub(crate) fn primaries(&self) -> impl Iterator<Item = Client> {
-        self.highest.keys().filter_map(|role| self.primary(role))
+    /// The primaries of all roles, which receive packets, with the configurations of their roles.
+    pub(crate) fn primaries(&self) -> impl Iterator<Item = (Client, Option<&RoleConfig>)> {
+        let config = |role| self.configs.get(role).map(|(_, config)| &**config);
+        self.highest.keys().filter_map(move |role| Some((self.primary(role)?, config(role))))
+    }
+
+    /// The configuration that a bid brings for its role.
+    fn config_of(
+        &self,
+        name: &str,
+        role: Option<&Role>,
+    ) -> Result<Option<(prost_types::Any, Arc<RoleConfig>)>, Refusal> {
+        let Some(any) = role.and_then(|role| role.config.as_ref()) else { return Ok(None) };
+        if name.is_empty() {
+            return Err(Refusal::invalid(
+                "the default role may do everything: it has no configuration",
+            ));
+        }
+        let config = RoleConfig::of(any)?;
+        for (other, (_, theirs)) in self.configs.iter().filter(|(other, _)| *other != name) {
+            if let Some(id) = config.conflict(theirs) {
+                return Err(Refusal::invalid(format!(
+                    "{id:#010x} is an object of the role `{other}`, too: it cannot be exclusive"
+                )));
+            }
+        }
+        Ok(Some((any.clone(), Arc::new(config))))
+    }
+
+    /// What a role may write and read.
+    pub(crate) fn access(&self, role: &str) -> Access {
+        let own = self.configs.get(role).map(|(_, config)| config.clone());
+        let others = self.configs.iter().filter(|(other, _)| !role.is_empty() && *other != role);
+        let reserved = others.flat_map(|(_, (_, config))| config.exclusive()).collect();
+        Access { own, reserved }
+    }
+
+    /// Checks that a role may set the pipeline.
+    pub(crate) fn check_pusher(&self, role: &str) -> Result<(), Refusal> {
+        match self.configs.get(role) {
+            Some((_, config)) if !config.can_push_pipeline() => Err(Refusal::permission_denied(
+                "the configuration of the controller's role does not let it set the program",
+            )),
+            _ => Ok(()),
+        }
     }
 
     /// Checks that a request for a change comes from the primary of its role.
@@ -170,6 +229,17 @@ impl Arbitration {
         clients.into_iter().map(|client| (client, self.notification(role, client))).collect()
     }
 
+    /// A role in the form that a stream's controller uses.
+    fn role(&self, name: &str, client: Client) -> Role {
+        let config = self.configs.get(name).map(|(any, _)| any.clone());
+        let numbered = self.candidates.get(&client).is_some_and(|candidate| candidate.numbered);
+        #[allow(deprecated, reason = "older controllers want it back")]
+        match name.parse() {
+            Ok(id) if numbered => Role { id, name: String::new(), config },
+            _ => Role { id: 0, name: name.to_owned(), config },
+        }
+    }
+
     fn notification(&self, role: &str, client: Client) -> MasterArbitrationUpdate {
         let (code, message) = match self.primary(role) {
             Some(primary) if primary == client => (Code::Ok, "you are primary"),
@@ -178,28 +248,31 @@ impl Arbitration {
         };
         MasterArbitrationUpdate {
             device_id: self.device_id,
-            role: (!role.is_empty()).then(|| Role { name: role.to_owned(), ..Default::default() }),
+            role: (!role.is_empty()).then(|| self.role(role, client)),
             election_id: self.highest.get(role).copied().map(uint128),
             status: Some(Status { code: code.into(), message: message.into(), details: vec![] }),
         }
     }
 }
 
-/// The name of a role. All roles have all permissions here, so no role may bring a configuration.
-fn role_of(role: Option<&Role>) -> Result<String, Refusal> {
-    let Some(role) = role else { return Ok(String::new()) };
-    if role.config.is_some() {
-        return Err(Refusal::invalid("this switch knows no role configurations"));
+/// The name of a role in a request. Controllers of P4Runtime 1.2 and before number their roles; a
+/// number is the name with these digits.
+pub(crate) fn role_name(name: &str, number: u64) -> String {
+    match number {
+        1.. if name.is_empty() => number.to_string(),
+        _ => name.to_owned(),
     }
-    #[allow(deprecated, reason = "refused below")]
-    let id = role.id;
-    if id != 0 && role.name.is_empty() {
-        return Err(Refusal::unimplemented("numbered roles: this switch wants a role's name"));
-    }
+}
+
+/// The name of a bid's role, and whether the bid has a number instead.
+fn role_of(role: Option<&Role>) -> Result<(String, bool), Refusal> {
+    let Some(role) = role else { return Ok((String::new(), false)) };
     if role.name.len() > MAX_ROLE_NAME {
         return Err(Refusal::invalid(format!("a role's name has at most {MAX_ROLE_NAME} bytes")));
     }
-    Ok(role.name.clone())
+    #[allow(deprecated, reason = "older controllers send it")]
+    let number = role.id;
+    Ok((role_name(&role.name, number), number != 0 && role.name.is_empty()))
 }
 
 #[cfg(test)]
@@ -300,7 +373,7 @@ mod tests {
         let told_other = a.bid(2, &with_role(bid(10), "metrics")).unwrap();
         assert_eq!(told(&told_other), [(2, Code::Ok, Some(10))]);
         assert_eq!(told_other[0].1.role.as_ref().unwrap().name, "metrics");
-        assert_eq!(a.primaries().collect::<Vec<_>>(), [1, 2]);
+        assert_eq!(a.primaries().map(|(client, _)| client).collect::<Vec<_>>(), [1, 2]);
         let writer = |role: &str| a.check_writer(DEVICE, role, Some(uint128(10)));
         assert_eq!(writer("metrics"), Ok(()));
         assert_eq!(writer("unheard").map_err(|r| r.code), Err(Code::NotFound));

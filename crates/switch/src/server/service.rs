@@ -19,12 +19,13 @@ use tributary_p4runtime_proto::p4::v1::{
     stream_message_request, stream_message_response, write_request::Atomicity,
 };
 
-use super::arbitration::Client;
+use super::arbitration::{Client, role_name};
 use super::connections::Connections;
 use super::pipeline;
 use super::status::{batch, refused, stopped, stream_error};
 use super::streams::{Opened, Streams};
 use crate::entities::{PART_BYTES, ReadBatch, Refusal, WriteBatch};
+use crate::roles::Access;
 use crate::runtime::{Control, PacketsIn, Stopped, ToController};
 use crate::switch::no_pipeline;
 
@@ -230,6 +231,7 @@ impl Service {
     async fn answer(
         &self,
         mut batch: ReadBatch,
+        access: &Access,
         answers: mpsc::Sender<Result<ReadResponse, Status>>,
     ) {
         loop {
@@ -252,10 +254,12 @@ impl Service {
                 }
             });
             let part = part.await.map_err(|_| stopped(Stopped));
-            let (entities, rest, done) = match part.and_then(|part| part.map_err(|r| refused(&r))) {
-                Ok(part) => part,
-                Err(status) => return room.send(Err(status)),
-            };
+            let (mut entities, rest, done) =
+                match part.and_then(|part| part.map_err(|r| refused(&r))) {
+                    Ok(part) => part,
+                    Err(status) => return room.send(Err(status)),
+                };
+            entities.retain(|entity| access.reads(entity));
             if !entities.is_empty() {
                 room.send(Ok(ReadResponse { entities }));
             }
@@ -290,10 +294,13 @@ impl P4Runtime for Service {
             // Checked and submitted under one lock, so that no other controller becomes primary in
             // between.
             let state = self.streams.lock();
-            let (device_id, role) = (request.device_id, &request.role);
-            let allowed = state.arbitration.check_writer(device_id, role, request.election_id);
+            #[allow(deprecated, reason = "older controllers send it")]
+            let role = role_name(&request.role, request.role_id);
+            let device_id = request.device_id;
+            let allowed = state.arbitration.check_writer(device_id, &role, request.election_id);
             allowed.map_err(|r| refused(&r))?;
-            let mut batch = Some(WriteBatch::new(request.updates, atomicity));
+            let batch = WriteBatch::new(request.updates, atomicity);
+            let mut batch = Some(batch.with_access(state.arbitration.access(&role)));
             self.control.submit_steps(move |switch, now_us| {
                 switch.set_time(now_us);
                 match switch.step_write(batch.as_mut()?, STEP) {
@@ -316,11 +323,11 @@ impl P4Runtime for Service {
     ) -> Result<Response<Self::ReadStream>, Status> {
         let connection = connection(&request);
         let request = request.into_inner();
-        let primary = {
+        let (primary, access) = {
             let state = self.streams.lock();
             let known = state.arbitration.check_device(request.device_id);
             known.map_err(|r| refused(&r))?;
-            state.has_primary(connection)
+            (state.has_primary(connection), state.arbitration.access(&request.role))
         };
         if request.entities.len() > QUERIES {
             let message = format!("a read has at most {QUERIES} queries: make several of it");
@@ -336,7 +343,7 @@ impl P4Runtime for Service {
         let service = self.clone();
         tokio::spawn(async move {
             let _reading = reading;
-            service.answer(batch, sender).await;
+            service.answer(batch, &access, sender).await;
         });
         Ok(Response::new(Box::pin(ReceiverStream::new(answers))))
     }
@@ -346,11 +353,14 @@ impl P4Runtime for Service {
         request: Request<SetForwardingPipelineConfigRequest>,
     ) -> Result<Response<SetForwardingPipelineConfigResponse>, Status> {
         let request = request.into_inner();
-        let (device_id, role) = (request.device_id, request.role.clone());
+        #[allow(deprecated, reason = "older controllers send it")]
+        let role = role_name(&request.role, request.role_id);
+        let device_id = request.device_id;
         let election_id = request.election_id;
         let check = || {
             let state = self.streams.lock();
             let allowed = state.arbitration.check_writer(device_id, &role, election_id);
+            let allowed = allowed.and_then(|()| state.arbitration.check_pusher(&role));
             allowed.map(|()| state).map_err(|r| refused(&r))
         };
         drop(check()?);

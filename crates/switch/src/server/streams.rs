@@ -162,7 +162,7 @@ impl State {
 
     /// Whether a connection has the stream of a primary controller.
     pub(super) fn has_primary(&self, connection: ConnectionId) -> bool {
-        self.arbitration.primaries().any(|client| self.is_on(client, connection))
+        self.arbitration.primaries().any(|(client, _)| self.is_on(client, connection))
     }
 
     /// Whether a connection has the stream of the default role's primary.
@@ -174,10 +174,12 @@ impl State {
         self.outboxes.get(&client).is_some_and(|outbox| outbox.connection == connection)
     }
 
-    /// Sends a message that may be lost to the primary controllers.
+    /// Sends a message that may be lost to the primary controllers whose roles receive it.
     pub(super) fn tell_primaries(&self, update: &Update) {
-        for primary in self.arbitration.primaries() {
-            self.send(primary, update.clone());
+        for (primary, config) in self.arbitration.primaries() {
+            if let Some(update) = config.map_or_else(|| Some(update.clone()), |c| c.hears(update)) {
+                self.send(primary, update);
+            }
         }
     }
 }

@@ -18,19 +18,19 @@ use crate::grpc::*;
 pub(crate) const FEATURES: &str = include_str!("programs/features.p4");
 
 const PROFILED: u8 = 0;
-const SELECTED: u8 = 1;
-const BY_INDEX: u8 = 2;
-const BY_ENTRY: u8 = 3;
-const AGING: u8 = 4;
+pub(crate) const SELECTED: u8 = 1;
+pub(crate) const BY_INDEX: u8 = 2;
+pub(crate) const BY_ENTRY: u8 = 3;
+pub(crate) const AGING: u8 = 4;
 const INITIAL: u8 = 5;
 
-fn features() -> (Switch, Names) {
+pub(crate) fn features() -> (Switch, Names) {
     let switch = switch(FEATURES, SwitchConfig::default());
     let names = Names::of(&switch);
     (switch, names)
 }
 
-fn request(kind: u8, key: u16, seed: u32) -> Vec<u8> {
+pub(crate) fn request(kind: u8, key: u16, seed: u32) -> Vec<u8> {
     let mut frame = vec![kind, 0];
     frame.extend(key.to_be_bytes());
     frame.extend(seed.to_be_bytes());
@@ -39,32 +39,32 @@ fn request(kind: u8, key: u16, seed: u32) -> Vec<u8> {
 }
 
 /// The colour and answer of a returned packet.
-fn ask(switch: &mut Switch, now_us: u64, kind: u8, key: u16, seed: u32) -> (u8, u8) {
+pub(crate) fn ask(switch: &mut Switch, now_us: u64, kind: u8, key: u16, seed: u32) -> (u8, u8) {
     switch.receive(now_us, 2, &request(kind, key, seed));
     let frame = transmit(switch, now_us, 1).expect("the packet goes out");
     (frame[1], frame[8])
 }
 
-fn id_of(preambles: impl Iterator<Item = Option<Preamble>>, name: &str) -> u32 {
+pub(crate) fn id_of(preambles: impl Iterator<Item = Option<Preamble>>, name: &str) -> u32 {
     preambles.flatten().find(|p| p.name.ends_with(name)).unwrap_or_else(|| panic!("no {name}")).id
 }
 
-fn profile(names: &Names, name: &str) -> u32 {
+pub(crate) fn profile(names: &Names, name: &str) -> u32 {
     id_of(names.0.action_profiles.iter().map(|p| p.preamble.clone()), name)
 }
 
-fn entity(entity: entity::Entity) -> Entity {
+pub(crate) fn entity(entity: entity::Entity) -> Entity {
     Entity { entity: Some(entity) }
 }
 
-fn answer(names: &Names, value: u8) -> p4::Action {
+pub(crate) fn answer(names: &Names, value: u8) -> p4::Action {
     match names.call("TestIngress.answer", &[&[value]]).r#type {
         Some(table_action::Type::Action(action)) => action,
         other => panic!("{other:?}"),
     }
 }
 
-fn member(names: &Names, profile_name: &str, member_id: u32, value: u8) -> Entity {
+pub(crate) fn member(names: &Names, profile_name: &str, member_id: u32, value: u8) -> Entity {
     entity(entity::Entity::ActionProfileMember(p4::ActionProfileMember {
         action_profile_id: profile(names, profile_name),
         member_id,
@@ -72,7 +72,12 @@ fn member(names: &Names, profile_name: &str, member_id: u32, value: u8) -> Entit
     }))
 }
 
-fn group_of(names: &Names, group_id: u32, members: &[(u32, i32)], max_size: i32) -> Entity {
+pub(crate) fn group_of(
+    names: &Names,
+    group_id: u32,
+    members: &[(u32, i32)],
+    max_size: i32,
+) -> Entity {
     let member = |&(member_id, weight): &(u32, i32)| p4::action_profile_group::Member {
         member_id,
         weight,
@@ -86,7 +91,7 @@ fn group_of(names: &Names, group_id: u32, members: &[(u32, i32)], max_size: i32)
     }))
 }
 
-fn entry(names: &Names, table: &str, key: u8, action: table_action::Type) -> Entity {
+pub(crate) fn entry(names: &Names, table: &str, key: u8, action: table_action::Type) -> Entity {
     table_entry(TableEntry {
         table_id: names.table(&format!("TestIngress.{table}")),
         r#match: vec![exact(1, &[key])],
@@ -95,7 +100,7 @@ fn entry(names: &Names, table: &str, key: u8, action: table_action::Type) -> Ent
     })
 }
 
-fn set_of(names: &Names, actions: &[(u8, i32)]) -> table_action::Type {
+pub(crate) fn set_of(names: &Names, actions: &[(u8, i32)]) -> table_action::Type {
     let one = |&(value, weight): &(u8, i32)| p4::ActionProfileAction {
         action: Some(answer(names, value)),
         weight,
@@ -107,7 +112,7 @@ fn set_of(names: &Names, actions: &[(u8, i32)]) -> table_action::Type {
     })
 }
 
-fn refused(switch: &mut Switch, update: Update, code: Code) {
+pub(crate) fn refused(switch: &mut Switch, update: Update, code: Code) {
     let refusal = write(switch, update).unwrap_err();
     assert_eq!(refusal.code, code, "{refusal}");
 }
@@ -410,7 +415,7 @@ fn batches_of_all_kinds_are_rolled_back() {
 // --- Over gRPC
 // ------------------------------------------------------------------------------------
 
-fn aging(names: &Names, action: &str, args: &[&[u8]], idle_timeout_ns: i64) -> Entity {
+pub(crate) fn aging(names: &Names, action: &str, args: &[&[u8]], idle_timeout_ns: i64) -> Entity {
     table_entry(TableEntry {
         table_id: names.table("TestIngress.aging"),
         priority: 1,
