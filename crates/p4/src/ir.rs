@@ -161,6 +161,24 @@ pub struct Program {
     /// `@field_list(n)` metadata, by `n`: preserved by `resubmit_preserving_field_list(n)` and
     /// similar functions.
     pub field_lists: Vec<(u32, Vec<FieldId>)>,
+    /// The places in the source that [`MARK`] numbers. Empty unless the program was compiled by
+    /// [`crate::compile_marked`].
+    pub marks: Vec<Mark>,
+}
+
+/// The function that a marked program calls before each statement of the source, with the index of
+/// its [`Mark`] as the only argument. No engine knows it: who asks for marks replaces them.
+pub const MARK: &str = "$mark";
+
+/// The place of a statement in the source. Copies of a statement have the same mark.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Mark {
+    /// The file.
+    pub file: String,
+    /// The line, from 1.
+    pub line: u32,
+    /// The statement's first line.
+    pub text: String,
 }
 
 /// Names of values of header fields.

@@ -32,6 +32,7 @@ pub use source::{SOURCE, Sources};
 pub use tributary_p4runtime_proto::p4::config::v1::P4Info;
 
 use limits::Stop;
+use lower::Marks;
 use source::{Reporter, Span, Text};
 
 /// A compiled program.
@@ -77,7 +78,24 @@ pub fn compile(
 ) -> Result<Compilation, Diagnostics> {
     on_large_stack(|| {
         let (text, diagnostics) = load(sources, main, defines)?;
-        compile_preprocessed(&text, main, diagnostics)
+        compile_preprocessed(&text, main, diagnostics, Marks::None)
+    })
+}
+
+/// Compiles a main file like [`compile`], with calls that mark the statements of the source: see
+/// [`ir::MARK`].
+///
+/// # Errors
+///
+/// All errors and warnings, if there is an error.
+pub fn compile_marked(
+    sources: &Sources,
+    main: &str,
+    defines: Defines<'_>,
+) -> Result<Compilation, Diagnostics> {
+    on_large_stack(|| {
+        let (text, diagnostics) = load(sources, main, defines)?;
+        compile_preprocessed(&text, main, diagnostics, Marks::Calls)
     })
 }
 
@@ -94,7 +112,7 @@ pub fn compile_text(
 ) -> Result<Compilation, Diagnostics> {
     on_large_stack(|| {
         let (text, diagnostics) = preprocess::run(&Sources::embedded(), name, text, defines);
-        compile_preprocessed(&text, name, diagnostics)
+        compile_preprocessed(&text, name, diagnostics, Marks::None)
     })
 }
 
@@ -144,6 +162,7 @@ fn compile_preprocessed(
     text: &Text,
     name: &str,
     diagnostics: Diagnostics,
+    marks: Marks,
 ) -> Result<Compilation, Diagnostics> {
     if diagnostics.has_errors() {
         return Err(diagnostics);
@@ -157,7 +176,7 @@ fn compile_preprocessed(
     if reporter.list.has_errors() {
         return Err(reporter.list);
     }
-    let (program, info) = lower::lower(&mut reporter, &checked, name);
+    let (program, info) = lower::lower(&mut reporter, &checked, name, marks);
     if reporter.list.has_errors() {
         return Err(reporter.list);
     }

@@ -19,5 +19,5 @@ mod runner;
 mod script;
 
 pub use error::{Failure, ParseError, Place};
-pub use runner::{Passed, run};
+pub use runner::{Passed, Recording, record, run};
 pub use script::Script;

@@ -10,6 +10,7 @@ mod expr;
 mod externs;
 mod instances;
 mod loops;
+mod marks;
 mod names;
 mod package;
 mod parsers;
@@ -31,6 +32,7 @@ use crate::limits::CALL_DEPTH;
 use crate::source::{Reporter, Span};
 use crate::types::{Direction, Type};
 use calls::BlockInstance;
+pub(crate) use marks::Marks;
 use store::{Loc, Store};
 
 /// The binding of a name.
@@ -124,6 +126,9 @@ pub(crate) struct Lowerer<'r, 't> {
     uses: Vec<crate::tofino::Use>,
     /// The arguments of all calls of an instance in the block that declares it.
     sites: HashMap<DeclId, Vec<Vec<hir::CallArg>>>,
+    marks: Marks,
+    /// The mark of each statement, by its first and last byte in the text.
+    marked: HashMap<(u32, u32), usize>,
 }
 
 /// Information for P4Info that is not in the IR.
@@ -173,6 +178,7 @@ pub(crate) fn lower(
     reporter: &mut Reporter<'_>,
     program: &hir::Program,
     source: &str,
+    marks: Marks,
 ) -> (ir::Program, Info) {
     let no_error = program.errors.iter().position(|e| &**e == "NoError").unwrap_or(0);
     let mut errors: Vec<String> = program.errors.iter().map(ToString::to_string).collect();
@@ -206,6 +212,8 @@ pub(crate) fn lower(
         union_stacks: HashMap::new(),
         uses: Vec::new(),
         sites: HashMap::new(),
+        marks,
+        marked: HashMap::new(),
     };
     lowerer.package(program);
     lowerer.check_tofino();

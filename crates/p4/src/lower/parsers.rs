@@ -111,6 +111,9 @@ impl Lowerer<'_, '_> {
         let transition = match &state.transition {
             hir::Transition::To(t) => Transition::To(target(*t)),
             hir::Transition::Select { on, cases } => {
+                if let Some(first) = on.first() {
+                    self.mark(first.span);
+                }
                 let values = self.operands(on);
                 let mut list = Vec::with_capacity(on.len());
                 for (value, e) in values.into_iter().zip(on) {

@@ -54,6 +54,39 @@ pub fn run(script: &Script, forwarding: Forwarding) -> Result<Passed, Failure> {
     Ok(Passed { packets: run.packets, expectations: script.expectations() })
 }
 
+/// What a program did with the packets of a script.
+#[derive(Debug)]
+pub struct Recording {
+    /// For each packet that the script sends: the packets that left, with their ports.
+    pub outputs: Vec<Vec<(u16, Vec<u8>)>>,
+    switch: Switch,
+}
+
+impl Recording {
+    /// The pipeline at the end.
+    #[must_use]
+    pub fn pipeline(&self) -> &Pipeline {
+        self.switch.forwarding().expect("a program was committed before the script ran").pipeline()
+    }
+}
+
+/// Executes a script like [`run`], and returns the output instead of comparing it.
+///
+/// # Errors
+///
+/// The first command that failed.
+pub fn record(script: &Script, forwarding: Forwarding) -> Result<Recording, Failure> {
+    let mut run = Run::new(script, forwarding);
+    let mut outputs = Vec::new();
+    for (place, statement) in &script.statements {
+        run.execute(*place, statement)?;
+        if matches!(statement, Statement::Packet { .. }) {
+            outputs.push(run.outputs.of_packet().to_vec());
+        }
+    }
+    Ok(Recording { outputs, switch: run.switch })
+}
+
 /// Identifies an entry of a table.
 #[derive(Clone)]
 struct EntryId {

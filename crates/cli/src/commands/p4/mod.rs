@@ -3,15 +3,18 @@
 pub(crate) mod dissector;
 pub(crate) mod graph;
 pub(crate) mod stf;
+pub(crate) mod test;
 
 use std::io::IsTerminal;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use prost::Message;
-use tributary_p4::{Compilation, Diagnostics, Severity, Sources};
+use tributary_p4::{Compilation, Defines, Diagnostics, Severity, Sources};
 
 use crate::args::{InfoArgs, P4Args};
+
+type FrontEnd = fn(&Sources, &str, Defines<'_>) -> Result<Compilation, Diagnostics>;
 
 /// Reports all errors of a program.
 ///
@@ -67,10 +70,15 @@ fn must_be_there(path: &Path) -> Result<()> {
 }
 
 fn compile(args: &P4Args) -> Result<Compilation> {
+    compile_by(args, tributary_p4::compile)
+}
+
+/// Compiles by a function of the front end.
+fn compile_by(args: &P4Args, front_end: FrontEnd) -> Result<Compilation> {
     must_be_there(&args.file)?;
     let defines = parse_defines(&args.defines)?;
     let sources = sources(args);
-    let compilation = tributary_p4::compile(&sources, &args.file.display().to_string(), &defines)
+    let compilation = front_end(&sources, &args.file.display().to_string(), &defines)
         .or_else(|diagnostics| fail(&args.file, &diagnostics))?;
     eprint!("{}", compilation.warnings.render(std::io::stderr().is_terminal()));
     Ok(compilation)

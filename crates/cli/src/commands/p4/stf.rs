@@ -13,7 +13,7 @@ use tributary_switch::Forwarding;
 use crate::args::{P4Args, StfArgs};
 
 /// Hundreds of times the longest test of p4c's suite.
-const SCRIPT: FileLimit = FileLimit::new("packet test", 64 << 20);
+pub(super) const SCRIPT: FileLimit = FileLimit::new("packet test", 64 << 20);
 
 /// Runs a test and prints its outcome in one line: `PASS`, or `FAIL` and the reason.
 ///
