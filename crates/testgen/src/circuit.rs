@@ -6,6 +6,7 @@
 //! that one execution yields both: what happens, and on what it depends.
 
 use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
 
 /// A bit: the number of its gate, times two, plus one for the complement.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -57,12 +58,35 @@ pub(crate) enum Gate {
 pub(crate) struct Circuit {
     gates: Vec<Gate>,
     values: Vec<bool>,
-    known: HashMap<(Lit, Lit), Lit>,
+    known: HashMap<(Lit, Lit), Lit, BuildHasherDefault<Scramble>>,
+}
+
+/// Hashes pairs of bits. Their numbers are dense, and no input of others.
+#[derive(Default)]
+struct Scramble(u64);
+
+impl Hasher for Scramble {
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|&byte| self.write_u32(byte.into()));
+    }
+
+    fn write_u32(&mut self, number: u32) {
+        self.0 = (self.0.rotate_left(26) ^ u64::from(number)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+
+    fn finish(&self) -> u64 {
+        self.0 ^ self.0 >> 32
+    }
 }
 
 impl Circuit {
     pub(crate) fn new() -> Self {
-        Self { gates: vec![Gate::Input], values: vec![false], known: HashMap::new() }
+        Self { gates: vec![Gate::Input], values: vec![false], known: HashMap::default() }
+    }
+
+    /// Forgets which circuits are equal: no more are built.
+    pub(crate) fn seal(&mut self) {
+        self.known = HashMap::default();
     }
 
     pub(crate) fn gates(&self) -> &[Gate] {

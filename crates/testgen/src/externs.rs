@@ -7,6 +7,8 @@ use tributary_p4::ir::{
 use crate::circuit::{Circuit, FALSE, Lit, TRUE, Word, of_number, resize};
 use crate::machine::{Machine, mix};
 
+/// Cells that a packet may have in common with earlier ones.
+const MOST_CELLS: usize = 3;
 /// Bits of data up to which a hash is computed bit by bit. Hashes of more are constants.
 const MOST_HASHED: usize = 4096;
 
@@ -17,6 +19,7 @@ impl Machine<'_> {
         match (type_name, call.method.as_str()) {
             (Some("register"), "read") => {
                 let Some(id) = call.instance else { return };
+                self.meet(args, 1);
                 let index = self.pinned(args, 1);
                 if let Some((place, width)) = out(args, 0) {
                     let known = self.registers.get(&(id, index)).cloned();
@@ -28,6 +31,7 @@ impl Machine<'_> {
             }
             (Some("register"), "write") => {
                 let Some(id) = call.instance else { return };
+                self.meet(args, 0);
                 let index = self.pinned(args, 0);
                 let value = self.input(args, 1);
                 if index < self.size(id) {
@@ -146,6 +150,20 @@ impl Machine<'_> {
         }
     }
 
+    /// Notes that this packet may access a cell that an earlier one wrote.
+    fn meet(&mut self, args: &[Arg], at: usize) {
+        let index = self.input(args, at);
+        if !self.accessed.insert(index.clone()) {
+            return;
+        }
+        for cell in self.written_cells.clone().into_iter().take(MOST_CELLS) {
+            let wanted = self.circuit().equal(&index, &of_number(cell, index.len()));
+            if !wanted.is_constant() && !self.trace.circuit.value(wanted) {
+                self.branch(wanted, None, mix(cell ^ 0xce11), true);
+            }
+        }
+    }
+
     fn pinned(&mut self, args: &[Arg], at: usize) -> u64 {
         let word = self.input(args, at);
         self.pin_number(&word, mix(at as u64 ^ 0x91b))
@@ -155,6 +173,7 @@ impl Machine<'_> {
     pub(crate) fn unknown(&mut self, width: usize) -> Word {
         let word: Word = (0..width).map(|_| self.trace.circuit.input(false)).collect();
         self.trace.unknown.extend(word.iter().map(|lit| lit.gate()));
+        self.trace.unknown_lits.extend(&word);
         word
     }
 

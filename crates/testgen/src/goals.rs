@@ -83,6 +83,9 @@ pub(crate) struct Instrumented {
     pub(crate) counter: ExternId,
     /// The goals that some path through the program's graph leads to. Others are dead code.
     pub(crate) alive: BTreeSet<usize>,
+    /// For each entry of the program, by table: a goal of the search that is not counted, and so not
+    /// reported. Different entries of one action lead to different paths.
+    pub(crate) entries: Vec<Vec<usize>>,
     /// For the first goal of each body and parser state: all goals that may follow within.
     pub(crate) inside: HashMap<usize, BTreeSet<usize>>,
 }
@@ -142,9 +145,22 @@ impl Instrumented {
         for &(_, block) in &program.blocks {
             walk.block(block);
         }
+        let walk_tables: HashSet<u32> =
+            walk.seen.iter().filter(|(is_table, _)| *is_table).map(|(_, id)| *id).collect();
         let alive = walk.goals;
         let inside = inside(&program, counter);
-        Self { program, goals, counter, alive, inside }
+        let mut next = goals.len();
+        let mut number = || {
+            next += 1;
+            next - 1
+        };
+        let entries = program.tables.iter().enumerate();
+        let entries = entries.map(|(table, of)| {
+            let reachable = walk_tables.contains(&(table as u32));
+            of.entries.iter().filter(|_| reachable).map(|_| number()).collect()
+        });
+        let entries = entries.collect();
+        Self { program, goals, counter, alive, entries, inside }
     }
 }
 

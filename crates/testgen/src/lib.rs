@@ -17,6 +17,7 @@ mod externs;
 mod goals;
 mod judge;
 mod machine;
+mod merge;
 pub mod mutants;
 mod passes;
 mod report;
@@ -163,7 +164,7 @@ impl Subject {
     }
 
     fn numbered(&self, goals: &BTreeSet<usize>) -> BTreeSet<usize> {
-        goals.iter().filter_map(|&goal| self.numbers[goal]).collect()
+        goals.iter().filter_map(|&goal| self.numbers.get(goal).copied().flatten()).collect()
     }
 
     /// The goals that the packets of any test reach on the embedded switch.

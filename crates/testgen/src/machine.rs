@@ -21,15 +21,19 @@ const MOST_STEPS: usize = 100_000;
 /// Gates of one test, so that memory is bounded.
 const MOST_GATES: usize = 3_000_000;
 
-/// A condition on which the path depended.
+/// A side of a branch that the execution did not take.
 #[derive(Clone, Debug)]
 pub(crate) struct Branch {
-    /// A bit that is true on this path.
-    pub(crate) holds: Lit,
-    /// The goal that the other side reaches first, if it has one.
-    pub(crate) other: Option<usize>,
-    /// Names the place and the side, to count attempts; zero if the other side is not a test.
+    /// A bit that is true if it is taken, provided that the path is the same up to here.
+    pub(crate) wanted: Lit,
+    /// The number of the path's conditions up to here.
+    pub(crate) after: usize,
+    /// The goal that it reaches first, if it has one.
+    pub(crate) goal: Option<usize>,
+    /// Names the place and the side, to count attempts.
     pub(crate) site: u64,
+    /// Whether new goals are likely behind it, though it has none itself.
+    pub(crate) likely: bool,
 }
 
 /// The site of a condition that must hold in every test.
@@ -59,7 +63,9 @@ pub(crate) enum Outcome {
 pub(crate) struct Trace {
     pub(crate) circuit: Circuit,
     pub(crate) inputs: Inputs,
-    pub(crate) path: Vec<Branch>,
+    /// Bits that are true on this path, and only then.
+    pub(crate) path: Vec<Lit>,
+    pub(crate) branches: Vec<Branch>,
     pub(crate) goals: BTreeSet<usize>,
     pub(crate) applied: Vec<Applied>,
     /// Values of a value set that a `select` compared in vain.
@@ -74,6 +80,8 @@ pub(crate) struct Trace {
     pub(crate) outputs: Vec<Vec<(u64, Word)>>,
     /// Gates whose values the test does not determine: times, queues, random numbers.
     pub(crate) unknown: HashSet<usize>,
+    /// The same as bits. They are taken for zero.
+    pub(crate) unknown_lits: Vec<Lit>,
     /// Whether the program was too long to execute.
     pub(crate) endless: bool,
     /// A hash of the path, without the values of inputs.
@@ -98,6 +106,9 @@ pub(crate) struct Machine<'p> {
     pub(crate) trace: Trace,
     pub(crate) fields: Vec<Word>,
     pub(crate) registers: HashMap<(ExternId, u64), Word>,
+    /// The cells that earlier packets wrote, and the indices with which this one accessed registers.
+    pub(crate) written_cells: BTreeSet<u64>,
+    pub(crate) accessed: HashSet<Word>,
     /// The received packet, in the order of the wire, and the bits that the parser consumed.
     pub(crate) frame: Word,
     pub(crate) at: usize,
@@ -108,8 +119,15 @@ pub(crate) struct Machine<'p> {
     /// Whether the frame is the test's packet, and not a recirculated one.
     pub(crate) is_original: bool,
     pub(crate) requests: Requests,
-    /// A hash of the parser states so far: attempts at a condition are counted for each parser path.
+    /// A hash of the goals that earlier packets reached.
+    pub(crate) history: u64,
+    /// A hash of that, and of the parser states and table actions so far: attempts at a condition are
+    /// counted separately for each.
     pub(crate) context: u64,
+    /// Whether the statements that are executed are on the path: see `merge`.
+    pub(crate) guard: Lit,
+    /// Statements, by address, that are known to be plain or not.
+    pub(crate) plain: HashMap<*const Stmt, bool>,
     pub(crate) steps: usize,
 }
 
@@ -132,6 +150,7 @@ impl<'p> Machine<'p> {
             circuit,
             inputs,
             path: Vec::new(),
+            branches: Vec::new(),
             goals: BTreeSet::new(),
             applied: Vec::new(),
             absent: Vec::new(),
@@ -141,6 +160,7 @@ impl<'p> Machine<'p> {
             groups: BTreeSet::new(),
             outputs: Vec::new(),
             unknown: HashSet::new(),
+            unknown_lits: Vec::new(),
             endless: false,
             signature: 0,
         };
@@ -151,6 +171,8 @@ impl<'p> Machine<'p> {
             trace,
             fields: Vec::new(),
             registers: HashMap::new(),
+            written_cells: BTreeSet::new(),
+            accessed: HashSet::new(),
             frame: Vec::new(),
             at: 0,
             payload: Vec::new(),
@@ -158,7 +180,10 @@ impl<'p> Machine<'p> {
             packet: 0,
             is_original: true,
             requests: Requests::default(),
+            history: 0,
             context: 0,
+            guard: TRUE,
+            plain: HashMap::new(),
             steps: 0,
         }
     }
@@ -174,13 +199,18 @@ impl<'p> Machine<'p> {
         if !condition.is_constant() {
             let [yes, no] = sides;
             let (holds, other) = if taken { (condition, no) } else { (!condition, yes) };
-            let site = match site {
-                ALWAYS => ALWAYS,
-                _ => mix(site ^ self.context) << 1 | u64::from(taken),
-            };
-            self.trace.path.push(Branch { holds, other, site });
+            if site != ALWAYS {
+                self.branch(!holds, other, site << 1 | u64::from(taken), false);
+            }
+            self.trace.path.push(holds);
         }
         taken
+    }
+
+    pub(crate) fn branch(&mut self, wanted: Lit, goal: Option<usize>, site: u64, likely: bool) {
+        let after = self.trace.path.len();
+        let site = mix(site ^ self.context);
+        self.trace.branches.push(Branch { wanted, after, goal, site, likely });
     }
 
     /// Makes a value a constant: the path depends on its bits.
@@ -408,6 +438,10 @@ impl<'p> Machine<'p> {
                 let condition = self.expr(condition)[0];
                 let sides = [self.first_goal(then), self.first_goal(otherwise)];
                 let site = sides[0].or(sides[1]).map_or(1, |goal| mix(goal as u64));
+                if !condition.is_constant() && self.is_plain(statement) {
+                    self.merge(condition, [then, otherwise], sides, site);
+                    return Flow::Next;
+                }
                 let body = if self.fork(condition, sides, site) { then } else { otherwise };
                 return self.statements(body);
             }
@@ -432,7 +466,9 @@ impl<'p> Machine<'p> {
             Stmt::Call(call) => {
                 match counted(statement, self.of.counter) {
                     Some(goal) => {
-                        self.trace.goals.insert(goal);
+                        if self.trace.circuit.value(self.guard) {
+                            self.trace.goals.insert(goal);
+                        }
                     }
                     None => self.call(call),
                 }
@@ -497,7 +533,7 @@ impl<'p> Machine<'p> {
     }
 
     /// The goal that a body counts first.
-    fn first_goal(&self, body: &[Stmt]) -> Option<usize> {
+    pub(crate) fn first_goal(&self, body: &[Stmt]) -> Option<usize> {
         body.first().and_then(|statement| counted(statement, self.of.counter))
     }
 

@@ -34,12 +34,17 @@ pub(crate) fn run(of: &Instrumented, case: &Case) -> Trace {
         machine.trace.outputs.push(Vec::new());
         machine.packet();
     }
+    machine.trace.circuit.seal();
     machine.trace
 }
 
 impl Machine<'_> {
     fn packet(&mut self) {
         let (port, frame) = self.trace.inputs.packets[self.packet].clone();
+        let seed = self.packet as u64;
+        self.history = self.trace.goals.iter().fold(seed, |hash, &goal| mix(hash ^ goal as u64));
+        self.written_cells.extend(self.registers.keys().map(|(_, cell)| *cell));
+        self.accessed.clear();
         let drop = self.trace.circuit.all(&port);
         self.fork(drop, [None, None], ALWAYS);
         let mut waiting = VecDeque::new();
@@ -86,7 +91,7 @@ impl Machine<'_> {
         waiting: &mut VecDeque<Pass>,
     ) {
         self.is_original = instance != RECIRCULATED;
-        self.context = mix(self.packet as u64 ^ instance << 32);
+        self.context = mix(self.history ^ instance << 32);
         self.requests = Requests::default();
         let length = frame.len() / 8;
         // The parser sees the metadata, so the order matters.

@@ -5,7 +5,7 @@
 //! shortens a packet, or appends another packet. Changes that lead to a goal that no test reaches
 //! come first. Others follow, those of rarely tried places first.
 
-use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap, HashSet, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::rc::Rc;
 use std::time::Instant;
@@ -19,29 +19,33 @@ use crate::case::{Call, Case, Rule, profile};
 use crate::circuit::{Gate, to_bits};
 use crate::goals::{Instrumented, counted};
 use crate::judge::{Verdict, judge};
-use crate::machine::{ALWAYS, Applied, Outcome, Trace, mix};
+use crate::machine::{Applied, Branch, Outcome, Trace, mix};
 use crate::solver::{Answer, solve};
 use crate::tables::widths;
 use crate::{Options, Progress, Statistics, passes};
 
 /// Bytes of the first packet.
-const FIRST_BYTES: usize = 64;
+const FIRST_BYTES: usize = 1600;
 /// Longest packet in bytes.
 const MOST_BYTES: usize = 9000;
 /// Steps without a new goal before tests get another packet.
-const STALE: usize = 150;
+const STALE: usize = 60;
 /// Tests that get another packet at a time, and how often that happens without a new goal.
 const EXTENDED: usize = 24;
-const ROUNDS: usize = 30;
+const ROUNDS: usize = 60;
 /// Steps without a new goal, after which the search ends.
-const HOPELESS: usize = 4000;
+const HOPELESS: usize = 12_000;
+/// Attempts as which an impossible one counts.
+const IMPOSSIBLE: u32 = 3;
+/// Executions that are kept.
+const RECENT: usize = 64;
 /// Bytes of payload that packets keep.
 const PAYLOAD: usize = 3;
 
 /// A change of a known test.
 #[derive(Debug)]
 enum Change {
-    /// The other side of a condition, by its position on the path.
+    /// A side of a branch that the test does not take, by its position.
     Flip(usize),
     /// None: the test is new.
     Whole,
@@ -61,9 +65,9 @@ enum Promise {
 impl Promise {
     fn attempts(self) -> u32 {
         match self {
-            Self::Goal => 24,
-            Self::Within => 12,
-            Self::Nothing => 4,
+            Self::Goal => 8,
+            Self::Within => 6,
+            Self::Nothing => 3,
         }
     }
 
@@ -119,15 +123,20 @@ pub(crate) struct Search<'a> {
     start: Instant,
     random: ChaCha8Rng,
     queue: BinaryHeap<Work>,
+    /// The goals that count, and the entries of the program.
+    wanted: BTreeSet<usize>,
     /// The goal of each action of each table.
     actions: HashMap<(TableId, usize), usize>,
+    /// The goal of the action of each entry of the program.
+    action_of: HashMap<usize, usize>,
     covered: BTreeSet<usize>,
     kept: Vec<Kept>,
     /// Attempts at sites.
     tried: HashMap<u64, u32>,
     signatures: HashSet<u64>,
     cases: HashSet<u64>,
-    last: Option<(Rc<Case>, Rc<Trace>)>,
+    /// The last executions: changes of one test come in turns with those of others.
+    recent: VecDeque<(Rc<Case>, Rc<Trace>)>,
     turn: u64,
     /// Steps since the last new goal.
     stale: usize,
@@ -146,6 +155,13 @@ impl<'a> Search<'a> {
                 }
             }
         }
+        let mut action_of = HashMap::new();
+        for (number, table) in of.program.tables.iter().enumerate() {
+            for (entry, goal) in table.entries.iter().zip(&of.entries[number]) {
+                let key = (TableId(number as u32), entry.call.action as usize);
+                action_of.extend(actions.get(&key).map(|action| (*goal, *action)));
+            }
+        }
         Self {
             of,
             p4info,
@@ -153,13 +169,15 @@ impl<'a> Search<'a> {
             start: Instant::now(),
             random: ChaCha8Rng::seed_from_u64(options.seed),
             queue: BinaryHeap::new(),
+            wanted: of.alive.iter().copied().chain(of.entries.iter().flatten().copied()).collect(),
             actions,
+            action_of,
             covered: BTreeSet::new(),
             kept: Vec::new(),
             tried: HashMap::new(),
             signatures: HashSet::new(),
             cases: HashSet::new(),
-            last: None,
+            recent: VecDeque::new(),
             turn: 0,
             stale: 0,
             rounds: 0,
@@ -182,7 +200,7 @@ impl<'a> Search<'a> {
             let Some(work) = self.queue.pop() else { continue };
             self.step(work);
             progress(Progress {
-                covered: self.covered.len(),
+                covered: self.covered.intersection(&self.of.alive).count(),
                 goals: self.of.alive.len(),
                 tests: self.kept.len(),
                 executed: self.statistics.executed,
@@ -191,11 +209,18 @@ impl<'a> Search<'a> {
     }
 
     fn is_complete(&self) -> bool {
-        self.of.alive.is_subset(&self.covered)
+        self.wanted.is_subset(&self.covered)
     }
 
     fn is_new(&self, goal: usize) -> bool {
-        self.of.alive.contains(&goal) && !self.covered.contains(&goal)
+        self.wanted.contains(&goal) && !self.covered.contains(&goal)
+    }
+
+    fn hope(&self, branch: &Branch) -> Promise {
+        match self.promise(branch.goal) {
+            Promise::Nothing if branch.likely => Promise::Within,
+            promise => promise,
+        }
     }
 
     /// What a change may lead to, if it leads to this goal first.
@@ -204,6 +229,7 @@ impl<'a> Search<'a> {
         if self.is_new(goal) {
             return Promise::Goal;
         }
+        let goal = self.action_of.get(&goal).copied().unwrap_or(goal);
         let inside = self.of.inside.get(&goal);
         match inside.is_some_and(|inside| inside.iter().any(|&goal| self.is_new(goal))) {
             true => Promise::Within,
@@ -225,22 +251,24 @@ impl<'a> Search<'a> {
             self.execute((*work.case).clone(), 0);
             return;
         };
-        let trace = match &self.last {
-            Some((case, trace)) if Rc::ptr_eq(case, &work.case) => Rc::clone(trace),
-            _ => {
+        let known = self.recent.iter().find(|(case, _)| Rc::ptr_eq(case, &work.case));
+        let trace = match known {
+            Some((_, trace)) => Rc::clone(trace),
+            None => {
                 let trace = Rc::new(passes::run(self.of, &work.case));
-                self.last = Some((Rc::clone(&work.case), Rc::clone(&trace)));
+                self.remember(&work.case, &trace);
                 trace
             }
         };
-        let branch = &trace.path[at];
+        let branch = &trace.branches[at];
         let tries = self.tries(branch.site);
-        if tries >= self.promise(branch.other).attempts() {
+        if tries >= self.hope(branch).attempts() {
             return;
         }
         self.tried.insert(branch.site, tries + 1);
-        let mut conditions: Vec<_> = trace.path[..at].iter().map(|branch| branch.holds).collect();
-        conditions.push(!branch.holds);
+        let mut conditions = trace.path[..branch.after].to_vec();
+        conditions.push(branch.wanted);
+        conditions.extend(trace.unknown_lits.iter().map(|&unknown| !unknown));
         self.statistics.solved += 1;
         match solve(&trace.circuit, &conditions) {
             Answer::Solved(values) => {
@@ -248,7 +276,11 @@ impl<'a> Search<'a> {
                 case.adopt(&trace.inputs, &values);
                 self.execute(case, at + 1);
             }
-            Answer::Impossible => self.statistics.impossible += 1,
+            Answer::Impossible => {
+                // The same is to be expected of other tests with this history.
+                self.tried.insert(branch.site, tries + IMPOSSIBLE);
+                self.statistics.impossible += 1;
+            }
             Answer::Unsolved => self.statistics.unsolved += 1,
         }
     }
@@ -288,16 +320,21 @@ impl<'a> Search<'a> {
             return;
         }
         let case = Rc::new(case);
-        for (at, branch) in trace.path.iter().enumerate().skip(bound) {
+        for (at, branch) in trace.branches.iter().enumerate().skip(bound) {
             let tries = self.tries(branch.site);
-            let promise = self.promise(branch.other);
-            if branch.site != ALWAYS && tries < promise.attempts() {
+            let promise = self.hope(branch);
+            if tries < promise.attempts() {
                 self.push(promise.class(tries), Rc::clone(&case), Change::Flip(at));
             }
         }
         self.entries(&case, &trace);
         self.lengths(&case, &trace);
-        self.last = Some((case, Rc::new(trace)));
+        self.remember(&case, &Rc::new(trace));
+    }
+
+    fn remember(&mut self, case: &Rc<Case>, trace: &Rc<Trace>) {
+        self.recent.truncate(RECENT - 1);
+        self.recent.push_front((Rc::clone(case), Rc::clone(trace)));
     }
 
     /// Runs a test on the switch, and keeps it if it reaches new goals there.
@@ -311,7 +348,7 @@ impl<'a> Search<'a> {
         if verdict.goals.iter().any(|&goal| self.is_new(goal)) {
             self.stale = 0;
             self.rounds = 0;
-            self.covered.extend(verdict.goals.intersection(&self.of.alive));
+            self.covered.extend(verdict.goals.intersection(&self.wanted));
             self.kept.push(Kept { case: case.clone(), verdict });
         }
     }
@@ -460,10 +497,28 @@ impl<'a> Search<'a> {
                     joined.members.push(member.clone());
                 }
             }
+            if same && self.random.random_bool(0.5) {
+                self.double(&mut joined);
+            }
             any = true;
             self.push(2, Rc::new(joined), Change::Whole);
         }
         any
+    }
+
+    /// Adds a second entry like each one, for packets that differ in little.
+    fn double(&mut self, case: &mut Case) {
+        for at in 0..case.rules.len() {
+            let mut rule = case.rules[at].clone();
+            let key = self.random.random_range(0..rule.keys.len().max(1));
+            let Some(key) = rule.keys.get_mut(key) else { continue };
+            let bit = self.random.random_range(0..key.len());
+            key[bit] = !key[bit];
+            let known = |known: &Rule| (known.table, &known.keys) == (rule.table, &rule.keys);
+            if !case.rules.iter().any(known) {
+                case.rules.push(rule);
+            }
+        }
     }
 
     /// The fewest tests, about, that reach all goals that were reached, shortened and with random
@@ -530,7 +585,7 @@ impl<'a> Search<'a> {
     fn spread(&mut self, case: &mut Case, trace: &Trace) {
         let gates = trace.circuit.gates();
         let mut matters = vec![false; gates.len()];
-        let mut waiting: Vec<usize> = trace.path.iter().map(|branch| branch.holds.gate()).collect();
+        let mut waiting: Vec<usize> = trace.path.iter().map(|holds| holds.gate()).collect();
         while let Some(gate) = waiting.pop() {
             if !std::mem::replace(&mut matters[gate], true)
                 && let Gate::And(a, b) = gates[gate]

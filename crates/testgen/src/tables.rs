@@ -2,8 +2,8 @@
 
 use tributary_p4::ir::{FieldId, Keyset, MatchKind, Scalar, Table, TableId};
 
-use crate::circuit::{Lit, Word, constant, limb_bits, of_number};
-use crate::machine::{Applied, Flow, Machine, Outcome, mix};
+use crate::circuit::{Lit, TRUE, Word, constant, limb_bits, of_number};
+use crate::machine::{ALWAYS, Applied, Flow, Machine, Outcome, mix};
 
 impl Machine<'_> {
     pub(crate) fn apply(
@@ -26,6 +26,8 @@ impl Machine<'_> {
         if let Some(action) = action {
             self.set(action, &of_number(number as u64, 32));
         }
+        // What follows depends on what the table did.
+        self.context = mix(self.context ^ u64::from(id.0) << 32 ^ (number as u64) << 8);
         let listed = &table.actions[number];
         let called = &program.actions[listed.action.index()];
         for (&param, value) in called.params.iter().zip(&args) {
@@ -43,15 +45,9 @@ impl Machine<'_> {
     fn find(&mut self, id: TableId, table: &Table, keys: &[Word]) -> (Outcome, usize, Vec<Word>) {
         let site = mix(u64::from(id.0) ^ 0x7ab1e);
         if !keys.is_empty() {
-            let rules = self.case.rules.iter().enumerate().filter(|(_, rule)| rule.table == id);
-            for (number, rule) in rules {
-                let (wanted, args) = self.trace.inputs.rules[number].clone();
-                let c = &mut self.trace.circuit;
-                let parts: Vec<Lit> = keys.iter().zip(&wanted).map(|(k, w)| c.equal(k, w)).collect();
-                let matched = c.all(&parts);
-                if self.fork(matched, [None, None], mix(site ^ 1 ^ (number as u64) << 8)) {
-                    return (Outcome::Rule(number), rule.call.action, args);
-                }
+            if let Some(number) = self.find_rule(id, table, keys, site) {
+                let args = self.trace.inputs.rules[number].1.clone();
+                return (Outcome::Rule(number), self.case.rules[number].call.action, args);
             }
             let mut order: Vec<usize> = (0..table.entries.len()).collect();
             // Longer prefixes have precedence.
@@ -71,7 +67,9 @@ impl Machine<'_> {
             for number in order {
                 let entry = &table.entries[number];
                 let matched = self.matches(&entry.keys, keys);
-                if self.fork(matched, [None, None], mix(site ^ 2 ^ (number as u64) << 8)) {
+                let goal = self.of.entries[id.index()].get(number).copied();
+                if self.fork(matched, [goal, None], mix(site ^ 2 ^ (number as u64) << 8)) {
+                    self.trace.goals.extend(goal);
                     let args = self.constants(table, entry.call.action, &entry.call.args);
                     return (Outcome::Entry, entry.call.action as usize, args);
                 }
@@ -83,6 +81,38 @@ impl Machine<'_> {
         let call = &table.default_action;
         let args = self.constants(table, call.action, &call.args);
         (Outcome::Miss, call.action as usize, args)
+    }
+
+    /// The entry of the test that matches. The branches are the other entries of the test, and none.
+    fn find_rule(&mut self, id: TableId, table: &Table, keys: &[Word], site: u64) -> Option<usize> {
+        let rules = self.case.rules.iter().enumerate().filter(|(_, rule)| rule.table == id);
+        let mut found = None;
+        let mut none = TRUE;
+        let mut conditions = Vec::new();
+        for (number, rule) in rules {
+            let c = &mut self.trace.circuit;
+            let wanted = &self.trace.inputs.rules[number].0;
+            let parts: Vec<Lit> = keys.iter().zip(wanted).map(|(k, w)| c.equal(k, w)).collect();
+            let matched = c.all(&parts);
+            let first = c.and(none, matched);
+            none = c.and(none, !matched);
+            if c.value(first) {
+                found = Some(number);
+            } else if !first.is_constant() {
+                let goal = self.first_goal(&table.actions[rule.call.action].prologue);
+                self.branch(first, goal, mix(site ^ 1 ^ (number as u64) << 8), true);
+            }
+            conditions.push(matched);
+        }
+        if found.is_some() && !none.is_constant() {
+            self.branch(none, None, mix(site ^ 3), false);
+        }
+        for condition in conditions {
+            if self.fork(condition, [None, None], ALWAYS) {
+                break;
+            }
+        }
+        found
     }
 
     fn constants(&self, table: &Table, action: u32, args: &[Box<[u64]>]) -> Vec<Word> {
