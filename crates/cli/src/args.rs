@@ -246,6 +246,22 @@ pub(crate) struct SwitchArgs {
     /// Inject the faults that this job file gives the links of the switch with that name.
     #[arg(long, value_name = "JOB.toml:SWITCH")]
     pub(crate) faults: Option<String>,
+    /// Explain packets that meet these conditions, such as `udp.dst == 9559 && port == 1`; `all` for
+    /// all packets.
+    #[arg(long, value_name = "FILTER")]
+    pub(crate) trace: Option<String>,
+    /// File for the traces, instead of standard output: JSON, one document per line, if it ends in
+    /// .json; one picture per packet, with its number in the name, if it ends in .svg; otherwise text.
+    #[arg(long, value_name = "FILE", requires = "trace")]
+    pub(crate) trace_out: Option<PathBuf>,
+    /// Most packets to explain.
+    #[arg(long, value_name = "N", default_value_t = 10, requires = "trace",
+        value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) trace_count: u64,
+    /// Most packets to explain per second.
+    #[arg(long, value_name = "N", default_value_t = 10, requires = "trace",
+        value_parser = clap::value_parser!(u64).range(1..=1000))]
+    pub(crate) trace_rate: u64,
     /// Print only the final counters, as JSON.
     #[arg(long, hide = true)]
     pub(crate) json_statistics: bool,
@@ -424,6 +440,8 @@ pub(crate) enum P4Command {
     Stf(StfArgs),
     /// Generate packet tests that cover a program, in the STF format, and report what they reach.
     Test(TestArgs),
+    /// Explain a packet: everything that the program and the switch do to it, as a tree.
+    Trace(TraceArgs),
     /// Generate a dissector in Lua, with which Wireshark and tshark show the headers that the
     /// program's parser extracts.
     Dissector(DissectorArgs),
@@ -525,6 +543,54 @@ pub(crate) struct TestArgs {
 /// A number within bounds.
 fn whole(range: std::ops::RangeInclusive<u64>) -> clap::builder::RangedU64ValueParser {
     clap::value_parser!(u64).range(range)
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct TraceArgs {
+    #[command(flatten)]
+    pub(crate) program: P4Args,
+    /// The packet's bytes in hexadecimal digits; blanks are ignored.
+    #[arg(long, value_name = "HEX")]
+    pub(crate) packet: String,
+    /// The port by which it arrives.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) port: u16,
+    /// Entries, groups and earlier packets, as commands of a packet test (STF); what the test expects
+    /// is ignored.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) entries: Option<PathBuf>,
+    /// Show all possible outcomes: each member of a group, and, without --entries, each action of
+    /// each table that the control plane fills.
+    #[arg(long)]
+    pub(crate) all_outcomes: bool,
+    /// Table whose entries are unknown: each of its actions is a possible outcome. Repeat for each.
+    #[arg(long, value_name = "TABLE")]
+    pub(crate) unknown: Vec<String>,
+    /// Most outcomes to show.
+    #[arg(long, value_name = "N", default_value_t = 64,
+        value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(crate) max_outcomes: u32,
+    /// Format of the tree.
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) format: TraceFormat,
+    /// Write to a file instead of standard output.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: Option<PathBuf>,
+    /// Also show what repeats the lines above for another of many values. JSON always has it.
+    #[arg(long)]
+    pub(crate) full: bool,
+}
+
+/// How to show a trace.
+#[derive(Clone, Copy, Debug, Default, clap::ValueEnum)]
+pub(crate) enum TraceFormat {
+    /// A tree of lines, with colours in a terminal.
+    #[default]
+    Text,
+    /// A document for other programs.
+    Json,
+    /// A picture.
+    Svg,
 }
 
 #[derive(Debug, Args)]

@@ -162,6 +162,7 @@ fn run(command: Command, metrics: &Metrics) -> Result<ExitCode> {
         Command::P4(P4Command::Check(args)) => commands::p4::check(&args),
         Command::P4(P4Command::Info(args)) => commands::p4::info(&args),
         Command::P4(P4Command::Graph(args)) => commands::p4::graph::run(&args),
+        Command::P4(P4Command::Trace(args)) => commands::p4::trace::run(&args),
         Command::P4(P4Command::Dissector(args)) => commands::p4::dissector::run(&args),
         Command::P4(P4Command::Stf(args)) => return commands::p4::stf::run(&args),
         Command::P4(P4Command::Test(args)) => return commands::p4::test::run(&args),

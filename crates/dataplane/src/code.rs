@@ -100,6 +100,8 @@ pub(crate) enum Op {
     RegisterRun(u32),
     Count { counter: u32, index: Slot },
     Extern(u32),
+    /// Tells an observer where the program is; only in code for observed packets ([`crate::trace`]).
+    Note(u32),
 }
 
 /// The properties of a header that operations need.

@@ -115,7 +115,8 @@ pub(crate) fn written(
         | Op::Advance { .. }
         | Op::Emit(_)
         | Op::RegisterWrite { .. }
-        | Op::Count { .. } => {}
+        | Op::Count { .. }
+        | Op::Note(_) => {}
     }
 }
 

@@ -18,7 +18,8 @@ use crate::externs::register::Registers;
 use crate::externs::value_set::ValueSet;
 use crate::load::{DEEPEST_CALL, Loaded};
 use crate::packet::Requests;
-use crate::tables::{Arrival, Outcome, Resolved, Table};
+use crate::tables::{Arrival, Match, Outcome, Resolved, Table};
+use crate::trace::{Unwatched, Watch};
 use crate::value::Value;
 use crate::wide::scratch_words;
 
@@ -150,19 +151,47 @@ impl Engine {
         let Self { code, store, machine, .. } = self;
         match machine.ready() {
             Some(compiled) => compiled.run(entry, code, store, state, io),
-            None => store.interpret::<false>(code, entry, state, io),
+            None => store.interpret::<false, _>(code, entry, state, io, &mut Unwatched),
         }
     }
 }
 
+/// Runs the blocks of packets: an engine, or an engine that is observed ([`crate::trace`]).
+pub(crate) trait Runner {
+    /// The engine.
+    fn engine(&mut self) -> &mut Engine;
+
+    /// Runs the block with this entry in the engine's code.
+    fn run(&mut self, entry: Pc, state: &mut [u64], io: &mut Io<'_>) -> Flow;
+}
+
+impl Runner for Engine {
+    #[inline]
+    fn engine(&mut self) -> &mut Engine {
+        self
+    }
+
+    #[inline]
+    fn run(&mut self, entry: Pc, state: &mut [u64], io: &mut Io<'_>) -> Flow {
+        Self::run(self, entry, state, io)
+    }
+}
+
 impl Store {
+    /// Notes the time of a packet. Time does not run backwards.
+    #[inline]
+    pub(crate) fn advance(&mut self, now_us: u64) {
+        self.now_us = self.now_us.max(now_us);
+    }
+
     /// Interprets a block, or one operation of it.
-    pub(crate) fn interpret<const STEP: bool>(
+    pub(crate) fn interpret<const STEP: bool, W: Watch>(
         &mut self,
         code: &Code,
         entry: Pc,
         state: &mut [u64],
         io: &mut Io<'_>,
+        watch: &mut W,
     ) -> Flow {
         let store = self;
         let ops = code.ops.as_slice();
@@ -184,6 +213,9 @@ impl Store {
         loop {
             let op = ops[pc];
             pc += 1;
+            if W::ON {
+                watch.before(store, code, &op, state, io);
+            }
             match op {
                 Op::Move { dst, src } => at!(dst) = at!(src),
                 Op::Copy { dst, src, words } => {
@@ -266,7 +298,8 @@ impl Store {
                 }
                 Op::Exit => return Flow::Done,
                 Op::Apply { table, hit, action } => {
-                    let entry = store.apply(code, table, hit, action, state, io.ingress_length);
+                    let bytes = io.ingress_length;
+                    let entry = store.apply(code, table, hit, action, state, bytes, watch);
                     calls[depth] = pc as Pc;
                     depth += 1;
                     pc = entry as usize;
@@ -373,6 +406,10 @@ impl Store {
                         return Flow::Done;
                     }
                 }
+                Op::Note(number) => watch.note(number, state),
+            }
+            if W::ON {
+                watch.after(store, code, &op, state, io);
             }
             if STEP {
                 return Flow::Next;
@@ -382,7 +419,8 @@ impl Store {
 
     /// Looks up a packet, copies the arguments and returns the action's entry.
     #[inline]
-    pub(crate) fn apply(
+    #[expect(clippy::too_many_arguments, reason = "the operands of one operation")]
+    pub(crate) fn apply<W: Watch>(
         &mut self,
         code: &Code,
         table: u32,
@@ -390,22 +428,35 @@ impl Store {
         action: Slot,
         state: &mut [u64],
         bytes: u32,
+        watch: &mut W,
     ) -> Pc {
         let table_code = &code.tables[table as usize];
         let arrival = Arrival { bytes, now_us: self.now_us };
-        let (outcome, matched) =
-            self.tables[table as usize].apply(table_code, state, &mut self.scratch, arrival);
+        // An observer that does not know the entries assumes an outcome instead.
+        let assumed = watch.assume(table, &self.tables[table as usize]);
+        let (outcome, matched) = match &assumed {
+            Some((outcome, hit)) => (outcome, if *hit { Match::Assumed } else { Match::Miss }),
+            None => {
+                let number = table as usize;
+                let scratch = &mut self.scratch;
+                let matched = self.tables[number].apply(table_code, state, scratch, arrival);
+                (self.tables[number].outcome_of(matched), matched)
+            }
+        };
         if hit != NO_SLOT {
-            state[hit as usize] = u64::from(matched);
+            state[hit as usize] = u64::from(matched != Match::Miss);
         }
         let found = match outcome {
             Outcome::Direct(found) => Some(found),
             shared => {
                 let list = table_code.selected.map(|list| &code.lists[list as usize]);
                 let profile = table_code.profile.map(|profile| &self.profiles[profile as usize]);
-                choose(profile, shared, list, state, &mut self.buffer)
+                choose(table, profile, shared, list, state, &mut self.buffer, watch)
             }
         };
+        if W::ON {
+            watch.applied(table, &self.tables[table as usize], matched, found, state);
+        }
         let Some(found) = found else {
             if action != NO_SLOT {
                 state[action as usize] = table_code.actions.len() as u64;
@@ -594,12 +645,14 @@ impl Store {
 
 /// The action for a packet from an action profile; `None` in an empty group.
 #[cold]
-fn choose<'a>(
+fn choose<'a, W: Watch>(
+    table: u32,
     profile: Option<&'a Profile>,
     outcome: &'a Outcome,
     selected: Option<&List>,
     state: &[u64],
     buffer: &mut Vec<u8>,
+    watch: &mut W,
 ) -> Option<&'a Resolved> {
     let profile = profile?;
     let hash = match (&profile.selector, outcome) {
@@ -609,6 +662,7 @@ fn choose<'a>(
         }
         _ => 0,
     };
+    let hash = watch.pick(table, profile, outcome, hash);
     profile.choose(outcome, hash)
 }
 

@@ -33,6 +33,7 @@ mod pipeline;
 mod replicas;
 mod tables;
 mod tna;
+pub mod trace;
 mod v1model;
 mod value;
 mod wide;

@@ -179,6 +179,12 @@ impl Packet {
         }
     }
 
+    /// Clears everything of the previous packet, for an observer that shows values before they are
+    /// overwritten.
+    pub(crate) fn clear(&mut self) {
+        self.state[..self.shape.live].fill(0);
+    }
+
     /// Clears late headers of the previous packet that the parser has not extracted.
     #[inline]
     pub(crate) fn parsed(&mut self) {

@@ -2,6 +2,7 @@
 
 pub(crate) mod cores;
 mod meters;
+mod observed;
 mod profiles;
 mod times;
 mod value_sets;
@@ -23,6 +24,7 @@ use crate::packet::{Packet, Shape};
 use crate::pass::{Egress, EgressInput, Ingress, IngressInput, Instance};
 use crate::replicas::Memo;
 use crate::tables::{Action, KeyMatch, Table, TableEntry};
+use crate::trace::Traced;
 use crate::value::Value;
 use crate::{tna, v1model};
 
@@ -39,6 +41,8 @@ pub struct Pipeline {
     passes: Passes,
     /// The field that names a packet's register row, once it is needed.
     key: OnceLock<Result<Option<u32>, Undivided>>,
+    /// The code for observed packets, once there are any.
+    traced: Option<Box<Traced>>,
 }
 
 /// The architecture-specific part.
@@ -60,7 +64,7 @@ impl Pipeline {
         let shape = Arc::new(std::mem::take(&mut loaded.shape));
         let instances = std::mem::take(&mut loaded.instances);
         let engine = Engine::new(loaded, SEED);
-        Ok(Self { program, shape, instances, engine, passes, key: OnceLock::new() })
+        Ok(Self { program, shape, instances, engine, passes, key: OnceLock::new(), traced: None })
     }
 
     /// Selects the execution engine; all state is kept.

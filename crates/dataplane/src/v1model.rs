@@ -6,7 +6,7 @@
 
 use crate::code::{Pc, Slot};
 use crate::effects::Sharing;
-use crate::exec::{Engine, Flow, Io, MOST_TURNS, MOST_WORK};
+use crate::exec::{Flow, Io, MOST_TURNS, MOST_WORK, Runner};
 use crate::layout::Item;
 use crate::packet::{CloneRequest, Packet};
 use crate::pass::{DROP_PORT, Egress, EgressInput, Ingress, IngressInput, Instance, Verdict};
@@ -109,14 +109,14 @@ impl Passes {
     /// bytes are payload.
     pub(crate) fn ingress(
         &mut self,
-        engine: &mut Engine,
+        engine: &mut impl Runner,
         packet: &mut Packet,
         frame: &[u8],
         input: &IngressInput,
     ) -> Ingress {
         let Self { entries, intrinsics: meta, nowhere, .. } = self;
         let length = u32::try_from(frame.len()).unwrap_or(u32::MAX);
-        engine.store.now_us = engine.store.now_us.max(input.time_us);
+        engine.engine().store.advance(input.time_us);
         packet.reset();
         packet.requests.clear();
         packet.limit = None;
@@ -136,7 +136,7 @@ impl Passes {
             packet.state[meta.parser_error.slot as usize] = code;
         }
         packet.parsed();
-        if let Some(core) = engine.share.elsewhere(&packet.state) {
+        if let Some(core) = engine.engine().share.elsewhere(&packet.state) {
             return Ingress { verdict: Verdict::Elsewhere(core), resubmit: false };
         }
         io.payload = &frame[io.at..];
@@ -156,7 +156,7 @@ impl Passes {
             Verdict::Unicast(at(meta.egress_spec) as u16)
         };
         if let Some(digest) = request(state[meta.digest as usize]) {
-            packet.requests.pack(&engine.code, digest, state);
+            packet.requests.pack(&engine.engine().code, digest, state);
         }
         packet.requests.clone = meta.clone_request(state);
         packet.priority = at(meta.priority) as u8;
@@ -175,10 +175,26 @@ impl Passes {
         Ingress { verdict, resubmit: resubmit.is_some() }
     }
 
+    /// Runs only the parser.
+    pub(crate) fn parse(
+        &mut self,
+        engine: &mut impl Runner,
+        packet: &mut Packet,
+        frame: &[u8],
+        input: &IngressInput,
+    ) {
+        let Self { entries, intrinsics: meta, nowhere, .. } = self;
+        let length = u32::try_from(frame.len()).unwrap_or(u32::MAX);
+        packet.set(meta.ingress_port, u64::from(input.port));
+        packet.set(meta.packet_length, u64::from(length));
+        let mut io = Io::arriving(frame, length, nowhere);
+        engine.run(entries.parser, &mut packet.state, &mut io);
+    }
+
     /// Runs egress, checksum computation and deparser.
     pub(crate) fn egress(
         &mut self,
-        engine: &mut Engine,
+        engine: &mut impl Runner,
         packet: &mut Packet,
         input: &EgressInput,
         frame: &mut Vec<u8>,
@@ -192,7 +208,7 @@ impl Passes {
     /// replica needs a packet of its own: for [`Self::egress_apart`].
     pub(crate) fn egress_shared(
         &mut self,
-        engine: &mut Engine,
+        engine: &mut impl Runner,
         packet: &mut Packet,
         memo: &mut Memo,
         input: &EgressInput,
@@ -235,7 +251,7 @@ impl Passes {
     /// Continues the egress of a replica in `own`, and leaves the shared packet to others.
     pub(crate) fn egress_apart(
         &mut self,
-        engine: &mut Engine,
+        engine: &mut impl Runner,
         packet: &mut Packet,
         memo: &mut Memo,
         own: &mut Packet,
@@ -253,13 +269,13 @@ impl Passes {
     /// Runs the egress control. Returns the packet's length after it.
     fn run_egress(
         &self,
-        engine: &mut Engine,
+        engine: &mut impl Runner,
         packet: &mut Packet,
         input: &EgressInput,
         frame: &mut Vec<u8>,
     ) -> u32 {
         let Self { entries, intrinsics: meta, .. } = self;
-        engine.store.now_us = engine.store.now_us.max(input.time_us);
+        engine.engine().store.advance(input.time_us);
         packet.set(meta.egress_global_timestamp, input.time_us);
         packet.set(meta.enq_timestamp, input.enq_time_us);
         packet.set(meta.enq_qdepth, u64::from(input.enq_qdepth));
@@ -284,7 +300,7 @@ impl Passes {
     /// What follows the egress control.
     fn leave(
         &self,
-        engine: &mut Engine,
+        engine: &mut impl Runner,
         packet: &mut Packet,
         length: u32,
         frame: &mut Vec<u8>,
@@ -339,7 +355,7 @@ fn leaving<'a>(
 }
 
 /// Runs a control. A control whose loops do not end drops the packet, as a failed assertion does.
-fn control(engine: &mut Engine, entry: Pc, meta: &Intrinsics, state: &mut [u64], io: &mut Io<'_>) {
+fn control(engine: &mut impl Runner, entry: Pc, meta: &Intrinsics, state: &mut [u64], io: &mut Io<'_>) {
     io.work = MOST_WORK;
     if let Flow::Error(_) = engine.run(entry, state, io) {
         tracing::error!(
@@ -353,7 +369,7 @@ impl Passes {
     /// Makes a clone of a frame that passed ingress: the received frame is parsed again.
     pub(crate) fn clone_of_ingress(
         &mut self,
-        engine: &mut Engine,
+        engine: &mut impl Runner,
         copy: &mut Packet,
         original: &Packet,
         frame: &[u8],

@@ -2,4 +2,6 @@
 
 #[path = "suite/agreement.rs"]
 mod agreement;
+#[path = "suite/replay.rs"]
+mod replay;
 mod suite;

@@ -234,6 +234,7 @@ impl Needs<'_> {
                 true
             }
             Stmt::Block(body) | Stmt::Loop(_, body) | Stmt::Labelled(_, body) => self.any(body),
+            Stmt::Mark(_) => false,
             Stmt::Lookahead(_)
             | Stmt::Exit
             | Stmt::Return

@@ -185,6 +185,7 @@ impl States<'_> {
                 self.line(depth, &format!("::leave_{}::", label.0));
             }
             Stmt::Leave(label) => self.line(depth, &format!("goto leave_{}", label.0)),
+            Stmt::Mark(_) => {}
             Stmt::CopyHeader { .. }
             | Stmt::SetValid(_)
             | Stmt::SetInvalid(_)

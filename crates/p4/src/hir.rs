@@ -281,6 +281,7 @@ pub(crate) struct Construct {
 
 #[derive(Debug)]
 pub(crate) struct State {
+    pub(crate) span: Span,
     pub(crate) name: Str,
     pub(crate) body: Vec<Stmt>,
     pub(crate) transition: Transition,

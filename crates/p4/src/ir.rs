@@ -123,6 +123,8 @@ index! {
 pub struct Program {
     /// Name of the main source file.
     pub source: String,
+    /// Names of the files that [`Position`]s are in.
+    pub files: Vec<String>,
     /// Name of the package that `main` instantiates: `V1Switch` or `Switch`.
     pub package: String,
     /// Name of the package's pipeline argument, for TNA. p4c's identifiers of P4Info depend on it,
@@ -161,24 +163,6 @@ pub struct Program {
     /// `@field_list(n)` metadata, by `n`: preserved by `resubmit_preserving_field_list(n)` and
     /// similar functions.
     pub field_lists: Vec<(u32, Vec<FieldId>)>,
-    /// The places in the source that [`MARK`] numbers. Empty unless the program was compiled by
-    /// [`crate::compile_marked`].
-    pub marks: Vec<Mark>,
-}
-
-/// The function that a marked program calls before each statement of the source, with the index of
-/// its [`Mark`] as the only argument. No engine knows it: who asks for marks replaces them.
-pub const MARK: &str = "$mark";
-
-/// The place of a statement in the source. Copies of a statement have the same mark.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Mark {
-    /// The file.
-    pub file: String,
-    /// The line, from 1.
-    pub line: u32,
-    /// The statement's first line.
-    pub text: String,
 }
 
 /// Names of values of header fields.
@@ -229,6 +213,13 @@ impl Program {
     #[must_use]
     pub fn intrinsic_field(&self, name: &str) -> Option<FieldId> {
         self.intrinsic.iter().find(|(n, _)| n == name).map(|&(_, id)| id)
+    }
+
+    /// `file:line` of a position.
+    #[must_use]
+    pub fn place(&self, at: Position) -> String {
+        let file = self.files.get(at.file as usize).map_or("?", String::as_str);
+        format!("{file}:{}", at.line)
     }
 
     /// The block in this role of the package.
@@ -536,6 +527,41 @@ pub enum Stmt {
     Labelled(LabelId, Vec<Stmt>),
     /// Continues after the enclosing [`Stmt::Loop`] or [`Stmt::Labelled`] with this label.
     Leave(LabelId),
+    /// Where the statements that follow come from.
+    Mark(Mark),
+}
+
+/// The origin of statements. It has no effect on packets, and is there only if the program was
+/// compiled with marks ([`crate::compile_marked`]). Without its marks, such a program is equal to
+/// the one that is compiled without.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Mark {
+    /// The statements that follow come from this position. Copies of a statement have the same number,
+    /// different statements on a line have different ones.
+    At(Position, u32),
+    /// The statements up to the corresponding [`Mark::Leave`] are those of a function, an action or
+    /// a control that is inlined here. `exit` and errors leave it without.
+    Enter(Inlined, String),
+    /// The end of what [`Mark::Enter`] started.
+    Leave,
+}
+
+/// The kind of an inlined part.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(missing_docs, reason = "by name")]
+pub enum Inlined {
+    Function,
+    Action,
+    Control,
+}
+
+/// A position in the source.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Position {
+    /// Index into [`Program::files`].
+    pub file: u32,
+    /// The line, from 1 on.
+    pub line: u32,
 }
 
 /// A call of an extern's method, or of an extern function.

@@ -32,7 +32,6 @@ pub use source::{SOURCE, Sources};
 pub use tributary_p4runtime_proto::p4::config::v1::P4Info;
 
 use limits::Stop;
-use lower::Marks;
 use source::{Reporter, Span, Text};
 
 /// A compiled program.
@@ -78,12 +77,12 @@ pub fn compile(
 ) -> Result<Compilation, Diagnostics> {
     on_large_stack(|| {
         let (text, diagnostics) = load(sources, main, defines)?;
-        compile_preprocessed(&text, main, diagnostics, Marks::None)
+        compile_preprocessed(&text, main, diagnostics, false)
     })
 }
 
-/// Compiles a main file like [`compile`], with calls that mark the statements of the source: see
-/// [`ir::MARK`].
+/// Compiles a main file as [`compile`] does, and marks in the program where its statements come from
+/// ([`ir::Mark`]): for traces.
 ///
 /// # Errors
 ///
@@ -95,7 +94,23 @@ pub fn compile_marked(
 ) -> Result<Compilation, Diagnostics> {
     on_large_stack(|| {
         let (text, diagnostics) = load(sources, main, defines)?;
-        compile_preprocessed(&text, main, diagnostics, Marks::Calls)
+        compile_preprocessed(&text, main, diagnostics, true)
+    })
+}
+
+/// Compiles a text as [`compile_text`] does, with marks as [`compile_marked`].
+///
+/// # Errors
+///
+/// All errors and warnings, if there is an error.
+pub fn compile_text_marked(
+    name: &str,
+    text: &str,
+    defines: Defines<'_>,
+) -> Result<Compilation, Diagnostics> {
+    on_large_stack(|| {
+        let (text, diagnostics) = preprocess::run(&Sources::embedded(), name, text, defines);
+        compile_preprocessed(&text, name, diagnostics, true)
     })
 }
 
@@ -112,7 +127,7 @@ pub fn compile_text(
 ) -> Result<Compilation, Diagnostics> {
     on_large_stack(|| {
         let (text, diagnostics) = preprocess::run(&Sources::embedded(), name, text, defines);
-        compile_preprocessed(&text, name, diagnostics, Marks::None)
+        compile_preprocessed(&text, name, diagnostics, false)
     })
 }
 
@@ -162,7 +177,7 @@ fn compile_preprocessed(
     text: &Text,
     name: &str,
     diagnostics: Diagnostics,
-    marks: Marks,
+    marks: bool,
 ) -> Result<Compilation, Diagnostics> {
     if diagnostics.has_errors() {
         return Err(diagnostics);

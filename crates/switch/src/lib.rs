@@ -27,6 +27,7 @@ pub mod runtime;
 pub mod server;
 mod statistics;
 mod switch;
+pub mod trace;
 
 pub use config::{CPU_PORT, SwitchConfig, TNA_CPU_PORT};
 pub use entities::Refusal;

@@ -2,6 +2,8 @@
 
 use tributary_dataplane::{Instance, Memo, Packet, Pipeline};
 
+use crate::trace::Traced;
+
 /// One packet in flight.
 #[derive(Debug)]
 pub(crate) struct Slot {
@@ -14,6 +16,8 @@ pub(crate) struct Slot {
     pub(crate) instance: Instance,
     /// How often it was resubmitted.
     pub(crate) resubmissions: u32,
+    /// Its trace, if it is traced.
+    pub(crate) trace: Option<Traced>,
 }
 
 /// Free slots that are kept. With several cores, packets on their second pass take their slots to other
@@ -54,11 +58,20 @@ impl Pool {
     pub(crate) fn take(&mut self, pipeline: &Pipeline) -> Box<Slot> {
         self.free.pop().unwrap_or_else(|| {
             let (packet, instance) = (pipeline.new_packet(), Instance::Normal);
-            Box::new(Slot { packet, frame: Vec::new(), port: 0, instance, resubmissions: 0 })
+            Box::new(Slot {
+                packet,
+                frame: Vec::new(),
+                port: 0,
+                instance,
+                resubmissions: 0,
+                trace: None,
+            })
         })
     }
 
-    pub(crate) fn put(&mut self, slot: Box<Slot>) {
+    /// Keeps a slot for other packets.
+    pub(crate) fn put(&mut self, mut slot: Box<Slot>) {
+        slot.trace = None;
         if self.free.len() < MOST {
             self.free.push(slot);
         }

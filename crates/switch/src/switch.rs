@@ -12,6 +12,7 @@
 //! [`Switch::run_pending`] empties it into [`Switch::poll_packet_in`].
 
 mod cores;
+mod traced;
 
 use std::collections::VecDeque;
 
@@ -31,6 +32,7 @@ use crate::multicast::Replica;
 use crate::pool::{Held, Pool, Shared, Slot};
 use crate::queues::{Queues, Room, Size};
 use crate::reconcile;
+use crate::trace::{self, CopyOf, Loss, Traced, Tracing, What};
 use crate::statistics::{PortStatistics, SwitchStatistics};
 
 /// Values that the program sends to the controller.
@@ -63,6 +65,8 @@ pub struct Switch {
     /// Buffer of frames that are recirculated or sent to the controller.
     spare: Vec<u8>,
     statistics: SwitchStatistics,
+    /// Packets that are traced, if any are to be.
+    tracing: Option<Box<Tracing>>,
     /// Which of the cores this is.
     core: u16,
     /// Those of the other cores, in order, while their threads have lent them ([`crate::runtime`]).
@@ -101,6 +105,7 @@ impl Switch {
             swept_us: 0,
             spare: Vec::new(),
             statistics: SwitchStatistics::default(),
+            tracing: None,
             core: 0,
             others: Vec::new(),
             outgoing: VecDeque::new(),
@@ -134,6 +139,9 @@ impl Switch {
             );
         }
         self.programs += 1;
+        if let Some(tracing) = &mut self.tracing {
+            tracing.forget();
+        }
         let under_way = self.queues.drain().count()
             + self.recirculating.drain(..).count()
             + self.outgoing.drain(..).count();
@@ -439,65 +447,76 @@ impl Switch {
         frame: &[u8],
         input: &mut IngressInput,
         resubmissions: &mut u32,
+        trace: Option<Traced>,
     ) -> Verdict {
         while *resubmissions <= self.config.resubmit_limit {
             let Some(active) = &mut self.active else { return Verdict::Drop };
             let pipeline = active.pipeline_mut();
-            let outcome = pipeline.ingress(packet, frame, input);
+            let outcome = match trace {
+                None => pipeline.ingress(packet, frame, input),
+                Some(of) => trace::ingress(&mut self.tracing, of, pipeline, packet, frame, input),
+            };
             let next = pipeline.next_pass(input, Instance::Resubmitted);
-            self.clone_ingress(packet, frame, input);
-            self.mirror(packet, frame, input.time_us);
-            self.note_digest(packet);
+            self.clone_ingress(packet, frame, input, trace);
+            self.mirror(packet, frame, input.time_us, trace);
+            self.note_digest(packet, trace);
             if !outcome.resubmit {
                 if outcome.verdict == Verdict::Drop {
                     self.statistics.ingress_drops += 1;
                 }
+                self.record(trace, || What::Verdict(outcome.verdict));
                 return outcome.verdict;
             }
+            self.record(trace, || What::Resubmitted);
             self.statistics.resubmitted += 1;
             *resubmissions += 1;
             *input = next;
         }
         self.statistics.resubmit_drops += 1;
+        self.record(trace, || What::ResubmitLimit);
         Verdict::Drop
     }
 
     fn forward(&mut self, now_us: u64, slot: Box<Slot>, verdict: Verdict) {
         match verdict {
-            Verdict::Drop => self.pool.put(slot),
+            Verdict::Drop => self.put(slot),
             Verdict::Elsewhere(to) => self.hand_over_again(to, slot),
             Verdict::Unicast(port) => {
                 self.enqueue(now_us, slot, Replica { port, instance: 0 }, Instance::Normal);
             }
             Verdict::Multicast(group) => {
                 let (size, copies) = (Size::of(&slot.packet), Replication::default());
-                if self.active.as_ref().is_some_and(|active| active.pipeline().shares_egress()) {
+                let trace = slot.trace;
+                // Each replica of a traced packet has its own trace, so they do not share it.
+                if trace.is_none() && self.active.as_ref().is_some_and(|active| active.pipeline().shares_egress()) {
                     let place = self.pool.share(slot);
                     self.pool.add_replica(place);
-                    self.multicast(now_us, &Original::Shared(place), size, group, &copies);
+                    self.multicast(now_us, &Original::Shared(place), size, group, &copies, None);
                     self.pool.replica_left(place);
                 } else {
                     let of = Original::Packet(&slot.packet);
-                    self.multicast(now_us, &of, size, group, &copies);
-                    self.pool.put(slot);
+                    self.multicast(now_us, &of, size, group, &copies, trace);
+                    self.put(slot);
                 }
             }
             Verdict::Replicate(copies) => {
-                let size = Size::of(&slot.packet);
+                let (size, trace) = (Size::of(&slot.packet), slot.trace);
                 for group in copies.groups.into_iter().filter(|&group| group != 0) {
                     let of = Original::Packet(&slot.packet);
-                    self.multicast(now_us, &of, size, group, &copies);
+                    self.multicast(now_us, &of, size, group, &copies, trace);
                 }
-                let to_cpu = copies.to_cpu.then(|| self.cpu_port());
-                for port in [to_cpu, copies.unicast].into_iter().flatten() {
+                let to_cpu = copies.to_cpu.then(|| (self.cpu_port(), CopyOf::ToController));
+                let unicast = copies.unicast.map(|port| (port, CopyOf::Packet));
+                for (port, why) in [to_cpu, unicast].into_iter().flatten() {
                     if let Some(active) = &self.active {
                         let mut copy = self.pool.take(active.pipeline());
                         copy.packet.copy_from(&slot.packet);
                         let to = Replica { port, instance: 0 };
+                        copy.trace = self.record_copy(trace, why, to);
                         self.enqueue(now_us, copy, to, Instance::Normal);
                     }
                 }
-                self.pool.put(slot);
+                self.put(slot);
             }
         }
     }
@@ -505,18 +524,18 @@ impl Switch {
     /// Puts a packet into a queue, if it has room.
     fn enqueue(&mut self, now_us: u64, slot: Box<Slot>, to: Replica, instance: Instance) {
         let size = Size::of(&slot.packet);
-        match self.queues.room(to.port, size) {
-            Room::Yes => self.queues.push(to, Held::Own(slot), size, instance, now_us),
-            Room::Full => self.pool.put(slot),
-            Room::NoSuchPort => {
-                self.statistics.no_such_port += 1;
-                self.pool.put(slot);
+        let room = self.queues.room(to.port, size);
+        match room {
+            Room::Yes => {
+                self.record(slot.trace, || What::Queued { port: to.port });
+                return self.queues.push(to, Held::Own(slot), size, instance, now_us);
             }
-            Room::NoSuchQueue => {
-                self.statistics.no_such_queue += 1;
-                self.pool.put(slot);
-            }
+            Room::Full => {}
+            Room::NoSuchPort => self.statistics.no_such_port += 1,
+            Room::NoSuchQueue => self.statistics.no_such_queue += 1,
         }
+        self.record_loss(slot.trace, CopyOf::Packet, Some(to.port), room);
+        self.put(slot);
     }
 
     /// Makes a replica for each member of a group whose queue has room.
@@ -527,18 +546,27 @@ impl Switch {
         size: Size,
         group: u16,
         copies: &Replication,
+        trace: Option<Traced>,
     ) {
+        let why = CopyOf::Group(group);
+        let tracing = &mut self.tracing;
         let active = self.active.as_ref();
         let Some((active, group)) = active.and_then(|a| a.groups().get(group).map(|g| (a, g)))
         else {
             self.statistics.no_such_group += 1;
+            trace::lost(tracing, trace, why, None, Loss::NoSuchGroup);
             return;
         };
         for replica in &group.replicas {
             if replica.instance == copies.rid && active.groups().excludes(copies, replica.port) {
+                trace::lost(tracing, trace, why, Some(replica.port), Loss::Excluded);
                 continue;
             }
-            match self.queues.room(replica.port, size) {
+            let room = self.queues.room(replica.port, size);
+            if let Some(loss) = Loss::of(room) {
+                trace::lost(tracing, trace, why, Some(replica.port), loss);
+            }
+            match room {
                 Room::Yes => {
                     let held = match *of {
                         Original::Shared(place) => {
@@ -548,6 +576,7 @@ impl Switch {
                         Original::Packet(packet) => {
                             let mut copy = self.pool.take(active.pipeline());
                             copy.packet.copy_from(packet);
+                            copy.trace = trace::copied(tracing, trace, why, *replica);
                             Held::Own(copy)
                         }
                     };
@@ -561,48 +590,72 @@ impl Switch {
     }
 
     /// Makes the copy for a mirror session, if the last pass requested one.
-    fn mirror(&mut self, packet: &Packet, frame: &[u8], now_us: u64) {
+    fn mirror(&mut self, packet: &Packet, frame: &[u8], now_us: u64, trace: Option<Traced>) {
         let Some((session, header)) = packet.mirror() else { return };
         let Some(active) = &self.active else { return };
+        let why = CopyOf::Mirror(session);
         let Some(session) = active.sessions().get(&session) else {
             self.statistics.no_such_session += 1;
+            trace::lost(&mut self.tracing, trace, why, None, Loss::NoSuchSession);
             return;
         };
         let length = session.length.map_or(frame.len(), |most| most.min(frame.len()));
         let Some(&to) = session.replicas.first() else { return };
         let mut copy = self.pool.take(active.pipeline());
         copy.packet.become_copy(header, &frame[..length]);
+        copy.trace = trace::copied(&mut self.tracing, trace, why, to);
         self.enqueue(now_us, copy, to, Instance::Normal);
     }
 
     /// Makes clones of the frame of the last ingress pass, if it requested any.
-    fn clone_ingress(&mut self, packet: &Packet, frame: &[u8], input: &IngressInput) {
+    fn clone_ingress(
+        &mut self,
+        packet: &Packet,
+        frame: &[u8],
+        input: &IngressInput,
+        trace: Option<Traced>,
+    ) {
         let Some(number) = packet.clone_session() else { return };
         let Some(active) = &mut self.active else { return };
+        let why = CopyOf::IngressClone(number);
         if !active.sessions().contains_key(&number) {
             self.statistics.no_such_session += 1;
+            trace::lost(&mut self.tracing, trace, why, None, Loss::NoSuchSession);
             return;
         }
         let mut clone = self.pool.take(active.pipeline());
         active.pipeline_mut().clone_of_ingress(&mut clone.packet, packet, frame, input);
-        self.send_clones(input.time_us, number, clone, Instance::IngressClone);
+        self.send_clones(input.time_us, number, clone, Instance::IngressClone, trace);
     }
 
     /// Makes clones of the packet of the last egress pass, if it requested any.
-    fn clone_egress(&mut self, packet: &Packet, now_us: u64) {
+    fn clone_egress(&mut self, packet: &Packet, now_us: u64, trace: Option<Traced>) {
         let Some(number) = packet.clone_session() else { return };
         let Some(active) = &self.active else { return };
+        let why = CopyOf::EgressClone(number);
         if !active.sessions().contains_key(&number) {
             self.statistics.no_such_session += 1;
+            trace::lost(&mut self.tracing, trace, why, None, Loss::NoSuchSession);
             return;
         }
         let mut clone = self.pool.take(active.pipeline());
         active.pipeline().clone_of_egress(&mut clone.packet, packet);
-        self.send_clones(now_us, number, clone, Instance::EgressClone);
+        self.send_clones(now_us, number, clone, Instance::EgressClone, trace);
     }
 
     /// Makes a copy of a clone for each replica of its session whose queue has room.
-    fn send_clones(&mut self, now_us: u64, number: u16, mut clone: Box<Slot>, instance: Instance) {
+    fn send_clones(
+        &mut self,
+        now_us: u64,
+        number: u16,
+        mut clone: Box<Slot>,
+        instance: Instance,
+        trace: Option<Traced>,
+    ) {
+        let why = match instance {
+            Instance::IngressClone => CopyOf::IngressClone(number),
+            _ => CopyOf::EgressClone(number),
+        };
         let session = self.active.as_ref().and_then(|active| active.sessions().get(&number));
         let Some((active, session)) = self.active.as_ref().zip(session) else { return };
         if let Some(length) = session.length {
@@ -610,10 +663,15 @@ impl Switch {
         }
         let size = Size::of(&clone.packet);
         for replica in &session.replicas {
-            match self.queues.room(replica.port, size) {
+            let room = self.queues.room(replica.port, size);
+            if let Some(loss) = Loss::of(room) {
+                trace::lost(&mut self.tracing, trace, why, Some(replica.port), loss);
+            }
+            match room {
                 Room::Yes => {
                     let mut copy = self.pool.take(active.pipeline());
                     copy.packet.copy_from(&clone.packet);
+                    copy.trace = trace::copied(&mut self.tracing, trace, why, *replica);
                     self.queues.push(*replica, Held::Own(copy), size, instance, now_us);
                 }
                 Room::Full => {}
@@ -625,9 +683,14 @@ impl Switch {
     }
 
     /// Keeps the digest of the last pass, if there is one.
-    fn note_digest(&mut self, packet: &Packet) {
+    fn note_digest(&mut self, packet: &Packet, trace: Option<Traced>) {
         if !packet.has_digest() {
             return;
+        }
+        if trace.is_some()
+            && let Some((digest, values)) = packet.digest()
+        {
+            self.record(trace, || What::Digest { digest, values });
         }
         if self.digests.len() >= self.config.queue_limit {
             self.statistics.digest_drops += 1;
@@ -655,7 +718,13 @@ impl Switch {
         };
         let (mut slot, outcome) = match queued.held {
             Held::Own(mut slot) => {
-                let outcome = pipeline.egress(&mut slot.packet, &input, frame);
+                let packet = &mut slot.packet;
+                let outcome = match slot.trace {
+                    None => pipeline.egress(packet, &input, frame),
+                    Some(of) => {
+                        trace::egress(&mut self.tracing, of, pipeline, packet, &input, frame)
+                    }
+                };
                 (slot, outcome)
             }
             Held::Shared(place) => {
@@ -675,18 +744,25 @@ impl Switch {
                 (own, outcome)
             }
         };
-        self.clone_egress(&slot.packet, now_us);
-        self.mirror(&slot.packet, frame, now_us);
-        self.note_digest(&slot.packet);
+        let trace = slot.trace;
+        self.clone_egress(&slot.packet, now_us, trace);
+        self.mirror(&slot.packet, frame, now_us, trace);
+        self.note_digest(&slot.packet, trace);
         if outcome.drop || !outcome.recirculate {
-            self.pool.put(slot);
+            self.record(trace, || match outcome.drop {
+                true => What::EgressDrop,
+                false => What::Sent { port, frame: frame.clone() },
+            });
+            self.put(slot);
             return Some(self.leaves(port, outcome, frame.len()));
         }
         if self.recirculating.len() >= self.config.recirculation_limit {
             self.statistics.recirculation_drops += 1;
-            self.pool.put(slot);
+            self.record(trace, || What::RecirculationLimit);
+            self.put(slot);
             return Some(false);
         }
+        self.record(trace, || What::Recirculated);
         self.statistics.recirculated += 1;
         slot.port = port;
         std::mem::swap(&mut slot.frame, frame);
@@ -723,7 +799,9 @@ impl Switch {
             Instance::Resubmitted => slot.resubmissions,
             _ => 0,
         };
-        let verdict = self.ingress(&mut slot.packet, &slot.frame, &mut input, &mut resubmissions);
+        let trace = slot.trace;
+        let Slot { packet, frame, .. } = &mut *slot;
+        let verdict = self.ingress(packet, frame, &mut input, &mut resubmissions, trace);
         slot.instance = input.instance;
         slot.resubmissions = resubmissions;
         self.forward(now_us, slot, verdict);

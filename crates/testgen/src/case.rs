@@ -17,7 +17,7 @@ const MOST_SESSION: u64 = 1 << 15;
 pub(crate) const DROP_PORT: u64 = 511;
 
 /// A packet to send.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct Sent {
     /// Nine bits, least significant first.
     pub(crate) port: Vec<bool>,
@@ -26,7 +26,7 @@ pub(crate) struct Sent {
 }
 
 /// An entry that the test adds.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct Rule {
     pub(crate) table: TableId,
     /// One value for each key other than those of selectors.
@@ -35,7 +35,7 @@ pub(crate) struct Rule {
 }
 
 /// An action with data.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct Call {
     /// Index into the table's actions.
     pub(crate) action: usize,
@@ -43,7 +43,7 @@ pub(crate) struct Call {
 }
 
 /// A test.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Case {
     pub(crate) packets: Vec<Sent>,
     /// Earlier entries have precedence.

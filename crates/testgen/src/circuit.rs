@@ -20,6 +20,11 @@ impl Lit {
         (self.0 >> 1) as usize
     }
 
+    /// The value of a gate.
+    pub(crate) fn of_gate(gate: usize) -> Self {
+        Self((gate << 1) as u32)
+    }
+
     pub(crate) fn is_complement(self) -> bool {
         self.0 & 1 == 1
     }

@@ -172,8 +172,7 @@ impl Machine<'_> {
     /// Bits that the test does not determine.
     pub(crate) fn unknown(&mut self, width: usize) -> Word {
         let word: Word = (0..width).map(|_| self.trace.circuit.input(false)).collect();
-        self.trace.unknown.extend(word.iter().map(|lit| lit.gate()));
-        self.trace.unknown_lits.extend(&word);
+        self.trace.unknown.extend(&word);
         word
     }
 

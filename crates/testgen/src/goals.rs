@@ -8,7 +8,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 
 use tributary_p4::ir::{
     Annotation, Arg, Block, CtorArg, Expr, ExprKind, Extern, ExternCall, ExternId, Field, FieldId,
-    FieldRole, Keyset, MARK, Program, Scalar, State, StateId, Stmt, Table, Target, Transition,
+    FieldRole, Keyset, Mark, Position, Program, Scalar, State, StateId, Stmt, Table, Target, Transition,
 };
 
 /// What a goal stands for.
@@ -91,18 +91,19 @@ pub(crate) struct Instrumented {
 }
 
 impl Instrumented {
-    /// Instruments a program with marks.
-    pub(crate) fn new(mut program: Program) -> Self {
-        let statements = program.marks.iter().map(|mark| Goal {
-            kind: GoalKind::Statement,
-            place: Some((mark.file.clone(), mark.line)),
-            text: mark.text.trim().to_owned(),
+    /// Instruments a program with marks. `source` yields the text of a file, if it is known.
+    pub(crate) fn new(mut program: Program, source: &dyn Fn(&str) -> Option<String>) -> Self {
+        let sources = program.files.iter().map(|file| {
+            let text = source(file).unwrap_or_default();
+            (file.clone(), text.lines().map(|line| line.trim().to_owned()).collect())
         });
-        let goals = statements.collect();
+        let sources = sources.collect();
         let counter = ExternId(program.externs.len() as u32);
         let mut rewriter = Rewriter {
-            goals,
+            goals: Vec::new(),
             counter,
+            sources,
+            statements: HashMap::new(),
             known: HashMap::new(),
             at: None,
             turn: 0,
@@ -254,10 +255,14 @@ fn integer(value: usize) -> Expr {
 struct Rewriter {
     goals: Vec<Goal>,
     counter: ExternId,
-    /// Goals of branches by mark, number of the statement after the mark, and side: copies of a
+    /// Names and lines of the source's files.
+    sources: Vec<(String, Vec<String>)>,
+    /// The goals of statements, by their numbers.
+    statements: HashMap<(Position, u32), usize>,
+    /// Goals of branches by statement, number of the branch within it, and side: copies of a
     /// statement share them.
     known: HashMap<(usize, usize, usize), usize>,
-    /// The last mark.
+    /// The goal of the statement that comes next.
     at: Option<usize>,
     /// Number of branching statements since.
     turn: usize,
@@ -270,8 +275,28 @@ struct Rewriter {
 
 impl Rewriter {
     fn goal(&mut self, kind: GoalKind, at: Option<usize>, text: String) -> usize {
-        let place = at.and_then(|mark| self.goals[mark].place.clone());
+        let place = at.and_then(|goal| self.goals[goal].place.clone());
         self.goals.push(Goal { kind, place, text });
+        self.goals.len() - 1
+    }
+
+    /// The goal of a statement.
+    fn statement(&mut self, position: Position, number: u32) -> usize {
+        if let Some(&known) = self.statements.get(&(position, number)) {
+            return known;
+        }
+        let goal = self.place(GoalKind::Statement, position);
+        self.statements.insert((position, number), goal);
+        goal
+    }
+
+    /// A goal that stands for a line of the source.
+    fn place(&mut self, kind: GoalKind, position: Position) -> usize {
+        let file = self.sources.get(position.file as usize);
+        let line = file.and_then(|(_, lines)| lines.get(position.line as usize - 1));
+        let text = line.filter(|line| !line.is_empty()).map_or("a statement", String::as_str);
+        let place = file.map(|(name, _)| (name.clone(), position.line));
+        self.goals.push(Goal { kind, place, text: text.to_owned() });
         self.goals.len() - 1
     }
 
@@ -283,10 +308,10 @@ impl Rewriter {
 
     fn side(&mut self, place: (Option<usize>, usize), side: usize, text: &str) -> Stmt {
         let (at, turn) = place;
-        let key = at.map(|mark| (mark, turn, side));
+        let key = at.map(|goal| (goal, turn, side));
         let known = key.and_then(|key| self.known.get(&key).copied());
         let goal = known.unwrap_or_else(|| {
-            let statement = at.map_or("", |mark| &self.goals[mark].text);
+            let statement = at.map_or("", |goal| &self.goals[goal].text);
             let text = format!("{text} of `{}`", statement.trim_end_matches(" {"));
             let goal = self.goal(GoalKind::Branch, at, text);
             self.known.extend(key.map(|key| (key, goal)));
@@ -297,9 +322,12 @@ impl Rewriter {
 
     fn body(&mut self, list: &mut Vec<Stmt>) {
         for mut statement in std::mem::take(list) {
-            if let Some(mark) = marked(&statement) {
-                (self.at, self.turn) = (Some(mark), 0);
-                list.push(self.count(mark));
+            if let Stmt::Mark(mark) = statement {
+                if let Mark::At(position, number) = mark {
+                    let goal = self.statement(position, number);
+                    (self.at, self.turn) = (Some(goal), 0);
+                    list.push(self.count(goal));
+                }
                 continue;
             }
             let place = (self.at, self.turn);
@@ -351,9 +379,20 @@ impl Rewriter {
         let mut added = Vec::new();
         let count = states.len();
         for state in states.iter_mut() {
-            self.at = state.body.iter().find_map(marked);
-            let at = self.at;
-            let goal = self.goal(GoalKind::State, at, format!("state {}", state.name));
+            // A state begins with the mark of its name.
+            let own = match state.body.first() {
+                Some(&Stmt::Mark(Mark::At(position, _))) => Some(position),
+                _ => None,
+            };
+            let goal = match own {
+                Some(position) => {
+                    state.body.remove(0);
+                    self.place(GoalKind::State, position)
+                }
+                None => self.goal(GoalKind::State, None, String::new()),
+            };
+            self.goals[goal].text = format!("state {}", state.name);
+            self.at = Some(goal);
             self.body(&mut state.body);
             state.body.insert(0, self.count(goal));
             let Transition::Select { on, cases } = &mut state.transition else { continue };
@@ -374,16 +413,6 @@ impl Rewriter {
             }
         }
         states.extend(added);
-    }
-}
-
-fn marked(statement: &Stmt) -> Option<usize> {
-    let Stmt::Call(call) = statement else { return None };
-    match call.args.first() {
-        Some(Arg::In(Expr { kind: ExprKind::Const(mark), .. })) if call.method == MARK => {
-            Some(mark[0] as usize)
-        }
-        _ => None,
     }
 }
 

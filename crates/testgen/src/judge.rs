@@ -10,7 +10,7 @@ use tributary_stf::Script;
 use tributary_switch::Forwarding;
 
 use crate::case::{Case, hex};
-use crate::circuit::Gate;
+use crate::circuit::{Gate, Lit, Word};
 use crate::goals::Instrumented;
 use crate::machine::Trace;
 
@@ -83,7 +83,7 @@ pub(crate) fn judge(
         text.push('\n');
         let foreseen = trace.outputs.get(at).map_or(&[][..], Vec::as_slice);
         // Copies may leave in another order.
-        let mut left: Vec<&(u64, crate::circuit::Word)> = foreseen.iter().collect();
+        let mut left: Vec<&(u64, Word)> = foreseen.iter().collect();
         for (port, frame) in sent {
             let bits = 8 * frame.len();
             let found = left
@@ -115,7 +115,7 @@ pub(crate) fn judge(
 
 /// The digits of a packet, with `*` for those that the test does not determine, and whether the
 /// model foresaw the others.
-fn masked(trace: &Trace, word: &[crate::circuit::Lit], frame: &[u8]) -> (String, bool) {
+fn masked(trace: &Trace, word: &[Lit], frame: &[u8]) -> (String, bool) {
     let actual: Vec<bool> =
         frame.iter().flat_map(|byte| (0..8).rev().map(move |at| byte >> at & 1 == 1)).collect();
     let mut same = true;
@@ -132,11 +132,11 @@ fn masked(trace: &Trace, word: &[crate::circuit::Lit], frame: &[u8]) -> (String,
 }
 
 /// Whether bits depend on what the test does not determine.
-pub(crate) fn depends_on_unknown(trace: &Trace, bits: &[crate::circuit::Lit]) -> bool {
+pub(crate) fn depends_on_unknown(trace: &Trace, bits: &[Lit]) -> bool {
     let mut seen = BTreeSet::new();
     let mut waiting: Vec<usize> = bits.iter().map(|lit| lit.gate()).collect();
     while let Some(gate) = waiting.pop() {
-        if trace.unknown.contains(&gate) {
+        if trace.unknown.contains(&Lit::of_gate(gate)) {
             return true;
         }
         if seen.insert(gate)

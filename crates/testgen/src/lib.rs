@@ -46,11 +46,13 @@ pub struct Options {
     pub packets: usize,
     /// Time after which the search ends. A search that ends before depends on the seed only.
     pub time: Duration,
+    /// Steps after which it ends: executions and queries to the solver.
+    pub steps: usize,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { seed: 1, max_tests: 10_000, packets: 4, time: Duration::from_secs(60) }
+        Self { seed: 1, max_tests: 10_000, packets: 4, time: Duration::from_secs(60), steps: usize::MAX }
     }
 }
 
@@ -144,7 +146,8 @@ impl Subject {
         if program.architecture() != Some(Architecture::V1model) {
             return Err(Error::Architecture(program.package));
         }
-        let of = goals::Instrumented::new(program);
+        let source = |file: &str| std::fs::read_to_string(file).ok();
+        let of = goals::Instrumented::new(program, &source);
         judge::load(&of.program, &p4info, EngineKind::Interpreter).map_err(Error::Load)?;
         let mut next = 0;
         let numbers = (0..of.goals.len()).map(|goal| {

@@ -78,10 +78,9 @@ pub(crate) struct Trace {
     pub(crate) groups: BTreeSet<u64>,
     /// For each packet: the packets that left, with their ports.
     pub(crate) outputs: Vec<Vec<(u64, Word)>>,
-    /// Gates whose values the test does not determine: times, queues, random numbers.
-    pub(crate) unknown: HashSet<usize>,
-    /// The same as bits. They are taken for zero.
-    pub(crate) unknown_lits: Vec<Lit>,
+    /// Inputs whose values the test does not determine, taken for zero: times, queues, random
+    /// numbers.
+    pub(crate) unknown: BTreeSet<Lit>,
     /// Whether the program was too long to execute.
     pub(crate) endless: bool,
     /// A hash of the path, without the values of inputs.
@@ -159,8 +158,7 @@ impl<'p> Machine<'p> {
             sessions: BTreeSet::new(),
             groups: BTreeSet::new(),
             outputs: Vec::new(),
-            unknown: HashSet::new(),
-            unknown_lits: Vec::new(),
+            unknown: BTreeSet::new(),
             endless: false,
             signature: 0,
         };
@@ -528,6 +526,7 @@ impl<'p> Machine<'p> {
                 return if flow == Flow::Leave(*label) { Flow::Next } else { flow };
             }
             Stmt::Leave(label) => return Flow::Leave(*label),
+            Stmt::Mark(_) => {}
         }
         Flow::Next
     }

@@ -22,7 +22,19 @@ const RESUBMITTED: u64 = 6;
 /// What waits for a pass.
 enum Pass {
     Ingress { frame: Word, instance: u64, kept: Vec<(FieldId, Word)> },
-    Egress { fields: Vec<Word>, payload: Word, port: Word, rid: u64, instance: u64, length: usize },
+    Egress(Box<Queued>),
+}
+
+/// A packet in a queue.
+struct Queued {
+    fields: Vec<Word>,
+    payload: Word,
+    port: Word,
+    rid: u64,
+    instance: u64,
+    length: usize,
+    /// What ingress requested for the end of egress.
+    requests: Requests,
 }
 
 /// Executes a test.
@@ -60,11 +72,7 @@ impl Machine<'_> {
                 Pass::Ingress { frame, instance, kept } => {
                     self.ingress(&port, frame, instance, kept, &mut waiting);
                 }
-                Pass::Egress { fields, payload, port, rid, instance, length } => {
-                    self.fields = fields;
-                    self.payload = payload;
-                    self.egress(&port, rid, instance, length, &mut waiting);
-                }
+                Pass::Egress(queued) => self.egress(*queued, &mut waiting),
             }
         }
     }
@@ -176,7 +184,10 @@ impl Machine<'_> {
         waiting: &mut VecDeque<Pass>,
     ) {
         let (fields, payload) = (self.fields.clone(), self.payload.clone());
-        waiting.push_back(Pass::Egress { fields, payload, port, rid, instance, length });
+        // Requests apply to the packet itself, not to copies.
+        let requests = if instance == 0 { std::mem::take(&mut self.requests) } else { Requests::default() };
+        let queued = Queued { fields, payload, port, rid, instance, length, requests };
+        waiting.push_back(Pass::Egress(Box::new(queued)));
     }
 
     /// Queues a clone: the current headers with only the kept metadata.
@@ -196,15 +207,9 @@ impl Machine<'_> {
         self.queue(port, 0, instance, length, waiting);
     }
 
-    fn egress(
-        &mut self,
-        port: &Word,
-        rid: u64,
-        instance: u64,
-        length: usize,
-        waiting: &mut VecDeque<Pass>,
-    ) {
-        self.requests = Requests::default();
+    fn egress(&mut self, queued: Queued, waiting: &mut VecDeque<Pass>) {
+        let Queued { fields, payload, port, rid, instance, length, requests } = queued;
+        (self.fields, self.payload, self.requests) = (fields, payload, requests);
         for (name, width) in [
             ("egress_global_timestamp", 48),
             ("enq_timestamp", 32),
@@ -217,7 +222,7 @@ impl Machine<'_> {
                 self.set_intrinsic(name, &value);
             }
         }
-        self.set_intrinsic("egress_port", port);
+        self.set_intrinsic("egress_port", &port);
         if instance != 0 {
             self.set_intrinsic("egress_rid", &of_number(rid, 16));
         }
@@ -261,7 +266,7 @@ impl Machine<'_> {
         if let Some(bytes) = self.requests.truncate {
             frame.truncate(usize::try_from(bytes).unwrap_or(usize::MAX).saturating_mul(8));
         }
-        let port = self.pin_number(port, mix(0x9027));
+        let port = self.pin_number(&port, mix(0x9027));
         self.trace.outputs[self.packet].push((port, frame));
     }
 }

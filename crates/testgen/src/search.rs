@@ -5,7 +5,7 @@
 //! shortens a packet, or appends another packet. Changes that lead to a goal that no test reaches
 //! come first. Others follow, those of rarely tried places first.
 
-use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeSet, BinaryHeap, HashMap, HashSet, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::rc::Rc;
 use std::time::Instant;
@@ -187,8 +187,13 @@ impl<'a> Search<'a> {
 
     /// Searches until all goals are reached, nothing is left to try, or a limit is reached.
     pub(crate) fn run(&mut self, progress: &mut dyn FnMut(Progress)) {
-        self.consider(Case::new(FIRST_BYTES));
+        self.execute(Case::new(FIRST_BYTES), 0);
+        let mut steps = 0;
         while !self.is_complete() && self.start.elapsed() < self.options.time {
+            steps += 1;
+            if steps > self.options.steps {
+                break;
+            }
             self.stale += 1;
             if self.stale > HOPELESS {
                 break;
@@ -268,7 +273,7 @@ impl<'a> Search<'a> {
         self.tried.insert(branch.site, tries + 1);
         let mut conditions = trace.path[..branch.after].to_vec();
         conditions.push(branch.wanted);
-        conditions.extend(trace.unknown_lits.iter().map(|&unknown| !unknown));
+        conditions.extend(trace.unknown.iter().map(|&unknown| !unknown));
         self.statistics.solved += 1;
         match solve(&trace.circuit, &conditions) {
             Answer::Solved(values) => {
@@ -285,23 +290,11 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Executes a new test without conditions on which of its parts are new.
-    fn consider(&mut self, case: Case) {
-        self.execute(case, 0);
-    }
-
     /// Executes a test, keeps it if it reaches a new goal, and queues changes of it. Conditions
     /// before `bound` have been queued already.
     fn execute(&mut self, mut case: Case, bound: usize) {
         let mut hasher = DefaultHasher::new();
-        (&case.packets.iter().map(|p| (&p.port, &p.bits)).collect::<Vec<_>>()).hash(&mut hasher);
-        for rule in &case.rules {
-            (rule.table, &rule.keys, rule.call.action, &rule.call.args).hash(&mut hasher);
-        }
-        for (table, call) in &case.defaults {
-            (table, call.action, &call.args).hash(&mut hasher);
-        }
-        case.members.hash(&mut hasher);
+        (&case.packets, &case.rules, &case.defaults, &case.members).hash(&mut hasher);
         if !self.cases.insert(hasher.finish()) {
             return;
         }
@@ -565,18 +558,18 @@ impl<'a> Search<'a> {
             let most = ends.last().copied().unwrap_or(0) + PAYLOAD;
             sent.bits.truncate(8 * most);
         }
-        let used: BTreeMap<usize, ()> = trace
+        let used: BTreeSet<usize> = trace
             .applied
             .iter()
             .filter_map(|applied| match applied.outcome {
-                Outcome::Rule(number) => Some((number, ())),
+                Outcome::Rule(number) => Some(number),
                 _ => None,
             })
             .collect();
         let mut number = 0;
         case.rules.retain(|_| {
             number += 1;
-            used.contains_key(&(number - 1))
+            used.contains(&(number - 1))
         });
     }
 

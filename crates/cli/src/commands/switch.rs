@@ -1,5 +1,7 @@
 //! `tributary switch`: a P4 program over network interfaces.
 
+mod traces;
+
 use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -18,6 +20,7 @@ use tributary_switch::{Forwarding, SwitchConfig};
 
 use crate::args::SwitchArgs;
 use crate::commands::p4;
+use traces::Traces;
 use crate::signals;
 
 /// Runs a switch until Ctrl-C or SIGTERM.
@@ -48,6 +51,7 @@ pub(crate) fn run(args: &SwitchArgs, metrics: &Metrics) -> Result<()> {
         cores: args.threads,
         ..SwitchConfig::default()
     });
+    let mut traces = Traces::new(args, program.as_ref())?;
     let ports = parse_ports(&args.ports)?;
     let configs: Vec<Config> =
         ports.iter().map(|(_, interface)| Config::switch_port(*interface)).collect();
@@ -69,6 +73,9 @@ pub(crate) fn run(args: &SwitchArgs, metrics: &Metrics) -> Result<()> {
     if let Some(forwarding) = program {
         handle.control().call(|switch, _| switch.commit(forwarding))?;
     }
+    if let Some(traces) = &mut traces {
+        traces.start(handle.control())?;
+    }
     let service = Service::new(handle.control().clone(), packets_in);
     let name = args.name.clone().unwrap_or_else(|| args.device_id.to_string());
     let reader = Reader::new(handle.control().clone(), service.clone());
@@ -84,6 +91,12 @@ pub(crate) fn run(args: &SwitchArgs, metrics: &Metrics) -> Result<()> {
     }
     while !stop.load(Ordering::Relaxed) && !handle.is_finished() {
         std::thread::sleep(Duration::from_millis(20));
+        if let Some(traces) = &mut traces {
+            traces.look(handle.control())?;
+        }
+    }
+    if let Some(traces) = &mut traces {
+        traces.write(handle.control())?;
     }
     server.stop()?;
     let report = handle.stop();

@@ -1,10 +1,12 @@
 //! The embedded switch, in virtual time.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tributary_p4::{Architecture, Sources};
 use tributary_p4runtime_proto::p4::config::v1::P4Info;
 use tributary_p4runtime_proto::p4::v1::Update;
+use tributary_switch::trace::{Budget, Filter, Tracing, What};
 use tributary_switch::{Forwarding, Switch, SwitchConfig};
 
 use crate::controller::{to_counts, to_evictions};
@@ -20,9 +22,40 @@ pub(crate) struct Embedded {
     switch: Switch,
     p4info: P4Info,
     now_us: u64,
+    /// Whether each packet is traced.
+    traced: bool,
 }
 
 impl Embedded {
+    /// The same, with a trace of each packet.
+    pub(crate) fn traced(mut self) -> Self {
+        let budget = Arc::new(Budget::new(u64::MAX, u64::MAX));
+        self.switch.set_tracing(Some(Tracing::new(Filter::all(), budget)));
+        self.traced = true;
+        self
+    }
+
+    /// Compares what left the switch with what its traces say.
+    fn check_traces(&mut self, outputs: &Outputs) {
+        let recordings: Vec<_> = std::iter::from_fn(|| self.switch.poll_trace()).collect();
+        if recordings.iter().any(|recording| recording.cut) {
+            return;
+        }
+        let cpu = self.switch.cpu_port();
+        let of_trace = recordings.into_iter().flat_map(|recording| recording.steps);
+        let mut traced: Vec<(u16, Vec<u8>)> = of_trace
+            .filter_map(|step| match step.what {
+                What::Sent { port, frame } => Some((port, frame)),
+                _ => None,
+            })
+            .collect();
+        let to_cpu = outputs.packets_in.iter().map(|frame| (cpu, frame.clone()));
+        let mut sent: Vec<(u16, Vec<u8>)> = outputs.frames.iter().cloned().chain(to_cpu).collect();
+        traced.sort();
+        sent.sort();
+        assert_eq!(traced, sent, "the traces say otherwise");
+    }
+
     /// With the program for v1model.
     pub(crate) fn new(build: &Build) -> Self {
         Self::with(Architecture::V1model, build)
@@ -46,7 +79,7 @@ impl Embedded {
         let ports = PORTS.collect();
         let mut switch = Switch::new(SwitchConfig { ports, ..SwitchConfig::default() });
         switch.commit(forwarding);
-        Self { architecture, switch, p4info, now_us: 0 }
+        Self { architecture, switch, p4info, now_us: 0, traced: false }
     }
 }
 
@@ -59,9 +92,11 @@ impl Embedded {
 
 impl Target for Embedded {
     fn name(&self) -> &'static str {
-        match self.architecture {
-            Architecture::V1model => "the embedded switch",
-            Architecture::Tna => "the embedded switch with the program for TNA",
+        match (self.architecture, self.traced) {
+            (Architecture::V1model, false) => "the embedded switch",
+            (Architecture::V1model, true) => "the embedded switch, which traces each packet",
+            (Architecture::Tna, false) => "the embedded switch with the program for TNA",
+            (Architecture::Tna, true) => "the embedded switch for TNA, which traces each packet",
         }
     }
 
@@ -98,6 +133,9 @@ impl Target for Embedded {
             while self.switch.transmit(self.now_us, port, &mut frame) {
                 outputs.frames.push((port, frame.clone()));
             }
+        }
+        if self.traced {
+            self.check_traces(&outputs);
         }
         outputs
     }

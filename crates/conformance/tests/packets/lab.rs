@@ -251,10 +251,11 @@ impl Lab {
     }
 }
 
-/// The embedded switch with each variant of the program.
+/// The embedded switch with each variant of the program, without and with traces of all packets.
 fn embedded(build: &Build) -> Vec<Box<dyn Target>> {
-    let tna = Embedded::tna(build).map(|target| Box::new(target) as Box<dyn Target>);
-    std::iter::once(Box::new(Embedded::new(build)) as Box<dyn Target>).chain(tna).collect()
+    let plain = || std::iter::once(Embedded::new(build)).chain(Embedded::tna(build));
+    let all = plain().chain(plain().map(Embedded::traced));
+    all.map(|target| Box::new(target) as Box<dyn Target>).collect()
 }
 
 /// The counter index of an outcome of a job.

@@ -15,6 +15,7 @@ use cranelift_module::FuncId;
 use super::runs;
 use crate::code::{Code, Op, Pc, Slot};
 use crate::exec::{Flow, Io, Store};
+use crate::trace::Unwatched;
 
 /// Result of a block of machine code: ended normally.
 pub(super) const NEXT: u64 = 0;
@@ -104,7 +105,7 @@ impl Compiled {
     ) -> Flow {
         let block = self.blocks.iter().find(|(known, _)| *known == entry);
         let (Some(&(_, block)), true) = (block, state.len() >= self.words) else {
-            return store.interpret::<false>(code, entry, state, io);
+            return store.interpret::<false, _>(code, entry, state, io, &mut Unwatched);
         };
         let mut context = Context {
             frame: io.frame.as_ptr(),
@@ -226,7 +227,7 @@ called! {
     /// Interprets the operation at `pc`.
     fn step(called, pc, _) {
         called.interpret(|code, store, state, io| {
-            store.interpret::<true>(code, pc as Pc, state, io)
+            store.interpret::<true, _>(code, pc as Pc, state, io, &mut Unwatched)
         })
     }
 
@@ -234,7 +235,8 @@ called! {
     fn apply(Called { code, store, state, io, .. }, pc, _) {
         match code.ops[pc as usize] {
             Op::Apply { table, hit, action } => {
-                store.apply(code, table, hit, action, state, io.ingress_length).into()
+                let bytes = io.ingress_length;
+                store.apply(code, table, hit, action, state, bytes, &mut Unwatched).into()
             }
             _ => unreachable!("only these are translated to a call of this function"),
         }

@@ -360,6 +360,18 @@ impl Profile {
         }
     }
 
+    /// For an observer: the positions of a group's or a set's different choices, each of which is a
+    /// hash that picks it; empty if there is nothing to choose.
+    pub(crate) fn options(&self, outcome: &Outcome) -> Vec<u64> {
+        match outcome {
+            Outcome::Direct(_) | Outcome::Member(_) => Vec::new(),
+            Outcome::Set(choices) => firsts(choices),
+            Outcome::Group(number) => {
+                self.groups.at(*number).map_or(Vec::new(), |group| firsts(&group.choices))
+            }
+        }
+    }
+
     /// Validates a group.
     fn check(&self, group: &ProfileGroup) -> Result<(), ProfileError> {
         let mut seen = BTreeSet::new();
@@ -407,3 +419,9 @@ fn check_weights(weights: impl Iterator<Item = u32>, max_size: u32) -> Result<()
     }
     if sum > limit { Err(ProfileError::TooLarge(limit)) } else { Ok(()) }
 }
+/// The positions of the first of equal items.
+fn firsts<T: PartialEq>(items: &[T]) -> Vec<u64> {
+    let first = |(at, item): &(usize, &T)| !items[..*at].contains(*item);
+    items.iter().enumerate().filter(first).map(|(at, _)| at as u64).collect()
+}
+

@@ -45,13 +45,16 @@ impl Loader<'_> {
             Stmt::PushFront(stack, count) => self.push_front(*stack, *count),
             Stmt::PopFront(stack, count) => self.pop_front(*stack, *count),
             Stmt::If { condition, then, otherwise } => {
+                let branch = self.next_branch();
                 let not = self.branch(condition, false)?;
+                self.note_condition(branch, condition, true);
                 self.statements(then)?;
-                if otherwise.is_empty() {
+                if otherwise.is_empty() && self.notes.is_none() {
                     self.patch_here(&not);
                 } else {
                     let end = self.jump(Op::Jump(0));
                     self.patch_here(&not);
+                    self.note_condition(branch, condition, false);
                     self.statements(otherwise)?;
                     self.patch_here(&[end]);
                 }
@@ -66,7 +69,11 @@ impl Loader<'_> {
                 let call = self.jump(Op::Call(0));
                 self.calls.push((call, *action));
             }
-            Stmt::Call(call) => self.call(call)?,
+            Stmt::Call(call) => {
+                self.note_call(call);
+                self.call(call)?;
+            }
+            Stmt::Mark(mark) => self.note_mark(mark),
             Stmt::Extract { .. } | Stmt::Lookahead(_) | Stmt::Advance(_) | Stmt::Verify { .. }
                 if self.context != Context::Parser =>
             {
@@ -108,13 +115,7 @@ impl Loader<'_> {
                     }
                 }
             }
-            Stmt::Block(body) => {
-                self.returns.push(Vec::new());
-                let compiled = self.statements(body);
-                let ends = self.returns.pop().unwrap_or_default();
-                compiled?;
-                self.patch_here(&ends);
-            }
+            Stmt::Block(body) => self.scope(body)?,
             Stmt::Labelled(label, body) => self.labelled(*label, |this| this.statements(body))?,
             Stmt::Loop(label, body) => self.labelled(*label, |this| {
                 let start = this.here();
@@ -130,6 +131,16 @@ impl Loader<'_> {
                 scope.ok_or_else(missing)?.1.push(jump);
             }
         }
+        Ok(())
+    }
+
+    /// Compiles a scope that `return` leaves.
+    pub(super) fn scope(&mut self, body: &[Stmt]) -> Result<(), LoadError> {
+        self.returns.push(Vec::new());
+        let compiled = self.statements(body);
+        let ends = self.returns.pop().unwrap_or_default();
+        compiled?;
+        self.patch_here(&ends);
         Ok(())
     }
 
@@ -258,14 +269,18 @@ impl Loader<'_> {
         cases: &[(Box<[u64]>, Vec<Stmt>)],
         default: &[Stmt],
     ) -> Result<(), LoadError> {
+        let branch = self.next_branch();
         let slot = self.expr(on)?;
+        let item = Item { slot, width: on.ty.width };
         let mut ends = Vec::new();
-        for (value, body) in cases {
-            let other = self.jump_unless_equal(Item { slot, width: on.ty.width }, value);
+        for (number, (value, body)) in cases.iter().enumerate() {
+            let other = self.jump_unless_equal(item, value);
+            self.note_switch(branch, on, item, Some((number, value)));
             self.statements(body)?;
             ends.push(self.jump(Op::Jump(0)));
             self.patch_here(&[other]);
         }
+        self.note_switch(branch, on, item, None);
         self.statements(default)?;
         self.patch_here(&ends);
         Ok(())

@@ -7,6 +7,7 @@ mod fuse;
 mod headers;
 mod instances;
 mod late;
+mod notes;
 mod parser;
 mod scan;
 mod slots;
@@ -44,6 +45,7 @@ use crate::packet::{DigestShape, FieldList, Shape};
 use crate::pipeline::Passes;
 use crate::tables::{ActionShapes, DirectMeter, Extras, Table};
 use crate::tna::CELL_BYTES;
+use crate::trace::{Event, Names, Note, Traced};
 use crate::wide::WideOp;
 
 /// A program, ready to run.
@@ -109,6 +111,10 @@ struct Loader<'p> {
     errors: Errors,
     /// Start of each block.
     blocks: Vec<Pc>,
+    /// Their roles in the package.
+    roles: Vec<&'static str>,
+    /// What the code tells an observer, if it is for observed packets.
+    notes: Option<notes::Notes>,
 }
 
 /// Slots that the engine writes or reads, by architecture.
@@ -129,6 +135,34 @@ impl Intrinsics {
 
 /// Compiles a program and sets up its state.
 pub(crate) fn load(program: &Program) -> Result<(Loaded, Passes), LoadError> {
+    let (loaded, passes, _) = compile(program, None)?;
+    Ok((loaded, passes))
+}
+
+/// Compiles a program for observed packets, next to what [`load`] made for all others.
+pub(crate) fn observed(
+    program: &Program,
+    code: &Code,
+    instances: &[Instance],
+) -> Result<Traced, LoadError> {
+    let ticks = code.ops.iter().filter_map(|op| match op {
+        Op::Tick(work) => Some(*work),
+        _ => None,
+    });
+    let (loaded, _, names) = compile(program, Some(ticks.collect()))?;
+    let names = names.ok_or_else(|| LoadError::Malformed("there are no notes".to_owned()))?;
+    // Packets go from one code to the other.
+    if loaded.code.words != code.words || loaded.code.constants != code.constants {
+        return Err(LoadError::Malformed("code for observed packets has other slots".to_owned()));
+    }
+    Ok(Traced::new(program, loaded.code, names, instances, loaded.shape.live))
+}
+
+/// Compiles a program. With `ticks`, the work of each iteration, the code has notes.
+fn compile(
+    program: &Program,
+    ticks: Option<Vec<u32>>,
+) -> Result<(Loaded, Passes, Option<Names>), LoadError> {
     let Some(architecture) = program.architecture() else {
         if program.package.is_empty() {
             return Err(LoadError::NoMain);
@@ -174,6 +208,8 @@ pub(crate) fn load(program: &Program) -> Result<(Loaded, Passes), LoadError> {
         field_lists: Vec::new(),
         meter_targets: HashMap::new(),
         blocks: Vec::new(),
+        roles: Vec::new(),
+        notes: ticks.is_some().then(notes::Notes::default),
         intrinsics,
         errors: Errors {
             packet_too_short: error_code(program, "PacketTooShort", 1),
@@ -210,7 +246,8 @@ pub(crate) fn load(program: &Program) -> Result<(Loaded, Passes), LoadError> {
         // Each of the two parsers would have to clear the other's headers.
         Passes::Tna(_) => None,
     };
-    let loaded = loader.finish(tables, externs, nothing, parser)?;
+    let names = loader.names();
+    let loaded = loader.finish(tables, externs, nothing, parser, ticks.as_deref())?;
     let mut passes = passes;
     if let Passes::V1model(passes) = &mut passes {
         let (entries, intrinsics) = (passes.entries, &passes.intrinsics);
@@ -226,7 +263,7 @@ pub(crate) fn load(program: &Program) -> Result<(Loaded, Passes), LoadError> {
             loaded.shape.live,
         );
     }
-    Ok((loaded, passes))
+    Ok((loaded, passes, names))
 }
 
 impl<'p> Loader<'p> {
@@ -236,6 +273,7 @@ impl<'p> Loader<'p> {
         externs: instances::Instances,
         nothing: Pc,
         parser: Option<Pc>,
+        ticks: Option<&[u32]>,
     ) -> Result<Loaded, LoadError> {
         for (table, ir) in tables.iter_mut().zip(&self.program.tables) {
             for target in ir.attached.iter().filter_map(|meter| self.meter_targets.get(meter)) {
@@ -284,8 +322,17 @@ impl<'p> Loader<'p> {
             tables: &tables,
             value_sets: &externs.value_sets,
         };
-        for (tick, work) in costs.ticks()? {
-            code.ops[tick] = Op::Tick(work);
+        match ticks {
+            None => {
+                for (tick, work) in costs.ticks()? {
+                    code.ops[tick] = Op::Tick(work);
+                }
+            }
+            // The same number of iterations for all packets, observed or not.
+            Some(known) => {
+                let own = code.ops.iter_mut().filter(|op| matches!(op, Op::Tick(_)));
+                own.zip(known).for_each(|(tick, work)| *tick = Op::Tick(*work));
+            }
         }
         let late = parser.map_or(Vec::new(), |parser| late::late(&code, parser, &lists));
         let early = late::others(&late, live);
@@ -380,6 +427,11 @@ impl<'p> Loader<'p> {
 
     /// Ends straight-line code: fuses operations.
     fn flush(&mut self) {
+        if self.notes.is_some() {
+            // Each statement has operations of its own.
+            self.barrier = self.ops.len();
+            return;
+        }
         fuse::fuse(&mut self.ops, self.barrier, &self.registers, &mut self.runs);
         self.barrier = self.ops.len();
     }
@@ -462,7 +514,13 @@ impl<'p> Loader<'p> {
         let mut places = Vec::new();
         for action in &self.program.actions {
             places.push(self.here());
-            self.statements(&action.body)?;
+            self.note(|| Note::Action(ActionId(places.len() as u32 - 1)));
+            if self.notes.is_some() {
+                self.scope(&action.body)?;
+                self.note(|| Note::Event(Event::ActionEnd));
+            } else {
+                self.statements(&action.body)?;
+            }
             self.jump(Op::Return);
         }
         Ok(places)
@@ -499,8 +557,9 @@ impl<'p> Loader<'p> {
             return Err(self.no_block(role, "parser"));
         };
         self.context = Context::Parser;
-        let entry = self.parser(&self.program.parsers[parser.index()])?;
+        let entry = self.parser(parser)?;
         self.blocks.push(entry);
+        self.roles.push(role);
         Ok(entry)
     }
 
@@ -510,6 +569,7 @@ impl<'p> Loader<'p> {
         };
         let entry = self.here();
         self.blocks.push(entry);
+        self.roles.push(role);
         self.statements(&self.program.controls[control.index()].body)?;
         self.jump(Op::Return);
         Ok(entry)

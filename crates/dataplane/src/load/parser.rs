@@ -2,7 +2,7 @@
 
 use tributary_p4::Architecture;
 use tributary_p4::ir::{
-    Expr, ExternId, FieldId, HeaderRef, Keyset, Parser, Scalar, StateId, Target, Transition,
+    Expr, ExternId, FieldId, HeaderRef, Keyset, Parser, ParserId, Scalar, StateId, Target, Transition,
 };
 
 use super::{Instance, Loader};
@@ -13,15 +13,21 @@ use crate::wide::WideKind;
 
 impl Loader<'_> {
     /// Compiles a parser. Returns its entry.
-    pub(super) fn parser(&mut self, parser: &Parser) -> Result<Pc, LoadError> {
+    pub(super) fn parser(&mut self, id: ParserId) -> Result<Pc, LoadError> {
+        let program = self.program;
+        let parser: &Parser = &program.parsers[id.index()];
         let mut places = Vec::new();
         let mut jumps = Vec::new();
         for (i, state) in parser.states.iter().enumerate() {
             places.push(self.here());
+            self.note_state(id, StateId(i as u32));
             self.statements(&state.body)?;
             let mark = self.slots.mark();
             match &state.transition {
-                Transition::To(target) => self.go(*target, i, &mut jumps),
+                Transition::To(target) => {
+                    self.note_transition(&[], None, *target);
+                    self.go(*target, i, &mut jumps);
+                }
                 Transition::Select { on, cases } => self.select(on, cases, i, &mut jumps)?,
             }
             self.slots.release(&mark);
@@ -71,7 +77,9 @@ impl Loader<'_> {
         for value in on {
             values.push((self.expr(value)?, value.ty));
         }
-        for (keysets, target) in cases {
+        let keys: Vec<Item> =
+            values.iter().map(|&(slot, ty)| Item { slot, width: ty.width }).collect();
+        for (number, (keysets, target)) in cases.iter().enumerate() {
             let whole = matches!(keysets[..], [Keyset::Any | Keyset::ValueSet(_)]);
             if keysets.len() != values.len() && !whole {
                 return Err(LoadError::Malformed("a case has another number of keys".to_owned()));
@@ -80,6 +88,7 @@ impl Loader<'_> {
                 && let Target::State(state) = target
                 && state.index() > from
                 && ty.width <= 64
+                && self.notes.is_none()
             {
                 // One operation for the common case.
                 let b = self.slots.wide_constant(constant, 1);
@@ -90,9 +99,9 @@ impl Loader<'_> {
             if let ([Keyset::ValueSet(instance)], [_, _, ..]) = (&keysets[..], &values[..]) {
                 // A set of tuples is compared with all keys at once.
                 let dst = self.slots.temporary(Scalar::BOOL);
-                let keys = values.iter().map(|&(slot, ty)| Item { slot, width: ty.width });
-                self.contains(*instance, keys.collect(), dst)?;
+                self.contains(*instance, keys.clone(), dst)?;
                 others.push(self.jump(Op::JumpUnless { c: dst, to: 0 }));
+                self.note_transition(&keys, Some(number), *target);
                 self.go(*target, from, jumps);
                 self.patch_here(&others);
                 continue;
@@ -101,12 +110,14 @@ impl Loader<'_> {
                 let value = Item { slot, width: ty.width };
                 self.unless_matched(value, ty, keyset, &mut others)?;
             }
+            self.note_transition(&keys, Some(number), *target);
             self.go(*target, from, jumps);
             if others.is_empty() {
                 return Ok(());
             }
             self.patch_here(&others);
         }
+        self.note_transition(&keys, None, Target::Reject);
         self.go(Target::Reject, from, jumps);
         Ok(())
     }

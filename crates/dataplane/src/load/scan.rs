@@ -87,6 +87,7 @@ pub(super) fn body(statements: &[Stmt], scan: &mut impl Scan) {
             | Stmt::Action(_)
             | Stmt::Lookahead(_)
             | Stmt::Leave(_)
+            | Stmt::Mark(_)
             | Stmt::Exit
             | Stmt::Return => {}
         }

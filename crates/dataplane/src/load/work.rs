@@ -150,6 +150,7 @@ impl Costs<'_> {
             | Op::RegisterWrite { register: number, .. } => register(number),
             Op::RegisterRun(number) => 4 + u64::from(code.runs[number as usize].count),
             Op::Extern(number) => self.extern_op(&code.externs[number as usize]),
+            Op::Note(_) => 0,
             _ => 1,
         }
     }

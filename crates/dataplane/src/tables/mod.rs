@@ -106,6 +106,16 @@ impl Extras {
     }
 }
 
+/// What a packet matched in a table.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Match {
+    Miss,
+    /// The entry with this number.
+    Entry(u32),
+    /// An entry that an observer assumes.
+    Assumed,
+}
+
 /// The effect of a packet's arrival on entries: its length and the time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Arrival {
@@ -466,7 +476,7 @@ impl Table {
         &self.default
     }
 
-    /// The action for a packet, and whether an entry matched. Updates the entry's state.
+    /// What a packet matches. Updates the entry's state.
     #[inline]
     pub(crate) fn apply(
         &mut self,
@@ -474,16 +484,30 @@ impl Table {
         state: &mut [u64],
         scratch: &mut [u64],
         arrival: Arrival,
-    ) -> (&Outcome, bool) {
+    ) -> Match {
         let number = self.matcher.find(&code.keys, state, &mut scratch[..self.words]);
         if self.marked {
             self.mark(number, state, arrival);
         }
-        match number.and_then(|number| self.stored[number as usize].as_ref()) {
-            Some(stored) => (&stored.outcome, true),
-            None => (&self.default_outcome, false),
-        }
+        number.map_or(Match::Miss, Match::Entry)
     }
+
+    /// The action for a packet that [`Self::apply`] has looked up.
+    #[inline]
+    pub(crate) fn outcome_of(&self, matched: Match) -> &Outcome {
+        let stored = match matched {
+            // The matcher knows stored entries only.
+            Match::Entry(number) => self.stored[number as usize].as_ref(),
+            Match::Miss | Match::Assumed => None,
+        };
+        stored.map_or(&self.default_outcome, |stored| &stored.outcome)
+    }
+
+    /// The entry with a number that [`Self::apply`] returned.
+    pub(crate) fn entry_at(&self, number: u32) -> Option<&TableEntry> {
+        self.stored.get(number as usize)?.as_ref().map(|stored| &stored.entry)
+    }
+
 
     /// Counts and meters a packet at its entry and records the time.
     fn mark(&mut self, number: Option<u32>, state: &mut [u64], arrival: Arrival) {

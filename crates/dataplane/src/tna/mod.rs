@@ -9,7 +9,7 @@ mod intrinsic;
 
 use self::intrinsic::{EgressIntrinsic, ingress_intrinsic, nanoseconds};
 use crate::code::{Errors, Pc, Slot};
-use crate::exec::{Engine, Flow, Io};
+use crate::exec::{Flow, Io, Runner};
 use crate::layout::Item;
 use crate::packet::Packet;
 use crate::pass::{
@@ -86,7 +86,7 @@ impl Passes {
     /// Runs ingress parser, ingress and ingress deparser.
     pub(crate) fn ingress(
         &mut self,
-        engine: &mut Engine,
+        engine: &mut impl Runner,
         packet: &mut Packet,
         frame: &[u8],
         input: &IngressInput,
@@ -101,7 +101,7 @@ impl Passes {
 
         packet.reset();
         packet.requests.clear();
-        engine.store.now_us = engine.store.now_us.max(input.time_us);
+        engine.engine().store.advance(input.time_us);
         packet.set(meta.ingress.global_tstamp, nanoseconds(input.time_us));
         packet.set(meta.ucast_egress_port, u64::from(DROP_PORT));
         let length = u32::try_from(frame.len()).unwrap_or(u32::MAX);
@@ -110,10 +110,10 @@ impl Passes {
             if !*handles_errors {
                 return GONE;
             }
-            let flags = parser_error(&engine.code.errors, code);
+            let flags = parser_error(&engine.engine().code.errors, code);
             packet.state[meta.ingress.parser_err.slot as usize] = flags;
         }
-        if let Some(core) = engine.share.elsewhere(&packet.state) {
+        if let Some(core) = engine.engine().share.elsewhere(&packet.state) {
             return Ingress { verdict: Verdict::Elsewhere(core), resubmit: false };
         }
         engine.run(entries.ingress, &mut packet.state, &mut io);
@@ -122,7 +122,7 @@ impl Passes {
         engine.run(entries.ingress_deparser, &mut packet.state, &mut io);
         let at = io.at;
         packet.payload.extend_from_slice(&bytes[at..]);
-        std::mem::swap(&mut packet.requests, &mut engine.store.requests);
+        std::mem::swap(&mut packet.requests, &mut engine.engine().store.requests);
 
         let state = &packet.state;
         let get = |item: Item| state[item.slot as usize];
@@ -152,10 +152,28 @@ impl Passes {
         Ingress { verdict, resubmit: false }
     }
 
+    /// Runs only the ingress parser.
+    pub(crate) fn parse(
+        &mut self,
+        engine: &mut impl Runner,
+        packet: &mut Packet,
+        frame: &[u8],
+        input: &IngressInput,
+    ) {
+        let Self { entries, input: bytes, nowhere, .. } = self;
+        bytes.clear();
+        bytes.extend_from_slice(&ingress_intrinsic(input.port, false, input.time_us));
+        bytes.extend_from_slice(&[0; 8]);
+        bytes.extend_from_slice(frame);
+        let length = u32::try_from(frame.len()).unwrap_or(u32::MAX);
+        let mut io = Io::arriving(bytes, length, nowhere);
+        engine.run(entries.ingress_parser, &mut packet.state, &mut io);
+    }
+
     /// Runs egress parser, egress and egress deparser on the output of the ingress deparser.
     pub(crate) fn egress(
         &mut self,
-        engine: &mut Engine,
+        engine: &mut impl Runner,
         packet: &mut Packet,
         input: &EgressInput,
         frame: &mut Vec<u8>,
@@ -184,13 +202,13 @@ impl Passes {
 
         packet.reset();
         packet.requests.clear();
-        engine.store.now_us = engine.store.now_us.max(input.time_us);
+        engine.engine().store.advance(input.time_us);
         packet.set(meta.egress.global_tstamp, nanoseconds(input.time_us));
         let state = &mut packet.state;
         let mut io = Io::arriving(bytes, length, nowhere);
         // Egress never drops for a parser error.
         if let Flow::Error(code) = engine.run(entries.egress_parser, state, &mut io) {
-            state[meta.egress.parser_err.slot as usize] = parser_error(&engine.code.errors, code);
+            state[meta.egress.parser_err.slot as usize] = parser_error(&engine.engine().code.errors, code);
         }
         engine.run(entries.egress, state, &mut io);
         if state[meta.egress.drop_ctl.slot as usize] & DROP != 0 {
@@ -200,7 +218,7 @@ impl Passes {
         engine.run(entries.egress_deparser, state, &mut io);
         let at = io.at;
         frame.extend_from_slice(&bytes[at..]);
-        std::mem::swap(&mut packet.requests, &mut engine.store.requests);
+        std::mem::swap(&mut packet.requests, &mut engine.engine().store.requests);
         sent
     }
 }

@@ -1,4 +1,5 @@
-//! Interpreter and machine code agree on random programs, packet by packet.
+//! Interpreter and machine code agree on random programs, packet by packet; so do they if packets are
+//! observed, and what an observer is told is what happened (`replay`).
 //!
 //! `TRIBUTARY_AGREEMENT_CASES` sets the number of programs; `TRIBUTARY_AGREEMENT_SEED` repeats one
 //! program by the seed in a failure's message.
@@ -7,6 +8,7 @@ use tributary_dataplane::{EgressInput, EngineKind, IngressInput, Instance, Pipel
 use tributary_p4::ir::*;
 
 use crate::suite::common::{self, Builder, binary, bit, cast};
+use crate::replay::Replay;
 
 const CASES: u64 = 60;
 const FRAMES: usize = 40;
@@ -492,11 +494,28 @@ fn outcome(
     frame: &[u8],
     counter: ExternId,
     registers: &[(ExternId, u32)],
+    replay: Option<&mut Replay>,
 ) -> String {
     let input = IngressInput { port: 3, time_us: 77, instance: Instance::Normal };
-    let ingress = pipeline.ingress(packet, frame, &input);
+    let leaving = EgressInput { port: 5, ..Default::default() };
     let mut out = Vec::new();
-    let egress = pipeline.egress(packet, &EgressInput { port: 5, ..Default::default() }, &mut out);
+    let (ingress, egress) = match replay {
+        None => {
+            let ingress = pipeline.ingress(packet, frame, &input);
+            (ingress, pipeline.egress(packet, &leaving, &mut out))
+        }
+        Some(replay) => {
+            replay.arrives(frame);
+            let ingress = pipeline.ingress_observed(packet, frame, &input, replay);
+            replay.check(pipeline, packet);
+            let egress = pipeline.egress_observed(packet, &leaving, &mut out, replay);
+            replay.check(pipeline, packet);
+            if !egress.drop {
+                replay.leaves(&out);
+            }
+            (ingress, egress)
+        }
+    };
     let cells: Vec<_> = registers
         .iter()
         .flat_map(|&(register, _)| (0..REGISTER_CELLS).map(move |index| (register, index)))
@@ -518,15 +537,26 @@ fn agree(seed: u64) {
     };
     let [mut first, mut second] = [EngineKind::Interpreter, EngineKind::Compiled].map(load);
     assert!(second.is_compiled() && !first.is_compiled(), "seed {seed}: the wrong engine runs");
+    // Every other packet of this one is observed, whichever engine runs the rest.
+    let mut third = load(if seed.is_multiple_of(2) { EngineKind::Compiled } else { EngineKind::Interpreter });
+    let mut replay = Replay::new(&third);
     let (mut packet, mut other) = (first.new_packet(), second.new_packet());
+    let mut mixed = third.new_packet();
     let mut random = Random(!seed);
     for number in 0..FRAMES {
         let length = random.below(400);
         let small = random.below(2) == 0;
         let byte = |random: &mut Random| (random.next() & if small { 3 } else { 255 }) as u8;
         let frame: Vec<u8> = (0..length).map(|_| byte(&mut random)).collect();
-        let expected = outcome(&mut first, &mut packet, &frame, counter, &registers);
-        let found = outcome(&mut second, &mut other, &frame, counter, &registers);
+        let expected = outcome(&mut first, &mut packet, &frame, counter, &registers, None);
+        let found = outcome(&mut second, &mut other, &frame, counter, &registers, None);
+        let observer = if number % 2 == 0 { Some(&mut replay) } else { None };
+        let seen = outcome(&mut third, &mut mixed, &frame, counter, &registers, observer);
+        assert!(
+            expected == seen,
+            "TRIBUTARY_AGREEMENT_SEED={seed}, frame {number} {frame:x?}\n\
+             interpreter:  {expected}\nsome observed: {seen}"
+        );
         assert!(
             expected == found,
             "TRIBUTARY_AGREEMENT_SEED={seed}, frame {number} {frame:x?}\n\

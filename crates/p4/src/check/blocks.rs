@@ -179,7 +179,12 @@ impl Checker<'_, '_> {
                         c.parser_statement(s);
                     }
                     let transition = c.transition(&state.transition, &names);
-                    hir::State { name: state.name.name.clone(), body, transition }
+                    hir::State {
+                        span: state.name.span,
+                        name: state.name.name.clone(),
+                        body,
+                        transition,
+                    }
                 })
             })
             .collect();

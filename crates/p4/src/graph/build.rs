@@ -141,6 +141,7 @@ impl<'p> Builder<'p> {
         for statement in statements {
             match statement {
                 Stmt::Block(body) => self.flatten(body, lines),
+                Stmt::Mark(_) => {}
                 other => lines.push(self.text.stmt(other)),
             }
         }
@@ -153,6 +154,9 @@ impl<'p> Builder<'p> {
         for statement in statements {
             if open.is_empty() {
                 break;
+            }
+            if matches!(statement, Stmt::Mark(_)) {
+                continue;
             }
             if !branches(statement) {
                 lines.push(self.text.stmt(statement));

@@ -11,6 +11,8 @@ use std::fmt::Write;
 
 use crate::ir::{Block, Program};
 
+pub use self::text::Text;
+
 /// The graph of one block of a program.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Graph {

@@ -8,12 +8,14 @@ use crate::ir::{
 /// Maximum number of characters of a line.
 const MOST_CHARACTERS: usize = 60;
 
-/// Prints with the names of a program.
+/// Prints with the names of a program. Long lines are shortened.
 #[derive(Clone, Copy)]
-pub(super) struct Text<'p>(pub(super) &'p Program);
+pub struct Text<'p>(pub &'p Program);
 
 impl Text<'_> {
-    pub(super) fn expr(self, expr: &Expr) -> String {
+    /// An expression.
+    #[must_use]
+    pub fn expr(self, expr: &Expr) -> String {
         shortened(self.whole(expr, false))
     }
 
@@ -82,7 +84,9 @@ impl Text<'_> {
         }
     }
 
-    pub(super) fn stmt(self, stmt: &Stmt) -> String {
+    /// A statement, without those inside it.
+    #[must_use]
+    pub fn stmt(self, stmt: &Stmt) -> String {
         shortened(match stmt {
             Stmt::Assign(place, value) => {
                 format!("{} = {}", self.place(place), self.whole(value, false))
@@ -120,6 +124,7 @@ impl Text<'_> {
             Stmt::Emit(header) => format!("emit {}", self.header(header)),
             Stmt::Exit => "exit".to_owned(),
             Stmt::Return => "return".to_owned(),
+            Stmt::Mark(_) => String::new(),
             Stmt::Loop(..) => "loop …".to_owned(),
             Stmt::Leave(_) => "leave".to_owned(),
             Stmt::Block(body) | Stmt::Labelled(_, body) => match body.first() {
@@ -150,7 +155,8 @@ impl Text<'_> {
     }
 
     /// Name, keys and actions of a table.
-    pub(super) fn table(self, table: TableId) -> Vec<String> {
+    #[must_use]
+    pub fn table(self, table: TableId) -> Vec<String> {
         let table = &self.0.tables[table.index()];
         let mut lines = vec![table.name.clone()];
         for key in &table.keys {
@@ -168,7 +174,8 @@ impl Text<'_> {
     }
 
     /// The value of a `switch` case, or the name of the action in a switch on `action_run`.
-    pub(super) fn case(self, on: &Expr, value: &[u64]) -> String {
+    #[must_use]
+    pub fn case(self, on: &Expr, value: &[u64]) -> String {
         let table = match &on.kind {
             ExprKind::Field(field) => self.table_of(*field),
             _ => None,
@@ -200,7 +207,9 @@ impl Text<'_> {
         self.0.controls.iter().find_map(|control| find(&control.body, field))
     }
 
-    pub(super) fn keysets(self, keysets: &[Keyset]) -> String {
+    /// The keysets of a case.
+    #[must_use]
+    pub fn keysets(self, keysets: &[Keyset]) -> String {
         let keyset = |keyset: &Keyset| match keyset {
             Keyset::Any => "_".to_owned(),
             Keyset::Value(value) => number(value),

@@ -13,7 +13,7 @@ use std::rc::Rc;
 use super::store::{Loc, Store, Which};
 use super::{Binding, InlinedAction, LoweredTable, Lowerer, Value};
 use crate::hir::{self, CallArg, Callee, DeclId, ExprKind};
-use crate::ir::{self, ActionId, FieldId, HeaderRef, Stmt};
+use crate::ir::{self, ActionId, FieldId, HeaderRef, Inlined, Stmt};
 use crate::source::Span;
 use crate::types::{BlockKind, Direction, Type};
 use crate::walk;
@@ -162,7 +162,9 @@ impl Lowerer<'_, '_> {
         let body = self.deeper(|l| l.buffered(|l| l.statements(&function.body)));
         self.copy_outs.pop();
         self.result = outer;
+        self.mark_enter(Inlined::Function, &function.name);
         self.splice(body);
+        self.mark_leave();
         self.copy_back(&bound.copy_outs);
         match result {
             Some(store) => Value::Loc(Loc::Store(store)),
@@ -184,6 +186,7 @@ impl Lowerer<'_, '_> {
         };
         if !self.in_action && !self.info.inlined_actions.iter().any(|a| a.name == name) {
             let annotations = action.annotations.clone();
+            let name = name.clone();
             self.info.inlined_actions.push(InlinedAction { name, annotations, params: Vec::new() });
         }
         let bound = self.bind_action(action, &action.params, args);
@@ -193,7 +196,9 @@ impl Lowerer<'_, '_> {
         let body = self.deeper(|l| l.buffered(|l| l.statements(&action.body)));
         self.in_action = in_action;
         self.copy_outs.pop();
+        self.mark_enter(Inlined::Action, &name);
         self.splice(body);
+        self.mark_leave();
         self.copy_back(&bound.copy_outs);
     }
 
@@ -477,7 +482,9 @@ impl Lowerer<'_, '_> {
         self.copy_outs.push(bound.copy_outs.clone());
         let body = self.deeper(|l| l.buffered(|l| l.control_body(instance, frame, bound.copied)));
         self.copy_outs.pop();
+        self.mark_enter(Inlined::Control, &instance.name);
         self.splice(body);
+        self.mark_leave();
         self.copy_back(&bound.copy_outs);
     }
 

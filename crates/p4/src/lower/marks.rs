@@ -1,36 +1,42 @@
-//! Marks: calls that tell which statement of the source comes next.
+//! Marks: where statements come from, for traces.
+//!
+//! Marks change nothing else: no statement, no storage, and no limit of the program's size depends
+//! on them.
 
 use super::Lowerer;
-use crate::ir::{Arg, Expr, ExprKind, ExternCall, MARK, Mark, Scalar, Stmt};
+use crate::ir::{Inlined, Mark, Position, Stmt};
 use crate::source::Span;
 
-/// Whether the lowered program has marks.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Marks {
-    None,
-    /// Calls of [`MARK`].
-    Calls,
-}
-
 impl Lowerer<'_, '_> {
-    /// Marks the statement that follows.
-    pub(super) fn mark(&mut self, span: Span) {
-        if self.marks == Marks::None {
-            return;
+    /// Marks the origin of the statements that follow.
+    pub(super) fn mark_at(&mut self, span: Span) {
+        if self.marks {
+            let at = self.position(span);
+            self.out.push(Stmt::Mark(Mark::At(at, span.start)));
         }
-        let known = self.marked.get(&(span.start, span.end)).copied();
-        let number = known.unwrap_or_else(|| {
-            let text = self.reporter.text;
-            let (file, line) = text.locate(span);
-            let first = text.slice(span).lines().next().unwrap_or_default().trim_end();
-            let marks = &mut self.program.marks;
-            marks.push(Mark { file: file.to_owned(), line, text: first.to_owned() });
-            self.marked.insert((span.start, span.end), marks.len() - 1);
-            marks.len() - 1
+    }
+
+    /// Marks the beginning of an inlined part.
+    pub(super) fn mark_enter(&mut self, kind: Inlined, name: &str) {
+        if self.marks {
+            self.out.push(Stmt::Mark(Mark::Enter(kind, name.to_owned())));
+        }
+    }
+
+    /// Marks the end of an inlined part.
+    pub(super) fn mark_leave(&mut self) {
+        if self.marks {
+            self.out.push(Stmt::Mark(Mark::Leave));
+        }
+    }
+
+    pub(super) fn position(&mut self, span: Span) -> Position {
+        let (file, line) = self.reporter.text.locate(span);
+        let files = &mut self.program.files;
+        let known = files.iter().position(|known| known == file).unwrap_or_else(|| {
+            files.push(file.to_owned());
+            files.len() - 1
         });
-        let number = ExprKind::Const(Box::new([number as u64]));
-        let number = Arg::In(Expr { ty: Scalar::bit(32), kind: number });
-        let call = ExternCall { instance: None, method: MARK.to_owned(), args: vec![number] };
-        self.emit(Stmt::Call(call));
+        Position { file: known as u32, line }
     }
 }

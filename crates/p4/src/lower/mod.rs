@@ -32,7 +32,6 @@ use crate::limits::CALL_DEPTH;
 use crate::source::{Reporter, Span};
 use crate::types::{Direction, Type};
 use calls::BlockInstance;
-pub(crate) use marks::Marks;
 use store::{Loc, Store};
 
 /// The binding of a name.
@@ -87,6 +86,8 @@ pub(crate) struct Lowerer<'r, 't> {
     /// storage starts zeroed.
     no_error: usize,
     info: Info,
+    /// Whether to mark where statements come from.
+    marks: bool,
     /// Bindings of everything in scope. Declarations are unique, so one map suffices. A block's
     /// bindings are inserted on entry and removed on exit.
     vars: HashMap<DeclId, Binding>,
@@ -126,9 +127,6 @@ pub(crate) struct Lowerer<'r, 't> {
     uses: Vec<crate::tofino::Use>,
     /// The arguments of all calls of an instance in the block that declares it.
     sites: HashMap<DeclId, Vec<Vec<hir::CallArg>>>,
-    marks: Marks,
-    /// The mark of each statement, by its first and last byte in the text.
-    marked: HashMap<(u32, u32), usize>,
 }
 
 /// Information for P4Info that is not in the IR.
@@ -178,7 +176,7 @@ pub(crate) fn lower(
     reporter: &mut Reporter<'_>,
     program: &hir::Program,
     source: &str,
-    marks: Marks,
+    marks: bool,
 ) -> (ir::Program, Info) {
     let no_error = program.errors.iter().position(|e| &**e == "NoError").unwrap_or(0);
     let mut errors: Vec<String> = program.errors.iter().map(ToString::to_string).collect();
@@ -190,6 +188,7 @@ pub(crate) fn lower(
         no_error,
         program: ir::Program { source: source.to_owned(), errors, ..ir::Program::default() },
         info: Info::default(),
+        marks,
         vars: HashMap::new(),
         actions: HashMap::new(),
         tables: HashMap::new(),
@@ -212,8 +211,6 @@ pub(crate) fn lower(
         union_stacks: HashMap::new(),
         uses: Vec::new(),
         sites: HashMap::new(),
-        marks,
-        marked: HashMap::new(),
     };
     lowerer.package(program);
     lowerer.check_tofino();

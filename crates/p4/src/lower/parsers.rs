@@ -101,6 +101,7 @@ impl Lowerer<'_, '_> {
         graph: &mut Graph,
     ) {
         let outer = std::mem::take(&mut self.out);
+        self.mark_at(state.span);
         let current =
             self.parser_statements(&state.body, id, &format!("{path}{}", state.name), path, graph);
         let target = |t: hir::Target| match t {
@@ -112,7 +113,7 @@ impl Lowerer<'_, '_> {
             hir::Transition::To(t) => Transition::To(target(*t)),
             hir::Transition::Select { on, cases } => {
                 if let Some(first) = on.first() {
-                    self.mark(first.span);
+                    self.mark_at(first.span);
                 }
                 let values = self.operands(on);
                 let mut list = Vec::with_capacity(on.len());

@@ -33,11 +33,16 @@ impl Lowerer<'_, '_> {
             _ => None,
         });
         let returned = self.result.take();
+        // The check below knows the statements only; they get marks afterwards.
+        let marks = std::mem::take(&mut self.marks);
         let body = self.steps(&apply.body);
+        self.marks = marks;
         self.result = returned;
         self.prefix = outer;
         self.check_action(id, register, instance, apply, &value, result, &body);
-        let body = Step::strip(body);
+        let body = Step::strip(body, &mut |span| {
+            marks.then(|| Stmt::Mark(ir::Mark::At(self.position(span), span.start)))
+        });
         self.program.stateful.push(StatefulAction { instance: id, register, value, result, body });
     }
 

@@ -20,10 +20,8 @@ impl Lowerer<'_, '_> {
 
     pub(super) fn statement(&mut self, s: &hir::Stmt) {
         self.reporter.step(s.span);
-        if !matches!(&s.kind, StmtKind::Block(_))
-            && !matches!(&s.kind, StmtKind::Var(v) if v.init.is_none())
-        {
-            self.mark(s.span);
+        if !matches!(s.kind, StmtKind::Block(_)) {
+            self.mark_at(s.span);
         }
         match &s.kind {
             StmtKind::Var(v) => {

@@ -63,15 +63,29 @@ pub(crate) enum Step {
 }
 
 impl Step {
-    /// The statements without positions.
-    pub(crate) fn strip(steps: Vec<Step>) -> Vec<Stmt> {
-        let one = |step| match step {
-            Step::Leaf(stmt, _) | Step::Predicate { stmt, .. } => stmt,
-            Step::If { condition, then, otherwise, .. } => {
-                Stmt::If { condition, then: Step::strip(then), otherwise: Step::strip(otherwise) }
-            }
-        };
-        steps.into_iter().map(one).collect()
+    /// The statements, each after what `mark` returns for its position.
+    pub(crate) fn strip(
+        steps: Vec<Step>,
+        mark: &mut dyn FnMut(Span) -> Option<Stmt>,
+    ) -> Vec<Stmt> {
+        let mut all = Vec::with_capacity(steps.len());
+        for step in steps {
+            all.extend(mark(step.span()));
+            all.push(match step {
+                Step::Leaf(stmt, _) | Step::Predicate { stmt, .. } => stmt,
+                Step::If { condition, then, otherwise, .. } => {
+                    let (then, otherwise) = (Self::strip(then, mark), Self::strip(otherwise, mark));
+                    Stmt::If { condition, then, otherwise }
+                }
+            });
+        }
+        all
+    }
+
+    fn span(&self) -> Span {
+        match self {
+            Self::Leaf(_, span) | Self::If { span, .. } | Self::Predicate { span, .. } => *span,
+        }
     }
 }
 

@@ -46,12 +46,40 @@ pub struct Passed {
 ///
 /// The first expectation that was not met, or the first command that failed.
 pub fn run(script: &Script, forwarding: Forwarding) -> Result<Passed, Failure> {
+    run_with(script, forwarding, &mut |_| {})
+}
+
+/// Runs a test as [`run`] does, and calls `each` for the switch at the start, and after each command
+/// and each packet, for instance to trace packets.
+///
+/// # Errors
+///
+/// As [`run`].
+pub fn run_with(
+    script: &Script,
+    forwarding: Forwarding,
+    each: &mut dyn FnMut(&mut Switch),
+) -> Result<Passed, Failure> {
     let mut run = Run::new(script, forwarding);
+    each(&mut run.switch);
     for (place, statement) in &script.statements {
         run.execute(*place, statement)?;
+        each(&mut run.switch);
     }
     run.outputs.compare()?;
     Ok(Passed { packets: run.packets, expectations: script.expectations() })
+}
+
+/// Executes a script's commands, and processes its packets, without its expectations. Returns the
+/// switch as it is then, and the time for its next packet.
+///
+/// # Errors
+///
+/// The first command that failed.
+pub fn prepare(script: &Script, forwarding: Forwarding) -> Result<(Switch, u64), Failure> {
+    let mut run = Run::new(script, forwarding);
+    run.execute_all(script, |_| {})?;
+    Ok((run.switch, run.now_us + PACKET_US))
 }
 
 /// What a program did with the packets of a script.
@@ -70,7 +98,7 @@ impl Recording {
     }
 }
 
-/// Executes a script like [`run`], and returns the output instead of comparing it.
+/// Executes a script like [`prepare`], and returns the output.
 ///
 /// # Errors
 ///
@@ -78,12 +106,7 @@ impl Recording {
 pub fn record(script: &Script, forwarding: Forwarding) -> Result<Recording, Failure> {
     let mut run = Run::new(script, forwarding);
     let mut outputs = Vec::new();
-    for (place, statement) in &script.statements {
-        run.execute(*place, statement)?;
-        if matches!(statement, Statement::Packet { .. }) {
-            outputs.push(run.outputs.of_packet().to_vec());
-        }
-    }
+    run.execute_all(script, |sent| outputs.push(sent.to_vec()))?;
     Ok(Recording { outputs, switch: run.switch })
 }
 
@@ -126,6 +149,23 @@ impl Run {
             labels: HashMap::new(),
             packets: 0,
         }
+    }
+
+    /// Executes all statements but expectations, and passes on what left after each packet.
+    fn execute_all(
+        &mut self,
+        script: &Script,
+        mut after_packet: impl FnMut(&[(u16, Vec<u8>)]),
+    ) -> Result<(), Failure> {
+        for (place, statement) in &script.statements {
+            if !matches!(statement, Statement::Expect { .. } | Statement::NoPacket) {
+                self.execute(*place, statement)?;
+            }
+            if matches!(statement, Statement::Packet { .. }) {
+                after_packet(self.outputs.of_packet());
+            }
+        }
+        Ok(())
     }
 
     fn execute(&mut self, place: Place, statement: &Statement) -> Result<(), Failure> {

@@ -11,12 +11,14 @@ mod bmv2;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use libtest_mimic::{Arguments, Failed, Trial};
 use tributary_p4::Sources;
 use tributary_p4runtime_proto::p4::v1::ForwardingPipelineConfig;
 use tributary_stf::{Passed, Script};
 use tributary_switch::Forwarding;
+use tributary_switch::trace::{Budget, Filter, Tracing};
 
 const DIRECTORY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests");
 
@@ -37,9 +39,12 @@ fn main() -> ExitCode {
             Vec::new()
         }
     };
-    let peers = peers.into_iter().filter(|script| bmv2::takes(script)).map(|script| {
-        Trial::test(format!("bmv2::{}", stem(&script)), move || {
-            bmv2::passes(&script).map_err(Failed::from)
+    let peers = peers.into_iter().filter_map(|path| {
+        let (program, script) = (path.with_extension("p4"), parse(&path).ok()?);
+        bmv2::takes(&program, &script).then(|| {
+            Trial::test(format!("bmv2::{}", stem(&path)), move || {
+                bmv2::passes(&program, &script).map_err(Failed::from)
+            })
         })
     });
     libtest_mimic::run(&arguments, cases.chain(failures).chain(peers).collect()).exit_code()
@@ -82,14 +87,40 @@ fn fails(script: &Path) -> Result<(), Failed> {
     }
 }
 
-fn run(program: &Path, script: &Path) -> Result<Passed, String> {
+fn parse(script: &Path) -> Result<Script, String> {
     let text = std::fs::read_to_string(script).map_err(|error| error.to_string())?;
-    let script = Script::parse(&text).map_err(|error| error.to_string())?;
+    Script::parse(&text).map_err(|error| error.to_string())
+}
+
+fn run(program: &Path, script: &Path) -> Result<Passed, String> {
+    let script = parse(script)?;
     let name = program.display().to_string();
     let compiled = tributary_p4::compile(&Sources::disk(), &name, &[]);
     let compiled = compiled.map_err(|errors| errors.render(false))?;
     let config = ForwardingPipelineConfig { p4info: Some(compiled.p4info), ..Default::default() };
     let forwarding =
         Forwarding::load(compiled.program, config).map_err(|error| error.to_string())?;
-    tributary_stf::run(&script, forwarding).map_err(|failure| failure.to_string())
+    let passed = tributary_stf::run(&script, forwarding).map_err(|failure| failure.to_string());
+    let traced = traced(&script, &name);
+    if traced == passed { passed } else { Err(format!("traced, it differs: {traced:?}")) }
+}
+
+/// Runs a test with all its packets traced.
+fn traced(script: &Script, name: &str) -> Result<Passed, String> {
+    let compiled = tributary_p4::compile_marked(&Sources::disk(), name, &[]);
+    let compiled = compiled.map_err(|errors| errors.render(false))?;
+    let config = ForwardingPipelineConfig { p4info: Some(compiled.p4info), ..Default::default() };
+    let forwarding =
+        Forwarding::load(compiled.program, config).map_err(|error| error.to_string())?;
+    let (mut packets, mut started) = (0, false);
+    let outcome = tributary_stf::run_with(script, forwarding, &mut |switch| {
+        if !std::mem::replace(&mut started, true) {
+            let budget = Arc::new(Budget::new(u64::MAX, u64::MAX));
+            switch.set_tracing(Some(Tracing::new(Filter::all(), budget)));
+        }
+        packets += std::iter::from_fn(|| switch.poll_trace()).count();
+    });
+    let passed = outcome.map_err(|failure| failure.to_string())?;
+    // Each packet has a trace, and each trace has an end.
+    if packets == passed.packets { Ok(passed) } else { Err(format!("{packets} traces")) }
 }

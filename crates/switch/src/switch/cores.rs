@@ -5,6 +5,7 @@ use tributary_dataplane::{Changed, IngressInput, Instance, Verdict};
 use super::Switch;
 use crate::config::SwitchConfig;
 use crate::pool::Slot;
+use crate::trace::What;
 
 /// Buffers that are kept for frames for other cores.
 const MOST_BUFFERS: usize = 4096;
@@ -67,10 +68,16 @@ impl Switch {
     pub(super) fn process(&mut self, now_us: u64, port: u16, frame: &[u8]) {
         let Some(active) = &self.active else { return };
         let mut slot = self.pool.take(active.pipeline());
+        slot.trace = self.admit(now_us, port, frame);
         let mut input = IngressInput { port, time_us: now_us, instance: Instance::Normal };
-        let mut resubmissions = 0;
-        let verdict = self.ingress(&mut slot.packet, frame, &mut input, &mut resubmissions);
+        let (mut resubmissions, trace) = (0, slot.trace);
+        let verdict = self.ingress(&mut slot.packet, frame, &mut input, &mut resubmissions, trace);
         let Verdict::Elsewhere(to) = verdict else { return self.forward(now_us, slot, verdict) };
+        if input.instance == Instance::Normal {
+            // That core looks at the frame again.
+            self.withdraw(trace);
+            slot.trace = None;
+        }
         let copy = |mut buffer: Vec<u8>| {
             buffer.clear();
             buffer.extend_from_slice(frame);
@@ -90,7 +97,11 @@ impl Switch {
     }
 
     /// Hands over a packet that has its frame with it.
-    pub(super) fn hand_over_again(&mut self, to: u16, slot: Box<Slot>) {
+    pub(super) fn hand_over_again(&mut self, to: u16, mut slot: Box<Slot>) {
+        // Recordings do not move between cores.
+        let trace = slot.trace.take();
+        self.record(trace, || What::Elsewhere(to));
+        self.end_trace(trace);
         self.hand_over(to, Waiting::Again(slot));
     }
 

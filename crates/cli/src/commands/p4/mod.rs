@@ -4,6 +4,7 @@ pub(crate) mod dissector;
 pub(crate) mod graph;
 pub(crate) mod stf;
 pub(crate) mod test;
+pub(crate) mod trace;
 
 use std::io::IsTerminal;
 use std::path::Path;
@@ -73,12 +74,15 @@ fn compile(args: &P4Args) -> Result<Compilation> {
     compile_by(args, tributary_p4::compile)
 }
 
-/// Compiles by a function of the front end.
-fn compile_by(args: &P4Args, front_end: FrontEnd) -> Result<Compilation> {
+/// Compiles a program with one of the compiler's functions.
+fn compile_by(
+    args: &P4Args,
+    by: fn(&Sources, &str, Defines<'_>) -> Result<Compilation, Diagnostics>,
+) -> Result<Compilation> {
     must_be_there(&args.file)?;
     let defines = parse_defines(&args.defines)?;
     let sources = sources(args);
-    let compilation = front_end(&sources, &args.file.display().to_string(), &defines)
+    let compilation = by(&sources, &args.file.display().to_string(), &defines)
         .or_else(|diagnostics| fail(&args.file, &diagnostics))?;
     eprint!("{}", compilation.warnings.render(std::io::stderr().is_terminal()));
     Ok(compilation)

@@ -1,0 +1,86 @@
+//! Traced packets in a switch.
+
+use super::Switch;
+use crate::multicast::Replica;
+use crate::pool::Slot;
+use crate::queues::Room;
+use crate::trace::{self, CopyOf, Loss, Recording, Traced, Tracing, What};
+
+impl Switch {
+    /// Traces packets from now on; `None` ends it. Packets that are being traced lose their traces.
+    pub fn set_tracing(&mut self, tracing: Option<Tracing>) {
+        for other in &mut self.others {
+            other.tracing = tracing.as_ref().map(|tracing| Box::new(tracing.for_core()));
+        }
+        self.tracing = tracing.map(Box::new);
+    }
+
+    /// The next trace that is complete.
+    pub fn poll_trace(&mut self) -> Option<Recording> {
+        let own = self.tracing.as_mut().and_then(|tracing| tracing.poll());
+        own.or_else(|| self.others.iter_mut().find_map(Self::poll_trace))
+    }
+
+    /// Whether a packet that is being traced is still in the switch.
+    #[must_use]
+    pub fn is_tracing(&self) -> bool {
+        self.tracing.as_ref().is_some_and(|tracing| tracing.is_busy())
+            || self.others.iter().any(Self::is_tracing)
+    }
+
+    /// Decides whether to trace a frame that has arrived.
+    #[inline]
+    pub(super) fn admit(&mut self, now_us: u64, port: u16, frame: &[u8]) -> Option<Traced> {
+        let tracing = self.tracing.as_mut()?;
+        tracing.admit(self.active.as_mut()?, now_us, port, frame)
+    }
+
+    pub(super) fn withdraw(&mut self, trace: Option<Traced>) {
+        if let (Some(of), Some(tracing)) = (trace, &mut self.tracing) {
+            tracing.withdraw(of);
+        }
+    }
+
+    /// Records a step of a traced packet.
+    #[inline]
+    pub(super) fn record(&mut self, trace: Option<Traced>, what: impl FnOnce() -> What) {
+        if let (Some(of), Some(tracing)) = (trace, &mut self.tracing) {
+            tracing.push(of, what());
+        }
+    }
+
+    pub(super) fn record_copy(
+        &mut self,
+        trace: Option<Traced>,
+        why: CopyOf,
+        to: Replica,
+    ) -> Option<Traced> {
+        trace::copied(&mut self.tracing, trace, why, to)
+    }
+
+    pub(super) fn record_loss(
+        &mut self,
+        trace: Option<Traced>,
+        why: CopyOf,
+        port: Option<u16>,
+        room: Room,
+    ) {
+        if let Some(loss) = Loss::of(room) {
+            trace::lost(&mut self.tracing, trace, why, port, loss);
+        }
+    }
+
+    #[inline]
+    pub(super) fn end_trace(&mut self, trace: Option<Traced>) {
+        if let (Some(of), Some(tracing)) = (trace, &mut self.tracing) {
+            tracing.end(of);
+        }
+    }
+
+    /// Takes back the storage of a packet that has left the switch, or is dropped.
+    #[inline]
+    pub(super) fn put(&mut self, slot: Box<Slot>) {
+        self.end_trace(slot.trace);
+        self.pool.put(slot);
+    }
+}

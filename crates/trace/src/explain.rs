@@ -1,0 +1,201 @@
+//! Sends a packet through a switch of its own, and records what happens.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use tributary_p4::Compilation;
+use tributary_p4::ir::{Program, TableId};
+use tributary_p4runtime_proto::p4::v1::ForwardingPipelineConfig;
+use tributary_stf::{Failure, Script};
+use tributary_switch::trace::{Assumptions, Budget, Filter, Recording, Tracing};
+use tributary_switch::{Forwarding, Switch};
+
+use crate::forks::{Fork, merge};
+use crate::tree::{Node, tree};
+
+/// Turns of the switch until all copies of the packet must have left.
+const MOST_TURNS: usize = 10_000;
+
+/// Why a packet cannot be explained.
+#[derive(Debug, thiserror::Error)]
+pub enum Refused {
+    /// The engine does not run the program.
+    #[error("{0}")]
+    Program(String),
+    /// A command of the entries cannot be executed.
+    #[error("{0}")]
+    Entries(Failure),
+    /// The switch has no such port.
+    #[error("port {0}: the switch has the ports 0 to 510")]
+    Port(u16),
+    /// The program has no such table.
+    #[error("the program has no table `{0}`{1}")]
+    Table(String, String),
+    /// The entries of the table are part of the program.
+    #[error("the entries of table `{0}` are constant: nothing about them is unknown")]
+    Constant(String),
+    /// The packet went around without end.
+    #[error(
+        "the packet, or copies of it, did not leave the switch within {MOST_TURNS} turns: the \
+         program recirculates or copies it without end"
+    )]
+    Endless,
+}
+
+/// A packet with what is known about the switch.
+#[derive(Debug)]
+pub struct Explainer {
+    program: Program,
+    config: ForwardingPipelineConfig,
+    script: Script,
+    unknown: BTreeSet<TableId>,
+    /// Whether members of groups are all of interest.
+    members: bool,
+    most: usize,
+}
+
+/// An explained packet.
+#[derive(Clone, Debug)]
+pub struct Explained {
+    /// The tree.
+    pub tree: Node,
+    /// Number of ways that are shown.
+    pub ways: usize,
+    /// Whether there are more ways, or more steps, than are shown.
+    pub cut: bool,
+}
+
+impl Explainer {
+    /// For a program that was compiled with marks, after the commands and packets of a script.
+    #[must_use]
+    pub fn new(compiled: Compilation, script: Script) -> Self {
+        let Compilation { program, p4info, .. } = compiled;
+        let config = ForwardingPipelineConfig { p4info: Some(p4info), ..Default::default() };
+        let unknown = BTreeSet::new();
+        Self { program, config, script, unknown, members: false, most: 1 }
+    }
+
+    /// The program.
+    #[must_use]
+    pub fn program(&self) -> &Program {
+        &self.program
+    }
+
+    /// Follows all members of groups, and at most this number of ways in all.
+    pub fn follow_all(&mut self, most: usize) {
+        self.members = true;
+        self.most = most;
+    }
+
+    /// Treats the entries of a table as unknown.
+    ///
+    /// # Errors
+    /// If there is no such table, or its entries are constant.
+    pub fn forget(&mut self, name: &str) -> Result<(), Refused> {
+        let tables = &self.program.tables;
+        let ends = |known: &str| {
+            known.strip_suffix(name).is_some_and(|before| before.is_empty() || before.ends_with('.'))
+        };
+        let exact = tables.iter().position(|table| table.name == name);
+        let mut alike = (0..tables.len()).filter(|&at| ends(&tables[at].name));
+        let found = exact.or_else(|| match (alike.next(), alike.next()) {
+            (Some(only), None) => Some(only),
+            _ => None,
+        });
+        let Some(found) = found else {
+            let names: Vec<&str> = tables.iter().map(|table| table.name.as_str()).collect();
+            let hint = match names.is_empty() {
+                true => ": it has no tables".to_owned(),
+                false => format!(": it has {}", names.join(", ")),
+            };
+            return Err(Refused::Table(name.to_owned(), hint));
+        };
+        if tables[found].const_entries {
+            return Err(Refused::Constant(tables[found].name.clone()));
+        }
+        self.unknown.insert(TableId(found as u32));
+        Ok(())
+    }
+
+    /// Treats the entries of all tables as unknown that the control plane may fill, except those
+    /// that have entries in the program.
+    pub fn forget_all(&mut self) {
+        let tables = (0..).map(TableId).zip(&self.program.tables);
+        let open = tables.filter(|(_, table)| {
+            !table.const_entries && table.entries.is_empty() && !table.keys.is_empty()
+        });
+        self.unknown.extend(open.map(|(id, _)| id));
+    }
+
+    /// Sends a packet.
+    ///
+    /// # Errors
+    /// See [`Refused`].
+    pub fn explain(&self, port: u16, frame: &[u8]) -> Result<Explained, Refused> {
+        let all = self.members || !self.unknown.is_empty();
+        let mut runs = Vec::new();
+        let (mut open, mut cut) = (vec![Vec::new()], false);
+        while let Some(path) = open.pop() {
+            if runs.len() >= self.most {
+                cut = true;
+                break;
+            }
+            let decided = path.len();
+            let recording = self.run(port, frame, path)?;
+            cut |= recording.cut;
+            let choices: Vec<(usize, usize)> = recording.choices().collect();
+            if all {
+                // Later choices first, and later outcomes last: ways come in order.
+                for at in decided..choices.len() {
+                    for outcome in (0..choices[at].0).rev().filter(|&it| it != choices[at].1) {
+                        let taken = choices[..at].iter().map(|&(_, taken)| taken);
+                        open.push(taken.chain([outcome]).collect());
+                    }
+                }
+            }
+            runs.push(recording.steps);
+        }
+        let steps = if all { merge(runs) } else { Fork::straight(runs.pop().unwrap_or_default()) };
+        let ways = steps.ways();
+        Ok(Explained { tree: tree(&self.program, port, frame, &steps), ways, cut })
+    }
+
+    /// One way through the switch.
+    fn run(&self, port: u16, frame: &[u8], path: Vec<usize>) -> Result<Recording, Refused> {
+        let loaded = Forwarding::load(self.program.clone(), self.config.clone());
+        let forwarding = loaded.map_err(|refusal| Refused::Program(refusal.to_string()))?;
+        let (mut switch, now_us) =
+            tributary_stf::prepare(&self.script, forwarding).map_err(Refused::Entries)?;
+        let cpu = switch.cpu_port();
+        if !switch.config().ports.contains(&port) && port != cpu {
+            return Err(Refused::Port(port));
+        }
+        let (unknown, all) = (self.unknown.clone(), self.members);
+        let all = all || !unknown.is_empty();
+        let tracing = Tracing::new(Filter::all(), Arc::new(Budget::one()));
+        let tracing = tracing.assuming(Assumptions { unknown, path, all });
+        switch.set_tracing(Some(tracing));
+        switch.receive(now_us, port, frame);
+        follow(&mut switch, now_us).ok_or(Refused::Endless)
+    }
+}
+
+/// Moves packets until the trace is complete.
+fn follow(switch: &mut Switch, now_us: u64) -> Option<Recording> {
+    let mut frame = Vec::new();
+    for _ in 0..MOST_TURNS {
+        if let Some(recording) = switch.poll_trace() {
+            return Some(recording);
+        }
+        while let Some(port) = switch.poll_waiting() {
+            for _ in 0..MOST_TURNS {
+                if !switch.transmit(now_us, port, &mut frame) {
+                    break;
+                }
+            }
+        }
+        switch.run_pending(now_us, 1);
+        while switch.poll_packet_in().is_some() {}
+    }
+    None
+}
