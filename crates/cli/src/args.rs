@@ -443,6 +443,8 @@ pub(crate) enum P4Command {
     /// Run a packet test in the STF format of p4c's test suite: prints PASS, or FAIL and the
     /// reason.
     Stf(StfArgs),
+    /// Generate packet tests that cover a program, in the STF format, and report what they reach.
+    Test(TestArgs),
     /// Explain a packet: everything that the program and the switch do to it, as a tree.
     Trace(TraceArgs),
     /// Generate a dissector in Lua, with which Wireshark and tshark show the headers that the
@@ -580,6 +582,41 @@ pub(crate) struct StfArgs {
     pub(crate) program: P4Args,
     /// The packet test.
     pub(crate) script: PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct TestArgs {
+    #[command(flatten)]
+    pub(crate) program: P4Args,
+    /// Directory for the tests, coverage.txt and coverage.json; created if missing.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+    /// Seed of all random choices. The same seed gives the same tests.
+    #[arg(long, default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// Stop searching after this many minutes.
+    #[arg(long, default_value_t = 1.0, value_parser = minutes)]
+    pub(crate) minutes: f64,
+    /// Maximum number of tests. Those that reach most come first.
+    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = whole(1..=1_000_000))]
+    pub(crate) max_tests: u64,
+    /// Maximum number of packets in a test.
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = whole(1..=64))]
+    pub(crate) packets: u64,
+    /// Also run the tests on this many faulty variants of the program, and report how many fail.
+    #[arg(long, value_name = "N", value_parser = whole(1..=1_000_000))]
+    pub(crate) mutants: Option<u64>,
+    /// Also let p4testgen of p4c, from the PATH, generate up to this many tests, and run them.
+    #[arg(long, value_name = "N", requires = "out", value_parser = whole(1..=1_000_000))]
+    pub(crate) with_p4testgen: Option<u64>,
+    /// Report what these tests reach instead of generating any.
+    #[arg(long, value_name = "FILE", num_args = 1.., conflicts_with_all = ["mutants", "with_p4testgen"])]
+    pub(crate) measure: Vec<PathBuf>,
+}
+
+/// A number within bounds.
+fn whole(range: std::ops::RangeInclusive<u64>) -> clap::builder::RangedU64ValueParser {
+    clap::value_parser!(u64).range(range)
 }
 
 #[derive(Debug, Args)]

@@ -167,6 +167,7 @@ fn run(command: Command, metrics: &Metrics) -> Result<ExitCode> {
         Command::P4(P4Command::Trace(args)) => commands::p4::trace::run(&args),
         Command::P4(P4Command::Dissector(args)) => commands::p4::dissector::run(&args),
         Command::P4(P4Command::Stf(args)) => return commands::p4::stf::run(&args),
+        Command::P4(P4Command::Test(args)) => return commands::p4::test::run(&args),
         Command::Place(args) => commands::place::run(&args, metrics),
         Command::Sim(SimCommand::Esa(args)) => commands::sim::esa(&args),
         Command::Optical(command) => commands::optical::run(&command, metrics),

@@ -554,8 +554,9 @@ pub enum Stmt {
 /// the one that is compiled without.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Mark {
-    /// The statements that follow come from this position.
-    At(Position),
+    /// The statements that follow come from this position. Copies of a statement have the same number,
+    /// different statements on a line have different ones.
+    At(Position, u32),
     /// The statements up to the corresponding [`Mark::Leave`] are those of a function, an action or
     /// a control that is inlined here. `exit` and errors leave it without.
     Enter(Inlined, String),

@@ -19,5 +19,5 @@ mod runner;
 mod script;
 
 pub use error::{Failure, ParseError, Place};
-pub use runner::{Passed, prepare, run, run_with};
+pub use runner::{Passed, Recording, prepare, record, run, run_with};
 pub use script::Script;

@@ -27,6 +27,11 @@ impl Outputs {
         Self { ports, since_packet: Vec::new() }
     }
 
+    /// Output since the last input packet, in order, with its ports.
+    pub(crate) fn of_packet(&self) -> &[(u16, Vec<u8>)] {
+        &self.since_packet
+    }
+
     pub(crate) fn next_packet(&mut self) {
         self.since_packet.clear();
     }

@@ -19,6 +19,7 @@ mod manager;
 mod metrics;
 mod mininet;
 mod outsiders;
+mod p4_test;
 mod packages;
 mod peers;
 mod place;

@@ -31,7 +31,7 @@ impl<'p> Loader<'p> {
     pub(super) fn note_mark(&mut self, mark: &Mark) {
         self.note(|| {
             Note::Event(match mark {
-                Mark::At(position) => Event::At(*position),
+                Mark::At(position, _) => Event::At(*position),
                 Mark::Enter(kind, name) => Event::Enter { kind: *kind, name: name.clone() },
                 Mark::Leave => Event::Leave,
             })

@@ -12,7 +12,7 @@ impl Lowerer<'_, '_> {
     pub(super) fn mark_at(&mut self, span: Span) {
         if self.marks {
             let at = self.position(span);
-            self.out.push(Stmt::Mark(Mark::At(at)));
+            self.out.push(Stmt::Mark(Mark::At(at, span.start)));
         }
     }
 

@@ -41,7 +41,7 @@ impl Lowerer<'_, '_> {
         self.prefix = outer;
         self.check_action(id, register, instance, apply, &value, result, &body);
         let body = Step::strip(body, &mut |span| {
-            marks.then(|| Stmt::Mark(ir::Mark::At(self.position(span))))
+            marks.then(|| Stmt::Mark(ir::Mark::At(self.position(span), span.start)))
         });
         self.program.stateful.push(StatefulAction { instance: id, register, value, result, body });
     }

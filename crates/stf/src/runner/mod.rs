@@ -78,12 +78,36 @@ pub fn run_with(
 /// The first command that failed.
 pub fn prepare(script: &Script, forwarding: Forwarding) -> Result<(Switch, u64), Failure> {
     let mut run = Run::new(script, forwarding);
-    for (place, statement) in &script.statements {
-        if !matches!(statement, Statement::Expect { .. } | Statement::NoPacket) {
-            run.execute(*place, statement)?;
-        }
-    }
+    run.execute_all(script, |_| {})?;
     Ok((run.switch, run.now_us + PACKET_US))
+}
+
+/// What a program did with the packets of a script.
+#[derive(Debug)]
+pub struct Recording {
+    /// For each packet that the script sends: the packets that left, with their ports.
+    pub outputs: Vec<Vec<(u16, Vec<u8>)>>,
+    switch: Switch,
+}
+
+impl Recording {
+    /// The pipeline at the end.
+    #[must_use]
+    pub fn pipeline(&self) -> &Pipeline {
+        self.switch.forwarding().expect("a program was committed before the script ran").pipeline()
+    }
+}
+
+/// Executes a script like [`prepare`], and returns the output.
+///
+/// # Errors
+///
+/// The first command that failed.
+pub fn record(script: &Script, forwarding: Forwarding) -> Result<Recording, Failure> {
+    let mut run = Run::new(script, forwarding);
+    let mut outputs = Vec::new();
+    run.execute_all(script, |sent| outputs.push(sent.to_vec()))?;
+    Ok(Recording { outputs, switch: run.switch })
 }
 
 /// Identifies an entry of a table.
@@ -125,6 +149,23 @@ impl Run {
             labels: HashMap::new(),
             packets: 0,
         }
+    }
+
+    /// Executes all statements but expectations, and passes on what left after each packet.
+    fn execute_all(
+        &mut self,
+        script: &Script,
+        mut after_packet: impl FnMut(&[(u16, Vec<u8>)]),
+    ) -> Result<(), Failure> {
+        for (place, statement) in &script.statements {
+            if !matches!(statement, Statement::Expect { .. } | Statement::NoPacket) {
+                self.execute(*place, statement)?;
+            }
+            if matches!(statement, Statement::Packet { .. }) {
+                after_packet(self.outputs.of_packet());
+            }
+        }
+        Ok(())
     }
 
     fn execute(&mut self, place: Place, statement: &Statement) -> Result<(), Failure> {

@@ -5,6 +5,7 @@ pub(crate) mod dissector;
 pub(crate) mod fmt;
 pub(crate) mod graph;
 pub(crate) mod stf;
+pub(crate) mod test;
 pub(crate) mod trace;
 
 use std::io::IsTerminal;
@@ -15,6 +16,8 @@ use prost::Message;
 use tributary_p4::{Compilation, Defines, Diagnostics, Severity, Sources};
 
 use crate::args::{CheckArgs, InfoArgs, P4Args};
+
+type FrontEnd = fn(&Sources, &str, Defines<'_>) -> Result<Compilation, Diagnostics>;
 
 /// Reports all errors of a program.
 ///

@@ -1,0 +1,109 @@
+//! `tributary p4 test`: the example of docs/p4/test.md, files, reports, and what it refuses.
+
+use std::path::Path;
+use std::process::Output;
+
+use crate::command::{root, text, tributary};
+
+fn run(directory: &Path, args: &[&str]) -> Output {
+    let args = [&["p4", "test"][..], args].concat();
+    tributary(&args).current_dir(directory).output().unwrap()
+}
+
+fn page(name: &str) -> String {
+    std::fs::read_to_string(root().join("docs/p4").join(name)).unwrap()
+}
+
+/// The program of the packet tests' page.
+fn example(directory: &Path) {
+    let page = page("stf.md");
+    let (_, rest) = page.split_once("\n```p4\n").expect("the page has a program");
+    std::fs::write(directory.join("port.p4"), rest.split_once("\n```\n").unwrap().0).unwrap();
+}
+
+#[test]
+fn the_example_of_the_page_gives_the_output_of_the_page() {
+    let directory = tempfile::tempdir().unwrap();
+    let at = directory.path();
+    example(at);
+    let output = run(at, &["port.p4", "--out", "tests"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let first = std::fs::read_to_string(at.join("tests/port-0001.stf")).unwrap();
+    let shown = format!(
+        "$ tributary p4 test port.p4 --out tests\n{}\n$ cat tests/port-0001.stf\n{}\n",
+        text(&output.stdout).trim_end(),
+        first.trim_end()
+    );
+    assert!(page("test.md").contains(&shown), "the page does not show this:\n{shown}");
+    let listing = std::fs::read_to_string(at.join("tests/coverage.txt")).unwrap();
+    assert!(listing.contains(" + ") && listing.contains("port.p4"), "{listing}");
+    let json = std::fs::read_to_string(at.join("tests/coverage.json")).unwrap();
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json["coverage"]["uncovered"].as_array().map(Vec::len), Some(0), "{json}");
+    // Every test passes by itself.
+    let tests = json["tests"].as_u64().unwrap();
+    for number in 1..=tests {
+        let script = format!("tests/port-{number:04}.stf");
+        let output = tributary(&["p4", "stf", "port.p4", &script]).current_dir(at).output();
+        assert_eq!(text(&output.unwrap().stdout), "PASS\n", "{script}");
+    }
+}
+
+#[test]
+fn a_second_run_leaves_no_test_of_the_first() {
+    let directory = tempfile::tempdir().unwrap();
+    let at = directory.path();
+    example(at);
+    std::fs::create_dir(at.join("tests")).unwrap();
+    for name in ["port-0099.stf", "port-mine.stf", "other-0001.stf"] {
+        std::fs::write(at.join("tests").join(name), "").unwrap();
+    }
+    let output = run(at, &["port.p4", "--out", "tests", "--max-tests", "1"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let is_there = |name: &str| at.join("tests").join(name).exists();
+    assert!(!is_there("port-0099.stf") && !is_there("port-0002.stf"));
+    assert!(is_there("port-mine.stf") && is_there("other-0001.stf") && is_there("port-0001.stf"));
+}
+
+#[test]
+fn given_tests_are_measured_and_mutants_counted() {
+    let directory = tempfile::tempdir().unwrap();
+    let at = directory.path();
+    example(at);
+    std::fs::write(at.join("one.stf"), "packet 1 77 00\n").unwrap();
+    let output = run(at, &["port.p4", "--measure", "one.stf"]);
+    let said = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let (reached, missed) = ("action Forward.drop", "table Forward.ports: action Forward.to");
+    assert!(said.contains(missed) && !said.contains(reached), "{said}");
+    let output = run(at, &["port.p4", "--mutants", "50"]);
+    let said = text(&output.stdout);
+    let line = said.lines().find(|line| line.starts_with("mutants ")).expect("a line of mutants");
+    let numbers: Vec<u32> = line.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+    assert!(numbers[0] >= 5 && numbers[0] <= numbers[1], "{line}");
+}
+
+#[test]
+fn what_it_cannot_do_is_one_clear_line() {
+    let directory = tempfile::tempdir().unwrap();
+    let at = directory.path();
+    example(at);
+    let fails = |args: &[&str], reason: &str| {
+        let output = run(at, args);
+        let said = text(&output.stderr);
+        assert!(said.contains(reason) && output.status.code() != Some(0), "{args:?}: {said}");
+    };
+    fails(&["no.p4"], "cannot read no.p4");
+    let tna = root().join("p4src/tna/atp.p4").display().to_string();
+    fails(&[&tna], "tests are generated for v1model programs only; this one is for Switch");
+    fails(&["port.p4", "--minutes", "x"], "write a number of minutes");
+    fails(&["port.p4", "--max-tests", "0"], "max-tests");
+    fails(&["port.p4", "--with-p4testgen", "5"], "--out");
+    fails(&["port.p4", "--measure", "no.stf"], "cannot read no.stf");
+    std::fs::write(at.join("wrong.stf"), "packet 1 00\nadd tables x:1 to()\n").unwrap();
+    fails(&["port.p4", "--measure", "wrong.stf"], "wrong.stf:2:5: there is no table `tables`");
+    let mut command = tributary(&["p4", "test", "port.p4", "--out", "o", "--with-p4testgen", "5"]);
+    let output = command.env("PATH", at).current_dir(at).output().unwrap();
+    let said = text(&output.stderr);
+    assert!(said.contains("p4testgen") && output.status.code() == Some(1), "{said}");
+}
