@@ -25,7 +25,7 @@ type FrontEnd = fn(&Sources, &str, Defines<'_>) -> Result<Compilation, Diagnosti
 /// If it has any.
 pub(crate) fn check(args: &CheckArgs) -> Result<()> {
     let style = if args.short { Style::Lines } else { Style::of_stderr() };
-    let compilation = compile_by(&args.program, tributary_p4::compile, style)?;
+    let compilation = compile_in(&args.program, tributary_p4::compile, style)?;
     let program = &compilation.program;
     crate::print(&format!(
         "{}: no errors; {} tables, {} actions, {} externs",
@@ -73,15 +73,17 @@ fn must_be_there(path: &Path) -> Result<()> {
 }
 
 fn compile(args: &P4Args) -> Result<Compilation> {
-    compile_by(args, tributary_p4::compile, Style::of_stderr())
+    compile_by(args, tributary_p4::compile)
 }
 
-/// Compiles a program with one of the compiler's functions.
-fn compile_by(
-    args: &P4Args,
-    by: fn(&Sources, &str, Defines<'_>) -> Result<Compilation, Diagnostics>,
-    style: Style,
-) -> Result<Compilation> {
+/// One of the compiler's functions.
+type Compiler = fn(&Sources, &str, Defines<'_>) -> Result<Compilation, Diagnostics>;
+
+fn compile_by(args: &P4Args, by: Compiler) -> Result<Compilation> {
+    compile_in(args, by, Style::of_stderr())
+}
+
+fn compile_in(args: &P4Args, by: Compiler, style: Style) -> Result<Compilation> {
     must_be_there(&args.file)?;
     let defines = parse_defines(&args.defines)?;
     let sources = sources(args);

@@ -6,7 +6,6 @@ use anyhow::{Context, Result, anyhow, bail};
 use tributary_stf::Script;
 use tributary_trace::{Explained, Explainer, Refused, json, svg, text};
 
-use super::Style;
 use super::stf::SCRIPT;
 use crate::args::{TraceArgs, TraceFormat};
 
@@ -28,8 +27,7 @@ pub(crate) fn run(args: &TraceArgs) -> Result<()> {
         }
         None => Script::parse("").expect("nothing is a script"),
     };
-    let compiled =
-        super::compile_by(&args.program, tributary_p4::compile_marked, Style::of_stderr())?;
+    let compiled = super::compile_by(&args.program, tributary_p4::compile_marked)?;
     let mut explainer = Explainer::new(compiled, script);
     for table in &args.unknown {
         explainer.forget(table)?;
