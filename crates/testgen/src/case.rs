@@ -74,7 +74,8 @@ impl Case {
 
     /// Creates the inputs, with their current values.
     pub(crate) fn inputs(&self, circuit: &mut Circuit) -> Inputs {
-        let mut word = |bits: &Vec<bool>| -> Word { bits.iter().map(|&b| circuit.input(b)).collect() };
+        let mut word =
+            |bits: &Vec<bool>| -> Word { bits.iter().map(|&b| circuit.input(b)).collect() };
         Inputs {
             packets: self.packets.iter().map(|sent| (word(&sent.port), word(&sent.bits))).collect(),
             rules: self
@@ -186,7 +187,8 @@ impl Case {
     /// Table, priority and keys of an entry.
     fn entry(&self, table: &Table, rule: &Rule, turn: usize) -> String {
         let mut text = quoted(&table.name);
-        let by_priority = |kind| matches!(kind, MatchKind::Ternary | MatchKind::Range | MatchKind::Optional);
+        let by_priority =
+            |kind| matches!(kind, MatchKind::Ternary | MatchKind::Range | MatchKind::Optional);
         if table.keys.iter().any(|key| by_priority(key.kind)) {
             let _ = write!(text, " {}", 10 * (self.rules.len() - turn));
         }

@@ -1,8 +1,6 @@
 //! The externs of v1model.
 
-use tributary_p4::ir::{
-    Arg, Expr, ExprKind, ExternCall, FieldId, FieldRole, HeaderRef, Place,
-};
+use tributary_p4::ir::{Arg, Expr, ExprKind, ExternCall, FieldId, FieldRole, HeaderRef, Place};
 
 use crate::circuit::{Circuit, FALSE, Lit, TRUE, Word, of_number, resize};
 use crate::machine::{Machine, mix};
@@ -253,7 +251,9 @@ impl Machine<'_> {
     }
 
     fn varbit_length(&self, field: FieldId) -> Option<FieldId> {
-        let FieldRole::Header(header) = self.program.fields[field.index()].role else { return None };
+        let FieldRole::Header(header) = self.program.fields[field.index()].role else {
+            return None;
+        };
         let header = &self.program.headers[header.index()];
         header.varbit.filter(|(at, _)| header.fields[*at] == field).map(|(_, length)| length)
     }
@@ -279,7 +279,8 @@ impl Machine<'_> {
                     sum = c.add(&sum, &big_endian(word, 32), FALSE).0;
                 }
                 for _ in 0..2 {
-                    let (low, high) = (resize(&sum[..16], 32, false), resize(&sum[16..], 32, false));
+                    let (low, high) =
+                        (resize(&sum[..16], 32, false), resize(&sum[16..], 32, false));
                     sum = c.add(&low, &high, FALSE).0;
                 }
                 sum[..16].iter().map(|&bit| !bit).collect()
@@ -354,7 +355,10 @@ mod tests {
     use crate::circuit::number;
 
     fn wire(bytes: &[u8]) -> Word {
-        bytes.iter().flat_map(|byte| (0..8).rev().map(move |at| (byte >> at & 1 == 1).into())).collect()
+        bytes
+            .iter()
+            .flat_map(|byte| (0..8).rev().map(move |at| (byte >> at & 1 == 1).into()))
+            .collect()
     }
 
     #[test]

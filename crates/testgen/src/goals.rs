@@ -8,7 +8,8 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 
 use tributary_p4::ir::{
     Annotation, Arg, Block, CtorArg, Expr, ExprKind, Extern, ExternCall, ExternId, Field, FieldId,
-    FieldRole, Keyset, Mark, Position, Program, Scalar, State, StateId, Stmt, Table, Target, Transition,
+    FieldRole, Keyset, Mark, Position, Program, Scalar, State, StateId, Stmt, Table, Target,
+    Transition,
 };
 
 /// What a goal stands for.
@@ -31,14 +32,8 @@ pub enum GoalKind {
 
 impl GoalKind {
     /// All kinds, in the order of reports.
-    pub const ALL: [Self; 6] = [
-        Self::Statement,
-        Self::Branch,
-        Self::State,
-        Self::Transition,
-        Self::Action,
-        Self::Miss,
-    ];
+    pub const ALL: [Self; 6] =
+        [Self::Statement, Self::Branch, Self::State, Self::Transition, Self::Action, Self::Miss];
 
     /// The name in reports.
     #[must_use]
@@ -124,7 +119,9 @@ impl Instrumented {
         let names: Vec<String> = program.actions.iter().map(|action| action.name.clone()).collect();
         for table in &mut program.tables {
             let possible: Vec<bool> = (0..table.actions.len()).map(|a| can_run(table, a)).collect();
-            for (listed, _) in table.actions.iter_mut().zip(possible).filter(|(_, possible)| *possible) {
+            for (listed, _) in
+                table.actions.iter_mut().zip(possible).filter(|(_, possible)| *possible)
+            {
                 let action = &names[listed.action.index()];
                 let text = format!("table {}: action {action}", table.name);
                 let goal = rewriter.goal(GoalKind::Action, None, text);
@@ -367,7 +364,9 @@ impl Rewriter {
                     let otherwise = vec![self.count(goal)];
                     after = Some(Stmt::If { condition, then: Vec::new(), otherwise });
                 }
-                Stmt::Block(body) | Stmt::Loop(_, body) | Stmt::Labelled(_, body) => self.body(body),
+                Stmt::Block(body) | Stmt::Loop(_, body) | Stmt::Labelled(_, body) => {
+                    self.body(body)
+                }
                 _ => {}
             }
             list.push(statement);
@@ -471,7 +470,9 @@ impl<'p> Walk<'p> {
                     cases.iter().for_each(|(_, body)| self.body(body));
                     self.body(default);
                 }
-                Stmt::Block(body) | Stmt::Loop(_, body) | Stmt::Labelled(_, body) => self.body(body),
+                Stmt::Block(body) | Stmt::Loop(_, body) | Stmt::Labelled(_, body) => {
+                    self.body(body)
+                }
                 Stmt::Action(id) if self.seen.insert((false, id.0)) => {
                     self.body(&self.program.actions[id.index()].body);
                 }

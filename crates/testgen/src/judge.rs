@@ -14,7 +14,6 @@ use crate::circuit::{Gate, Lit, Word};
 use crate::goals::Instrumented;
 use crate::machine::Trace;
 
-
 /// The outcome of a test on the switch.
 #[derive(Clone, Debug)]
 pub(crate) struct Verdict {
@@ -50,10 +49,7 @@ pub(crate) fn run(
 }
 
 /// The goals that a script reaches.
-pub(crate) fn coverage(
-    of: &Instrumented,
-    recording: &tributary_stf::Recording,
-) -> BTreeSet<usize> {
+pub(crate) fn coverage(of: &Instrumented, recording: &tributary_stf::Recording) -> BTreeSet<usize> {
     let pipeline = recording.pipeline();
     let reached = |goal: &usize| {
         pipeline.counter_read(of.counter, *goal as u64).is_ok_and(|count| count.packets > 0)
@@ -86,9 +82,8 @@ pub(crate) fn judge(
         let mut left: Vec<&(u64, Word)> = foreseen.iter().collect();
         for (port, frame) in sent {
             let bits = 8 * frame.len();
-            let found = left
-                .iter()
-                .position(|(p, word)| *p == u64::from(*port) && word.len() == bits);
+            let found =
+                left.iter().position(|(p, word)| *p == u64::from(*port) && word.len() == bits);
             let digits = match found {
                 Some(found) => {
                     let (_, word) = left.remove(found);

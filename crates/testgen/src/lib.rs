@@ -52,7 +52,13 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self { seed: 1, max_tests: 10_000, packets: 4, time: Duration::from_secs(60), steps: usize::MAX }
+        Self {
+            seed: 1,
+            max_tests: 10_000,
+            packets: 4,
+            time: Duration::from_secs(60),
+            steps: usize::MAX,
+        }
     }
 }
 
@@ -185,11 +191,7 @@ impl Subject {
 ///
 /// # Errors
 /// The first expectation that was not met, or the first command that failed.
-pub fn run_test(
-    compiled: &Compilation,
-    script: &Script,
-    engine: EngineKind,
-) -> Result<(), String> {
+pub fn run_test(compiled: &Compilation, script: &Script, engine: EngineKind) -> Result<(), String> {
     judge::run(&compiled.program, &compiled.p4info, script, engine)
 }
 

@@ -8,8 +8,8 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use tributary_p4::ir::{
-    BinaryOp, Expr, ExprKind, ExternId, FieldId, HeaderId, HeaderRef, Keyset, LabelId, Place, Program,
-    StackId, Stmt, TableId, Target, Transition, UnaryOp,
+    BinaryOp, Expr, ExprKind, ExternId, FieldId, HeaderId, HeaderRef, Keyset, LabelId, Place,
+    Program, StackId, Stmt, TableId, Target, Transition, UnaryOp,
 };
 
 use crate::case::{Case, Inputs};
@@ -288,15 +288,15 @@ impl<'p> Machine<'p> {
             ExprKind::Const(limbs) => constant(&limb_bits(limbs, width)),
             ExprKind::Field(field) => self.field(*field).clone(),
             ExprKind::Valid(header) => match self.header(header) {
-                Some(header) => {
-                    self.field(self.program.headers[header.index()].valid).clone()
-                }
+                Some(header) => self.field(self.program.headers[header.index()].valid).clone(),
                 None => vec![FALSE],
             },
             ExprKind::Element(stack, index, position) => {
                 let index = self.expr(index);
                 let mut value = vec![FALSE; width];
-                for (number, &header) in self.program.stacks[stack.index()].elements.iter().enumerate() {
+                for (number, &header) in
+                    self.program.stacks[stack.index()].elements.iter().enumerate()
+                {
                     let Some(field) = self.element(header, *position) else { continue };
                     let number = of_number(number as u64, index.len());
                     let circuit = &mut self.trace.circuit;
@@ -384,7 +384,9 @@ impl<'p> Machine<'p> {
             }
             Place::Element(stack, index, position) => {
                 let index = self.expr(index);
-                for (number, &header) in self.program.stacks[stack.index()].elements.iter().enumerate() {
+                for (number, &header) in
+                    self.program.stacks[stack.index()].elements.iter().enumerate()
+                {
                     let Some(field) = self.element(header, *position) else { continue };
                     let number = of_number(number as u64, index.len());
                     let circuit = &mut self.trace.circuit;
@@ -474,7 +476,9 @@ impl<'p> Machine<'p> {
                     return Flow::Exit;
                 }
             }
-            Stmt::Extract { header, varbit_bits } => return self.extract(header, varbit_bits.as_ref()),
+            Stmt::Extract { header, varbit_bits } => {
+                return self.extract(header, varbit_bits.as_ref());
+            }
             Stmt::Lookahead(fields) => {
                 let bits = fields.iter().map(|&field| self.width(field)).sum::<usize>();
                 if let Some(error) = self.needs(bits.next_multiple_of(8)) {
@@ -698,7 +702,8 @@ impl<'p> Machine<'p> {
                             _ => None,
                         };
                         let matched = self.matches(sets, &on);
-                        let site = goal.map_or(mix(number as u64), |goal| mix(goal as u64 ^ 0x5e1e));
+                        let site =
+                            goal.map_or(mix(number as u64), |goal| mix(goal as u64 ^ 0x5e1e));
                         if self.fork(matched, [goal, None], site) {
                             target = *to;
                             break;

@@ -68,7 +68,8 @@ impl Machine<'_> {
                 self.fields[field.index()].clone_from(value);
             }
             self.statements(body);
-            results.push(written.iter().map(|field| self.field(*field).clone()).collect::<Vec<_>>());
+            results
+                .push(written.iter().map(|field| self.field(*field).clone()).collect::<Vec<_>>());
         }
         self.guard = outer;
         for (at, field) in written.iter().enumerate() {

@@ -9,10 +9,10 @@ use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
 use tributary_dataplane::EngineKind;
+use tributary_p4::Compilation;
 use tributary_p4::ir::{
     Arg, BinaryOp, Block, Expr, ExprKind, Keyset, Place, Program, Stmt, Target, Transition,
 };
-use tributary_p4::Compilation;
 use tributary_stf::Script;
 
 use crate::judge;
@@ -56,7 +56,9 @@ pub fn score(
             continue;
         }
         score.of += 1;
-        let notices = |test: &Script| judge::run(&program, &compiled.p4info, test, EngineKind::Interpreter).is_err();
+        let notices = |test: &Script| {
+            judge::run(&program, &compiled.p4info, test, EngineKind::Interpreter).is_err()
+        };
         if tests.iter().any(notices) {
             score.killed += 1;
         } else {

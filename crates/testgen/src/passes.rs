@@ -185,7 +185,8 @@ impl Machine<'_> {
     ) {
         let (fields, payload) = (self.fields.clone(), self.payload.clone());
         // Requests apply to the packet itself, not to copies.
-        let requests = if instance == 0 { std::mem::take(&mut self.requests) } else { Requests::default() };
+        let requests =
+            if instance == 0 { std::mem::take(&mut self.requests) } else { Requests::default() };
         let queued = Queued { fields, payload, port, rid, instance, length, requests };
         waiting.push_back(Pass::Egress(Box::new(queued)));
     }

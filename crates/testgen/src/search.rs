@@ -370,7 +370,8 @@ impl<'a> Search<'a> {
                     None => table.default_action.action as usize == action,
                 };
                 if may_default && !is_default {
-                    let site = mix(u64::from(id.0) << 20 ^ action as u64 ^ 0xdefa ^ applied.context);
+                    let site =
+                        mix(u64::from(id.0) << 20 ^ action as u64 ^ 0xdefa ^ applied.context);
                     if let Some(class) = self.try_site(site, promise) {
                         let mut changed = (**case).clone();
                         let call = self.new_call(*id, action);
@@ -468,7 +469,8 @@ impl<'a> Search<'a> {
         for turn in 0..kept.len().min(EXTENDED) {
             // Tests that were found last come first: they go deepest.
             let last = kept.len() - 1;
-            let number = if self.rounds == 1 { last - turn } else { self.random.random_range(0..=last) };
+            let number =
+                if self.rounds == 1 { last - turn } else { self.random.random_range(0..=last) };
             let one = &kept[number];
             // Another packet like the last, or what another test does.
             let same = self.random.random_bool(0.6);

@@ -126,7 +126,11 @@ impl Machine<'_> {
 }
 
 /// The widths of the data of an action of a table.
-pub(crate) fn widths(program: &tributary_p4::ir::Program, table: &Table, action: usize) -> Vec<usize> {
+pub(crate) fn widths(
+    program: &tributary_p4::ir::Program,
+    table: &Table,
+    action: usize,
+) -> Vec<usize> {
     let action = &program.actions[table.actions[action].action.index()];
     let ty = |field: &FieldId| -> Scalar { program.fields[field.index()].ty };
     action.params.iter().map(|field| ty(field).width as usize).collect()

@@ -1,4 +1,4 @@
-//! `tributary p4 test`: the example of docs/p4/test.md, files, reports, and what it refuses.
+//! `tributary p4 test`: files, reports, and what it refuses.
 
 use std::path::Path;
 use std::process::Output;
@@ -10,31 +10,22 @@ fn run(directory: &Path, args: &[&str]) -> Output {
     tributary(&args).current_dir(directory).output().unwrap()
 }
 
-fn page(name: &str) -> String {
-    std::fs::read_to_string(root().join("docs/p4").join(name)).unwrap()
-}
-
 /// The program of the packet tests' page.
 fn example(directory: &Path) {
-    let page = page("stf.md");
+    let page = std::fs::read_to_string(root().join("docs/p4/stf.md")).unwrap();
     let (_, rest) = page.split_once("\n```p4\n").expect("the page has a program");
     std::fs::write(directory.join("port.p4"), rest.split_once("\n```\n").unwrap().0).unwrap();
 }
 
 #[test]
-fn the_example_of_the_page_gives_the_output_of_the_page() {
+fn tests_and_reports_are_written_and_pass() {
     let directory = tempfile::tempdir().unwrap();
     let at = directory.path();
     example(at);
     let output = run(at, &["port.p4", "--out", "tests"]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-    let first = std::fs::read_to_string(at.join("tests/port-0001.stf")).unwrap();
-    let shown = format!(
-        "$ tributary p4 test port.p4 --out tests\n{}\n$ cat tests/port-0001.stf\n{}\n",
-        text(&output.stdout).trim_end(),
-        first.trim_end()
-    );
-    assert!(page("test.md").contains(&shown), "the page does not show this:\n{shown}");
+    let said = text(&output.stdout);
+    assert!(said.contains(" tests\nstatements "), "{said}");
     let listing = std::fs::read_to_string(at.join("tests/coverage.txt")).unwrap();
     assert!(listing.contains(" + ") && listing.contains("port.p4"), "{listing}");
     let json = std::fs::read_to_string(at.join("tests/coverage.json")).unwrap();

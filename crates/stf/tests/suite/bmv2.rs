@@ -38,18 +38,19 @@ pub(crate) fn obstacle() -> Option<String> {
 }
 
 /// Whether a case can run on BMv2. Control-plane commands would need a controller.
-pub(crate) fn takes(program: &Path, script: &Script) -> bool {
-    let exception = EXCEPTIONS.iter().any(|name| program.file_stem().is_some_and(|it| it == *name));
-    !exception && script.only_packets()
+pub(crate) fn takes(path: &Path) -> bool {
+    let exception = EXCEPTIONS.iter().any(|name| path.file_stem().is_some_and(|it| it == *name));
+    !exception && script(path).is_ok_and(|script| script.only_packets())
 }
 
-pub(crate) fn passes(program: &Path, script: &Script) -> Result<(), String> {
-    let main = program.display().to_string();
+pub(crate) fn passes(path: &Path) -> Result<(), String> {
+    let script = script(path)?;
+    let main = path.with_extension("p4").display().to_string();
     let program = p4c::bmv2(&Source { main, files: Vec::new() }, &[]);
     let program = program.map_err(|error| error.to_string())?;
     let directory = tempfile::tempdir().map_err(|error| error.to_string())?;
     let files = Files { directory: directory.path(), ports: script.ports().collect() };
-    files.write(&program.device_config, script).map_err(|error| error.to_string())?;
+    files.write(&program.device_config, &script).map_err(|error| error.to_string())?;
     let mut switch = files.switch().spawn().map_err(|error| error.to_string())?;
     let deadline = Instant::now() + PATIENCE;
     let mut outcome;
@@ -66,6 +67,11 @@ pub(crate) fn passes(program: &Path, script: &Script) -> Result<(), String> {
     }
     switch.kill().and_then(|()| switch.wait()).map_err(|error| error.to_string())?;
     outcome.map_err(|failure| failure.to_string())
+}
+
+fn script(path: &Path) -> Result<Script, String> {
+    let text = std::fs::read_to_string(path).map_err(|error| error.to_string())?;
+    Script::parse(&text).map_err(|error| error.to_string())
 }
 
 /// The files that BMv2 reads and writes: two captures per port.

@@ -39,12 +39,9 @@ fn main() -> ExitCode {
             Vec::new()
         }
     };
-    let peers = peers.into_iter().filter_map(|path| {
-        let (program, script) = (path.with_extension("p4"), parse(&path).ok()?);
-        bmv2::takes(&program, &script).then(|| {
-            Trial::test(format!("bmv2::{}", stem(&path)), move || {
-                bmv2::passes(&program, &script).map_err(Failed::from)
-            })
+    let peers = peers.into_iter().filter(|script| bmv2::takes(script)).map(|script| {
+        Trial::test(format!("bmv2::{}", stem(&script)), move || {
+            bmv2::passes(&script).map_err(Failed::from)
         })
     });
     libtest_mimic::run(&arguments, cases.chain(failures).chain(peers).collect()).exit_code()
@@ -87,13 +84,9 @@ fn fails(script: &Path) -> Result<(), Failed> {
     }
 }
 
-fn parse(script: &Path) -> Result<Script, String> {
-    let text = std::fs::read_to_string(script).map_err(|error| error.to_string())?;
-    Script::parse(&text).map_err(|error| error.to_string())
-}
-
 fn run(program: &Path, script: &Path) -> Result<Passed, String> {
-    let script = parse(script)?;
+    let text = std::fs::read_to_string(script).map_err(|error| error.to_string())?;
+    let script = Script::parse(&text).map_err(|error| error.to_string())?;
     let name = program.display().to_string();
     let compiled = tributary_p4::compile(&Sources::disk(), &name, &[]);
     let compiled = compiled.map_err(|errors| errors.render(false))?;

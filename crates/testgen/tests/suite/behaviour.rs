@@ -82,7 +82,9 @@ fn unreachable() -> Result<(), Failed> {
     let report = generated.report();
     let line = text.lines().position(|line| line == "s.egress_spec = 1;").map(|at| at as u32 + 1);
     let found = report.uncovered.iter().any(|goal| {
-        goal.kind == GoalKind::Statement && goal.line == line && goal.file.as_deref() == Some("test.p4")
+        goal.kind == GoalKind::Statement
+            && goal.line == line
+            && goal.file.as_deref() == Some("test.p4")
     });
     let statements = report.share(GoalKind::Statement);
     if found && report.uncovered.len() == 2 && statements.covered + 1 == statements.of {
@@ -128,7 +130,8 @@ fn merged() -> Result<(), Failed> {
 }
 
 fn seeds() -> Result<(), Failed> {
-    let text = program("", "if (hdr.h.a == 1) { s.egress_spec = 1; }\nif (hdr.h.b > 7) { hdr.h.c = 1; }");
+    let text =
+        program("", "if (hdr.h.a == 1) { s.egress_spec = 1; }\nif (hdr.h.b > 7) { hdr.h.c = 1; }");
     let (subject, _) = compile(&text)?;
     let texts = |seed| -> Vec<String> {
         let options = tributary_testgen::Options { seed, ..options(200) };

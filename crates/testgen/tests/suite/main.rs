@@ -1,10 +1,8 @@
 //! Generates tests for our programs and for the packet tests' programs, and checks what is promised
-//! of them: they reach what they say, they pass on both engines of the embedded switch, and on BMv2
-//! if it is installed. `behaviour` has small programs, one for each thing that a search must master.
+//! of them: they reach what they say, and they pass on both engines of the embedded switch.
+//! `behaviour` has small programs, one for each thing that a search must master.
 
 mod behaviour;
-#[path = "../../../stf/tests/suite/bmv2.rs"]
-mod bmv2;
 mod p4testgen;
 
 use std::collections::BTreeSet;
@@ -39,13 +37,8 @@ const COMPILED: usize = 6;
 
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();
-    let skipped = bmv2::obstacle();
-    if let Some(obstacle) = skipped.as_ref().filter(|_| !arguments.list) {
-        eprintln!("skipped: generated tests on BMv2: {obstacle}");
-    }
-    let on_bmv2 = skipped.is_none();
     let programs = programs().into_iter().map(|program| {
-        Trial::test(format!("program::{}", stem(&program)), move || check(&program, on_bmv2))
+        Trial::test(format!("program::{}", stem(&program)), move || check(&program))
     });
     let trials = programs.chain(behaviour::trials()).chain(p4testgen::trials(&arguments));
     libtest_mimic::run(&arguments, trials.collect()).exit_code()
@@ -103,7 +96,7 @@ fn scripts(subject: &Subject, generated: &Generated) -> Result<Vec<Script>, Stri
     Ok(scripts)
 }
 
-fn check(program: &Path, on_bmv2: bool) -> Result<(), Failed> {
+fn check(program: &Path) -> Result<(), Failed> {
     let (subject, plain) = compile(program)?;
     let generated = generate(&subject, &options(STEPS), &mut |_| {});
     let scripts = scripts(&subject, &generated)?;
@@ -120,9 +113,6 @@ fn check(program: &Path, on_bmv2: bool) -> Result<(), Failed> {
         if number < COMPILED {
             run_test(&plain, script, EngineKind::Compiled)
                 .map_err(|error| format!("machine code: {error}: {}", test()))?;
-        }
-        if on_bmv2 && bmv2::takes(program, script) {
-            bmv2::passes(program, script).map_err(|error| format!("BMv2: {error}: {}", test()))?;
         }
     }
     Ok(())

@@ -46,7 +46,12 @@ pub(crate) fn run(args: &TestArgs) -> Result<ExitCode> {
         clear(out, &stem)?;
         for (number, test) in generated.tests.iter().enumerate() {
             let of = generated.tests.len();
-            let head = format!("# Test {} of {of} of {}, seed {}\n", number + 1, args.program.file.display(), args.seed);
+            let head = format!(
+                "# Test {} of {of} of {}, seed {}\n",
+                number + 1,
+                args.program.file.display(),
+                args.seed
+            );
             put(&out.join(format!("{stem}-{:04}.stf", number + 1)), head + &test.text)?;
         }
     }
@@ -64,7 +69,10 @@ pub(crate) fn run(args: &TestArgs) -> Result<ExitCode> {
             mutants::score(&compiled, &tests, most as usize, args.seed, &mut bar)
         });
         let found = found.map_err(|error| anyhow!("a generated test: {error}"))?;
-        crate::print(&format!("mutants        {:>5} of {:>5} fail a test", found.killed, found.of))?;
+        crate::print(&format!(
+            "mutants        {:>5} of {:>5} fail a test",
+            found.killed, found.of
+        ))?;
         score = Some(found);
     }
     if let Some(out) = &args.out {
