@@ -787,17 +787,18 @@ impl<'p> Builder<'p> {
             ("action", json!(call)),
         ];
         let empty = call.is_none();
-        self.push(copy, Kind::Table, text, facts);
+        // Keys and entry have the table's position.
+        let node = Some(self.push(copy, Kind::Table, text, facts));
         for (name, kind, value) in of_keys {
             let facts = vec![("key", json!(name)), ("match", json!(kind)), ("value", json!(value))];
-            self.leaf(copy, Kind::Key, format!("key {name} = {value} ({kind})"), facts);
+            self.add(node, Kind::Key, format!("key {name} = {value} ({kind})"), facts);
         }
-        if let (Some((line, facts)), _) = (entry, ()) {
-            self.leaf(copy, Kind::Match, format!("entry {line}"), facts);
+        if let Some((line, facts)) = entry {
+            self.add(node, Kind::Match, format!("entry {line}"), facts);
         }
         if let Some(hash) = hash {
             let facts = vec![("hash", json!(format!("{hash:#x}")))];
-            self.leaf(copy, Kind::Match, format!("the selector's hash is {hash:#x}"), facts);
+            self.add(node, Kind::Match, format!("the selector's hash is {hash:#x}"), facts);
         }
         if empty {
             self.close(copy, &[Kind::Table], true);
