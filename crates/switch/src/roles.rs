@@ -20,16 +20,13 @@ const TYPE: &str = "stratum.P4RoleConfig";
 /// Maximum number of ids of a configuration.
 const MAX_IDS: usize = 4096;
 
-/// The configuration of a role.
+/// Stratum's message.
 #[derive(Clone, PartialEq, prost::Message)]
-pub(crate) struct RoleConfig {
-    /// Objects of P4Info that this role alone may write, besides the default role.
+struct Message {
     #[prost(uint32, repeated, tag = "1")]
     exclusive_p4_ids: Vec<u32>,
-    /// Objects that other roles may write, too.
     #[prost(uint32, repeated, tag = "2")]
     shared_p4_ids: Vec<u32>,
-    /// Packets that the role is sent, if it is sent any; unset for all.
     #[prost(message, optional, tag = "3")]
     packet_in_filter: Option<PacketFilter>,
     #[prost(bool, tag = "4")]
@@ -47,6 +44,19 @@ struct PacketFilter {
     value: Vec<u8>,
 }
 
+/// The configuration of a role.
+#[derive(Debug)]
+pub(crate) struct RoleConfig {
+    /// Objects of P4Info that this role alone may write, besides the default role.
+    exclusive: BTreeSet<u32>,
+    /// Objects that other roles may write, too.
+    shared: BTreeSet<u32>,
+    /// Packets that the role is sent, if it is sent any; unset for all.
+    packet_in_filter: Option<PacketFilter>,
+    receives_packet_ins: bool,
+    can_push_pipeline: bool,
+}
+
 impl RoleConfig {
     /// The configuration in a role's message.
     pub(crate) fn of(any: &prost_types::Any) -> Result<Self, Refusal> {
@@ -56,48 +66,44 @@ impl RoleConfig {
                 "a role's configuration is a `{TYPE}`, not a `{name}`"
             )));
         }
-        let config = Self::decode(&any.value[..]);
-        let config = config
+        let message = Message::decode(&any.value[..])
             .map_err(|error| Refusal::invalid(format!("the role's configuration: {error}")))?;
-        let ids = config.exclusive_p4_ids.len() + config.shared_p4_ids.len();
-        if ids > MAX_IDS {
-            let message = format!("the role's configuration has {ids} ids, more than {MAX_IDS}");
+        let Message { exclusive_p4_ids, shared_p4_ids, .. } = &message;
+        let count = exclusive_p4_ids.len() + shared_p4_ids.len();
+        if count > MAX_IDS {
+            let message = format!("the role's configuration has {count} ids, more than {MAX_IDS}");
             return Err(Refusal::new(Code::ResourceExhausted, message));
         }
         let mut seen = BTreeSet::new();
-        let wrong = config.ids().find(|&id| id == 0 || !seen.insert(id));
-        match wrong {
+        let mut ids = exclusive_p4_ids.iter().chain(shared_p4_ids);
+        match ids.find(|&&id| id == 0 || !seen.insert(id)) {
             Some(0) => Err(Refusal::invalid("the role's configuration has the id 0")),
             Some(id) => Err(Refusal::invalid(format!(
                 "the role's configuration has the id {id:#010x} twice"
             ))),
-            None => Ok(config),
+            None => Ok(Self {
+                exclusive: exclusive_p4_ids.iter().copied().collect(),
+                shared: shared_p4_ids.iter().copied().collect(),
+                packet_in_filter: message.packet_in_filter,
+                receives_packet_ins: message.receives_packet_ins,
+                can_push_pipeline: message.can_push_pipeline,
+            }),
         }
     }
 
     /// An id that one of two roles has for itself and the other has, too.
     pub(crate) fn conflict(&self, other: &Self) -> Option<u32> {
-        let clash = |one: &Self, two: &Self| {
-            one.exclusive_p4_ids.iter().copied().find(|id| two.ids().any(|other| other == *id))
-        };
+        let clash = |one: &Self, two: &Self| one.exclusive.iter().copied().find(|&id| two.has(id));
         clash(self, other).or_else(|| clash(other, self))
-    }
-
-    pub(crate) fn exclusive(&self) -> impl Iterator<Item = u32> {
-        self.exclusive_p4_ids.iter().copied()
     }
 
     pub(crate) fn can_push_pipeline(&self) -> bool {
         self.can_push_pipeline
     }
 
-    fn ids(&self) -> impl Iterator<Item = u32> {
-        self.exclusive_p4_ids.iter().chain(&self.shared_p4_ids).copied()
-    }
-
     /// Whether an object of P4Info belongs to the role.
     pub(crate) fn has(&self, id: u32) -> bool {
-        self.ids().any(|own| own == id)
+        self.exclusive.contains(&id) || self.shared.contains(&id)
     }
 
     /// The part of a notice or a packet that the role is sent.
@@ -131,10 +137,10 @@ impl RoleConfig {
 /// The entities that a controller may write and read.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Access {
-    /// The role's configuration; without one it has all objects but the reserved ones.
+    /// The role's configuration; without one it has all objects but the exclusive ones of others.
     pub(crate) own: Option<Arc<RoleConfig>>,
-    /// Objects that other roles have for themselves.
-    pub(crate) reserved: BTreeSet<u32>,
+    /// The configurations of other roles; none for the default role.
+    pub(crate) others: Vec<Arc<RoleConfig>>,
 }
 
 impl Access {
@@ -149,7 +155,9 @@ impl Access {
         match &self.own {
             Some(own) if own.has(id) => Ok(()),
             Some(_) => Err(denied("the role's configuration")),
-            None if self.reserved.contains(&id) => Err(denied("that of another role")),
+            None if self.others.iter().any(|other| other.exclusive.contains(&id)) => {
+                Err(denied("that of another role"))
+            }
             None => Ok(()),
         }
     }

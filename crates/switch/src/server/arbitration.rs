@@ -176,8 +176,8 @@ impl Arbitration {
     pub(crate) fn access(&self, role: &str) -> Access {
         let own = self.configs.get(role).map(|(_, config)| config.clone());
         let others = self.configs.iter().filter(|(other, _)| !role.is_empty() && *other != role);
-        let reserved = others.flat_map(|(_, (_, config))| config.exclusive()).collect();
-        Access { own, reserved }
+        let others = others.map(|(_, (_, config))| config.clone()).collect();
+        Access { own, others }
     }
 
     /// Checks that a role may set the pipeline.
