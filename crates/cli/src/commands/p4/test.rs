@@ -37,6 +37,7 @@ pub(crate) fn run(args: &TestArgs) -> Result<ExitCode> {
         max_tests: args.max_tests as usize,
         packets: args.packets as usize,
         time: Duration::from_secs_f64(60.0 * args.minutes),
+        ..Options::default()
     };
     let generated = with_bar("goals reached", |bar| {
         generate(&subject, &options, &mut |now| bar(now.covered as u64, now.goals as u64))
