@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use tributary_p4::ir::Stmt;
 use tributary_p4::{Compilation, Sources, compile_marked, compile_text_marked};
 use tributary_p4runtime_proto::p4::v1::ForwardingPipelineConfig;
 use tributary_stf::Script;
@@ -324,5 +325,46 @@ fn the_documentation_names_every_kind() {
     let documented = std::fs::read_to_string(path).unwrap();
     for kind in Kind::ALL {
         assert!(documented.contains(&format!("`{}`", kind.name())), "{}", kind.name());
+    }
+}
+
+/// Statements without marks.
+fn strip(body: &mut Vec<Stmt>) {
+    body.retain(|stmt| !matches!(stmt, Stmt::Mark(_)));
+    for stmt in body {
+        match stmt {
+            Stmt::If { then, otherwise, .. } => {
+                strip(then);
+                strip(otherwise);
+            }
+            Stmt::Switch { cases, default, .. } => {
+                cases.iter_mut().for_each(|(_, case)| strip(case));
+                strip(default);
+            }
+            Stmt::Block(inner) | Stmt::Loop(_, inner) | Stmt::Labelled(_, inner) => strip(inner),
+            _ => {}
+        }
+    }
+}
+
+#[test]
+fn marks_change_nothing_else_in_a_program() {
+    let ours = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../p4src");
+    let ours = ["v1model", "tna"].map(|architecture| ours.join(architecture));
+    let ours = ours.iter().flat_map(|directory| directory.read_dir().unwrap());
+    let ours: Vec<PathBuf> = ours.map(|entry| entry.unwrap().path()).collect();
+    assert_eq!(ours.len(), 8);
+    for program in cases().into_iter().map(|(program, _)| program).chain(ours) {
+        let name = program.display().to_string();
+        let plain = tributary_p4::compile(&Sources::disk(), &name, &[]).unwrap().program;
+        let mut marked = compile_marked(&Sources::disk(), &name, &[]).unwrap().program;
+        assert!(!marked.files.is_empty(), "{name} has no marks");
+        marked.files.clear();
+        let states = marked.parsers.iter_mut().flat_map(|parser| &mut parser.states);
+        states.for_each(|state| strip(&mut state.body));
+        marked.controls.iter_mut().for_each(|control| strip(&mut control.body));
+        marked.actions.iter_mut().for_each(|action| strip(&mut action.body));
+        marked.stateful.iter_mut().for_each(|action| strip(&mut action.body));
+        assert!(format!("{plain:?}") == format!("{marked:?}"), "{name}");
     }
 }
