@@ -76,14 +76,11 @@ fn compile(args: &P4Args) -> Result<Compilation> {
     compile_by(args, tributary_p4::compile)
 }
 
-/// One of the compiler's functions.
-type Compiler = fn(&Sources, &str, Defines<'_>) -> Result<Compilation, Diagnostics>;
-
-fn compile_by(args: &P4Args, by: Compiler) -> Result<Compilation> {
+fn compile_by(args: &P4Args, by: FrontEnd) -> Result<Compilation> {
     compile_in(args, by, Style::of_stderr())
 }
 
-fn compile_in(args: &P4Args, by: Compiler, style: Style) -> Result<Compilation> {
+fn compile_in(args: &P4Args, by: FrontEnd, style: Style) -> Result<Compilation> {
     must_be_there(&args.file)?;
     let defines = parse_defines(&args.defines)?;
     let sources = sources(args);
