@@ -476,11 +476,15 @@ impl<'a> Search<'a> {
             let same = self.random.random_bool(0.6);
             let other = if same { number } else { self.random.random_range(0..=last) };
             let other = &kept[other];
-            if one.packets.len() + 1 > self.options.packets {
+            let room = self.options.packets.saturating_sub(one.packets.len());
+            if room == 0 {
                 continue;
             }
+            // State may build up over several packets.
+            let more = 1 + (self.rounds - 1) % room;
             let mut joined = one.clone();
-            joined.packets.push(other.packets[other.packets.len() - 1].clone());
+            let last = &other.packets[other.packets.len() - 1];
+            joined.packets.extend(std::iter::repeat_n(last.clone(), more));
             for rule in &other.rules {
                 let same = |known: &Rule| (known.table, &known.keys) == (rule.table, &rule.keys);
                 if !joined.rules.iter().any(same) {
