@@ -681,3 +681,65 @@ fn backup_replicas_are_refused() {
     refused(&mut switch, insert(entity), Code::Unimplemented);
     assert_eq!(read(&switch, group(0, &[])), []);
 }
+
+#[test]
+fn digests_of_unknown_objects_and_with_wrong_configurations_are_refused() {
+    let (mut switch, names) = features();
+    let digest_id = names.0.digests[0].preamble.as_ref().unwrap().id;
+    let digest = |digest_id, config| {
+        entity(entity::Entity::DigestEntry(p4::DigestEntry { digest_id, config }))
+    };
+    let config = |max_timeout_ns, max_list_size, ack_timeout_ns| {
+        Some(p4::digest_entry::Config { max_timeout_ns, max_list_size, ack_timeout_ns })
+    };
+    for (update, code) in [
+        (insert(digest(7, config(0, 0, 0))), Code::NotFound),
+        (insert(digest(digest_id, None)), Code::InvalidArgument),
+        (insert(digest(digest_id, config(-1, 0, 0))), Code::InvalidArgument),
+        (insert(digest(digest_id, config(0, -1, 0))), Code::InvalidArgument),
+        (insert(digest(digest_id, config(0, 0, -1))), Code::InvalidArgument),
+        (modify(digest(digest_id, config(0, 0, 0))), Code::NotFound),
+    ] {
+        refused(&mut switch, update, code);
+    }
+    assert_eq!(read(&switch, digest(0, None)), []);
+    assert_eq!(unread(&switch, digest(7, None)), Code::NotFound);
+    let first = digest(digest_id, config(1, 2, 3));
+    write(&mut switch, insert(first.clone())).unwrap();
+    assert_eq!(read(&switch, digest(digest_id, None)), std::slice::from_ref(&first));
+    // A wrong configuration leaves the one that there is.
+    refused(&mut switch, modify(digest(digest_id, config(-1, 0, 0))), Code::InvalidArgument);
+    assert_eq!(read(&switch, digest(0, None)), [first]);
+    let second = digest(digest_id, config(i64::MAX, i32::MAX, i64::MAX));
+    write(&mut switch, modify(second.clone())).unwrap();
+    assert_eq!(read(&switch, digest(0, None)), [second]);
+}
+
+#[test]
+fn a_packet_and_a_modification_start_the_time_of_an_entry_anew() {
+    use crate::features::{AGING, ask};
+    let (mut switch, names) = features();
+    let wanted = TableEntry {
+        time_since_last_hit: Some(Default::default()),
+        ..of_table(&names, "TestIngress.aging")
+    };
+    let elapsed = |switch: &Switch| {
+        let found = read(switch, table_entry(wanted.clone()));
+        let Some(entity::Entity::TableEntry(found)) = &found[0].entity else { panic!("{found:?}") };
+        found.time_since_last_hit.unwrap().elapsed_ns
+    };
+    let entry = TableEntry {
+        priority: 1,
+        action: Some(names.call("NoAction", &[])),
+        idle_timeout_ns: 1_000_000,
+        ..of_table(&names, "TestIngress.aging")
+    };
+    write(&mut switch, insert(table_entry(entry.clone()))).unwrap();
+    ask(&mut switch, 5_000, AGING, 1, 0);
+    assert_eq!(elapsed(&switch), 0);
+    // Packets for other tables leave it alone.
+    ask(&mut switch, 7_000, crate::features::BY_INDEX, 1, 0);
+    assert_eq!(elapsed(&switch), 2_000_000);
+    write(&mut switch, modify(table_entry(entry))).unwrap();
+    assert_eq!(elapsed(&switch), 0);
+}

@@ -266,6 +266,10 @@ async fn digests_and_idle_entries_go_to_the_roles_that_have_them() {
     // One digest, then idle entries only.
     assert!(idle(&timer.hear().await.unwrap()) && idle(&timer.hear().await.unwrap()));
     assert!(idle(&default.hear().await.unwrap()));
+    // Nothing but the digest: the next message is an answer.
+    learner.send.send(p4::StreamMessageRequest { update: None }).await.unwrap();
+    let heard = learner.hear().await.unwrap();
+    assert!(matches!(heard, stream_message_response::Update::Error(_)), "{heard:?}");
 }
 
 #[tokio::test]
