@@ -1,6 +1,6 @@
 //! The loop: starts parts, lets them fail, and listens to workers.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::iter::Peekable;
 use std::process::ExitStatus;
 use std::sync::Arc;
@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
+use tributary_jobfile::Job;
 use tributary_testbed::{Output, Process, Stream};
 use tributary_worker::rounds::Event;
 
@@ -74,6 +75,8 @@ pub(crate) struct Chaos<'a> {
     cut: BTreeMap<usize, (Instant, u64)>,
     wounds: Wounds,
     tally: Tally,
+    /// The losses with which jobs went on: job, run, workers.
+    went_on: BTreeSet<(usize, u64, Vec<u16>)>,
     begin: Instant,
     elapsed: Duration,
     lines: Sender<Line>,
@@ -88,7 +91,8 @@ impl<'a> Chaos<'a> {
             Part { role, process: None, life: 0, due, killed: None, stopped: None }
         };
         let parts: Vec<Part> = site.roles().into_iter().map(part).collect();
-        let crews: Vec<Crew> = site.jobs().map(|job| Crew::new(job.workers.len(), begin)).collect();
+        let crew = |job: &Job| Crew::new(job.workers.len(), job.on_death.goes_on(), begin);
+        let crews: Vec<Crew> = site.jobs().map(crew).collect();
         let mut seats = vec![Vec::new(); crews.len()];
         for (at, part) in parts.iter().enumerate() {
             if let Some((crew, _)) = part.role.worker() {
@@ -111,6 +115,7 @@ impl<'a> Chaos<'a> {
             cut: BTreeMap::new(),
             wounds: Wounds::default(),
             tally: Tally::default(),
+            went_on: BTreeSet::new(),
             begin,
             elapsed: Duration::ZERO,
             lines,
@@ -185,6 +190,18 @@ impl<'a> Chaos<'a> {
                     report.values
                 );
                 self.tally.values += report.verified;
+                if let Some(digest) = &report.digest {
+                    ensure!(
+                        self.crews[crew].agrees(digest),
+                        "{}: its sums differ from those of another worker of the run",
+                        part.role.name
+                    );
+                }
+            }
+            Ok(Event::GoesOn(loss)) => {
+                let at = (crew, self.crews[crew].run(), loss.without);
+                self.went_on.insert(at);
+                self.tally.went_on = self.went_on.len();
             }
             Ok(Event::Failed { reason }) if reason.contains("WRONG SUM") => {
                 self.tally.wrong += 1;

@@ -20,6 +20,8 @@ pub(crate) struct Tally {
     pub(crate) complete: u64,
     /// Runs that ended early, because a worker died or gave up.
     pub(crate) broken: u64,
+    /// How often a job went on without workers that had died.
+    pub(crate) went_on: usize,
     /// Sums that workers have reported, each compared.
     pub(crate) sums: u64,
     /// Values of the sums of workers that finished.
@@ -79,10 +81,15 @@ impl Tally {
             ]);
         }
         format!(
-            "{rows}\nseed {seed}, {:.0} s; {} runs complete, {} ended early\n{} sums compared ({} values), {} wrong",
+            "{rows}\nseed {seed}, {:.0} s; {} runs complete, {} ended early{}\n{} sums compared ({} values), {} \
+             wrong",
             elapsed.as_secs_f64(),
             self.complete,
             self.broken,
+            match self.went_on {
+                0 => String::new(),
+                times => format!("; went on {times} times without workers that had died"),
+            },
             self.sums,
             self.values,
             self.wrong

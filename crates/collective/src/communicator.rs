@@ -79,7 +79,7 @@ struct Shown {
 impl Shown {
     fn new(deployment: &Deployment) -> Result<Self> {
         let (of_group, board) = (OfGroup::new()?, Board::default());
-        of_group.metrics.add(Workers(board.clone()));
+        of_group.metrics.add(Workers::new(board.clone()));
         of_group.metrics.add(Jobs::new(&deployment.scenario().jobs));
         Ok(Self { board, _of_group: Some(of_group) })
     }

@@ -1,10 +1,10 @@
 //! A scenario, and its settings for each switch, worker, parameter server and reminder agent.
 
 use tributary_crossconnect::Circuits;
-use tributary_jobfile::{Aggregation, HostId, Job, Scenario};
+use tributary_jobfile::{Aggregation, HostId, Job, Scenario, worker_index};
 use tributary_protocol::esa::{AgentJob, Target};
 use tributary_protocol::{Assignment, PsConfig, WorkerConfig};
-use tributary_wire::{Epoch, Host, WorkerIndex};
+use tributary_wire::{Epoch, Host, WorkerIndex, WorkerSet};
 
 use crate::Error;
 use crate::memory::Memory;
@@ -64,6 +64,18 @@ impl Deployment {
     /// Sets the run that an endpoint has joined.
     pub fn set_epoch(&mut self, job: usize, epoch: Epoch) {
         self.scenario.jobs[job].epoch = epoch;
+    }
+
+    /// Leaves a job these workers of those that it has. Their new indices are in the same order; the job's
+    /// assignment stays.
+    ///
+    /// # Panics
+    /// If there is none.
+    pub fn keep(&mut self, job: usize, workers: WorkerSet) {
+        let hosts = &mut self.scenario.jobs[job].workers;
+        let mut index = 0..;
+        hosts.retain(|_| index.next().is_some_and(|at| workers.contains(worker_index(at))));
+        assert!(!hosts.is_empty(), "a job has a worker");
     }
 
     /// Sets the assignment that the job scheduler has given a job.

@@ -135,6 +135,9 @@ pub enum Error {
         /// The cause.
         reason: String,
     },
+    /// The job goes on without a worker that asks to take part.
+    #[error("{0}")]
+    Without(String),
     /// The clock was set back, or a switch has an epoch from the future.
     #[error(
         "the clock is {seconds} s behind the epoch of the latest run, so a new run could get the epoch \

@@ -8,7 +8,7 @@ use futures_util::future::join_all;
 use tokio::sync::RwLock;
 use tracing::{Instrument as _, info_span, instrument};
 use tributary_crossconnect::Circuits;
-use tributary_jobfile::{SwitchId, Topology};
+use tributary_jobfile::{HostId, SwitchId, Topology};
 use tributary_p4runtime_proto::p4::v1::Entity;
 use tributary_protocol::{Assignment, Mode};
 use tributary_wire::{Bitmap, Epoch, JobId, Run, Segment, Service, WorkerSet};
@@ -346,12 +346,28 @@ impl Controller {
     /// [`Error::Clock`]; [`Error::UnknownJob`]; [`Error::JobTaken`] if the job is being changed; or
     /// the error of a switch: no switch serves the job then, and it can be renewed again or
     /// removed.
-    #[instrument(name = "renewal", skip_all, fields(%job))]
     pub async fn renew(&self, job: JobId) -> Result<Epoch, Error> {
+        self.renew_with(job, None).await
+    }
+
+    /// [`renew`](Self::renew) with other workers, which fit the job's assignment: some or all of those of
+    /// the placement with which it was admitted.
+    ///
+    /// # Errors
+    /// As of `renew`.
+    #[instrument(name = "renewal", skip_all, fields(%job))]
+    pub(crate) async fn renew_with(
+        &self,
+        job: JobId,
+        workers: Option<Vec<HostId>>,
+    ) -> Result<Epoch, Error> {
         let epoch = self.issue().await?;
         let routes = self.routes.read().await;
         let before = self.begin_change(job)?;
-        let placement = Placement { epoch, ..before.placement.clone() };
+        let mut placement = Placement { epoch, ..before.placement.clone() };
+        if let Some(workers) = workers {
+            placement.workers = workers;
+        }
         let renewed = match self.clear(&before).await {
             Ok(_) => self.serve(&routes, &placement, before.slot, &before.parts).await,
             Err(error) => Err(error),

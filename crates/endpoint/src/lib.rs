@@ -116,7 +116,7 @@ impl Args {
             "--scheduler: the job scheduler serves jobs of atp, p4inc and switchml, and those of the \
              file use esa; name the controller with --controller"
         );
-        one_thread_per_worker(&scenario)?;
+        fit_for_scheduler(&scenario)?;
         Ok(Deployment::unassigned(scenario))
     }
 
@@ -129,15 +129,23 @@ impl Args {
     }
 }
 
-/// Refuses jobs that a job scheduler cannot move.
+/// Refuses jobs that a job scheduler cannot move, or would end.
 ///
 /// # Errors
-/// If a worker has several threads: their lanes would be moved one by one.
-pub fn one_thread_per_worker(scenario: &Scenario) -> Result<()> {
-    if let Some((_, job)) = scenario.whole_jobs().find(|(_, job)| job.lane.count > 1) {
-        bail!(
-            "--scheduler: the job scheduler moves only jobs with one thread per worker; leave `threads` \
-             out of job {}",
+/// If a worker has several threads, whose lanes would be moved one by one, or if the job is to go on without
+/// workers that die.
+pub fn fit_for_scheduler(scenario: &Scenario) -> Result<()> {
+    for (_, job) in scenario.whole_jobs() {
+        ensure!(
+            job.lane.count == 1,
+            "--scheduler: the job scheduler moves only jobs with one thread per worker; leave `threads` out \
+             of job {}",
+            job.name
+        );
+        ensure!(
+            !job.on_death.goes_on(),
+            "--scheduler: with the job scheduler, a job ends when a worker dies; leave `on_death` out of job \
+             {}",
             job.name
         );
     }

@@ -2,16 +2,20 @@
 
 use std::str::FromStr;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
-use tributary_controller::runs::Attended;
-use tributary_controller::{Deployment, runs};
+use tributary_access::Remote;
+use tributary_controller::runs::{Attended, Attendee};
+use tributary_controller::{Deployment, Error, runs};
 use tributary_jobfile::Job;
-use tributary_wire::{Epoch, Run, WorkerIndex, WorkerSet};
+use tributary_wire::{Epoch, WorkerIndex, WorkerSet};
+
+pub use tributary_controller::runs::{Begun, Continuation, Standing, Verdict};
 
 use crate::{Args, until};
 
@@ -63,10 +67,10 @@ pub fn join(
     worker: Option<WorkerIndex>,
     stop: &AtomicBool,
     missing: impl FnMut(WorkerSet),
-) -> Result<Epoch> {
+) -> Result<Begun> {
     let own = |given: &&Given| given.job.as_ref().is_none_or(|name| *name == job.name);
     if let Some(given) = args.epoch.iter().find(own) {
-        return Ok(given.epoch);
+        return Ok(Begun { epoch: given.epoch, workers: None });
     }
     let Some(controller) = &args.controller else {
         bail!(
@@ -77,15 +81,19 @@ pub fn join(
     };
     let controller = args.keys.remote("--controller", controller)?;
     let ask = runs::ask(&controller, job.id, worker, missing);
-    let epoch = crate::runtime()?.block_on(async {
+    let begun = crate::runtime()?.block_on(async {
         tokio::select! {
-            epoch = ask => epoch.map_err(anyhow::Error::from),
-            () = until(stop) => bail!("stopped before it had joined a run"),
+            begun = ask => match begun {
+                Err(Error::Without(reason)) => bail!(reason),
+                begun => begun.with_context(|| format!("job {}", job.name)),
+            },
+            () = until(stop) => {
+                bail!("job {}: stopped before it had joined a run", job.name)
+            }
         }
-    });
-    let epoch = epoch.with_context(|| format!("job {}", job.name))?;
-    tracing::info!(job = job.name, %epoch, "joined a run");
-    Ok(epoch)
+    })?;
+    tracing::info!(job = job.name, epoch = %begun.epoch, "joined a run");
+    Ok(begun)
 }
 
 /// [`join`]s the runs of all lanes of a job at once: a worker that is started again while others still
@@ -102,6 +110,7 @@ pub fn join_lanes(
     missing: impl FnMut(WorkerSet),
 ) -> Result<Vec<Epoch>> {
     let Some((first, others)) = lanes.split_first() else { return Ok(Vec::new()) };
+    let epoch = |begun: Result<Begun>| begun.map(|begun| begun.epoch);
     std::thread::scope(|scope| {
         let join_other = |lane| scope.spawn(move || join(args, lane, Some(worker), stop, |_| {}));
         let others: Vec<_> = others.iter().map(join_other).collect();
@@ -109,11 +118,11 @@ pub fn join_lanes(
         let others = others
             .into_iter()
             .map(|other| other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
-        std::iter::once(first).chain(others).collect()
+        std::iter::once(first).chain(others).map(epoch).collect()
     })
 }
 
-/// [`join`]s the runs of all jobs of a deployment that a process serves.
+/// [`join`]s the runs of all jobs of a deployment that a process serves, which has the workers of the file.
 ///
 /// # Errors
 /// As [`join`].
@@ -126,8 +135,11 @@ pub fn join_all(
     for index in 0..deployment.scenario().jobs.len() {
         let job = deployment.job(index);
         if serves(&job) {
-            let epoch = join(args, job, None, stop, |_| {})?;
+            let Begun { epoch, workers } = join(args, job, None, stop, |_| {})?;
             deployment.set_epoch(index, epoch);
+            if let Some(workers) = workers {
+                deployment.keep(index, workers);
+            }
         }
     }
     Ok(())
@@ -195,20 +207,58 @@ const AGAIN: Duration = Duration::from_secs(1);
 /// The same for a worker in a run, which is soon taken for dead.
 const SOON: Duration = Duration::from_millis(200);
 
+/// Interval of checks for the end of the process.
+const TICK: Duration = Duration::from_millis(50);
+
 /// Time to tell the controller that a worker has all results.
 const FAREWELL: Duration = Duration::from_secs(1);
+
+/// Time for the controller to see that a worker has gone with its host: it has asked it for a sign of life.
+const SILENCE: Duration = Duration::from_secs(45);
+
+/// Time for all others to stop or finish, and for switches to change to the next run.
+const CHANGE: Duration = Duration::from_secs(120);
 
 /// A worker's part in a run, on a separate thread: the controller learns when this process dies, and this
 /// process when another worker of the run does.
 #[derive(Debug)]
 pub struct Attendant {
-    halt: Arc<AtomicBool>,
-    lost: Arc<OnceLock<WorkerIndex>>,
-    done: watch::Sender<bool>,
+    seat: Seat,
+    /// What the controller has decided about the run, and the place in the next one.
+    verdicts: mpsc::Receiver<(Verdict, Seat)>,
+    standing: watch::Sender<Option<(Epoch, Standing)>>,
     /// What talks to the controller.
     task: Option<JoinHandle<()>>,
     /// Ends the thread when dropped.
     runtime: Option<tokio::runtime::Runtime>,
+}
+
+/// A worker's place in one run.
+#[derive(Clone, Debug)]
+struct Seat {
+    epoch: Epoch,
+    halt: Arc<AtomicBool>,
+    lost: Arc<OnceLock<WorkerIndex>>,
+}
+
+impl Seat {
+    fn new(epoch: Epoch) -> Self {
+        Self { epoch, halt: Arc::default(), lost: Arc::default() }
+    }
+
+    fn lose(&self, other: WorkerIndex) {
+        self.lost.get_or_init(|| other);
+        self.halt.store(true, Ordering::Relaxed);
+    }
+
+    /// Halts when the process is to stop.
+    fn follow(&self, stop: &Arc<AtomicBool>) {
+        let (stop, halt) = (Arc::clone(stop), Arc::clone(&self.halt));
+        tokio::spawn(async move {
+            until(&stop).await;
+            halt.store(true, Ordering::Relaxed);
+        });
+    }
 }
 
 impl Attendant {
@@ -218,61 +268,122 @@ impl Attendant {
     /// If the controller's address or the keys are unusable, or no thread can be started.
     pub fn start(
         args: &Args,
-        run: Run,
+        job: &Job,
         worker: WorkerIndex,
         stop: &Arc<AtomicBool>,
     ) -> Result<Self> {
-        let (done, mut is_done) = watch::channel(false);
-        let lost = Arc::<OnceLock<WorkerIndex>>::default();
+        let (standing, said) = watch::channel(None);
+        let (decided, verdicts) = mpsc::channel();
+        let mut seat = Seat::new(job.epoch);
         let Some(controller) = &args.controller else {
-            let halt = Arc::clone(stop);
-            return Ok(Self { halt, lost, done, task: None, runtime: None });
+            seat.halt = Arc::clone(stop);
+            return Ok(Self { seat, verdicts, standing, task: None, runtime: None });
         };
         let controller = args.keys.remote("--controller", controller)?;
-        let halt = Arc::new(AtomicBool::new(false));
         let runtime = crate::runtime()?;
-        let (stop, own) = (Arc::clone(stop), Arc::clone(&halt));
-        runtime.spawn(async move {
-            until(&stop).await;
-            own.store(true, Ordering::Relaxed);
-        });
-        let (own, told) = (Arc::clone(&halt), Arc::clone(&lost));
-        let task = runtime.spawn(async move {
-            loop {
-                match runs::attend(&controller, run, worker, &mut is_done).await {
-                    Ok(Attended::Done | Attended::Over) => return,
-                    Ok(Attended::Lost(other)) => {
-                        told.get_or_init(|| other);
-                        own.store(true, Ordering::Relaxed);
-                        return;
-                    }
-                    Err(error) => tracing::debug!("{error}"),
-                }
-                tokio::time::sleep(SOON).await;
-            }
-        });
-        Ok(Self { halt, lost, done, task: Some(task), runtime: Some(runtime) })
+        let attendee = Attendee { run: job.run(), worker, goes_on: job.on_death.goes_on() };
+        let attending = attend(controller, attendee, seat.clone(), said, decided, Arc::clone(stop));
+        let task = runtime.spawn(attending);
+        Ok(Self { seat, verdicts, standing, task: Some(task), runtime: Some(runtime) })
+    }
+
+    /// Whether there is a controller to ask.
+    #[must_use]
+    pub fn is_there(&self) -> bool {
+        self.task.is_some()
     }
 
     /// Raised when the worker is to stop, because another one has died or for another reason.
     #[must_use]
     pub fn halt(&self) -> &Arc<AtomicBool> {
-        &self.halt
+        &self.seat.halt
     }
 
     /// The worker that has died.
     #[must_use]
     pub fn lost(&self) -> Option<WorkerIndex> {
-        self.lost.get().copied()
+        self.seat.lost.get().copied()
     }
 
     /// The worker has all results: its end is not its death.
     pub fn leave(mut self) {
-        self.done.send_replace(true);
+        self.say(Standing { rounds: 0, done: true });
         if let (Some(runtime), Some(task)) = (&self.runtime, self.task.take()) {
             // A controller that does not answer now takes the worker for dead, when all others have their
             // results, too.
             let _ = runtime.block_on(async { tokio::time::timeout(FAREWELL, task).await });
+        }
+    }
+
+    /// In a job that goes on without workers that die: tells the controller that this one sums no more, and waits
+    /// for what it decides. `silent`: the worker stopped because no results came, and perhaps nobody has died.
+    ///
+    /// # Errors
+    /// If no decision comes in time, or `stop` is raised.
+    pub fn settle(
+        &mut self,
+        standing: Standing,
+        silent: bool,
+        stop: &AtomicBool,
+    ) -> Result<Verdict> {
+        self.say(standing);
+        let patience = if silent { SILENCE } else { CHANGE };
+        let deadline = Instant::now() + patience;
+        loop {
+            match self.verdicts.recv_timeout(TICK) {
+                Ok((verdict, seat)) => {
+                    if matches!(verdict, Verdict::GoOn(_)) {
+                        self.seat = seat;
+                    }
+                    return Ok(verdict);
+                }
+                Err(RecvTimeoutError::Timeout) if stop.load(Ordering::Relaxed) => bail!("stopped"),
+                Err(RecvTimeoutError::Timeout) if Instant::now() < deadline => {}
+                Err(_) => bail!(
+                    "the controller has not decided within {patience:?} how the job goes on; see whether it \
+                     runs"
+                ),
+            }
+        }
+    }
+
+    fn say(&self, standing: Standing) {
+        self.standing.send_replace(Some((self.seat.epoch, standing)));
+    }
+}
+
+/// Attends a run, and then those in which the job goes on.
+async fn attend(
+    controller: Remote,
+    mut attendee: Attendee,
+    mut seat: Seat,
+    mut said: watch::Receiver<Option<(Epoch, Standing)>>,
+    decided: mpsc::Sender<(Verdict, Seat)>,
+    stop: Arc<AtomicBool>,
+) {
+    seat.follow(&stop);
+    loop {
+        match runs::attend(&controller, attendee, &mut said, |lost| seat.lose(lost)).await {
+            Ok(Attended::Done | Attended::Over | Attended::Lost) => return,
+            Ok(Attended::Decided(verdict)) => {
+                let next = match &verdict {
+                    Verdict::GoOn(next) => Some(next.epoch),
+                    Verdict::Complete | Verdict::Over(_) => None,
+                };
+                let before =
+                    std::mem::replace(&mut seat, Seat::new(next.unwrap_or(attendee.run.epoch)));
+                // The worker may have gone.
+                drop(decided.send((verdict, seat.clone())));
+                // It may not know of any loss yet.
+                before.halt.store(true, Ordering::Relaxed);
+                let Some(epoch) = next else { return };
+                attendee.run = attendee.run.job.run(epoch);
+                seat.follow(&stop);
+            }
+            Err(error) => {
+                tracing::debug!("{error}");
+                tokio::time::sleep(SOON).await;
+            }
         }
     }
 }

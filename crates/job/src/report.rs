@@ -14,7 +14,7 @@ use tributary_jobfile::{Job, Protocol};
 use tributary_protocol::fixed::Rounding;
 use tributary_ps::report::ServerReport;
 use tributary_worker::rounding::{self, complaint, grouped};
-use tributary_worker::rounds::WorkerReport;
+use tributary_worker::rounds::{Loss, WorkerReport};
 use tributary_worker::workload::TrainingReport;
 
 use crate::capture::CaptureReport;
@@ -134,7 +134,10 @@ pub struct JobReport {
     pub training: Option<TrainingReport>,
     /// The parameter server's report, if there was one.
     pub server: Option<ServerReport>,
-    /// The workers' reports, by index.
+    /// Workers that have died, and without which the job went on.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub losses: Vec<Loss>,
+    /// The workers' reports, by index, without those that have died.
     pub workers: Vec<WorkerReport>,
 }
 
@@ -180,6 +183,7 @@ impl JobReport {
             warnings: warnings.into_iter().collect(),
             training: workers.first().and_then(|worker| worker.training.clone()),
             server,
+            losses: workers.first().map_or_else(Vec::new, |worker| worker.losses.clone()),
             workers,
         }
     }
@@ -302,6 +306,11 @@ impl RunReport {
         );
         if let Some(capture) = &self.capture {
             let _ = write!(text, "\n{}", capture.to_text());
+        }
+        for (job, loss) in
+            self.jobs.iter().flat_map(|job| job.losses.iter().map(move |loss| (&job.name, loss)))
+        {
+            let _ = write!(text, "\nwarning: job {job} {}", loss.went_on());
         }
         for (job, warning) in self
             .jobs

@@ -1,6 +1,6 @@
 //! A job file from start to report: the same steps on every fabric.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::iter::successors;
 use std::ops::Add as _;
 use std::path::PathBuf;
@@ -366,12 +366,23 @@ struct Gathered {
     servers: BTreeMap<u16, ServerReport>,
     /// Reports of agents on hosts of their own.
     agents: BTreeMap<u16, AgentStats>,
+    /// Workers whose processes have died, and without which their jobs go on.
+    lost: BTreeSet<(usize, usize)>,
+    /// What was said about jobs that go on.
+    losses: BTreeSet<(usize, String)>,
 }
 
 impl Gathered {
+    /// Adds reports of servers and agents: of each run, if a job goes on in another one.
     fn add(&mut self, servers: Vec<(u16, ServerReport)>, agents: Vec<(u16, AgentStats)>) {
-        self.servers.extend(servers);
-        self.agents.extend(agents);
+        for (job, report) in servers {
+            let before = self.servers.remove(&job);
+            let all = before.map_or(report, |before| before + report);
+            self.servers.insert(job, all);
+        }
+        for (job, stats) in agents {
+            *self.agents.entry(job).or_default() += stats;
+        }
     }
 }
 
@@ -402,6 +413,8 @@ impl Run<'_> {
             workers: scenario.jobs.iter().map(|job| vec![None; job.workers.len()]).collect(),
             servers: BTreeMap::new(),
             agents: BTreeMap::new(),
+            lost: BTreeSet::new(),
+            losses: BTreeSet::new(),
         };
         let outcome = match fabric.start_endpoints() {
             Ok(()) => self.follow(fabric, observer, &mut sampler, &mut gathered).await,
@@ -473,14 +486,14 @@ impl Run<'_> {
         gathered: &mut Gathered,
     ) -> Result<()> {
         let scenario = self.scenario();
-        let mut left: usize = scenario.whole_jobs().map(|(_, job)| job.workers.len()).sum();
+        let mut due: usize = scenario.whole_jobs().map(|(_, job)| job.workers.len()).sum();
         let warm_up = |job: &Job| match &job.workload {
             Workload::Random(random) => u64::from(random.warm_up),
             Workload::Files(_) | Workload::Digits(_) => 0,
         };
         let warming = scenario.whole_jobs().filter(|(_, job)| warm_up(job) > 0);
         let mut cold: usize = warming.map(|(_, job)| job.workers.len()).sum();
-        while left > 0 {
+        while due > 0 {
             if self.interrupted.load(Ordering::Relaxed) {
                 bail!("interrupted");
             }
@@ -522,9 +535,18 @@ impl Run<'_> {
                     }
                     Event::Done(report) => {
                         gathered.workers[job][worker] = Some(*report);
-                        left -= 1;
+                        due -= 1;
                         if let Some(sampler) = sampler {
                             sampler.done(job);
+                        }
+                    }
+                    Event::GoesOn(loss) => {
+                        let said = format!("job {} {loss}", scenario.jobs[job].name);
+                        if gathered.losses.insert((job, said.clone())) {
+                            if let Some(sampler) = sampler {
+                                sampler.note(fabric.elapsed(), Weight::Warning, Some(job), &said);
+                            }
+                            observer.warn(&said);
                         }
                     }
                     Event::Failed { reason } => {
@@ -532,6 +554,21 @@ impl Run<'_> {
                         bail!("job {name}: worker {worker} failed: {reason}");
                     }
                 },
+                Some(Note::Lost { job, worker, how }) => {
+                    let all = &gathered.workers[job];
+                    // Whatever happens to it afterwards.
+                    if all[worker].is_some() {
+                        continue;
+                    }
+                    let name = &scenario.jobs[job].name;
+                    gathered.lost.insert((job, worker));
+                    let left = (0..all.len()).filter(|at| !gathered.lost.contains(&(job, *at)));
+                    if !fabric.may_go_on(job) || left.count() == 0 {
+                        bail!("job {name}: worker {worker} failed: {how}");
+                    }
+                    observer.warn(&format!("job {name}: worker {worker} is lost: {how}"));
+                    due -= 1;
+                }
                 Some(Note::Servers(event)) => self.hear(event, gathered)?,
                 Some(Note::Warning(what)) => observer.warn(&what),
                 Some(Note::Broken(what)) => bail!(what),
@@ -578,13 +615,15 @@ impl Run<'_> {
         let own_host = |job: &&Job| job.agent.is_some() && job.agent != job.ps;
         let servers = jobs.iter().filter(|job| job.ps.is_some()).count();
         let agents = jobs.iter().filter(own_host).count();
-        while (gathered.servers.len() < servers || gathered.agents.len() < agents)
-            && Instant::now() < deadline
-        {
+        // Those of the last run: a job that goes on in another one has earlier reports.
+        let (mut served, mut reminded) = (BTreeSet::new(), BTreeSet::new());
+        while (served.len() < servers || reminded.len() < agents) && Instant::now() < deadline {
             // A stall reported at the end is not a fault.
             if let Some(Note::Servers(servers::Event::Done { servers, agents })) =
                 fabric.next_note().await
             {
+                served.extend(servers.iter().map(|(job, _)| *job));
+                reminded.extend(agents.iter().map(|(job, _)| *job));
                 gathered.add(servers, agents);
             }
         }
@@ -632,8 +671,12 @@ impl Run<'_> {
             let lanes = scenario.lanes(position);
             let counted: Counted = counted[lanes.clone()].iter().copied().sum();
             let workers = std::mem::take(&mut gathered.workers[position]);
+            let there = workers.into_iter().enumerate();
+            let there = there.filter(|(worker, _)| !gathered.lost.contains(&(position, *worker)));
+            let (indices, workers): (Vec<usize>, Vec<Option<WorkerReport>>) = there.unzip();
             let workers: Option<Vec<WorkerReport>> = workers.into_iter().collect();
             let workers = workers.context("a worker did not report")?;
+            refuse_different(job, &indices, &workers)?;
             refuse_unverified(job, &workers)?;
             let servers = scenario.jobs[lanes.clone()].iter().filter_map(|lane| {
                 let server = gathered.servers.get(&lane.id.get())?;
@@ -704,6 +747,20 @@ fn check_training(scenario: &Scenario, job: &Job, report: &mut JobReport) -> Res
         100.0 * digits.target
     );
     report.matches_reference = Some(true);
+    Ok(())
+}
+
+/// Refuses sums that differ between the workers of a job that goes on.
+fn refuse_different(job: &Job, indices: &[usize], workers: &[WorkerReport]) -> Result<()> {
+    let Some(first) = workers.first() else { return Ok(()) };
+    for (index, worker) in indices.iter().zip(workers) {
+        ensure!(
+            worker.digest == first.digest && worker.losses == first.losses,
+            "job {}: the sums of worker {index} differ from those of worker {}: please report this",
+            job.name,
+            indices[0]
+        );
+    }
     Ok(())
 }
 

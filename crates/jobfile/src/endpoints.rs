@@ -90,6 +90,7 @@ impl Scenario {
             host: self.address(job.server()),
             workers: job.workers.iter().map(|&host| self.address(host)).collect(),
             timing: self.timing(self.worker_timeout),
+            follows_runs: !job.on_death.goes_on(),
         }
     }
 

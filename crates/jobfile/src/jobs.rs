@@ -1,6 +1,7 @@
 //! Reads `[switch]` and `[[job]]`, and the keys of `[protocol]` that affect both.
 
 mod lanes;
+mod losses;
 
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
@@ -172,6 +173,8 @@ impl<'a> Jobs<'a> {
             "threads",
             "jitter",
             "straggler",
+            "on_death",
+            "min_workers",
         ];
         let keys: Vec<&str> = keys.into_iter().chain(ESA_KEYS).chain(P4INC_KEYS).collect();
         let items = document.items("job")?;
@@ -373,6 +376,7 @@ impl Context<'_, '_> {
         let stragglers = self.stragglers(table, &workers)?;
         let threads = threads(table)?;
         self.check_sequences(table, &workload, threads)?;
+        let on_death = losses::on_death(table, workers.len(), threads, &workload)?;
         Ok(Job {
             id,
             epoch: first_epoch(id),
@@ -396,6 +400,7 @@ impl Context<'_, '_> {
             two_levels,
             jitter,
             stragglers,
+            on_death,
         })
     }
 

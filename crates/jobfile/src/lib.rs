@@ -29,8 +29,8 @@ use tributary_protocol::Readings;
 use tributary_protocol::rtt::RttConfig;
 
 pub use scenario::{
-    Aggregation, Digits, Distribution, Duty, Job, Lane, Limits, OnUnderflow, Preemption, Profile,
-    RandomTensors, Scenario, Straggler, SwitchSettings, TensorFiles, Verify, Workload,
+    Aggregation, Digits, Distribution, Duty, Job, Lane, Limits, OnDeath, OnUnderflow, Preemption,
+    Profile, RandomTensors, Scenario, Straggler, SwitchSettings, TensorFiles, Verify, Workload,
     worker_index,
 };
 pub use topology::{
@@ -130,6 +130,7 @@ fn read(
         Some(optical) => {
             raw.check_re_patching(&document)?;
             raw.refuse_threads()?;
+            raw.refuse_continuations()?;
             Some(orchestration::read(&document, optical.outage)?)
         }
         None => match document.get("orchestrator") {

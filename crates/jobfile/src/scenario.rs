@@ -291,6 +291,29 @@ pub struct Job {
     pub jitter: Duration,
     /// Workers that are slowed down.
     pub stragglers: Vec<Straggler>,
+    /// The consequence of a worker's death.
+    pub on_death: OnDeath,
+}
+
+/// The consequence if a worker dies in the middle of a run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum OnDeath {
+    /// The job ends.
+    #[default]
+    End,
+    /// The others go on without it, if at least this many are left: from a round on which they agree.
+    Continue {
+        /// At least 1.
+        least: u32,
+    },
+}
+
+impl OnDeath {
+    /// Whether the job goes on.
+    #[must_use]
+    pub const fn goes_on(self) -> bool {
+        matches!(self, Self::Continue { .. })
+    }
 }
 
 /// What switches let a job take from others: its packets beyond that are dropped or changed.

@@ -10,7 +10,7 @@ use redb::{
 use serde::{Deserialize, Serialize};
 use tributary_controller::entries::JobSlot;
 use tributary_controller::plan::Placement;
-use tributary_controller::scheduler::{Demand, Iteration, Journal, Record};
+use tributary_controller::scheduler::{Demand, Handover, Iteration, Journal, Record};
 use tributary_crossconnect::{Circuits, Port};
 use tributary_jobfile::{Aggregation, HostId, Limits, Topology};
 use tributary_protocol::priority::Priority;
@@ -36,7 +36,7 @@ const LAYOUT: &str = "layout";
 const OURS: &str = "tributary orchestrator ";
 
 /// The versions that this program reads. It writes the last one.
-const VERSIONS: [&str; 2] = ["1", "2"];
+const VERSIONS: [&str; 3] = ["1", "2", "3"];
 
 /// Why the journal is unusable.
 #[derive(Debug, thiserror::Error)]
@@ -87,9 +87,9 @@ impl Redb {
                 Err(store.failure("it is the database of another program; name another file"))
             }
             Fit::Version(version) => {
-                let known = VERSIONS.join(" and ");
+                let (first, last) = (VERSIONS[0], VERSIONS[VERSIONS.len() - 1]);
                 Err(store.failure(format!(
-                    "it has version {version}, and this program reads versions {known}; use the \
+                    "it has version {version}, and this program reads versions {first} to {last}; use the \
                      program that wrote it, or remove it after its jobs are over"
                 )))
             }
@@ -289,6 +289,12 @@ struct Stored {
     agent: Option<usize>,
     #[serde(default)]
     last_service: u8,
+    /// The run before (0: none), whose remaining workers go on, and the rounds whose sums stay. Files of
+    /// version 2 lack both.
+    #[serde(default)]
+    before: u32,
+    #[serde(default)]
+    rounds: u64,
 }
 
 const fn highest() -> u8 {
@@ -300,7 +306,7 @@ const MODES: [Mode; 3] = [Mode::Local, Mode::Partial, Mode::Forwarded];
 impl Stored {
     fn of(record: &Record) -> Self {
         let Record { placement, slot, last_service, .. } = record;
-        let Record { demand, iteration, rate, name, lease, tenant, .. } = record;
+        let Record { demand, iteration, rate, name, lease, tenant, handover, .. } = record;
         let Placement { epoch, workers, ps, agent, aggregation, assignment, .. } = placement;
         let Placement { two_levels, limits, .. } = placement;
         let mode = MODES.iter().position(|mode| *mode == assignment.mode).expect("all are there");
@@ -328,6 +334,8 @@ impl Stored {
             max_priority: limits.priority.get(),
             agent: agent.map(|host| host.0),
             last_service: last_service.get(),
+            before: handover.map_or(0, |handover| handover.before.get()),
+            rounds: handover.map_or(0, |handover| handover.rounds),
         }
     }
 
@@ -381,6 +389,8 @@ impl Stored {
             name: self.name,
             lease: Epoch::new(self.lease),
             tenant: self.tenant,
+            handover: Epoch::new(self.before)
+                .map(|before| Handover { before, rounds: self.rounds }),
         })
     }
 }
@@ -422,7 +432,9 @@ mod tests {
             [record(1, Mode::Local), record(2, Mode::Partial), record(9, Mode::Forwarded)];
         records.iter().for_each(|record| journal.keep(record).unwrap());
         let (name, lease, tenant) = ("resnet".to_owned(), Epoch::new(77), Some("blue".to_owned()));
-        let other = Record { rate: None, demand: None, name, lease, tenant, ..records[1].clone() };
+        let handover = Some(Handover { before: Epoch::new(8).unwrap(), rounds: 17 });
+        let other = Record { rate: None, demand: None, handover, ..records[1].clone() };
+        let other = Record { name, lease, tenant, ..other };
         journal.keep(&other).unwrap();
         let circuits = Circuits::new([(Port(1), Port(4))]).unwrap();
         journal.keep_circuits(&circuits).unwrap();
@@ -454,26 +466,26 @@ mod tests {
     }
 
     #[test]
-    fn a_journal_of_version_1_is_taken_over_and_one_of_a_later_version_is_refused() {
+    fn a_journal_of_an_earlier_version_is_taken_over_and_one_of_a_later_version_is_refused() {
         let directory = tempfile::tempdir().unwrap();
         let (path, topology) = (directory.path().join("journal.redb"), topology(4));
-        let journal = Redb::open(&path, &topology).unwrap();
-        journal.keep(&record(1, Mode::Local)).unwrap();
-        journal.at(journal.set(LAYOUT, b"tributary orchestrator 1")).unwrap();
-        drop(journal);
-        let journal = Redb::open(&path, &topology).unwrap();
-        assert_eq!(journal.records(&topology).unwrap(), [record(1, Mode::Local)]);
-        assert_eq!(
-            journal.at(journal.value(LAYOUT)).unwrap().unwrap(),
-            b"tributary orchestrator 2"
-        );
-        journal.at(journal.set(LAYOUT, b"tributary orchestrator 3")).unwrap();
-        drop(journal);
+        Redb::open(&path, &topology).unwrap().keep(&record(1, Mode::Local)).unwrap();
+        let written = |version: &str| {
+            let journal = Redb::open(&path, &topology).unwrap();
+            journal.at(journal.set(LAYOUT, format!("{OURS}{version}").as_bytes())).unwrap();
+        };
+        for version in ["1", "2"] {
+            written(version);
+            let journal = Redb::open(&path, &topology).unwrap();
+            assert_eq!(journal.records(&topology).unwrap(), [record(1, Mode::Local)]);
+            assert_eq!(
+                journal.at(journal.value(LAYOUT)).unwrap().unwrap(),
+                b"tributary orchestrator 3"
+            );
+        }
+        written("4");
         let error = Redb::open(&path, &topology).unwrap_err().to_string();
-        assert!(
-            error.contains("has version 3, and this program reads versions 1 and 2"),
-            "{error}"
-        );
+        assert!(error.contains("has version 4, and this program reads versions 1 to 3"), "{error}");
     }
 
     #[test]

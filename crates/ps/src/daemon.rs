@@ -32,8 +32,8 @@ pub fn run(
     metrics: &Metrics,
     tell: &(dyn Fn(&Event, &str) + Sync),
 ) -> Result<()> {
-    let mut deployment = args.load()?;
-    let scenario = deployment.scenario().clone();
+    let loaded = args.load()?;
+    let scenario = loaded.scenario().clone();
     let id = names::host(&scenario, host)?;
     let own = |job: &&Job| job.ps == Some(id);
     if !scenario.jobs.iter().any(|job| own(&job)) {
@@ -50,20 +50,22 @@ pub fn run(
     if let Some(address) = &args.scheduler {
         let io = Box::new(open_interface(&scenario, id, &args.interface, args.io)?);
         let scheduler = Scheduler::at(&args.keys.remote("--scheduler", address)?)?;
-        return scheduled::serve(deployment, id, io, &scheduler, stop, &board, &tell);
+        return scheduled::serve(loaded, id, io, &scheduler, stop, &board, &tell);
     }
     let waker = Waker::new();
     while !stop.load(Ordering::Relaxed) {
         let ports = open_server_ports(&scenario, id, args)?;
+        let mut deployment = loaded.clone();
         runs::join_all(args, &mut deployment, own, stop)?;
         let scenario = deployment.scenario();
         let servers = servers(&deployment, id, ports.len())?;
         let at = |agent| channel::agent_address(scenario, agent);
         let hub = channel::hub(scenario, id, &tokens, at(id), waker.clone())?;
         let mut channels = channels(scenario, id, &tokens, hub, &waker, at)?;
-        // Servers of the other protocols detect a new run by its packets.
-        let esa = |job: &&Job| own(job) && job.protocol == Protocol::Esa;
-        let follower = Follower::start(args, scenario.jobs.iter().filter(esa), stop)?;
+        // Other servers detect a new run by its packets, because it has the same workers.
+        let told =
+            |job: &&Job| own(job) && (job.protocol == Protocol::Esa || job.on_death.goes_on());
+        let follower = Follower::start(args, scenario.jobs.iter().filter(told), stop)?;
         tell(&Event::Ready);
         let serve = |(servers, io): (Servers, Faulty<Device>), channels: &mut Channels, waker| {
             let mut report = |job, event| tell(&Event::of(job, &event));

@@ -36,10 +36,10 @@ pub fn run(
     metrics: &Metrics,
     tell: &dyn Fn(Event<'_>),
 ) -> Result<()> {
-    let mut deployment = args.load()?;
-    let scenario = deployment.scenario().clone();
+    let loaded = args.load()?;
+    let scenario = loaded.scenario().clone();
     let id = names::host(&scenario, host)?;
-    if agent(&deployment, id)?.is_none() {
+    if agent(&loaded, id)?.is_none() {
         bail!(
             "no job of the file has its reminder agent on host `{host}` alone; write `agent = \
              \"{host}\"` in a job, or leave the agent to `tributary ps`"
@@ -55,6 +55,7 @@ pub fn run(
     let address = channel::agent_address(&scenario, id);
     while !stop.load(Ordering::Relaxed) {
         let io = open_interface(&scenario, id, &args.interface, args.io)?;
+        let mut deployment = loaded.clone();
         runs::join_all(args, &mut deployment, own, stop)?;
         let scenario = deployment.scenario();
         let agent = agent(&deployment, id)?.context("looked at above")?;

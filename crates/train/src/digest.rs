@@ -2,20 +2,31 @@
 
 /// FNV-1a over 64 bits (Fowler, Noll and Vo). Detects accidents, not attacks.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Fnv(u64);
+pub struct Fnv(u64);
+
+impl Default for Fnv {
+    fn default() -> Self {
+        Self::new()
+    }
+}
 
 impl Fnv {
-    pub(crate) fn new() -> Self {
+    /// The digest of nothing.
+    #[must_use]
+    pub fn new() -> Self {
         Self(0xcbf2_9ce4_8422_2325)
     }
 
-    pub(crate) fn write(&mut self, bytes: &[u8]) {
+    /// Adds bytes.
+    pub fn write(&mut self, bytes: &[u8]) {
         for byte in bytes {
             self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
         }
     }
 
-    pub(crate) fn finish(self) -> u64 {
+    /// The digest of all bytes so far.
+    #[must_use]
+    pub fn finish(self) -> u64 {
         self.0
     }
 }

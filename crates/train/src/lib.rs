@@ -29,7 +29,7 @@
 
 mod config;
 mod dataset;
-mod digest;
+pub mod digest;
 mod exp;
 mod model;
 mod random;

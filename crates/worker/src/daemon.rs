@@ -5,7 +5,6 @@ use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context, Result, bail, ensure};
 use tributary_endpoint::claim::claim;
-use tributary_endpoint::runs::Attendant;
 use tributary_endpoint::schedule::Scheduler;
 use tributary_endpoint::{Args, channel, names, numbers, open_lanes, runs};
 use tributary_jobfile::Job;
@@ -13,11 +12,10 @@ use tributary_metrics::{Board, Metrics};
 use tributary_netio::Waker;
 use tributary_wire::{WorkerIndex, WorkerSet};
 
-use crate::live::{self, LanePort, Port};
-use crate::node::Error;
 use crate::numbers::Workers;
+use crate::part::{self, Host};
 use crate::rounding::complaint;
-use crate::rounds::{Event, WorkerReport};
+use crate::rounds::{Event, Rounds, WorkerReport};
 use crate::workload::{Verifier, need};
 use crate::{alone, scheduled};
 
@@ -64,7 +62,7 @@ pub fn run(
     };
     let verifier = Verifier::new(job, scenario.switch.values_per_packet, 1);
     let board = Board::default();
-    metrics.add(Workers(board.clone()));
+    metrics.add(Workers::of(index, board.clone()));
     metrics.add(numbers::Jobs::new(&scenario.jobs[scenario.lanes(at)]));
     if which.alone {
         ensure!(
@@ -104,30 +102,7 @@ pub fn run(
     };
     let epochs = runs::join_lanes(args, &scenario.jobs[lanes.clone()], index, stop, waiting)?;
     lanes.clone().zip(epochs).for_each(|(lane, epoch)| deployment.set_epoch(lane, epoch));
-    let connect = |(lane, io)| {
-        let (scenario, lane) = (deployment.scenario(), deployment.job(lane));
-        let link = channel::worker_link(scenario, lane, index, &tokens, address)?;
-        Ok(LanePort { io: Box::new(io), executor: None, link })
-    };
-    let lanes = lanes.zip(ports).map(connect).collect::<Result<_>>()?;
-    let port = Port { lanes, may_be_replaced: true, own_process: true, board };
-    let deployment = Arc::new(deployment);
-    let run = deployment.job(at).id.run(deployment.job(at).epoch);
-    let attendant = Attendant::start(args, run, index, stop)?;
-    let halt = attendant.halt();
-    let worked =
-        live::work(&deployment, at, index, port, verifier, halt, &mut |event| tell(&event));
-    let is_stopped = |error: &anyhow::Error| matches!(error.downcast_ref(), Some(Error::Stopped));
-    match (worked, attendant.lost()) {
-        (Err(error), Some(lost)) if is_stopped(&error) => bail!(
-            "job {}: worker {lost} has died in the middle of the run, as the controller has seen; start all \
-             workers of the job again",
-            job.name
-        ),
-        (Err(error), _) => Err(error),
-        (Ok(report), _) => {
-            attendant.leave();
-            Ok(warn(job, report))
-        }
-    }
+    let rounds = Rounds::new(Arc::new(deployment), at, index, verifier)?;
+    let host = Host { args, id: host, tokens, board };
+    Ok(warn(job, part::run(&host, rounds, ports, stop, &mut |event| tell(&event))?))
 }

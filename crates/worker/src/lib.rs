@@ -21,6 +21,7 @@ pub mod daemon;
 pub mod live;
 mod node;
 pub mod numbers;
+mod part;
 mod parts;
 pub mod rounding;
 pub mod rounds;

@@ -13,6 +13,7 @@ use tributary_driver::channel::LinkConfig;
 use tributary_driver::executor::Executor;
 use tributary_metrics::Board;
 use tributary_netio::{FrameIo, Waker};
+use tributary_protocol::worker::Stats;
 use tributary_wire::WorkerIndex;
 
 use crate::node::{Error, Lane, Node};
@@ -58,11 +59,52 @@ pub fn work(
     stop: &Arc<AtomicBool>,
     tell: &mut dyn FnMut(Event),
 ) -> Result<WorkerReport> {
-    let name = &deployment.job(job).name;
-    let _span = info_span!("worker", job = name, %index).entered();
     let mut rounds = Rounds::new(Arc::clone(deployment), job, index, verifier)?;
+    let (worked, stats) = work_on(&mut rounds, port, stop, tell);
+    worked.map(|()| rounds.report(&stats))
+}
+
+/// Runs the rounds of a worker that are left in a run. Returns its counters in this run, too. `tell` gets
+/// one event per round.
+///
+/// # Errors
+/// One line that describes the problem.
+pub(crate) fn work_on(
+    rounds: &mut Rounds,
+    port: Port,
+    stop: &Arc<AtomicBool>,
+    tell: &mut dyn FnMut(Event),
+) -> (Result<()>, Stats) {
+    let (deployment, job, index) = rounds.part();
+    let deployment = Arc::clone(deployment);
+    let _span = info_span!("worker", job = deployment.job(job).name, %index).entered();
     let Port { lanes, may_be_replaced, own_process, board } = port;
-    let mut node = node(deployment, job, index, lanes, stop, &board)?;
+    let mut node = match node(&deployment, job, index, lanes, stop, &board) {
+        Ok(node) => node,
+        Err(error) => return (Err(error), Stats::default()),
+    };
+    let worked = carry_out(rounds, &mut node, own_process, stop, tell).and_then(|()| {
+        // Others may lack results that this worker has.
+        let patience = rounds.patience();
+        if !node.leave(patience, may_be_replaced)? {
+            tracing::warn!(
+                "worker {index} of job {} leaves, though not all others were heard to have their results \
+                 within {patience:?}",
+                deployment.job(job).name
+            );
+        }
+        Ok(())
+    });
+    (worked, node.stats())
+}
+
+fn carry_out(
+    rounds: &mut Rounds,
+    node: &mut Node<Box<dyn FrameIo>>,
+    own_process: bool,
+    stop: &Arc<AtomicBool>,
+    tell: &mut dyn FnMut(Event),
+) -> Result<()> {
     let begin = Instant::now();
     while let Some((pause, tensors)) = rounds.begin()? {
         sleep(pause, stop)?;
@@ -70,8 +112,8 @@ pub fn work(
         let before = own_process.then(processor_time).transpose()?;
         let start = Instant::now();
         let sums = node.all_reduce(tensors).map_err(|error| match error {
-            Error::Stalled { .. } => rounds.explain_stall(&error),
-            error => error.into(),
+            Error::Stalled { .. } => Silence(rounds.explain_stall(&error)).into(),
+            error => anyhow::Error::from(error),
         })?;
         let reduce = start.elapsed();
         if let Some(before) = before {
@@ -79,16 +121,13 @@ pub fn work(
         }
         tell(rounds.end(sums, reduce, &node.stats())?);
     }
-    // Others may lack results that this worker has.
-    let patience = rounds.patience();
-    if !node.leave(patience, may_be_replaced)? {
-        tracing::warn!(
-            "worker {index} of job {name} leaves, though not all others were heard to have their \
-             results within {patience:?}"
-        );
-    }
-    Ok(rounds.report(&node.stats()))
+    Ok(())
 }
+
+/// No results came, for these possible causes.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct Silence(anyhow::Error);
 
 /// The worker's endpoints, in this thread or in others.
 fn node(

@@ -72,12 +72,34 @@ impl Publisher {
 
 /// The metrics of all workers on a board.
 #[derive(Debug)]
-pub struct Workers(pub Board<Numbers>);
+pub struct Workers {
+    board: Board<Numbers>,
+    /// The only worker of this process: its index in packets changes when others die.
+    name: Option<WorkerIndex>,
+}
+
+impl Workers {
+    /// All workers of a process, each under its index in packets.
+    #[must_use]
+    pub fn new(board: Board<Numbers>) -> Self {
+        Self { board, name: None }
+    }
+
+    /// The only worker of a process.
+    #[must_use]
+    pub fn of(name: WorkerIndex, board: Board<Numbers>) -> Self {
+        Self { board, name: Some(name) }
+    }
+}
 
 impl Source for Workers {
     fn write(&self, page: &mut Page<'_>) -> fmt::Result {
         // A process that hands a worker over to a successor has two entries for a moment: the later counts.
-        let all = self.0.read().into_iter().map(|numbers| ((numbers.job, numbers.worker), numbers));
+        let named = |numbers: Numbers| {
+            let worker = self.name.unwrap_or(numbers.worker);
+            ((numbers.job, worker), Numbers { worker, ..numbers })
+        };
+        let all = self.board.read().into_iter().map(named);
         let all: Vec<Numbers> = all.collect::<BTreeMap<_, _>>().into_values().collect();
         let labels = |numbers: &Numbers| {
             [

@@ -1,15 +1,18 @@
 //! One worker's rounds, from its first tensor to its report: shared by real and virtual time.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
 use serde::{Deserialize, Serialize};
 use tributary_controller::Deployment;
-use tributary_jobfile::OnUnderflow;
+use tributary_controller::runs::{Continuation, Standing};
+use tributary_jobfile::{OnUnderflow, worker_index};
 use tributary_protocol::worker::Stats;
 use tributary_protocol::{Assignment, Mode, Tensor, Terms};
-use tributary_wire::WorkerIndex;
+use tributary_train::digest::Fnv;
+use tributary_wire::{WorkerIndex, WorkerSet};
 
 use crate::rounding::complaint;
 use crate::workload::{self, Pauses, TrainingReport, Verifier, Workload};
@@ -48,6 +51,8 @@ pub enum Event {
         /// A milestone, if there is one.
         note: Option<String>,
     },
+    /// Workers have died, and the job goes on without them.
+    GoesOn(Loss),
     /// All rounds are over.
     Done(Box<WorkerReport>),
     /// The worker failed.
@@ -55,6 +60,35 @@ pub enum Event {
         /// The cause, in one line.
         reason: String,
     },
+}
+
+/// Workers that have died, and without which their job goes on.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Loss {
+    /// Their indices.
+    pub without: Vec<u16>,
+    /// The first round without their values, counted from 1.
+    pub round: u64,
+}
+
+impl Loss {
+    fn said(&self, verb: &str) -> String {
+        let without = self.without.iter().map(u16::to_string).collect::<Vec<_>>().join(", ");
+        let workers = if self.without.len() == 1 { "worker" } else { "workers" };
+        format!("{verb} on without {workers} {without} from round {}", self.round)
+    }
+
+    /// What to say after the job.
+    #[must_use]
+    pub fn went_on(&self) -> String {
+        self.said("went")
+    }
+}
+
+impl fmt::Display for Loss {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.said("goes"))
+    }
 }
 
 /// The report of a worker.
@@ -79,6 +113,12 @@ pub struct WorkerReport {
     pub stats: Stats,
     /// Result of the training, if there was one.
     pub training: Option<TrainingReport>,
+    /// Workers that have died, in a job that goes on.
+    #[serde(default)]
+    pub losses: Vec<Loss>,
+    /// Digest of all sums in such a job, which is the same at all workers.
+    #[serde(default)]
+    pub digest: Option<String>,
 }
 
 /// One worker's rounds.
@@ -90,6 +130,42 @@ pub struct Rounds {
     verifier: Verifier,
     pauses: Pauses,
     report: WorkerReport,
+    /// In a job that goes on without workers that die.
+    ledger: Option<Ledger>,
+}
+
+/// What a worker remembers of its sums, so that it can sum its last round again: no worker is further behind,
+/// because no round ends without all.
+struct Ledger {
+    /// Digest of the sums of all rounds.
+    sums: Fnv,
+    /// The worker's index in the job file.
+    name: WorkerIndex,
+    /// All before the last round.
+    before: Option<Box<(WorkerReport, Fnv)>>,
+    /// Counters of the runs before this one.
+    earlier: Stats,
+}
+
+impl Ledger {
+    fn new(name: WorkerIndex) -> Self {
+        Self { sums: Fnv::new(), name, before: None, earlier: Stats::default() }
+    }
+
+    fn note(&mut self, sums: &[Tensor], report: &WorkerReport) {
+        self.before = Some(Box::new((report.clone(), self.sums)));
+        for sum in sums {
+            self.sums.write(&(sum.len() as u64).to_le_bytes());
+            match sum {
+                Tensor::F32(values) => {
+                    values.iter().for_each(|value| self.sums.write(&value.to_bits().to_le_bytes()));
+                }
+                Tensor::I32(values) => {
+                    values.iter().for_each(|value| self.sums.write(&value.to_le_bytes()));
+                }
+            }
+        }
+    }
 }
 
 impl Event {
@@ -121,7 +197,62 @@ impl Rounds {
         let workload = workload::of(its, index.get().into())?;
         let pauses = Pauses::new(deployment.scenario(), its, index);
         let report = WorkerReport::default();
-        Ok(Self { deployment, job, index, workload, verifier, pauses, report })
+        let goes_on = deployment.job(job).on_death.goes_on();
+        let ledger = goes_on.then(|| Ledger::new(index));
+        Ok(Self { deployment, job, index, workload, verifier, pauses, report, ledger })
+    }
+
+    /// The deployment, the index of the worker's job in the file, and the worker's index in the job's run.
+    #[must_use]
+    pub fn part(&self) -> (&Arc<Deployment>, usize, WorkerIndex) {
+        (&self.deployment, self.job, self.index)
+    }
+
+    /// The number of rounds whose sums the worker has, and whether these are all.
+    #[must_use]
+    pub fn standing(&self) -> Standing {
+        let rounds = self.report.rounds;
+        Standing { rounds, done: rounds == self.workload.rounds() }
+    }
+
+    /// Goes on in another run of the job, after a worker has died. `before` are those of the run that is over,
+    /// and `stats` this worker's counters in it. The deployment has the job's next run and its workers.
+    ///
+    /// # Errors
+    /// If the worker does not take part in the next run, or has summed too little or too much.
+    pub fn go_on(
+        &mut self,
+        deployment: Arc<Deployment>,
+        next: &Continuation,
+        before: WorkerSet,
+        stats: &Stats,
+    ) -> Result<Event> {
+        let ledger = self.ledger.as_mut().context("the job does not go on")?;
+        let Continuation { workers, rounds, .. } = *next;
+        let place = workers.iter().position(|worker| worker == ledger.name);
+        self.index = worker_index(place.context("the next run is without this worker")?);
+        self.deployment = deployment;
+        ledger.earlier += *stats;
+        match self.report.rounds.checked_sub(rounds) {
+            Some(0) => {}
+            Some(1) => {
+                let kept = ledger.before.take().context("the last round is there once")?;
+                (self.report, ledger.sums) = *kept;
+            }
+            _ => bail!(
+                "the job goes on from round {}, and this worker has the sums of {} rounds: please report \
+                 this",
+                rounds.saturating_add(1),
+                self.report.rounds
+            ),
+        }
+        let members: Vec<usize> = workers.iter().map(|worker| worker.get().into()).collect();
+        self.workload.go_on(rounds, &members)?;
+        self.verifier.forget();
+        let without = before.without(workers).iter().map(WorkerIndex::get).collect();
+        let loss = Loss { without, round: rounds + 1 };
+        self.report.losses.push(loss.clone());
+        Ok(Event::GoesOn(loss))
     }
 
     /// The tensors of the next round, and the pause before they are submitted; `None` after the
@@ -175,6 +306,7 @@ impl Rounds {
     /// If a sum is wrong or infinite, too many values became zero, or the workload fails.
     pub fn end(&mut self, sums: Vec<Tensor>, reduce: Duration, stats: &Stats) -> Result<Event> {
         let job = self.deployment.job(self.job);
+        let before = self.ledger.as_ref().map(|_| self.report.clone()).unwrap_or_default();
         let report = &mut self.report;
         let values = sums.iter().map(|tensor| tensor.len() as u64).sum::<u64>();
         report.values += values;
@@ -188,7 +320,11 @@ impl Rounds {
         {
             bail!(complaint);
         }
-        report.verified += self.verifier.check(report.rounds, self.workload.as_mut(), &sums)?;
+        let verified = self.verifier.check(report.rounds, self.workload.as_mut(), &sums)?;
+        if let Some(ledger) = &mut self.ledger {
+            ledger.note(&sums, &before);
+        }
+        report.verified += verified;
         self.workload.finish(sums).context("cannot use the sums")?;
         report.rounds += 1;
         let (done, of, note) = (report.rounds, self.workload.rounds(), self.workload.note());
@@ -198,7 +334,13 @@ impl Rounds {
     /// The report of the worker at its end.
     #[must_use]
     pub fn report(&self, stats: &Stats) -> WorkerReport {
-        WorkerReport { stats: *stats, training: self.workload.training(), ..self.report.clone() }
+        let mut all = *stats;
+        let digest = self.ledger.as_ref().map(|ledger| {
+            all += ledger.earlier;
+            format!("{:016x}", ledger.sums.finish())
+        });
+        let training = self.workload.training();
+        WorkerReport { stats: all, training, digest, ..self.report.clone() }
     }
 
     /// How long a worker that has all its results waits for the others.

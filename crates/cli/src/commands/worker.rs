@@ -31,6 +31,7 @@ pub(crate) fn run(args: &WorkerArgs, metrics: &Metrics) -> Result<()> {
             Event::Round { done, of, note } => {
                 say!("round {done} of {of}  {}", note.as_deref().unwrap_or_default());
             }
+            Event::GoesOn(loss) => say!("the job {loss}"),
             Event::Done(_) | Event::Failed { .. } => {}
         }
     };
@@ -46,6 +47,9 @@ pub(crate) fn run(args: &WorkerArgs, metrics: &Metrics) -> Result<()> {
                     report.stats.sent,
                     report.stats.resent
                 );
+                if let Some(digest) = &report.digest {
+                    say!("digest of all sums: {digest}");
+                }
                 if let Some(rounding) = rounding::text(&report.stats.rounding) {
                     say!("{rounding}");
                 }

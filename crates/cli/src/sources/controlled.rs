@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use tributary_controller::jobs::Controller;
 use tributary_controller::outcomes::Outcomes;
+use tributary_controller::runs::Runs;
 use tributary_metrics::{Page, Source};
 
 use super::wait;
@@ -64,6 +65,31 @@ impl Source for Controlled {
             "tributary_controller_packets_total",
             "Packets of a job by outcome, as the switch's counters tell the controller",
             packets,
+        )
+    }
+}
+
+/// The runs of a controller's jobs.
+#[derive(Debug)]
+pub(crate) struct TakingPart(pub(crate) Runs);
+
+impl Source for TakingPart {
+    fn write(&self, page: &mut Page<'_>) -> fmt::Result {
+        let jobs = self.0.taking_part();
+        let of = |number: fn(u32, u32) -> u32| {
+            jobs.iter().map(move |(job, there, all)| {
+                ([("job_id", job.get().to_string())], f64::from(number(*there, *all)))
+            })
+        };
+        page.gauge(
+            "tributary_controller_job_workers",
+            "Workers that take part in the job's run",
+            of(|there, _| there),
+        )?;
+        page.gauge(
+            "tributary_controller_job_workers_lost",
+            "Workers that have died, and without which the job's run goes on",
+            of(|there, all| all - there),
         )
     }
 }

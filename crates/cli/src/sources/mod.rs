@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use tokio::runtime::Handle;
 
-pub(crate) use controlled::Controlled;
+pub(crate) use controlled::{Controlled, TakingPart};
 pub(crate) use crossconnect::Mirror;
 pub(crate) use manager::Managed;
 pub(crate) use scheduler::Scheduled;

@@ -46,6 +46,24 @@ fn every_sum_is_right_while_parts_are_killed() {
     assert_eq!(names(temporary.path()), [""; 0]);
 }
 
+/// Workers die for good, until the next run.
+#[test]
+fn jobs_go_on_without_workers_that_are_killed() {
+    if !namespaces() {
+        return;
+    }
+    let file = job("atp").replace("name = \"a\"\n", "name = \"a\"\non_death = \"continue\"\n");
+    let file = JobFile::new(&file.replace("tensors = 40", "tensors = 150"));
+    let name = file.name();
+    let args = ["chaos", &name, "--minutes", "0.3", "--seed", "6", "--every", "900"];
+    let output = tributary(&args).output().unwrap();
+    let (report, errors) = (text(&output.stdout), text(&output.stderr));
+    assert!(output.status.success(), "{errors}\n{report}");
+    assert!(count(&report, "runs complete") > 0, "{report}");
+    assert!(count(&report, "times without workers") > 0, "{report}\n{errors}");
+    assert_eq!(count(&report, "wrong"), 0, "{report}");
+}
+
 #[test]
 fn an_interrupted_chaos_leaves_nothing_behind() {
     if !namespaces() {

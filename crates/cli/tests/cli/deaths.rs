@@ -1,5 +1,7 @@
 //! Processes that die or are interrupted: the run ends, names them, and leaves nothing behind.
 
+mod going_on;
+
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};

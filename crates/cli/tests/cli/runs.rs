@@ -51,7 +51,7 @@ fn served(protocol: &str, rounds: u32) -> (Net, Process, Vec<Process>) {
 fn epoch(net: &Net) -> Epoch {
     let runtime = Builder::new_current_thread().enable_all().build().unwrap();
     let controller = Remote::new(&net.runs(), None).unwrap().unwrap();
-    runtime.block_on(ask(&controller, JobId::new(1).unwrap(), None, |_| {})).unwrap()
+    runtime.block_on(ask(&controller, JobId::new(1).unwrap(), None, |_| {})).unwrap().epoch
 }
 
 #[test]

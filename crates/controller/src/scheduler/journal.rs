@@ -30,6 +30,17 @@ pub struct Record {
     pub lease: Option<Epoch>,
     /// Name of the tenant whose job it is.
     pub tenant: Option<String>,
+    /// How its run has begun, if it goes on without workers that have died.
+    pub handover: Option<Handover>,
+}
+
+/// The end of a run whose remaining workers went on in the next one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Handover {
+    /// The run that has ended.
+    pub before: Epoch,
+    /// The number of rounds whose sums stay as they were.
+    pub rounds: u64,
 }
 
 impl Record {
@@ -48,6 +59,7 @@ impl Record {
             name: String::new(),
             lease: None,
             tenant: None,
+            handover: None,
         })
     }
 

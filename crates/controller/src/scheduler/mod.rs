@@ -32,7 +32,7 @@ use tributary_protocol::{Assignment, Rate};
 use tributary_wire::{Epoch, JobId, Protocol, Run, WorkerIndex, WorkerSet};
 
 pub use iteration::{Iteration, OutOfTurn};
-pub use journal::{Forgetful, Journal, Record};
+pub use journal::{Forgetful, Handover, Journal, Record};
 pub use leases::GRACE;
 use leases::Lease;
 
@@ -644,6 +644,7 @@ impl Scheduler {
             name: name.clone(),
             lease: lease.as_ref().map(|lease| lease.epoch),
             tenant,
+            handover: None,
         };
         self.journal.keep(&record).map_err(Refusal::Unrecorded)
     }

@@ -3,6 +3,7 @@
 
 use std::num::NonZeroU64;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
@@ -14,7 +15,8 @@ use tributary_controller::client::SwitchConfig;
 use tributary_controller::jobs::Controller;
 use tributary_controller::plan::Placement;
 use tributary_controller::programs::Pipeline;
-use tributary_controller::scheduler::{Demand, Scheduler};
+use tributary_controller::runs::{Runs, Team};
+use tributary_controller::scheduler::{Demand, Forgetful, Scheduler};
 use tributary_controller::server::LIMITS;
 use tributary_crossconnect::{Circuits, CrossConnect};
 use tributary_jobfile::{Aggregation, Job, Orchestration, SwitchId};
@@ -22,7 +24,7 @@ use tributary_orchestrator::live::Live as Plant;
 use tributary_orchestrator::planner::Planner;
 use tributary_p4runtime_proto::p4::v1::Entity;
 use tributary_protocol::Tensor;
-use tributary_wire::Epoch;
+use tributary_wire::{Epoch, JobId};
 use tributary_worker::workload;
 
 use super::{Note, Removed};
@@ -34,7 +36,7 @@ const TICK: Duration = Duration::from_millis(50);
 /// Who controls the switches.
 enum Control {
     /// Jobs are admitted once, and run as they like.
-    Plain(Box<Controller>),
+    Plain(Arc<Controller>),
     /// The control loop schedules them.
     Orchestrated(Box<Orchestrated>),
 }
@@ -53,6 +55,8 @@ struct Orchestrated {
 pub(super) struct Live {
     /// Set while the switches run.
     control: Option<Control>,
+    /// Where endpoints learn of runs, if a job may go on without workers that die.
+    runs: Option<(Runs, Server)>,
     pub(super) notes: UnboundedSender<Note>,
     inbox: UnboundedReceiver<Note>,
     started: Instant,
@@ -61,7 +65,7 @@ pub(super) struct Live {
 impl Live {
     pub(super) fn new() -> Self {
         let (notes, inbox) = unbounded_channel();
-        Self { control: None, notes, inbox, started: Instant::now() }
+        Self { control: None, runs: None, notes, inbox, started: Instant::now() }
     }
 
     /// Connects to the switches and pushes the program and forwarding.
@@ -73,8 +77,29 @@ impl Live {
     ) -> Result<()> {
         let topology = &deployment.scenario().topology;
         let controller = Controller::connect(topology, switches, pipeline).await?;
-        self.control = Some(Control::Plain(Box::new(controller)));
+        self.control = Some(Control::Plain(Arc::new(controller)));
         Ok(())
+    }
+
+    /// Names the runs of all jobs to endpoints at this Unix socket, after all were admitted: a job may go on
+    /// without workers that die.
+    pub(super) async fn name_runs(&mut self, deployment: &Deployment, socket: &Path) -> Result<()> {
+        let Some(Control::Plain(controller)) = &self.control else { return Ok(()) };
+        let team = |job: &Job| {
+            let (placement, _) = controller.placement(job.id)?;
+            Some((job.id, Team::new(job, &placement, None)))
+        };
+        let teams = deployment.scenario().jobs.iter().filter_map(team).collect();
+        let runs = Runs::with_teams(Arc::clone(controller), Arc::new(Forgetful), teams);
+        let door = Door::unlocked(Listen::Unix(socket.to_owned()));
+        let server = Server::start(runs.clone().service(), door, LIMITS).await?;
+        self.runs = Some((runs, server));
+        Ok(())
+    }
+
+    /// Whether endpoints have begun a run of a job.
+    pub(super) fn has_begun(&self, job: JobId) -> bool {
+        self.runs.as_ref().is_some_and(|(runs, _)| runs.has_begun(job))
     }
 
     /// The same for switches around a cross-connect, which is dark. Endpoints follow their jobs at this
@@ -208,6 +233,7 @@ impl Live {
 
     /// Drops the controller. Must happen before the switches stop, which it would report as lost.
     pub(super) fn end(&mut self) {
+        self.runs = None;
         self.control = None;
     }
 }

@@ -309,7 +309,7 @@ impl Memory {
         let boards = Boards::default();
         let readers = switches.iter().map(|running| (running.name.clone(), running.reader.clone()));
         metrics.add(Switches::new(readers));
-        metrics.add(Workers(boards.workers.clone()));
+        metrics.add(Workers::new(boards.workers.clone()));
         metrics.add(Backends(boards.servers.clone()));
         let mut live = Live::new();
         live.connect(deployment, configs.collect(), &program.pipeline).await?;

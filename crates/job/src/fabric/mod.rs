@@ -84,6 +84,15 @@ pub enum Note {
         /// The event.
         event: rounds::Event,
     },
+    /// The process of a worker has died.
+    Lost {
+        /// Index of the job.
+        job: usize,
+        /// Index of the worker.
+        worker: usize,
+        /// How, in words.
+        how: String,
+    },
     /// The parameter servers or reminder agents of a host.
     Servers(servers::Event),
     /// Something has happened that the run gets over.
@@ -202,6 +211,11 @@ pub trait Fabric: Sized {
     /// The parts whose processes are stopped.
     fn stopped(&self) -> Vec<Stopped> {
         Vec::new()
+    }
+
+    /// Whether the job with this index in the file may go on without a worker whose process has died.
+    fn may_go_on(&self, _job: usize) -> bool {
+        false
     }
 
     /// Begins to measure processor time: all workers have finished their warm-up.

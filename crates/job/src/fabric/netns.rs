@@ -25,7 +25,8 @@ use tributary_controller::programs::Compiled;
 use tributary_controller::targets::Kind as TargetKind;
 use tributary_crossconnect::{CrossConnect, Port};
 use tributary_endpoint::tokens::Tokens;
-use tributary_jobfile::{Duty, End, HostId, Protocol, SwitchId, Topology};
+use tributary_jobfile::{Duty, End, HostId, Job, Protocol, SwitchId, Topology};
+use tributary_limits::restarts::is_death;
 use tributary_metrics::Guest;
 use tributary_p4runtime_proto::p4::v1::Entity;
 use tributary_testbed::{self as testbed, Output, Process, Stream, Testbed};
@@ -188,7 +189,13 @@ impl Fabric for Netns {
     }
 
     async fn admit(&mut self, job: usize) -> Result<()> {
-        self.live.admit(&self.deployment, job).await
+        self.live.admit(&self.deployment, job).await?;
+        let jobs = &self.deployment.scenario().jobs;
+        if job + 1 == jobs.len() && goes_on(jobs) {
+            let socket = self.runs();
+            self.live.name_runs(&self.deployment, &socket).await?;
+        }
+        Ok(())
     }
 
     fn start_endpoints(&mut self) -> Result<()> {
@@ -199,11 +206,13 @@ impl Fabric for Netns {
         for switch in &mut self.switches {
             switch.note_cpu();
             let what = format!("switch {} ({})", switch.config.name, switch.process.program());
-            watch(&switch.process, notes, move |ending| Note::Broken(format!("{what} {ending}")));
+            watch(&switch.process, notes, move |ending, _| {
+                Note::Broken(format!("{what} {ending}"))
+            });
         }
         for cable in &self.cables {
             let what = format!("the cable {}", cable.node());
-            watch(cable, notes, move |ending| Note::Broken(format!("{what} {ending}")));
+            watch(cable, notes, move |ending, _| Note::Broken(format!("{what} {ending}")));
         }
         Tokens::draw(scenario).write(&self.tokens())?;
         for host in scenario.topology.host_ids() {
@@ -259,6 +268,11 @@ impl Fabric for Netns {
         all.filter(|(_, process)| process.is_stopped())
             .map(|(what, process)| Stopped { what, process: process.id() })
             .collect()
+    }
+
+    fn may_go_on(&self, job: usize) -> bool {
+        let job = self.deployment.job(job);
+        job.on_death.goes_on() && self.live.has_begun(job.id)
     }
 
     fn end_warm_up(&mut self) {
@@ -433,6 +447,11 @@ impl Netns {
         self.sockets.path().join("scheduler.sock")
     }
 
+    /// Where endpoints learn of runs, if a job may go on without workers that die.
+    fn runs(&self) -> PathBuf {
+        self.sockets.path().join("runs.sock")
+    }
+
     /// Has a process serve its metrics to this one, if metrics are on.
     fn measure(&self, command: &mut Command, name: &str) {
         let mut guests = self.guests.lock().unwrap_or_else(PoisonError::into_inner);
@@ -459,6 +478,10 @@ impl Netns {
         process.arg("--tokens").arg(self.tokens());
         if self.deployment.scenario().orchestration.is_some() {
             process.arg("--scheduler").arg(format!("unix:{}", self.scheduler().display()));
+            return process;
+        }
+        if goes_on(&self.deployment.scenario().jobs) {
+            process.arg("--controller").arg(format!("unix:{}", self.runs().display()));
             return process;
         }
         for job in &self.deployment.scenario().jobs {
@@ -492,9 +515,12 @@ impl Netns {
             }
         }));
         let process = self.testbed.spawn(name, command, lines)?;
-        watch(&process, notes, move |ending| {
+        watch(&process, notes, move |ending, died| {
             let reason = format!("its process {ending}");
-            Note::Worker { job, worker, event: rounds::Event::Failed { reason } }
+            match died {
+                true => Note::Lost { job, worker, how: reason },
+                false => Note::Worker { job, worker, event: rounds::Event::Failed { reason } },
+            }
         });
         Ok(process)
     }
@@ -516,18 +542,24 @@ fn grace(process: &Process) -> Duration {
     if process.is_stopped() { Duration::ZERO } else { GRACE }
 }
 
-/// Notes a process that ends unexpectedly. Notes after the run's end are not read.
+/// Whether one of the jobs goes on without workers that die.
+fn goes_on(jobs: &[Job]) -> bool {
+    jobs.iter().any(|job| job.on_death.goes_on())
+}
+
+/// Notes a process that ends unexpectedly: how, and whether it has died instead of ending with an error of its
+/// own. Notes after the run's end are not read.
 fn watch(
     process: &Process,
     notes: &UnboundedSender<Note>,
-    note: impl FnOnce(String) -> Note + Send + 'static,
+    note: impl FnOnce(String, bool) -> Note + Send + 'static,
 ) {
     let (process, notes) = (process.clone(), notes.clone());
     tokio::task::spawn_blocking(move || {
         if let Ok(Some(status)) = process.wait(None)
             && !status.success()
         {
-            drop(notes.send(note(ending(&process, status))));
+            drop(notes.send(note(ending(&process, status), is_death(status))));
         }
     });
 }

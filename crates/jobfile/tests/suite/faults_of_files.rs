@@ -673,3 +673,30 @@ fn underflow_keys_are_checked() {
     let message = refused("[protocol]\non_underflow = ‸\"refuse\"\n[[job]]\n");
     assert!(message.contains("choose one of `warn`, `fail`"), "{message}");
 }
+
+#[test]
+fn jobs_that_go_on() {
+    refused("[[job]]\non_death = ‸\"restart\"\n");
+    refused("[[job]]\nworkers = 3\non_death = \"continue\"\nmin_workers = ‸4\n");
+    refused("[[job]]\nworkers = 3\non_death = \"continue\"\nmin_workers = ‸0\n");
+    assert_eq!(
+        refused("[[job]]\nworkers = 3\nmin_workers = ‸2\n"),
+        "the job ends when a worker dies, so `min_workers` has no meaning; add on_death = \"continue\", or \
+         leave it out"
+    );
+    let goes_on = "[[job]]\non_death = ‸\"continue\"\n";
+    for more in [
+        "threads = 2\n",
+        "workload = { kind = \"digits\" }\n",
+        "workers = 1\nworkload = { kind = \"files\", inputs = [\"a.npy\"], output_dir = \"o\" }\n",
+        "workload = { kind = \"random\", verify = \"share\" }\n",
+    ] {
+        let line = refused(&format!("{goes_on}{more}"));
+        assert!(line.ends_with("`on_death` out") || line.contains("`on_death` out, or"), "{line}");
+    }
+    let units = "protocol = \"p4inc\"\n[topology]\nunits = 2\n";
+    assert_eq!(
+        refused(&format!("{units}{goes_on}")),
+        "the control loop around a cross-connect ends a job when a worker dies; leave `on_death` out"
+    );
+}

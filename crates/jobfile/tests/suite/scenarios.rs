@@ -5,8 +5,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use tributary_jobfile::{
-    Aggregation, Duty, End, HostId, Job, Lane, LinkFaults, OnUnderflow, Preemption, Profile,
-    Protocol, Scenario, SwitchId, Topology, Workload, load, parse, worker_index,
+    Aggregation, Duty, End, HostId, Job, Lane, LinkFaults, OnDeath, OnUnderflow, Preemption,
+    Profile, Protocol, Scenario, SwitchId, Topology, Workload, load, parse, worker_index,
 };
 use tributary_protocol::priority::Code;
 use tributary_protocol::{Assignment, Mode};
@@ -437,4 +437,15 @@ fn underflow_is_warned_of_above_one_percent_unless_the_file_says_otherwise() {
     let file = "[protocol]\nmax_underflow = 0.5\non_underflow = \"fail\"\n\
                 [[job]]\n[[job]]\nmax_underflow = 0\non_underflow = \"warn\"\n";
     assert_eq!(of(file), [(0.5, OnUnderflow::Fail), (0.0, OnUnderflow::Warn)]);
+}
+
+#[test]
+fn a_job_ends_when_a_worker_dies_unless_it_may_go_on() {
+    let on_death = |keys: &str| scenario(&format!("[[job]]\nworkers = 3\n{keys}")).jobs[0].on_death;
+    assert_eq!(on_death(""), OnDeath::End);
+    assert_eq!(on_death("on_death = \"end\"\n"), OnDeath::End);
+    let goes_on = "on_death = \"continue\"\n";
+    assert_eq!(on_death(goes_on), OnDeath::Continue { least: 1 });
+    let least = format!("{goes_on}min_workers = 3\n");
+    assert_eq!(on_death(&least), OnDeath::Continue { least: 3 });
 }

@@ -15,6 +15,9 @@ pub struct PsConfig {
     pub workers: Vec<Host>,
     /// Timeouts.
     pub timing: Timing,
+    /// Whether the first packet of a later run begins that run here. Not if a later run may have other
+    /// workers: whoever runs the PS then learns of it, and makes another PS.
+    pub follows_runs: bool,
 }
 
 impl PsConfig {

@@ -118,7 +118,9 @@ impl ParameterServer {
         let rejected = &mut self.stats.rejected;
         let reason = if packet.job() != job.job {
             &mut rejected.other_job
-        } else if job.epoch.is_after(packet.epoch()) {
+        } else if packet.epoch() != job.epoch
+            && (!self.config.follows_runs || job.epoch.is_after(packet.epoch()))
+        {
             &mut rejected.other_run
         } else if packet.protocol() != job.protocol {
             &mut rejected.other_protocol

@@ -11,7 +11,7 @@ use std::collections::hash_map::Entry;
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use tributary_jobfile::{Job, Protocol, Workload as Description};
 use tributary_protocol::Tensor;
 use tributary_train::verify;
@@ -60,6 +60,15 @@ pub trait Workload: Send {
     /// # Errors
     /// If they cannot be used or stored.
     fn finish(&mut self, sums: Vec<Tensor>) -> Result<()>;
+
+    /// Goes on after `done` rounds, of which this worker may have summed more, with these workers, by their
+    /// indices in the job file.
+    ///
+    /// # Errors
+    /// If the workload cannot: the job file does not let such a job go on.
+    fn go_on(&mut self, _done: u64, _workers: &[usize]) -> Result<()> {
+        bail!("this workload ends when a worker dies")
+    }
 
     /// A milestone of the last round, such as the loss after an epoch.
     fn note(&self) -> Option<String> {
@@ -112,6 +121,11 @@ impl Verifier {
     /// A verifier of a job, shared by `workers` workers.
     pub fn new(job: &Job, values_per_packet: u16, workers: usize) -> Self {
         Self { rule: Rule::of(job, values_per_packet), workers, rounds: Arc::default() }
+    }
+
+    /// Forgets the sums of rounds that are summed again by other workers.
+    pub fn forget(&self) {
+        self.rounds.lock().expect("no thread panics while it holds this").clear();
     }
 
     /// Compares a worker's sums of a round, or its part of them, bit by bit. Returns how many values

@@ -13,7 +13,8 @@ use super::Workload;
 
 pub(super) struct Random {
     description: RandomTensors,
-    workers: usize,
+    /// Those that take part.
+    workers: Vec<usize>,
     worker: usize,
     /// Number of rounds begun.
     round: u64,
@@ -23,7 +24,8 @@ pub(super) struct Random {
 
 impl Random {
     pub(super) fn new(description: RandomTensors, workers: usize, worker: usize) -> Self {
-        Self { description, workers, worker, round: 0, current: Tensor::F32(Vec::new().into()) }
+        let (workers, current) = ((0..workers).collect(), Tensor::F32(Vec::new().into()));
+        Self { description, workers, worker, round: 0, current }
     }
 
     /// Some elements of a worker's tensor.
@@ -90,8 +92,9 @@ impl Workload for Random {
             return None;
         }
         let fragments = self.elements().div_ceil(fragment);
-        let start =
-            |worker: usize| (fragments * worker / self.workers * fragment).min(self.elements());
+        let start = |worker: usize| {
+            (fragments * worker / self.workers.len() * fragment).min(self.elements())
+        };
         Some(start(self.worker)..start(self.worker + 1))
     }
 
@@ -99,7 +102,16 @@ impl Workload for Random {
         let number = (self.round - 1) / self.repeats();
         let part = part.cloned().unwrap_or(0..self.elements());
         let of = |worker| vec![self.tensor(worker, number, part.clone())];
-        Ok(Some((0..self.workers).map(of).collect()))
+        Ok(Some(self.workers.iter().copied().map(of).collect()))
+    }
+
+    fn go_on(&mut self, done: u64, workers: &[usize]) -> Result<()> {
+        self.workers = workers.to_vec();
+        self.round = done;
+        if !done.is_multiple_of(self.repeats()) {
+            self.current = self.tensor(self.worker, done / self.repeats(), 0..self.elements());
+        }
+        Ok(())
     }
 
     fn finish(&mut self, _: Vec<Tensor>) -> Result<()> {
@@ -136,6 +148,42 @@ mod tests {
             }
         }
         assert_eq!(repeated.next().unwrap(), None);
+    }
+
+    #[test]
+    fn rounds_are_summed_again_with_the_same_tensors_of_fewer_workers() {
+        let description = RandomTensors {
+            tensors: 3,
+            repeat: 2,
+            warm_up: 0,
+            elements: 5,
+            seed: 7,
+            distribution: Distribution::Normal,
+            magnitude: 1.0,
+            verify: Verify::All,
+        };
+        let rounds = |random: &mut Random| {
+            let round = |random: &mut Random| {
+                Some((random.next().unwrap()?, random.everyone(None).unwrap().unwrap()))
+            };
+            std::iter::from_fn(|| round(random)).collect::<Vec<_>>()
+        };
+        let all = rounds(&mut Random::new(description.clone(), 3, 2));
+        assert_eq!(all.len(), 6);
+        for done in 0..=6 {
+            // One that is in the round, and one that has its sum.
+            for summed in done..=(done + 1).min(6) {
+                let mut random = Random::new(description.clone(), 3, 2);
+                (0..=summed).for_each(|_| drop(random.next().unwrap()));
+                random.go_on(done, &[0, 2]).unwrap();
+                let again = rounds(&mut random);
+                assert_eq!(again.len() as u64, 6 - done);
+                for ((own, some), (before, everyone)) in again.iter().zip(&all[done as usize..]) {
+                    assert_eq!(own, before);
+                    assert_eq!(some, &[everyone[0].clone(), everyone[2].clone()]);
+                }
+            }
+        }
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The jobs of the job file, which the controller admits by itself.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -9,16 +9,16 @@ use tributary_access::{Door, Server};
 use tributary_controller::Deployment;
 use tributary_controller::jobs::Controller;
 use tributary_controller::plan::Placement;
-use tributary_controller::runs::Runs;
+use tributary_controller::runs::{Runs, Team};
 use tributary_controller::scheduler::{Forgetful, Journal, Record};
 use tributary_controller::server::LIMITS;
 use tributary_endpoint::numbers::Jobs;
-use tributary_jobfile::Scenario;
+use tributary_jobfile::{Job, Scenario};
 use tributary_metrics::Metrics;
 use tributary_orchestrator::journal::Redb;
 use tributary_wire::JobId;
 
-use crate::sources::Controlled;
+use crate::sources::{Controlled, TakingPart};
 
 /// Divides the records of a journal into those of jobs that the file still has as they were, and the
 /// others.
@@ -27,7 +27,14 @@ pub(super) fn of_file(records: Vec<Record>, deployment: &Deployment) -> (Vec<Rec
         let jobs = &deployment.scenario().jobs;
         let index = jobs.iter().position(|job| job.id == placement.job);
         index.is_some_and(|index| {
-            *placement == Placement { epoch: placement.epoch, ..deployment.placement(index) }
+            let whole = deployment.placement(index);
+            let mut hosts = whole.workers.iter();
+            // Some may have died.
+            let some = placement.workers.iter().all(|own| hosts.any(|host| host == own));
+            let all = placement.workers == whole.workers;
+            let workers = placement.workers.clone();
+            let same = Placement { epoch: placement.epoch, workers, ..whole };
+            *placement == same && (all || some && jobs[index].on_death.goes_on())
         })
     })
 }
@@ -37,7 +44,7 @@ pub(super) fn of_file(records: Vec<Record>, deployment: &Deployment) -> (Vec<Rec
 pub(super) async fn serve(
     controller: Controller,
     scenario: &Scenario,
-    (journal, outdated): (Option<Redb>, &[Record]),
+    (journal, records, outdated): (Option<Redb>, &[Record], &[Record]),
     door: Option<Door>,
     stop: &AtomicBool,
     metrics: &Metrics,
@@ -59,7 +66,10 @@ pub(super) async fn serve(
     let mut outcome = admit(&controller, scenario, &*journal, &outdated).await;
     if outcome.is_ok() {
         outcome = match door {
-            Some(door) => tell_runs(&controller, journal, door, stop).await,
+            Some(door) => {
+                let teams = teams(&controller, scenario, records);
+                tell_runs(&controller, journal, teams, door, stop, metrics).await
+            }
             None => {
                 say!("end with Ctrl-C");
                 tributary_endpoint::until(stop).await;
@@ -72,6 +82,21 @@ pub(super) async fn serve(
         outcome = outcome.and(remove(&controller, scenario).await);
     }
     outcome
+}
+
+/// The workers of each job, and of its run. The records are those of jobs that go on.
+fn teams(
+    controller: &Controller,
+    scenario: &Scenario,
+    records: &[Record],
+) -> BTreeMap<JobId, Team> {
+    let team = |job: &Job| {
+        let (placement, _) = controller.placement(job.id)?;
+        let record = records.iter().find(|record| record.placement == placement);
+        let handover = record.and_then(|record| record.handover);
+        Some((job.id, Team::new(job, &placement, handover)))
+    };
+    scenario.jobs.iter().filter_map(team).collect()
 }
 
 /// Admits the jobs that do not go on.
@@ -124,10 +149,13 @@ async fn remove(controller: &Controller, scenario: &Scenario) -> Result<()> {
 async fn tell_runs(
     controller: &Arc<Controller>,
     journal: Arc<dyn Journal>,
+    teams: BTreeMap<JobId, Team>,
     door: Door,
     stop: &AtomicBool,
+    metrics: &Metrics,
 ) -> Result<()> {
-    let runs = Runs::new(Arc::clone(controller), journal);
+    let runs = Runs::with_teams(Arc::clone(controller), journal, teams);
+    metrics.add(TakingPart(runs.clone()));
     let address = door.listen.clone();
     let server = Server::start(runs.clone().service(), door, LIMITS)
         .await

@@ -53,7 +53,17 @@ fn serve_until_end(args: &ControllerArgs, metrics: &Metrics) -> Result<()> {
         );
     }
     if args.scheduler.is_some() {
-        tributary_endpoint::one_thread_per_worker(&scenario)?;
+        tributary_endpoint::fit_for_scheduler(&scenario)?;
+    }
+    if args.listen.is_some()
+        && args.journal.is_none()
+        && let Some((_, job)) = scenario.whole_jobs().find(|(_, job)| job.on_death.goes_on())
+    {
+        bail!(
+            "job {} goes on without workers that die (on_death), so a controller that is started again must \
+             know with whom; name a file for that with --journal FILE",
+            job.name
+        );
     }
     let ports = switches::ports(&scenario, &args.switches)?;
     let addresses = switches::switches(&scenario, &args.switches)?;
@@ -82,7 +92,7 @@ fn serve_until_end(args: &ControllerArgs, metrics: &Metrics) -> Result<()> {
                 serve(controller, &scenario, journal, door, &stop, metrics).await
             }
             door => {
-                let journal = (journal, &outdated[..]);
+                let journal = (journal, &records[..], &outdated[..]);
                 jobs::serve(controller, &scenario, journal, door, &stop, metrics).await
             }
         }

@@ -1,5 +1,6 @@
 //! The controller against the embedded switch.
 
+mod going_on;
 mod journal;
 mod leases;
 mod moves;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use tributary_protocol::server::{Event, ParameterServer, Stats};
-use tributary_protocol::{ConfigError, Endpoint, JobConfig, Racks, Rejected, Time};
+use tributary_protocol::{ConfigError, Endpoint, JobConfig, PsConfig, Racks, Rejected, Time};
 use tributary_wire::agg::Repr;
 use tributary_wire::{
     AggregatorIndex, Bitmap, Epoch, Flags, Host, JobId, Kind, Protocol, Sequence, WorkerSet,
@@ -170,6 +170,25 @@ fn a_later_run_replaces_the_current_one_and_their_values_do_not_mix() {
     let result = sent(&mut ps, us(4));
     assert_eq!(kinds(&result), [(Kind::Parameter, 0, 0b11)]);
     assert_eq!((result[0].repr.epoch, &result[0].words[..]), (later.epoch, &[3, 30][..]));
+}
+
+/// The later run may have a third worker, so both are not all.
+#[test]
+fn a_server_that_is_told_of_runs_follows_no_packet() {
+    let setup = Setup { workers: 2, values: 2, slots: 4, ..Setup::papers() };
+    let first = setup.job(0);
+    let config = PsConfig { follows_runs: false, ..setup.server(0) };
+    let mut ps = ParameterServer::new(config).unwrap();
+    let later = JobConfig { epoch: first.epoch.next().unwrap(), ..first };
+    let gradient = |job: &JobConfig, bitmap, values: [i32; 2]| {
+        frame(&repr(job, Kind::Gradient, 0, bitmap, RESEND), &values)
+    };
+    ps.handle_frame(us(0), &gradient(&first, 0b01, [1, 10]));
+    ps.handle_frame(us(1), &gradient(&later, 0b11, [1000, 1000]));
+    assert_eq!((sent(&mut ps, us(1)).len(), ps.stats().rejected.other_run), (0, 1));
+    ps.handle_frame(us(2), &gradient(&first, 0b10, [2, 20]));
+    let result = sent(&mut ps, us(2));
+    assert_eq!((result[0].repr.epoch, &result[0].words[..]), (first.epoch, &[3, 30][..]));
 }
 
 #[test]

@@ -115,6 +115,7 @@ impl Setup {
             host: host(SERVER),
             workers: (0..self.workers).map(host).collect(),
             timing: Self::timing(),
+            follows_runs: true,
         }
     }
 

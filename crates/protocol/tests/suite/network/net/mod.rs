@@ -183,6 +183,7 @@ impl Setup {
             host: host(job, SERVER),
             workers: (0..self.workers).map(|w| host(job, w)).collect(),
             timing: self.timing,
+            follows_runs: true,
         }
     }
 }

@@ -1,0 +1,315 @@
+//! Jobs that go on without workers that die: the others agree on a round, and hold the same sums.
+
+use std::time::Duration;
+
+use nix::sys::signal::Signal;
+use rand::{Rng as _, SeedableRng as _};
+use rand_chacha::ChaCha8Rng;
+use tributary_testbed::{Process, Stream};
+
+use super::signal;
+use crate::by_hand::{Net, ended, until};
+use crate::command::{JobFile, failure, namespaces, text, tributary};
+
+const PROTOCOLS: [&str; 4] = ["atp", "esa", "p4inc", "switchml"];
+
+/// Values of a tensor, and tensors of a job.
+const ELEMENTS: u64 = 2_000;
+const ROUNDS: u64 = 150;
+
+/// A job that takes about a second and a half, with this many workers, of which some must be left.
+fn job(protocol: &str, workers: usize, least: usize) -> String {
+    format!(
+        "worker_timeout = \"10s\"\nprotocol = \"{protocol}\"\n[topology]\nkind = \"star\"\n\
+         workers = {workers}\n[[job]]\nname = \"long\"\non_death = \"continue\"\n\
+         min_workers = {least}\njitter = \"15ms\"\n\
+         workload = {{ kind = \"random\", tensors = {ROUNDS}, elements = {ELEMENTS} }}\n"
+    )
+}
+
+/// How often each test varies what is random.
+fn seeds() -> std::ops::Range<u64> {
+    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse().ok());
+    let first = number("TRIBUTARY_SEED").unwrap_or(1);
+    first..first + number("TRIBUTARY_SEEDS").unwrap_or(1)
+}
+
+/// A network, its controller, and all processes of a job.
+struct Crew {
+    net: Net,
+    controller: Process,
+    _servers: Vec<Process>,
+    workers: Vec<Process>,
+}
+
+/// How the workers that are left ended.
+#[derive(PartialEq, Debug)]
+struct Agreed {
+    /// What each said about losses.
+    losses: Vec<String>,
+    digest: String,
+}
+
+impl Crew {
+    fn new(protocol: &str, workers: usize, least: usize) -> Self {
+        let mut hosts: Vec<String> = (1..=workers).map(|host| format!("w{host}")).collect();
+        let served = matches!(protocol, "atp" | "esa");
+        if served {
+            hosts.push("ps".into());
+        }
+        let hosts: Vec<&str> = hosts.iter().map(String::as_str).collect();
+        let net = Net::with(&job(protocol, workers, least), &hosts);
+        let controller = start_controller(&net);
+        let servers = if served { vec![net.server()] } else { Vec::new() };
+        let mut crew = Self { net, controller, _servers: servers, workers: Vec::new() };
+        crew.workers = (0..workers).map(|worker| crew.worker(worker)).collect();
+        crew
+    }
+
+    fn worker(&self, worker: usize) -> Process {
+        self.net.worker(u8::try_from(worker).unwrap(), &self.net.tokens())
+    }
+
+    /// Waits for a round of a worker, and then kills another one.
+    fn kill(&self, victim: usize, after: u64) {
+        let witness = (victim + 1) % self.workers.len();
+        until(&self.workers[witness], &format!("round {after} of"));
+        self.workers[victim].kill().unwrap();
+    }
+
+    /// All but these workers end with all sums compared, and the same.
+    fn agree(&self, lost: &[usize]) -> Agreed {
+        let left = (0..self.workers.len()).filter(|worker| !lost.contains(worker));
+        let mut all = left.map(|worker| {
+            let (success, errors) = ended(&self.workers[worker]);
+            let output = self.workers[worker].output(Stream::Out);
+            assert!(success, "worker {worker}: {errors}\n{}", text_of(&self.controller));
+            let values = ROUNDS * ELEMENTS;
+            let said = format!("{values} values summed, {values} of them compared");
+            assert!(output.contains(&said), "worker {worker}: {output}");
+            let lines = |start: &str| -> Vec<String> {
+                let lines = output.lines().filter(|line| line.starts_with(start));
+                lines.map(str::to_owned).collect()
+            };
+            let digest = lines("digest of all sums: ").pop().expect("a digest");
+            Agreed { losses: lines("the job goes on without worker"), digest }
+        });
+        let first = all.next().expect("a worker is left");
+        all.for_each(|other| assert_eq!(other, first));
+        first
+    }
+}
+
+/// A controller with a journal, also after another one.
+fn start_controller(net: &Net) -> Process {
+    let journal = net.file.path("journal.redb").display().to_string();
+    net.controller_with(&net.tokens(), &["--journal", &journal])
+}
+
+fn text_of(process: &Process) -> String {
+    format!("{}{}", process.output(Stream::Out), process.output(Stream::Err))
+}
+
+/// The workers and the round of what was said.
+fn parsed(loss: &str) -> (Vec<usize>, u64) {
+    let (_, rest) = loss.split_once("without worker").unwrap();
+    let rest = rest.trim_start_matches(['s', ' ']);
+    let (workers, round) = rest.split_once(" from round ").unwrap();
+    (workers.split(", ").map(|one| one.parse().unwrap()).collect(), round.parse().unwrap())
+}
+
+#[test]
+fn the_others_go_on_and_hold_the_same_sums() {
+    if !namespaces() {
+        return;
+    }
+    for seed in seeds() {
+        let mut random = ChaCha8Rng::seed_from_u64(seed);
+        for protocol in PROTOCOLS {
+            for victim in 0..3 {
+                let after = random.random_range(1..ROUNDS - 10);
+                println!("seed {seed}: {protocol}, worker {victim} after round {after}");
+                let crew = Crew::new(protocol, 3, 2);
+                crew.kill(victim, after);
+                let Agreed { losses, .. } = crew.agree(&[victim]);
+                let [loss] = &losses[..] else { panic!("{losses:?}") };
+                let (without, round) = parsed(loss);
+                assert_eq!(without, [victim]);
+                // The witness had that round, and all others nearly.
+                assert!((after..=ROUNDS).contains(&round), "after {after}: {loss}");
+                let told = text_of(&crew.controller);
+                let said = format!("job long goes on without worker {victim} from round {round}");
+                assert!(told.contains(&said), "{told}");
+            }
+        }
+    }
+}
+
+#[test]
+fn one_worker_after_the_other_may_die_at_any_time() {
+    if !namespaces() {
+        return;
+    }
+    for seed in seeds() {
+        let mut random = ChaCha8Rng::seed_from_u64(1000 + seed);
+        for protocol in PROTOCOLS {
+            let first = random.random_range(0..4);
+            let second = (first + random.random_range(1..4)) % 4;
+            // Before the controller knows of the first death, during the change to the next run, and in it.
+            let pause = Duration::from_millis(random.random_range(0..2500));
+            let after = random.random_range(1..ROUNDS / 3);
+            println!(
+                "seed {seed}: {protocol}, worker {first} after {after}, {second} {pause:?} later"
+            );
+            let crew = Crew::new(protocol, 4, 2);
+            crew.kill(first, after);
+            std::thread::sleep(pause);
+            crew.workers[second].kill().unwrap();
+            let Agreed { losses, .. } = crew.agree(&[first, second]);
+            let mut without: Vec<usize> = losses.iter().flat_map(|loss| parsed(loss).0).collect();
+            without.sort_unstable();
+            let mut both = [first, second];
+            both.sort_unstable();
+            assert_eq!(without, both, "{losses:?}");
+            let rounds: Vec<u64> = losses.iter().map(|loss| parsed(loss).1).collect();
+            assert!(rounds.is_sorted() && rounds[0] >= after, "{losses:?}");
+        }
+    }
+}
+
+#[test]
+fn a_controller_that_is_killed_meanwhile_gives_one_answer() {
+    if !namespaces() {
+        return;
+    }
+    for seed in seeds() {
+        let mut random = ChaCha8Rng::seed_from_u64(2000 + seed);
+        for protocol in PROTOCOLS {
+            let victim = random.random_range(0..3);
+            let after = random.random_range(1..ROUNDS / 2);
+            // The controller decides about 1.1 s after the death.
+            let pause = Duration::from_millis(random.random_range(500..1800));
+            println!(
+                "seed {seed}: {protocol}, worker {victim} after {after}, controller {pause:?} later"
+            );
+            let mut crew = Crew::new(protocol, 3, 1);
+            crew.kill(victim, after);
+            std::thread::sleep(pause);
+            crew.controller.kill().unwrap();
+            crew.controller = start_controller(&crew.net);
+            let Agreed { losses, .. } = crew.agree(&[victim]);
+            assert_eq!(losses.len(), 1, "{losses:?}");
+            assert_eq!(parsed(&losses[0]).0, [victim]);
+        }
+    }
+}
+
+#[test]
+fn too_few_workers_end_the_job() {
+    if !namespaces() {
+        return;
+    }
+    let crew = Crew::new("atp", 3, 3);
+    crew.kill(1, 20);
+    for worker in [0, 2] {
+        let (success, errors) = ended(&crew.workers[worker]);
+        let said = "error: job long has 2 workers left, without worker 1, and min_workers is 3; start all \
+                    workers of the job again";
+        assert!(!success && errors.contains(said), "{errors}");
+        assert_eq!(errors.lines().count(), 1, "{errors}");
+    }
+    // All of them can begin again.
+    let again = Crew { workers: Vec::new(), ..crew };
+    let workers = (0..3).map(|worker| again.worker(worker)).collect();
+    let again = Crew { workers, ..again };
+    assert_eq!(again.agree(&[]).losses, [""; 0]);
+}
+
+#[test]
+fn a_worker_that_comes_back_is_refused_until_the_run_is_over() {
+    if !namespaces() {
+        return;
+    }
+    for protocol in ["atp", "switchml"] {
+        let mut crew = Crew::new(protocol, 3, 1);
+        crew.kill(0, 10);
+        until(&crew.workers[2], "goes on without worker 0");
+        let back = crew.worker(0);
+        let (success, errors) = ended(&back);
+        let said = "error: job long goes on without worker 0, which was not heard from; start it again when \
+                    that run is over";
+        assert!(!success && errors.lines().eq([said]), "{errors}");
+        crew.agree(&[0]);
+        // The next run has all workers, and a server that knows it.
+        crew.workers = (0..3).map(|worker| crew.worker(worker)).collect();
+        assert_eq!(crew.agree(&[]).losses, [""; 0]);
+    }
+}
+
+/// Nobody knows that it is away until it does not answer the controller.
+#[test]
+fn a_worker_that_stops_responding_is_left_behind() {
+    if !namespaces() {
+        return;
+    }
+    let crew = Crew::new("atp", 3, 1);
+    until(&crew.workers[0], "round 20 of");
+    signal(crew.workers[2].id().cast_signed(), Signal::SIGSTOP);
+    let losses = crew.agree(&[2]).losses;
+    assert_eq!(parsed(&losses[0]).0, [2]);
+    signal(crew.workers[2].id().cast_signed(), Signal::SIGCONT);
+    let (success, errors) = ended(&crew.workers[2]);
+    assert!(!success && errors.contains("job long goes on without worker 2"), "{errors}");
+}
+
+#[test]
+fn a_controller_without_a_journal_cannot_know_with_whom_a_job_goes_on() {
+    let file = JobFile::new(&job("atp", 2, 1));
+    let listen = format!("unix:{}", file.path("runs.sock").display());
+    let name = file.name();
+    let args = ["controller", &name, "--switch", "s1=127.0.0.1:1", "--listen", &listen];
+    let line = failure(&args, &tributary(&args).output().unwrap());
+    assert!(line.contains("job long goes on without workers that die (on_death)"), "{line}");
+    assert!(line.contains("--journal FILE"), "{line}");
+}
+
+/// With racks, and with P4INC over two switches.
+#[test]
+fn a_run_goes_on_and_its_report_says_so() {
+    if !namespaces() {
+        return;
+    }
+    let racks = |protocol: &str| {
+        job(protocol, 4, 1).replace("kind = \"star\"\nworkers = 4\n", "racks = 2\n")
+    };
+    let mut files: Vec<(String, String)> =
+        PROTOCOLS.iter().map(|name| (format!("{name}, star"), job(name, 4, 1))).collect();
+    files.extend(["atp", "esa", "p4inc"].map(|name| (format!("{name}, racks"), racks(name))));
+    let mut random = ChaCha8Rng::seed_from_u64(seeds().start);
+    for (what, file) in files {
+        let victim = random.random_range(0..4);
+        println!("{what}: worker {victim}");
+        let file = JobFile::new(&file);
+        let (name, json) = (file.name(), file.path("report.json").display().to_string());
+        let args = ["run", &name, "--fabric", "netns", "--json", &json];
+        let (run, worker, _) = super::under_way(&args, &format!("--worker {victim}"));
+        std::thread::sleep(Duration::from_millis(random.random_range(0..600)));
+        signal(worker, Signal::SIGKILL);
+        let output = run.wait_with_output().unwrap();
+        let (report, errors) = (text(&output.stdout), text(&output.stderr));
+        assert!(output.status.success(), "{what}: {errors}");
+        assert!(errors.contains(&format!("job long: worker {victim} is lost")), "{what}: {errors}");
+        let said = format!("job long went on without worker {victim} from round ");
+        assert!(report.contains(&said), "{what}: {report}");
+        let json: serde_json::Value =
+            serde_json::from_str(&std::fs::read_to_string(json).unwrap()).unwrap();
+        let job = &json["jobs"][0];
+        assert_eq!(job["losses"][0]["without"], serde_json::json!([victim]), "{what}");
+        let workers = job["workers"].as_array().unwrap();
+        assert_eq!(workers.len(), 3, "{what}");
+        for worker in workers {
+            assert_eq!(worker["verified"], ROUNDS * ELEMENTS, "{what}");
+            assert_eq!(worker["digest"], workers[0]["digest"], "{what}");
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! A worker's part in its job: one run, or several if the job goes on without workers that die.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anyhow::{Context, Result, bail};
+use tributary_endpoint::runs::{Attendant, Verdict};
+use tributary_endpoint::tokens::Tokens;
+use tributary_endpoint::{Args, channel, open_lanes};
+use tributary_jobfile::{HostId, worker_index};
+use tributary_metrics::Board;
+use tributary_netio::device::Device;
+use tributary_netio::faults::Faulty;
+use tributary_wire::WorkerSet;
+
+use crate::live::{self, LanePort, Port, Silence};
+use crate::node::Error;
+use crate::numbers::Numbers;
+use crate::rounds::{Event, Rounds, WorkerReport};
+
+/// What a worker has on its host.
+pub(crate) struct Host<'a> {
+    pub(crate) args: &'a Args,
+    pub(crate) id: HostId,
+    pub(crate) tokens: Tokens,
+    pub(crate) board: Board<Numbers>,
+}
+
+impl Host<'_> {
+    /// The connections of a worker that is about to take part in a run.
+    fn port(&self, rounds: &Rounds, ports: Vec<Faulty<Device>>) -> Result<Port> {
+        let (deployment, at, index) = rounds.part();
+        let scenario = deployment.scenario();
+        let address = |agent| channel::agent_address(scenario, agent);
+        let connect = |(lane, io)| {
+            let lane = deployment.job(lane);
+            let link = channel::worker_link(scenario, lane, index, &self.tokens, address)?;
+            Ok(LanePort { io: Box::new(io), executor: None, link })
+        };
+        let lanes = scenario.lanes(at).zip(ports).map(connect).collect::<Result<_>>()?;
+        Ok(Port { lanes, may_be_replaced: true, own_process: true, board: self.board.clone() })
+    }
+}
+
+/// Takes part in the run that has begun, on these ports, and in those in which its job goes on.
+///
+/// # Errors
+/// One line that describes the problem.
+pub(crate) fn run(
+    host: &Host<'_>,
+    mut rounds: Rounds,
+    ports: Vec<Faulty<Device>>,
+    stop: &Arc<AtomicBool>,
+    tell: &mut dyn FnMut(Event),
+) -> Result<WorkerReport> {
+    let (deployment, at, name) = rounds.part();
+    // All others learn from the controller, too, with whom the job goes on.
+    let whole = Arc::clone(deployment);
+    let job = whole.job(at);
+    let mut attendant = Attendant::start(host.args, job, name, stop)?;
+    let goes_on = job.on_death.goes_on() && attendant.is_there();
+    let mut workers: WorkerSet = (0..job.workers.len()).map(worker_index).collect();
+    let mut ports = Some(ports);
+    loop {
+        let open = match ports.take() {
+            Some(ports) => ports,
+            None => open_lanes(whole.scenario(), host.id, host.args, at)?,
+        };
+        let port = host.port(&rounds, open)?;
+        let (worked, stats) = live::work_on(&mut rounds, port, attendant.halt(), tell);
+        let stopped = |error: &anyhow::Error| matches!(error.downcast_ref(), Some(Error::Stopped));
+        let silence = match worked {
+            Ok(()) if !goes_on => {
+                attendant.leave();
+                return Ok(rounds.report(&stats));
+            }
+            Ok(()) => None,
+            Err(error) if stop.load(Ordering::Relaxed) => return Err(error),
+            Err(error) if goes_on && stopped(&error) => None,
+            Err(error) if goes_on && error.is::<Silence>() => Some(error),
+            Err(error) => match attendant.lost() {
+                Some(lost) if stopped(&error) => bail!(
+                    "job {}: worker {lost} has died in the middle of the run, as the controller has seen; \
+                     start all workers of the job again",
+                    job.name
+                ),
+                _ => return Err(error),
+            },
+        };
+        let verdict = attendant.settle(rounds.standing(), silence.is_some(), stop);
+        let verdict = match (verdict, silence) {
+            // Nobody has died, as far as the controller knows.
+            (Err(_) | Ok(Verdict::Over(_)), Some(silence)) if attendant.lost().is_none() => {
+                return Err(silence);
+            }
+            (verdict, _) => verdict.with_context(|| format!("job {}", job.name))?,
+        };
+        match verdict {
+            Verdict::Complete => return Ok(rounds.report(&stats)),
+            Verdict::Over(reason) => bail!(reason),
+            Verdict::GoOn(next) => {
+                let mut deployment = (*whole).clone();
+                deployment.set_epoch(at, next.epoch);
+                deployment.keep(at, next.workers);
+                tell(rounds.go_on(Arc::new(deployment), &next, workers, &stats)?);
+                workers = next.workers;
+            }
+        }
+    }
+}
