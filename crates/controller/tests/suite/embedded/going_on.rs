@@ -41,7 +41,10 @@ impl Journal for Kept {
     fn keep(&self, record: &Record) -> Result<(), String> {
         if record.handover.is_some() && *self.stuck.lock().unwrap() {
             // The thread of the runtime that is about to be dropped.
-            std::thread::park();
+            loop {
+                // A thread may be unparked for other reasons.
+                std::thread::park();
+            }
         }
         self.records.lock().unwrap().insert(record.placement.job, record.clone());
         Ok(())
