@@ -123,6 +123,7 @@ fn none(protocol: Protocol, recovery: Recovery) {
         job,
         host: host(9),
         workers: vec![host(0), host(1)],
+        follows_runs: true,
         timing,
     })
     .unwrap();

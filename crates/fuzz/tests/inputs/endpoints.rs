@@ -53,7 +53,13 @@ impl Trio {
             };
             Worker::new(config).unwrap()
         };
-        let config = PsConfig { job, host: host(9), workers: vec![host(0), host(1)], timing };
+        let config = PsConfig {
+            job,
+            host: host(9),
+            workers: vec![host(0), host(1)],
+            follows_runs: true,
+            timing,
+        };
         Self {
             now: Time::ZERO,
             workers: vec![worker(0), worker(1)],

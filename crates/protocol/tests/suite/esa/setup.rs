@@ -67,7 +67,7 @@ pub(crate) fn papers(job: JobConfig, worker: u8) -> Worker {
 
 pub(crate) fn ps_config(job: JobConfig) -> PsConfig {
     let workers = (0..job.workers() as u8).map(host).collect();
-    PsConfig { job, host: host(SERVER), workers, timing: Timing::default() }
+    PsConfig { job, host: host(SERVER), workers, follows_runs: true, timing: Timing::default() }
 }
 
 pub(crate) fn backend(job: JobConfig) -> Backend {
