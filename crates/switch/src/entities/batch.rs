@@ -80,6 +80,18 @@ impl WriteBatch {
         done
     }
 
+    /// Makes one update, if the controller's role may.
+    fn write(
+        &self,
+        to: &mut Forwarding,
+        config: &SwitchConfig,
+        index: usize,
+    ) -> Result<(), Refusal> {
+        let update = &self.updates[index];
+        self.access.check(update.entity.as_ref())?;
+        write(to, config, update)
+    }
+
     /// Makes at most `budget` updates. Returns true when the batch is done.
     ///
     /// `CONTINUE_ON_ERROR` and `ROLLBACK_ON_ERROR` let packets pass in between. `DATAPLANE_ATOMIC`
@@ -97,21 +109,13 @@ impl WriteBatch {
         };
         for index in first..end {
             if self.atomicity == Atomicity::ContinueOnError {
-                self.outcomes
-                    .push(self.allowed(index).and_then(|update| write(to, config, update)));
+                self.outcomes.push(self.write(to, config, index));
             } else if let Err(refusal) = self.reversibly(to, config, index) {
                 self.roll_back(to, config, index, refusal);
                 return true;
             }
         }
         self.outcomes.len() == self.updates.len()
-    }
-
-    /// An update, unless the controller's role may not make it.
-    fn allowed(&self, index: usize) -> Result<&Update, Refusal> {
-        let update = &self.updates[index];
-        self.access.check(update.entity.as_ref())?;
-        Ok(update)
     }
 
     pub(crate) fn finish(self) -> Outcomes {
@@ -124,9 +128,8 @@ impl WriteBatch {
         config: &SwitchConfig,
         index: usize,
     ) -> Result<(), Refusal> {
-        let update = self.allowed(index)?;
-        let back = undo(to, update);
-        write(to, config, update)?;
+        let back = undo(to, &self.updates[index]);
+        self.write(to, config, index)?;
         self.undo.push(back);
         self.outcomes.push(Ok(()));
         Ok(())
