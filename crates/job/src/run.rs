@@ -491,8 +491,17 @@ impl Run<'_> {
             Workload::Random(random) => u64::from(random.warm_up),
             Workload::Files(_) | Workload::Digits(_) => 0,
         };
+        // Workers that are still warming up.
         let warming = scenario.whole_jobs().filter(|(_, job)| warm_up(job) > 0);
-        let mut cold: usize = warming.map(|(_, job)| job.workers.len()).sum();
+        let mut cold: BTreeSet<(usize, usize)> = warming
+            .flat_map(|(lane, job)| (0..job.workers.len()).map(move |worker| (lane, worker)))
+            .collect();
+        // A job that goes on without a worker may sum its last round again.
+        let mut warm = |fabric: &mut _, worker: (usize, usize)| {
+            if cold.remove(&worker) && cold.is_empty() {
+                Fabric::end_warm_up(fabric);
+            }
+        };
         while due > 0 {
             if self.interrupted.load(Ordering::Relaxed) {
                 bail!("interrupted");
@@ -527,10 +536,7 @@ impl Run<'_> {
                             }
                         }
                         if done == warm_up(&scenario.jobs[job]) {
-                            cold -= 1;
-                            if cold == 0 {
-                                fabric.end_warm_up();
-                            }
+                            warm(fabric, (job, worker));
                         }
                     }
                     Event::Done(report) => {
@@ -568,6 +574,7 @@ impl Run<'_> {
                     }
                     observer.warn(&format!("job {name}: worker {worker} is lost: {how}"));
                     due -= 1;
+                    warm(fabric, (job, worker));
                 }
                 Some(Note::Servers(event)) => self.hear(event, gathered)?,
                 Some(Note::Warning(what)) => observer.warn(&what),

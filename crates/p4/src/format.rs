@@ -6,6 +6,8 @@
 //! preprocessor, strings and the contents of annotations are kept as they are, so the formatted
 //! text means the same program.
 
+use crate::preprocess::have_same_tokens;
+
 /// Blanks for each level of brackets.
 const INDENT: usize = 4;
 
@@ -68,15 +70,17 @@ enum Line<'t> {
     Code(Vec<Piece<'t>>),
 }
 
-/// The text with its white space in order. The result is the same if it is formatted again.
+/// The text with its white space in order. The result is the same if it is formatted again. A text
+/// whose tokens would change stays as it is: one with a quotation mark that nothing closes, for
+/// example.
 #[must_use]
 pub fn format(text: &str) -> String {
-    let text = text.replace("\r\n", "\n");
+    let unix = text.replace("\r\n", "\n");
     let mut layout = Layout::default();
-    for line in lines(&text) {
+    for line in lines(&unix) {
         layout.line(&line);
     }
-    layout.out
+    if have_same_tokens(&unix, &layout.out) { layout.out } else { text.to_owned() }
 }
 
 /// Splits a text into lines.
@@ -457,6 +461,14 @@ mod tests {
         let once = format(text);
         assert_eq!(once, want);
         assert_eq!(format(&once), once, "again");
+    }
+
+    #[test]
+    fn a_text_whose_tokens_would_change_stays_as_it_is() {
+        let text = "#if 0\n5\" wide\n#endif\nx=log_msg(\"a;b\");\n";
+        assert_eq!(format(text), text);
+        let text = "#define X 1 /* see\nthe \"old */\nx=f(\"a;b\");\n";
+        assert!(format(text).contains("\"a;b\""), "{}", format(text));
     }
 
     #[test]

@@ -191,8 +191,11 @@ impl Forwarding {
     }
 
     /// Takes over the names of another program.
-    pub(crate) fn take_names(&mut self, from: &Self) {
-        self.names.take_over(&from.names);
+    ///
+    /// # Errors
+    /// If a name that an entity has cannot keep its number.
+    pub(crate) fn take_names(&mut self, from: &Self) -> Result<(), String> {
+        self.names.take_over(&from.names, &Names::used(from, std::iter::empty()))
     }
 
     /// An update with numbers instead of names.
@@ -206,6 +209,10 @@ impl Forwarding {
 
     /// The frame for the program's parser from a controller's message.
     pub(crate) fn packet_out(&mut self, packet: &PacketOut) -> Result<Vec<u8>, Refusal> {
+        if self.names.many() {
+            let used = Names::used(self, std::iter::empty());
+            self.names.forget(&used);
+        }
         let mut metadata = packet.metadata.clone();
         self.names.packet_out(self.objects.places(), &mut metadata)?;
         controller_header::pack(&self.objects.packet_out, &metadata, &packet.payload)

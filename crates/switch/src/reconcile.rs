@@ -23,7 +23,7 @@ pub(crate) fn take_over(
     config: &SwitchConfig,
 ) -> Result<(), Refusal> {
     same_ids(old.p4info(), new.p4info()).map_err(lost)?;
-    new.take_names(old);
+    new.take_names(old).map_err(lost)?;
     remove_entries(old, new, config)?;
     for (kind, entity) in entities::everything_written(old) {
         write(new, config, kind, entity)?;

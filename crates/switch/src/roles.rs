@@ -20,6 +20,9 @@ const TYPE: &str = "stratum.P4RoleConfig";
 /// Maximum number of ids of a configuration.
 const MAX_IDS: usize = 4096;
 
+/// Maximum bytes of a configuration: every controller of the role is told of it. [`MAX_IDS`] take 24 KiB.
+const MAX_BYTES: usize = 32 << 10;
+
 /// Stratum's message.
 #[derive(Clone, PartialEq, prost::Message)]
 struct Message {
@@ -65,6 +68,10 @@ impl RoleConfig {
             return Err(Refusal::invalid(format!(
                 "a role's configuration is a `{TYPE}`, not a `{name}`"
             )));
+        }
+        if any.type_url.len() + any.value.len() > MAX_BYTES {
+            let message = format!("the role's configuration has more than {MAX_BYTES} bytes");
+            return Err(Refusal::new(Code::ResourceExhausted, message));
         }
         let message = Message::decode(&any.value[..])
             .map_err(|error| Refusal::invalid(format!("the role's configuration: {error}")))?;

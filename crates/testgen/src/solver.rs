@@ -289,6 +289,15 @@ impl Solver {
         }
         self.decisions.truncate(level as usize);
         self.propagated = length;
+        // Variables are in the heap once for each activity that they have had.
+        if self.order.len() > 4 * self.values.len() + 1024 {
+            let open = (0..).zip(&self.values).filter(|(_, value)| value.is_none());
+            let candidate = |(variable, _): (u32, _)| Candidate {
+                activity: self.activity[variable as usize],
+                variable,
+            };
+            self.order = open.map(candidate).collect();
+        }
     }
 
     /// Whether there is a solution; `None` if that is not decided within the limit.

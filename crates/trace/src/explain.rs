@@ -15,7 +15,10 @@ use crate::forks::merge;
 use crate::tree::{Node, tree};
 
 /// Turns of the switch until all copies of the packet must have left.
-const MOST_TURNS: usize = 10_000;
+const MOST_TURNS: usize = 1000;
+
+/// Frames that the switch sends until then.
+const MOST_FRAMES: usize = 10_000;
 
 /// Ways that are followed by default.
 const MOST_WAYS: usize = 64;
@@ -192,15 +195,17 @@ impl Explainer {
 /// Moves packets until the trace is complete.
 fn follow(switch: &mut Switch, now_us: u64) -> Option<Recording> {
     let mut frame = Vec::new();
+    let mut frames = 0;
     for _ in 0..MOST_TURNS {
         if let Some(recording) = switch.poll_trace() {
             return Some(recording);
         }
         while let Some(port) = switch.poll_waiting() {
-            for _ in 0..MOST_TURNS {
-                if !switch.transmit(now_us, port, &mut frame) {
-                    break;
-                }
+            while frames < MOST_FRAMES && switch.transmit(now_us, port, &mut frame) {
+                frames += 1;
+            }
+            if frames == MOST_FRAMES {
+                return switch.poll_trace();
             }
         }
         switch.run_pending(now_us, 1);

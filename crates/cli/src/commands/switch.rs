@@ -94,12 +94,14 @@ pub(crate) fn run(args: &SwitchArgs, metrics: &Metrics) -> Result<()> {
     while !stop.load(Ordering::Relaxed) && !handle.is_finished() {
         links.watch(handle.control());
         std::thread::sleep(Duration::from_millis(20));
-        if let Some(traces) = &mut traces {
-            traces.look(handle.control())?;
+        if let Some(Err(error)) = traces.as_mut().map(|traces| traces.look(handle.control())) {
+            tracing::warn!("{error:#}; no more packets are traced");
+            handle.control().call(|switch, _| switch.set_tracing(None)).ok();
+            traces = None;
         }
     }
-    if let Some(traces) = &mut traces {
-        traces.write(handle.control())?;
+    if let Some(Err(error)) = traces.as_mut().map(|traces| traces.write(handle.control())) {
+        tracing::warn!("{error:#}");
     }
     server.stop()?;
     let report = handle.stop();

@@ -392,10 +392,14 @@ impl Profile {
     /// The choice of a hash among those whose port has a link.
     fn pick<'a, T>(&self, choices: &'a [(T, Option<u16>)], hash: u64) -> Option<&'a T> {
         let pick = |count: usize| hash.checked_rem(count as u64).map(|at| at as usize);
-        if self.down.is_empty() {
-            return choices.get(pick(choices.len())?).map(|(choice, _)| choice);
+        let count = match self.down.is_empty() {
+            true => choices.len(),
+            false => self.live(choices).count(),
+        };
+        if count == choices.len() {
+            return choices.get(pick(count)?).map(|(choice, _)| choice);
         }
-        self.live(choices).nth(pick(self.live(choices).count())?)
+        self.live(choices).nth(pick(count)?)
     }
 
     /// The choices whose port has a link.

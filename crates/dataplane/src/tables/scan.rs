@@ -72,6 +72,8 @@ pub(super) struct Scan<P: Pattern> {
     groups: Option<Vec<Group<P>>>,
     /// Entries that [`Self::settle`] will add to the groups in one batch.
     waiting: Vec<Row<P>>,
+    /// Whether slots lack their index.
+    stale: bool,
 }
 
 #[derive(Debug)]
@@ -107,11 +109,20 @@ impl<P> Default for Slot<P> {
 }
 
 impl<P: Pattern> Slot<P> {
-    /// Puts the rows in order, after a change.
-    fn settle(&mut self) {
+    /// Puts the rows in order, after insertions.
+    fn sort(&mut self) {
         self.rows.sort_by_key(|row| Reverse(row.rank));
-        let ranges = || self.rows.iter().map(|row| row.pattern.ranges());
-        self.stabs = if self.rows.len() > FEW { Stabs::new(ranges) } else { None };
+        self.stabs = None;
+    }
+
+    /// Whether an index would help, and is not there.
+    fn lacks_index(&self) -> bool {
+        let ranged = |row: &Row<P>| !row.pattern.ranges().is_empty();
+        self.stabs.is_none() && self.rows.len() > FEW && self.rows.first().is_some_and(ranged)
+    }
+
+    fn index(&mut self) {
+        self.stabs = Stabs::new(|| self.rows.iter().map(|row| row.pattern.ranges()));
     }
 
     /// The best matching row.
@@ -153,7 +164,7 @@ impl<P: Pattern> Group<P> {
         for row in rows {
             self.slots.entry(row.pattern.slot(&mask)).or_default().rows.push(row);
         }
-        self.slots.values_mut().for_each(Slot::settle);
+        self.slots.values_mut().for_each(Slot::sort);
         self.mask = mask;
         true
     }
@@ -161,7 +172,7 @@ impl<P: Pattern> Group<P> {
 
 impl<P: Pattern> Default for Scan<P> {
     fn default() -> Self {
-        Self { rows: Vec::new(), inserted: 0, groups: None, waiting: Vec::new() }
+        Self { rows: Vec::new(), inserted: 0, groups: None, waiting: Vec::new(), stale: false }
     }
 }
 
@@ -183,7 +194,7 @@ impl<P: Pattern> Scan<P> {
 
     /// Removes an entry.
     pub(super) fn remove(&mut self, pattern: &P, number: u32) {
-        self.settle();
+        self.sort_in();
         let Some(groups) = &mut self.groups else {
             self.rows.retain(|row| row.number != number);
             return;
@@ -194,7 +205,8 @@ impl<P: Pattern> Scan<P> {
             let Some(slot) = group.slots.get_mut(&place) else { continue };
             let Some(row) = slot.rows.iter().position(|row| row.number == number) else { continue };
             slot.rows.remove(row);
-            slot.settle();
+            slot.stabs = None;
+            self.stale |= slot.lacks_index();
             if slot.rows.is_empty() {
                 group.slots.remove(&place);
             }
@@ -206,15 +218,28 @@ impl<P: Pattern> Scan<P> {
         }
     }
 
-    /// Adds the inserted entries to their groups.
+    /// Prepares for look-ups after insertions and removals.
     #[inline]
     pub(super) fn settle(&mut self) {
-        if !self.waiting.is_empty() {
+        if self.stale || !self.waiting.is_empty() {
             self.sort_in();
+            self.index();
         }
     }
 
+    /// Makes the missing indexes of slots.
+    fn index(&mut self) {
+        if std::mem::take(&mut self.stale) {
+            let slots = self.groups.iter_mut().flatten().flat_map(|group| group.slots.values_mut());
+            slots.filter(|slot| slot.lacks_index()).for_each(Slot::index);
+        }
+    }
+
+    /// Adds the inserted entries to their groups.
     fn sort_in(&mut self) {
+        if self.waiting.is_empty() {
+            return;
+        }
         let groups = self.groups.get_or_insert_default();
         let mut changed = HashSet::new();
         for row in self.waiting.drain(..) {
@@ -231,13 +256,14 @@ impl<P: Pattern> Scan<P> {
         for (at, slot) in changed {
             // It is not there if the group has fewer bits by now.
             if let Some(slot) = groups[at].slots.get_mut(&slot) {
-                slot.settle();
+                slot.sort();
+                self.stale |= slot.lacks_index();
             }
         }
         groups.sort_by_key(|group| Reverse(group.best));
     }
 
-    /// The number of the best matching entry. All insertions must have been settled.
+    /// The number of the best matching entry. All changes must have been settled.
     #[inline]
     pub(super) fn find(&self, key: &P::Key) -> Option<u32> {
         let Some(groups) = &self.groups else {

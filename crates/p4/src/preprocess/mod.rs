@@ -15,6 +15,14 @@ use crate::source::{Originals, Sources, Text, parse_marker};
 use expand::{Expander, Failure, Macro, Macros};
 use token::{Kind, Token, blank_comments, names_any, scan, tokenize, write};
 
+/// Whether two texts differ in white space and comments only, as the preprocessor sees them.
+pub(crate) fn have_same_tokens(one: &str, other: &str) -> bool {
+    let (one, other) = (blank_comments(one).0, blank_comments(other).0);
+    let tokens = |text: &str| text.lines().flat_map(tokenize).map(|token| token.text).collect();
+    let (one, other): (Vec<Rc<str>>, Vec<Rc<str>>) = (tokens(&one), tokens(&other));
+    one == other
+}
+
 /// Preprocesses a main file and all files that it includes, with `(name, value)` defines.
 pub(crate) fn run(
     sources: &Sources,

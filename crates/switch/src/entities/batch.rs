@@ -106,9 +106,16 @@ impl WriteBatch {
         let mut forgotten = false;
         for index in 0..self.updates.len() {
             let Ok(update) = &self.updates[index] else { continue };
+            if self.access.check(update.entity.as_ref()).is_err() {
+                // It is refused, and takes no numbers.
+                continue;
+            }
             let mut translated = to.numbered(update);
-            let full = |refusal: &Refusal| refusal.code == Code::ResourceExhausted;
-            if translated.as_ref().is_err_and(full) && !std::mem::replace(&mut forgotten, true) {
+            // No number is left, or a name that no entry has belongs to it.
+            let taken = |refusal: &Refusal| {
+                matches!(refusal.code, Code::ResourceExhausted | Code::AlreadyExists)
+            };
+            if translated.as_ref().is_err_and(taken) && !std::mem::replace(&mut forgotten, true) {
                 self.forget_names(to, index);
                 translated = self.updates[index]
                     .as_ref()

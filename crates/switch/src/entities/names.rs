@@ -251,15 +251,34 @@ impl Names {
         Self { types: places.types.iter().enumerate().map(of_type).collect() }
     }
 
-    /// Continues with the names of another program, for the types that both have.
-    pub(crate) fn take_over(&mut self, from: &Self) {
+    /// Continues with the names of another program, for the types that both have. `used` has the
+    /// numbers in the other program's entities, by type.
+    ///
+    /// # Errors
+    /// If a name that is used cannot keep its number here.
+    pub(crate) fn take_over(
+        &mut self,
+        from: &Self,
+        used: &HashSet<(usize, u64)>,
+    ) -> Result<(), String> {
         for ty in &mut self.types {
-            let same =
-                |old: &&OfType| old.name == ty.name && old.most == ty.most && old.fixed == ty.fixed;
-            if let Some(old) = from.types.iter().find(same) {
-                *ty = OfType { decimal: ty.decimal, ..old.clone() };
+            let known = from.types.iter().enumerate().find(|(_, old)| old.name == ty.name);
+            let Some((index, old)) = known else { continue };
+            for (&number, name) in &old.names {
+                let has = ty.names.get(&number);
+                if has == Some(name) {
+                    continue;
+                }
+                let free = has.is_none() && number <= ty.most && !ty.numbers.contains_key(&**name);
+                if free {
+                    ty.join(name, number);
+                } else if used.contains(&(index, number)) {
+                    let what = &ty.name;
+                    return Err(format!("the name `{name}` of type `{what}` has another number"));
+                }
             }
         }
+        Ok(())
     }
 
     /// Replaces the names in an entity by numbers, and chooses numbers for new names.

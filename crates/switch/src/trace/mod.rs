@@ -24,10 +24,12 @@ use crate::queues::Room;
 
 /// Steps of a recording, after which it is cut: a program may recirculate or copy a packet without
 /// end.
-const MOST_STEPS: usize = 1 << 18;
+const MOST_STEPS: usize = 1 << 16;
 
-/// Recordings that wait to be read; more are lost.
-const MOST_FINISHED: usize = 1024;
+/// Packets that are recorded at the same time, and steps of the recordings that wait to be read.
+/// Beyond them, no other packet is recorded.
+const MOST_RUNNING: usize = 64;
+const MOST_WAITING_STEPS: usize = 1 << 20;
 
 /// One copy of a traced packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -227,6 +229,8 @@ pub struct Tracing {
     assumptions: Assumptions,
     running: BTreeMap<u64, Recording>,
     finished: VecDeque<Recording>,
+    /// Steps of the finished recordings.
+    waiting: usize,
     next: u64,
     /// Storage for the parser of the filter.
     scratch: Option<Packet>,
@@ -242,6 +246,7 @@ impl Tracing {
             assumptions: Assumptions::default(),
             running: BTreeMap::new(),
             finished: VecDeque::new(),
+            waiting: 0,
             next: 0,
             scratch: None,
         }
@@ -267,7 +272,8 @@ impl Tracing {
         port: u16,
         frame: &[u8],
     ) -> Option<Traced> {
-        if self.budget.is_spent() || !self.filter.may_match(port, frame) {
+        let full = self.running.len() >= MOST_RUNNING || self.waiting >= MOST_WAITING_STEPS;
+        if full || self.budget.is_spent() || !self.filter.may_match(port, frame) {
             return None;
         }
         let wanted = self.filter.matches(forwarding, &mut self.scratch, now_us, port, frame);
@@ -301,6 +307,10 @@ impl Tracing {
     pub(crate) fn push(&mut self, of: Traced, what: What) {
         if let Some(recording) = self.running.get_mut(&of.packet) {
             recording.push(of.copy, what);
+            // Copies of the packet may go around without end.
+            if recording.cut {
+                self.finish(of.packet);
+            }
         }
     }
 
@@ -320,14 +330,14 @@ impl Tracing {
         let Some(recording) = self.running.get_mut(&of.packet) else { return };
         recording.left -= 1;
         if recording.left == 0 {
-            let finished = self.running.remove(&of.packet);
-            self.finish(finished);
+            self.finish(of.packet);
         }
     }
 
-    fn finish(&mut self, recording: Option<Recording>) {
-        if self.finished.len() < MOST_FINISHED {
-            self.finished.extend(recording);
+    fn finish(&mut self, packet: u64) {
+        if let Some(recording) = self.running.remove(&packet) {
+            self.waiting += recording.steps.len();
+            self.finished.push_back(recording);
         }
     }
 
@@ -337,6 +347,7 @@ impl Tracing {
         self.filter.forget();
         self.running.clear();
         self.finished.clear();
+        self.waiting = 0;
     }
 
     pub(crate) fn is_busy(&self) -> bool {
@@ -345,7 +356,9 @@ impl Tracing {
 
     /// The next recording that is complete.
     pub(crate) fn poll(&mut self) -> Option<Recording> {
-        self.finished.pop_front()
+        let recording = self.finished.pop_front()?;
+        self.waiting -= recording.steps.len();
+        Some(recording)
     }
 
     /// The observer of a copy's next steps; `None` if no more steps are kept.

@@ -208,6 +208,36 @@ fn a_reconciled_program_keeps_the_names() {
 }
 
 #[test]
+fn a_program_with_other_mappings_keeps_the_names_in_use_or_is_refused() {
+    let with = |mappings: &str| {
+        let declared = "{\"\", 0},";
+        assert!(NAMES.contains(declared));
+        forwarding(&NAMES.replacen(declared, &format!("{declared} {mappings}"), 1))
+    };
+    let (mut switch, names) = named();
+    write(&mut switch, insert(vrf(&names, 1, b"red"))).unwrap();
+    let before = read(&switch, all(&names, "vrfs"));
+    let red = answered(&mut switch, 1);
+    switch.reconcile(with("{\"green\", 1},")).unwrap();
+    assert_eq!(read(&switch, all(&names, "vrfs")), before);
+    for (key, name) in [(2, "blue"), (3, "green"), (4, "red")] {
+        write(&mut switch, insert(vrf(&names, key, name.as_bytes()))).unwrap();
+    }
+    assert_eq!(answered(&mut switch, 1), red);
+    assert_ne!(answered(&mut switch, 2), red);
+    assert_eq!(answered(&mut switch, 3), 1);
+    assert_eq!(answered(&mut switch, 4), red);
+    let before = read(&switch, all(&names, "vrfs"));
+    for mappings in [format!("{{\"green\", {red}}},"), "{\"red\", 5},".to_owned()] {
+        let refusal = switch.reconcile(with(&mappings)).unwrap_err();
+        assert_eq!(refusal.code, Code::InvalidArgument);
+        assert!(refusal.to_string().contains("the name `"), "{refusal}");
+    }
+    assert_eq!(read(&switch, all(&names, "vrfs")), before);
+    assert_eq!(answered(&mut switch, 1), red);
+}
+
+#[test]
 fn replicas_and_watched_ports_are_called_as_the_program_calls_ports() {
     let (mut switch, names) = named();
     let mut copies = group(1, &[(2, 1), (3, 1)]);

@@ -1,12 +1,14 @@
 //! Asking a compiler about one program: a process with a bound on time.
 
 use std::io::Read;
-use std::os::unix::process::ExitStatusExt as _;
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use nix::sys::signal::{Signal, killpg};
+use nix::unistd::Pid;
 
 use crate::args::{CorpusArgs, Dialect};
 
@@ -70,6 +72,8 @@ impl Compiler {
         let mut command = Command::new(&self.path);
         command.args(&self.arguments).arg(program);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        // Its own processes, such as a preprocessor, end with it.
+        command.process_group(0);
         let child = match command.spawn() {
             Ok(child) => child,
             Err(error) => return Answer::None(format!("cannot run it: {error}")),
@@ -127,9 +131,9 @@ fn finish(mut child: Child, time: Duration) -> (Option<ExitStatus>, String) {
             Ok(None) if start.elapsed() < time => {}
             _ => {
                 // It may have ended just now.
-                let _ = child.kill();
+                let _ = killpg(Pid::from_raw(child.id() as i32), Signal::SIGKILL);
                 let _ = child.wait();
-                break None;
+                return (None, String::new());
             }
         }
         std::thread::sleep(pause);
