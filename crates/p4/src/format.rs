@@ -192,8 +192,8 @@ fn scan(text: &str) -> (Kind, usize) {
     if text.starts_with("//") {
         return (Kind::Line, text.find('\n').unwrap_or(text.len()));
     }
-    if text.starts_with("/*") {
-        return (Kind::Block, text[2..].find("*/").map_or(text.len(), |end| end + 4));
+    if let Some(rest) = text.strip_prefix("/*") {
+        return (Kind::Block, rest.find("*/").map_or(text.len(), |end| end + 4));
     }
     if first == '"' {
         let mut escaped = true;
@@ -243,10 +243,7 @@ struct Layout {
 impl Layout {
     fn line(&mut self, line: &Line<'_>) {
         match line {
-            Line::Empty => {
-                self.empty = !self.out.is_empty();
-                return;
-            }
+            Line::Empty => self.empty = !self.out.is_empty(),
             Line::Directive(text) => {
                 self.separate();
                 for part in text.split('\n') {

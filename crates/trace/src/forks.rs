@@ -11,8 +11,11 @@ pub struct Fork {
     /// The steps.
     pub steps: Vec<Step>,
     /// The copy of the packet that has the choice, the choice, and the steps after each outcome.
-    pub then: Option<(u32, Choice, Vec<(usize, Self)>)>,
+    pub then: Option<(u32, Choice, Outcomes)>,
 }
+
+/// The outcomes of a choice, by number, each with what follows it.
+pub type Outcomes = Vec<(usize, Fork)>;
 
 impl Fork {
     /// The steps of one recording, without forks.

@@ -24,9 +24,12 @@ struct Shape {
     keys: &'static [(u32, &'static str)],
     /// Numbers of entries.
     sizes: [u32; 2],
-    /// Entry `number` of `count`: its matches, its priority, and keys that it matches.
-    entry: fn(number: u32, count: u32) -> (Vec<KeyMatch>, u32, Vec<u32>),
+    /// Entry `number` of `count`.
+    entry: fn(number: u32, count: u32) -> Made,
 }
+
+/// An entry's matches, its priority, and keys that it matches.
+type Made = (Vec<KeyMatch>, u32, Vec<u32>);
 
 const SHAPES: [Shape; 8] = [
     Shape { name: "exact", keys: &[(32, "exact")], sizes: SIZES, entry: exact },
@@ -153,44 +156,44 @@ const fn length(number: u32) -> u32 {
     SHORTEST + number % LENGTHS
 }
 
-fn exact(number: u32, _: u32) -> (Vec<KeyMatch>, u32, Vec<u32>) {
+fn exact(number: u32, _: u32) -> Made {
     (vec![KeyMatch::Exact(value(key(number)))], 0, vec![key(number)])
 }
 
-fn lpm(number: u32, _: u32) -> (Vec<KeyMatch>, u32, Vec<u32>) {
+fn lpm(number: u32, _: u32) -> Made {
     let (key, prefix_len) = (key(number), length(number));
     let value = value(key & u32::MAX << (32 - prefix_len));
     (vec![KeyMatch::Lpm { value, prefix_len }], 0, vec![key])
 }
 
-fn ternary(number: u32, _: u32) -> (Vec<KeyMatch>, u32, Vec<u32>) {
+fn ternary(number: u32, _: u32) -> Made {
     let key = key(number);
     (vec![masked(key, u32::MAX << (32 - length(number)))], number + 1, vec![key])
 }
 
-fn any_mask(number: u32, _: u32) -> (Vec<KeyMatch>, u32, Vec<u32>) {
+fn any_mask(number: u32, _: u32) -> Made {
     let key = any(number, 0);
     // Three of four bits, on average.
     (vec![masked(key, any(number, 1) | any(number, 2))], number + 1, vec![key])
 }
 
-fn optional(number: u32, _: u32) -> (Vec<KeyMatch>, u32, Vec<u32>) {
+fn optional(number: u32, _: u32) -> Made {
     (vec![KeyMatch::Optional(Some(value(key(number))))], 1, vec![key(number)])
 }
 
-fn apart(number: u32, _: u32) -> (Vec<KeyMatch>, u32, Vec<u32>) {
+fn apart(number: u32, _: u32) -> Made {
     let low = number * 40_000;
     (vec![KeyMatch::Range { low: value(low), high: value(low + 39_999) }], 1, vec![low + 20_000])
 }
 
 /// Each range is around all that are better.
-fn nested(number: u32, count: u32) -> (Vec<KeyMatch>, u32, Vec<u32>) {
+fn nested(number: u32, count: u32) -> Made {
     let (low, high) = ((1 << 31) - 1 - 20_000 * number, (1 << 31) + 20_000 * number);
     (vec![KeyMatch::Range { low: value(low), high: value(high) }], count - number, vec![high])
 }
 
 /// Networks of 8 to 32 bits, a protocol or any, ports of clients and of a service, or any.
-fn access(number: u32, _: u32) -> (Vec<KeyMatch>, u32, Vec<u32>) {
+fn access(number: u32, _: u32) -> Made {
     let any = |salt: u32, below: u32| any(number, salt) % below;
     let network = |salt: u32| {
         let key = self::any(number, salt);

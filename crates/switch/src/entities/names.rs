@@ -424,7 +424,7 @@ impl OfType {
             let name = self.text(value)?;
             // An entry may use it from now on, so no other name may get this number.
             if !self.numbers.contains_key(name) {
-                self.join(&name.to_owned(), number);
+                self.join(name, number);
             }
             return Ok(number);
         }

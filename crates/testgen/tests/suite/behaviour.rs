@@ -7,8 +7,10 @@ use tributary_testgen::{Error, Generated, GoalKind, Subject, generate, mutants};
 
 use super::{options, scripts};
 
+type Test = fn() -> Result<(), Failed>;
+
 pub(crate) fn trials() -> Vec<Trial> {
-    let tests: [(&str, fn() -> Result<(), Failed>); 8] = [
+    let tests: [(&str, Test); 8] = [
         ("a_wide_constant_is_found", wide_constant),
         ("what_no_packet_reaches_is_reported_with_its_line", unreachable),
         ("packets_in_sequence_fill_a_register", sequence),
@@ -18,7 +20,7 @@ pub(crate) fn trials() -> Vec<Trial> {
         ("mutants_fail_a_test", mutation),
         ("other_architectures_are_refused", architecture),
     ];
-    let trial = |(name, test): (&str, fn() -> _)| Trial::test(format!("behaviour::{name}"), test);
+    let trial = |(name, test): (&str, Test)| Trial::test(format!("behaviour::{name}"), test);
     tests.into_iter().map(trial).collect()
 }
 

@@ -117,7 +117,7 @@ impl Out {
         match self {
             Self::Text(out) => {
                 let more = if cut { "(more steps than are kept)\n" } else { "" };
-                write!(out, "{}{more}\n", text(node, false, true))
+                writeln!(out, "{}{more}", text(node, false, true))
                     .and_then(|()| out.flush())
                     .context(failed)
             }
