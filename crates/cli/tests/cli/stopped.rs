@@ -72,8 +72,8 @@ fn a_separate_worker_names_only_parts_of_its_job() {
         signal(workers[1].id().cast_signed(), Signal::SIGSTOP);
         let stopped = Instant::now();
         let (success, errors) = ended(&workers[0]);
-        // Twice the timeout since the last result, and a little to end.
-        assert!(!success && stopped.elapsed() < 2 * TIMEOUT + Duration::from_secs(1), "{errors}");
+        // Twice the timeout since the last result, and a little to end, on a machine with other work.
+        assert!(!success && stopped.elapsed() < 2 * TIMEOUT + Duration::from_secs(4), "{errors}");
         assert!(errors.contains("are switch s1") && errors.contains("other workers"), "{errors}");
         assert_eq!(errors.contains("parameter server on ps"), has_server, "{errors}");
         assert!(has_server || !errors.contains("parameter server"), "{errors}");
