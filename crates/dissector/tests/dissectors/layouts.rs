@@ -111,6 +111,15 @@ fn draw(seed: u64) -> String {
             let target = target(&mut random, at, states, stack);
             let _ = writeln!(body, "({}): {target};", sets.join(", "));
         }
+        if at == stack {
+            // A parser that only goes round is refused.
+            let mut sets: Vec<_> = (keys.iter())
+                .map(|key| literal(&mut random, fields[*key].0, fields[*key].1))
+                .collect();
+            sets.push(literal(&mut random, 5, false));
+            let target = later(&mut random, at, states);
+            let _ = writeln!(body, "({}): {target};", sets.join(", "));
+        }
         if random.random_bool(0.8) {
             let _ = writeln!(body, "default: {};", target(&mut random, at, states, stack));
         }
@@ -137,6 +146,10 @@ fn target(random: &mut ChaCha8Rng, at: usize, states: usize, stack: usize) -> St
     if at == stack && random.random() {
         return if at == 0 { "start".into() } else { format!("s{at}") };
     }
+    later(random, at, states)
+}
+
+fn later(random: &mut ChaCha8Rng, at: usize, states: usize) -> String {
     match random.random_range(at + 1..=states) {
         last if last == states => "accept".into(),
         next => format!("s{next}"),

@@ -34,18 +34,18 @@ fn a_parser_may_be_applied_under_a_condition() {
 }
 
 #[test]
-fn structs_and_tuples_are_compared_member_by_member_in_selects() {
+fn members_of_structs_and_tuples_are_compared_in_selects() {
     let mut program = Source {
         types: "struct in_t { bit<8> x; bit<8> y; } struct pair_t { in_t i; bool z; }",
         parser_locals: "pair_t pair; tuple<bit<8>, bit<8>> t;",
         states: "state next {
                 pair = { { hdr.h.a, hdr.h.b }, hdr.h.c == 1 };
                 t = { hdr.h.a, hdr.h.d };
-                transition select(pair, t[1]) {
-                    ({ { 1, 2 }, true }, 5): one;
-                    ({ { 1, 3 }, true }, 5 .. 9): two;
-                    ({ { 7, 4 }, false }, _): three;
-                    (_, 200): four;
+                transition select(pair.i.x, pair.i.y, pair.z, t[1]) {
+                    (1, 2, true, 5): one;
+                    (1, 3, true, 5 .. 9): two;
+                    (7, 4, false, _): three;
+                    (_, _, _, 200): four;
                     _: accept;
                 }
             }

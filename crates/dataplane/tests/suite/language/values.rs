@@ -6,7 +6,7 @@ use super::{Source, apply_gives};
 fn generic_structs_and_functions_are_instantiated_for_their_arguments() {
     let mut program = Source {
         types: "struct pair_t<A, B> { A first; B second; }
-            T larger<T>(in T a, in T b) { T result; if (a > b) { result = a; } else { result = b; } return result; }
+            T one<T>(in bool first, in T a, in T b) { T result; if (first) { result = a; } else { result = b; } return result; }
             A left<A, B>(in pair_t<A, B> pair) { return pair.first; }
             bit<8> count() { return 1; }
             bit<8> count(in bit<8> a) { return a + 2; }
@@ -15,10 +15,11 @@ fn generic_structs_and_functions_are_instantiated_for_their_arguments() {
         meta: "pair_t<bit<8>, bit<16>> pair;",
         apply: "pair_t<int<8>, bool> other = { -1, true };
             meta.pair = { first = hdr.h.a, ... };
-            hdr.h.a = larger(hdr.h.a, 10);
-            hdr.h.b = larger<int<8>>(left(other), (int<8>)hdr.h.b) == -1 ? 8w1 : 0;
+            int<8> b = (int<8>)hdr.h.b;
+            hdr.h.a = one(hdr.h.a > 10, hdr.h.a, 10);
+            hdr.h.b = one<int<8>>(left(other) > b, left(other), b) == -1 ? 8w1 : 0;
             hdr.h.c = left(meta.pair) + (bit<8>)meta.pair.second;
-            hdr.h.d = count() + count(10) + count(3, 4) + count(c = 9, d = 8);",
+            hdr.h.d = count() + count(10) + count(a = 3, b = 4) + count(c = 9, d = 8);",
         ..Source::default()
     }
     .load();
