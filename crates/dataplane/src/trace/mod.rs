@@ -2,9 +2,9 @@
 //!
 //! An [`Observer`] gets an [`Event`] for each step of the packets that it is given to
 //! ([`crate::Pipeline::ingress_observed`] and the others). The interpreter that runs these packets
-//! is the one that runs all others: it is compiled a second time, with calls of a [`Watch`] that
+//! is the one that runs all others: it is compiled a second time, with calls of a `Watch` that
 //! costs nothing where there is no observer. Its code for observed packets has notes between the
-//! operations ([`crate::code::Op::Note`]), and is otherwise what the loader makes for all packets
+//! operations (`Op::Note`), and is otherwise what the loader makes for all packets
 //! before it fuses neighbouring operations. State, slots and externs are the same, so that each
 //! packet of a pipeline may be observed or not.
 //!
