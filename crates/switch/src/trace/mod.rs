@@ -28,8 +28,8 @@ const MOST_STEPS: usize = 1 << 16;
 
 /// Packets that are recorded at the same time, and steps of the recordings that wait to be read.
 /// Beyond them, no other packet is recorded.
-const MOST_RUNNING: usize = 64;
-const MOST_WAITING_STEPS: usize = 1 << 20;
+const MOST_RUNNING: usize = 1024;
+const MOST_WAITING_STEPS: usize = 1 << 21;
 
 /// One copy of a traced packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
