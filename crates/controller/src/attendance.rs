@@ -22,12 +22,12 @@ struct Present {
     count: u64,
     /// Workers that have died.
     lost: WorkerSet,
-    /// What workers have said that sum no more.
+    /// What workers have said that have stopped summing.
     standings: BTreeMap<WorkerIndex, Standing>,
     news: watch::Sender<News>,
 }
 
-/// A worker that sums no more.
+/// A worker that has stopped summing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Standing {
     /// The number of rounds of the job whose sums it has.
@@ -67,7 +67,7 @@ pub struct Continuation {
     pub rounds: u64,
 }
 
-/// All workers of a run that are left sum no more.
+/// All workers of a run that are left have stopped summing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Spoken {
     pub(crate) left: WorkerSet,
@@ -117,7 +117,7 @@ impl Attendance {
         });
     }
 
-    /// The job has another run: whoever still attends an earlier one ends.
+    /// The job has another run, and workers that still attend an earlier one end.
     pub(crate) fn supersede(&mut self, job: JobId) {
         for (_, present) in self.0.extract_if(.., |run, _| run.job == job) {
             present.news.send_modify(|news| {
@@ -150,7 +150,7 @@ impl Attendance {
         Some((Call { run, worker, number }, number == 1, present.news.subscribe()))
     }
 
-    /// A worker of a job that goes on sums no more.
+    /// A worker of a job that goes on has stopped summing.
     pub(crate) fn speak(&mut self, call: Call, standing: Standing) {
         if let Some(present) = self.current(call) {
             present.standings.insert(call.worker, standing);

@@ -315,7 +315,7 @@ impl Attendant {
         }
     }
 
-    /// In a job that goes on without workers that die: tells the controller that this one sums no more, and waits
+    /// In a job that goes on without workers that die: tells the controller that this one has stopped summing, and waits
     /// for what it decides. `silent`: the worker stopped because no results came, and perhaps nobody has died.
     ///
     /// # Errors

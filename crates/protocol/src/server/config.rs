@@ -16,7 +16,7 @@ pub struct PsConfig {
     /// Timeouts.
     pub timing: Timing,
     /// Whether the first packet of a later run begins that run here. Not if a later run may have other
-    /// workers: whoever runs the PS then learns of it, and makes another PS.
+    /// workers: its owner then learns of it, and makes another server.
     pub follows_runs: bool,
 }
 
