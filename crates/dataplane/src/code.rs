@@ -13,6 +13,7 @@ use std::collections::HashMap;
 use crate::externs::hash::Algorithm;
 use crate::externs::tna_hash::TnaHash;
 use crate::layout::{Item, Layout};
+use crate::tables::Resolved;
 use crate::wide::WideOp;
 
 /// Index of a value's first word in the packet's state.
@@ -76,6 +77,9 @@ pub(crate) enum Op {
     Exit,
     /// Applies a table whose keys are in place. The action returns to the next operation.
     Apply { table: u32, hit: Slot, action: Slot },
+    /// After [`Op::Apply`] of a table with an action profile: if a group action has run, runs the action that
+    /// was picked.
+    ApplyPicked { table: u32 },
 
     Extract(u32),
     ExtractVarbit { header: u32, bits: Slot },
@@ -297,6 +301,17 @@ pub(crate) struct TableCode {
     /// The action profile of its entries.
     pub(crate) profile: Option<u32>,
     pub(crate) actions: Vec<ActionCode>,
+}
+
+impl TableCode {
+    /// Copies an action's arguments to its parameters; returns its entry.
+    #[inline]
+    pub(crate) fn enter(&self, found: &Resolved, state: &mut [u64]) -> Pc {
+        let action = &self.actions[found.action as usize];
+        let params = action.params as usize;
+        state[params..params + found.data.len()].copy_from_slice(&found.data);
+        action.entry
+    }
 }
 
 /// An action that a table can start.

@@ -183,7 +183,7 @@ impl Flow<'_> {
                     Some(after) => held = after,
                     None => continue,
                 },
-                Op::Apply { table, .. } => {
+                Op::Apply { table, .. } | Op::ApplyPicked { table } => {
                     self.write(op, &mut held);
                     let mut after = None;
                     for action in &code.tables[table as usize].actions {

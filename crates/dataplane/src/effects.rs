@@ -17,7 +17,7 @@ pub(crate) fn reachable(code: &Code, entry: Pc) -> BTreeSet<Pc> {
         let op = &code.ops[pc as usize];
         match *op {
             Op::Call(to) => open.push(to),
-            Op::Apply { table, .. } => {
+            Op::Apply { table, .. } | Op::ApplyPicked { table } => {
                 let actions = &code.tables[table as usize].actions;
                 open.extend(actions.iter().map(|action| action.entry));
             }
@@ -65,9 +65,11 @@ pub(crate) fn written(
             let Item { slot, width } = code.wides[number as usize].dst;
             each(slot, width.div_ceil(64));
         }
-        Op::Apply { table, hit, action } => {
-            each(hit, 1);
-            each(action, 1);
+        Op::Apply { table, .. } | Op::ApplyPicked { table } => {
+            if let Op::Apply { hit, action, .. } = *op {
+                each(hit, 1);
+                each(action, 1);
+            }
             let actions = &code.tables[table as usize].actions;
             actions.iter().for_each(|action| each(action.params, action.words));
         }

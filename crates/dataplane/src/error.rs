@@ -94,7 +94,7 @@ pub enum TableError {
     /// The table has no such action.
     #[error("the table has no action {0}")]
     UnknownAction(u32),
-    /// The action may not be used there (`@tableonly`, `@defaultonly`).
+    /// The action may not be used there (`@tableonly`, `@defaultonly`, `@groupaction`).
     #[error("the action may be used {0}")]
     ActionScope(&'static str),
     /// An entry with the same key (and priority) exists.

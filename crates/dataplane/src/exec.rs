@@ -18,7 +18,7 @@ use crate::externs::register::Registers;
 use crate::externs::value_set::ValueSet;
 use crate::load::{DEEPEST_CALL, Loaded};
 use crate::packet::Requests;
-use crate::tables::{Arrival, Match, Outcome, Resolved, Table};
+use crate::tables::{Arrival, Match, Outcome, Table};
 use crate::trace::{Unwatched, Watch};
 use crate::value::Value;
 use crate::wide::scratch_words;
@@ -92,6 +92,8 @@ pub(crate) struct Store {
     /// The latest known time, for meters and timeouts.
     pub(crate) now_us: u64,
     random: Random,
+    /// What a set's group action ran for: the match, and the hash or number that picks the action.
+    picked: Option<(Match, u64)>,
     /// Requests of the deparser besides the frame (TNA).
     pub(crate) requests: Requests,
     /// Buffer for lists of values.
@@ -120,6 +122,7 @@ impl Engine {
                 tables: loaded.tables,
                 now_us: 0,
                 random: Random::new(seed),
+                picked: None,
                 requests: Requests::default(),
                 buffer: Vec::with_capacity(longest),
                 scratch: vec![0; keys.max(scratch_words(loaded.widest))],
@@ -304,6 +307,11 @@ impl Store {
                     depth += 1;
                     pc = entry as usize;
                 }
+                Op::ApplyPicked { table } => {
+                    calls[depth] = pc as Pc;
+                    depth += 1;
+                    pc = store.apply_picked(code, table, state) as usize;
+                }
                 Op::Extract(header) => {
                     let header = &code.headers[header as usize];
                     let end = io.at + header.layout.bytes();
@@ -446,16 +454,32 @@ impl Store {
         if hit != NO_SLOT {
             state[hit as usize] = u64::from(matched != Match::Miss);
         }
+        self.picked = None;
         let found = match outcome {
             Outcome::Direct(found) => Some(found),
             shared => {
                 let list = table_code.selected.map(|list| &code.lists[list as usize]);
                 let profile = table_code.profile.map(|profile| &self.profiles[profile as usize]);
-                choose(table, profile, shared, list, state, &mut self.buffer, watch)
+                let random = &mut self.random;
+                let hash = profile.map_or(0, |profile| {
+                    let hash = hash_of(profile, shared, list, state, &mut self.buffer, random);
+                    watch.pick(table, profile, shared, hash)
+                });
+                if shared.group_action().is_some() {
+                    self.picked = Some((matched, hash));
+                }
+                profile.and_then(|profile| profile.choose(shared, hash))
             }
         };
         if W::ON {
-            watch.applied(table, &self.tables[table as usize], matched, found, state);
+            watch.applied(table, &self.tables[table as usize], matched, outcome, found);
+        }
+        if let Some(first) = outcome.group_action() {
+            if action != NO_SLOT {
+                let none = table_code.actions.len() as u64;
+                state[action as usize] = found.map_or(none, |found| u64::from(found.action));
+            }
+            return table_code.enter(first, state);
         }
         let Some(found) = found else {
             if action != NO_SLOT {
@@ -463,13 +487,21 @@ impl Store {
             }
             return code.nothing;
         };
-        let chosen = &table_code.actions[found.action as usize];
-        let params = chosen.params as usize;
-        state[params..params + found.data.len()].copy_from_slice(&found.data);
         if action != NO_SLOT {
             state[action as usize] = u64::from(found.action);
         }
-        chosen.entry
+        table_code.enter(found, state)
+    }
+
+    /// Copies the arguments of the action that [`Self::apply`] has picked beside a group action;
+    /// returns its entry.
+    pub(crate) fn apply_picked(&mut self, code: &Code, table: u32, state: &mut [u64]) -> Pc {
+        let Some((matched, hash)) = self.picked.take() else { return code.nothing };
+        let table_code = &code.tables[table as usize];
+        let outcome = self.tables[table as usize].outcome_of(matched);
+        let profile = table_code.profile.map(|profile| &self.profiles[profile as usize]);
+        let found = profile.and_then(|profile| profile.choose(outcome, hash));
+        found.map_or(code.nothing, |found| table_code.enter(found, state))
     }
 
     #[inline]
@@ -645,25 +677,22 @@ impl Store {
 
 /// The action for a packet from an action profile; `None` in an empty group.
 #[cold]
-fn choose<'a, W: Watch>(
-    table: u32,
-    profile: Option<&'a Profile>,
-    outcome: &'a Outcome,
+fn hash_of(
+    profile: &Profile,
+    outcome: &Outcome,
     selected: Option<&List>,
     state: &[u64],
     buffer: &mut Vec<u8>,
-    watch: &mut W,
-) -> Option<&'a Resolved> {
-    let profile = profile?;
-    let hash = match (&profile.selector, outcome) {
+    random: &mut Random,
+) -> u64 {
+    match (&profile.selector, outcome) {
+        (Some(_), Outcome::Set(set)) if set.random => random.within(0, u64::MAX).unwrap_or(0),
         (Some(algorithm), Outcome::Group(_) | Outcome::Set(_)) => {
             let data = selected.map_or(&[][..], |list| gather(list, state, buffer));
             algorithm.digest(data, &[])
         }
         _ => 0,
-    };
-    let hash = watch.pick(table, profile, outcome, hash);
-    profile.choose(outcome, hash)
+    }
 }
 
 impl Requests {

@@ -51,6 +51,6 @@ pub use pass::{
 pub use pipeline::Pipeline;
 pub use pipeline::cores::Changed;
 pub use replicas::Memo;
-pub use tables::{Action, ActionCall, KeyMatch, Owner, TableEntry};
+pub use tables::{Action, ActionCall, ActionSet, KeyMatch, Owner, TableEntry};
 pub use tna::{CELL_BYTES, RECIRCULATION_PORT};
 pub use value::Value;

@@ -347,8 +347,7 @@ pub(crate) struct TableAction {
     pub(crate) action: Rc<Action>,
     /// Arguments of the parameters with a direction.
     pub(crate) args: Vec<CallArg>,
-    pub(crate) table_only: bool,
-    pub(crate) default_only: bool,
+    pub(crate) scope: ir::Scope,
     pub(crate) annotations: Vec<ir::Annotation>,
 }
 

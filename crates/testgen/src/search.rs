@@ -358,12 +358,12 @@ impl<'a> Search<'a> {
             let has_keys = table.keys.iter().any(|key| key.kind != MatchKind::Selector);
             for (action, listed) in table.actions.iter().enumerate() {
                 let promise = self.promise(self.actions.get(&(*id, action)).copied());
-                if has_keys && !table.const_entries && !listed.default_only {
+                if has_keys && !table.const_entries && listed.scope.in_entries() {
                     self.entry(case, applied, action, promise);
                 }
                 let may_default = *outcome == Outcome::Miss
                     && !table.const_default
-                    && !listed.table_only
+                    && listed.scope.as_default()
                     && profile(&self.of.program, table).is_none();
                 let is_default = match case.defaults.get(&id.0) {
                     Some(call) => call.action == action,

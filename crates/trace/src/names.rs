@@ -93,7 +93,11 @@ impl<'p> Names<'p> {
             Action::Direct(call) => self.call(table, call),
             Action::Member(member) => format!("member {member}"),
             Action::Group(group) => format!("group {group}"),
-            Action::Set(set) => format!("a set of {} actions", set.len()),
+            Action::Set(set) => {
+                let first = set.group_action.as_ref();
+                let first = first.map(|call| format!("{}, then ", self.call(table, call)));
+                format!("{}a set of {} actions", first.unwrap_or_default(), set.calls.len())
+            }
         };
         let text: Vec<String> =
             matches.iter().map(|(name, found)| format!("{name}: {found}")).collect();

@@ -209,6 +209,8 @@ struct Copy {
     at: Option<Position>,
     /// A node that takes the effects that follow it.
     absorbing: Option<usize>,
+    /// Actions that the open table still runs.
+    actions: usize,
     /// Where fields that decide about the packet were assigned last, and to what.
     decided: HashMap<FieldId, (String, Option<Position>)>,
     /// Parser error of the pass.
@@ -223,6 +225,7 @@ impl Copy {
             open: vec![node],
             at: None,
             absorbing: None,
+            actions: 0,
             decided: HashMap::new(),
             error: None,
             failed: None,
@@ -682,10 +685,14 @@ impl<'p> Builder<'p> {
             }
             Event::ActionEnd => {
                 self.close(copy, &[Kind::Action], true);
-                // The table that has started it is done, too.
                 let here = self.here(copy);
                 if self.nodes[here].node.kind == Kind::Table {
-                    self.close(copy, &[Kind::Table], true);
+                    // The table that has started it is done, too, unless this was a group action.
+                    let left = self.copy(copy).actions.saturating_sub(1);
+                    self.copy(copy).actions = left;
+                    if left == 0 {
+                        self.close(copy, &[Kind::Table], true);
+                    }
                 }
                 self.copy(copy).absorbing = None;
             }
@@ -753,7 +760,10 @@ impl<'p> Builder<'p> {
     }
 
     fn apply(&mut self, copy: u32, event: &Event) {
-        let Event::Apply { table, keys, selector, lookup, action, hash } = event else { return };
+        let Event::Apply { table, keys, selector, lookup, group_action, action, hash } = event
+        else {
+            return;
+        };
         let id = *table;
         let table = &self.program.tables[id.index()];
         let outcome = match lookup {
@@ -764,6 +774,8 @@ impl<'p> Builder<'p> {
         };
         let call = action.as_ref().map(|call| self.names.call(id, call));
         let runs = call.clone().unwrap_or_else(|| "nothing, because its group is empty".to_owned());
+        let first = group_action.as_ref().map(|call| self.names.call(id, call));
+        let runs = first.as_ref().map_or(runs.clone(), |first| format!("{first}, then {runs}"));
         let text = format!("table {}: {outcome}, runs {runs}", table.name);
         let (mut plain, mut selecting) = (keys.iter(), selector.iter());
         let of_keys = table.keys.iter().map(|key| {
@@ -781,12 +793,14 @@ impl<'p> Builder<'p> {
             Lookup::Entry(entry) => Some(self.names.entry(id, entry)),
             _ => None,
         };
-        let facts = vec![
+        let mut facts = vec![
             ("table", json!(table.name)),
             ("outcome", json!(outcome)),
             ("action", json!(call)),
         ];
-        let empty = call.is_none();
+        facts.extend(first.as_ref().map(|first| ("group_action", json!(first))));
+        let actions = usize::from(first.is_some()) + usize::from(call.is_some());
+        self.copy(copy).actions = actions;
         // Keys and entry have the table's position.
         let node = Some(self.push(copy, Kind::Table, text, facts));
         for (name, kind, value) in of_keys {
@@ -800,7 +814,7 @@ impl<'p> Builder<'p> {
             let facts = vec![("hash", json!(format!("{hash:#x}")))];
             self.add(node, Kind::Match, format!("the selector's hash is {hash:#x}"), facts);
         }
-        if empty {
+        if actions == 0 {
             self.close(copy, &[Kind::Table], true);
         }
     }

@@ -14,8 +14,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tributary_p4::ir::{self, MatchKind};
 
 use self::actions::program_call;
-pub use self::actions::{Action, ActionCall};
-pub(crate) use self::actions::{ActionShapes, Outcome, Resolved};
+pub use self::actions::{Action, ActionCall, ActionSet};
+pub(crate) use self::actions::{ActionShapes, Choices, Outcome, Resolved};
 pub(crate) use self::fixed::FixedTable;
 pub use self::keys::KeyMatch;
 use self::keys::program_match;

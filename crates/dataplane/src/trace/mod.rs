@@ -197,6 +197,8 @@ pub enum Event {
         selector: Vec<Value>,
         /// What matched.
         lookup: Lookup,
+        /// What runs before the action: the group action of an action set.
+        group_action: Option<ActionCall>,
         /// The action; `None` if the entry's group is empty.
         action: Option<ActionCall>,
         /// If a group's or a set's member was picked: the hash.

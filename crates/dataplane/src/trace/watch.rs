@@ -38,8 +38,8 @@ pub(crate) trait Watch {
         table: u32,
         of: &Table,
         matched: Match,
+        outcome: &Outcome,
         found: Option<&Resolved>,
-        state: &[u64],
     );
 }
 
@@ -69,7 +69,7 @@ impl Watch for Unwatched {
     }
 
     #[inline]
-    fn applied(&mut self, _: u32, _: &Table, _: Match, _: Option<&Resolved>, _: &[u64]) {}
+    fn applied(&mut self, _: u32, _: &Table, _: Match, _: &Outcome, _: Option<&Resolved>) {}
 }
 
 /// An engine whose packets are observed: it interprets the code with notes.
@@ -411,6 +411,7 @@ impl Watch for Watcher<'_> {
         let mut assigned = Vec::new();
         match op {
             Op::Apply { .. }
+            | Op::ApplyPicked { .. }
             | Op::StoreElement { .. }
             | Op::CopyHeader { .. }
             | Op::SetValid(_)
@@ -504,8 +505,8 @@ impl Watch for Watcher<'_> {
         table: u32,
         of: &Table,
         matched: Match,
+        outcome: &Outcome,
         found: Option<&Resolved>,
-        _: &[u64],
     ) {
         let lookup = match (matched, self.assumed) {
             (Match::Entry(number), _) => {
@@ -516,8 +517,17 @@ impl Watch for Watcher<'_> {
             (Match::Miss, false) => Lookup::Miss,
         };
         let action = found.map(|found| self.table(table, found));
+        let group_action = outcome.group_action().map(|first| self.table(table, first));
         let (keys, selector) = (std::mem::take(&mut self.keys), std::mem::take(&mut self.selector));
         let (table, hash) = (TableId(table), self.hash);
-        self.observer.event(Event::Apply { table, keys, selector, lookup, action, hash });
+        self.observer.event(Event::Apply {
+            table,
+            keys,
+            selector,
+            lookup,
+            group_action,
+            action,
+            hash,
+        });
     }
 }

@@ -7,7 +7,7 @@ use num_traits::Signed;
 use super::{Checker, Entry, Place};
 use crate::ast::{self, Decl, Direction, ExprKind as A, Ident, PropertyKind};
 use crate::hir::{self, CallArg, Expr};
-use crate::ir::{BinaryOp, MatchKind};
+use crate::ir::{BinaryOp, MatchKind, Scope};
 use crate::types::{ParamType, Type};
 
 impl Checker<'_, '_> {
@@ -200,12 +200,16 @@ impl Checker<'_, '_> {
                     Some(args) => args,
                     None => continue,
                 };
-            let has = |n: &str| reference.annotations.iter().any(|a| &*a.name.name == n);
+            let scope = reference.annotations.iter().find_map(|a| match &*a.name.name {
+                "tableonly" => Some(Scope::TableOnly),
+                "defaultonly" => Some(Scope::DefaultOnly),
+                "groupaction" => Some(Scope::GroupAction),
+                _ => None,
+            });
             table.actions.push(hir::TableAction {
                 action,
                 args,
-                table_only: has("tableonly"),
-                default_only: has("defaultonly"),
+                scope: scope.unwrap_or_default(),
                 annotations: self.annotations(&reference.annotations),
             });
         }
@@ -322,8 +326,17 @@ impl Checker<'_, '_> {
             }
         }
         let (action, args) = self.bound_action(&entry.action, table)?;
-        if table.actions[action].default_only {
-            self.error(entry.action.span, "this action is @defaultonly: no entry can have it");
+        match table.actions[action].scope {
+            Scope::TableAndDefault | Scope::TableOnly => {}
+            Scope::DefaultOnly => {
+                self.error(entry.action.span, "this action is @defaultonly: no entry can have it");
+            }
+            Scope::GroupAction => {
+                self.error(
+                    entry.action.span,
+                    "this action is a @groupaction: no entry can have it",
+                );
+            }
         }
         let priority = entry.priority.as_ref().map(|p| self.expect(p, &Type::Int));
         let is_const = entry.is_const || table.const_entries;
@@ -338,9 +351,15 @@ impl Checker<'_, '_> {
                 table.default = self.bound_action(value, table);
                 table.const_default = property.is_const;
                 if let Some((action, _)) = table.default
-                    && table.actions[action].table_only
+                    && !table.actions[action].scope.as_default()
                 {
-                    self.error(value.span, "this action is @tableonly: it cannot be the default");
+                    let message = match table.actions[action].scope {
+                        Scope::GroupAction => {
+                            "this action is a @groupaction: it cannot be the default"
+                        }
+                        _ => "this action is @tableonly: it cannot be the default",
+                    };
+                    self.error(value.span, message);
                 }
             }
             "size" => {

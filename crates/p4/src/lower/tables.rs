@@ -59,8 +59,7 @@ impl Lowerer<'_, '_> {
             actions.push(ir::TableAction {
                 action: self.action(&offered.action, &offered.args),
                 prologue: Vec::new(),
-                table_only: offered.table_only,
-                default_only: offered.default_only,
+                scope: offered.scope,
             });
         }
         self.distinct_actions(table, &actions);
@@ -167,12 +166,8 @@ impl Lowerer<'_, '_> {
                 self.push_action(ir::Action { name, params, annotations, body }, Vec::new())
             }
         };
-        actions.push(ir::TableAction {
-            action: id,
-            prologue: Vec::new(),
-            table_only: false,
-            default_only: true,
-        });
+        let scope = ir::Scope::DefaultOnly;
+        actions.push(ir::TableAction { action: id, prologue: Vec::new(), scope });
         actions.len() as u32 - 1
     }
 

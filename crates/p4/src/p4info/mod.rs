@@ -222,10 +222,11 @@ impl Generator<'_> {
             self.symbols.id(Kind::Action, &self.program.actions[a.action.index()].name)
         };
         let action_refs = table.actions.iter().enumerate().map(|(i, a)| {
-            let scope = match (a.table_only, a.default_only) {
-                (true, _) => Scope::TableOnly,
-                (_, true) => Scope::DefaultOnly,
-                _ => Scope::TableAndDefault,
+            let scope = match a.scope {
+                ir::Scope::TableAndDefault => Scope::TableAndDefault,
+                ir::Scope::TableOnly => Scope::TableOnly,
+                ir::Scope::DefaultOnly => Scope::DefaultOnly,
+                ir::Scope::GroupAction => Scope::GroupAction,
             };
             let id = action_id(a);
             let mut reference = proto::ActionRef { id, scope: scope.into(), ..Default::default() };

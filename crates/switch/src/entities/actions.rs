@@ -1,6 +1,6 @@
 //! Actions of table entries: an action of their own, or one of an action profile.
 
-use tributary_dataplane::{self as dataplane, ActionCall, WeightedCall};
+use tributary_dataplane::{self as dataplane, ActionCall, ActionSet, WeightedCall};
 use tributary_p4runtime_proto::p4::v1::{
     self as p4, action_profile_action_set as action_set, table_action,
 };
@@ -47,10 +47,9 @@ fn set_from(
     set: &p4::ActionProfileActionSet,
     has_port: HasPort<'_>,
 ) -> Result<dataplane::Action, Refusal> {
-    if set.group_action.is_some() {
-        return Err(Refusal::unimplemented("an action set's `group_action`: not supported"));
-    }
-    check_modes(profile, set)?;
+    let group_action = set.group_action.as_ref();
+    let group_action = group_action.map(|action| call(&table.actions, action)).transpose()?;
+    let (random, counts_members) = modes(profile, set)?;
     let mut calls = Vec::with_capacity(set.action_profile_actions.len());
     let mut weights = Vec::with_capacity(calls.capacity());
     for one in &set.action_profile_actions {
@@ -68,29 +67,25 @@ fn set_from(
         calls.push(WeightedCall { call: call(&table.actions, action)?, weight, watch });
         weights.push(weight);
     }
-    check_size(profile, &weights, profile.max_group_size)?;
-    Ok(dataplane::Action::Set(calls))
+    check_size(counts_members, &weights, profile.max_group_size)?;
+    Ok(dataplane::Action::Set(ActionSet { group_action, calls, random }))
 }
 
-/// Only the program's own selection and size modes may be requested.
-fn check_modes(profile: &Profile, set: &p4::ActionProfileActionSet) -> Result<(), Refusal> {
+/// Whether packets get actions at random, and whether the size of the set is the number of its
+/// actions, instead of the sum of their weights.
+fn modes(profile: &Profile, set: &p4::ActionProfileActionSet) -> Result<(bool, bool), Refusal> {
     use action_set::{ActionSelectionMode, SizeSemantics};
     let mode = ActionSelectionMode::try_from(set.action_selection_mode);
     let size = SizeSemantics::try_from(set.size_semantics);
     let (Ok(mode), Ok(size)) = (mode, size) else {
         return Err(Refusal::invalid("an unknown selection mode or size semantics"));
     };
-    let other_size = match size {
-        SizeSemantics::DefaultSizeDeterminedByActionSelector => false,
-        SizeSemantics::SumOfWeights => profile.counts_members,
-        SizeSemantics::SumOfMembers => !profile.counts_members,
+    let counts_members = match size {
+        SizeSemantics::DefaultSizeDeterminedByActionSelector => profile.counts_members,
+        SizeSemantics::SumOfWeights => false,
+        SizeSemantics::SumOfMembers => true,
     };
-    if mode == ActionSelectionMode::Random || other_size {
-        return Err(Refusal::unimplemented(
-            "selection modes and size semantics of single groups: not supported",
-        ));
-    }
-    Ok(())
+    Ok((mode == ActionSelectionMode::Random, counts_members))
 }
 
 /// Converts an action and its arguments to the engine's form.
@@ -141,7 +136,7 @@ pub(super) fn to_action(
         dataplane::Action::Direct(call) => Type::Action(to_call(&table.actions, call)?),
         dataplane::Action::Member(id) => Type::ActionProfileMemberId(*id),
         dataplane::Action::Group(id) => Type::ActionProfileGroupId(*id),
-        dataplane::Action::Set(calls) => {
+        dataplane::Action::Set(set) => {
             let profile = objects.profile(table.profile?).ok()?;
             let one = |weighted: &WeightedCall| p4::ActionProfileAction {
                 action: to_call(&table.actions, &weighted.call),
@@ -151,8 +146,11 @@ pub(super) fn to_action(
                     .map(|port| p4::action_profile_action::WatchKind::WatchPort(encode_port(port))),
             };
             Type::ActionProfileActionSet(p4::ActionProfileActionSet {
-                group_action: None,
-                action_profile_actions: calls.iter().map(one).collect(),
+                group_action: match &set.group_action {
+                    Some(first) => Some(to_call(&table.actions, first)?),
+                    None => None,
+                },
+                action_profile_actions: set.calls.iter().map(one).collect(),
                 action_selection_mode: annotation.selection_mode,
                 size_semantics: annotation.size_semantics,
             })

@@ -120,7 +120,7 @@ fn change_group(
         }
         _ => check_max_size(profile, entry.max_size)?,
     }
-    check_size(profile, &weights, entry.max_size)?;
+    check_size(profile.counts_members, &weights, entry.max_size)?;
     let (at, content) = (profile.at, ProfileGroup { members, max_size: 0 });
     if change == Change::Insert {
         to.pipeline_mut().profile_mut(at)?.group_insert(id, content)?;
@@ -257,8 +257,8 @@ fn check_max_size(profile: &Profile, max_size: i32) -> Result<(), Refusal> {
 }
 
 /// Refuses a group, or an action set, that exceeds its size limit.
-pub(super) fn check_size(profile: &Profile, weights: &[u32], most: i32) -> Result<(), Refusal> {
-    let size = match profile.counts_members {
+pub(super) fn check_size(counts_members: bool, weights: &[u32], most: i32) -> Result<(), Refusal> {
+    let size = match counts_members {
         true => weights.len() as u64,
         false => weights.iter().map(|&weight| u64::from(weight)).sum(),
     };

@@ -200,8 +200,7 @@ impl Builder {
                 .map(|&action| TableAction {
                     action,
                     prologue: Vec::new(),
-                    table_only: false,
-                    default_only: false,
+                    scope: Scope::default(),
                 })
                 .collect(),
             default_action: ActionCall { action: actions.len() as u32 - 1, args: Vec::new() },
