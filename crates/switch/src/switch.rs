@@ -344,10 +344,15 @@ impl Switch {
 
     /// Takes the next frame out of a port's queue into `frame`. Returns false if there is nothing
     /// to send. For the CPU port use [`run_pending`](Self::run_pending).
+    ///
+    /// If egress drops all waiting packets, and clones some of them to the same port, the clones
+    /// are left for another call, so that each call ends.
     pub fn transmit(&mut self, now_us: u64, port: u16, frame: &mut Vec<u8>) -> bool {
-        while let Some(sent) = self.step_egress(now_us, port, frame) {
-            if sent {
-                return true;
+        for _ in 0..self.queue_depth(port) {
+            match self.step_egress(now_us, port, frame) {
+                Some(true) => return true,
+                Some(false) => {}
+                None => break,
             }
         }
         false
