@@ -23,6 +23,7 @@ mod p4info;
 mod pool;
 mod queues;
 mod reconcile;
+mod restrictions;
 mod roles;
 pub mod runtime;
 pub mod server;

@@ -1,7 +1,7 @@
 //! What a group does when something happens.
 
-use std::sync::{Arc, mpsc};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use anyhow::Result;

@@ -112,6 +112,10 @@ pub(super) fn call(actions: &[Action], action: &p4::Action) -> Result<ActionCall
         let name = format!("parameter `{}`", param.name);
         args.push(decode(&given.value, param.width, &name).map_err(|r| r.of(&what))?);
     }
+    let violated = known.restriction.as_ref().and_then(|known| known.violated_by_call(&args));
+    if let Some(part) = violated {
+        return refuse(format!("the arguments violate its @action_restriction: `{part}`"));
+    }
     Ok(ActionCall { action: known.index, args })
 }
 

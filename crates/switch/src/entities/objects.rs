@@ -8,6 +8,7 @@ use tributary_p4runtime_proto::p4::config::v1::{self as info, P4Info, meter_spec
 
 use super::Refusal;
 use super::names::Places;
+use crate::restrictions::{Restriction, Subject};
 
 /// The objects of a program by id.
 #[derive(Debug, Default)]
@@ -44,6 +45,8 @@ pub(crate) struct Table {
     /// Its action profile, if its entries share actions.
     pub(crate) profile: Option<u32>,
     pub(crate) idle_timeout: bool,
+    /// What its entries must fulfil.
+    pub(crate) restriction: Option<Restriction>,
 }
 
 #[derive(Debug)]
@@ -61,6 +64,8 @@ pub(crate) struct Action {
     /// Index in the engine's table.
     pub(crate) index: u32,
     pub(crate) params: Vec<Param>,
+    /// What arguments must fulfil.
+    pub(crate) restriction: Option<Restriction>,
 }
 
 #[derive(Clone, Debug)]
@@ -336,6 +341,10 @@ fn mismatch(what: String) -> Refusal {
     Refusal::invalid(format!("the P4Info does not belong to the program: {what}"))
 }
 
+fn annotations_of(preamble: Option<&info::Preamble>) -> &[String] {
+    preamble.map_or(&[], |preamble| &preamble.annotations)
+}
+
 fn preamble(preamble: Option<&info::Preamble>) -> Result<&info::Preamble, Refusal> {
     preamble.ok_or_else(|| mismatch("an object has no preamble".into()))
 }
@@ -386,6 +395,12 @@ fn find_table(
         return Err(mismatch(format!("table `{name}` has no key `{}`", extra.name)));
     }
 
+    let subjects =
+        || keys.iter().filter_map(|key| Subject::key(&key.name, key.kind, key.width)).collect();
+    let annotations = annotations_of(table.preamble.as_ref());
+    let restriction = Restriction::of(annotations, "@entry_restriction", subjects)
+        .map_err(|error| Refusal::invalid(format!("table `{name}`: {error}")))?;
+
     let actions = table.action_refs.iter().map(|reference| {
         let action = p4info
             .actions
@@ -416,6 +431,7 @@ fn find_table(
             .map(|meter| meter_type(meter.spec.as_ref())),
         profile: Some(table.implementation_id).filter(|&id| id != 0),
         idle_timeout: known.idle_timeout,
+        restriction,
     })
 }
 
@@ -441,8 +457,12 @@ fn find_action(
         let width = width(program, param.bitwidth, param.type_name.as_ref(), &what)?;
         Ok(Param { id: param.id, name: param.name.clone(), width })
     });
-    let params = params.collect::<Result<_, Refusal>>()?;
-    Ok(Action { id: *id, name: name.clone(), index: index as u32, params })
+    let params = params.collect::<Result<Vec<_>, Refusal>>()?;
+    let subjects = || params.iter().map(|p| Subject::param(&p.name, p.width)).collect();
+    let annotations = annotations_of(action.preamble.as_ref());
+    let restriction = Restriction::of(annotations, "@action_restriction", subjects)
+        .map_err(|error| Refusal::invalid(format!("action `{name}`: {error}")))?;
+    Ok(Action { id: *id, name: name.clone(), index: index as u32, params, restriction })
 }
 
 fn find_array(

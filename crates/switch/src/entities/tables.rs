@@ -63,6 +63,11 @@ fn write_entry(
     if change == Change::Delete {
         return delete(to, entry, &matches);
     }
+    let restriction = table.restriction.as_ref();
+    if let Some(part) = restriction.and_then(|r| r.violated_by_entry(&matches, entry.priority)) {
+        let message = format!("the entry violates its @entry_restriction: `{part}`");
+        return Err(Refusal::invalid(message));
+    }
     let content = content(to, has_port, table, entry)?;
     if change == Change::Insert && content.action.is_none() {
         return Err(Refusal::invalid("the entry has no action"));

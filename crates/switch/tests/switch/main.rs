@@ -15,6 +15,7 @@ mod names;
 mod reconfigure;
 mod requirements;
 mod resources;
+mod restrictions;
 mod roles;
 mod runtime;
 mod sai;
