@@ -63,8 +63,12 @@
 //!
 //! # v1model
 //!
-//! Calls have the arguments of `v1model.p4`, except `digest(In receiver, List data, Text name)`:
-//! the name is that of the digest in P4Info.
+//! Calls have the arguments of `v1model.p4`, with these exceptions:
+//!
+//! - `digest(In receiver, List data, Text name)`: the name is that of the digest in P4Info.
+//! - `register.read(Out …, In index)` has an `Out` for each scalar of the cell, and
+//!   `register.write(In index, List or In value)` a list of them if the cell is a struct, a tuple or
+//!   an array.
 //!
 //! # Values
 //!
@@ -800,7 +804,7 @@ pub struct Extern {
     /// Its type: `register`, `counter`, `direct_counter`, `meter`, `action_profile`, `value_set`, …
     pub type_name: String,
     /// The scalars of its resolved type arguments, in order; a struct counts as its scalars. For
-    /// TNA's `Register` and `DirectRegister` only those of the cell: one, or two for a pair.
+    /// `register`, `Register` and `DirectRegister` only those of the cell.
     pub type_args: Vec<Scalar>,
     /// Constructor arguments.
     pub args: Vec<CtorArg>,

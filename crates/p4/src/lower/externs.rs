@@ -42,6 +42,9 @@ impl Lowerer<'_, '_> {
             if self.tna_refuses(type_name, method, span) {
                 return Value::Void;
             }
+            if self.register_call(id, method, args) {
+                return Value::Void;
+            }
             let mut list = self.extern_args(args);
             let result = self.result_arg(ret, &mut list, span);
             if let Value::Loc(Loc::Store(Store::Scalar(field))) = result {
@@ -110,7 +113,7 @@ impl Lowerer<'_, '_> {
         Value::Loc(Loc::Store(Store::Scalar(temp)))
     }
 
-    fn extern_args(&mut self, args: &[CallArg]) -> Vec<Arg> {
+    pub(super) fn extern_args(&mut self, args: &[CallArg]) -> Vec<Arg> {
         // Omitted optional arguments are dropped.
         let mut turns = hir::in_turn(args);
         turns.retain(|(_, a)| a.value.is_some() || a.direction == Direction::Out);

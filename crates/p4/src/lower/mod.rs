@@ -14,6 +14,7 @@ mod marks;
 mod names;
 mod package;
 mod parsers;
+mod registers;
 mod stateful;
 mod stmt;
 mod store;

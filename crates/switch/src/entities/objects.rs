@@ -117,32 +117,34 @@ pub(crate) struct ValueSet {
 pub(crate) struct Digest {
     pub(crate) id: u32,
     pub(crate) name: String,
-    /// `None` if the data are neither a scalar nor a struct of scalars.
-    pub(crate) scalars: Option<Scalars>,
+    /// `None` if the data are neither numbers nor structs of them.
+    pub(crate) form: Option<Form>,
 }
 
 #[derive(Debug)]
 pub(crate) struct Register {
     pub(crate) array: Array,
-    /// `None` if elements are neither scalars nor structs of scalars.
-    pub(crate) scalars: Option<Scalars>,
+    /// `None` if elements are neither numbers nor structs of them.
+    pub(crate) form: Option<Form>,
 }
 
 /// The representation of a data type in P4Runtime.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum Scalars {
+pub(crate) enum Form {
     /// A plain value.
-    One(Scalar),
+    Scalar(Scalar),
     /// A struct: its members in order.
-    Struct(Vec<Scalar>),
+    Struct(Vec<Form>),
+    /// A tuple, in the same way.
+    Tuple(Vec<Form>),
 }
 
-impl Scalars {
-    /// The scalars; a single one unless it is a struct.
-    pub(crate) fn list(&self) -> &[Scalar] {
+impl Form {
+    /// Number of values.
+    pub(crate) fn scalars(&self) -> usize {
         match self {
-            Self::One(scalar) => std::slice::from_ref(scalar),
-            Self::Struct(members) => members,
+            Self::Scalar(_) => 1,
+            Self::Struct(members) | Self::Tuple(members) => members.iter().map(Self::scalars).sum(),
         }
     }
 }
@@ -196,15 +198,15 @@ impl Objects {
         }
         for digest in &p4info.digests {
             let info::Preamble { id, name, .. } = preamble(digest.preamble.as_ref())?;
-            let scalars = digest.type_spec.as_ref().and_then(|spec| scalars(spec, p4info));
-            objects.digests.insert(*id, Digest { id: *id, name: name.clone(), scalars });
+            let form = digest.type_spec.as_ref().and_then(|spec| form(spec, p4info));
+            objects.digests.insert(*id, Digest { id: *id, name: name.clone(), form });
         }
         for register in &p4info.registers {
             let size = i64::from(register.size);
             let types = ["register", "Register"];
             let array = find_array(program, register.preamble.as_ref(), size, types)?;
-            let scalars = register.type_spec.as_ref().and_then(|spec| scalars(spec, p4info));
-            objects.registers.insert(array.id, Register { array, scalars });
+            let form = register.type_spec.as_ref().and_then(|spec| form(spec, p4info));
+            objects.registers.insert(array.id, Register { array, form });
         }
         for header in &p4info.controller_packet_metadata {
             let name = &preamble(header.preamble.as_ref())?.name;
@@ -525,23 +527,22 @@ fn find_value_set(program: &ir::Program, set: &info::ValueSet) -> Result<ValueSe
 }
 
 /// The representation of a type; `None` if it is not supported.
-fn scalars(spec: &info::P4DataTypeSpec, p4info: &P4Info) -> Option<Scalars> {
+fn form(spec: &info::P4DataTypeSpec, p4info: &P4Info) -> Option<Form> {
     use info::p4_data_type_spec::TypeSpec;
-    let members = match spec.type_spec.as_ref()? {
+    match spec.type_spec.as_ref()? {
         TypeSpec::Struct(named) => {
             let known = p4info.type_info.as_ref()?.structs.get(&named.name)?;
-            known
-                .members
-                .iter()
-                .map(|member| scalar(member.type_spec.as_ref()?, p4info))
-                .collect::<Option<_>>()?
+            let member = |member: &info::p4_struct_type_spec::Member| {
+                form(member.type_spec.as_ref()?, p4info)
+            };
+            known.members.iter().map(member).collect::<Option<_>>().map(Form::Struct)
         }
         TypeSpec::Tuple(tuple) => {
-            tuple.members.iter().map(|member| scalar(member, p4info)).collect::<Option<_>>()?
+            let members = tuple.members.iter().map(|member| form(member, p4info));
+            members.collect::<Option<_>>().map(Form::Tuple)
         }
-        _ => return scalar(spec, p4info).map(Scalars::One),
-    };
-    Some(Scalars::Struct(members))
+        _ => scalar(spec, p4info).map(Form::Scalar),
+    }
 }
 
 fn scalar(spec: &info::P4DataTypeSpec, p4info: &P4Info) -> Option<Scalar> {
