@@ -14,7 +14,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use libtest_mimic::{Arguments, Failed, Trial};
-use tributary_p4::Sources;
+use tributary_p4::{Options, Sources};
 use tributary_p4runtime_proto::p4::v1::ForwardingPipelineConfig;
 use tributary_stf::{Passed, Script};
 use tributary_switch::Forwarding;
@@ -100,7 +100,7 @@ fn run(program: &Path, script: &Path) -> Result<Passed, String> {
 
 /// Runs a test with all its packets traced.
 fn traced(script: &Script, name: &str) -> Result<Passed, String> {
-    let compiled = tributary_p4::compile_marked(&Sources::disk(), name, &[]);
+    let compiled = tributary_p4::compile(&Sources::disk(), name, Options::marked(&[]));
     let compiled = compiled.map_err(|errors| errors.render(false))?;
     let config = ForwardingPipelineConfig { p4info: Some(compiled.p4info), ..Default::default() };
     let forwarding =
