@@ -1,6 +1,7 @@
 //! A loaded program: code, tables, registers, counters.
 
 pub(crate) mod cores;
+mod listing;
 mod meters;
 mod observed;
 mod profiles;

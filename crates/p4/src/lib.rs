@@ -4,13 +4,14 @@
 //! the syntax tree (`ast`). `check` resolves names, types and constants (`hir`). `lower`
 //! instantiates the package and produces the [`ir`] that an execution engine runs. Architectures
 //! are P4 texts (`arch`): v1model of BMv2, and TNA of Tofino, for which `tofino` rejects programs
-//! that the chip's stateful ALUs cannot run. `limits` bounds the cost of a compilation. Start
-//! reading at [`compile`].
+//! that the chip's stateful ALUs cannot run. `limits` bounds the cost of a compilation, and
+//! `dump` prints the program after each phase. Start reading at [`compile`].
 
 mod arch;
 mod ast;
 mod check;
 mod diagnostics;
+mod dump;
 mod format;
 pub mod graph;
 mod hir;
@@ -28,6 +29,7 @@ mod walk;
 
 pub use arch::{Architecture, UnknownArchitecture};
 pub use diagnostics::{Diagnostic, Diagnostics, Severity, printable};
+pub use dump::{Pass, dump};
 pub use format::format;
 pub use ir::Block;
 pub use source::{SOURCE, Sources};

@@ -2,6 +2,7 @@
 
 pub(crate) mod corpus;
 pub(crate) mod dissector;
+mod dump;
 pub(crate) mod fmt;
 pub(crate) mod graph;
 pub(crate) mod stf;
@@ -17,12 +18,15 @@ use tributary_p4::{Compilation, Diagnostics, Options, Severity, Sources};
 
 use crate::args::{CheckArgs, InfoArgs, P4Args};
 
-/// Reports all errors of a program.
+/// Reports all errors of a program, or prints it after a pass.
 ///
 /// # Errors
 /// If it has any.
 pub(crate) fn check(args: &CheckArgs) -> Result<()> {
     let style = if args.short { Style::Lines } else { Style::of_stderr() };
+    if let Some(pass) = &args.dump {
+        return dump::run(&args.program, pass, style);
+    }
     let compilation = compile_in(&args.program, false, style)?;
     let program = &compilation.program;
     crate::print(&format!(
