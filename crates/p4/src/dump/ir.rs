@@ -49,7 +49,11 @@ impl Printer<'_> {
         for header in &self.program.headers {
             out.block(format!("header {}: {}", header.name, header.type_name), "", |out| {
                 for field in &header.fields {
-                    out.line(format!("{} {};", self.program.fields[field.index()].ty, self.field(*field)));
+                    out.line(format!(
+                        "{} {};",
+                        self.program.fields[field.index()].ty,
+                        self.field(*field)
+                    ));
                 }
                 if let Some((at, length)) = header.varbit {
                     let (field, length) = (self.field(header.fields[at]), self.field(length));
@@ -80,8 +84,11 @@ impl Printer<'_> {
             let name = |id: crate::ir::ExternId| &self.program.externs[id.index()].name;
             let cell = list(&action.value, |field| self.field(*field).to_owned());
             let result = action.result.map_or(String::new(), |f| format!(" → {}", self.field(f)));
-            let head =
-                format!("stateful {} on {}({cell}){result}", name(action.instance), name(action.register));
+            let head = format!(
+                "stateful {} on {}({cell}){result}",
+                name(action.instance),
+                name(action.register)
+            );
             out.block(head, "", |out| self.stmts(out, &action.body));
         }
     }
@@ -105,7 +112,11 @@ impl Printer<'_> {
         out.block(format!("table {}", table.name), "", |out| {
             for key in &table.keys {
                 let kind = kind(key.kind);
-                out.line(format!("key {} = {}: {kind};", key.name, self.text.whole_expr(&key.value)));
+                out.line(format!(
+                    "key {} = {}: {kind};",
+                    key.name,
+                    self.text.whole_expr(&key.value)
+                ));
             }
             for offered in &table.actions {
                 let scope = match (offered.table_only, offered.default_only) {
@@ -236,7 +247,8 @@ impl Printer<'_> {
             }
             Stmt::Displace(header) => out.line(format!("{}.displace();", self.header(header))),
             Stmt::Extract { header, varbit_bits } => {
-                let bits = varbit_bits.as_ref().map_or(String::new(), |e| format!(", {}", value(e)));
+                let bits =
+                    varbit_bits.as_ref().map_or(String::new(), |e| format!(", {}", value(e)));
                 out.line(format!("extract({}{bits});", self.header(header)));
             }
             Stmt::Mark(Mark::At(at, _)) => out.line(format!("// {}", self.program.place(*at))),
@@ -267,14 +279,17 @@ impl Printer<'_> {
             Arg::Header(header) => self.header(header),
             Arg::Opaque => "…".to_owned(),
             Arg::Copy(fields) => {
-                let fields = list(fields, |(name, field)| format!("{name} = {}", self.field(*field)));
+                let fields =
+                    list(fields, |(name, field)| format!("{name} = {}", self.field(*field)));
                 format!("{{ {fields} }}")
             }
             Arg::Text(text) => format!("{text:?}"),
             Arg::Symbol(ty, member) => format!("{ty}.{member}"),
         });
         match call.instance {
-            Some(id) => format!("{}.{}({args})", self.program.externs[id.index()].name, call.method),
+            Some(id) => {
+                format!("{}.{}({args})", self.program.externs[id.index()].name, call.method)
+            }
             None => format!("{}({args})", call.method),
         }
     }

@@ -9,7 +9,9 @@ mod typed;
 use std::fmt;
 
 use crate::source::{Reporter, Text};
-use crate::{Defines, Diagnostics, Sources, ast, check, compile, hir, lexer, load, on_large_stack, parser};
+use crate::{
+    Defines, Diagnostics, Sources, ast, check, compile, hir, lexer, load, on_large_stack, parser,
+};
 
 /// A phase of the front end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -104,7 +106,8 @@ fn end(reporter: Reporter<'_>, print: impl FnOnce() -> String) -> Result<String,
 fn tokens(text: &Text, tokens: &[lexer::Token]) -> String {
     let mut out = String::new();
     for token in tokens {
-        let line = format!("{}: {:?} {}\n", text.place(token.span), token.kind, text.slice(token.span));
+        let line =
+            format!("{}: {:?} {}\n", text.place(token.span), token.kind, text.slice(token.span));
         out.push_str(line.trim_end());
         out.push('\n');
     }

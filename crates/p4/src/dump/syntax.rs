@@ -224,7 +224,8 @@ fn property(out: &mut Lines, property: &crate::ast::Property) {
             for entry in entries {
                 let word = if entry.is_const { "const " } else { "" };
                 let priority = entry.priority.as_ref();
-                let priority = priority.map_or(String::new(), |p| format!("priority = {}: ", expr(p)));
+                let priority =
+                    priority.map_or(String::new(), |p| format!("priority = {}: ", expr(p)));
                 let (keys, action) = (keyset(&entry.keyset), expr(&entry.action));
                 let notes = suffix(&entry.annotations);
                 out.line(format!("{word}{priority}{keys}: {action}{notes};"));
@@ -384,11 +385,7 @@ fn strength(op: BinaryOp) -> u8 {
         BinaryOp::BitXor => 5,
         BinaryOp::BitAnd => 6,
         BinaryOp::Shl | BinaryOp::Shr => 7,
-        BinaryOp::Add
-        | BinaryOp::Sub
-        | BinaryOp::AddSat
-        | BinaryOp::SubSat
-        | BinaryOp::Concat => 8,
+        BinaryOp::Add | BinaryOp::Sub | BinaryOp::AddSat | BinaryOp::SubSat | BinaryOp::Concat => 8,
         BinaryOp::Mul | BinaryOp::Div | BinaryOp::Mod => 9,
     }
 }

@@ -196,9 +196,11 @@ impl<'p> Printer<'p> {
         for block in &self.blocks {
             self.block(&mut out, block);
         }
-        let main = self.program.main.iter().filter(|main| {
-            !self.program.instances.iter().any(|other| Rc::ptr_eq(other, main))
-        });
+        let main = self
+            .program
+            .main
+            .iter()
+            .filter(|main| !self.program.instances.iter().any(|other| Rc::ptr_eq(other, main)));
         for instance in self.program.instances.iter().chain(main) {
             self.instance(&mut out, instance);
         }
@@ -391,7 +393,8 @@ impl<'p> Printer<'p> {
             StmtKind::SwitchAction(table, cases, default) => {
                 out.block(format!("switch ({}.apply().action_run)", table.name), "", |out| {
                     for (positions, body) in cases {
-                        let names = list(positions, |at| table.actions[*at].action.name.to_string());
+                        let names =
+                            list(positions, |at| table.actions[*at].action.name.to_string());
                         out.block(format!("{names}:"), "", |out| self.stmts(out, body));
                     }
                     out.block("default:", "", |out| self.stmts(out, default));

@@ -1,6 +1,8 @@
 //! Statements, and calls of externs.
 
-use super::{ActionId, Expr, ExternId, FieldId, HeaderRef, LabelId, Place, Scalar, StackId, TableId};
+use super::{
+    ActionId, Expr, ExternId, FieldId, HeaderRef, LabelId, Place, Scalar, StackId, TableId,
+};
 
 /// A statement.
 #[derive(Clone, Debug)]

@@ -115,7 +115,10 @@ impl Lowerer<'_, '_> {
             let Some(ty) = scalar(&param.ty) else {
                 // P4Info has numbers only, as p4c says, too.
                 let message = format!("{} cannot be action data", param.ty);
-                let help = "give the action one parameter for each of its fields";
+                let help = match param.ty.is_empty() {
+                    true => "leave it out: it has no bits",
+                    false => "give the action one parameter for each of its fields",
+                };
                 self.reporter.error_help(param.span, message, help);
                 continue;
             };

@@ -5,10 +5,12 @@
 
 mod build;
 mod calls;
+mod choice;
 mod controls;
 mod expr;
 mod externs;
 mod instances;
+mod integers;
 mod loops;
 mod marks;
 mod names;

@@ -1,7 +1,7 @@
 //! Registers of v1model whose cells are structs, tuples or arrays of numbers: a call has one
 //! argument for each scalar of the cell.
 
-use super::store::{Loc, Store, scalar};
+use super::store::{Loc, scalar};
 use super::{Lowerer, Value};
 use crate::hir::{self, CallArg};
 use crate::ir::{Arg, ExternCall, ExternId, FieldId, Place, Stmt};
@@ -9,13 +9,15 @@ use crate::source::Span;
 use crate::types::Type;
 
 impl Lowerer<'_, '_> {
-    /// Reports a register whose cells are not made of numbers.
+    /// Reports a register whose cells are not made of numbers, or of none.
     pub(super) fn register_instance(&mut self, type_name: &str, args: &[Type], span: Span) {
-        if type_name == "register"
-            && let Some(cell) = args.first()
-            && !cell.is_plain()
-            && !matches!(cell, Type::Unknown | Type::Var(_))
-        {
+        let Some(cell) = args.first() else { return };
+        let refused = match type_name {
+            "register" => !cell.is_plain() || cell.scalars() == 0,
+            "Register" | "DirectRegister" => cell.is_plain() && cell.scalars() == 0,
+            _ => false,
+        };
+        if refused && !matches!(cell, Type::Unknown | Type::Var(_)) {
             let message = format!("a register cannot hold values of type {cell}");
             self.reporter.error_help(span, message, "its cells are numbers, or structs of numbers");
         }

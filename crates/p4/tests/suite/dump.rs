@@ -143,7 +143,9 @@ fn the_ir_shows_storage_actions_and_statements_in_full() {
 fn errors_are_those_of_the_passes_before() {
     let wrong = program("", "", "meta.x = nothing;");
     let sources = Sources::embedded().embed("main.p4", wrong);
-    for (pass, passes) in [(Pass::Tokens, true), (Pass::Syntax, true), (Pass::Typed, false), (Pass::Ir, false)] {
+    for (pass, passes) in
+        [(Pass::Tokens, true), (Pass::Syntax, true), (Pass::Typed, false), (Pass::Ir, false)]
+    {
         assert_eq!(dump(&sources, "main.p4", &[], pass).is_ok(), passes, "{}", pass.name());
     }
     assert!(Pass::named("syntax").is_some() && Pass::named("list").is_none());
