@@ -376,7 +376,7 @@ impl Maker {
             }
             8 => {
                 let (register, width) = self.random.pick(&self.registers);
-                let to = self.target(width);
+                let to = self.result(width);
                 let index = self.expr(Scalar::bit(4), 1);
                 self.b.read(register, to, index)
             }
@@ -388,7 +388,7 @@ impl Maker {
             }
             15 => {
                 let (register, widths) = self.structs;
-                let out = |width| Arg::Out(Place::Field(self.target(width)), Scalar::bit(width));
+                let out = |width| Arg::Out(Place::Field(self.result(width)), Scalar::bit(width));
                 let mut args: Vec<Arg> = widths.map(out).to_vec();
                 args.push(Arg::In(self.expr(Scalar::bit(4), 1)));
                 common::method(register, "read", args)
@@ -430,7 +430,7 @@ impl Maker {
 
     /// A field to read into, if there is one that is as wide. Out of range, a read leaves it
     /// unchanged.
-    fn target(&mut self, width: u32) -> FieldId {
+    fn result(&mut self, width: u32) -> FieldId {
         let fits = |field: &FieldId| self.type_of(*field) == Scalar::bit(width);
         let known: Vec<FieldId> = self.fields.iter().copied().filter(fits).collect();
         match known.len() {

@@ -113,9 +113,8 @@ impl Run {
         }
         let name = &self.program().externs[id.index()].name;
         let sign = condition.sign();
-        let list = |values: &[Value]| {
-            values.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
-        };
+        let list =
+            |values: &[Value]| values.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");
         let (got, wanted) = (list(&got), list(&wanted));
         Err(register
             .place

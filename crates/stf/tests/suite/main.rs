@@ -8,6 +8,7 @@
 //! ```
 
 mod bmv2;
+mod hostile;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -44,7 +45,8 @@ fn main() -> ExitCode {
             bmv2::passes(&script).map_err(Failed::from)
         })
     });
-    libtest_mimic::run(&arguments, cases.chain(failures).chain(peers).collect()).exit_code()
+    let all = cases.chain(failures).chain(peers).chain(hostile::trials());
+    libtest_mimic::run(&arguments, all.collect()).exit_code()
 }
 
 /// The scripts of a directory, sorted by name.

@@ -47,7 +47,10 @@ pub(super) fn decode_data(data: &P4Data, form: &Form, out: &mut Vec<Value>) -> R
 }
 
 /// Encodes data of a type from their scalars; `None` if there are too few.
-pub(super) fn encode_data(scalars: &mut impl Iterator<Item = Value>, form: &Form) -> Option<P4Data> {
+pub(super) fn encode_data(
+    scalars: &mut impl Iterator<Item = Value>,
+    form: &Form,
+) -> Option<P4Data> {
     let mut list = |forms: &[Form]| {
         let members = forms.iter().map(|form| encode_data(&mut *scalars, form));
         Some(P4StructLike { members: members.collect::<Option<_>>()? })

@@ -104,7 +104,9 @@ fn cells_survive_a_program_with_the_same_structs() {
     let mut switch = switch(STRUCTS, SwitchConfig::default());
     switch.receive(0, 1, &frame(0, 1, 0x1234));
     let before = everything(&switch);
-    switch.reconcile(forwarding(&STRUCTS.replace("sm.egress_spec = 1;", "sm.egress_spec = 2;"))).unwrap();
+    switch
+        .reconcile(forwarding(&STRUCTS.replace("sm.egress_spec = 1;", "sm.egress_spec = 2;")))
+        .unwrap();
     assert_eq!(everything(&switch), before);
     let other = STRUCTS.replace("bit<8> low; bit<16> high;", "bit<8> low; bit<17> high;");
     assert_ne!(other, STRUCTS);

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use libtest_mimic::{Arguments, Failed, Trial};
 use tributary_dataplane::EngineKind;
-use tributary_p4::{Compilation, Options, Sources};
+use tributary_p4::{Compilation, Sources};
 use tributary_stf::Script;
 use tributary_testgen::{Generated, GoalKind, Options, Subject, generate, run_test};
 
@@ -65,7 +65,7 @@ fn stem(path: &Path) -> String {
 /// Compiles a program, with marks and without.
 fn compile(program: &Path) -> Result<(Subject, Compilation), String> {
     let name = program.display().to_string();
-    let marked = tributary_p4::compile(&Sources::disk(), &name, Options::marked(&[]));
+    let marked = tributary_p4::compile(&Sources::disk(), &name, tributary_p4::Options::marked(&[]));
     let marked = marked.map_err(|errors| errors.render(false))?;
     let plain = tributary_p4::compile(&Sources::disk(), &name, &[]);
     let plain = plain.map_err(|errors| errors.render(false))?;

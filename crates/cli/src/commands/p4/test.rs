@@ -59,7 +59,7 @@ pub(crate) fn run(args: &TestArgs) -> Result<ExitCode> {
     let report = generated.report();
     let plural = if generated.tests.len() == 1 { "" } else { "s" };
     crate::print(&format!("{} test{plural}\n{}", generated.tests.len(), summary(&report)))?;
-    let compiled = super::compile_by(&args.program, tributary_p4::compile)?;
+    let compiled = super::compile(&args.program)?;
     let mut score = None;
     if let Some(most) = args.mutants {
         let tests: Result<Vec<Script>, _> =
