@@ -459,6 +459,10 @@ pub(crate) struct CheckArgs {
     /// One line for each error: FILE:LINE:COLUMN: error: MESSAGE, as editors read it.
     #[arg(long)]
     pub(crate) short: bool,
+    /// Print the program after this pass: tokens, syntax, typed, ir, code. `list` says what each
+    /// one shows.
+    #[arg(long, value_name = "PASS")]
+    pub(crate) dump: Option<String>,
 }
 
 #[derive(Debug, Args)]

@@ -1,6 +1,7 @@
 //! A loaded program: code, tables, registers, counters.
 
 pub(crate) mod cores;
+mod listing;
 mod meters;
 mod observed;
 mod profiles;
@@ -362,7 +363,7 @@ impl Pipeline {
         Ok(())
     }
 
-    /// Scalars per register element: 1, or 2 for a pair.
+    /// Number of scalars of a register's element.
     ///
     /// # Errors
     /// See [`StateError`].
@@ -370,7 +371,7 @@ impl Pipeline {
         Ok(self.registers(register)?.len())
     }
 
-    /// Reads an element of a register; of a pair its first scalar.
+    /// Reads an element of a register; its first scalar if it has several.
     ///
     /// # Errors
     /// See [`StateError`].
@@ -398,7 +399,7 @@ impl Pipeline {
         }
     }
 
-    /// Sets an element of a register; of a pair its first scalar.
+    /// Sets an element of a register; its first scalar if it has several.
     ///
     /// # Errors
     /// See [`StateError`].

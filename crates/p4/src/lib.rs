@@ -4,13 +4,14 @@
 //! the syntax tree (`ast`). `check` resolves names, types and constants (`hir`). `lower`
 //! instantiates the package and produces the [`ir`] that an execution engine runs. Architectures
 //! are P4 texts (`arch`): v1model of BMv2, and TNA of Tofino, for which `tofino` rejects programs
-//! that the chip's stateful ALUs cannot run. `limits` bounds the cost of a compilation. Start
-//! reading at [`compile`].
+//! that the chip's stateful ALUs cannot run. `limits` bounds the cost of a compilation, and
+//! `dump` prints the program after each phase. Start reading at [`compile`].
 
 mod arch;
 mod ast;
 mod check;
 mod diagnostics;
+mod dump;
 mod format;
 pub mod graph;
 mod hir;
@@ -28,6 +29,7 @@ mod walk;
 
 pub use arch::{Architecture, UnknownArchitecture};
 pub use diagnostics::{Diagnostic, Diagnostics, Severity, printable};
+pub use dump::{Pass, dump};
 pub use format::format;
 pub use ir::Block;
 pub use source::{SOURCE, Sources};
@@ -67,52 +69,55 @@ pub fn preprocess(
     })
 }
 
+/// How to compile a program. Macros alone convert into it.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Options<'a> {
+    /// Predefined macros.
+    pub defines: Defines<'a>,
+    /// Whether to mark in the program where its statements come from ([`ir::Mark`]), for traces.
+    pub marks: bool,
+}
+
+impl<'a> Options<'a> {
+    /// With marks.
+    #[must_use]
+    pub const fn marked(defines: Defines<'a>) -> Self {
+        Self { defines, marks: true }
+    }
+}
+
+impl<'a> From<Defines<'a>> for Options<'a> {
+    fn from(defines: Defines<'a>) -> Self {
+        Self { defines, marks: false }
+    }
+}
+
+impl<'a, const N: usize> From<&'a [(String, String); N]> for Options<'a> {
+    fn from(defines: &'a [(String, String); N]) -> Self {
+        Self::from(&defines[..])
+    }
+}
+
+impl<'a> From<&'a Vec<(String, String)>> for Options<'a> {
+    fn from(defines: &'a Vec<(String, String)>) -> Self {
+        Self::from(&defines[..])
+    }
+}
+
 /// Compiles a main file: a path, or the name of an embedded file.
 ///
 /// # Errors
 ///
 /// All errors and warnings, if there is an error.
-pub fn compile(
+pub fn compile<'a>(
     sources: &Sources,
     main: &str,
-    defines: Defines<'_>,
+    options: impl Into<Options<'a>>,
 ) -> Result<Compilation, Diagnostics> {
+    let options = options.into();
     on_large_stack(|| {
-        let (text, diagnostics) = load(sources, main, defines)?;
-        compile_preprocessed(&text, main, diagnostics, false)
-    })
-}
-
-/// Compiles a main file as [`compile`] does, and marks in the program where its statements come from
-/// ([`ir::Mark`]): for traces.
-///
-/// # Errors
-///
-/// All errors and warnings, if there is an error.
-pub fn compile_marked(
-    sources: &Sources,
-    main: &str,
-    defines: Defines<'_>,
-) -> Result<Compilation, Diagnostics> {
-    on_large_stack(|| {
-        let (text, diagnostics) = load(sources, main, defines)?;
-        compile_preprocessed(&text, main, diagnostics, true)
-    })
-}
-
-/// Compiles a text as [`compile_text`] does, with marks as [`compile_marked`].
-///
-/// # Errors
-///
-/// All errors and warnings, if there is an error.
-pub fn compile_text_marked(
-    name: &str,
-    text: &str,
-    defines: Defines<'_>,
-) -> Result<Compilation, Diagnostics> {
-    on_large_stack(|| {
-        let (text, diagnostics) = preprocess::run(&Sources::embedded(), name, text, defines);
-        compile_preprocessed(&text, name, diagnostics, true)
+        let (text, diagnostics) = load(sources, main, options.defines)?;
+        compile_preprocessed(&text, main, diagnostics, options.marks)
     })
 }
 
@@ -122,14 +127,16 @@ pub fn compile_text_marked(
 /// # Errors
 ///
 /// All errors and warnings, if there is an error.
-pub fn compile_text(
+pub fn compile_text<'a>(
     name: &str,
     text: &str,
-    defines: Defines<'_>,
+    options: impl Into<Options<'a>>,
 ) -> Result<Compilation, Diagnostics> {
+    let options = options.into();
     on_large_stack(|| {
-        let (text, diagnostics) = preprocess::run(&Sources::embedded(), name, text, defines);
-        compile_preprocessed(&text, name, diagnostics, false)
+        let (text, diagnostics) =
+            preprocess::run(&Sources::embedded(), name, text, options.defines);
+        compile_preprocessed(&text, name, diagnostics, options.marks)
     })
 }
 

@@ -337,6 +337,23 @@ impl Type {
         }
     }
 
+    /// Whether it is `bit<0>`, or stands for it: its only value takes no storage.
+    pub(crate) fn is_empty(&self) -> bool {
+        matches!(self.repr(), Type::Bit(0))
+    }
+
+    /// Number of scalars of a value. [`Self::extent`] counts `bit<0>`, too, because it bounds the
+    /// work for a type.
+    pub(crate) fn scalars(&self) -> u64 {
+        match self.repr() {
+            Type::Bit(0) => 0,
+            Type::Struct(s) => s.fields.iter().map(|f| f.ty.scalars()).sum(),
+            Type::Stack(of, size) => of.scalars() * u64::from(*size),
+            Type::Tuple(items) => items.iter().map(Type::scalars).sum(),
+            other => other.extent().values,
+        }
+    }
+
     /// Whether all of its values are numbers: no headers, no varbits.
     pub(crate) fn is_plain(&self) -> bool {
         match self.repr() {

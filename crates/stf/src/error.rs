@@ -17,7 +17,7 @@ impl Place {
     }
 
     pub(crate) fn failure(self, reason: impl fmt::Display) -> Failure {
-        Failure { place: Some(self), reason: reason.to_string() }
+        Failure { place: Some(self), reason: shortened(reason.to_string()) }
     }
 }
 

@@ -154,10 +154,11 @@ pub(crate) enum Statement {
         register: Name,
         index: Option<u64>,
     },
+    /// A value for each scalar of the element.
     RegisterWrite {
         register: Name,
         index: u64,
-        value: Number,
+        values: Vec<Number>,
     },
     RegisterReset {
         register: Name,
@@ -166,7 +167,7 @@ pub(crate) enum Statement {
         register: Name,
         index: u64,
         condition: Condition,
-        value: Number,
+        values: Vec<Number>,
     },
     /// Without a place: all cells. Without rates: only read.
     Meter {

@@ -302,7 +302,8 @@ fn unusable(error: LoadError) -> Refusal {
 /// Compiles source text to a program, with marks for traces, and P4Info. Diagnostics use the name before the text's first
 /// line marker.
 fn front_end(source: &str) -> Result<(tributary_p4::ir::Program, P4Info), Refusal> {
-    match tributary_p4::compile_text_marked("p4_device_config", source, &[]) {
+    let options = tributary_p4::Options::marked(&[]);
+    match tributary_p4::compile_text("p4_device_config", source, options) {
         Ok(compilation) => Ok((compilation.program, compilation.p4info)),
         Err(diagnostics) => Err(Refusal::invalid(diagnostics.to_string())),
     }

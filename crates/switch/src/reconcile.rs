@@ -84,7 +84,7 @@ fn registers(old: &Forwarding, new: &mut Forwarding) -> Result<(), Refusal> {
     for register in old.objects().registers() {
         let array = &register.array;
         let known = new.objects().register(array.id).ok();
-        let known = known.filter(|known| known.scalars == register.scalars).map(|r| r.array.at);
+        let known = known.filter(|known| known.form == register.form).map(|r| r.array.at);
         let name = format!("register `{}`", array.name);
         let scalars = old.pipeline().register_scalars(array.at)?;
         for (index, scalar) in (0..array.size).flat_map(|i| (0..scalars).map(move |s| (i, s))) {

@@ -17,23 +17,33 @@ impl Machine<'_> {
         match (type_name, call.method.as_str()) {
             (Some("register"), "read") => {
                 let Some(id) = call.instance else { return };
-                self.meet(args, 1);
-                let index = self.pinned(args, 1);
-                if let Some((place, width)) = out(args, 0) {
-                    let known = self.registers.get(&(id, index)).cloned();
-                    let value = known.unwrap_or_else(|| vec![FALSE; width]);
-                    if index < self.size(id) {
-                        self.store(place, &value);
-                    }
+                // One place for each scalar of the cell, then the index.
+                let outs: Vec<(&Place, usize)> = (0..).map_while(|at| out(args, at)).collect();
+                self.meet(args, outs.len());
+                let index = self.pinned(args, outs.len());
+                if index >= self.size(id) {
+                    return;
+                }
+                let width = outs.iter().map(|(_, width)| width).sum();
+                let known = self.registers.get(&(id, index)).cloned();
+                let cell = known.unwrap_or_else(|| vec![FALSE; width]);
+                let mut rest = &cell[..];
+                for (place, width) in outs {
+                    let Some((value, after)) = rest.split_at_checked(width) else { return };
+                    self.store(place, value);
+                    rest = after;
                 }
             }
             (Some("register"), "write") => {
                 let Some(id) = call.instance else { return };
                 self.meet(args, 0);
                 let index = self.pinned(args, 0);
-                let value = self.input(args, 1);
+                let cell = match args.get(1) {
+                    Some(Arg::List(list)) => list.iter().flat_map(|e| self.expr(e)).collect(),
+                    _ => self.input(args, 1),
+                };
                 if index < self.size(id) {
-                    self.registers.insert((id, index), value);
+                    self.registers.insert((id, index), cell);
                 }
             }
             // Without rates, a meter marks every packet green, which is zero.

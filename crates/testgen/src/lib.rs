@@ -143,7 +143,7 @@ pub struct Subject {
 }
 
 impl Subject {
-    /// Prepares a program that [`tributary_p4::compile_marked`] compiled.
+    /// Prepares a program that was compiled with [`tributary_p4::Options::marks`].
     ///
     /// # Errors
     /// If it is not for v1model, or the embedded switch does not run it.

@@ -135,13 +135,14 @@ impl<'p> Names<'p> {
         &self.program.externs[instance.index()].name
     }
 
-    /// An element of an array of pairs.
+    /// A scalar of a register's element. TNA's pairs have names for theirs.
     fn element(&self, register: ExternId, scalar: u32, index: u64) -> String {
         let of = &self.program.externs[register.index()];
         let part = match (of.type_args.len(), scalar) {
-            (2, 0) if of.type_name.starts_with(char::is_uppercase) => ".lo",
-            (2, _) if of.type_name.starts_with(char::is_uppercase) => ".hi",
-            _ => "",
+            (..=1, _) => String::new(),
+            (2, 0) if of.type_name.starts_with(char::is_uppercase) => ".lo".to_owned(),
+            (2, _) if of.type_name.starts_with(char::is_uppercase) => ".hi".to_owned(),
+            _ => format!(".{scalar}"),
         };
         format!("{}[{index}]{part}", of.name)
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use tributary_p4::ir::Stmt;
-use tributary_p4::{Compilation, Sources, compile_marked, compile_text_marked};
+use tributary_p4::{Compilation, Options, Sources, compile, compile_text};
 use tributary_p4runtime_proto::p4::v1::ForwardingPipelineConfig;
 use tributary_stf::Script;
 use tributary_switch::Forwarding;
@@ -32,8 +32,8 @@ const COPIES: &str = "
 ";
 
 fn fork(script: &str) -> Explainer {
-    let compiled =
-        compile_text_marked("fork.p4", FORK, &[]).unwrap_or_else(|errors| panic!("{errors}"));
+    let compiled = compile_text("fork.p4", FORK, Options::marked(&[]));
+    let compiled = compiled.unwrap_or_else(|errors| panic!("{errors}"));
     Explainer::new(compiled, Script::parse(script).unwrap())
 }
 
@@ -220,12 +220,14 @@ fn over_all_packet_tests_what_leaves_is_what_leaves_without_a_trace_and_lines_fi
     let (mut packets, mut checked) = (0, 0);
     for (program, script) in cases() {
         let name = program.display().to_string();
-        let compile =
-            || compile_marked(&Sources::disk(), &name, &[]).unwrap_or_else(|e| panic!("{e}"));
-        let compiled = compile();
+        let marked = || {
+            let compiled = compile(&Sources::disk(), &name, Options::marked(&[]));
+            compiled.unwrap_or_else(|e| panic!("{e}"))
+        };
+        let compiled = marked();
         let text_of = std::fs::read_to_string(&script).unwrap();
         let script = Script::parse(&text_of).unwrap();
-        let explainer = Explainer::new(compile(), script.clone());
+        let explainer = Explainer::new(marked(), script.clone());
         for (port, frame) in script.packets().take(12) {
             let explained =
                 explainer.explain(port, frame).unwrap_or_else(|e| panic!("{name}: {e}"));
@@ -365,7 +367,8 @@ fn marks_change_nothing_else_in_a_program() {
     for program in cases().into_iter().map(|(program, _)| program).chain(ours) {
         let name = program.display().to_string();
         let plain = tributary_p4::compile(&Sources::disk(), &name, &[]).unwrap().program;
-        let mut marked = compile_marked(&Sources::disk(), &name, &[]).unwrap().program;
+        let marked = compile(&Sources::disk(), &name, Options::marked(&[]));
+        let mut marked = marked.unwrap().program;
         assert!(!marked.files.is_empty(), "{name} has no marks");
         marked.files.clear();
         let states = marked.parsers.iter_mut().flat_map(|parser| &mut parser.states);

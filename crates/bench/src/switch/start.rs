@@ -1,9 +1,10 @@
-//! From P4 source to the first packet.
+//! From P4 source to the first packet, and what its parts take.
 
 use std::time::Instant;
 
 use anyhow::{Result, anyhow};
-use tributary_dataplane::{EngineKind, IngressInput};
+use tributary_dataplane::{EngineKind, IngressInput, Pipeline};
+use tributary_p4::{Options, compile_text};
 use tributary_switch::Forwarding;
 
 use super::super::Spread;
@@ -30,8 +31,32 @@ pub(super) fn times(args: &Args) -> Result<Vec<Measurement>> {
             compiled: of(EngineKind::Compiled)?,
             goal: (values == 64).then_some(100.0),
         });
+        let parts = (0..args.repeat).map(|_| parts(&text)).collect::<Result<Vec<_>>>()?;
+        for (at, what) in ["preprocess, parse, check and lower", "load"].into_iter().enumerate() {
+            all.push(Measurement {
+                what: format!("ATP, {values} values, {what}"),
+                unit: "ms",
+                interpreter: Some(Spread::of(parts.iter().map(|parts| parts[at]).collect())),
+                compiled: None,
+                goal: None,
+            });
+        }
     }
     Ok(all)
+}
+
+/// Milliseconds of the front end, and of the engine's loading.
+fn parts(text: &str) -> Result<[f64; 2]> {
+    let begun = Instant::now();
+    // As a switch compiles what a controller sends.
+    let compiled = compile_text("bench.p4", text, Options::marked(&[]));
+    let program = compiled.map_err(|errors| anyhow!("{errors}"))?.program;
+    let front = begun.elapsed();
+    let begun = Instant::now();
+    let pipeline = Pipeline::load(program).map_err(|error| anyhow!("{error}"))?;
+    let load = begun.elapsed();
+    drop(pipeline);
+    Ok([front, load].map(|time| time.as_secs_f64() * 1e3))
 }
 
 /// Milliseconds of wall-clock time.

@@ -84,6 +84,26 @@ fn mistakes_are_one_line() {
 }
 
 #[test]
+fn programs_are_printed_after_each_pass() {
+    let program = "p4src/v1model/atp.p4";
+    let dumped = |pass: &str| succeed(&["p4", "check", program, "--dump", pass]);
+    for (pass, line) in [
+        ("tokens", "core.p4:5: Error error"),
+        ("syntax", "control Values(inout headers_t hdr, in metadata_t meta) {"),
+        ("typed", "control ValueBlock("),
+        ("ir", "package V1Switch("),
+        ("code", "block 0:"),
+    ] {
+        let printed = dumped(pass);
+        assert!(printed.lines().any(|printed| printed.starts_with(line)), "{pass}: {printed}");
+        assert!(dumped("list").contains(pass));
+    }
+    let line = fail(&["p4", "check", program, "--dump", "nothing"]);
+    assert!(line.contains("the passes are tokens, syntax, typed, ir, code"), "{line}");
+    assert!(fail(&["p4", "check", "/nowhere.p4", "--dump", "ir"]).contains("cannot read"));
+}
+
+#[test]
 fn files_are_formatted_in_place() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("x.p4");

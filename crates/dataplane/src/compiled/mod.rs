@@ -99,7 +99,7 @@ impl Machine {
         if kind == EngineKind::Compiled
             && let Some(plan) = machine.waiting.take()
         {
-            machine.compiled.get_or_init(|| compile(&plan));
+            machine.compiled.get_or_init(|| compile(&plan, &|| true));
         }
         machine
     }
@@ -121,10 +121,13 @@ impl Machine {
         let cell = Arc::clone(&self.compiled);
         let work = move || {
             yield_to_packets();
-            cell.get_or_init(|| compile(&plan));
+            // Without the machine, the program was replaced or has ended.
+            let wanted = || Arc::strong_count(&cell) > 1;
+            cell.get_or_init(|| compile(&plan, &wanted));
         };
         // Without a thread the interpreter continues.
-        if let Err(error) = std::thread::Builder::new().name("p4-compiler".to_owned()).spawn(work) {
+        if let Err(error) = std::thread::Builder::new().name("p4-translator".to_owned()).spawn(work)
+        {
             tracing::warn!("the program stays interpreted: {error}");
         }
     }
@@ -152,6 +155,8 @@ pub(crate) enum Refusal {
     Processor(String),
     #[error("an operation is out of bounds at {0}")]
     Bounds(u32),
+    #[error("no packet waits for it any more")]
+    Unwanted,
     #[error(transparent)]
     Cranelift(#[from] Box<cranelift_module::ModuleError>),
 }
@@ -162,10 +167,12 @@ impl From<cranelift_module::ModuleError> for Refusal {
     }
 }
 
-/// Compiles a program; `None` if it stays with the interpreter.
-fn compile(plan: &Plan) -> Option<Compiled> {
-    match translate(plan) {
+/// Compiles a program; `None` if it stays with the interpreter. The compiler gives up once `wanted`
+/// returns false, which it asks before each function.
+fn compile(plan: &Plan, wanted: &dyn Fn() -> bool) -> Option<Compiled> {
+    match translate(plan, wanted) {
         Ok(compiled) => Some(compiled),
+        Err(Refusal::Unwanted) => None,
         Err(refusal) => {
             tracing::warn!("the program stays interpreted: {refusal}");
             None
@@ -173,7 +180,7 @@ fn compile(plan: &Plan) -> Option<Compiled> {
     }
 }
 
-fn translate(plan: &Plan) -> Result<Compiled, Refusal> {
+fn translate(plan: &Plan, wanted: &dyn Fn() -> bool) -> Result<Compiled, Refusal> {
     bounds::check(plan)?;
     let mut module = module()?;
     let mut functions = Functions::new(plan);
@@ -184,6 +191,9 @@ fn translate(plan: &Plan) -> Result<Compiled, Refusal> {
         blocks.push((entry, functions.declare(&mut module, entry)?));
     }
     while let Some((entry, id)) = functions.next() {
+        if !wanted() {
+            return Err(Refusal::Unwanted);
+        }
         functions.translate(&mut module, entry, &mut context, &mut builder)?;
         module.define_function(id, &mut context)?;
         module.clear_context(&mut context);
@@ -223,4 +233,74 @@ fn module() -> Result<JITModule, Refusal> {
     let mut builder = JITBuilder::with_isa(isa, default_libcall_names());
     builder.memory_provider(Box::new(arena));
     Ok(JITModule::new(builder))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    const PROGRAM: &str = "
+        #include <v1model.p4>
+        header h_t { bit<8> a; bit<8> b; }
+        struct headers_t { h_t h; }
+        struct meta_t {}
+        parser P(packet_in p, out headers_t hdr, inout meta_t meta, inout standard_metadata_t sm) {
+            state start { p.extract(hdr.h); transition accept; }
+        }
+        control V(inout headers_t hdr, inout meta_t meta) { apply {} }
+        control I(inout headers_t hdr, inout meta_t meta, inout standard_metadata_t sm) {
+            action one() { hdr.h.b = 1; }
+            action two() { hdr.h.b = 2; sm.egress_spec = 3; }
+            table t { key = { hdr.h.a: exact; } actions = { one; two; } }
+            apply { t.apply(); }
+        }
+        control E(inout headers_t hdr, inout meta_t meta, inout standard_metadata_t sm) { apply {} }
+        control C(inout headers_t hdr, inout meta_t meta) { apply {} }
+        control D(packet_out p, in headers_t hdr) { apply { p.emit(hdr); } }
+        V1Switch(P(), V(), I(), E(), C(), D()) main;";
+
+    /// Bytes of mapped address space.
+    fn mapped() -> usize {
+        let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+        let pages = statm.split(' ').next().and_then(|pages| pages.parse().ok());
+        pages.unwrap_or(0usize) * 4096
+    }
+
+    /// A program may be replaced before any function: the compiler stops there, and gives its memory
+    /// back.
+    #[test]
+    fn unwanted_code_ends_at_any_function_and_leaves_nothing() {
+        let compiled = tributary_p4::compile_text("test.p4", PROGRAM, &[]).unwrap();
+        let (loaded, _) = crate::load::load(&compiled.program).unwrap();
+        let mut registers = loaded.registers;
+        let plan = Plan {
+            code: Arc::new(loaded.code),
+            registers: registers.map(),
+            fixed: loaded.tables.iter().map(Table::fixed).collect(),
+        };
+        let asked = Cell::new(0);
+        let count = || {
+            asked.set(asked.get() + 1);
+            true
+        };
+        drop(translate(&plan, &count).unwrap());
+        let functions = asked.get();
+        assert!(functions >= 5, "{functions} functions");
+        let before = mapped();
+        for _ in 0..20 {
+            for last in 0..functions {
+                asked.set(0);
+                let wanted = || {
+                    asked.set(asked.get() + 1);
+                    asked.get() <= last
+                };
+                assert!(matches!(translate(&plan, &wanted), Err(Refusal::Unwanted)));
+                assert_eq!(asked.get(), last + 1);
+            }
+        }
+        let grown = mapped().saturating_sub(before);
+        assert!(grown < 2 * ARENA, "{grown} bytes of address space are not free again");
+    }
 }

@@ -1,5 +1,7 @@
 //! Compiles calls of externs, by the behaviours of [`crate::externs::binding`].
 
+use std::ops::Range;
+
 use tributary_p4::ir::{
     Arg, Expr, ExprKind, ExternCall, ExternId, FieldId, FieldRole, HeaderRef, Place, Scalar,
 };
@@ -40,18 +42,26 @@ impl Loader<'_> {
         let args = Args { args: &call.args, error: &use_error };
         match behaviour {
             Behaviour::RegisterRead => {
-                let register = self.register(call.instance, &args)?;
-                let (place, ty) = args.out(0)?;
-                let index = self.word(args.value(1)?)?;
-                self.through_place(place, ty, |this, dst| {
-                    this.op(Op::RegisterRead { dst, register, index });
-                })?;
+                let registers = self.registers(call.instance, &args)?;
+                let index = self.word(args.value(registers.len())?)?;
+                for (register, at) in registers.zip(0..) {
+                    let (place, ty) = args.out(at)?;
+                    self.through_place(place, ty, |this, dst| {
+                        this.op(Op::RegisterRead { dst, register, index });
+                    })?;
+                }
             }
             Behaviour::RegisterWrite => {
-                let register = self.register(call.instance, &args)?;
+                let registers = self.registers(call.instance, &args)?;
                 let index = self.word(args.value(0)?)?;
-                let src = self.expr(args.value(1)?)?;
-                self.op(Op::RegisterWrite { src, register, index });
+                let values = args.exprs(1);
+                if values.len() != registers.len() {
+                    return Err(args.wrong("the value has other parts than the register's cells"));
+                }
+                for (register, value) in registers.zip(values) {
+                    let src = self.expr(value)?;
+                    self.op(Op::RegisterWrite { src, register, index });
+                }
             }
             Behaviour::Count => {
                 let Some(Instance::Counter(counter)) = self.instance(call.instance) else {
@@ -217,9 +227,14 @@ impl Loader<'_> {
         }
     }
 
-    fn register(&self, instance: Option<ExternId>, args: &Args<'_>) -> Result<u32, LoadError> {
+    /// The engine's registers for a register of the program: one for each scalar of its cells.
+    fn registers(
+        &self,
+        instance: Option<ExternId>,
+        args: &Args<'_>,
+    ) -> Result<Range<u32>, LoadError> {
         match self.instance(instance) {
-            Some(Instance::Register { first, .. }) => Ok(first),
+            Some(Instance::Register { first, scalars }) => Ok(first..first + scalars),
             _ => Err(args.wrong("is not a register")),
         }
     }

@@ -72,13 +72,9 @@ pub(super) fn instances(
         let new = match (architecture, instance.type_name.as_str()) {
             (Architecture::V1model, "register") | (Architecture::Tna, "Register") => {
                 let (size, first) = (size(instance)?, all.registers.len() as u32);
-                // v1model has no registers of structs.
-                let scalars = match architecture {
-                    Architecture::V1model => &instance.type_args[..instance.type_args.len().min(1)],
-                    Architecture::Tna => &instance.type_args[..],
-                };
+                let scalars = &instance.type_args;
                 if scalars.is_empty() {
-                    return Err(use_error(instance, "the type of its elements is not a scalar"));
+                    return Err(use_error(instance, "its elements have no scalars"));
                 }
                 for (number, element) in scalars.iter().enumerate() {
                     let limbs = element.limbs() as u128;

@@ -9,7 +9,7 @@
 //! packet of a pipeline may be observed or not.
 //!
 //! Positions ([`Event::At`]) and inlined parts are there if the program was compiled with marks
-//! ([`tributary_p4::compile_marked`]).
+//! ([`tributary_p4::Options::marks`]).
 
 mod notes;
 mod watch;

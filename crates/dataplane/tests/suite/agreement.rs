@@ -13,6 +13,8 @@ use crate::suite::common::{self, Builder, binary, bit, cast};
 const CASES: u64 = 60;
 const FRAMES: usize = 40;
 const REGISTER_CELLS: u64 = 13;
+/// Scalars of a cell that is a struct.
+const PARTS: usize = 4;
 
 /// SplitMix64: the same programs and frames for the same seed, everywhere.
 struct Random(u64);
@@ -65,6 +67,8 @@ struct Maker {
     headers: Vec<HeaderId>,
     stack: StackId,
     registers: Vec<(ExternId, u32)>,
+    /// A register whose cells have several scalars.
+    structs: (ExternId, [u32; PARTS]),
     counter: ExternId,
     tables: Vec<TableId>,
     actions: Vec<ActionId>,
@@ -106,6 +110,10 @@ impl Maker {
                 (b.instance("register", &format!("r{number}"), width, size), width)
             })
             .collect();
+        // Two neighbours of one width, and others.
+        let parts = [32, 32, random.width(), random.width()];
+        let structs = b.instance("register", "structs", 0, REGISTER_CELLS.into());
+        b.program.externs[structs.index()].type_args = parts.map(Scalar::bit).to_vec();
         let counter = b.instance("counter", "counter", 32, 9);
         Self {
             random,
@@ -114,6 +122,7 @@ impl Maker {
             headers,
             stack,
             registers,
+            structs: (structs, parts),
             counter,
             tables: Vec::new(),
             actions: Vec::new(),
@@ -335,7 +344,7 @@ impl Maker {
 
     fn statement(&mut self, depth: usize) -> Stmt {
         let header = HeaderRef::Fixed(self.random.pick(&self.headers));
-        match self.random.below(16) {
+        match self.random.below(18) {
             0 if depth > 0 => Stmt::If {
                 condition: self.condition(2),
                 then: self.statements(depth - 1),
@@ -367,15 +376,22 @@ impl Maker {
             }
             8 => {
                 let (register, width) = self.random.pick(&self.registers);
-                // Out of range, a read leaves the field unchanged.
-                let fits = |field: &FieldId| self.type_of(*field) == Scalar::bit(width);
-                let known: Vec<FieldId> = self.fields.iter().copied().filter(fits).collect();
-                let to = match known.len() {
-                    0 => self.local("read", width),
-                    count => known[self.random.below(count)],
-                };
+                let to = self.result(width);
                 let index = self.expr(Scalar::bit(4), 1);
                 self.b.read(register, to, index)
+            }
+            14 => {
+                let (register, widths) = self.structs;
+                let index = self.expr(Scalar::bit(4), 1);
+                let values = widths.map(|width| self.expr(Scalar::bit(width), 2)).to_vec();
+                common::method(register, "write", vec![Arg::In(index), Arg::List(values)])
+            }
+            15 => {
+                let (register, widths) = self.structs;
+                let out = |width| Arg::Out(Place::Field(self.result(width)), Scalar::bit(width));
+                let mut args: Vec<Arg> = widths.map(out).to_vec();
+                args.push(Arg::In(self.expr(Scalar::bit(4), 1)));
+                common::method(register, "read", args)
             }
             9 => {
                 let index = self.expr(Scalar::bit(4), 1);
@@ -409,6 +425,17 @@ impl Maker {
                 let value = self.expr(self.type_of(field), 3);
                 Stmt::Assign(Place::Field(field), value)
             }
+        }
+    }
+
+    /// A field to read into, if there is one that is as wide. Out of range, a read leaves it
+    /// unchanged.
+    fn result(&mut self, width: u32) -> FieldId {
+        let fits = |field: &FieldId| self.type_of(*field) == Scalar::bit(width);
+        let known: Vec<FieldId> = self.fields.iter().copied().filter(fits).collect();
+        match known.len() {
+            0 => self.local("read", width),
+            count => known[self.random.below(count)],
         }
     }
 
@@ -493,7 +520,7 @@ fn outcome(
     packet: &mut tributary_dataplane::Packet,
     frame: &[u8],
     counter: ExternId,
-    registers: &[(ExternId, u32)],
+    registers: &[(ExternId, usize)],
     replay: Option<&mut Replay>,
 ) -> String {
     let input = IngressInput { port: 3, time_us: 77, instance: Instance::Normal };
@@ -518,8 +545,10 @@ fn outcome(
     };
     let cells: Vec<_> = registers
         .iter()
-        .flat_map(|&(register, _)| (0..REGISTER_CELLS).map(move |index| (register, index)))
-        .map(|(register, index)| pipeline.register_read(register, index))
+        .flat_map(|&(register, scalar)| {
+            (0..REGISTER_CELLS).map(move |index| (register, index, scalar))
+        })
+        .map(|(register, index, scalar)| pipeline.register_read_scalar(register, index, scalar))
         .collect();
     let counts: Vec<_> = (0..9).map(|index| pipeline.counter_read(counter, index)).collect();
     format!("{ingress:?} {egress:?} {} {out:x?}\n{counts:?}\n{cells:?}", packet.length())
@@ -528,7 +557,10 @@ fn outcome(
 /// Returns the numbers of lookups, of extracted headers and of written cells that were observed.
 fn agree(seed: u64) -> [usize; 3] {
     let maker = Maker::new(seed);
-    let (counter, registers) = (maker.counter, maker.registers.clone());
+    let counter = maker.counter;
+    let plain = maker.registers.iter().map(|&(register, _)| (register, 0));
+    let parts = (0..PARTS).map(|scalar| (maker.structs.0, scalar));
+    let registers: Vec<(ExternId, usize)> = plain.chain(parts).collect();
     let program = maker.make();
     let load = |kind| {
         let loaded = Pipeline::load(program.clone());

@@ -12,7 +12,8 @@ pub(crate) struct Replay {
     program: Program,
     entries: Vec<Vec<TableEntry>>,
     fields: HashMap<FieldId, Value>,
-    cells: HashMap<(ExternId, u64), Value>,
+    /// By register, scalar and index.
+    cells: HashMap<(ExternId, u32, u64), Value>,
     frame: Vec<u8>,
     /// Bytes of the frame that were extracted or skipped.
     at: usize,
@@ -70,8 +71,9 @@ impl Replay {
             let found = pipeline.field(packet, FieldId(known)).unwrap();
             assert_eq!(found, self.field(FieldId(known)), "{}", field.name);
         }
-        for ((register, index), value) in &self.cells {
-            assert_eq!(pipeline.register_read(*register, *index).as_ref(), Ok(value));
+        for (&(register, scalar, index), value) in &self.cells {
+            let found = pipeline.register_read_scalar(register, index, scalar as usize);
+            assert_eq!(found.as_ref(), Ok(value));
         }
     }
 
@@ -233,17 +235,19 @@ impl Observer for Replay {
                     assert_eq!(value, self.field(field));
                 }
             }
-            Event::RegisterRead { register, index, value, .. } => {
-                if let (Some(known), Some(value)) = (self.cells.get(&(register, index)), &value) {
+            Event::RegisterRead { register, scalar, index, value } => {
+                let known = self.cells.get(&(register, scalar, index));
+                if let (Some(known), Some(value)) = (known, &value) {
                     assert_eq!(known, value);
                 }
             }
-            Event::RegisterWrite { register, index, before, after, .. } => {
+            Event::RegisterWrite { register, scalar, index, before, after } => {
                 self.seen[2] += 1;
-                if let (Some(known), Some(before)) = (self.cells.get(&(register, index)), &before) {
+                let known = self.cells.get(&(register, scalar, index));
+                if let (Some(known), Some(before)) = (known, &before) {
                     assert_eq!(known, before);
                 }
-                self.cells.extend(after.map(|after| ((register, index), after)));
+                self.cells.extend(after.map(|after| ((register, scalar, index), after)));
             }
             _ => {}
         }

@@ -117,7 +117,7 @@ impl Checker<'_, '_> {
         let span = ty.span;
         let ty = self.resolve(ty);
         let parts = set_parts(&ty);
-        if let Some(part) = parts.iter().find(|part| !selectable(part)) {
+        if let Some(part) = parts.iter().find(|part| !selectable(part) || part.is_empty()) {
             self.error(span, format!("{part} cannot be selected on"));
         }
         let size = match args {

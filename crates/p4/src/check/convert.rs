@@ -209,7 +209,9 @@ impl Checker<'_, '_> {
         let (low, high) = bounds(bits, signed);
         // A signed type also accepts a bit pattern, and an unsigned type accepts `-1` for all ones.
         let pattern = (BigInt::from(1) << bits) - 1;
-        if *value > high.max(pattern) || *value < low.min(-(BigInt::from(1) << (bits - 1))) {
+        if *value > high.max(pattern)
+            || *value < low.min(-(BigInt::from(1) << bits.saturating_sub(1)))
+        {
             let value = shown(value);
             let message = format!("{value} does not fit {to}: its high bits are cut off");
             self.reporter.warning(e.span, message);
@@ -241,7 +243,8 @@ impl Checker<'_, '_> {
             }
             (Type::Bit(_), Type::Bit(_)) | (Type::Signed(_), Type::Signed(_)) => true,
             (Type::Bit(a), Type::Signed(b)) | (Type::Signed(a), Type::Bit(b)) => a == b,
-            (Type::Bit(_) | Type::Signed(_), Type::Int) => e.int().is_some(),
+            // Without a known value, `int` is as wide as the value needs.
+            (Type::Bit(_) | Type::Signed(_), Type::Int) => true,
             _ => false,
         };
         // A new type converts only to its underlying type, or to another new type with the same

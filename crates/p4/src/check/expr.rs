@@ -331,8 +331,14 @@ impl Checker<'_, '_> {
             return Expr::error(span);
         };
         if h < l || h >= width {
-            let help = format!("write [high:low] with {} >= high >= low >= 0", width - 1);
-            self.error_help(span, format!("[{h}:{l}] is not a slice of {}", base.ty), help);
+            let message = format!("[{h}:{l}] is not a slice of {}", base.ty);
+            match width.checked_sub(1) {
+                Some(most) => {
+                    let help = format!("write [high:low] with {most} >= high >= low >= 0");
+                    self.error_help(span, message, help);
+                }
+                None => self.error(span, message),
+            }
             return Expr::error(span);
         }
         let ty = Type::Bit(h - l + 1);

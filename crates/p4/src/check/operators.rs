@@ -237,7 +237,7 @@ impl Checker<'_, '_> {
             self.error(b.span, "the shift distance is negative");
             return failed;
         }
-        if matches!(b.ty, Type::Signed(_)) && b.int().is_none() {
+        if matches!(b.ty, Type::Signed(_) | Type::Int) && b.int().is_none() {
             self.error_help(b.span, "the shift distance must be unsigned", "cast it to bit<W>");
             return failed;
         }
@@ -252,7 +252,7 @@ impl Checker<'_, '_> {
                     ExprKind::Error
                 }
             },
-            (None, _) | (Some(_), None) if width.is_none() => {
+            (_, None) if width.is_none() => {
                 self.error_help(
                     a.span,
                     "the shifted value has no width",

@@ -60,7 +60,7 @@ impl Checker<'_, '_> {
             TypeKind::MatchKind => Type::MatchKind,
             TypeKind::Int => Type::Int,
             TypeKind::Bit(None) => Type::Bit(1),
-            TypeKind::Bit(Some(width)) => self.width(width, 1).map_or(Type::Unknown, Type::Bit),
+            TypeKind::Bit(Some(width)) => self.width(width, 0).map_or(Type::Unknown, Type::Bit),
             TypeKind::Signed(width) => self.width(width, 1).map_or(Type::Unknown, Type::Signed),
             TypeKind::Varbit(width) => self.width(width, 1).map_or(Type::Unknown, Type::Varbit),
             TypeKind::Name(name) => self.named(name, &[], ty.span),
@@ -128,7 +128,8 @@ impl Checker<'_, '_> {
         match value.to_u32() {
             Some(w) if w >= least && w <= WIDTH => Some(w),
             Some(0) => {
-                self.unsupported(expr.span, "a type of no bits, or an array of no elements, is");
+                let what = "an array of no elements, or a type of no bits other than bit<0>, is";
+                self.unsupported(expr.span, what);
                 None
             }
             _ => {

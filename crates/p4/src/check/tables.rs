@@ -156,7 +156,7 @@ impl Checker<'_, '_> {
         };
         let fits = matches!(
             value.ty.repr(),
-            Type::Bit(_) | Type::Signed(_) | Type::Bool | Type::Enum(_) | Type::ErrorCode
+            Type::Bit(1..) | Type::Signed(_) | Type::Bool | Type::Enum(_) | Type::ErrorCode
         );
         if !fits {
             if !matches!(value.ty, Type::Unknown) {

@@ -12,6 +12,7 @@ use std::fmt::Write;
 use crate::ir::{Block, Program};
 
 pub use self::text::Text;
+pub(crate) use self::text::number;
 
 /// The graph of one block of a program.
 #[derive(Clone, PartialEq, Eq, Debug)]

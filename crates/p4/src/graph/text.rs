@@ -16,7 +16,12 @@ impl Text<'_> {
     /// An expression.
     #[must_use]
     pub fn expr(self, expr: &Expr) -> String {
-        shortened(self.whole(expr, false))
+        shortened(self.whole_expr(expr))
+    }
+
+    /// An expression, however long it is.
+    pub(crate) fn whole_expr(self, expr: &Expr) -> String {
+        self.whole(expr, false)
     }
 
     /// `inside` is whether the expression is an operand, so that it may need parentheses.
@@ -66,7 +71,7 @@ impl Text<'_> {
         format!("{}[{}].{last}", stack.name, self.whole(index, false))
     }
 
-    fn header(self, header: &HeaderRef) -> String {
+    pub(crate) fn header(self, header: &HeaderRef) -> String {
         let stack = |id: &StackId| &self.0.stacks[id.index()].name;
         match header {
             HeaderRef::Fixed(id) => self.0.headers[id.index()].name.clone(),
@@ -76,7 +81,7 @@ impl Text<'_> {
         }
     }
 
-    fn place(self, place: &Place) -> String {
+    pub(crate) fn place(self, place: &Place) -> String {
         match place {
             Place::Field(field) => self.field(*field),
             Place::Slice(field, hi, lo) => format!("{}[{hi}:{lo}]", self.field(*field)),
@@ -87,7 +92,12 @@ impl Text<'_> {
     /// A statement, without those inside it.
     #[must_use]
     pub fn stmt(self, stmt: &Stmt) -> String {
-        shortened(match stmt {
+        shortened(self.whole_stmt(stmt))
+    }
+
+    /// The same, however long it is.
+    pub(crate) fn whole_stmt(self, stmt: &Stmt) -> String {
+        match stmt {
             Stmt::Assign(place, value) => {
                 format!("{} = {}", self.place(place), self.whole(value, false))
             }
@@ -131,7 +141,7 @@ impl Text<'_> {
                 Some(first) => format!("{} …", self.stmt(first)),
                 None => String::new(),
             },
-        })
+        }
     }
 
     fn call(self, call: &ExternCall) -> String {
@@ -224,7 +234,7 @@ impl Text<'_> {
 }
 
 /// Small numbers in decimal, large ones in hexadecimal notation.
-fn number(limbs: &[u64]) -> String {
+pub(crate) fn number(limbs: &[u64]) -> String {
     let used = limbs.iter().rposition(|limb| *limb != 0).map_or(0, |highest| highest + 1);
     match limbs[..used].split_last() {
         None => "0".to_owned(),

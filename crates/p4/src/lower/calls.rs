@@ -95,42 +95,74 @@ impl Lowerer<'_, '_> {
             }
             Callee::Predicate => self.predicate(&call.args, ty),
             Callee::SetValid(header) => {
-                if let Some(header) = self.header(header) {
-                    self.set_valid(header);
-                }
+                self.on_header(header, Self::set_valid);
                 Value::Void
             }
             Callee::SetInvalid(header) => {
-                if let Some(header) = self.header(header) {
-                    self.emit(Stmt::SetInvalid(header));
-                }
+                self.on_header(header, |l, header| l.emit(Stmt::SetInvalid(header)));
                 Value::Void
             }
             Callee::PushFront(stack, count) => {
-                if let Value::Loc(Loc::Store(store)) = self.value(stack) {
-                    self.shift_stack(&store, *count, Stmt::PushFront);
+                if let Value::Loc(stack) = self.value(stack) {
+                    self.shift(&stack, *count, Stmt::PushFront);
                 }
                 Value::Void
             }
             Callee::PopFront(stack, count) => {
-                if let Value::Loc(Loc::Store(store)) = self.value(stack) {
-                    self.shift_stack(&store, *count, Stmt::PopFront);
+                if let Value::Loc(stack) = self.value(stack) {
+                    self.shift(&stack, *count, Stmt::PopFront);
                 }
                 Value::Void
             }
         }
     }
 
-    /// The header that an expression refers to.
-    pub(super) fn header(&mut self, e: &hir::Expr) -> Option<HeaderRef> {
-        let found = match self.value(e) {
-            Value::Loc(loc) => self.header_ref(&loc),
-            _ => None,
+    fn shift(&mut self, stack: &Loc, count: u32, statement: fn(ir::StackId, u32) -> Stmt) {
+        match stack {
+            Loc::Store(store) => self.shift_stack(store, count, statement),
+            Loc::Choice(choice) => {
+                self.for_chosen(choice, |l, stack| l.shift(stack, count, statement));
+            }
+            _ => {}
+        }
+    }
+
+    /// Emits a statement on the header that an expression refers to.
+    fn on_header(&mut self, e: &hir::Expr, f: impl Fn(&mut Self, HeaderRef)) {
+        let value = self.value(e);
+        self.on_header_value(value, e, f);
+    }
+
+    /// The same with the expression's value.
+    pub(super) fn on_header_value(
+        &mut self,
+        value: Value,
+        e: &hir::Expr,
+        f: impl Fn(&mut Self, HeaderRef),
+    ) {
+        let found = match value {
+            Value::Loc(loc) => self.at_header(&loc, &f),
+            _ => false,
         };
-        if found.is_none() {
+        if !found {
             self.unsupported(e.span, "a header that is not a variable is");
         }
-        found
+    }
+
+    /// The same for the header at a location. False if there is none.
+    fn at_header(&mut self, loc: &Loc, f: &impl Fn(&mut Self, HeaderRef)) -> bool {
+        if let Loc::Choice(choice) = loc {
+            let mut found = true;
+            self.for_chosen(choice, |l, part| found &= l.at_header(part, f));
+            return found;
+        }
+        match self.header_ref(loc) {
+            Some(header) => {
+                f(self, header);
+                true
+            }
+            None => false,
+        }
     }
 
     /// The instance that `Type.apply(…)` creates.
@@ -378,6 +410,8 @@ impl Lowerer<'_, '_> {
                 Loc::Part { stack, index: self.keep_index(index), at, ty }
             }
             Loc::Slice(inner, hi, lo) => Loc::Slice(Box::new(self.fix(*inner)), hi, lo),
+            // Its own index no longer changes.
+            Loc::Choice(choice) => self.chosen_parts(&choice, Self::fix),
             other => other,
         }
     }

@@ -113,7 +113,13 @@ impl Lowerer<'_, '_> {
         for param in action.params.iter().filter(|p| p.direction == Direction::None) {
             let field_name = format!("{name}.{}", param.name);
             let Some(ty) = scalar(&param.ty) else {
-                self.unsupported(param.span, &format!("action data of type {} is", param.ty));
+                // P4Info has numbers only, as p4c says, too.
+                let message = format!("{} cannot be action data", param.ty);
+                let help = match param.ty.is_empty() {
+                    true => "leave it out: it has no bits",
+                    false => "give the action one parameter for each of its fields",
+                };
+                self.reporter.error_help(param.span, message, help);
                 continue;
             };
             let field = self.field(field_name, ty, FieldRole::ActionParam);

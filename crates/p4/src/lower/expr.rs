@@ -1,9 +1,11 @@
 //! Expressions.
 
+use std::rc::Rc;
+
 use num_bigint::BigInt;
 
 use super::store::{Loc, Store, Which, scalar};
-use super::{Binding, Lowerer, Value, build};
+use super::{Binding, Lowerer, Value, build, integers};
 use crate::ast::UnaryOp;
 use crate::hir::{self, ApplyPart, ExprKind};
 use crate::ir::{self, BinaryOp, Expr, Place, Scalar, Stmt};
@@ -40,6 +42,9 @@ impl Lowerer<'_, '_> {
     }
 
     pub(super) fn value_scalar(&mut self, value: Value, e: &hir::Expr) -> Expr {
+        if e.ty.is_empty() {
+            return build::boolean(false);
+        }
         match value {
             Value::Scalar(e) | Value::Symbol { code: e, .. } => e,
             Value::Loc(loc) => match self.read(&loc) {
@@ -73,11 +78,11 @@ impl Lowerer<'_, '_> {
         match &e.kind {
             ExprKind::Int(v) => {
                 self.reporter.work(v.bits() / 512);
-                let ty = scalar(&e.ty).unwrap_or_else(|| {
-                    let least = if e.ty == Type::Int { 32 } else { 1 };
-                    Scalar::bit((v.bits() as u32).max(least))
-                });
-                Value::Scalar(build::constant(v, ty))
+                Value::Scalar(match scalar(&e.ty) {
+                    Some(ty) => build::constant(v, ty),
+                    None if e.ty == Type::Int => integers::constant(v),
+                    None => build::boolean(false),
+                })
             }
             ExprKind::Bool(b) => Value::Scalar(build::boolean(*b)),
             ExprKind::Text(t) => Value::Text(t.clone()),
@@ -114,14 +119,7 @@ impl Lowerer<'_, '_> {
             ExprKind::Next(base) => self.stack_element(base, Which::Next),
             ExprKind::Last(base) => self.stack_element(base, Which::Last),
             ExprKind::LastIndex(base) => match self.value(base) {
-                Value::Loc(Loc::Store(store)) => match self.next_index(&store) {
-                    Some(field) => {
-                        let next = Expr { ty: Scalar::bit(32), kind: ir::ExprKind::Field(field) };
-                        let one = build::constant(&1.into(), Scalar::bit(32));
-                        Value::Scalar(build::binary(BinaryOp::Sub, next, one))
-                    }
-                    None => Value::Void,
-                },
+                Value::Loc(loc) => self.last_index(&loc).map_or(Value::Void, Value::Scalar),
                 _ => Value::Void,
             },
             ExprKind::Slice(base, hi, lo) => match self.value(base) {
@@ -132,8 +130,13 @@ impl Lowerer<'_, '_> {
                 }
             },
             ExprKind::Unary(op, a) => {
+                let int = a.ty == Type::Int;
                 let a = self.scalar(a);
                 Value::Scalar(match op {
+                    UnaryOp::Neg if int => {
+                        let zero = integers::constant(&0.into());
+                        self.int_binary(BinaryOp::Sub, zero, a, e)
+                    }
                     UnaryOp::Not => build::unary(ir::UnaryOp::Not, a),
                     UnaryOp::BitNot => build::unary(ir::UnaryOp::BitNot, a),
                     UnaryOp::Neg => build::unary(ir::UnaryOp::Neg, a),
@@ -146,6 +149,7 @@ impl Lowerer<'_, '_> {
                 let value = self.scalar(inner);
                 match scalar(&e.ty) {
                     Some(ty) => Value::Scalar(build::cast(value, ty)),
+                    None if e.ty == Type::Int => Value::Scalar(integers::widened(value)),
                     None => Value::Scalar(value),
                 }
             }
@@ -213,8 +217,22 @@ impl Lowerer<'_, '_> {
     fn index(&mut self, base: &hir::Expr, index: &hir::Expr) -> Value {
         let stack = self.value(base);
         let index = self.scalar(index);
+        self.element(stack, base, index)
+    }
+
+    /// An element of a stack, an array or a list.
+    fn element(&mut self, stack: Value, base: &hir::Expr, index: Expr) -> Value {
         let known = build::value(&index).and_then(|v| usize::try_from(v).ok());
         match (stack, known) {
+            (Value::Loc(Loc::Choice(choice)), _) => {
+                let index = self.keep_index(index);
+                Value::Loc(self.chosen_parts(&choice, |l, part| {
+                    match l.element(Value::Loc(part), base, index.clone()) {
+                        Value::Loc(loc) => loc,
+                        _ => Loc::Store(Store::Struct(Rc::default())),
+                    }
+                }))
+            }
             (
                 Value::Loc(Loc::Store(
                     Store::Stack(_, parts)
@@ -229,17 +247,18 @@ impl Lowerer<'_, '_> {
             {
                 Value::Loc(self.member(loc, &base.ty, i))
             }
-            (Value::Loc(Loc::Part { .. }), None) => {
-                self.unsupported(base.span, "a second index that is known at run time only is");
-                Value::Void
+            (Value::Loc(loc @ Loc::Part { .. }), None) => {
+                let size = super::stmt::parts(&base.ty).len();
+                let member = |l: &mut Self, at| l.member(loc.clone(), &base.ty, at);
+                let parts = (0..size).map(|at| member(self, at)).collect();
+                Value::Loc(self.choice(index, parts))
             }
-            (Value::Loc(Loc::Store(Store::Array(stack, _))), None) => {
-                let (Some(stack), Type::Stack(of, _)) = (stack, &base.ty) else {
-                    let what = "an index that is known at run time only, into an array of what has \
-                                headers or varbits, is";
-                    self.unsupported(base.span, what);
-                    return Value::Void;
-                };
+            (Value::Loc(Loc::Store(Store::Array(None, parts))), None) => {
+                let parts = parts.iter().map(|part| Loc::Store(part.clone())).collect();
+                Value::Loc(self.choice(index, parts))
+            }
+            (Value::Loc(Loc::Store(Store::Array(Some(stack), _))), None) => {
+                let Type::Stack(of, _) = &base.ty else { return Value::Void };
                 // The parts of the element are read one after another.
                 let index = self.keep_index(index);
                 Value::Loc(Loc::Part { stack, index, at: 0, ty: (**of).clone() })
@@ -261,7 +280,28 @@ impl Lowerer<'_, '_> {
     fn stack_element(&mut self, base: &hir::Expr, which: Which) -> Value {
         match self.value(base) {
             Value::Loc(Loc::Store(store)) => self.chosen_element(&store, &base.ty, which),
+            Value::Loc(Loc::Choice(choice)) => Value::Loc(self.chosen_parts(&choice, |l, part| {
+                let Loc::Store(store) = &part else { return part };
+                match l.chosen_element(store, &base.ty, which.clone()) {
+                    Value::Loc(loc) => loc,
+                    _ => part,
+                }
+            })),
             _ => Value::Void,
+        }
+    }
+
+    /// `lastIndex` of a stack.
+    fn last_index(&mut self, loc: &Loc) -> Option<Expr> {
+        match loc {
+            Loc::Store(store) => {
+                let field = self.next_index(store)?;
+                let next = Expr { ty: Scalar::bit(32), kind: ir::ExprKind::Field(field) };
+                let one = build::constant(&1.into(), Scalar::bit(32));
+                Some(build::binary(BinaryOp::Sub, next, one))
+            }
+            Loc::Choice(choice) => Self::chosen_value(choice, &mut |part| self.last_index(part)),
+            _ => None,
         }
     }
 
@@ -298,15 +338,18 @@ impl Lowerer<'_, '_> {
         }
         let left = self.value_scalar(left, a);
         let right = self.scalar(b);
+        if op == BinaryOp::Concat && b.ty.is_empty() {
+            return Value::Scalar(left);
+        }
+        if op == BinaryOp::Concat && a.ty.is_empty() {
+            let width = right.ty.width;
+            return Value::Scalar(build::cast(right, Scalar::bit(width)));
+        }
         let limbs = u64::from(left.ty.width / 64) * u64::from(right.ty.width / 64);
         self.reporter.work(limbs / 256);
-        // `int` operands whose values depend on constructor parameters may differ in width.
-        let (left, right) = if a.ty == Type::Int && left.ty != right.ty {
-            let wide = Scalar::bit(left.ty.width.max(right.ty.width));
-            (build::cast(left, wide), build::cast(right, wide))
-        } else {
-            (left, right)
-        };
+        if a.ty == Type::Int {
+            return Value::Scalar(self.int_binary(op, left, right, a));
+        }
         Value::Scalar(build::binary(op, left, right))
     }
 
@@ -340,6 +383,15 @@ impl Lowerer<'_, '_> {
             Some(false) => return self.value(b),
             None => {}
         }
+        if *ty == Type::Int {
+            if has_effects(a) || has_effects(b) {
+                let message = "a value without a width cannot come from a call in only one case";
+                self.reporter.error_help(a.span, message, "cast both sides to bit<W>");
+            }
+            let (then, otherwise) = (self.scalar(a), self.scalar(b));
+            let (then, otherwise) = integers::both(then, otherwise);
+            return Value::Scalar(build::mux(condition, then, otherwise));
+        }
         if scalar(ty).is_some() && !has_effects(a) && !has_effects(b) {
             let (then, otherwise) = (self.scalar(a), self.scalar(b));
             return Value::Scalar(build::mux(condition, then, otherwise));
@@ -367,6 +419,10 @@ impl Lowerer<'_, '_> {
                 .reduce(|a, b| build::binary(BinaryOp::And, a, b))
                 .unwrap_or_else(|| build::boolean(true))
         };
+        if ty.is_empty() {
+            return build::boolean(true);
+        }
+        let (a, b) = (self.settled(a, ty), self.settled(b, ty));
         if scalar(ty).is_some() {
             let (a, b) = (self.value_scalar(a, at), self.value_scalar(b, at));
             return build::binary(BinaryOp::Eq, a, b);

@@ -42,6 +42,9 @@ impl Lowerer<'_, '_> {
             if self.tna_refuses(type_name, method, span) {
                 return Value::Void;
             }
+            if self.register_call(id, method, args) {
+                return Value::Void;
+            }
             let mut list = self.extern_args(args);
             let result = self.result_arg(ret, &mut list, span);
             if let Value::Loc(Loc::Store(Store::Scalar(field))) = result {
@@ -110,10 +113,13 @@ impl Lowerer<'_, '_> {
         Value::Loc(Loc::Store(Store::Scalar(temp)))
     }
 
-    fn extern_args(&mut self, args: &[CallArg]) -> Vec<Arg> {
+    pub(super) fn extern_args(&mut self, args: &[CallArg]) -> Vec<Arg> {
         // Omitted optional arguments are dropped.
         let mut turns = hir::in_turn(args);
         turns.retain(|(_, a)| a.value.is_some() || a.direction == Direction::Out);
+        if turns.is_sorted_by_key(|(at, _)| *at) {
+            return turns.into_iter().map(|(_, arg)| self.extern_arg(arg)).collect();
+        }
         let mut given: Vec<(usize, Arg)> =
             turns.into_iter().map(|(at, a)| (at, self.extern_arg(a))).collect();
         given.sort_by_key(|(at, _)| *at);
@@ -165,6 +171,11 @@ impl Lowerer<'_, '_> {
 
     fn input_arg(&mut self, value: Value, e: &hir::Expr) -> Arg {
         match value {
+            _ if e.ty.is_empty() => Arg::List(Vec::new()),
+            Value::Scalar(value) if e.ty == Type::Int && super::build::value(&value).is_none() => {
+                self.sized(e.span);
+                Arg::Opaque
+            }
             Value::Text(t) => Arg::Text(t.to_string()),
             Value::Symbol { enum_name, member, .. } => {
                 Arg::Symbol(enum_name.to_string(), member.to_string())
@@ -174,7 +185,8 @@ impl Lowerer<'_, '_> {
                 Some(e) => Arg::In(e),
                 None => {
                     let mut list = Vec::new();
-                    self.flatten(Value::Loc(loc), &e.ty, e.span, &mut list);
+                    let value = self.settled(Value::Loc(loc), &e.ty);
+                    self.flatten(value, &e.ty, e.span, &mut list);
                     Arg::List(list)
                 }
             },
@@ -190,6 +202,9 @@ impl Lowerer<'_, '_> {
     /// The scalars of a value, in order; for a header its fields without the validity.
     fn flatten(&mut self, value: Value, ty: &Type, span: Span, out: &mut Vec<crate::ir::Expr>) {
         self.reporter.work(1);
+        if ty.is_empty() {
+            return;
+        }
         if let (Type::Varbit(_), Value::Loc(loc)) = (ty, &value) {
             match loc {
                 Loc::Store(Store::Varbit(field, _)) if self.is_header_field(*field) => {
@@ -202,6 +217,9 @@ impl Lowerer<'_, '_> {
         let types = super::stmt::parts(ty);
         if types.is_empty() {
             match value {
+                Value::Scalar(e) if *ty == Type::Int && super::build::value(&e).is_none() => {
+                    self.sized(span);
+                }
                 Value::Scalar(e) | Value::Symbol { code: e, .. } => out.push(e),
                 Value::Loc(loc) => out.extend(self.read(&loc)),
                 _ => {}
@@ -217,8 +235,15 @@ impl Lowerer<'_, '_> {
                 Value::Loc(loc) => Value::Loc(self.member(loc.clone(), &Type::Void, i)),
                 _ => Value::Void,
             };
+            let part = self.settled(part, ty);
             self.flatten(part, ty, span, out);
         }
+    }
+
+    /// Reports a run-time value without a width where the width matters.
+    fn sized(&mut self, span: Span) {
+        let message = "this value has no width, and is known at run time only";
+        self.reporter.error_help(span, message, "cast it to bit<W> or int<W>");
     }
 
     fn is_header_field(&self, field: FieldId) -> bool {
@@ -230,18 +255,19 @@ impl Lowerer<'_, '_> {
         match method {
             "extract" => {
                 let Some(first) = first else { return Value::Void };
-                let header = match &first.value {
-                    Some(e) => self.header(e),
+                let header = first.value.as_ref().map(|e| (self.value(e), e));
+                let varbit_bits = args.get(1).and_then(|a| a.value.as_ref());
+                let varbit_bits = varbit_bits.map(|e| self.scalar(e));
+                match header {
+                    Some((value, e)) => self.on_header_value(value, e, |l, header| {
+                        l.extract(header, varbit_bits.clone());
+                    }),
                     // `extract<H>(_)`: the bytes are skipped.
-                    None => match self.local("$skipped", &first.ty) {
-                        Store::Header(id, _) => Some(HeaderRef::Fixed(id)),
-                        _ => None,
-                    },
-                };
-                let varbit_bits =
-                    args.get(1).and_then(|a| a.value.as_ref()).map(|e| self.scalar(e));
-                if let Some(header) = header {
-                    self.extract(header, varbit_bits);
+                    None => {
+                        if let Store::Header(id, _) = self.local("$skipped", &first.ty) {
+                            self.extract(HeaderRef::Fixed(id), varbit_bits);
+                        }
+                    }
                 }
                 Value::Void
             }
@@ -256,7 +282,9 @@ impl Lowerer<'_, '_> {
                 for header in headers {
                     self.emit(Stmt::SetValid(HeaderRef::Fixed(header)));
                 }
-                self.emit(Stmt::Lookahead(all));
+                if !all.is_empty() {
+                    self.emit(Stmt::Lookahead(all));
+                }
                 Value::Loc(Loc::Store(store))
             }
             "advance" => {
@@ -278,6 +306,9 @@ impl Lowerer<'_, '_> {
     }
 
     fn emit_packet(&mut self, loc: &Loc, ty: &Type, span: Span) {
+        if let Loc::Choice(choice) = loc {
+            return self.for_chosen(choice, |l, part| l.emit_packet(part, ty, span));
+        }
         if let Some(header) = self.header_ref(loc) {
             self.emit(Stmt::Emit(header));
             return;

@@ -19,6 +19,7 @@ impl Lowerer<'_, '_> {
         match &construct.ty {
             Type::Extern(e, type_args) => {
                 self.tna_instance(&e.name, instance.span);
+                self.register_instance(&e.name, type_args, instance.span);
                 // P4Info describes the types of each instance separately.
                 self.reporter.work(Extent::of_parts(type_args.iter()).values);
                 let mut args = Vec::with_capacity(construct.args.len());
@@ -153,7 +154,7 @@ fn match_kind(annotations: &[ir::Annotation]) -> String {
 /// The scalars of an extern's type arguments, or for a register those of its cell.
 fn scalar_args(e: &ExternType, args: &[Type]) -> Vec<ir::Scalar> {
     let args = match &*e.name {
-        "Register" | "DirectRegister" => args.get(..1).unwrap_or(args),
+        "register" | "Register" | "DirectRegister" => args.get(..1).unwrap_or(args),
         _ => args,
     };
     let mut list = Vec::new();
@@ -165,6 +166,7 @@ fn scalars_in(ty: &Type, out: &mut Vec<ir::Scalar>) {
     match ty.repr() {
         Type::Struct(s) => s.fields.iter().for_each(|f| scalars_in(&f.ty, out)),
         Type::Tuple(items) => items.iter().for_each(|t| scalars_in(t, out)),
+        Type::Stack(of, size) => (0..*size).for_each(|_| scalars_in(of, out)),
         other => out.extend(store::scalar(other)),
     }
 }

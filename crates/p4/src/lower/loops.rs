@@ -125,8 +125,13 @@ impl Lowerer<'_, '_> {
         (low, high): (&hir::Expr, &hir::Expr),
         body: &[hir::Stmt],
     ) {
-        let Some(ty) = scalar(&variable.ty) else { return };
         let low = self.scalar(low);
+        let Some(ty) = scalar(&variable.ty) else {
+            // `bit<0>` has one value.
+            self.scalar(high);
+            self.for_each(loc, variable, vec![Value::Void], body);
+            return;
+        };
         let (at, last) = (self.temp("at", ty), self.temp("last", ty));
         self.emit(Stmt::Assign(Place::Field(at), low));
         let high = self.scalar(high);

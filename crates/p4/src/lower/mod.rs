@@ -5,15 +5,18 @@
 
 mod build;
 mod calls;
+mod choice;
 mod controls;
 mod expr;
 mod externs;
 mod instances;
+mod integers;
 mod loops;
 mod marks;
 mod names;
 mod package;
 mod parsers;
+mod registers;
 mod stateful;
 mod stmt;
 mod store;

@@ -119,6 +119,7 @@ impl Lowerer<'_, '_> {
                 let mut list = Vec::with_capacity(on.len());
                 for (value, e) in values.into_iter().zip(on) {
                     list.push(match value {
+                        _ if e.ty.is_empty() => super::build::boolean(false),
                         Value::Scalar(e) | Value::Symbol { code: e, .. } => e,
                         Value::Loc(loc) => {
                             self.read(&loc).unwrap_or_else(|| super::build::boolean(false))

@@ -146,6 +146,9 @@ impl Lowerer<'_, '_> {
 
     /// Stores a value of the location's type.
     pub(super) fn assign(&mut self, to: &Loc, from: Value, ty: &Type) {
+        if ty.is_empty() {
+            return;
+        }
         if scalar(ty).is_some() {
             let value = match from {
                 Value::Scalar(e) | Value::Symbol { code: e, .. } => Some(e),
@@ -156,6 +159,14 @@ impl Lowerer<'_, '_> {
                 self.assign_scalar(to, value);
             }
             return;
+        }
+        match (to, &from) {
+            (_, Value::Loc(Loc::Choice(choice))) => return self.copy_chosen(to, choice, ty),
+            (Loc::Choice(choice), _) => {
+                let from = self.keep(from, ty);
+                return self.for_chosen(choice, |l, to| l.assign(to, from.clone(), ty));
+            }
+            _ => {}
         }
         if let Type::Varbit(_) = ty {
             let Value::Loc(from) = from else { return };
@@ -223,12 +234,7 @@ impl Lowerer<'_, '_> {
         mut from: impl FnMut(&mut Self, usize) -> Value,
     ) {
         for (i, part) in parts(ty).iter().enumerate() {
-            let target = match to {
-                Loc::Store(Store::Stack(_, elements) | Store::UnionStack(_, elements)) => {
-                    Loc::Store(elements[i].clone())
-                }
-                _ => self.member(to.clone(), ty, i),
-            };
+            let target = self.element_part(to.clone(), ty, i);
             let value = from(self, i);
             self.assign(&target, value, part);
         }
@@ -259,6 +265,10 @@ impl Lowerer<'_, '_> {
     }
 
     pub(super) fn assign_scalar(&mut self, to: &Loc, value: Expr) {
+        if let Loc::Choice(choice) = to {
+            let value = self.keep_index(value);
+            return self.for_chosen(choice, |l, to| l.assign_scalar(to, value.clone()));
+        }
         if let Some((place, ty)) = self.place(to) {
             let value = if value.ty.signed == ty.signed { value } else { build::cast(value, ty) };
             self.emit(Stmt::Assign(place, value));

@@ -2,6 +2,7 @@
 
 use std::rc::Rc;
 
+use super::choice::Choice;
 use super::{Lowerer, build};
 use crate::ir::{
     self, Expr, ExprKind, Field, FieldId, FieldRole, HeaderId, HeaderRef, Place, Scalar, StackId,
@@ -71,15 +72,19 @@ pub(super) enum Loc {
     },
     /// Bits of a scalar.
     Slice(Box<Loc>, u32, u32),
+    /// One of several places, by a run-time index.
+    Choice(Rc<Choice>),
 }
 
 /// Type of the field that holds the length of a varbit.
 const LENGTH: Scalar = Scalar::bit(32);
 
-/// The scalar that represents a type.
+/// The scalar that represents a type. `bit<0>` has none: it is stored as a struct without fields
+/// is, and its value is the constant zero ([`Lowerer::value_scalar`]).
 pub(super) fn scalar(ty: &Type) -> Option<Scalar> {
     Some(match ty.repr() {
         Type::Bool => Scalar::BOOL,
+        Type::Bit(0) => return None,
         Type::Bit(w) => Scalar::bit(*w),
         Type::Signed(w) => Scalar { width: *w, signed: true },
         Type::Enum(_) | Type::ErrorCode => Scalar::bit(32),
@@ -90,7 +95,7 @@ pub(super) fn scalar(ty: &Type) -> Option<Scalar> {
 /// Number of scalars of a type.
 pub(super) fn scalars(ty: &Type) -> u32 {
     // The value is bounded by `limits`.
-    ty.repr().extent().values as u32
+    ty.scalars() as u32
 }
 
 impl Store {
@@ -190,6 +195,10 @@ impl Lowerer<'_, '_> {
             Type::Stack(of, n) => {
                 let (of, n) = (of.clone(), *n);
                 self.allocate_stack(name, &of, n, role)
+            }
+            Type::Bit(0) => {
+                self.reporter.work(1);
+                Store::Struct(Rc::default())
             }
             Type::Varbit(width) => {
                 let value = self.field(name.to_owned(), Scalar::bit(*width), role);
@@ -332,6 +341,9 @@ impl Lowerer<'_, '_> {
                 let (stack, index) = self.element_index(&header);
                 Loc::Part { stack, index, at, ty: s.fields[position].ty.clone() }
             }
+            Loc::Choice(choice) => {
+                self.chosen_parts(&choice, |l, part| l.element_part(part, ty, position))
+            }
             Loc::Part { stack, index, at, ty } if !super::stmt::parts(&ty).is_empty() => {
                 let parts = super::stmt::parts(&ty);
                 self.reporter.work(position as u64 / 16);
@@ -342,6 +354,16 @@ impl Lowerer<'_, '_> {
                 debug_assert!(false, "{ty} has no parts");
                 other
             }
+        }
+    }
+
+    /// A part of a value of any composite type: a field, or an element.
+    pub(super) fn element_part(&mut self, base: Loc, ty: &Type, position: usize) -> Loc {
+        match base {
+            Loc::Store(Store::Stack(_, parts) | Store::UnionStack(_, parts)) => {
+                Loc::Store(parts[position].clone())
+            }
+            other => self.member(other, ty, position),
         }
     }
 
@@ -412,6 +434,7 @@ impl Lowerer<'_, '_> {
                 kind: ExprKind::Element(*stack, Box::new(index.clone()), *at),
             },
             Loc::Slice(of, hi, lo) => build::slice(self.read(of)?, *hi, *lo),
+            Loc::Choice(choice) => Self::chosen_value(choice, &mut |part| self.read(part))?,
             _ => return None,
         })
     }

@@ -110,6 +110,9 @@ impl Lowerer<'_, '_> {
         if let Some(header) = self.header_ref(loc) {
             return Some(valid(header));
         }
+        if let Loc::Choice(choice) = loc {
+            return Self::chosen_value(choice, &mut |part| self.validity(part));
+        }
         let headers: Vec<HeaderRef> = match loc {
             Loc::Store(store @ Store::Union(_)) => {
                 let mut headers = Vec::new();

@@ -29,7 +29,7 @@ pub(super) struct Symbols {
     pipeline: Option<String>,
     /// The names of each kind, with the identifier if `@id` gives it.
     names: HashMap<Kind, BTreeMap<String, Option<u32>>>,
-    ids: HashMap<(Kind, String), u32>,
+    ids: HashMap<Kind, HashMap<String, u32>>,
     /// Set by [`Self::assign`].
     aliases: HashMap<String, String>,
 }
@@ -73,14 +73,14 @@ impl Symbols {
                     make(hash)
                 });
                 taken.insert(id);
-                self.ids.insert((*kind, name.clone()), id);
+                self.ids.entry(*kind).or_default().insert(name.clone(), id);
             }
         }
     }
 
     /// The identifier of an object; zero if there is no such object.
     pub(super) fn id(&self, kind: Kind, name: &str) -> u32 {
-        self.ids.get(&(kind, name.to_owned())).copied().unwrap_or(0)
+        self.ids.get(&kind).and_then(|ids| ids.get(name)).copied().unwrap_or(0)
     }
 
     /// The shortest suffix of the name that no other name has.
@@ -94,17 +94,21 @@ impl Symbols {
 /// If names are sorted by their components from last to first, names with common suffixes are
 /// adjacent. So comparing neighbours finds the longest suffix that each name shares with any other.
 fn aliases<'n>(names: impl Iterator<Item = &'n String>) -> HashMap<String, String> {
-    let mut names: Vec<&str> = names.map(String::as_str).collect();
-    names.sort_unstable_by(|a, b| a.rsplit('.').cmp(b.rsplit('.')));
+    // The components are copied in that order once, because programs have thousands of names.
+    let mut names: Vec<(Vec<&str>, &str)> =
+        names.map(|name| (name.rsplit('.').collect(), name.as_str())).collect();
+    names.sort_unstable();
     names.dedup();
-    let shared =
-        |a: &str, b: &str| a.rsplit('.').zip(b.rsplit('.')).take_while(|(a, b)| a == b).count();
     let mut before = 0;
     let mut aliases = HashMap::with_capacity(names.len());
-    for (i, name) in names.iter().enumerate() {
-        let after = names.get(i + 1).map_or(0, |next| shared(name, next));
-        let dot = name.rmatch_indices('.').nth(before.max(after));
-        let alias = dot.map_or(*name, |(dot, _)| &name[dot + 1..]);
+    for (i, (parts, name)) in names.iter().enumerate() {
+        let after = names
+            .get(i + 1)
+            .map_or(0, |(next, _)| parts.iter().zip(next).take_while(|(a, b)| a == b).count());
+        // The components up to the first one that is shared with nobody.
+        let length: usize =
+            parts.iter().take(before.max(after) + 1).map(|part| part.len() + 1).sum();
+        let alias = &name[(name.len() + 1).saturating_sub(length)..];
         aliases.insert((*name).to_owned(), alias.to_owned());
         before = after;
     }

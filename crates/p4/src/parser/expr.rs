@@ -413,7 +413,7 @@ impl Parser<'_, '_> {
         };
         let Some((width, signed)) = prefix else { return ExprKind::Int(value, None) };
         match width.parse::<u32>() {
-            Ok(width) if width <= WIDTH && (width > 0 && (!signed || width > 1)) => {
+            Ok(width) if width <= WIDTH && (!signed || width > 1) => {
                 let limit = BigInt::from(1) << if signed { width - 1 } else { width };
                 if value >= limit && !self.speculative {
                     let ty = if signed { "int" } else { "bit" };

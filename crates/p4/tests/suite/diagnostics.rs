@@ -293,18 +293,63 @@ fn arrays_of_types_other_than_headers() {
         said("bit<8>[4] a; meta.z = a[4];"),
         "apply:1:25: error: the stack has 4 elements only"
     );
-    assert_eq!(
-        said("bit<8>[4][4] a; meta.z = a[meta.x][meta.y];"),
-        "apply:1:26: error: a second index that is known at run time only is not supported yet"
-    );
     assert_eq!(said("string[4] a;"), "apply:1:1: error: there are no arrays of string");
     assert_eq!(
         said("bit<8>[500][500] a;"),
         "apply:1:1: error: an array of more than 65536 values is not supported yet"
     );
     assert_eq!(
-        said("bit<0> a;"),
-        "apply:1:5: error: a type of no bits, or an array of no elements, is not supported yet"
+        said("int<0> a;"),
+        "apply:1:5: error: an array of no elements, or a type of no bits other than bit<0>, is not \
+         supported yet"
+    );
+}
+
+#[test]
+fn nothing_that_the_control_plane_sees_has_no_bits() {
+    let said = |declarations: &str, locals: &str, apply: &str| {
+        errors(declarations, locals, apply).to_string()
+    };
+    let table = "action a() {} table t { key = { meta.z[7:0] ++ n: exact @name(\"k\"); } actions = { a; } }";
+    assert!(compile("", &format!("bit<0> n; {table}"), "t.apply();").is_ok());
+    let table = "bit<0> n; action a() {} table t { key = { n: exact; } actions = { a; } }";
+    assert_eq!(said("", table, "t.apply();"), "locals:1:43: error: bit<0> cannot be a table's key");
+    let data = "action a(bit<0> n) {} table t { key = { meta.z: exact; } actions = { a; } }";
+    assert_eq!(said("", data, "t.apply();"), "locals:1:17: error: bit<0> cannot be action data");
+    assert_eq!(
+        said("struct s_t { bit<0> a; }", "register<s_t>(4) r;", ""),
+        "locals:1:18: error: a register cannot hold values of type struct s_t"
+    );
+    assert_eq!(
+        said("", "", "bit<0> n = 0; meta.flag = n[0:0] == 1;"),
+        "apply:1:27: error: [0:0] is not a slice of bit<0>"
+    );
+    assert!(said("", "", "meta.x = 0s0;").starts_with("apply:1:10: error: `0` is not a width"));
+}
+
+#[test]
+fn numbers_without_a_width_need_one_in_the_end() {
+    let said = |apply: &str| errors("", "", apply).to_string();
+    assert!(said("meta.x = (bit<32>)((int)meta.x / 3);").contains("known at compile time"));
+    assert!(said("meta.x = 1 << (int)meta.y;").contains("must be unsigned"));
+    assert!(said("log_msg(\"{}\", {(int)meta.x});").contains("has no width"));
+    assert!(said("int x = (int)meta.x;").contains("there are no variables of type int"));
+    let square = "(int)meta.x".to_owned() + &" * (int)meta.x".repeat(12);
+    let wide = said(&format!("meta.flag = {square} > 0;"));
+    assert!(wide.contains("bits: it may have 65536"), "{wide}");
+}
+
+#[test]
+fn action_data_and_registers_are_numbers() {
+    let pair = "struct pair_t { bit<8> a; bit<8> b; }";
+    let data = "action a(pair_t p) {} table t { key = { meta.z: exact; } actions = { a; } }";
+    assert_eq!(
+        errors(pair, data, "t.apply();").to_string(),
+        "locals:1:17: error: struct pair_t cannot be action data"
+    );
+    assert_eq!(
+        errors("", "register<h_t>(4) r;", "").to_string(),
+        "locals:1:18: error: a register cannot hold values of type header h_t"
     );
 }
 

@@ -2,6 +2,7 @@
 
 mod common;
 mod diagnostics;
+mod dump;
 mod graph;
 mod limits;
 mod lowering;

@@ -313,9 +313,7 @@ fn register(command: &str, operands: &mut Operands<'_>) -> Result<Statement> {
         }
         "register_write" => {
             let index = operands.small("an index")?;
-            let place = operands.place();
-            let value = plain(operands.number("a value")?, place.error("a value has no `*`"))?;
-            Statement::RegisterWrite { register, index, value }
+            Statement::RegisterWrite { register, index, values: values(operands)? }
         }
         _ => {
             operands.sign("(")?;
@@ -323,10 +321,23 @@ fn register(command: &str, operands: &mut Operands<'_>) -> Result<Statement> {
             operands.sign(")")?;
             let condition = condition(operands)?;
             let place = operands.place();
-            let value = plain(operands.number("a value")?, place.error("a value has no `*`"))?;
-            Statement::CheckRegister { register, index, condition, value }
+            let values = values(operands)?;
+            if values.len() > 1 && !matches!(condition, Condition::Equal | Condition::NotEqual) {
+                return Err(place.error("several values can be compared with == and != only"));
+            }
+            Statement::CheckRegister { register, index, condition, values }
         }
     })
+}
+
+/// The values of an element: at least one, up to the end of the statement.
+fn values(operands: &mut Operands<'_>) -> Result<Vec<Number>> {
+    let mut values = Vec::new();
+    while values.is_empty() || operands.peek().is_some() {
+        let place = operands.place();
+        values.push(plain(operands.number("a value")?, place.error("a value has no `*`"))?);
+    }
+    Ok(values)
 }
 
 fn meter(command: &str, operands: &mut Operands<'_>) -> Result<Statement> {

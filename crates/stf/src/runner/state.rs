@@ -29,18 +29,21 @@ impl Run {
                 let read = self.pipeline().register_read(id, index.unwrap_or(0));
                 read.map(drop).map_err(|error| place.failure(error))
             }
-            Statement::RegisterWrite { register, index, value } => {
-                let id = self.register(register)?;
-                let value = value.zero_filled();
-                let written = self.pipeline_mut().register_write(id, *index, &value);
-                written.map_err(|error| place.failure(error))
+            Statement::RegisterWrite { register, index, values } => {
+                let (id, values) = self.cell(register, values)?;
+                for (scalar, value) in values.iter().enumerate() {
+                    let pipeline = self.pipeline_mut();
+                    let written = pipeline.register_write_scalar(id, *index, scalar, value);
+                    written.map_err(|error| place.failure(error))?;
+                }
+                Ok(())
             }
             Statement::RegisterReset { register } => self.reset(register),
             Statement::Meter { meter, at, rates } => self.meter(meter, at.as_ref(), *rates),
             Statement::Profile { profile, command } => self.profile(profile, command),
             Statement::ValueSet { set, command } => self.value_set(set, command),
-            Statement::CheckRegister { register, index, condition, value } => {
-                self.check_register(register, *index, *condition, value)
+            Statement::CheckRegister { register, index, condition, values } => {
+                self.check_register(register, *index, *condition, values)
             }
             _ => Ok(()),
         }
@@ -79,22 +82,40 @@ impl Run {
         Ok(())
     }
 
+    /// A register, and the values of an element of it, as many as the element has scalars.
+    fn cell(&self, register: &Name, values: &[Number]) -> Result<(ExternId, Vec<Value>), Failure> {
+        let id = self.register(register)?;
+        let failed = |error: tributary_dataplane::StateError| register.place.failure(error);
+        let scalars = self.pipeline().register_scalars(id).map_err(failed)?;
+        if scalars != values.len() {
+            let name = &self.program().externs[id.index()].name;
+            let given = values.len();
+            let reason = format!("an element of {name} has {scalars} values, {given} are given");
+            return Err(register.place.failure(reason));
+        }
+        Ok((id, values.iter().map(Number::zero_filled).collect()))
+    }
+
     fn check_register(
         &self,
         register: &Name,
         index: u64,
         condition: Condition,
-        wanted: &Number,
+        wanted: &[Number],
     ) -> Result<(), Failure> {
-        let id = self.register(register)?;
-        let read = self.pipeline().register_read(id, index);
-        let got = read.map_err(|error| register.place.failure(error))?;
-        let wanted = wanted.zero_filled();
+        let (id, wanted) = self.cell(register, wanted)?;
+        let scalar = |at| self.pipeline().register_read_scalar(id, index, at);
+        let got: Result<Vec<Value>, _> = (0..wanted.len()).map(scalar).collect();
+        let got = got.map_err(|error| register.place.failure(error))?;
+        // A single value is compared as a list of one.
         if condition.holds(&got, &wanted) {
             return Ok(());
         }
         let name = &self.program().externs[id.index()].name;
         let sign = condition.sign();
+        let list =
+            |values: &[Value]| values.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");
+        let (got, wanted) = (list(&got), list(&wanted));
         Err(register
             .place
             .failure(format!("register {name}[{index}] is {got}, not {sign} {wanted}")))

@@ -18,9 +18,11 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const GRACE: Duration = Duration::from_millis(100);
 
 /// Cases that p4c or BMv2 does not support, with the reason.
-const EXCEPTIONS: [&str; 3] = [
+const EXCEPTIONS: [&str; 4] = [
     // BMv2 supports stacks of headers only.
-    "arrays", // `packet_in.length` is not there.
+    "arrays",
+    "run_time_indices",
+    // `packet_in.length` is not there.
     "lengths",
     // p4c's back end for BMv2 rejects loops over ranges, which are part of the language.
     "loops",

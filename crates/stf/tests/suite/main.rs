@@ -8,13 +8,14 @@
 //! ```
 
 mod bmv2;
+mod hostile;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use libtest_mimic::{Arguments, Failed, Trial};
-use tributary_p4::Sources;
+use tributary_p4::{Options, Sources};
 use tributary_p4runtime_proto::p4::v1::ForwardingPipelineConfig;
 use tributary_stf::{Passed, Script};
 use tributary_switch::Forwarding;
@@ -44,7 +45,8 @@ fn main() -> ExitCode {
             bmv2::passes(&script).map_err(Failed::from)
         })
     });
-    libtest_mimic::run(&arguments, cases.chain(failures).chain(peers).collect()).exit_code()
+    let all = cases.chain(failures).chain(peers).chain(hostile::trials());
+    libtest_mimic::run(&arguments, all.collect()).exit_code()
 }
 
 /// The scripts of a directory, sorted by name.
@@ -100,7 +102,7 @@ fn run(program: &Path, script: &Path) -> Result<Passed, String> {
 
 /// Runs a test with all its packets traced.
 fn traced(script: &Script, name: &str) -> Result<Passed, String> {
-    let compiled = tributary_p4::compile_marked(&Sources::disk(), name, &[]);
+    let compiled = tributary_p4::compile(&Sources::disk(), name, Options::marked(&[]));
     let compiled = compiled.map_err(|errors| errors.render(false))?;
     let config = ForwardingPipelineConfig { p4info: Some(compiled.p4info), ..Default::default() };
     let forwarding =

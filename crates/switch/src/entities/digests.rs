@@ -6,12 +6,9 @@
 use std::collections::{BTreeMap, HashMap};
 
 use tributary_dataplane::Value;
-use tributary_p4runtime_proto::p4::v1::{
-    DigestEntry, Entity, P4Data, P4StructLike, digest_entry, entity, p4_data,
-};
+use tributary_p4runtime_proto::p4::v1::{DigestEntry, Entity, P4Data, digest_entry, entity};
 
-use super::objects::Scalars;
-use super::values::encode_scalar;
+use super::values::encode_data;
 use super::{Change, Refusal};
 use crate::forwarding::Forwarding;
 
@@ -189,20 +186,11 @@ impl Digest {
 
 /// Converts a message to the wire form; `None` if it is not of the digest's type.
 pub(crate) fn digest_data(from: &Forwarding, digest_id: u32, message: &Message) -> Option<P4Data> {
-    let scalars = from.objects().digest(digest_id).ok()?.scalars.as_ref()?;
-    if scalars.list().len() != message.len() {
+    let form = from.objects().digest(digest_id).ok()?.form.as_ref()?;
+    if form.scalars() != message.len() {
         return None;
     }
-    let members = scalars.list().iter().zip(message);
-    let members = members.map(|(&scalar, value)| encode_scalar(value, scalar));
-    let mut members = members.map(|data| P4Data { data: Some(data) });
-    match scalars {
-        Scalars::One(_) => members.next(),
-        Scalars::Struct(_) => {
-            let members = members.collect();
-            Some(P4Data { data: Some(p4_data::Data::Struct(P4StructLike { members })) })
-        }
-    }
+    encode_data(&mut message.iter().cloned(), form)
 }
 
 /// Converts non-negative nanoseconds to microseconds, rounding up.

@@ -92,10 +92,10 @@ pub(crate) fn write(
 
 fn write_digest(to: &mut Forwarding, change: Change, entry: &DigestEntry) -> Result<(), Refusal> {
     let digest = to.objects().digest(entry.digest_id)?;
-    if digest.scalars.is_none() {
+    if digest.form.is_none() {
         let name = &digest.name;
         return Err(Refusal::unimplemented(format!(
-            "digest `{name}`: only scalars and structs of scalars are supported"
+            "digest `{name}`: only numbers, structs and tuples are supported"
         )));
     }
     to.digests_mut().write(change, entry)

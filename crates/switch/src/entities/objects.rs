@@ -1,6 +1,6 @@
 //! The P4Info of each object, and its place in the engine.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use tributary_dataplane::{KeyMatch, Pipeline};
 use tributary_p4::ir::{self, ExternId, TableId};
@@ -122,32 +122,34 @@ pub(crate) struct ValueSet {
 pub(crate) struct Digest {
     pub(crate) id: u32,
     pub(crate) name: String,
-    /// `None` if the data are neither a scalar nor a struct of scalars.
-    pub(crate) scalars: Option<Scalars>,
+    /// `None` if the data are neither numbers nor structs of them.
+    pub(crate) form: Option<Form>,
 }
 
 #[derive(Debug)]
 pub(crate) struct Register {
     pub(crate) array: Array,
-    /// `None` if elements are neither scalars nor structs of scalars.
-    pub(crate) scalars: Option<Scalars>,
+    /// `None` if elements are neither numbers nor structs of them.
+    pub(crate) form: Option<Form>,
 }
 
 /// The representation of a data type in P4Runtime.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum Scalars {
+pub(crate) enum Form {
     /// A plain value.
-    One(Scalar),
+    Scalar(Scalar),
     /// A struct: its members in order.
-    Struct(Vec<Scalar>),
+    Struct(Vec<Form>),
+    /// A tuple, in the same way.
+    Tuple(Vec<Form>),
 }
 
-impl Scalars {
-    /// The scalars; a single one unless it is a struct.
-    pub(crate) fn list(&self) -> &[Scalar] {
+impl Form {
+    /// Number of values.
+    pub(crate) fn scalars(&self) -> usize {
         match self {
-            Self::One(scalar) => std::slice::from_ref(scalar),
-            Self::Struct(members) => members,
+            Self::Scalar(_) => 1,
+            Self::Struct(members) | Self::Tuple(members) => members.iter().map(Self::scalars).sum(),
         }
     }
 }
@@ -176,40 +178,41 @@ impl Objects {
     /// Finds every object of a P4Info in a program, by name.
     pub(crate) fn new(program: &ir::Program, p4info: &P4Info) -> Result<Self, Refusal> {
         let mut objects = Self { places: Places::new(program, p4info), ..Self::default() };
+        let externs = externs_by_name(program);
         for table in &p4info.tables {
             let table = find_table(program, p4info, table)?;
             objects.tables.insert(table.id, table);
         }
         for counter in &p4info.counters {
             let types = ["counter", "Counter"];
-            let array = find_array(program, counter.preamble.as_ref(), counter.size, types)?;
+            let array = find_array(&externs, counter.preamble.as_ref(), counter.size, types)?;
             objects.counters.insert(array.id, array);
         }
         for meter in &p4info.meters {
             let types = ["meter", "Meter"];
-            let array = find_array(program, meter.preamble.as_ref(), meter.size, types)?;
+            let array = find_array(&externs, meter.preamble.as_ref(), meter.size, types)?;
             let kind = meter_type(meter.spec.as_ref());
             objects.meters.insert(array.id, Meter { array, kind });
         }
         for profile in &p4info.action_profiles {
-            let profile = find_profile(program, &objects.tables, profile)?;
+            let profile = find_profile(&externs, &objects.tables, profile)?;
             objects.profiles.insert(profile.id, profile);
         }
         for set in &p4info.value_sets {
-            let set = find_value_set(program, set)?;
+            let set = find_value_set(program, &externs, set)?;
             objects.value_sets.insert(set.id, set);
         }
         for digest in &p4info.digests {
             let info::Preamble { id, name, .. } = preamble(digest.preamble.as_ref())?;
-            let scalars = digest.type_spec.as_ref().and_then(|spec| scalars(spec, p4info));
-            objects.digests.insert(*id, Digest { id: *id, name: name.clone(), scalars });
+            let form = digest.type_spec.as_ref().and_then(|spec| form(spec, p4info));
+            objects.digests.insert(*id, Digest { id: *id, name: name.clone(), form });
         }
         for register in &p4info.registers {
             let size = i64::from(register.size);
             let types = ["register", "Register"];
-            let array = find_array(program, register.preamble.as_ref(), size, types)?;
-            let scalars = register.type_spec.as_ref().and_then(|spec| scalars(spec, p4info));
-            objects.registers.insert(array.id, Register { array, scalars });
+            let array = find_array(&externs, register.preamble.as_ref(), size, types)?;
+            let form = register.type_spec.as_ref().and_then(|spec| form(spec, p4info));
+            objects.registers.insert(array.id, Register { array, form });
         }
         for header in &p4info.controller_packet_metadata {
             let name = &preamble(header.preamble.as_ref())?.name;
@@ -465,20 +468,30 @@ fn find_action(
     Ok(Action { id: *id, name: name.clone(), index: index as u32, params, restriction })
 }
 
+/// The extern instances by name and type. Programs have thousands of them.
+type Externs<'p> = HashMap<(&'p str, &'p str), u32>;
+
+fn externs_by_name(program: &ir::Program) -> Externs<'_> {
+    let mut externs = HashMap::with_capacity(program.externs.len());
+    for (e, at) in program.externs.iter().zip(0..) {
+        externs.entry((e.name.as_str(), e.type_name.as_str())).or_insert(at);
+    }
+    externs
+}
+
 fn find_array(
-    program: &ir::Program,
+    externs: &Externs<'_>,
     object: Option<&info::Preamble>,
     size: i64,
     [type_name, in_tna]: [&str; 2],
 ) -> Result<Array, Refusal> {
     let info::Preamble { id, name, .. } = preamble(object)?;
-    let is_it =
-        |e: &ir::Extern| e.name == *name && (e.type_name == type_name || e.type_name == in_tna);
-    let at = program.externs.iter().position(is_it);
+    let of = |type_name| externs.get(&(name.as_str(), type_name)).copied();
+    let at = of(type_name).or_else(|| of(in_tna));
     let at = at.ok_or_else(|| mismatch(format!("there is no {type_name} `{name}`")))?;
     let size = u64::try_from(size)
         .map_err(|_| mismatch(format!("{type_name} `{name}` has a negative size")))?;
-    Ok(Array { id: *id, name: name.clone(), at: ExternId(at as u32), size })
+    Ok(Array { id: *id, name: name.clone(), at: ExternId(at), size })
 }
 
 fn meter_type(spec: Option<&info::MeterSpec>) -> meter_spec::Type {
@@ -486,7 +499,7 @@ fn meter_type(spec: Option<&info::MeterSpec>) -> meter_spec::Type {
 }
 
 fn find_profile(
-    program: &ir::Program,
+    externs: &Externs<'_>,
     tables: &BTreeMap<u32, Table>,
     profile: &info::ActionProfile,
 ) -> Result<Profile, Refusal> {
@@ -496,7 +509,7 @@ fn find_profile(
         false => ["action_profile", "ActionProfile"],
     };
     let Array { id, name, at, .. } =
-        find_array(program, profile.preamble.as_ref(), profile.size, types)?;
+        find_array(externs, profile.preamble.as_ref(), profile.size, types)?;
     let mut users: Vec<&Table> =
         tables.values().filter(|table| table.profile == Some(id)).collect();
     users.sort_by_key(|table| table.at);
@@ -518,11 +531,15 @@ fn find_profile(
     })
 }
 
-fn find_value_set(program: &ir::Program, set: &info::ValueSet) -> Result<ValueSet, Refusal> {
+fn find_value_set(
+    program: &ir::Program,
+    externs: &Externs<'_>,
+    set: &info::ValueSet,
+) -> Result<ValueSet, Refusal> {
     use info::match_field::{Match, MatchType};
     let size = i64::from(set.size);
     let types = ["value_set", "ValueSet"];
-    let Array { id, name, at, .. } = find_array(program, set.preamble.as_ref(), size, types)?;
+    let Array { id, name, at, .. } = find_array(externs, set.preamble.as_ref(), size, types)?;
     let key = |field: &info::MatchField| {
         let what = format!("value set `{name}`, field `{}`", field.name);
         let kind = match &field.r#match {
@@ -545,23 +562,22 @@ fn find_value_set(program: &ir::Program, set: &info::ValueSet) -> Result<ValueSe
 }
 
 /// The representation of a type; `None` if it is not supported.
-fn scalars(spec: &info::P4DataTypeSpec, p4info: &P4Info) -> Option<Scalars> {
+fn form(spec: &info::P4DataTypeSpec, p4info: &P4Info) -> Option<Form> {
     use info::p4_data_type_spec::TypeSpec;
-    let members = match spec.type_spec.as_ref()? {
+    match spec.type_spec.as_ref()? {
         TypeSpec::Struct(named) => {
             let known = p4info.type_info.as_ref()?.structs.get(&named.name)?;
-            known
-                .members
-                .iter()
-                .map(|member| scalar(member.type_spec.as_ref()?, p4info))
-                .collect::<Option<_>>()?
+            let member = |member: &info::p4_struct_type_spec::Member| {
+                form(member.type_spec.as_ref()?, p4info)
+            };
+            known.members.iter().map(member).collect::<Option<_>>().map(Form::Struct)
         }
         TypeSpec::Tuple(tuple) => {
-            tuple.members.iter().map(|member| scalar(member, p4info)).collect::<Option<_>>()?
+            let members = tuple.members.iter().map(|member| form(member, p4info));
+            members.collect::<Option<_>>().map(Form::Tuple)
         }
-        _ => return scalar(spec, p4info).map(Scalars::One),
-    };
-    Some(Scalars::Struct(members))
+        _ => scalar(spec, p4info).map(Form::Scalar),
+    }
 }
 
 fn scalar(spec: &info::P4DataTypeSpec, p4info: &P4Info) -> Option<Scalar> {

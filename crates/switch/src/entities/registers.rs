@@ -1,13 +1,11 @@
 //! Registers.
 
 use tributary_dataplane::Value;
-use tributary_p4runtime_proto::p4::v1::{
-    Entity, P4Data, P4StructLike, RegisterEntry, entity, p4_data,
-};
+use tributary_p4runtime_proto::p4::v1::{Entity, P4Data, RegisterEntry, entity};
 
 use super::arrays::{Cells, index_of, only_modify, range};
-use super::objects::{Array, Register, Scalar, Scalars};
-use super::values::{decode_scalar, encode_scalar};
+use super::objects::{Array, Form, Register};
+use super::values::{decode_data, encode_data};
 use super::{Change, Refusal};
 use crate::forwarding::Forwarding;
 
@@ -24,19 +22,10 @@ impl Cells for RegisterCells {
     }
 
     fn cell(from: &Forwarding, array: &Array, index: u64) -> Result<Entity, Refusal> {
-        let scalars = scalars(from.objects().register(array.id)?)?;
-        let one = |(at, &scalar): (usize, &Scalar)| {
-            let value = from.pipeline().register_read_scalar(array.at, index, at)?;
-            Ok(P4Data { data: Some(encode_scalar(&value, scalar)) })
-        };
-        let members = scalars.list().iter().enumerate().map(one);
-        let mut members = members.collect::<Result<Vec<_>, Refusal>>()?;
-        let data = match scalars {
-            Scalars::One(_) => members.pop(),
-            Scalars::Struct(_) => {
-                Some(P4Data { data: Some(p4_data::Data::Struct(P4StructLike { members })) })
-            }
-        };
+        let form = form(from.objects().register(array.id)?)?;
+        let scalar = |at| from.pipeline().register_read_scalar(array.at, index, at);
+        let values = (0..form.scalars()).map(scalar).collect::<Result<Vec<_>, _>>()?;
+        let data = encode_data(&mut values.into_iter(), form);
         let entry = RegisterEntry { register_id: array.id, index: index_of(index), data };
         Ok(Entity { entity: Some(entity::Entity::RegisterEntry(entry)) })
     }
@@ -65,29 +54,16 @@ pub(super) fn write(
 
 /// The scalars of an element, from the wire form.
 fn values(register: &Register, data: &P4Data) -> Result<Vec<Value>, Refusal> {
-    match (scalars(register)?, &data.data) {
-        (Scalars::One(scalar), Some(data)) => Ok(vec![decode_scalar(data, *scalar)?]),
-        (Scalars::Struct(scalars), Some(p4_data::Data::Struct(given))) => {
-            let (expected, got) = (scalars.len(), given.members.len());
-            if expected != got {
-                return Err(Refusal::invalid(format!("{got} members, not {expected}")));
-            }
-            let member = |(scalar, member): (&Scalar, &P4Data)| match &member.data {
-                Some(data) => decode_scalar(data, *scalar),
-                None => Err(Refusal::invalid("a member has no data")),
-            };
-            scalars.iter().zip(&given.members).map(member).collect()
-        }
-        (Scalars::Struct(_), Some(_)) => Err(Refusal::invalid("data of another type")),
-        (_, None) => Err(Refusal::invalid("the data is not set")),
-    }
+    let mut values = Vec::new();
+    decode_data(data, form(register)?, &mut values)?;
+    Ok(values)
 }
 
-fn scalars(register: &Register) -> Result<&Scalars, Refusal> {
-    register.scalars.as_ref().ok_or_else(|| {
+fn form(register: &Register) -> Result<&Form, Refusal> {
+    register.form.as_ref().ok_or_else(|| {
         let name = &register.array.name;
         Refusal::unimplemented(format!(
-            "register `{name}`: only bit<W>, int<W>, bool and structs of these are supported"
+            "register `{name}`: only bit<W>, int<W>, bool, serializable enums, structs and tuples are supported"
         ))
     })
 }

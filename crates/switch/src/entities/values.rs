@@ -2,9 +2,10 @@
 
 use tributary_dataplane::Value;
 use tributary_p4runtime_proto::p4::v1::p4_data::Data;
+use tributary_p4runtime_proto::p4::v1::{P4Data, P4StructLike};
 
 use super::Refusal;
-use super::objects::Scalar;
+use super::objects::{Form, Scalar};
 
 /// Decodes a value of at most `width` bits. `what` names it in the refusal.
 pub(crate) fn decode(bytes: &[u8], width: u32, what: &str) -> Result<Value, Refusal> {
@@ -24,8 +25,46 @@ pub(crate) fn encode(value: &Value) -> Vec<u8> {
     value.to_be_bytes()
 }
 
+/// Decodes data of a type, and appends their scalars in order.
+pub(super) fn decode_data(data: &P4Data, form: &Form, out: &mut Vec<Value>) -> Result<(), Refusal> {
+    let (forms, given) = match (form, &data.data) {
+        (_, None) => return Err(Refusal::invalid("the data is not set")),
+        (Form::Scalar(scalar), Some(data)) => {
+            out.push(decode_scalar(data, *scalar)?);
+            return Ok(());
+        }
+        (Form::Struct(forms), Some(Data::Struct(given)))
+        | (Form::Tuple(forms), Some(Data::Tuple(given))) => (forms, &given.members),
+        (Form::Struct(_) | Form::Tuple(_), Some(_)) => {
+            return Err(Refusal::invalid("data of another type"));
+        }
+    };
+    if forms.len() != given.len() {
+        let (expected, got) = (forms.len(), given.len());
+        return Err(Refusal::invalid(format!("{got} members, not {expected}")));
+    }
+    forms.iter().zip(given).try_for_each(|(form, data)| decode_data(data, form, out))
+}
+
+/// Encodes data of a type from their scalars; `None` if there are too few.
+pub(super) fn encode_data(
+    scalars: &mut impl Iterator<Item = Value>,
+    form: &Form,
+) -> Option<P4Data> {
+    let mut list = |forms: &[Form]| {
+        let members = forms.iter().map(|form| encode_data(&mut *scalars, form));
+        Some(P4StructLike { members: members.collect::<Option<_>>()? })
+    };
+    let data = match form {
+        Form::Struct(forms) => Data::Struct(list(forms)?),
+        Form::Tuple(forms) => Data::Tuple(list(forms)?),
+        Form::Scalar(scalar) => encode_scalar(&scalars.next()?, *scalar),
+    };
+    Some(P4Data { data: Some(data) })
+}
+
 /// Decodes a value of a data type.
-pub(super) fn decode_scalar(data: &Data, scalar: Scalar) -> Result<Value, Refusal> {
+fn decode_scalar(data: &Data, scalar: Scalar) -> Result<Value, Refusal> {
     match (scalar, data) {
         (Scalar::Bits(width), Data::Bitstring(bytes))
         | (Scalar::Enum(width), Data::EnumValue(bytes)) => decode(bytes, width, "value"),
@@ -36,7 +75,7 @@ pub(super) fn decode_scalar(data: &Data, scalar: Scalar) -> Result<Value, Refusa
 }
 
 /// Encodes a value of a data type.
-pub(super) fn encode_scalar(value: &Value, scalar: Scalar) -> Data {
+fn encode_scalar(value: &Value, scalar: Scalar) -> Data {
     match scalar {
         Scalar::Bits(_) => Data::Bitstring(encode(value)),
         Scalar::Enum(_) => Data::EnumValue(encode(value)),

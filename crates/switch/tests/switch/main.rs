@@ -21,6 +21,7 @@ mod runtime;
 mod sai;
 mod server;
 mod sessions;
+mod structs;
 mod tls;
 mod tna;
 mod traffic;

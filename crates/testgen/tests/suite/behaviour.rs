@@ -45,7 +45,7 @@ fn program(declarations: &str, body: &str) -> String {
 
 fn compile(text: &str) -> Result<(Subject, Compilation), String> {
     let sources = Sources::embedded().embed("test.p4", text);
-    let marked = tributary_p4::compile_marked(&sources, "test.p4", &[]);
+    let marked = tributary_p4::compile(&sources, "test.p4", tributary_p4::Options::marked(&[]));
     let marked = marked.map_err(|errors| errors.render(false))?;
     let plain = tributary_p4::compile(&sources, "test.p4", &[]);
     let plain = plain.map_err(|errors| errors.render(false))?;
@@ -170,8 +170,11 @@ fn mutation() -> Result<(), Failed> {
 
 fn architecture() -> Result<(), Failed> {
     let program = std::path::Path::new(super::ROOT).join("p4src/tna/atp.p4");
-    let compiled =
-        tributary_p4::compile_marked(&Sources::disk(), &program.display().to_string(), &[]);
+    let compiled = tributary_p4::compile(
+        &Sources::disk(),
+        &program.display().to_string(),
+        tributary_p4::Options::marked(&[]),
+    );
     let compiled = compiled.map_err(|errors| errors.render(false))?;
     match Subject::new(compiled) {
         Err(error @ Error::Architecture(_)) => {

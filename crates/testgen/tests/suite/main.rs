@@ -65,7 +65,7 @@ fn stem(path: &Path) -> String {
 /// Compiles a program, with marks and without.
 fn compile(program: &Path) -> Result<(Subject, Compilation), String> {
     let name = program.display().to_string();
-    let marked = tributary_p4::compile_marked(&Sources::disk(), &name, &[]);
+    let marked = tributary_p4::compile(&Sources::disk(), &name, tributary_p4::Options::marked(&[]));
     let marked = marked.map_err(|errors| errors.render(false))?;
     let plain = tributary_p4::compile(&Sources::disk(), &name, &[]);
     let plain = plain.map_err(|errors| errors.render(false))?;

@@ -2,6 +2,7 @@
 
 pub(crate) mod corpus;
 pub(crate) mod dissector;
+mod dump;
 pub(crate) mod fmt;
 pub(crate) mod graph;
 pub(crate) mod stf;
@@ -13,19 +14,20 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use prost::Message;
-use tributary_p4::{Compilation, Defines, Diagnostics, Severity, Sources};
+use tributary_p4::{Compilation, Diagnostics, Options, Severity, Sources};
 
 use crate::args::{CheckArgs, InfoArgs, P4Args};
 
-type FrontEnd = fn(&Sources, &str, Defines<'_>) -> Result<Compilation, Diagnostics>;
-
-/// Reports all errors of a program.
+/// Reports all errors of a program, or prints it after a pass.
 ///
 /// # Errors
 /// If it has any.
 pub(crate) fn check(args: &CheckArgs) -> Result<()> {
     let style = if args.short { Style::Lines } else { Style::of_stderr() };
-    let compilation = compile_in(&args.program, tributary_p4::compile, style)?;
+    if let Some(pass) = &args.dump {
+        return dump::run(&args.program, pass, style);
+    }
+    let compilation = compile_in(&args.program, false, style)?;
     let program = &compilation.program;
     crate::print(&format!(
         "{}: no errors; {} tables, {} actions, {} externs",
@@ -73,18 +75,20 @@ fn must_be_there(path: &Path) -> Result<()> {
 }
 
 fn compile(args: &P4Args) -> Result<Compilation> {
-    compile_by(args, tributary_p4::compile)
+    compile_in(args, false, Style::of_stderr())
 }
 
-fn compile_by(args: &P4Args, by: FrontEnd) -> Result<Compilation> {
-    compile_in(args, by, Style::of_stderr())
+/// Compiles a program with marks, for traces.
+fn compile_marked(args: &P4Args) -> Result<Compilation> {
+    compile_in(args, true, Style::of_stderr())
 }
 
-fn compile_in(args: &P4Args, by: FrontEnd, style: Style) -> Result<Compilation> {
+fn compile_in(args: &P4Args, marks: bool, style: Style) -> Result<Compilation> {
     must_be_there(&args.file)?;
     let defines = parse_defines(&args.defines)?;
     let sources = sources(args);
-    let compilation = by(&sources, &args.file.display().to_string(), &defines)
+    let options = Options { defines: &defines, marks };
+    let compilation = tributary_p4::compile(&sources, &args.file.display().to_string(), options)
         .or_else(|diagnostics| fail(&args.file, &diagnostics, style))?;
     style.show(&compilation.warnings);
     Ok(compilation)

@@ -26,7 +26,7 @@ pub(crate) fn run(args: &TestArgs) -> Result<ExitCode> {
         tributary_limits::output_directory(out)
             .with_context(|| format!("cannot write to {}", out.display()))?;
     }
-    let compiled = super::compile_by(&args.program, tributary_p4::compile_marked)?;
+    let compiled = super::compile_marked(&args.program)?;
     let subject = Subject::new(compiled).map_err(|error| of_program(&args.program, &error))?;
     if !args.measure.is_empty() {
         measure(args, &subject)?;
@@ -59,7 +59,7 @@ pub(crate) fn run(args: &TestArgs) -> Result<ExitCode> {
     let report = generated.report();
     let plural = if generated.tests.len() == 1 { "" } else { "s" };
     crate::print(&format!("{} test{plural}\n{}", generated.tests.len(), summary(&report)))?;
-    let compiled = super::compile_by(&args.program, tributary_p4::compile)?;
+    let compiled = super::compile(&args.program)?;
     let mut score = None;
     if let Some(most) = args.mutants {
         let tests: Result<Vec<Script>, _> =

@@ -27,7 +27,7 @@ pub(crate) fn run(args: &TraceArgs) -> Result<()> {
         }
         None => Script::parse("").expect("nothing is a script"),
     };
-    let compiled = super::compile_by(&args.program, tributary_p4::compile_marked)?;
+    let compiled = super::compile_marked(&args.program)?;
     let mut explainer = Explainer::new(compiled, script);
     for table in &args.unknown {
         explainer.forget(table)?;
