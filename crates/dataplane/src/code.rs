@@ -11,6 +11,7 @@
 use std::collections::HashMap;
 
 use crate::externs::hash::Algorithm;
+use crate::externs::meter::Numbering;
 use crate::externs::tna_hash::TnaHash;
 use crate::layout::{Item, Layout};
 use crate::wide::WideOp;
@@ -187,6 +188,7 @@ pub(crate) enum ExternOp {
         width: u32,
         algorithm: Algorithm,
         base: Slot,
+        /// Number of values, or [`NO_SLOT`] for all.
         max: Slot,
         list: u32,
     },
@@ -245,14 +247,23 @@ pub(crate) enum ExternOp {
         dst: Slot,
         sum: Slot,
     },
+    /// Continues a digest: see [`Algorithm::resume`].
+    DigestAdd {
+        digest: Slot,
+        algorithm: Algorithm,
+        list: u32,
+    },
     /// Counts at the last matching entry.
     CountDirect {
         table: u32,
     },
-    /// Meters at the last matching entry, in the colours of TNA.
+    /// Meters at the last matching entry.
     MeterDirect {
         dst: Slot,
         table: u32,
+        /// The packet's colour so far, if the meter is aware of it.
+        before: Option<Slot>,
+        numbering: Numbering,
     },
     Resubmit {
         flag: Slot,
@@ -269,6 +280,9 @@ pub(crate) enum ExternOp {
         width: u32,
         meter: u32,
         index: Slot,
+        /// The packet's colour so far, if the meter is aware of it.
+        before: Option<Slot>,
+        numbering: Numbering,
     },
     /// Tests whether values are in a parser value set.
     Contains {

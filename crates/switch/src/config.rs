@@ -1,6 +1,8 @@
 //! Configuration of a switch.
 
-use tributary_dataplane::{EngineKind, RECIRCULATION_PORT};
+use tributary_dataplane::{
+    EngineKind, PSA_CPU_PORT, PSA_RECIRCULATION_PORT, RECIRCULATION_PORT,
+};
 use tributary_p4::Architecture;
 
 use crate::entities::Refusal;
@@ -65,13 +67,18 @@ impl SwitchConfig {
         match architecture {
             Architecture::V1model => self.cpu_port,
             Architecture::Tna => self.tna_cpu_port,
+            Architecture::Psa => PSA_CPU_PORT,
         }
     }
 
     /// The recirculation port for programs of an architecture, if it is a port.
     #[must_use]
     pub fn recirculation_port_of(&self, architecture: Architecture) -> Option<u16> {
-        (architecture == Architecture::Tna).then_some(RECIRCULATION_PORT)
+        match architecture {
+            Architecture::V1model => None,
+            Architecture::Tna => Some(RECIRCULATION_PORT),
+            Architecture::Psa => Some(PSA_RECIRCULATION_PORT),
+        }
     }
 
     /// Ports without a link that exist for programs of an architecture.

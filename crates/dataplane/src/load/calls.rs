@@ -1,5 +1,6 @@
 //! Compiles calls of externs, by the behaviours of [`crate::externs::binding`].
 
+use tributary_p4::Architecture;
 use tributary_p4::ir::{
     Arg, Expr, ExprKind, ExternCall, ExternId, FieldId, FieldRole, HeaderRef, Place, Scalar,
 };
@@ -9,6 +10,7 @@ use crate::code::{ExternOp, Group, List, NO_SLOT, Op, Slot};
 use crate::error::LoadError;
 use crate::externs::binding::{Behaviour, Kept, bind};
 use crate::externs::hash::Algorithm;
+use crate::externs::meter::Numbering;
 use crate::layout::{Item, Layout};
 use crate::packet::{DigestShape, FieldList};
 use crate::pass::DROP_PORT;
@@ -57,6 +59,9 @@ impl Loader<'_> {
                 let Some(Instance::Counter(counter)) = self.instance(call.instance) else {
                     return Err(args.wrong("is not a counter"));
                 };
+                if architecture == Architecture::Psa && call.args.len() != 1 {
+                    return Err(args.wrong("a packet length of its own is not supported"));
+                }
                 let index = self.word(args.value(0)?)?;
                 self.op(Op::Count { counter, index });
             }
@@ -70,7 +75,15 @@ impl Loader<'_> {
                 let (place, ty) = args.out(1)?;
                 let width = args.narrow(ty)?;
                 self.through_place(place, ty, |this, dst| {
-                    this.extern_op(ExternOp::Meter { dst, width, meter, index });
+                    let (before, numbering) = (None, Numbering::V1model);
+                    this.extern_op(ExternOp::Meter {
+                        dst,
+                        width,
+                        meter,
+                        index,
+                        before,
+                        numbering,
+                    });
                 })?;
             }
             // The table meters every packet that matches an entry and stores the colour, as in
@@ -180,7 +193,11 @@ impl Loader<'_> {
             }
             Behaviour::Assert { what } => {
                 let condition = self.expr(args.value(0)?)?;
-                let failed = self.v1model(&args)?.failed;
+                let failed = match &self.intrinsics {
+                    Intrinsics::V1model(intrinsics) => intrinsics.failed,
+                    Intrinsics::Psa(intrinsics) => intrinsics.failed,
+                    Intrinsics::Tna(_) => return Err(args.wrong("does not belong to TNA")),
+                };
                 self.extern_op(ExternOp::Assert { condition, failed, what });
             }
             Behaviour::Log => {
@@ -202,6 +219,7 @@ impl Loader<'_> {
                 self.extern_op(ExternOp::Learn { digest, request });
             }
             Behaviour::Tna(behaviour) => self.tna_call(behaviour, call, &args)?,
+            Behaviour::Psa(behaviour) => self.psa_call(behaviour, call, &args)?,
         }
         Ok(())
     }
@@ -213,11 +231,11 @@ impl Loader<'_> {
     fn v1model(&self, args: &Args<'_>) -> Result<&v1model::Intrinsics, LoadError> {
         match &self.intrinsics {
             Intrinsics::V1model(intrinsics) => Ok(intrinsics),
-            Intrinsics::Tna(_) => Err(args.wrong("belongs to v1model")),
+            Intrinsics::Tna(_) | Intrinsics::Psa(_) => Err(args.wrong("belongs to v1model")),
         }
     }
 
-    fn register(&self, instance: Option<ExternId>, args: &Args<'_>) -> Result<u32, LoadError> {
+    pub(super) fn register(&self, instance: Option<ExternId>, args: &Args<'_>) -> Result<u32, LoadError> {
         match self.instance(instance) {
             Some(Instance::Register { first, .. }) => Ok(first),
             _ => Err(args.wrong("is not a register")),

@@ -226,6 +226,7 @@ impl Watcher<'_> {
             | ExternOp::VerifyChecksum { list, .. }
             | ExternOp::UpdateChecksum { list, .. }
             | ExternOp::Digest { list, .. }
+            | ExternOp::DigestAdd { list, .. }
             | ExternOp::ChecksumAdd { list, .. } => Some(*list),
             ExternOp::Mirror { list, .. } => *list,
             _ => None,
@@ -263,7 +264,9 @@ impl Watcher<'_> {
         let at = |slot: Slot| state[slot as usize];
         let data = || self.data.clone();
         Some(match op {
-            ExternOp::Hash { dst, .. } | ExternOp::Digest { dst, .. } => {
+            ExternOp::Hash { dst, .. }
+            | ExternOp::Digest { dst, .. }
+            | ExternOp::DigestAdd { digest: dst, .. } => {
                 Event::Hash { data: data(), value: at(*dst) }
             }
             ExternOp::VerifyChecksum { checksum, algorithm, payload, .. } => {
@@ -304,7 +307,7 @@ impl Watcher<'_> {
                 Event::ValueSet { set: *set, keys, found }
             }
             ExternOp::CountDirect { table } => Event::CountDirect { table: TableId(*table) },
-            ExternOp::MeterDirect { dst, table } => {
+            ExternOp::MeterDirect { dst, table, .. } => {
                 Event::MeterDirect { table: TableId(*table), color: at(*dst) }
             }
             ExternOp::Log { message, values } => Event::Log {

@@ -153,7 +153,7 @@ fn to_entity(id: u16, group: &Group) -> Entity {
 fn sessions(architecture: Architecture) -> u32 {
     match architecture {
         Architecture::Tna => 1 << 10,
-        Architecture::V1model => 1 << 15,
+        Architecture::V1model | Architecture::Psa => 1 << 15,
     }
 }
 
