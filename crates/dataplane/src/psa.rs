@@ -12,23 +12,20 @@ use crate::packet::{CloneRequest, Packet};
 use crate::pass::{Egress, EgressInput, Ingress, IngressInput, Instance, Verdict};
 use crate::v1model::control;
 
-/// The controller's port in a switch that runs PSA programs.
-pub const CPU_PORT: u16 = 0xfffd;
+/// The controller's port in a switch that runs PSA programs: for them `PSA_PORT_CPU`.
+pub const CPU_PORT: u16 = 510;
 
-/// The port whose outgoing frames enter ingress again.
-pub const RECIRCULATION_PORT: u16 = 0xfffa;
-
-/// What programs add to the numbers of the two ports, which have 32 bits there.
-const SPECIAL: u64 = 0xffff_0000;
+/// The port whose outgoing frames enter ingress again: for programs `PSA_PORT_RECIRCULATE`.
+pub const RECIRCULATION_PORT: u16 = 511;
 
 /// The port that a program, or the control plane of a PSA switch, means by a number; `None` if the
 /// number is not one of a port.
 #[must_use]
 pub fn port_number(value: u64) -> Option<u16> {
-    const LAST: u64 = RECIRCULATION_PORT as u64 - 1;
     match value {
-        0..=LAST => Some(value as u16),
-        _ => [RECIRCULATION_PORT, CPU_PORT].into_iter().find(|&port| port_value(port) == value),
+        0xffff_fffa => Some(RECIRCULATION_PORT),
+        0xffff_fffd => Some(CPU_PORT),
+        _ => u16::try_from(value).ok().filter(|&port| port < CPU_PORT),
     }
 }
 
@@ -36,7 +33,8 @@ pub fn port_number(value: u64) -> Option<u16> {
 #[must_use]
 pub fn port_value(port: u16) -> u64 {
     match port {
-        RECIRCULATION_PORT | CPU_PORT => SPECIAL | u64::from(port),
+        RECIRCULATION_PORT => 0xffff_fffa,
+        CPU_PORT => 0xffff_fffd,
         port => u64::from(port),
     }
 }
@@ -364,10 +362,10 @@ mod tests {
     fn the_ports_of_a_switch_have_the_numbers_of_the_architecture() {
         assert_eq!(port_value(RECIRCULATION_PORT), 0xffff_fffa);
         assert_eq!(port_value(CPU_PORT), 0xffff_fffd);
-        for port in [0, 7, 511, RECIRCULATION_PORT - 1, RECIRCULATION_PORT, CPU_PORT] {
+        for port in [0, 7, CPU_PORT - 1, RECIRCULATION_PORT, CPU_PORT] {
             assert_eq!(port_number(port_value(port)), Some(port));
         }
-        for value in [0xfffa, 0xfffd, 0xfffe, 0x1_0000, 0xffff_fffe, u64::from(u32::MAX)] {
+        for value in [510, 511, 512, 0xfffa, 0x1_0000, 0xffff_fffe, u64::from(u32::MAX)] {
             assert_eq!(port_number(value), None, "{value:#x}");
         }
     }

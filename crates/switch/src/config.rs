@@ -1,7 +1,7 @@
 //! Configuration of a switch.
 
 use tributary_dataplane::{
-    EngineKind, PSA_CPU_PORT, PSA_RECIRCULATION_PORT, RECIRCULATION_PORT,
+    EngineKind, PSA_CPU_PORT, PSA_RECIRCULATION_PORT, RECIRCULATION_PORT, psa_port_number,
 };
 use tributary_p4::Architecture;
 
@@ -91,6 +91,16 @@ impl SwitchConfig {
     #[must_use]
     pub fn has_port(&self, architecture: Architecture, port: u16) -> bool {
         self.ports.contains(&port) || self.internal_ports(architecture).any(|known| known == port)
+    }
+
+    /// The port that the controller of a program of an architecture means by a number, if a program
+    /// can send to it.
+    pub(crate) fn port_of(&self, architecture: Architecture, number: u64) -> Option<u16> {
+        let port = match architecture {
+            Architecture::Psa => psa_port_number(number),
+            Architecture::V1model | Architecture::Tna => u16::try_from(number).ok(),
+        };
+        port.filter(|&port| self.has_port(architecture, port))
     }
 
     /// Refuses links in ports that programs of an architecture use otherwise.

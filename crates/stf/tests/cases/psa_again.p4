@@ -1,7 +1,6 @@
 // Resubmission and recirculation of PSA, each with metadata.
 
-#include <core.p4>
-#include <psa.p4>
+#include "lib/psa_start.p4"
 
 header h_t { bit<8> kind; bit<8> a; bit<8> passes; bit<8> path; bit<32> port; bit<16> meta; }
 struct headers_t { h_t h; }
@@ -9,8 +8,8 @@ struct metadata_t { bit<8> passes; bit<16> value; }
 struct resubmit_t { bit<8> passes; }
 struct recirculate_t { bit<16> value; }
 
-#define RESUBMIT resubmit_t
-#define RECIRCULATE recirculate_t
+#define WITH_RESUBMIT resubmit_t
+#define WITH_RECIRCULATE recirculate_t
 
 #define OWN_PARSE
 parser Parse(packet_in packet, out headers_t hdr, inout metadata_t meta,

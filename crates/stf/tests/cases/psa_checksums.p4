@@ -1,7 +1,6 @@
 // InternetChecksum of PSA: verified by the parser, updated by the deparser with what has changed.
 
-#include <core.p4>
-#include <psa.p4>
+#include "lib/psa_start.p4"
 
 header h_t { bit<8> kind; bit<8> ttl; bit<16> sum; bit<32> address; }
 header wrong_t { bit<8> flag; }

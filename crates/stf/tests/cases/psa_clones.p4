@@ -1,7 +1,6 @@
 // Clones of PSA, from ingress and from egress, each with metadata of its own.
 
-#include <core.p4>
-#include <psa.p4>
+#include "lib/psa_start.p4"
 
 header h_t { bit<8> kind; bit<8> a; bit<8> b; bit<8> path; bit<8> instance; bit<8> class; }
 struct headers_t { h_t h; }
@@ -9,8 +8,8 @@ struct metadata_t { bit<8> from_ingress; bit<16> from_egress; }
 struct i2e_t { bit<8> value; }
 struct e2e_t { bit<16> value; }
 
-#define CLONE_I2E i2e_t
-#define CLONE_E2E e2e_t
+#define WITH_CLONE_I2E i2e_t
+#define WITH_CLONE_E2E e2e_t
 
 control IngressImpl(inout headers_t hdr, inout metadata_t meta,
                     in psa_ingress_input_metadata_t istd, inout psa_ingress_output_metadata_t ostd) {

@@ -1,7 +1,6 @@
 // Externs of PSA: counters, registers, hashes, checksums of data, random numbers, digests.
 
-#include <core.p4>
-#include <psa.p4>
+#include "lib/psa_start.p4"
 
 header h_t { bit<8> kind; bit<8> index; bit<32> value; bit<32> result; }
 struct headers_t { h_t h; }

@@ -1,8 +1,7 @@
 // Metadata that the ingress deparser hands to the egress parser: scalars, an enum, a Boolean and a header.
 // User metadata does not travel, and starts as zero in both pipelines.
 
-#include <core.p4>
-#include <bmv2/psa.p4>
+#include "lib/psa_start.p4"
 
 header h_t { bit<8> a; bit<8> b; bit<48> wide; bit<8> extra; bit<8> own; }
 header tag_t { bit<8> value; }
@@ -20,7 +19,7 @@ control IngressImpl(inout headers_t hdr, inout metadata_t meta,
     }
 }
 
-#define NORMAL normal_t
+#define WITH_NORMAL normal_t
 #define OWN_DEPARSE
 control Deparse(packet_out packet, out empty_t clone_i2e_meta, out empty_t resubmit_meta, out normal_t normal_meta,
                 inout headers_t hdr, in metadata_t meta, in psa_ingress_output_metadata_t istd) {

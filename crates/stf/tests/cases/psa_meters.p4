@@ -1,7 +1,6 @@
 // Meters of PSA: blind to the packet's colour or aware of it, in arrays and at entries.
 
-#include <core.p4>
-#include <psa.p4>
+#include "lib/psa_start.p4"
 
 header h_t { bit<8> kind; bit<8> index; bit<8> color; }
 struct headers_t { h_t h; }

@@ -1,7 +1,6 @@
 // Unicast, multicast and drops of PSA, and what egress finds: port, path, instance, class of service.
 
-#include <core.p4>
-#include <psa.p4>
+#include "lib/psa_start.p4"
 
 header h_t { bit<8> kind; bit<8> port; bit<8> path; bit<8> instance; bit<8> class; bit<16> seen; }
 struct headers_t { h_t h; }

@@ -1,7 +1,6 @@
 // Action profiles and selectors of PSA, and the action for a group without members.
 
-#include <core.p4>
-#include <psa.p4>
+#include "lib/psa_start.p4"
 
 header h_t { bit<8> kind; bit<8> key; bit<16> flow; bit<8> result; }
 struct headers_t { h_t h; }
