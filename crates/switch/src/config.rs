@@ -13,7 +13,8 @@ pub const CPU_PORT: u16 = 510;
 /// The controller's port in TNA programs of this project: the PCIe port of a Tofino with two pipes.
 pub const TNA_CPU_PORT: u16 = 192;
 
-/// Ports are 9 bits wide in both architectures; the highest one means "drop".
+/// Ports have numbers of 9 bits in v1model and TNA, where the highest one means "drop". In PSA it is
+/// the recirculation port.
 pub(crate) const PORT_COUNT: usize = 512;
 
 /// Sizes and names of a switch.

@@ -634,12 +634,23 @@ fn tables(
         if let Some(profile) = profile {
             let leader = *first.entry(profile as u32).or_insert(number);
             let actions = |table: usize| program.tables[table].actions.iter().map(|a| a.action);
-            if !actions(leader).eq(actions(number)) {
+            let alike = actions(leader).eq(actions(number));
+            if !alike && architecture != Architecture::Psa {
                 let other = &program.tables[leader].name;
                 return refuse(format!(
                     "it shares an action profile with `{other}`, but lists other actions"
                 ));
             }
+            // PSA allows it. Members have actions of the first table, so this one finds none of
+            // them: it has a profile of its own, which stays empty.
+            let profile = if alike {
+                profile
+            } else {
+                let selector = externs.profiles[profile].selector;
+                externs.profiles.push(Profile::new(0, selector));
+                extras.profile = Some(externs.profiles.len() as u32 - 1);
+                externs.profiles.len() - 1
+            };
             externs.profiles[profile].set_actions(ActionShapes::new(program, table));
         }
         tables.push(Table::new(program, table, extras)?);

@@ -180,9 +180,9 @@ fn both_deparsers_make_digests() {
     let names: Vec<String> = pipeline.digests().map(str::to_owned).collect();
     assert_eq!(names, ["IngressDeparse.learned", "EgressDeparse.gone"]);
     let (_, mut packet) = ingress(&mut pipeline, &FRAME, Instance::Normal);
-    assert_eq!(packet.digest(), Some((0, vec![Value::from(3), Value::from(3)])));
+    assert_eq!(packet.digest(), Some((0, vec![Value::from(3u64), Value::from(3u64)])));
     egress(&mut pipeline, &mut packet, Instance::Normal, 3);
-    assert_eq!(packet.digest(), Some((1, vec![Value::from(4), Value::from(3)])));
+    assert_eq!(packet.digest(), Some((1, vec![Value::from(4u64), Value::from(3u64)])));
     let mut frame = FRAME;
     frame[0] = 2;
     assert_eq!(ingress(&mut pipeline, &frame, Instance::Normal).1.digest(), None);

@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 
 use tributary_dataplane::trace::{Event, Observer};
 use tributary_dataplane::{
-    ActionCall, EgressInput, EngineKind, GroupMember, IngressInput, Instance, KeyMatch,
+    Action, ActionCall, EgressInput, EngineKind, GroupMember, IngressInput, Instance, KeyMatch,
     MeterConfig, PSA_RECIRCULATION_PORT, Packet, Pipeline, ProfileGroup, TableEntry, Value,
     Verdict,
 };
@@ -118,7 +118,7 @@ fn configure(pipeline: &mut Pipeline, mut random: Random) {
         let route = table(&program, ".route");
         for priority in 1..8 {
             let ternary = |random: &mut Random, bits: u64| KeyMatch::Ternary {
-                value: Value::from(0),
+                value: Value::from(0u64),
                 mask: Value::from(random.next() & random.next() & bits),
             };
             let matches = vec![ternary(&mut random, 0xff), ternary(&mut random, 0xffff)];
@@ -147,10 +147,11 @@ fn configure(pipeline: &mut Pipeline, mut random: Random) {
             let members = (0..random.below(4) as u32).map(weight).collect();
             profile.group_insert(id, ProfileGroup { members, max_size: 0 }).unwrap();
         }
-        for key in 0..16 {
+        for key in 0..16u64 {
             let matches = vec![KeyMatch::Exact(Value::from(key))];
-            let action = tributary_dataplane::Action::Group(random.below(3) as u32);
-            pipeline.insert(spread, TableEntry::new(matches, 0, action)).unwrap();
+            let action = Action::Group(random.below(3) as u32);
+            let entry = TableEntry { matches, priority: 0, action, idle_timeout_us: 0 };
+            pipeline.insert(spread, entry).unwrap();
         }
     }
     let rates = instance(&program, ".rates");
