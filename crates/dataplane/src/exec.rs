@@ -585,7 +585,8 @@ impl Store {
                 }
             }
             ExternOp::Meter { dst, width, meter, index, before, numbering } => {
-                let before = before.map_or(Color::Green, |slot| numbering.color(state[slot as usize]));
+                let before =
+                    before.map_or(Color::Green, |slot| numbering.color(state[slot as usize]));
                 let (index, now) = (state[*index as usize], self.now_us);
                 let meter = &mut self.meters[*meter as usize];
                 // Out of range, the colour is unchanged.
@@ -620,7 +621,8 @@ impl Store {
                 self.tables[*table as usize].count_last(io.ingress_length);
             }
             ExternOp::MeterDirect { dst, table, before, numbering } => {
-                let before = before.map_or(Color::Green, |slot| numbering.color(state[slot as usize]));
+                let before =
+                    before.map_or(Color::Green, |slot| numbering.color(state[slot as usize]));
                 let arrival = Arrival { bytes: io.ingress_length, now_us: self.now_us };
                 let color = self.tables[*table as usize].meter_last(arrival, before);
                 state[*dst as usize] = numbering.number(color);

@@ -588,7 +588,8 @@ impl<'p> Builder<'p> {
         match event {
             Event::Block { role, name } => {
                 self.close(copy, &[Kind::Ingress, Kind::Egress, Kind::Outcome, Kind::Copy], false);
-                let parser = matches!(role.as_str(), "p" | "ip" | "ep" | "ingress_parser" | "egress_parser");
+                let parser =
+                    matches!(role.as_str(), "p" | "ip" | "ep" | "ingress_parser" | "egress_parser");
                 let kind = if parser { Kind::Parser } else { Kind::Control };
                 self.copy(copy).at = None;
                 let text = format!("{} {name}", block(role));

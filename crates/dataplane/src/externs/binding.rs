@@ -157,7 +157,11 @@ const PSA: Bindings = &[
     (Some("Checksum"), "update", Behaviour::Psa(PsaBehaviour::Update)),
     (Some("Checksum"), "get", Behaviour::Psa(PsaBehaviour::Get)),
     (Some("InternetChecksum"), "clear", Behaviour::Psa(PsaBehaviour::Clear)),
-    (Some("InternetChecksum"), "add", Behaviour::Tna(TnaBehaviour::ChecksumAdd { subtract: false })),
+    (
+        Some("InternetChecksum"),
+        "add",
+        Behaviour::Tna(TnaBehaviour::ChecksumAdd { subtract: false }),
+    ),
     (
         Some("InternetChecksum"),
         "subtract",

@@ -112,13 +112,7 @@ impl Meter {
 
     /// The colour of a packet, whose tokens are removed. `before` is the colour that it already has:
     /// green for a meter that is blind to it.
-    pub(crate) fn execute(
-        &mut self,
-        unit: Unit,
-        bytes: u32,
-        now_us: u64,
-        before: Color,
-    ) -> Color {
+    pub(crate) fn execute(&mut self, unit: Unit, bytes: u32, now_us: u64, before: Color) -> Color {
         let Some(config) = self.config else { return before };
         let input = match unit {
             Unit::Packets => 1,

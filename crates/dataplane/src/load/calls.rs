@@ -76,14 +76,7 @@ impl Loader<'_> {
                 let width = args.narrow(ty)?;
                 self.through_place(place, ty, |this, dst| {
                     let (before, numbering) = (None, Numbering::V1model);
-                    this.extern_op(ExternOp::Meter {
-                        dst,
-                        width,
-                        meter,
-                        index,
-                        before,
-                        numbering,
-                    });
+                    this.extern_op(ExternOp::Meter { dst, width, meter, index, before, numbering });
                 })?;
             }
             // The table meters every packet that matches an entry and stores the colour, as in
@@ -235,7 +228,11 @@ impl Loader<'_> {
         }
     }
 
-    pub(super) fn register(&self, instance: Option<ExternId>, args: &Args<'_>) -> Result<u32, LoadError> {
+    pub(super) fn register(
+        &self,
+        instance: Option<ExternId>,
+        args: &Args<'_>,
+    ) -> Result<u32, LoadError> {
         match self.instance(instance) {
             Some(Instance::Register { first, .. }) => Ok(first),
             _ => Err(args.wrong("is not a register")),

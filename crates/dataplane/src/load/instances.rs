@@ -46,10 +46,7 @@ pub(crate) enum Instance {
     /// A one's complement sum, in a slot.
     Checksum(Slot),
     /// A digest that grows with the data, in a slot.
-    Running {
-        digest: Slot,
-        algorithm: Algorithm,
-    },
+    Running { digest: Slot, algorithm: Algorithm },
     /// Has no state: its calls determine the behaviour.
     Stateless,
 }
@@ -128,8 +125,7 @@ pub(super) fn instances(
                 all.profiles.push(Profile::new(size(instance)? as u64, None));
                 Instance::Profile(all.profiles.len() as u32 - 1)
             }
-            (Architecture::V1model, "action_selector")
-            | (Architecture::Psa, "ActionSelector") => {
+            (Architecture::V1model, "action_selector") | (Architecture::Psa, "ActionSelector") => {
                 let size = match instance.args.get(1) {
                     Some(CtorArg::Int(size)) => *size as u64,
                     _ => return Err(use_error(instance, "its size is not an integer")),
@@ -158,7 +154,10 @@ pub(super) fn instances(
             )
             | (
                 Architecture::Psa,
-                "Hash" | "Random" | "Digest" | "PacketReplicationEngine"
+                "Hash"
+                | "Random"
+                | "Digest"
+                | "PacketReplicationEngine"
                 | "BufferingQueueingEngine",
             ) => Instance::Stateless,
             (_, other) => return Err(LoadError::Extern(format!("{other} {}", instance.name))),

@@ -56,10 +56,8 @@ impl Loader<'_> {
 /// Finds the architecture's metadata.
 pub(super) fn intrinsics(program: &Program, slots: &mut Slots) -> Intrinsics {
     let mut item = |of: &str, name: &str| super::intrinsic(program, slots, &format!("{of}.{name}"));
-    let mut parser = |of: &str, port: &str| ParserInput {
-        port: item(of, port),
-        path: item(of, "packet_path"),
-    };
+    let mut parser =
+        |of: &str, port: &str| ParserInput { port: item(of, port), path: item(of, "packet_path") };
     let ingress_parser = parser("ingress_parser_input", "ingress_port");
     let egress_parser = parser("egress_parser_input", "egress_port");
     let mut control = |of: &str, port: &str, timestamp: &str| ControlInput {

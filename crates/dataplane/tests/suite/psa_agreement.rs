@@ -199,7 +199,8 @@ fn passes(pipeline: &mut Pipeline, frame: &[u8], time_us: u64, observed: bool) -
                     pipeline.clone_of_ingress(&mut copy, &packet, &frame, &input);
                     copy.set_class_of_service(5);
                     let instance = Instance::IngressClone;
-                    let to = EgressInput { port: 6, rid: 2, instance, time_us, ..Default::default() };
+                    let to =
+                        EgressInput { port: 6, rid: 2, instance, time_us, ..Default::default() };
                     waiting.push_back(Waiting::Egress(copy, to));
                 }
                 if outcome.resubmit {
@@ -218,7 +219,8 @@ fn passes(pipeline: &mut Pipeline, frame: &[u8], time_us: u64, observed: bool) -
                             copy.copy_from(&packet);
                             let instance = Instance::Replication;
                             let port = group + rid;
-                            let to = EgressInput { port, rid, instance, time_us, ..Default::default() };
+                            let to =
+                                EgressInput { port, rid, instance, time_us, ..Default::default() };
                             waiting.push_back(Waiting::Egress(copy, to));
                         }
                     }
@@ -237,7 +239,8 @@ fn passes(pipeline: &mut Pipeline, frame: &[u8], time_us: u64, observed: bool) -
                     let mut copy = pipeline.new_packet();
                     pipeline.clone_of_egress(&mut copy, &packet);
                     let instance = Instance::EgressClone;
-                    let to = EgressInput { port: 7, rid: 1, instance, time_us, ..Default::default() };
+                    let to =
+                        EgressInput { port: 7, rid: 1, instance, time_us, ..Default::default() };
                     waiting.push_back(Waiting::Egress(copy, to));
                 }
                 if outcome.recirculate {

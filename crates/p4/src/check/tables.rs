@@ -390,7 +390,9 @@ impl Checker<'_, '_> {
                 let behaviour = self.expr(value);
                 match (&behaviour.ty, &behaviour.kind) {
                     (Type::Unknown, _) => {}
-                    (Type::Enum(e), hir::ExprKind::Member(at)) if &*e.name == "PSA_IdleTimeout_t" => {
+                    (Type::Enum(e), hir::ExprKind::Member(at))
+                        if &*e.name == "PSA_IdleTimeout_t" =>
+                    {
                         table.idle_timeout = &*e.members[*at] == "NOTIFY_CONTROL";
                     }
                     (ty, _) => self.error(

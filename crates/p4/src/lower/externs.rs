@@ -191,7 +191,13 @@ impl Lowerer<'_, '_> {
     }
 
     /// The scalars of a value, in order; for a header its fields without the validity.
-    pub(super) fn flatten(&mut self, value: Value, ty: &Type, span: Span, out: &mut Vec<crate::ir::Expr>) {
+    pub(super) fn flatten(
+        &mut self,
+        value: Value,
+        ty: &Type,
+        span: Span,
+        out: &mut Vec<crate::ir::Expr>,
+    ) {
         self.reporter.work(1);
         if let (Type::Varbit(_), Value::Loc(loc)) = (ty, &value) {
             match loc {

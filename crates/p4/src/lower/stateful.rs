@@ -2,11 +2,11 @@
 
 use super::store::{Loc, Store};
 use super::{Binding, Lowerer, Value, build};
-use crate::{Architecture, Severity};
 use crate::hir::{self, CallArg, Callee, ExprKind, StmtKind};
 use crate::ir::{self, BinaryOp, CtorArg, ExternId, StatefulAction, Stmt};
 use crate::tofino::{self, Step, alu};
 use crate::types::Type;
+use crate::{Architecture, Severity};
 
 impl Lowerer<'_, '_> {
     /// Lowers the `apply` of a register action, and checks that it fits Tofino's stateful ALU.

@@ -69,8 +69,8 @@ impl Lowerer<'_, '_> {
             None => ActionCall { action: self.no_action(table, &mut actions), args: Vec::new() },
         };
         let empty_group = table.empty_group.as_ref();
-        let empty_group = empty_group
-            .map(|(position, args)| self.action_call_data(&actions, *position, args));
+        let empty_group =
+            empty_group.map(|(position, args)| self.action_call_data(&actions, *position, args));
         let entries = self.entries(table, &keys, &actions);
         let default_size = match self.program.architecture() {
             Some(crate::Architecture::Tna) => TOFINO_DEFAULT_SIZE,

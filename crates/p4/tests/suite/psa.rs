@@ -134,7 +134,8 @@ fn table_properties_of_psa() {
 }
 
 fn program_text(property: &str) -> String {
-    let locals = format!("table t {{ key = {{ hdr.h.a : exact; }} actions = {{ NoAction; }} {property} }}");
+    let locals =
+        format!("table t {{ key = {{ hdr.h.a : exact; }} actions = {{ NoAction; }} {property} }}");
     program(&locals, "t.apply();", ["normal_t"; 2])
 }
 
@@ -184,7 +185,8 @@ fn externs_keep_their_constructors() {
 fn the_three_names_of_the_declarations() {
     for name in ["psa.p4", "bmv2/psa.p4", "dpdk/psa.p4"] {
         let text = program("", "", ["normal_t"; 2]).replace("<psa.p4>", &format!("<{name}>"));
-        compile_text("t.p4", &text, &[]).unwrap_or_else(|errors| panic!("{}", errors.render(false)));
+        compile_text("t.p4", &text, &[])
+            .unwrap_or_else(|errors| panic!("{}", errors.render(false)));
     }
     // The method is that of the back end for DPDK.
     let locals = "Counter<bit<32>, bit<8>>(8, PSA_CounterType_t.BYTES) counts;";
