@@ -501,6 +501,7 @@ pub(crate) struct CorpusArgs {
 pub(crate) enum Dialect {
     V1model,
     Tna,
+    Psa,
     /// Every P4 file.
     Any,
 }
@@ -511,6 +512,7 @@ impl Dialect {
         match self {
             Self::V1model => "v1model",
             Self::Tna => "tna",
+            Self::Psa => "psa",
             Self::Any => "any architecture",
         }
     }
@@ -520,6 +522,7 @@ impl Dialect {
         match self {
             Self::V1model => &["v1model.p4"],
             Self::Tna => &["tna.p4"],
+            Self::Psa => &["psa.p4", "bmv2/psa.p4", "dpdk/psa.p4"],
             Self::Any => &[],
         }
     }

@@ -11,6 +11,7 @@
 use std::collections::HashMap;
 
 use crate::externs::hash::Algorithm;
+use crate::externs::meter::Numbering;
 use crate::externs::tna_hash::TnaHash;
 use crate::layout::{Item, Layout};
 use crate::tables::Resolved;
@@ -191,6 +192,7 @@ pub(crate) enum ExternOp {
         width: u32,
         algorithm: Algorithm,
         base: Slot,
+        /// Number of values, or [`NO_SLOT`] for all.
         max: Slot,
         list: u32,
     },
@@ -249,14 +251,23 @@ pub(crate) enum ExternOp {
         dst: Slot,
         sum: Slot,
     },
+    /// Continues a digest: see [`Algorithm::resume`].
+    DigestAdd {
+        digest: Slot,
+        algorithm: Algorithm,
+        list: u32,
+    },
     /// Counts at the last matching entry.
     CountDirect {
         table: u32,
     },
-    /// Meters at the last matching entry, in the colours of TNA.
+    /// Meters at the last matching entry.
     MeterDirect {
         dst: Slot,
         table: u32,
+        /// The packet's colour so far, if the meter is aware of it.
+        before: Option<Slot>,
+        numbering: Numbering,
     },
     Resubmit {
         flag: Slot,
@@ -273,6 +284,9 @@ pub(crate) enum ExternOp {
         width: u32,
         meter: u32,
         index: Slot,
+        /// The packet's colour so far, if the meter is aware of it.
+        before: Option<Slot>,
+        numbering: Numbering,
     },
     /// Tests whether values are in a parser value set.
     Contains {

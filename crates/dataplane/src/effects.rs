@@ -133,6 +133,7 @@ fn written_by_extern(op: &ExternOp, mut each: impl FnMut(Slot, u32)) {
         | ExternOp::Truncate { limit: slot, .. }
         | ExternOp::Assert { failed: slot, .. }
         | ExternOp::ChecksumAdd { sum: slot, .. }
+        | ExternOp::DigestAdd { digest: slot, .. }
         | ExternOp::ChecksumGet { dst: slot, .. }
         | ExternOp::Contains { dst: slot, .. }
         | ExternOp::MeterDirect { dst: slot, .. }

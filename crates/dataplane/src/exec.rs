@@ -11,7 +11,7 @@ use crate::division::Share;
 use crate::externs::checksum::{gather, most_bytes};
 use crate::externs::counter::Counter;
 use crate::externs::hash::{fold, sum_words};
-use crate::externs::meter::Meters;
+use crate::externs::meter::{Color, Meters};
 use crate::externs::profile::Profile;
 use crate::externs::random::Random;
 use crate::externs::register::Registers;
@@ -468,7 +468,8 @@ impl Store {
                 if shared.group_action().is_some() {
                     self.picked = Some((matched, hash));
                 }
-                profile.and_then(|profile| profile.choose(shared, hash))
+                let chosen = profile.and_then(|profile| profile.choose(shared, hash));
+                chosen.or_else(|| self.tables[table as usize].empty_group())
             }
         };
         if W::ON {
@@ -501,6 +502,7 @@ impl Store {
         let outcome = self.tables[table as usize].outcome_of(matched);
         let profile = table_code.profile.map(|profile| &self.profiles[profile as usize]);
         let found = profile.and_then(|profile| profile.choose(outcome, hash));
+        let found = found.or_else(|| self.tables[table as usize].empty_group());
         found.map_or(code.nothing, |found| table_code.enter(found, state))
     }
 
@@ -548,9 +550,12 @@ impl Store {
         match &code.externs[number as usize] {
             ExternOp::Hash { dst, width, algorithm, base, max, list } => {
                 let data = gather(&code.lists[*list as usize], state, &mut self.buffer);
-                // BMv2 treats an empty range as one of one value.
-                let max = state[*max as usize].max(1);
-                let hash = algorithm.digest(data, &[]) % max;
+                let hash = algorithm.digest(data, &[]);
+                let hash = match *max {
+                    NO_SLOT => hash,
+                    // BMv2 treats an empty range as one of one value.
+                    max => hash % state[max as usize].max(1),
+                };
                 state[*dst as usize] = hash.wrapping_add(state[*base as usize]) & mask(*width);
             }
             ExternOp::VerifyChecksum {
@@ -612,12 +617,14 @@ impl Store {
                     tracing::info!("{text}");
                 }
             }
-            ExternOp::Meter { dst, width, meter, index } => {
+            ExternOp::Meter { dst, width, meter, index, before, numbering } => {
+                let before =
+                    before.map_or(Color::Green, |slot| numbering.color(state[slot as usize]));
                 let (index, now) = (state[*index as usize], self.now_us);
                 let meter = &mut self.meters[*meter as usize];
                 // Out of range, the colour is unchanged.
-                if let Some(color) = meter.execute(index, io.ingress_length, now) {
-                    state[*dst as usize] = color as u64 & mask(*width);
+                if let Some(color) = meter.execute(index, io.ingress_length, now, before) {
+                    state[*dst as usize] = numbering.number(color) & mask(*width);
                 }
             }
             ExternOp::Contains { dst, set, keys } => {
@@ -638,13 +645,20 @@ impl Store {
             ExternOp::ChecksumGet { dst, sum } => {
                 state[*dst as usize] = !state[*sum as usize] & 0xffff;
             }
+            ExternOp::DigestAdd { digest, algorithm, list } => {
+                let data = gather(&code.lists[*list as usize], state, &mut self.buffer);
+                let digest = &mut state[*digest as usize];
+                *digest = algorithm.resume(*digest, data).unwrap_or(*digest);
+            }
             ExternOp::CountDirect { table } => {
                 self.tables[*table as usize].count_last(io.ingress_length);
             }
-            ExternOp::MeterDirect { dst, table } => {
+            ExternOp::MeterDirect { dst, table, before, numbering } => {
+                let before =
+                    before.map_or(Color::Green, |slot| numbering.color(state[slot as usize]));
                 let arrival = Arrival { bytes: io.ingress_length, now_us: self.now_us };
-                let color = self.tables[*table as usize].meter_last(arrival);
-                state[*dst as usize] = color.in_tna();
+                let color = self.tables[*table as usize].meter_last(arrival, before);
+                state[*dst as usize] = numbering.number(color);
             }
             ExternOp::Resubmit { flag, data, list } => {
                 state[*flag as usize] = 1;

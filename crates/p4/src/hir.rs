@@ -331,6 +331,8 @@ pub(crate) struct Table {
     /// Extern instances of `implementation`, `counters`, `meters`.
     pub(crate) attached: Vec<Attached>,
     pub(crate) idle_timeout: bool,
+    /// PSA's action for packets whose group has no members.
+    pub(crate) empty_group: Option<(usize, Vec<Expr>)>,
     pub(crate) annotations: Vec<ir::Annotation>,
 }
 

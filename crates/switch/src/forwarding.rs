@@ -254,7 +254,9 @@ impl Forwarding {
     ) -> Result<Self, Refusal> {
         let p4info = config.p4info.as_ref();
         let p4info = p4info.ok_or_else(|| Refusal::invalid("the configuration has no P4Info"))?;
-        if let Some(digest) = program.externs.iter().find(|e| e.type_name == "Digest") {
+        if program.architecture() == Some(Architecture::Tna)
+            && let Some(digest) = program.externs.iter().find(|e| e.type_name == "Digest")
+        {
             return Err(Refusal::unimplemented(format!(
                 "the program has a digest `{}`: digests are not supported by this switch, packets to \
                  the controller are",

@@ -686,6 +686,7 @@ impl Switch {
         if let Some(length) = session.length {
             clone.packet.set_limit(u32::try_from(length).unwrap_or(u32::MAX));
         }
+        clone.packet.set_class_of_service(session.class_of_service as u8);
         let size = Size::of(&clone.packet);
         for replica in &session.replicas {
             let room = self.queues.room(replica.port, size);

@@ -217,8 +217,7 @@ impl<'p> Names<'p> {
             }
             Event::MeterDirect { table, color } => {
                 let name = &self.program.tables[table.index()].name;
-                // TNA's numbers: 0 green, 1 yellow, 3 red.
-                let color = color_name((*color).min(2));
+                let color = color_name(*color);
                 let facts = vec![("table", json!(name)), ("color", json!(color))];
                 (Kind::Meter, format!("meter at the entry of {name}: {color}"), facts)
             }

@@ -511,18 +511,21 @@ impl<'p> Builder<'p> {
 
     fn verdict(&mut self, copy: u32, verdict: &Verdict) {
         self.close(copy, &[Kind::Ingress], false);
-        let v1model = self.program.architecture() == Some(Architecture::V1model);
+        let (port_of, group_of) = match self.program.architecture() {
+            Some(Architecture::Tna) => ("ig_tm_md.ucast_egress_port", "ig_tm_md.mcast_grp_a"),
+            Some(Architecture::Psa) => {
+                ("ingress_output.egress_port", "ingress_output.multicast_group")
+            }
+            _ => ("egress_spec", "mcast_grp"),
+        };
         let (field, to) = match verdict {
             Verdict::Drop => {
                 let (reason, at) = self.why_dropped(copy, true);
                 return self.drop(copy, reason, at);
             }
             Verdict::Elsewhere(core) => (None, json!({ "core": core })),
-            Verdict::Unicast(port) => (
-                Some(if v1model { "egress_spec" } else { "ig_tm_md.ucast_egress_port" }),
-                json!({ "port": port }),
-            ),
-            Verdict::Multicast(group) => (Some("mcast_grp"), json!({ "groups": [group] })),
+            Verdict::Unicast(port) => (Some(port_of), json!({ "port": port })),
+            Verdict::Multicast(group) => (Some(group_of), json!({ "groups": [group] })),
             Verdict::Replicate(copies) => (
                 None,
                 json!({
@@ -557,11 +560,13 @@ impl<'p> Builder<'p> {
 
     /// Why a packet is dropped at the end of ingress or egress, and where that was decided.
     fn why_dropped(&mut self, copy: u32, ingress: bool) -> (String, Option<Position>) {
-        let v1model = self.program.architecture() == Some(Architecture::V1model);
-        let fields: &[&str] = match (v1model, ingress) {
-            (true, _) => &["egress_spec"],
-            (false, true) => &["ig_dprsr_md.drop_ctl", "ig_tm_md.ucast_egress_port"],
-            (false, false) => &["eg_dprsr_md.drop_ctl"],
+        let architecture = self.program.architecture().unwrap_or(Architecture::V1model);
+        let fields: &[&str] = match (architecture, ingress) {
+            (Architecture::V1model, _) => &["egress_spec"],
+            (Architecture::Tna, true) => &["ig_dprsr_md.drop_ctl", "ig_tm_md.ucast_egress_port"],
+            (Architecture::Tna, false) => &["eg_dprsr_md.drop_ctl"],
+            (Architecture::Psa, true) => &["ingress_output.drop"],
+            (Architecture::Psa, false) => &["egress_output.drop"],
         };
         let state = self.copy(copy).clone();
         if let Some(at) = state.failed {
@@ -573,7 +578,7 @@ impl<'p> Builder<'p> {
                 return (format!("{} is {value}", self.names.field(field)), *at);
             }
         }
-        if !v1model
+        if architecture == Architecture::Tna
             && ingress
             && let Some(error) = state.error
         {
@@ -586,7 +591,8 @@ impl<'p> Builder<'p> {
         match event {
             Event::Block { role, name } => {
                 self.close(copy, &[Kind::Ingress, Kind::Egress, Kind::Outcome, Kind::Copy], false);
-                let parser = matches!(role.as_str(), "p" | "ingress_parser" | "egress_parser");
+                let parser =
+                    matches!(role.as_str(), "p" | "ip" | "ep" | "ingress_parser" | "egress_parser");
                 let kind = if parser { Kind::Parser } else { Kind::Control };
                 self.copy(copy).at = None;
                 let text = format!("{} {name}", block(role));
@@ -881,12 +887,12 @@ fn block(role: &str) -> &'static str {
         "eg" => "egress control",
         "ck" => "checksum computation",
         "dep" => "deparser",
-        "ingress_parser" => "ingress parser",
+        "ingress_parser" | "ip" => "ingress parser",
         "ingress" => "ingress control",
-        "ingress_deparser" => "ingress deparser",
-        "egress_parser" => "egress parser",
+        "ingress_deparser" | "id" => "ingress deparser",
+        "egress_parser" | "ep" => "egress parser",
         "egress" => "egress control",
-        "egress_deparser" => "egress deparser",
+        "egress_deparser" | "ed" => "egress deparser",
         _ => "block",
     }
 }

@@ -36,8 +36,10 @@ pub(crate) enum Behaviour {
     },
     Log,
     Digest,
-    /// An extern of TNA without a counterpart in v1model.
+    /// An extern of TNA without a counterpart in v1model. PSA has some of them, too.
     Tna(TnaBehaviour),
+    /// An extern of PSA without a counterpart in both.
+    Psa(PsaBehaviour),
 }
 
 /// How a call names the metadata to keep.
@@ -72,6 +74,24 @@ pub(crate) enum TnaBehaviour {
     Resubmit,
     Mirror,
     Message,
+}
+
+/// The behaviour of PSA's own externs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum PsaBehaviour {
+    RegisterRead,
+    Hash,
+    Random,
+    Meter,
+    DirectMeter,
+    /// Clears a checksum of either kind.
+    Clear,
+    /// Adds to a checksum by an algorithm of choice.
+    Update,
+    /// The result of such a checksum.
+    Get,
+    State,
+    SetState,
 }
 
 /// Extern type (`None` for a function), method, behaviour. Loading refuses all others.
@@ -124,6 +144,37 @@ const TNA: Bindings = &[
     (Some("Digest"), "pack", Behaviour::Tna(TnaBehaviour::Message)),
 ];
 
+const PSA: Bindings = &[
+    (Some("Register"), "read", Behaviour::Psa(PsaBehaviour::RegisterRead)),
+    (Some("Register"), "write", Behaviour::RegisterWrite),
+    (Some("Counter"), "count", Behaviour::Count),
+    (Some("DirectCounter"), "count", Behaviour::Tna(TnaBehaviour::DirectCount)),
+    (Some("Meter"), "execute", Behaviour::Psa(PsaBehaviour::Meter)),
+    (Some("DirectMeter"), "execute", Behaviour::Psa(PsaBehaviour::DirectMeter)),
+    (Some("Random"), "read", Behaviour::Psa(PsaBehaviour::Random)),
+    (Some("Hash"), "get_hash", Behaviour::Psa(PsaBehaviour::Hash)),
+    (Some("Checksum"), "clear", Behaviour::Psa(PsaBehaviour::Clear)),
+    (Some("Checksum"), "update", Behaviour::Psa(PsaBehaviour::Update)),
+    (Some("Checksum"), "get", Behaviour::Psa(PsaBehaviour::Get)),
+    (Some("InternetChecksum"), "clear", Behaviour::Psa(PsaBehaviour::Clear)),
+    (
+        Some("InternetChecksum"),
+        "add",
+        Behaviour::Tna(TnaBehaviour::ChecksumAdd { subtract: false }),
+    ),
+    (
+        Some("InternetChecksum"),
+        "subtract",
+        Behaviour::Tna(TnaBehaviour::ChecksumAdd { subtract: true }),
+    ),
+    (Some("InternetChecksum"), "get", Behaviour::Tna(TnaBehaviour::ChecksumGet)),
+    (Some("InternetChecksum"), "get_state", Behaviour::Psa(PsaBehaviour::State)),
+    (Some("InternetChecksum"), "set_state", Behaviour::Psa(PsaBehaviour::SetState)),
+    (Some("Digest"), "pack", Behaviour::Tna(TnaBehaviour::Message)),
+    (None, "assert", Behaviour::Assert { what: "assertion" }),
+    (None, "assume", Behaviour::Assert { what: "assumption" }),
+];
+
 /// The behaviour of a method of an extern type, or of a function.
 pub(crate) fn bind(
     architecture: Architecture,
@@ -133,6 +184,7 @@ pub(crate) fn bind(
     let bindings = match architecture {
         Architecture::V1model => V1MODEL,
         Architecture::Tna => TNA,
+        Architecture::Psa => PSA,
     };
     bindings
         .iter()

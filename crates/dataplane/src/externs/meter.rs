@@ -26,14 +26,31 @@ pub enum Color {
     Red = 2,
 }
 
-impl Color {
-    /// Its number in programs for TNA (`MeterColor_t`).
-    pub(crate) fn in_tna(self) -> u64 {
-        match self {
-            Self::Green => 0,
-            Self::Yellow => 1,
-            Self::Red => 3,
+/// How programs number colours.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Numbering {
+    V1model,
+    /// `MeterColor_t`.
+    Tna,
+    /// `PSA_MeterColor_t`.
+    Psa,
+}
+
+impl Numbering {
+    pub(crate) fn number(self, color: Color) -> u64 {
+        match (self, color) {
+            (Self::V1model, color) => color as u64,
+            (Self::Tna, Color::Green) | (Self::Psa, Color::Red) => 0,
+            (Self::Tna, Color::Yellow) | (Self::Psa, Color::Green) => 1,
+            (Self::Psa, Color::Yellow) => 2,
+            (Self::Tna, Color::Red) => 3,
         }
+    }
+
+    /// The colour with a number; red for a number without a colour.
+    pub(crate) fn color(self, number: u64) -> Color {
+        let all = [Color::Green, Color::Yellow];
+        all.into_iter().find(|&color| self.number(color) == number).unwrap_or(Color::Red)
     }
 }
 
@@ -93,17 +110,20 @@ impl Meter {
         }
     }
 
-    /// The colour of a packet, whose tokens are removed.
-    pub(crate) fn execute(&mut self, unit: Unit, bytes: u32, now_us: u64) -> Color {
-        let Some(config) = self.config else { return Color::Green };
+    /// The colour of a packet, whose tokens are removed. `before` is the colour that it already has:
+    /// green for a meter that is blind to it.
+    pub(crate) fn execute(&mut self, unit: Unit, bytes: u32, now_us: u64, before: Color) -> Color {
+        let Some(config) = self.config else { return before };
         let input = match unit {
             Unit::Packets => 1,
             Unit::Bytes => u64::from(bytes),
         };
         // A packet above the peak rate does not use the committed bucket (RFC 2698).
-        if !self.peak.take(config.pir, config.pburst, now_us, input) {
+        if before == Color::Red || !self.peak.take(config.pir, config.pburst, now_us, input) {
             Color::Red
-        } else if !self.committed.take(config.cir, config.cburst, now_us, input) {
+        } else if before == Color::Yellow
+            || !self.committed.take(config.cir, config.cburst, now_us, input)
+        {
             Color::Yellow
         } else {
             Color::Green
@@ -124,10 +144,16 @@ impl Meters {
     }
 
     /// The colour of a packet; `None` if the index is out of range.
-    pub(crate) fn execute(&mut self, index: u64, bytes: u32, now_us: u64) -> Option<Color> {
+    pub(crate) fn execute(
+        &mut self,
+        index: u64,
+        bytes: u32,
+        now_us: u64,
+        before: Color,
+    ) -> Option<Color> {
         let unit = self.unit;
         let cell = usize::try_from(index).ok().and_then(|i| self.cells.get_mut(i))?;
-        Some(cell.execute(unit, bytes, now_us))
+        Some(cell.execute(unit, bytes, now_us, before))
     }
 }
 
@@ -144,7 +170,7 @@ mod tests {
     #[test]
     fn an_unset_meter_is_green() {
         let mut meter = Meter::default();
-        assert_eq!(meter.execute(Unit::Packets, 100, 0), Color::Green);
+        assert_eq!(meter.execute(Unit::Packets, 100, 0, Color::Green), Color::Green);
         assert_eq!(meter.config(), None);
     }
 
@@ -152,7 +178,7 @@ mod tests {
     fn a_burst_turns_yellow_and_then_red_and_time_brings_tokens_back() {
         let mut meter = meter(1_000, 2, 2_000, 3);
         let mut colours = |times: &[u64]| -> Vec<Color> {
-            times.iter().map(|&now| meter.execute(Unit::Packets, 64, now)).collect()
+            times.iter().map(|&now| meter.execute(Unit::Packets, 64, now, Color::Green)).collect()
         };
         use Color::{Green, Red, Yellow};
         assert_eq!(colours(&[0, 0, 0, 0, 0]), [Green, Green, Yellow, Red, Red]);
@@ -165,19 +191,41 @@ mod tests {
     #[test]
     fn bytes_are_taken_whole_or_not_at_all() {
         let mut meter = meter(0, 100, 0, 150);
-        assert_eq!(meter.execute(Unit::Bytes, 151, 0), Color::Red);
-        assert_eq!(meter.execute(Unit::Bytes, 90, 0), Color::Green);
+        assert_eq!(meter.execute(Unit::Bytes, 151, 0, Color::Green), Color::Red);
+        assert_eq!(meter.execute(Unit::Bytes, 90, 0, Color::Green), Color::Green);
         // Ten committed and sixty peak bytes are left; a bucket with too few tokens is unchanged.
-        assert_eq!(meter.execute(Unit::Bytes, 20, 0), Color::Yellow);
-        assert_eq!(meter.execute(Unit::Bytes, 50, 0), Color::Red);
-        assert_eq!(meter.execute(Unit::Bytes, 10, 0), Color::Green);
+        assert_eq!(meter.execute(Unit::Bytes, 20, 0, Color::Green), Color::Yellow);
+        assert_eq!(meter.execute(Unit::Bytes, 50, 0, Color::Green), Color::Red);
+        assert_eq!(meter.execute(Unit::Bytes, 10, 0, Color::Green), Color::Green);
+    }
+
+    #[test]
+    fn a_packet_does_not_become_greener_and_takes_only_the_tokens_of_its_colour() {
+        use Color::{Green, Red, Yellow};
+        let mut meter = meter(0, 1, 0, 2);
+        assert_eq!(meter.execute(Unit::Packets, 64, 0, Red), Red);
+        assert_eq!(meter.execute(Unit::Packets, 64, 0, Yellow), Yellow);
+        assert_eq!(meter.execute(Unit::Packets, 64, 0, Green), Green);
+        assert_eq!(meter.execute(Unit::Packets, 64, 0, Yellow), Red);
+        assert_eq!(Meter::default().execute(Unit::Packets, 64, 0, Yellow), Yellow);
+    }
+
+    #[test]
+    fn numbers_of_colours_are_those_of_the_architectures() {
+        for numbering in [Numbering::V1model, Numbering::Tna, Numbering::Psa] {
+            for color in [Color::Green, Color::Yellow, Color::Red] {
+                assert_eq!(numbering.color(numbering.number(color)), color);
+            }
+        }
+        let psa = |number| Numbering::Psa.color(number);
+        assert_eq!([psa(0), psa(1), psa(2)], [Color::Red, Color::Green, Color::Yellow]);
     }
 
     #[test]
     fn large_rates_and_times_do_not_overflow() {
         let mut meter = meter(u64::MAX, u64::MAX, u64::MAX, u64::MAX);
         for now in [0, 1, u64::MAX / 2, u64::MAX] {
-            assert_eq!(meter.execute(Unit::Bytes, u32::MAX, now), Color::Green);
+            assert_eq!(meter.execute(Unit::Bytes, u32::MAX, now, Color::Green), Color::Green);
         }
     }
 }

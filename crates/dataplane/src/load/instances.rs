@@ -45,6 +45,8 @@ pub(crate) enum Instance {
     ValueSet(u32),
     /// A one's complement sum, in a slot.
     Checksum(Slot),
+    /// A digest that grows with the data, in a slot.
+    Running { digest: Slot, algorithm: Algorithm },
     /// Has no state: its calls determine the behaviour.
     Stateless,
 }
@@ -70,7 +72,8 @@ pub(super) fn instances(
     let (mut bytes, mut written) = (0u128, 0u128);
     for instance in &program.externs {
         let new = match (architecture, instance.type_name.as_str()) {
-            (Architecture::V1model, "register") | (Architecture::Tna, "Register") => {
+            (Architecture::V1model, "register")
+            | (Architecture::Tna | Architecture::Psa, "Register") => {
                 let (size, first) = (size(instance)?, all.registers.len() as u32);
                 let scalars = &instance.type_args;
                 if scalars.is_empty() {
@@ -92,31 +95,33 @@ pub(super) fn instances(
                 }
                 Instance::Register { first, scalars: scalars.len() as u32 }
             }
-            (Architecture::V1model, "counter") | (Architecture::Tna, "Counter") => {
+            (Architecture::V1model, "counter")
+            | (Architecture::Tna | Architecture::Psa, "Counter") => {
                 let size = size(instance)?;
                 written = written.saturating_add(size.saturating_mul(16));
                 check_size(instance, written, LARGEST_WRITTEN)?;
                 all.counters.push(Counter::new(size as usize));
                 Instance::Counter(all.counters.len() as u32 - 1)
             }
-            (Architecture::V1model, "meter") => {
+            (Architecture::V1model, "meter") | (Architecture::Psa, "Meter") => {
                 let size = size(instance)?;
                 written = written.saturating_add(size.saturating_mul(size_of::<Meter>() as u128));
                 check_size(instance, written, LARGEST_WRITTEN)?;
                 all.meters.push(Meters::new(unit(instance, 1)?, size as usize));
                 Instance::Meter(all.meters.len() as u32 - 1)
             }
-            (Architecture::V1model, "direct_meter") | (Architecture::Tna, "DirectMeter") => {
+            (Architecture::V1model, "direct_meter")
+            | (Architecture::Tna | Architecture::Psa, "DirectMeter") => {
                 if instance.args.len() > 1 {
                     return Err(use_error(instance, "colours of its own are not supported"));
                 }
                 Instance::DirectMeter(unit(instance, 0)?)
             }
-            (Architecture::V1model, "action_profile") => {
+            (Architecture::V1model, "action_profile") | (Architecture::Psa, "ActionProfile") => {
                 all.profiles.push(Profile::new(size(instance)? as u64, None));
                 Instance::Profile(all.profiles.len() as u32 - 1)
             }
-            (Architecture::V1model, "action_selector") => {
+            (Architecture::V1model, "action_selector") | (Architecture::Psa, "ActionSelector") => {
                 let size = match instance.args.get(1) {
                     Some(CtorArg::Int(size)) => *size as u64,
                     _ => return Err(use_error(instance, "its size is not an integer")),
@@ -124,19 +129,32 @@ pub(super) fn instances(
                 all.profiles.push(Profile::new(size, Some(algorithm(instance)?)));
                 Instance::Profile(all.profiles.len() as u32 - 1)
             }
-            (Architecture::V1model, "value_set") => {
+            (Architecture::V1model | Architecture::Psa, "value_set") => {
                 let widths = instance.type_args.iter().map(|scalar| scalar.width).collect();
                 all.value_sets.push(ValueSet::new(widths, size(instance)? as u64));
                 Instance::ValueSet(all.value_sets.len() as u32 - 1)
             }
-            (Architecture::V1model, "direct_counter") | (Architecture::Tna, "DirectCounter") => {
-                Instance::DirectCounter
+            (Architecture::V1model, "direct_counter")
+            | (Architecture::Tna | Architecture::Psa, "DirectCounter") => Instance::DirectCounter,
+            (Architecture::Tna, "Checksum") | (Architecture::Psa, "InternetChecksum") => {
+                Instance::Checksum(slots.words(1))
             }
-            (Architecture::Tna, "Checksum") => Instance::Checksum(slots.words(1)),
+            (Architecture::Psa, "Checksum") => match algorithm(instance)? {
+                Algorithm::Csum16 => Instance::Checksum(slots.words(1)),
+                algorithm => Instance::Running { digest: slots.words(1), algorithm },
+            },
             (
                 Architecture::Tna,
                 "RegisterAction" | "Hash" | "CRCPolynomial" | "Random" | "Resubmit" | "Mirror"
                 | "Digest",
+            )
+            | (
+                Architecture::Psa,
+                "Hash"
+                | "Random"
+                | "Digest"
+                | "PacketReplicationEngine"
+                | "BufferingQueueingEngine",
             ) => Instance::Stateless,
             (_, other) => return Err(LoadError::Extern(format!("{other} {}", instance.name))),
         };

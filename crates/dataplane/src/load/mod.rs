@@ -9,6 +9,8 @@ mod instances;
 mod late;
 mod notes;
 mod parser;
+mod psa;
+mod psa_calls;
 mod scan;
 mod slots;
 mod tna;
@@ -122,6 +124,7 @@ struct Loader<'p> {
 enum Intrinsics {
     V1model(crate::v1model::Intrinsics),
     Tna(crate::tna::Intrinsics),
+    Psa(crate::psa::Intrinsics),
 }
 
 impl Intrinsics {
@@ -129,6 +132,7 @@ impl Intrinsics {
         match self {
             Self::V1model(_) => Architecture::V1model,
             Self::Tna(_) => Architecture::Tna,
+            Self::Psa(_) => Architecture::Psa,
         }
     }
 }
@@ -176,6 +180,7 @@ fn compile(
             tna::check(program)?;
             Intrinsics::Tna(tna::intrinsics(program, &mut slots))
         }
+        Architecture::Psa => Intrinsics::Psa(psa::intrinsics(program, &mut slots)),
     };
     let mut externs = instances::instances(program, architecture, &mut slots)?;
     let tables = tables(program, architecture, &mut externs)?;
@@ -235,6 +240,11 @@ fn compile(
             let passes = crate::tna::Passes::new(entries, intrinsics, handles_errors);
             Passes::Tna(Box::new(passes))
         }
+        Intrinsics::Psa(intrinsics) => {
+            let entries = loader.psa_blocks()?;
+            let bridges = loader.psa_bridges();
+            Passes::Psa(Box::new(crate::psa::Passes::new(entries, intrinsics, bridges)))
+        }
     };
     loader.table_actions(&actions)?;
     for (at, action) in std::mem::take(&mut loader.calls) {
@@ -244,7 +254,7 @@ fn compile(
     let parser = match &passes {
         Passes::V1model(passes) => Some(passes.entries.parser),
         // Each of the two parsers would have to clear the other's headers.
-        Passes::Tna(_) => None,
+        Passes::Tna(_) | Passes::Psa(_) => None,
     };
     let names = loader.names();
     let loaded = loader.finish(tables, externs, nothing, parser, ticks.as_deref())?;
@@ -289,7 +299,7 @@ impl<'p> Loader<'p> {
         let (digests, digest_items) = std::mem::take(&mut self.digests).into_iter().unzip();
         let requests = match &self.intrinsics {
             Intrinsics::V1model(intrinsics) => intrinsics.requests().to_vec(),
-            Intrinsics::Tna(_) => Vec::new(),
+            Intrinsics::Tna(_) | Intrinsics::Psa(_) => Vec::new(),
         };
         let metadata = self.metadata();
         let widest = self.slots.widest();
@@ -334,35 +344,26 @@ impl<'p> Loader<'p> {
                 own.zip(known).for_each(|(tick, work)| *tick = Op::Tick(*work));
             }
         }
+        let (travelling, cell_bytes) = match architecture {
+            Architecture::V1model => (live, 0),
+            Architecture::Tna => (0, CELL_BYTES),
+            Architecture::Psa => (0, 0),
+        };
         let late = parser.map_or(Vec::new(), |parser| late::late(&code, parser, &lists));
         let early = late::others(&late, live);
         Ok(Loaded {
             code,
-            shape: match architecture {
-                Architecture::V1model => Shape {
-                    template,
-                    live,
-                    early,
-                    late,
-                    metadata,
-                    travelling: live,
-                    cell_bytes: 0,
-                    requests,
-                    lists,
-                    digests,
-                },
-                Architecture::Tna => Shape {
-                    template,
-                    live,
-                    early,
-                    late,
-                    metadata,
-                    travelling: 0,
-                    cell_bytes: CELL_BYTES,
-                    requests,
-                    lists,
-                    digests,
-                },
+            shape: Shape {
+                template,
+                live,
+                early,
+                late,
+                metadata,
+                travelling,
+                cell_bytes,
+                requests,
+                lists,
+                digests,
             },
             instances: self.instances,
             registers: self.registers,
@@ -633,12 +634,23 @@ fn tables(
         if let Some(profile) = profile {
             let leader = *first.entry(profile as u32).or_insert(number);
             let actions = |table: usize| program.tables[table].actions.iter().map(|a| a.action);
-            if !actions(leader).eq(actions(number)) {
+            let alike = actions(leader).eq(actions(number));
+            if !alike && architecture != Architecture::Psa {
                 let other = &program.tables[leader].name;
                 return refuse(format!(
                     "it shares an action profile with `{other}`, but lists other actions"
                 ));
             }
+            // PSA allows it. Members have actions of the first table, so this one finds none of
+            // them: it has a profile of its own, which stays empty.
+            let profile = if alike {
+                profile
+            } else {
+                let selector = externs.profiles[profile].selector;
+                externs.profiles.push(Profile::new(0, selector));
+                extras.profile = Some(externs.profiles.len() as u32 - 1);
+                externs.profiles.len() - 1
+            };
             externs.profiles[profile].set_actions(ActionShapes::new(program, table));
         }
         tables.push(Table::new(program, table, extras)?);

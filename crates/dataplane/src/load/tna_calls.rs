@@ -11,6 +11,7 @@ use crate::code::{ExternOp, Group, List, NO_SLOT, Op, Slot};
 use crate::error::LoadError;
 use crate::externs::binding::TnaBehaviour;
 use crate::externs::hash::Algorithm;
+use crate::externs::meter::Numbering;
 use crate::externs::tna_hash::{Polynomial, TnaHash};
 use crate::layout::{Item, Layout};
 use crate::tna;
@@ -46,7 +47,8 @@ impl Loader<'_> {
                 let table = self.table_of(instance, args)?;
                 let (place, ty) = args.out(0)?;
                 self.through_place(place, ty, |this, dst| {
-                    this.extern_op(ExternOp::MeterDirect { dst, table });
+                    let (before, numbering) = (None, Numbering::Tna);
+                    this.extern_op(ExternOp::MeterDirect { dst, table, before, numbering });
                 })?;
             }
             TnaBehaviour::Random => {
@@ -126,7 +128,7 @@ impl Loader<'_> {
     }
 
     /// The table that an instance is attached to.
-    fn table_of(&self, instance: ExternId, args: &Args<'_>) -> Result<u32, LoadError> {
+    pub(super) fn table_of(&self, instance: ExternId, args: &Args<'_>) -> Result<u32, LoadError> {
         let attached = |t: &Table| t.attached.contains(&instance);
         let table = self.program.tables.iter().position(attached);
         Ok(table.ok_or_else(|| args.wrong("is attached to no table"))? as u32)
@@ -221,7 +223,7 @@ impl Loader<'_> {
         })
     }
 
-    fn checksum(&self, instance: ExternId, args: &Args<'_>) -> Result<Slot, LoadError> {
+    pub(super) fn checksum(&self, instance: ExternId, args: &Args<'_>) -> Result<Slot, LoadError> {
         match self.instance(Some(instance)) {
             Some(Instance::Checksum(sum)) => Ok(sum),
             _ => Err(args.wrong("is not a checksum")),
@@ -267,7 +269,7 @@ impl Loader<'_> {
     }
 
     /// A list of values as one number, padded with zeros in front to whole bytes.
-    fn number(&mut self, args: &Args<'_>, at: usize) -> Result<u32, LoadError> {
+    pub(super) fn number(&mut self, args: &Args<'_>, at: usize) -> Result<u32, LoadError> {
         let mut items = self.items(args, at)?;
         let bits: u32 = items.iter().map(|item| item.width).sum();
         if !bits.is_multiple_of(8) {
@@ -283,7 +285,7 @@ impl Loader<'_> {
     }
 
     /// A list of values to sum, without those of invalid headers.
-    fn words_of(&mut self, args: &Args<'_>, at: usize) -> Result<u32, LoadError> {
+    pub(super) fn words_of(&mut self, args: &Args<'_>, at: usize) -> Result<u32, LoadError> {
         let list = self.list(args, at)?;
         if !self.bits_of(list).is_multiple_of(8) {
             return Err(args.wrong("the values are not whole bytes"));

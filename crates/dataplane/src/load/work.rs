@@ -175,7 +175,9 @@ impl Costs<'_> {
             }
         };
         match op {
-            ExternOp::Hash { algorithm, list, .. } => digest(algorithm, *list, false),
+            ExternOp::Hash { algorithm, list, .. } | ExternOp::DigestAdd { algorithm, list, .. } => {
+                digest(algorithm, *list, false)
+            }
             ExternOp::VerifyChecksum { algorithm, list, payload, .. }
             | ExternOp::UpdateChecksum { algorithm, list, payload, .. } => {
                 digest(algorithm, *list, *payload)

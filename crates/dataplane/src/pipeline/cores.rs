@@ -98,6 +98,11 @@ impl Pipeline {
                 let later = vec![e.egress_parser, e.egress, e.egress_deparser];
                 (e.ingress_parser, vec![e.ingress, e.ingress_deparser], later)
             }
+            Passes::Psa(passes) => {
+                let e = &passes.entries;
+                let later = vec![e.egress_parser, e.egress, e.egress_deparser];
+                (e.ingress_parser, vec![e.ingress, e.ingress_deparser], later)
+            }
         };
         if division::changes_state(&self.engine.code, parser) {
             return Err(Undivided::Parser);

@@ -69,9 +69,10 @@ struct Resources {
 }
 
 impl Resources {
-    fn color(&self, unit: Unit, arrival: Arrival) -> Color {
-        let Some(meter) = &self.meter else { return Color::Green };
-        lock(meter).execute(unit, arrival.bytes, arrival.now_us)
+    /// The colour of a packet that had the colour `before`.
+    fn color(&self, unit: Unit, arrival: Arrival, before: Color) -> Color {
+        let Some(meter) = &self.meter else { return before };
+        lock(meter).execute(unit, arrival.bytes, arrival.now_us, before)
     }
 }
 
@@ -166,6 +167,8 @@ pub(crate) struct Table {
     default_outcome: Outcome,
     default_resources: Resources,
     program_default: ActionCall,
+    /// The action for packets whose group has no members.
+    empty_group: Option<Resolved>,
 }
 
 /// Size of a table if the program states none; BMv2's default.
@@ -201,7 +204,11 @@ impl Table {
         };
         // The program may use an action as default even if it is annotated as for entries only.
         let resolved = actions.resolve(&default).map_err(|error| failed(0, error))?;
+        let empty_group = table.empty_group.as_ref();
+        let empty_group = empty_group.map(|call| actions.resolve(&program_call(call)));
+        let empty_group = empty_group.transpose().map_err(|error| failed(0, error))?;
         let mut new = Self {
+            empty_group,
             matcher: Matcher::new(&keys),
             words: Words::new(&keys).count(),
             keys,
@@ -237,6 +244,11 @@ impl Table {
             Matcher::Packed(_) | Matcher::Words(_) => entries,
         };
         tried.saturating_mul(self.words as u64)
+    }
+
+    /// The action for packets whose group has no members, if the program has one.
+    pub(crate) fn empty_group(&self) -> Option<&Resolved> {
+        self.empty_group.as_ref()
     }
 
     /// Properties of its entries.
@@ -537,7 +549,7 @@ impl Table {
         if let Some(DirectMeter { unit, target, meters_itself: true }) = self.extras.meter
             && (number.is_some() || resources.meter.is_some())
         {
-            let color = resources.color(unit, arrival);
+            let color = resources.color(unit, arrival, Color::Green);
             if let Some(target) = target {
                 state[target.slot as usize] = color as u64 & mask(target.width);
             }
@@ -545,10 +557,10 @@ impl Table {
     }
 
     /// Meters a packet at the entry that it matched, or at the default entry.
-    pub(crate) fn meter_last(&self, arrival: Arrival) -> Color {
+    pub(crate) fn meter_last(&self, arrival: Arrival, before: Color) -> Color {
         let entry = self.last.and_then(|number| self.stored[number as usize].as_ref());
         let resources = entry.map_or(&self.default_resources, |stored| &stored.resources);
-        self.extras.meter.map_or(Color::Green, |meter| resources.color(meter.unit, arrival))
+        self.extras.meter.map_or(before, |meter| resources.color(meter.unit, arrival, before))
     }
 
     /// Counts a packet at the entry that it matched, or at the default entry.

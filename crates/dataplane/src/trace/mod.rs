@@ -285,7 +285,7 @@ pub enum Event {
     MeterDirect {
         /// The table.
         table: TableId,
-        /// The colour, in the numbers of TNA.
+        /// The colour: 0 for green, 1 for yellow, 2 for red.
         color: u64,
     },
     /// A hash was computed.

@@ -226,6 +226,7 @@ impl Watcher<'_> {
             | ExternOp::VerifyChecksum { list, .. }
             | ExternOp::UpdateChecksum { list, .. }
             | ExternOp::Digest { list, .. }
+            | ExternOp::DigestAdd { list, .. }
             | ExternOp::ChecksumAdd { list, .. } => Some(*list),
             ExternOp::Mirror { list, .. } => *list,
             _ => None,
@@ -263,7 +264,9 @@ impl Watcher<'_> {
         let at = |slot: Slot| state[slot as usize];
         let data = || self.data.clone();
         Some(match op {
-            ExternOp::Hash { dst, .. } | ExternOp::Digest { dst, .. } => {
+            ExternOp::Hash { dst, .. }
+            | ExternOp::Digest { dst, .. }
+            | ExternOp::DigestAdd { digest: dst, .. } => {
                 Event::Hash { data: data(), value: at(*dst) }
             }
             ExternOp::VerifyChecksum { checksum, algorithm, payload, .. } => {
@@ -292,20 +295,21 @@ impl Watcher<'_> {
                 Event::Checksum { verify: false, active, data: data(), payload, value, correct }
             }
             ExternOp::Random { dst, .. } => Event::Random { value: at(*dst) },
-            ExternOp::Meter { dst, meter, .. } => Event::Meter {
+            ExternOp::Meter { dst, meter, numbering, .. } => Event::Meter {
                 meter: self.traced.meters[*meter as usize],
                 index: self.index,
                 color: usize::try_from(self.index)
                     .is_ok_and(|i| i < store.meters[*meter as usize].cells.len())
-                    .then(|| at(*dst)),
+                    .then(|| numbering.color(at(*dst)) as u64),
             },
             ExternOp::Contains { dst, set, .. } => {
                 let (keys, found) = (self.keys.clone(), at(*dst) != 0);
                 Event::ValueSet { set: *set, keys, found }
             }
             ExternOp::CountDirect { table } => Event::CountDirect { table: TableId(*table) },
-            ExternOp::MeterDirect { dst, table } => {
-                Event::MeterDirect { table: TableId(*table), color: at(*dst) }
+            ExternOp::MeterDirect { dst, table, numbering, .. } => {
+                let color = numbering.color(at(*dst)) as u64;
+                Event::MeterDirect { table: TableId(*table), color }
             }
             ExternOp::Log { message, values } => Event::Log {
                 message: message.clone(),

@@ -6,6 +6,7 @@ mod division;
 mod externs;
 mod hashing;
 mod language;
+pub(crate) mod psa;
 mod replicas;
 mod robustness;
 mod source;

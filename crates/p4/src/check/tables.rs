@@ -27,6 +27,7 @@ impl Checker<'_, '_> {
             size: None,
             attached: Vec::new(),
             idle_timeout: false,
+            empty_group: None,
             annotations: self.annotations(&decl.annotations),
         };
         // Keys and actions come first, because entries and the default action refer to them in any
@@ -372,7 +373,8 @@ impl Checker<'_, '_> {
                     }
                 }
             }
-            "counters" | "meters" | "implementation" | "registers" => {
+            "counters" | "meters" | "implementation" | "registers" | "psa_direct_counter"
+            | "psa_direct_meter" | "psa_implementation" => {
                 let instance = self.expr(value);
                 if matches!(instance.ty, Type::Extern(..)) {
                     table.attached.push(hir::Attached {
@@ -403,6 +405,22 @@ impl Checker<'_, '_> {
                     }
                 }
             }
+            "psa_idle_timeout" => {
+                let behaviour = self.expr(value);
+                match (&behaviour.ty, &behaviour.kind) {
+                    (Type::Unknown, _) => {}
+                    (Type::Enum(e), hir::ExprKind::Member(at))
+                        if &*e.name == "PSA_IdleTimeout_t" =>
+                    {
+                        table.idle_timeout = &*e.members[*at] == "NOTIFY_CONTROL";
+                    }
+                    (ty, _) => self.error(
+                        value.span,
+                        format!("`psa_idle_timeout` is a member of PSA_IdleTimeout_t, not {ty}"),
+                    ),
+                }
+            }
+            "psa_empty_group_action" => table.empty_group = self.bound_action(value, table),
             "priority_delta" => {
                 let delta = self.expect(value, &Type::Int);
                 if delta.int().is_some_and(|delta| !delta.is_positive()) {

@@ -38,6 +38,8 @@ pub struct Table {
     pub attached: Vec<ExternId>,
     /// Whether `support_timeout` is set.
     pub idle_timeout: bool,
+    /// PSA's action for packets whose group has no members.
+    pub empty_group: Option<ActionCall>,
     /// Annotations.
     pub annotations: Vec<Annotation>,
 }

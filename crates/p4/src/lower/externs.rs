@@ -65,6 +65,9 @@ impl Lowerer<'_, '_> {
         if let Some(value) = self.tna_function(method, args, ret, span) {
             return value;
         }
+        if let Some(value) = self.psa_function(method, args) {
+            return value;
+        }
         if method == "verify" {
             if let [condition, error] = args {
                 let (Some(condition), Some(error)) = (&condition.value, &error.value) else {
@@ -200,7 +203,13 @@ impl Lowerer<'_, '_> {
     }
 
     /// The scalars of a value, in order; for a header its fields without the validity.
-    fn flatten(&mut self, value: Value, ty: &Type, span: Span, out: &mut Vec<crate::ir::Expr>) {
+    pub(super) fn flatten(
+        &mut self,
+        value: Value,
+        ty: &Type,
+        span: Span,
+        out: &mut Vec<crate::ir::Expr>,
+    ) {
         self.reporter.work(1);
         if ty.is_empty() {
             return;

@@ -16,6 +16,7 @@ mod marks;
 mod names;
 mod package;
 mod parsers;
+mod psa;
 mod registers;
 mod stateful;
 mod stmt;
@@ -113,6 +114,8 @@ pub(crate) struct Lowerer<'r, 't> {
     labels: u32,
     /// Loops around the current statement, innermost last.
     loops: Vec<loops::Labels>,
+    /// Storage of PSA's metadata that deparsers hand to parsers: block, parameter, type.
+    bridged: Vec<psa::Bridged>,
     /// Whether the current block belongs to TNA's egress.
     egress: bool,
     /// Whether the current body is that of an action.
@@ -207,6 +210,7 @@ pub(crate) fn lower(
         bits: 0,
         labels: 0,
         loops: Vec::new(),
+        bridged: Vec::new(),
         egress: false,
         in_action: false,
         result: None,

@@ -67,6 +67,9 @@ impl Lowerer<'_, '_> {
             Some((position, args)) => self.action_call_data(&actions, *position, args),
             None => ActionCall { action: self.no_action(table, &mut actions), args: Vec::new() },
         };
+        let empty_group = table.empty_group.as_ref();
+        let empty_group =
+            empty_group.map(|(position, args)| self.action_call_data(&actions, *position, args));
         let entries = self.entries(table, &keys, &actions);
         let default_size = match self.program.architecture() {
             Some(crate::Architecture::Tna) => TOFINO_DEFAULT_SIZE,
@@ -129,6 +132,7 @@ impl Lowerer<'_, '_> {
             size,
             attached,
             idle_timeout: table.idle_timeout,
+            empty_group,
             annotations: table.annotations.clone(),
         });
         let action_annotations = table.actions.iter().map(|a| a.annotations.clone()).collect();

@@ -29,6 +29,9 @@ const REFUSED: [(&str, &str); 11] = [
 impl Lowerer<'_, '_> {
     /// Reports an instance of an extern that the embedded switch does not model.
     pub(super) fn tna_instance(&mut self, type_name: &str, span: Span) {
+        if self.program.architecture() == Some(crate::Architecture::Psa) {
+            return;
+        }
         if let Some((_, help)) = REFUSED.iter().find(|(name, _)| *name == type_name) {
             let message = format!("the extern `{type_name}` of TNA is not supported");
             self.reporter.error_help(span, message, *help);
@@ -37,6 +40,9 @@ impl Lowerer<'_, '_> {
 
     /// Reports a method that cannot be called.
     pub(super) fn tna_refuses(&mut self, type_name: &str, method: &str, span: Span) -> bool {
+        if self.program.architecture() == Some(crate::Architecture::Psa) {
+            return false;
+        }
         let help = match (type_name, method) {
             ("Register" | "DirectRegister", _) => {
                 "declare a RegisterAction for the register and call its `execute`"

@@ -10,6 +10,7 @@ mod value_sets;
 
 use tributary_p4runtime_proto::p4::config::v1 as proto;
 
+use crate::Architecture;
 use crate::ir::{self, Annotation, CtorArg, MatchKind, TableId};
 use crate::lower::{Info, TableInfo};
 use crate::types::{FieldType, StructType, Type};
@@ -122,7 +123,7 @@ fn extern_kind(e: &ir::Extern) -> Option<Kind> {
         "Meter" => Kind::Meter,
         "DirectMeter" => Kind::DirectMeter,
         "Register" => Kind::Register,
-        "ActionProfile" => Kind::ActionProfile,
+        "ActionProfile" | "ActionSelector" => Kind::ActionProfile,
         "value_set" => Kind::ValueSet,
         _ => return None,
     })
@@ -348,10 +349,10 @@ impl Generator<'_> {
             let meter_spec =
                 Some(proto::MeterSpec { unit: meter_unit.into(), ..Default::default() });
             // The index type is the last type argument, if any. p4c has none for TNA.
-            let tofino = e.type_name.starts_with(|c: char| c.is_ascii_uppercase());
-            let index = match kind {
-                _ if tofino => None,
-                Kind::Register => type_args.get(1),
+            let index = match (self.program.architecture(), kind) {
+                (Some(Architecture::Tna), _) => None,
+                (Some(Architecture::Psa), Kind::DirectCounter) => None,
+                (Some(Architecture::Psa), Kind::Counter) | (_, Kind::Register) => type_args.get(1),
                 _ => type_args.first(),
             };
             let index_type_name = index.and_then(types::type_name);
@@ -414,7 +415,7 @@ impl Generator<'_> {
         preamble: Option<proto::Preamble>,
         size: i64,
     ) {
-        let with_selector = e.type_name == "action_selector";
+        let with_selector = matches!(e.type_name.as_str(), "action_selector" | "ActionSelector");
         let users = self.users[index].iter().map(|id| &self.program.tables[id.index()]);
         let table_ids = users.map(|t| self.symbols.id(Kind::Table, &t.name)).collect();
         let (max_group_size, selector_size_semantics) = match with_selector {

@@ -12,6 +12,7 @@ mod grpc;
 mod hostile;
 mod matrix;
 mod names;
+mod psa;
 mod reconfigure;
 mod requirements;
 mod resources;

@@ -210,6 +210,7 @@ impl Builder {
             size: 1024,
             attached: Vec::new(),
             idle_timeout: false,
+            empty_group: None,
             annotations: Vec::new(),
         });
         TableId(number as u32)

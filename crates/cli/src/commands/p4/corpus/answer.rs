@@ -50,6 +50,7 @@ impl Compiler {
             (Some(name), _) => &[name.as_str()],
             (None, Dialect::V1model) => &["p4c-bm2-ss", "p4test"],
             (None, Dialect::Tna) => &[],
+            (None, Dialect::Psa) => &["p4c-bm2-psa", "p4test"],
             (None, Dialect::Any) => &["p4test"],
         };
         let found = names.iter().find_map(|name| Some((*name, found(name)?)));
@@ -61,7 +62,7 @@ impl Compiler {
         };
         let name = Path::new(name).file_name().map_or(name.into(), |n| n.to_string_lossy());
         let mut arguments = options(args);
-        if name == "p4c-bm2-ss" {
+        if matches!(&*name, "p4c-bm2-ss" | "p4c-bm2-psa") {
             arguments.extend(["-o".to_owned(), "/dev/null".to_owned()]);
         }
         Ok(Some(Self { name: name.into_owned(), path, arguments, ours: false }))
