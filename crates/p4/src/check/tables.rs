@@ -140,6 +140,8 @@ impl Checker<'_, '_> {
             "range" => Some(MatchKind::Range),
             "optional" => Some(MatchKind::Optional),
             "selector" => Some(MatchKind::Selector),
+            // The partition of an ATCAM table is named in full.
+            "atcam_partition_index" => Some(MatchKind::Exact),
             _ => None,
         };
         let Some(kind) = kind.filter(|_| declared) else {
@@ -353,7 +355,8 @@ impl Checker<'_, '_> {
                     }
                 }
             }
-            "counters" | "meters" | "implementation" | "registers" => {
+            "counters" | "meters" | "implementation" | "registers" | "filters" | "proxy_hash"
+            | "atcam" | "alpm" => {
                 let instance = self.expr(value);
                 if matches!(instance.ty, Type::Extern(..)) {
                     table.attached.push(hir::Attached {
@@ -413,6 +416,8 @@ impl Checker<'_, '_> {
                     "meters",
                     "implementation",
                     "registers",
+                    "filters",
+                    "proxy_hash",
                 ];
                 let known: Vec<ast::Str> = known.iter().map(|s| (*s).into()).collect();
                 match super::closest(other, known.iter()) {
