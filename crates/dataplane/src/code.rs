@@ -179,6 +179,13 @@ pub(crate) enum RunKind {
     Add { sum: Slot },
 }
 
+/// The place of state: in an array, or at the entry of a table that matched last.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Cell {
+    Array { number: u32, index: Slot },
+    Entry { table: u32 },
+}
+
 /// Calls of extern functions that are too rare or too large for a separate operation.
 #[derive(Clone, Debug)]
 pub(crate) enum ExternOp {
@@ -241,18 +248,44 @@ pub(crate) enum ExternOp {
         list: u32,
         subtract: bool,
     },
+    /// With `complement`, what makes the whole sum zero; otherwise the sum itself.
     ChecksumGet {
         dst: Slot,
         sum: Slot,
+        complement: bool,
     },
-    /// Counts at the last matching entry.
-    CountDirect {
-        table: u32,
+    /// Counts a packet with `less` bytes than it has, unless that is [`NO_SLOT`] (TNA).
+    CountAt {
+        at: Cell,
+        less: Slot,
     },
-    /// Meters at the last matching entry, in the colours of TNA.
-    MeterDirect {
+    /// Meters a packet, in the numbers of a program for TNA for green, yellow and red. It had the
+    /// colour `before`, and counts with `less` bytes than it has, unless they are [`NO_SLOT`].
+    MeterAt {
         dst: Slot,
+        at: Cell,
+        before: Slot,
+        less: Slot,
+        colors: [u8; 3],
+    },
+    /// Filters a value; with `drops`, tells by one of two numbers whether to drop the packet.
+    Filter {
+        dst: Slot,
+        width: u32,
+        at: Cell,
+        value: Slot,
+        /// The numbers for "drop" and for "do not".
+        drops: Option<[u8; 2]>,
+    },
+    /// Reads the register of the last matching entry.
+    CellLoad {
         table: u32,
+        cells: Vec<Item>,
+    },
+    /// Writes it.
+    CellStore {
+        table: u32,
+        cells: Vec<Item>,
     },
     Resubmit {
         flag: Slot,
@@ -317,6 +350,8 @@ pub(crate) struct Errors {
     pub(crate) header_too_short: u64,
     pub(crate) timeout: u64,
     pub(crate) invalid_argument: u64,
+    /// Of a parser counter (TNA).
+    pub(crate) counter_range: u64,
 }
 
 /// A loaded program, immutable.
