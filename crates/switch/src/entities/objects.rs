@@ -445,15 +445,15 @@ fn find_action(
     Ok(Action { id: *id, name: name.clone(), index: index as u32, params })
 }
 
-fn find_array(
+fn find_array<const N: usize>(
     program: &ir::Program,
     object: Option<&info::Preamble>,
     size: i64,
-    [type_name, in_tna]: [&str; 2],
+    types: [&str; N],
 ) -> Result<Array, Refusal> {
     let info::Preamble { id, name, .. } = preamble(object)?;
-    let is_it =
-        |e: &ir::Extern| e.name == *name && (e.type_name == type_name || e.type_name == in_tna);
+    let type_name = types[0];
+    let is_it = |e: &ir::Extern| e.name == *name && types.contains(&e.type_name.as_str());
     let at = program.externs.iter().position(is_it);
     let at = at.ok_or_else(|| mismatch(format!("there is no {type_name} `{name}`")))?;
     let size = u64::try_from(size)
@@ -472,8 +472,9 @@ fn find_profile(
 ) -> Result<Profile, Refusal> {
     use info::action_profile::SelectorSizeSemantics;
     let types = match profile.with_selector {
-        true => ["action_selector", "ActionSelector"],
-        false => ["action_profile", "ActionProfile"],
+        // In TNA, a selector is separate from its profile.
+        true => ["action_selector", "ActionSelector", "ActionProfile"],
+        false => ["action_profile", "ActionProfile", "ActionProfile"],
     };
     let Array { id, name, at, .. } =
         find_array(program, profile.preamble.as_ref(), profile.size, types)?;

@@ -179,12 +179,6 @@ fn write_session(
         }
         Change::Insert | Change::Modify => {}
     }
-    if architecture == Architecture::Tna && entry.replicas.len() != 1 {
-        return Err(Refusal::invalid(format!(
-            "clone session {id} has {} replicas: this switch mirrors to exactly one port",
-            entry.replicas.len()
-        )));
-    }
     let has_port = |port| config.has_port(architecture, port);
     let replicas =
         replicas(&has_port, &entry.replicas).map_err(|r| r.of(&format!("clone session {id}")))?;
