@@ -40,7 +40,9 @@ pub(crate) fn obstacle() -> Option<String> {
 /// Whether a case can run on BMv2. Control-plane commands would need a controller.
 pub(crate) fn takes(path: &Path) -> bool {
     let exception = EXCEPTIONS.iter().any(|name| path.file_stem().is_some_and(|it| it == *name));
-    !exception && script(path).is_ok_and(|script| script.only_packets())
+    // BMv2 runs no TNA programs.
+    let tna = path.file_stem().is_some_and(|it| it.to_string_lossy().starts_with("tna_"));
+    !exception && !tna && script(path).is_ok_and(|script| script.only_packets())
 }
 
 pub(crate) fn passes(path: &Path) -> Result<(), String> {
