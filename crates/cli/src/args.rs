@@ -237,6 +237,10 @@ pub(crate) struct SwitchArgs {
     #[arg(long, value_name = "N", default_value_t = 1,
         value_parser = clap::value_parser!(u16).range(1..=MOST_THREADS))]
     pub(crate) threads: u16,
+    /// Settings for TNA programs that P4Runtime cannot express, in a file of STF commands: metadata of
+    /// ports, exclusion ids, the packet generator.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) tofino: Option<PathBuf>,
     /// Compile-time constant of the program, such as VALUES=256.
     #[arg(short = 'D', value_name = "NAME=VALUE")]
     pub(crate) defines: Vec<String>,

@@ -11,7 +11,6 @@
 use std::collections::HashMap;
 
 use crate::externs::hash::Algorithm;
-use crate::externs::meter::Numbering;
 use crate::externs::tna_hash::TnaHash;
 use crate::layout::{Item, Layout};
 use crate::tables::Resolved;
@@ -184,6 +183,13 @@ pub(crate) enum RunKind {
     Add { sum: Slot },
 }
 
+/// The place of state: in an array, or at the entry of a table that matched last.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Cell {
+    Array { number: u32, index: Slot },
+    Entry { table: u32 },
+}
+
 /// Calls of extern functions that are too rare or too large for a separate operation.
 #[derive(Clone, Debug)]
 pub(crate) enum ExternOp {
@@ -247,9 +253,11 @@ pub(crate) enum ExternOp {
         list: u32,
         subtract: bool,
     },
+    /// With `complement`, what makes the whole sum zero; otherwise the sum itself.
     ChecksumGet {
         dst: Slot,
         sum: Slot,
+        complement: bool,
     },
     /// Continues a digest: see [`Algorithm::resume`].
     DigestAdd {
@@ -257,17 +265,38 @@ pub(crate) enum ExternOp {
         algorithm: Algorithm,
         list: u32,
     },
-    /// Counts at the last matching entry.
-    CountDirect {
-        table: u32,
+    /// Counts a packet with `less` bytes than it has, unless that is [`NO_SLOT`] (TNA).
+    CountAt {
+        at: Cell,
+        less: Slot,
     },
-    /// Meters at the last matching entry.
-    MeterDirect {
+    /// Meters a packet, in the program's numbers for green, yellow and red (PSA, TNA). It had the
+    /// colour `before`, and counts with `less` bytes than it has, unless they are [`NO_SLOT`].
+    MeterAt {
         dst: Slot,
+        at: Cell,
+        before: Slot,
+        less: Slot,
+        colors: [u8; 3],
+    },
+    /// Filters a value; with `drops`, tells by one of two numbers whether to drop the packet.
+    Filter {
+        dst: Slot,
+        width: u32,
+        at: Cell,
+        value: Slot,
+        /// The numbers for "drop" and for "do not".
+        drops: Option<[u8; 2]>,
+    },
+    /// Reads the register of the last matching entry.
+    CellLoad {
         table: u32,
-        /// The packet's colour so far, if the meter is aware of it.
-        before: Option<Slot>,
-        numbering: Numbering,
+        cells: Vec<Item>,
+    },
+    /// Writes it.
+    CellStore {
+        table: u32,
+        cells: Vec<Item>,
     },
     Resubmit {
         flag: Slot,
@@ -284,9 +313,6 @@ pub(crate) enum ExternOp {
         width: u32,
         meter: u32,
         index: Slot,
-        /// The packet's colour so far, if the meter is aware of it.
-        before: Option<Slot>,
-        numbering: Numbering,
     },
     /// Tests whether values are in a parser value set.
     Contains {
@@ -346,6 +372,8 @@ pub(crate) struct Errors {
     pub(crate) header_too_short: u64,
     pub(crate) timeout: u64,
     pub(crate) invalid_argument: u64,
+    /// Of a parser counter (TNA).
+    pub(crate) counter_range: u64,
 }
 
 /// A loaded program, immutable.

@@ -136,14 +136,19 @@ fn written_by_extern(op: &ExternOp, mut each: impl FnMut(Slot, u32)) {
         | ExternOp::DigestAdd { digest: slot, .. }
         | ExternOp::ChecksumGet { dst: slot, .. }
         | ExternOp::Contains { dst: slot, .. }
-        | ExternOp::MeterDirect { dst: slot, .. }
+        | ExternOp::MeterAt { dst: slot, .. }
+        | ExternOp::Filter { dst: slot, .. }
         | ExternOp::Learn { request: slot, .. } => each(slot, 1),
         ExternOp::Resubmit { flag, data, .. } => {
             each(flag, 1);
             each(data, 1);
         }
+        ExternOp::CellLoad { ref cells, .. } => {
+            cells.iter().for_each(|cell| each(cell.slot, cell.width.div_ceil(64)));
+        }
         ExternOp::Log { .. }
-        | ExternOp::CountDirect { .. }
+        | ExternOp::CountAt { .. }
+        | ExternOp::CellStore { .. }
         | ExternOp::Mirror { .. }
         | ExternOp::Pack { .. } => {}
     }

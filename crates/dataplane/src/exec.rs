@@ -5,11 +5,12 @@ use std::sync::Arc;
 use tracing::Level;
 
 use crate::bits::{get_bits, mask, put_bits, signed};
-use crate::code::{Code, ExternOp, HeaderCode, List, NO_SLOT, Op, Pc, RunKind, Slot, Varbit};
+use crate::code::{Cell, Code, ExternOp, HeaderCode, List, NO_SLOT, Op, Pc, RunKind, Slot, Varbit};
 use crate::compiled::{EngineKind, Machine};
 use crate::division::Share;
 use crate::externs::checksum::{gather, most_bytes};
 use crate::externs::counter::Counter;
+use crate::externs::filter::Filter;
 use crate::externs::hash::{fold, sum_words};
 use crate::externs::meter::{Color, Meters};
 use crate::externs::profile::Profile;
@@ -86,6 +87,7 @@ pub(crate) struct Store {
     pub(crate) registers: Registers,
     pub(crate) counters: Vec<Counter>,
     pub(crate) meters: Vec<Meters>,
+    pub(crate) filters: Vec<Vec<Filter>>,
     pub(crate) profiles: Vec<Profile>,
     pub(crate) value_sets: Vec<ValueSet>,
     pub(crate) tables: Vec<Table>,
@@ -117,6 +119,7 @@ impl Engine {
                 registers,
                 counters: loaded.counters,
                 meters: loaded.meters,
+                filters: loaded.filters,
                 profiles: loaded.profiles,
                 value_sets: loaded.value_sets,
                 tables: loaded.tables,
@@ -617,14 +620,11 @@ impl Store {
                     tracing::info!("{text}");
                 }
             }
-            ExternOp::Meter { dst, width, meter, index, before, numbering } => {
-                let before =
-                    before.map_or(Color::Green, |slot| numbering.color(state[slot as usize]));
-                let (index, now) = (state[*index as usize], self.now_us);
-                let meter = &mut self.meters[*meter as usize];
+            ExternOp::Meter { dst, width, meter, index } => {
+                let (meters, index) = (&mut self.meters[*meter as usize], state[*index as usize]);
                 // Out of range, the colour is unchanged.
-                if let Some(color) = meter.execute(index, io.ingress_length, now, before) {
-                    state[*dst as usize] = numbering.number(color) & mask(*width);
+                if let Some(color) = meters.execute(index, io.ingress_length, self.now_us) {
+                    state[*dst as usize] = color as u64 & mask(*width);
                 }
             }
             ExternOp::Contains { dst, set, keys } => {
@@ -642,23 +642,82 @@ impl Store {
                 let words = if *subtract { !words & 0xffff } else { words };
                 state[*sum as usize] = u64::from(fold(state[*sum as usize] + words));
             }
-            ExternOp::ChecksumGet { dst, sum } => {
-                state[*dst as usize] = !state[*sum as usize] & 0xffff;
+            ExternOp::ChecksumGet { dst, sum, complement } => {
+                let sum = state[*sum as usize];
+                state[*dst as usize] = if *complement { !sum & 0xffff } else { sum };
             }
             ExternOp::DigestAdd { digest, algorithm, list } => {
                 let data = gather(&code.lists[*list as usize], state, &mut self.buffer);
                 let digest = &mut state[*digest as usize];
                 *digest = algorithm.resume(*digest, data).unwrap_or(*digest);
             }
-            ExternOp::CountDirect { table } => {
-                self.tables[*table as usize].count_last(io.ingress_length);
+            ExternOp::CountAt { at, less } => {
+                let bytes = fewer(io.ingress_length, *less, state);
+                match *at {
+                    Cell::Array { number, index } => {
+                        self.counters[number as usize].count(state[index as usize], bytes);
+                    }
+                    Cell::Entry { table } => self.tables[table as usize].count_last(bytes),
+                }
             }
-            ExternOp::MeterDirect { dst, table, before, numbering } => {
-                let before =
-                    before.map_or(Color::Green, |slot| numbering.color(state[slot as usize]));
-                let arrival = Arrival { bytes: io.ingress_length, now_us: self.now_us };
-                let color = self.tables[*table as usize].meter_last(arrival, before);
-                state[*dst as usize] = numbering.number(color);
+            ExternOp::MeterAt { dst, at, before, less, colors } => {
+                let bytes = fewer(io.ingress_length, *less, state);
+                let before = match *before {
+                    NO_SLOT => Color::Green,
+                    slot => Color::of(state[slot as usize], colors),
+                };
+                let now_us = self.now_us;
+                let color = match *at {
+                    Cell::Array { number, index } => {
+                        let meters = &mut self.meters[number as usize];
+                        let unit = meters.unit;
+                        let meter = meters.cell(state[index as usize]);
+                        meter.map_or(before, |it| it.execute_after(before, unit, bytes, now_us))
+                    }
+                    Cell::Entry { table } => {
+                        self.tables[table as usize].meter_last(before, Arrival { bytes, now_us })
+                    }
+                };
+                state[*dst as usize] = u64::from(colors[color as usize]);
+            }
+            ExternOp::Filter { dst, width, at, value, drops } => {
+                let (value, now_us) = (state[*value as usize], self.now_us);
+                let filter = match *at {
+                    Cell::Array { number, index } => {
+                        let index = usize::try_from(state[index as usize]);
+                        let filters = &mut self.filters[number as usize];
+                        index.ok().and_then(|index| filters.get_mut(index))
+                    }
+                    Cell::Entry { table } => Some(self.tables[table as usize].filter_last()),
+                };
+                // Beyond the end there is no configuration.
+                let mut none = Filter::default();
+                let filter = filter.unwrap_or(&mut none);
+                state[*dst as usize] = match drops {
+                    Some([drop, keep]) => {
+                        let drops = filter.drops(value, now_us, &mut self.random);
+                        u64::from(if drops { *drop } else { *keep })
+                    }
+                    None => filter.pass(value, now_us) & mask(*width),
+                };
+            }
+            ExternOp::CellLoad { table, cells } => {
+                let mut words = self.tables[*table as usize].cell_last();
+                for cell in cells {
+                    let (slot, limbs) = (cell.slot as usize, cell.width.div_ceil(64) as usize);
+                    let (value, rest) = words.split_at_mut(limbs.min(words.len()));
+                    state[slot..slot + value.len()].copy_from_slice(value);
+                    words = rest;
+                }
+            }
+            ExternOp::CellStore { table, cells } => {
+                let mut words = self.tables[*table as usize].cell_last();
+                for cell in cells {
+                    let (slot, limbs) = (cell.slot as usize, cell.width.div_ceil(64) as usize);
+                    let (value, rest) = words.split_at_mut(limbs.min(words.len()));
+                    value.copy_from_slice(&state[slot..slot + value.len()]);
+                    words = rest;
+                }
             }
             ExternOp::Resubmit { flag, data, list } => {
                 state[*flag as usize] = 1;
@@ -689,6 +748,15 @@ impl Store {
     }
 }
 
+/// A packet's bytes less an adjustment, which is negative in two's complement.
+fn fewer(bytes: u32, less: Slot, state: &[u64]) -> u32 {
+    if less == NO_SLOT {
+        return bytes;
+    }
+    let less = i64::from(state[less as usize] as u32 as i32);
+    u32::try_from((i64::from(bytes) - less).max(0)).unwrap_or(u32::MAX)
+}
+
 /// The action for a packet from an action profile; `None` in an empty group.
 #[cold]
 fn hash_of(
@@ -701,9 +769,9 @@ fn hash_of(
 ) -> u64 {
     match (&profile.selector, outcome) {
         (Some(_), Outcome::Set(set)) if set.random => random.within(0, u64::MAX).unwrap_or(0),
-        (Some(algorithm), Outcome::Group(_) | Outcome::Set(_)) => {
+        (Some(selector), Outcome::Group(_) | Outcome::Set(_)) => {
             let data = selected.map_or(&[][..], |list| gather(list, state, buffer));
-            algorithm.digest(data, &[])
+            selector.digest(data)
         }
         _ => 0,
     }

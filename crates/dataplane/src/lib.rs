@@ -44,6 +44,7 @@ pub use compiled::EngineKind;
 pub use division::{ROW_BITS, Undivided};
 pub use error::{LoadError, ProfileError, StateError, TableError};
 pub use externs::counter::CounterData;
+pub use externs::filter::FilterConfig;
 pub use externs::meter::{Color, MeterConfig};
 pub use externs::profile::{GroupMember, Profile, ProfileGroup, WeightedCall};
 pub use packet::Packet;

@@ -1,6 +1,7 @@
 //! A loaded program: code, tables, registers, counters.
 
 pub(crate) mod cores;
+mod filters;
 mod listing;
 mod meters;
 mod observed;
@@ -321,6 +322,14 @@ impl Pipeline {
         Ok(())
     }
 
+    /// Sets the bytes that follow the intrinsic header of packets from a port (TNA); zeros at first.
+    /// v1model programs have none.
+    pub fn set_port_metadata(&mut self, port: u16, bytes: [u8; 8]) {
+        if let Passes::Tna(passes) = &mut self.passes {
+            passes.set_port_metadata(port, bytes);
+        }
+    }
+
     /// Number of elements of a counter, register or meter array.
     #[must_use]
     pub fn array_size(&self, array: ExternId) -> Option<u64> {
@@ -332,8 +341,13 @@ impl Pipeline {
             ExternInstance::Meter(meter) => {
                 Some(self.engine.store.meters[meter as usize].cells.len() as u64)
             }
+            ExternInstance::Filter(number) => {
+                Some(self.engine.store.filters[number as usize].len() as u64)
+            }
             ExternInstance::DirectCounter
             | ExternInstance::DirectMeter(_)
+            | ExternInstance::DirectFilter
+            | ExternInstance::DirectRegister(_)
             | ExternInstance::Profile(_)
             | ExternInstance::ValueSet(_)
             | ExternInstance::Checksum(_)

@@ -296,6 +296,31 @@ impl Program {
         self.blocks.iter().find(|(n, _)| n == role).map(|&(_, b)| b)
     }
 
+    /// The action profile that an `ActionSelector` of TNA selects from; any other extern is its own.
+    #[must_use]
+    pub fn profile_of(&self, id: ExternId) -> ExternId {
+        match self.externs.get(id.index()) {
+            Some(Extern { type_name, args, .. }) if type_name == "ActionSelector" => {
+                match args.first() {
+                    Some(&CtorArg::Instance(profile)) => profile,
+                    _ => id,
+                }
+            }
+            _ => id,
+        }
+    }
+
+    /// The `ActionSelector` of TNA that selects from an action profile, if there is one.
+    #[must_use]
+    pub fn selector_of(&self, profile: ExternId) -> Option<&Extern> {
+        let selects = |e: &&Extern| {
+            let first = e.args.first();
+            e.type_name == "ActionSelector"
+                && matches!(first, Some(&CtorArg::Instance(of)) if of == profile)
+        };
+        self.externs.iter().find(selects)
+    }
+
     /// The code of an error, by name.
     #[must_use]
     pub fn error_code(&self, name: &str) -> Option<u64> {

@@ -6,6 +6,7 @@ use tributary_dataplane::{
 use tributary_p4::Architecture;
 
 use crate::entities::Refusal;
+use crate::tofino::TofinoConfig;
 
 /// The controller's port in v1model programs of this project and of BMv2's testbeds.
 pub const CPU_PORT: u16 = 510;
@@ -42,6 +43,8 @@ pub struct SwitchConfig {
     pub engine: EngineKind,
     /// Cores, at least one: see [`crate::runtime`].
     pub cores: u16,
+    /// Settings for TNA programs that P4Runtime cannot express.
+    pub tofino: TofinoConfig,
 }
 
 impl Default for SwitchConfig {
@@ -57,6 +60,7 @@ impl Default for SwitchConfig {
             resubmit_limit: 16,
             engine: EngineKind::default(),
             cores: 1,
+            tofino: TofinoConfig::default(),
         }
     }
 }

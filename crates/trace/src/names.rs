@@ -221,6 +221,23 @@ impl<'p> Names<'p> {
                 let facts = vec![("table", json!(name)), ("color", json!(color))];
                 (Kind::Meter, format!("meter at the entry of {name}: {color}"), facts)
             }
+            Event::Filter { input, value, drops } => {
+                let mut facts = vec![("input", json!(input)), ("value", json!(value))];
+                facts.extend(drops.map(|drops| ("drops", json!(drops))));
+                let text = match drops {
+                    None => format!("filter of {input}: {value}"),
+                    Some(true) => format!("early drop at {input}: drop"),
+                    Some(false) => format!("early drop at {input}: no drop"),
+                };
+                (Kind::Meter, text, facts)
+            }
+            Event::CellStore { table, values } => {
+                let name = &self.program.tables[table.index()].name;
+                let shown: Vec<String> = values.iter().map(ToString::to_string).collect();
+                let facts = vec![("table", json!(name)), ("values", json!(shown))];
+                let text = format!("register at the entry of {name}: now {}", shown.join(", "));
+                (Kind::Register, text, facts)
+            }
             Event::Hash { data, value } => {
                 let facts = vec![("data", json!(hex(data))), ("value", json!(value))];
                 (Kind::Hash, format!("hash of {}: {value:#x}", hex(data)), facts)

@@ -57,8 +57,21 @@ pub(crate) enum Kept {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum TnaBehaviour {
     Execute,
+    /// A stateful action on the register of the entry that matched.
+    ExecuteDirect,
+    /// The value of a register action's parameter.
+    Parameter,
+    Count,
     DirectCount,
+    Meter,
     DirectMeter,
+    /// A low-pass filter, or a random early drop.
+    Filter {
+        drops: bool,
+    },
+    DirectFilter {
+        drops: bool,
+    },
     /// The lower, or the higher, of two numbers.
     Bound {
         lower: bool,
@@ -127,8 +140,15 @@ const V1MODEL: Bindings = &[
 
 const TNA: Bindings = &[
     (Some("RegisterAction"), "execute", Behaviour::Tna(TnaBehaviour::Execute)),
-    (Some("Counter"), "count", Behaviour::Count),
+    (Some("DirectRegisterAction"), "execute", Behaviour::Tna(TnaBehaviour::ExecuteDirect)),
+    (Some("RegisterParam"), "read", Behaviour::Tna(TnaBehaviour::Parameter)),
+    (Some("Counter"), "count", Behaviour::Tna(TnaBehaviour::Count)),
     (Some("DirectCounter"), "count", Behaviour::Tna(TnaBehaviour::DirectCount)),
+    (Some("Meter"), "execute", Behaviour::Tna(TnaBehaviour::Meter)),
+    (Some("Lpf"), "execute", Behaviour::Tna(TnaBehaviour::Filter { drops: false })),
+    (Some("Wred"), "execute", Behaviour::Tna(TnaBehaviour::Filter { drops: true })),
+    (Some("DirectLpf"), "execute", Behaviour::Tna(TnaBehaviour::DirectFilter { drops: false })),
+    (Some("DirectWred"), "execute", Behaviour::Tna(TnaBehaviour::DirectFilter { drops: true })),
     (Some("DirectMeter"), "execute", Behaviour::Tna(TnaBehaviour::DirectMeter)),
     (None, "min", Behaviour::Tna(TnaBehaviour::Bound { lower: true })),
     (None, "max", Behaviour::Tna(TnaBehaviour::Bound { lower: false })),

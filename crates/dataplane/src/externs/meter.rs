@@ -1,4 +1,4 @@
-//! Meters: two rates, three colours (RFC 2698, colour-blind), with BMv2's arithmetic.
+//! Meters: two rates, three colours (RFC 2698), with BMv2's arithmetic.
 
 /// The configuration of a meter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -26,31 +26,14 @@ pub enum Color {
     Red = 2,
 }
 
-/// How programs number colours.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Numbering {
-    V1model,
-    /// `MeterColor_t`.
-    Tna,
-    /// `PSA_MeterColor_t`.
-    Psa,
-}
-
-impl Numbering {
-    pub(crate) fn number(self, color: Color) -> u64 {
-        match (self, color) {
-            (Self::V1model, color) => color as u64,
-            (Self::Tna, Color::Green) | (Self::Psa, Color::Red) => 0,
-            (Self::Tna, Color::Yellow) | (Self::Psa, Color::Green) => 1,
-            (Self::Psa, Color::Yellow) => 2,
-            (Self::Tna, Color::Red) => 3,
+impl Color {
+    /// The colour with this number, among those of green, yellow and red; red for others.
+    pub(crate) fn of(number: u64, numbers: &[u8; 3]) -> Self {
+        match numbers.iter().position(|&its| u64::from(its) == number) {
+            Some(0) => Self::Green,
+            Some(1) => Self::Yellow,
+            _ => Self::Red,
         }
-    }
-
-    /// The colour with a number; red for a number without a colour.
-    pub(crate) fn color(self, number: u64) -> Color {
-        let all = [Color::Green, Color::Yellow];
-        all.into_iter().find(|&color| self.number(color) == number).unwrap_or(Color::Red)
     }
 }
 
@@ -110,9 +93,19 @@ impl Meter {
         }
     }
 
-    /// The colour of a packet, whose tokens are removed. `before` is the colour that it already has:
-    /// green for a meter that is blind to it.
-    pub(crate) fn execute(&mut self, unit: Unit, bytes: u32, now_us: u64, before: Color) -> Color {
+    /// The colour of a packet, whose tokens are removed.
+    pub(crate) fn execute(&mut self, unit: Unit, bytes: u32, now_us: u64) -> Color {
+        self.execute_after(Color::Green, unit, bytes, now_us)
+    }
+
+    /// The same for a packet that has a colour already, which does not improve (RFC 2698).
+    pub(crate) fn execute_after(
+        &mut self,
+        before: Color,
+        unit: Unit,
+        bytes: u32,
+        now_us: u64,
+    ) -> Color {
         let Some(config) = self.config else { return before };
         let input = match unit {
             Unit::Packets => 1,
@@ -143,17 +136,15 @@ impl Meters {
         Self { unit, cells: vec![Meter::default(); size] }
     }
 
+    /// The meter at an index; `None` if the index is out of range.
+    pub(crate) fn cell(&mut self, index: u64) -> Option<&mut Meter> {
+        self.cells.get_mut(usize::try_from(index).ok()?)
+    }
+
     /// The colour of a packet; `None` if the index is out of range.
-    pub(crate) fn execute(
-        &mut self,
-        index: u64,
-        bytes: u32,
-        now_us: u64,
-        before: Color,
-    ) -> Option<Color> {
+    pub(crate) fn execute(&mut self, index: u64, bytes: u32, now_us: u64) -> Option<Color> {
         let unit = self.unit;
-        let cell = usize::try_from(index).ok().and_then(|i| self.cells.get_mut(i))?;
-        Some(cell.execute(unit, bytes, now_us, before))
+        Some(self.cell(index)?.execute(unit, bytes, now_us))
     }
 }
 
@@ -186,6 +177,19 @@ mod tests {
         assert_eq!(colours(&[499, 500, 500]), [Red, Yellow, Red]);
         assert_eq!(colours(&[1_000, 1_000]), [Green, Red]);
         assert_eq!(colours(&[1_000_000; 5]), [Green, Green, Yellow, Red, Red]);
+    }
+
+    #[test]
+    fn a_packets_own_colour_does_not_improve_and_saves_tokens() {
+        use Color::{Green, Red, Yellow};
+        let mut meter = meter(0, 1, 0, 3);
+        let mut colour = |before| meter.execute_after(before, Unit::Packets, 64, 0);
+        // Red ones take nothing, yellow ones no committed token.
+        assert_eq!(
+            [Red, Yellow, Green, Green, Green].map(&mut colour),
+            [Red, Yellow, Green, Yellow, Red]
+        );
+        assert_eq!(Meter::default().execute_after(Yellow, Unit::Packets, 64, 0), Yellow);
     }
 
     #[test]

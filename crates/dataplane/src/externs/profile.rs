@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::error::ProfileError;
 use crate::externs::hash::Algorithm;
+use crate::externs::tna_hash::TnaHash;
 use crate::tables::{ActionCall, ActionSet, ActionShapes, Choices, Outcome, Resolved};
 
 /// A member of a group.
@@ -156,6 +157,25 @@ struct Group {
     uses: u32,
 }
 
+/// The hash by which a selector picks a member.
+#[derive(Clone, Debug)]
+pub(crate) enum Selector {
+    /// An algorithm of v1model.
+    Plain(Algorithm),
+    /// A `Hash` of TNA with this many bits.
+    Tofino(Box<TnaHash>, u32),
+}
+
+impl Selector {
+    /// The hash of a packet's values.
+    pub(crate) fn digest(&self, data: &[u8]) -> u64 {
+        match self {
+            Self::Plain(algorithm) => algorithm.digest(data, &[]),
+            Self::Tofino(hash, width) => hash.digest(data, *width),
+        }
+    }
+}
+
 /// An action profile, or a selector.
 #[derive(Debug)]
 pub struct Profile {
@@ -163,8 +183,8 @@ pub struct Profile {
     actions: ActionShapes,
     /// Maximum number of members; 0 means no limit.
     size: u64,
-    /// The hash algorithm of a selector; `None` for a plain profile.
-    pub(crate) selector: Option<Algorithm>,
+    /// The hash of a selector; `None` for a plain profile.
+    pub(crate) selector: Option<Selector>,
     members: Numbered<Member>,
     handles: Handles,
     groups: Numbered<Group>,
@@ -173,7 +193,7 @@ pub struct Profile {
 }
 
 impl Profile {
-    pub(crate) fn new(size: u64, selector: Option<Algorithm>) -> Self {
+    pub(crate) fn new(size: u64, selector: Option<Selector>) -> Self {
         Self {
             actions: ActionShapes::default(),
             size,

@@ -12,7 +12,6 @@ use crate::code::{ExternOp, Group, List, NO_SLOT, Op, Slot};
 use crate::error::LoadError;
 use crate::externs::binding::{Behaviour, Kept, bind};
 use crate::externs::hash::Algorithm;
-use crate::externs::meter::Numbering;
 use crate::layout::{Item, Layout};
 use crate::packet::{DigestShape, FieldList};
 use crate::pass::DROP_PORT;
@@ -85,8 +84,7 @@ impl Loader<'_> {
                 let (place, ty) = args.out(1)?;
                 let width = args.narrow(ty)?;
                 self.through_place(place, ty, |this, dst| {
-                    let (before, numbering) = (None, Numbering::V1model);
-                    this.extern_op(ExternOp::Meter { dst, width, meter, index, before, numbering });
+                    this.extern_op(ExternOp::Meter { dst, width, meter, index });
                 })?;
             }
             // The table meters every packet that matches an entry and stores the colour, as in

@@ -7,9 +7,10 @@ use super::slots::Slots;
 use crate::code::Slot;
 use crate::error::LoadError;
 use crate::externs::counter::Counter;
+use crate::externs::filter::Filter;
 use crate::externs::hash::Algorithm;
 use crate::externs::meter::{Meter, Meters, Unit};
-use crate::externs::profile::Profile;
+use crate::externs::profile::{Profile, Selector};
 use crate::externs::register::RegisterShape;
 use crate::externs::value_set::ValueSet;
 
@@ -39,6 +40,12 @@ pub(crate) enum Instance {
     Meter(u32),
     /// Meters at the entries of its table.
     DirectMeter(Unit),
+    /// Index into the filters.
+    Filter(u32),
+    /// A filter at each entry of its table.
+    DirectFilter,
+    /// A register cell of this many scalars at each entry of its table.
+    DirectRegister(u32),
     /// Index into the action profiles and selectors.
     Profile(u32),
     /// Index into the parser value sets.
@@ -58,6 +65,7 @@ pub(super) struct Instances {
     pub(super) registers: Vec<RegisterShape>,
     pub(super) counters: Vec<Counter>,
     pub(super) meters: Vec<Meters>,
+    pub(super) filters: Vec<Vec<Filter>>,
     pub(super) profiles: Vec<Profile>,
     pub(super) value_sets: Vec<ValueSet>,
 }
@@ -103,7 +111,7 @@ pub(super) fn instances(
                 all.counters.push(Counter::new(size as usize));
                 Instance::Counter(all.counters.len() as u32 - 1)
             }
-            (Architecture::V1model, "meter") | (Architecture::Psa, "Meter") => {
+            (Architecture::V1model, "meter") | (Architecture::Tna | Architecture::Psa, "Meter") => {
                 let size = size(instance)?;
                 written = written.saturating_add(size.saturating_mul(size_of::<Meter>() as u128));
                 check_size(instance, written, LARGEST_WRITTEN)?;
@@ -112,12 +120,54 @@ pub(super) fn instances(
             }
             (Architecture::V1model, "direct_meter")
             | (Architecture::Tna | Architecture::Psa, "DirectMeter") => {
-                if instance.args.len() > 1 {
-                    return Err(use_error(instance, "colours of its own are not supported"));
-                }
                 Instance::DirectMeter(unit(instance, 0)?)
             }
-            (Architecture::V1model, "action_profile") | (Architecture::Psa, "ActionProfile") => {
+            (Architecture::Tna, "Lpf" | "Wred") => {
+                let size = size(instance)?;
+                written = written.saturating_add(size.saturating_mul(size_of::<Filter>() as u128));
+                check_size(instance, written, LARGEST_WRITTEN)?;
+                all.filters.push(vec![Filter::default(); size as usize]);
+                Instance::Filter(all.filters.len() as u32 - 1)
+            }
+            (Architecture::Tna, "DirectLpf" | "DirectWred") => Instance::DirectFilter,
+            (Architecture::Tna, "DirectRegister") => {
+                if instance.type_args.is_empty() {
+                    return Err(use_error(instance, "its cell has no scalars"));
+                }
+                Instance::DirectRegister(instance.type_args.len() as u32)
+            }
+            // A register of one cell, which the control plane may change.
+            (Architecture::Tna, "RegisterParam") => {
+                let [element] = instance.type_args.as_slice() else {
+                    return Err(use_error(instance, "its type is not a scalar"));
+                };
+                let first = all.registers.len() as u32;
+                let initial = nth_initial(instance, 0)?;
+                all.registers.push(RegisterShape { size: 1, width: element.width, initial });
+                Instance::Register { first, scalars: 1 }
+            }
+            (Architecture::Tna, "ActionSelector") => {
+                let selector = Selector::tofino(program, instance)?;
+                match instance.args.first() {
+                    Some(CtorArg::Instance(of)) => {
+                        let Some(&Instance::Profile(number)) = all.instances.get(of.index()) else {
+                            return Err(use_error(instance, "it selects from no action profile"));
+                        };
+                        let profile = &mut all.profiles[number as usize];
+                        if profile.selector.replace(selector).is_some() {
+                            let reason = "its action profile has another selector already";
+                            return Err(use_error(instance, reason));
+                        }
+                        Instance::Profile(number)
+                    }
+                    _ => {
+                        all.profiles.push(Profile::new(size(instance)? as u64, Some(selector)));
+                        Instance::Profile(all.profiles.len() as u32 - 1)
+                    }
+                }
+            }
+            (Architecture::V1model, "action_profile")
+            | (Architecture::Tna | Architecture::Psa, "ActionProfile") => {
                 all.profiles.push(Profile::new(size(instance)? as u64, None));
                 Instance::Profile(all.profiles.len() as u32 - 1)
             }
@@ -126,10 +176,10 @@ pub(super) fn instances(
                     Some(CtorArg::Int(size)) => *size as u64,
                     _ => return Err(use_error(instance, "its size is not an integer")),
                 };
-                all.profiles.push(Profile::new(size, Some(algorithm(instance)?)));
+                all.profiles.push(Profile::new(size, Some(Selector::Plain(algorithm(instance)?))));
                 Instance::Profile(all.profiles.len() as u32 - 1)
             }
-            (Architecture::V1model | Architecture::Psa, "value_set") => {
+            (_, "value_set") => {
                 let widths = instance.type_args.iter().map(|scalar| scalar.width).collect();
                 all.value_sets.push(ValueSet::new(widths, size(instance)? as u64));
                 Instance::ValueSet(all.value_sets.len() as u32 - 1)
@@ -145,8 +195,18 @@ pub(super) fn instances(
             },
             (
                 Architecture::Tna,
-                "RegisterAction" | "Hash" | "CRCPolynomial" | "Random" | "Resubmit" | "Mirror"
-                | "Digest",
+                "RegisterAction"
+                | "DirectRegisterAction"
+                | "Hash"
+                | "CRCPolynomial"
+                | "Random"
+                | "Resubmit"
+                | "Mirror"
+                | "Digest"
+                | "ParserCounter"
+                | "ParserPriority"
+                | "Alpm"
+                | "Atcam",
             )
             | (
                 Architecture::Psa,
@@ -203,7 +263,12 @@ fn size(instance: &Extern) -> Result<u128, LoadError> {
 
 /// The initial value of a scalar of each cell.
 fn initial(instance: &Extern, number: usize) -> Result<u64, LoadError> {
-    match instance.args.get(1 + number) {
+    nth_initial(instance, 1 + number)
+}
+
+/// The initial value that an argument gives; zero without one.
+pub(super) fn nth_initial(instance: &Extern, at: usize) -> Result<u64, LoadError> {
+    match instance.args.get(at) {
         None => Ok(0),
         Some(CtorArg::Int(value)) => u64::try_from(*value)
             .map_err(|_| use_error(instance, "its initial value has more than 64 bits")),

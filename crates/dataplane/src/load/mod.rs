@@ -15,6 +15,7 @@ mod scan;
 mod slots;
 mod tna;
 mod tna_calls;
+mod tna_state;
 mod v1model;
 mod work;
 
@@ -38,6 +39,7 @@ use crate::code::{
 use crate::effects::Sharing;
 use crate::error::LoadError;
 use crate::externs::counter::Counter;
+use crate::externs::filter::Filter;
 use crate::externs::meter::Meters;
 use crate::externs::profile::Profile;
 use crate::externs::register::Registers;
@@ -59,6 +61,7 @@ pub(crate) struct Loaded {
     pub(crate) registers: Registers,
     pub(crate) counters: Vec<Counter>,
     pub(crate) meters: Vec<Meters>,
+    pub(crate) filters: Vec<Vec<Filter>>,
     pub(crate) profiles: Vec<Profile>,
     pub(crate) value_sets: Vec<ValueSet>,
     pub(crate) tables: Vec<Table>,
@@ -222,6 +225,7 @@ fn compile(
             header_too_short: error_code(program, "HeaderTooShort", 4),
             timeout: error_code(program, "ParserTimeout", 5),
             invalid_argument: error_code(program, "ParserInvalidArgument", 6),
+            counter_range: error_code(program, "CounterRange", u64::MAX),
         },
     };
     loader.table_keys();
@@ -369,6 +373,7 @@ impl<'p> Loader<'p> {
             registers: self.registers,
             counters: externs.counters,
             meters: externs.meters,
+            filters: externs.filters,
             profiles: externs.profiles,
             value_sets: externs.value_sets,
             tables,
@@ -610,6 +615,7 @@ fn tables(
     let mut tables = Vec::new();
     for (number, table) in program.tables.iter().enumerate() {
         let refuse = |reason: String| Err(LoadError::Table { name: table.name.clone(), reason });
+        let mut cell = Vec::new();
         let mut extras = Extras { ages: table.idle_timeout, ..Extras::default() };
         for attached in &table.attached {
             match externs.instances[attached.index()] {
@@ -622,6 +628,10 @@ fn tables(
                     extras.meter = Some(DirectMeter { unit, target: None, meters_itself });
                 }
                 Instance::Profile(profile) => extras.profile = Some(profile),
+                Instance::DirectFilter => extras.filter = true,
+                Instance::DirectRegister(_) => {
+                    cell = tna_state::initial_cell(&program.externs[attached.index()])?;
+                }
                 _ => {}
             }
         }
@@ -646,14 +656,16 @@ fn tables(
             let profile = if alike {
                 profile
             } else {
-                let selector = externs.profiles[profile].selector;
+                let selector = externs.profiles[profile].selector.clone();
                 externs.profiles.push(Profile::new(0, selector));
                 extras.profile = Some(externs.profiles.len() as u32 - 1);
                 externs.profiles.len() - 1
             };
             externs.profiles[profile].set_actions(ActionShapes::new(program, table));
         }
-        tables.push(Table::new(program, table, extras)?);
+        let mut table = Table::new(program, table, extras)?;
+        table.set_cell(cell);
+        tables.push(table);
     }
     Ok(tables)
 }

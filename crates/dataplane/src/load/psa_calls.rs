@@ -4,14 +4,13 @@ use tributary_p4::ir::{Arg, CtorArg, ExternCall, ExternId};
 
 use super::calls::Args;
 use super::{Instance, Loader};
-use crate::code::{ExternOp, NO_SLOT, Op, Slot};
+use crate::code::{Cell, ExternOp, NO_SLOT, Op, Slot};
 use crate::error::LoadError;
 use crate::externs::binding::PsaBehaviour;
 use crate::externs::hash::Algorithm;
-use crate::externs::meter::{Color, Numbering};
 
-/// `PSA_MeterColor_t.GREEN`.
-const GREEN: u64 = 1;
+/// The numbers of green, yellow and red in `PSA_MeterColor_t`.
+const COLORS: [u8; 3] = [1, 2, 0];
 
 impl Loader<'_> {
     pub(super) fn psa_call(
@@ -65,32 +64,14 @@ impl Loader<'_> {
                     return Err(args.wrong("is not a meter"));
                 };
                 let index = self.word(args.value(0)?)?;
-                let before = if last == 2 { Some(self.psa_color(args, 1)?) } else { None };
-                let (place, ty) = args.out(last)?;
-                let width = args.narrow(ty)?;
-                // The colour at an index beyond the end.
-                let green = self.slots.constant(GREEN);
-                let otherwise = before.unwrap_or(green);
-                self.through_place(place, ty, |this, dst| {
-                    this.op(Op::Move { dst, src: otherwise });
-                    this.extern_op(ExternOp::Meter {
-                        dst,
-                        width,
-                        meter,
-                        index,
-                        before,
-                        numbering: Numbering::Psa,
-                    });
-                })?;
+                let before = if last == 2 { self.psa_color(args, 1)? } else { NO_SLOT };
+                let at = Cell::Array { number: meter, index };
+                self.psa_meter(at, before, args)?;
             }
             PsaBehaviour::DirectMeter => {
                 let table = self.table_of(instance, args)?;
-                let before = if last == 1 { Some(self.psa_color(args, 0)?) } else { None };
-                let (place, ty) = args.out(last)?;
-                self.through_place(place, ty, |this, dst| {
-                    let numbering = Numbering::Psa;
-                    this.extern_op(ExternOp::MeterDirect { dst, table, before, numbering });
-                })?;
+                let before = if last == 1 { self.psa_color(args, 0)? } else { NO_SLOT };
+                self.psa_meter(Cell::Entry { table }, before, args)?;
             }
             PsaBehaviour::Clear => {
                 let dst = match self.instance(call.instance) {
@@ -122,7 +103,7 @@ impl Loader<'_> {
                 let is_sum = matches!(running, Some(Instance::Checksum(_)));
                 self.through_place(place, ty, |this, dst| {
                     if is_sum {
-                        this.extern_op(ExternOp::ChecksumGet { dst, sum });
+                        this.extern_op(ExternOp::ChecksumGet { dst, sum, complement: true });
                     }
                     let src = if is_sum { dst } else { sum };
                     this.op(Op::Truncate { dst, src, width });
@@ -142,17 +123,26 @@ impl Loader<'_> {
         Ok(())
     }
 
+    /// Meters the packet; the colour is the last argument.
+    fn psa_meter(&mut self, at: Cell, before: Slot, args: &Args<'_>) -> Result<(), LoadError> {
+        let (place, ty) = args.out(args.args.len().saturating_sub(1))?;
+        self.through_place(place, ty, |this, dst| {
+            let (less, colors) = (NO_SLOT, COLORS);
+            this.extern_op(ExternOp::MeterAt { dst, at, before, less, colors });
+        })
+    }
+
     /// A colour that the program gives to a meter.
     fn psa_color(&mut self, args: &Args<'_>, at: usize) -> Result<Slot, LoadError> {
         let Some(Arg::Symbol(_, member)) = args.args.get(at) else {
             return self.word(args.value(at)?);
         };
-        let color = match member.as_str() {
-            "GREEN" => Color::Green,
-            "YELLOW" => Color::Yellow,
-            _ => Color::Red,
+        let number = match member.as_str() {
+            "GREEN" => COLORS[0],
+            "YELLOW" => COLORS[1],
+            _ => COLORS[2],
         };
-        Ok(self.slots.constant(Numbering::Psa.number(color)))
+        Ok(self.slots.constant(number.into()))
     }
 
     /// The algorithm of a `Hash` instance.

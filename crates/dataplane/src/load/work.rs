@@ -210,8 +210,11 @@ impl Costs<'_> {
             | ExternOp::Truncate { .. }
             | ExternOp::Assert { .. }
             | ExternOp::ChecksumGet { .. }
-            | ExternOp::CountDirect { .. }
-            | ExternOp::MeterDirect { .. }
+            | ExternOp::CountAt { .. }
+            | ExternOp::MeterAt { .. }
+            | ExternOp::Filter { .. }
+            | ExternOp::CellLoad { .. }
+            | ExternOp::CellStore { .. }
             | ExternOp::Meter { .. }
             | ExternOp::Learn { .. } => 16,
         }

@@ -81,6 +81,13 @@ impl Pipeline {
         if let Some(name) = named(&meter) {
             return Err(Undivided::Meter(name));
         }
+        let alone = |instance: &Instance| {
+            let filter = matches!(instance, Instance::Filter(_) | Instance::DirectFilter);
+            filter || matches!(instance, Instance::DirectRegister(_))
+        };
+        if let Some(name) = named(&alone) {
+            return Err(Undivided::State(name));
+        }
         if let Some(digest) = self.shape.digests.first() {
             return Err(Undivided::Digest(digest.name.clone()));
         }

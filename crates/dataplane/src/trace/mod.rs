@@ -288,6 +288,22 @@ pub enum Event {
         /// The colour: 0 for green, 1 for yellow, 2 for red.
         color: u64,
     },
+    /// A low-pass filter, or a random early drop, returned a value.
+    Filter {
+        /// The value that it was given.
+        input: u64,
+        /// The value that it returned.
+        value: u64,
+        /// For a random early drop: whether the packet is to be dropped.
+        drops: Option<bool>,
+    },
+    /// An action changed the register of the entry that matched last.
+    CellStore {
+        /// The table.
+        table: TableId,
+        /// The words of the register.
+        values: Vec<Value>,
+    },
     /// A hash was computed.
     Hash {
         /// The bytes that were hashed.

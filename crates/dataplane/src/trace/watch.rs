@@ -3,7 +3,7 @@
 use tributary_p4::ir::{FieldId, HeaderId, Program, TableId};
 
 use super::{Choice, ChoiceOf, Event, Lookup, Note, Observer, Traced};
-use crate::code::{Code, ExternOp, Op, Pc, Slot};
+use crate::code::{Cell, Code, ExternOp, Op, Pc, Slot};
 use crate::effects::written;
 use crate::exec::{Engine, Flow, Io, Runner, Store};
 use crate::externs::checksum::gather;
@@ -236,7 +236,10 @@ impl Watcher<'_> {
             gather(&code.lists[list as usize], state, &mut self.data);
         }
         match op {
-            ExternOp::Meter { index, .. } => self.index = state[*index as usize],
+            ExternOp::Meter { index, .. }
+            | ExternOp::CountAt { at: Cell::Array { index, .. }, .. }
+            | ExternOp::MeterAt { at: Cell::Array { index, .. }, .. }
+            | ExternOp::Filter { value: index, .. } => self.index = state[*index as usize],
             ExternOp::Contains { keys, .. } => {
                 self.keys = keys.iter().map(|key| value(*key, state)).collect();
             }
@@ -295,22 +298,49 @@ impl Watcher<'_> {
                 Event::Checksum { verify: false, active, data: data(), payload, value, correct }
             }
             ExternOp::Random { dst, .. } => Event::Random { value: at(*dst) },
-            ExternOp::Meter { dst, meter, numbering, .. } => Event::Meter {
+            ExternOp::Meter { dst, meter, .. } => Event::Meter {
                 meter: self.traced.meters[*meter as usize],
                 index: self.index,
                 color: usize::try_from(self.index)
                     .is_ok_and(|i| i < store.meters[*meter as usize].cells.len())
-                    .then(|| numbering.color(at(*dst)) as u64),
+                    .then(|| at(*dst)),
             },
             ExternOp::Contains { dst, set, .. } => {
                 let (keys, found) = (self.keys.clone(), at(*dst) != 0);
                 Event::ValueSet { set: *set, keys, found }
             }
-            ExternOp::CountDirect { table } => Event::CountDirect { table: TableId(*table) },
-            ExternOp::MeterDirect { dst, table, numbering, .. } => {
-                let color = numbering.color(at(*dst)) as u64;
-                Event::MeterDirect { table: TableId(*table), color }
+            ExternOp::CountAt { at: Cell::Array { number, .. }, .. } => Event::Count {
+                counter: self.traced.counters[*number as usize],
+                index: self.index,
+                count: usize::try_from(self.index)
+                    .ok()
+                    .and_then(|index| store.counters[*number as usize].cells.get(index).copied()),
+            },
+            ExternOp::CountAt { at: Cell::Entry { table }, .. } => {
+                Event::CountDirect { table: TableId(*table) }
             }
+            ExternOp::MeterAt { dst, at: place, colors, .. } => {
+                let color = colors.iter().position(|&color| u64::from(color) == at(*dst));
+                let color = color.unwrap_or(0) as u64;
+                match *place {
+                    Cell::Array { number, .. } => Event::Meter {
+                        meter: self.traced.meters[number as usize],
+                        index: self.index,
+                        color: usize::try_from(self.index)
+                            .is_ok_and(|i| i < store.meters[number as usize].cells.len())
+                            .then_some(color),
+                    },
+                    Cell::Entry { table } => Event::MeterDirect { table: TableId(table), color },
+                }
+            }
+            ExternOp::Filter { dst, drops, .. } => {
+                let drops = drops.map(|[drop, _]| at(*dst) == u64::from(drop));
+                Event::Filter { input: self.index, value: at(*dst), drops }
+            }
+            ExternOp::CellStore { table, cells } => Event::CellStore {
+                table: TableId(*table),
+                values: cells.iter().map(|item| value(*item, state)).collect(),
+            },
             ExternOp::Log { message, values } => Event::Log {
                 message: message.clone(),
                 values: values.iter().map(|item| value(*item, state)).collect(),
@@ -324,7 +354,8 @@ impl Watcher<'_> {
                 let values = items.iter().map(|item| value(*item, state)).collect();
                 Event::Pack { digest: *digest, values }
             }
-            ExternOp::Truncate { .. }
+            ExternOp::CellLoad { .. }
+            | ExternOp::Truncate { .. }
             | ExternOp::Assert { .. }
             | ExternOp::ChecksumGet { .. }
             | ExternOp::Learn { .. } => return None,

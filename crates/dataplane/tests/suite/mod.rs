@@ -12,4 +12,5 @@ mod robustness;
 mod source;
 mod tables;
 mod tna;
+mod tna_externs;
 mod v1model;

@@ -141,6 +141,8 @@ impl Checker<'_, '_> {
             "range" => Some(MatchKind::Range),
             "optional" => Some(MatchKind::Optional),
             "selector" => Some(MatchKind::Selector),
+            // The partition of an ATCAM table is named in full.
+            "atcam_partition_index" => Some(MatchKind::Exact),
             _ => None,
         };
         let Some(kind) = kind.filter(|_| declared) else {
@@ -373,8 +375,9 @@ impl Checker<'_, '_> {
                     }
                 }
             }
-            "counters" | "meters" | "implementation" | "registers" | "psa_direct_counter"
-            | "psa_direct_meter" | "psa_implementation" => {
+            "counters" | "meters" | "implementation" | "registers" | "filters" | "proxy_hash"
+            | "atcam" | "alpm" | "psa_direct_counter" | "psa_direct_meter"
+            | "psa_implementation" => {
                 let instance = self.expr(value);
                 if matches!(instance.ty, Type::Extern(..)) {
                     table.attached.push(hir::Attached {
@@ -450,6 +453,8 @@ impl Checker<'_, '_> {
                     "meters",
                     "implementation",
                     "registers",
+                    "filters",
+                    "proxy_hash",
                 ];
                 let known: Vec<ast::Str> = known.iter().map(|s| (*s).into()).collect();
                 match super::closest(other, known.iter()) {

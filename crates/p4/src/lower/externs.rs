@@ -45,7 +45,11 @@ impl Lowerer<'_, '_> {
             if self.register_call(id, method, args) {
                 return Value::Void;
             }
+            if let Some(value) = self.parser_extern(id, type_name, method, args, span) {
+                return value;
+            }
             let mut list = self.extern_args(args);
+            self.symmetric(id, args, &mut list);
             let result = self.result_arg(ret, &mut list, span);
             if let Value::Loc(Loc::Store(Store::Scalar(field))) = result {
                 self.info.calls.insert(field, span);

@@ -23,6 +23,7 @@ mod stmt;
 mod store;
 mod tables;
 mod tna;
+mod tna_parser;
 mod unions;
 
 use std::cmp::Ordering;
@@ -131,6 +132,8 @@ pub(crate) struct Lowerer<'r, 't> {
     /// union.
     unions: HashMap<HeaderId, Rc<[HeaderId]>>,
     union_stacks: HashMap<StackId, Rc<[StackId]>>,
+    /// The storage of TNA's parser counters.
+    parser_counters: HashMap<ExternId, ir::FieldId>,
     /// The resources that register actions use of their registers' stateful ALUs.
     uses: Vec<crate::tofino::Use>,
     /// The arguments of all calls of an instance in the block that declares it.
@@ -219,6 +222,7 @@ pub(crate) fn lower(
         value_enums: HashMap::new(),
         unions: HashMap::new(),
         union_stacks: HashMap::new(),
+        parser_counters: HashMap::new(),
         uses: Vec::new(),
         sites: HashMap::new(),
     };

@@ -110,7 +110,7 @@ impl Lowerer<'_, '_> {
             match value {
                 Value::Object(binding) if matches!(*binding, Binding::Extern(_)) => {
                     if let Binding::Extern(id) = *binding {
-                        attached.push(id);
+                        attached.push(self.program.profile_of(id));
                     }
                 }
                 _ => self.error(property.value.span, "this is not an extern instance"),

@@ -3,8 +3,8 @@
 
 use super::store::{Loc, Store, scalar};
 use super::{Lowerer, Value, build};
-use crate::hir::CallArg;
-use crate::ir::{self, BinaryOp, CtorArg, ExprKind, ExternId, Scalar, Stmt};
+use crate::hir::{self, CallArg};
+use crate::ir::{self, Arg, BinaryOp, CtorArg, ExprKind, ExternId, HeaderRef, Scalar, Stmt};
 use crate::source::Span;
 use crate::types::Type;
 
@@ -12,18 +12,9 @@ use crate::types::Type;
 const PORT_METADATA_BITS: u32 = 64;
 
 /// Extern types that are declared but not modelled, with alternatives.
-const REFUSED: [(&str, &str); 11] = [
-    ("ParserCounter", "parse a fixed number of elements by a state each"),
-    ("ParserPriority", "leave the priority of packets to the queues"),
+const REFUSED: [(&str, &str); 2] = [
     ("MathUnit", "compute it by a table with entries for the values that occur"),
-    ("Lpf", "average by a register, in steps"),
-    ("DirectLpf", "average by a register, in steps"),
-    ("Wred", "compare the queue depth with a threshold"),
-    ("DirectWred", "compare the queue depth with a threshold"),
     ("SelectorAction", "let the control plane change the selector's groups"),
-    ("ActionSelector", "choose the member by a hash in a table's key"),
-    ("Atcam", "match with an ordinary ternary table"),
-    ("Alpm", "match with an ordinary lpm table"),
 ];
 
 impl Lowerer<'_, '_> {
@@ -89,6 +80,37 @@ impl Lowerer<'_, '_> {
         let wanted = build::constant(&wanted.into(), ty);
         let condition = build::binary(BinaryOp::Eq, value, wanted);
         Stmt::If { condition, then: vec![call], otherwise: Vec::new() }
+    }
+
+    /// Makes a hash independent of the order of two of its inputs, for each `@symmetric` of the
+    /// instance: the lower one comes first.
+    pub(super) fn symmetric(&mut self, id: ExternId, args: &[CallArg], list: &mut [Arg]) {
+        let pairs: Vec<Vec<String>> = {
+            let annotations = self.program.externs[id.index()].annotations.iter();
+            let symmetric = annotations.filter(|a| a.name == "symmetric");
+            let names = |body: &str| {
+                body.split(',').map(|name| name.trim().trim_matches('"').to_owned()).collect()
+            };
+            symmetric.map(|a| names(&a.body)).collect()
+        };
+        let (Some(Arg::List(values)), Some(hir::ExprKind::List(items))) =
+            (list.first_mut(), args.first().and_then(|a| a.value.as_ref()).map(|e| &e.kind))
+        else {
+            return;
+        };
+        if values.len() != items.len() {
+            return;
+        }
+        let text = self.reporter.text;
+        let place = |name: &str| items.iter().position(|item| text.slice(item.span) == name);
+        for pair in pairs {
+            let [first, second] = pair.as_slice() else { continue };
+            let (Some(at), Some(other)) = (place(first), place(second)) else { continue };
+            let (a, b) = (values[at].clone(), values[other].clone());
+            let in_order = build::binary(BinaryOp::Le, a.clone(), b.clone());
+            values[at] = build::mux(in_order.clone(), a.clone(), b.clone());
+            values[other] = build::mux(in_order, b, a);
+        }
     }
 
     /// Records a digest for P4Info: an instance of `Digest` that is packed.
@@ -178,6 +200,12 @@ impl Lowerer<'_, '_> {
             let message =
                 format!("the port metadata has {PORT_METADATA_BITS} bits, but {ret} takes {width}");
             self.error(span, message);
+        }
+        // A header is cleared when it becomes valid.
+        let mut headers = Vec::new();
+        store.headers(&mut headers);
+        for header in headers {
+            self.emit(Stmt::SetValid(HeaderRef::Fixed(header)));
         }
         self.emit(Stmt::Lookahead(all));
         let skip = build::constant(&PORT_METADATA_BITS.into(), Scalar::bit(32));

@@ -123,7 +123,11 @@ fn extern_kind(e: &ir::Extern) -> Option<Kind> {
         "Meter" => Kind::Meter,
         "DirectMeter" => Kind::DirectMeter,
         "Register" => Kind::Register,
-        "ActionProfile" | "ActionSelector" => Kind::ActionProfile,
+        // With a profile of its own; otherwise the profile is the object.
+        "ActionSelector" if !matches!(e.args.first(), Some(CtorArg::Instance(_))) => {
+            Kind::ActionProfile
+        }
+        "ActionProfile" => Kind::ActionProfile,
         "value_set" => Kind::ValueSet,
         _ => return None,
     })
@@ -415,12 +419,21 @@ impl Generator<'_> {
         preamble: Option<proto::Preamble>,
         size: i64,
     ) {
-        let with_selector = matches!(e.type_name.as_str(), "action_selector" | "ActionSelector");
+        let selector = self.program.selector_of(ir::ExternId(index as u32));
+        let with_selector = matches!(e.type_name.as_str(), "action_selector" | "ActionSelector")
+            || selector.is_some();
         let users = self.users[index].iter().map(|id| &self.program.tables[id.index()]);
         let table_ids = users.map(|t| self.symbols.id(Kind::Table, &t.name)).collect();
-        let (max_group_size, selector_size_semantics) = match with_selector {
-            true => annotations::group_size(&e.annotations),
-            false => (0, None),
+        let (max_group_size, selector_size_semantics) = match selector {
+            Some(selector) => {
+                let size = selector.args.iter().find_map(|a| match a {
+                    CtorArg::Int(size) => i32::try_from(*size).ok(),
+                    _ => None,
+                });
+                (size.unwrap_or(0), None)
+            }
+            None if with_selector => annotations::group_size(&e.annotations),
+            None => (0, None),
         };
         self.out.action_profiles.push(proto::ActionProfile {
             preamble,

@@ -43,7 +43,8 @@ pub(crate) fn obstacle() -> Option<String> {
 pub(crate) fn takes(path: &Path) -> bool {
     let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
     // simple_switch runs v1model only.
-    let exception = EXCEPTIONS.contains(&stem) || stem.starts_with("psa_");
+    let other = ["psa_", "tna_"].iter().any(|architecture| stem.starts_with(architecture));
+    let exception = other || EXCEPTIONS.contains(&stem);
     !exception && script(path).is_ok_and(|script| script.only_packets())
 }
 

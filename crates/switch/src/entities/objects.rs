@@ -479,15 +479,15 @@ fn externs_by_name(program: &ir::Program) -> Externs<'_> {
     externs
 }
 
-fn find_array(
+fn find_array<const N: usize>(
     externs: &Externs<'_>,
     object: Option<&info::Preamble>,
     size: i64,
-    [type_name, in_tna]: [&str; 2],
+    types: [&str; N],
 ) -> Result<Array, Refusal> {
     let info::Preamble { id, name, .. } = preamble(object)?;
-    let of = |type_name| externs.get(&(name.as_str(), type_name)).copied();
-    let at = of(type_name).or_else(|| of(in_tna));
+    let type_name = types[0];
+    let at = types.iter().find_map(|of| externs.get(&(name.as_str(), *of)).copied());
     let at = at.ok_or_else(|| mismatch(format!("there is no {type_name} `{name}`")))?;
     let size = u64::try_from(size)
         .map_err(|_| mismatch(format!("{type_name} `{name}` has a negative size")))?;
@@ -505,8 +505,9 @@ fn find_profile(
 ) -> Result<Profile, Refusal> {
     use info::action_profile::SelectorSizeSemantics;
     let types = match profile.with_selector {
-        true => ["action_selector", "ActionSelector"],
-        false => ["action_profile", "ActionProfile"],
+        // In TNA, a selector is separate from its profile.
+        true => ["action_selector", "ActionSelector", "ActionProfile"],
+        false => ["action_profile", "ActionProfile", "ActionProfile"],
     };
     let Array { id, name, at, .. } =
         find_array(externs, profile.preamble.as_ref(), profile.size, types)?;

@@ -187,12 +187,6 @@ fn write_session(
         }
         Change::Insert | Change::Modify => {}
     }
-    if architecture == Architecture::Tna && entry.replicas.len() != 1 {
-        return Err(Refusal::invalid(format!(
-            "clone session {id} has {} replicas: this switch mirrors to exactly one port",
-            entry.replicas.len()
-        )));
-    }
     let port_of = |number| config.port_of(architecture, number);
     let replicas =
         replicas(&port_of, &entry.replicas).map_err(|r| r.of(&format!("clone session {id}")))?;
