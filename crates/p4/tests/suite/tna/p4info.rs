@@ -60,9 +60,10 @@ table u { key = { hdr.d.a : exact; } actions = { a; } implementation = shared; }
     );
     let info = compiles(&text).p4info;
     let id = |name: &str| {
-        let found = info.action_profiles.iter().find(|p| {
-            p.preamble.as_ref().is_some_and(|preamble| preamble.name.ends_with(name))
-        });
+        let found = info
+            .action_profiles
+            .iter()
+            .find(|p| p.preamble.as_ref().is_some_and(|preamble| preamble.name.ends_with(name)));
         found.map(|p| p.preamble.as_ref().unwrap().id)
     };
     let profiles: Vec<_> = info
