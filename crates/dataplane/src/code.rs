@@ -117,6 +117,9 @@ pub(crate) struct HeaderCode {
     pub(crate) first: Slot,
     /// Number of words of the fields.
     pub(crate) words: u32,
+    /// Number of them that are cleared when it becomes valid: all, or none in TNA, where a field keeps
+    /// what was written before.
+    pub(crate) cleared: u32,
     pub(crate) layout: Layout,
     pub(crate) varbit: Option<Box<Varbit>>,
 }

@@ -357,7 +357,7 @@ impl Store {
                     let header = &code.headers[header as usize];
                     if at!(header.valid) == 0 {
                         let first = header.first as usize;
-                        state[first..first + header.words as usize].fill(0);
+                        state[first..first + header.cleared as usize].fill(0);
                         at!(header.valid) = 1;
                         io.length = io.length.wrapping_add(header_bytes(header, state));
                     }

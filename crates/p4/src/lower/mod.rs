@@ -134,6 +134,8 @@ pub(crate) struct Lowerer<'r, 't> {
     union_stacks: HashMap<StackId, Rc<[StackId]>>,
     /// The storage of TNA's parser counters.
     parser_counters: HashMap<ExternId, ir::FieldId>,
+    /// For each request of a TNA deparser (its type's field): whether it was written for this packet.
+    requested: HashMap<ir::FieldId, ir::FieldId>,
     /// The resources that register actions use of their registers' stateful ALUs.
     uses: Vec<crate::tofino::Use>,
     /// The arguments of all calls of an instance in the block that declares it.
@@ -223,6 +225,7 @@ pub(crate) fn lower(
         unions: HashMap::new(),
         union_stacks: HashMap::new(),
         parser_counters: HashMap::new(),
+        requested: HashMap::new(),
         uses: Vec::new(),
         sites: HashMap::new(),
     };
@@ -263,7 +266,16 @@ impl Lowerer<'_, '_> {
 
     fn emit(&mut self, stmt: ir::Stmt) {
         self.reporter.work(1);
+        let request = match &stmt {
+            ir::Stmt::Assign(ir::Place::Field(field) | ir::Place::Slice(field, ..), _) => {
+                self.requested.get(field).copied()
+            }
+            _ => None,
+        };
         self.out.push(stmt);
+        if let Some(flag) = request {
+            self.out.push(ir::Stmt::Assign(ir::Place::Field(flag), build::boolean(true)));
+        }
     }
 
     /// Hierarchical name of a declaration: within the current block, or given by `@name`.

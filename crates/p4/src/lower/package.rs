@@ -164,6 +164,7 @@ impl Lowerer<'_, '_> {
             for (field, part) in s.fields.iter().zip(parts.iter()) {
                 if let Store::Scalar(id) = part {
                     self.program.intrinsic.push((format!("{intrinsic}{}", field.name), *id));
+                    self.tna_request_type(&field.name, *id);
                 }
             }
         }

@@ -4,7 +4,9 @@
 use super::store::{Loc, Store, scalar};
 use super::{Lowerer, Value, build};
 use crate::hir::{self, CallArg};
-use crate::ir::{self, Arg, BinaryOp, CtorArg, ExprKind, ExternId, HeaderRef, Scalar, Stmt};
+use crate::ir::{
+    self, Arg, BinaryOp, CtorArg, ExprKind, ExternId, FieldId, HeaderRef, Scalar, Stmt,
+};
 use crate::source::Span;
 use crate::types::Type;
 
@@ -16,6 +18,18 @@ const REFUSED: [(&str, &str); 2] = [
     ("MathUnit", "compute it by a table with entries for the values that occur"),
     ("SelectorAction", "let the control plane change the selector's groups"),
 ];
+
+/// Externs that request something, and the metadata that says which.
+const REQUESTS: [(&str, &str); 3] =
+    [("Mirror", "mirror_type"), ("Resubmit", "resubmit_type"), ("Digest", "digest_type")];
+
+fn flag_value(flag: FieldId) -> ir::Expr {
+    ir::Expr { ty: Scalar::BOOL, kind: ExprKind::Field(flag) }
+}
+
+fn only_if(condition: ir::Expr, call: Stmt) -> Stmt {
+    Stmt::If { condition, then: vec![call], otherwise: Vec::new() }
+}
 
 impl Lowerer<'_, '_> {
     /// Reports an instance of an extern that the embedded switch does not model.
@@ -58,17 +72,18 @@ impl Lowerer<'_, '_> {
         call: Stmt,
         span: Span,
     ) -> Stmt {
-        let member = match type_name {
-            "Mirror" => "mirror_type",
-            "Resubmit" => "resubmit_type",
-            "Digest" => "digest_type",
-            _ => return call,
-        };
-        let Some(&CtorArg::Int(wanted)) = self.program.externs[id.index()].args.first() else {
+        let Some((_, member)) = REQUESTS.iter().find(|(of, _)| *of == type_name) else {
             return call;
         };
         let role = if self.egress { "eg_dprsr_md" } else { "ig_dprsr_md" };
-        let Some(field) = self.program.intrinsic_field(&format!("{role}.{member}")) else {
+        let field = self.program.intrinsic_field(&format!("{role}.{member}"));
+        let Some(&CtorArg::Int(wanted)) = self.program.externs[id.index()].args.first() else {
+            return match field.and_then(|field| self.requested.get(&field)) {
+                Some(&flag) => only_if(flag_value(flag), call),
+                None => call,
+            };
+        };
+        let Some(field) = field else {
             let message = format!("this {type_name} waits for a `{member}` that nothing sets");
             let help =
                 "give the deparser's metadata to the control as a parameter, and set it there";
@@ -78,8 +93,20 @@ impl Lowerer<'_, '_> {
         let ty = self.program.fields[field.index()].ty;
         let value = ir::Expr { ty, kind: ExprKind::Field(field) };
         let wanted = build::constant(&wanted.into(), ty);
-        let condition = build::binary(BinaryOp::Eq, value, wanted);
-        Stmt::If { condition, then: vec![call], otherwise: Vec::new() }
+        let mut condition = build::binary(BinaryOp::Eq, value, wanted);
+        if let Some(&flag) = self.requested.get(&field) {
+            condition = build::binary(BinaryOp::And, flag_value(flag), condition);
+        }
+        only_if(condition, call)
+    }
+
+    /// Gives the type of a deparser's request a flag: a chip's deparser requests nothing before the
+    /// type is written, also if zero is one of its types.
+    pub(super) fn tna_request_type(&mut self, name: &str, field: FieldId) {
+        if REQUESTS.iter().any(|(_, member)| *member == name) {
+            let flag = self.temp("written", Scalar::BOOL);
+            self.requested.insert(field, flag);
+        }
     }
 
     /// Makes a hash independent of the order of two of its inputs, for each `@symmetric` of the
@@ -187,6 +214,11 @@ impl Lowerer<'_, '_> {
         let port = matches!(loc, Loc::Store(Store::Scalar(f)) if Some(*f) == unicast);
         let value = if port { (1 << 9) - 1 } else { 0 };
         self.assign_scalar(loc, build::constant(&value.into(), ty));
+        if let Loc::Store(Store::Scalar(field)) = loc
+            && let Some(&flag) = self.requested.get(field)
+        {
+            self.emit(Stmt::Assign(ir::Place::Field(flag), build::boolean(false)));
+        }
     }
 
     /// The port metadata after the intrinsic header: read as the program's struct, then skipped as

@@ -76,6 +76,9 @@ impl Run {
                 max_probability: f64::from(percent) / 100.0,
             },
         });
+        // A filter begins now, not with the last packet.
+        let now_us = self.now_us;
+        self.pipeline_mut().set_time(now_us);
         match (self.table_with(id).filter(|_| self.pipeline().array_size(id).is_none()), at) {
             (None, At::Index(index)) => {
                 self.pipeline_mut().set_filter_config(id, *index, config).map_err(failed)

@@ -32,7 +32,7 @@ control Ingress(inout headers_t hdr, inout metadata_t meta, in ingress_intrinsic
     action meter_aware() {
         hdr.packet.color = aware.execute(hdr.packet.index, (MeterColor_t)hdr.packet.color);
     }
-    action meter_less() { hdr.packet.color = named.execute(hdr.packet.index, 32w4); }
+    action meter_less() { hdr.packet.color = named.execute(index = hdr.packet.index, adjust_byte_count = 4); }
     action nothing() {}
     table ops {
         key = { hdr.packet.op: exact; }
@@ -47,8 +47,8 @@ control Ingress(inout headers_t hdr, inout metadata_t meta, in ingress_intrinsic
     }
 
     action color() {
-        hdr.packet.color = direct.execute(32w3);
-        entry.count(32w3);
+        hdr.packet.color = direct.execute(adjust_byte_count = 3);
+        entry.count(adjust_byte_count = 3);
     }
     table entries_of {
         key = { hdr.packet.op: exact; }

@@ -38,9 +38,10 @@ control Ingress(inout headers_t hdr, inout metadata_t meta, in ingress_intrinsic
             if (hdr.packet.op[2:2] == 1) { dprsr.drop_ctl = 1; }
             if (hdr.packet.op[3:3] == 1) { dprsr.drop_ctl = 5; }
         }
+        // A chip keeps what is written to a header before it is valid.
+        hdr.origin.one = 1;
         hdr.origin.setValid();
         hdr.origin.kind = FORWARDED;
-        hdr.origin.one = 1;
         hdr.origin.from = ig.ingress_port;
         hdr.packet.value = hdr.packet.value + 1;
     }

@@ -48,7 +48,7 @@ control Ingress(inout headers_t hdr, inout metadata_t meta, in ingress_intrinsic
             if (hdr.request.op == 1) {
                 meta.count.kind = 1;
                 meta.count.left = 3;
-                dprsr.resubmit_type = 1;
+                dprsr.resubmit_type = 0;
             } else if (hdr.request.op == 2) {
                 meta.words.kind = 2;
                 meta.words.high = (bit<24>)meta.port.base;
@@ -60,7 +60,7 @@ control Ingress(inout headers_t hdr, inout metadata_t meta, in ingress_intrinsic
                 hdr.request.value = hdr.request.value + 1;
             } else {
                 meta.count.left = meta.count.left - 1;
-                dprsr.resubmit_type = 1;
+                dprsr.resubmit_type = 0;
             }
         } else {
             hdr.request.op = meta.words.high[7:0];
@@ -75,7 +75,8 @@ control IngressDeparser(packet_out packet, inout headers_t hdr, in metadata_t me
     Resubmit(2) words;
 
     apply {
-        if (dprsr.resubmit_type == 1) {
+        // Zero is a type, too, for packets that ask for it.
+        if (dprsr.resubmit_type == 0) {
             count.emit(meta.count);
         }
         words.emit(meta.words);
