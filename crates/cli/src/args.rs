@@ -605,7 +605,7 @@ pub(crate) struct TestArgs {
     /// Seed of all random choices. The same seed gives the same tests.
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
-    /// Stop searching after this many minutes.
+    /// Stop searching after this many minutes; p4testgen is stopped after as many.
     #[arg(long, default_value_t = 1.0, value_parser = minutes)]
     pub(crate) minutes: f64,
     /// Maximum number of tests. Those that reach most come first.

@@ -52,12 +52,17 @@ impl Script {
         })
     }
 
-    /// The packets that it sends, with their input ports.
-    pub fn packets(&self) -> impl Iterator<Item = (u16, &[u8])> {
-        self.statements.iter().filter_map(|(_, statement)| match statement {
+    /// For each statement: the packet that it sends with its input port, if it sends one.
+    pub fn sends(&self) -> impl Iterator<Item = Option<(u16, &[u8])>> {
+        self.statements.iter().map(|(_, statement)| match statement {
             Statement::Packet { port, data } => Some((*port, data.as_slice())),
             _ => None,
         })
+    }
+
+    /// The packets that it sends, with their input ports.
+    pub fn packets(&self) -> impl Iterator<Item = (u16, &[u8])> {
+        self.sends().flatten()
     }
 
     /// Compares the packets that a switch sent, in order for each port, with the script's

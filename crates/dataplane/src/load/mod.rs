@@ -635,13 +635,8 @@ fn tables(
                 _ => {}
             }
         }
-        let selects = table.keys.iter().any(|key| key.kind == MatchKind::Selector);
-        let profile = extras.profile.map(|profile| profile as usize);
-        let selector = profile.is_some_and(|p| externs.profiles[p].selector.is_some());
-        if selects && !selector {
-            return refuse("it has a selector key, but no action selector".to_owned());
-        }
-        if let Some(profile) = profile {
+        // As for p4c, a selector key without an action selector is no part of the key.
+        if let Some(profile) = extras.profile.map(|profile| profile as usize) {
             let leader = *first.entry(profile as u32).or_insert(number);
             let actions = |table: usize| program.tables[table].actions.iter().map(|a| a.action);
             let alike = actions(leader).eq(actions(number));

@@ -409,9 +409,16 @@ fn tables_with_one_profile_offer_the_same_actions() {
     );
     let error = Pipeline::load(compile(&two, "t.apply(); u.apply();")).unwrap_err();
     assert!(error.to_string().contains("shares an action profile"), "{error}");
-    let bare = SELECTED.replace("implementation = paths;", "");
-    let error = Pipeline::load(compile(&bare, "t.apply();")).unwrap_err();
-    assert!(error.to_string().contains("no action selector"), "{error}");
+}
+
+#[test]
+fn a_selector_key_without_a_selector_is_no_key() {
+    let mut pipeline = load(&SELECTED.replace("implementation = paths;", ""), "t.apply();");
+    pipeline.insert(TABLE, with(1, Action::Direct(call(6)))).unwrap();
+    for b in 0..4 {
+        assert_eq!(port(&mut pipeline, 1, b, 7, 0), 6, "whatever the selector keys are");
+    }
+    assert_eq!(port(&mut pipeline, 2, 0, 7, 0), 0, "the exact key counts");
 }
 
 #[test]
