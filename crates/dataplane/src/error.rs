@@ -227,8 +227,11 @@ pub enum StateError {
     /// A meter's committed rate is above its peak rate.
     #[error("the committed rate is above the peak rate")]
     Rates,
-    /// A random early drop's bounds are in the wrong order, or its probability is not one.
-    #[error("a lower bound is above an upper bound, or the probability is not between 0 and 1")]
+    /// The configuration is for another kind of filter, a random early drop's bounds are in the
+    /// wrong order, or its probability is not one.
+    #[error(
+        "it is for another kind of filter, a lower bound is above an upper bound, or the probability is not between 0 and 1"
+    )]
     Filter,
     /// The value set already has the member.
     #[error("the value set has this member already")]

@@ -757,7 +757,7 @@ fn fewer(bytes: u32, less: Slot, state: &[u64]) -> u32 {
     u32::try_from((i64::from(bytes) - less).max(0)).unwrap_or(u32::MAX)
 }
 
-/// The action for a packet from an action profile; `None` in an empty group.
+/// What picks a packet's action from a group: the hash of the selector, or a random number.
 #[cold]
 fn hash_of(
     profile: &Profile,

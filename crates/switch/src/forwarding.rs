@@ -273,6 +273,7 @@ impl Forwarding {
             .collect();
         let pipeline = Pipeline::load(program).map_err(unusable)?;
         objects.fix_entries(&constant, &pipeline);
+        objects.check_restrictions(&pipeline)?;
         let mut forwarding = Self::of(pipeline, Arc::new(objects), Arc::new(config));
         forwarding.names = Names::of(&forwarding);
         Ok(forwarding)

@@ -203,7 +203,10 @@ fn same_id(one: &Update, other: &Update) -> bool {
 }
 
 /// The switch after a test's commands, or without any.
-fn switch(compiled: &Compilation, test: Option<&Script>) -> Result<tributary_switch::Switch, String> {
+fn switch(
+    compiled: &Compilation,
+    test: Option<&Script>,
+) -> Result<tributary_switch::Switch, String> {
     let empty = Script::parse("").map_err(|error| error.to_string())?;
     let prepared = tributary_stf::prepare(test.unwrap_or(&empty), load(compiled)?);
     prepared.map(|(switch, _)| switch).map_err(|failure| failure.to_string())

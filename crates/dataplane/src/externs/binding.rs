@@ -187,7 +187,7 @@ const PSA: Bindings = &[
         "subtract",
         Behaviour::Tna(TnaBehaviour::ChecksumAdd { subtract: true }),
     ),
-    (Some("InternetChecksum"), "get", Behaviour::Tna(TnaBehaviour::ChecksumGet)),
+    (Some("InternetChecksum"), "get", Behaviour::Psa(PsaBehaviour::Get)),
     (Some("InternetChecksum"), "get_state", Behaviour::Psa(PsaBehaviour::State)),
     (Some("InternetChecksum"), "set_state", Behaviour::Psa(PsaBehaviour::SetState)),
     (Some("Digest"), "pack", Behaviour::Tna(TnaBehaviour::Message)),

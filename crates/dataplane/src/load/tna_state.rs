@@ -1,5 +1,6 @@
 //! Compiles calls of TNA's counters, meters, filters and direct registers.
 
+use tributary_p4::Architecture;
 use tributary_p4::ir::{Arg, CtorArg, Extern, ExternId, Scalar};
 
 use super::calls::Args;
@@ -26,6 +27,10 @@ impl Loader<'_> {
         let (at, next) = self.cell(instance, direct, args)?;
         let less = match args.args.get(next) {
             None => NO_SLOT,
+            // The length that a NIC counts: p4c's back end for DPDK.
+            Some(_) if self.program.architecture() == Some(Architecture::Psa) => {
+                return Err(args.wrong("takes no length here"));
+            }
             Some(_) => self.word(args.value(next)?)?,
         };
         match at {

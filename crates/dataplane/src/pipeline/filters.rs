@@ -35,7 +35,7 @@ impl Pipeline {
         config: Option<FilterConfig>,
     ) -> Result<(), StateError> {
         let number = self.filter(filter)?;
-        check(config)?;
+        check(config, self.drops(filter))?;
         let store = &mut self.engine.store;
         let filters = &mut store.filters[number];
         let size = filters.len() as u64;
@@ -54,7 +54,11 @@ impl Pipeline {
         of: Owner<'_>,
         config: Option<FilterConfig>,
     ) -> Result<(), StateError> {
-        check(config)?;
+        let attached = self.program.tables.get(table.index()).map(|table| table.attached.clone());
+        let is_filter =
+            |id: &ExternId| matches!(self.instances[id.index()], Instance::DirectFilter);
+        let filter = attached.into_iter().flatten().find(is_filter);
+        check(config, filter.is_some_and(|filter| self.drops(filter)))?;
         let now_us = self.engine.store.now_us;
         let table = self.table_mut(table)?;
         if !table.extras().filter {
@@ -89,6 +93,12 @@ impl Pipeline {
         Ok(scalars.map(take).collect())
     }
 
+    /// Whether a filter tells which packets to drop.
+    fn drops(&self, filter: ExternId) -> bool {
+        let declared = self.program.externs.get(filter.index());
+        declared.is_some_and(|declared| declared.type_name.ends_with("Wred"))
+    }
+
     fn filter(&self, filter: ExternId) -> Result<usize, StateError> {
         match self.instances.get(filter.index()) {
             Some(Instance::Filter(number)) => Ok(*number as usize),
@@ -97,8 +107,11 @@ impl Pipeline {
     }
 }
 
-fn check(config: Option<FilterConfig>) -> Result<(), StateError> {
+fn check(config: Option<FilterConfig>, drops: bool) -> Result<(), StateError> {
     match config {
+        Some(config) if matches!(config, FilterConfig::Drop { .. }) != drops => {
+            Err(StateError::Filter)
+        }
         Some(FilterConfig::Drop { min, max, max_probability, .. })
             if min > max || !(0.0..=1.0).contains(&max_probability) =>
         {

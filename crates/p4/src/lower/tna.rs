@@ -120,19 +120,32 @@ impl Lowerer<'_, '_> {
             };
             symmetric.map(|a| names(&a.body)).collect()
         };
-        let (Some(Arg::List(values)), Some(hir::ExprKind::List(items))) =
-            (list.first_mut(), args.first().and_then(|a| a.value.as_ref()).map(|e| &e.kind))
-        else {
-            return;
-        };
-        if values.len() != items.len() {
+        let Some(input) = args.first().and_then(|a| a.value.as_ref()) else { return };
+        if pairs.is_empty() {
             return;
         }
+        let (Some(Arg::List(values)), hir::ExprKind::List(items)) = (list.first_mut(), &input.kind)
+        else {
+            let message = "the inputs of a hash with @symmetric must be a list of fields";
+            return self.error(input.span, message);
+        };
         let text = self.reporter.text;
         let place = |name: &str| items.iter().position(|item| text.slice(item.span) == name);
         for pair in pairs {
-            let [first, second] = pair.as_slice() else { continue };
-            let (Some(at), Some(other)) = (place(first), place(second)) else { continue };
+            let places: Vec<_> = pair.iter().filter_map(|name| place(name)).collect();
+            let two = match *places.as_slice() {
+                [at, other] if pair.len() == 2 && values.len() == items.len() => {
+                    (values[at].ty == values[other].ty).then_some((at, other))
+                }
+                _ => None,
+            };
+            let Some((at, other)) = two else {
+                let message = format!(
+                    "@symmetric({}) does not name two of these inputs, of one type",
+                    pair.join(", ")
+                );
+                return self.error(input.span, message);
+            };
             let (a, b) = (values[at].clone(), values[other].clone());
             let in_order = build::binary(BinaryOp::Le, a.clone(), b.clone());
             values[at] = build::mux(in_order.clone(), a.clone(), b.clone());

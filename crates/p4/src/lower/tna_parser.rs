@@ -60,7 +60,13 @@ impl Lowerer<'_, '_> {
                 self.set_counter(field, changed)
             }
             ("set", Some(value)) => {
-                let limits: Vec<_> = given.filter_map(|value| self.constant(value)).collect();
+                let limits: Vec<_> = given.map(|value| self.constant(value)).collect();
+                if limits.iter().any(Option::is_none) {
+                    let message = "the limits of a parser counter must be known at compile time";
+                    self.error(span, message);
+                    return Value::Void;
+                }
+                let limits: Vec<_> = limits.into_iter().flatten().collect();
                 let [max, rotate, mask, add] = limits.as_slice() else {
                     return self.set_counter(field, build::cast(value, COUNT));
                 };

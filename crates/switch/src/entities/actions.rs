@@ -7,15 +7,16 @@ use tributary_p4runtime_proto::p4::v1::{
 
 use super::annotations::Annotation;
 use super::objects::{Action, Objects, Profile, Table};
-use super::profiles::{HasPort, check_size, encode_port, watched, weight_from, weight_to};
+use super::profiles::{PortOf, check_size, encode_port, watched, weight_from, weight_to};
 use super::{Refusal, decode, encode};
+use crate::forwarding::Forwarding;
 
 /// Converts an entry's action to the engine's form.
 pub(super) fn action_from(
     objects: &Objects,
     table: &Table,
     action: &p4::TableAction,
-    has_port: HasPort<'_>,
+    port_of: PortOf<'_>,
 ) -> Result<dataplane::Action, Refusal> {
     use table_action::Type;
     let Some(action) = &action.r#type else {
@@ -36,7 +37,7 @@ pub(super) fn action_from(
             Err(Refusal::invalid("it has an action profile without a selector: it needs a member"))
         }
         Type::ActionProfileGroupId(id) => Ok(dataplane::Action::Group(*id)),
-        Type::ActionProfileActionSet(set) => set_from(profile, table, set, has_port),
+        Type::ActionProfileActionSet(set) => set_from(profile, table, set, port_of),
     }
 }
 
@@ -45,7 +46,7 @@ fn set_from(
     profile: &Profile,
     table: &Table,
     set: &p4::ActionProfileActionSet,
-    has_port: HasPort<'_>,
+    port_of: PortOf<'_>,
 ) -> Result<dataplane::Action, Refusal> {
     let group_action = set.group_action.as_ref();
     let group_action = group_action.map(|action| call(&table.actions, action)).transpose()?;
@@ -60,7 +61,7 @@ fn set_from(
             Some(WatchKind::WatchPort(port)) => (0, &port[..]),
             None => (0, &[][..]),
         };
-        let watch = watched(watch, port, has_port)?;
+        let watch = watched(watch, port, port_of)?;
         let action = one.action.as_ref();
         let action = action.ok_or_else(|| Refusal::invalid("an action of the set is not set"))?;
         let weight = weight_from(profile, one.weight)?;
@@ -130,24 +131,24 @@ pub(super) fn to_call(actions: &[Action], call: &ActionCall) -> Option<p4::Actio
 
 /// Converts an entry's action to the wire form.
 pub(super) fn to_action(
-    objects: &Objects,
+    from: &Forwarding,
     table: &Table,
     action: &dataplane::Action,
     annotation: &Annotation,
 ) -> Option<p4::TableAction> {
+    use p4::action_profile_action::WatchKind;
     use table_action::Type;
     let action = match action {
         dataplane::Action::Direct(call) => Type::Action(to_call(&table.actions, call)?),
         dataplane::Action::Member(id) => Type::ActionProfileMemberId(*id),
         dataplane::Action::Group(id) => Type::ActionProfileGroupId(*id),
         dataplane::Action::Set(set) => {
-            let profile = objects.profile(table.profile?).ok()?;
+            let profile = from.objects().profile(table.profile?).ok()?;
+            let port = |port| WatchKind::WatchPort(encode_port(from.architecture(), port));
             let one = |weighted: &WeightedCall| p4::ActionProfileAction {
                 action: to_call(&table.actions, &weighted.call),
                 weight: weight_to(profile, weighted.weight),
-                watch_kind: weighted
-                    .watch
-                    .map(|port| p4::action_profile_action::WatchKind::WatchPort(encode_port(port))),
+                watch_kind: weighted.watch.map(port),
             };
             Type::ActionProfileActionSet(p4::ActionProfileActionSet {
                 group_action: match &set.group_action {

@@ -245,6 +245,29 @@ impl Objects {
         &self.places
     }
 
+    /// Refuses a program whose own entries violate its restrictions: it could not restore them.
+    pub(crate) fn check_restrictions(&self, pipeline: &Pipeline) -> Result<(), Refusal> {
+        for table in self.tables.values() {
+            let of_action = |index: u32| {
+                let action = table.actions.iter().find(|action| action.index == index)?;
+                action.restriction.as_ref()
+            };
+            for entry in pipeline.entries(table.at) {
+                let restriction = table.restriction.as_ref();
+                let by_key =
+                    restriction.and_then(|r| r.violated_by_entry(&entry.matches, entry.priority));
+                let by_call = entry.action.direct().and_then(|call| {
+                    of_action(call.action).and_then(|r| r.violated_by_call(&call.args))
+                });
+                if let Some(part) = by_key.or(by_call) {
+                    let message = format!("an entry of the program violates `{part}`");
+                    return Err(Refusal::invalid(message).of(&format!("table `{}`", table.name)));
+                }
+            }
+        }
+        Ok(())
+    }
+
     pub(crate) fn table(&self, id: u32) -> Result<&Table, Refusal> {
         known(&self.tables, "table", id)
     }

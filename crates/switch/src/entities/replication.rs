@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use tributary_dataplane::{Value, psa_port_value};
+use tributary_dataplane::Value;
 use tributary_p4::Architecture;
 use tributary_p4runtime_proto::p4::v1::{
     self as p4, CloneSessionEntry, Entity, MulticastGroupEntry, entity, replica,
@@ -132,12 +132,8 @@ fn to_replica(
 }
 
 fn from_replica(architecture: Architecture, replica: &Replica) -> p4::Replica {
-    let port = match architecture {
-        Architecture::Psa => super::encode(&Value::from(psa_port_value(replica.port))),
-        Architecture::V1model | Architecture::Tna => encode_port(replica.port),
-    };
     p4::Replica {
-        port_kind: Some(replica::PortKind::Port(port)),
+        port_kind: Some(replica::PortKind::Port(encode_port(architecture, replica.port))),
         instance: u32::from(replica.instance),
         backup_replicas: Vec::new(),
     }
@@ -195,6 +191,11 @@ fn write_session(
     })?;
     let length = Some(length).filter(|&length| length > 0);
     let class_of_service = entry.class_of_service;
+    if architecture == Architecture::Psa && class_of_service > u32::from(u8::MAX) {
+        return Err(Refusal::invalid(format!(
+            "clone session {id}: class of service {class_of_service} does not fit into 8 bits"
+        )));
+    }
     to.sessions_mut().insert(id, Session { replicas, length, class_of_service });
     Ok(())
 }

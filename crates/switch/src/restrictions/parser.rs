@@ -7,13 +7,22 @@ use super::{Compare, Expr, Field, Subject, Type};
 /// Nesting of parentheses and negations.
 const DEEPEST: usize = 100;
 
+/// Operators that join conditions, which also nest.
+const MOST_JOINED: usize = 1000;
+
+/// Bytes of a restriction.
+const LONGEST: usize = 1 << 16;
+
 /// Reads a restriction: its parts, which all must hold, each with its text.
 ///
 /// # Errors
 /// What is wrong, and at which line and column of the text.
 pub(super) fn parse(text: &str, subjects: &[Subject]) -> Result<Vec<(String, Expr)>, String> {
+    if text.len() > LONGEST {
+        return Err(format!("it has more than {LONGEST} bytes"));
+    }
     let tokens = tokens(text)?;
-    let mut parser = Parser { text, tokens, at: 0, depth: 0, subjects };
+    let mut parser = Parser { text, tokens, at: 0, depth: 0, joined: 0, subjects };
     let mut parts = Vec::new();
     while parser.token() != Token::End {
         let (begin, _) = parser.here();
@@ -111,6 +120,7 @@ struct Parser<'t> {
     tokens: Vec<(Token<'t>, usize, usize)>,
     at: usize,
     depth: usize,
+    joined: usize,
     subjects: &'t [Subject],
 }
 
@@ -186,12 +196,16 @@ impl<'t> Parser<'t> {
     }
 
     fn logic(
-        &self,
+        &mut self,
         place: usize,
         (left, of_left): Typed,
         (right, of_right): Typed,
         make: fn(Box<Expr>, Box<Expr>) -> Expr,
     ) -> Result<Typed, String> {
+        self.joined += 1;
+        if self.joined > MOST_JOINED {
+            return Err(self.wrong_at(place, format!("more than {MOST_JOINED} joined conditions")));
+        }
         match [of_left, of_right].into_iter().find(|ty| *ty != Type::Bool) {
             Some(ty) => Err(self.wrong_at(place, format!("conditions are needed, not {ty}"))),
             None => Ok((make(Box::new(left), Box::new(right)), Type::Bool)),

@@ -112,6 +112,10 @@ fn errors_name_their_place() {
     }
     let deep = format!("{}true{}", "(".repeat(5000), ")".repeat(5000));
     assert!(restriction(&deep).unwrap_err().contains("nested more than 100 deep"));
+    let long = vec!["true"; 2000].join(" && ");
+    assert!(restriction(&long).unwrap_err().contains("more than 1000 joined conditions"));
+    let huge = " ".repeat(1 << 17);
+    assert_eq!(restriction(&huge).unwrap_err(), "@entry_restriction: it has more than 65536 bytes");
     let annotation = "@entry_restriction(5)".to_owned();
     let wrong = Restriction::of(&[annotation], "@entry_restriction", subjects);
     assert_eq!(wrong.unwrap_err(), "@entry_restriction needs a string");

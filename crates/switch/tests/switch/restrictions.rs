@@ -84,6 +84,19 @@ fn arguments_fulfil_the_restriction_of_their_action_wherever_it_is_called() {
 }
 
 #[test]
+fn a_program_whose_own_entries_violate_a_restriction_is_refused() {
+    let program = include_str!("programs/features.p4");
+    for (place, annotation) in [
+        ("table initial {", "@entry_restriction(\"hdr.request.key > 1\")"),
+        ("action answer(", "@action_restriction(\"value != 12\")"),
+    ] {
+        let wrong = program.replace(place, &format!("{annotation} {place}"));
+        let text = Forwarding::from_source(&wrong).unwrap_err().to_string();
+        assert!(text.contains("table `TestIngress.initial`: an entry of the program"), "{text}");
+    }
+}
+
+#[test]
 fn a_program_with_a_wrong_restriction_is_refused() {
     let wrong = restricted().replace("key::mask != 0", "key::mask + 0");
     let refusal = Forwarding::from_source(&wrong).unwrap_err();
