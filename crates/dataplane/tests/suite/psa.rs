@@ -282,7 +282,7 @@ fn what_the_engine_does_not_model_is_refused() {
     let refused = try_load(&text).expect_err("it has a length of its own");
     assert_eq!(
         refused.to_string(),
-        "`Counter IngressImpl.counts.count`: a packet length of its own is not supported"
+        "extern `Counter IngressImpl.counts.count`: a packet length of its own is not supported"
     );
     let text = source("", "sum.add(hdr.h.a[3:0]);", "", "");
     let refused = try_load(&text).expect_err("half a byte");

@@ -156,7 +156,8 @@ fn configure(pipeline: &mut Pipeline, mut random: Random) {
     }
     let rates = instance(&program, ".rates");
     for index in 0..4 {
-        let (cir, pir) = (random.next() % 1000, random.next() % 3000);
+        let cir = random.next() % 1000;
+        let pir = cir + random.next() % 2000;
         let config = MeterConfig { cir, cburst: 60, pir, pburst: 120 };
         pipeline.set_meter_config(rates, index, Some(config)).unwrap();
     }
