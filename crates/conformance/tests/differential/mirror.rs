@@ -4,9 +4,8 @@ use std::collections::BTreeMap;
 
 use prost::Message as _;
 use tributary_p4runtime_proto::p4::v1::{
-    ActionProfileGroup, ActionProfileMember, CloneSessionEntry, DirectMeterEntry, MeterEntry,
-    MulticastGroupEntry, PacketReplicationEngineEntry, Replica, TableEntry, Update, ValueSetEntry,
-    entity, packet_replication_engine_entry as engine, replica, update,
+    ActionProfileGroup, ActionProfileMember, CloneSessionEntry, DirectMeterEntry, MeterEntry, MulticastGroupEntry, PacketReplicationEngineEntry, Replica, TableEntry, Update,
+    ValueSetEntry, entity, packet_replication_engine_entry as engine, replica, table_action, update,
 };
 use tributary_switch::Switch;
 
@@ -49,11 +48,47 @@ impl State {
             let read = switch.read(&[wrap(template.clone())]);
             for entity in read.map_err(|refusal| format!("{refusal}: {template:?}"))? {
                 let Some(mut entity) = entity.entity else { continue };
+                let unset = match &entity {
+                    entity::Entity::MeterEntry(meter) => meter.config.is_none(),
+                    entity::Entity::DirectMeterEntry(meter) => meter.config.is_none(),
+                    _ => false,
+                };
+                if unset {
+                    continue;
+                }
                 normalize(&mut entity);
                 objects.insert(key(&entity), entity);
             }
         }
         Ok(Self { objects })
+    }
+
+    /// With numbers from 1 for members and groups of action profiles: packet tests count from 0, which
+    /// P4Runtime reserves.
+    pub(crate) fn renumbered(self) -> Self {
+        let mut objects = BTreeMap::new();
+        for mut entity in self.objects.into_values() {
+            match &mut entity {
+                entity::Entity::ActionProfileMember(member) => member.member_id += 1,
+                entity::Entity::ActionProfileGroup(group) => {
+                    group.group_id += 1;
+                    group.members.iter_mut().for_each(|member| member.member_id += 1);
+                }
+                entity::Entity::TableEntry(entry) => {
+                    let action = entry.action.as_mut().and_then(|action| action.r#type.as_mut());
+                    if let Some(
+                        table_action::Type::ActionProfileMemberId(id)
+                        | table_action::Type::ActionProfileGroupId(id),
+                    ) = action
+                    {
+                        *id += 1;
+                    }
+                }
+                _ => {}
+            }
+            objects.insert(key(&entity), entity);
+        }
+        Self { objects }
     }
 
     /// The updates that make another state of this one.
@@ -63,12 +98,26 @@ impl State {
             match self.objects.get(key) {
                 Some(known) if known == entity => {}
                 Some(_) => updates.push(change(update::Type::Modify, entity.clone())),
-                None => updates.push(change(update::Type::Insert, entity.clone())),
+                None => updates.push(change(first(entity), entity.clone())),
             }
         }
-        let gone = self.objects.iter().rev().filter(|(key, _)| !other.objects.contains_key(key));
-        updates.extend(gone.map(|(_, entity)| change(update::Type::Delete, entity.clone())));
+        for (key, entity) in self.objects.iter().rev() {
+            if !other.objects.contains_key(key) {
+                updates.extend(inverse(&change(first(entity), entity.clone())));
+            }
+        }
         updates
+    }
+}
+
+/// The kind of the first update of an object: some exist from the start.
+fn first(entity: &entity::Entity) -> update::Type {
+    match entity {
+        entity::Entity::MeterEntry(_)
+        | entity::Entity::DirectMeterEntry(_)
+        | entity::Entity::ValueSetEntry(_) => update::Type::Modify,
+        entity::Entity::TableEntry(entry) if entry.is_default_action => update::Type::Modify,
+        _ => update::Type::Insert,
     }
 }
 

@@ -51,12 +51,18 @@ impl Draw {
                 }));
             }
             for group_id in (1..=GROUPS).filter(|_| profile.with_selector) {
-                let members = self.some_members();
+                let mut members = self.some_members();
+                // The specification wants a size for each group if the program limits them.
+                let max_size = profile.max_group_size.try_into().unwrap_or(i32::MAX);
+                if max_size > 0 {
+                    members.truncate(max_size as usize);
+                    members.iter_mut().for_each(|member| member.weight = 1);
+                }
                 entities.push(entity::Entity::ActionProfileGroup(ActionProfileGroup {
                     action_profile_id,
                     group_id,
                     members,
-                    max_size: 0,
+                    max_size,
                 }));
             }
         }

@@ -45,7 +45,7 @@ enum Outcome {
     /// They are, but no packet came out.
     Nothing,
     /// There is a difference whose reason is known.
-    Known,
+    Known(&'static str),
     /// p4c's back end for BMv2 does not accept the program.
     Refused,
     /// There is an unknown difference.
@@ -86,7 +86,7 @@ pub(crate) fn run(path: &Path) -> Result<(), String> {
         }
         (Ok(()), _) if tally.came_out == 0 => Outcome::Nothing,
         (Ok(()), _) => Outcome::Same,
-        (Err(NoPair::Differs(_)), Some(_)) => Outcome::Known,
+        (Err(NoPair::Differs(_)), Some(known)) => Outcome::Known(known.reason),
         (Err(NoPair::Differs(why)), None) => Outcome::Differs(why),
     };
     let mut outcomes = OUTCOMES.lock().unwrap_or_else(PoisonError::into_inner);
@@ -112,7 +112,8 @@ fn all(pair: &mut Pair, compiled: &Compilation, tests: &[Script]) -> Result<(), 
     let mut found = Found::default();
     let fresh = State::of(&switch(compiled, None)?)?;
     for (number, test) in tests.iter().enumerate() {
-        let updates = fresh.updates_to(&State::of(&switch(compiled, Some(test))?)?);
+        let state = State::of(&switch(compiled, Some(test))?)?.renumbered();
+        let updates = fresh.updates_to(&state);
         let context = |why| format!("generated test {number}: {why}");
         let made = pair.write_all(&updates).map_err(context)?;
         for (port, data) in test.packets() {
@@ -263,15 +264,15 @@ pub(crate) fn print_table() {
     if outcomes.is_empty() {
         return;
     }
-    let (mut packets, mut came_out, mut digests, mut objects) = (0, 0, 0, 0);
+    let mut all = Tally::default();
     let mut kinds: BTreeMap<&str, usize> = BTreeMap::new();
     let mut refused: BTreeMap<&str, usize> = BTreeMap::new();
-    println!("\nprogram, outcome, packets in, packets out, digests, objects, objects refused");
+    println!("\nprogram, outcome, packets in, out, same on a new BMv2 only, digests, objects, refused");
     for (name, (outcome, tally)) in outcomes.iter() {
         let kind = match outcome {
             Outcome::Same => "same",
             Outcome::Nothing => "nothing came out",
-            Outcome::Known => "known difference",
+            Outcome::Known(_) => "known difference",
             Outcome::Refused => "not for BMv2",
             Outcome::Differs(_) => "DIFFERS",
         };
@@ -281,17 +282,25 @@ pub(crate) fn print_table() {
         }
         if !matches!(outcome, Outcome::Refused) {
             let not = tally.refused.values().sum::<usize>();
+            let reason = match outcome {
+                Outcome::Known(reason) => format!(": {reason}"),
+                _ => String::new(),
+            };
             println!(
-                "{name}, {kind}, {}, {}, {}, {}, {not}",
-                tally.packets, tally.came_out, tally.digests, tally.objects
+                "{name}, {kind}{reason}, {}, {}, {}, {}, {}, {not}",
+                tally.packets, tally.came_out, tally.stale, tally.digests, tally.objects
             );
         }
-        packets += tally.packets;
-        came_out += tally.came_out;
-        digests += tally.digests;
-        objects += tally.objects;
+        all.packets += tally.packets;
+        all.came_out += tally.came_out;
+        all.stale += tally.stale;
+        all.digests += tally.digests;
+        all.objects += tally.objects;
     }
-    println!("\n{packets} packets in, {came_out} out, {digests} digests, {objects} objects");
+    println!(
+        "\n{} packets in, {} out, {} of them the same on a new BMv2 only, {} digests, {} objects",
+        all.packets, all.came_out, all.stale, all.digests, all.objects
+    );
     for (kind, programs) in kinds {
         println!("{programs} programs: {kind}");
     }

@@ -26,10 +26,27 @@ const STEPS: usize = 300;
 const TIME: Duration = Duration::from_secs(60);
 
 /// Packet tests that BMv2 does not pass, with the reason.
-const EXCEPTIONS: [(&str, &str); 0] = [];
+const EXCEPTIONS: [(&str, &str); 8] = [
+    ("arrays", "p4c's back end for BMv2 takes stacks of headers only"),
+    ("lengths", "v1model has no packet_in.length"),
+    ("loops", "p4c's back end for BMv2 takes no loop over a range"),
+    ("meters", "its packets are seconds apart, in virtual time"),
+    ("profiles", "BMv2's server sets no default action in a table with an action profile"),
+    ("registers_by_test", "BMv2's server does not write registers"),
+    ("subcontrols", "BMv2's server does not write registers"),
+    ("value_sets", "BMv2's server does not write value sets"),
+];
+
+/// What BMv2 says of a multicast group beyond 4095, its default limit. Tests with one are not run.
+const GROUP_TOO_HIGH: &str = "Group id value is too high";
 
 /// Programs whose generated tests BMv2 does not all pass, with the reason.
-const GENERATED_EXCEPTIONS: [(&str, &str); 0] = [];
+const GENERATED_EXCEPTIONS: [(&str, &str); 4] = [
+    ("arrays", "p4c's back end for BMv2 takes stacks of headers only"),
+    ("lengths", "v1model has no packet_in.length"),
+    ("loops", "p4c's back end for BMv2 takes no loop over a range"),
+    ("value_sets", "BMv2's server does not write value sets"),
+];
 
 /// A trial for each packet test, and one for the generated tests of each program.
 pub(crate) fn trials() -> Vec<Trial> {
@@ -88,11 +105,19 @@ fn generated(program: &Path) -> Result<(), String> {
     let subject = subject.map_err(|error| error.to_string())?;
     let options = Options { steps: STEPS, time: TIME, ..Options::default() };
     let generated = generate(&subject, &options, &mut |_| {});
+    let mut passed = 0;
     for (number, test) in generated.tests.iter().enumerate() {
-        let passed = passes(&test.text, &compiled, &pipeline);
-        passed.map_err(|why| format!("generated test {number}: {why}\n{}", test.text))?;
+        match passes(&test.text, &compiled, &pipeline) {
+            Ok(()) => passed += 1,
+            Err(why) if why.contains(GROUP_TOO_HIGH) => {}
+            Err(why) => return Err(format!("generated test {number}: {why}\n{}", test.text)),
+        }
     }
-    Ok(())
+    println!("{passed} of {} generated tests pass on BMv2: {}", generated.tests.len(), stem(program));
+    match passed {
+        0 => Err("no test was generated that BMv2 can run".to_owned()),
+        _ => Ok(()),
+    }
 }
 
 /// Runs a test on a new BMv2.
