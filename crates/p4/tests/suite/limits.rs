@@ -66,6 +66,14 @@ fn in_apply(statements: &str) -> String {
 
 const ENDLESS: &str = "the program is too large";
 
+#[test]
+fn several_indices_known_at_run_time_only() {
+    let access = "meta.z = a[meta.x][meta.y][meta.z];";
+    let program = |count| in_apply(&("bit<8>[32][32][32] a;\n".to_owned() + &access.repeat(count)));
+    refuses(&program(5000), ENDLESS);
+    bounded("a hundred accesses", || compile_text("t.p4", &program(100), &[])).unwrap();
+}
+
 const WORDS: [&str; 64] = [
     "(",
     ")",

@@ -27,7 +27,7 @@ parser Parse(packet_in packet, out headers_t hdr, inout meta_t meta, inout stand
     state start { packet.extract(hdr.h); transition accept; }
 }
 control Verify(inout headers_t hdr, inout meta_t meta) { apply {} }
-control Ingress(inout headers_t hdr, inout meta_t meta, inout standard_metadata_t sm) {
+control Forward(inout headers_t hdr, inout meta_t meta, inout standard_metadata_t sm) {
     register<bit<8>>(16) kept;
     direct_counter(CounterType.packets) hits;
     action set(bit<8> v) { hdr.h.value = v; }
@@ -40,10 +40,10 @@ control Ingress(inout headers_t hdr, inout meta_t meta, inout standard_metadata_
     }
     apply { sm.egress_spec = 1; t.apply(); }
 }
-control Egress(inout headers_t hdr, inout meta_t meta, inout standard_metadata_t sm) { apply {} }
+control Leave(inout headers_t hdr, inout meta_t meta, inout standard_metadata_t sm) { apply {} }
 control Update(inout headers_t hdr, inout meta_t meta) { apply {} }
 control Deparse(packet_out packet, in headers_t hdr) { apply { packet.emit(hdr); } }
-V1Switch(Parse(), Verify(), Ingress(), Egress(), Update(), Deparse()) main;
+V1Switch(Parse(), Verify(), Forward(), Leave(), Update(), Deparse()) main;
 ";
 
 pub(crate) fn trials() -> Vec<Trial> {
@@ -167,7 +167,7 @@ fn many_commands() -> Result<(), Failed> {
                 + &lines(&|_| "expect 1 00000000 FF $".to_owned()),
         ),
         ("waits", lines(&|_| "wait".to_owned())),
-        ("registers", lines(&|number| format!("register_write Ingress.kept {} 1", number % 16))),
+        ("registers", lines(&|number| format!("register_write Forward.kept {} 1", number % 16))),
         ("checks", lines(&|_| "check_register kept(3) == 0".to_owned())),
         ("nodes", lines(&|number| format!("mc_node_create {} 1 2", number % 1000))),
     ];

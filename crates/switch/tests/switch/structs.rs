@@ -60,7 +60,8 @@ fn cells_are_structs_of_structs() {
     assert_eq!(all[3], cell(&switch, Some(3), Some(flow(false, 0, 0, 0, 0))));
 
     let new = flow(true, 0xff, 0xffff, 1, 2);
-    write(&mut switch, modify(cell(&switch, Some(3), Some(new.clone())))).unwrap();
+    let update = modify(cell(&switch, Some(3), Some(new.clone())));
+    write(&mut switch, update).unwrap();
     assert_eq!(read(&switch, cell(&switch, Some(3), None)), [cell(&switch, Some(3), Some(new))]);
 
     let before = everything(&switch);
