@@ -267,7 +267,9 @@ pub(crate) fn print_table() {
     let mut all = Tally::default();
     let mut kinds: BTreeMap<&str, usize> = BTreeMap::new();
     let mut refused: BTreeMap<&str, usize> = BTreeMap::new();
-    println!("\nprogram, outcome, packets in, out, same on a new BMv2 only, digests, objects, refused");
+    println!(
+        "\nprogram, outcome, packets in, out, same on a new BMv2 only, digests, objects, refused"
+    );
     for (name, (outcome, tally)) in outcomes.iter() {
         let kind = match outcome {
             Outcome::Same => "same",
