@@ -91,6 +91,13 @@ pub struct Args {
     /// For `calibration`, `esa`, `loss` and `protocols`: also draw the plots, as SVG into this directory.
     #[arg(long, value_name = "DIR")]
     pub plots: Option<PathBuf>,
+    /// For `switch`: also measure SAI P4, from this folder: `sai_p4` of sonic-pins.
+    #[arg(long, value_name = "DIR")]
+    pub sai: Option<PathBuf>,
+    /// For `switch`: also write the entries and keys of the tables of masks into this directory, to
+    /// measure another classifier with them.
+    #[arg(long, value_name = "DIR")]
+    pub rules: Option<PathBuf>,
     /// Options of `allreduce --peers`.
     #[command(flatten)]
     pub peers: Peers,

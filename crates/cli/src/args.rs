@@ -237,6 +237,10 @@ pub(crate) struct SwitchArgs {
     #[arg(long, value_name = "N", default_value_t = 1,
         value_parser = clap::value_parser!(u16).range(1..=MOST_THREADS))]
     pub(crate) threads: u16,
+    /// Settings for TNA programs that P4Runtime cannot express, in a file of STF commands: metadata of
+    /// ports, exclusion ids, the packet generator.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) tofino: Option<PathBuf>,
     /// Compile-time constant of the program, such as VALUES=256.
     #[arg(short = 'D', value_name = "NAME=VALUE")]
     pub(crate) defines: Vec<String>,
@@ -501,6 +505,7 @@ pub(crate) struct CorpusArgs {
 pub(crate) enum Dialect {
     V1model,
     Tna,
+    Psa,
     /// Every P4 file.
     Any,
 }
@@ -511,6 +516,7 @@ impl Dialect {
         match self {
             Self::V1model => "v1model",
             Self::Tna => "tna",
+            Self::Psa => "psa",
             Self::Any => "any architecture",
         }
     }
@@ -520,6 +526,7 @@ impl Dialect {
         match self {
             Self::V1model => &["v1model.p4"],
             Self::Tna => &["tna.p4"],
+            Self::Psa => &["psa.p4", "bmv2/psa.p4", "dpdk/psa.p4"],
             Self::Any => &[],
         }
     }
@@ -598,7 +605,7 @@ pub(crate) struct TestArgs {
     /// Seed of all random choices. The same seed gives the same tests.
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
-    /// Stop searching after this many minutes.
+    /// Stop searching after this many minutes; p4testgen is stopped after as many.
     #[arg(long, default_value_t = 1.0, value_parser = minutes)]
     pub(crate) minutes: f64,
     /// Maximum number of tests. Those that reach most come first.

@@ -38,7 +38,10 @@ impl Source {
     pub fn built_in_for(architecture: Architecture, name: &str) -> Result<Self, Error> {
         let main = format!("{architecture}/{name}.p4");
         if !FILES.iter().any(|(path, _)| *path == main) {
-            let known = Self::names(architecture).collect::<Vec<_>>().join(", ");
+            let known = match Self::names(architecture).collect::<Vec<_>>().join(", ") {
+                none if none.is_empty() => "none".to_owned(),
+                known => known,
+            };
             return Err(Error::UnknownProgram { name: name.to_owned(), architecture, known });
         }
         let files = FILES.iter().map(|&(path, text)| (path.to_owned(), text.to_owned()));

@@ -13,6 +13,7 @@ use std::collections::HashMap;
 use crate::externs::hash::Algorithm;
 use crate::externs::tna_hash::TnaHash;
 use crate::layout::{Item, Layout};
+use crate::tables::Resolved;
 use crate::wide::WideOp;
 
 /// Index of a value's first word in the packet's state.
@@ -76,6 +77,9 @@ pub(crate) enum Op {
     Exit,
     /// Applies a table whose keys are in place. The action returns to the next operation.
     Apply { table: u32, hit: Slot, action: Slot },
+    /// After [`Op::Apply`] of a table with an action profile: if a group action has run, runs the action that
+    /// was picked.
+    ApplyPicked { table: u32 },
 
     Extract(u32),
     ExtractVarbit { header: u32, bits: Slot },
@@ -113,6 +117,9 @@ pub(crate) struct HeaderCode {
     pub(crate) first: Slot,
     /// Number of words of the fields.
     pub(crate) words: u32,
+    /// Number of them that are cleared when it becomes valid: all, or none in TNA, where a field keeps
+    /// what was written before.
+    pub(crate) cleared: u32,
     pub(crate) layout: Layout,
     pub(crate) varbit: Option<Box<Varbit>>,
 }
@@ -179,6 +186,13 @@ pub(crate) enum RunKind {
     Add { sum: Slot },
 }
 
+/// The place of state: in an array, or at the entry of a table that matched last.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Cell {
+    Array { number: u32, index: Slot },
+    Entry { table: u32 },
+}
+
 /// Calls of extern functions that are too rare or too large for a separate operation.
 #[derive(Clone, Debug)]
 pub(crate) enum ExternOp {
@@ -187,6 +201,7 @@ pub(crate) enum ExternOp {
         width: u32,
         algorithm: Algorithm,
         base: Slot,
+        /// Number of values, or [`NO_SLOT`] for all.
         max: Slot,
         list: u32,
     },
@@ -241,18 +256,50 @@ pub(crate) enum ExternOp {
         list: u32,
         subtract: bool,
     },
+    /// With `complement`, what makes the whole sum zero; otherwise the sum itself.
     ChecksumGet {
         dst: Slot,
         sum: Slot,
+        complement: bool,
     },
-    /// Counts at the last matching entry.
-    CountDirect {
-        table: u32,
+    /// Continues a digest: see [`Algorithm::resume`].
+    DigestAdd {
+        digest: Slot,
+        algorithm: Algorithm,
+        list: u32,
     },
-    /// Meters at the last matching entry, in the colours of TNA.
-    MeterDirect {
+    /// Counts a packet with `less` bytes than it has, unless that is [`NO_SLOT`] (TNA).
+    CountAt {
+        at: Cell,
+        less: Slot,
+    },
+    /// Meters a packet, in the program's numbers for green, yellow and red (PSA, TNA). It had the
+    /// colour `before`, and counts with `less` bytes than it has, unless they are [`NO_SLOT`].
+    MeterAt {
         dst: Slot,
+        at: Cell,
+        before: Slot,
+        less: Slot,
+        colors: [u8; 3],
+    },
+    /// Filters a value; with `drops`, tells by one of two numbers whether to drop the packet.
+    Filter {
+        dst: Slot,
+        width: u32,
+        at: Cell,
+        value: Slot,
+        /// The numbers for "drop" and for "do not".
+        drops: Option<[u8; 2]>,
+    },
+    /// Reads the register of the last matching entry.
+    CellLoad {
         table: u32,
+        cells: Vec<Item>,
+    },
+    /// Writes it.
+    CellStore {
+        table: u32,
+        cells: Vec<Item>,
     },
     Resubmit {
         flag: Slot,
@@ -299,6 +346,17 @@ pub(crate) struct TableCode {
     pub(crate) actions: Vec<ActionCode>,
 }
 
+impl TableCode {
+    /// Copies an action's arguments to its parameters; returns its entry.
+    #[inline]
+    pub(crate) fn enter(&self, found: &Resolved, state: &mut [u64]) -> Pc {
+        let action = &self.actions[found.action as usize];
+        let params = action.params as usize;
+        state[params..params + found.data.len()].copy_from_slice(&found.data);
+        action.entry
+    }
+}
+
 /// An action that a table can start.
 #[derive(Clone, Debug)]
 pub(crate) struct ActionCode {
@@ -317,6 +375,8 @@ pub(crate) struct Errors {
     pub(crate) header_too_short: u64,
     pub(crate) timeout: u64,
     pub(crate) invalid_argument: u64,
+    /// Of a parser counter (TNA).
+    pub(crate) counter_range: u64,
 }
 
 /// A loaded program, immutable.

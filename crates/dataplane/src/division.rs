@@ -3,7 +3,7 @@
 //! A program can be divided if it accesses all its registers at the same index, and that index is a
 //! field of the arriving packet, as the index of an aggregator is. The field then names the core.
 //! What packets only add to (counters) each core has for itself. The cores share the meters of table
-//! entries. Other state that packets change (arrays of meters, ages of entries, digests that wait for
+//! entries. Other state that packets change (arrays of meters, filters, registers and ages of entries, digests that wait for
 //! others) would have to be shared, too.
 
 use std::collections::{BTreeSet, HashMap};
@@ -29,6 +29,9 @@ pub enum Undivided {
     /// A meter's state depends on the packets of all cores.
     #[error("`{0}` is an array of meters")]
     Meter(String),
+    /// State that depends on the packets of all cores.
+    #[error("the state of `{0}` depends on all packets")]
+    State(String),
     /// A digest list collects the digests of all packets.
     #[error("it sends digests `{0}`")]
     Digest(String),
@@ -92,7 +95,7 @@ pub(crate) fn changes_state(code: &Code, entry: Pc) -> bool {
         | Op::Apply { .. } => true,
         Op::Extern(number) => {
             let op = &code.externs[number as usize];
-            matches!(op, ExternOp::CountDirect { .. } | ExternOp::MeterDirect { .. })
+            matches!(op, ExternOp::CountAt { .. } | ExternOp::MeterAt { .. })
         }
         _ => false,
     })
@@ -183,7 +186,7 @@ impl Flow<'_> {
                     Some(after) => held = after,
                     None => continue,
                 },
-                Op::Apply { table, .. } => {
+                Op::Apply { table, .. } | Op::ApplyPicked { table } => {
                     self.write(op, &mut held);
                     let mut after = None;
                     for action in &code.tables[table as usize].actions {

@@ -17,7 +17,7 @@ pub(crate) fn reachable(code: &Code, entry: Pc) -> BTreeSet<Pc> {
         let op = &code.ops[pc as usize];
         match *op {
             Op::Call(to) => open.push(to),
-            Op::Apply { table, .. } => {
+            Op::Apply { table, .. } | Op::ApplyPicked { table } => {
                 let actions = &code.tables[table as usize].actions;
                 open.extend(actions.iter().map(|action| action.entry));
             }
@@ -65,9 +65,11 @@ pub(crate) fn written(
             let Item { slot, width } = code.wides[number as usize].dst;
             each(slot, width.div_ceil(64));
         }
-        Op::Apply { table, hit, action } => {
-            each(hit, 1);
-            each(action, 1);
+        Op::Apply { table, .. } | Op::ApplyPicked { table } => {
+            if let Op::Apply { hit, action, .. } = *op {
+                each(hit, 1);
+                each(action, 1);
+            }
             let actions = &code.tables[table as usize].actions;
             actions.iter().for_each(|action| each(action.params, action.words));
         }
@@ -131,16 +133,22 @@ fn written_by_extern(op: &ExternOp, mut each: impl FnMut(Slot, u32)) {
         | ExternOp::Truncate { limit: slot, .. }
         | ExternOp::Assert { failed: slot, .. }
         | ExternOp::ChecksumAdd { sum: slot, .. }
+        | ExternOp::DigestAdd { digest: slot, .. }
         | ExternOp::ChecksumGet { dst: slot, .. }
         | ExternOp::Contains { dst: slot, .. }
-        | ExternOp::MeterDirect { dst: slot, .. }
+        | ExternOp::MeterAt { dst: slot, .. }
+        | ExternOp::Filter { dst: slot, .. }
         | ExternOp::Learn { request: slot, .. } => each(slot, 1),
         ExternOp::Resubmit { flag, data, .. } => {
             each(flag, 1);
             each(data, 1);
         }
+        ExternOp::CellLoad { ref cells, .. } => {
+            cells.iter().for_each(|cell| each(cell.slot, cell.width.div_ceil(64)));
+        }
         ExternOp::Log { .. }
-        | ExternOp::CountDirect { .. }
+        | ExternOp::CountAt { .. }
+        | ExternOp::CellStore { .. }
         | ExternOp::Mirror { .. }
         | ExternOp::Pack { .. } => {}
     }

@@ -94,7 +94,7 @@ pub enum TableError {
     /// The table has no such action.
     #[error("the table has no action {0}")]
     UnknownAction(u32),
-    /// The action may not be used there (`@tableonly`, `@defaultonly`).
+    /// The action may not be used there (`@tableonly`, `@defaultonly`, `@groupaction`).
     #[error("the action may be used {0}")]
     ActionScope(&'static str),
     /// An entry with the same key (and priority) exists.
@@ -227,6 +227,12 @@ pub enum StateError {
     /// A meter's committed rate is above its peak rate.
     #[error("the committed rate is above the peak rate")]
     Rates,
+    /// The configuration is for another kind of filter, a random early drop's bounds are in the
+    /// wrong order, or its probability is not one.
+    #[error(
+        "it is for another kind of filter, a lower bound is above an upper bound, or the probability is not between 0 and 1"
+    )]
+    Filter,
     /// The value set already has the member.
     #[error("the value set has this member already")]
     AlreadyExists,

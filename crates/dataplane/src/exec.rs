@@ -5,20 +5,21 @@ use std::sync::Arc;
 use tracing::Level;
 
 use crate::bits::{get_bits, mask, put_bits, signed};
-use crate::code::{Code, ExternOp, HeaderCode, List, NO_SLOT, Op, Pc, RunKind, Slot, Varbit};
+use crate::code::{Cell, Code, ExternOp, HeaderCode, List, NO_SLOT, Op, Pc, RunKind, Slot, Varbit};
 use crate::compiled::{EngineKind, Machine};
 use crate::division::Share;
 use crate::externs::checksum::{gather, most_bytes};
 use crate::externs::counter::Counter;
+use crate::externs::filter::Filter;
 use crate::externs::hash::{fold, sum_words};
-use crate::externs::meter::Meters;
+use crate::externs::meter::{Color, Meters};
 use crate::externs::profile::Profile;
 use crate::externs::random::Random;
 use crate::externs::register::Registers;
 use crate::externs::value_set::ValueSet;
 use crate::load::{DEEPEST_CALL, Loaded};
 use crate::packet::Requests;
-use crate::tables::{Arrival, Match, Outcome, Resolved, Table};
+use crate::tables::{Arrival, Match, Outcome, Table};
 use crate::trace::{Unwatched, Watch};
 use crate::value::Value;
 use crate::wide::scratch_words;
@@ -86,12 +87,15 @@ pub(crate) struct Store {
     pub(crate) registers: Registers,
     pub(crate) counters: Vec<Counter>,
     pub(crate) meters: Vec<Meters>,
+    pub(crate) filters: Vec<Vec<Filter>>,
     pub(crate) profiles: Vec<Profile>,
     pub(crate) value_sets: Vec<ValueSet>,
     pub(crate) tables: Vec<Table>,
     /// The latest known time, for meters and timeouts.
     pub(crate) now_us: u64,
     random: Random,
+    /// What a set's group action ran for: the match, and the hash or number that picks the action.
+    picked: Option<(Match, u64)>,
     /// Requests of the deparser besides the frame (TNA).
     pub(crate) requests: Requests,
     /// Buffer for lists of values.
@@ -115,11 +119,13 @@ impl Engine {
                 registers,
                 counters: loaded.counters,
                 meters: loaded.meters,
+                filters: loaded.filters,
                 profiles: loaded.profiles,
                 value_sets: loaded.value_sets,
                 tables: loaded.tables,
                 now_us: 0,
                 random: Random::new(seed),
+                picked: None,
                 requests: Requests::default(),
                 buffer: Vec::with_capacity(longest),
                 scratch: vec![0; keys.max(scratch_words(loaded.widest))],
@@ -304,6 +310,11 @@ impl Store {
                     depth += 1;
                     pc = entry as usize;
                 }
+                Op::ApplyPicked { table } => {
+                    calls[depth] = pc as Pc;
+                    depth += 1;
+                    pc = store.apply_picked(code, table, state) as usize;
+                }
                 Op::Extract(header) => {
                     let header = &code.headers[header as usize];
                     let end = io.at + header.layout.bytes();
@@ -346,7 +357,7 @@ impl Store {
                     let header = &code.headers[header as usize];
                     if at!(header.valid) == 0 {
                         let first = header.first as usize;
-                        state[first..first + header.words as usize].fill(0);
+                        state[first..first + header.cleared as usize].fill(0);
                         at!(header.valid) = 1;
                         io.length = io.length.wrapping_add(header_bytes(header, state));
                     }
@@ -446,16 +457,33 @@ impl Store {
         if hit != NO_SLOT {
             state[hit as usize] = u64::from(matched != Match::Miss);
         }
+        self.picked = None;
         let found = match outcome {
             Outcome::Direct(found) => Some(found),
             shared => {
                 let list = table_code.selected.map(|list| &code.lists[list as usize]);
                 let profile = table_code.profile.map(|profile| &self.profiles[profile as usize]);
-                choose(table, profile, shared, list, state, &mut self.buffer, watch)
+                let random = &mut self.random;
+                let hash = profile.map_or(0, |profile| {
+                    let hash = hash_of(profile, shared, list, state, &mut self.buffer, random);
+                    watch.pick(table, profile, shared, hash)
+                });
+                if shared.group_action().is_some() {
+                    self.picked = Some((matched, hash));
+                }
+                let chosen = profile.and_then(|profile| profile.choose(shared, hash));
+                chosen.or_else(|| self.tables[table as usize].empty_group())
             }
         };
         if W::ON {
-            watch.applied(table, &self.tables[table as usize], matched, found, state);
+            watch.applied(table, &self.tables[table as usize], matched, outcome, found);
+        }
+        if let Some(first) = outcome.group_action() {
+            if action != NO_SLOT {
+                let none = table_code.actions.len() as u64;
+                state[action as usize] = found.map_or(none, |found| u64::from(found.action));
+            }
+            return table_code.enter(first, state);
         }
         let Some(found) = found else {
             if action != NO_SLOT {
@@ -463,13 +491,22 @@ impl Store {
             }
             return code.nothing;
         };
-        let chosen = &table_code.actions[found.action as usize];
-        let params = chosen.params as usize;
-        state[params..params + found.data.len()].copy_from_slice(&found.data);
         if action != NO_SLOT {
             state[action as usize] = u64::from(found.action);
         }
-        chosen.entry
+        table_code.enter(found, state)
+    }
+
+    /// Copies the arguments of the action that [`Self::apply`] has picked beside a group action;
+    /// returns its entry.
+    pub(crate) fn apply_picked(&mut self, code: &Code, table: u32, state: &mut [u64]) -> Pc {
+        let Some((matched, hash)) = self.picked.take() else { return code.nothing };
+        let table_code = &code.tables[table as usize];
+        let outcome = self.tables[table as usize].outcome_of(matched);
+        let profile = table_code.profile.map(|profile| &self.profiles[profile as usize]);
+        let found = profile.and_then(|profile| profile.choose(outcome, hash));
+        let found = found.or_else(|| self.tables[table as usize].empty_group());
+        found.map_or(code.nothing, |found| table_code.enter(found, state))
     }
 
     #[inline]
@@ -516,9 +553,12 @@ impl Store {
         match &code.externs[number as usize] {
             ExternOp::Hash { dst, width, algorithm, base, max, list } => {
                 let data = gather(&code.lists[*list as usize], state, &mut self.buffer);
-                // BMv2 treats an empty range as one of one value.
-                let max = state[*max as usize].max(1);
-                let hash = algorithm.digest(data, &[]) % max;
+                let hash = algorithm.digest(data, &[]);
+                let hash = match *max {
+                    NO_SLOT => hash,
+                    // BMv2 treats an empty range as one of one value.
+                    max => hash % state[max as usize].max(1),
+                };
                 state[*dst as usize] = hash.wrapping_add(state[*base as usize]) & mask(*width);
             }
             ExternOp::VerifyChecksum {
@@ -581,10 +621,9 @@ impl Store {
                 }
             }
             ExternOp::Meter { dst, width, meter, index } => {
-                let (index, now) = (state[*index as usize], self.now_us);
-                let meter = &mut self.meters[*meter as usize];
+                let (meters, index) = (&mut self.meters[*meter as usize], state[*index as usize]);
                 // Out of range, the colour is unchanged.
-                if let Some(color) = meter.execute(index, io.ingress_length, now) {
+                if let Some(color) = meters.execute(index, io.ingress_length, self.now_us) {
                     state[*dst as usize] = color as u64 & mask(*width);
                 }
             }
@@ -603,16 +642,82 @@ impl Store {
                 let words = if *subtract { !words & 0xffff } else { words };
                 state[*sum as usize] = u64::from(fold(state[*sum as usize] + words));
             }
-            ExternOp::ChecksumGet { dst, sum } => {
-                state[*dst as usize] = !state[*sum as usize] & 0xffff;
+            ExternOp::ChecksumGet { dst, sum, complement } => {
+                let sum = state[*sum as usize];
+                state[*dst as usize] = if *complement { !sum & 0xffff } else { sum };
             }
-            ExternOp::CountDirect { table } => {
-                self.tables[*table as usize].count_last(io.ingress_length);
+            ExternOp::DigestAdd { digest, algorithm, list } => {
+                let data = gather(&code.lists[*list as usize], state, &mut self.buffer);
+                let digest = &mut state[*digest as usize];
+                *digest = algorithm.resume(*digest, data).unwrap_or(*digest);
             }
-            ExternOp::MeterDirect { dst, table } => {
-                let arrival = Arrival { bytes: io.ingress_length, now_us: self.now_us };
-                let color = self.tables[*table as usize].meter_last(arrival);
-                state[*dst as usize] = color.in_tna();
+            ExternOp::CountAt { at, less } => {
+                let bytes = fewer(io.ingress_length, *less, state);
+                match *at {
+                    Cell::Array { number, index } => {
+                        self.counters[number as usize].count(state[index as usize], bytes);
+                    }
+                    Cell::Entry { table } => self.tables[table as usize].count_last(bytes),
+                }
+            }
+            ExternOp::MeterAt { dst, at, before, less, colors } => {
+                let bytes = fewer(io.ingress_length, *less, state);
+                let before = match *before {
+                    NO_SLOT => Color::Green,
+                    slot => Color::of(state[slot as usize], colors),
+                };
+                let now_us = self.now_us;
+                let color = match *at {
+                    Cell::Array { number, index } => {
+                        let meters = &mut self.meters[number as usize];
+                        let unit = meters.unit;
+                        let meter = meters.cell(state[index as usize]);
+                        meter.map_or(before, |it| it.execute_after(before, unit, bytes, now_us))
+                    }
+                    Cell::Entry { table } => {
+                        self.tables[table as usize].meter_last(before, Arrival { bytes, now_us })
+                    }
+                };
+                state[*dst as usize] = u64::from(colors[color as usize]);
+            }
+            ExternOp::Filter { dst, width, at, value, drops } => {
+                let (value, now_us) = (state[*value as usize], self.now_us);
+                let filter = match *at {
+                    Cell::Array { number, index } => {
+                        let index = usize::try_from(state[index as usize]);
+                        let filters = &mut self.filters[number as usize];
+                        index.ok().and_then(|index| filters.get_mut(index))
+                    }
+                    Cell::Entry { table } => Some(self.tables[table as usize].filter_last()),
+                };
+                // Beyond the end there is no configuration.
+                let mut none = Filter::default();
+                let filter = filter.unwrap_or(&mut none);
+                state[*dst as usize] = match drops {
+                    Some([drop, keep]) => {
+                        let drops = filter.drops(value, now_us, &mut self.random);
+                        u64::from(if drops { *drop } else { *keep })
+                    }
+                    None => filter.pass(value, now_us) & mask(*width),
+                };
+            }
+            ExternOp::CellLoad { table, cells } => {
+                let mut words = self.tables[*table as usize].cell_last();
+                for cell in cells {
+                    let (slot, limbs) = (cell.slot as usize, cell.width.div_ceil(64) as usize);
+                    let (value, rest) = words.split_at_mut(limbs.min(words.len()));
+                    state[slot..slot + value.len()].copy_from_slice(value);
+                    words = rest;
+                }
+            }
+            ExternOp::CellStore { table, cells } => {
+                let mut words = self.tables[*table as usize].cell_last();
+                for cell in cells {
+                    let (slot, limbs) = (cell.slot as usize, cell.width.div_ceil(64) as usize);
+                    let (value, rest) = words.split_at_mut(limbs.min(words.len()));
+                    value.copy_from_slice(&state[slot..slot + value.len()]);
+                    words = rest;
+                }
             }
             ExternOp::Resubmit { flag, data, list } => {
                 state[*flag as usize] = 1;
@@ -643,27 +748,33 @@ impl Store {
     }
 }
 
-/// The action for a packet from an action profile; `None` in an empty group.
+/// A packet's bytes less an adjustment, which is negative in two's complement.
+fn fewer(bytes: u32, less: Slot, state: &[u64]) -> u32 {
+    if less == NO_SLOT {
+        return bytes;
+    }
+    let less = i64::from(state[less as usize] as u32 as i32);
+    u32::try_from((i64::from(bytes) - less).max(0)).unwrap_or(u32::MAX)
+}
+
+/// What picks a packet's action from a group: the hash of the selector, or a random number.
 #[cold]
-fn choose<'a, W: Watch>(
-    table: u32,
-    profile: Option<&'a Profile>,
-    outcome: &'a Outcome,
+fn hash_of(
+    profile: &Profile,
+    outcome: &Outcome,
     selected: Option<&List>,
     state: &[u64],
     buffer: &mut Vec<u8>,
-    watch: &mut W,
-) -> Option<&'a Resolved> {
-    let profile = profile?;
-    let hash = match (&profile.selector, outcome) {
-        (Some(algorithm), Outcome::Group(_) | Outcome::Set(_)) => {
+    random: &mut Random,
+) -> u64 {
+    match (&profile.selector, outcome) {
+        (Some(_), Outcome::Set(set)) if set.random => random.within(0, u64::MAX).unwrap_or(0),
+        (Some(selector), Outcome::Group(_) | Outcome::Set(_)) => {
             let data = selected.map_or(&[][..], |list| gather(list, state, buffer));
-            algorithm.digest(data, &[])
+            selector.digest(data)
         }
         _ => 0,
-    };
-    let hash = watch.pick(table, profile, outcome, hash);
-    profile.choose(outcome, hash)
+    }
 }
 
 impl Requests {

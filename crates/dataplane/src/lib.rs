@@ -1,11 +1,12 @@
 //! Runs the P4 IR packet by packet: v1model programs with the semantics of BMv2's simple_switch,
-//! TNA programs like one pipe of a Tofino 1.
+//! PSA programs as the architecture's specification says, TNA programs like one pipe of a Tofino 1.
 //!
 //! A [`Pipeline`] is a loaded program with its tables, registers and counters; a [`Packet`] is
 //! reusable storage for one packet's headers and metadata. A switch around it owns ports, queues
 //! and multicast groups. It calls [`Pipeline::ingress`] for a frame, queues the packet (or copies
 //! of it) according to the [`Verdict`], and calls [`Pipeline::egress`] for the outgoing frame. The
-//! passes are the same for both architectures (`pass`); their content is in `v1model` and `tna`.
+//! passes are the same for all architectures (`pass`); their content is in `v1model`, `psa` and
+//! `tna`.
 //!
 //! The engine has no clock, a seeded generator as its only source of randomness, and no thread
 //! except one that compiles the program and ends. It does not allocate for a packet once its
@@ -30,6 +31,7 @@ mod load;
 mod packet;
 mod pass;
 mod pipeline;
+mod psa;
 mod replicas;
 mod tables;
 mod tna;
@@ -42,6 +44,7 @@ pub use compiled::EngineKind;
 pub use division::{ROW_BITS, Undivided};
 pub use error::{LoadError, ProfileError, StateError, TableError};
 pub use externs::counter::CounterData;
+pub use externs::filter::FilterConfig;
 pub use externs::meter::{Color, MeterConfig};
 pub use externs::profile::{GroupMember, Profile, ProfileGroup, WeightedCall};
 pub use packet::Packet;
@@ -50,7 +53,11 @@ pub use pass::{
 };
 pub use pipeline::Pipeline;
 pub use pipeline::cores::Changed;
+pub use psa::{
+    CPU_PORT as PSA_CPU_PORT, RECIRCULATION_PORT as PSA_RECIRCULATION_PORT,
+    port_number as psa_port_number, port_value as psa_port_value,
+};
 pub use replicas::Memo;
-pub use tables::{Action, ActionCall, KeyMatch, Owner, TableEntry};
+pub use tables::{Action, ActionCall, ActionSet, KeyMatch, Owner, TableEntry};
 pub use tna::{CELL_BYTES, RECIRCULATION_PORT};
 pub use value::Value;

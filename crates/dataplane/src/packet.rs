@@ -22,8 +22,8 @@ pub(crate) struct Shape {
     pub(crate) late: Vec<LateHeader>,
     /// Live words outside headers, which a clone starts without.
     pub(crate) metadata: Vec<Range<usize>>,
-    /// Number of words that travel through the queues: all live ones in v1model, none in TNA, where
-    /// the packet is parsed again.
+    /// Number of words that travel through the queues: all live ones in v1model, none in TNA and PSA,
+    /// where the packet is parsed again.
     pub(crate) travelling: usize,
     /// Bytes per unit of a queue's depth; with 0, a packet is one unit.
     pub(crate) cell_bytes: u32,
@@ -103,12 +103,12 @@ impl Requests {
 pub struct Packet {
     pub(crate) shape: Arc<Shape>,
     pub(crate) state: Vec<u64>,
-    /// Bytes after the parsed headers; in TNA's queues the whole frame.
+    /// Bytes after the parsed headers; in the queues of TNA and PSA the whole frame.
     pub(crate) payload: Vec<u8>,
     pub(crate) length: u32,
     /// Length of the received frame, which counters use.
     pub(crate) ingress_length: u32,
-    /// Values of a field list, concatenated.
+    /// Values of a field list, or PSA's metadata for the next parser, concatenated.
     preserved: Vec<u64>,
     preserved_list: Option<usize>,
     /// The travelling words at the time when egress requested a clone.
@@ -117,6 +117,8 @@ pub struct Packet {
     pub(crate) limit: Option<u32>,
     /// Its priority queue.
     pub(crate) priority: u8,
+    /// Its class of service (PSA).
+    pub(crate) class_of_service: u8,
     /// Data of TNA's ingress deparser for a resubmitted packet.
     pub(crate) resubmitted: [u8; 8],
     /// Whether the packet leaves its queue unchanged.
@@ -137,6 +139,7 @@ impl Packet {
             cloned: Vec::new(),
             limit: None,
             priority: 0,
+            class_of_service: 0,
             resubmitted: [0; 8],
             bypass_egress: false,
             requests: Requests::default(),
@@ -158,6 +161,7 @@ impl Packet {
         }
         self.limit = other.limit;
         self.priority = other.priority;
+        self.class_of_service = other.class_of_service;
         self.preserved.clone_from(&other.preserved);
         self.preserved_list = other.preserved_list;
         self.resubmitted = other.resubmitted;
@@ -225,6 +229,33 @@ impl Packet {
         }
     }
 
+    /// Takes values along to the next parser, from the state of a packet whose deparser has run.
+    pub(crate) fn take_along(&mut self, items: &[Item], state: &[u64]) {
+        self.preserved.clear();
+        for item in items {
+            let (slot, words) = (item.slot as usize, item.width.div_ceil(64) as usize);
+            self.preserved.extend_from_slice(&state[slot..slot + words]);
+        }
+    }
+
+    /// Takes its own values along to the next parser.
+    pub(crate) fn keep_along(&mut self, items: &[Item]) {
+        let state = std::mem::take(&mut self.state);
+        self.take_along(items, &state);
+        self.state = state;
+    }
+
+    /// Gives the parser the values that were taken along for it, in fields of the same types.
+    pub(crate) fn hand_over(&mut self, items: &[Item]) {
+        let mut from = self.preserved.as_slice();
+        for item in items {
+            let (slot, words) = (item.slot as usize, item.width.div_ceil(64) as usize);
+            let (value, rest) = from.split_at(words);
+            self.state[slot..slot + words].copy_from_slice(value);
+            from = rest;
+        }
+    }
+
     /// Becomes a clone: keeps its headers, and clears its metadata except for a field list, whose
     /// values are in `from`, the state of the packet that requested the clone.
     pub(crate) fn become_clone(&mut self, request: CloneRequest, from: &[u64]) {
@@ -259,8 +290,13 @@ impl Packet {
         self.priority
     }
 
+    /// Sets its class of service, which PSA shows to egress.
+    pub fn set_class_of_service(&mut self, class: u8) {
+        self.class_of_service = class;
+    }
+
     /// Its contribution to a queue's depth as programs see it: one for v1model, which counts
-    /// packets; the number of 80-byte cells for TNA.
+    /// packets, and PSA; the number of 80-byte cells for TNA.
     #[must_use]
     pub fn queue_units(&self) -> u32 {
         match self.shape.cell_bytes {

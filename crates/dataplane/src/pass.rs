@@ -7,8 +7,8 @@
 /// The port of dropped packets in v1model; not a port of a Tofino.
 pub const DROP_PORT: u16 = 511;
 
-/// The origin of a packet. v1model shows it to programs as `standard_metadata.instance_type`; TNA
-/// distinguishes only resubmitted packets.
+/// The origin of a packet. v1model shows it to programs as `standard_metadata.instance_type`, PSA
+/// as `packet_path`; TNA distinguishes only resubmitted packets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[repr(u8)]
 pub enum Instance {

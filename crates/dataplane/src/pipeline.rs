@@ -1,6 +1,7 @@
 //! A loaded program: code, tables, registers, counters.
 
 pub(crate) mod cores;
+mod filters;
 mod listing;
 mod meters;
 mod observed;
@@ -27,7 +28,7 @@ use crate::replicas::Memo;
 use crate::tables::{Action, KeyMatch, Owner, Table, TableEntry};
 use crate::trace::Traced;
 use crate::value::Value;
-use crate::{tna, v1model};
+use crate::{psa, tna, v1model};
 
 /// Seed of `random()` and `Random`.
 const SEED: u64 = 0;
@@ -51,6 +52,7 @@ pub struct Pipeline {
 pub(crate) enum Passes {
     V1model(Box<v1model::Passes>),
     Tna(Box<tna::Passes>),
+    Psa(Box<psa::Passes>),
 }
 
 impl Pipeline {
@@ -85,6 +87,7 @@ impl Pipeline {
         match self.passes {
             Passes::V1model(_) => Architecture::V1model,
             Passes::Tna(_) => Architecture::Tna,
+            Passes::Psa(_) => Architecture::Psa,
         }
     }
 
@@ -111,6 +114,7 @@ impl Pipeline {
         match &mut self.passes {
             Passes::V1model(passes) => passes.ingress(&mut self.engine, packet, frame, input),
             Passes::Tna(passes) => passes.ingress(&mut self.engine, packet, frame, input),
+            Passes::Psa(passes) => passes.ingress(&mut self.engine, packet, frame, input),
         }
     }
 
@@ -125,6 +129,7 @@ impl Pipeline {
         match &mut self.passes {
             Passes::V1model(passes) => passes.egress(&mut self.engine, packet, input, frame),
             Passes::Tna(passes) => passes.egress(&mut self.engine, packet, input, frame),
+            Passes::Psa(passes) => passes.egress(&mut self.engine, packet, input, frame),
         }
     }
 
@@ -150,7 +155,7 @@ impl Pipeline {
             Passes::V1model(passes) => {
                 passes.egress_shared(&mut self.engine, packet, memo, input, frame)
             }
-            Passes::Tna(_) => None,
+            Passes::Tna(_) | Passes::Psa(_) => None,
         }
     }
 
@@ -170,7 +175,8 @@ impl Pipeline {
     }
 
     /// Makes `copy` the clone that the ingress pass of `original` with `input` requested: the
-    /// received frame, parsed again, with the metadata of the field list. It then waits for egress.
+    /// received frame, parsed again, with the metadata of the field list; in PSA the received frame
+    /// with the deparser's metadata. It then waits for egress.
     pub fn clone_of_ingress(
         &mut self,
         copy: &mut Packet,
@@ -178,16 +184,23 @@ impl Pipeline {
         frame: &[u8],
         input: &IngressInput,
     ) {
-        if let Passes::V1model(passes) = &mut self.passes {
-            passes.clone_of_ingress(&mut self.engine, copy, original, frame, input.port);
+        match &mut self.passes {
+            Passes::V1model(passes) => {
+                passes.clone_of_ingress(&mut self.engine, copy, original, frame, input.port);
+            }
+            Passes::Psa(passes) => passes.clone_of_ingress(copy, original, frame),
+            Passes::Tna(_) => {}
         }
     }
 
     /// Makes `copy` the clone that the egress pass of `original` requested: the packet as it was at
-    /// the end, with the metadata of the field list. It then waits for another egress pass.
+    /// the end, with the metadata of the field list; in PSA the deparsed frame with the deparser's
+    /// metadata. It then waits for another egress pass.
     pub fn clone_of_egress(&self, copy: &mut Packet, original: &Packet) {
-        if let Passes::V1model(passes) = &self.passes {
-            passes.clone_of_egress(copy, original);
+        match &self.passes {
+            Passes::V1model(passes) => passes.clone_of_egress(copy, original),
+            Passes::Psa(passes) => passes.clone_of_egress(copy, original),
+            Passes::Tna(_) => {}
         }
     }
 
@@ -309,6 +322,14 @@ impl Pipeline {
         Ok(())
     }
 
+    /// Sets the bytes that follow the intrinsic header of packets from a port (TNA); zeros at first.
+    /// v1model programs have none.
+    pub fn set_port_metadata(&mut self, port: u16, bytes: [u8; 8]) {
+        if let Passes::Tna(passes) = &mut self.passes {
+            passes.set_port_metadata(port, bytes);
+        }
+    }
+
     /// Number of elements of a counter, register or meter array.
     #[must_use]
     pub fn array_size(&self, array: ExternId) -> Option<u64> {
@@ -320,11 +341,17 @@ impl Pipeline {
             ExternInstance::Meter(meter) => {
                 Some(self.engine.store.meters[meter as usize].cells.len() as u64)
             }
+            ExternInstance::Filter(number) => {
+                Some(self.engine.store.filters[number as usize].len() as u64)
+            }
             ExternInstance::DirectCounter
             | ExternInstance::DirectMeter(_)
+            | ExternInstance::DirectFilter
+            | ExternInstance::DirectRegister(_)
             | ExternInstance::Profile(_)
             | ExternInstance::ValueSet(_)
             | ExternInstance::Checksum(_)
+            | ExternInstance::Running { .. }
             | ExternInstance::Stateless => None,
         }
     }

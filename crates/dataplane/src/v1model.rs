@@ -140,8 +140,8 @@ impl Passes {
             return Ingress { verdict: Verdict::Elsewhere(core), resubmit: false };
         }
         io.payload = &frame[io.at..];
-        control(engine, entries.verify, meta, &mut packet.state, &mut io);
-        control(engine, entries.ingress, meta, &mut packet.state, &mut io);
+        control(engine, entries.verify, meta.failed, &mut packet.state, &mut io);
+        control(engine, entries.ingress, meta.failed, &mut packet.state, &mut io);
         packet.length = io.length;
 
         let state = &packet.state;
@@ -231,8 +231,8 @@ impl Passes {
         }
         if !memo.holds(sharing, state) {
             let mut io = leaving(&packet.payload, memo.length, packet.ingress_length, frame);
-            control(engine, entries.compute, meta, state, &mut io);
-            control(engine, entries.deparser, meta, state, &mut io);
+            control(engine, entries.compute, meta.failed, state, &mut io);
+            control(engine, entries.deparser, meta.failed, state, &mut io);
             if state[meta.failed as usize] != 0 {
                 memo.restore(sharing, state);
                 frame.clear();
@@ -293,7 +293,7 @@ impl Passes {
         let length = packet.length;
         packet.set(meta.packet_length, u64::from(length));
         let mut io = leaving(&packet.payload, length, packet.ingress_length, frame);
-        control(engine, entries.egress, meta, &mut packet.state, &mut io);
+        control(engine, entries.egress, meta.failed, &mut packet.state, &mut io);
         io.length
     }
 
@@ -321,8 +321,8 @@ impl Passes {
         if state[meta.egress_spec.slot as usize] == u64::from(DROP_PORT) {
             return GONE;
         }
-        control(engine, entries.compute, meta, state, &mut io);
-        control(engine, entries.deparser, meta, state, &mut io);
+        control(engine, entries.compute, meta.failed, state, &mut io);
+        control(engine, entries.deparser, meta.failed, state, &mut io);
         packet.length = io.length;
         frame.extend_from_slice(&packet.payload);
         if state[meta.failed as usize] != 0 {
@@ -355,10 +355,10 @@ fn leaving<'a>(
 }
 
 /// Runs a control. A control whose loops do not end drops the packet, as a failed assertion does.
-fn control(
+pub(crate) fn control(
     engine: &mut impl Runner,
     entry: Pc,
-    meta: &Intrinsics,
+    failed: Slot,
     state: &mut [u64],
     io: &mut Io<'_>,
 ) {
@@ -367,7 +367,7 @@ fn control(
         tracing::error!(
             "loops of the program take more than {MOST_TURNS} turns, or too much work: packet dropped"
         );
-        state[meta.failed as usize] = 1;
+        state[failed as usize] = 1;
     }
 }
 

@@ -2,6 +2,8 @@
 
 #[path = "suite/agreement.rs"]
 mod agreement;
+#[path = "suite/psa_agreement.rs"]
+mod psa_agreement;
 #[path = "suite/replaced.rs"]
 mod replaced;
 #[path = "suite/replay.rs"]

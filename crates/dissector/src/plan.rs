@@ -17,6 +17,9 @@ const V1MODEL_UNKNOWN: [&str; 2] = ["ingress_port", "ingress_global_timestamp"];
 const TNA_UNKNOWN: [&str; 3] =
     ["ig_intr_md.ingress_port", "ig_intr_md.ingress_mac_tstamp", "ig_prsr_md.global_tstamp"];
 
+/// Those of PSA. The path of a packet from outside is zero, `NORMAL`.
+const PSA_UNKNOWN: [&str; 1] = ["ingress_parser_input.ingress_port"];
+
 /// The metadata field of v1model that holds the length of the packet in bytes.
 const PACKET_LENGTH: &str = "packet_length";
 
@@ -45,7 +48,7 @@ impl Plan {
             }
         }
         let slots = needs.fields.into_iter().zip(1..).collect();
-        let unknown = V1MODEL_UNKNOWN.iter().chain(&TNA_UNKNOWN);
+        let unknown = V1MODEL_UNKNOWN.iter().chain(&TNA_UNKNOWN).chain(&PSA_UNKNOWN);
         let unknown = unknown.filter_map(|name| {
             program.intrinsic_field(name).map(|field| (field, (*name).to_owned()))
         });

@@ -331,6 +331,8 @@ pub(crate) struct Table {
     /// Extern instances of `implementation`, `counters`, `meters`.
     pub(crate) attached: Vec<Attached>,
     pub(crate) idle_timeout: bool,
+    /// PSA's action for packets whose group has no members.
+    pub(crate) empty_group: Option<(usize, Vec<Expr>)>,
     pub(crate) annotations: Vec<ir::Annotation>,
 }
 
@@ -347,8 +349,7 @@ pub(crate) struct TableAction {
     pub(crate) action: Rc<Action>,
     /// Arguments of the parameters with a direction.
     pub(crate) args: Vec<CallArg>,
-    pub(crate) table_only: bool,
-    pub(crate) default_only: bool,
+    pub(crate) scope: ir::Scope,
     pub(crate) annotations: Vec<ir::Annotation>,
 }
 

@@ -61,6 +61,22 @@
 //! `invalidate` and `predicate` have already been converted to statements and expressions of the
 //! IR.
 //!
+//! # PSA
+//!
+//! Ingress and egress of a `PSA_Switch` have separate headers and metadata, as in TNA. Roles of the
+//! blocks are `ip`, `ig`, `id` (ingress parser, ingress, ingress deparser), `ep`, `eg`, `ed`. The
+//! architecture's fields are named by the struct that contains them, without `psa_` and
+//! `_metadata_t`: `ingress_output.drop`. [`Program::bridges`] says what a deparser's `out` parameters
+//! are for the parser of the packet's next pass.
+//!
+//! - A returned value is the last argument: `Register.read(In index, Out)`, `Hash.get_hash(List or In
+//!   data, Out)` or `(In base, List or In data, In max, Out)`, `Meter.execute(In index, In colour?,
+//!   Out)`, `Random.read(Out)`, `InternetChecksum.get(Out)`.
+//! - `Digest.pack(List data)` as in TNA.
+//! - A block's `Checksum` and `InternetChecksum` are cleared by calls at its start.
+//!
+//! `psa_clone_i2e` and its four relatives have already been converted to expressions.
+//!
 //! # v1model
 //!
 //! Calls have the arguments of `v1model.p4`, with these exceptions:
@@ -95,7 +111,7 @@ pub use externs::{CtorArg, Extern, StatefulAction};
 pub use parser::{Control, Parser, State, Target, Transition};
 pub use stmt::{Arg, ExternCall, Inlined, Mark, Position, Stmt};
 pub use storage::{Field, FieldRole, Header, HeaderRef, Scalar, Stack};
-pub use table::{Action, ActionCall, Entry, Key, Keyset, MatchKind, Table, TableAction};
+pub use table::{Action, ActionCall, Entry, Key, Keyset, MatchKind, Scope, Table, TableAction};
 
 /// Defines index newtypes for the vectors of [`Program`].
 macro_rules! index {
@@ -144,7 +160,7 @@ pub struct Program {
     pub source: String,
     /// Names of the files that [`Position`]s are in.
     pub files: Vec<String>,
-    /// Name of the package that `main` instantiates: `V1Switch` or `Switch`.
+    /// Name of the package that `main` instantiates: `V1Switch`, `Switch` or `PSA_Switch`.
     pub package: String,
     /// Name of the package's pipeline argument, for TNA. p4c's identifiers of P4Info depend on it,
     /// but no name in the IR or in P4Info begins with it.
@@ -166,11 +182,14 @@ pub struct Program {
     /// Controls that the package names (sub-controls are inlined).
     pub controls: Vec<Control>,
     /// The package's blocks in order: formal parameter name (`p`, `vr`, `ig`, … for `V1Switch`,
-    /// those of its `Pipeline` for `Switch`) and the bound block.
+    /// those of its `Pipeline` for `Switch`, those of its two pipelines for `PSA_Switch`) and the
+    /// bound block.
     pub blocks: Vec<(String, Block)>,
     /// Architecture metadata by name: for v1model the fields of `standard_metadata_t`, for TNA role
-    /// and member, such as `ig_tm_md.ucast_egress_port`.
+    /// and member, such as `ig_tm_md.ucast_egress_port`, for PSA such as `ingress_output.drop`.
     pub intrinsic: Vec<(String, FieldId)>,
+    /// What deparsers hand to the parsers of a packet's next pass (PSA).
+    pub bridges: Vec<Bridge>,
     /// Stateful actions: register actions whose `apply` the program defines.
     pub stateful: Vec<StatefulAction>,
     /// Members of `error`, in order of their codes: `NoError` first, the others as declared.
@@ -187,6 +206,18 @@ pub struct Program {
     /// `@field_list(n)` metadata, by `n`: preserved by `resubmit_preserving_field_list(n)` and
     /// similar functions.
     pub field_lists: Vec<(u32, Vec<FieldId>)>,
+}
+
+/// Metadata that travels with a packet from a deparser to the parser of its next pass.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Bridge {
+    /// The parameter of both: `normal_meta`, `clone_i2e_meta`, `clone_e2e_meta`, `resubmit_meta` or
+    /// `recirculate_meta`.
+    pub name: String,
+    /// The deparser's fields.
+    pub from: Vec<FieldId>,
+    /// The parser's fields, in the same order and of the same types.
+    pub to: Vec<FieldId>,
 }
 
 /// A `type` whose values are strings in the control plane:
@@ -263,6 +294,31 @@ impl Program {
     #[must_use]
     pub fn block(&self, role: &str) -> Option<Block> {
         self.blocks.iter().find(|(n, _)| n == role).map(|&(_, b)| b)
+    }
+
+    /// The action profile that an `ActionSelector` of TNA selects from; any other extern is its own.
+    #[must_use]
+    pub fn profile_of(&self, id: ExternId) -> ExternId {
+        match self.externs.get(id.index()) {
+            Some(Extern { type_name, args, .. }) if type_name == "ActionSelector" => {
+                match args.first() {
+                    Some(&CtorArg::Instance(profile)) => profile,
+                    _ => id,
+                }
+            }
+            _ => id,
+        }
+    }
+
+    /// The `ActionSelector` of TNA that selects from an action profile, if there is one.
+    #[must_use]
+    pub fn selector_of(&self, profile: ExternId) -> Option<&Extern> {
+        let selects = |e: &&Extern| {
+            let first = e.args.first();
+            e.type_name == "ActionSelector"
+                && matches!(first, Some(&CtorArg::Instance(of)) if of == profile)
+        };
+        self.externs.iter().find(selects)
     }
 
     /// The code of an error, by name.

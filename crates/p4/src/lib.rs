@@ -3,8 +3,8 @@
 //! The phases are modules. `preprocess` joins the files into one text. `lexer` and `parser` build
 //! the syntax tree (`ast`). `check` resolves names, types and constants (`hir`). `lower`
 //! instantiates the package and produces the [`ir`] that an execution engine runs. Architectures
-//! are P4 texts (`arch`): v1model of BMv2, and TNA of Tofino, for which `tofino` rejects programs
-//! that the chip's stateful ALUs cannot run. `limits` bounds the cost of a compilation, and
+//! are P4 texts (`arch`): v1model of BMv2, PSA, and TNA of Tofino, for which `tofino` rejects
+//! programs that the chip's stateful ALUs cannot run. `limits` bounds the cost of a compilation, and
 //! `dump` prints the program after each phase. Start reading at [`compile`].
 
 mod arch;

@@ -40,6 +40,10 @@ use crate::trace::{Fate, Trace, What};
 /// Recirculations of a switch between two frames.
 const PENDING_BUDGET: usize = 64;
 
+/// Ports that a switch may serve between two events. A program may drop each packet in egress, and
+/// clone it to the same port, without end.
+const MOST_WAITING: usize = 1 << 16;
+
 /// Slots of the switches' counters: the job slots, and slot 0 for packets of no job.
 const JOB_SLOTS: usize = 1 << u8::BITS;
 
@@ -748,7 +752,8 @@ impl Network {
         while let Some(frame) = self.switches[switch].poll_packet_in() {
             self.packets_in.push((id, frame));
         }
-        while let Some(port) = self.switches[switch].poll_waiting() {
+        for _ in 0..MOST_WAITING {
+            let Some(port) = self.switches[switch].poll_waiting() else { break };
             // Internal ports have no link.
             let index = usize::from(port).wrapping_sub(1);
             if let Some(&direction) = self.wiring.from_port[switch].get(index) {

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use tributary_switch::{Application, PORT_METADATA_BYTES, TofinoConfig};
+
 use crate::error::{Failure, ParseError, Place};
 use crate::number::Number;
 use crate::outputs::Outputs;
@@ -28,9 +30,10 @@ impl Script {
     #[must_use]
     pub fn expectations(&self) -> usize {
         let expects = |statement: &Statement| match statement {
-            Statement::Expect { .. } | Statement::NoPacket | Statement::CheckRegister { .. } => {
-                true
-            }
+            Statement::Expect { .. }
+            | Statement::NoPacket
+            | Statement::ExpectDigest { .. }
+            | Statement::CheckRegister { .. } => true,
             Statement::CheckCounter { check, .. } => check.is_some(),
             _ => false,
         };
@@ -49,12 +52,17 @@ impl Script {
         })
     }
 
-    /// The packets that it sends, with their input ports.
-    pub fn packets(&self) -> impl Iterator<Item = (u16, &[u8])> {
-        self.statements.iter().filter_map(|(_, statement)| match statement {
+    /// For each statement: the packet that it sends with its input port, if it sends one.
+    pub fn sends(&self) -> impl Iterator<Item = Option<(u16, &[u8])>> {
+        self.statements.iter().map(|(_, statement)| match statement {
             Statement::Packet { port, data } => Some((*port, data.as_slice())),
             _ => None,
         })
+    }
+
+    /// The packets that it sends, with their input ports.
+    pub fn packets(&self) -> impl Iterator<Item = (u16, &[u8])> {
+        self.sends().flatten()
     }
 
     /// Compares the packets that a switch sent, in order for each port, with the script's
@@ -74,6 +82,36 @@ impl Script {
             frames.iter().for_each(|frame| outputs.sent(*port, frame));
         }
         outputs.compare()
+    }
+
+    /// The settings of a switch for TNA programs, from a script of the commands `port_metadata`,
+    /// `exclusion` and `pktgen_…`.
+    ///
+    /// # Errors
+    ///
+    /// The first other command, or a line that names what is wrong with the settings.
+    pub fn tofino(&self) -> Result<TofinoConfig, Failure> {
+        let mut config = TofinoConfig::default();
+        for (place, statement) in &self.statements {
+            match statement {
+                Statement::Driver(DriverCommand::PortMetadata { port, metadata }) => {
+                    config.port_metadata.insert(*port, *metadata);
+                }
+                Statement::Driver(DriverCommand::Exclusion { id, ports }) => {
+                    config.exclusions.insert(*id, ports.clone());
+                }
+                Statement::Driver(DriverCommand::Generate(application)) => {
+                    config.generator.push(application.clone());
+                    config.check().map_err(|reason| place.failure(reason))?;
+                }
+                _ => {
+                    return Err(place.failure(
+                        "only port_metadata, exclusion and pktgen_… configure a switch for TNA",
+                    ));
+                }
+            }
+        }
+        Ok(config)
     }
 
     /// Ports to which it sends packets or from which it expects them, possibly with duplicates.
@@ -130,6 +168,19 @@ pub(crate) enum Statement {
     ValueSet {
         set: Name,
         command: ValueSetCommand,
+    },
+    /// The next digest for the controller.
+    ExpectDigest {
+        digest: Name,
+        values: Vec<Number>,
+    },
+    /// What the driver of a Tofino does.
+    Driver(DriverCommand),
+    /// Configures a low-pass filter or a random early drop.
+    Filter {
+        filter: Name,
+        at: At,
+        config: Filter,
     },
     RemoveAll,
     Remove(EntryKey),
@@ -234,17 +285,64 @@ pub(crate) enum ValueSetCommand {
 /// Commands for the packet replication engine.
 #[derive(Clone, Debug)]
 pub(crate) enum Replication {
-    MirrorToPort { session: u32, port: u16 },
-    MirrorToGroup { session: u32, group: u16 },
-    MirrorDelete { session: u32 },
-    MirrorGet { session: u32 },
-    GroupCreate { group: u16 },
-    GroupDestroy { group: u16 },
-    NodeCreate { rid: u16, ports: Vec<u16> },
-    NodeUpdate { node: usize, ports: Vec<u16> },
-    NodeAssociate { group: u16, node: usize },
-    NodeDissociate { group: u16, node: usize },
-    NodeDestroy { node: usize },
+    /// `length`: the most bytes of the packet that are copied.
+    MirrorToPort {
+        session: u32,
+        port: u16,
+        length: Option<u32>,
+    },
+    MirrorToGroup {
+        session: u32,
+        group: u16,
+    },
+    MirrorDelete {
+        session: u32,
+    },
+    MirrorGet {
+        session: u32,
+    },
+    GroupCreate {
+        group: u16,
+    },
+    GroupDestroy {
+        group: u16,
+    },
+    NodeCreate {
+        rid: u16,
+        ports: Vec<u16>,
+    },
+    NodeUpdate {
+        node: usize,
+        ports: Vec<u16>,
+    },
+    NodeAssociate {
+        group: u16,
+        node: usize,
+    },
+    NodeDissociate {
+        group: u16,
+        node: usize,
+    },
+    NodeDestroy {
+        node: usize,
+    },
+}
+
+/// What the driver of a Tofino does.
+#[derive(Clone, Debug)]
+pub(crate) enum DriverCommand {
+    PortMetadata { port: u16, metadata: [u8; PORT_METADATA_BYTES] },
+    Exclusion { id: u16, ports: Vec<u16> },
+    Link { port: u16, up: bool },
+    Generate(Application),
+}
+
+/// The configuration of a filter; times are time constants in nanoseconds.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Filter {
+    Average { gain_ns: u64, decay_ns: u64, scale_down: u8 },
+    Rate { decay_ns: u64, scale_down: u8 },
+    Drop { time_constant_ns: u64, min: u64, max: u64, percent: u8 },
 }
 
 /// A cell of an array, or the cell of an entry.

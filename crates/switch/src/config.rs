@@ -1,9 +1,12 @@
 //! Configuration of a switch.
 
-use tributary_dataplane::{EngineKind, RECIRCULATION_PORT};
+use tributary_dataplane::{
+    EngineKind, PSA_CPU_PORT, PSA_RECIRCULATION_PORT, RECIRCULATION_PORT, psa_port_number,
+};
 use tributary_p4::Architecture;
 
 use crate::entities::Refusal;
+use crate::tofino::TofinoConfig;
 
 /// The controller's port in v1model programs of this project and of BMv2's testbeds.
 pub const CPU_PORT: u16 = 510;
@@ -11,7 +14,8 @@ pub const CPU_PORT: u16 = 510;
 /// The controller's port in TNA programs of this project: the PCIe port of a Tofino with two pipes.
 pub const TNA_CPU_PORT: u16 = 192;
 
-/// Ports are 9 bits wide in both architectures; the highest one means "drop".
+/// Ports have numbers of 9 bits in v1model and TNA, where the highest one means "drop". In PSA it is
+/// the recirculation port.
 pub(crate) const PORT_COUNT: usize = 512;
 
 /// Sizes and names of a switch.
@@ -39,6 +43,8 @@ pub struct SwitchConfig {
     pub engine: EngineKind,
     /// Cores, at least one: see [`crate::runtime`].
     pub cores: u16,
+    /// Settings for TNA programs that P4Runtime cannot express.
+    pub tofino: TofinoConfig,
 }
 
 impl Default for SwitchConfig {
@@ -54,6 +60,7 @@ impl Default for SwitchConfig {
             resubmit_limit: 16,
             engine: EngineKind::default(),
             cores: 1,
+            tofino: TofinoConfig::default(),
         }
     }
 }
@@ -65,13 +72,18 @@ impl SwitchConfig {
         match architecture {
             Architecture::V1model => self.cpu_port,
             Architecture::Tna => self.tna_cpu_port,
+            Architecture::Psa => PSA_CPU_PORT,
         }
     }
 
     /// The recirculation port for programs of an architecture, if it is a port.
     #[must_use]
     pub fn recirculation_port_of(&self, architecture: Architecture) -> Option<u16> {
-        (architecture == Architecture::Tna).then_some(RECIRCULATION_PORT)
+        match architecture {
+            Architecture::V1model => None,
+            Architecture::Tna => Some(RECIRCULATION_PORT),
+            Architecture::Psa => Some(PSA_RECIRCULATION_PORT),
+        }
     }
 
     /// Ports without a link that exist for programs of an architecture.
@@ -84,6 +96,16 @@ impl SwitchConfig {
     #[must_use]
     pub fn has_port(&self, architecture: Architecture, port: u16) -> bool {
         self.ports.contains(&port) || self.internal_ports(architecture).any(|known| known == port)
+    }
+
+    /// The port that the controller of a program of an architecture means by a number, if a program
+    /// can send to it.
+    pub(crate) fn port_of(&self, architecture: Architecture, number: u64) -> Option<u16> {
+        let port = match architecture {
+            Architecture::Psa => psa_port_number(number),
+            Architecture::V1model | Architecture::Tna => u16::try_from(number).ok(),
+        };
+        port.filter(|&port| self.has_port(architecture, port))
     }
 
     /// Refuses links in ports that programs of an architecture use otherwise.

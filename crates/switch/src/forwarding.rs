@@ -12,6 +12,7 @@ use crate::controller_header;
 use crate::entities::{Annotations, Digests, GroupSizes, Names, Objects, Refusal};
 use crate::multicast::{Groups, Sessions};
 use crate::p4info;
+use crate::tofino::TofinoConfig;
 
 /// Identity of a loaded program.
 #[derive(Clone, Debug)]
@@ -169,6 +170,16 @@ impl Forwarding {
         self.groups.set_exclusion(id, ports.into_iter().collect());
     }
 
+    /// Sets what the driver of a Tofino sets besides entities.
+    pub(crate) fn configure(&mut self, config: &TofinoConfig) {
+        for (&port, &bytes) in &config.port_metadata {
+            self.pipeline.set_port_metadata(port, bytes);
+        }
+        for (&id, ports) in &config.exclusions {
+            self.set_exclusion(id, ports.iter().copied());
+        }
+    }
+
     pub(crate) fn group_sizes(&self) -> &GroupSizes {
         &self.group_sizes
     }
@@ -254,13 +265,6 @@ impl Forwarding {
     ) -> Result<Self, Refusal> {
         let p4info = config.p4info.as_ref();
         let p4info = p4info.ok_or_else(|| Refusal::invalid("the configuration has no P4Info"))?;
-        if let Some(digest) = program.externs.iter().find(|e| e.type_name == "Digest") {
-            return Err(Refusal::unimplemented(format!(
-                "the program has a digest `{}`: digests are not supported by this switch, packets to \
-                 the controller are",
-                digest.name
-            )));
-        }
         let mut objects = Objects::new(&program, p4info)?;
         let constant: Vec<Vec<bool>> = program
             .tables
@@ -269,6 +273,7 @@ impl Forwarding {
             .collect();
         let pipeline = Pipeline::load(program).map_err(unusable)?;
         objects.fix_entries(&constant, &pipeline);
+        objects.check_restrictions(&pipeline)?;
         let mut forwarding = Self::of(pipeline, Arc::new(objects), Arc::new(config));
         forwarding.names = Names::of(&forwarding);
         Ok(forwarding)

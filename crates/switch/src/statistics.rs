@@ -48,6 +48,10 @@ pub struct SwitchStatistics {
     pub packet_in_drops: u64,
     /// Digests dropped because too many others waited for the controller.
     pub digest_drops: u64,
+    /// Packets that the packet generator made (TNA).
+    pub generated: u64,
+    /// Triggers of the packet generator that were lost because too many others waited.
+    pub generator_drops: u64,
     /// Packets in flight that were dropped because another pipeline was set.
     pub replaced: u64,
     /// Packets handed over to the core of their registers.
@@ -96,6 +100,8 @@ impl SwitchStatistics {
             recirculation_drops,
             packet_in_drops,
             digest_drops,
+            generated,
+            generator_drops,
             replaced,
             handed_over,
             handover_drops,
@@ -112,6 +118,8 @@ impl SwitchStatistics {
         self.recirculation_drops += recirculation_drops;
         self.packet_in_drops += packet_in_drops;
         self.digest_drops += digest_drops;
+        self.generated += generated;
+        self.generator_drops += generator_drops;
         self.replaced += replaced;
         self.handed_over += handed_over;
         self.handover_drops += handover_drops;

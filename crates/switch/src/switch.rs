@@ -28,11 +28,13 @@ pub(crate) use self::cores::Handover;
 use crate::config::SwitchConfig;
 use crate::entities::{ReadBatch, Refusal, WriteBatch};
 use crate::forwarding::Forwarding;
+use crate::generator::{Application, Generator};
 use crate::multicast::Replica;
 use crate::pool::{Held, Pool, Shared, Slot};
 use crate::queues::{Queues, Room, Size};
 use crate::reconcile;
 use crate::statistics::{PortStatistics, SwitchStatistics};
+use crate::tofino::PORT_METADATA_BYTES;
 use crate::trace::{self, CopyOf, Loss, Traced, Tracing, What};
 
 /// Values that the program sends to the controller.
@@ -79,6 +81,10 @@ pub struct Switch {
     programs: u64,
     /// Ports without a link.
     down: BTreeSet<u16>,
+    /// The packet generator for TNA programs.
+    generator: Generator,
+    /// The latest known time.
+    now_us: u64,
 }
 
 /// The packet that multicast replicas are made of.
@@ -114,6 +120,8 @@ impl Switch {
             buffers: Vec::new(),
             programs: 0,
             down: BTreeSet::new(),
+            generator: Generator::default(),
+            now_us: 0,
         }
     }
 
@@ -144,6 +152,16 @@ impl Switch {
         for &port in &self.down {
             forwarding.pipeline_mut().set_link(port, false);
         }
+        let tofino = forwarding.architecture() == Architecture::Tna;
+        if tofino {
+            forwarding.configure(&self.config.tofino);
+        }
+        // One core generates all packets.
+        let apps = match tofino && self.core == 0 {
+            true => self.config.tofino.generator.as_slice(),
+            false => &[],
+        };
+        self.generator = Generator::new(apps, self.now_us);
         self.programs += 1;
         if let Some(tracing) = &mut self.tracing {
             tracing.forget();
@@ -319,6 +337,7 @@ impl Switch {
             for forwarding in self.active.iter_mut().chain(&mut self.saved) {
                 forwarding.pipeline_mut().set_link(port, up);
             }
+            self.statistics.generator_drops += self.generator.link(self.now_us, port, up);
             self.others.iter_mut().for_each(|other| other.set_link(port, up));
         }
     }
@@ -337,6 +356,61 @@ impl Switch {
         self.process(now_us, port, frame);
     }
 
+    /// Sets the metadata of a port of a TNA program, also for later programs.
+    pub fn set_port_metadata(&mut self, port: u16, bytes: [u8; PORT_METADATA_BYTES]) {
+        self.config.tofino.port_metadata.insert(port, bytes);
+        for forwarding in self.active.iter_mut().chain(&mut self.saved) {
+            forwarding.pipeline_mut().set_port_metadata(port, bytes);
+        }
+        self.others.iter_mut().for_each(|other| other.set_port_metadata(port, bytes));
+    }
+
+    /// Adds an application of the packet generator, also for later programs. Its timer starts now.
+    ///
+    /// # Errors
+    /// A line that names the problem: the application, or the program's architecture.
+    pub fn add_application(&mut self, application: Application) -> Result<(), String> {
+        if self.architecture() != Architecture::Tna {
+            return Err("only TNA programs have a packet generator".to_owned());
+        }
+        let mut config = self.config.tofino.clone();
+        config.generator.push(application.clone());
+        config.check()?;
+        self.config.tofino = config;
+        self.generator.add(application, self.now_us);
+        Ok(())
+    }
+
+    /// Notes the time, which must not decrease.
+    pub fn advance(&mut self, now_us: u64) {
+        self.now_us = self.now_us.max(now_us);
+    }
+
+    /// When the packet generator next has a packet, if nothing else happens.
+    #[must_use]
+    pub fn generator_due_us(&self) -> Option<u64> {
+        self.generator.due_us()
+    }
+
+    /// Processes at most `budget` packets of the packet generator that are due. Returns whether more
+    /// may be.
+    pub fn generate(&mut self, now_us: u64, budget: usize) -> bool {
+        self.advance(now_us);
+        let due = |switch: &Self| switch.generator.due_us().is_some_and(|at| at <= now_us);
+        if !due(self) {
+            return false;
+        }
+        let mut frame = std::mem::take(&mut self.spare);
+        for _ in 0..budget {
+            let lost = &mut self.statistics.generator_drops;
+            let Some(port) = self.generator.poll(now_us, &mut frame, lost) else { break };
+            self.statistics.generated += 1;
+            self.process(now_us, port, &frame);
+        }
+        self.spare = frame;
+        due(self)
+    }
+
     /// Processes a frame from the controller, as if it arrived on the CPU port.
     pub fn packet_out(&mut self, now_us: u64, frame: &[u8]) {
         self.receive(now_us, self.cpu_port(), frame);
@@ -344,10 +418,15 @@ impl Switch {
 
     /// Takes the next frame out of a port's queue into `frame`. Returns false if there is nothing
     /// to send. For the CPU port use [`run_pending`](Self::run_pending).
+    ///
+    /// If egress drops all waiting packets, and clones some of them to the same port, the clones
+    /// are left for another call, so that each call ends.
     pub fn transmit(&mut self, now_us: u64, port: u16, frame: &mut Vec<u8>) -> bool {
-        while let Some(sent) = self.step_egress(now_us, port, frame) {
-            if sent {
-                return true;
+        for _ in 0..self.queue_depth(port) {
+            match self.step_egress(now_us, port, frame) {
+                Some(true) => return true,
+                Some(false) => {}
+                None => break,
             }
         }
         false
@@ -619,12 +698,29 @@ impl Switch {
             trace::lost(&mut self.tracing, trace, why, None, Loss::NoSuchSession);
             return;
         };
-        let length = session.length.map_or(frame.len(), |most| most.min(frame.len()));
-        let Some(&to) = session.replicas.first() else { return };
-        let mut copy = self.pool.take(active.pipeline());
-        copy.packet.become_copy(header, &frame[..length]);
-        copy.trace = trace::copied(&mut self.tracing, trace, why, to);
-        self.enqueue(now_us, copy, to, Instance::Normal);
+        // The header counts, too.
+        let most = session.length.map_or(frame.len(), |most| most.saturating_sub(header.len()));
+        let length = most.min(frame.len());
+        for &to in &session.replicas {
+            let mut copy = self.pool.take(active.pipeline());
+            copy.packet.become_copy(header, &frame[..length]);
+            let size = Size::of(&copy.packet);
+            let room = self.queues.room(to.port, size);
+            if let Some(loss) = Loss::of(room) {
+                trace::lost(&mut self.tracing, trace, why, Some(to.port), loss);
+            }
+            match room {
+                Room::Yes => {
+                    copy.trace = trace::copied(&mut self.tracing, trace, why, to);
+                    self.queues.push(to, Held::Own(copy), size, Instance::Normal, now_us);
+                    continue;
+                }
+                Room::Full => {}
+                Room::NoSuchPort => self.statistics.no_such_port += 1,
+                Room::NoSuchQueue => self.statistics.no_such_queue += 1,
+            }
+            self.pool.put(copy);
+        }
     }
 
     /// Makes clones of the frame of the last ingress pass, if it requested any.
@@ -681,6 +777,7 @@ impl Switch {
         if let Some(length) = session.length {
             clone.packet.set_limit(u32::try_from(length).unwrap_or(u32::MAX));
         }
+        clone.packet.set_class_of_service(session.class_of_service as u8);
         let size = Size::of(&clone.packet);
         for replica in &session.replicas {
             let room = self.queues.room(replica.port, size);
@@ -807,6 +904,7 @@ impl Switch {
     /// Runs one recirculated packet through parser and ingress.
     fn step_recirculation(&mut self, now_us: u64) {
         let Some(slot) = self.recirculating.pop_front() else { return };
+        self.statistics.generator_drops += self.generator.recirculated(now_us, &slot.frame);
         let Some(active) = &self.active else { return };
         let last = IngressInput { port: slot.port, time_us: now_us, instance: Instance::Normal };
         let input = active.pipeline().next_pass(&last, Instance::Recirculated);

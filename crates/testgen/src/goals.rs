@@ -166,9 +166,9 @@ impl Instrumented {
 fn can_run(table: &Table, action: usize) -> bool {
     let listed = &table.actions[action];
     let is_default = table.default_action.action as usize == action;
-    let by_default = is_default || !table.const_default && !listed.table_only;
+    let by_default = is_default || !table.const_default && listed.scope.as_default();
     let by_entry = table.entries.iter().any(|entry| entry.call.action as usize == action);
-    let by_added = !table.keys.is_empty() && !table.const_entries && !listed.default_only;
+    let by_added = !table.keys.is_empty() && !table.const_entries && listed.scope.in_entries();
     by_default || by_entry || by_added
 }
 

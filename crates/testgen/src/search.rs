@@ -8,7 +8,7 @@
 use std::collections::{BTreeSet, BinaryHeap, HashMap, HashSet, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::rc::Rc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -39,6 +39,8 @@ const HOPELESS: usize = 12_000;
 const IMPOSSIBLE: u32 = 3;
 /// Executions that are kept.
 const RECENT: usize = 64;
+/// The end of a search without an end.
+const FOREVER: Duration = Duration::from_secs(u32::MAX as u64);
 /// Bytes of payload that packets keep.
 const PAYLOAD: usize = 3;
 
@@ -120,7 +122,8 @@ pub(crate) struct Search<'a> {
     of: &'a Instrumented,
     p4info: &'a P4Info,
     options: &'a Options,
-    start: Instant,
+    /// When it ends at the latest.
+    until: Instant,
     random: ChaCha8Rng,
     queue: BinaryHeap<Work>,
     /// The goals that count, and the entries of the program.
@@ -162,11 +165,13 @@ impl<'a> Search<'a> {
                 action_of.extend(actions.get(&key).map(|action| (*goal, *action)));
             }
         }
+        let now = Instant::now();
         Self {
             of,
             p4info,
             options,
-            start: Instant::now(),
+            // A time so long that it cannot be added has no end in practice.
+            until: now.checked_add(options.time).unwrap_or(now + FOREVER),
             random: ChaCha8Rng::seed_from_u64(options.seed),
             queue: BinaryHeap::new(),
             wanted: of.alive.iter().copied().chain(of.entries.iter().flatten().copied()).collect(),
@@ -189,7 +194,7 @@ impl<'a> Search<'a> {
     pub(crate) fn run(&mut self, progress: &mut dyn FnMut(Progress)) {
         self.execute(Case::new(FIRST_BYTES), 0);
         let mut steps = 0;
-        while !self.is_complete() && self.start.elapsed() < self.options.time {
+        while !self.is_complete() && Instant::now() < self.until {
             steps += 1;
             if steps > self.options.steps {
                 break;
@@ -275,7 +280,7 @@ impl<'a> Search<'a> {
         conditions.push(branch.wanted);
         conditions.extend(trace.unknown.iter().map(|&unknown| !unknown));
         self.statistics.solved += 1;
-        match solve(&trace.circuit, &conditions) {
+        match solve(&trace.circuit, &conditions, self.until) {
             Answer::Solved(values) => {
                 let mut case = (*work.case).clone();
                 case.adopt(&trace.inputs, &values);
@@ -358,12 +363,12 @@ impl<'a> Search<'a> {
             let has_keys = table.keys.iter().any(|key| key.kind != MatchKind::Selector);
             for (action, listed) in table.actions.iter().enumerate() {
                 let promise = self.promise(self.actions.get(&(*id, action)).copied());
-                if has_keys && !table.const_entries && !listed.default_only {
+                if has_keys && !table.const_entries && listed.scope.in_entries() {
                     self.entry(case, applied, action, promise);
                 }
                 let may_default = *outcome == Outcome::Miss
                     && !table.const_default
-                    && !listed.table_only
+                    && listed.scope.as_default()
                     && profile(&self.of.program, table).is_none();
                 let is_default = match case.defaults.get(&id.0) {
                     Some(call) => call.action == action,

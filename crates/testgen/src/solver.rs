@@ -6,6 +6,7 @@
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
+use std::time::Instant;
 
 use crate::circuit::{Circuit, Gate, Lit};
 
@@ -13,6 +14,8 @@ use crate::circuit::{Circuit, Gate, Lit};
 const PATIENCE: usize = 3000;
 /// Conflicts between restarts.
 const RESTART: usize = 100;
+/// Decisions and conflicts between two looks at the clock.
+const CLOCK: usize = 64;
 
 /// The outcome of a query.
 #[derive(Debug)]
@@ -20,12 +23,12 @@ pub(crate) enum Answer {
     /// The values of gates, for those that matter.
     Solved(Vec<Option<bool>>),
     Impossible,
-    /// Not decided within the limit.
+    /// Not decided within the limits.
     Unsolved,
 }
 
-/// Looks for inputs that make all these bits true.
-pub(crate) fn solve(circuit: &Circuit, conditions: &[Lit]) -> Answer {
+/// Looks for inputs that make all these bits true, until a point in time.
+pub(crate) fn solve(circuit: &Circuit, conditions: &[Lit], until: Instant) -> Answer {
     let gates = circuit.gates();
     let mut variable: Vec<u32> = vec![u32::MAX; gates.len()];
     let mut used = Vec::new();
@@ -65,7 +68,7 @@ pub(crate) fn solve(circuit: &Circuit, conditions: &[Lit]) -> Answer {
             return Answer::Impossible;
         }
     }
-    match solver.search() {
+    match solver.search(until) {
         Some(true) => {
             let mut values = vec![None; gates.len()];
             for (&gate, &value) in used.iter().zip(&solver.values) {
@@ -300,10 +303,13 @@ impl Solver {
         }
     }
 
-    /// Whether there is a solution; `None` if that is not decided within the limit.
-    fn search(&mut self) -> Option<bool> {
+    /// Whether there is a solution; `None` if that is not decided within the limits.
+    fn search(&mut self, until: Instant) -> Option<bool> {
         let mut conflicts = 0;
-        loop {
+        for turn in 0_usize.. {
+            if turn.is_multiple_of(CLOCK) && Instant::now() >= until {
+                return None;
+            }
             if let Some(conflict) = self.propagate() {
                 if self.decisions.is_empty() {
                     return Some(false);
@@ -336,6 +342,7 @@ impl Solver {
             self.decisions.push(self.trail.len());
             self.assign((variable as u32) << 1 | u32::from(!self.phases[variable]), None);
         }
+        None
     }
 }
 
@@ -343,6 +350,10 @@ impl Solver {
 mod tests {
     use super::*;
     use crate::circuit::{FALSE, Word, of_number, to_bits};
+
+    fn solve(circuit: &Circuit, conditions: &[Lit]) -> Answer {
+        super::solve(circuit, conditions, Instant::now() + std::time::Duration::from_secs(600))
+    }
 
     fn word(circuit: &mut Circuit, number: u64, width: usize) -> Word {
         to_bits(number, width).into_iter().map(|bit| circuit.input(bit)).collect()
@@ -386,6 +397,15 @@ mod tests {
         assert_eq!((read(&values, &a[..8]) + read(&values, &b[..8])) & 0xff, 0x42);
         assert!(values[b[12].gate()].is_none(), "a bit that does not matter is left alone");
         assert!(matches!(solve(&circuit, &[low, !low]), Answer::Impossible));
+    }
+
+    #[test]
+    fn a_query_ends_with_its_time() {
+        let mut circuit = Circuit::new();
+        let (a, b) = (word(&mut circuit, 0, 32), word(&mut circuit, 0, 32));
+        let product = circuit.mul(&a, &b);
+        let is = circuit.equal(&product, &of_number(0x7fff_ffff, 32));
+        assert!(matches!(super::solve(&circuit, &[is], Instant::now()), Answer::Unsolved));
     }
 
     /// Random formulas of three terms per clause, near the threshold where half of them have a

@@ -200,7 +200,9 @@ fn follow(switch: &mut Switch, now_us: u64) -> Option<Recording> {
         if let Some(recording) = switch.poll_trace() {
             return Some(recording);
         }
-        while let Some(port) = switch.poll_waiting() {
+        // Bounded: egress may drop each packet, and clone it to the same port.
+        for _ in 0..MOST_TURNS {
+            let Some(port) = switch.poll_waiting() else { break };
             while frames < MOST_FRAMES && switch.transmit(now_us, port, &mut frame) {
                 frames += 1;
             }

@@ -93,7 +93,11 @@ impl<'p> Names<'p> {
             Action::Direct(call) => self.call(table, call),
             Action::Member(member) => format!("member {member}"),
             Action::Group(group) => format!("group {group}"),
-            Action::Set(set) => format!("a set of {} actions", set.len()),
+            Action::Set(set) => {
+                let first = set.group_action.as_ref();
+                let first = first.map(|call| format!("{}, then ", self.call(table, call)));
+                format!("{}a set of {} actions", first.unwrap_or_default(), set.calls.len())
+            }
         };
         let text: Vec<String> =
             matches.iter().map(|(name, found)| format!("{name}: {found}")).collect();
@@ -213,10 +217,26 @@ impl<'p> Names<'p> {
             }
             Event::MeterDirect { table, color } => {
                 let name = &self.program.tables[table.index()].name;
-                // TNA's numbers: 0 green, 1 yellow, 3 red.
-                let color = color_name((*color).min(2));
+                let color = color_name(*color);
                 let facts = vec![("table", json!(name)), ("color", json!(color))];
                 (Kind::Meter, format!("meter at the entry of {name}: {color}"), facts)
+            }
+            Event::Filter { input, value, drops } => {
+                let mut facts = vec![("input", json!(input)), ("value", json!(value))];
+                facts.extend(drops.map(|drops| ("drops", json!(drops))));
+                let text = match drops {
+                    None => format!("filter of {input}: {value}"),
+                    Some(true) => format!("early drop at {input}: drop"),
+                    Some(false) => format!("early drop at {input}: no drop"),
+                };
+                (Kind::Meter, text, facts)
+            }
+            Event::CellStore { table, values } => {
+                let name = &self.program.tables[table.index()].name;
+                let shown: Vec<String> = values.iter().map(ToString::to_string).collect();
+                let facts = vec![("table", json!(name)), ("values", json!(shown))];
+                let text = format!("register at the entry of {name}: now {}", shown.join(", "));
+                (Kind::Register, text, facts)
             }
             Event::Hash { data, value } => {
                 let facts = vec![("data", json!(hex(data))), ("value", json!(value))];

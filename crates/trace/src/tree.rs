@@ -209,6 +209,8 @@ struct Copy {
     at: Option<Position>,
     /// A node that takes the effects that follow it.
     absorbing: Option<usize>,
+    /// Actions that the open table still runs.
+    actions: usize,
     /// Where fields that decide about the packet were assigned last, and to what.
     decided: HashMap<FieldId, (String, Option<Position>)>,
     /// Parser error of the pass.
@@ -223,6 +225,7 @@ impl Copy {
             open: vec![node],
             at: None,
             absorbing: None,
+            actions: 0,
             decided: HashMap::new(),
             error: None,
             failed: None,
@@ -508,18 +511,21 @@ impl<'p> Builder<'p> {
 
     fn verdict(&mut self, copy: u32, verdict: &Verdict) {
         self.close(copy, &[Kind::Ingress], false);
-        let v1model = self.program.architecture() == Some(Architecture::V1model);
+        let (port_of, group_of) = match self.program.architecture() {
+            Some(Architecture::Tna) => ("ig_tm_md.ucast_egress_port", "ig_tm_md.mcast_grp_a"),
+            Some(Architecture::Psa) => {
+                ("ingress_output.egress_port", "ingress_output.multicast_group")
+            }
+            _ => ("egress_spec", "mcast_grp"),
+        };
         let (field, to) = match verdict {
             Verdict::Drop => {
                 let (reason, at) = self.why_dropped(copy, true);
                 return self.drop(copy, reason, at);
             }
             Verdict::Elsewhere(core) => (None, json!({ "core": core })),
-            Verdict::Unicast(port) => (
-                Some(if v1model { "egress_spec" } else { "ig_tm_md.ucast_egress_port" }),
-                json!({ "port": port }),
-            ),
-            Verdict::Multicast(group) => (Some("mcast_grp"), json!({ "groups": [group] })),
+            Verdict::Unicast(port) => (Some(port_of), json!({ "port": port })),
+            Verdict::Multicast(group) => (Some(group_of), json!({ "groups": [group] })),
             Verdict::Replicate(copies) => (
                 None,
                 json!({
@@ -554,11 +560,13 @@ impl<'p> Builder<'p> {
 
     /// Why a packet is dropped at the end of ingress or egress, and where that was decided.
     fn why_dropped(&mut self, copy: u32, ingress: bool) -> (String, Option<Position>) {
-        let v1model = self.program.architecture() == Some(Architecture::V1model);
-        let fields: &[&str] = match (v1model, ingress) {
-            (true, _) => &["egress_spec"],
-            (false, true) => &["ig_dprsr_md.drop_ctl", "ig_tm_md.ucast_egress_port"],
-            (false, false) => &["eg_dprsr_md.drop_ctl"],
+        let architecture = self.program.architecture().unwrap_or(Architecture::V1model);
+        let fields: &[&str] = match (architecture, ingress) {
+            (Architecture::V1model, _) => &["egress_spec"],
+            (Architecture::Tna, true) => &["ig_dprsr_md.drop_ctl", "ig_tm_md.ucast_egress_port"],
+            (Architecture::Tna, false) => &["eg_dprsr_md.drop_ctl"],
+            (Architecture::Psa, true) => &["ingress_output.drop"],
+            (Architecture::Psa, false) => &["egress_output.drop"],
         };
         let state = self.copy(copy).clone();
         if let Some(at) = state.failed {
@@ -570,7 +578,7 @@ impl<'p> Builder<'p> {
                 return (format!("{} is {value}", self.names.field(field)), *at);
             }
         }
-        if !v1model
+        if architecture == Architecture::Tna
             && ingress
             && let Some(error) = state.error
         {
@@ -583,7 +591,8 @@ impl<'p> Builder<'p> {
         match event {
             Event::Block { role, name } => {
                 self.close(copy, &[Kind::Ingress, Kind::Egress, Kind::Outcome, Kind::Copy], false);
-                let parser = matches!(role.as_str(), "p" | "ingress_parser" | "egress_parser");
+                let parser =
+                    matches!(role.as_str(), "p" | "ip" | "ep" | "ingress_parser" | "egress_parser");
                 let kind = if parser { Kind::Parser } else { Kind::Control };
                 self.copy(copy).at = None;
                 let text = format!("{} {name}", block(role));
@@ -682,10 +691,14 @@ impl<'p> Builder<'p> {
             }
             Event::ActionEnd => {
                 self.close(copy, &[Kind::Action], true);
-                // The table that has started it is done, too.
                 let here = self.here(copy);
                 if self.nodes[here].node.kind == Kind::Table {
-                    self.close(copy, &[Kind::Table], true);
+                    // The table that has started it is done, too, unless this was a group action.
+                    let left = self.copy(copy).actions.saturating_sub(1);
+                    self.copy(copy).actions = left;
+                    if left == 0 {
+                        self.close(copy, &[Kind::Table], true);
+                    }
                 }
                 self.copy(copy).absorbing = None;
             }
@@ -753,7 +766,10 @@ impl<'p> Builder<'p> {
     }
 
     fn apply(&mut self, copy: u32, event: &Event) {
-        let Event::Apply { table, keys, selector, lookup, action, hash } = event else { return };
+        let Event::Apply { table, keys, selector, lookup, group_action, action, hash } = event
+        else {
+            return;
+        };
         let id = *table;
         let table = &self.program.tables[id.index()];
         let outcome = match lookup {
@@ -764,6 +780,8 @@ impl<'p> Builder<'p> {
         };
         let call = action.as_ref().map(|call| self.names.call(id, call));
         let runs = call.clone().unwrap_or_else(|| "nothing, because its group is empty".to_owned());
+        let first = group_action.as_ref().map(|call| self.names.call(id, call));
+        let runs = first.as_ref().map_or(runs.clone(), |first| format!("{first}, then {runs}"));
         let text = format!("table {}: {outcome}, runs {runs}", table.name);
         let (mut plain, mut selecting) = (keys.iter(), selector.iter());
         let of_keys = table.keys.iter().map(|key| {
@@ -781,12 +799,14 @@ impl<'p> Builder<'p> {
             Lookup::Entry(entry) => Some(self.names.entry(id, entry)),
             _ => None,
         };
-        let facts = vec![
+        let mut facts = vec![
             ("table", json!(table.name)),
             ("outcome", json!(outcome)),
             ("action", json!(call)),
         ];
-        let empty = call.is_none();
+        facts.extend(first.as_ref().map(|first| ("group_action", json!(first))));
+        let actions = usize::from(first.is_some()) + usize::from(call.is_some());
+        self.copy(copy).actions = actions;
         // Keys and entry have the table's position.
         let node = Some(self.push(copy, Kind::Table, text, facts));
         for (name, kind, value) in of_keys {
@@ -800,7 +820,7 @@ impl<'p> Builder<'p> {
             let facts = vec![("hash", json!(format!("{hash:#x}")))];
             self.add(node, Kind::Match, format!("the selector's hash is {hash:#x}"), facts);
         }
-        if empty {
+        if actions == 0 {
             self.close(copy, &[Kind::Table], true);
         }
     }
@@ -867,12 +887,12 @@ fn block(role: &str) -> &'static str {
         "eg" => "egress control",
         "ck" => "checksum computation",
         "dep" => "deparser",
-        "ingress_parser" => "ingress parser",
+        "ingress_parser" | "ip" => "ingress parser",
         "ingress" => "ingress control",
-        "ingress_deparser" => "ingress deparser",
-        "egress_parser" => "egress parser",
+        "ingress_deparser" | "id" => "ingress deparser",
+        "egress_parser" | "ep" => "egress parser",
         "egress" => "egress control",
-        "egress_deparser" => "egress deparser",
+        "egress_deparser" | "ed" => "egress deparser",
         _ => "block",
     }
 }

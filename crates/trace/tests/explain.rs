@@ -308,6 +308,14 @@ fn all_forms(tree: &Node) {
     }
 }
 
+/// Egress that drops each packet, and clones it to the same port, has no end.
+#[test]
+fn copies_without_end_are_cut_off() {
+    let script = "mirroring_add 6 4\nadd plain tag:2 to_port(to:4)";
+    let explained = fork(script).explain(1, &[2, 0xee, 0, 0]);
+    assert!(matches!(explained, Err(Refused::Endless)) || explained.is_ok_and(|one| one.cut));
+}
+
 #[test]
 fn what_cannot_be_explained_is_refused_in_one_line() {
     let mut explainer = fork("");

@@ -68,6 +68,10 @@ control Outbound(inout headers_t hdr, inout metadata_t meta, inout standard_meta
         if (standard.egress_rid != 0) {
             hdr.tag.rid = standard.egress_rid;
         }
+        if (hdr.tag.second == 0xee) {
+            clone(CloneType.E2E, 6);
+            mark_to_drop(standard);
+        }
     }
 }
 

@@ -1,10 +1,12 @@
 //! Tables of each match kind with few entries and with many: time per packet, less that with an
 //! empty table.
 
+use std::fs;
 use std::hint::black_box;
+use std::path::Path;
 use std::time::Instant;
 
-use anyhow::{Result, anyhow};
+use anyhow::{Context as _, Result, anyhow};
 use serde::Serialize;
 use tributary_dataplane::{
     ActionCall, EngineKind, IngressInput, KeyMatch, Pipeline, TableEntry, Value,
@@ -31,7 +33,7 @@ struct Shape {
 /// An entry's matches, its priority, and keys that it matches.
 type Made = (Vec<KeyMatch>, u32, Vec<u32>);
 
-const SHAPES: [Shape; 8] = [
+const SHAPES: [Shape; 9] = [
     Shape { name: "exact", keys: &[(32, "exact")], sizes: SIZES, entry: exact },
     Shape { name: "lpm", keys: &[(32, "lpm")], sizes: SIZES, entry: lpm },
     Shape { name: "ternary, 16 masks", keys: &[(32, "ternary")], sizes: SIZES, entry: ternary },
@@ -40,12 +42,16 @@ const SHAPES: [Shape; 8] = [
     Shape { name: "range, apart", keys: &[(32, "range")], sizes: SIZES, entry: apart },
     Shape { name: "range, nested", keys: &[(32, "range")], sizes: SIZES, entry: nested },
     Shape { name: "access list", keys: &ACCESS_LIST, sizes: FEWER, entry: access },
+    Shape { name: "access list of masks", keys: &ACCESS_MASKS, sizes: FEWER, entry: access_masks },
 ];
 const SIZES: [u32; 2] = [10, 100_000];
 const FEWER: [u32; 2] = [10, 10_000];
 /// Addresses, protocol, ports.
 const ACCESS_LIST: [(u32, &str); 5] =
     [(32, "ternary"), (32, "ternary"), (8, "ternary"), (16, "range"), (16, "range")];
+
+const ACCESS_MASKS: [(u32, &str); 5] =
+    [(32, "ternary"), (32, "ternary"), (8, "ternary"), (16, "ternary"), (16, "ternary")];
 
 /// A match kind with a number of entries.
 #[derive(Serialize)]
@@ -76,6 +82,9 @@ pub(super) fn times(args: &Args) -> Result<Vec<Lookup>> {
             let mut packet = pipeline.new_packet();
             pipeline.ingress(&mut packet, &frames[0], &IngressInput::default());
             let insertion = begun.elapsed().as_secs_f64() * 1e3;
+            if let Some(folder) = &args.rules {
+                write_rules(folder, shape, entries, made())?;
+            }
             let spread = |_| measure(&mut pipeline, &frames) - measure(&mut empty, &frames);
             let nanoseconds = Spread::of((0..args.repeat).map(spread).collect());
             all.push(Lookup { kind: shape.name, entries, nanoseconds, insertion });
@@ -213,6 +222,43 @@ fn access(number: u32, _: u32) -> Made {
     let matches =
         vec![from, to, masked(protocol, mask), range(client.0, client.1), range(low, high)];
     (matches, number + 1, vec![from_key, to_key, protocol, client_key, low])
+}
+
+/// [`access`] with a prefix of ports in place of each range.
+fn access_masks(number: u32, count: u32) -> Made {
+    let (mut matches, priority, keys) = access(number, count);
+    for ((of, &key), salt) in matches[3..].iter_mut().zip(&keys[3..]).zip(20..) {
+        // A port, a sixteenth of all ports, or any.
+        let length = [16, 16, 4, 0][(any(number, salt) % 4) as usize];
+        *of = masked(key, 0xffff << (16 - length) & 0xffff);
+    }
+    (matches, priority, keys)
+}
+
+/// Writes entries and keys, for a measurement of the same with another classifier. The first line
+/// has the numbers of keys and of entries; each entry's has its priority and, in hexadecimal, values
+/// and masks; then come the number of look-ups, and the keys of each.
+fn write_rules(
+    folder: &Path,
+    shape: &Shape,
+    entries: u32,
+    made: impl Iterator<Item = Made>,
+) -> Result<()> {
+    let mut rules = format!("{} {entries}\n", shape.keys.len());
+    let mut lookups = format!("{entries}\n");
+    for (matches, priority, keys) in made {
+        rules += &priority.to_string();
+        for of in &matches {
+            let KeyMatch::Ternary { value, mask } = of else { return Ok(()) };
+            rules += &format!(" {:x}/{:x}", value.limb(0), mask.limb(0));
+        }
+        rules.push('\n');
+        let keys: Vec<_> = keys.iter().map(|key| format!("{key:x}")).collect();
+        lookups += &format!("{}\n", keys.join(" "));
+    }
+    let name = shape.name.replace([',', ' '], "");
+    let path = folder.join(format!("{name}-{entries}.txt"));
+    fs::write(&path, rules + &lookups).with_context(|| format!("cannot write {}", path.display()))
 }
 
 /// A packet with these keys.

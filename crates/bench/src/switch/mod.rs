@@ -8,6 +8,7 @@ mod cores;
 mod forwarding;
 mod lookups;
 mod memory;
+mod sai;
 mod start;
 
 use std::fs::File;
@@ -48,6 +49,9 @@ pub(super) fn run(args: &Args) -> Result<()> {
     let json = json.transpose()?;
     let mut all = rates(args)?;
     all.push(forwarding::rate(args)?);
+    if let Some(folder) = &args.sai {
+        all.extend(sai::rates(args, folder)?);
+    }
     all.extend(memory::bandwidth(args)?);
     all.extend(start::times(args)?);
     println!("\nThe switch's engine, one core: median (range) of {} repetitions", args.repeat);

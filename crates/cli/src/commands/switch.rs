@@ -15,9 +15,10 @@ use tributary_metrics::Metrics;
 use tributary_netio::FrameIo;
 use tributary_netio::device::{Config, Device};
 use tributary_netio::interface::Interface;
+use tributary_stf::Script;
 use tributary_switch::runtime::{Control, Runtime};
 use tributary_switch::server::{Listen, ServerHandle, Service};
-use tributary_switch::{Forwarding, SwitchConfig};
+use tributary_switch::{Forwarding, SwitchConfig, TofinoConfig};
 
 use crate::args::SwitchArgs;
 use crate::commands::p4;
@@ -50,6 +51,10 @@ pub(crate) fn run(args: &SwitchArgs, metrics: &Metrics) -> Result<()> {
         queue_limit: args.queue_capacity as usize,
         engine: args.engine,
         cores: args.threads,
+        tofino: match &args.tofino {
+            Some(path) => tofino(path)?,
+            None => TofinoConfig::default(),
+        },
         ..SwitchConfig::default()
     });
     let mut traces = Traces::new(args, program.as_ref())?;
@@ -157,6 +162,15 @@ impl<'a> Links<'a> {
 fn load(path: &Path, defines: &[String]) -> Result<Forwarding> {
     let text = p4::preprocess(path, defines)?;
     Forwarding::from_source(&text).map_err(|refusal| anyhow::anyhow!("{refusal}"))
+}
+
+/// Reads the settings for TNA programs.
+fn tofino(path: &Path) -> Result<TofinoConfig> {
+    let text =
+        std::fs::read_to_string(path).with_context(|| format!("--tofino {}", path.display()))?;
+    let wrong = |what: String| anyhow::anyhow!("{}:{what}", path.display());
+    let script = Script::parse(&text).map_err(|error| wrong(error.to_string()))?;
+    script.tofino().map_err(|failure| wrong(failure.to_string()))
 }
 
 /// Parses ports and interfaces, which must be unique.

@@ -98,3 +98,42 @@ fn what_it_cannot_do_is_one_clear_line() {
     let said = text(&output.stderr);
     assert!(said.contains("p4testgen") && output.status.code() == Some(1), "{said}");
 }
+
+/// A program in the place of p4testgen.
+fn imitate(directory: &Path, script: &str) {
+    use std::os::unix::fs::PermissionsExt as _;
+    let path = directory.join("p4testgen");
+    std::fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+#[test]
+fn a_p4testgen_that_hangs_or_makes_nothing_is_one_clear_line() {
+    let directory = tempfile::tempdir().unwrap();
+    let at = directory.path();
+    example(at);
+    let path = format!("{}:/usr/bin:/bin", at.display());
+    let run = || {
+        let args = ["port.p4", "--out", "o", "--minutes", "0.02", "--with-p4testgen", "5"];
+        let mut command = tributary(&[&["p4", "test"][..], &args].concat());
+        command.env("PATH", &path).current_dir(at).output().unwrap()
+    };
+    imitate(at, "sleep 600");
+    let output = run();
+    let said = text(&output.stderr);
+    let line = "p4testgen generated no test within 1.2s: allow more time with --minutes";
+    assert!(said.contains(line) && output.status.code() == Some(1), "{said}");
+    imitate(at, "echo 'port.p4: not supported' >&2; exit 3");
+    let output = run();
+    let said = text(&output.stderr);
+    let line = "p4testgen generated no test (exit status: 3): port.p4: not supported";
+    assert!(said.contains(line) && output.status.code() == Some(1), "{said}");
+    // It stands for one that has made a test before it hangs.
+    let packet = "packet 1 77 00\\nno_packet\\n";
+    imitate(at, &format!("printf '{packet}' > o/p4testgen/port_1.stf; sleep 600"));
+    let output = run();
+    let said = text(&output.stdout);
+    let stopped = "p4testgen was stopped after 1.2s, with 1 of at most 5 tests";
+    assert!(said.contains(stopped) && said.contains("p4testgen: 1 of 1 tests pass"), "{said}");
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+}

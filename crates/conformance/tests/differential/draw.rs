@@ -10,11 +10,12 @@ use tributary_p4runtime_proto::p4::config::v1::{
 };
 use tributary_p4runtime_proto::p4::v1::{
     self as p4, CloneSessionEntry, Entity, FieldMatch, MulticastGroupEntry,
-    PacketReplicationEngineEntry, Replica, TableEntry, Update, action, entity, field_match,
-    packet_replication_engine_entry as engine, replica, update,
+    PacketReplicationEngineEntry, Replica, TableAction, TableEntry, Update, action, entity,
+    field_match, packet_replication_engine_entry as engine, replica, table_action, update,
 };
 
 use crate::programs::Program;
+use crate::resources::id;
 use crate::switches::PORTS;
 
 /// EtherType of the programs' packets.
@@ -140,6 +141,80 @@ impl Draw {
         entries
     }
 
+    /// Entries for public programs: keys of entries that packets are known to match, with any action,
+    /// and random ones.
+    pub(crate) fn entries_near(&mut self, info: &P4Info, known: &[TableEntry]) -> Vec<TableEntry> {
+        let mut keyed = info.clone();
+        keyed.tables.retain(|table| !table.match_fields.is_empty());
+        let mut entries = self.entries(&keyed);
+        for entry in &mut entries {
+            let alike: Vec<&TableEntry> =
+                known.iter().filter(|known| known.table_id == entry.table_id).collect();
+            if !alike.is_empty() && self.below(3) > 0 {
+                entry.r#match = alike[self.below(alike.len())].r#match.clone();
+            }
+        }
+        let mut keys = Vec::new();
+        entries.retain(|entry| {
+            let key = (entry.table_id, entry.r#match.clone());
+            let is_new = !keys.contains(&key);
+            keys.push(key);
+            is_new
+        });
+        entries
+    }
+
+    /// Default actions for some tables of public programs.
+    pub(crate) fn defaults(&mut self, info: &P4Info) -> Vec<TableEntry> {
+        let mut defaults = Vec::new();
+        for table in &info.tables {
+            let fixed = table.const_default_action_id != 0 || table.implementation_id != 0;
+            if fixed || !self.one_in(3) {
+                continue;
+            }
+            let mut table = table.clone();
+            table.action_refs.retain(|action| action.scope() == action_ref::Scope::TableAndDefault);
+            if let Some(action) = self.call(info, &table) {
+                let action = TableAction { r#type: Some(table_action::Type::Action(action)) };
+                defaults.push(TableEntry {
+                    table_id: id(table.preamble.as_ref()),
+                    action: Some(action),
+                    is_default_action: true,
+                    ..TableEntry::default()
+                });
+            }
+        }
+        defaults
+    }
+
+    /// A packet for public programs: one of the known ones, mostly changed, or any bytes.
+    pub(crate) fn packet_near(&mut self, known: &[(u16, Vec<u8>)]) -> (u16, Vec<u8>) {
+        let (mut port, mut data) = match known.len() {
+            0 => (1, (0..20 + self.below(60)).map(|_| self.random.random()).collect()),
+            count => known[self.below(count)].clone(),
+        };
+        if self.one_in(2) {
+            port = PORTS[self.below(PORTS.len())];
+        }
+        for _ in 0..self.below(4) {
+            if data.is_empty() {
+                break;
+            }
+            let at = self.below(data.len());
+            match self.below(6) {
+                0 | 1 => data[at] ^= 1 << self.below(8),
+                2 => data[at] = self.random.random(),
+                3 => data[at] = [0, 1, 0xff][self.below(3)],
+                4 => {
+                    let more = (0..self.below(20)).map(|_| self.random.random::<u8>());
+                    data.extend(more.collect::<Vec<_>>());
+                }
+                _ => data.truncate(at),
+            }
+        }
+        (port, data)
+    }
+
     /// A key; `None` for one that matches anything.
     fn key(&mut self, field: &MatchField) -> Option<FieldMatch> {
         let width = field.bitwidth.unsigned_abs();
@@ -204,6 +279,8 @@ impl Draw {
             let value = match &param.name[..] {
                 "port" => u128::from(PORTS[self.below(PORTS.len())]),
                 "group" => u128::from(GROUPS[self.below(GROUPS.len())].0),
+                // In public programs, nine bits are a port.
+                _ if param.bitwidth == 9 => u128::from(PORTS[self.below(PORTS.len())]),
                 _ => self.value(param.bitwidth.unsigned_abs()),
             };
             action::Param { param_id: param.id, value: bytes(value) }

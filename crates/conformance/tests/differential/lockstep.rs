@@ -26,7 +26,7 @@ pub(crate) fn run(program: &Program) {
     let mut switches: Vec<Box<dyn Target>> = vec![Box::new(embedded)];
     if crate::with_bmv2() {
         let (bmv2, theirs) = Bmv2::start(program);
-        same_description(&info, theirs);
+        same_description(&info, theirs).unwrap_or_else(|why| panic!("{why}"));
         switches.push(Box::new(bmv2));
     }
     for switch in &mut switches {
@@ -97,9 +97,18 @@ fn one_seed(
 }
 
 /// Packets and bytes, by counter and index, or by table and entry, without zeros.
-type Counts = BTreeMap<(u32, String), (i64, i64)>;
+pub(crate) type Counts = BTreeMap<(u32, String), (i64, i64)>;
 
 fn counters(switch: &mut dyn Target, info: &P4Info) -> Counts {
+    let which = all_counters(info);
+    if which.is_empty() {
+        return Counts::new();
+    }
+    counts(switch.read(&which))
+}
+
+/// Templates for all counters of a program.
+pub(crate) fn all_counters(info: &P4Info) -> Vec<Entity> {
     let arrays = info.counters.iter().map(|counter| {
         let counter_id = id(counter.preamble.as_ref());
         wrap(entity::Entity::CounterEntry(CounterEntry { counter_id, ..CounterEntry::default() }))
@@ -109,12 +118,13 @@ fn counters(switch: &mut dyn Target, info: &P4Info) -> Counts {
         let entry = DirectCounterEntry { table_entry: Some(entry), data: None };
         wrap(entity::Entity::DirectCounterEntry(entry))
     });
-    let which: Vec<Entity> = arrays.chain(direct).collect();
-    if which.is_empty() {
-        return Counts::new();
-    }
+    arrays.chain(direct).collect()
+}
+
+/// What counters have counted.
+pub(crate) fn counts(entities: Vec<Entity>) -> Counts {
     let mut counts = Counts::new();
-    for entity in switch.read(&which) {
+    for entity in entities {
         let (key, data) = match entity.entity {
             Some(entity::Entity::CounterEntry(entry)) => {
                 let index = entry.index.map_or(0, |index| index.index);
@@ -137,7 +147,7 @@ fn counters(switch: &mut dyn Target, info: &P4Info) -> Counts {
 }
 
 /// Entities use the P4Info's IDs, so both compilers must assign the same.
-fn same_description(ours: &P4Info, mut theirs: P4Info) {
+pub(crate) fn same_description(ours: &P4Info, mut theirs: P4Info) -> Result<(), String> {
     let sorted = |info: &mut P4Info| {
         info.type_info = None;
         info.pkg_info = None;
@@ -159,14 +169,20 @@ fn same_description(ours: &P4Info, mut theirs: P4Info) {
     let mut ours = ours.clone();
     sorted(&mut ours);
     sorted(&mut theirs);
-    assert_eq!(text::to_text(&ours), text::to_text(&theirs), "ours (left) and p4c's (right)");
+    let (ours, theirs) = (text::to_text(&ours), text::to_text(&theirs));
+    let mut lines = ours.lines().zip(theirs.lines());
+    match lines.find(|(ours, theirs)| ours != theirs) {
+        _ if ours == theirs => Ok(()),
+        Some((ours, theirs)) => Err(format!("the P4Info has `{ours}`, p4c's has `{theirs}`")),
+        None => Err("the P4Info and p4c's have different lengths".to_owned()),
+    }
 }
 
-fn hex(frame: &[u8]) -> String {
+pub(crate) fn hex(frame: &[u8]) -> String {
     frame.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-fn show(outputs: &[(u16, Vec<u8>)]) -> String {
+pub(crate) fn show(outputs: &[(u16, Vec<u8>)]) -> String {
     if outputs.is_empty() {
         return "nothing".to_owned();
     }

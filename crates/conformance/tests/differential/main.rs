@@ -8,6 +8,13 @@
 //! A failure names its seed; `TRIBUTARY_SEED=N` runs that seed alone. [`programs`] lists the
 //! programs, [`draw`] draws entries and packets, [`resources`] the objects that entries refer to;
 //! [`switches`] are the two switches.
+//!
+//! With BMv2, there are two more comparisons, whose packets go over gRPC ([`streamed`]):
+//!
+//! - [`scripts`]: the packet tests of `crates/stf`, and the tests that `tributary p4 test` generates
+//!   for their programs and for the switch programs, must pass on BMv2.
+//! - [`samples`]: if `TRIBUTARY_P4_SAMPLES` names a folder of programs, each of its v1model programs
+//!   runs on both switches. [`known`] lists those with known differences.
 
 use std::process::ExitCode;
 use std::sync::OnceLock;
@@ -17,10 +24,16 @@ use tributary_controller::p4c;
 use tributary_testbed::enter_user_namespace_if_needed;
 
 mod draw;
+mod known;
 mod lockstep;
+mod mirror;
+mod pair;
 mod programs;
 mod refused;
 mod resources;
+mod samples;
+mod scripts;
+mod streamed;
 mod switches;
 
 /// Why BMv2 is not used; `None` if it is.
@@ -63,5 +76,15 @@ fn main() -> ExitCode {
             refused::check(name, says).map_err(Failed::from)
         })
     });
-    libtest_mimic::run(&arguments, same.chain(refused).collect()).exit_code()
+    let mut trials: Vec<Trial> = same.chain(refused).collect();
+    if with_bmv2() {
+        trials.extend(scripts::trials());
+        trials.extend(samples::programs().into_iter().map(|path| {
+            let name = format!("samples::{}", samples::name(&path));
+            Trial::test(name, move || samples::run(&path).map_err(Failed::from))
+        }));
+    }
+    let conclusion = libtest_mimic::run(&arguments, trials);
+    samples::print_table();
+    conclusion.exit_code()
 }

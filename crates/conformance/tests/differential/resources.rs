@@ -1,7 +1,7 @@
 //! Objects that tables and entries refer to: members and groups of action profiles, and configured
 //! meters.
 
-use tributary_p4runtime_proto::p4::config::v1::{ActionProfile, P4Info, Preamble, Table};
+use tributary_p4runtime_proto::p4::config::v1::{ActionProfile, Meter, P4Info, Preamble, Table};
 use tributary_p4runtime_proto::p4::v1::{
     ActionProfileAction, ActionProfileActionSet, ActionProfileGroup, ActionProfileMember, Entity,
     Index, MeterConfig, MeterEntry, TableAction, Update, action_profile_group, entity,
@@ -51,12 +51,18 @@ impl Draw {
                 }));
             }
             for group_id in (1..=GROUPS).filter(|_| profile.with_selector) {
-                let members = self.some_members();
+                let mut members = self.some_members();
+                // The specification wants a size for each group if the program limits them.
+                let max_size = profile.max_group_size.try_into().unwrap_or(i32::MAX);
+                if max_size > 0 {
+                    members.truncate(max_size as usize);
+                    members.iter_mut().for_each(|member| member.weight = 1);
+                }
                 entities.push(entity::Entity::ActionProfileGroup(ActionProfileGroup {
                     action_profile_id,
                     group_id,
                     members,
-                    max_size: 0,
+                    max_size,
                 }));
             }
         }
@@ -114,11 +120,11 @@ impl Draw {
         Some(TableAction { r#type: Some(chosen) })
     }
 
-    /// Configurations of all meters in arrays but the last of each.
+    /// Configurations of meters in arrays, but not of the last of each.
     pub(crate) fn meters(&mut self, info: &P4Info) -> Vec<Update> {
         let mut updates = Vec::new();
         for meter in &info.meters {
-            for index in 0..meter.size - 1 {
+            for index in configured(meter) {
                 let config = Some(self.burst());
                 updates.push(configure(id(meter.preamble.as_ref()), index, config));
             }
@@ -137,11 +143,16 @@ impl Draw {
 
 /// Removes the configurations of all meters in arrays.
 pub(crate) fn reset_meters(info: &P4Info) -> Vec<Update> {
-    let of = |meter: &tributary_p4runtime_proto::p4::config::v1::Meter| {
+    let of = |meter: &Meter| {
         let id = id(meter.preamble.as_ref());
-        (0..meter.size - 1).map(move |index| configure(id, index, None))
+        configured(meter).map(move |index| configure(id, index, None))
     };
     info.meters.iter().flat_map(of).collect()
+}
+
+/// Indices of the meters that get a configuration.
+fn configured(meter: &Meter) -> std::ops::Range<i64> {
+    0..(meter.size - 1).min(64)
 }
 
 fn configure(meter_id: u32, index: i64, config: Option<MeterConfig>) -> Update {

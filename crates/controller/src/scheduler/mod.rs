@@ -13,6 +13,7 @@
 mod iteration;
 mod journal;
 mod leases;
+mod refusal;
 mod service;
 mod tenants;
 
@@ -22,7 +23,6 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use tokio::sync::watch;
-use tonic::Code;
 use tonic::service::Routes;
 use tributary_access::{Grant, Tenant};
 use tributary_jobfile::{Aggregation, HostId, Limits, Topology};
@@ -35,113 +35,13 @@ pub use iteration::{Iteration, OutOfTurn};
 pub use journal::{Forgetful, Handover, Journal, Record};
 pub use leases::GRACE;
 use leases::Lease;
+pub use refusal::Refusal;
 
 use crate::error::Error;
 use crate::jobs::{Controller, lock};
 use crate::memory::Room;
 use crate::plan::Placement;
-use crate::segments;
 use crate::server::MESSAGE_LIMIT;
-
-/// Why a request is refused.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-pub enum Refusal {
-    /// There is no such job.
-    #[error("job {0} is not admitted")]
-    Unknown(JobId),
-    /// The job is already admitted.
-    #[error("job {0} is admitted already; release it first")]
-    Admitted(JobId),
-    /// Another request is changing the job.
-    #[error("job {0} is being changed by another request; ask again when that is done")]
-    Busy(JobId),
-    /// A change failed half-way.
-    #[error("job {0} was left half-way by a change that failed; release it")]
-    Broken(JobId),
-    /// The step does not follow from the job's iteration.
-    #[error("job {0}: {1}")]
-    OutOfTurn(JobId, OutOfTurn),
-    /// The job has no such worker.
-    #[error("job {job} has workers 0 to {}, not {worker}", .workers - 1)]
-    Worker {
-        /// The job.
-        job: JobId,
-        /// The given index.
-        worker: u32,
-        /// How many workers the job has.
-        workers: usize,
-    },
-    /// Processes of a job with a lease follow no scheduler.
-    #[error("job {0} has a lease: it has no iterations, is never moved, and has no rate")]
-    Leased(JobId),
-    /// The job was admitted without a lease.
-    #[error("job {0} has no lease; release it when it is over")]
-    Unleased(JobId),
-    /// The tenant has as much as it may have.
-    #[error("tenant `{tenant}` has {has} of {most} {what}; the request needs {more} more")]
-    Quota {
-        /// Its name.
-        tenant: String,
-        /// Of what it has too much.
-        what: &'static str,
-        /// How much it has.
-        has: u32,
-        /// How much more it wants.
-        more: u32,
-        /// How much it may have.
-        most: u32,
-    },
-    /// The job is not the client's business.
-    #[error("job {0} is another tenant's")]
-    Foreign(JobId),
-    /// No ID is left to choose.
-    #[error("all job IDs are taken; release a job")]
-    NoId,
-    /// The journal cannot be written, so that the change would be forgotten.
-    #[error("cannot record the change: {0}")]
-    Unrecorded(String),
-    /// The scheduler is stopping.
-    #[error("the scheduler is shutting down")]
-    Closing,
-    /// The controller failed.
-    #[error("{0}")]
-    Controller(#[from] Error),
-}
-
-impl Refusal {
-    /// The gRPC status code, which tells a client how to proceed.
-    #[must_use]
-    pub fn code(&self) -> Code {
-        match self {
-            Self::Unknown(_) => Code::NotFound,
-            Self::Admitted(_) => Code::AlreadyExists,
-            Self::Busy(_) => Code::Aborted,
-            Self::Broken(_) | Self::OutOfTurn(..) | Self::Leased(_) | Self::Unleased(_) => {
-                Code::FailedPrecondition
-            }
-            Self::NoId | Self::Quota { .. } => Code::ResourceExhausted,
-            Self::Foreign(_) => Code::PermissionDenied,
-            Self::Worker { .. } => Code::InvalidArgument,
-            Self::Unrecorded(_) => Code::Internal,
-            Self::Closing => Code::Unavailable,
-            Self::Controller(error) => match error {
-                Error::JobTaken(..) => Code::AlreadyExists,
-                Error::UnknownJob(_) => Code::NotFound,
-                Error::Memory { refusal: segments::Refusal::Nothing(_), .. }
-                | Error::NoServer(_)
-                | Error::NotLocal(_)
-                | Error::Assignment { .. } => Code::InvalidArgument,
-                Error::Memory { .. } | Error::Full(_) => Code::ResourceExhausted,
-                Error::Unassigned => Code::FailedPrecondition,
-                Error::Lost { .. }
-                | Error::Unreachable { .. }
-                | Error::NotPrimary { .. }
-                | Error::SweepLost { .. } => Code::Unavailable,
-                _ => Code::Internal,
-            },
-        }
-    }
-}
 
 /// The state of a job as watchers receive it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

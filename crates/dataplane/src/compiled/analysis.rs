@@ -81,7 +81,7 @@ impl<'p> Analysis<'p> {
         let region = self.region(entry);
         let stops = region.ops.iter().any(|&pc| match self.code.ops[pc as usize] {
             Op::Call(to) => self.stops(to),
-            Op::Apply { table, .. } => {
+            Op::Apply { table, .. } | Op::ApplyPicked { table } => {
                 let code = self.code;
                 code.tables[table as usize].actions.iter().any(|action| self.stops(action.entry))
             }

@@ -29,6 +29,18 @@ impl Translator<'_, '_> {
     fn apply_by_call(&mut self, pc: Pc, table: u32) -> Result<(), Refusal> {
         let (pc, zero) = (self.number(pc.into()), self.number(0));
         let chosen = self.call_out(context::apply, pc, zero);
+        self.dispatch(chosen, table)
+    }
+
+    /// Runs the action that a selector picked, if a group action came before it.
+    pub(super) fn apply_picked(&mut self, table: u32) -> Result<(), Refusal> {
+        let (number, zero) = (self.number(table.into()), self.number(0));
+        let chosen = self.call_out(context::apply_picked, number, zero);
+        self.dispatch(chosen, table)
+    }
+
+    /// Runs the action of a table that has this entry.
+    fn dispatch(&mut self, chosen: Value, table: u32) -> Result<(), Refusal> {
         let plan = self.plan;
         let code = &plan.code.tables[table as usize];
         let mut entries: Vec<Pc> = code.actions.iter().map(|action| action.entry).collect();

@@ -83,6 +83,7 @@ fn operation(plan: &Plan, pc: Pc, op: &Op) -> Result<(), Refusal> {
                 words(action.params, outcome.data.len() as u32)
             })
         }
+        Op::ApplyPicked { table } => plan.code.tables.get(table as usize).map(drop).ok_or_else(refusal),
         Op::Extract(number) | Op::Emit(number) | Op::SetValid(number)
         | Op::SetInvalid(number) => header(number),
         Op::Lookahead(number) => {

@@ -242,6 +242,11 @@ called! {
         }
     }
 
+    /// Continues after a group action: returns the entry of the action that was picked.
+    fn apply_picked(Called { code, store, state, .. }, table, _) {
+        store.apply_picked(code, table as u32, state).into()
+    }
+
     /// Counts at an index of a counter.
     fn count(Called { store, io, .. }, counter, index) {
         store.counters[counter as usize].count(index, io.ingress_length);

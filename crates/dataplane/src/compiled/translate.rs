@@ -234,6 +234,7 @@ impl Translator<'_, '_> {
             }
             Op::Call(to) => self.call(to)?,
             Op::Apply { table, hit, action } => self.apply(pc, table, hit, action)?,
+            Op::ApplyPicked { table } => self.apply_picked(table)?,
             _ => {
                 if let Some((condition, to)) = self.condition(&op) {
                     return Ok(self.branch(condition, to, pc, places));

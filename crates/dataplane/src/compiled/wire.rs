@@ -311,13 +311,13 @@ impl Translator<'_, '_> {
         let valid = self.get(header.valid);
         let invalid = self.b.ins().icmp_imm_s(IntCC::Equal, valid, 0);
         self.when(invalid, |this| {
-            if header.words <= UNROLLED {
+            if header.cleared <= UNROLLED {
                 let zero = this.number(0);
-                for slot in header.first..header.first + header.words {
+                for slot in header.first..header.first + header.cleared {
                     this.b.ins().store(word(), zero, this.state, offset(slot));
                 }
             } else {
-                let (first, words) = (this.number(header.first.into()), header.words.into());
+                let (first, words) = (this.number(header.first.into()), header.cleared.into());
                 let words = this.number(words);
                 this.call_out(context::clear, first, words);
             }

@@ -36,8 +36,10 @@ pub(crate) enum Behaviour {
     },
     Log,
     Digest,
-    /// An extern of TNA without a counterpart in v1model.
+    /// An extern of TNA without a counterpart in v1model. PSA has some of them, too.
     Tna(TnaBehaviour),
+    /// An extern of PSA without a counterpart in both.
+    Psa(PsaBehaviour),
 }
 
 /// How a call names the metadata to keep.
@@ -55,8 +57,21 @@ pub(crate) enum Kept {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum TnaBehaviour {
     Execute,
+    /// A stateful action on the register of the entry that matched.
+    ExecuteDirect,
+    /// The value of a register action's parameter.
+    Parameter,
+    Count,
     DirectCount,
+    Meter,
     DirectMeter,
+    /// A low-pass filter, or a random early drop.
+    Filter {
+        drops: bool,
+    },
+    DirectFilter {
+        drops: bool,
+    },
     /// The lower, or the higher, of two numbers.
     Bound {
         lower: bool,
@@ -72,6 +87,24 @@ pub(crate) enum TnaBehaviour {
     Resubmit,
     Mirror,
     Message,
+}
+
+/// The behaviour of PSA's own externs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum PsaBehaviour {
+    RegisterRead,
+    Hash,
+    Random,
+    Meter,
+    DirectMeter,
+    /// Clears a checksum of either kind.
+    Clear,
+    /// Adds to a checksum by an algorithm of choice.
+    Update,
+    /// The result of such a checksum.
+    Get,
+    State,
+    SetState,
 }
 
 /// Extern type (`None` for a function), method, behaviour. Loading refuses all others.
@@ -107,8 +140,15 @@ const V1MODEL: Bindings = &[
 
 const TNA: Bindings = &[
     (Some("RegisterAction"), "execute", Behaviour::Tna(TnaBehaviour::Execute)),
-    (Some("Counter"), "count", Behaviour::Count),
+    (Some("DirectRegisterAction"), "execute", Behaviour::Tna(TnaBehaviour::ExecuteDirect)),
+    (Some("RegisterParam"), "read", Behaviour::Tna(TnaBehaviour::Parameter)),
+    (Some("Counter"), "count", Behaviour::Tna(TnaBehaviour::Count)),
     (Some("DirectCounter"), "count", Behaviour::Tna(TnaBehaviour::DirectCount)),
+    (Some("Meter"), "execute", Behaviour::Tna(TnaBehaviour::Meter)),
+    (Some("Lpf"), "execute", Behaviour::Tna(TnaBehaviour::Filter { drops: false })),
+    (Some("Wred"), "execute", Behaviour::Tna(TnaBehaviour::Filter { drops: true })),
+    (Some("DirectLpf"), "execute", Behaviour::Tna(TnaBehaviour::DirectFilter { drops: false })),
+    (Some("DirectWred"), "execute", Behaviour::Tna(TnaBehaviour::DirectFilter { drops: true })),
     (Some("DirectMeter"), "execute", Behaviour::Tna(TnaBehaviour::DirectMeter)),
     (None, "min", Behaviour::Tna(TnaBehaviour::Bound { lower: true })),
     (None, "max", Behaviour::Tna(TnaBehaviour::Bound { lower: false })),
@@ -124,6 +164,37 @@ const TNA: Bindings = &[
     (Some("Digest"), "pack", Behaviour::Tna(TnaBehaviour::Message)),
 ];
 
+const PSA: Bindings = &[
+    (Some("Register"), "read", Behaviour::Psa(PsaBehaviour::RegisterRead)),
+    (Some("Register"), "write", Behaviour::RegisterWrite),
+    (Some("Counter"), "count", Behaviour::Count),
+    (Some("DirectCounter"), "count", Behaviour::Tna(TnaBehaviour::DirectCount)),
+    (Some("Meter"), "execute", Behaviour::Psa(PsaBehaviour::Meter)),
+    (Some("DirectMeter"), "execute", Behaviour::Psa(PsaBehaviour::DirectMeter)),
+    (Some("Random"), "read", Behaviour::Psa(PsaBehaviour::Random)),
+    (Some("Hash"), "get_hash", Behaviour::Psa(PsaBehaviour::Hash)),
+    (Some("Checksum"), "clear", Behaviour::Psa(PsaBehaviour::Clear)),
+    (Some("Checksum"), "update", Behaviour::Psa(PsaBehaviour::Update)),
+    (Some("Checksum"), "get", Behaviour::Psa(PsaBehaviour::Get)),
+    (Some("InternetChecksum"), "clear", Behaviour::Psa(PsaBehaviour::Clear)),
+    (
+        Some("InternetChecksum"),
+        "add",
+        Behaviour::Tna(TnaBehaviour::ChecksumAdd { subtract: false }),
+    ),
+    (
+        Some("InternetChecksum"),
+        "subtract",
+        Behaviour::Tna(TnaBehaviour::ChecksumAdd { subtract: true }),
+    ),
+    (Some("InternetChecksum"), "get", Behaviour::Psa(PsaBehaviour::Get)),
+    (Some("InternetChecksum"), "get_state", Behaviour::Psa(PsaBehaviour::State)),
+    (Some("InternetChecksum"), "set_state", Behaviour::Psa(PsaBehaviour::SetState)),
+    (Some("Digest"), "pack", Behaviour::Tna(TnaBehaviour::Message)),
+    (None, "assert", Behaviour::Assert { what: "assertion" }),
+    (None, "assume", Behaviour::Assert { what: "assumption" }),
+];
+
 /// The behaviour of a method of an extern type, or of a function.
 pub(crate) fn bind(
     architecture: Architecture,
@@ -133,6 +204,7 @@ pub(crate) fn bind(
     let bindings = match architecture {
         Architecture::V1model => V1MODEL,
         Architecture::Tna => TNA,
+        Architecture::Psa => PSA,
     };
     bindings
         .iter()

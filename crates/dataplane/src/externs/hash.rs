@@ -2,7 +2,7 @@
 
 use crate::externs::random::mix;
 
-/// An algorithm of v1model's `HashAlgorithm`.
+/// An algorithm of v1model's `HashAlgorithm`, and of `PSA_HashAlgorithm_t`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Algorithm {
     /// CRC-16/ARC. Also used for `crc16_custom`, whose parameters the control plane cannot change
@@ -22,16 +22,28 @@ pub(crate) enum Algorithm {
 }
 
 impl Algorithm {
-    /// The supported algorithm with this name in `HashAlgorithm`.
+    /// The supported algorithm with this name in `HashAlgorithm` or `PSA_HashAlgorithm_t`.
     pub(crate) fn from_name(name: &str) -> Option<Self> {
         Some(match name {
-            "crc16" | "crc16_custom" => Self::Crc16,
-            "crc32" | "crc32_custom" => Self::Crc32,
-            "csum16" => Self::Csum16,
+            "crc16" | "crc16_custom" | "CRC16" | "CRC16_CUSTOM" => Self::Crc16,
+            "crc32" | "crc32_custom" | "CRC32" | "CRC32_CUSTOM" | "TARGET_DEFAULT" => Self::Crc32,
+            "csum16" | "ONES_COMPLEMENT16" => Self::Csum16,
             "xor16" => Self::Xor16,
-            "identity" => Self::Identity,
+            "identity" | "IDENTITY" => Self::Identity,
             "random" => Self::Random,
             _ => return None,
+        })
+    }
+
+    /// The digest of more data after some whose digest is known; that of no data is zero. `None` if
+    /// it does not follow from the digest.
+    pub(crate) fn resume(self, digest: u64, more: &[u8]) -> Option<u64> {
+        let bytes = more.iter().copied();
+        Some(match self {
+            Self::Crc16 => u64::from(bytes.fold(digest as u16, crc16)),
+            Self::Crc32 => u64::from(!bytes.fold(!(digest as u32), crc32)),
+            Self::Identity => bytes.fold(digest, |number, byte| number << 8 | u64::from(byte)),
+            Self::Csum16 | Self::Xor16 | Self::Random => return None,
         })
     }
 
@@ -39,12 +51,8 @@ impl Algorithm {
     pub(crate) fn digest(self, head: &[u8], tail: &[u8]) -> u64 {
         let bytes = || head.iter().chain(tail).copied();
         match self {
-            Self::Crc16 => u64::from(bytes().fold(0, |crc, byte| {
-                CRC16[usize::from((crc ^ u16::from(byte)) & 0xff)] ^ crc >> 8
-            })),
-            Self::Crc32 => u64::from(!bytes().fold(!0, |crc: u32, byte| {
-                CRC32[((crc ^ u32::from(byte)) & 0xff) as usize] ^ crc >> 8
-            })),
+            Self::Crc16 => u64::from(bytes().fold(0, crc16)),
+            Self::Crc32 => u64::from(!bytes().fold(!0, crc32)),
             Self::Csum16 => u64::from(!fold(sum_words(head, tail))),
             Self::Xor16 => {
                 let mut odd = false;
@@ -59,6 +67,14 @@ impl Algorithm {
             }
         }
     }
+}
+
+fn crc16(crc: u16, byte: u8) -> u16 {
+    CRC16[usize::from((crc ^ u16::from(byte)) & 0xff)] ^ crc >> 8
+}
+
+fn crc32(crc: u32, byte: u8) -> u32 {
+    CRC32[((crc ^ u32::from(byte)) & 0xff) as usize] ^ crc >> 8
 }
 
 /// Sum of big-endian 16-bit words, an odd byte at the end padded with zero.

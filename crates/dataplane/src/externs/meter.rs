@@ -1,4 +1,4 @@
-//! Meters: two rates, three colours (RFC 2698, colour-blind), with BMv2's arithmetic.
+//! Meters: two rates, three colours (RFC 2698), with BMv2's arithmetic.
 
 /// The configuration of a meter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -27,12 +27,12 @@ pub enum Color {
 }
 
 impl Color {
-    /// Its number in programs for TNA (`MeterColor_t`).
-    pub(crate) fn in_tna(self) -> u64 {
-        match self {
-            Self::Green => 0,
-            Self::Yellow => 1,
-            Self::Red => 3,
+    /// The colour with this number, among those of green, yellow and red; red for others.
+    pub(crate) fn of(number: u64, numbers: &[u8; 3]) -> Self {
+        match numbers.iter().position(|&its| u64::from(its) == number) {
+            Some(0) => Self::Green,
+            Some(1) => Self::Yellow,
+            _ => Self::Red,
         }
     }
 }
@@ -95,15 +95,28 @@ impl Meter {
 
     /// The colour of a packet, whose tokens are removed.
     pub(crate) fn execute(&mut self, unit: Unit, bytes: u32, now_us: u64) -> Color {
-        let Some(config) = self.config else { return Color::Green };
+        self.execute_after(Color::Green, unit, bytes, now_us)
+    }
+
+    /// The same for a packet that has a colour already, which does not improve (RFC 2698).
+    pub(crate) fn execute_after(
+        &mut self,
+        before: Color,
+        unit: Unit,
+        bytes: u32,
+        now_us: u64,
+    ) -> Color {
+        let Some(config) = self.config else { return before };
         let input = match unit {
             Unit::Packets => 1,
             Unit::Bytes => u64::from(bytes),
         };
         // A packet above the peak rate does not use the committed bucket (RFC 2698).
-        if !self.peak.take(config.pir, config.pburst, now_us, input) {
+        if before == Color::Red || !self.peak.take(config.pir, config.pburst, now_us, input) {
             Color::Red
-        } else if !self.committed.take(config.cir, config.cburst, now_us, input) {
+        } else if before == Color::Yellow
+            || !self.committed.take(config.cir, config.cburst, now_us, input)
+        {
             Color::Yellow
         } else {
             Color::Green
@@ -123,11 +136,15 @@ impl Meters {
         Self { unit, cells: vec![Meter::default(); size] }
     }
 
+    /// The meter at an index; `None` if the index is out of range.
+    pub(crate) fn cell(&mut self, index: u64) -> Option<&mut Meter> {
+        self.cells.get_mut(usize::try_from(index).ok()?)
+    }
+
     /// The colour of a packet; `None` if the index is out of range.
     pub(crate) fn execute(&mut self, index: u64, bytes: u32, now_us: u64) -> Option<Color> {
         let unit = self.unit;
-        let cell = usize::try_from(index).ok().and_then(|i| self.cells.get_mut(i))?;
-        Some(cell.execute(unit, bytes, now_us))
+        Some(self.cell(index)?.execute(unit, bytes, now_us))
     }
 }
 
@@ -163,6 +180,19 @@ mod tests {
     }
 
     #[test]
+    fn a_packets_own_colour_does_not_improve_and_saves_tokens() {
+        use Color::{Green, Red, Yellow};
+        let mut meter = meter(0, 1, 0, 3);
+        let mut colour = |before| meter.execute_after(before, Unit::Packets, 64, 0);
+        // Red ones take nothing, yellow ones no committed token.
+        assert_eq!(
+            [Red, Yellow, Green, Green, Green].map(&mut colour),
+            [Red, Yellow, Green, Yellow, Red]
+        );
+        assert_eq!(Meter::default().execute_after(Yellow, Unit::Packets, 64, 0), Yellow);
+    }
+
+    #[test]
     fn bytes_are_taken_whole_or_not_at_all() {
         let mut meter = meter(0, 100, 0, 150);
         assert_eq!(meter.execute(Unit::Bytes, 151, 0), Color::Red);
@@ -171,6 +201,17 @@ mod tests {
         assert_eq!(meter.execute(Unit::Bytes, 20, 0), Color::Yellow);
         assert_eq!(meter.execute(Unit::Bytes, 50, 0), Color::Red);
         assert_eq!(meter.execute(Unit::Bytes, 10, 0), Color::Green);
+    }
+
+    #[test]
+    fn colours_have_the_numbers_of_the_architecture() {
+        use Color::{Green, Red, Yellow};
+        // TNA's, and PSA's.
+        for (numbers, found) in
+            [([0, 1, 3], [Green, Yellow, Red, Red]), ([1, 2, 0], [Red, Green, Yellow, Red])]
+        {
+            assert_eq!([0, 1, 2, 3].map(|number| Color::of(number, &numbers)), found);
+        }
     }
 
     #[test]

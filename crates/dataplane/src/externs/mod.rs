@@ -3,6 +3,7 @@
 pub(crate) mod binding;
 pub(crate) mod checksum;
 pub(crate) mod counter;
+pub(crate) mod filter;
 pub(crate) mod hash;
 pub(crate) mod meter;
 pub(crate) mod profile;

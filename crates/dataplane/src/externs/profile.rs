@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::error::ProfileError;
 use crate::externs::hash::Algorithm;
-use crate::tables::{ActionCall, ActionShapes, Outcome, Resolved};
+use crate::externs::tna_hash::TnaHash;
+use crate::tables::{ActionCall, ActionSet, ActionShapes, Choices, Outcome, Resolved};
 
 /// A member of a group.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -156,6 +157,25 @@ struct Group {
     uses: u32,
 }
 
+/// The hash by which a selector picks a member.
+#[derive(Clone, Debug)]
+pub(crate) enum Selector {
+    /// An algorithm of v1model.
+    Plain(Algorithm),
+    /// A `Hash` of TNA with this many bits.
+    Tofino(Box<TnaHash>, u32),
+}
+
+impl Selector {
+    /// The hash of a packet's values.
+    pub(crate) fn digest(&self, data: &[u8]) -> u64 {
+        match self {
+            Self::Plain(algorithm) => algorithm.digest(data, &[]),
+            Self::Tofino(hash, width) => hash.digest(data, *width),
+        }
+    }
+}
+
 /// An action profile, or a selector.
 #[derive(Debug)]
 pub struct Profile {
@@ -163,8 +183,8 @@ pub struct Profile {
     actions: ActionShapes,
     /// Maximum number of members; 0 means no limit.
     size: u64,
-    /// The hash algorithm of a selector; `None` for a plain profile.
-    pub(crate) selector: Option<Algorithm>,
+    /// The hash of a selector; `None` for a plain profile.
+    pub(crate) selector: Option<Selector>,
     members: Numbered<Member>,
     handles: Handles,
     groups: Numbered<Group>,
@@ -173,7 +193,7 @@ pub struct Profile {
 }
 
 impl Profile {
-    pub(crate) fn new(size: u64, selector: Option<Algorithm>) -> Self {
+    pub(crate) fn new(size: u64, selector: Option<Selector>) -> Self {
         Self {
             actions: ActionShapes::default(),
             size,
@@ -337,17 +357,21 @@ impl Profile {
     }
 
     /// The outcome of an entry with its own set.
-    pub(crate) fn set_outcome(&self, set: &[WeightedCall]) -> Result<Outcome, ProfileError> {
+    pub(crate) fn set_outcome(&self, set: &ActionSet) -> Result<Outcome, ProfileError> {
         if self.selector.is_none() {
             return Err(ProfileError::NoGroups);
         }
-        check_weights(set.iter().map(|weighted| weighted.weight), 0)?;
-        let mut choices = Vec::new();
-        for weighted in set {
+        check_weights(set.calls.iter().map(|weighted| weighted.weight), 0)?;
+        let group_action = set.group_action.as_ref();
+        let group_action =
+            group_action.map(|call| self.actions.resolve_for_group(call)).transpose()?;
+        let mut calls = Vec::new();
+        for weighted in &set.calls {
             let resolved = self.actions.resolve_for_entry(&weighted.call)?;
-            choices.extend((0..weighted.weight).map(|_| (resolved.clone(), weighted.watch)));
+            calls.extend((0..weighted.weight).map(|_| (resolved.clone(), weighted.watch)));
         }
-        Ok(Outcome::Set(choices.into()))
+        let choices = Choices { group_action, random: set.random, calls: calls.into() };
+        Ok(Outcome::Set(Box::new(choices)))
     }
 
     /// Counts one more, or one less, entry that refers to a member or a group.
@@ -362,12 +386,12 @@ impl Profile {
         }
     }
 
-    /// The action of a packet with this hash; `None` in a group without members whose ports have a
+    /// The action of a packet with this hash, or random number; `None` in a group without members whose ports have a
     /// link.
     pub(crate) fn choose<'a>(&'a self, outcome: &'a Outcome, hash: u64) -> Option<&'a Resolved> {
         match outcome {
             Outcome::Direct(resolved) => Some(resolved),
-            Outcome::Set(choices) => self.pick(choices, hash),
+            Outcome::Set(choices) => self.pick(&choices.calls, hash),
             Outcome::Member(number) => self.members.at(*number).map(|m| &m.resolved),
             Outcome::Group(number) => {
                 let member = *self.pick(&self.groups.at(*number)?.choices, hash)?;
@@ -381,7 +405,7 @@ impl Profile {
     pub(crate) fn options(&self, outcome: &Outcome) -> Vec<u64> {
         match outcome {
             Outcome::Direct(_) | Outcome::Member(_) => Vec::new(),
-            Outcome::Set(choices) => firsts(self.live(choices)),
+            Outcome::Set(choices) => firsts(self.live(&choices.calls)),
             Outcome::Group(number) => self
                 .groups
                 .at(*number)

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use tributary_p4::Architecture;
 use tributary_p4::ir::{
     Arg, Expr, ExprKind, ExternCall, ExternId, FieldId, FieldRole, HeaderRef, Place, Scalar,
 };
@@ -67,6 +68,9 @@ impl Loader<'_> {
                 let Some(Instance::Counter(counter)) = self.instance(call.instance) else {
                     return Err(args.wrong("is not a counter"));
                 };
+                if architecture == Architecture::Psa && call.args.len() != 1 {
+                    return Err(args.wrong("a packet length of its own is not supported"));
+                }
                 let index = self.word(args.value(0)?)?;
                 self.op(Op::Count { counter, index });
             }
@@ -190,7 +194,11 @@ impl Loader<'_> {
             }
             Behaviour::Assert { what } => {
                 let condition = self.expr(args.value(0)?)?;
-                let failed = self.v1model(&args)?.failed;
+                let failed = match &self.intrinsics {
+                    Intrinsics::V1model(intrinsics) => intrinsics.failed,
+                    Intrinsics::Psa(intrinsics) => intrinsics.failed,
+                    Intrinsics::Tna(_) => return Err(args.wrong("does not belong to TNA")),
+                };
                 self.extern_op(ExternOp::Assert { condition, failed, what });
             }
             Behaviour::Log => {
@@ -212,6 +220,7 @@ impl Loader<'_> {
                 self.extern_op(ExternOp::Learn { digest, request });
             }
             Behaviour::Tna(behaviour) => self.tna_call(behaviour, call, &args)?,
+            Behaviour::Psa(behaviour) => self.psa_call(behaviour, call, &args)?,
         }
         Ok(())
     }
@@ -223,12 +232,12 @@ impl Loader<'_> {
     fn v1model(&self, args: &Args<'_>) -> Result<&v1model::Intrinsics, LoadError> {
         match &self.intrinsics {
             Intrinsics::V1model(intrinsics) => Ok(intrinsics),
-            Intrinsics::Tna(_) => Err(args.wrong("belongs to v1model")),
+            Intrinsics::Tna(_) | Intrinsics::Psa(_) => Err(args.wrong("belongs to v1model")),
         }
     }
 
     /// The engine's registers for a register of the program: one for each scalar of its cells.
-    fn registers(
+    pub(super) fn registers(
         &self,
         instance: Option<ExternId>,
         args: &Args<'_>,

@@ -306,6 +306,9 @@ impl Loader<'_> {
             self.expr_to(&key.value, dst)?;
         }
         self.jump(Op::Apply { table: table.0, hit, action });
+        if self.tables[table.index()].profile.is_some() {
+            self.jump(Op::ApplyPicked { table: table.0 });
+        }
         Ok(())
     }
 }

@@ -1,5 +1,6 @@
 //! Compiles headers, stacks and header references.
 
+use tributary_p4::Architecture;
 use tributary_p4::ir::{HeaderId, HeaderRef, Program, Scalar, StackId};
 
 use super::slots::Slots;
@@ -55,8 +56,10 @@ pub(super) fn headers(program: &Program, slots: &Slots) -> Result<Vec<HeaderCode
                     (Layout::new(&items[..at]), Some(Box::new(varbit)))
                 }
             };
-            let valid = slots.field(header.valid);
-            Ok(HeaderCode { name: header.name.clone(), valid, first, words, layout, varbit })
+            let (name, valid) = (header.name.clone(), slots.field(header.valid));
+            let tna = program.architecture() == Some(Architecture::Tna);
+            let cleared = if tna { 0 } else { words };
+            Ok(HeaderCode { name, valid, first, words, cleared, layout, varbit })
         })
         .collect()
 }

@@ -7,9 +7,10 @@ use super::slots::Slots;
 use crate::code::Slot;
 use crate::error::LoadError;
 use crate::externs::counter::Counter;
+use crate::externs::filter::Filter;
 use crate::externs::hash::Algorithm;
 use crate::externs::meter::{Meter, Meters, Unit};
-use crate::externs::profile::Profile;
+use crate::externs::profile::{Profile, Selector};
 use crate::externs::register::RegisterShape;
 use crate::externs::value_set::ValueSet;
 
@@ -39,12 +40,20 @@ pub(crate) enum Instance {
     Meter(u32),
     /// Meters at the entries of its table.
     DirectMeter(Unit),
+    /// Index into the filters.
+    Filter(u32),
+    /// A filter at each entry of its table.
+    DirectFilter,
+    /// A register cell of this many scalars at each entry of its table.
+    DirectRegister(u32),
     /// Index into the action profiles and selectors.
     Profile(u32),
     /// Index into the parser value sets.
     ValueSet(u32),
     /// A one's complement sum, in a slot.
     Checksum(Slot),
+    /// A digest that grows with the data, in a slot.
+    Running { digest: Slot, algorithm: Algorithm },
     /// Has no state: its calls determine the behaviour.
     Stateless,
 }
@@ -56,6 +65,7 @@ pub(super) struct Instances {
     pub(super) registers: Vec<RegisterShape>,
     pub(super) counters: Vec<Counter>,
     pub(super) meters: Vec<Meters>,
+    pub(super) filters: Vec<Vec<Filter>>,
     pub(super) profiles: Vec<Profile>,
     pub(super) value_sets: Vec<ValueSet>,
 }
@@ -70,7 +80,8 @@ pub(super) fn instances(
     let (mut bytes, mut written) = (0u128, 0u128);
     for instance in &program.externs {
         let new = match (architecture, instance.type_name.as_str()) {
-            (Architecture::V1model, "register") | (Architecture::Tna, "Register") => {
+            (Architecture::V1model, "register")
+            | (Architecture::Tna | Architecture::Psa, "Register") => {
                 let (size, first) = (size(instance)?, all.registers.len() as u32);
                 let scalars = &instance.type_args;
                 if scalars.is_empty() {
@@ -92,51 +103,118 @@ pub(super) fn instances(
                 }
                 Instance::Register { first, scalars: scalars.len() as u32 }
             }
-            (Architecture::V1model, "counter") | (Architecture::Tna, "Counter") => {
+            (Architecture::V1model, "counter")
+            | (Architecture::Tna | Architecture::Psa, "Counter") => {
                 let size = size(instance)?;
                 written = written.saturating_add(size.saturating_mul(16));
                 check_size(instance, written, LARGEST_WRITTEN)?;
                 all.counters.push(Counter::new(size as usize));
                 Instance::Counter(all.counters.len() as u32 - 1)
             }
-            (Architecture::V1model, "meter") => {
+            (Architecture::V1model, "meter") | (Architecture::Tna | Architecture::Psa, "Meter") => {
                 let size = size(instance)?;
                 written = written.saturating_add(size.saturating_mul(size_of::<Meter>() as u128));
                 check_size(instance, written, LARGEST_WRITTEN)?;
                 all.meters.push(Meters::new(unit(instance, 1)?, size as usize));
                 Instance::Meter(all.meters.len() as u32 - 1)
             }
-            (Architecture::V1model, "direct_meter") | (Architecture::Tna, "DirectMeter") => {
-                if instance.args.len() > 1 {
-                    return Err(use_error(instance, "colours of its own are not supported"));
-                }
+            (Architecture::V1model, "direct_meter")
+            | (Architecture::Tna | Architecture::Psa, "DirectMeter") => {
                 Instance::DirectMeter(unit(instance, 0)?)
             }
-            (Architecture::V1model, "action_profile") => {
+            (Architecture::Tna, "Lpf" | "Wred") => {
+                let size = size(instance)?;
+                written = written.saturating_add(size.saturating_mul(size_of::<Filter>() as u128));
+                check_size(instance, written, LARGEST_WRITTEN)?;
+                all.filters.push(vec![Filter::default(); size as usize]);
+                Instance::Filter(all.filters.len() as u32 - 1)
+            }
+            (Architecture::Tna, "DirectLpf" | "DirectWred") => Instance::DirectFilter,
+            (Architecture::Tna, "DirectRegister") => {
+                if instance.type_args.is_empty() {
+                    return Err(use_error(instance, "its cell has no scalars"));
+                }
+                Instance::DirectRegister(instance.type_args.len() as u32)
+            }
+            // A register of one cell, which the control plane may change.
+            (Architecture::Tna, "RegisterParam") => {
+                let [element] = instance.type_args.as_slice() else {
+                    return Err(use_error(instance, "its type is not a scalar"));
+                };
+                let first = all.registers.len() as u32;
+                let initial = nth_initial(instance, 0)?;
+                all.registers.push(RegisterShape { size: 1, width: element.width, initial });
+                Instance::Register { first, scalars: 1 }
+            }
+            (Architecture::Tna, "ActionSelector") => {
+                let selector = Selector::tofino(program, instance)?;
+                match instance.args.first() {
+                    Some(CtorArg::Instance(of)) => {
+                        let Some(&Instance::Profile(number)) = all.instances.get(of.index()) else {
+                            return Err(use_error(instance, "it selects from no action profile"));
+                        };
+                        let profile = &mut all.profiles[number as usize];
+                        if profile.selector.replace(selector).is_some() {
+                            let reason = "its action profile has another selector already";
+                            return Err(use_error(instance, reason));
+                        }
+                        Instance::Profile(number)
+                    }
+                    _ => {
+                        all.profiles.push(Profile::new(size(instance)? as u64, Some(selector)));
+                        Instance::Profile(all.profiles.len() as u32 - 1)
+                    }
+                }
+            }
+            (Architecture::V1model, "action_profile")
+            | (Architecture::Tna | Architecture::Psa, "ActionProfile") => {
                 all.profiles.push(Profile::new(size(instance)? as u64, None));
                 Instance::Profile(all.profiles.len() as u32 - 1)
             }
-            (Architecture::V1model, "action_selector") => {
+            (Architecture::V1model, "action_selector") | (Architecture::Psa, "ActionSelector") => {
                 let size = match instance.args.get(1) {
                     Some(CtorArg::Int(size)) => *size as u64,
                     _ => return Err(use_error(instance, "its size is not an integer")),
                 };
-                all.profiles.push(Profile::new(size, Some(algorithm(instance)?)));
+                all.profiles.push(Profile::new(size, Some(Selector::Plain(algorithm(instance)?))));
                 Instance::Profile(all.profiles.len() as u32 - 1)
             }
-            (Architecture::V1model, "value_set") => {
+            (_, "value_set") => {
                 let widths = instance.type_args.iter().map(|scalar| scalar.width).collect();
                 all.value_sets.push(ValueSet::new(widths, size(instance)? as u64));
                 Instance::ValueSet(all.value_sets.len() as u32 - 1)
             }
-            (Architecture::V1model, "direct_counter") | (Architecture::Tna, "DirectCounter") => {
-                Instance::DirectCounter
+            (Architecture::V1model, "direct_counter")
+            | (Architecture::Tna | Architecture::Psa, "DirectCounter") => Instance::DirectCounter,
+            (Architecture::Tna, "Checksum") | (Architecture::Psa, "InternetChecksum") => {
+                Instance::Checksum(slots.words(1))
             }
-            (Architecture::Tna, "Checksum") => Instance::Checksum(slots.words(1)),
+            (Architecture::Psa, "Checksum") => match algorithm(instance)? {
+                Algorithm::Csum16 => Instance::Checksum(slots.words(1)),
+                algorithm => Instance::Running { digest: slots.words(1), algorithm },
+            },
             (
                 Architecture::Tna,
-                "RegisterAction" | "Hash" | "CRCPolynomial" | "Random" | "Resubmit" | "Mirror"
-                | "Digest",
+                "RegisterAction"
+                | "DirectRegisterAction"
+                | "Hash"
+                | "CRCPolynomial"
+                | "Random"
+                | "Resubmit"
+                | "Mirror"
+                | "Digest"
+                | "ParserCounter"
+                | "ParserPriority"
+                | "Alpm"
+                | "Atcam",
+            )
+            | (
+                Architecture::Psa,
+                "Hash"
+                | "Random"
+                | "Digest"
+                | "PacketReplicationEngine"
+                | "BufferingQueueingEngine",
             ) => Instance::Stateless,
             (_, other) => return Err(LoadError::Extern(format!("{other} {}", instance.name))),
         };
@@ -185,7 +263,12 @@ fn size(instance: &Extern) -> Result<u128, LoadError> {
 
 /// The initial value of a scalar of each cell.
 fn initial(instance: &Extern, number: usize) -> Result<u64, LoadError> {
-    match instance.args.get(1 + number) {
+    nth_initial(instance, 1 + number)
+}
+
+/// The initial value that an argument gives; zero without one.
+pub(super) fn nth_initial(instance: &Extern, at: usize) -> Result<u64, LoadError> {
+    match instance.args.get(at) {
         None => Ok(0),
         Some(CtorArg::Int(value)) => u64::try_from(*value)
             .map_err(|_| use_error(instance, "its initial value has more than 64 bits")),

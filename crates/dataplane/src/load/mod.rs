@@ -9,10 +9,13 @@ mod instances;
 mod late;
 mod notes;
 mod parser;
+mod psa;
+mod psa_calls;
 mod scan;
 mod slots;
 mod tna;
 mod tna_calls;
+mod tna_state;
 mod v1model;
 mod work;
 
@@ -36,6 +39,7 @@ use crate::code::{
 use crate::effects::Sharing;
 use crate::error::LoadError;
 use crate::externs::counter::Counter;
+use crate::externs::filter::Filter;
 use crate::externs::meter::Meters;
 use crate::externs::profile::Profile;
 use crate::externs::register::Registers;
@@ -57,6 +61,7 @@ pub(crate) struct Loaded {
     pub(crate) registers: Registers,
     pub(crate) counters: Vec<Counter>,
     pub(crate) meters: Vec<Meters>,
+    pub(crate) filters: Vec<Vec<Filter>>,
     pub(crate) profiles: Vec<Profile>,
     pub(crate) value_sets: Vec<ValueSet>,
     pub(crate) tables: Vec<Table>,
@@ -122,6 +127,7 @@ struct Loader<'p> {
 enum Intrinsics {
     V1model(crate::v1model::Intrinsics),
     Tna(crate::tna::Intrinsics),
+    Psa(crate::psa::Intrinsics),
 }
 
 impl Intrinsics {
@@ -129,6 +135,7 @@ impl Intrinsics {
         match self {
             Self::V1model(_) => Architecture::V1model,
             Self::Tna(_) => Architecture::Tna,
+            Self::Psa(_) => Architecture::Psa,
         }
     }
 }
@@ -176,6 +183,7 @@ fn compile(
             tna::check(program)?;
             Intrinsics::Tna(tna::intrinsics(program, &mut slots))
         }
+        Architecture::Psa => Intrinsics::Psa(psa::intrinsics(program, &mut slots)),
     };
     let mut externs = instances::instances(program, architecture, &mut slots)?;
     let tables = tables(program, architecture, &mut externs)?;
@@ -217,6 +225,7 @@ fn compile(
             header_too_short: error_code(program, "HeaderTooShort", 4),
             timeout: error_code(program, "ParserTimeout", 5),
             invalid_argument: error_code(program, "ParserInvalidArgument", 6),
+            counter_range: error_code(program, "CounterRange", u64::MAX),
         },
     };
     loader.table_keys();
@@ -235,6 +244,11 @@ fn compile(
             let passes = crate::tna::Passes::new(entries, intrinsics, handles_errors);
             Passes::Tna(Box::new(passes))
         }
+        Intrinsics::Psa(intrinsics) => {
+            let entries = loader.psa_blocks()?;
+            let bridges = loader.psa_bridges();
+            Passes::Psa(Box::new(crate::psa::Passes::new(entries, intrinsics, bridges)))
+        }
     };
     loader.table_actions(&actions)?;
     for (at, action) in std::mem::take(&mut loader.calls) {
@@ -244,7 +258,7 @@ fn compile(
     let parser = match &passes {
         Passes::V1model(passes) => Some(passes.entries.parser),
         // Each of the two parsers would have to clear the other's headers.
-        Passes::Tna(_) => None,
+        Passes::Tna(_) | Passes::Psa(_) => None,
     };
     let names = loader.names();
     let loaded = loader.finish(tables, externs, nothing, parser, ticks.as_deref())?;
@@ -289,7 +303,7 @@ impl<'p> Loader<'p> {
         let (digests, digest_items) = std::mem::take(&mut self.digests).into_iter().unzip();
         let requests = match &self.intrinsics {
             Intrinsics::V1model(intrinsics) => intrinsics.requests().to_vec(),
-            Intrinsics::Tna(_) => Vec::new(),
+            Intrinsics::Tna(_) | Intrinsics::Psa(_) => Vec::new(),
         };
         let metadata = self.metadata();
         let widest = self.slots.widest();
@@ -334,40 +348,32 @@ impl<'p> Loader<'p> {
                 own.zip(known).for_each(|(tick, work)| *tick = Op::Tick(*work));
             }
         }
+        let (travelling, cell_bytes) = match architecture {
+            Architecture::V1model => (live, 0),
+            Architecture::Tna => (0, CELL_BYTES),
+            Architecture::Psa => (0, 0),
+        };
         let late = parser.map_or(Vec::new(), |parser| late::late(&code, parser, &lists));
         let early = late::others(&late, live);
         Ok(Loaded {
             code,
-            shape: match architecture {
-                Architecture::V1model => Shape {
-                    template,
-                    live,
-                    early,
-                    late,
-                    metadata,
-                    travelling: live,
-                    cell_bytes: 0,
-                    requests,
-                    lists,
-                    digests,
-                },
-                Architecture::Tna => Shape {
-                    template,
-                    live,
-                    early,
-                    late,
-                    metadata,
-                    travelling: 0,
-                    cell_bytes: CELL_BYTES,
-                    requests,
-                    lists,
-                    digests,
-                },
+            shape: Shape {
+                template,
+                live,
+                early,
+                late,
+                metadata,
+                travelling,
+                cell_bytes,
+                requests,
+                lists,
+                digests,
             },
             instances: self.instances,
             registers: self.registers,
             counters: externs.counters,
             meters: externs.meters,
+            filters: externs.filters,
             profiles: externs.profiles,
             value_sets: externs.value_sets,
             tables,
@@ -609,6 +615,7 @@ fn tables(
     let mut tables = Vec::new();
     for (number, table) in program.tables.iter().enumerate() {
         let refuse = |reason: String| Err(LoadError::Table { name: table.name.clone(), reason });
+        let mut cell = Vec::new();
         let mut extras = Extras { ages: table.idle_timeout, ..Extras::default() };
         for attached in &table.attached {
             match externs.instances[attached.index()] {
@@ -621,27 +628,39 @@ fn tables(
                     extras.meter = Some(DirectMeter { unit, target: None, meters_itself });
                 }
                 Instance::Profile(profile) => extras.profile = Some(profile),
+                Instance::DirectFilter => extras.filter = true,
+                Instance::DirectRegister(_) => {
+                    cell = tna_state::initial_cell(&program.externs[attached.index()])?;
+                }
                 _ => {}
             }
         }
-        let selects = table.keys.iter().any(|key| key.kind == MatchKind::Selector);
-        let profile = extras.profile.map(|profile| profile as usize);
-        let selector = profile.is_some_and(|p| externs.profiles[p].selector.is_some());
-        if selects && !selector {
-            return refuse("it has a selector key, but no action selector".to_owned());
-        }
-        if let Some(profile) = profile {
+        // As for p4c, a selector key without an action selector is no part of the key.
+        if let Some(profile) = extras.profile.map(|profile| profile as usize) {
             let leader = *first.entry(profile as u32).or_insert(number);
             let actions = |table: usize| program.tables[table].actions.iter().map(|a| a.action);
-            if !actions(leader).eq(actions(number)) {
+            let alike = actions(leader).eq(actions(number));
+            if !alike && architecture != Architecture::Psa {
                 let other = &program.tables[leader].name;
                 return refuse(format!(
                     "it shares an action profile with `{other}`, but lists other actions"
                 ));
             }
+            // PSA allows it. Members have actions of the first table, so this one finds none of
+            // them: it has a profile of its own, which stays empty.
+            let profile = if alike {
+                profile
+            } else {
+                let selector = externs.profiles[profile].selector.clone();
+                externs.profiles.push(Profile::new(0, selector));
+                extras.profile = Some(externs.profiles.len() as u32 - 1);
+                externs.profiles.len() - 1
+            };
             externs.profiles[profile].set_actions(ActionShapes::new(program, table));
         }
-        tables.push(Table::new(program, table, extras)?);
+        let mut table = Table::new(program, table, extras)?;
+        table.set_cell(cell);
+        tables.push(table);
     }
     Ok(tables)
 }

@@ -111,6 +111,7 @@ impl<'p> Loader<'p> {
                 (meta.digest, Request::Digest),
                 (meta.failed, Request::Drop),
             ],
+            Intrinsics::Psa(meta) => vec![(meta.failed, Request::Drop)],
             // Calls of externs request everything.
             Intrinsics::Tna(_) => Vec::new(),
         };

@@ -1,7 +1,8 @@
 //! Compiles calls of TNA's externs.
 
 use tributary_p4::ir::{
-    Arg, CtorArg, Expr, ExprKind, ExternCall, ExternId, HeaderRef, Scalar, Table,
+    Arg, CtorArg, Expr, ExprKind, Extern, ExternCall, ExternId, HeaderRef, Program, Scalar,
+    StatefulAction, Table,
 };
 
 use super::calls::Args;
@@ -11,6 +12,7 @@ use crate::code::{ExternOp, Group, List, NO_SLOT, Op, Slot};
 use crate::error::LoadError;
 use crate::externs::binding::TnaBehaviour;
 use crate::externs::hash::Algorithm;
+use crate::externs::profile::Selector;
 use crate::externs::tna_hash::{Polynomial, TnaHash};
 use crate::layout::{Item, Layout};
 use crate::tna;
@@ -32,23 +34,14 @@ impl Loader<'_> {
         match behaviour {
             TnaBehaviour::Bound { .. } => {}
             TnaBehaviour::Execute => self.execute(instance, args)?,
-            TnaBehaviour::DirectCount => {
-                if !args.args.is_empty() {
-                    return Err(args.wrong("an adjustment of the byte count is not supported"));
-                }
-                let table = self.table_of(instance, args)?;
-                self.extern_op(ExternOp::CountDirect { table });
-            }
-            TnaBehaviour::DirectMeter => {
-                if args.args.len() != 1 {
-                    return Err(args.wrong("a colour or an adjustment is not supported"));
-                }
-                let table = self.table_of(instance, args)?;
-                let (place, ty) = args.out(0)?;
-                self.through_place(place, ty, |this, dst| {
-                    this.extern_op(ExternOp::MeterDirect { dst, table });
-                })?;
-            }
+            TnaBehaviour::ExecuteDirect => self.execute_direct(instance, args)?,
+            TnaBehaviour::Parameter => self.tna_parameter(instance, args)?,
+            TnaBehaviour::Count => self.tna_count(instance, false, args)?,
+            TnaBehaviour::DirectCount => self.tna_count(instance, true, args)?,
+            TnaBehaviour::Meter => self.tna_meter(instance, false, args)?,
+            TnaBehaviour::DirectMeter => self.tna_meter(instance, true, args)?,
+            TnaBehaviour::Filter { drops } => self.tna_filter(instance, false, drops, args)?,
+            TnaBehaviour::DirectFilter { drops } => self.tna_filter(instance, true, drops, args)?,
             TnaBehaviour::Random => {
                 let (place, ty) = args.out(0)?;
                 let width = args.narrow(ty)?;
@@ -83,14 +76,14 @@ impl Loader<'_> {
                 let sum = self.checksum(instance, args)?;
                 let (place, ty) = args.out(0)?;
                 self.through_place(place, ty, |this, dst| {
-                    this.extern_op(ExternOp::ChecksumGet { dst, sum });
+                    this.extern_op(ExternOp::ChecksumGet { dst, sum, complement: false });
                 })?;
             }
             TnaBehaviour::ChecksumVerify => {
                 let sum = self.checksum(instance, args)?;
                 let (place, ty) = args.out(0)?;
                 let (whole, zero) = (self.slots.temporary(Scalar::bit(16)), self.slots.constant(0));
-                self.extern_op(ExternOp::ChecksumGet { dst: whole, sum });
+                self.extern_op(ExternOp::ChecksumGet { dst: whole, sum, complement: true });
                 // The hardware's result is whether the checksum is wrong.
                 self.through_place(place, ty, |this, dst| {
                     this.op(Op::Ne { dst, a: whole, b: zero });
@@ -126,7 +119,7 @@ impl Loader<'_> {
     }
 
     /// The table that an instance is attached to.
-    fn table_of(&self, instance: ExternId, args: &Args<'_>) -> Result<u32, LoadError> {
+    pub(super) fn table_of(&self, instance: ExternId, args: &Args<'_>) -> Result<u32, LoadError> {
         let attached = |t: &Table| t.attached.contains(&instance);
         let table = self.program.tables.iter().position(attached);
         Ok(table.ok_or_else(|| args.wrong("is attached to no table"))? as u32)
@@ -164,6 +157,16 @@ impl Loader<'_> {
             let dst = self.slots.field(field);
             self.op(Op::CellRead { dst, register, index });
         }
+        self.stateful_body(action)?;
+        for (register, &field) in (first..).zip(&action.value) {
+            let src = self.slots.field(field);
+            self.op(Op::RegisterWrite { src, register, index });
+        }
+        self.stateful_result(action, args, 1)
+    }
+
+    /// Compiles the body of a stateful action, whose cell is in place.
+    pub(super) fn stateful_body(&mut self, action: &StatefulAction) -> Result<(), LoadError> {
         if let Some(result) = action.result {
             let (item, zero) = (self.item(result), self.slots.constant(0));
             for dst in item.slot..item.slot + item.width.div_ceil(64) {
@@ -177,12 +180,18 @@ impl Loader<'_> {
         if !ends.is_empty() {
             self.patch_here(&ends);
         }
-        for (register, &field) in (first..).zip(&action.value) {
-            let src = self.slots.field(field);
-            self.op(Op::RegisterWrite { src, register, index });
-        }
-        if args.args.len() > 1 {
-            let (place, ty) = args.out(1)?;
+        Ok(())
+    }
+
+    /// Stores the result of a stateful action in an argument, if there is one.
+    pub(super) fn stateful_result(
+        &mut self,
+        action: &StatefulAction,
+        args: &Args<'_>,
+        at: usize,
+    ) -> Result<(), LoadError> {
+        if args.args.len() > at {
+            let (place, ty) = args.out(at)?;
             match action.result {
                 Some(result) => self.store(place, self.slots.field(result))?,
                 None => {
@@ -221,7 +230,7 @@ impl Loader<'_> {
         })
     }
 
-    fn checksum(&self, instance: ExternId, args: &Args<'_>) -> Result<Slot, LoadError> {
+    pub(super) fn checksum(&self, instance: ExternId, args: &Args<'_>) -> Result<Slot, LoadError> {
         match self.instance(Some(instance)) {
             Some(Instance::Checksum(sum)) => Ok(sum),
             _ => Err(args.wrong("is not a checksum")),
@@ -230,44 +239,12 @@ impl Loader<'_> {
 
     /// The algorithm of a `Hash` instance.
     fn hash(&self, instance: ExternId, args: &Args<'_>) -> Result<TnaHash, LoadError> {
-        let externs = &self.program.externs;
-        let instance = &externs[instance.index()];
-        let Some(CtorArg::Symbol(_, name)) = instance.args.first() else {
-            return Err(args.wrong("names no algorithm"));
-        };
-        if let Some(hash) = TnaHash::from_name(name) {
-            return Ok(hash);
-        }
-        let Some(&CtorArg::Instance(polynomial)) = instance.args.get(1) else {
-            return Err(args.wrong(&format!("algorithm `{name}` is not supported")));
-        };
-        let polynomial = &externs[polynomial.index()];
-        let value = |at: usize| match polynomial.args.get(at) {
-            Some(CtorArg::Int(value)) => u64::try_from(*value).ok(),
-            _ => None,
-        };
-        let flag = |at: usize| value(at).map(|value| value != 0);
-        let crc = || {
-            TnaHash::crc(Polynomial {
-                width: polynomial.type_args.first()?.width,
-                coefficient: value(0)?,
-                reversed: flag(1)?,
-                msb: flag(2)?,
-                extended: flag(3)?,
-                initial: value(4)?,
-                last: value(5)?,
-            })
-        };
-        crc().ok_or_else(|| {
-            args.wrong(&format!(
-                "polynomial `{}` needs 8 to 64 bits, and values that fit",
-                polynomial.name
-            ))
-        })
+        algorithm(self.program, &self.program.externs[instance.index()])
+            .map_err(|reason| args.wrong(&reason))
     }
 
     /// A list of values as one number, padded with zeros in front to whole bytes.
-    fn number(&mut self, args: &Args<'_>, at: usize) -> Result<u32, LoadError> {
+    pub(super) fn number(&mut self, args: &Args<'_>, at: usize) -> Result<u32, LoadError> {
         let mut items = self.items(args, at)?;
         let bits: u32 = items.iter().map(|item| item.width).sum();
         if !bits.is_multiple_of(8) {
@@ -283,7 +260,7 @@ impl Loader<'_> {
     }
 
     /// A list of values to sum, without those of invalid headers.
-    fn words_of(&mut self, args: &Args<'_>, at: usize) -> Result<u32, LoadError> {
+    pub(super) fn words_of(&mut self, args: &Args<'_>, at: usize) -> Result<u32, LoadError> {
         let list = self.list(args, at)?;
         if !self.bits_of(list).is_multiple_of(8) {
             return Err(args.wrong("the values are not whole bytes"));
@@ -329,6 +306,55 @@ impl Loader<'_> {
     fn bits_of(&self, list: u32) -> u32 {
         self.lists[list as usize].groups.iter().map(|group| group.layout.bits()).sum()
     }
+}
+
+impl Selector {
+    /// The hash of an `ActionSelector`.
+    pub(super) fn tofino(program: &Program, selector: &Extern) -> Result<Self, LoadError> {
+        let wrong = |reason: String| LoadError::ExternUse { name: selector.name.clone(), reason };
+        let hash = selector.args.iter().find_map(|arg| match arg {
+            CtorArg::Instance(id) => {
+                program.externs.get(id.index()).filter(|e| e.type_name == "Hash")
+            }
+            _ => None,
+        });
+        let hash = hash.ok_or_else(|| wrong("it has no hash".to_owned()))?;
+        let width = hash.type_args.first().map_or(64, |scalar| scalar.width.min(64));
+        Ok(Self::Tofino(Box::new(algorithm(program, hash).map_err(wrong)?), width))
+    }
+}
+
+/// The algorithm of an instance of `Hash`.
+fn algorithm(program: &Program, hash: &Extern) -> Result<TnaHash, String> {
+    let Some(CtorArg::Symbol(_, name)) = hash.args.first() else {
+        return Err("names no algorithm".to_owned());
+    };
+    if let Some(hash) = TnaHash::from_name(name) {
+        return Ok(hash);
+    }
+    let Some(&CtorArg::Instance(polynomial)) = hash.args.get(1) else {
+        return Err(format!("algorithm `{name}` is not supported"));
+    };
+    let polynomial = &program.externs[polynomial.index()];
+    let value = |at: usize| match polynomial.args.get(at) {
+        Some(CtorArg::Int(value)) => u64::try_from(*value).ok(),
+        _ => None,
+    };
+    let flag = |at: usize| value(at).map(|value| value != 0);
+    let crc = || {
+        TnaHash::crc(Polynomial {
+            width: polynomial.type_args.first()?.width,
+            coefficient: value(0)?,
+            reversed: flag(1)?,
+            msb: flag(2)?,
+            extended: flag(3)?,
+            initial: value(4)?,
+            last: value(5)?,
+        })
+    };
+    crc().ok_or_else(|| {
+        format!("polynomial `{}` needs 8 to 64 bits, and values that fit", polynomial.name)
+    })
 }
 
 fn constant(expr: &Expr) -> Option<u64> {

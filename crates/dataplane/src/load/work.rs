@@ -92,7 +92,7 @@ impl Costs<'_> {
                     let others = others.unwrap_or(0);
                     let ahead = match ops[pc] {
                         Op::Call(_) => others.saturating_add(on),
-                        Op::Apply { table, .. } => {
+                        Op::Apply { table, .. } | Op::ApplyPicked { table } => {
                             actions[table as usize].get_or_insert(others).saturating_add(on)
                         }
                         _ => others.max(on),
@@ -113,7 +113,9 @@ impl Costs<'_> {
                 to.push(target as usize);
                 return;
             }
-            Op::Apply { table, .. } if known[table as usize].is_none() => {
+            Op::Apply { table, .. } | Op::ApplyPicked { table }
+                if known[table as usize].is_none() =>
+            {
                 let actions = &self.code.tables[table as usize].actions;
                 to.extend(actions.iter().map(|action| action.entry as usize));
             }
@@ -136,6 +138,7 @@ impl Costs<'_> {
                 let selected = code.tables[table as usize].selected;
                 LOOKUP + self.tables[table as usize].work() + selected.map_or(0, |l| self.list(l))
             }
+            Op::ApplyPicked { .. } => LOOKUP,
             Op::Extract(number)
             | Op::ExtractVarbit { header: number, .. }
             | Op::Emit(number)
@@ -172,7 +175,9 @@ impl Costs<'_> {
             }
         };
         match op {
-            ExternOp::Hash { algorithm, list, .. } => digest(algorithm, *list, false),
+            ExternOp::Hash { algorithm, list, .. } | ExternOp::DigestAdd { algorithm, list, .. } => {
+                digest(algorithm, *list, false)
+            }
             ExternOp::VerifyChecksum { algorithm, list, payload, .. }
             | ExternOp::UpdateChecksum { algorithm, list, payload, .. } => {
                 digest(algorithm, *list, *payload)
@@ -205,8 +210,11 @@ impl Costs<'_> {
             | ExternOp::Truncate { .. }
             | ExternOp::Assert { .. }
             | ExternOp::ChecksumGet { .. }
-            | ExternOp::CountDirect { .. }
-            | ExternOp::MeterDirect { .. }
+            | ExternOp::CountAt { .. }
+            | ExternOp::MeterAt { .. }
+            | ExternOp::Filter { .. }
+            | ExternOp::CellLoad { .. }
+            | ExternOp::CellStore { .. }
             | ExternOp::Meter { .. }
             | ExternOp::Learn { .. } => 16,
         }

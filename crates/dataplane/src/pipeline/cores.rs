@@ -81,6 +81,13 @@ impl Pipeline {
         if let Some(name) = named(&meter) {
             return Err(Undivided::Meter(name));
         }
+        let alone = |instance: &Instance| {
+            let filter = matches!(instance, Instance::Filter(_) | Instance::DirectFilter);
+            filter || matches!(instance, Instance::DirectRegister(_))
+        };
+        if let Some(name) = named(&alone) {
+            return Err(Undivided::State(name));
+        }
         if let Some(digest) = self.shape.digests.first() {
             return Err(Undivided::Digest(digest.name.clone()));
         }
@@ -94,6 +101,11 @@ impl Pipeline {
                 (e.parser, vec![e.verify, e.ingress], vec![e.egress, e.compute, e.deparser])
             }
             Passes::Tna(passes) => {
+                let e = &passes.entries;
+                let later = vec![e.egress_parser, e.egress, e.egress_deparser];
+                (e.ingress_parser, vec![e.ingress, e.ingress_deparser], later)
+            }
+            Passes::Psa(passes) => {
                 let e = &passes.entries;
                 let later = vec![e.egress_parser, e.egress, e.egress_deparser];
                 (e.ingress_parser, vec![e.ingress, e.ingress_deparser], later)

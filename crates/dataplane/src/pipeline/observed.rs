@@ -46,6 +46,7 @@ impl Pipeline {
         match &mut self.passes {
             Passes::V1model(passes) => passes.parse(&mut self.engine, packet, frame, input),
             Passes::Tna(passes) => passes.parse(&mut self.engine, packet, frame, input),
+            Passes::Psa(passes) => passes.parse(&mut self.engine, packet, frame, input),
         }
     }
 
@@ -56,6 +57,7 @@ impl Pipeline {
         let entry = match &self.passes {
             Passes::V1model(passes) => passes.entries.parser,
             Passes::Tna(passes) => passes.entries.ingress_parser,
+            Passes::Psa(passes) => passes.entries.ingress_parser,
         };
         let code = &self.engine.code;
         reachable(code, entry).into_iter().all(|pc| match code.ops[pc as usize] {
@@ -67,6 +69,7 @@ impl Pipeline {
                 ExternOp::Contains { .. }
                     | ExternOp::ChecksumAdd { .. }
                     | ExternOp::ChecksumGet { .. }
+                    | ExternOp::DigestAdd { .. }
                     | ExternOp::Hash { .. }
                     | ExternOp::Digest { .. }
             ),
@@ -96,6 +99,7 @@ impl Pipeline {
         match passes {
             Passes::V1model(passes) => passes.ingress(&mut engine, packet, frame, input),
             Passes::Tna(passes) => passes.ingress(&mut engine, packet, frame, input),
+            Passes::Psa(passes) => passes.ingress(&mut engine, packet, frame, input),
         }
     }
 
@@ -107,13 +111,14 @@ impl Pipeline {
         frame: &mut Vec<u8>,
         observer: &mut dyn Observer,
     ) -> Egress {
-        if matches!(self.passes, Passes::Tna(_)) {
+        if !matches!(self.passes, Passes::V1model(_)) {
             packet.clear();
         }
         let (passes, mut engine) = self.observed(&packet.state, observer);
         match passes {
             Passes::V1model(passes) => passes.egress(&mut engine, packet, input, frame),
             Passes::Tna(passes) => passes.egress(&mut engine, packet, input, frame),
+            Passes::Psa(passes) => passes.egress(&mut engine, packet, input, frame),
         }
     }
 
@@ -128,8 +133,12 @@ impl Pipeline {
     ) {
         copy.clear();
         let (passes, mut engine) = self.observed(&copy.state, observer);
-        if let Passes::V1model(passes) = passes {
-            passes.clone_of_ingress(&mut engine, copy, original, frame, input.port);
+        match passes {
+            Passes::V1model(passes) => {
+                passes.clone_of_ingress(&mut engine, copy, original, frame, input.port);
+            }
+            Passes::Psa(passes) => passes.clone_of_ingress(copy, original, frame),
+            Passes::Tna(_) => {}
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Actions in the form of the control plane and in the form for packets.
 
-use tributary_p4::ir;
+use tributary_p4::ir::{self, Scope};
 
 use crate::error::TableError;
 use crate::externs::profile::WeightedCall;
@@ -26,9 +26,19 @@ pub enum Action {
     /// The action of a member of this group of the table's action selector, picked by the packet's
     /// hash.
     Group(u32),
-    /// One of these calls, picked by the packet's hash: an anonymous group, in P4Runtime an action
-    /// set ("one shot").
-    Set(Vec<WeightedCall>),
+    /// One of these calls: an anonymous group, in P4Runtime an action set ("one shot").
+    Set(ActionSet),
+}
+
+/// Calls of which each packet gets one.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct ActionSet {
+    /// Runs for each packet, before the call that it gets.
+    pub group_action: Option<ActionCall>,
+    /// The calls.
+    pub calls: Vec<WeightedCall>,
+    /// Whether packets get calls at random, and not by their hash.
+    pub random: bool,
 }
 
 impl Action {
@@ -48,13 +58,15 @@ impl From<ActionCall> for Action {
     }
 }
 
+/// Where a `@groupaction` may be used.
+const GROUP_ACTION: &str = "as the group action of an action set only";
+
 /// An action of a table.
 #[derive(Clone, Debug)]
 struct ActionShape {
     /// Widths of its run-time parameters.
     params: Vec<u32>,
-    table_only: bool,
-    default_only: bool,
+    scope: Scope,
 }
 
 /// The actions of a table, or those allowed for the members of a profile.
@@ -78,8 +90,27 @@ pub(crate) enum Outcome {
     Member(u32),
     /// Number of a group of the table's profile.
     Group(u32),
-    /// A group that no other entry shares: actions, and the ports that they watch.
-    Set(Box<[(Resolved, Option<u16>)]>),
+    /// A group that no other entry shares.
+    Set(Box<Choices>),
+}
+
+/// An [`ActionSet`] in the form for packets.
+#[derive(Clone, Debug)]
+pub(crate) struct Choices {
+    pub(crate) group_action: Option<Resolved>,
+    pub(crate) random: bool,
+    /// Actions, repeated by weight, and the ports that they watch.
+    pub(crate) calls: Box<[(Resolved, Option<u16>)]>,
+}
+
+impl Outcome {
+    /// What runs before the picked action.
+    pub(crate) fn group_action(&self) -> Option<&Resolved> {
+        match self {
+            Self::Set(set) => set.group_action.as_ref(),
+            Self::Direct(_) | Self::Member(_) | Self::Group(_) => None,
+        }
+    }
 }
 
 impl ActionShapes {
@@ -89,8 +120,7 @@ impl ActionShapes {
             let params = &program.actions[offered.action.index()].params;
             ActionShape {
                 params: params.iter().map(|param| program.fields[param.index()].ty.width).collect(),
-                table_only: offered.table_only,
-                default_only: offered.default_only,
+                scope: offered.scope,
             }
         };
         Self(table.actions.iter().map(shape).collect())
@@ -98,18 +128,28 @@ impl ActionShapes {
 
     /// Validates an action of an entry.
     pub(crate) fn resolve_for_entry(&self, call: &ActionCall) -> Result<Resolved, TableError> {
-        if self.shape(call)?.default_only {
-            return Err(TableError::ActionScope("as the default action only"));
+        match self.shape(call)?.scope {
+            Scope::TableAndDefault | Scope::TableOnly => self.resolve(call),
+            Scope::DefaultOnly => Err(TableError::ActionScope("as the default action only")),
+            Scope::GroupAction => Err(TableError::ActionScope(GROUP_ACTION)),
         }
-        self.resolve(call)
+    }
+
+    /// Validates the group action of a set.
+    pub(crate) fn resolve_for_group(&self, call: &ActionCall) -> Result<Resolved, TableError> {
+        match self.shape(call)?.scope {
+            Scope::GroupAction => self.resolve(call),
+            _ => Err(TableError::ActionScope("as a group action only if it is a @groupaction")),
+        }
     }
 
     /// Validates a default action.
     pub(crate) fn resolve_for_default(&self, call: &ActionCall) -> Result<Resolved, TableError> {
-        if self.shape(call)?.table_only {
-            return Err(TableError::ActionScope("in entries only"));
+        match self.shape(call)?.scope {
+            Scope::TableAndDefault | Scope::DefaultOnly => self.resolve(call),
+            Scope::TableOnly => Err(TableError::ActionScope("in entries only")),
+            Scope::GroupAction => Err(TableError::ActionScope(GROUP_ACTION)),
         }
-        self.resolve(call)
     }
 
     fn shape(&self, call: &ActionCall) -> Result<&ActionShape, TableError> {

@@ -14,8 +14,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tributary_p4::ir::{self, MatchKind};
 
 use self::actions::program_call;
-pub use self::actions::{Action, ActionCall};
-pub(crate) use self::actions::{ActionShapes, Outcome, Resolved};
+pub use self::actions::{Action, ActionCall, ActionSet};
+pub(crate) use self::actions::{ActionShapes, Choices, Outcome, Resolved};
 pub(crate) use self::fixed::FixedTable;
 pub use self::keys::KeyMatch;
 use self::keys::program_match;
@@ -25,6 +25,7 @@ use crate::bits::mask;
 use crate::code::TableCode;
 use crate::error::{LoadError, TableError};
 use crate::externs::counter::CounterData;
+use crate::externs::filter::Filter;
 use crate::externs::meter::{Color, Meter, MeterConfig, Unit};
 use crate::externs::profile::Profile;
 use crate::layout::Item;
@@ -66,12 +67,16 @@ struct Resources {
     counter: CounterData,
     /// Configured, in a table with a direct meter. Each core's replica of the entry has the same.
     meter: Option<Arc<Mutex<Meter>>>,
+    /// In a table with direct filters.
+    filter: Option<Box<Filter>>,
+    /// The words of its register, in a table with a direct register.
+    cell: Box<[u64]>,
 }
 
 impl Resources {
-    fn color(&self, unit: Unit, arrival: Arrival) -> Color {
-        let Some(meter) = &self.meter else { return Color::Green };
-        lock(meter).execute(unit, arrival.bytes, arrival.now_us)
+    fn color(&self, before: Color, unit: Unit, arrival: Arrival) -> Color {
+        let Some(meter) = &self.meter else { return before };
+        lock(meter).execute_after(before, unit, arrival.bytes, arrival.now_us)
     }
 }
 
@@ -109,6 +114,7 @@ pub(crate) struct Extras {
     /// Whether each matching packet is counted, instead of those that an action counts.
     pub(crate) counts_itself: bool,
     pub(crate) meter: Option<DirectMeter>,
+    pub(crate) filter: bool,
     /// Whether entries may have a timeout.
     pub(crate) ages: bool,
     /// The action profile of entries.
@@ -118,7 +124,7 @@ pub(crate) struct Extras {
 impl Extras {
     /// Whether packets change state of entries.
     fn any(&self) -> bool {
-        self.counter || self.meter.is_some() || self.ages
+        self.counter || self.meter.is_some() || self.filter || self.ages
     }
 }
 
@@ -165,7 +171,11 @@ pub(crate) struct Table {
     default: Action,
     default_outcome: Outcome,
     default_resources: Resources,
+    /// A new entry's direct register; empty without one.
+    new_cell: Box<[u64]>,
     program_default: ActionCall,
+    /// The action for packets whose group has no members.
+    empty_group: Option<Resolved>,
 }
 
 /// Size of a table if the program states none; BMv2's default.
@@ -201,7 +211,11 @@ impl Table {
         };
         // The program may use an action as default even if it is annotated as for entries only.
         let resolved = actions.resolve(&default).map_err(|error| failed(0, error))?;
+        let empty_group = table.empty_group.as_ref();
+        let empty_group = empty_group.map(|call| actions.resolve(&program_call(call)));
+        let empty_group = empty_group.transpose().map_err(|error| failed(0, error))?;
         let mut new = Self {
+            empty_group,
             matcher: Matcher::new(&keys),
             words: Words::new(&keys).count(),
             keys,
@@ -219,6 +233,7 @@ impl Table {
             default: Action::Direct(default.clone()),
             default_outcome: Outcome::Direct(resolved),
             default_resources: Resources::default(),
+            new_cell: Box::default(),
             program_default: default,
         };
         for (index, entry) in table.entries.iter().enumerate() {
@@ -237,6 +252,11 @@ impl Table {
             Matcher::Packed(_) | Matcher::Words(_) => entries,
         };
         tried.saturating_mul(self.words as u64)
+    }
+
+    /// The action for packets whose group has no members, if the program has one.
+    pub(crate) fn empty_group(&self) -> Option<&Resolved> {
+        self.empty_group.as_ref()
     }
 
     /// Properties of its entries.
@@ -294,7 +314,7 @@ impl Table {
         self.stored[number as usize] = Some(Stored {
             entry,
             outcome,
-            resources: Resources::default(),
+            resources: Resources { cell: self.new_cell.clone(), ..Resources::default() },
             hit_us: now_us,
             reported_us: 0,
         });
@@ -537,7 +557,7 @@ impl Table {
         if let Some(DirectMeter { unit, target, meters_itself: true }) = self.extras.meter
             && (number.is_some() || resources.meter.is_some())
         {
-            let color = resources.color(unit, arrival);
+            let color = resources.color(Color::Green, unit, arrival);
             if let Some(target) = target {
                 state[target.slot as usize] = color as u64 & mask(target.width);
             }
@@ -545,17 +565,48 @@ impl Table {
     }
 
     /// Meters a packet at the entry that it matched, or at the default entry.
-    pub(crate) fn meter_last(&self, arrival: Arrival) -> Color {
-        let entry = self.last.and_then(|number| self.stored[number as usize].as_ref());
-        let resources = entry.map_or(&self.default_resources, |stored| &stored.resources);
-        self.extras.meter.map_or(Color::Green, |meter| resources.color(meter.unit, arrival))
+    pub(crate) fn meter_last(&mut self, before: Color, arrival: Arrival) -> Color {
+        let Some(meter) = self.extras.meter else { return before };
+        self.last_resources().color(before, meter.unit, arrival)
     }
 
     /// Counts a packet at the entry that it matched, or at the default entry.
     pub(crate) fn count_last(&mut self, bytes: u32) {
+        self.last_resources().counter.count(bytes);
+    }
+
+    /// The filter of the entry that a packet matched, or of the default entry.
+    pub(crate) fn filter_last(&mut self) -> &mut Filter {
+        self.last_resources().filter.get_or_insert_default()
+    }
+
+    /// The register of the entry that a packet matched, or of the default entry.
+    pub(crate) fn cell_last(&mut self) -> &mut [u64] {
+        &mut self.last_resources().cell
+    }
+
+    fn last_resources(&mut self) -> &mut Resources {
         let entry = self.last.and_then(|number| self.stored[number as usize].as_mut());
-        let resources = entry.map_or(&mut self.default_resources, |stored| &mut stored.resources);
-        resources.counter.count(bytes);
+        entry.map_or(&mut self.default_resources, |stored| &mut stored.resources)
+    }
+
+    /// Gives all entries a direct register with these words; empty for none.
+    pub(crate) fn set_cell(&mut self, words: Vec<u64>) {
+        self.new_cell = words.into();
+        self.marked |= !self.new_cell.is_empty();
+        let new_cell = self.new_cell.clone();
+        let all = self.all_resources().flatten();
+        all.for_each(|resources| resources.cell.clone_from(&new_cell));
+    }
+
+    /// The words of an entry's direct register.
+    pub(crate) fn cell(&self, of: Owner<'_>) -> Result<&[u64], TableError> {
+        Ok(&self.resources(of)?.cell)
+    }
+
+    /// The configuration of an entry's filter.
+    pub(crate) fn filter(&mut self, of: Owner<'_>) -> Result<&mut Filter, TableError> {
+        Ok(self.resources_mut(of)?.filter.get_or_insert_default())
     }
 
     /// Sets the field for the colour of the direct meter.

@@ -26,6 +26,8 @@ pub const RECIRCULATION_PORT: u16 = 68;
 const DROP: u64 = 0b001;
 /// Bit of `drop_ctl`: no copy to the controller's port.
 const DROP_CPU_COPY: u64 = 0b010;
+/// Bit of `drop_ctl`: no mirrored copy.
+const DROP_MIRROR: u64 = 0b100;
 
 /// Slots that the engine itself writes or reads. Metadata that no block of the program takes has an
 /// unused slot.
@@ -72,6 +74,8 @@ pub(crate) struct Passes {
     intrinsics: Intrinsics,
     /// Whether the program reads ingress parser errors; otherwise such packets are dropped.
     handles_errors: bool,
+    /// The metadata of each port that has any, in the order of ports.
+    port_metadata: Vec<(u16, [u8; 8])>,
     /// The parser's input bytes.
     input: Vec<u8>,
     /// Output of blocks without a deparser: always empty.
@@ -80,7 +84,16 @@ pub(crate) struct Passes {
 
 impl Passes {
     pub(crate) fn new(entries: Entries, intrinsics: Intrinsics, handles_errors: bool) -> Self {
-        Self { entries, intrinsics, handles_errors, input: Vec::new(), nowhere: Vec::new() }
+        let (port_metadata, input, nowhere) = Default::default();
+        Self { entries, intrinsics, handles_errors, port_metadata, input, nowhere }
+    }
+
+    /// Sets the metadata of a port.
+    pub(crate) fn set_port_metadata(&mut self, port: u16, bytes: [u8; 8]) {
+        match self.port_metadata.binary_search_by_key(&port, |&(known, _)| known) {
+            Ok(at) => self.port_metadata[at].1 = bytes,
+            Err(at) => self.port_metadata.insert(at, (port, bytes)),
+        }
     }
 
     /// Runs ingress parser, ingress and ingress deparser.
@@ -92,11 +105,21 @@ impl Passes {
         input: &IngressInput,
     ) -> Ingress {
         const GONE: Ingress = Ingress { verdict: Verdict::Drop, resubmit: false };
-        let Self { entries, intrinsics: meta, handles_errors, input: bytes, nowhere } = self;
+        let Self {
+            entries,
+            intrinsics: meta,
+            handles_errors,
+            port_metadata,
+            input: bytes,
+            nowhere,
+        } = self;
         let resubmitted = input.instance == Instance::Resubmitted;
         bytes.clear();
         bytes.extend_from_slice(&ingress_intrinsic(input.port, resubmitted, input.time_us));
-        bytes.extend_from_slice(&if resubmitted { packet.resubmitted } else { [0; 8] });
+        bytes.extend_from_slice(&match resubmitted {
+            true => packet.resubmitted,
+            false => metadata_of(port_metadata, input.port),
+        });
         bytes.extend_from_slice(frame);
 
         packet.reset();
@@ -160,10 +183,10 @@ impl Passes {
         frame: &[u8],
         input: &IngressInput,
     ) {
-        let Self { entries, input: bytes, nowhere, .. } = self;
+        let Self { entries, port_metadata, input: bytes, nowhere, .. } = self;
         bytes.clear();
         bytes.extend_from_slice(&ingress_intrinsic(input.port, false, input.time_us));
-        bytes.extend_from_slice(&[0; 8]);
+        bytes.extend_from_slice(&metadata_of(port_metadata, input.port));
         bytes.extend_from_slice(frame);
         let length = u32::try_from(frame.len()).unwrap_or(u32::MAX);
         let mut io = Io::arriving(bytes, length, nowhere);
@@ -182,6 +205,8 @@ impl Passes {
         frame.clear();
         // A recirculated frame leaves by the recirculation port.
         let sent = Egress { drop: false, recirculate: input.port == RECIRCULATION_PORT };
+        // Those of ingress are done, also if there is no egress.
+        packet.requests.clear();
         if packet.bypass_egress {
             frame.extend_from_slice(&packet.payload);
             return sent;
@@ -201,7 +226,6 @@ impl Passes {
         bytes.extend_from_slice(&packet.payload);
 
         packet.reset();
-        packet.requests.clear();
         engine.engine().store.advance(input.time_us);
         packet.set(meta.egress.global_tstamp, nanoseconds(input.time_us));
         let state = &mut packet.state;
@@ -212,15 +236,28 @@ impl Passes {
                 parser_error(&engine.engine().code.errors, code);
         }
         engine.run(entries.egress, state, &mut io);
-        if state[meta.egress.drop_ctl.slot as usize] & DROP != 0 {
-            return Egress { drop: true, recirculate: false };
-        }
         io.out = frame;
         engine.run(entries.egress_deparser, state, &mut io);
         let at = io.at;
         frame.extend_from_slice(&bytes[at..]);
         std::mem::swap(&mut packet.requests, &mut engine.engine().store.requests);
-        sent
+        let control = packet.state[meta.egress.drop_ctl.slot as usize];
+        if control & DROP_MIRROR != 0 {
+            packet.requests.mirror = None;
+        }
+        match control & DROP {
+            0 => sent,
+            // What is mirrored is the frame that would have left.
+            _ => Egress { drop: true, recirculate: false },
+        }
+    }
+}
+
+/// The metadata of a port.
+fn metadata_of(all: &[(u16, [u8; 8])], port: u16) -> [u8; 8] {
+    match all.binary_search_by_key(&port, |&(known, _)| known) {
+        Ok(at) => all[at].1,
+        Err(_) => [0; 8],
     }
 }
 
@@ -230,6 +267,9 @@ fn parser_error(errors: &Errors, code: u64) -> u64 {
     const PARTIAL_HEADER: u64 = 0x0002;
     const COUNTER_RANGE: u64 = 0x0004;
     const TIMEOUT: u64 = 0x0010;
+    if code == errors.counter_range {
+        return COUNTER_RANGE;
+    }
     if code == errors.packet_too_short {
         PARTIAL_HEADER
     } else if code == errors.timeout {

@@ -197,6 +197,8 @@ pub enum Event {
         selector: Vec<Value>,
         /// What matched.
         lookup: Lookup,
+        /// What runs before the action: the group action of an action set.
+        group_action: Option<ActionCall>,
         /// The action; `None` if the entry's group is empty.
         action: Option<ActionCall>,
         /// If a group's or a set's member was picked: the hash.
@@ -283,8 +285,24 @@ pub enum Event {
     MeterDirect {
         /// The table.
         table: TableId,
-        /// The colour, in the numbers of TNA.
+        /// The colour: 0 for green, 1 for yellow, 2 for red.
         color: u64,
+    },
+    /// A low-pass filter, or a random early drop, returned a value.
+    Filter {
+        /// The value that it was given.
+        input: u64,
+        /// The value that it returned.
+        value: u64,
+        /// For a random early drop: whether the packet is to be dropped.
+        drops: Option<bool>,
+    },
+    /// An action changed the register of the entry that matched last.
+    CellStore {
+        /// The table.
+        table: TableId,
+        /// The words of the register.
+        values: Vec<Value>,
     },
     /// A hash was computed.
     Hash {

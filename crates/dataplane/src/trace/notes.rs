@@ -114,7 +114,9 @@ impl Traced {
                 .map(|table| table.actions.iter().map(|offered| widths(offered.action)).collect())
                 .collect(),
             for_entries: of_tables
-                .map(|table| table.actions.iter().map(|offered| !offered.default_only).collect())
+                .map(|table| {
+                    table.actions.iter().map(|offered| offered.scope.in_entries()).collect()
+                })
                 .collect(),
         }
     }

@@ -3,7 +3,7 @@
 use tributary_p4::ir::{FieldId, HeaderId, Program, TableId};
 
 use super::{Choice, ChoiceOf, Event, Lookup, Note, Observer, Traced};
-use crate::code::{Code, ExternOp, Op, Pc, Slot};
+use crate::code::{Cell, Code, ExternOp, Op, Pc, Slot};
 use crate::effects::written;
 use crate::exec::{Engine, Flow, Io, Runner, Store};
 use crate::externs::checksum::gather;
@@ -38,8 +38,8 @@ pub(crate) trait Watch {
         table: u32,
         of: &Table,
         matched: Match,
+        outcome: &Outcome,
         found: Option<&Resolved>,
-        state: &[u64],
     );
 }
 
@@ -69,7 +69,7 @@ impl Watch for Unwatched {
     }
 
     #[inline]
-    fn applied(&mut self, _: u32, _: &Table, _: Match, _: Option<&Resolved>, _: &[u64]) {}
+    fn applied(&mut self, _: u32, _: &Table, _: Match, _: &Outcome, _: Option<&Resolved>) {}
 }
 
 /// An engine whose packets are observed: it interprets the code with notes.
@@ -226,6 +226,7 @@ impl Watcher<'_> {
             | ExternOp::VerifyChecksum { list, .. }
             | ExternOp::UpdateChecksum { list, .. }
             | ExternOp::Digest { list, .. }
+            | ExternOp::DigestAdd { list, .. }
             | ExternOp::ChecksumAdd { list, .. } => Some(*list),
             ExternOp::Mirror { list, .. } => *list,
             _ => None,
@@ -235,7 +236,10 @@ impl Watcher<'_> {
             gather(&code.lists[list as usize], state, &mut self.data);
         }
         match op {
-            ExternOp::Meter { index, .. } => self.index = state[*index as usize],
+            ExternOp::Meter { index, .. }
+            | ExternOp::CountAt { at: Cell::Array { index, .. }, .. }
+            | ExternOp::MeterAt { at: Cell::Array { index, .. }, .. }
+            | ExternOp::Filter { value: index, .. } => self.index = state[*index as usize],
             ExternOp::Contains { keys, .. } => {
                 self.keys = keys.iter().map(|key| value(*key, state)).collect();
             }
@@ -263,7 +267,9 @@ impl Watcher<'_> {
         let at = |slot: Slot| state[slot as usize];
         let data = || self.data.clone();
         Some(match op {
-            ExternOp::Hash { dst, .. } | ExternOp::Digest { dst, .. } => {
+            ExternOp::Hash { dst, .. }
+            | ExternOp::Digest { dst, .. }
+            | ExternOp::DigestAdd { digest: dst, .. } => {
                 Event::Hash { data: data(), value: at(*dst) }
             }
             ExternOp::VerifyChecksum { checksum, algorithm, payload, .. } => {
@@ -303,10 +309,38 @@ impl Watcher<'_> {
                 let (keys, found) = (self.keys.clone(), at(*dst) != 0);
                 Event::ValueSet { set: *set, keys, found }
             }
-            ExternOp::CountDirect { table } => Event::CountDirect { table: TableId(*table) },
-            ExternOp::MeterDirect { dst, table } => {
-                Event::MeterDirect { table: TableId(*table), color: at(*dst) }
+            ExternOp::CountAt { at: Cell::Array { number, .. }, .. } => Event::Count {
+                counter: self.traced.counters[*number as usize],
+                index: self.index,
+                count: usize::try_from(self.index)
+                    .ok()
+                    .and_then(|index| store.counters[*number as usize].cells.get(index).copied()),
+            },
+            ExternOp::CountAt { at: Cell::Entry { table }, .. } => {
+                Event::CountDirect { table: TableId(*table) }
             }
+            ExternOp::MeterAt { dst, at: place, colors, .. } => {
+                let color = colors.iter().position(|&color| u64::from(color) == at(*dst));
+                let color = color.unwrap_or(0) as u64;
+                match *place {
+                    Cell::Array { number, .. } => Event::Meter {
+                        meter: self.traced.meters[number as usize],
+                        index: self.index,
+                        color: usize::try_from(self.index)
+                            .is_ok_and(|i| i < store.meters[number as usize].cells.len())
+                            .then_some(color),
+                    },
+                    Cell::Entry { table } => Event::MeterDirect { table: TableId(table), color },
+                }
+            }
+            ExternOp::Filter { dst, drops, .. } => {
+                let drops = drops.map(|[drop, _]| at(*dst) == u64::from(drop));
+                Event::Filter { input: self.index, value: at(*dst), drops }
+            }
+            ExternOp::CellStore { table, cells } => Event::CellStore {
+                table: TableId(*table),
+                values: cells.iter().map(|item| value(*item, state)).collect(),
+            },
             ExternOp::Log { message, values } => Event::Log {
                 message: message.clone(),
                 values: values.iter().map(|item| value(*item, state)).collect(),
@@ -320,7 +354,8 @@ impl Watcher<'_> {
                 let values = items.iter().map(|item| value(*item, state)).collect();
                 Event::Pack { digest: *digest, values }
             }
-            ExternOp::Truncate { .. }
+            ExternOp::CellLoad { .. }
+            | ExternOp::Truncate { .. }
             | ExternOp::Assert { .. }
             | ExternOp::ChecksumGet { .. }
             | ExternOp::Learn { .. } => return None,
@@ -411,6 +446,7 @@ impl Watch for Watcher<'_> {
         let mut assigned = Vec::new();
         match op {
             Op::Apply { .. }
+            | Op::ApplyPicked { .. }
             | Op::StoreElement { .. }
             | Op::CopyHeader { .. }
             | Op::SetValid(_)
@@ -504,8 +540,8 @@ impl Watch for Watcher<'_> {
         table: u32,
         of: &Table,
         matched: Match,
+        outcome: &Outcome,
         found: Option<&Resolved>,
-        _: &[u64],
     ) {
         let lookup = match (matched, self.assumed) {
             (Match::Entry(number), _) => {
@@ -516,8 +552,17 @@ impl Watch for Watcher<'_> {
             (Match::Miss, false) => Lookup::Miss,
         };
         let action = found.map(|found| self.table(table, found));
+        let group_action = outcome.group_action().map(|first| self.table(table, first));
         let (keys, selector) = (std::mem::take(&mut self.keys), std::mem::take(&mut self.selector));
         let (table, hash) = (TableId(table), self.hash);
-        self.observer.event(Event::Apply { table, keys, selector, lookup, action, hash });
+        self.observer.event(Event::Apply {
+            table,
+            keys,
+            selector,
+            lookup,
+            group_action,
+            action,
+            hash,
+        });
     }
 }

@@ -2,9 +2,9 @@
 //! digests, timeouts. One small program each.
 
 use tributary_dataplane::{
-    Action, ActionCall, GroupMember, IngressInput, KeyMatch, LoadError, MeterConfig, Owner,
-    Pipeline, ProfileError, ProfileGroup, StateError, TableEntry, TableError, Value, Verdict,
-    WeightedCall,
+    Action, ActionCall, ActionSet, GroupMember, IngressInput, KeyMatch, LoadError, MeterConfig,
+    Owner, Pipeline, ProfileError, ProfileGroup, StateError, TableEntry, TableError, Value,
+    Verdict, WeightedCall,
 };
 use tributary_p4::ir::{ExternId, TableId};
 
@@ -303,7 +303,8 @@ fn an_entry_may_have_its_own_set_of_actions() {
     let set = |weights: &[(u64, u32)]| {
         let weighted =
             |&(port, weight): &(u64, u32)| WeightedCall { call: call(port), weight, watch: None };
-        with(1, Action::Set(weights.iter().map(weighted).collect()))
+        let calls = weights.iter().map(weighted).collect();
+        with(1, Action::Set(ActionSet { calls, ..ActionSet::default() }))
     };
     pipeline.insert(TABLE, set(&[(5, 1), (6, 2)])).unwrap();
     let ports = [0, 1, 2, 3].map(|c| port(&mut pipeline, 1, 0, c, 0));
@@ -317,6 +318,48 @@ fn an_entry_may_have_its_own_set_of_actions() {
         refused(ProfileError::TooLarge(most))
     );
     assert_eq!(port(&mut pipeline, 1, 0, 1, 0), 6);
+}
+
+/// A group action that ends the block hides the action that was picked, from later packets too.
+#[test]
+fn a_group_action_may_end_the_control() {
+    let mut pipeline = load(
+        "action to(bit<9> port) { sm.egress_spec = sm.egress_spec + port; }
+         action first(bit<9> port) { sm.egress_spec = port; if (hdr.h.c == 1) { exit; } }
+         action_selector(HashAlgorithm.identity, 64, 16) paths;
+         table t {
+             key = { hdr.h.a: exact; hdr.h.b: selector; }
+             actions = { to; @groupaction first; @defaultonly NoAction; }
+             implementation = paths;
+             default_action = NoAction();
+         }",
+        "switch (t.apply().action_run) { to: { sm.egress_spec = sm.egress_spec + 100; } }",
+    );
+    let weighted = |port| WeightedCall { call: call(port), weight: 1, watch: None };
+    let first = ActionCall { action: 1, args: vec![10u64.into()] };
+    let set = ActionSet {
+        group_action: Some(first),
+        calls: vec![weighted(1), weighted(2)],
+        random: false,
+    };
+    pipeline.insert(TABLE, with(1, Action::Set(set))).unwrap();
+    assert_eq!([0, 1].map(|b| port(&mut pipeline, 1, b, 0, 0)), [111, 112]);
+    assert_eq!(port(&mut pipeline, 1, 0, 1, 0), 10);
+    assert_eq!(port(&mut pipeline, 9, 0, 0, 0), 0, "a miss");
+    let scope = |action| {
+        let args = vec![10u64.into()];
+        with(
+            2,
+            Action::Set(ActionSet {
+                group_action: Some(ActionCall { action, args }),
+                ..ActionSet::default()
+            }),
+        )
+    };
+    let refusal = pipeline.insert(TABLE, scope(0));
+    assert!(matches!(refusal, Err(TableError::Profile(_))), "{refusal:?}");
+    pipeline.insert(TABLE, scope(1)).unwrap();
+    assert_eq!(port(&mut pipeline, 2, 0, 0, 0), 10, "without members");
 }
 
 #[test]
@@ -366,9 +409,16 @@ fn tables_with_one_profile_offer_the_same_actions() {
     );
     let error = Pipeline::load(compile(&two, "t.apply(); u.apply();")).unwrap_err();
     assert!(error.to_string().contains("shares an action profile"), "{error}");
-    let bare = SELECTED.replace("implementation = paths;", "");
-    let error = Pipeline::load(compile(&bare, "t.apply();")).unwrap_err();
-    assert!(error.to_string().contains("no action selector"), "{error}");
+}
+
+#[test]
+fn a_selector_key_without_a_selector_is_no_key() {
+    let mut pipeline = load(&SELECTED.replace("implementation = paths;", ""), "t.apply();");
+    pipeline.insert(TABLE, with(1, Action::Direct(call(6)))).unwrap();
+    for b in 0..4 {
+        assert_eq!(port(&mut pipeline, 1, b, 7, 0), 6, "whatever the selector keys are");
+    }
+    assert_eq!(port(&mut pipeline, 2, 0, 7, 0), 0, "the exact key counts");
 }
 
 #[test]

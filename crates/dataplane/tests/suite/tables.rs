@@ -508,7 +508,7 @@ fn the_default_action_can_be_set_and_restored() {
 
     let mut constant = program(&[(8, MatchKind::Exact)], Vec::new());
     constant.tables[0].const_default = true;
-    constant.tables[0].actions[0].default_only = true;
+    constant.tables[0].actions[0].scope = Scope::DefaultOnly;
     let mut pipeline = common::load(constant).unwrap();
     assert!(matches!(pipeline.set_default(TABLE, Some(call.into())), Err(TableError::Constant(_))));
     let new = entry(KeyMatch::Exact(Value::from(1u64)), 0, 1);

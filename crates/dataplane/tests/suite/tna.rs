@@ -12,16 +12,16 @@ use super::common;
 
 /// The parts of the program that a test supplies.
 #[derive(Default)]
-struct Parts<'a> {
-    parser: &'a str,
+pub(super) struct Parts<'a> {
+    pub(super) parser: &'a str,
     /// Statements after the intrinsic header was extracted; end in the state `headers`.
-    start: &'a str,
-    locals: &'a str,
-    ingress: &'a str,
-    deparser_locals: &'a str,
-    deparser: &'a str,
-    egress: &'a str,
-    egress_deparser: &'a str,
+    pub(super) start: &'a str,
+    pub(super) locals: &'a str,
+    pub(super) ingress: &'a str,
+    pub(super) deparser_locals: &'a str,
+    pub(super) deparser: &'a str,
+    pub(super) egress: &'a str,
+    pub(super) egress_deparser: &'a str,
 }
 
 impl Parts<'_> {
@@ -81,7 +81,7 @@ Switch(pipe) main;
         )
     }
 
-    fn load(&self) -> Pipeline {
+    pub(super) fn load(&self) -> Pipeline {
         self.try_load().unwrap_or_else(|error| panic!("{error}"))
     }
 
@@ -94,7 +94,7 @@ Switch(pipe) main;
 }
 
 /// A frame with the test's header.
-fn frame(op: u8, a: u8, b: u16, c: u32, d: u32) -> Vec<u8> {
+pub(super) fn frame(op: u8, a: u8, b: u16, c: u32, d: u32) -> Vec<u8> {
     let mut frame = vec![op, a];
     frame.extend_from_slice(&b.to_be_bytes());
     frame.extend_from_slice(&c.to_be_bytes());
@@ -103,14 +103,14 @@ fn frame(op: u8, a: u8, b: u16, c: u32, d: u32) -> Vec<u8> {
     frame
 }
 
-fn ingress(pipeline: &mut Pipeline, frame: &[u8]) -> (Ingress, Packet) {
+pub(super) fn ingress(pipeline: &mut Pipeline, frame: &[u8]) -> (Ingress, Packet) {
     let mut packet = pipeline.new_packet();
     let input = IngressInput { port: 5, time_us: 7, instance: Instance::Normal };
     (pipeline.ingress(&mut packet, frame, &input), packet)
 }
 
 /// The outgoing frame of a packet to one port.
-fn through(pipeline: &mut Pipeline, frame: &[u8]) -> Vec<u8> {
+pub(super) fn through(pipeline: &mut Pipeline, frame: &[u8]) -> Vec<u8> {
     let (ingress, mut packet) = ingress(pipeline, frame);
     assert!(matches!(ingress.verdict, Verdict::Unicast(_)), "{ingress:?}");
     let mut out = vec![99];
@@ -128,7 +128,7 @@ fn register(pipeline: &Pipeline, name: &str) -> ExternId {
     ExternId(found.expect("a register of that name") as u32)
 }
 
-fn words(frame: &[u8]) -> [u32; 2] {
+pub(super) fn words(frame: &[u8]) -> [u32; 2] {
     [4, 8].map(|at| u32::from_be_bytes(frame[at..at + 4].try_into().unwrap()))
 }
 
@@ -453,9 +453,10 @@ fn checksums_add_subtract_verify_and_update() {
     // A sum of all ones gives zero, its complement, unless zero has another meaning.
     assert_eq!(through(&mut pipeline, &frame(1, 0, 9, 0xffff, 0))[2..4], [0, 0]);
     assert_eq!(through(&mut pipeline, &frame(2, 0, 9, 0xffff, 0))[2..4], [0xff, 0xff]);
-    // Subtracting is adding the complement.
+    // Subtracting is adding the complement. What is left is the sum itself, so that an update with it
+    // and with new values replaces the old ones.
     let out = through(&mut pipeline, &frame(0, 0, 0x1122, 0, 0));
-    assert_eq!(words(&out)[1], 0x1122);
+    assert_eq!(words(&out)[1], 0xeedd);
 }
 
 #[test]
@@ -615,11 +616,19 @@ fn unsupported_features_are_refused_by_name() {
     });
     assert!(error.contains("`eg_intr_md.egress_rid_first`"), "{error}");
     let error = refused(Parts {
-        locals: "Meter<bit<8>>(4, MeterType_t.BYTES) meter;",
-        ingress: "hdr.h.a = meter.execute(hdr.h.op);",
+        locals: "
+            Hash<bit<8>>(HashAlgorithm_t.CRC8) hash;
+            ActionProfile(8) members;
+            ActionSelector(members, hash, SelectorMode_t.FAIR, 4, 2) one;
+            ActionSelector(members, hash, SelectorMode_t.FAIR, 4, 2) two;
+            action a() {}
+            table t { key = { hdr.h.a: selector; } actions = { a; } implementation = one; }
+            table u { key = { hdr.h.b: selector; } actions = { a; } implementation = two; }
+        ",
+        ingress: "t.apply(); u.apply();",
         ..Parts::default()
     });
-    assert!(error.contains("Meter") && error.contains("meter"), "{error}");
+    assert!(error.contains("has another selector already"), "{error}");
     let error = refused(Parts {
         deparser_locals: "Resubmit(1) again;",
         deparser: "if (dprsr.resubmit_type == 1) { again.emit<h_t>(hdr.h); }",

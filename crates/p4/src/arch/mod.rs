@@ -1,8 +1,8 @@
 //! Architectures: P4 declarations that programs include.
 //!
 //! They are data. The compiler treats only a few externs of `core.p4` specially (`packet_in`,
-//! `packet_out`, `verify`). Everything in `v1model.p4` and `tna.p4` reaches the IR by name, with
-//! the exceptions for TNA listed in [`crate::ir`].
+//! `packet_out`, `verify`). Everything in `v1model.p4`, `tna.p4` and `psa.p4` reaches the IR by name,
+//! with the exceptions for TNA and PSA listed in [`crate::ir`].
 
 use std::fmt;
 use std::str::FromStr;
@@ -14,6 +14,8 @@ pub enum Architecture {
     V1model,
     /// `tna.p4`, of Tofino 1: package `Switch`.
     Tna,
+    /// `psa.p4`, the Portable Switch Architecture, as BMv2's `psa_switch`: package `PSA_Switch`.
+    Psa,
 }
 
 /// Error: the name is not that of an architecture.
@@ -22,14 +24,15 @@ pub struct UnknownArchitecture(String);
 
 impl Architecture {
     /// All supported architectures.
-    pub const ALL: [Self; 2] = [Self::V1model, Self::Tna];
+    pub const ALL: [Self; 3] = [Self::V1model, Self::Tna, Self::Psa];
 
-    /// Its name: `v1model` or `tna`.
+    /// Its name: `v1model`, `tna` or `psa`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::V1model => "v1model",
             Self::Tna => "tna",
+            Self::Psa => "psa",
         }
     }
 
@@ -39,6 +42,7 @@ impl Architecture {
         match self {
             Self::V1model => "V1Switch",
             Self::Tna => "Switch",
+            Self::Psa => "PSA_Switch",
         }
     }
 
@@ -66,7 +70,7 @@ impl FromStr for Architecture {
 
 impl fmt::Display for UnknownArchitecture {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "there is no architecture `{}`: it is v1model or tna", self.0)
+        write!(f, "there is no architecture `{}`: it is v1model, tna or psa", self.0)
     }
 }
 
@@ -82,6 +86,8 @@ pub(crate) fn builtin(name: &str) -> Option<&'static str> {
         "tna.p4" | "tofino1_specs.p4" | "tofino1_base.p4" | "tofino1_arch.p4" => {
             Some(include_str!("tna.p4"))
         }
+        "psa.p4" | "bmv2/psa.p4" => Some(include_str!("psa.p4")),
+        "dpdk/psa.p4" => Some(include_str!("dpdk_psa.p4")),
         _ => None,
     }
 }

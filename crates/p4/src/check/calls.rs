@@ -488,7 +488,14 @@ impl Checker<'_, '_> {
                 .all(|n| s.params.iter().any(|p| p.name == n.name));
             args.len() >= required && args.len() <= s.params.len() && named
         };
-        if let Some(found) = all.iter().find(fits) {
+        // By names, an optional parameter may be given without the one before it.
+        let positional = args.iter().take_while(|a| a.name.is_none()).count();
+        let complete = |s: &&Rc<Signature>| {
+            let given = |p: &ParamType| args.iter().flat_map(|a| &a.name).any(|n| n.name == p.name);
+            let mut rest = s.params.iter().skip(positional);
+            fits(s) && rest.all(|p| p.optional || given(p))
+        };
+        if let Some(found) = all.iter().find(complete).or_else(|| all.iter().find(fits)) {
             let unnamed = args.iter().all(|a| a.name.is_none());
             let twin = |s: &&Rc<Signature>| fits(s) && s.params.len() == found.params.len();
             if unnamed && !args.is_empty() && all.iter().filter(twin).count() > 1 {

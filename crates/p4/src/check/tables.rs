@@ -7,7 +7,7 @@ use num_traits::Signed;
 use super::{Checker, Entry, Place};
 use crate::ast::{self, Decl, Direction, ExprKind as A, Ident, PropertyKind};
 use crate::hir::{self, CallArg, Expr};
-use crate::ir::{BinaryOp, MatchKind};
+use crate::ir::{BinaryOp, MatchKind, Scope};
 use crate::types::{ParamType, Type};
 
 impl Checker<'_, '_> {
@@ -27,6 +27,7 @@ impl Checker<'_, '_> {
             size: None,
             attached: Vec::new(),
             idle_timeout: false,
+            empty_group: None,
             annotations: self.annotations(&decl.annotations),
         };
         // Keys and actions come first, because entries and the default action refer to them in any
@@ -140,6 +141,8 @@ impl Checker<'_, '_> {
             "range" => Some(MatchKind::Range),
             "optional" => Some(MatchKind::Optional),
             "selector" => Some(MatchKind::Selector),
+            // The partition of an ATCAM table is named in full.
+            "atcam_partition_index" => Some(MatchKind::Exact),
             _ => None,
         };
         let Some(kind) = kind.filter(|_| declared) else {
@@ -200,12 +203,16 @@ impl Checker<'_, '_> {
                     Some(args) => args,
                     None => continue,
                 };
-            let has = |n: &str| reference.annotations.iter().any(|a| &*a.name.name == n);
+            let scope = reference.annotations.iter().find_map(|a| match &*a.name.name {
+                "tableonly" => Some(Scope::TableOnly),
+                "defaultonly" => Some(Scope::DefaultOnly),
+                "groupaction" => Some(Scope::GroupAction),
+                _ => None,
+            });
             table.actions.push(hir::TableAction {
                 action,
                 args,
-                table_only: has("tableonly"),
-                default_only: has("defaultonly"),
+                scope: scope.unwrap_or_default(),
                 annotations: self.annotations(&reference.annotations),
             });
         }
@@ -322,8 +329,17 @@ impl Checker<'_, '_> {
             }
         }
         let (action, args) = self.bound_action(&entry.action, table)?;
-        if table.actions[action].default_only {
-            self.error(entry.action.span, "this action is @defaultonly: no entry can have it");
+        match table.actions[action].scope {
+            Scope::TableAndDefault | Scope::TableOnly => {}
+            Scope::DefaultOnly => {
+                self.error(entry.action.span, "this action is @defaultonly: no entry can have it");
+            }
+            Scope::GroupAction => {
+                self.error(
+                    entry.action.span,
+                    "this action is a @groupaction: no entry can have it",
+                );
+            }
         }
         let priority = entry.priority.as_ref().map(|p| self.expect(p, &Type::Int));
         let is_const = entry.is_const || table.const_entries;
@@ -338,9 +354,15 @@ impl Checker<'_, '_> {
                 table.default = self.bound_action(value, table);
                 table.const_default = property.is_const;
                 if let Some((action, _)) = table.default
-                    && table.actions[action].table_only
+                    && !table.actions[action].scope.as_default()
                 {
-                    self.error(value.span, "this action is @tableonly: it cannot be the default");
+                    let message = match table.actions[action].scope {
+                        Scope::GroupAction => {
+                            "this action is a @groupaction: it cannot be the default"
+                        }
+                        _ => "this action is @tableonly: it cannot be the default",
+                    };
+                    self.error(value.span, message);
                 }
             }
             "size" => {
@@ -353,7 +375,9 @@ impl Checker<'_, '_> {
                     }
                 }
             }
-            "counters" | "meters" | "implementation" | "registers" => {
+            "counters" | "meters" | "implementation" | "registers" | "filters" | "proxy_hash"
+            | "atcam" | "alpm" | "psa_direct_counter" | "psa_direct_meter"
+            | "psa_implementation" => {
                 let instance = self.expr(value);
                 if matches!(instance.ty, Type::Extern(..)) {
                     table.attached.push(hir::Attached {
@@ -384,6 +408,22 @@ impl Checker<'_, '_> {
                     }
                 }
             }
+            "psa_idle_timeout" => {
+                let behaviour = self.expr(value);
+                match (&behaviour.ty, &behaviour.kind) {
+                    (Type::Unknown, _) => {}
+                    (Type::Enum(e), hir::ExprKind::Member(at))
+                        if &*e.name == "PSA_IdleTimeout_t" =>
+                    {
+                        table.idle_timeout = &*e.members[*at] == "NOTIFY_CONTROL";
+                    }
+                    (ty, _) => self.error(
+                        value.span,
+                        format!("`psa_idle_timeout` is a member of PSA_IdleTimeout_t, not {ty}"),
+                    ),
+                }
+            }
+            "psa_empty_group_action" => table.empty_group = self.bound_action(value, table),
             "priority_delta" => {
                 let delta = self.expect(value, &Type::Int);
                 if delta.int().is_some_and(|delta| !delta.is_positive()) {
@@ -413,6 +453,8 @@ impl Checker<'_, '_> {
                     "meters",
                     "implementation",
                     "registers",
+                    "filters",
+                    "proxy_hash",
                 ];
                 let known: Vec<ast::Str> = known.iter().map(|s| (*s).into()).collect();
                 match super::closest(other, known.iter()) {

@@ -119,10 +119,9 @@ impl Printer<'_> {
                 ));
             }
             for offered in &table.actions {
-                let scope = match (offered.table_only, offered.default_only) {
-                    (true, _) => " @tableonly",
-                    (_, true) => " @defaultonly",
-                    _ => "",
+                let scope = match offered.scope.annotation() {
+                    "" => String::new(),
+                    annotation => format!(" {annotation}"),
                 };
                 let head = format!("action {}", self.program.actions[offered.action.index()].name);
                 if offered.prologue.is_empty() {

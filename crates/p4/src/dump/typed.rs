@@ -310,10 +310,9 @@ impl<'p> Printer<'p> {
             }
             for offered in &table.actions {
                 let args = self.args(&offered.args);
-                let scope = match (offered.table_only, offered.default_only) {
-                    (true, _) => " @tableonly",
-                    (_, true) => " @defaultonly",
-                    _ => "",
+                let scope = match offered.scope.annotation() {
+                    "" => String::new(),
+                    annotation => format!(" {annotation}"),
                 };
                 out.line(format!("action {}({args}){scope};", offered.action.name));
             }

@@ -38,6 +38,8 @@ pub struct Table {
     pub attached: Vec<ExternId>,
     /// Whether `support_timeout` is set.
     pub idle_timeout: bool,
+    /// PSA's action for packets whose group has no members.
+    pub empty_group: Option<ActionCall>,
     /// Annotations.
     pub annotations: Vec<Annotation>,
 }
@@ -67,6 +69,45 @@ pub enum MatchKind {
     Selector,
 }
 
+/// Where the control plane may use an action of a table (`ActionRef.scope` in P4Info).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Scope {
+    /// In entries and as the default action.
+    #[default]
+    TableAndDefault,
+    /// `@tableonly`: never as the default action.
+    TableOnly,
+    /// `@defaultonly`: never in an entry.
+    DefaultOnly,
+    /// `@groupaction`: as the group action of an action set only.
+    GroupAction,
+}
+
+impl Scope {
+    /// Whether entries, and members of action profiles, may have the action.
+    #[must_use]
+    pub const fn in_entries(self) -> bool {
+        matches!(self, Self::TableAndDefault | Self::TableOnly)
+    }
+
+    /// Whether the action may be the default.
+    #[must_use]
+    pub const fn as_default(self) -> bool {
+        matches!(self, Self::TableAndDefault | Self::DefaultOnly)
+    }
+
+    /// Its annotation; empty for none.
+    #[must_use]
+    pub const fn annotation(self) -> &'static str {
+        match self {
+            Self::TableAndDefault => "",
+            Self::TableOnly => "@tableonly",
+            Self::DefaultOnly => "@defaultonly",
+            Self::GroupAction => "@groupaction",
+        }
+    }
+}
+
 /// An action in a table's action list.
 #[derive(Clone, Debug)]
 pub struct TableAction {
@@ -75,10 +116,8 @@ pub struct TableAction {
     /// Statements that assign the parameters bound in the table's action list. They run before the
     /// body.
     pub prologue: Vec<Stmt>,
-    /// `@tableonly`: never the default action.
-    pub table_only: bool,
-    /// `@defaultonly`: never in an entry.
-    pub default_only: bool,
+    /// Where the control plane may use it.
+    pub scope: Scope,
 }
 
 /// An action with the values of its run-time parameters (limbs according to the parameters' types).

@@ -76,6 +76,7 @@ impl Lowerer<'_, '_> {
                         bindings.insert(i.id, binding.clone());
                         self.vars.insert(i.id, binding);
                     }
+                    self.clear_checksum(i.id);
                 }
             }
         }

@@ -45,7 +45,11 @@ impl Lowerer<'_, '_> {
             if self.register_call(id, method, args) {
                 return Value::Void;
             }
+            if let Some(value) = self.parser_extern(id, type_name, method, args, span) {
+                return value;
+            }
             let mut list = self.extern_args(args);
+            self.symmetric(id, args, &mut list);
             let result = self.result_arg(ret, &mut list, span);
             if let Value::Loc(Loc::Store(Store::Scalar(field))) = result {
                 self.info.calls.insert(field, span);
@@ -63,6 +67,9 @@ impl Lowerer<'_, '_> {
             return result;
         }
         if let Some(value) = self.tna_function(method, args, ret, span) {
+            return value;
+        }
+        if let Some(value) = self.psa_function(method, args) {
             return value;
         }
         if method == "verify" {
@@ -200,7 +207,13 @@ impl Lowerer<'_, '_> {
     }
 
     /// The scalars of a value, in order; for a header its fields without the validity.
-    fn flatten(&mut self, value: Value, ty: &Type, span: Span, out: &mut Vec<crate::ir::Expr>) {
+    pub(super) fn flatten(
+        &mut self,
+        value: Value,
+        ty: &Type,
+        span: Span,
+        out: &mut Vec<crate::ir::Expr>,
+    ) {
         self.reporter.work(1);
         if ty.is_empty() {
             return;

@@ -16,12 +16,14 @@ mod marks;
 mod names;
 mod package;
 mod parsers;
+mod psa;
 mod registers;
 mod stateful;
 mod stmt;
 mod store;
 mod tables;
 mod tna;
+mod tna_parser;
 mod unions;
 
 use std::cmp::Ordering;
@@ -113,6 +115,8 @@ pub(crate) struct Lowerer<'r, 't> {
     labels: u32,
     /// Loops around the current statement, innermost last.
     loops: Vec<loops::Labels>,
+    /// Storage of PSA's metadata that deparsers hand to parsers: block, parameter, type.
+    bridged: Vec<psa::Bridged>,
     /// Whether the current block belongs to TNA's egress.
     egress: bool,
     /// Whether the current body is that of an action.
@@ -128,6 +132,10 @@ pub(crate) struct Lowerer<'r, 't> {
     /// union.
     unions: HashMap<HeaderId, Rc<[HeaderId]>>,
     union_stacks: HashMap<StackId, Rc<[StackId]>>,
+    /// The storage of TNA's parser counters.
+    parser_counters: HashMap<ExternId, ir::FieldId>,
+    /// For each request of a TNA deparser (its type's field): whether it was written for this packet.
+    requested: HashMap<ir::FieldId, ir::FieldId>,
     /// The resources that register actions use of their registers' stateful ALUs.
     uses: Vec<crate::tofino::Use>,
     /// The arguments of all calls of an instance in the block that declares it.
@@ -207,6 +215,7 @@ pub(crate) fn lower(
         bits: 0,
         labels: 0,
         loops: Vec::new(),
+        bridged: Vec::new(),
         egress: false,
         in_action: false,
         result: None,
@@ -215,6 +224,8 @@ pub(crate) fn lower(
         value_enums: HashMap::new(),
         unions: HashMap::new(),
         union_stacks: HashMap::new(),
+        parser_counters: HashMap::new(),
+        requested: HashMap::new(),
         uses: Vec::new(),
         sites: HashMap::new(),
     };
@@ -255,7 +266,16 @@ impl Lowerer<'_, '_> {
 
     fn emit(&mut self, stmt: ir::Stmt) {
         self.reporter.work(1);
+        let request = match &stmt {
+            ir::Stmt::Assign(ir::Place::Field(field) | ir::Place::Slice(field, ..), _) => {
+                self.requested.get(field).copied()
+            }
+            _ => None,
+        };
         self.out.push(stmt);
+        if let Some(flag) = request {
+            self.out.push(ir::Stmt::Assign(ir::Place::Field(flag), build::boolean(true)));
+        }
     }
 
     /// Hierarchical name of a declaration: within the current block, or given by `@name`.

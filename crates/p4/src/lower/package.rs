@@ -11,8 +11,8 @@ use crate::ir::{Block, FieldRole};
 use crate::source::Span;
 use crate::types::{BlockKind, PackageType, Type};
 
-/// TNA's metadata types, and their roles in [`crate::ir::Program::intrinsic`].
-const TNA_ROLES: [(&str, &str); 8] = [
+/// Metadata types of TNA and PSA, and their roles in [`crate::ir::Program::intrinsic`].
+const ROLES: [(&str, &str); 15] = [
     ("ingress_intrinsic_metadata_t", "ig_intr_md"),
     ("ingress_intrinsic_metadata_from_parser_t", "ig_prsr_md"),
     ("ingress_intrinsic_metadata_for_deparser_t", "ig_dprsr_md"),
@@ -21,6 +21,13 @@ const TNA_ROLES: [(&str, &str); 8] = [
     ("egress_intrinsic_metadata_from_parser_t", "eg_prsr_md"),
     ("egress_intrinsic_metadata_for_deparser_t", "eg_dprsr_md"),
     ("egress_intrinsic_metadata_for_output_port_t", "eg_oport_md"),
+    ("psa_ingress_parser_input_metadata_t", "ingress_parser_input"),
+    ("psa_ingress_input_metadata_t", "ingress_input"),
+    ("psa_ingress_output_metadata_t", "ingress_output"),
+    ("psa_egress_parser_input_metadata_t", "egress_parser_input"),
+    ("psa_egress_input_metadata_t", "egress_input"),
+    ("psa_egress_output_metadata_t", "egress_output"),
+    ("psa_egress_deparser_input_metadata_t", "egress_deparser_input"),
 ];
 
 impl Lowerer<'_, '_> {
@@ -39,36 +46,49 @@ impl Lowerer<'_, '_> {
         self.program.package = package.name.to_string();
         self.info.package = main.annotations.clone();
         self.info.headers.clone_from(&program.controller_headers);
-        let tna = Architecture::of_package(&package.name) == Some(Architecture::Tna);
+        let architecture = Architecture::of_package(&package.name);
         for instance in &program.instances {
             let binding = self.instance(instance);
             self.vars.insert(instance.id, binding);
         }
-        if !tna {
-            self.blocks(package, &main.construct.args);
-            return;
+        match architecture {
+            Some(Architecture::Tna) => {}
+            Some(Architecture::Psa) => {
+                self.psa_pipelines(&main.construct.args, main.span);
+                return;
+            }
+            _ => {
+                self.blocks(package, &main.construct.args);
+                return;
+            }
         }
         if let [_, second, ..] = main.construct.args.as_slice() {
             self.unsupported(second.span, "a second pipeline is");
             return;
         }
         let Some(first) = main.construct.args.first() else { return };
-        let (name, pipeline) = match &first.kind {
-            ExprKind::Construct(c) => (Rc::from("pipe"), c.clone()),
-            ExprKind::Var(id) => match self.vars.get(id).cloned() {
-                Some(Binding::Package(name, c)) => (name, c),
-                _ => return,
-            },
-            _ => return,
-        };
+        let Some((name, pipeline)) = self.nested_package(first) else { return };
         let Type::Package(package) = &pipeline.ty else { return };
         self.program.pipeline = Some(name.to_string());
         self.blocks(package, &pipeline.args);
     }
 
+    /// The name and constructor call of a package that is an argument of another: in place, or a
+    /// named instance.
+    pub(super) fn nested_package(&mut self, arg: &hir::Expr) -> Option<(Rc<str>, Rc<Construct>)> {
+        match &arg.kind {
+            ExprKind::Construct(c) => Some((Rc::from("pipe"), c.clone())),
+            ExprKind::Var(id) => match self.vars.get(id).cloned() {
+                Some(Binding::Package(name, c)) => Some((name, c)),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
     /// The blocks that are arguments of a package. Parameters of the same package type share
     /// storage: the parser fills the headers that the controls change and the deparser emits.
-    fn blocks(&mut self, package: &Rc<PackageType>, args: &[hir::Expr]) {
+    pub(super) fn blocks(&mut self, package: &Rc<PackageType>, args: &[hir::Expr]) {
         let mut shared: Vec<(Type, Store)> = Vec::new();
         for (param, arg) in package.params.iter().zip(args) {
             let Some(construct) = self.block_argument(arg) else { continue };
@@ -77,7 +97,10 @@ impl Lowerer<'_, '_> {
             self.egress = param.name.starts_with("egress");
             let mut binds = Vec::with_capacity(block.params.len());
             for (p, f) in block.params.iter().zip(&formal.params) {
-                binds.push(self.package_param(p, &f.ty, &mut shared));
+                binds.push(match self.bridge_param(&param.name, &f.name, p) {
+                    Some(binding) => binding,
+                    None => self.package_param(p, &f.ty, &mut shared),
+                });
             }
             let ctor = self.constructor_bindings(&block, &construct.args);
             let instance =
@@ -126,7 +149,7 @@ impl Lowerer<'_, '_> {
         let mut name = &*p.name;
         let mut intrinsic = String::new();
         if let (FieldRole::Intrinsic, Type::Struct(s)) = (role, &p.ty)
-            && let Some((_, role)) = TNA_ROLES.iter().find(|(ty, _)| **ty == *s.name)
+            && let Some((_, role)) = ROLES.iter().find(|(ty, _)| **ty == *s.name)
         {
             name = role;
             intrinsic = format!("{role}.");
@@ -141,6 +164,7 @@ impl Lowerer<'_, '_> {
             for (field, part) in s.fields.iter().zip(parts.iter()) {
                 if let Store::Scalar(id) = part {
                     self.program.intrinsic.push((format!("{intrinsic}{}", field.name), *id));
+                    self.tna_request_type(&field.name, *id);
                 }
             }
         }

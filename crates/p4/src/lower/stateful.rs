@@ -2,11 +2,11 @@
 
 use super::store::{Loc, Store};
 use super::{Binding, Lowerer, Value, build};
-use crate::Severity;
 use crate::hir::{self, CallArg, Callee, ExprKind, StmtKind};
 use crate::ir::{self, BinaryOp, CtorArg, ExternId, StatefulAction, Stmt};
 use crate::tofino::{self, Step, alu};
 use crate::types::Type;
+use crate::{Architecture, Severity};
 
 impl Lowerer<'_, '_> {
     /// Lowers the `apply` of a register action, and checks that it fits Tofino's stateful ALU.
@@ -99,7 +99,8 @@ impl Lowerer<'_, '_> {
 
     /// Checks constraints on the program as a whole.
     pub(super) fn check_tofino(&mut self) {
-        if self.reporter.list.has_errors() {
+        let psa = self.program.architecture() == Some(Architecture::Psa);
+        if psa || self.reporter.list.has_errors() {
             return;
         }
         let spans = &self.info.extern_spans;

@@ -314,6 +314,13 @@ impl Lowerer<'_, '_> {
         // Scalars come in the order of the fields. The only other field is the length after a
         // varbit.
         let length = (0..all.len()).find(|&at| fields.get(at) != Some(&all[at]));
+        // Tofino's compiler lays out a header with flexible fields itself, in whole bytes.
+        let flexible = s.fields.iter().any(|f| f.annotations.iter().any(|a| a.name == "flexible"));
+        let bits: u32 = fields.iter().map(|f| self.program.fields[f.index()].ty.width).sum();
+        if flexible && !bits.is_multiple_of(8) {
+            let pad = Scalar::bit(8 - bits % 8);
+            fields.push(self.field(format!("{name}.$pad"), pad, FieldRole::Header(id)));
+        }
         let header = &mut self.program.headers[id.index()];
         header.varbit = length.map(|at| (at - 1, all[at]));
         header.fields = fields;

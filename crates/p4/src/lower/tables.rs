@@ -59,8 +59,7 @@ impl Lowerer<'_, '_> {
             actions.push(ir::TableAction {
                 action: self.action(&offered.action, &offered.args),
                 prologue: Vec::new(),
-                table_only: offered.table_only,
-                default_only: offered.default_only,
+                scope: offered.scope,
             });
         }
         self.distinct_actions(table, &actions);
@@ -68,6 +67,9 @@ impl Lowerer<'_, '_> {
             Some((position, args)) => self.action_call_data(&actions, *position, args),
             None => ActionCall { action: self.no_action(table, &mut actions), args: Vec::new() },
         };
+        let empty_group = table.empty_group.as_ref();
+        let empty_group =
+            empty_group.map(|(position, args)| self.action_call_data(&actions, *position, args));
         let entries = self.entries(table, &keys, &actions);
         let default_size = match self.program.architecture() {
             Some(crate::Architecture::Tna) => TOFINO_DEFAULT_SIZE,
@@ -108,7 +110,7 @@ impl Lowerer<'_, '_> {
             match value {
                 Value::Object(binding) if matches!(*binding, Binding::Extern(_)) => {
                     if let Binding::Extern(id) = *binding {
-                        attached.push(id);
+                        attached.push(self.program.profile_of(id));
                     }
                 }
                 _ => self.error(property.value.span, "this is not an extern instance"),
@@ -130,6 +132,7 @@ impl Lowerer<'_, '_> {
             size,
             attached,
             idle_timeout: table.idle_timeout,
+            empty_group,
             annotations: table.annotations.clone(),
         });
         let action_annotations = table.actions.iter().map(|a| a.annotations.clone()).collect();
@@ -167,12 +170,8 @@ impl Lowerer<'_, '_> {
                 self.push_action(ir::Action { name, params, annotations, body }, Vec::new())
             }
         };
-        actions.push(ir::TableAction {
-            action: id,
-            prologue: Vec::new(),
-            table_only: false,
-            default_only: true,
-        });
+        let scope = ir::Scope::DefaultOnly;
+        actions.push(ir::TableAction { action: id, prologue: Vec::new(), scope });
         actions.len() as u32 - 1
     }
 

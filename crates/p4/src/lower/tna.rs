@@ -3,8 +3,10 @@
 
 use super::store::{Loc, Store, scalar};
 use super::{Lowerer, Value, build};
-use crate::hir::CallArg;
-use crate::ir::{self, BinaryOp, CtorArg, ExprKind, ExternId, Scalar, Stmt};
+use crate::hir::{self, CallArg};
+use crate::ir::{
+    self, Arg, BinaryOp, CtorArg, ExprKind, ExternId, FieldId, HeaderRef, Scalar, Stmt,
+};
 use crate::source::Span;
 use crate::types::Type;
 
@@ -12,23 +14,29 @@ use crate::types::Type;
 const PORT_METADATA_BITS: u32 = 64;
 
 /// Extern types that are declared but not modelled, with alternatives.
-const REFUSED: [(&str, &str); 11] = [
-    ("ParserCounter", "parse a fixed number of elements by a state each"),
-    ("ParserPriority", "leave the priority of packets to the queues"),
+const REFUSED: [(&str, &str); 2] = [
     ("MathUnit", "compute it by a table with entries for the values that occur"),
-    ("Lpf", "average by a register, in steps"),
-    ("DirectLpf", "average by a register, in steps"),
-    ("Wred", "compare the queue depth with a threshold"),
-    ("DirectWred", "compare the queue depth with a threshold"),
     ("SelectorAction", "let the control plane change the selector's groups"),
-    ("ActionSelector", "choose the member by a hash in a table's key"),
-    ("Atcam", "match with an ordinary ternary table"),
-    ("Alpm", "match with an ordinary lpm table"),
 ];
+
+/// Externs that request something, and the metadata that says which.
+const REQUESTS: [(&str, &str); 3] =
+    [("Mirror", "mirror_type"), ("Resubmit", "resubmit_type"), ("Digest", "digest_type")];
+
+fn flag_value(flag: FieldId) -> ir::Expr {
+    ir::Expr { ty: Scalar::BOOL, kind: ExprKind::Field(flag) }
+}
+
+fn only_if(condition: ir::Expr, call: Stmt) -> Stmt {
+    Stmt::If { condition, then: vec![call], otherwise: Vec::new() }
+}
 
 impl Lowerer<'_, '_> {
     /// Reports an instance of an extern that the embedded switch does not model.
     pub(super) fn tna_instance(&mut self, type_name: &str, span: Span) {
+        if self.program.architecture() == Some(crate::Architecture::Psa) {
+            return;
+        }
         if let Some((_, help)) = REFUSED.iter().find(|(name, _)| *name == type_name) {
             let message = format!("the extern `{type_name}` of TNA is not supported");
             self.reporter.error_help(span, message, *help);
@@ -37,6 +45,9 @@ impl Lowerer<'_, '_> {
 
     /// Reports a method that cannot be called.
     pub(super) fn tna_refuses(&mut self, type_name: &str, method: &str, span: Span) -> bool {
+        if self.program.architecture() == Some(crate::Architecture::Psa) {
+            return false;
+        }
         let help = match (type_name, method) {
             ("Register" | "DirectRegister", _) => {
                 "declare a RegisterAction for the register and call its `execute`"
@@ -61,17 +72,18 @@ impl Lowerer<'_, '_> {
         call: Stmt,
         span: Span,
     ) -> Stmt {
-        let member = match type_name {
-            "Mirror" => "mirror_type",
-            "Resubmit" => "resubmit_type",
-            "Digest" => "digest_type",
-            _ => return call,
-        };
-        let Some(&CtorArg::Int(wanted)) = self.program.externs[id.index()].args.first() else {
+        let Some((_, member)) = REQUESTS.iter().find(|(of, _)| *of == type_name) else {
             return call;
         };
         let role = if self.egress { "eg_dprsr_md" } else { "ig_dprsr_md" };
-        let Some(field) = self.program.intrinsic_field(&format!("{role}.{member}")) else {
+        let field = self.program.intrinsic_field(&format!("{role}.{member}"));
+        let Some(&CtorArg::Int(wanted)) = self.program.externs[id.index()].args.first() else {
+            return match field.and_then(|field| self.requested.get(&field)) {
+                Some(&flag) => only_if(flag_value(flag), call),
+                None => call,
+            };
+        };
+        let Some(field) = field else {
             let message = format!("this {type_name} waits for a `{member}` that nothing sets");
             let help =
                 "give the deparser's metadata to the control as a parameter, and set it there";
@@ -81,8 +93,64 @@ impl Lowerer<'_, '_> {
         let ty = self.program.fields[field.index()].ty;
         let value = ir::Expr { ty, kind: ExprKind::Field(field) };
         let wanted = build::constant(&wanted.into(), ty);
-        let condition = build::binary(BinaryOp::Eq, value, wanted);
-        Stmt::If { condition, then: vec![call], otherwise: Vec::new() }
+        let mut condition = build::binary(BinaryOp::Eq, value, wanted);
+        if let Some(&flag) = self.requested.get(&field) {
+            condition = build::binary(BinaryOp::And, flag_value(flag), condition);
+        }
+        only_if(condition, call)
+    }
+
+    /// Gives the type of a deparser's request a flag: a chip's deparser requests nothing before the
+    /// type is written, also if zero is one of its types.
+    pub(super) fn tna_request_type(&mut self, name: &str, field: FieldId) {
+        if REQUESTS.iter().any(|(_, member)| *member == name) {
+            let flag = self.temp("written", Scalar::BOOL);
+            self.requested.insert(field, flag);
+        }
+    }
+
+    /// Makes a hash independent of the order of two of its inputs, for each `@symmetric` of the
+    /// instance: the lower one comes first.
+    pub(super) fn symmetric(&mut self, id: ExternId, args: &[CallArg], list: &mut [Arg]) {
+        let pairs: Vec<Vec<String>> = {
+            let annotations = self.program.externs[id.index()].annotations.iter();
+            let symmetric = annotations.filter(|a| a.name == "symmetric");
+            let names = |body: &str| {
+                body.split(',').map(|name| name.trim().trim_matches('"').to_owned()).collect()
+            };
+            symmetric.map(|a| names(&a.body)).collect()
+        };
+        let Some(input) = args.first().and_then(|a| a.value.as_ref()) else { return };
+        if pairs.is_empty() {
+            return;
+        }
+        let (Some(Arg::List(values)), hir::ExprKind::List(items)) = (list.first_mut(), &input.kind)
+        else {
+            let message = "the inputs of a hash with @symmetric must be a list of fields";
+            return self.error(input.span, message);
+        };
+        let text = self.reporter.text;
+        let place = |name: &str| items.iter().position(|item| text.slice(item.span) == name);
+        for pair in pairs {
+            let places: Vec<_> = pair.iter().filter_map(|name| place(name)).collect();
+            let two = match *places.as_slice() {
+                [at, other] if pair.len() == 2 && values.len() == items.len() => {
+                    (values[at].ty == values[other].ty).then_some((at, other))
+                }
+                _ => None,
+            };
+            let Some((at, other)) = two else {
+                let message = format!(
+                    "@symmetric({}) does not name two of these inputs, of one type",
+                    pair.join(", ")
+                );
+                return self.error(input.span, message);
+            };
+            let (a, b) = (values[at].clone(), values[other].clone());
+            let in_order = build::binary(BinaryOp::Le, a.clone(), b.clone());
+            values[at] = build::mux(in_order.clone(), a.clone(), b.clone());
+            values[other] = build::mux(in_order, b, a);
+        }
     }
 
     /// Records a digest for P4Info: an instance of `Digest` that is packed.
@@ -159,6 +227,11 @@ impl Lowerer<'_, '_> {
         let port = matches!(loc, Loc::Store(Store::Scalar(f)) if Some(*f) == unicast);
         let value = if port { (1 << 9) - 1 } else { 0 };
         self.assign_scalar(loc, build::constant(&value.into(), ty));
+        if let Loc::Store(Store::Scalar(field)) = loc
+            && let Some(&flag) = self.requested.get(field)
+        {
+            self.emit(Stmt::Assign(ir::Place::Field(flag), build::boolean(false)));
+        }
     }
 
     /// The port metadata after the intrinsic header: read as the program's struct, then skipped as
@@ -172,6 +245,12 @@ impl Lowerer<'_, '_> {
             let message =
                 format!("the port metadata has {PORT_METADATA_BITS} bits, but {ret} takes {width}");
             self.error(span, message);
+        }
+        // A header is cleared when it becomes valid.
+        let mut headers = Vec::new();
+        store.headers(&mut headers);
+        for header in headers {
+            self.emit(Stmt::SetValid(HeaderRef::Fixed(header)));
         }
         self.emit(Stmt::Lookahead(all));
         let skip = build::constant(&PORT_METADATA_BITS.into(), Scalar::bit(32));

@@ -10,6 +10,7 @@ mod value_sets;
 
 use tributary_p4runtime_proto::p4::config::v1 as proto;
 
+use crate::Architecture;
 use crate::ir::{self, Annotation, CtorArg, MatchKind, TableId};
 use crate::lower::{Info, TableInfo};
 use crate::types::{FieldType, StructType, Type};
@@ -122,6 +123,10 @@ fn extern_kind(e: &ir::Extern) -> Option<Kind> {
         "Meter" => Kind::Meter,
         "DirectMeter" => Kind::DirectMeter,
         "Register" => Kind::Register,
+        // With a profile of its own; otherwise the profile is the object.
+        "ActionSelector" if !matches!(e.args.first(), Some(CtorArg::Instance(_))) => {
+            Kind::ActionProfile
+        }
         "ActionProfile" => Kind::ActionProfile,
         "value_set" => Kind::ValueSet,
         _ => return None,
@@ -222,10 +227,11 @@ impl Generator<'_> {
             self.symbols.id(Kind::Action, &self.program.actions[a.action.index()].name)
         };
         let action_refs = table.actions.iter().enumerate().map(|(i, a)| {
-            let scope = match (a.table_only, a.default_only) {
-                (true, _) => Scope::TableOnly,
-                (_, true) => Scope::DefaultOnly,
-                _ => Scope::TableAndDefault,
+            let scope = match a.scope {
+                ir::Scope::TableAndDefault => Scope::TableAndDefault,
+                ir::Scope::TableOnly => Scope::TableOnly,
+                ir::Scope::DefaultOnly => Scope::DefaultOnly,
+                ir::Scope::GroupAction => Scope::GroupAction,
             };
             let id = action_id(a);
             let mut reference = proto::ActionRef { id, scope: scope.into(), ..Default::default() };
@@ -347,10 +353,10 @@ impl Generator<'_> {
             let meter_spec =
                 Some(proto::MeterSpec { unit: meter_unit.into(), ..Default::default() });
             // The index type is the last type argument, if any. p4c has none for TNA.
-            let tofino = e.type_name.starts_with(|c: char| c.is_ascii_uppercase());
-            let index = match kind {
-                _ if tofino => None,
-                Kind::Register => type_args.get(1),
+            let index = match (self.program.architecture(), kind) {
+                (Some(Architecture::Tna), _) => None,
+                (Some(Architecture::Psa), Kind::DirectCounter) => None,
+                (Some(Architecture::Psa), Kind::Counter) | (_, Kind::Register) => type_args.get(1),
                 _ => type_args.first(),
             };
             let index_type_name = index.and_then(types::type_name);
@@ -413,12 +419,21 @@ impl Generator<'_> {
         preamble: Option<proto::Preamble>,
         size: i64,
     ) {
-        let with_selector = e.type_name == "action_selector";
+        let selector = self.program.selector_of(ir::ExternId(index as u32));
+        let with_selector = matches!(e.type_name.as_str(), "action_selector" | "ActionSelector")
+            || selector.is_some();
         let users = self.users[index].iter().map(|id| &self.program.tables[id.index()]);
         let table_ids = users.map(|t| self.symbols.id(Kind::Table, &t.name)).collect();
-        let (max_group_size, selector_size_semantics) = match with_selector {
-            true => annotations::group_size(&e.annotations),
-            false => (0, None),
+        let (max_group_size, selector_size_semantics) = match selector {
+            Some(selector) => {
+                let size = selector.args.iter().find_map(|a| match a {
+                    CtorArg::Int(size) => i32::try_from(*size).ok(),
+                    _ => None,
+                });
+                (size.unwrap_or(0), None)
+            }
+            None if with_selector => annotations::group_size(&e.annotations),
+            None => (0, None),
         };
         self.out.action_profiles.push(proto::ActionProfile {
             preamble,

@@ -156,10 +156,10 @@ impl Walker<'_> {
         let default = table.default_action.action as usize;
         let (mut hits, mut misses) = (None, None);
         for (i, (offered, after)) in table.actions.iter().zip(&states).enumerate() {
-            if !offered.default_only {
+            if offered.scope.in_entries() {
                 hits = join(hits, after.clone());
             }
-            if i == default || !table.const_default && !offered.table_only {
+            if i == default || !table.const_default && offered.scope.as_default() {
                 misses = join(misses, after.clone());
             }
         }
@@ -279,7 +279,7 @@ impl Walker<'_> {
             let action = &self.program.actions[offered.action.index()];
             let mut found = Touched::new();
             self.own(&action.body, &mut found);
-            if !found.is_empty() && !offered.default_only {
+            if !found.is_empty() && offered.scope.in_entries() {
                 uses.push((short(&action.name), found));
             }
         }

@@ -3,7 +3,7 @@
 use crate::common::{compiles, ingress};
 use tributary_p4::ir::{
     Arg, BinaryOp, CtorArg, Expr, ExprKind, FieldRole, HeaderRef, Keyset, MatchKind, Place,
-    Program, Stmt, Target, Transition,
+    Program, Scope, Stmt, Target, Transition,
 };
 
 fn name(program: &Program, place: &Place) -> String {
@@ -322,7 +322,7 @@ table t {
     let actions: Vec<&str> =
         t.actions.iter().map(|a| program.actions[a.action.index()].name.as_str()).collect();
     assert_eq!(actions, ["I.set", "I.drop", "NoAction"]);
-    assert!(t.actions[2].default_only);
+    assert_eq!(t.actions[2].scope, Scope::DefaultOnly);
     assert_eq!(t.default_action.args.iter().map(|a| a[0]).collect::<Vec<_>>(), [1, 2]);
     assert!(matches!(&t.entries[0].keys[..], [
         Keyset::Prefix { len: 8, .. },
@@ -350,7 +350,7 @@ fn tables_without_a_default_get_no_action() {
     let t = &program.tables[0];
     assert_eq!(t.actions.len(), 2);
     assert_eq!(t.default_action.action, 1);
-    assert!(t.actions[1].default_only);
+    assert_eq!(t.actions[1].scope, Scope::DefaultOnly);
 }
 
 #[test]

@@ -8,6 +8,7 @@ mod limits;
 mod lowering;
 mod p4info;
 mod parity;
+mod psa;
 mod random;
 mod robustness;
 mod tna;

@@ -1,6 +1,6 @@
 //! The commands and their operands.
 
-use super::{Operands, Result};
+use super::{Operands, Result, tofino};
 use crate::error::ParseError;
 use crate::lexer::{Kind, Token};
 use crate::number::Number;
@@ -10,7 +10,7 @@ use crate::script::{
     Statement, Target, ValueSetCommand,
 };
 
-/// All commands; case-insensitive.
+/// The commands that BMv2's command line has, too; case-insensitive.
 pub(super) const NAMES: [&str; 43] = [
     "packet",
     "expect",
@@ -60,7 +60,7 @@ pub(super) const NAMES: [&str; 43] = [
 /// Maximum port number of the architectures.
 const MAX_PORT: u16 = 511;
 
-/// Parses the statement of a command, which is one of [`NAMES`].
+/// Parses the statement of a command, which is one of [`NAMES`] or [`tofino::NAMES`].
 pub(super) fn statement(command: &str, operands: &mut Operands<'_>) -> Result<Statement> {
     Ok(match command {
         "packet" => packet(operands)?,
@@ -96,11 +96,12 @@ pub(super) fn statement(command: &str, operands: &mut Operands<'_>) -> Result<St
             let profile = operands.name("the name of an action profile")?;
             Statement::Profile { profile, command: profile_command(command, operands)? }
         }
+        _ if tofino::NAMES.contains(&command) => return tofino::statement(command, operands),
         _ => Statement::Replication(replication(command, operands)?),
     })
 }
 
-fn port(operands: &mut Operands<'_>) -> Result<u16> {
+pub(super) fn port(operands: &mut Operands<'_>) -> Result<u16> {
     let place = operands.place();
     let port = operands.small("a port")?;
     if port > MAX_PORT {
@@ -110,9 +111,13 @@ fn port(operands: &mut Operands<'_>) -> Result<u16> {
 }
 
 fn packet(operands: &mut Operands<'_>) -> Result<Statement> {
-    let port = port(operands)?;
+    Ok(Statement::Packet { port: port(operands)?, data: bytes(operands, "the packet")? })
+}
+
+/// Bytes up to the end of the statement.
+pub(super) fn bytes(operands: &mut Operands<'_>, what: &str) -> Result<Vec<u8>> {
     let Some(first) = operands.peek() else {
-        return Err(operands.error("the bytes of the packet in hexadecimal"));
+        return Err(operands.error(&format!("the bytes of {what} in hexadecimal")));
     };
     let mut digits = Vec::new();
     while let Some(token) = operands.next() {
@@ -122,10 +127,9 @@ fn packet(operands: &mut Operands<'_>) -> Result<Statement> {
     if digits.len() % 2 != 0 {
         return Err(first
             .place
-            .error(format!("the packet has {} hexadecimal digits: a byte has two", digits.len())));
+            .error(format!("{what} has {} hexadecimal digits: a byte has two", digits.len())));
     }
-    let data = digits.chunks(2).map(|pair| nibble(pair[0]) << 4 | nibble(pair[1])).collect();
-    Ok(Statement::Packet { port, data })
+    Ok(digits.chunks(2).map(|pair| nibble(pair[0]) << 4 | nibble(pair[1])).collect())
 }
 
 fn expect(operands: &mut Operands<'_>) -> Result<Statement> {
@@ -238,7 +242,7 @@ fn key_match(operands: &mut Operands<'_>) -> Result<Match> {
     Ok(Match::Number(value))
 }
 
-fn plain(number: Number, otherwise: ParseError) -> Result<Number> {
+pub(super) fn plain(number: Number, otherwise: ParseError) -> Result<Number> {
     if number.has_wildcards() { Err(otherwise) } else { Ok(number) }
 }
 
@@ -286,7 +290,7 @@ fn check_counter(operands: &mut Operands<'_>) -> Result<Statement> {
 }
 
 /// An index, or the label of an entry.
-fn place_of(operands: &mut Operands<'_>) -> Result<At> {
+pub(super) fn place_of(operands: &mut Operands<'_>) -> Result<At> {
     match operands.peek().map(|token| token.kind) {
         Some(Kind::Word(word)) if !word.starts_with(|c: char| c.is_ascii_digit()) => {
             operands.next();
@@ -425,9 +429,14 @@ fn replication(command: &str, operands: &mut Operands<'_>) -> Result<Replication
     let group = "the number of a multicast group";
     let node = "the number of a node";
     Ok(match command {
-        "mirroring_add" => {
-            Replication::MirrorToPort { session: operands.small(session)?, port: port(operands)? }
-        }
+        "mirroring_add" => Replication::MirrorToPort {
+            session: operands.small(session)?,
+            port: port(operands)?,
+            length: match operands.peek() {
+                Some(_) => Some(operands.small("a number of bytes")?),
+                None => None,
+            },
+        },
         "mirroring_add_mc" => Replication::MirrorToGroup {
             session: operands.small(session)?,
             group: operands.small(group)?,

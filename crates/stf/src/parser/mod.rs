@@ -5,6 +5,7 @@
 //! the preceding line: bytes of a long packet, or the rest of a long entry.
 
 mod commands;
+mod tofino;
 
 use crate::error::{ParseError, Place};
 use crate::lexer::{Kind, Token, lex};
@@ -33,12 +34,17 @@ pub(crate) fn parse(text: &str) -> Result<Vec<(Place, Statement)>> {
 }
 
 fn starts_statement(token: &Token<'_>) -> bool {
-    let command = |word: &str| commands::NAMES.iter().any(|name| name.eq_ignore_ascii_case(word));
+    let command = |word: &str| names().any(|name| name.eq_ignore_ascii_case(word));
     token.starts_line && matches!(token.kind, Kind::Word(word) if command(word))
 }
 
+/// All commands.
+fn names() -> impl Iterator<Item = &'static str> {
+    commands::NAMES.into_iter().chain(tofino::NAMES)
+}
+
 fn no_command(token: &Token<'_>) -> ParseError {
-    let known = commands::NAMES.join(", ");
+    let known = names().collect::<Vec<_>>().join(", ");
     token.place.error(format!("`{}` is not a command: the commands are {known}", token.text()))
 }
 

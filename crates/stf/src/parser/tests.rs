@@ -69,9 +69,13 @@ fn every_command_is_read() {
                 pvs_add v 1 0x**00 1->2\npvs_remove v 1\npvs_clear v\npvs_get v\n\
                 mirroring_add_mc 1 2\nmirroring_get 1\nmirroring_delete 1\nmc_mgrp_create 1\n\
                 mc_node_create 0 1 2 3\nmc_node_update 0 1\nmc_node_associate 1 0\n\
-                mc_node_dissociate 1 0\nmc_node_destroy 0\nmc_mgrp_destroy 1\n";
-    assert_eq!(kinds(text).len(), 46);
-    for name in super::commands::NAMES {
+                mc_node_dissociate 1 0\nmc_node_destroy 0\nmc_mgrp_destroy 1\nmirroring_add 1 2 64\n\
+                expect_digest d 1 0x2\nport_metadata 1 0011 22\nexclusion 1 2 3\nlink_down 1\n\
+                link_up 1\npktgen_once 0 5 1 2 00\npktgen_every 1 5 1 2 00\n\
+                pktgen_port_down 2 1 2 00\npktgen_recirculated 3 0xff 0xff 1 2 00 11\n\
+                lpf_set f 1 average 2 3 4\nlpf_set f e rate 2 3\nwred_set w 1 2 3 4 50\n";
+    assert_eq!(kinds(text).len(), 59);
+    for name in super::names() {
         assert!(
             text.contains(&format!("{name}\n")) || text.contains(&format!("{name} ")),
             "{name}"
@@ -109,6 +113,11 @@ fn errors_are_reported_with_their_position() {
         ("add \"t x:1 a()", "1:5: a quoted name does not end"),
         ("add t; x:1 a()", "1:6: `;` means nothing here"),
         ("wait 5", "1:6: `5` is too much here"),
+        ("port_metadata 1 001122334455667788", "1:17: a port has 8 bytes of metadata, not 9"),
+        ("pktgen_once 256 1 1 1 00", "1:13: this is too large for the number of an application"),
+        ("pktgen_port_down 1 1 1", "1:23: expected the bytes of the packet"),
+        ("lpf_set f 1 sum 1 1", "1:13: expected `average` or `rate`, found `sum`"),
+        ("expect_digest d 0x*0", "1:17: a value has no `*`"),
     ] {
         let said = error(text);
         assert!(said.starts_with(message), "{text}\n  said: {said}\n  wanted: {message}");
@@ -117,10 +126,10 @@ fn errors_are_reported_with_their_position() {
 
 /// Random sequences of tokens, which reach deeper into the parser than random characters.
 fn pieces() -> impl Strategy<Value = String> {
-    let words = super::commands::NAMES.into_iter().chain([
+    let words = super::names().chain([
         "\n", "\n", " ", ":", ".", ",", "(", ")", "[", "]", "=", "==", "<", "/", "&&&", "->", "..",
         "*", "$", "\"", "#", "0x1f", "0x**", "0b1", "12", "t", "a.b", "s$0.x", "00ff", "all",
-        "packets", "é", "\u{0}",
+        "packets", "average", "rate", "é", "\u{0}",
     ]);
     let word = prop::sample::select(words.collect::<Vec<_>>());
     prop::collection::vec(word, 0..40).prop_map(|words| words.join(" "))
@@ -134,5 +143,23 @@ proptest! {
             prop_assert!((1..=lines).contains(&error.place.line), "{error}");
             prop_assert!(error.place.column >= 1);
         }
+    }
+}
+
+#[test]
+fn a_script_of_settings_configures_a_switch_for_tna() {
+    let text = "port_metadata 3 0102\nexclusion 5 1 2\npktgen_every 4 100 1 2 AB";
+    let config = Script::parse(text).unwrap().tofino().unwrap();
+    assert_eq!(config.port_metadata.get(&3), Some(&[1, 2, 0, 0, 0, 0, 0, 0]));
+    assert_eq!(config.exclusions.get(&5), Some(&vec![1, 2]));
+    assert_eq!((config.generator[0].id, config.generator[0].packets), (4, 2));
+    for (text, message) in [
+        ("exclusion 5 1\nwait", "2:1: only port_metadata, exclusion and pktgen_… configure"),
+        ("link_down 1", "1:1: only port_metadata"),
+        ("pktgen_every 9 1 1 1 00", "1:1: application 9 of the generator does not exist"),
+        ("pktgen_once 0 1 0 1 00", "1:1: application 0 of the generator has a number of batches"),
+    ] {
+        let said = Script::parse(text).unwrap().tofino().unwrap_err().to_string();
+        assert!(said.starts_with(message), "{text}\n  said: {said}");
     }
 }

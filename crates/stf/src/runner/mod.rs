@@ -6,13 +6,14 @@ mod profiles;
 mod replication;
 mod state;
 mod tables;
+mod tofino;
 mod value_sets;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 
 use tributary_dataplane::{KeyMatch, Pipeline};
 use tributary_p4::ir::{Program, TableId};
-use tributary_switch::{Forwarding, Switch, SwitchConfig};
+use tributary_switch::{Digest, Forwarding, Switch, SwitchConfig};
 
 use crate::error::{Failure, Place};
 use crate::outputs::Outputs;
@@ -31,10 +32,13 @@ const PORTS: u16 = 511;
 /// and copies.
 const MAX_TURNS: usize = 10_000;
 
+/// Maximum number of packets of the packet generator that one command may cause.
+const MOST_GENERATED: usize = 1 << 16;
+
 /// Statistics of a passed test.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Passed {
-    /// Number of packets sent.
+    /// Number of packets sent, and of those that the packet generator of a TNA program made.
     pub packets: usize,
     /// Number of statements that check the outcome. Without any, every program passes.
     pub expectations: usize,
@@ -125,7 +129,10 @@ struct Run {
     replication: Engine,
     /// Entries with a label.
     labels: HashMap<String, EntryId>,
+    /// Packets that were sent or generated.
     packets: usize,
+    /// Digests that no command has expected yet.
+    digests: VecDeque<Digest>,
 }
 
 impl Run {
@@ -148,6 +155,7 @@ impl Run {
             replication: Engine::default(),
             labels: HashMap::new(),
             packets: 0,
+            digests: VecDeque::new(),
         }
     }
 
@@ -176,7 +184,10 @@ impl Run {
                 return Ok(());
             }
             Statement::NoPacket => return self.outputs.expect_nothing(place),
-            _ => self.now_us += COMMAND_US,
+            Statement::ExpectDigest { digest, values } => {
+                return self.expect_digest(digest, values);
+            }
+            _ => self.elapse(place, self.now_us + COMMAND_US)?,
         }
         match statement {
             Statement::Add { entry, target, label } => {
@@ -190,6 +201,8 @@ impl Run {
             Statement::Remove(entry) => self.remove(entry),
             Statement::RemoveAll => self.remove_all(place),
             Statement::Replication(command) => self.replicate(place, command),
+            Statement::Driver(command) => self.driver(place, command),
+            Statement::Filter { filter, at, config } => self.filter(filter, at, *config),
             other => self.state(place, other),
         }
     }
@@ -200,10 +213,36 @@ impl Run {
 
     /// Sends a packet and processes everything that results from it.
     fn packet(&mut self, place: Place, port: u16, data: &[u8]) -> Result<(), Failure> {
-        self.now_us += PACKET_US;
+        self.elapse(place, self.now_us + PACKET_US)?;
         self.packets += 1;
         self.outputs.next_packet();
         self.switch.receive(self.now_us, port, data);
+        self.drain(place)?;
+        // What the packet has triggered at once.
+        self.elapse(place, self.now_us)
+    }
+
+    /// Lets time pass, and processes what the packet generator makes until then.
+    fn elapse(&mut self, place: Place, until_us: u64) -> Result<(), Failure> {
+        for _ in 0..MOST_GENERATED {
+            let due = self.switch.generator_due_us().filter(|&at| at <= until_us);
+            let Some(at) = due else {
+                self.now_us = until_us;
+                self.switch.advance(until_us);
+                return Ok(());
+            };
+            self.now_us = self.now_us.max(at);
+            let before = self.switch.statistics().generated;
+            self.switch.generate(self.now_us, 1);
+            self.packets += (self.switch.statistics().generated - before) as usize;
+            self.drain(place)?;
+        }
+        Err(place
+            .failure(format!("the packet generator makes more than {MOST_GENERATED} packets here")))
+    }
+
+    /// Processes everything that is under way.
+    fn drain(&mut self, place: Place) -> Result<(), Failure> {
         let mut frame = Vec::new();
         for _ in 0..MAX_TURNS {
             let mut sent = 0;
@@ -215,6 +254,7 @@ impl Run {
             }
             let more = self.switch.run_pending(self.now_us, 1);
             while self.switch.poll_packet_in().is_some() {}
+            self.digests.extend(std::iter::from_fn(|| self.switch.poll_digest()));
             if !more && (0..PORTS).all(|port| self.switch.queue_depth(port) == 0) {
                 return Ok(());
             }

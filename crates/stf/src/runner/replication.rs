@@ -31,7 +31,8 @@ struct Node {
 }
 
 enum Session {
-    Port(u16),
+    /// With the most bytes of the packet that are copied.
+    Port(u16, Option<u32>),
     Group(u16),
 }
 
@@ -48,8 +49,8 @@ impl Engine {
         command: &Replication,
     ) -> Result<(), String> {
         match command {
-            Replication::MirrorToPort { session, port } => {
-                self.sessions.insert(*session, Session::Port(*port));
+            Replication::MirrorToPort { session, port, length } => {
+                self.sessions.insert(*session, Session::Port(*port, *length));
                 self.write(switch, Object::Session(*session))
             }
             Replication::MirrorToGroup { session, group } => {
@@ -132,7 +133,7 @@ impl Engine {
         let replicas = match object {
             Object::Group(group) => self.replicas(group),
             Object::Session(session) => match self.sessions.get(&session) {
-                Some(Session::Port(port)) => vec![replica(*port, 0)],
+                Some(Session::Port(port, _)) => vec![replica(*port, 0)],
                 Some(Session::Group(group)) => self.replicas(*group),
                 None => Vec::new(),
             },
@@ -143,7 +144,14 @@ impl Engine {
             (false, true) => p4::update::Type::Modify,
             (false, false) => p4::update::Type::Insert,
         };
-        let update = update(change, object, replicas);
+        let length = match object {
+            Object::Session(session) => match self.sessions.get(&session) {
+                Some(Session::Port(_, length)) => length.unwrap_or(0),
+                _ => 0,
+            },
+            Object::Group(_) => 0,
+        };
+        let update = update(change, object, replicas, length);
         let results = switch.write(&[update]).map_err(|refusal| refusal.to_string())?;
         results.into_iter().collect::<Result<(), _>>().map_err(|refusal| refusal.to_string())?;
         match change {
@@ -183,7 +191,12 @@ fn replica(port: u16, rid: u16) -> p4::Replica {
     }
 }
 
-fn update(change: p4::update::Type, object: Object, replicas: Vec<p4::Replica>) -> p4::Update {
+fn update(
+    change: p4::update::Type,
+    object: Object,
+    replicas: Vec<p4::Replica>,
+    length: u32,
+) -> p4::Update {
     let entry = match object {
         Object::Group(group) => Type::MulticastGroupEntry(p4::MulticastGroupEntry {
             multicast_group_id: u32::from(group),
@@ -193,6 +206,7 @@ fn update(change: p4::update::Type, object: Object, replicas: Vec<p4::Replica>) 
         Object::Session(session_id) => Type::CloneSessionEntry(p4::CloneSessionEntry {
             session_id,
             replicas,
+            packet_length_bytes: i32::try_from(length).unwrap_or(i32::MAX),
             ..Default::default()
         }),
     };

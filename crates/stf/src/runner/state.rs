@@ -65,7 +65,7 @@ impl Run {
     }
 
     fn register(&self, name: &Name) -> Result<ExternId, Failure> {
-        self.extern_id("register", &["register", "Register"], name)
+        self.extern_id("register", &["register", "Register", "RegisterParam"], name)
     }
 
     fn reset(&mut self, register: &Name) -> Result<(), Failure> {

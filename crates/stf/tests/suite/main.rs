@@ -15,6 +15,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use libtest_mimic::{Arguments, Failed, Trial};
+use tributary_dataplane::EngineKind;
 use tributary_p4::{Options, Sources};
 use tributary_p4runtime_proto::p4::v1::ForwardingPipelineConfig;
 use tributary_stf::{Passed, Script};
@@ -93,9 +94,17 @@ fn run(program: &Path, script: &Path) -> Result<Passed, String> {
     let compiled = tributary_p4::compile(&Sources::disk(), &name, &[]);
     let compiled = compiled.map_err(|errors| errors.render(false))?;
     let config = ForwardingPipelineConfig { p4info: Some(compiled.p4info), ..Default::default() };
-    let forwarding =
-        Forwarding::load(compiled.program, config).map_err(|error| error.to_string())?;
-    let passed = tributary_stf::run(&script, forwarding).map_err(|failure| failure.to_string());
+    let on = |engine| {
+        let forwarding = Forwarding::load(compiled.program.clone(), config.clone());
+        let mut forwarding = forwarding.map_err(|error| error.to_string())?;
+        forwarding.pipeline_mut().use_engine(engine);
+        tributary_stf::run(&script, forwarding).map_err(|failure| failure.to_string())
+    };
+    let passed = on(EngineKind::Interpreter);
+    let compiled = on(EngineKind::Compiled);
+    if compiled != passed {
+        return Err(format!("in machine code, it differs: {compiled:?}"));
+    }
     let traced = traced(&script, &name);
     if traced == passed { passed } else { Err(format!("traced, it differs: {traced:?}")) }
 }

@@ -1,21 +1,22 @@
 //! Actions of table entries: an action of their own, or one of an action profile.
 
-use tributary_dataplane::{self as dataplane, ActionCall, WeightedCall};
+use tributary_dataplane::{self as dataplane, ActionCall, ActionSet, WeightedCall};
 use tributary_p4runtime_proto::p4::v1::{
     self as p4, action_profile_action_set as action_set, table_action,
 };
 
 use super::annotations::Annotation;
 use super::objects::{Action, Objects, Profile, Table};
-use super::profiles::{HasPort, check_size, encode_port, watched, weight_from, weight_to};
+use super::profiles::{PortOf, check_size, encode_port, watched, weight_from, weight_to};
 use super::{Refusal, decode, encode};
+use crate::forwarding::Forwarding;
 
 /// Converts an entry's action to the engine's form.
 pub(super) fn action_from(
     objects: &Objects,
     table: &Table,
     action: &p4::TableAction,
-    has_port: HasPort<'_>,
+    port_of: PortOf<'_>,
 ) -> Result<dataplane::Action, Refusal> {
     use table_action::Type;
     let Some(action) = &action.r#type else {
@@ -36,7 +37,7 @@ pub(super) fn action_from(
             Err(Refusal::invalid("it has an action profile without a selector: it needs a member"))
         }
         Type::ActionProfileGroupId(id) => Ok(dataplane::Action::Group(*id)),
-        Type::ActionProfileActionSet(set) => set_from(profile, table, set, has_port),
+        Type::ActionProfileActionSet(set) => set_from(profile, table, set, port_of),
     }
 }
 
@@ -45,12 +46,11 @@ fn set_from(
     profile: &Profile,
     table: &Table,
     set: &p4::ActionProfileActionSet,
-    has_port: HasPort<'_>,
+    port_of: PortOf<'_>,
 ) -> Result<dataplane::Action, Refusal> {
-    if set.group_action.is_some() {
-        return Err(Refusal::unimplemented("an action set's `group_action`: not supported"));
-    }
-    check_modes(profile, set)?;
+    let group_action = set.group_action.as_ref();
+    let group_action = group_action.map(|action| call(&table.actions, action)).transpose()?;
+    let (random, counts_members) = modes(profile, set)?;
     let mut calls = Vec::with_capacity(set.action_profile_actions.len());
     let mut weights = Vec::with_capacity(calls.capacity());
     for one in &set.action_profile_actions {
@@ -61,36 +61,32 @@ fn set_from(
             Some(WatchKind::WatchPort(port)) => (0, &port[..]),
             None => (0, &[][..]),
         };
-        let watch = watched(watch, port, has_port)?;
+        let watch = watched(watch, port, port_of)?;
         let action = one.action.as_ref();
         let action = action.ok_or_else(|| Refusal::invalid("an action of the set is not set"))?;
         let weight = weight_from(profile, one.weight)?;
         calls.push(WeightedCall { call: call(&table.actions, action)?, weight, watch });
         weights.push(weight);
     }
-    check_size(profile, &weights, profile.max_group_size)?;
-    Ok(dataplane::Action::Set(calls))
+    check_size(counts_members, &weights, profile.max_group_size)?;
+    Ok(dataplane::Action::Set(ActionSet { group_action, calls, random }))
 }
 
-/// Only the program's own selection and size modes may be requested.
-fn check_modes(profile: &Profile, set: &p4::ActionProfileActionSet) -> Result<(), Refusal> {
+/// Whether packets get actions at random, and whether the size of the set is the number of its
+/// actions, instead of the sum of their weights.
+fn modes(profile: &Profile, set: &p4::ActionProfileActionSet) -> Result<(bool, bool), Refusal> {
     use action_set::{ActionSelectionMode, SizeSemantics};
     let mode = ActionSelectionMode::try_from(set.action_selection_mode);
     let size = SizeSemantics::try_from(set.size_semantics);
     let (Ok(mode), Ok(size)) = (mode, size) else {
         return Err(Refusal::invalid("an unknown selection mode or size semantics"));
     };
-    let other_size = match size {
-        SizeSemantics::DefaultSizeDeterminedByActionSelector => false,
-        SizeSemantics::SumOfWeights => profile.counts_members,
-        SizeSemantics::SumOfMembers => !profile.counts_members,
+    let counts_members = match size {
+        SizeSemantics::DefaultSizeDeterminedByActionSelector => profile.counts_members,
+        SizeSemantics::SumOfWeights => false,
+        SizeSemantics::SumOfMembers => true,
     };
-    if mode == ActionSelectionMode::Random || other_size {
-        return Err(Refusal::unimplemented(
-            "selection modes and size semantics of single groups: not supported",
-        ));
-    }
-    Ok(())
+    Ok((mode == ActionSelectionMode::Random, counts_members))
 }
 
 /// Converts an action and its arguments to the engine's form.
@@ -117,6 +113,10 @@ pub(super) fn call(actions: &[Action], action: &p4::Action) -> Result<ActionCall
         let name = format!("parameter `{}`", param.name);
         args.push(decode(&given.value, param.width, &name).map_err(|r| r.of(&what))?);
     }
+    let violated = known.restriction.as_ref().and_then(|known| known.violated_by_call(&args));
+    if let Some(part) = violated {
+        return refuse(format!("the arguments violate its @action_restriction: `{part}`"));
+    }
     Ok(ActionCall { action: known.index, args })
 }
 
@@ -131,28 +131,31 @@ pub(super) fn to_call(actions: &[Action], call: &ActionCall) -> Option<p4::Actio
 
 /// Converts an entry's action to the wire form.
 pub(super) fn to_action(
-    objects: &Objects,
+    from: &Forwarding,
     table: &Table,
     action: &dataplane::Action,
     annotation: &Annotation,
 ) -> Option<p4::TableAction> {
+    use p4::action_profile_action::WatchKind;
     use table_action::Type;
     let action = match action {
         dataplane::Action::Direct(call) => Type::Action(to_call(&table.actions, call)?),
         dataplane::Action::Member(id) => Type::ActionProfileMemberId(*id),
         dataplane::Action::Group(id) => Type::ActionProfileGroupId(*id),
-        dataplane::Action::Set(calls) => {
-            let profile = objects.profile(table.profile?).ok()?;
+        dataplane::Action::Set(set) => {
+            let profile = from.objects().profile(table.profile?).ok()?;
+            let port = |port| WatchKind::WatchPort(encode_port(from.architecture(), port));
             let one = |weighted: &WeightedCall| p4::ActionProfileAction {
                 action: to_call(&table.actions, &weighted.call),
                 weight: weight_to(profile, weighted.weight),
-                watch_kind: weighted
-                    .watch
-                    .map(|port| p4::action_profile_action::WatchKind::WatchPort(encode_port(port))),
+                watch_kind: weighted.watch.map(port),
             };
             Type::ActionProfileActionSet(p4::ActionProfileActionSet {
-                group_action: None,
-                action_profile_actions: calls.iter().map(one).collect(),
+                group_action: match &set.group_action {
+                    Some(first) => Some(to_call(&table.actions, first)?),
+                    None => None,
+                },
+                action_profile_actions: set.calls.iter().map(one).collect(),
                 action_selection_mode: annotation.selection_mode,
                 size_semantics: annotation.size_semantics,
             })

@@ -73,11 +73,11 @@ pub(crate) fn write(
     use entity::Entity as E;
     let change = Change::of(update)?;
     let architecture = to.architecture();
-    let has_port = &|port| config.has_port(architecture, port);
+    let port_of = &|number| config.port_of(architecture, number);
     match entity_of(update.entity.as_ref())? {
-        E::TableEntry(entry) => tables::write(to, has_port, change, entry),
+        E::TableEntry(entry) => tables::write(to, port_of, change, entry),
         E::ActionProfileMember(entry) => profiles::write_member(to, change, entry),
-        E::ActionProfileGroup(entry) => profiles::write_group(to, has_port, change, entry),
+        E::ActionProfileGroup(entry) => profiles::write_group(to, port_of, change, entry),
         E::MeterEntry(entry) => meters::write(to, change, entry),
         E::DirectMeterEntry(entry) => direct::write_meter(to, change, entry),
         E::CounterEntry(entry) => counters::write(to, change, entry),

@@ -8,6 +8,7 @@ use tributary_p4runtime_proto::p4::config::v1::{self as info, P4Info, meter_spec
 
 use super::Refusal;
 use super::names::Places;
+use crate::restrictions::{Restriction, Subject};
 
 /// The objects of a program by id.
 #[derive(Debug, Default)]
@@ -44,6 +45,8 @@ pub(crate) struct Table {
     /// Its action profile, if its entries share actions.
     pub(crate) profile: Option<u32>,
     pub(crate) idle_timeout: bool,
+    /// What its entries must fulfil.
+    pub(crate) restriction: Option<Restriction>,
 }
 
 #[derive(Debug)]
@@ -61,6 +64,8 @@ pub(crate) struct Action {
     /// Index in the engine's table.
     pub(crate) index: u32,
     pub(crate) params: Vec<Param>,
+    /// What arguments must fulfil.
+    pub(crate) restriction: Option<Restriction>,
 }
 
 #[derive(Clone, Debug)]
@@ -240,6 +245,29 @@ impl Objects {
         &self.places
     }
 
+    /// Refuses a program whose own entries violate its restrictions: it could not restore them.
+    pub(crate) fn check_restrictions(&self, pipeline: &Pipeline) -> Result<(), Refusal> {
+        for table in self.tables.values() {
+            let of_action = |index: u32| {
+                let action = table.actions.iter().find(|action| action.index == index)?;
+                action.restriction.as_ref()
+            };
+            for entry in pipeline.entries(table.at) {
+                let restriction = table.restriction.as_ref();
+                let by_key =
+                    restriction.and_then(|r| r.violated_by_entry(&entry.matches, entry.priority));
+                let by_call = entry.action.direct().and_then(|call| {
+                    of_action(call.action).and_then(|r| r.violated_by_call(&call.args))
+                });
+                if let Some(part) = by_key.or(by_call) {
+                    let message = format!("an entry of the program violates `{part}`");
+                    return Err(Refusal::invalid(message).of(&format!("table `{}`", table.name)));
+                }
+            }
+        }
+        Ok(())
+    }
+
     pub(crate) fn table(&self, id: u32) -> Result<&Table, Refusal> {
         known(&self.tables, "table", id)
     }
@@ -339,6 +367,10 @@ fn mismatch(what: String) -> Refusal {
     Refusal::invalid(format!("the P4Info does not belong to the program: {what}"))
 }
 
+fn annotations_of(preamble: Option<&info::Preamble>) -> &[String] {
+    preamble.map_or(&[], |preamble| &preamble.annotations)
+}
+
 fn preamble(preamble: Option<&info::Preamble>) -> Result<&info::Preamble, Refusal> {
     preamble.ok_or_else(|| mismatch("an object has no preamble".into()))
 }
@@ -389,6 +421,12 @@ fn find_table(
         return Err(mismatch(format!("table `{name}` has no key `{}`", extra.name)));
     }
 
+    let subjects =
+        || keys.iter().filter_map(|key| Subject::key(&key.name, key.kind, key.width)).collect();
+    let annotations = annotations_of(table.preamble.as_ref());
+    let restriction = Restriction::of(annotations, "@entry_restriction", subjects)
+        .map_err(|error| Refusal::invalid(format!("table `{name}`: {error}")))?;
+
     let actions = table.action_refs.iter().map(|reference| {
         let action = p4info
             .actions
@@ -419,6 +457,7 @@ fn find_table(
             .map(|meter| meter_type(meter.spec.as_ref())),
         profile: Some(table.implementation_id).filter(|&id| id != 0),
         idle_timeout: known.idle_timeout,
+        restriction,
     })
 }
 
@@ -444,8 +483,12 @@ fn find_action(
         let width = width(program, param.bitwidth, param.type_name.as_ref(), &what)?;
         Ok(Param { id: param.id, name: param.name.clone(), width })
     });
-    let params = params.collect::<Result<_, Refusal>>()?;
-    Ok(Action { id: *id, name: name.clone(), index: index as u32, params })
+    let params = params.collect::<Result<Vec<_>, Refusal>>()?;
+    let subjects = || params.iter().map(|p| Subject::param(&p.name, p.width)).collect();
+    let annotations = annotations_of(action.preamble.as_ref());
+    let restriction = Restriction::of(annotations, "@action_restriction", subjects)
+        .map_err(|error| Refusal::invalid(format!("action `{name}`: {error}")))?;
+    Ok(Action { id: *id, name: name.clone(), index: index as u32, params, restriction })
 }
 
 /// The extern instances by name and type. Programs have thousands of them.
@@ -459,15 +502,15 @@ fn externs_by_name(program: &ir::Program) -> Externs<'_> {
     externs
 }
 
-fn find_array(
+fn find_array<const N: usize>(
     externs: &Externs<'_>,
     object: Option<&info::Preamble>,
     size: i64,
-    [type_name, in_tna]: [&str; 2],
+    types: [&str; N],
 ) -> Result<Array, Refusal> {
     let info::Preamble { id, name, .. } = preamble(object)?;
-    let of = |type_name| externs.get(&(name.as_str(), type_name)).copied();
-    let at = of(type_name).or_else(|| of(in_tna));
+    let type_name = types[0];
+    let at = types.iter().find_map(|of| externs.get(&(name.as_str(), *of)).copied());
     let at = at.ok_or_else(|| mismatch(format!("there is no {type_name} `{name}`")))?;
     let size = u64::try_from(size)
         .map_err(|_| mismatch(format!("{type_name} `{name}` has a negative size")))?;
@@ -485,8 +528,9 @@ fn find_profile(
 ) -> Result<Profile, Refusal> {
     use info::action_profile::SelectorSizeSemantics;
     let types = match profile.with_selector {
-        true => ["action_selector", "ActionSelector"],
-        false => ["action_profile", "ActionProfile"],
+        // In TNA, a selector is separate from its profile.
+        true => ["action_selector", "ActionSelector", "ActionProfile"],
+        false => ["action_profile", "ActionProfile", "ActionProfile"],
     };
     let Array { id, name, at, .. } =
         find_array(externs, profile.preamble.as_ref(), profile.size, types)?;

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use tributary_dataplane::{Action, GroupMember, ProfileGroup, Value};
+use tributary_dataplane::{Action, GroupMember, ProfileGroup, Value, psa_port_value};
+use tributary_p4::Architecture;
 use tributary_p4runtime_proto::p4::v1::{
     ActionProfileGroup, ActionProfileMember, Entity, action_profile_group, entity,
 };
@@ -12,8 +13,8 @@ use super::objects::Profile;
 use super::{Change, Refusal};
 use crate::forwarding::Forwarding;
 
-/// Whether the switch has a port.
-pub(super) type HasPort<'a> = &'a dyn Fn(u16) -> bool;
+/// The switch's port with a number of the program, if there is one.
+pub(super) type PortOf<'a> = &'a dyn Fn(u64) -> Option<u16>;
 
 /// Size limits of groups, by profile and group, which the engine does not need.
 pub(crate) type GroupSizes = BTreeMap<(u32, u32), i32>;
@@ -80,18 +81,18 @@ pub(super) fn read_members(
 
 pub(super) fn write_group(
     to: &mut Forwarding,
-    has_port: HasPort<'_>,
+    port_of: PortOf<'_>,
     change: Change,
     entry: &ActionProfileGroup,
 ) -> Result<(), Refusal> {
     let profile = to.objects().profile(entry.action_profile_id)?;
     let what = format!("action selector `{}`, group {}", profile.name, entry.group_id);
-    change_group(to, has_port, change, entry).map_err(|refusal| refusal.of(&what))
+    change_group(to, port_of, change, entry).map_err(|refusal| refusal.of(&what))
 }
 
 fn change_group(
     to: &mut Forwarding,
-    has_port: HasPort<'_>,
+    port_of: PortOf<'_>,
     change: Change,
     entry: &ActionProfileGroup,
 ) -> Result<(), Refusal> {
@@ -111,7 +112,7 @@ fn change_group(
         to.group_sizes_mut().remove(&name);
         return Ok(());
     }
-    let members = members_from(profile, entry, has_port)?;
+    let members = members_from(profile, entry, port_of)?;
     let weights: Vec<u32> = members.iter().map(|member| member.weight).collect();
     let known = to.group_sizes().get(&name).copied();
     match (change, known) {
@@ -120,7 +121,7 @@ fn change_group(
         }
         _ => check_max_size(profile, entry.max_size)?,
     }
-    check_size(profile, &weights, entry.max_size)?;
+    check_size(profile.counts_members, &weights, entry.max_size)?;
     let (at, content) = (profile.at, ProfileGroup { members, max_size: 0 });
     if change == Change::Insert {
         to.pipeline_mut().profile_mut(at)?.group_insert(id, content)?;
@@ -134,7 +135,7 @@ fn change_group(
 fn members_from(
     profile: &Profile,
     entry: &ActionProfileGroup,
-    has_port: HasPort<'_>,
+    port_of: PortOf<'_>,
 ) -> Result<Vec<GroupMember>, Refusal> {
     use action_profile_group::member::WatchKind;
     let mut members: Vec<GroupMember> = Vec::with_capacity(entry.members.len());
@@ -146,7 +147,7 @@ fn members_from(
             Some(WatchKind::WatchPort(port)) => (0, &port[..]),
             None => (0, &[][..]),
         };
-        let watch = watched(watch, port, has_port).map_err(|r| r.of(&format!("member {id}")))?;
+        let watch = watched(watch, port, port_of).map_err(|r| r.of(&format!("member {id}")))?;
         let weight = weight_from(profile, member.weight);
         let weight = weight.map_err(|r| r.of(&format!("member {id}")))?;
         members.push(GroupMember { member: id, weight, watch });
@@ -165,7 +166,10 @@ pub(super) fn read_groups(
                 member_id: member.member,
                 weight: weight_to(profile, member.weight),
                 watch_kind: member.watch.map(|port| {
-                    action_profile_group::member::WatchKind::WatchPort(encode_port(port))
+                    action_profile_group::member::WatchKind::WatchPort(encode_port(
+                        from.architecture(),
+                        port,
+                    ))
                 }),
             };
             let entry = ActionProfileGroup {
@@ -257,8 +261,8 @@ fn check_max_size(profile: &Profile, max_size: i32) -> Result<(), Refusal> {
 }
 
 /// Refuses a group, or an action set, that exceeds its size limit.
-pub(super) fn check_size(profile: &Profile, weights: &[u32], most: i32) -> Result<(), Refusal> {
-    let size = match profile.counts_members {
+pub(super) fn check_size(counts_members: bool, weights: &[u32], most: i32) -> Result<(), Refusal> {
+    let size = match counts_members {
         true => weights.len() as u64,
         false => weights.iter().map(|&weight| u64::from(weight)).sum(),
     };
@@ -272,21 +276,23 @@ pub(super) fn check_size(profile: &Profile, weights: &[u32], most: i32) -> Resul
 pub(super) fn watched(
     watch: i32,
     port: &[u8],
-    has_port: HasPort<'_>,
+    port_of: PortOf<'_>,
 ) -> Result<Option<u16>, Refusal> {
     let port = match (watch, port) {
         (0, []) => return Ok(None),
         (0, bytes) => Value::from_be_bytes(bytes).to_u64(),
         (number, _) => u64::try_from(number).ok(),
     };
-    let port = port.and_then(|port| u16::try_from(port).ok()).filter(|&port| has_port(port));
-    match port {
+    match port.and_then(port_of) {
         Some(port) => Ok(Some(port)),
         None => Err(Refusal::invalid("it watches a port that this switch has not")),
     }
 }
 
-/// A port as a byte string.
-pub(super) fn encode_port(port: u16) -> Vec<u8> {
-    super::encode(&Value::from(u64::from(port)))
+/// A port as a byte string, with its number in programs of an architecture.
+pub(super) fn encode_port(architecture: Architecture, port: u16) -> Vec<u8> {
+    super::encode(&Value::from(match architecture {
+        Architecture::Psa => psa_port_value(port),
+        Architecture::V1model | Architecture::Tna => u64::from(port),
+    }))
 }

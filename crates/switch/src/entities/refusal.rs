@@ -97,7 +97,7 @@ impl From<StateError> for Refusal {
             StateError::Unknown(_) | StateError::NotFound => Code::NotFound,
             StateError::AlreadyExists => Code::AlreadyExists,
             StateError::Full(_) => Code::ResourceExhausted,
-            StateError::Rates => Code::InvalidArgument,
+            StateError::Rates | StateError::Filter => Code::InvalidArgument,
             StateError::Index { .. } | StateError::Width(_) => Code::OutOfRange,
             StateError::Table(error) => return error.into(),
         };

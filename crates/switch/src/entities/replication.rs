@@ -45,9 +45,9 @@ pub(super) fn write(
         Change::Insert | Change::Modify => {}
     }
     let architecture = to.architecture();
-    let has_port = |port| config.has_port(architecture, port);
+    let port_of = |number| config.port_of(architecture, number);
     let replicas =
-        replicas(&has_port, &entry.replicas).map_err(|r| r.of(&format!("multicast group {id}")))?;
+        replicas(&port_of, &entry.replicas).map_err(|r| r.of(&format!("multicast group {id}")))?;
     to.groups_mut().set(id, Group { replicas, metadata: entry.metadata.clone() });
     Ok(())
 }
@@ -67,9 +67,10 @@ pub(super) fn read(
         let group = from.groups().get(id);
         let group =
             group.ok_or_else(|| Refusal::not_found(format!("there is no multicast group {id}")))?;
-        out.push(to_entity(id, group));
+        out.push(to_entity(from.architecture(), id, group));
     } else {
-        out.extend(from.groups().iter().map(|(id, group)| to_entity(id, group)));
+        let groups = from.groups().iter();
+        out.extend(groups.map(|(id, group)| to_entity(from.architecture(), id, group)));
     }
     Ok(())
 }
@@ -88,13 +89,13 @@ fn group_id(entry: &MulticastGroupEntry) -> Result<u16, Refusal> {
 }
 
 fn replicas(
-    has_port: &dyn Fn(u16) -> bool,
+    port_of: &dyn Fn(u64) -> Option<u16>,
     wanted: &[p4::Replica],
 ) -> Result<Vec<Replica>, Refusal> {
     let mut seen = BTreeSet::new();
     let mut replicas = Vec::with_capacity(wanted.len());
     for replica in wanted {
-        let replica = to_replica(has_port, replica)?;
+        let replica = to_replica(port_of, replica)?;
         if !seen.insert(replica) {
             let Replica { port, instance } = replica;
             return Err(Refusal::invalid(format!(
@@ -106,7 +107,10 @@ fn replicas(
     Ok(replicas)
 }
 
-fn to_replica(has_port: &dyn Fn(u16) -> bool, replica: &p4::Replica) -> Result<Replica, Refusal> {
+fn to_replica(
+    port_of: &dyn Fn(u64) -> Option<u16>,
+    replica: &p4::Replica,
+) -> Result<Replica, Refusal> {
     if !replica.backup_replicas.is_empty() {
         return Err(Refusal::unimplemented("backup replicas: not supported by this switch"));
     }
@@ -118,7 +122,7 @@ fn to_replica(has_port: &dyn Fn(u16) -> bool, replica: &p4::Replica) -> Result<R
         Some(replica::PortKind::EgressPort(port)) => Some(u64::from(*port)),
         _ => return Err(Refusal::invalid("a replica has no port")),
     };
-    let port = port.and_then(|p| u16::try_from(p).ok()).filter(|&p| has_port(p));
+    let port = port.and_then(port_of);
     let port =
         port.ok_or_else(|| Refusal::invalid("a replica is for a port that this switch has not"))?;
     let instance = replica.instance;
@@ -127,16 +131,16 @@ fn to_replica(has_port: &dyn Fn(u16) -> bool, replica: &p4::Replica) -> Result<R
     Ok(Replica { port, instance })
 }
 
-fn from_replica(replica: &Replica) -> p4::Replica {
+fn from_replica(architecture: Architecture, replica: &Replica) -> p4::Replica {
     p4::Replica {
-        port_kind: Some(replica::PortKind::Port(encode_port(replica.port))),
+        port_kind: Some(replica::PortKind::Port(encode_port(architecture, replica.port))),
         instance: u32::from(replica.instance),
         backup_replicas: Vec::new(),
     }
 }
 
-fn to_entity(id: u16, group: &Group) -> Entity {
-    let replicas = group.replicas.iter().map(from_replica);
+fn to_entity(architecture: Architecture, id: u16, group: &Group) -> Entity {
+    let replicas = group.replicas.iter().map(|replica| from_replica(architecture, replica));
     let group = MulticastGroupEntry {
         multicast_group_id: u32::from(id),
         replicas: replicas.collect(),
@@ -153,7 +157,7 @@ fn to_entity(id: u16, group: &Group) -> Entity {
 fn sessions(architecture: Architecture) -> u32 {
     match architecture {
         Architecture::Tna => 1 << 10,
-        Architecture::V1model => 1 << 15,
+        Architecture::V1model | Architecture::Psa => 1 << 15,
     }
 }
 
@@ -179,20 +183,19 @@ fn write_session(
         }
         Change::Insert | Change::Modify => {}
     }
-    if architecture == Architecture::Tna && entry.replicas.len() != 1 {
-        return Err(Refusal::invalid(format!(
-            "clone session {id} has {} replicas: this switch mirrors to exactly one port",
-            entry.replicas.len()
-        )));
-    }
-    let has_port = |port| config.has_port(architecture, port);
+    let port_of = |number| config.port_of(architecture, number);
     let replicas =
-        replicas(&has_port, &entry.replicas).map_err(|r| r.of(&format!("clone session {id}")))?;
+        replicas(&port_of, &entry.replicas).map_err(|r| r.of(&format!("clone session {id}")))?;
     let length = usize::try_from(entry.packet_length_bytes).map_err(|_| {
         Refusal::invalid(format!("clone session {id}: the packet length is negative"))
     })?;
     let length = Some(length).filter(|&length| length > 0);
     let class_of_service = entry.class_of_service;
+    if architecture == Architecture::Psa && class_of_service > u32::from(u8::MAX) {
+        return Err(Refusal::invalid(format!(
+            "clone session {id}: class of service {class_of_service} does not fit into 8 bits"
+        )));
+    }
     to.sessions_mut().insert(id, Session { replicas, length, class_of_service });
     Ok(())
 }
@@ -203,14 +206,15 @@ fn read_sessions(
     out: &mut Vec<Entity>,
 ) -> Result<(), Refusal> {
     if template.session_id == 0 {
-        out.extend(from.sessions().iter().map(|(&id, session)| session_entity(id, session)));
+        let sessions = from.sessions().iter();
+        out.extend(sessions.map(|(&id, session)| session_entity(from.architecture(), id, session)));
         return Ok(());
     }
     let id = session_id(from.architecture(), template.session_id)?;
     let session = from.sessions().get(&id);
     let session =
         session.ok_or_else(|| Refusal::not_found(format!("there is no clone session {id}")))?;
-    out.push(session_entity(id, session));
+    out.push(session_entity(from.architecture(), id, session));
     Ok(())
 }
 
@@ -225,10 +229,11 @@ fn session_id(architecture: Architecture, id: u32) -> Result<u16, Refusal> {
     }
 }
 
-fn session_entity(id: u16, session: &Session) -> Entity {
+fn session_entity(architecture: Architecture, id: u16, session: &Session) -> Entity {
+    let replicas = session.replicas.iter().map(|replica| from_replica(architecture, replica));
     let session = CloneSessionEntry {
         session_id: u32::from(id),
-        replicas: session.replicas.iter().map(from_replica).collect(),
+        replicas: replicas.collect(),
         class_of_service: session.class_of_service,
         packet_length_bytes: session.length.map_or(0, |length| length as i32),
     };

@@ -11,14 +11,14 @@ use super::counters::{counter_from, counter_to};
 use super::matches::{check_priority, matches, to_field};
 use super::meters::{meter_from, meter_to, no_counters};
 use super::objects::Table;
-use super::profiles::{HasPort, check_style};
+use super::profiles::{PortOf, check_style};
 use super::read::{Cursor, size};
 use super::{Change, Refusal};
 use crate::forwarding::Forwarding;
 
 pub(super) fn write(
     to: &mut Forwarding,
-    has_port: HasPort<'_>,
+    port_of: PortOf<'_>,
     change: Change,
     entry: &TableEntry,
 ) -> Result<(), Refusal> {
@@ -26,8 +26,8 @@ pub(super) fn write(
     let what = format!("table `{}`", table.name);
     match entry {
         TableEntry { is_const: true, .. } => Err(read_only("is_const")),
-        TableEntry { is_default_action: true, .. } => write_default(to, has_port, change, entry),
-        _ => write_entry(to, has_port, change, entry),
+        TableEntry { is_default_action: true, .. } => write_default(to, port_of, change, entry),
+        _ => write_entry(to, port_of, change, entry),
     }
     .map_err(|refusal| refusal.of(&what))
 }
@@ -43,7 +43,7 @@ struct Content {
 
 fn write_entry(
     to: &mut Forwarding,
-    has_port: HasPort<'_>,
+    port_of: PortOf<'_>,
     change: Change,
     entry: &TableEntry,
 ) -> Result<(), Refusal> {
@@ -63,7 +63,12 @@ fn write_entry(
     if change == Change::Delete {
         return delete(to, entry, &matches);
     }
-    let content = content(to, has_port, table, entry)?;
+    let restriction = table.restriction.as_ref();
+    if let Some(part) = restriction.and_then(|r| r.violated_by_entry(&matches, entry.priority)) {
+        let message = format!("the entry violates its @entry_restriction: `{part}`");
+        return Err(Refusal::invalid(message));
+    }
+    let content = content(to, port_of, table, entry)?;
     if change == Change::Insert && content.action.is_none() {
         return Err(Refusal::invalid("the entry has no action"));
     }
@@ -81,13 +86,13 @@ fn delete(to: &mut Forwarding, entry: &TableEntry, matches: &[KeyMatch]) -> Resu
 /// An entry's content, validated as far as possible without other entries.
 fn content(
     to: &Forwarding,
-    has_port: HasPort<'_>,
+    port_of: PortOf<'_>,
     table: &Table,
     entry: &TableEntry,
 ) -> Result<Content, Refusal> {
     check_resources(table, entry)?;
     let action = entry.action.as_ref();
-    let action = action.map(|action| action_from(to.objects(), table, action, has_port));
+    let action = action.map(|action| action_from(to.objects(), table, action, port_of));
     let action = action.transpose()?;
     if let (Some(profile), Some(action)) = (table.profile, &action) {
         check_style(to, to.objects().profile(profile)?, action)?;
@@ -153,7 +158,7 @@ fn put(
 
 fn write_default(
     to: &mut Forwarding,
-    has_port: HasPort<'_>,
+    port_of: PortOf<'_>,
     change: Change,
     entry: &TableEntry,
 ) -> Result<(), Refusal> {
@@ -172,7 +177,7 @@ fn write_default(
         ));
     }
     let action = entry.action.as_ref();
-    let action = action.map(|action| action_from(to.objects(), table, action, has_port));
+    let action = action.map(|action| action_from(to.objects(), table, action, port_of));
     let action = action.transpose()?;
     let counter = entry.counter_data.as_ref().map(counter_from).transpose()?;
     let config = meter(table, entry.meter_config.as_ref())?;
@@ -401,7 +406,7 @@ fn default_entry(
     #[allow(deprecated, reason = "older controllers want it back")]
     Ok(TableEntry {
         table_id: table.id,
-        action: action.and_then(|action| to_action(from.objects(), table, action, &annotation)),
+        action: action.and_then(|action| to_action(from, table, action, &annotation)),
         is_default_action: true,
         metadata: annotation.metadata,
         controller_metadata: annotation.number,
@@ -456,7 +461,7 @@ fn to_entry(
     Ok(TableEntry {
         table_id: table.id,
         r#match: fields.filter_map(|(key, found)| to_field(key, found)).collect(),
-        action: to_action(from.objects(), table, &entry.action, &annotation),
+        action: to_action(from, table, &entry.action, &annotation),
         priority,
         idle_timeout_ns: annotation.idle_timeout_ns,
         controller_metadata: annotation.number,

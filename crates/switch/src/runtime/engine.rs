@@ -70,6 +70,7 @@ impl Engine {
         let now = Instant::now();
         busy |= self.receive(now);
         busy |= self.collect(now);
+        busy |= self.switch.generate(self.micros(now), PENDING);
         busy |= self.switch.run_pending(self.micros(now), PENDING);
         self.post.deliver(&mut self.switch);
         self.tell_controllers(now, notices);
@@ -166,6 +167,9 @@ impl Engine {
         if notices && let Some(due) = self.switch.next_notice_us() {
             until(Duration::from_micros(due.saturating_sub(self.micros(now))));
         }
+        if let Some(due) = self.switch.generator_due_us() {
+            until(Duration::from_micros(due.saturating_sub(self.micros(now))));
+        }
         for port in &mut self.ports {
             if let Some(failed) = port.failed.filter(|_| port.is_paused(now)) {
                 until((failed + PAUSE_AFTER_ERROR).saturating_duration_since(now));
@@ -209,6 +213,7 @@ impl Commands {
         self.leader.recall(&mut engine.switch);
         loop {
             let now_us = engine.micros(Instant::now());
+            engine.switch.advance(now_us);
             if !command(&mut engine.switch, now_us) {
                 self.unfinished = Some(command);
                 break;

@@ -45,7 +45,7 @@ impl Port {
         self.failed = Some(now);
     }
 
-    /// Sends at most a batch. Returns true if the batch was used up, so that there may be more.
+    /// Sends at most a batch. Returns true if there may be more to send at once.
     pub(super) fn transmit(
         &mut self,
         switch: &mut Switch,
@@ -59,7 +59,7 @@ impl Port {
             }
             if !self.held && !switch.transmit(now_us, self.number, &mut self.frame) {
                 self.io.flush()?;
-                return Ok(false);
+                return Ok(switch.queue_depth(self.number) > 0);
             }
             self.held = true;
             match self.io.send(&self.frame) {

@@ -181,6 +181,21 @@ fn a_clone_of_egress_is_the_packet_at_its_end_and_goes_through_egress_again() {
 }
 
 #[test]
+fn clones_and_drops_in_egress_without_end_leave_other_packets_their_turn() {
+    let mut switch = copying();
+    write(&mut switch, insert(session(4, &[(2, 0)], 0))).unwrap();
+    switch.receive(0, 2, &wish(15, 4));
+    let mut frame = Vec::new();
+    for _ in 0..10 {
+        assert!(!switch.transmit(0, 2, &mut frame));
+        assert_eq!(switch.queue_depth(2), 1);
+    }
+    switch.receive(0, 2, &wish(0, 0));
+    assert!(switch.transmit(0, 2, &mut frame));
+    assert_eq!(switch.queue_depth(2), 1);
+}
+
+#[test]
 fn truncation_applies_to_the_packet_itself_when_it_leaves() {
     let mut switch = copying();
     let lengths = |switch: &mut Switch, op| -> Vec<_> {

@@ -1,6 +1,8 @@
 //! Action profiles, meters, value sets, digests, timeouts and clone sessions, written by a
 //! controller and used by packets.
 
+use std::collections::BTreeSet;
+
 use tributary_netio::FrameIo;
 use tributary_p4runtime_proto::google::rpc::Code;
 use tributary_p4runtime_proto::p4::config::v1::Preamble;
@@ -242,14 +244,6 @@ fn action_sets_are_read_back_as_written() {
     for wrong in [&[(1, 0)][..], &[(1, 4)], &[(1, 2), (2, 2)]] {
         refused(&mut switch, insert(uses(wrong)), Code::InvalidArgument);
     }
-    let mut random = uses(&[(1, 1)]);
-    if let Some(entity::Entity::TableEntry(entry)) = &mut random.entity
-        && let Some(table_action::Type::ActionProfileActionSet(set)) =
-            entry.action.as_mut().and_then(|action| action.r#type.as_mut())
-    {
-        set.action_selection_mode = 2;
-    }
-    refused(&mut switch, insert(random), Code::Unimplemented);
     let good = uses(&[(30, 1), (40, 1), (30, 1)]);
     write(&mut switch, insert(good.clone())).unwrap();
     assert_eq!(read(&switch, uses_all(&names, "selected")), [good]);
@@ -259,6 +253,78 @@ fn action_sets_are_read_back_as_written() {
     refused(&mut switch, insert(member(&names, "spread", 1, 1)), Code::InvalidArgument);
     write(&mut switch, delete(uses(&[]))).unwrap();
     write(&mut switch, insert(member(&names, "spread", 1, 1))).unwrap();
+}
+
+/// An entry with a set that has other properties than actions.
+fn set_with(
+    names: &Names,
+    actions: &[(u8, i32)],
+    change: impl FnOnce(&mut p4::ActionProfileActionSet),
+) -> Entity {
+    let mut set = set_of(names, actions);
+    if let table_action::Type::ActionProfileActionSet(set) = &mut set {
+        change(set);
+    }
+    entry(names, "selected", 1, set)
+}
+
+/// The different colours and answers of 64 packets of one flow, and of as many flows.
+fn colors_and_answers(switch: &mut Switch) -> [BTreeSet<(u8, u8)>; 2] {
+    [|_| 7, |seed| seed].map(|flow: fn(u32) -> u32| {
+        (0..64).map(|seed| ask(switch, 0, SELECTED, 1, flow(seed))).collect()
+    })
+}
+
+#[test]
+fn a_group_action_runs_before_the_action_that_is_picked() {
+    let (mut switch, names) = features();
+    let tint = |color: u8| match names.call("TestIngress.tint", &[&[color]]).r#type {
+        Some(table_action::Type::Action(action)) => Some(action),
+        other => panic!("{other:?}"),
+    };
+    let tinted = set_with(&names, &[(30, 1), (40, 1)], |set| set.group_action = tint(9));
+    write(&mut switch, insert(tinted.clone())).unwrap();
+    assert_eq!(read(&switch, uses_all(&names, "selected")), [tinted]);
+    let [one, many] = colors_and_answers(&mut switch);
+    assert_eq!(one.len(), 1);
+    assert_eq!(many, BTreeSet::from([(9, 30), (9, 40)]));
+    // Of a set without actions, it is all that runs; without an entry, nothing does.
+    write(&mut switch, modify(set_with(&names, &[], |set| set.group_action = tint(5)))).unwrap();
+    assert_eq!(ask(&mut switch, 0, SELECTED, 1, 3), (5, 0));
+    write(&mut switch, delete(set_with(&names, &[], |_| {}))).unwrap();
+    assert_eq!(ask(&mut switch, 0, SELECTED, 1, 3), (0, 0));
+
+    let elsewhere = |action: Option<p4::Action>| {
+        set_with(&names, &[(30, 1)], |set| set.action_profile_actions[0].action = action)
+    };
+    refused(&mut switch, insert(elsewhere(tint(1))), Code::PermissionDenied);
+    let other = set_with(&names, &[(30, 1)], |set| set.group_action = Some(answer(&names, 1)));
+    refused(&mut switch, insert(other), Code::PermissionDenied);
+}
+
+#[test]
+fn a_set_may_pick_at_random_and_count_its_size_in_another_way() {
+    let (mut switch, names) = features();
+    let by_hash = set_with(&names, &[(30, 1), (40, 2)], |set| set.action_selection_mode = 1);
+    write(&mut switch, insert(by_hash.clone())).unwrap();
+    assert_eq!(colors_and_answers(&mut switch)[0].len(), 1);
+    let random = set_with(&names, &[(30, 1), (40, 2)], |set| set.action_selection_mode = 2);
+    write(&mut switch, modify(random.clone())).unwrap();
+    assert_eq!(read(&switch, uses_all(&names, "selected")), [random]);
+    let mut counts = [0u32; 2];
+    for _ in 0..600 {
+        counts[usize::from(ask(&mut switch, 0, SELECTED, 1, 7).1 == 40)] += 1;
+    }
+    assert!((150..250).contains(&counts[0]) && counts[1] == 600 - counts[0], "{counts:?}");
+
+    // The selector has room for weights of 3 in total, or for 3 actions.
+    let heavy =
+        |semantics| set_with(&names, &[(30, 2), (40, 2)], |set| set.size_semantics = semantics);
+    refused(&mut switch, modify(heavy(1)), Code::InvalidArgument);
+    write(&mut switch, modify(heavy(2))).unwrap();
+    assert_eq!(read(&switch, uses_all(&names, "selected")), [heavy(2)]);
+    let unknown = set_with(&names, &[(30, 1)], |set| set.size_semantics = 9);
+    refused(&mut switch, modify(unknown), Code::InvalidArgument);
 }
 
 #[test]

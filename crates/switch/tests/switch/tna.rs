@@ -1,13 +1,17 @@
 //! Traffic and entities of a TNA program.
 
+use tributary_netio::FrameIo;
 use tributary_p4runtime_proto::google::rpc::Code;
 use tributary_p4runtime_proto::p4::v1::{
     self as p4, Entity, RegisterEntry, entity, p4_data, packet_replication_engine_entry, replica,
 };
-use tributary_switch::{Forwarding, Switch, SwitchConfig, TNA_CPU_PORT};
+use tributary_switch::{
+    Application, Forwarding, Switch, SwitchConfig, TNA_CPU_PORT, TofinoConfig, Trigger,
+};
 
 use crate::allocations::forwards_without_allocating;
 use crate::common::*;
+use crate::grpc::*;
 
 const TNA: &str = include_str!("programs/tna.p4");
 
@@ -188,7 +192,8 @@ fn mirror_sessions_are_clone_sessions() {
     };
     let mut switch = tna();
     write(&mut switch, insert(session(33, &[4], 0))).unwrap();
-    write(&mut switch, insert(session(34, &[4], 26))).unwrap();
+    // The two bytes of the mirror's header count, too.
+    write(&mut switch, insert(session(34, &[4], 28))).unwrap();
     for (op, wanted) in [(MIRROR, &b"name"[..]), (EGRESS_MIRROR, &b"na"[..])] {
         let id = if op == MIRROR { 33 } else { 34 };
         switch.receive(0, 1, &probe(op, 0, 2, id, b"name"));
@@ -206,9 +211,16 @@ fn mirror_sessions_are_clone_sessions() {
     assert_eq!(read(&switch, session(0, &[], 0)).len(), 2);
     let mut refused = |entity| write(&mut switch, insert(entity)).unwrap_err().code;
     assert_eq!(refused(session(33, &[4], 0)), Code::AlreadyExists);
-    assert_eq!(refused(session(36, &[1, 2], 0)), Code::InvalidArgument);
     assert_eq!(refused(session(36, &[99], 0)), Code::InvalidArgument);
     assert_eq!(refused(session(1024, &[1], 0)), Code::OutOfRange);
+    // A session of several ports makes a copy for each.
+    write(&mut switch, insert(session(36, &[1, 4], 0))).unwrap();
+    switch.receive(0, 1, &probe(MIRROR, 0, 2, 36, b"both"));
+    for port in [1, 2, 4] {
+        let left = seen(&transmit(&mut switch, 0, port).unwrap());
+        assert_eq!((left.mark, &left.name[..]), (if port == 2 { 0 } else { 0xabcd }, &b"both"[..]));
+        assert_eq!(transmit(&mut switch, 0, port), None);
+    }
 }
 
 #[test]
@@ -288,4 +300,86 @@ fn steady_traffic_allocates_nothing() {
         probe(RECIRCULATE, 5, 2, 0, &[4; 300]),
     ];
     forwards_without_allocating(&mut switch, &frames, 9);
+}
+
+/// The program of a packet test, with the file that it includes.
+macro_rules! case {
+    ($name:literal) => {
+        include_str!(concat!("../../../stf/tests/cases/", $name, ".p4")).replace(
+            "#include \"tna/egress.p4\"",
+            include_str!("../../../stf/tests/cases/tna/egress.p4"),
+        )
+    };
+}
+
+#[tokio::test]
+async fn digests_are_sent_under_the_name_of_their_instance() {
+    let program = case!("tna_digest");
+    let Device { service, mut ports, _switch } = device();
+    let mut client = connect(&service).await;
+    let mut controller = primary(&mut client).await;
+    push(&mut client, &program).await;
+    let info = names(&program).0;
+    let seen = info.digests.iter().map(|digest| digest.preamble.as_ref().unwrap());
+    let digest_id = seen.clone().find(|it| it.name.ends_with(".seen")).unwrap().id;
+    assert_eq!(seen.count(), 2);
+    let config = p4::digest_entry::Config { max_list_size: 1, ..Default::default() };
+    let entry = p4::DigestEntry { digest_id, config: Some(config) };
+    let updates = vec![insert(whole(entity::Entity::DigestEntry(entry)))];
+    client.write(writing(updates)).await.unwrap();
+
+    ports[1].send(&[0x12, 0x34, 1]).unwrap();
+    ports[1].flush().unwrap();
+    let list = match controller.hear().await.unwrap() {
+        p4::stream_message_response::Update::Digest(list) => list,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(list.digest_id, digest_id);
+    let Some(p4_data::Data::Struct(members)) = &list.data[0].data else { panic!("{list:?}") };
+    let members: Vec<_> = members.members.iter().map(|m| m.data.clone().unwrap()).collect();
+    let bits = |bytes: &[u8]| p4_data::Data::Bitstring(bytes.to_vec());
+    assert_eq!(members, [bits(&[0x12, 0x34]), bits(&[2])]);
+}
+
+#[test]
+fn the_packet_generator_runs_by_the_switchs_time_and_a_driver_sets_ports() {
+    let packet = |id, trigger| Application {
+        id,
+        trigger,
+        packet: vec![0xab],
+        packets: 2,
+        packet_gap_us: 5,
+        ..Application::default()
+    };
+    let tofino = TofinoConfig {
+        generator: vec![packet(1, Trigger::Every(100)), packet(2, Trigger::PortDown)],
+        ..TofinoConfig::default()
+    };
+    assert_eq!(tofino.check(), Ok(()));
+    let ports = vec![1, 2, 3];
+    let mut switch = Switch::new(SwitchConfig { ports, tofino, ..SwitchConfig::default() });
+    switch.advance(1000);
+    switch.commit(forwarding(&case!("tna_pktgen")));
+    assert_eq!(switch.generator_due_us(), Some(1100));
+    assert!(!switch.generate(1099, 9));
+    assert_eq!(transmit(&mut switch, 1099, 1), None);
+    // Both packets of the first interval, and the first of the next.
+    assert!(switch.generate(1200, 2));
+    assert!(!switch.generate(1200, 9));
+    for packet in [0, 1, 0] {
+        let frame = transmit(&mut switch, 1200, 1).unwrap();
+        assert_eq!(frame, [1, 0, 0, 0, 0, packet, 0xab]);
+    }
+    assert_eq!((transmit(&mut switch, 1200, 1), switch.generator_due_us()), (None, Some(1205)));
+    switch.set_link(3, false);
+    switch.generate(1202, 9);
+    assert_eq!(transmit(&mut switch, 1202, 2).unwrap(), [2, 0, 0, 3, 0, 0, 0xab]);
+    assert_eq!(switch.statistics().generated, 4);
+    // Applications are checked, and v1model has none.
+    assert!(switch.add_application(packet(1, Trigger::PortDown)).unwrap_err().contains("twice"));
+    assert!(switch.add_application(packet(8, Trigger::PortDown)).unwrap_err().contains("0 to 7"));
+    assert!(switch.add_application(packet(3, Trigger::Every(0))).unwrap_err().contains("zero"));
+    switch.commit(forwarding(TRAFFIC));
+    assert_eq!(switch.generator_due_us(), None);
+    assert!(switch.add_application(packet(3, Trigger::PortDown)).unwrap_err().contains("TNA"));
 }

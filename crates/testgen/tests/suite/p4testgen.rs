@@ -55,11 +55,8 @@ fn check(tool: &Path, program: &Path) -> Result<(), Failed> {
     }
     if tests == 0 {
         // It says itself what it does not support.
-        eprintln!(
-            "p4testgen makes no test for {}: {}",
-            program.display(),
-            String::from_utf8_lossy(&output.stderr).lines().last().unwrap_or_default()
-        );
+        let messages = String::from_utf8_lossy(&output.stderr).into_owned();
+        return Err(format!("p4testgen makes no test: {messages}").into());
     }
     Ok(())
 }

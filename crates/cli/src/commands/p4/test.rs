@@ -13,6 +13,7 @@ use tributary_p4::Compilation;
 use tributary_stf::Script;
 use tributary_testgen::{GoalKind, Options, Report, Subject, generate, mutants, run_test};
 
+use super::bounded;
 use crate::args::{P4Args, TestArgs};
 use crate::figures::{put, with_bar};
 
@@ -179,16 +180,29 @@ fn p4testgen(
         command.arg("-I").arg(directory);
     }
     command.args(args.program.defines.iter().flat_map(|define| ["-D", define]));
-    let output = command.arg(&args.program.file).output();
-    let output = output.with_context(|| format!("cannot run {}", tool.display()))?;
+    let time = Duration::from_secs_f64(60.0 * args.minutes);
+    let outcome = bounded::run(command.arg(&args.program.file), time);
+    let (status, messages) = outcome.with_context(|| format!("cannot run {}", tool.display()))?;
     let tests: Vec<PathBuf> = files(&out)?
         .into_iter()
         .filter(|path| path.extension().is_some_and(|extension| extension == "stf"))
         .collect();
-    if tests.is_empty() {
-        let errors = String::from_utf8_lossy(&output.stderr);
-        let reason = errors.lines().find(|line| !line.trim().is_empty()).unwrap_or("no message");
-        bail!("p4testgen generated no test ({}): {reason}", output.status);
+    match status {
+        Some(status) if tests.is_empty() => {
+            let mut lines = messages.lines().filter(|line| !line.trim().is_empty());
+            bail!(
+                "p4testgen generated no test ({status}): {}",
+                lines.next().unwrap_or("no message")
+            );
+        }
+        None if tests.is_empty() => {
+            bail!("p4testgen generated no test within {time:?}: allow more time with --minutes");
+        }
+        None => crate::print(&format!(
+            "p4testgen was stopped after {time:?}, with {} of at most {most} tests",
+            tests.len()
+        ))?,
+        Some(_) => {}
     }
     let mut covered = BTreeSet::new();
     let mut failed = 0;

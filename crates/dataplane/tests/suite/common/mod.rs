@@ -200,8 +200,7 @@ impl Builder {
                 .map(|&action| TableAction {
                     action,
                     prologue: Vec::new(),
-                    table_only: false,
-                    default_only: false,
+                    scope: Scope::default(),
                 })
                 .collect(),
             default_action: ActionCall { action: actions.len() as u32 - 1, args: Vec::new() },
@@ -211,6 +210,7 @@ impl Builder {
             size: 1024,
             attached: Vec::new(),
             idle_timeout: false,
+            empty_group: None,
             annotations: Vec::new(),
         });
         TableId(number as u32)

@@ -46,6 +46,38 @@ fn everything_is_described() {
 }
 
 #[test]
+fn a_selector_belongs_to_its_profile_and_value_sets_to_their_parser() {
+    let text = program(
+        "",
+        "Hash<bit<16>>(HashAlgorithm_t.CRC16) hash;
+ActionProfile(64) members;
+ActionSelector(members, hash, SelectorMode_t.FAIR, 20, 3) choose;
+ActionProfile(8) shared;
+action a() {}
+table t { key = { hdr.d.a : exact; hdr.d.b : selector; } actions = { a; } implementation = choose; }
+table u { key = { hdr.d.a : exact; } actions = { a; } implementation = shared; }",
+        "t.apply(); u.apply();",
+    );
+    let info = compiles(&text).p4info;
+    let id = |name: &str| {
+        let found = info
+            .action_profiles
+            .iter()
+            .find(|p| p.preamble.as_ref().is_some_and(|preamble| preamble.name.ends_with(name)));
+        found.map(|p| p.preamble.as_ref().unwrap().id)
+    };
+    let profiles: Vec<_> = info
+        .action_profiles
+        .iter()
+        .map(|p| (p.size, p.with_selector, p.max_group_size, p.table_ids.len()))
+        .collect();
+    assert_eq!(profiles, [(64, true, 20, 1), (8, false, 0, 1)]);
+    let used: Vec<_> = info.tables.iter().map(|table| Some(table.implementation_id)).collect();
+    assert_eq!(used, [id(".members"), id(".shared")]);
+    assert_eq!(info.tables[0].match_fields.len(), 1, "the selector's key is not matched");
+}
+
+#[test]
 fn names_are_without_the_pipeline_and_identifiers_with_it() {
     let info = compiles(&program(
         "",

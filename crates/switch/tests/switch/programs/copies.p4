@@ -90,6 +90,7 @@ control TestEgress(inout headers_t hdr, inout metadata_t meta,
             recirculate_preserving_field_list(1);
         }
         if (hdr.wish.op == 14) { mark_to_drop(standard); recirculate_preserving_field_list(1); }
+        if (hdr.wish.op == 15) { mark_to_drop(standard); clone(CloneType.E2E, session); }
     }
 }
 control TestUpdate(inout headers_t hdr, inout metadata_t meta) { apply { } }

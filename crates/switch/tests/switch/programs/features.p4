@@ -57,6 +57,10 @@ control TestIngress(inout headers_t hdr, inout metadata_t meta,
     direct_meter<bit<8>>(MeterType.bytes) by_entry;
     direct_counter(CounterType.packets) hits;
 
+    action tint(bit<8> color) {
+        hdr.request.color = color;
+    }
+
     action answer(bit<8> value) {
         hdr.request.answer = value;
     }
@@ -74,7 +78,7 @@ control TestIngress(inout headers_t hdr, inout metadata_t meta,
 
     table selected {
         key = { hdr.request.key: exact; hdr.request.seed: selector; }
-        actions = { answer; NoAction; }
+        actions = { answer; @groupaction tint; NoAction; }
         implementation = spread;
         size = 16;
     }

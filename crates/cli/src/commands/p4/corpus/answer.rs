@@ -1,19 +1,14 @@
 //! Asking a compiler about one program: a process with a bound on time.
 
-use std::io::Read;
-use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
-use std::time::{Duration, Instant};
+use std::process::{Command, ExitStatus};
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use nix::sys::signal::{Signal, killpg};
-use nix::unistd::Pid;
 
 use crate::args::{CorpusArgs, Dialect};
-
-/// Bytes of a compiler's messages that are kept: the first error is among them.
-const KEPT: usize = 1 << 16;
+use crate::commands::p4::bounded;
 
 /// What a compiler says about a program.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -50,6 +45,7 @@ impl Compiler {
             (Some(name), _) => &[name.as_str()],
             (None, Dialect::V1model) => &["p4c-bm2-ss", "p4test"],
             (None, Dialect::Tna) => &[],
+            (None, Dialect::Psa) => &["p4c-bm2-psa", "p4test"],
             (None, Dialect::Any) => &["p4test"],
         };
         let found = names.iter().find_map(|name| Some((*name, found(name)?)));
@@ -61,7 +57,7 @@ impl Compiler {
         };
         let name = Path::new(name).file_name().map_or(name.into(), |n| n.to_string_lossy());
         let mut arguments = options(args);
-        if name == "p4c-bm2-ss" {
+        if matches!(&*name, "p4c-bm2-ss" | "p4c-bm2-psa") {
             arguments.extend(["-o".to_owned(), "/dev/null".to_owned()]);
         }
         Ok(Some(Self { name: name.into_owned(), path, arguments, ours: false }))
@@ -71,17 +67,11 @@ impl Compiler {
     pub(super) fn ask(&self, program: &Path, time: Duration) -> Answer {
         let mut command = Command::new(&self.path);
         command.args(&self.arguments).arg(program);
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
-        // Its own processes, such as a preprocessor, end with it.
-        command.process_group(0);
-        let child = match command.spawn() {
-            Ok(child) => child,
-            Err(error) => return Answer::None(format!("cannot run it: {error}")),
-        };
-        match finish(child, time) {
-            (None, _) => Answer::None(format!("not within {} seconds", time.as_secs())),
-            (Some(status), _) if status.success() => Answer::Accepted,
-            (Some(status), messages) => self.refusal(status, &messages),
+        match bounded::run(&mut command, time) {
+            Err(error) => Answer::None(format!("cannot run it: {error}")),
+            Ok((None, _)) => Answer::None(format!("not within {} seconds", time.as_secs())),
+            Ok((Some(status), _)) if status.success() => Answer::Accepted,
+            Ok((Some(status), messages)) => self.refusal(status, &messages),
         }
     }
 
@@ -116,39 +106,4 @@ fn found(name: &str) -> Option<PathBuf> {
     }
     let path = std::env::var_os("PATH")?;
     std::env::split_paths(&path).map(|dir| dir.join(name)).find(|path| path.is_file())
-}
-
-/// Waits for a process, or kills it when its time is over. Its messages are read meanwhile, so that
-/// it does not wait for a reader.
-fn finish(mut child: Child, time: Duration) -> (Option<ExitStatus>, String) {
-    let stderr = child.stderr.take();
-    let reader = std::thread::spawn(move || stderr.map_or_else(String::new, read));
-    let start = Instant::now();
-    let mut pause = Duration::from_millis(1);
-    let status = loop {
-        match child.try_wait() {
-            Ok(Some(status)) => break Some(status),
-            Ok(None) if start.elapsed() < time => {}
-            _ => {
-                // It may have ended just now.
-                let _ = killpg(Pid::from_raw(child.id() as i32), Signal::SIGKILL);
-                let _ = child.wait();
-                return (None, String::new());
-            }
-        }
-        std::thread::sleep(pause);
-        pause = (pause * 2).min(Duration::from_millis(20));
-    };
-    (status, reader.join().unwrap_or_default())
-}
-
-/// The beginning of what a process writes; the rest is read and dropped.
-fn read(mut from: impl Read) -> String {
-    let mut kept = Vec::new();
-    let mut buffer = [0; 4096];
-    while let Ok(length @ 1..) = from.read(&mut buffer) {
-        let room = KEPT.saturating_sub(kept.len());
-        kept.extend_from_slice(&buffer[..length.min(room)]);
-    }
-    String::from_utf8_lossy(&kept).into_owned()
 }

@@ -1,0 +1,374 @@
+//! What a group does when something happens.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+
+use anyhow::Result;
+use tributary_netio::FrameIo;
+use tributary_protocol::worker::Stats;
+use tributary_protocol::{Tensor, Terms, fixed};
+use tributary_wire::Epoch;
+use tributary_worker::{Error as WorkerError, Node};
+
+use super::{Finish, Happening, Mistake, Shared, State};
+use crate::Error;
+use crate::agreement::{self, Claim, Magnitude};
+use crate::membership::{News, Progress, Standing};
+use crate::outcome::{Outcome, lock};
+use crate::scales::scale;
+use crate::settings::NonFinite;
+use crate::work::{Values, Work};
+
+impl Shared {
+    /// Handles a happening, and others that came meanwhile, unless another thread is at it (or this one,
+    /// further down its stack), which then handles this one, too.
+    pub(super) fn happen(&self, happening: Happening) {
+        {
+            let mut inbox = lock(&self.inbox);
+            inbox.queue.push_back(happening);
+            if std::mem::replace(&mut inbox.busy, true) {
+                return;
+            }
+        }
+        loop {
+            let next = {
+                let mut inbox = lock(&self.inbox);
+                let next = inbox.queue.pop_front();
+                inbox.busy = next.is_some();
+                next
+            };
+            let Some(next) = next else { return };
+            self.handle(&mut lock(&self.state), next);
+        }
+    }
+
+    /// The calls that have no result, of all that began before. Some of those may still be in the inbox,
+    /// so the question goes through it, too.
+    pub(super) fn pending(&self) -> Vec<Arc<Outcome>> {
+        let (sender, answer) = mpsc::sync_channel(1);
+        self.happen(Happening::Asked(sender));
+        answer.recv().unwrap_or_default()
+    }
+
+    fn handle(&self, state: &mut State, happening: Happening) {
+        match happening {
+            Happening::Asked(sender) => {
+                let outcomes = state.works().map(|work| Arc::clone(&work.outcome));
+                // Who asks waits for the answer.
+                drop(sender.send(outcomes.collect()));
+            }
+            Happening::Called(work) => {
+                state.waiting.push_back(work);
+                self.look_for_leavers(state);
+            }
+            Happening::Agreed(sums, stats) => {
+                state.stats = stats;
+                let Some(work) = state.agreeing.take() else { return };
+                match sums {
+                    Ok(sums) => self.agreed(state, work, &sums),
+                    Err(error) => {
+                        self.break_up(state, Error::Failed(error.to_string()));
+                        self.fail(state, work);
+                    }
+                }
+            }
+            Happening::Explained(mistake, sums, stats) => {
+                state.stats = stats;
+                let Some(work) = state.agreeing.take() else { return };
+                let texts = match sums {
+                    Ok(Tensor::I32(sums)) => agreement::decode_texts(&sums),
+                    Ok(Tensor::F32(_)) => unreachable!("integers were submitted"),
+                    Err(error) => {
+                        self.break_up(state, Error::Failed(error.to_string()));
+                        self.fail(state, work);
+                        self.advance(state);
+                        return;
+                    }
+                };
+                match mistake {
+                    Mistake::Mismatch => {
+                        let what = agreement::who_calls_what(&texts);
+                        self.break_up(state, Error::Mismatch { call: work.number(), what });
+                        self.fail(state, work);
+                    }
+                    Mistake::NotFinite => {
+                        let found = texts.iter().enumerate().filter(|(_, text)| !text.is_empty());
+                        let found = found.map(|(rank, text)| format!("rank {rank}: {text}"));
+                        let found = found.collect::<Vec<_>>().join(", ");
+                        let what = format!("in call {}, at {found}", work.number());
+                        self.end(work, Err(Error::NotFinite { what }));
+                    }
+                }
+            }
+            Happening::Summed(number, sums, stats) => {
+                state.stats = stats;
+                let Some(work) = state.summing.remove(&number) else { return };
+                match sums {
+                    Ok(sums) => {
+                        state.done += 1;
+                        state.values += sums.len() as u64;
+                        self.sum_done(work, sums);
+                    }
+                    Err(error) => {
+                        self.break_up(state, Error::Failed(error.to_string()));
+                        self.fail(state, work);
+                    }
+                }
+            }
+            Happening::Renewed(outcome) => {
+                if let Err(error) = outcome {
+                    self.break_up(state, Error::Failed(error.to_string()));
+                }
+            }
+            Happening::News(news) => {
+                self.look_for_a_run(state, &news);
+                let standings = news.standings;
+                let mut lost =
+                    standings.iter().zip(0_u16..).filter_map(|(standing, rank)| match standing {
+                        Standing::Lost(why) => Some(Error::PeerLost { rank, why: why.clone() }),
+                        _ => None,
+                    });
+                let lost = lost.next();
+                state.standings = standings;
+                match lost {
+                    Some(error) => self.break_up(state, error),
+                    None => {
+                        self.look_for_leavers(state);
+                        self.look_at_time(state);
+                    }
+                }
+            }
+            Happening::Broken(error) => self.break_up(state, error),
+        }
+        self.advance(state);
+    }
+
+    /// Begins the next agreement if none is under way.
+    fn advance(&self, state: &mut State) {
+        if let Some(error) = &state.broken {
+            for work in state.waiting.drain(..) {
+                work.outcome.set(Err(error.clone()));
+            }
+            return;
+        }
+        if state.agreeing.is_some() || self.run_is_over(state) {
+            return;
+        }
+        let Some(node) = &state.node else { return };
+        let Some(work) = state.waiting.pop_front() else { return };
+        let mut words = work.claim.encode(self.rank, self.ranks);
+        if work.is_small
+            && let Some(values) = &work.values
+        {
+            agreement::append(&mut words, self.rank, self.ranks, &values.floats());
+        }
+        state.fragments += self.begin(node, words, &work, Happening::Agreed);
+        state.agreeing = Some(work);
+    }
+
+    /// Whether this run of the job is over: no call begins before the next one. All ranks find that after
+    /// the same call. The hub is told when this rank has all results of the run.
+    fn run_is_over(&self, state: &State) -> bool {
+        let is_over = self.fragments_per_run.is_some_and(|most| state.fragments >= most);
+        if is_over && state.summing.is_empty() {
+            self.runs.store(state.runs + 1, Ordering::Relaxed);
+        }
+        is_over
+    }
+
+    /// Continues in the next run of the job if it has begun.
+    fn look_for_a_run(&self, state: &mut State, news: &News) {
+        let Some(node) = state.node.as_ref().filter(|_| news.runs != state.runs) else { return };
+        let epochs: Vec<_> = news.epochs.iter().copied().filter_map(Epoch::new).collect();
+        if epochs.len() != self.lanes {
+            let what = format!("a run has {} epochs for {} lanes", epochs.len(), self.lanes);
+            return self.break_up(state, Error::Failed(what));
+        }
+        let this = self.this();
+        // What the worker is told to sum from now on belongs to the next run.
+        node.renew(epochs, move |outcome| this.happen(Happening::Renewed(outcome)));
+        (state.runs, state.fragments) = (news.runs, 0);
+    }
+
+    pub(super) fn progress(&self) -> Progress {
+        let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        Progress { calls: load(&self.begun), runs: load(&self.runs) }
+    }
+
+    /// Has all ranks, which see the same mistake, tell each other about it.
+    fn explain(&self, state: &mut State, work: Box<Work>, mistake: Mistake, text: &str) {
+        let Some(node) = &state.node else { return self.fail(state, work) };
+        let words = agreement::encode_text(text, self.rank, self.ranks);
+        state.fragments += self.begin(node, words, &work, move |sums, stats| {
+            Happening::Explained(mistake, sums, stats)
+        });
+        state.agreeing = Some(work);
+    }
+
+    /// Has the worker sum integers for a call. Returns the number of fragments.
+    fn begin(
+        &self,
+        node: &Node<Box<dyn FrameIo>>,
+        words: Vec<i32>,
+        work: &Work,
+        done: impl FnOnce(Result<Tensor, WorkerError>, Stats) -> Happening + Send + 'static,
+    ) -> u64 {
+        let this = self.this();
+        let fragments = node.fragments(words.len()) as u64;
+        node.begin(vec![(words.into(), work.priority.into())], move |sums, stats| {
+            let one = sums.map(|sums| sums.into_iter().next().expect("a tensor was submitted"));
+            this.happen(done(one, stats));
+        });
+        fragments
+    }
+
+    /// Has the worker sum a call's values. Returns the number of fragments.
+    fn send(&self, node: &Node<Box<dyn FrameIo>>, work: &mut Work, scale: fixed::Scale) -> u64 {
+        let greatest = Some(work.greatest);
+        let terms = Terms { priority: work.priority, scale: Some(scale), greatest };
+        let (this, number) = (self.this(), work.number());
+        let tensor = work.take_tensor();
+        let fragments = node.fragments(tensor.len()) as u64;
+        node.begin(vec![(tensor, terms)], move |sums, stats| {
+            let one = sums.map(|sums| sums.into_iter().next().expect("a tensor was submitted"));
+            this.happen(Happening::Summed(number, one, stats));
+        });
+        fragments
+    }
+
+    /// All ranks have told what they call.
+    fn agreed(&self, state: &mut State, mut work: Box<Work>, sums: &Tensor) {
+        let Tensor::I32(sums) = sums else { unreachable!("integers were submitted") };
+        let claims = Claim::decode_all(sums, self.ranks);
+        if claims.iter().any(|claim| !claim.agrees(&work.claim)) {
+            let text = work.text.clone();
+            self.explain(state, work, Mistake::Mismatch, &text);
+            return;
+        }
+        if work.values.is_none() {
+            state.done += 1;
+            work.outcome.set(Ok(()));
+            return;
+        }
+        let powers = claims.iter().filter_map(|claim| match claim.magnitude {
+            Magnitude::Below(power) => Some(power),
+            Magnitude::Zero | Magnitude::NotFinite => None,
+        });
+        let greatest = powers.max().map_or(Magnitude::Zero, Magnitude::Below);
+        if claims.iter().any(|claim| claim.magnitude == Magnitude::NotFinite) {
+            match self.nonfinite {
+                NonFinite::Raise => {
+                    let text = work.not_finite();
+                    return self.explain(state, work, Mistake::NotFinite, &text);
+                }
+                NonFinite::Propagate if !work.is_small => {
+                    state.done += 1;
+                    state.values += work.claim.elements;
+                    let spoiled = vec![f32::NAN; work.claim.elements as usize];
+                    return self.sum_done(work, spoiled.into());
+                }
+                // Few values are added as floats, which propagate by themselves.
+                NonFinite::Propagate => {}
+            }
+        }
+        if work.is_small {
+            state.done += 1;
+            state.values += work.claim.elements;
+            self.sum_done(work, agreement::add_up(sums, self.ranks).into());
+        } else if let Some(node) = &state.node {
+            state.fragments += self.send(node, &mut work, scale(greatest, self.ranks));
+            state.summing.insert(work.number(), work);
+        } else {
+            self.fail(state, work);
+        }
+    }
+
+    /// A call that a rank has left out by leaving never ends.
+    fn look_for_leavers(&self, state: &mut State) {
+        let begun = self.begun.load(Ordering::Relaxed);
+        let gone =
+            state.standings.iter().zip(0_u16..).find_map(|(standing, rank)| match standing {
+                Standing::Left(Progress { calls, .. }) if *calls < begun && rank != self.rank => {
+                    let why = format!(
+                        "has left the group after {calls} calls, and this rank made {begun}"
+                    );
+                    Some(Error::PeerLost { rank, why })
+                }
+                _ => None,
+            });
+        if let Some(error) = gone {
+            self.break_up(state, error);
+        }
+    }
+
+    /// Breaks the group if a call takes too long, also if no thread waits for it.
+    fn look_at_time(&self, state: &mut State) {
+        let timeout = Duration::from_millis(self.timeout.load(Ordering::Relaxed));
+        let oldest = state.works().map(|work| &work.outcome).min_by_key(|outcome| outcome.number);
+        if let Some(outcome) = oldest.filter(|outcome| outcome.begun.elapsed() > timeout) {
+            let error = self.too_late(outcome, state);
+            self.break_up(state, error);
+        }
+    }
+
+    /// The error for a call that takes too long, with the ranks that have not made it.
+    pub(super) fn too_late(&self, outcome: &Outcome, state: &State) -> Error {
+        let (number, standings) = (outcome.number, &state.standings);
+        let has_called = |standing: &Standing| matches!(standing, Standing::Present(progress) if progress.calls > number);
+        let late: Vec<usize> = (0..standings.len())
+            .filter(|rank| *rank != usize::from(self.rank) && !has_called(&standings[*rank]))
+            .collect();
+        let what = match late.len() {
+            0 if self.runs.load(Ordering::Relaxed) > state.runs => {
+                "the switches have not begun another run of the group's job".into()
+            }
+            0 => format!("all ranks have made call {number}; is the network up?"),
+            1 => format!("{} has not made call {number}", agreement::names(&late)),
+            _ => format!("{} have not made call {number}", agreement::names(&late)),
+        };
+        Error::TimedOut { waited: outcome.begun.elapsed(), what }
+    }
+
+    /// Marks the group as failed. Calls in flight fail once the worker has stopped using their memory.
+    fn break_up(&self, state: &mut State, error: Error) {
+        if state.broken.is_none() {
+            // The others see anything else by themselves.
+            if let Error::TimedOut { .. } | Error::Failed(_) = &error
+                && let Some(voice) = self.voice.get()
+            {
+                voice.give_up(&error.to_string());
+            }
+            self.failure.set(Err(error.clone()));
+            state.broken = Some(error);
+            self.stop.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Fails a call that the worker does not have.
+    fn fail(&self, state: &State, work: Box<Work>) {
+        self.end(work, Err(state.broken.clone().unwrap_or(Error::Closed)));
+    }
+
+    /// Ends a call. Its memory is the caller's again before the caller learns of it.
+    fn end(&self, work: Box<Work>, result: Result<(), Error>) {
+        let outcome = Arc::clone(&work.outcome);
+        drop(work);
+        outcome.set(result);
+    }
+
+    /// Ends a call whose sums are in place; others need a pass over all values, in another thread.
+    fn sum_done(&self, work: Box<Work>, sums: Tensor) {
+        let in_place = matches!(&work.values, Some(Values::Single(values)) if values.is_empty());
+        if in_place && !work.average {
+            drop(sums);
+            self.end(work, Ok(()));
+        } else {
+            drop(self.finisher.send(Finish::Sum(work, sums)));
+        }
+    }
+
+    fn this(&self) -> Arc<Self> {
+        self.this.upgrade().expect("it is in an `Arc`")
+    }
+}
