@@ -14,6 +14,9 @@ use crate::check::fold::limbs;
 use crate::ir::{BinaryOp, Expr, Scalar, Stmt};
 use crate::types::Type;
 
+/// Steps for an element: an access to it is some hundred bytes, once for each element.
+const STEPS: u64 = 4;
+
 /// The elements of an array, and the index that chooses one.
 #[derive(Debug)]
 pub(super) struct Choice {
@@ -44,7 +47,7 @@ impl Choice {
 impl Lowerer<'_, '_> {
     /// The element of a list of places that an index chooses.
     pub(super) fn choice(&mut self, index: Expr, parts: Vec<Loc>) -> Loc {
-        self.reporter.work(parts.len() as u64);
+        self.reporter.work(STEPS * parts.len() as u64);
         // A negative index is beyond the end.
         let unsigned = Scalar::bit(index.ty.width);
         let index = self.keep_index(build::cast(index, unsigned));
@@ -57,7 +60,7 @@ impl Lowerer<'_, '_> {
         choice: &Choice,
         part: impl FnMut(&mut Self, Loc) -> Loc,
     ) -> Loc {
-        self.reporter.work(choice.parts.len() as u64);
+        self.reporter.work(STEPS * choice.parts.len() as u64);
         let mut part = part;
         let parts = choice.parts.iter().map(|loc| part(self, loc.clone())).collect();
         Loc::Choice(Rc::new(Choice { index: choice.index.clone(), parts }))
