@@ -15,8 +15,8 @@ struct learned_t { bit<8> key; PortId_t port; }
 parser Parse(packet_in packet, out headers_t hdr, inout metadata_t meta,
              in psa_ingress_parser_input_metadata_t istd, in empty_t again, in note_t around) {
     state start {
-        transition select(istd.ingress_port) {
-            PSA_PORT_CPU: from_controller;
+        transition select((PortIdUint_t) istd.ingress_port) {
+            (PortIdUint_t) PSA_PORT_CPU: from_controller;
             default: rest;
         }
     }
@@ -42,7 +42,7 @@ control IngressImpl(inout headers_t hdr, inout metadata_t meta,
         send_to_port(ostd, port);
         hits.count();
     }
-    action plain(PortId_t port) { send_to_port(ostd, port); }
+    action plain(bit<32> port) { send_to_port(ostd, (PortId_t) port); }
     table ports {
         key = { hdr.h.key : exact; }
         actions = { send; NoAction; }
@@ -52,7 +52,7 @@ control IngressImpl(inout headers_t hdr, inout metadata_t meta,
         key = { hdr.h.key : exact; hdr.h.port : selector; }
         actions = { plain; NoAction; }
         psa_implementation = members;
-        psa_empty_group_action = plain((PortId_t) 4);
+        psa_empty_group_action = plain(4);
     }
     apply {
         hdr.h.note = meta.note;
