@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use prost::Message as _;
 use tributary_p4runtime_proto::p4::v1::{
-    ActionProfileGroup, ActionProfileMember, CloneSessionEntry, DirectMeterEntry, MeterEntry, MulticastGroupEntry, PacketReplicationEngineEntry, Replica, TableEntry, Update,
-    ValueSetEntry, entity, packet_replication_engine_entry as engine, replica, table_action, update,
+    ActionProfileGroup, ActionProfileMember, CloneSessionEntry, DirectMeterEntry, MeterEntry,
+    MulticastGroupEntry, PacketReplicationEngineEntry, Replica, TableEntry, Update, ValueSetEntry,
+    entity, packet_replication_engine_entry as engine, replica, table_action, update,
 };
 use tributary_switch::Switch;
 

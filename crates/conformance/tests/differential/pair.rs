@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use tributary_controller::programs::{Pipeline, Source};
 use tributary_controller::p4c;
+use tributary_controller::programs::{Pipeline, Source};
 use tributary_p4::{Compilation, Sources};
 use tributary_p4runtime_proto::p4::config::v1::P4Info;
 use tributary_p4runtime_proto::p4::v1::{
@@ -95,8 +95,7 @@ impl Pair {
         let info = &compiled.p4info;
         let names = forwarding.pipeline().digests();
         let digests = names.map(|name| digest_id(info, name)).collect();
-        let config =
-            SwitchConfig { ports: (0..=LAST_PORT).collect(), ..SwitchConfig::default() };
+        let config = SwitchConfig { ports: (0..=LAST_PORT).collect(), ..SwitchConfig::default() };
         let mut ours = Switch::new(config);
         ours.commit(forwarding);
         let theirs = started(pipeline, info)?;

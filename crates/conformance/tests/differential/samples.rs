@@ -204,7 +204,10 @@ fn same_id(one: &Update, other: &Update) -> bool {
 }
 
 /// The switch after a test's commands, or without any.
-fn switch(compiled: &Compilation, test: Option<&Script>) -> Result<tributary_switch::Switch, String> {
+fn switch(
+    compiled: &Compilation,
+    test: Option<&Script>,
+) -> Result<tributary_switch::Switch, String> {
     let empty = Script::parse("").map_err(|error| error.to_string())?;
     let prepared = tributary_stf::prepare(test.unwrap_or(&empty), load(compiled)?);
     prepared.map(|(switch, _)| switch).map_err(|failure| failure.to_string())
@@ -264,7 +267,9 @@ pub(crate) fn print_table() {
     let mut all = Tally::default();
     let mut kinds: BTreeMap<&str, usize> = BTreeMap::new();
     let mut refused: BTreeMap<&str, usize> = BTreeMap::new();
-    println!("\nprogram, outcome, packets in, out, same on a new BMv2 only, digests, objects, refused");
+    println!(
+        "\nprogram, outcome, packets in, out, same on a new BMv2 only, digests, objects, refused"
+    );
     for (name, (outcome, tally)) in outcomes.iter() {
         let kind = match outcome {
             Outcome::Same => "same",

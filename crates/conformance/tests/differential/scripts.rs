@@ -113,7 +113,11 @@ fn generated(program: &Path) -> Result<(), String> {
             Err(why) => return Err(format!("generated test {number}: {why}\n{}", test.text)),
         }
     }
-    println!("{passed} of {} generated tests pass on BMv2: {}", generated.tests.len(), stem(program));
+    println!(
+        "{passed} of {} generated tests pass on BMv2: {}",
+        generated.tests.len(),
+        stem(program)
+    );
     match passed {
         0 => Err("no test was generated that BMv2 can run".to_owned()),
         _ => Ok(()),
