@@ -5,9 +5,7 @@ use tributary_p4runtime_proto::google::rpc::Code;
 use tributary_p4runtime_proto::p4::v1::{
     self as p4, Entity, RegisterEntry, entity, p4_data, packet_replication_engine_entry, replica,
 };
-use tributary_switch::{
-    Application, Switch, SwitchConfig, TNA_CPU_PORT, TofinoConfig, Trigger,
-};
+use tributary_switch::{Application, Switch, SwitchConfig, TNA_CPU_PORT, TofinoConfig, Trigger};
 
 use crate::allocations::forwards_without_allocating;
 use crate::common::*;
