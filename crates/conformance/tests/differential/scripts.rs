@@ -102,7 +102,7 @@ fn generated(program: &Path) -> Result<(), String> {
     let marked = tributary_p4::compile(
         &Sources::disk(),
         &program.display().to_string(),
-        Options::marked(&[]),
+        tributary_p4::Options::marked(&[]),
     );
     let subject = Subject::new(marked.map_err(|errors| errors.render(false))?);
     let subject = subject.map_err(|error| error.to_string())?;
