@@ -281,6 +281,8 @@ pub(crate) enum ExternOp {
         before: Slot,
         less: Slot,
         colors: [u8; 3],
+        /// The architecture's numbers of the colours, in which `before` is.
+        given: [u8; 3],
     },
     /// Filters a value; with `drops`, tells by one of two numbers whether to drop the packet.
     Filter {

@@ -660,11 +660,11 @@ impl Store {
                     Cell::Entry { table } => self.tables[table as usize].count_last(bytes),
                 }
             }
-            ExternOp::MeterAt { dst, at, before, less, colors } => {
+            ExternOp::MeterAt { dst, at, before, less, colors, given } => {
                 let bytes = fewer(io.ingress_length, *less, state);
                 let before = match *before {
                     NO_SLOT => Color::Green,
-                    slot => Color::of(state[slot as usize], colors),
+                    slot => Color::of(state[slot as usize], given),
                 };
                 let now_us = self.now_us;
                 let color = match *at {

@@ -144,7 +144,7 @@ mod tests {
     #[test]
     fn a_rate_sums_what_came_within_the_time_constant() {
         let mut filter = filter(FilterConfig::Rate { decay_ns: 1_000_000, scale_down: 1 });
-        assert_eq!([filter.pass(100, 0), filter.pass(100, 0), filter.pass(0, 1000)], [50, 100, 36]);
+        assert_eq!([filter.pass(100, 0), filter.pass(100, 0), filter.pass(0, 1000)], [50, 100, 37]);
     }
 
     #[test]

@@ -127,8 +127,8 @@ impl Loader<'_> {
     fn psa_meter(&mut self, at: Cell, before: Slot, args: &Args<'_>) -> Result<(), LoadError> {
         let (place, ty) = args.out(args.args.len().saturating_sub(1))?;
         self.through_place(place, ty, |this, dst| {
-            let (less, colors) = (NO_SLOT, COLORS);
-            this.extern_op(ExternOp::MeterAt { dst, at, before, less, colors });
+            let (less, colors, given) = (NO_SLOT, COLORS, COLORS);
+            this.extern_op(ExternOp::MeterAt { dst, at, before, less, colors, given });
         })
     }
 

@@ -73,7 +73,8 @@ impl Loader<'_> {
         let colors = colors(&self.program.externs[instance.index()])?;
         let (place, ty) = args.out(last)?;
         self.through_place(place, ty, |this, dst| {
-            this.extern_op(ExternOp::MeterAt { dst, at, before, less, colors });
+            let given = COLORS;
+            this.extern_op(ExternOp::MeterAt { dst, at, before, less, colors, given });
         })
     }
 
