@@ -205,8 +205,14 @@ impl Lowerer<'_, '_> {
                 Store::Varbit(value, self.field(format!("{name}.$length$"), LENGTH, role))
             }
             other => {
-                // The checker has rejected types without a scalar form.
-                let scalar = scalar(other).unwrap_or(Scalar::bit(1));
+                let scalar = scalar(other).unwrap_or_else(|| {
+                    if !matches!(other, Type::Unknown) {
+                        let message =
+                            format!("a value of type {other} is not known at compile time");
+                        self.reporter.error_here(message, "give it a type that variables can have");
+                    }
+                    Scalar::bit(1)
+                });
                 let field = self.field(name.to_owned(), scalar, role);
                 if matches!(role, FieldRole::Header(_)) {
                     self.note_enum(field, ty);
