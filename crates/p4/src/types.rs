@@ -78,7 +78,8 @@ pub(crate) struct StructType {
 /// The size of a type.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Extent {
-    /// Number of scalars of a value.
+    /// Number of values, which bounds the work for a type: `bit<0>` and a struct without fields
+    /// count as one.
     pub(crate) values: u64,
     /// Nesting depth.
     pub(crate) depth: u32,
@@ -89,10 +90,12 @@ impl Extent {
 
     /// The extent of a type that consists of these parts.
     pub(crate) fn of_parts<'t>(parts: impl Iterator<Item = &'t Type>) -> Self {
-        parts.map(Type::extent).fold(Self { values: 0, depth: 1 }, |all, part| Self {
+        let none = Self { values: 0, depth: 1 };
+        let all = parts.map(Type::extent).fold(none, |all, part| Self {
             values: all.values.saturating_add(part.values),
             depth: all.depth.max(part.depth + 1),
-        })
+        });
+        Self { values: all.values.max(1), ..all }
     }
 }
 

@@ -240,7 +240,10 @@ impl Lowerer<'_, '_> {
         ty: &Type,
         mut from: impl FnMut(&mut Self, usize) -> Value,
     ) {
-        for (i, part) in parts(ty).iter().enumerate() {
+        let parts = parts(ty);
+        // Parts without scalars cost steps, too.
+        self.reporter.work(1 + parts.len() as u64 / 16);
+        for (i, part) in parts.iter().enumerate() {
             let target = self.element_part(to.clone(), ty, i);
             let value = from(self, i);
             self.assign(&target, value, part);

@@ -171,6 +171,8 @@ impl Lowerer<'_, '_> {
         match ty.repr() {
             Type::Struct(s) if s.what == Aggregate::Header => self.allocate_header(name, s),
             Type::Struct(s) => {
+                // Structs without scalars cost steps, too.
+                self.reporter.work(1);
                 let s = s.clone();
                 let parts = s.fields.iter().map(|f| {
                     let name = format!("{name}.{}", f.name);
@@ -186,6 +188,7 @@ impl Lowerer<'_, '_> {
                 Store::Struct(parts)
             }
             Type::Tuple(items) => {
+                self.reporter.work(1);
                 let items = items.clone();
                 let parts = items.iter().enumerate();
                 Store::Struct(
