@@ -362,7 +362,7 @@ impl Lowerer<'_, '_> {
             }
             Loc::Part { stack, index, at, ty } if !super::stmt::parts(&ty).is_empty() => {
                 let parts = super::stmt::parts(&ty);
-                self.reporter.work(position as u64 / 16);
+                self.reporter.work(parts.len() as u64 / 16);
                 let inner: u32 = parts[..position].iter().map(scalars).sum();
                 Loc::Part { stack, index, at: at + inner, ty: parts[position].clone() }
             }

@@ -328,6 +328,17 @@ struct wide_t {{ {} }}",
 }
 
 #[test]
+fn the_size_of_a_type_is_not_counted_at_each_access() {
+    let types = format!(
+        "struct large_t {{ {} }} struct outer_t {{ large_t large; bit<8> last; }}",
+        lines(30_000, |i| format!("bit<0> x{i};"))
+    );
+    let accesses = "meta.z = a[meta.x].last;\n".repeat(50_000);
+    let text = crate::common::program(&types, "outer_t[2] a;", &accesses);
+    bounded("accesses behind a large struct", || compile_text("t.p4", &text, &[])).unwrap();
+}
+
+#[test]
 fn types_and_values_are_bounded() {
     let doubling =
         |first: &str, each: &dyn Fn(usize) -> String| format!("{first}\n{}", lines(40, each));
