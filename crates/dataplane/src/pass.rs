@@ -107,7 +107,8 @@ pub struct EgressInput {
 /// The program's decisions at the end of egress.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Egress {
-    /// The packet is dropped; no frame was written.
+    /// The packet is dropped. In TNA the frame is what would have left, for a mirrored copy; in v1model
+    /// no frame was written.
     pub drop: bool,
     /// The frame enters the ingress parser again instead of leaving, in the same storage:
     /// [`crate::Pipeline::next_pass`] with [`Instance::Recirculated`].

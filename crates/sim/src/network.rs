@@ -40,9 +40,9 @@ use crate::trace::{Fate, Trace, What};
 /// Recirculations of a switch between two frames.
 const PENDING_BUDGET: usize = 64;
 
-/// Ports that a switch may serve between two events. A program may drop each packet in egress, and
-/// clone it to the same port, without end.
-const MOST_WAITING: usize = 1 << 16;
+/// Ports that a switch may serve between two events, and turns of one port. A program may drop each
+/// packet in egress, and clone it to the same port, without end.
+const MOST_WAITING: usize = 1 << 12;
 
 /// Slots of the switches' counters: the job slots, and slot 0 for packets of no job.
 const JOB_SLOTS: usize = 1 << u8::BITS;
@@ -788,7 +788,17 @@ fn transmit(
     frame: &mut Vec<u8>,
 ) -> bool {
     match from {
-        End::Switch(switch, port) => switches[switch.0].transmit(now / 1000, port, frame),
+        End::Switch(switch, port) => {
+            let switch = &mut switches[switch.0];
+            // What egress drops may leave copies in the queue, without end.
+            let mut turns = 0..MOST_WAITING;
+            while !switch.transmit(now / 1000, port, frame) {
+                if switch.queue_depth(port) == 0 || turns.next().is_none() {
+                    return false;
+                }
+            }
+            true
+        }
         End::Host(host) => hosts[host.0].transmit(Time::from_nanos(now), frame),
     }
 }

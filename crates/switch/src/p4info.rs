@@ -86,7 +86,12 @@ fn table(table: &info::Table) -> Facts {
     let mut facts = vec![("size", table.size.to_string())];
     facts.push(("action profile", table.implementation_id.to_string()));
     facts.extend(fields(&table.match_fields));
-    let mut actions: Vec<_> = table.action_refs.iter().map(|a| (a.id, a.scope)).collect();
+    // p4c does not know `@groupaction`: its P4Info has such actions in the ordinary scope.
+    let scope = |a: &info::ActionRef| match a.scope() {
+        info::action_ref::Scope::GroupAction => info::action_ref::Scope::TableAndDefault,
+        scope => scope,
+    };
+    let mut actions: Vec<_> = table.action_refs.iter().map(|a| (a.id, scope(a) as i32)).collect();
     actions.sort_unstable();
     facts.extend(actions.into_iter().map(|a| ("action", format!("{a:?}"))));
     facts.push(("constness", format!("{}", table.is_const_table)));

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use tributary_dataplane::{Owner, Value};
+use tributary_p4::ir::ExternId;
 use tributary_p4runtime_proto::p4::config::v1::{P4Info, Preamble};
 use tributary_p4runtime_proto::p4::v1::write_request::Atomicity;
 use tributary_p4runtime_proto::p4::v1::{Entity, Update, update};
@@ -84,7 +85,15 @@ fn registers(old: &Forwarding, new: &mut Forwarding) -> Result<(), Refusal> {
     for register in old.objects().registers() {
         let array = &register.array;
         let known = new.objects().register(array.id).ok();
-        let known = known.filter(|known| known.form == register.form).map(|r| r.array.at);
+        let types = |of: &Forwarding, at: ExternId| {
+            of.pipeline().program().externs[at.index()].type_args.clone()
+        };
+        let known = known.filter(|known| match (&known.form, &register.form) {
+            // Types that controllers cannot see are alike if the programs have the same.
+            (None, None) => types(new, known.array.at) == types(old, array.at),
+            (known, form) => known == form,
+        });
+        let known = known.map(|register| register.array.at);
         let name = format!("register `{}`", array.name);
         let scalars = old.pipeline().register_scalars(array.at)?;
         for (index, scalar) in (0..array.size).flat_map(|i| (0..scalars).map(move |s| (i, s))) {

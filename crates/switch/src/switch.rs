@@ -416,11 +416,11 @@ impl Switch {
         self.receive(now_us, self.cpu_port(), frame);
     }
 
-    /// Takes the next frame out of a port's queue into `frame`. Returns false if there is nothing
-    /// to send. For the CPU port use [`run_pending`](Self::run_pending).
+    /// Takes the next frame out of a port's queue into `frame`. Returns false if no waiting packet
+    /// leaves. For the CPU port use [`run_pending`](Self::run_pending).
     ///
-    /// If egress drops all waiting packets, and clones some of them to the same port, the clones
-    /// are left for another call, so that each call ends.
+    /// Clones that egress makes of the packets that it drops are left for another call, so that each
+    /// call ends: then [`queue_depth`](Self::queue_depth) is not zero.
     pub fn transmit(&mut self, now_us: u64, port: u16, frame: &mut Vec<u8>) -> bool {
         for _ in 0..self.queue_depth(port) {
             match self.step_egress(now_us, port, frame) {

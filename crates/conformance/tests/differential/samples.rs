@@ -227,7 +227,7 @@ fn same_counters(pair: &mut Pair, info: &P4Info) -> Result<(), String> {
 
 /// Generated tests of a program.
 fn tests(file: &str) -> Result<Vec<Script>, String> {
-    let marked = tributary_p4::compile_marked(&Sources::disk(), file, &[]);
+    let marked = tributary_p4::compile(&Sources::disk(), file, tributary_p4::Options::marked(&[]));
     let marked = marked.map_err(|errors| errors.render(false))?;
     let subject = Subject::new(marked).map_err(|error| error.to_string())?;
     let options = Options { steps: STEPS, time: TIME, ..Options::default() };

@@ -99,8 +99,11 @@ fn written(script: &Path) -> Result<(), String> {
 
 fn generated(program: &Path) -> Result<(), String> {
     let (compiled, pipeline) = compiled(program)?;
-    let marked =
-        tributary_p4::compile_marked(&Sources::disk(), &program.display().to_string(), &[]);
+    let marked = tributary_p4::compile(
+        &Sources::disk(),
+        &program.display().to_string(),
+        tributary_p4::Options::marked(&[]),
+    );
     let subject = Subject::new(marked.map_err(|errors| errors.render(false))?);
     let subject = subject.map_err(|error| error.to_string())?;
     let options = Options { steps: STEPS, time: TIME, ..Options::default() };

@@ -62,7 +62,7 @@ pub(crate) struct Streamed {
     _requests: mpsc::UnboundedSender<StreamMessageRequest>,
     process: Process,
     runtime: Runtime,
-    _directory: TempDir,
+    directory: TempDir,
 }
 
 /// Killed when it is dropped.
@@ -100,15 +100,8 @@ impl Streamed {
             .max_decoding_message_size(MESSAGE)
             .max_encoding_message_size(MESSAGE);
         let (requests, digests) = runtime.block_on(arbitrate(client.clone()))?;
-        let mut bmv2 = Self {
-            client,
-            frames,
-            digests,
-            _requests: requests,
-            process,
-            runtime,
-            _directory: directory,
-        };
+        let mut bmv2 =
+            Self { client, frames, digests, _requests: requests, process, runtime, directory };
         bmv2.set_pipeline(pipeline)?;
         Ok(bmv2)
     }
@@ -204,7 +197,7 @@ impl Streamed {
             std::thread::sleep(Duration::from_millis(5));
         }
         let Some(status) = status else { return why };
-        let log = std::fs::read_to_string(self._directory.path().join("log")).unwrap_or_default();
+        let log = std::fs::read_to_string(self.directory.path().join("log")).unwrap_or_default();
         let last = log.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default();
         format!("BMv2 ended ({status}) {last}")
     }

@@ -97,6 +97,7 @@ impl Target for Embedded {
             (Architecture::V1model, true) => "the embedded switch, which traces each packet",
             (Architecture::Tna, false) => "the embedded switch with the program for TNA",
             (Architecture::Tna, true) => "the embedded switch for TNA, which traces each packet",
+            (Architecture::Psa, _) => "the embedded switch for PSA",
         }
     }
 

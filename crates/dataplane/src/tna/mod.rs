@@ -150,6 +150,9 @@ impl Passes {
         let state = &packet.state;
         let get = |item: Item| state[item.slot as usize];
         let control = get(meta.ingress.drop_ctl);
+        if control & DROP_MIRROR != 0 {
+            packet.requests.mirror = None;
+        }
         if control & DROP == 0 && state[meta.resubmit as usize] != 0 {
             packet.resubmitted = state[meta.resubmit_data as usize].to_be_bytes();
             return Ingress { verdict: Verdict::Drop, resubmit: true };

@@ -285,7 +285,9 @@ fn egress_parses_ingress_output_drops_bypasses_and_recirculates() {
     let (_, mut packet) = ingress(&mut pipeline, &frame(1, 0, 0, 0, 0));
     let mut out = vec![1];
     let egress = pipeline.egress(&mut packet, &EgressInput::default(), &mut out);
-    assert_eq!((egress, out.len()), (Egress { drop: true, recirculate: false }, 0));
+    // The frame is there for a mirrored copy.
+    assert_eq!(egress, Egress { drop: true, recirculate: false });
+    assert_eq!(out, frame(1, 0, 0, 4, 1));
     // A frame too short for egress leaves unchanged: its parser drops nothing.
     let (_, mut packet) = ingress(&mut pipeline, &frame(3, 0, 0, 0, 0));
     let input = EgressInput { port: 68, ..EgressInput::default() };
@@ -580,7 +582,8 @@ fn mirrored_copies_and_messages_wait_for_the_switch() {
             if (dprsr.mirror_type == 1) { mirror.emit<pair_t>(10w33, { 5, (bit<32>)meta.y }); }
             if (dprsr.digest_type == 4) { digest.pack({ meta.x, meta.y, meta.z }); }
         ",
-        egress_deparser: "if (hdr.h.op == 3) { mirror.emit(10w34); }",
+        egress: "if (hdr.h.op == 3) { dprsr.mirror_type = 1; }",
+        egress_deparser: "if (dprsr.mirror_type == 1) { mirror.emit(10w34); }",
         ..Parts::default()
     }
     .load();

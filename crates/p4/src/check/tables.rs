@@ -203,16 +203,21 @@ impl Checker<'_, '_> {
                     Some(args) => args,
                     None => continue,
                 };
-            let scope = reference.annotations.iter().find_map(|a| match &*a.name.name {
+            let scopes = reference.annotations.iter().filter_map(|a| match &*a.name.name {
                 "tableonly" => Some(Scope::TableOnly),
                 "defaultonly" => Some(Scope::DefaultOnly),
                 "groupaction" => Some(Scope::GroupAction),
                 _ => None,
             });
+            let scopes: Vec<Scope> = scopes.collect();
+            if scopes.len() > 1 {
+                let message = "an action has at most one of @tableonly, @defaultonly, @groupaction";
+                self.error(reference.value.span, message);
+            }
             table.actions.push(hir::TableAction {
                 action,
                 args,
-                scope: scope.unwrap_or_default(),
+                scope: scopes.first().copied().unwrap_or_default(),
                 annotations: self.annotations(&reference.annotations),
             });
         }

@@ -8,7 +8,7 @@ use tributary_p4runtime_proto::p4::config::v1::{self as info, P4Info, meter_spec
 
 use super::Refusal;
 use super::names::Places;
-use crate::restrictions::{Restriction, Subject};
+use crate::restrictions::{ACTIONS, ENTRIES, Restriction, Subject};
 
 /// The objects of a program by id.
 #[derive(Debug, Default)]
@@ -427,7 +427,7 @@ fn find_table(
     let subjects =
         || keys.iter().filter_map(|key| Subject::key(&key.name, key.kind, key.width)).collect();
     let annotations = annotations_of(table.preamble.as_ref());
-    let restriction = Restriction::of(annotations, "@entry_restriction", subjects)
+    let restriction = Restriction::of(annotations, ENTRIES, subjects)
         .map_err(|error| Refusal::invalid(format!("table `{name}`: {error}")))?;
 
     let actions = table.action_refs.iter().map(|reference| {
@@ -489,7 +489,7 @@ fn find_action(
     let params = params.collect::<Result<Vec<_>, Refusal>>()?;
     let subjects = || params.iter().map(|p| Subject::param(&p.name, p.width)).collect();
     let annotations = annotations_of(action.preamble.as_ref());
-    let restriction = Restriction::of(annotations, "@action_restriction", subjects)
+    let restriction = Restriction::of(annotations, ACTIONS, subjects)
         .map_err(|error| Refusal::invalid(format!("action `{name}`: {error}")))?;
     Ok(Action { id: *id, name: name.clone(), index: index as u32, params, restriction })
 }
@@ -588,29 +588,47 @@ fn find_value_set(
     Ok(ValueSet { id, name, at, keys })
 }
 
+/// Parts of a type. A controller's P4Info may name types within themselves.
+const MOST_PARTS: u32 = 1 << 16;
+
+/// Nesting of a type's parts.
+const DEEPEST: u32 = 64;
+
 /// The representation of a type; `None` if it is not supported.
 fn form(spec: &info::P4DataTypeSpec, p4info: &P4Info) -> Option<Form> {
+    form_within(spec, p4info, DEEPEST, &mut { MOST_PARTS })
+}
+
+fn form_within(
+    spec: &info::P4DataTypeSpec,
+    p4info: &P4Info,
+    depth: u32,
+    parts: &mut u32,
+) -> Option<Form> {
     use info::p4_data_type_spec::TypeSpec;
+    *parts = parts.checked_sub(1)?;
+    let depth = depth.checked_sub(1)?;
     match spec.type_spec.as_ref()? {
         TypeSpec::Struct(named) => {
             let known = p4info.type_info.as_ref()?.structs.get(&named.name)?;
-            let member = |member: &info::p4_struct_type_spec::Member| {
-                form(member.type_spec.as_ref()?, p4info)
+            let mut member = |member: &info::p4_struct_type_spec::Member| {
+                form_within(member.type_spec.as_ref()?, p4info, depth, parts)
             };
-            known.members.iter().map(member).collect::<Option<_>>().map(Form::Struct)
+            known.members.iter().map(&mut member).collect::<Option<_>>().map(Form::Struct)
         }
         TypeSpec::Tuple(tuple) => {
-            let members = tuple.members.iter().map(|member| form(member, p4info));
+            let members = tuple.members.iter();
+            let members = members.map(|member| form_within(member, p4info, depth, parts));
             members.collect::<Option<_>>().map(Form::Tuple)
         }
-        _ => scalar(spec, p4info).map(|scalar| match scalar {
+        _ => scalar(spec, p4info, depth).map(|scalar| match scalar {
             Scalar::Bits(0) => Form::Nothing,
             other => Form::Scalar(other),
         }),
     }
 }
 
-fn scalar(spec: &info::P4DataTypeSpec, p4info: &P4Info) -> Option<Scalar> {
+fn scalar(spec: &info::P4DataTypeSpec, p4info: &P4Info, depth: u32) -> Option<Scalar> {
     use info::p4_bitstring_like_type_spec::TypeSpec as Bits;
     use info::p4_data_type_spec::TypeSpec;
     use info::p4_new_type_spec::Representation;
@@ -625,7 +643,9 @@ fn scalar(spec: &info::P4DataTypeSpec, p4info: &P4Info) -> Option<Scalar> {
         TypeSpec::NewType(named) => {
             let known = p4info.type_info.as_ref()?.new_types.get(&named.name)?;
             match known.representation.as_ref()? {
-                Representation::OriginalType(original) => scalar(original, p4info),
+                Representation::OriginalType(original) => {
+                    scalar(original, p4info, depth.checked_sub(1)?)
+                }
                 Representation::TranslatedType(_) => None,
             }
         }

@@ -12,6 +12,12 @@ use num_bigint::{BigInt, Sign};
 use tributary_dataplane::{KeyMatch, Value};
 use tributary_p4::ir::MatchKind;
 
+/// The annotation of tables.
+pub(crate) const ENTRIES: &str = "@entry_restriction";
+
+/// The annotation of actions.
+pub(crate) const ACTIONS: &str = "@action_restriction";
+
 /// What a restriction is about: a key of a table, or a parameter of an action.
 #[derive(Clone, Debug)]
 pub(crate) struct Subject {
@@ -165,11 +171,16 @@ impl Restriction {
         name: &str,
         subjects: impl FnOnce() -> Vec<Subject>,
     ) -> Result<Option<Self>, String> {
-        let of = |annotation: &String| Some(annotation.strip_prefix(name)?.trim().to_owned());
+        let of = |annotation: &String| {
+            let body = annotation.strip_prefix(name)?.trim();
+            (body.is_empty() || body.starts_with('(')).then(|| body.to_owned())
+        };
         let Some(body) = annotations.iter().find_map(of) else { return Ok(None) };
         let text = strings(&body).ok_or_else(|| format!("{name} needs a string"))?;
         let subjects = subjects();
-        let parts = parser::parse(&text, &subjects).map_err(|error| format!("{name}: {error}"))?;
+        let ranked = name == ENTRIES;
+        let parts =
+            parser::parse(&text, &subjects, ranked).map_err(|error| format!("{name}: {error}"))?;
         Ok(Some(Self { subjects, parts }))
     }
 

@@ -13,16 +13,21 @@ const MOST_JOINED: usize = 1000;
 /// Bytes of a restriction.
 const LONGEST: usize = 1 << 16;
 
-/// Reads a restriction: its parts, which all must hold, each with its text.
+/// Reads a restriction: its parts, which all must hold, each with its text. `ranked` means that
+/// `::priority` exists.
 ///
 /// # Errors
 /// What is wrong, and at which line and column of the text.
-pub(super) fn parse(text: &str, subjects: &[Subject]) -> Result<Vec<(String, Expr)>, String> {
+pub(super) fn parse(
+    text: &str,
+    subjects: &[Subject],
+    ranked: bool,
+) -> Result<Vec<(String, Expr)>, String> {
     if text.len() > LONGEST {
         return Err(format!("it has more than {LONGEST} bytes"));
     }
     let tokens = tokens(text)?;
-    let mut parser = Parser { text, tokens, at: 0, depth: 0, joined: 0, subjects };
+    let mut parser = Parser { text, tokens, at: 0, depth: 0, joined: 0, subjects, ranked };
     let mut parts = Vec::new();
     while parser.token() != Token::End {
         let (begin, _) = parser.here();
@@ -122,6 +127,8 @@ struct Parser<'t> {
     depth: usize,
     joined: usize,
     subjects: &'t [Subject],
+    /// Whether there is a priority.
+    ranked: bool,
 }
 
 type Typed = (Expr, Type);
@@ -283,15 +290,18 @@ impl<'t> Parser<'t> {
             Token::Word(first) => self.key(first),
             Token::Number(digits) => match number(digits) {
                 Some(number) => Ok((Expr::Number(number), Type::Int)),
-                None => Err(self.wrong_at(self.before().0, format!("`{digits}` is no number"))),
+                None => Err(self.wrong_at(self.before().0, format!("`{digits}` is not a number"))),
             },
             Token::Sign("::") => match self.token() {
-                Token::Word("priority") => {
+                Token::Word("priority") if self.ranked => {
                     self.at += 1;
                     Ok((Expr::Priority, Type::Int))
                 }
                 other => {
-                    let message = format!("expected `priority`, not {}", other.shown());
+                    let message = match self.ranked {
+                        true => format!("expected `priority`, not {}", other.shown()),
+                        false => "calls of an action have no attributes".to_owned(),
+                    };
                     Err(self.wrong(message))
                 }
             },
@@ -364,7 +374,7 @@ impl<'t> Parser<'t> {
             _ => mac(text),
         };
         let Some(number) = number else {
-            return Err(self.wrong(format!("'{text}' is no {kind} address")));
+            return Err(self.wrong(format!("'{text}' is not an address of this kind")));
         };
         self.at += 1;
         match self.takes(")") {

@@ -94,9 +94,9 @@ fn errors_name_their_place() {
         ("true -> true -> true", "1:6: `->` twice: use parentheses"),
         ("true true", "1:6: expected `;`, not `true`"),
         ("(e == 5", "1:8: expected `)`, not the end"),
-        ("e == 0b12", "1:6: `0b12` is no number"),
-        ("e == ipv4('1.2.3')", "1:11: '1.2.3' is no ipv4 address"),
-        ("e == mac('1:2:3:4:5:6')", "1:10: '1:2:3:4:5:6' is no mac address"),
+        ("e == 0b12", "1:6: `0b12` is not a number"),
+        ("e == ipv4('1.2.3')", "1:11: '1.2.3' is not an address of this kind"),
+        ("e == mac('1:2:3:4:5:6')", "1:10: '1:2:3:4:5:6' is not an address of this kind"),
         ("::length == 1", "1:3: expected `priority`, not `length`"),
         ("!e", "1:1: a condition is needed, not an exact match of 8 bits"),
         ("-true == 1", "1:1: a number is needed, not a condition"),
@@ -119,7 +119,14 @@ fn errors_name_their_place() {
     let annotation = "@entry_restriction(5)".to_owned();
     let wrong = Restriction::of(&[annotation], "@entry_restriction", subjects);
     assert_eq!(wrong.unwrap_err(), "@entry_restriction needs a string");
-    assert!(Restriction::of(&[], "@entry_restriction", subjects).unwrap().is_none());
+    let other = "@entry_restrictions(\"false\")".to_owned();
+    assert!(Restriction::of(&[other], "@entry_restriction", subjects).unwrap().is_none());
+    let of_action = "@action_restriction(\"::priority > 0\")".to_owned();
+    let wrong = Restriction::of(&[of_action], "@action_restriction", subjects);
+    assert_eq!(
+        wrong.unwrap_err(),
+        "@action_restriction: 1:3: calls of an action have no attributes"
+    );
 }
 
 /// What is violated is told without comments and line breaks.

@@ -27,9 +27,9 @@ fn psa() -> (Switch, Names) {
 /// The entry that sends packets with a key to the port of that number.
 fn to_port(names: &Names, key: u8) -> p4::TableEntry {
     p4::TableEntry {
-        table_id: names.table("Ingress.ports"),
+        table_id: names.table("IngressImpl.ports"),
         r#match: vec![exact(1, &[key])],
-        action: Some(names.call("Ingress.send", &[&[key]])),
+        action: Some(names.call("IngressImpl.send", &[&[key]])),
         ..Default::default()
     }
 }
@@ -153,7 +153,7 @@ fn digests_counters_registers_and_meters() {
     assert_eq!(names.0.digests[0].preamble.as_ref().unwrap().name, "Deparse.learned");
     all(&mut switch, &probe(4, 3));
     let counter = p4::CounterEntry {
-        counter_id: names.counter("Ingress.counts"),
+        counter_id: names.counter("IngressImpl.counts"),
         index: Some(p4::Index { index: 3 }),
         data: None,
     };
@@ -161,7 +161,7 @@ fn digests_counters_registers_and_meters() {
     assert!(matches!(&found[..], [Entity { entity: Some(entity::Entity::CounterEntry(one)) }]
         if one.data.as_ref().is_some_and(|data| data.packet_count == 1)));
     let register = p4::RegisterEntry {
-        register_id: names.register("Ingress.cells"),
+        register_id: names.register("IngressImpl.cells"),
         index: Some(p4::Index { index: 3 }),
         data: None,
     };
@@ -183,7 +183,7 @@ fn digests_counters_registers_and_meters() {
 fn groups_of_a_selector() {
     let (mut switch, names) = psa();
     let action_profile_id = names.0.action_profiles[0].preamble.as_ref().unwrap().id;
-    let Some(table_action::Type::Action(action)) = names.call("Ingress.plain", &[&[3]]).r#type
+    let Some(table_action::Type::Action(action)) = names.call("IngressImpl.plain", &[&[3]]).r#type
     else {
         panic!("an action")
     };
@@ -193,7 +193,7 @@ fn groups_of_a_selector() {
         p4::ActionProfileGroup { action_profile_id, group_id: 5, members: vec![], max_size: 4 };
     write(&mut switch, insert(entity(entity::Entity::ActionProfileGroup(group.clone())))).unwrap();
     let entry = p4::TableEntry {
-        table_id: names.table("Ingress.spread"),
+        table_id: names.table("IngressImpl.spread"),
         r#match: vec![exact(1, &[1])],
         action: Some(p4::TableAction { r#type: Some(table_action::Type::ActionProfileGroupId(5)) }),
         ..Default::default()

@@ -15,23 +15,23 @@ struct learned_t { bit<8> key; PortId_t port; }
 parser Parse(packet_in packet, out headers_t hdr, inout metadata_t meta,
              in psa_ingress_parser_input_metadata_t istd, in empty_t again, in note_t around) {
     state start {
-        transition select(istd.ingress_port) {
-            PSA_PORT_CPU: from_controller;
-            default: header;
+        transition select((PortIdUint_t) istd.ingress_port) {
+            (PortIdUint_t) PSA_PORT_CPU: from_controller;
+            default: rest;
         }
     }
     state from_controller {
         packet.extract(hdr.out_to);
-        transition header;
+        transition rest;
     }
-    state header {
+    state rest {
         packet.extract(hdr.h);
         meta.note = around.note;
         transition accept;
     }
 }
 
-control Ingress(inout headers_t hdr, inout metadata_t meta,
+control IngressImpl(inout headers_t hdr, inout metadata_t meta,
                 in psa_ingress_input_metadata_t istd, inout psa_ingress_output_metadata_t ostd) {
     Counter<bit<32>, bit<8>>(4, PSA_CounterType_t.PACKETS) counts;
     Register<bit<8>, bit<8>>(4) cells;
@@ -42,7 +42,7 @@ control Ingress(inout headers_t hdr, inout metadata_t meta,
         send_to_port(ostd, port);
         hits.count();
     }
-    action plain(PortId_t port) { send_to_port(ostd, port); }
+    action plain(bit<32> port) { send_to_port(ostd, (PortId_t) port); }
     table ports {
         key = { hdr.h.key : exact; }
         actions = { send; NoAction; }
@@ -52,7 +52,7 @@ control Ingress(inout headers_t hdr, inout metadata_t meta,
         key = { hdr.h.key : exact; hdr.h.port : selector; }
         actions = { plain; NoAction; }
         psa_implementation = members;
-        psa_empty_group_action = plain((PortId_t) 4);
+        psa_empty_group_action = plain(4);
     }
     apply {
         hdr.h.note = meta.note;
@@ -94,7 +94,7 @@ parser EgressParse(packet_in packet, out headers_t hdr, inout metadata_t meta,
     }
 }
 
-control Egress(inout headers_t hdr, inout metadata_t meta,
+control EgressImpl(inout headers_t hdr, inout metadata_t meta,
                in psa_egress_input_metadata_t istd, inout psa_egress_output_metadata_t ostd) {
     apply {
         hdr.h.instance = (bit<8>) (EgressInstanceUint_t) istd.instance;
@@ -111,6 +111,6 @@ control EgressDeparse(packet_out packet, out empty_t e2e, out note_t around, ino
     }
 }
 
-IngressPipeline(Parse(), Ingress(), Deparse()) ip;
-EgressPipeline(EgressParse(), Egress(), EgressDeparse()) ep;
+IngressPipeline(Parse(), IngressImpl(), Deparse()) ip;
+EgressPipeline(EgressParse(), EgressImpl(), EgressDeparse()) ep;
 PSA_Switch(ip, PacketReplicationEngine(), ep, BufferingQueueingEngine()) main;
