@@ -307,6 +307,11 @@ impl<'t> Reporter<'t> {
         limits::STEPS - self.left
     }
 
+    /// Reports an error at the position of the last step.
+    pub(crate) fn error_here(&mut self, message: impl Into<String>, help: impl Into<String>) {
+        self.error_help(self.at, message, help);
+    }
+
     /// Ends the compilation with an error at the position of the last step.
     pub(crate) fn stop_here(&mut self, message: impl Into<String>, help: impl Into<String>) -> ! {
         self.stop(self.at, message, help)

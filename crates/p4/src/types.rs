@@ -78,21 +78,27 @@ pub(crate) struct StructType {
 /// The size of a type.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Extent {
-    /// Number of scalars of a value.
+    /// Number of values, which bounds the work for a type: `bit<0>` and a struct without fields
+    /// count as one.
     pub(crate) values: u64,
+    /// Number of scalars that represent a value: `bit<0>` has none.
+    pub(crate) scalars: u64,
     /// Nesting depth.
     pub(crate) depth: u32,
 }
 
 impl Extent {
-    const SCALAR: Self = Self { values: 1, depth: 0 };
+    const SCALAR: Self = Self { values: 1, scalars: 1, depth: 0 };
 
     /// The extent of a type that consists of these parts.
     pub(crate) fn of_parts<'t>(parts: impl Iterator<Item = &'t Type>) -> Self {
-        parts.map(Type::extent).fold(Self { values: 0, depth: 1 }, |all, part| Self {
+        let none = Self { values: 0, scalars: 0, depth: 1 };
+        let all = parts.map(Type::extent).fold(none, |all, part| Self {
             values: all.values.saturating_add(part.values),
+            scalars: all.scalars.saturating_add(part.scalars),
             depth: all.depth.max(part.depth + 1),
-        })
+        });
+        Self { values: all.values.max(1), ..all }
     }
 }
 
@@ -275,13 +281,14 @@ impl Type {
             Type::Extern(_, args) | Type::Generic(_, args) => Extent::of_parts(args.iter()),
             Type::Stack(of, size) => {
                 let of = of.extent();
-                let values = of.values.saturating_mul(u64::from(*size));
-                Extent { values, depth: of.depth + 1 }
+                let times = |count: u64| count.saturating_mul(u64::from(*size));
+                Extent { values: times(of.values), scalars: times(of.scalars), depth: of.depth + 1 }
             }
             Type::List(of) | Type::ValueSet(of) => {
                 let of = of.extent();
                 Extent { depth: of.depth + 1, ..of }
             }
+            _ if self.is_empty() => Extent { scalars: 0, ..Extent::SCALAR },
             _ => Extent::SCALAR,
         }
     }
@@ -342,16 +349,9 @@ impl Type {
         matches!(self.repr(), Type::Bit(0))
     }
 
-    /// Number of scalars of a value. [`Self::extent`] counts `bit<0>`, too, because it bounds the
-    /// work for a type.
+    /// Number of scalars that represent a value.
     pub(crate) fn scalars(&self) -> u64 {
-        match self.repr() {
-            Type::Bit(0) => 0,
-            Type::Struct(s) => s.fields.iter().map(|f| f.ty.scalars()).sum(),
-            Type::Stack(of, size) => of.scalars() * u64::from(*size),
-            Type::Tuple(items) => items.iter().map(Type::scalars).sum(),
-            other => other.extent().values,
-        }
+        self.extent().scalars
     }
 
     /// Whether all of its values are numbers: no headers, no varbits.

@@ -23,7 +23,7 @@ impl Checker<'_, '_> {
     /// Ends the compilation if a type is too large.
     pub(super) fn bounded(&mut self, ty: &Type, span: Span) {
         self.charge(ty);
-        let Extent { values, depth } = ty.extent();
+        let Extent { values, depth, .. } = ty.extent();
         if values > TYPE_VALUES {
             let message = format!("a type of {values} values: it may have {TYPE_VALUES}");
             self.reporter.stop(span, message, "make the arrays or structs in it smaller");
@@ -37,7 +37,7 @@ impl Checker<'_, '_> {
     /// The same for a list expression, which may be as long as a program.
     pub(super) fn bounded_list(&mut self, ty: &Type, span: Span) {
         self.charge(ty);
-        let Extent { values, depth } = ty.extent();
+        let Extent { values, depth, .. } = ty.extent();
         if values > LIST_VALUES || depth > 2 * TYPE_DEPTH {
             let message = format!("a list of more than {LIST_VALUES} values");
             self.reporter.stop(span, message, "make several of it");

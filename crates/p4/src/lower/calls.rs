@@ -11,8 +11,8 @@ use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
 use super::store::{Loc, Store, Which};
-use super::{Binding, InlinedAction, LoweredTable, Lowerer, Value};
-use crate::hir::{self, CallArg, Callee, DeclId, ExprKind};
+use super::{Binding, InlinedAction, LoweredTable, Lowerer, Value, integers};
+use crate::hir::{self, CallArg, Callee, DeclId, ExprKind, StmtKind};
 use crate::ir::{self, ActionId, FieldId, HeaderRef, Inlined, Stmt};
 use crate::source::Span;
 use crate::types::{BlockKind, Direction, Type};
@@ -184,6 +184,12 @@ impl Lowerer<'_, '_> {
 
     fn function_call(&mut self, function: &Rc<hir::Function>, args: &[CallArg]) -> Value {
         let bound = self.bind(&function.params, args, &[], &|_| true);
+        if function.ret == Type::Int {
+            self.vars.extend(bound.bindings);
+            let result = self.deeper(|l| l.int_result(function));
+            self.copy_back(&bound.copy_outs);
+            return result;
+        }
         let result = match function.ret {
             Type::Void => None,
             _ => Some(self.local(&format!("{}.$result", function.name), &function.ret)),
@@ -202,6 +208,21 @@ impl Lowerer<'_, '_> {
             Some(store) => Value::Loc(Loc::Store(store)),
             None => Value::Void,
         }
+    }
+
+    /// The result of a function of type `int`. It has no width, so no variable can hold it: the
+    /// function must be one expression that is known at compile time.
+    fn int_result(&mut self, function: &hir::Function) -> Value {
+        if let [hir::Stmt { kind: StmtKind::Return(Some(result)), .. }] = &function.body[..]
+            && let Value::Scalar(e) = self.value(result)
+            && matches!(e.kind, ir::ExprKind::Const(_))
+        {
+            return Value::Scalar(e);
+        }
+        let message =
+            format!("`{}` returns an int that is not known at compile time", function.name);
+        self.reporter.error_help(function.span, message, "give its result a width, as in bit<32>");
+        Value::Scalar(integers::constant(&0.into()))
     }
 
     /// Inlines a direct call of an action.
@@ -344,6 +365,14 @@ impl Lowerer<'_, '_> {
                     }
                     Binding::Loc(Loc::Store(store))
                 }
+                // No variable can hold such a value.
+                Some(_) if matches!(param.ty, Type::Int | Type::Text) => {
+                    self.not_fixed(param, arg, uniform(i));
+                    Binding::Value(match param.ty {
+                        Type::Int => Value::Scalar(integers::constant(&0.into())),
+                        _ => Value::Text("".into()),
+                    })
+                }
                 value => {
                     let store = self.local(&param.name, &param.ty);
                     if let Some(value) = value {
@@ -356,6 +385,22 @@ impl Lowerer<'_, '_> {
             bound.bindings.push((param.id, binding));
         }
         bound
+    }
+
+    /// Reports an argument that is not one constant, for a parameter that must be one.
+    fn not_fixed(&mut self, param: &hir::Param, arg: &CallArg, uniform: bool) {
+        let at = arg.value.as_ref().map_or(param.span, |value| value.span);
+        let (name, ty) = (&param.name, &param.ty);
+        let (message, help) = if uniform {
+            let message =
+                format!("`{name}` has the type {ty}: its argument must be known at compile time");
+            (message, "give the parameter a width, as in bit<32>")
+        } else {
+            let message =
+                format!("`{name}` has the type {ty}: it must be the same constant at all calls");
+            (message, "use one instance for each value, or a constructor parameter")
+        };
+        self.reporter.error_help(at, message, help);
     }
 
     /// Copies an argument into a parameter's storage.

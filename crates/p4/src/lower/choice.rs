@@ -1,4 +1,4 @@
-//! Elements that an index chooses at run time from places that are no stack of the IR: a second
+//! Elements that an index chooses at run time from places that are not a stack of the IR: a second
 //! index into an array of arrays, and elements of an array of structs that contain headers.
 //!
 //! A value is read through a tree of comparisons with the index. A statement on such an element
@@ -114,7 +114,7 @@ impl Lowerer<'_, '_> {
         );
     }
 
-    /// A value that is no choice, unless it is a scalar: a copy of the chosen element.
+    /// A value that is not a choice, unless it is a scalar: a copy of the chosen element.
     pub(super) fn settled(&mut self, value: Value, ty: &Type) -> Value {
         match value {
             Value::Loc(Loc::Choice(_)) if scalar(ty).is_none() => self.keep(value, ty),

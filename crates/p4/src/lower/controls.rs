@@ -114,7 +114,8 @@ impl Lowerer<'_, '_> {
         for param in action.params.iter().filter(|p| p.direction == Direction::None) {
             let field_name = format!("{name}.{}", param.name);
             let Some(ty) = scalar(&param.ty) else {
-                // P4Info has numbers only, as p4c says, too.
+                // P4Info has no structs here, so p4c refuses them, too. It accepts `bit<0>`, with a
+                // width of 0, for which P4Runtime has no value.
                 let message = format!("{} cannot be action data", param.ty);
                 let help = match param.ty.is_empty() {
                     true => "leave it out: it has no bits",

@@ -188,24 +188,31 @@ impl Lowerer<'_, '_> {
             (to, Value::Loc(from)) => match (self.header_ref(to), self.header_ref(&from)) {
                 (Some(HeaderRef::Fixed(a)), Some(HeaderRef::Fixed(b))) if a == b => {}
                 (Some(a), Some(b)) => self.copy_header(a, b),
-                _ => self.assign_parts(to, ty, |l, i| Value::Loc(l.member(from.clone(), ty, i))),
+                _ => {
+                    // An index may be one of the parts.
+                    let (to, from) = (self.fix(to.clone()), self.fix(from));
+                    self.assign_parts(&to, ty, |l, i| Value::Loc(l.member(from.clone(), ty, i)));
+                }
             },
             (to, Value::Invalid) => match self.header_ref(to) {
                 Some(header) => self.emit(Stmt::SetInvalid(header)),
                 None => self.assign_parts(to, ty, |_, _| Value::Invalid),
             },
             (to, Value::List(items)) => {
-                // All values are read before the first one is stored: `{a, b} = {b, a}`.
-                let mut written = Vec::new();
-                if let Loc::Store(store) = to {
-                    store.fields(&self.program.headers, &mut written);
-                }
-                self.reporter.work(written.len() as u64 / 8);
-                let items = self.detach(items, &written.into_iter().collect(), ty);
-                if let Some(header) = self.header_ref(to) {
+                // All values are read before the first one is stored: `{a, b} = {b, a}`. The index of
+                // the target may be one of its own fields.
+                let to = self.fix(to.clone());
+                let written = self.may_write(&to);
+                let header = self.header_ref(&to);
+                let items = if items.len() > 1 || header.is_some() {
+                    self.detach(items, &written, ty)
+                } else {
+                    items
+                };
+                if let Some(header) = header {
                     self.set_valid(header);
                 }
-                self.assign_parts(to, ty, |_, i| items.get(i).cloned().unwrap_or(Value::Void));
+                self.assign_parts(&to, ty, |_, i| items.get(i).cloned().unwrap_or(Value::Void));
             }
             _ => {}
         }
@@ -233,18 +240,40 @@ impl Lowerer<'_, '_> {
         ty: &Type,
         mut from: impl FnMut(&mut Self, usize) -> Value,
     ) {
-        for (i, part) in parts(ty).iter().enumerate() {
+        let parts = parts(ty);
+        // Parts without scalars cost steps, too.
+        self.reporter.work(1 + parts.len() as u64 / 16);
+        for (i, part) in parts.iter().enumerate() {
             let target = self.element_part(to.clone(), ty, i);
             let value = from(self, i);
             self.assign(&target, value, part);
         }
     }
 
+    /// The fields that storing at a location may change: of an element that an index chooses, those
+    /// of all elements.
+    fn may_write(&mut self, to: &Loc) -> HashSet<FieldId> {
+        let mut written = Vec::new();
+        match to {
+            Loc::Store(store) => store.fields(&self.program.headers, &mut written),
+            Loc::Element(HeaderRef::Index(stack, _), _)
+            | Loc::Element(HeaderRef::Next(stack) | HeaderRef::Last(stack), _)
+            | Loc::Part { stack, .. } => {
+                for element in &self.program.stacks[stack.index()].elements {
+                    let header = &self.program.headers[element.index()];
+                    written.extend(&header.fields);
+                    written.extend(header.varbit.map(|(_, length)| length));
+                    written.push(header.valid);
+                }
+            }
+            _ => {}
+        }
+        self.reporter.work(written.len() as u64 / 8);
+        written.into_iter().collect()
+    }
+
     /// Copies the values that read the fields to be written.
     fn detach(&mut self, items: Vec<Value>, written: &HashSet<FieldId>, ty: &Type) -> Vec<Value> {
-        if items.len() < 2 {
-            return items;
-        }
         items
             .into_iter()
             .zip(parts(ty))
@@ -259,7 +288,11 @@ impl Lowerer<'_, '_> {
                     Value::Loc(_) => true,
                     _ => false,
                 };
-                if reads { self.keep(item, &ty) } else { item }
+                match item {
+                    Value::List(inner) => Value::List(self.detach(inner, written, &ty)),
+                    item if reads => self.keep(item, &ty),
+                    item => item,
+                }
             })
             .collect()
     }

@@ -171,6 +171,8 @@ impl Lowerer<'_, '_> {
         match ty.repr() {
             Type::Struct(s) if s.what == Aggregate::Header => self.allocate_header(name, s),
             Type::Struct(s) => {
+                // Structs without scalars cost steps, too.
+                self.reporter.work(1);
                 let s = s.clone();
                 let parts = s.fields.iter().map(|f| {
                     let name = format!("{name}.{}", f.name);
@@ -186,6 +188,7 @@ impl Lowerer<'_, '_> {
                 Store::Struct(parts)
             }
             Type::Tuple(items) => {
+                self.reporter.work(1);
                 let items = items.clone();
                 let parts = items.iter().enumerate();
                 Store::Struct(
@@ -205,8 +208,14 @@ impl Lowerer<'_, '_> {
                 Store::Varbit(value, self.field(format!("{name}.$length$"), LENGTH, role))
             }
             other => {
-                // The checker has rejected types without a scalar form.
-                let scalar = scalar(other).unwrap_or(Scalar::bit(1));
+                let scalar = scalar(other).unwrap_or_else(|| {
+                    if !matches!(other, Type::Unknown) {
+                        let message =
+                            format!("a value of type {other} is not known at compile time");
+                        self.reporter.error_here(message, "give it a type that variables can have");
+                    }
+                    Scalar::bit(1)
+                });
                 let field = self.field(name.to_owned(), scalar, role);
                 if matches!(role, FieldRole::Header(_)) {
                     self.note_enum(field, ty);
@@ -353,7 +362,7 @@ impl Lowerer<'_, '_> {
             }
             Loc::Part { stack, index, at, ty } if !super::stmt::parts(&ty).is_empty() => {
                 let parts = super::stmt::parts(&ty);
-                self.reporter.work(position as u64 / 16);
+                self.reporter.work(parts.len() as u64 / 16);
                 let inner: u32 = parts[..position].iter().map(scalars).sum();
                 Loc::Part { stack, index, at: at + inner, ty: parts[position].clone() }
             }

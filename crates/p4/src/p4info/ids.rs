@@ -105,7 +105,7 @@ fn aliases<'n>(names: impl Iterator<Item = &'n String>) -> HashMap<String, Strin
         let after = names
             .get(i + 1)
             .map_or(0, |(next, _)| parts.iter().zip(next).take_while(|(a, b)| a == b).count());
-        // The components up to the first one that is shared with nobody.
+        // The components up to the first one that is shared with no other name.
         let length: usize =
             parts.iter().take(before.max(after) + 1).map(|part| part.len() + 1).sum();
         let alias = &name[(name.len() + 1).saturating_sub(length)..];

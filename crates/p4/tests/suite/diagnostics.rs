@@ -1,6 +1,6 @@
 //! Diagnostics for invalid programs: position, message, help.
 
-use crate::common::compile;
+use crate::common::{compile, compiles};
 use tributary_p4::{Diagnostics, Sources, compile as compile_files, compile_text};
 
 fn errors(declarations: &str, locals: &str, apply: &str) -> Diagnostics {
@@ -337,6 +337,39 @@ fn numbers_without_a_width_need_one_in_the_end() {
     let square = "(int)meta.x".to_owned() + &" * (int)meta.x".repeat(12);
     let wide = said(&format!("meta.flag = {square} > 0;"));
     assert!(wide.contains("bits: it may have 65536"), "{wide}");
+}
+
+#[test]
+fn parameters_without_a_width_take_constants() {
+    let of = "bit<8> f(int n, bit<8> x) { return (bit<8>)(n + 1) + x; }
+int five() { return 2 + 3; }
+int more(bit<8> x) { return (int)x + 1; }
+int other(bit<8> x) { if (x == 1) { return 5; } return 6; }
+control Plus(inout bit<8> v, int n) { apply { v = v + (bit<8>)n; } }
+control Twice(inout bit<8> v, int n)() { Plus() inner; apply { inner.apply(v, n); inner.apply(v, n); } }";
+    let locals = "Plus() c; Plus() d; Twice() twice;";
+    for good in [
+        "meta.z = f(4, meta.z) + f(five(), 1);",
+        "c.apply(meta.z, 4); d.apply(meta.z, 5); c.apply(meta.z, 4);",
+        "twice.apply(meta.z, 4);",
+    ] {
+        compiles(of, locals, good);
+    }
+    let unknown = "`n` has the type int: its argument must be known at compile time";
+    let result = "returns an int that is not known at compile time";
+    for (wrong, words) in [
+        ("meta.z = f((int)hdr.h.c, meta.z);", unknown),
+        ("c.apply(meta.z, (int)hdr.h.c);", unknown),
+        ("twice.apply(meta.z, (int)hdr.h.c);", unknown),
+        ("c.apply(meta.z, 4); c.apply(meta.z, 5);", "it must be the same constant at all calls"),
+        ("meta.z = (bit<8>)more(meta.z);", result),
+        ("meta.z = (bit<8>)other(meta.z);", result),
+    ] {
+        let found = errors(of, locals, wrong);
+        assert_eq!(found.iter().count(), 1, "{wrong}: {found}");
+        let only = found.iter().next().unwrap();
+        assert!(only.message.contains(words) && only.help.is_some(), "{wrong}: {found}");
+    }
 }
 
 #[test]

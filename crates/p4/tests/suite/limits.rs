@@ -308,6 +308,37 @@ fn nesting_is_bounded() {
 }
 
 #[test]
+fn structs_without_fields_are_not_free() {
+    let types = format!(
+        "struct none_t {{ }} struct pair_t {{ none_t a; none_t b; }}
+struct wide_t {{ {} }}",
+        lines(60_000, |i| format!("none_t x{i};"))
+    );
+    let program = |locals: &str, apply: &str| crate::common::program(&types, locals, apply);
+    bounded("empty structs", || {
+        compile_text(
+            "t.p4",
+            &program("pair_t a; pair_t b; wide_t w; wide_t v;", "a = b; w = v;"),
+            &[],
+        )
+    })
+    .unwrap();
+    refuses(&program("wide_t w; wide_t v;", &"w = v;".repeat(5_000)), ENDLESS);
+    refuses(&program(&lines(5_000, |i| format!("wide_t w{i};")), ""), ENDLESS);
+}
+
+#[test]
+fn the_size_of_a_type_is_not_counted_at_each_access() {
+    let types = format!(
+        "struct large_t {{ {} }} struct outer_t {{ large_t large; bit<8> last; }}",
+        lines(30_000, |i| format!("bit<0> x{i};"))
+    );
+    let accesses = "meta.z = a[meta.x].last;\n".repeat(50_000);
+    let text = crate::common::program(&types, "outer_t[2] a;", &accesses);
+    bounded("accesses behind a large struct", || compile_text("t.p4", &text, &[])).unwrap();
+}
+
+#[test]
 fn types_and_values_are_bounded() {
     let doubling =
         |first: &str, each: &dyn Fn(usize) -> String| format!("{first}\n{}", lines(40, each));
@@ -315,6 +346,8 @@ fn types_and_values_are_bounded() {
         format!("struct s{i} {{ s{0} a; s{0} b; }}", i - 1)
     });
     refuses(&structs, "values: it may have 65536");
+    let empty = doubling("struct s0 { }", &|i| format!("struct s{i} {{ s{0} a; s{0} b; }}", i - 1));
+    refuses(&empty, "values: it may have 65536");
     let tuples =
         doubling("typedef bit<8> t0;", &|i| format!("typedef tuple<t{0}, t{0}> t{i};", i - 1));
     refuses(&tuples, "values: it may have 65536");

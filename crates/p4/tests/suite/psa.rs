@@ -99,7 +99,7 @@ fn metadata_must_have_one_type_on_both_sides() {
     let message = refused(&text);
     assert_eq!(
         message,
-        "`normal_meta` is normal_t in the deparser of one pass and empty_t in the parser of the next"
+        "`normal_meta` is struct normal_t in the deparser of one pass and struct empty_t in the parser of the next"
     );
 }
 

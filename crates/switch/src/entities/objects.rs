@@ -142,6 +142,8 @@ pub(crate) enum Form {
     Struct(Vec<Form>),
     /// A tuple, in the same way.
     Tuple(Vec<Form>),
+    /// `bit<0>`: an empty byte string, for which the engine stores nothing.
+    Nothing,
 }
 
 impl Form {
@@ -149,6 +151,7 @@ impl Form {
     pub(crate) fn scalars(&self) -> usize {
         match self {
             Self::Scalar(_) => 1,
+            Self::Nothing => 0,
             Self::Struct(members) | Self::Tuple(members) => members.iter().map(Self::scalars).sum(),
         }
     }
@@ -618,7 +621,10 @@ fn form_within(
             let members = members.map(|member| form_within(member, p4info, depth, parts));
             members.collect::<Option<_>>().map(Form::Tuple)
         }
-        _ => scalar(spec, p4info, depth).map(Form::Scalar),
+        _ => scalar(spec, p4info, depth).map(|scalar| match scalar {
+            Scalar::Bits(0) => Form::Nothing,
+            other => Form::Scalar(other),
+        }),
     }
 }
 
@@ -630,7 +636,7 @@ fn scalar(spec: &info::P4DataTypeSpec, p4info: &P4Info, depth: u32) -> Option<Sc
     match spec.type_spec.as_ref()? {
         TypeSpec::Bool(_) => Some(Scalar::Bool),
         TypeSpec::Bitstring(bits) => match bits.type_spec.as_ref()? {
-            Bits::Bit(bit) => width(bit.bitwidth).map(Scalar::Bits),
+            Bits::Bit(bit) => u32::try_from(bit.bitwidth).ok().map(Scalar::Bits),
             Bits::Int(int) => width(int.bitwidth).map(Scalar::Int),
             Bits::Varbit(_) => None,
         },

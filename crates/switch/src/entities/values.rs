@@ -33,9 +33,10 @@ pub(super) fn decode_data(data: &P4Data, form: &Form, out: &mut Vec<Value>) -> R
             out.push(decode_scalar(data, *scalar)?);
             return Ok(());
         }
+        (Form::Nothing, Some(Data::Bitstring(bytes))) if bytes.is_empty() => return Ok(()),
         (Form::Struct(forms), Some(Data::Struct(given)))
         | (Form::Tuple(forms), Some(Data::Tuple(given))) => (forms, &given.members),
-        (Form::Struct(_) | Form::Tuple(_), Some(_)) => {
+        (Form::Struct(_) | Form::Tuple(_) | Form::Nothing, Some(_)) => {
             return Err(Refusal::invalid("data of another type"));
         }
     };
@@ -59,6 +60,7 @@ pub(super) fn encode_data(
         Form::Struct(forms) => Data::Struct(list(forms)?),
         Form::Tuple(forms) => Data::Tuple(list(forms)?),
         Form::Scalar(scalar) => encode_scalar(&scalars.next()?, *scalar),
+        Form::Nothing => Data::Bitstring(Vec::new()),
     };
     Some(P4Data { data: Some(data) })
 }

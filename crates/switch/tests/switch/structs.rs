@@ -81,6 +81,30 @@ fn cells_are_structs_of_structs() {
     }
 }
 
+/// P4Runtime has a member for `bit<0>`, the switch stores nothing for it.
+#[test]
+fn members_without_bits_are_empty_strings() {
+    let program = STRUCTS
+        .replace("bit<8> low;", "bit<8> low; bit<0> none;")
+        .replace("{ hdr.h.value[7:0],", "{ hdr.h.value[7:0], 0,")
+        .replace("{ hdr.h.index,", "{ hdr.h.index, 0,");
+    let flow = |low: u64, none: &[u8], high: u64| {
+        let none = P4Data { data: Some(p4_data::Data::Bitstring(none.to_vec())) };
+        let kinds = pair(vec![bits(2), bits(1)]);
+        list(vec![flag(true), list(vec![bits(low), none, bits(high)]), kinds])
+    };
+    let mut switch = switch(&program, SwitchConfig::default());
+    switch.receive(0, 1, &frame(0, 2, 0x1234));
+    let stored = cell(&switch, Some(2), Some(flow(0x34, &[], 0x1234)));
+    assert_eq!(read(&switch, cell(&switch, Some(2), None)), [stored]);
+
+    let new = cell(&switch, Some(2), Some(flow(5, &[], 6)));
+    write(&mut switch, modify(new.clone())).unwrap();
+    assert_eq!(read(&switch, cell(&switch, Some(2), None)), [new]);
+    let wrong = modify(cell(&switch, Some(2), Some(flow(5, &[0], 6))));
+    assert_eq!(write(&mut switch, wrong).unwrap_err().code, Code::InvalidArgument);
+}
+
 #[test]
 fn cells_are_rolled_back_as_a_whole() {
     let mut switch = switch(STRUCTS, SwitchConfig::default());
