@@ -310,17 +310,6 @@ impl Program {
         }
     }
 
-    /// The `ActionSelector` of TNA that selects from an action profile, if there is one.
-    #[must_use]
-    pub fn selector_of(&self, profile: ExternId) -> Option<&Extern> {
-        let selects = |e: &&Extern| {
-            let first = e.args.first();
-            e.type_name == "ActionSelector"
-                && matches!(first, Some(&CtorArg::Instance(of)) if of == profile)
-        };
-        self.externs.iter().find(selects)
-    }
-
     /// The code of an error, by name.
     #[must_use]
     pub fn error_code(&self, name: &str) -> Option<u64> {

@@ -24,7 +24,7 @@ impl Place {
 /// Shortens a message to its two ends. A message quotes words of the script, which may be as long
 /// as the script. The list of all commands is not shortened.
 fn shortened(message: String) -> String {
-    const END: usize = 600;
+    const END: usize = 400;
     let first = message.char_indices().nth(END).map(|(at, _)| at);
     let last = message.char_indices().rev().nth(END).map(|(at, _)| at);
     match (first, last) {

@@ -8,10 +8,12 @@ mod ids;
 mod types;
 mod value_sets;
 
+use std::collections::HashMap;
+
 use tributary_p4runtime_proto::p4::config::v1 as proto;
 
 use crate::Architecture;
-use crate::ir::{self, Annotation, CtorArg, MatchKind, TableId};
+use crate::ir::{self, Annotation, CtorArg, ExternId, MatchKind, TableId};
 use crate::lower::{Info, TableInfo};
 use crate::types::{FieldType, StructType, Type};
 use annotations::{documentation, external_name, hidden};
@@ -28,6 +30,7 @@ pub(crate) fn generate(program: &ir::Program, info: &Info) -> proto::P4Info {
         info,
         symbols: Symbols::new(program.pipeline.as_deref()),
         users: users(program),
+        selectors: selectors(program),
         types: proto::P4TypeInfo::default(),
         out: proto::P4Info {
             pkg_info: Some(annotations::package(arch, &info.package)),
@@ -80,6 +83,8 @@ struct Generator<'p> {
     symbols: Symbols,
     /// For each extern: the tables to which it is attached.
     users: Vec<Vec<TableId>>,
+    /// The `ActionSelector` of TNA that selects from an action profile, by the profile.
+    selectors: HashMap<ExternId, &'p ir::Extern>,
     types: proto::P4TypeInfo,
     out: proto::P4Info,
 }
@@ -96,6 +101,15 @@ fn users(program: &ir::Program) -> Vec<Vec<TableId>> {
         }
     }
     users
+}
+
+fn selectors(program: &ir::Program) -> HashMap<ExternId, &ir::Extern> {
+    let selectors = program.externs.iter().filter(|e| e.type_name == "ActionSelector");
+    let of = |selector: &'_ ir::Extern| match selector.args.first() {
+        Some(&CtorArg::Instance(profile)) => Some(profile),
+        _ => None,
+    };
+    selectors.filter_map(|selector| Some((of(selector)?, selector))).collect()
 }
 
 /// A header's fields by full name, including those of nested structs.
@@ -419,7 +433,7 @@ impl Generator<'_> {
         preamble: Option<proto::Preamble>,
         size: i64,
     ) {
-        let selector = self.program.selector_of(ir::ExternId(index as u32));
+        let selector = self.selectors.get(&ExternId(index as u32));
         let with_selector = matches!(e.type_name.as_str(), "action_selector" | "ActionSelector")
             || selector.is_some();
         let users = self.users[index].iter().map(|id| &self.program.tables[id.index()]);
