@@ -56,7 +56,7 @@ impl To {
         const START: u32 = 0x0a00_0000;
         match self {
             // Sixteen routes share a start. The last address of each is in no longer one.
-            Self::Hops => (START + (number / 16 << 15), 17 + number % 16),
+            Self::Hops => (START + ((number / 16) << 15), 17 + number % 16),
             Self::HopsBehindLists | Self::GroupBehindLists => (START + number, 32),
         }
     }

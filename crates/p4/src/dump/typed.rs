@@ -120,12 +120,10 @@ impl<'p> Printer<'p> {
             }
             ExprKind::Apply(table, _) => self.reach_table(table),
             ExprKind::Call(call) => match &call.target {
-                Callee::Function(function) => {
-                    if self.seen.insert(Rc::as_ptr(function).cast()) {
-                        self.note_params(&function.params);
-                        self.reach_stmts(&function.body);
-                        self.functions.push(function.clone());
-                    }
+                Callee::Function(function) if self.seen.insert(Rc::as_ptr(function).cast()) => {
+                    self.note_params(&function.params);
+                    self.reach_stmts(&function.body);
+                    self.functions.push(function.clone());
                 }
                 Callee::Action(action) => self.reach_action(action),
                 Callee::Direct { block, .. } => self.reach_block(Some(block)),
