@@ -53,7 +53,7 @@ impl Draw {
             for group_id in (1..=GROUPS).filter(|_| profile.with_selector) {
                 let mut members = self.some_members();
                 // The specification wants a size for each group if the program limits them.
-                let max_size = profile.max_group_size.try_into().unwrap_or(i32::MAX);
+                let max_size = profile.max_group_size;
                 if max_size > 0 {
                     members.truncate(max_size as usize);
                     members.iter_mut().for_each(|member| member.weight = 1);

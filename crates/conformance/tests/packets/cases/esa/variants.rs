@@ -29,7 +29,7 @@ fn always() {
 /// About half of the packets, whatever the priorities, and no values are lost. Each switch is
 /// tested alone, because random choices differ.
 fn coin() {
-    Architecture::ALL.into_iter().for_each(toss);
+    [Architecture::V1model, Architecture::Tna].into_iter().for_each(toss);
 }
 
 fn toss(architecture: Architecture) {
