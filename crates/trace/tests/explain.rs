@@ -249,6 +249,10 @@ fn lines_fit(tree: &Node, program: &str) -> usize {
         let Some((file, line)) = node.at.as_deref().and_then(|at| at.rsplit_once(':')) else {
             continue;
         };
+        // A function of the architecture, whose text is built in.
+        if file == "psa.p4" {
+            continue;
+        }
         let source =
             std::fs::read_to_string(file).unwrap_or_else(|e| panic!("{program}: {file}: {e}"));
         let line: usize = line.parse().unwrap();

@@ -53,8 +53,8 @@ fn programs() -> Vec<PathBuf> {
         let paths = entries.map(|entry| entry.expect("it can be listed").path());
         all.extend(paths.filter(|path| path.extension().is_some_and(|it| it == "p4")));
     }
-    // There are no generated tests for TNA.
-    all.retain(|path| !stem(path).starts_with("tna_"));
+    // There are no generated tests for TNA and PSA.
+    all.retain(|path| !["tna_", "psa_"].iter().any(|other| stem(path).starts_with(other)));
     all.sort();
     assert!(all.len() > 40, "the programs are part of the sources");
     all
