@@ -275,9 +275,9 @@ fn lines_fit(tree: &Node, program: &str) -> usize {
                 checked += 1;
             }
             Kind::Register => {
-                // A register of a table's entries has none: its table is named.
-                if let Some(register) = node.fact("register") {
-                    shows(last(register.as_str().unwrap()));
+                // In TNA the register's action writes, or the register is that of a table's entries.
+                if !program.contains("/tna_") {
+                    shows(last(node.fact("register").unwrap().as_str().unwrap()));
                 }
                 checked += 1;
             }
