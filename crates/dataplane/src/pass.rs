@@ -4,6 +4,8 @@
 //! [`crate::Pipeline::ingress`] for a frame, follows [`Ingress`], calls [`crate::Pipeline::egress`]
 //! for each copy that leaves a queue, and follows [`Egress`].
 
+use crate::code::Pc;
+
 /// The port of dropped packets in v1model; not a port of a Tofino.
 pub const DROP_PORT: u16 = 511;
 
@@ -113,4 +115,15 @@ pub struct Egress {
     /// The frame enters the ingress parser again instead of leaving, in the same storage:
     /// [`crate::Pipeline::next_pass`] with [`Instance::Recirculated`].
     pub recirculate: bool,
+}
+
+/// Entries of the blocks of an architecture that parses and deparses in ingress and in egress.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Entries {
+    pub(crate) ingress_parser: Pc,
+    pub(crate) ingress: Pc,
+    pub(crate) ingress_deparser: Pc,
+    pub(crate) egress_parser: Pc,
+    pub(crate) egress: Pc,
+    pub(crate) egress_deparser: Pc,
 }

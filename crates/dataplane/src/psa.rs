@@ -5,11 +5,11 @@
 //! parses it again. Clones and resubmitted or recirculated packets also travel as frames with
 //! metadata. `docs/p4/psa.md` lists where this differs from BMv2's `psa_switch`.
 
-use crate::code::{Pc, Slot};
+use crate::code::Slot;
 use crate::exec::{Flow, Io, Runner};
 use crate::layout::Item;
 use crate::packet::{CloneRequest, Packet};
-use crate::pass::{Egress, EgressInput, Ingress, IngressInput, Instance, Verdict};
+use crate::pass::{Egress, EgressInput, Entries, Ingress, IngressInput, Instance, Verdict};
 use crate::v1model::control;
 
 /// The controller's port in a switch that runs PSA programs: for them `PSA_PORT_CPU`.
@@ -112,17 +112,6 @@ pub(crate) struct Bridges {
     pub(crate) clone_e2e: Bridge,
     pub(crate) resubmit: Bridge,
     pub(crate) recirculate: Bridge,
-}
-
-/// Entries of the blocks.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Entries {
-    pub(crate) ingress_parser: Pc,
-    pub(crate) ingress: Pc,
-    pub(crate) ingress_deparser: Pc,
-    pub(crate) egress_parser: Pc,
-    pub(crate) egress: Pc,
-    pub(crate) egress_deparser: Pc,
 }
 
 /// Runs a packet through the blocks.

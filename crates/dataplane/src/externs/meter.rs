@@ -27,6 +27,16 @@ pub enum Color {
 }
 
 impl Color {
+    /// The number of a colour that a program names.
+    pub(crate) fn number_of(member: &str, numbers: &[u8; 3]) -> u64 {
+        numbers[match member {
+            "GREEN" => 0,
+            "YELLOW" => 1,
+            _ => 2,
+        }]
+        .into()
+    }
+
     /// The colour with this number, among those of green, yellow and red; red for others.
     pub(crate) fn of(number: u64, numbers: &[u8; 3]) -> Self {
         match numbers.iter().position(|&its| u64::from(its) == number) {

@@ -635,7 +635,7 @@ fn tables(
                 _ => {}
             }
         }
-        // As for p4c, a selector key without an action selector is no part of the key.
+        // Without an action selector, selector keys are ignored, as p4c does.
         if let Some(profile) = extras.profile.map(|profile| profile as usize) {
             let leader = *first.entry(profile as u32).or_insert(number);
             let actions = |table: usize| program.tables[table].actions.iter().map(|a| a.action);

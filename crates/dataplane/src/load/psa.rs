@@ -2,33 +2,17 @@
 
 use tributary_p4::ir::{FieldId, Program};
 
+use super::Loader;
 use super::slots::Slots;
-use super::{Context, Loader};
 use crate::error::LoadError;
 use crate::layout::Item;
-use crate::psa::{Bridge, Bridges, ControlInput, Entries, Intrinsics, Output, ParserInput};
+use crate::pass::Entries;
+use crate::psa::{Bridge, Bridges, ControlInput, Intrinsics, Output, ParserInput};
 
 impl Loader<'_> {
     /// Compiles the blocks of a `PSA_Switch`.
     pub(super) fn psa_blocks(&mut self) -> Result<Entries, LoadError> {
-        let ingress_parser = self.parser_block("ip")?;
-        self.context = Context::Control;
-        let ingress = self.control("ig")?;
-        self.context = Context::Deparser;
-        let ingress_deparser = self.control("id")?;
-        let egress_parser = self.parser_block("ep")?;
-        self.context = Context::Control;
-        let egress = self.control("eg")?;
-        self.context = Context::Deparser;
-        let egress_deparser = self.control("ed")?;
-        Ok(Entries {
-            ingress_parser,
-            ingress,
-            ingress_deparser,
-            egress_parser,
-            egress,
-            egress_deparser,
-        })
+        self.two_pipelines(["ip", "ig", "id", "ep", "eg", "ed"])
     }
 
     /// The metadata that travels from deparsers to parsers.

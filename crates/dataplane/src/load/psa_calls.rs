@@ -8,6 +8,7 @@ use crate::code::{Cell, ExternOp, NO_SLOT, Op, Slot};
 use crate::error::LoadError;
 use crate::externs::binding::PsaBehaviour;
 use crate::externs::hash::Algorithm;
+use crate::externs::meter::Color;
 
 /// The numbers of green, yellow and red in `PSA_MeterColor_t`.
 const COLORS: [u8; 3] = [1, 2, 0];
@@ -137,12 +138,7 @@ impl Loader<'_> {
         let Some(Arg::Symbol(_, member)) = args.args.get(at) else {
             return self.word(args.value(at)?);
         };
-        let number = match member.as_str() {
-            "GREEN" => COLORS[0],
-            "YELLOW" => COLORS[1],
-            _ => COLORS[2],
-        };
-        Ok(self.slots.constant(number.into()))
+        Ok(self.slots.constant(Color::number_of(member, &COLORS)))
     }
 
     /// The algorithm of a `Hash` instance.

@@ -6,7 +6,8 @@ use super::scan::{self, Scan};
 use super::slots::Slots;
 use super::{Context, Loader};
 use crate::error::LoadError;
-use crate::tna::{Entries, Gress, Intrinsics};
+use crate::pass::Entries;
+use crate::tna::{Gress, Intrinsics};
 
 /// Requests that the engine does not support. Writing zero requests nothing.
 const NOT_WRITTEN: &[(&str, &str)] = &[
@@ -21,18 +22,20 @@ const NOT_WRITTEN: &[(&str, &str)] = &[
 const NOT_READ: &[(&str, &str)] = &[("eg_intr_md.egress_rid_first", "which replica is the first")];
 
 impl Loader<'_> {
-    /// Compiles the blocks of a `Switch`'s pipeline.
-    pub(super) fn tna_blocks(&mut self) -> Result<Entries, LoadError> {
-        let ingress_parser = self.parser_block("ingress_parser")?;
+    /// Compiles the blocks of an architecture with parsers and deparsers in ingress and egress: their
+    /// roles in the order of a packet's way.
+    pub(super) fn two_pipelines(&mut self, roles: [&'static str; 6]) -> Result<Entries, LoadError> {
+        let [ip, ig, id, ep, eg, ed] = roles;
+        let ingress_parser = self.parser_block(ip)?;
         self.context = Context::Control;
-        let ingress = self.control("ingress")?;
+        let ingress = self.control(ig)?;
         self.context = Context::Deparser;
-        let ingress_deparser = self.control("ingress_deparser")?;
-        let egress_parser = self.parser_block("egress_parser")?;
+        let ingress_deparser = self.control(id)?;
+        let egress_parser = self.parser_block(ep)?;
         self.context = Context::Control;
-        let egress = self.control("egress")?;
+        let egress = self.control(eg)?;
         self.context = Context::Deparser;
-        let egress_deparser = self.control("egress_deparser")?;
+        let egress_deparser = self.control(ed)?;
         Ok(Entries {
             ingress_parser,
             ingress,
@@ -41,6 +44,18 @@ impl Loader<'_> {
             egress,
             egress_deparser,
         })
+    }
+
+    /// Compiles the blocks of a `Switch`'s pipeline.
+    pub(super) fn tna_blocks(&mut self) -> Result<Entries, LoadError> {
+        self.two_pipelines([
+            "ingress_parser",
+            "ingress",
+            "ingress_deparser",
+            "egress_parser",
+            "egress",
+            "egress_deparser",
+        ])
     }
 }
 

@@ -8,6 +8,7 @@ use super::instances::nth_initial;
 use super::{Instance, Loader};
 use crate::code::{Cell, ExternOp, NO_SLOT, Op, Slot};
 use crate::error::LoadError;
+use crate::externs::meter::Color;
 use crate::layout::Item;
 
 /// Bits of a colour that a packet has before it is metered.
@@ -56,12 +57,7 @@ impl Loader<'_> {
         for place in next..last {
             let (slot, width) = match args.args.get(place) {
                 Some(Arg::Symbol(_, member)) => {
-                    let number = match member.as_str() {
-                        "GREEN" => COLORS[0],
-                        "YELLOW" => COLORS[1],
-                        _ => COLORS[2],
-                    };
-                    (self.slots.constant(number.into()), COLOR_BITS)
+                    (self.slots.constant(Color::number_of(member, &COLORS)), COLOR_BITS)
                 }
                 _ => {
                     let value = args.value(place)?;

@@ -8,12 +8,12 @@
 mod intrinsic;
 
 use self::intrinsic::{EgressIntrinsic, ingress_intrinsic, nanoseconds};
-use crate::code::{Errors, Pc, Slot};
+use crate::code::{Errors, Slot};
 use crate::exec::{Flow, Io, Runner};
 use crate::layout::Item;
 use crate::packet::Packet;
 use crate::pass::{
-    DROP_PORT, Egress, EgressInput, Ingress, IngressInput, Instance, Replication, Verdict,
+    DROP_PORT, Egress, EgressInput, Entries, Ingress, IngressInput, Instance, Replication, Verdict,
 };
 
 /// Bytes of the cells in which Tofino's traffic manager counts queue depths.
@@ -54,17 +54,6 @@ pub(crate) struct Gress {
     pub(crate) global_tstamp: Item,
     pub(crate) parser_err: Item,
     pub(crate) drop_ctl: Item,
-}
-
-/// Entries of the blocks.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Entries {
-    pub(crate) ingress_parser: Pc,
-    pub(crate) ingress: Pc,
-    pub(crate) ingress_deparser: Pc,
-    pub(crate) egress_parser: Pc,
-    pub(crate) egress: Pc,
-    pub(crate) egress_deparser: Pc,
 }
 
 /// Runs a packet through the blocks.
