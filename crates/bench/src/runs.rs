@@ -1,6 +1,5 @@
 //! Measured runs of job files, for `bench esa` and `bench protocols`.
 
-use std::fs::File;
 use std::io::Write as _;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
@@ -8,6 +7,7 @@ use std::sync::atomic::AtomicBool;
 use anyhow::{Context, Result};
 use serde::Serialize;
 use tributary_job::Options;
+use tributary_limits::OutputFile;
 
 use super::Spread;
 use super::plot::{self, Chart, Scatter};
@@ -179,7 +179,7 @@ fn run_until(
 
 /// Files for measurements in addition to the table.
 pub(super) struct Output {
-    json: Option<File>,
+    json: Option<OutputFile>,
     plots: Option<PathBuf>,
 }
 
@@ -190,7 +190,7 @@ impl Output {
     /// If a file or directory cannot be created.
     pub(super) fn open(args: &Args) -> Result<Self> {
         let json = args.json.as_ref().map(|path| {
-            File::create(path).with_context(|| format!("cannot write to {}", path.display()))
+            OutputFile::create(path).with_context(|| format!("cannot write to {}", path.display()))
         });
         if let Some(directory) = &args.plots {
             tributary_limits::output_directory(directory)
@@ -219,7 +219,8 @@ impl Output {
         let Some(directory) = &self.plots else { return Ok(()) };
         let path = directory.join(name);
         let cannot = || format!("cannot draw {}", path.display());
-        std::fs::write(&path, render().with_context(cannot)?).with_context(cannot)?;
+        tributary_limits::write_whole(&path, render().with_context(cannot)?)
+            .with_context(cannot)?;
         println!("Drawn in {}.", path.display());
         Ok(())
     }
@@ -231,7 +232,9 @@ impl Output {
     pub(super) fn write(self, sweeps: &impl Serialize) -> Result<()> {
         let Some(mut file) = self.json else { return Ok(()) };
         let text = serde_json::to_string_pretty(sweeps).expect("measurements are plain data");
-        writeln!(file, "{text}").context("cannot write the measurements")
+        writeln!(file, "{text}")
+            .and_then(|()| file.finish())
+            .context("cannot write the measurements")
     }
 }
 

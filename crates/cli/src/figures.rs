@@ -44,5 +44,6 @@ pub(crate) fn write(out: &Path, title: &str, figures: &[Figure]) -> Result<()> {
 }
 
 pub(crate) fn put(path: &Path, content: impl AsRef<[u8]>) -> Result<()> {
-    std::fs::write(path, content).with_context(|| format!("cannot write {}", path.display()))
+    tributary_limits::write_whole(path, content)
+        .with_context(|| format!("cannot write {}", path.display()))
 }

@@ -2,9 +2,9 @@
 //! draws them and writes them to a file that only its owner may read; all endpoints read that file.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File, OpenOptions};
-use std::io::{Read as _, Write as _};
-use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
+use std::fs::{self, File};
+use std::io::Read as _;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
@@ -108,20 +108,8 @@ impl Tokens {
         if kind.is_ok_and(|kind| !kind.is_file()) {
             bail!("cannot write the tokens to {}: it is not a regular file", path.display());
         }
-        // Replace atomically: no process reads half a file, or the tokens through an old handle.
-        let mut name = path.file_name().context("the file of tokens has no name")?.to_owned();
-        name.push(format!(".{}", std::process::id()));
-        let new = path.with_file_name(name);
-        let write = || {
-            let mut options = OpenOptions::new();
-            let mut file = options.write(true).create_new(true).mode(MODE).open(&new)?;
-            writeln!(file, "{text}")?;
-            file.sync_all()?;
-            fs::rename(&new, path)
-        };
-        write().map_err(|error| {
-            // The file may not exist.
-            drop(fs::remove_file(&new));
+        // No process reads half a file, or the tokens through an old handle.
+        tributary_limits::write_whole_with_mode(path, format!("{text}\n"), MODE).map_err(|error| {
             anyhow::anyhow!("cannot write the tokens to {}: {error}", path.display())
         })
     }

@@ -1,5 +1,5 @@
 //! Resource limits: file sizes ([`FileLimit`]), output directories that are tested before the work
-//! ([`output_directory`]), the available memory of this machine ([`memory`]), how often a process that
+//! ([`output_directory`]), output files that are there whole or not at all ([`OutputFile`]), the available memory of this machine ([`memory`]), how often a process that
 //! dies is started again ([`restarts`]), and the connections of a server (`connections`, behind the feature
 //! of that name).
 //!
@@ -12,10 +12,12 @@ pub mod connections;
 mod directory;
 mod file;
 pub mod memory;
+mod output;
 pub mod restarts;
 
 pub use directory::output_directory;
 pub use file::{FileLimit, Limited};
+pub use output::{OutputFile, write_whole, write_whole_with_mode};
 
 /// A number of bytes in human-readable form: `512 bytes`, `4.0 MiB`.
 #[must_use]

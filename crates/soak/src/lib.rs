@@ -12,7 +12,6 @@ mod rounds;
 mod samples;
 mod trend;
 
-use std::fs::File;
 use std::io::Write as _;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,6 +23,7 @@ use network::Network;
 use rounds::Client;
 use samples::Samples;
 use trend::Trend;
+use tributary_limits::OutputFile;
 
 /// The command line.
 #[derive(Debug, clap::Args)]
@@ -48,10 +48,10 @@ const REPORT: Duration = Duration::from_secs(60);
 /// If there cannot be namespaces here, a sum is wrong, a process fails, or something grows.
 pub fn run(args: &Args, stop: &AtomicBool, mut say: impl FnMut(&str)) -> Result<()> {
     tributary_testbed::enter_user_namespace_if_needed()?;
-    let mut csv = match &args.csv {
-        Some(path) => {
-            Some(File::create(path).with_context(|| format!("cannot write {}", path.display()))?)
-        }
+    let csv = match &args.csv {
+        Some(path) => Some(
+            OutputFile::create(path).with_context(|| format!("cannot write {}", path.display()))?,
+        ),
         None => None,
     };
     let network = Network::start()?;
@@ -75,8 +75,10 @@ pub fn run(args: &Args, stop: &AtomicBool, mut say: impl FnMut(&str)) -> Result<
         }
     }
     let lived = start.elapsed();
-    if let Some(csv) = &mut csv {
-        csv.write_all(samples.csv().as_bytes()).context("cannot write the samples")?;
+    if let Some(mut csv) = csv {
+        csv.write_all(samples.csv().as_bytes())
+            .and_then(|()| csv.finish())
+            .context("cannot write the samples")?;
     }
     network.check()?;
     report(lived, rounds, &samples, &mut say)

@@ -12,8 +12,7 @@ mod safetensors;
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::fs;
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use tributary_limits::FileLimit;
@@ -213,7 +212,8 @@ impl TensorFile {
     /// Those of [`encode`](Self::encode), [`TensorError::Write`].
     pub fn write(&self, path: &Path) -> Result<(), TensorError> {
         let bytes = self.encode()?;
-        write_whole(path, &bytes).map_err(|source| TensorError::Write { path: path.into(), source })
+        tributary_limits::write_whole(path, &bytes)
+            .map_err(|source| TensorError::Write { path: path.into(), source })
     }
 
     /// Checks that the values can be summed over `workers` workers: no NaN or infinity, and no
@@ -490,27 +490,6 @@ fn position(mut index: usize, shape: &[usize]) -> Vec<usize> {
         index /= len;
     }
     position
-}
-
-fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let Some(name) = path.file_name() else {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "not the name of a file"));
-    };
-    let mut part_name = std::ffi::OsString::from(".");
-    part_name.push(name);
-    part_name.push(format!(".{}.part", std::process::id()));
-    let part = path.with_file_name(part_name);
-    let result = (|| {
-        let mut file = fs::File::create(&part)?;
-        file.write_all(bytes)?;
-        file.sync_all()?;
-        fs::rename(&part, path)
-    })();
-    if result.is_err() {
-        // Report the first error; there may be no file to remove.
-        let _ = fs::remove_file(&part);
-    }
-    result
 }
 
 #[cfg(test)]

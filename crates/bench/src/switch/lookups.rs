@@ -1,7 +1,6 @@
 //! Tables of each match kind with few entries and with many: time per packet, less that with an
 //! empty table.
 
-use std::fs;
 use std::hint::black_box;
 use std::path::Path;
 use std::time::Instant;
@@ -258,7 +257,8 @@ fn write_rules(
     }
     let name = shape.name.replace([',', ' '], "");
     let path = folder.join(format!("{name}-{entries}.txt"));
-    fs::write(&path, rules + &lookups).with_context(|| format!("cannot write {}", path.display()))
+    tributary_limits::write_whole(&path, rules + &lookups)
+        .with_context(|| format!("cannot write {}", path.display()))
 }
 
 /// A packet with these keys.

@@ -11,12 +11,12 @@ mod memory;
 mod sai;
 mod start;
 
-use std::fs::File;
 use std::io::Write as _;
 
 use anyhow::{Context, Result};
 use serde::Serialize;
 use tributary_dataplane::EngineKind;
+use tributary_limits::OutputFile;
 
 use super::engine::{Bench, Case, fragment};
 use super::{Spread, bmv2};
@@ -42,10 +42,9 @@ struct Measurement {
 
 pub(super) fn run(args: &Args) -> Result<()> {
     // Opened before the work, so that an error does not waste it.
-    let json = args
-        .json
-        .as_ref()
-        .map(|path| File::create(path).with_context(|| format!("cannot write {}", path.display())));
+    let json = args.json.as_ref().map(|path| {
+        OutputFile::create(path).with_context(|| format!("cannot write {}", path.display()))
+    });
     let json = json.transpose()?;
     let mut all = rates(args)?;
     all.push(forwarding::rate(args)?);
@@ -62,7 +61,9 @@ pub(super) fn run(args: &Args) -> Result<()> {
     cores::run(args)?;
     if let Some(mut file) = json {
         let text = serde_json::to_string_pretty(&(&all, &found))?;
-        file.write_all(text.as_bytes()).context("cannot write the measurements")?;
+        file.write_all(text.as_bytes())
+            .and_then(|()| file.finish())
+            .context("cannot write the measurements")?;
     }
     match Bmv2::find() {
         Ok(_) => bmv2::run(args),

@@ -1,7 +1,6 @@
 //! `tributary run`: a job file from start to report.
 
-use std::fs::{self, File};
-use std::io::{self, Write as _};
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
@@ -9,6 +8,7 @@ use tributary_job::Options;
 use tributary_job::capture::Capture;
 use tributary_job::run::Observer;
 use tributary_jobfile::Scenario;
+use tributary_limits::OutputFile;
 use tributary_metrics::Metrics;
 use tributary_sim::{Chart, Trace};
 
@@ -71,23 +71,20 @@ pub(crate) fn run(args: &RunArgs, metrics: &Metrics) -> Result<()> {
     report.capture.iter().try_for_each(|capture| capture.check())
 }
 
-/// A file for a part of the result. It keeps what it holds until there is a result.
+/// A file for a part of the result.
 struct Output {
     what: &'static str,
     path: PathBuf,
-    file: File,
-    /// Whether the file is to be removed because this call made it and wrote nothing.
-    unused: bool,
+    file: OutputFile,
 }
 
 impl Output {
     fn create(what: &'static str, path: Option<&Path>) -> Result<Option<Self>> {
         let create = |path: &Path| {
-            let unused = !path.exists();
-            let file = File::options().write(true).create(true).truncate(false).open(path);
+            let file = OutputFile::create(path);
             let file =
                 file.with_context(|| format!("cannot write {what} to {}", path.display()))?;
-            Ok(Self { what, path: path.to_owned(), file, unused })
+            Ok(Self { what, path: path.to_owned(), file })
         };
         path.map(create).transpose()
     }
@@ -101,26 +98,12 @@ impl Output {
         self.write(&[text.as_bytes(), b"\n"])
     }
 
-    fn write(mut self, parts: &[&[u8]]) -> Result<()> {
-        self.unused = false;
-        self.replace(parts)
-            .with_context(|| format!("cannot write {} to {}", self.what, self.path.display()))
-    }
-
-    fn replace(&mut self, parts: &[&[u8]]) -> io::Result<()> {
-        // Pipes and devices have no length.
-        if self.file.metadata()?.is_file() {
-            self.file.set_len(0)?;
-        }
-        parts.iter().try_for_each(|part| self.file.write_all(part))
-    }
-}
-
-impl Drop for Output {
-    fn drop(&mut self) {
-        if self.unused {
-            let _ = fs::remove_file(&self.path);
-        }
+    fn write(self, parts: &[&[u8]]) -> Result<()> {
+        let Self { what, path, mut file } = self;
+        let written = parts.iter().try_for_each(|part| file.write_all(part));
+        written
+            .and_then(|()| file.finish())
+            .with_context(|| format!("cannot write {what} to {}", path.display()))
     }
 }
 

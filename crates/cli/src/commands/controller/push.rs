@@ -278,7 +278,7 @@ fn write_chassis(
 
 fn write(directory: &Path, name: &str, contents: &[u8]) -> Result<()> {
     let path = directory.join(name);
-    if let Err(error) = std::fs::write(&path, contents) {
+    if let Err(error) = tributary_limits::write_whole(&path, contents) {
         bail!("{}: cannot be written: {error}", path.display());
     }
     Ok(())

@@ -1,8 +1,5 @@
 //! `tributary p4 fmt`: the white space of P4 files.
 
-use std::io::Write as _;
-use std::path::Path;
-
 use anyhow::{Context, Result, bail};
 use tributary_p4::SOURCE;
 
@@ -27,7 +24,7 @@ pub(crate) fn run(args: &FmtArgs) -> Result<()> {
         if args.check {
             crate::print(&shown.to_string())?;
         } else {
-            replace(path, &formatted)?;
+            super::write(path, formatted.as_bytes())?;
         }
     }
     match differ {
@@ -37,24 +34,4 @@ pub(crate) fn run(args: &FmtArgs) -> Result<()> {
         }
         _ => Ok(()),
     }
-}
-
-/// Replaces a file at once, so that a full disk does not cost its contents.
-fn replace(path: &Path, text: &str) -> Result<()> {
-    let failed = || format!("cannot write {}", path.display());
-    // A link stays one.
-    let path = path.canonicalize().with_context(failed)?;
-    let mode = path.metadata().with_context(failed)?.permissions();
-    let folder = path.parent().unwrap_or(Path::new("/"));
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let new = folder.join(format!(".{name}.{}", std::process::id()));
-    let written = std::fs::File::create_new(&new).and_then(|mut file| {
-        file.write_all(text.as_bytes())?;
-        file.set_permissions(mode)?;
-        std::fs::rename(&new, &path)
-    });
-    if written.is_err() {
-        std::fs::remove_file(&new).ok();
-    }
-    written.with_context(failed)
 }

@@ -54,7 +54,8 @@ pub(crate) fn info(args: &InfoArgs) -> Result<()> {
 }
 
 fn write(path: &Path, contents: &[u8]) -> Result<()> {
-    std::fs::write(path, contents).with_context(|| format!("cannot write {}", path.display()))
+    tributary_limits::write_whole(path, contents)
+        .with_context(|| format!("cannot write {}", path.display()))
 }
 
 /// The program as one self-contained text.

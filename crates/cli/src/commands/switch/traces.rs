@@ -128,7 +128,7 @@ impl Out {
             Self::Svg(path) => {
                 let stem = path.file_stem().unwrap_or_default().to_string_lossy();
                 let path = path.with_file_name(format!("{stem}-{number}.svg"));
-                std::fs::write(&path, svg(node, true))
+                tributary_limits::write_whole(&path, svg(node, true))
                     .with_context(|| format!("cannot write {}", path.display()))
             }
         }
