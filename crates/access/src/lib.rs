@@ -22,6 +22,7 @@ mod fresh;
 pub mod keys;
 pub mod listen;
 pub mod policy;
+mod refusals;
 pub mod remote;
 pub mod server;
 

@@ -1,5 +1,6 @@
 //! Connections of clients.
 
+use std::error::Error;
 use std::fmt;
 use std::io;
 use std::path::Path;
@@ -12,14 +13,42 @@ use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::TlsConnector;
-use tonic::transport::{Channel, Endpoint, Error};
+use tonic::Status;
+use tonic::transport::{Channel, Endpoint};
 use tower::service_fn;
 
 use crate::keys::{ClientKeys, KeyError};
 use crate::listen;
+use crate::refusals::{self, Explained};
 
 /// Time for a connection, with its handshake.
 const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Why there is no connection: the innermost cause, such as "Connection refused".
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct ConnectError(String);
+
+impl From<tonic::transport::Error> for ConnectError {
+    fn from(error: tonic::transport::Error) -> Self {
+        Self(root_cause(&error))
+    }
+}
+
+/// What a server answered, or how the connection broke.
+#[must_use]
+pub fn reason(status: &Status) -> String {
+    status.source().map_or_else(|| status.message().to_owned(), root_cause)
+}
+
+/// The innermost cause: the others only say that the transport failed.
+fn root_cause(error: &dyn Error) -> String {
+    let mut cause = error;
+    while let Some(inner) = cause.source() {
+        cause = inner;
+    }
+    cause.to_string()
+}
 
 /// A server, and how to connect to it. Certificates that change are used from the next connection on.
 #[derive(Clone)]
@@ -115,9 +144,10 @@ impl Remote {
     ///
     /// # Errors
     /// If the server does not answer, or one side does not trust the other.
-    pub async fn connect(&self) -> Result<Channel, Error> {
+    pub async fn connect(&self) -> Result<Channel, ConnectError> {
         let place = Arc::clone(&self.place);
-        self.endpoint.connect_with_connector(service_fn(move |_| open(Arc::clone(&place)))).await
+        let connector = service_fn(move |_| open(Arc::clone(&place)));
+        Ok(self.endpoint.connect_with_connector(connector).await?)
     }
 
     /// Opens a connection without saying anything.
@@ -161,7 +191,9 @@ async fn open(place: Arc<Place>) -> io::Result<TokioIo<Box<dyn Stream>>> {
                 None => Box::new(io),
                 Some((keys, name)) => {
                     let connector = TlsConnector::from(keys.config());
-                    Box::new(connector.connect(name.clone(), io).await?)
+                    let io = connector.connect(name.clone(), io).await;
+                    let io = io.map_err(|error| refusals::of_handshake(error, &name.to_str()))?;
+                    Box::new(Explained(io))
                 }
             }
         }

@@ -4,14 +4,14 @@ use std::fmt;
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use http::{Request, Response};
 use rustls::pki_types::CertificateDer;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::{TcpListener, UnixStream};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, ReadBuf};
+use tokio::net::{TcpListener, TcpStream, UnixStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tokio_rustls::TlsAcceptor;
@@ -29,12 +29,19 @@ use x509_parser::parse_x509_certificate;
 use crate::keys::ServerKeys;
 use crate::listen::{self, Listen};
 use crate::policy::{Caller, Policy};
+use crate::refusals;
 
 /// How long requests in progress may delay the end of a server.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
 /// Time for a client's part of the TLS handshake.
 const HANDSHAKE: Duration = Duration::from_secs(10);
+
+/// Time between two lines of the log about clients that are not let in.
+const QUIET: Duration = Duration::from_secs(1);
+
+/// Bytes that are read of a client that is not let in.
+const LAST_BYTES: u64 = 64 << 10;
 
 /// One of so many connections may be that of a caller that may do nothing.
 const STRANGERS: usize = 8;
@@ -210,14 +217,16 @@ fn admitted<IO>(
 }
 
 /// An encrypted connection.
-pub type Encrypted<IO> = Known<Greeted<tokio_rustls::server::TlsStream<Connection<IO>>>>;
+pub type Encrypted = Known<Greeted<tokio_rustls::server::TlsStream<Connection<TcpStream>>>>;
 
-/// The connections whose clients are through with the TLS handshake, in the calling Tokio runtime.
-pub fn encrypted<IO: AsyncRead + AsyncWrite + Send + Unpin + 'static>(
-    streams: impl Stream<Item = io::Result<Connection<IO>>> + Send + 'static,
+/// The connections whose clients are through with the TLS handshake, in the calling Tokio runtime. Why others
+/// are not let in is logged, once per [`QUIET`] at most.
+pub fn encrypted(
+    streams: impl Stream<Item = io::Result<Connection<TcpStream>>> + Send + 'static,
     keys: ServerKeys,
-) -> impl Stream<Item = io::Result<Encrypted<IO>>> {
+) -> impl Stream<Item = io::Result<Encrypted>> {
     let (sender, receiver) = mpsc::channel(16);
+    let warned = Arc::new(Mutex::new(None));
     tokio::spawn(async move {
         let mut streams = std::pin::pin!(streams);
         loop {
@@ -228,9 +237,13 @@ pub fn encrypted<IO: AsyncRead + AsyncWrite + Send + Unpin + 'static>(
             };
             let Some(Ok(io)) = next else { return };
             let (acceptor, sender) = (TlsAcceptor::from(keys.config()), sender.clone());
-            let clients = keys.clients();
+            let (clients, warned) = (keys.clients(), Arc::clone(&warned));
+            let address = io.get_ref().peer_addr();
+            let client =
+                address.map_or("a client".into(), |address| format!("the client at {address}"));
             tokio::spawn(async move {
-                match tokio::time::timeout(HANDSHAKE, acceptor.accept(io)).await {
+                let accept = acceptor.accept(io).into_fallible();
+                match tokio::time::timeout(HANDSHAKE, accept).await {
                     Ok(Ok(io)) => {
                         let (below, session) = io.get_ref();
                         let connection = below.id();
@@ -241,19 +254,46 @@ pub fn encrypted<IO: AsyncRead + AsyncWrite + Send + Unpin + 'static>(
                         };
                         let known = |name: &String| matches!(&caller, Caller::Certified(own) if own.contains(name));
                         if !clients.is_empty() && !clients.iter().any(known) {
-                            return tracing::warn!("{caller} was not let in");
+                            let why = format!(
+                                "{caller} is not one of the names that may use this server"
+                            );
+                            return warn(&warned, &format!("{client} was not let in: {why}"));
                         }
                         let peer = Peer { caller, connection };
                         let known = Known { io: Greeted::new(io), peer, place: None };
                         drop(sender.send(Ok(known)).await);
                     }
-                    Ok(Err(error)) => tracing::debug!("a TLS handshake failed: {error}"),
-                    Err(_) => tracing::debug!("a TLS handshake took too long"),
+                    Ok(Err((error, io))) => {
+                        let why = refusals::of_client(&error);
+                        warn(&warned, &format!("{client} was not let in: {why}"));
+                        drain(io).await;
+                    }
+                    Err(_) => tracing::debug!("{client}: its TLS handshake took too long"),
                 }
             });
         }
     });
     ReceiverStream::new(receiver)
+}
+
+/// Logs a refusal, unless one was logged just now: strangers must not fill the log.
+fn warn(last: &Mutex<Option<Instant>>, text: &str) {
+    let mut last = last.lock().unwrap_or_else(PoisonError::into_inner);
+    if last.is_none_or(|last| last.elapsed() >= QUIET) {
+        *last = Some(Instant::now());
+        tracing::warn!("{text}");
+    }
+}
+
+/// Reads what a client that is refused still sends. Otherwise the connection is reset, and the client does not
+/// get the reason, which is on its way.
+async fn drain(mut io: Connection<TcpStream>) {
+    let rest = async {
+        io.shutdown().await?;
+        tokio::io::copy(&mut io.take(LAST_BYTES), &mut tokio::io::sink()).await
+    };
+    // The client may be gone.
+    let _ = tokio::time::timeout(LAST_WORDS, rest).await;
 }
 
 /// The names in a certificate: its DNS names, or else its common names.

@@ -2,9 +2,10 @@
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
+use rcgen::{CertificateParams, Issuer, KeyPair, date_time_ymd};
 use tempfile::TempDir;
 use tonic::service::Routes;
 use tonic::{Code, Request, Response, Status};
@@ -61,7 +62,22 @@ impl Site {
 
     fn make(&self, names: &[&str]) {
         let names: Vec<_> = names.iter().map(|&name| name.to_owned()).collect();
-        certs::make(self.0.path(), &names).unwrap();
+        certs::make(self.0.path(), &names, 30).unwrap();
+    }
+
+    /// A certificate of the root that was valid from 2020 to 2021.
+    fn make_old(&self, name: &str) {
+        let read = |file: &str| std::fs::read_to_string(self.path(file)).unwrap();
+        let root = KeyPair::from_pem(&read("ca.key")).unwrap();
+        let issuer = Issuer::from_ca_cert_pem(&read("ca.pem"), root).unwrap();
+        let names = vec![name.to_owned(), "127.0.0.1".to_owned()];
+        let mut params = CertificateParams::new(names).unwrap();
+        params.not_before = date_time_ymd(2020, 1, 1);
+        params.not_after = date_time_ymd(2021, 1, 1);
+        let key = KeyPair::generate().unwrap();
+        let certificate = params.signed_by(&key, &issuer).unwrap();
+        std::fs::write(self.path(&format!("{name}.pem")), certificate.pem()).unwrap();
+        std::fs::write(self.path(&format!("{name}.key")), key.serialize_pem()).unwrap();
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -160,6 +176,125 @@ async fn strangers_do_not_get_in() {
     let own = ["client.pem", "client.key"].map(|file| site.path(file));
     let keys = ClientKeys::read(&root, Some((&own[0], &own[1])), Some("elsewhere")).unwrap();
     assert_eq!(check(&remote(&server, Some(Arc::new(keys))), "observe").await, Code::Unknown);
+}
+
+/// Why a request fails.
+async fn problem(remote: &Remote) -> String {
+    let channel = match remote.connect().await {
+        Ok(channel) => channel,
+        Err(error) => return error.to_string(),
+    };
+    let status = HealthClient::new(channel).check(HealthCheckRequest::default()).await.unwrap_err();
+    let mut cause: &dyn std::error::Error = &status;
+    while let Some(inner) = cause.source() {
+        cause = inner;
+    }
+    cause.to_string()
+}
+
+/// What all tests of this process have logged.
+fn log() -> &'static Mutex<Vec<u8>> {
+    static LOG: OnceLock<&Mutex<Vec<u8>>> = OnceLock::new();
+    LOG.get_or_init(|| {
+        let log: &Mutex<Vec<u8>> = Box::leak(Box::default());
+        tracing_subscriber::fmt().with_writer(log).with_ansi(false).init();
+        log
+    })
+}
+
+/// Waits until a line of the log has both texts.
+async fn logged(client: &str, reason: &str) {
+    let begin = Instant::now();
+    loop {
+        let text = String::from_utf8(log().lock().unwrap().clone()).unwrap();
+        if text.lines().any(|line| line.contains(client) && line.contains(reason)) {
+            return;
+        }
+        assert!(begin.elapsed() < Duration::from_secs(10), "no `{reason}` in {text}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// On both sides, in one line.
+#[tokio::test(flavor = "multi_thread")]
+async fn each_refusal_has_its_reason() {
+    log();
+    let site = Site::new(&["server=127.0.0.1", "client", "other"]);
+    let other = Site::new(&["client"]);
+    site.make_old("old");
+    let root = site.path("ca.pem");
+    let as_named = |name: &str| {
+        let own = ["client.pem", "client.key"].map(|file| site.path(file));
+        let keys = ClientKeys::read(&root, Some((&own[0], &own[1])), Some(name)).unwrap();
+        Some(Arc::new(keys))
+    };
+    let nameless = || Some(Arc::new(ClientKeys::read(&root, None, None).unwrap()));
+    let refused = "was not let in: ";
+    for (keys, own, theirs) in [
+        (nameless(), "refuses clients without a certificate; give yours", "it has no certificate"),
+        (
+            Some(other.client("client", &root)),
+            "does not know the authority that signed this client's certificate",
+            "its certificate is signed by an unknown authority",
+        ),
+        (
+            Some(site.client("old", &root)),
+            "this client's certificate (--tls-cert) has expired",
+            "its certificate has expired",
+        ),
+        (
+            Some(site.client("client", &other.path("ca.pem"))),
+            "the server's certificate is signed by an unknown authority; name the file with its root",
+            "it refuses this server's certificate (UnknownCA)",
+        ),
+        (
+            as_named("elsewhere"),
+            "the server's certificate is not for `elsewhere`",
+            "it refuses this server's certificate",
+        ),
+        (None, "", "it does not use TLS"),
+    ] {
+        // Each has a log of its own, which is not full yet.
+        let server = serve(site.server(Policy::all_may_operate())).await;
+        let said = problem(&remote(&server, keys)).await;
+        assert!(said.contains(own) && said.lines().count() == 1, "{own}: {said}");
+        logged(refused, theirs).await;
+        log().lock().unwrap().clear();
+    }
+    let door = site.server(Policy::all_may_operate());
+    let keys = door.keys.map(|keys| keys.only(["other".to_owned()]));
+    let server = serve(Door { keys, ..site.server(Policy::all_may_operate()) }).await;
+    problem(&site.remote(&server, "client")).await;
+    logged(refused, "certificate client is not one of the names that may use this server").await;
+
+    // A server whose certificate has expired, and one without TLS.
+    let [certificate, key] = ["old.pem", "old.key"].map(|file| site.path(file));
+    let keys = Some(ServerKeys::read(&certificate, &key, None).unwrap());
+    let expired = serve(Door { keys, ..site.server(Policy::all_may_operate()) }).await;
+    let said = problem(&site.remote(&expired, "client")).await;
+    assert!(said.contains("the server's certificate has expired; compare the clocks"), "{said}");
+    let plain = serve(Door { keys: None, ..site.server(Policy::all_may_operate()) }).await;
+    let said = problem(&site.remote(&plain, "client")).await;
+    assert!(said.contains("the server does not use TLS"), "{said}");
+}
+
+#[test]
+fn certificates_are_valid_for_the_days_that_were_asked_for() {
+    let site = Site::new(&["client"]);
+    let days = |file: &str| {
+        let pem = std::fs::read(site.path(file)).unwrap();
+        let (_, pem) = x509_parser::pem::parse_x509_pem(&pem).unwrap();
+        let validity = pem.parse_x509().unwrap().validity().clone();
+        let now = x509_parser::time::ASN1Time::now();
+        assert!(validity.not_before <= now);
+        let left = validity.not_after.timestamp() - now.timestamp();
+        (left + 86_399) / 86_400
+    };
+    assert_eq!((days("client.pem"), days("ca.pem")), (30, i64::from(certs::MOST_DAYS)));
+    // A root that would expire first.
+    site.make_old("ca");
+    let error = certs::make(site.0.path(), &["client".to_owned()], 7).unwrap_err().to_string();
+    assert!(error.contains("ca.pem expires within 7 days; ask for fewer (--days)"), "{error}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -275,7 +410,7 @@ fn certificates_are_made_again_and_bad_names_refused() {
         ("ca", "is the root's name"),
         ("a=b", "a=b: `b` is not an IP address"),
     ] {
-        let error = certs::make(site.0.path(), &[name.to_owned()]).unwrap_err().to_string();
+        let error = certs::make(site.0.path(), &[name.to_owned()], 30).unwrap_err().to_string();
         assert!(error.contains(expected), "{name}: {error}");
     }
 }

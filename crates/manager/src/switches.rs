@@ -9,7 +9,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::Instant;
 use tonic::transport::Channel;
 use tonic::{Code, Status};
-use tributary_access::Remote;
+use tributary_access::{Remote, remote};
 use tributary_proto::scheduler::v1;
 use tributary_proto::scheduler::v1::job_scheduler_client::JobSchedulerClient;
 
@@ -53,7 +53,9 @@ pub async fn follow(
             reachable = done.is_ok();
             match &done {
                 Ok(()) => tracing::info!("the switches' controller answers again"),
-                Err(status) => tracing::warn!("the switches' controller: {status}"),
+                Err(status) => {
+                    tracing::warn!("the switches' controller: {}", remote::reason(status));
+                }
             }
         }
     }
@@ -74,7 +76,8 @@ impl Wish {
     fn put_off(&mut self, wire: u16, status: &Status) {
         let pause = self.pause;
         if pause == INTERVAL {
-            tracing::warn!(job = wire, "the job scheduler: {status}; it is asked again");
+            let reason = remote::reason(status);
+            tracing::warn!(job = wire, "the job scheduler: {reason}; it is asked again");
         }
         self.due = Instant::now() + pause;
         self.pause = (2 * pause).min(PAUSE_MAX);

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tonic::{Code, Status};
+use tributary_access::remote;
 use tributary_cluster::Policy;
 use tributary_manager::site::Site;
 
@@ -147,8 +148,8 @@ fn describe(decision: &Decision) -> String {
 
 fn reason(status: &Status) -> String {
     match status.code() {
-        Code::Unavailable => format!("it does not answer ({})", status.message()),
-        _ => status.message().to_owned(),
+        Code::Unavailable => format!("it does not answer ({})", remote::reason(status)),
+        _ => remote::reason(status),
     }
 }
 

@@ -15,6 +15,10 @@ pub(crate) struct CertsArgs {
     /// NAME=ADDRESS,ADDRESS.
     #[arg(required = true, value_name = "NAME[=ADDRESS,…]")]
     names: Vec<String>,
+    /// For how many days the certificates are valid. A root is valid for 3650 days from when it is made.
+    #[arg(long, value_name = "DAYS", default_value_t = 365,
+          value_parser = clap::value_parser!(u32).range(1..=i64::from(certs::MOST_DAYS)))]
+    days: u32,
 }
 
 /// Makes them. Those of earlier calls are replaced, which running processes notice.
@@ -22,7 +26,7 @@ pub(crate) struct CertsArgs {
 /// # Errors
 /// One line that describes the problem.
 pub(crate) fn run(args: &CertsArgs) -> Result<()> {
-    for file in certs::make(&args.directory, &args.names)? {
+    for file in certs::make(&args.directory, &args.names, args.days)? {
         say!("{}", file.display());
     }
     Ok(())

@@ -104,9 +104,12 @@ fn switches_and_controllers_authenticate_each_other() {
     {
         let switch = Switch::start(&net, &served);
         switch.takes(&trusting);
-        switch.turns_away(&["--tls-ca", &other_root], "invalid peer certificate");
+        switch.turns_away(
+            &["--tls-ca", &other_root],
+            "the server's certificate is signed by an unknown authority",
+        );
         let name = [&trusting[..], &["--tls-name", "elsewhere"]].concat();
-        switch.turns_away(&name, "not valid for name \"elsewhere\"");
+        switch.turns_away(&name, "the server's certificate is not for `elsewhere`");
         // Whether we receive the switch's answer or only see the connection close depends on
         // timing.
         switch.turns_away(&[], "error");
@@ -118,13 +121,14 @@ fn switches_and_controllers_authenticate_each_other() {
         let switch = Switch::start(&net, &mutual);
         let known = [&trusting[..], &served].concat();
         switch.takes(&known);
-        switch.turns_away(&trusting, "error");
+        switch.turns_away(&trusting, "refuses clients without a certificate");
         let stranger = ["--tls-cert", &other_certificate, "--tls-key", &other_key];
-        switch.turns_away(&[&trusting[..], &stranger].concat(), "error");
+        let unknown = "does not know the authority that signed this client's certificate";
+        switch.turns_away(&[&trusting[..], &stranger].concat(), unknown);
         switch.turns_away(&[], "error");
         switch.takes(&known);
     }
     let switch = Switch::start(&net, &[]);
-    switch.turns_away(&trusting, "InvalidContentType");
+    switch.turns_away(&trusting, "the server does not use TLS");
     switch.takes(&[]);
 }

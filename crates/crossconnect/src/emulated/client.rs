@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tonic::transport::Channel;
 use tonic::{Code, Status};
-use tributary_access::{ClientKeys, Remote};
+use tributary_access::{ClientKeys, Remote, remote};
 use tributary_proto::crossconnect::v1;
 use tributary_proto::crossconnect::v1::cross_connect_client::CrossConnectClient;
 
@@ -59,9 +59,9 @@ impl Client {
             Ok(Ok(response)) => Ok(response.into_inner()),
             // An error below gRPC has a cause. The process may have died during the call.
             Ok(Err(status)) if status.code() == Code::Unavailable || status.source().is_some() => {
-                Err(Error::Unreachable { device, reason: root_cause(&status) })
+                Err(Error::Unreachable { device, reason: remote::reason(&status) })
             }
-            Ok(Err(status)) => Err(Error::Refused { device, reason: root_cause(&status) }),
+            Ok(Err(status)) => Err(Error::Refused { device, reason: remote::reason(&status) }),
             Err(_) => Err(Error::Silent { device, limit: self.limit }),
         }
     }
@@ -69,17 +69,6 @@ impl Client {
     fn refused(&self, reason: impl Into<String>) -> Error {
         Error::Refused { device: self.name.clone(), reason: reason.into() }
     }
-}
-
-/// The message of the innermost error: the others only say that the transport failed.
-fn root_cause(status: &Status) -> String {
-    let mut cause = status.source();
-    let mut text = status.message().to_owned();
-    while let Some(error) = cause {
-        text = error.to_string();
-        cause = error.source();
-    }
-    text
 }
 
 #[tonic::async_trait]

@@ -13,7 +13,7 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Code, Status, Streaming};
-use tributary_access::Remote;
+use tributary_access::{Remote, remote};
 use tributary_limits::restarts::Restarts;
 use tributary_metrics::{Board, Entry, Guest, Metrics};
 use tributary_proto::placement::v1;
@@ -199,7 +199,7 @@ impl Agent {
                     return Err(AgentError::Unwanted(status.message().to_owned()));
                 }
                 Err(status) if !silent => {
-                    tracing::warn!("the manager: {status}");
+                    tracing::warn!("the manager: {}", remote::reason(&status));
                     silent = true;
                 }
                 Err(_) => {}
@@ -412,7 +412,7 @@ impl Agent {
     fn spawn(&mut self, task: TaskId) {
         let Some(start) = self.starts.get(&task) else { return };
         let path = self.job_file(task);
-        if let Err(error) = fs::write(&path, &start.job_file) {
+        if let Err(error) = tributary_limits::write_whole(&path, &start.job_file) {
             let exit = Exit::failed(format!("cannot write {}: {error}", path.display()));
             let _ = self.ended.send((task, exit.into()));
             return;

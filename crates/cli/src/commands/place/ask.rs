@@ -1,11 +1,13 @@
 //! `tributary place submit`, `list` and `cancel`: requests to the manager.
 
+use std::error::Error as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
 use tonic::transport::Channel;
 use tonic::{Code, Status};
+use tributary_access::remote;
 use tributary_cluster::model::Profiles;
 use tributary_proto::placement::v1;
 use tributary_proto::placement::v1::exit::Outcome;
@@ -101,6 +103,9 @@ fn ask<T>(
 
 fn refused(status: Status) -> anyhow::Error {
     match status.code() {
+        _ if status.source().is_some() => {
+            anyhow!("the manager cannot be reached: {}", remote::reason(&status))
+        }
         Code::Unavailable => anyhow!("the manager ended: {}", status.message()),
         _ => anyhow!("the manager refused: {}", status.message()),
     }
