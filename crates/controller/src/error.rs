@@ -125,14 +125,11 @@ pub enum Error {
         workers: u32,
     },
     /// The controller did not name the run that a process belongs to.
-    #[error(
-        "the controller at {address} (--controller) names no run: {reason}; start it with \
-         --listen, and the endpoints after it"
-    )]
+    #[error("the controller at {address} (--controller) names no run: {reason}")]
     Joining {
         /// The controller's address.
         address: String,
-        /// The cause.
+        /// The cause, and how to fix it.
         reason: String,
     },
     /// The job goes on without a worker that asks to take part.

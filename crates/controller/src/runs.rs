@@ -692,7 +692,7 @@ fn left(name: &str, spoken: Spoken) -> String {
     format!("job {name} has {left} {workers} left, without {}", named(spoken.lost))
 }
 
-/// Whether an error may go by itself: a switch is away, or is being changed.
+/// Whether an error may go by itself: a switch is away, or is being changed, or the journal cannot be written.
 fn comes_back(error: &Error) -> bool {
     matches!(status(error).code(), Code::Unavailable | Code::Aborted)
 }
@@ -789,7 +789,8 @@ fn status(error: &Error) -> Status {
         Error::NoWorker { .. } => Code::InvalidArgument,
         Error::JobTaken(..) => Code::Aborted,
         Error::Without(_) => Code::FailedPrecondition,
-        Error::Lost { .. }
+        Error::Unrecorded(_)
+        | Error::Lost { .. }
         | Error::Unreachable { .. }
         | Error::NotPrimary { .. }
         | Error::SweepLost { .. } => Code::Unavailable,

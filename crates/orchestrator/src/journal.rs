@@ -1,12 +1,12 @@
 //! Jobs in a database file, so that a controller that was killed goes on with them: those of the job scheduler, or
 //! those that a controller admits from its job file.
 
+use std::io;
 use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use redb::{
-    Database, ReadableDatabase as _, ReadableTable as _, TableDefinition, TableHandle as _,
-};
+use redb::{Database, ReadableTable as _, StorageBackend, TableHandle as _};
 use serde::{Deserialize, Serialize};
 use tributary_controller::entries::JobSlot;
 use tributary_controller::plan::Placement;
@@ -17,11 +17,7 @@ use tributary_protocol::priority::Priority;
 use tributary_protocol::{Assignment, Mode, Rate};
 use tributary_wire::{AggregatorIndex, Epoch, JobId, Segment, Service, WorkerIndex, WorkerSet};
 
-/// Jobs as JSON, by ID.
-const JOBS: TableDefinition<'_, u16, &[u8]> = TableDefinition::new("jobs");
-
-/// Of the network that the jobs run in, by name.
-const NETWORK: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("network");
+use crate::store::{self, Change, Disk, JOBS, NETWORK, Store};
 
 /// Names of all hosts and switches: jobs name hosts by their numbers.
 const NAMES: &str = "names";
@@ -47,9 +43,12 @@ pub struct JournalError {
 }
 
 /// A journal in a file. Only one process may open it at a time.
+///
+/// A change that cannot be written is refused, and has not happened. The first one, and the end of such a time,
+/// are logged.
 #[derive(Debug)]
-pub struct Redb {
-    database: Database,
+pub struct Redb<B = Disk> {
+    store: Mutex<Store<B>>,
     path: PathBuf,
 }
 
@@ -61,69 +60,78 @@ impl Redb {
     /// If the file cannot be opened, another process has it open, it is not a journal, or it has jobs
     /// of another network.
     pub fn open(path: &Path, topology: &Topology) -> Result<Self, JournalError> {
-        let path = path.to_owned();
-        let opened = Database::create(&path).map_err(|error| {
-            let what = match error {
-                redb::DatabaseError::DatabaseAlreadyOpen => {
-                    "another process has it open; end that one, or name another file".to_owned()
-                }
-                other => other.to_string(),
-            };
-            JournalError { path: path.clone(), what }
-        });
-        let mut store = Self { database: opened?, path };
+        let what = match Disk::open(path) {
+            Ok(Some(disk)) => return Self::on(disk, path, topology),
+            Ok(None) => {
+                "another process has it open; end that one, or name another file".to_owned()
+            }
+            Err(error) => problem(redb::Error::Io(error)),
+        };
+        Err(JournalError { path: path.to_owned(), what })
+    }
+}
+
+impl<B: StorageBackend + Clone> Redb<B> {
+    /// The same on a device that has the file.
+    fn on(disk: B, path: &Path, topology: &Topology) -> Result<Self, JournalError> {
+        let failure = |what: String| JournalError { path: path.to_owned(), what };
+        let failed = |error: redb::Error| failure(problem(error));
+        let mut database = store::open(&disk).map_err(|error| failed(error.into()))?;
         // Otherwise redb verifies checksums only where it reads.
-        match store.database.check_integrity() {
+        match database.check_integrity() {
             Ok(true) => {}
-            Ok(false) => return Err(store.failure("it was damaged; restore it from a copy")),
-            Err(error) => return Err(store.failure(format!("it is damaged: {error}"))),
+            Ok(false) => return Err(failure("it was damaged; restore it from a copy".into())),
+            Err(error) => return Err(failure(format!("it is damaged: {error}"))),
         }
         let hosts = topology.hosts.iter().map(|host| host.name.as_str());
         let switches = topology.switches.iter().map(|switch| switch.name.as_str());
         let names = hosts.chain(switches).collect::<Vec<_>>().join(" ");
-        match store.at(store.prepare(names.as_bytes()))? {
-            Fit::Ours => Ok(store),
-            Fit::Foreign => {
-                Err(store.failure("it is the database of another program; name another file"))
+        let what = match prepare(&database, names.as_bytes()).map_err(failed)? {
+            Fit::Ours => {
+                let store = Mutex::new(Store::new(disk, database).map_err(failed)?);
+                return Ok(Self { store, path: path.to_owned() });
             }
+            Fit::Foreign => "it is the database of another program; name another file".to_owned(),
             Fit::Version(version) => {
                 let (first, last) = (VERSIONS[0], VERSIONS[VERSIONS.len() - 1]);
-                Err(store.failure(format!(
+                format!(
                     "it has version {version}, and this program reads versions {first} to {last}; use the \
                      program that wrote it, or remove it after its jobs are over"
-                )))
+                )
             }
-            Fit::Network => Err(store.failure(
-                "it belongs to another network; name another file, or remove it after the jobs of \
-                 that network are over",
-            )),
-        }
+            Fit::Network => {
+                "it belongs to another network; name another file, or remove it after the \
+                             jobs of that network are over"
+                    .to_owned()
+            }
+        };
+        Err(failure(what))
     }
 
     /// The jobs that the file has.
     ///
     /// # Errors
-    /// If the file cannot be read, or a job does not fit the network.
+    /// If a job does not fit the network.
     pub fn records(&self, topology: &Topology) -> Result<Vec<Record>, JournalError> {
-        let all = self.at(self.read())?;
-        all.into_iter()
-            .map(|(id, text)| {
-                let stored: Option<Stored> = serde_json::from_slice(&text).ok();
-                let record = stored.and_then(|stored| stored.record(id));
-                let fitting = record.filter(|record| record.fits(topology));
-                fitting.ok_or_else(|| self.failure(format!("job {id} in it makes no sense")))
-            })
-            .collect()
+        let store = self.store();
+        let all = store.tables().jobs.iter();
+        all.map(|(&id, text)| {
+            let stored: Option<Stored> = serde_json::from_slice(text).ok();
+            let record = stored.and_then(|stored| stored.record(id));
+            let fitting = record.filter(|record| record.fits(topology));
+            fitting.ok_or_else(|| self.failure(format!("job {id} in it makes no sense")))
+        })
+        .collect()
     }
 
     /// The circuits that were [kept](Self::keep_circuits) last.
     ///
     /// # Errors
-    /// If the file cannot be read.
+    /// If the file has none that make sense.
     pub fn circuits(&self) -> Result<Circuits, JournalError> {
-        let bytes = self.at(self.value(CIRCUITS))?;
-        let pairs: Vec<(u16, u16)> = match bytes {
-            Some(bytes) => serde_json::from_slice(&bytes)
+        let store = self.store();
+        let pairs: Vec<(u16, u16)> = match store.tables().network.get(CIRCUITS) {
+            Some(bytes) => serde_json::from_slice(bytes)
                 .map_err(|_| self.failure("its circuits make no sense"))?,
             None => Vec::new(),
         };
@@ -138,104 +146,98 @@ impl Redb {
     pub fn keep_circuits(&self, circuits: &Circuits) -> Result<(), JournalError> {
         let pairs: Vec<(u16, u16)> = circuits.pairs().map(|(a, b)| (a.0, b.0)).collect();
         let text = serde_json::to_vec(&pairs).expect("pairs of numbers");
-        self.at(self.set(CIRCUITS, &text))
+        self.write(Change::Network(CIRCUITS, text))
     }
 
-    fn at<T>(&self, result: Result<T, redb::Error>) -> Result<T, JournalError> {
-        result.map_err(|error| self.failure(error.to_string()))
+    fn write(&self, change: Change) -> Result<(), JournalError> {
+        let mut store = self.store();
+        let failed = store.has_failed();
+        let written = store.write(change).map_err(|error| self.failure(problem(error)));
+        match &written {
+            Ok(()) if failed => {
+                tracing::warn!("journal {}: it can be written again", self.path.display());
+            }
+            Err(error) if !failed => {
+                tracing::error!("{error}; jobs stay as they are until it can be written");
+            }
+            _ => {}
+        }
+        written
+    }
+
+    fn store(&self) -> MutexGuard<'_, Store<B>> {
+        self.store.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn failure(&self, what: impl Into<String>) -> JournalError {
         JournalError { path: self.path.clone(), what: what.into() }
     }
+}
 
-    /// Creates missing tables. An empty file becomes one of this version and network, and an earlier
-    /// version becomes this one.
-    fn prepare(&self, names: &[u8]) -> Result<Fit, redb::Error> {
-        let transaction = self.database.begin_write()?;
-        if transaction.list_tables()?.next().is_some()
-            && !transaction.list_tables()?.any(|table| table.name() == NETWORK.name())
-        {
-            return Ok(Fit::Foreign);
-        }
-        let fit = {
-            let empty = transaction.open_table(JOBS)?.iter()?.next().is_none();
-            let mut network = transaction.open_table(NETWORK)?;
-            let text = |name: &str| -> Result<Option<Vec<u8>>, redb::Error> {
-                Ok(network.get(name)?.map(|kept| kept.value().to_vec()))
-            };
-            let fresh = network.iter()?.next().is_none() && empty;
-            let layout = text(LAYOUT)?.map(|text| String::from_utf8_lossy(&text).into_owned());
-            let version = layout.as_deref().and_then(|layout| layout.strip_prefix(OURS));
-            let same = text(NAMES)?.is_none_or(|known| known == names);
-            match version {
-                None if !fresh => Fit::Foreign,
-                Some(version) if !VERSIONS.contains(&version) => Fit::Version(version.to_owned()),
-                _ if !same && !empty => Fit::Network,
-                _ => {
-                    let version = format!("{OURS}{}", VERSIONS[VERSIONS.len() - 1]);
-                    network.insert(LAYOUT, version.as_bytes())?;
-                    network.insert(NAMES, names)?;
-                    if !same {
-                        network.remove(CIRCUITS)?;
-                    }
-                    Fit::Ours
-                }
+/// What is wrong with a file, and how to fix it.
+fn problem(error: redb::Error) -> String {
+    match error {
+        redb::Error::Io(error) => match error.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+                format!("{error}; free some space on its file system")
             }
-        };
-        transaction.commit()?;
-        Ok(fit)
-    }
-
-    fn read(&self) -> Result<Vec<(u16, Vec<u8>)>, redb::Error> {
-        let jobs = self.database.begin_read()?.open_table(JOBS)?;
-        let mut all = Vec::new();
-        for entry in jobs.iter()? {
-            let (id, text) = entry?;
-            all.push((id.value(), text.value().to_vec()));
-        }
-        Ok(all)
-    }
-
-    fn value(&self, name: &str) -> Result<Option<Vec<u8>>, redb::Error> {
-        let network = self.database.begin_read()?.open_table(NETWORK)?;
-        Ok(network.get(name)?.map(|value| value.value().to_vec()))
-    }
-
-    fn set(&self, name: &str, value: &[u8]) -> Result<(), redb::Error> {
-        let transaction = self.database.begin_write()?;
-        transaction.open_table(NETWORK)?.insert(name, value)?;
-        transaction.commit()?;
-        Ok(())
-    }
-
-    fn change(&self, job: JobId, text: Option<&[u8]>) -> Result<(), redb::Error> {
-        let transaction = self.database.begin_write()?;
-        {
-            let mut jobs = transaction.open_table(JOBS)?;
-            match text {
-                Some(text) => drop(jobs.insert(job.get(), text)?),
-                None => drop(jobs.remove(job.get())?),
-            }
-        }
-        transaction.commit()?;
-        Ok(())
+            _ => error.to_string(),
+        },
+        other => other.to_string(),
     }
 }
 
-impl Journal for Redb {
+/// Creates missing tables. An empty file becomes one of this version and network, and an earlier
+/// version becomes this one.
+fn prepare(database: &Database, names: &[u8]) -> Result<Fit, redb::Error> {
+    let transaction = database.begin_write()?;
+    if transaction.list_tables()?.next().is_some()
+        && !transaction.list_tables()?.any(|table| table.name() == NETWORK.name())
+    {
+        return Ok(Fit::Foreign);
+    }
+    let fit = {
+        let empty = transaction.open_table(JOBS)?.iter()?.next().is_none();
+        let mut network = transaction.open_table(NETWORK)?;
+        let text = |name: &str| -> Result<Option<Vec<u8>>, redb::Error> {
+            Ok(network.get(name)?.map(|kept| kept.value().to_vec()))
+        };
+        let fresh = network.iter()?.next().is_none() && empty;
+        let layout = text(LAYOUT)?.map(|text| String::from_utf8_lossy(&text).into_owned());
+        let version = layout.as_deref().and_then(|layout| layout.strip_prefix(OURS));
+        let same = text(NAMES)?.is_none_or(|known| known == names);
+        match version {
+            None if !fresh => Fit::Foreign,
+            Some(version) if !VERSIONS.contains(&version) => Fit::Version(version.to_owned()),
+            _ if !same && !empty => Fit::Network,
+            _ => {
+                let version = format!("{OURS}{}", VERSIONS[VERSIONS.len() - 1]);
+                network.insert(LAYOUT, version.as_bytes())?;
+                network.insert(NAMES, names)?;
+                if !same {
+                    network.remove(CIRCUITS)?;
+                }
+                Fit::Ours
+            }
+        }
+    };
+    transaction.commit()?;
+    Ok(fit)
+}
+
+impl<B: StorageBackend + Clone> Journal for Redb<B> {
     fn lasts(&self) -> bool {
         true
     }
 
     fn keep(&self, record: &Record) -> Result<(), String> {
         let text = serde_json::to_vec(&Stored::of(record)).expect("records are plain data");
-        let kept = self.at(self.change(record.placement.job, Some(&text)));
+        let kept = self.write(Change::Job(record.placement.job.get(), text));
         kept.map_err(|error| error.to_string())
     }
 
     fn forget(&self, job: JobId) -> Result<(), String> {
-        self.at(self.change(job, None)).map_err(|error| error.to_string())
+        self.write(Change::Forget(job.get())).map_err(|error| error.to_string())
     }
 }
 
@@ -397,6 +399,10 @@ impl Stored {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::AtomicI64;
+    use std::sync::atomic::Ordering::Relaxed;
+
     use super::*;
 
     fn topology(units: u32) -> Topology {
@@ -472,16 +478,13 @@ mod tests {
         Redb::open(&path, &topology).unwrap().keep(&record(1, Mode::Local)).unwrap();
         let written = |version: &str| {
             let journal = Redb::open(&path, &topology).unwrap();
-            journal.at(journal.set(LAYOUT, format!("{OURS}{version}").as_bytes())).unwrap();
+            journal.write(Change::Network(LAYOUT, format!("{OURS}{version}").into())).unwrap();
         };
         for version in ["1", "2"] {
             written(version);
             let journal = Redb::open(&path, &topology).unwrap();
             assert_eq!(journal.records(&topology).unwrap(), [record(1, Mode::Local)]);
-            assert_eq!(
-                journal.at(journal.value(LAYOUT)).unwrap().unwrap(),
-                b"tributary orchestrator 3"
-            );
+            assert_eq!(journal.store().tables().network[LAYOUT], b"tributary orchestrator 3");
         }
         written("4");
         let error = Redb::open(&path, &topology).unwrap_err().to_string();
@@ -498,7 +501,7 @@ mod tests {
         std::fs::remove_file(&path).unwrap();
         let other = Database::create(&path).unwrap();
         let transaction = other.begin_write().unwrap();
-        transaction.open_table(TableDefinition::<u32, u32>::new("theirs")).unwrap();
+        transaction.open_table(redb::TableDefinition::<u32, u32>::new("theirs")).unwrap();
         transaction.commit().unwrap();
         drop(other);
         let error = Redb::open(&path, &topology(2)).unwrap_err().to_string();
@@ -522,9 +525,101 @@ mod tests {
             let good = serde_json::to_string(&Stored::of(&record(1, Mode::Forwarded))).unwrap();
             assert!(good.contains(field), "{good}");
             let text = good.replace(field, value);
-            journal.at(journal.change(JobId::new(1).unwrap(), Some(text.as_bytes()))).unwrap();
+            journal.write(Change::Job(1, text.into())).unwrap();
             let error = journal.records(&topology).unwrap_err().to_string();
             assert!(error.ends_with("job 1 in it makes no sense"), "{value}: {error}");
         }
+    }
+
+    /// A disk that can be full: the pieces that it takes until it is, and what is written of the next one.
+    #[derive(Clone, Debug)]
+    struct Full {
+        disk: Disk,
+        room: Arc<AtomicI64>,
+    }
+
+    impl Full {
+        const NEVER: i64 = i64::MAX;
+
+        fn take(&self) -> io::Result<()> {
+            match self
+                .room
+                .fetch_update(Relaxed, Relaxed, |room| Some(room.saturating_sub(1).max(-1)))
+            {
+                Ok(1..) => Ok(()),
+                _ => Err(io::Error::from(io::ErrorKind::StorageFull)),
+            }
+        }
+    }
+
+    impl StorageBackend for Full {
+        fn len(&self) -> io::Result<u64> {
+            self.disk.len()
+        }
+
+        fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+            self.disk.read(offset, out)
+        }
+
+        fn set_len(&self, len: u64) -> io::Result<()> {
+            self.take()?;
+            self.disk.set_len(len)
+        }
+
+        fn sync_data(&self) -> io::Result<()> {
+            // The data may have reached the disk.
+            self.disk.sync_data()?;
+            self.take()
+        }
+
+        fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+            let taken = self.take();
+            let end = if taken.is_ok() { data.len() } else { data.len() / 2 };
+            self.disk.write(offset, &data[..end])?;
+            taken
+        }
+    }
+
+    /// Whatever piece of a change, or of what follows it, does not fit.
+    #[test]
+    fn a_change_that_fails_has_not_happened_and_the_next_one_is_written() {
+        let topology = topology(4);
+        let directory = tempfile::tempdir().unwrap();
+        let [one, two, four] = [1, 2, 4].map(|job| record(job, Mode::Local));
+        let three = Record { rate: Rate::new(5), ..record(1, Mode::Local) };
+        let mut failures = 0;
+        for (pieces, again) in (0..).map(|n| (n / 3, n % 3)) {
+            let path = directory.path().join(format!("{pieces}-{again}.redb"));
+            let disk = Disk::open(&path).unwrap().unwrap();
+            let full = Full { disk, room: Arc::new(AtomicI64::new(Full::NEVER)) };
+            let journal = Redb::on(full.clone(), &path, &topology).unwrap();
+            journal.keep(&one).unwrap();
+            journal.keep(&two).unwrap();
+            full.room.store(pieces, Relaxed);
+            if journal.keep(&three).is_ok() {
+                break;
+            }
+            failures += 1;
+            for pieces in 0..again {
+                full.room.store(3 * pieces, Relaxed);
+                let error = journal.forget(one.placement.job).unwrap_err();
+                assert!(
+                    error.contains("free some space") && !error.contains("Previous"),
+                    "{error}"
+                );
+            }
+            // Nobody else gets it meanwhile.
+            let busy = Redb::open(&path, &topology).unwrap_err().to_string();
+            assert!(busy.contains("another process has it open"), "{busy}");
+            full.room.store(Full::NEVER, Relaxed);
+            journal.forget(two.placement.job).unwrap();
+            journal.keep(&four).unwrap();
+            let kept = [one.clone(), four.clone()];
+            assert_eq!(journal.records(&topology).unwrap(), kept);
+            drop((journal, full));
+            let journal = Redb::open(&path, &topology).unwrap();
+            assert_eq!(journal.records(&topology).unwrap(), kept);
+        }
+        assert!(failures > 6, "{failures}");
     }
 }

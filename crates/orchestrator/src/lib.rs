@@ -25,3 +25,4 @@ pub mod planner;
 pub mod ports;
 pub mod simulated;
 pub mod slots;
+mod store;

@@ -32,6 +32,8 @@ pub struct Live {
     begin: Instant,
     /// Keeps the circuits for a controller that is started again.
     journal: Option<Arc<Redb>>,
+    /// Whether it has them.
+    kept: bool,
     /// Whether jobs whose iterations are all over stay admitted.
     keep_done: bool,
 }
@@ -48,6 +50,7 @@ impl Live {
             resting: None,
             begin: Instant::now(),
             journal: None,
+            kept: true,
             keep_done: false,
         }
     }
@@ -114,15 +117,18 @@ impl Live {
         }
     }
 
+    /// Has the journal remember the circuits. It logs why it does not.
+    fn keep(&mut self) {
+        if let Some(journal) = &self.journal {
+            self.kept = journal.keep_circuits(&self.circuits).is_ok();
+        }
+    }
+
     /// Has switches route over these circuits.
     async fn route(&mut self, circuits: &Circuits) -> Result<(), String> {
         let routed = self.scheduler.controller().route(circuits).await;
         self.circuits = circuits.clone();
-        if let Some(journal) = &self.journal
-            && let Err(error) = journal.keep_circuits(circuits)
-        {
-            tracing::error!("{error}");
-        }
+        self.keep();
         // A switch that is away gets its routes when it is back.
         routed.map_err(|error| error.to_string())
     }
@@ -160,6 +166,9 @@ impl Plant for Live {
     }
 
     async fn circuits(&mut self) -> Circuits {
+        if !self.kept {
+            self.keep();
+        }
         // A device that was restarted may have forgotten its circuits.
         if self.may_ask() {
             match self.read().await {

@@ -223,13 +223,19 @@ impl<'a> Answers<'a> {
 
 fn refused(controller: &Remote, status: &Status) -> Error {
     let reason = status.message().to_owned();
-    match status.code() {
-        Code::FailedPrecondition => Error::Without(reason),
-        _ => failed(controller, reason),
+    match (status.code(), std::error::Error::source(status)) {
+        (Code::FailedPrecondition, _) => Error::Without(reason),
+        (_, Some(broken)) => failed(controller, client::root_cause(broken)),
+        // Another service listens there.
+        (Code::Unimplemented, None) => failed(controller, reason),
+        // The controller has said what is wrong.
+        (_, None) => Error::Joining { address: controller.to_string(), reason },
     }
 }
 
+/// There is no controller that names runs, as far as is known.
 fn failed(controller: &Remote, reason: String) -> Error {
+    let reason = format!("{reason}; start it with --listen, and the endpoints after it");
     Error::Joining { address: controller.to_string(), reason }
 }
 

@@ -86,8 +86,7 @@ impl Refusal {
             Self::NoId | Self::Quota { .. } => Code::ResourceExhausted,
             Self::Foreign(_) => Code::PermissionDenied,
             Self::Worker { .. } => Code::InvalidArgument,
-            Self::Unrecorded(_) => Code::Internal,
-            Self::Closing => Code::Unavailable,
+            Self::Unrecorded(_) | Self::Closing => Code::Unavailable,
             Self::Controller(error) => match error {
                 Error::JobTaken(..) => Code::AlreadyExists,
                 Error::UnknownJob(_) => Code::NotFound,

@@ -35,6 +35,8 @@ struct Kept {
     records: Mutex<BTreeMap<JobId, Record>>,
     /// Whether a handover is refused, as if the controller had been killed just before.
     stuck: Mutex<bool>,
+    /// How many handovers cannot be written.
+    full: Mutex<u32>,
 }
 
 impl Journal for Kept {
@@ -45,6 +47,11 @@ impl Journal for Kept {
                 // A thread may be unparked for other reasons.
                 std::thread::park();
             }
+        }
+        let mut full = self.full.lock().unwrap();
+        if record.handover.is_some() && *full > 0 {
+            *full -= 1;
+            return Err("the disk is full".into());
         }
         self.records.lock().unwrap().insert(record.placement.job, record.clone());
         Ok(())
@@ -224,6 +231,21 @@ fn index(worker: u16) -> WorkerIndex {
 
 const fn set(bits: u32) -> WorkerSet {
     WorkerSet::from_low_bits(bits)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_waits_for_a_journal_that_cannot_be_written() {
+    let site = Site::new();
+    *site.kept.full.lock().unwrap() = 2;
+    let _life = site.start(1).await;
+    let (first, [one, two, three]) = site.begin().await;
+    two.die();
+    one.say(4, false);
+    three.say(4, false);
+    let next = one.goes_on().await;
+    assert_eq!(next, three.goes_on().await);
+    assert_eq!(site.handover(), Some(Handover { before: first, rounds: 4 }));
+    assert_eq!(*site.kept.full.lock().unwrap(), 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,13 +1,16 @@
-//! A scheduler whose journal cannot be written: memory that a restart would give back to a job stays the job's.
+//! A controller whose journal cannot be written: memory that a restart would give back to a job stays the job's.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use tributary_access::{Door, Listen, Remote, Server};
 use tributary_controller::jobs::Controller;
 use tributary_controller::plan::Placement;
+use tributary_controller::runs::{Runs, ask};
 use tributary_controller::scheduler::{Journal, Record, Refusal, Scheduler};
+use tributary_controller::server::LIMITS;
 use tributary_jobfile::{Aggregation, parse};
-use tributary_wire::JobId;
+use tributary_wire::{JobId, WorkerIndex};
 
 use crate::embedded::running;
 use crate::support::{self, Kit, free_port};
@@ -37,6 +40,41 @@ impl Journal for Full {
     fn lasts(&self) -> bool {
         true
     }
+}
+
+/// Workers are told what is wrong, and not to start a controller that runs.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_begins_when_the_journal_can_be_written_again() {
+    let scenario = parse("[switch]\npool = 64\n[[job]]\nworkers = 2\n", "test").unwrap();
+    let (kit, port) = (running("atp"), free_port());
+    let _switch = kit.start(port);
+    let configs = vec![support::config("s1", port)];
+    let controller =
+        Controller::connect(&scenario.topology, configs, &kit.pipeline()).await.unwrap();
+    let job = &scenario.jobs[0];
+    let epoch = controller.issue().await.unwrap();
+    controller.admit(&Placement { epoch, ..Placement::unassigned(job) }).await.unwrap();
+    let journal = Full::default();
+    let runs = Runs::new(Arc::new(controller), Arc::new(journal.clone()));
+    let anywhere = Listen::Tcp(([127, 0, 0, 1], 0).into());
+    let server = Server::start(runs.service(), Door::unlocked(anywhere), LIMITS).await.unwrap();
+    let address = Remote::new(&server.address().to_string(), None).unwrap().unwrap();
+    let both = async || {
+        let ask = |worker| ask(&address, job.id, WorkerIndex::new(worker), |_| {});
+        let (one, other) = tokio::join!(ask(0), ask(1));
+        [one, other].map(|begun| begun.map(|begun| begun.epoch))
+    };
+    journal.fail(true);
+    for _ in 0..2 {
+        for begun in both().await {
+            let error = begun.unwrap_err().to_string();
+            let said = "names no run: cannot record the change in the journal: the disk is full";
+            assert!(error.ends_with(said), "{error}");
+        }
+    }
+    journal.fail(false);
+    let [one, other] = both().await.map(Result::unwrap);
+    assert_eq!(one, other);
 }
 
 #[tokio::test(flavor = "multi_thread")]
