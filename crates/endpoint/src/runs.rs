@@ -213,11 +213,9 @@ const TICK: Duration = Duration::from_millis(50);
 /// Time to tell the controller that a worker has all results.
 const FAREWELL: Duration = Duration::from_secs(1);
 
-/// Time for the controller to see that a worker has gone with its host: it has asked it for a sign of life.
-const SILENCE: Duration = Duration::from_secs(45);
-
-/// Time for all others to stop or finish, and for switches to change to the next run.
-const CHANGE: Duration = Duration::from_secs(120);
+/// Time for the controller to see that a worker has gone with its host, whose answer to a ping it waits for, and
+/// for switches to change to the next run.
+const DECISION: Duration = Duration::from_secs(45);
 
 /// A worker's part in a run, on a separate thread: the controller learns when this process dies, and this
 /// process when another worker of the run does.
@@ -227,6 +225,8 @@ pub struct Attendant {
     /// What the controller has decided about the run, and the place in the next one.
     verdicts: mpsc::Receiver<(Verdict, Seat)>,
     standing: watch::Sender<Option<(Epoch, Standing)>>,
+    /// How long it waits for a decision.
+    patience: Duration,
     /// What talks to the controller.
     task: Option<JoinHandle<()>>,
     /// Ends the thread when dropped.
@@ -263,6 +263,7 @@ impl Seat {
 
 impl Attendant {
     /// Attends the run of a job, unless no controller was named: then no worker learns of another's death.
+    /// Workers to which no result comes stop after twice the `timeout`.
     ///
     /// # Errors
     /// If the controller's address or the keys are unusable, or no thread can be started.
@@ -270,21 +271,24 @@ impl Attendant {
         args: &Args,
         job: &Job,
         worker: WorkerIndex,
+        timeout: Duration,
         stop: &Arc<AtomicBool>,
     ) -> Result<Self> {
+        let patience = DECISION + 2 * timeout;
         let (standing, said) = watch::channel(None);
         let (decided, verdicts) = mpsc::channel();
         let mut seat = Seat::new(job.epoch);
         let Some(controller) = &args.controller else {
             seat.halt = Arc::clone(stop);
-            return Ok(Self { seat, verdicts, standing, task: None, runtime: None });
+            return Ok(Self { seat, verdicts, standing, patience, task: None, runtime: None });
         };
         let controller = args.keys.remote("--controller", controller)?;
         let runtime = crate::runtime()?;
         let attendee = Attendee { run: job.run(), worker, goes_on: job.on_death.goes_on() };
         let attending = attend(controller, attendee, seat.clone(), said, decided, Arc::clone(stop));
         let task = runtime.spawn(attending);
-        Ok(Self { seat, verdicts, standing, task: Some(task), runtime: Some(runtime) })
+        let (task, runtime) = (Some(task), Some(runtime));
+        Ok(Self { seat, verdicts, standing, patience, task, runtime })
     }
 
     /// Whether there is a controller to ask.
@@ -316,18 +320,13 @@ impl Attendant {
     }
 
     /// In a job that goes on without workers that die: tells the controller that this one has stopped summing, and waits
-    /// for what it decides. `silent`: the worker stopped because no results came, and perhaps nobody has died.
+    /// for what it decides.
     ///
     /// # Errors
     /// If no decision comes in time, or `stop` is raised.
-    pub fn settle(
-        &mut self,
-        standing: Standing,
-        silent: bool,
-        stop: &AtomicBool,
-    ) -> Result<Verdict> {
+    pub fn settle(&mut self, standing: Standing, stop: &AtomicBool) -> Result<Verdict> {
         self.say(standing);
-        let patience = if silent { SILENCE } else { CHANGE };
+        let patience = self.patience;
         let deadline = Instant::now() + patience;
         loop {
             match self.verdicts.recv_timeout(TICK) {

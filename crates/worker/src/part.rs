@@ -57,7 +57,8 @@ pub(crate) fn run(
     // All others learn from the controller, too, with whom the job goes on.
     let whole = Arc::clone(deployment);
     let job = whole.job(at);
-    let mut attendant = Attendant::start(host.args, job, name, stop)?;
+    let timeout = whole.scenario().worker_timeout;
+    let mut attendant = Attendant::start(host.args, job, name, timeout, stop)?;
     let goes_on = job.on_death.goes_on() && attendant.is_there();
     let mut workers: WorkerSet = (0..job.workers.len()).map(worker_index).collect();
     let mut ports = Some(ports);
@@ -87,8 +88,15 @@ pub(crate) fn run(
                 _ => return Err(error),
             },
         };
-        let verdict = attendant.settle(rounds.standing(), silence.is_some(), stop);
+        let standing = rounds.standing();
+        let verdict = attendant.settle(standing, stop);
         let verdict = match (verdict, silence) {
+            // It has all sums, whoever is away, and however it goes on with the others.
+            (Err(_) | Ok(Verdict::Over(_)), _)
+                if standing.done && !stop.load(Ordering::Relaxed) =>
+            {
+                Verdict::Complete
+            }
             // Nobody has died, as far as the controller knows.
             (Err(_) | Ok(Verdict::Over(_)), Some(silence)) if attendant.lost().is_none() => {
                 return Err(silence);

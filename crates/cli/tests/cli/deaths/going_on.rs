@@ -1,5 +1,9 @@
 //! Jobs that go on without workers that die: the others agree on a round, and hold the same sums.
 
+use std::net::Shutdown;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
@@ -260,6 +264,89 @@ fn a_worker_that_stops_responding_is_left_behind() {
     signal(crew.workers[2].id().cast_signed(), Signal::SIGCONT);
     let (success, errors) = ended(&crew.workers[2]);
     assert!(!success && errors.contains("job long goes on without worker 2"), "{errors}");
+}
+
+/// A relay between a worker and the controller, until it is cut.
+struct Relay {
+    ends: Arc<Mutex<Vec<UnixStream>>>,
+    open: Arc<AtomicBool>,
+    address: String,
+}
+
+impl Relay {
+    fn new(crew: &Net) -> Self {
+        let path = crew.file.path("relay.sock");
+        let listener = UnixListener::bind(&path).unwrap();
+        let far = crew.file.path("runs.sock");
+        let (ends, open): (Arc<Mutex<Vec<UnixStream>>>, _) =
+            (Arc::default(), Arc::new(AtomicBool::new(true)));
+        let own = Self {
+            ends: Arc::clone(&ends),
+            open: Arc::clone(&open),
+            address: format!("unix:{}", path.display()),
+        };
+        std::thread::spawn(move || {
+            for near in listener.incoming().map_while(Result::ok) {
+                let mut ends = ends.lock().unwrap();
+                if !open.load(Ordering::Relaxed) {
+                    continue;
+                }
+                let Ok(far) = UnixStream::connect(&far) else { continue };
+                for (from, to) in [(&near, &far), (&far, &near)] {
+                    let (mut from, mut to) = (from.try_clone().unwrap(), to.try_clone().unwrap());
+                    std::thread::spawn(move || std::io::copy(&mut from, &mut to));
+                }
+                ends.extend([near, far]);
+            }
+        });
+        own
+    }
+
+    fn cut(&self) {
+        self.open.store(false, Ordering::Relaxed);
+        for end in self.ends.lock().unwrap().drain(..) {
+            drop(end.shutdown(Shutdown::Both));
+        }
+    }
+}
+
+/// The job of these tests, with a short wait for decisions.
+fn crew_with_relay() -> (Crew, Relay) {
+    let file = job("atp", 3, 2).replace("\"10s\"", "\"1s\"");
+    let net = Net::with(&file, &["w1", "w2", "w3", "ps"]);
+    let controller = start_controller(&net);
+    let servers = vec![net.server()];
+    let relay = Relay::new(&net);
+    let tokens = net.tokens();
+    let mut workers: Vec<Process> = (0..2).map(|worker| net.worker(worker, &tokens)).collect();
+    let more = ["--interface", "eth0", "--tokens", &tokens, "--controller", &relay.address];
+    let name = net.file.name();
+    workers.push(net.start("w3", &[&["worker", "--worker", "2", &name], &more[..]].concat()));
+    (Crew { net, controller, _servers: servers, workers }, relay)
+}
+
+/// Nobody has died, and all have all sums.
+#[test]
+fn complete_sums_are_a_success_whoever_is_away() {
+    if !namespaces() {
+        return;
+    }
+    let ways: [fn(&Crew, &Relay); 3] = [
+        |crew, _| crew.controller.kill().unwrap(),
+        |crew, _| signal(crew.controller.id().cast_signed(), Signal::SIGSTOP),
+        |_, relay| relay.cut(),
+    ];
+    // Their workers wait at the same time.
+    let crews = ways.map(|takes_away| {
+        let (crew, relay) = crew_with_relay();
+        until(&crew.workers[0], &format!("round {} of", ROUNDS - 3));
+        takes_away(&crew, &relay);
+        crew
+    });
+    for crew in crews {
+        assert_eq!(crew.agree(&[]).losses, [""; 0]);
+        drop(crew.controller.kill());
+    }
 }
 
 #[test]
