@@ -1,7 +1,7 @@
 //! Recordings: files of [`Line`]s, one JSON object in each line.
 
 use std::fs::File;
-use std::io::{self, BufRead as _, BufReader, BufWriter, Read as _, Write as _};
+use std::io::{self, BufRead as _, BufReader, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 
 use tributary_limits::FileLimit;
@@ -20,6 +20,16 @@ pub enum Error {
         /// The file.
         path: PathBuf,
         /// Why.
+        source: io::Error,
+    },
+    /// Lines could not be written.
+    #[error("the recording {} lacks {lines} lines: {source}", path.display())]
+    Missing {
+        /// The file.
+        path: PathBuf,
+        /// How many.
+        lines: u64,
+        /// Why the first one is missing.
         source: io::Error,
     },
     /// The file cannot be read.
@@ -50,11 +60,19 @@ pub enum Error {
 
 /// Writes lines as they come. Each is in the file at once, so a recording of a killed process is complete
 /// up to its end.
+///
+/// A line that cannot be written is left out, and so are later ones, until there is space again. The first one of
+/// these is logged, and the first one that is written again.
 #[derive(Debug)]
 pub struct Recorder {
     path: PathBuf,
-    out: BufWriter<File>,
-    problem: Option<io::Error>,
+    file: File,
+    /// The length of the lines in the file. There may be a part of another one behind them.
+    length: u64,
+    /// The first problem, and how many lines are missing.
+    problem: Option<(io::Error, u64)>,
+    /// Whether the last line is missing.
+    fails: bool,
 }
 
 impl Recorder {
@@ -65,24 +83,55 @@ impl Recorder {
     pub fn create(path: &Path) -> Result<Self, Error> {
         let file = File::create(path);
         let file = file.map_err(|source| Error::Write { path: path.to_owned(), source })?;
-        Ok(Self { path: path.to_owned(), out: BufWriter::new(file), problem: None })
+        Ok(Self { path: path.to_owned(), file, length: 0, problem: None, fails: false })
     }
 
-    /// Writes a line. After an error, nothing more is written.
+    /// Writes a line.
     pub fn write(&mut self, line: &Line) {
-        if self.problem.is_none() {
-            let written = writeln!(self.out, "{}", line.to_json()).and_then(|()| self.out.flush());
-            self.problem = written.err();
+        let text = line.to_json() + "\n";
+        let shown = self.path.display();
+        match self.append(text.as_bytes()) {
+            Ok(()) => {
+                self.length += text.len() as u64;
+                if std::mem::take(&mut self.fails) {
+                    tracing::warn!("the recording {shown} is written again");
+                }
+            }
+            Err(error) => {
+                if !std::mem::replace(&mut self.fails, true) {
+                    tracing::warn!(
+                        "cannot write the recording {shown}: {error}; it will have a gap"
+                    );
+                }
+                self.problem.get_or_insert((error, 0)).1 += 1;
+            }
         }
     }
 
-    /// Reports the first error.
+    fn append(&mut self, text: &[u8]) -> io::Result<()> {
+        if self.fails {
+            self.cut()?;
+        }
+        self.file.write_all(text)
+    }
+
+    /// Removes a part of a line.
+    fn cut(&mut self) -> io::Result<()> {
+        self.file.set_len(self.length)?;
+        self.file.seek(SeekFrom::Start(self.length)).map(drop)
+    }
+
+    /// Reports whether lines are missing.
     ///
     /// # Errors
-    /// [`Error::Write`].
+    /// [`Error::Missing`].
     pub fn finish(mut self) -> Result<(), Error> {
-        let flushed = self.problem.take().map_or_else(|| self.out.flush(), Err);
-        flushed.map_err(|source| Error::Write { path: self.path, source })
+        if self.fails {
+            // The reader of recordings copes with a part of a line at the end.
+            drop(self.cut());
+        }
+        let Some((source, lines)) = self.problem else { return Ok(()) };
+        Err(Error::Missing { path: self.path, lines, source })
     }
 }
 
@@ -172,5 +221,30 @@ mod tests {
             let error = Hub::replay(&path).unwrap_err().to_string();
             assert!(error.contains("is it a file that `--record` wrote?"), "{error}");
         }
+    }
+
+    /// A file that may not grow stands for a full disk.
+    #[test]
+    fn a_recording_goes_on_when_there_is_space_again() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("run.jsonl");
+        let mut recorder = Recorder::create(&path).unwrap();
+        recorder.write(&Line::Scene(scene()));
+        recorder.write(&Line::Sample(sample(1, 1, 1)));
+        let disk = std::mem::replace(
+            &mut recorder.file,
+            File::options().write(true).open("/dev/full").unwrap(),
+        );
+        (2..5).for_each(|at| recorder.write(&Line::Sample(sample(at, 1, 1))));
+        recorder.file = disk;
+        // What was written of a line.
+        recorder.file.write_all(b"{\"kind\":\"sam").unwrap();
+        recorder.write(&Line::Sample(sample(5, 1, 1)));
+        let error = recorder.finish().unwrap_err().to_string();
+        assert!(error.contains("run.jsonl lacks 3 lines: "), "{error}");
+        let replayed = Hub::replay(&path).unwrap();
+        let times: Vec<u64> =
+            replayed.look(|history| history.samples().map(|sample| sample.at_us).collect());
+        assert_eq!(times, [1, 5]);
     }
 }
