@@ -79,6 +79,9 @@ fn an_interrupted_chaos_leaves_nothing_behind() {
     wait_for_child(chaos.id(), "--worker 2");
     std::thread::sleep(Duration::from_secs(3));
     let before = children(chaos.id());
+    // A terminal and a script may both send one.
+    signal(chaos.id().cast_signed(), Signal::SIGINT);
+    std::thread::sleep(Duration::from_millis(5));
     signal(chaos.id().cast_signed(), Signal::SIGINT);
     let output = chaos.wait_with_output().unwrap();
     let line = failure(&args, &output);

@@ -88,6 +88,33 @@ fn a_worker_that_dies_is_named() {
     assert_gone(&before);
 }
 
+/// The processes of units, each named once.
+#[test]
+fn a_cross_connect_and_a_worker_of_units_that_die_are_named() {
+    if !namespaces() {
+        return;
+    }
+    let units = "protocol = \"p4inc\"\n[topology]\nunits = 2\nhosts_per_unit = 2\n[orchestrator]\n\
+                 slot = \"200ms\"\n[[job]]\nname = \"near\"\nworkers = [\"w1\", \"w2\"]\nps = \"ps2\"\n\
+                 workload = { kind = \"random\", tensors = 10000, bytes = \"40KB\" }\n";
+    let file = JobFile::new(units);
+    let name = file.name();
+    let args = ["run", &name, "--fabric", "netns"];
+    for (victim, said) in [
+        ("crossconnect", "error: the cross-connect ended with signal: 9 (SIGKILL)"),
+        ("--worker 1", "error: job near: worker 1 failed: its process ended with signal: 9 (SIGKILL)"),
+    ] {
+        let (run, process, before) = under_way(&args, victim);
+        signal(process, Signal::SIGKILL);
+        let output = run.wait_with_output().unwrap();
+        let errors = text(&output.stderr);
+        assert_eq!(errors.lines().filter(|line| *line == said).count(), 1, "{errors}");
+        assert_eq!(errors.lines().filter(|line| line.starts_with("error")).count(), 1, "{errors}");
+        assert!(!output.status.success());
+        assert_gone(&before);
+    }
+}
+
 #[test]
 fn a_worker_that_stops_responding_is_named() {
     if !namespaces() {

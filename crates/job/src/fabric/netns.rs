@@ -211,7 +211,7 @@ impl Fabric for Netns {
             });
         }
         for cable in &self.cables {
-            let what = format!("the cable {}", cable.node());
+            let what = link_part(cable);
             watch(cable, notes, move |ending, _| Note::Broken(format!("{what} {ending}")));
         }
         Tokens::draw(scenario).write(&self.tokens())?;
@@ -258,7 +258,7 @@ impl Fabric for Netns {
             .switches
             .iter()
             .map(|Switch { config, process, .. }| (format!("switch {}", config.name), process));
-        let cables = self.cables.iter().map(|cable| (format!("the cable {}", cable.node()), cable));
+        let cables = self.cables.iter().map(|cable| (link_part(cable), cable));
         let servers = self.servers.processes();
         let servers = servers.map(|(what, process)| (what.to_owned(), process));
         let workers = names.zip(&self.workers);
@@ -562,6 +562,14 @@ fn watch(
             drop(notes.send(note(ending(&process, status), is_death(status))));
         }
     });
+}
+
+/// What a process between links is.
+fn link_part(process: &Process) -> String {
+    match process.node() {
+        CROSS_CONNECT => "the cross-connect".to_owned(),
+        node => format!("the cable {node}"),
+    }
 }
 
 /// How a process has ended, in words.
