@@ -89,8 +89,9 @@ impl Recorder {
     /// Writes a line.
     pub fn write(&mut self, line: &Line) {
         let text = line.to_json() + "\n";
+        let appended = self.append(text.as_bytes());
         let shown = self.path.display();
-        match self.append(text.as_bytes()) {
+        match appended {
             Ok(()) => {
                 self.length += text.len() as u64;
                 if std::mem::take(&mut self.fails) {
