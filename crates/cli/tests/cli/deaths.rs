@@ -102,7 +102,10 @@ fn a_cross_connect_and_a_worker_of_units_that_die_are_named() {
     let args = ["run", &name, "--fabric", "netns"];
     for (victim, said) in [
         ("crossconnect", "error: the cross-connect ended with signal: 9 (SIGKILL)"),
-        ("--worker 1", "error: job near: worker 1 failed: its process ended with signal: 9 (SIGKILL)"),
+        (
+            "--worker 1",
+            "error: job near: worker 1 failed: its process ended with signal: 9 (SIGKILL)",
+        ),
     ] {
         let (run, process, before) = under_way(&args, victim);
         signal(process, Signal::SIGKILL);
