@@ -7,7 +7,7 @@
 // The ingress control is ESA's too, except for the tables of intents and rules and for the hooks below:
 // declarations.p4 and apply.p4 in include/tna/pool/ are its common part.
 
-#define PROTOCOL (bit<8>)protocol_t.ATP
+#define PROTOCOL protocol_t.ATP
 
 #include <core.p4>
 #include <tna.p4>

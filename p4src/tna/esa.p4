@@ -18,7 +18,7 @@
 
 // Aggregators have priorities: for the fields of the metadata.
 #define PRIORITIES
-#define PROTOCOL (bit<8>)protocol_t.ESA
+#define PROTOCOL protocol_t.ESA
 
 #include <core.p4>
 #include <tna.p4>

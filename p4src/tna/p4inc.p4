@@ -17,7 +17,7 @@
 // the metadata.
 #define ASYNCHRONOUS_ERRORS
 #define COPIES
-#define PROTOCOL (bit<8>)protocol_t.P4INC
+#define PROTOCOL protocol_t.P4INC
 
 #include <core.p4>
 #include <tna.p4>

@@ -9,7 +9,7 @@
 // The ingress control is P4INC's too, except for the tables of intents and rules and for the hooks below:
 // declarations.p4 and apply.p4 in include/tna/segments/ are its common part.
 
-#define PROTOCOL (bit<8>)protocol_t.SWITCHML
+#define PROTOCOL protocol_t.SWITCHML
 
 #include <core.p4>
 #include <tna.p4>

@@ -2,7 +2,7 @@
 //
 // A program defines before this file:
 //
-//   PROTOCOL     its protocol_t, as a number
+//   PROTOCOL     its protocol_t
 //   PRIORITIES   if its aggregators have priorities (ESA)
 #ifndef POOL_PARTS_P4
 #define POOL_PARTS_P4

@@ -3,7 +3,7 @@
 //
 // A program defines before this file:
 //
-//   PROTOCOL              its protocol_t, as a number
+//   PROTOCOL              its protocol_t
 //   ASYNCHRONOUS_ERRORS   if it has packets of that kind (P4INC)
 //   COPIES                if its aggregators have shadow copies (P4INC)
 #ifndef SEGMENTS_PARTS_P4
