@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use tributary_wire::agg::{Flags, Kind, Packet, Protocol, Repr};
+use tributary_wire::agg::{Flags, Kind, Packet, Protocol, Repair, Repaired, Repr};
 use tributary_wire::channel::{FromServer, FromWorker, ToServer, ToWorker};
 use tributary_wire::{Bitmap, JobId, Rack, Round, Sequence, WorkerIndex, WorkerSet};
 
@@ -133,6 +133,28 @@ impl fmt::Display for Trace {
 
 /// Describes a packet.
 fn describe(header: &Repr) -> String {
+    repair(header).unwrap_or_else(|| describe_fields(header))
+}
+
+/// Describes a packet that bypasses the aggregators in the words of the reliable channel, which carries
+/// the same as a last resort: `repair float values j1 s0 {0}`.
+fn repair(header: &Repr) -> Option<String> {
+    if header.protocol != Protocol::Esa || !header.flags.contains(Flags::REPAIR) {
+        return None;
+    }
+    let Repair { what, float } = header.repair()?;
+    let marked = if header.flags.contains(Flags::ECN) { "marked " } else { "" };
+    let float = if float { "float " } else { "" };
+    let what = match what {
+        Repaired::Contribution => "values",
+        Repaired::Result => "result",
+        Repaired::Question => "query",
+    };
+    let place = place(header.job, header.sequence);
+    Some(format!("{marked}repair {float}{what} {place} {}", names(header.rack, header.bitmap)))
+}
+
+fn describe_fields(header: &Repr) -> String {
     let flag = |flag| header.flags.contains(flag);
     let esa = header.protocol == Protocol::Esa;
     let rounds = header.protocol.has_services();
@@ -247,5 +269,47 @@ impl Words for ToServer {
             Self::Known { sequence, .. } => format!("known {}", place(job, *sequence)),
             Self::Over { sequence } => format!("over {}", place(job, *sequence)),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tributary_wire::{AggregatorIndex, Epoch};
+
+    use super::*;
+
+    fn label(kind: Kind, flags: Flags, priority: u8) -> String {
+        describe(&Repr {
+            protocol: Protocol::Esa,
+            kind,
+            flags,
+            priority,
+            job: JobId::new(1).unwrap(),
+            epoch: Epoch::FIRST,
+            values: 64,
+            sequence: Sequence(7),
+            bitmap: Bitmap(0b10),
+            rack: Rack::NONE,
+            index: AggregatorIndex(0),
+        })
+    }
+
+    #[test]
+    fn repairs_are_named_by_what_they_carry() {
+        let repairs = [
+            (Kind::Gradient, 2, "repair values j1 s7 {1}"),
+            (Kind::Gradient, 3, "repair float values j1 s7 {1}"),
+            (Kind::Gradient, 4, "repair result j1 s7 {1}"),
+            (Kind::Gradient, 5, "repair float result j1 s7 {1}"),
+            (Kind::Parameter, 6, "repair query j1 s7 {1}"),
+            (Kind::Parameter, 7, "repair float query j1 s7 {1}"),
+        ];
+        for (kind, code, expected) in repairs {
+            assert_eq!(label(kind, Flags::REPAIR, code), expected);
+            assert_eq!(label(kind, Flags::REPAIR | Flags::ECN, code), format!("marked {expected}"));
+        }
+        // A fragment that is too large for integers has the overflow flag alone.
+        assert_eq!(label(Kind::Gradient, Flags::OVERFLOW, 2), "float gradient j1 s7 {1} p=2");
+        assert_eq!(label(Kind::Gradient, Flags::COLLISION, 2), "collided gradient j1 s7 {1} p=2");
     }
 }
