@@ -89,14 +89,12 @@ struct Buffers {
 
 impl Buffers {
     fn new(values: usize) -> Self {
-        // As in a long run, in which some value became zero: no greater error is left to search for.
-        let rounding = Rounding { largest_error: 1.0, ..Rounding::default() };
         Self {
             numbers: (0..values).map(|i| (i as f32).sin()).collect(),
             payload: vec![0; 4 * values],
             back: vec![0.0; values],
             sums: vec![0; values],
-            rounding,
+            rounding: Rounding::default(),
         }
     }
 

@@ -29,4 +29,4 @@ pub mod scheduled;
 pub mod tensors;
 pub mod workload;
 
-pub use node::{Error, Lane, Node};
+pub use node::{Error, Lane, Node, Sums};

@@ -14,6 +14,7 @@ use tributary_driver::executor::{Executor, Task, Turn};
 use tributary_endpoint::schedule::{Ending, Follower};
 use tributary_metrics::Board;
 use tributary_netio::{FrameIo, Watch};
+use tributary_protocol::fixed::Rounding;
 use tributary_protocol::worker::{Event, Failure, Stats};
 use tributary_protocol::{
     Assignment, ConfigError, Endpoint, ReassignError, SubmitError, Tensor, Terms, Worker,
@@ -148,7 +149,7 @@ enum Work {
     Reduce {
         left: usize,
         spans: VecDeque<Span>,
-        sums: Vec<Tensor>,
+        sums: Sums,
     },
     /// It is over as soon as it begins.
     Renew,
@@ -157,10 +158,19 @@ enum Work {
     },
 }
 
+/// The sums of tensors.
+#[derive(Debug, Default)]
+pub struct Sums {
+    /// In the order and the memory of the tensors.
+    pub tensors: Vec<Tensor>,
+    /// The rounding of all their values.
+    pub rounding: Rounding,
+}
+
 /// The result of an order.
 #[derive(Debug)]
 enum Outcome {
-    Sums(Vec<Tensor>),
+    Sums(Sums),
     Renewed,
     /// Whether all other workers have their results.
     Left(bool),
@@ -168,7 +178,7 @@ enum Outcome {
 
 impl Outcome {
     /// The sums of [`Order::Reduce`].
-    fn sums(self) -> Vec<Tensor> {
+    fn sums(self) -> Sums {
         match self {
             Self::Sums(sums) => sums,
             Self::Renewed | Self::Left(_) => unreachable!("the outcome of another order"),
@@ -308,7 +318,7 @@ impl<Io: FrameIo> Node<Io> {
             }
         };
         self.stats = stats;
-        sums
+        sums.map(|sums| sums.tensors)
     }
 
     /// Begins an [`all_reduce`](Self::all_reduce), also while earlier ones are under way; they end in the
@@ -320,7 +330,7 @@ impl<Io: FrameIo> Node<Io> {
     pub fn begin(
         &self,
         tensors: Vec<(Tensor, Terms)>,
-        done: impl FnOnce(Result<Vec<Tensor>, Error>, Stats) + Send + 'static,
+        done: impl FnOnce(Result<Sums, Error>, Stats) + Send + 'static,
     ) {
         let Place::Apart(apart) = &self.place else { panic!("a worker without an executor") };
         apart.reduce(tensors, done);
@@ -410,7 +420,7 @@ impl Apart {
     fn reduce(
         &self,
         tensors: Vec<(Tensor, Terms)>,
-        done: impl FnOnce(Result<Vec<Tensor>, Error>, Stats) + Send + 'static,
+        done: impl FnOnce(Result<Sums, Error>, Stats) + Send + 'static,
     ) {
         let starts = |(tensor, _): &(Tensor, Terms)| {
             parts::starts(tensor.len(), self.lanes.len(), self.values_per_packet)
@@ -418,7 +428,15 @@ impl Apart {
         let starts: Vec<_> = tensors.iter().map(starts).collect();
         let parts = parts::cut(tensors, &starts, self.lanes.len());
         self.begin(parts.into_iter().map(Order::Reduce), move |(outcomes, stats)| {
-            let sums = outcomes.map(|lanes| parts::join(lanes.into_iter().map(Outcome::sums)));
+            let sums = outcomes.map(|lanes| {
+                let mut rounding = Rounding::default();
+                let tensors = lanes.into_iter().map(|lane| {
+                    let lane = lane.sums();
+                    rounding += lane.rounding;
+                    lane.tensors
+                });
+                Sums { tensors: parts::join(tensors), rounding }
+            });
             let sums = sums.map_err(|(lane, error)| match error {
                 Error::Submit { tensor, source } => {
                     Error::Submit { tensor, source: source.after(starts[tensor][lane]) }
@@ -641,7 +659,7 @@ impl<Io: FrameIo> Runner<Io> {
         while self.driver.endpoint_mut().poll_event().is_some() {}
     }
 
-    pub(crate) fn reduce(&mut self, tensors: Vec<(Tensor, Terms)>) -> Result<Vec<Tensor>, Error> {
+    pub(crate) fn reduce(&mut self, tensors: Vec<(Tensor, Terms)>) -> Result<Sums, Error> {
         self.carry_out(Order::Reduce(tensors)).map(Outcome::sums)
     }
 
@@ -672,7 +690,9 @@ impl<Io: FrameIo> Runner<Io> {
                     let id = submitted.map_err(|source| Error::Submit { tensor, source })?;
                     spans.push_back(debug_span!("tensor", id = id.0, values = size));
                 }
-                Ok(Work::Reduce { left, spans, sums: Vec::with_capacity(left) })
+                let tensors = Vec::with_capacity(left);
+                let sums = Sums { tensors, rounding: Rounding::default() };
+                Ok(Work::Reduce { left, spans, sums })
             }
             Order::Renew(epoch) => {
                 worker.renew(epoch)?;
@@ -704,10 +724,11 @@ impl<Io: FrameIo> Runner<Io> {
                     && let Some(event) = worker.poll_event()
                 {
                     match event {
-                        Event::TensorDone { tensor, .. } => {
+                        Event::TensorDone { tensor, rounding, .. } => {
                             // Tensors finish in the order of their submission.
                             drop(spans.pop_front());
-                            sums.push(tensor);
+                            sums.tensors.push(tensor);
+                            sums.rounding += rounding;
                             *left -= 1;
                         }
                         Event::Stalled { sequence, waited } => {

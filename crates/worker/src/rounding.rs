@@ -4,21 +4,27 @@ use tributary_jobfile::{Job, SCALES};
 use tributary_protocol::fixed::{self, Rounding};
 
 /// Fraction of the non-zero values that became zero.
-fn underflow(rounding: &Rounding) -> f64 {
+#[must_use]
+pub fn underflow(rounding: &Rounding) -> f64 {
     rounding.zeroed as f64 / rounding.values.max(1) as f64
 }
 
 /// A one-sentence summary; `None` if nothing was rounded.
 pub fn text(rounding: &Rounding) -> Option<String> {
-    let error = match rounding.largest_error {
-        error if error < 0.001 => format!("{error:.1e}"),
-        error => format!("{error:.3}"),
+    let imprecise = match rounding.imprecise {
+        0 => "it is within 1 % of each of the others".to_owned(),
+        some => format!(
+            "{} more ({:.2} %) are so small that it may be off by more than 1 %",
+            grouped(some),
+            100.0 * some as f64 / rounding.values.max(1) as f64
+        ),
     };
-    (rounding.values > 0)
-        .then(|| format!("{}; largest relative error {error}", zeroed_of_values(rounding)))
+    (rounding.values > 0).then(|| format!("{}; {imprecise}", zeroed_of_values(rounding)))
 }
 
-fn zeroed_of_values(rounding: &Rounding) -> String {
+/// How many values became zero, and their share.
+#[must_use]
+pub fn zeroed_of_values(rounding: &Rounding) -> String {
     format!(
         "fixed point made {} of {} non-zero values zero ({:.2} %)",
         grouped(rounding.zeroed),
@@ -92,9 +98,23 @@ mod tests {
         values: 1000,
         zeroed: 1000,
         zeroed_coarser: 0,
-        largest_error: 1.0,
+        imprecise: 0,
         greatest: 4e-7,
+        least: 1e-9,
     };
+
+    #[test]
+    fn the_summary_counts_what_lost_digits() {
+        let some = Rounding { values: 256_000, zeroed: 12, imprecise: 2560, ..ALL };
+        assert_eq!(
+            text(&some).unwrap(),
+            "fixed point made 12 of 256 000 non-zero values zero (0.00 %); 2 560 more (1.00 %) are so \
+             small that it may be off by more than 1 %"
+        );
+        let none = Rounding { imprecise: 0, ..some };
+        assert!(text(&none).unwrap().ends_with("; it is within 1 % of each of the others"));
+        assert_eq!(text(&Rounding::default()), None);
+    }
 
     #[test]
     fn a_complaint_names_the_scale_and_the_greatest_that_fits() {

@@ -111,7 +111,7 @@ pub fn work(
         let reduce = start.elapsed();
         // Report before verifying: the iteration ends with the last report.
         follower.finish(number);
-        tell(rounds.end(sums, reduce, &own.runner.stats())?);
+        tell(rounds.end(sums.tensors, reduce, &own.runner.stats())?);
         // A released job needs no report.
         let over = |news: &News| news.reported >= number || news.standing.is_none();
         own.until(|news| over(news).then_some(()))?;

@@ -25,12 +25,14 @@ fn values_that_become_zero_cause_a_warning_with_a_better_scale() {
     let job = &report["jobs"][0];
     assert_eq!(number(&job["rounding"]["values"]), 4000);
     assert_eq!(number(&job["rounding"]["zeroed"]), 4000);
-    assert_eq!(job["rounding"]["largest_error"], 1.0);
+    assert_eq!(number(&job["rounding"]["imprecise"]), 0);
     assert_eq!(job["warnings"].as_array().unwrap().len(), 1);
     // The suggested scale keeps them.
     let output = succeed(&["run", &normal("1e-7", &format!("scale = {scale}")).name()]);
     assert!(!output.contains("warning"), "{output}");
-    assert!(output.contains("small: fixed point made 0 of 4 000 non-zero values zero"), "{output}");
+    let line = output.lines().find(|line| line.starts_with("small: fixed point")).unwrap();
+    assert!(line.contains("made 0 of 4 000 non-zero values zero (0.00 %)"), "{line}");
+    assert!(line.ends_with("is within 1 % of each of the others."), "{line}");
     let allowed = succeed(&["run", &normal("1e-7", "max_underflow = 1").name()]);
     assert!(!allowed.contains("warning"), "{allowed}");
 }

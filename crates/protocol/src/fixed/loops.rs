@@ -146,16 +146,19 @@ loops! {
     }
 
     /// Compares magnitudes, given as bits, with two bounds.
-    fn count(values: &[f32], zeroing: i32, suspect: i32) -> Counts {
-        let (mut zeros, mut zeroed, mut suspects, mut greatest) = (0u32, 0u32, 0u32, 0i32);
+    fn count(values: &[f32], zeroing: i32, imprecise: i32) -> Counts {
+        let (mut zeros, mut zeroed, mut below) = (0u32, 0u32, 0u32);
+        let (mut greatest, mut least) = (0i32, i32::MAX);
         for value in values {
             let magnitude = magnitude(*value);
             zeros = zeros.wrapping_add(u32::from(magnitude == 0));
             zeroed = zeroed.wrapping_add(u32::from(magnitude <= zeroing));
-            suspects = suspects.wrapping_add(u32::from(magnitude <= suspect));
+            below = below.wrapping_add(u32::from(magnitude <= imprecise));
             greatest = greatest.max(magnitude);
+            least = least.min(if magnitude == 0 { i32::MAX } else { magnitude });
         }
-        Counts { zeros, zeroed, suspects, greatest: greatest.cast_unsigned() }
+        let [greatest, least] = [greatest, least].map(i32::cast_unsigned);
+        Counts { zeros, zeroed, imprecise: below, greatest, least }
     }
 
     /// The bits of the greatest magnitude; those of a NaN are greater than those of infinity.
@@ -191,9 +194,11 @@ pub(super) fn level() -> &'static str {
 pub(crate) struct Counts {
     pub(crate) zeros: u32,
     pub(crate) zeroed: u32,
-    pub(crate) suspects: u32,
+    pub(crate) imprecise: u32,
     /// The bits of the greatest magnitude.
     pub(crate) greatest: u32,
+    /// Those of the least other than zero; without one, all bits but the sign.
+    pub(crate) least: u32,
 }
 
 /// The magnitude of a value as an integer with the same order. It is signed, because machines
@@ -258,11 +263,14 @@ mod tests {
             for level in &LEVELS {
                 let greatest = numbers.iter().fold(0.0f32, |greatest, v| greatest.max(v.abs()));
                 prop_assert_eq!(f32::from_bits((level.greatest)(numbers)), greatest);
+                let nonzero = numbers.iter().map(|v| v.abs()).filter(|v| *v != 0.0);
+                let least = nonzero.reduce(f32::min);
                 let counts = Counts {
                     zeros: numbers.iter().filter(|v| **v == 0.0).count() as u32,
                     zeroed: numbers.iter().filter(|v| magnitude(**v) <= bounds[0]).count() as u32,
-                    suspects: numbers.iter().filter(|v| magnitude(**v) <= bounds[1]).count() as u32,
+                    imprecise: numbers.iter().filter(|v| magnitude(**v) <= bounds[1]).count() as u32,
                     greatest: greatest.to_bits(),
+                    least: least.map_or(u32::MAX >> 1, f32::to_bits),
                 };
                 prop_assert_eq!((level.count)(numbers, bounds[0], bounds[1]), counts);
                 let most = integers.iter().map(|v| v.unsigned_abs()).max().unwrap_or(0);

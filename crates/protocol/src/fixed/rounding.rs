@@ -1,14 +1,20 @@
-//! The cost of fixed point: how many values are rounded to zero, and the largest relative error.
+//! The cost of fixed point: how many values are rounded to zero, or to too few digits.
 
 use std::iter::Sum;
 use std::ops::AddAssign;
 
 use serde::{Deserialize, Serialize};
 
+use super::Scale;
 use super::loops::{self, Counts, magnitude};
-use super::{ROUNDER, Scale};
 
-/// The effect of the conversion to integers on the `f32` values of one worker.
+/// Units from which on rounding, by at most half a unit, changes a value by at most 1 %.
+const PRECISE: f64 = 50.0;
+
+/// Values that are counted together, of which 32 bits hold the number.
+const PART: usize = 1 << 20;
+
+/// The effect of the conversion to integers on `f32` values of one worker.
 ///
 /// Each value is counted once, when the result of its fragment arrives. Only then is it known at
 /// which scale the fragment was summed, or that it was summed as floats.
@@ -21,11 +27,13 @@ pub struct Rounding {
     /// Number of values that became zero in fragments summed at a coarser scale than the job's,
     /// because one of their values was too large (P4INC, SwitchML).
     pub zeroed_coarser: u64,
-    /// The largest relative error of a value, `|round(x · scale) / scale − x| / |x|`. It is 1 if a
-    /// value became zero.
-    pub largest_error: f64,
+    /// Number of values that did not become zero, but are below 50 units, so that rounding may have
+    /// changed them by more than 1 %. It changed all others by less.
+    pub imprecise: u64,
     /// The largest magnitude in fragments that were summed at the job's scale.
     pub greatest: f32,
+    /// The least magnitude other than zero in these fragments; zero if they have none.
+    pub least: f32,
 }
 
 impl Rounding {
@@ -37,59 +45,50 @@ impl Rounding {
     /// Counts values that were summed at a scale: the job's, or a `coarser` one. They must be
     /// finite.
     ///
-    /// A magnitude `m` becomes zero if `m · scale` is at most one half. Its relative error is at
-    /// most half a unit in `m · scale`. So both tests are comparisons with a bound that is the same
-    /// for all values. Magnitudes compare like their bit patterns, so the loop works on integers.
-    /// Errors are computed only for values that can exceed the largest error so far.
+    /// A magnitude `m` becomes zero if `m · scale` is at most one half, and is imprecise if that is
+    /// below 50. So both tests are comparisons with a bound that is the same for all values.
+    /// Magnitudes compare like their bit patterns, so the loop works on integers.
     pub fn count(&mut self, values: &[f32], scale: Scale, coarser: bool) {
-        self.count_at(values, &Threshold::of(scale), coarser);
-    }
-
-    /// [`count`](Self::count) at a scale for which the bounds are known.
-    pub(crate) fn count_at(&mut self, values: &[f32], threshold: &Threshold, coarser: bool) {
-        let Threshold { scale, zeroing, half } = *threshold;
-        // Rounded up twice, so that it is an upper bound despite its own rounding.
-        let bound = ((half / self.largest_error) as f32).next_up().next_up();
-        let Counts { zeros, zeroed, suspects, greatest } =
-            loops::count(values, magnitude(zeroing), magnitude(bound));
-        // Zeros are below both bounds and were counted in both.
-        let (zeroed, suspects) = (zeroed - zeros, suspects - zeros);
-        self.values += values.len() as u64 - u64::from(zeros);
-        self.zeroed += u64::from(zeroed);
-        if coarser {
-            self.zeroed_coarser += u64::from(zeroed);
-        } else {
-            self.greatest = self.greatest.max(f32::from_bits(greatest));
-        }
-        if zeroed > 0 {
-            self.largest_error = 1.0;
-        } else if suspects > 0 {
-            self.compute_errors(values, scale);
+        let threshold = Threshold::of(scale);
+        for part in values.chunks(PART) {
+            *self += Self::of(part, &threshold, coarser);
         }
     }
 
-    /// Updates the largest error from values of which none becomes zero.
-    #[cold]
-    fn compute_errors(&mut self, values: &[f32], scale: Scale) {
-        for value in values {
-            let exact = f64::from(value.abs()) * scale.get();
-            let error = (exact + ROUNDER - ROUNDER - exact).abs();
-            if error > self.largest_error * exact {
-                self.largest_error = error / exact;
+    /// That of values that were summed at a scale for which the bounds are known.
+    pub(crate) fn of(values: &[f32], threshold: &Threshold, coarser: bool) -> Self {
+        let Threshold { zeroing, imprecise, .. } = *threshold;
+        let Counts { zeros, zeroed, imprecise, greatest, least } =
+            loops::count(values, magnitude(zeroing), magnitude(imprecise));
+        let count = values.len() as u64 - u64::from(zeros);
+        // Zeros are below both bounds, and what becomes zero is below the higher one.
+        let (zeroed, imprecise) = (u64::from(zeroed - zeros), u64::from(imprecise - zeroed));
+        let all = Self { values: count, zeroed, imprecise, ..Self::default() };
+        match coarser {
+            true => Self { zeroed_coarser: zeroed, ..all },
+            false if count == 0 => all,
+            false => {
+                Self { greatest: f32::from_bits(greatest), least: f32::from_bits(least), ..all }
             }
         }
     }
 }
 
-/// Combines several workers.
+/// Combines fragments, or workers.
 impl AddAssign for Rounding {
     fn add_assign(&mut self, other: Self) {
+        // Zero stands for none.
+        let least = match (self.least, other.least) {
+            (0.0, least) | (least, 0.0) => least,
+            (one, another) => one.min(another),
+        };
         *self = Self {
             values: self.values + other.values,
             zeroed: self.zeroed + other.zeroed,
             zeroed_coarser: self.zeroed_coarser + other.zeroed_coarser,
-            largest_error: self.largest_error.max(other.largest_error),
+            imprecise: self.imprecise + other.imprecise,
             greatest: self.greatest.max(other.greatest),
+            least,
         };
     }
 }
@@ -109,13 +108,17 @@ pub(crate) struct Threshold {
     scale: Scale,
     /// The largest magnitude that becomes zero.
     zeroing: f32,
-    /// Half a unit.
-    half: f64,
+    /// The largest magnitude that may change by more than 1 %.
+    imprecise: f32,
 }
 
 impl Threshold {
     pub(crate) fn of(scale: Scale) -> Self {
-        Self { scale, zeroing: largest_below_half(scale), half: 0.5 / scale.get() }
+        Self {
+            scale,
+            zeroing: largest(scale, 0.5, |units| units <= 0.5),
+            imprecise: largest(scale, PRECISE, |units| units < PRECISE),
+        }
     }
 
     pub(crate) fn scale(&self) -> Scale {
@@ -123,14 +126,15 @@ impl Threshold {
     }
 }
 
-/// The largest magnitude that becomes zero: its product with the scale is at most one half.
-fn largest_below_half(scale: Scale) -> f32 {
-    let zeroed = |magnitude: f32| f64::from(magnitude) * scale.get() <= 0.5;
-    let mut magnitude = ((0.5 / scale.get()) as f32).min(f32::MAX);
-    while !zeroed(magnitude) {
+/// The largest magnitude whose product with the scale is `small`, which all are below about so many
+/// units.
+fn largest(scale: Scale, units: f64, small: impl Fn(f64) -> bool) -> f32 {
+    let is_small = |magnitude: f32| small(f64::from(magnitude) * scale.get());
+    let mut magnitude = ((units / scale.get()) as f32).min(f32::MAX);
+    while !is_small(magnitude) {
         magnitude = magnitude.next_down();
     }
-    while magnitude < f32::MAX && zeroed(magnitude.next_up()) {
+    while magnitude < f32::MAX && is_small(magnitude.next_up()) {
         magnitude = magnitude.next_up();
     }
     magnitude
@@ -156,11 +160,12 @@ mod tests {
                 rounding.values += 1;
                 rounding.zeroed += u64::from(integer == 0.0);
                 rounding.zeroed_coarser += u64::from(integer == 0.0 && *coarser);
-                let error = if integer == 0.0 { 1.0 } else { ((integer - exact) / exact).abs() };
-                rounding.largest_error = rounding.largest_error.max(error);
-            }
-            if !coarser {
-                rounding.greatest = values.iter().fold(rounding.greatest, |g, v| g.max(v.abs()));
+                rounding.imprecise += u64::from(integer != 0.0 && exact.abs() < 50.0);
+                if !coarser {
+                    rounding.greatest = rounding.greatest.max(value.abs());
+                    let least = Some(rounding.least).filter(|least| *least > 0.0);
+                    rounding.least = least.unwrap_or(f32::MAX).min(value.abs());
+                }
             }
         }
         rounding
@@ -169,10 +174,23 @@ mod tests {
     #[test]
     fn a_tie_at_one_half_becomes_zero_and_the_next_value_does_not() {
         for factor in [1.0, 0.25, 1_048_576.0, 1e30] {
-            let half = largest_below_half(scale(factor));
+            let half = Threshold::of(scale(factor)).zeroing;
             let mut rounding = Rounding::default();
             rounding.count(&[half, -half, 0.0, -0.0, half.next_up()], scale(factor), false);
             assert_eq!((rounding.values, rounding.zeroed), (3, 2), "{factor}");
+        }
+    }
+
+    /// What is not imprecise changes by at most 1 %.
+    #[test]
+    fn fifty_units_are_precise_and_less_is_not() {
+        for factor in [1.0, 0.25, 1_048_576.0, 1e30] {
+            let fifty = (50.0 / factor) as f32;
+            let below = Threshold::of(scale(factor)).imprecise;
+            let mut rounding = Rounding::default();
+            rounding.count(&[below, -below, below.next_up()], scale(factor), false);
+            assert_eq!((rounding.imprecise, rounding.zeroed), (2, 0), "{factor}");
+            assert!((below / fifty - 1.0).abs() < 1e-6, "{factor}");
         }
     }
 
@@ -210,9 +228,7 @@ mod tests {
             for (values, coarser) in &fragments {
                 rounding.count(values, scale(factor), *coarser);
             }
-            let expected = expected(&fragments, factor);
-            prop_assert!((rounding.largest_error - expected.largest_error).abs() <= 1e-12 * expected.largest_error);
-            prop_assert_eq!(Rounding { largest_error: 0.0, ..rounding }, Rounding { largest_error: 0.0, ..expected });
+            prop_assert_eq!(rounding, expected(&fragments, factor));
         }
     }
 }

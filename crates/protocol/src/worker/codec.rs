@@ -140,19 +140,19 @@ impl Codec {
         }
     }
 
-    /// Overwrites a part of a tensor with its sums, and counts the rounding of the values there.
+    /// Overwrites a part of a tensor with its sums. Returns the rounding of the values there.
     pub(super) fn decode(
         &self,
         payload: &[u8],
         form: Form,
         tensor: &mut Tensor,
         range: Range<usize>,
-        rounding: &mut Rounding,
-    ) -> Result<(), KindMismatch> {
+    ) -> Result<Rounding, KindMismatch> {
+        let mut rounding = Rounding::default();
         match (tensor, form) {
             (Tensor::F32(numbers), Form::Fixed { rung }) => {
                 let (numbers, threshold) = (&mut numbers[range], self.rung(rung));
-                rounding.count_at(numbers, threshold, rung > 0);
+                rounding = Rounding::of(numbers, threshold, rung > 0);
                 fixed::decode(payload, threshold.scale(), numbers);
             }
             (Tensor::F32(numbers), Form::Float) => {
@@ -166,6 +166,6 @@ impl Codec {
             }
             (Tensor::I32(_), _) => return Err(KindMismatch),
         }
-        Ok(())
+        Ok(rounding)
     }
 }

@@ -355,8 +355,8 @@ impl Worker {
 
     /// Moves finished tensors from the queue to the events.
     fn deliver(&mut self) {
-        while let Some((id, tensor)) = self.tensors.pop_done() {
-            self.events.push_back(Event::TensorDone { id, tensor });
+        while let Some((id, tensor, rounding)) = self.tensors.pop_done() {
+            self.events.push_back(Event::TensorDone { id, tensor, rounding });
         }
     }
 

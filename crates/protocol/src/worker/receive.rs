@@ -110,11 +110,13 @@ impl Worker {
 
     /// Stores the result of a due fragment. Returns false if the worker failed.
     pub(super) fn take_result(&mut self, fragment: u32, form: Form, payload: &[u8]) -> bool {
-        let stored = self.tensors.store(fragment, form, payload, &mut self.stats.rounding);
-        if stored == Err(KindMismatch) {
-            let sequence = self.sequence(fragment);
-            self.fail(Failure::KindMismatch { sequence });
-            return false;
+        match self.tensors.store(fragment, form, payload) {
+            Ok(rounding) => self.stats.rounding += rounding,
+            Err(KindMismatch) => {
+                let sequence = self.sequence(fragment);
+                self.fail(Failure::KindMismatch { sequence });
+                return false;
+            }
         }
         let float = form == Form::Float;
         self.keep(fragment, float, payload);

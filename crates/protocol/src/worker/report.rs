@@ -19,6 +19,8 @@ pub enum Event {
         id: TensorId,
         /// The sums, in the memory of the submitted tensor.
         tensor: Tensor,
+        /// The rounding of the submitted values.
+        rounding: Rounding,
     },
     /// For [`Timing::stall_timeout`](crate::Timing) no result has arrived although some are due.
     /// Reported once per `sequence`; the worker keeps trying.

@@ -168,6 +168,8 @@ struct Queued {
     first: u32,
     /// Number of fragments without a result.
     missing: u32,
+    /// Of the values whose results have arrived.
+    rounding: Rounding,
 }
 
 impl Queued {
@@ -231,7 +233,8 @@ impl Tensors {
         };
         let id = TensorId(self.next_id);
         self.next_id += 1;
-        self.queue.push_back(Queued { id, tensor, priority, codec, first: self.end, missing });
+        let (first, rounding) = (self.end, Rounding::default());
+        self.queue.push_back(Queued { id, tensor, priority, codec, first, missing, rounding });
         self.end += missing;
         Ok(id)
     }
@@ -258,23 +261,24 @@ impl Tensors {
         queued.codec.encode(&queued.tensor, range, form, values)
     }
 
-    /// Overwrites a fragment's values with its sums. Call it once per fragment.
+    /// Overwrites a fragment's values with its sums. Returns the values' rounding. Call it once per
+    /// fragment.
     pub(super) fn store(
         &mut self,
         fragment: u32,
         form: Form,
         payload: &[u8],
-        rounding: &mut Rounding,
-    ) -> Result<(), KindMismatch> {
+    ) -> Result<Rounding, KindMismatch> {
         let Some(at) = self.find(fragment) else {
             debug_assert!(false, "fragment {fragment} of no tensor");
-            return Ok(());
+            return Ok(Rounding::default());
         };
         let queued = &mut self.queue[at];
         let range = queued.range(fragment, self.values_per_packet);
-        queued.codec.decode(payload, form, &mut queued.tensor, range, rounding)?;
+        let rounding = queued.codec.decode(payload, form, &mut queued.tensor, range)?;
+        queued.rounding += rounding;
         queued.missing -= 1;
-        Ok(())
+        Ok(rounding)
     }
 
     /// Whether a fragment consists of integers, which have no scale.
@@ -284,9 +288,9 @@ impl Tensors {
     }
 
     /// Removes the first tensor if its sums are complete.
-    pub(super) fn pop_done(&mut self) -> Option<(TensorId, Tensor)> {
+    pub(super) fn pop_done(&mut self) -> Option<(TensorId, Tensor, Rounding)> {
         let done = self.queue.pop_front_if(|queued| queued.missing == 0)?;
-        Some((done.id, done.tensor))
+        Some((done.id, done.tensor, done.rounding))
     }
 
     /// The index in the queue of the tensor that contains a fragment.
@@ -350,7 +354,8 @@ mod tests {
         let place = [0, 1, 2, 3, 4].map(|s| tensors.find(s));
         assert_eq!(place, [Some(1), Some(1), Some(3), Some(4), None]);
         assert_eq!(tensors.queue[1].range(1, 4), 4..5);
-        assert_eq!(tensors.pop_done(), Some((TensorId(0), Vec::<i32>::new().into())));
+        let none = Rounding::default();
+        assert_eq!(tensors.pop_done(), Some((TensorId(0), Vec::<i32>::new().into(), none)));
         assert_eq!(tensors.pop_done(), None);
     }
 

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use tributary_protocol::congestion::Controller;
+use tributary_protocol::fixed::Rounding;
 use tributary_protocol::worker::{Event, Failure, Stats, SubmitError, Tensor, TensorId, Worker};
 use tributary_protocol::{ConfigError, Endpoint, JobConfig, Rejected};
 use tributary_wire::agg::Repr;
@@ -136,12 +137,18 @@ fn tensors_come_back_in_order_with_their_sums_and_in_their_own_memory() {
     assert!(events(&mut worker).is_empty() && !worker.is_idle());
     result(&mut worker, 3, 1, NONE);
     let events = events(&mut worker);
+    let none = Rounding::default();
+    let of_floats = Rounding { values: 3, greatest: 1.0, least: 0.25, ..none };
     let expected = [
-        (0, Tensor::F32(vec![0.0, 0.001, 0.1].into())),
-        (1, Tensor::I32(vec![].into())),
-        (2, Tensor::I32(vec![200].into())),
+        (0, Tensor::F32(vec![0.0, 0.001, 0.1].into()), of_floats),
+        (1, Tensor::I32(vec![].into()), none),
+        (2, Tensor::I32(vec![200].into()), none),
     ];
-    let expected = expected.map(|(id, tensor)| Event::TensorDone { id: TensorId(id), tensor });
+    let expected = expected.map(|(id, tensor, rounding)| Event::TensorDone {
+        id: TensorId(id),
+        tensor,
+        rounding,
+    });
     assert_eq!(events, expected);
     let Event::TensorDone { tensor: Tensor::F32(values), .. } = &events[0] else {
         panic!("not floats");
@@ -201,7 +208,8 @@ fn results_that_are_not_due_or_not_the_jobs_change_nothing() {
     }
     assert_eq!(worker.stats().duplicates, 3);
     let tensor = Tensor::I32(vec![0, 1, 100, 101, 200, 201].into());
-    assert_eq!(events(&mut worker), [Event::TensorDone { id: TensorId(0), tensor }]);
+    let (id, rounding) = (TensorId(0), Rounding::default());
+    assert_eq!(events(&mut worker), [Event::TensorDone { id, tensor, rounding }]);
 }
 
 #[test]
@@ -324,7 +332,10 @@ fn overflowing_fragments_are_sent_as_floats_and_stay_floats() {
         worker.handle_frame(us(3), &frame(&repr, &float_words(&sums)));
     }
     let tensor = Tensor::F32(vec![0.0, 0.001, f32::INFINITY, -0.5, 1e38, 7.25].into());
-    assert_eq!(events(&mut worker), [Event::TensorDone { id: TensorId(0), tensor }]);
+    // Of the floats, only the number counts.
+    let rounding = Rounding { values: 6, greatest: 715_827.0, least: 1.0, ..Rounding::default() };
+    let id = TensorId(0);
+    assert_eq!(events(&mut worker), [Event::TensorDone { id, tensor, rounding }]);
     assert_eq!((worker.stats().overflow_results, worker.stats().replies), (2, 2));
 }
 
