@@ -127,13 +127,7 @@ control EsaIngress(inout headers_t hdr, inout metadata_t meta,
     #include "../include/esa/addresses.p4"
 
     #define AFTER_MEMBERSHIP workers.apply(hdr, meta);
-#if LINEAR_PRIORITIES == 0
-    #define BEFORE_INTENTS \
-        meta.complement = ~hdr.aggregation.priority; \
-        meta.priority = (bit<32>)meta.complement;
-#else
-    #define BEFORE_INTENTS meta.priority = (bit<32>)hdr.aggregation.priority;
-#endif
+    #define BEFORE_INTENTS
     #define AFTER_INTENTS \
         if (meta.group != 0) { \
             top = 1; \

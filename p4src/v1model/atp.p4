@@ -70,7 +70,6 @@ control AtpIngress(inout headers_t hdr, inout metadata_t meta,
             alone = 1; \
         }
 
-    #define AFTER_IDENTITY
     #define AFTER_BITMAP \
         recency.apply(standard.ingress_global_timestamp, hdr.aggregation.index, meta);
 

@@ -124,9 +124,8 @@ control EsaIngress(inout headers_t hdr, inout metadata_t meta,
             top = 1; \
         }
 
-    #define AFTER_IDENTITY \
+    #define AFTER_BITMAP \
         priorities.apply(hdr.aggregation.priority, hdr.aggregation.index, meta);
-    #define AFTER_BITMAP
 
     #include "../include/v1model/pool/apply.p4"
 }

@@ -13,7 +13,8 @@
         meta.again = 1;
     }
 
-    // Leaves with the sum of all that meet here, as a fresh packet or as the result.
+    // Leaves with the sum of all that meet here, as a fresh packet of its task's priority or as the
+    // result.
     action carry(value_access_t value_access) {
         meta.value_access = value_access;
         meta.outcome = outcome_t.COMPLETED;
@@ -21,6 +22,7 @@
         meta.result = top;
         hdr.aggregation.bitmap = meta.upward;
         hdr.aggregation.rack = 0;
+        hdr.aggregation.priority = meta.raised;
     }
 
     // Leaves with a sum that is not whole.

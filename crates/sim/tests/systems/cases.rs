@@ -36,7 +36,7 @@ pub(crate) fn program(scenario: &Scenario) -> Program {
     program_for(Architecture::V1model, scenario)
 }
 
-fn program_for(architecture: Architecture, scenario: &Scenario) -> Program {
+pub(crate) fn program_for(architecture: Architecture, scenario: &Scenario) -> Program {
     let protocol = scenario.jobs[0].protocol.name();
     let source = Source::built_in_for(architecture, protocol).unwrap();
     Program::compile(&source, &scenario.switch).unwrap()

@@ -13,6 +13,7 @@ mod links;
 mod losses;
 mod p4inc;
 mod pacing;
+mod priorities;
 mod racks;
 mod random;
 mod recovery;

@@ -4,6 +4,13 @@
 
 #include "../../states.p4"
 
+// How wide the level of a priority is: aggregator/priority.p4.
+#if LINEAR_PRIORITIES == 0
+#define LEVEL_BITS 8
+#else
+#define LEVEL_BITS 16
+#endif
+
 struct metadata_t {
     #include "../fields.p4"
 
@@ -27,11 +34,10 @@ struct metadata_t {
     bit<1>         overlap;    // held and the packet, of the same task, have a worker in common
     bit<1>         last;       // with the packet's, of the same task, there are all members' values
 #ifdef PRIORITIES
-    priority_t     complement; // of the packet's priority
-    bit<32>        priority;   // what a cell has of it: itself or, if logarithmic, its complement
-    bit<32>        challenge;  // the same of a holder, and how often it was challenged
-    priority_t     rank;       // the same of the holder, as it is by now
-    priority_t     excess;     // of the packet's priority over it
+    bit<32>        level;      // of the packet's priority
+    bit<32>        held_level; // of the aggregator's; where the packet has joined, at least that of its own
+    bit<LEVEL_BITS> excess;    // of the packet's level over it
+    priority_t     raised;     // the priority of held_level
     bit<1>         stronger;   // the packet may take the aggregator from its holder
     bit<1>         mark;       // congestion met by any packet of the task so far
 #else

@@ -31,9 +31,16 @@ control Priorities(in priority_t priority, in index_t index, inout metadata_t me
     register<priority_t>(POOL) priorities;
     priority_t old = 0;
 
-    // The aggregator is as important as the packet of its task that came last.
-    action renew() {
+    action start() {
         priorities.write(index, priority);
+    }
+
+    // A new contribution raises a lowered priority again. It never lowers one: a gradient that is sent
+    // again has the lowest priority, whatever its task has.
+    action raise() {
+        priorities.read(old, index);
+        meta.raised = old > priority ? old : priority;
+        priorities.write(index, meta.raised);
     }
 
     // A holder that is not evicted has cost the other task something: it is worth half from now on,
@@ -44,20 +51,23 @@ control Priorities(in priority_t priority, in index_t index, inout metadata_t me
         priorities.write(index, meta.stronger == 1 ? old : HALF(old));
     }
 
+    // Duplicates change nothing. The pass that frees the aggregator reads its priority.
     table access {
         key = {
-            meta.access: exact;
-            meta.holder: exact;
+            meta.access:  exact;
+            meta.holder:  exact;
+            meta.overlap: ternary;
         }
-        actions = { renew; challenge; NoAction; }
+        actions = { start; raise; challenge; NoAction; }
         const default_action = NoAction();
         const entries = {
-            (access_t.CLAIM, holder_t.NOBODY): renew();
-            (access_t.CLAIM, holder_t.MINE):   renew();
-            (access_t.CLAIM, holder_t.OTHER):  challenge();
-            (access_t.SWAP,  holder_t.NOBODY): renew();
-            (access_t.SWAP,  holder_t.MINE):   renew();
-            (access_t.SWAP,  holder_t.OTHER):  renew();
+            (access_t.CLAIM, holder_t.NOBODY, _): start();
+            (access_t.CLAIM, holder_t.MINE,   0): raise();
+            (access_t.CLAIM, holder_t.OTHER,  _): challenge();
+            (access_t.SWAP,  holder_t.NOBODY, _): start();
+            (access_t.SWAP,  holder_t.MINE,   0): raise();
+            (access_t.SWAP,  holder_t.OTHER,  _): start();
+            (access_t.FLUSH, holder_t.MINE,   _): raise();
         }
     }
 

@@ -4,7 +4,6 @@
 //
 //   PROTOCOL         its protocol_t
 //   EXAMINE          statements: the bits that its table of intents looks at
-//   AFTER_IDENTITY   statements: its block that applies when the holder is known
 //   AFTER_BITMAP     statements: its block that applies when the bitmap is known
 //   READDRESS        statements: new addresses for packets that are counted
 //   PUBLISH          a branch `else if (…) { … }`: a packet that has become the result
@@ -39,7 +38,6 @@ apply {
 
     if (meta.access != access_t.NONE) {
         identity.apply(hdr.aggregation.epoch, hdr.aggregation.sequence, hdr.aggregation.index, meta);
-        AFTER_IDENTITY
         contributions.apply(hdr.aggregation.bitmap, hdr.aggregation.index, meta);
         AFTER_BITMAP
         if (meta.overlap == 0 || meta.access == access_t.FLUSH) {

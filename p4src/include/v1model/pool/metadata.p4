@@ -15,6 +15,7 @@ struct metadata_t {
     bit<1>         again;    // another pass is wanted
 #ifdef PRIORITIES
     bit<1>         stronger; // the packet may take the aggregator from its holder
+    priority_t     raised;   // of the aggregator, at least the packet's own
     bit<1>         result;   // the packet has become the result, for all workers
 #else
     bit<1>         idle;     // nobody used the aggregator for IDLE_US

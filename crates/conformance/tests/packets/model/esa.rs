@@ -83,7 +83,6 @@ impl Model {
             frame[44] |= COLLISION | if new.marked { MARKED } else { 0 };
             return self.forward(part.slot, Collided, port, frame);
         }
-        cell.priority = new.priority;
         let twice = cell.bitmap & bitmap != 0;
         // Only differs from the old value if units overlap, which no controller writes.
         cell.bitmap |= bitmap;
@@ -92,12 +91,14 @@ impl Model {
         }
         add(&mut cell.sums, &new.sums);
         cell.marked |= new.marked;
+        cell.priority = cell.priority.max(new.priority);
         if cell.bitmap != part.members {
             return self.gone(part.slot, Added, &frame);
         }
         let cell = self.cells.remove(&place).expect("just seen");
         write(&mut frame, part.upward, &cell.sums, cell.marked);
         frame[RACK] = 0;
+        frame[45] = cell.priority;
         if part.group == 0 {
             return self.forward(part.slot, Completed, port, frame);
         }

@@ -22,7 +22,7 @@ fn absorbed_added_and_completed_at_the_top() {
     lab.check(2, &last.bytes(), (A.slot, Completed), &A.for_workers(&result));
 }
 
-/// The sum continues as a fresh packet with the last one's priority.
+/// The sum continues as a fresh packet.
 fn completed_below_the_top() {
     let mut lab = rack();
     let [x, y] = values(&lab);

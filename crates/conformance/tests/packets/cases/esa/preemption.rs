@@ -1,8 +1,8 @@
 //! Two tasks, one cell.
 
-use super::{A, B, RACK, fetched, furnished, rack, values};
+use super::{A, AGENT, B, RACK, fetched, furnished, rack, values};
 use crate::cases::cases;
-use crate::frames::{CAPABLE, COLLISION, CONGESTED, MARKED, NOT_CAPABLE, epoch};
+use crate::frames::{CAPABLE, COLLISION, CONGESTED, MARKED, NOT_CAPABLE, REMINDER, epoch};
 use crate::lab::Lab;
 use crate::lab::Outcome::*;
 use crate::scene::{PS, sum};
@@ -11,7 +11,9 @@ use crate::target::{Build, Count};
 cases!("esa::preemption":
     figure_3_preemption_then_completion_then_the_rest, figure_4_partial_sums_by_both_ways,
     higher_priority_evicts, equal_priority_does_not, downgrading_regains_a_cell_of_255,
-    priority_is_renewed_by_its_own_task, swap_keeps_marks_apart, evicted_job_without_server_entry,
+    new_contributions_renew_a_lowered_priority, neither_duplicates_nor_repeats_change_a_priority,
+    sum_of_a_rack_has_the_priority_of_its_task, next_task_does_not_inherit_a_priority,
+    swap_keeps_marks_apart, evicted_job_without_server_entry,
     another_fragment_of_the_same_job, evictions_are_counted_for_the_loser,
 );
 
@@ -116,8 +118,15 @@ fn downgrading_regains_a_cell_of_255() {
     }
 }
 
-/// Every packet of the task renews the cell's priority, up or down.
-fn priority_is_renewed_by_its_own_task() {
+/// The priority of a cell after some packets failed to evict its task.
+fn lowered(linear: bool, priority: u8, times: u32) -> u8 {
+    match linear {
+        true => priority >> times,
+        false => priority.saturating_sub(6 * times as u8),
+    }
+}
+
+fn new_contributions_renew_a_lowered_priority() {
     let mut lab = rack();
     let [x, y, z] = values(&lab);
     lab.check_gone(1, &A.gradient(0, 7, 3, &x).priority(9).bytes(), (A.slot, Absorbed));
@@ -127,9 +136,96 @@ fn priority_is_renewed_by_its_own_task() {
     // Down to 3, and up to 9 again: another 9 fails once more.
     lab.check_gone(2, &A.gradient(1, 7, 3, &y).priority(9).bytes(), (A.slot, Added));
     lab.check(2, &other.bytes(), (B.slot, Collided), &failed);
-    lab.check_gone(1, &A.gradient(0, 7, 3, &x).priority(8).bytes(), (A.slot, Duplicate));
+    // Down to 3. A copy of an earlier packet is no new contribution.
+    lab.check_gone(1, &A.gradient(0, 7, 3, &x).priority(9).bytes(), (A.slot, Duplicate));
+    let other = other.priority(4);
     let evicted = A.evicted(&other, 7, 0b011, &sum(&[&x, &y]));
     lab.check(2, &other.bytes(), (B.slot, Preempted), &[(PS, evicted.bytes())]);
+}
+
+/// A worker sends a gradient again with priority 1. Whether or not the first one arrived, the task
+/// keeps its priority, also a lowered one.
+fn neither_duplicates_nor_repeats_change_a_priority() {
+    for linear in [false, true] {
+        let mut lab = furnished(Lab::new(Build { linear, ..Build::ESA }));
+        let [x, y, z] = values(&lab);
+        let repeats = [(1, A.gradient(0, 7, 3, &x)), (2, A.gradient(1, 7, 3, &y))];
+        lab.check_gone(1, &repeats[0].1.clone().priority(168).bytes(), (A.slot, Absorbed));
+        lab.check_gone(2, &repeats[1].1.clone().priority(1).bytes(), (A.slot, Added));
+        let other = B.gradient(0, 1, 3, &z);
+        for times in 0..3 {
+            for (port, repeat) in &repeats {
+                for priority in [1, 255] {
+                    let repeat = repeat.clone().priority(priority);
+                    lab.check_gone(*port, &repeat.bytes(), (A.slot, Duplicate));
+                }
+            }
+            let equal = other.clone().priority(lowered(linear, 168, times));
+            let failed = equal.clone().flags(COLLISION);
+            lab.check(2, &equal.bytes(), (B.slot, Collided), &[(6, failed.bytes())]);
+        }
+        let higher = other.priority(lowered(linear, 168, 3) + 1);
+        let evicted = A.evicted(&higher, 7, 0b011, &sum(&[&x, &y]));
+        lab.check(2, &higher.bytes(), (B.slot, Preempted), &[(PS, evicted.bytes())]);
+    }
+}
+
+/// Whatever the priority of the packet that completes it.
+fn sum_of_a_rack_has_the_priority_of_its_task() {
+    for linear in [false, true] {
+        let mut lab = furnished(Lab::new(Build { linear, ..Build::ESA }));
+        let [x, y, z] = values(&lab);
+        for (sequence, priority) in
+            [1, 2, 3, 5, 11, 24, 37, 64, 100, 127, 128, 255].iter().enumerate()
+        {
+            for times in 0..3 {
+                let sequence = 4 * sequence as u32 + times;
+                let first = RACK.gradient(0, sequence, 3, &x).priority(*priority);
+                lab.check_gone(1, &first.bytes(), (RACK.slot, Absorbed));
+                let other = B.gradient(0, sequence, 3, &z).priority(1);
+                let failed = [(6, other.clone().flags(COLLISION).bytes())];
+                let lost = (0..times).take_while(|n| lowered(linear, *priority, *n) > 0).count();
+                for _ in 0..lost {
+                    lab.check(2, &other.bytes(), (B.slot, Collided), &failed);
+                }
+                let last = RACK.gradient(1, sequence, 3, &y).priority(1);
+                let whole = last.clone().bitmap(0b11).values(&sum(&[&x, &y]));
+                let whole = whole.priority(lowered(linear, *priority, lost as u32).max(1));
+                lab.check(2, &last.bytes(), (RACK.slot, Completed), &[(PS, whole.bytes())]);
+            }
+        }
+    }
+}
+
+/// However the cell was freed. Whether the next task may keep the cell depends on its own packets.
+fn next_task_does_not_inherit_a_priority() {
+    let mut lab = rack();
+    let [x, y] = values(&lab);
+    let total = sum(&[&x, &y]);
+    for sequence in 0..3 {
+        let first = B.gradient(0, sequence, 3, &x).priority(255);
+        lab.check_gone(2, &first.bytes(), (B.slot, Absorbed));
+        let last = B.gradient(1, sequence, 3, &y).priority(255);
+        if sequence == 0 {
+            let result = B.for_workers(&B.result(&last, &total));
+            lab.check(3, &last.bytes(), (B.slot, Completed), &result);
+        } else if sequence == 1 {
+            let result = B.parameter(sequence, 3, &total);
+            lab.check(B.ps, &result.bytes(), (B.slot, Distributed), &B.for_workers(&result));
+        } else {
+            let reminder = B.frame(REMINDER, AGENT, 2, sequence, 3).bitmap(0b11);
+            let reminder = reminder.values(&vec![0; x.len()]);
+            let rest = [(AGENT, fetched(&reminder, 0b01, &x).bytes())];
+            lab.check(AGENT, &reminder.bytes(), (B.slot, Reminded), &rest);
+        }
+        let first = A.gradient(0, sequence, 3, &x).priority(2);
+        lab.check_gone(1, &first.bytes(), (A.slot, Absorbed));
+        let higher = RACK.gradient(0, sequence, 3, &y).priority(3);
+        let evicted = A.evicted(&higher, sequence, 0b001, &x);
+        lab.check(1, &higher.bytes(), (RACK.slot, Preempted), &[(PS, evicted.bytes())]);
+        let freed = RACK.parameter(sequence, 3, &y);
+        lab.check(PS, &freed.bytes(), (RACK.slot, Distributed), &[]);
+    }
 }
 
 /// Each task's mark stays with its values.
