@@ -113,6 +113,85 @@ def test_any_layout_is_summed_in_place() -> None:
     ranks.values(ranks.run(_sum_other_layouts, 2))
 
 
+def _sum_in_inference_mode() -> None:
+    rank, size = dist.get_rank(), dist.get_world_size()
+    outside = torch.ones(30, 40).t()
+    with torch.inference_mode():
+        inside = torch.ones(30, 40).t()
+        for tensor in (inside, outside, torch.ones(5000)[::2], torch.ones(40)):
+            dist.all_reduce(tensor)
+            assert torch.equal(tensor, torch.full_like(tensor, size))
+        integers = torch.tensor([rank, 10 + rank]).flip(0)[::1]
+        dist.all_reduce(integers, dist.ReduceOp.AVG)
+        assert integers.tolist() == [10 + (size - 1) // 2, (size - 1) // 2]
+    # It ends outside of the mode in which it was begun.
+    with torch.inference_mode():
+        late = torch.ones(3000, 2).t()
+        work = dist.all_reduce(late, async_op=True)
+    work.wait()
+    assert torch.equal(late, torch.full((2, 3000), float(size)))
+    leaf = torch.ones(3000, 2, requires_grad=True)
+    dist.all_reduce(leaf.t())
+    assert leaf.requires_grad and torch.equal(leaf.detach(), torch.full((3000, 2), float(size)))
+
+
+def test_sums_in_inference_mode() -> None:
+    ranks.values(ranks.run(_sum_in_inference_mode, 2))
+
+
+def _average_other_types() -> None:
+    rank, size = dist.get_rank(), dist.get_world_size()
+    average = dist.ReduceOp.AVG
+    for dtype in (torch.int8, torch.uint8, torch.int32, torch.int64):
+        # 5 / 3 and -5 / 3 are rounded toward zero.
+        signs = [1, 1, 1] if dtype == torch.uint8 else [1, -1, 3]
+        tensor = torch.tensor([s * [1, 2, 2][rank] for s in signs], dtype=dtype)
+        expected = [s * 5 // 3 if s > 0 else -1 for s in signs]
+        for call in (dist.all_reduce, dist.all_reduce_coalesced):
+            copy = tensor.clone()
+            call([copy] if call is dist.all_reduce_coalesced else copy, average)
+            assert copy.dtype == dtype and copy.tolist() == expected, (dtype, copy)
+        copy = tensor.clone()
+        dist.reduce(copy, 1, average)
+        assert rank != 1 or copy.tolist() == expected
+        scattered = torch.zeros_like(tensor)
+        dist.reduce_scatter(scattered, [tensor.clone() for _ in range(size)], average)
+        assert scattered.tolist() == expected
+        scattered = torch.zeros_like(tensor)
+        dist.reduce_scatter_tensor(scattered, tensor.repeat(size), average)
+        assert scattered.tolist() == expected
+    for dtype in (torch.float64, torch.complex64, torch.complex128):
+        tensor = torch.full((2000,), rank, dtype=dtype)
+        dist.all_reduce(tensor, average)
+        assert torch.equal(tensor, torch.ones(2000, dtype=dtype)), dtype
+    work = dist.all_reduce(torch.tensor([rank]), average, async_op=True)
+    (value,) = work.get_future().wait()
+    assert value.tolist() == [1]
+    empty = torch.empty(0)
+    dist.all_reduce(empty, average)
+    with pytest.raises(ValueError, match="truth values have no average"):
+        dist.all_reduce(torch.ones(3, dtype=torch.bool), average)
+    alone = [dist.new_group([r]) for r in range(size)][rank]
+    single = torch.tensor([7])
+    dist.all_reduce(single, average, group=alone)
+    assert single.tolist() == [7]
+
+
+def test_averages_of_types_that_gloo_sums() -> None:
+    ranks.values(ranks.run(_average_other_types, 3))
+
+
+def _mistake_an_average() -> None:
+    op = dist.ReduceOp.AVG if dist.get_rank() else dist.ReduceOp.SUM
+    dist.all_reduce(torch.ones(3, dtype=torch.int64), op)
+
+
+def test_an_average_of_integers_is_no_sum() -> None:
+    for outcome in ranks.run(_mistake_an_average, 2):
+        assert outcome.error and outcome.error.startswith("MismatchError"), outcome.error
+        assert "all_reduce (AVG) of 3 " in outcome.error, outcome.error
+
+
 def _sum_coalesced() -> None:
     size = dist.get_world_size()
     tensors = [torch.full((n,), float(n)) for n in (2, 3000, 5)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import timedelta
+from functools import partial
 from types import FunctionType
 from typing import Any
 
@@ -17,6 +18,7 @@ from ._native import Error
 from .delegation import DelegatedWork, Delegation, Waiter
 from .network import DEVICES, Network, is_summable
 from .rendezvous import unused_part
+from .work import writing
 
 NAME = "tributary"
 
@@ -75,7 +77,7 @@ class TributaryBackend(Backend):
         super().__init__(rank, size)
         store = unused_part(store, rank)
         self._options = Backend.Options(NAME, timeout)
-        self._size = size
+        self._rank, self._size = rank, size
         self._gloo: ProcessGroupGloo | None = ProcessGroupGloo(
             PrefixStore("gloo/", store), rank, size, timeout=timeout
         )
@@ -342,6 +344,12 @@ class TributaryBackend(Backend):
         `announced` are the tensors that have the same number of elements and type at all ranks.
         """
         call: Callable[..., Work] = getattr(self.gloo, method)
+        finish: Callable[[], None] | None = None
+        if getattr(opts, "reduceOp", None) == ReduceOp.AVG:
+            # Gloo cannot average integers, and averages of others are sums, divided.
+            averaged = self._averaged(opts, _outputs(arguments))
+            arguments = (*arguments[:-1], _as_sum(opts))
+            finish = partial(_divide, averaged, self._size)
         if self._size == 1:
             return call(*arguments)
         timeout = _seconds(opts.timeout)
@@ -353,11 +361,22 @@ class TributaryBackend(Backend):
             self.network.timeout if timeout is None else timeout,
             _cuda_devices(arguments),
             _outputs(arguments),
+            finish,
         )
         elements = sum(tensor.numel() for tensor in announced)
         dtype = str(announced[0].dtype).removeprefix("torch.") if announced else ""
         self._delegated.submit(work, elements, dtype)
         return work
+
+    def _averaged(self, opts: Any, outputs: list[torch.Tensor]) -> list[torch.Tensor]:
+        """The tensors of this rank that hold averages in the end."""
+        for tensor in outputs:
+            if tensor.dtype == torch.bool:
+                raise ValueError(
+                    "tributary: truth values have no average; reduce them with ReduceOp.MAX (any) or "
+                    "ReduceOp.MIN (all), or convert them to numbers first"
+                )
+        return outputs if getattr(opts, "rootRank", self._rank) == self._rank else []
 
 
 class _Layers:
@@ -396,6 +415,26 @@ def _describe(name: str, opts: Any) -> str:
     if root is not None:
         details.append(f"root {root}")
     return f"{name} ({', '.join(details)})" if details else name
+
+
+def _as_sum(opts: Any) -> Any:
+    """The options of a reduction, with a sum in place of its operation."""
+    summed = type(opts)()
+    for name in ("timeout", "asyncOp", "rootRank", "rootTensor"):
+        if hasattr(opts, name):
+            setattr(summed, name, getattr(opts, name))
+    summed.reduceOp = ReduceOp.SUM
+    return summed
+
+
+def _divide(sums: Sequence[torch.Tensor], ranks: int) -> None:
+    """Makes averages of sums. Those of integers are rounded toward zero, as NCCL does."""
+    with writing():
+        for tensor in sums:
+            if tensor.is_floating_point() or tensor.is_complex():
+                tensor.div_(ranks)
+            else:
+                tensor.div_(ranks, rounding_mode="trunc")
 
 
 def _outputs(arguments: Sequence[Any]) -> list[Any]:

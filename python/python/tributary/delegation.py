@@ -29,13 +29,16 @@ class DelegatedWork(TributaryWork):
         timeout: float,
         devices: Sequence[torch.device],
         result: Any,
+        finish: Callable[[], None] | None = None,
     ) -> None:
+        """`finish` is called when Gloo is done without an error, before the collective ends."""
         super().__init__(result, 1, timeout, devices)
         self.network, self.operation = network, operation
         self._waiter = waiter
         self.in_flight = False
         self.checked = False
         self._call = call
+        self._finish = finish
         # Gloo orders itself after what is queued on the current streams.
         self._streams = [torch.cuda.current_stream(device) for device in devices]
         self._carried_out: torch.futures.Future[Any] | None = None
@@ -73,6 +76,12 @@ class DelegatedWork(TributaryWork):
     def _end_with(self, error: Exception | None) -> None:
         """Ends with `error`, or with the loss of a rank, which the network reports by name."""
         self.in_flight = False
+        if error is None and self._finish is not None:
+            try:
+                self.order_streams()
+                self._finish()
+            except Exception as problem:
+                error = problem
         if error is None or not _is_lost_connection(error):
             self.end_part(error)
             return

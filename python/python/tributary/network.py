@@ -15,7 +15,7 @@ from . import process
 from ._native import Communicator, Error, Handle
 from .rendezvous import Fabric, connect
 from .staging import StagedTensor, Staging
-from .work import TributaryWork
+from .work import TributaryWork, writing
 
 # The data types that are summed in the network, by their names in the native part.
 DTYPES = {torch.float32: "float32", torch.float16: "float16", torch.bfloat16: "bfloat16"}
@@ -196,7 +196,7 @@ class Network:
                 staged.copy_back(work.end_part)
             else:
                 if memory is not tensor:
-                    with torch.no_grad():
+                    with writing():
                         tensor.copy_(memory)
                 work.end_part()
 

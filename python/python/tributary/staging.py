@@ -13,6 +13,8 @@ from collections.abc import Callable
 
 import torch
 
+from .work import writing
+
 
 class PinnedBuffers:
     """Pinned tensors for reuse, by size in bytes. A buffer is a 1-D `uint8` tensor."""
@@ -58,7 +60,7 @@ class StagedTensor:
         self._arrived = torch.cuda.Event()
         stream.wait_stream(torch.cuda.current_stream(tensor.device))
         tensor.record_stream(stream)
-        with torch.cuda.stream(stream), torch.no_grad():
+        with torch.cuda.stream(stream), writing():
             self.host.view(tensor.shape).copy_(tensor, non_blocking=True)
             self._arrived.record(stream)
 
@@ -68,7 +70,7 @@ class StagedTensor:
 
     def copy_back(self, then: Callable[[], None]) -> None:
         """Queues the copy back, and calls `then` with the stream of the copy as the current one."""
-        with torch.cuda.stream(self._stream), torch.no_grad():
+        with torch.cuda.stream(self._stream), writing():
             self._tensor.copy_(self.host.view(self._tensor.shape), non_blocking=True)
             last_use = torch.cuda.Event()
             last_use.record(self._stream)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from datetime import timedelta
 from typing import Any
 
@@ -90,6 +91,15 @@ class TributaryWork(Work):
         PyTorch 2.15 does not forward this method. Use `get_future().done()`.
         """
         return self._ended.is_set()
+
+
+def writing() -> AbstractContextManager[None]:
+    """A context in which any tensor of a caller can be written in place, from any thread.
+
+    A tensor that was made in inference mode can only be written in it, and others can be, too.
+    """
+    mode: AbstractContextManager[None] = torch.inference_mode()
+    return mode
 
 
 def _value(outcome: Future[Any]) -> Any:
