@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use pyo3::create_exception;
-use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use pyo3::exceptions::{PyRuntimeError, PyRuntimeWarning, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use tributary_collective as group;
@@ -28,6 +28,13 @@ create_exception!(
 create_exception!(tributary, PeerLostError, Error, "A rank has died or left.");
 create_exception!(tributary, MismatchError, Error, "The ranks did not call the same.");
 create_exception!(tributary, NotFiniteError, Error, "An input holds NaN or infinity.");
+create_exception!(tributary, UnderflowError, Error, "Too many values would become zero.");
+create_exception!(
+    tributary,
+    UnderflowWarning,
+    PyRuntimeWarning,
+    "Many values have become zero beside a greater one."
+);
 create_exception!(tributary, TimeoutError, Error, "Some ranks have not called in time.");
 
 /// Time between two looks for signals.
@@ -39,6 +46,7 @@ fn exception(error: &group::Error) -> PyErr {
         group::Error::PeerLost { .. } => PeerLostError::new_err(text),
         group::Error::Mismatch { .. } => MismatchError::new_err(text),
         group::Error::NotFinite { .. } => NotFiniteError::new_err(text),
+        group::Error::Underflow { .. } => UnderflowError::new_err(text),
         group::Error::TimedOut { .. } => TimeoutError::new_err(text),
         group::Error::Failed(_) | group::Error::Closed => Error::new_err(text),
     }
@@ -351,6 +359,8 @@ impl PyCommunicator {
             ("overflow_packets", worker.overflow_packets),
             ("values_nonzero", worker.rounding.values),
             ("values_zeroed", worker.rounding.zeroed),
+            ("values_imprecise", worker.rounding.imprecise),
+            ("calls_underflowed", counters.underflows),
         ];
         let dict = PyDict::new(py);
         entries.into_iter().try_for_each(|(name, count)| dict.set_item(name, count))?;
@@ -390,6 +400,10 @@ impl Handle {
                 return Err(exception(&py.detach(|| self.0.time_out())));
             }
         }
+    }
+
+    fn warning(&self) -> Option<&str> {
+        self.0.warning()
     }
 
     fn done(&self) -> bool {
@@ -447,6 +461,8 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("PeerLostError", py.get_type::<PeerLostError>())?;
     module.add("MismatchError", py.get_type::<MismatchError>())?;
     module.add("NotFiniteError", py.get_type::<NotFiniteError>())?;
+    module.add("UnderflowError", py.get_type::<UnderflowError>())?;
+    module.add("UnderflowWarning", py.get_type::<UnderflowWarning>())?;
     module.add("TimeoutError", py.get_type::<TimeoutError>())?;
     module.add_class::<PyEndpoint>()?;
     module.add_class::<PyPlan>()?;

@@ -2,8 +2,6 @@
 //!
 //! A rank's place has [`WORDS`] integers, small enough that no sum over 1024 workers overflows.
 
-use std::fmt::Write as _;
-
 /// Integers in a rank's place.
 pub const WORDS: usize = 5;
 
@@ -188,20 +186,32 @@ pub fn decode_texts(sums: &[i32]) -> Vec<String> {
 /// Who calls what, in a line. Ranks that call the same are named together.
 #[must_use]
 pub fn who_calls_what(texts: &[String]) -> String {
-    let mut calls: Vec<(&str, Vec<usize>)> = Vec::new();
+    let call = |(text, ranks): (&str, Vec<usize>)| {
+        let verb = if ranks.len() == 1 { "calls" } else { "call" };
+        format!("{} {verb} {text}", names(&ranks))
+    };
+    by_text(texts).into_iter().map(call).collect::<Vec<_>>().join(", ")
+}
+
+/// Who says what, in a line. Ranks that say the same are named together; those that say nothing are left
+/// out.
+#[must_use]
+pub fn who_says_what(texts: &[String]) -> String {
+    let said = by_text(texts).into_iter().filter(|(text, _)| !text.is_empty());
+    let said = said.map(|(text, ranks)| format!("{}: {text}", names(&ranks)));
+    said.collect::<Vec<_>>().join(", ")
+}
+
+/// The texts, each with the ranks that have it.
+fn by_text(texts: &[String]) -> Vec<(&str, Vec<usize>)> {
+    let mut all: Vec<(&str, Vec<usize>)> = Vec::new();
     for (rank, text) in texts.iter().enumerate() {
-        match calls.iter_mut().find(|(known, _)| known == text) {
+        match all.iter_mut().find(|(known, _)| known == text) {
             Some((_, ranks)) => ranks.push(rank),
-            None => calls.push((text, vec![rank])),
+            None => all.push((text, vec![rank])),
         }
     }
-    let mut line = String::new();
-    for (at, (text, ranks)) in calls.iter().enumerate() {
-        let comma = if at > 0 { ", " } else { "" };
-        let verb = if ranks.len() == 1 { "calls" } else { "call" };
-        write!(line, "{comma}{} {verb} {text}", names(ranks)).expect("a string");
-    }
-    line
+    all
 }
 
 /// `rank 3`, or `ranks 0, 1 and 2`.

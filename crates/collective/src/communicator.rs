@@ -22,13 +22,13 @@ use tributary_endpoint::numbers::Jobs;
 use tributary_metrics::Board;
 use tributary_netio::FrameIo;
 use tributary_netio::udp::Tunnel;
-use tributary_protocol::Tensor;
 use tributary_protocol::priority::Code;
 use tributary_protocol::worker::Stats;
+use tributary_protocol::{Tensor, fixed};
 use tributary_wire::WorkerIndex;
 use tributary_worker::live::{self, LanePort};
 use tributary_worker::numbers::{Numbers, Workers};
-use tributary_worker::{Error as WorkerError, Node};
+use tributary_worker::{Error as WorkerError, Node, Sums};
 
 use crate::admission::Port;
 use crate::agreement;
@@ -38,6 +38,7 @@ use crate::meter::Meter;
 use crate::metrics::OfGroup;
 use crate::outcome::{Callers, Outcome, lock};
 use crate::settings::{JOB, NonFinite};
+use crate::underflow::{Policy, Warnings};
 use crate::work::{Call, Work};
 use crate::{Description, Error, Station, Switch};
 
@@ -92,7 +93,7 @@ enum Happening {
     Agreed(Result<Tensor, WorkerError>, Stats),
     /// After an agreement that shows a mistake.
     Explained(Mistake, Result<Tensor, WorkerError>, Stats),
-    Summed(u64, Result<Tensor, WorkerError>, Stats),
+    Summed(u64, Result<Sums, WorkerError>, Stats),
     News(News),
     /// The worker continues in another run of the job.
     Renewed(Result<(), WorkerError>),
@@ -108,6 +109,8 @@ enum Mistake {
     Mismatch,
     /// They have values that cannot be summed.
     NotFinite,
+    /// They may have values of which too many become zero at this scale.
+    Underflow(fixed::Scale),
 }
 
 /// What has happened and was not handled.
@@ -123,6 +126,7 @@ struct Shared {
     ranks: u16,
     values_per_packet: u16,
     nonfinite: NonFinite,
+    underflow: Policy,
     profile: tributary_jobfile::Profile,
     priorities: Code,
     meter: Arc<Mutex<Meter>>,
@@ -171,6 +175,9 @@ struct State {
     stats: Stats,
     done: u64,
     values: u64,
+    /// Calls of which more values became zero at this rank than the settings allow, or would have.
+    underflows: u64,
+    warnings: Warnings,
 }
 
 impl State {
@@ -189,6 +196,8 @@ pub struct Counters {
     pub done: u64,
     /// Values that were summed.
     pub values: u64,
+    /// Calls of which more of this rank's values became zero than the settings allow, or would have.
+    pub underflows: u64,
     /// Runs of the group's job before this one.
     pub runs: u64,
     /// Of the worker.
@@ -269,6 +278,8 @@ impl Communicator {
             stats: Stats::default(),
             done: 0,
             values: 0,
+            underflows: 0,
+            warnings: Warnings::default(),
         };
         let callers = Arc::<Callers>::default();
         let shared = Arc::new_cyclic(|this| Shared {
@@ -276,6 +287,7 @@ impl Communicator {
             ranks,
             values_per_packet,
             nonfinite: description.settings.group.nonfinite,
+            underflow: Policy::of(job),
             profile,
             priorities,
             meter: Arc::default(),
@@ -373,8 +385,8 @@ impl Communicator {
     pub fn counters(&self) -> Counters {
         let begun = self.shared.begun.load(Ordering::Relaxed);
         let state = lock(&self.shared.state);
-        let State { done, values, runs, stats: worker, .. } = *state;
-        Counters { begun, done, values, runs, worker }
+        let State { done, values, underflows, runs, stats: worker, .. } = *state;
+        Counters { begun, done, values, underflows, runs, worker }
     }
 
     /// Leaves the group when all calls are over. Calls that are not over soon fail, here and at the
@@ -455,6 +467,12 @@ impl Pending {
     #[must_use]
     pub fn result(&self) -> Option<Result<(), Error>> {
         self.outcome.wait(Duration::ZERO)
+    }
+
+    /// What the caller should know of a result: that too many values became zero.
+    #[must_use]
+    pub fn warning(&self) -> Option<&str> {
+        self.outcome.warning.get().map(String::as_str)
     }
 
     /// Breaks the group, because the result takes too long: all ranks that wait get an error.

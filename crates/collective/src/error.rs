@@ -30,6 +30,12 @@ pub enum Error {
         /// Which.
         what: String,
     },
+    /// Too many values would become zero, and the settings do not allow it.
+    #[error("{what}")]
+    Underflow {
+        /// Which, and how to keep them.
+        what: String,
+    },
     /// A result did not come in time.
     #[error("no result within {waited:.1?}: {what}")]
     TimedOut {

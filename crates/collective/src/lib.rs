@@ -10,6 +10,7 @@
 //! | [`communicator`] | the order of a rank's calls, and their results |
 //! | [`agreement`] | what ranks tell each other before each sum: whether they call the same |
 //! | [`scales`] | the fixed-point scale of each sum |
+//! | `underflow` | values that become zero at this scale: a warning, or an error |
 //! | [`membership`] | who is alive, and how far each rank is |
 //! | [`switch`] | the embedded switch, and how ranks reach it |
 //! | [`admission`] | the job at a controller, and the ports of ranks in its network |
@@ -33,7 +34,8 @@
 //!
 //! # Failures
 //!
-//! A call whose values are not finite fails at all ranks, and the group goes on. After any other error
+//! A call whose values are not finite, or of which too many would become zero if the settings do not allow
+//! that, fails at all ranks before any value is sent, and the group goes on. After any other error
 //! the group has failed for good. Memory that was lent for a failed call has undefined contents.
 
 pub mod admission;
@@ -49,6 +51,7 @@ mod outcome;
 pub mod scales;
 pub mod settings;
 pub mod switch;
+mod underflow;
 mod work;
 
 pub use admission::{Admission, Station};

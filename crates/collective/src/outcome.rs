@@ -1,7 +1,7 @@
 //! The results of calls, and the threads that call callbacks.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -13,6 +13,8 @@ pub(crate) type Callback = Box<dyn FnOnce(Result<(), Error>) + Send>;
 pub(crate) struct Outcome {
     pub(crate) number: u64,
     pub(crate) begun: Instant,
+    /// What the caller should know of the result.
+    pub(crate) warning: OnceLock<String>,
     state: Mutex<Told>,
     done: Condvar,
     callers: Arc<Callers>,
@@ -34,6 +36,7 @@ impl Outcome {
         Self {
             number,
             begun: Instant::now(),
+            warning: OnceLock::new(),
             state: Mutex::default(),
             done: Condvar::new(),
             callers,

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use tributary_protocol::buffer::Buffer;
+use tributary_protocol::fixed::{Rounding, Scale};
 use tributary_protocol::priority::Priority;
 use tributary_protocol::{Tensor, fixed};
 
@@ -86,6 +87,9 @@ pub(crate) struct Work {
     pub(crate) greatest: f32,
     pub(crate) average: bool,
     pub(crate) priority: Priority,
+    layer: Option<(usize, usize)>,
+    /// At which the values are summed, once that is known.
+    pub(crate) scale: Option<Scale>,
     _under_way: Option<UnderWay>,
 }
 
@@ -99,11 +103,15 @@ impl Work {
         enter: impl Fn((usize, usize)) -> (Priority, UnderWay),
     ) -> Self {
         let mut under_way = None;
+        let layer = match &call {
+            Call::Reduce { layer, .. } => *layer,
+            Call::Announce { .. } => None,
+        };
         let (operation, elements, element, values, priority) = match call {
             Call::Announce { operation, elements, element } => {
                 (operation, elements, element, None, Priority::LOWEST)
             }
-            Call::Reduce { values, average, layer } => {
+            Call::Reduce { values, average, .. } => {
                 let (priority, begun) = layer.map(enter).unzip();
                 let priority = priority.unwrap_or(Priority::LOWEST);
                 under_way = begun;
@@ -127,8 +135,31 @@ impl Work {
             greatest: greatest.unwrap_or_default(),
             average,
             priority,
+            layer,
+            scale: None,
             _under_way: under_way,
         }
+    }
+
+    /// What is called, with the place of its bucket, by which a user finds it in the model.
+    pub(crate) fn name(&self) -> String {
+        match self.layer {
+            Some((index, count)) => format!(
+                "{}, bucket {} of {count} from the input of the model",
+                self.text,
+                index.saturating_add(1)
+            ),
+            None => self.text.clone(),
+        }
+    }
+
+    /// The rounding of the values at a scale.
+    pub(crate) fn rounding(&self, scale: Scale) -> Rounding {
+        let mut rounding = Rounding::default();
+        if let Some(values) = &self.values {
+            rounding.count(&values.floats(), scale, false);
+        }
+        rounding
     }
 
     pub(crate) fn number(&self) -> u64 {

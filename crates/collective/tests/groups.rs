@@ -443,3 +443,69 @@ fn callbacks_may_wait_for_later_calls() {
         assert_eq!(receiver.recv_timeout(TIMEOUT), Ok((Ok(()), Some(Ok(())))));
     });
 }
+
+/// Ones beside a large value, at rank 1 only.
+fn beside_a_large_value(rank: u16) -> Vec<f32> {
+    let mut values = vec![if rank == 1 { 1.0 } else { 0.0 }; 5_000];
+    values[0] = 1e10;
+    values
+}
+
+#[test]
+fn a_rank_whose_values_become_zero_is_warned_once() {
+    let told = group("", 3, |rank, communicator| {
+        let mut told = Vec::new();
+        for elements in [5_000, 5_000, 4_000] {
+            let mut values = beside_a_large_value(rank);
+            values.truncate(elements);
+            let call = communicator.call(reduce(values));
+            assert_eq!(call.wait(TIMEOUT).expect("in time"), Ok(()));
+            told.extend(call.warning().map(str::to_owned));
+        }
+        let counters = communicator.counters();
+        let lost = if rank == 1 { 4_999 + 4_999 + 3_999 } else { 0 };
+        assert_eq!(counters.worker.rounding.zeroed, lost);
+        assert_eq!(counters.underflows, if rank == 1 { 3 } else { 0 });
+        told
+    });
+    assert_eq!(told.iter().map(Vec::len).collect::<Vec<_>>(), [0, 1, 0]);
+    let text = &told[1][0];
+    for part in [
+        "rank 1, all_reduce (SUM) of 5000 × float32: ",
+        "4 999 of 5 000 non-zero values zero (99.98 %)",
+        "magnitudes are 1e0 to 1e10, and values of at most 1.60e1 become zero",
+    ] {
+        assert!(text.contains(part), "{text}");
+    }
+}
+
+#[test]
+fn a_group_may_refuse_sums_that_lose_too_much_at_all_ranks_alike() {
+    for protocol in ["p4inc", "esa"] {
+        let settings = format!("protocol = \"{protocol}\"\njob.on_underflow = \"fail\"\n");
+        let errors = group(&settings, 3, |rank, communicator| {
+            let mut values = beside_a_large_value(rank);
+            let lent = Values::Single(lend(&mut values));
+            let call = Call::Reduce { values: lent, average: true, layer: Some((1, 3)) };
+            let error = wait(communicator, call).unwrap_err();
+            // Nothing was sent.
+            assert_eq!(values, beside_a_large_value(rank));
+            // What loses little is summed, and the group goes on.
+            let mut few = vec![1.0; 5_000];
+            few[..50].fill(1e-20);
+            let lent = Values::Single(lend(&mut few));
+            let call = Call::Reduce { values: lent, average: false, layer: None };
+            assert_eq!(wait(communicator, call), Ok(()));
+            assert_eq!((few[0], few[4_999]), (0.0, 3.0));
+            let counters = communicator.counters();
+            assert_eq!((counters.done, counters.underflows), (1, u64::from(rank == 1)));
+            error
+        });
+        assert!(errors.iter().all(|error| *error == errors[0]), "{errors:?}");
+        let text = errors[0].to_string();
+        let expected = "fixed point would make non-zero values zero in call 0, all_reduce (AVG) of \
+                        5000 × float32, bucket 2 of 3 from the input of the model: rank 1: 4999 of 5000 \
+                        values from 1.0e0 to 1.0e10; values of at most ";
+        assert!(text.starts_with(expected), "{text}");
+    }
+}

@@ -13,7 +13,15 @@ With nothing else running, the first rank starts a switch and its controller in 
 
 from __future__ import annotations
 
-from ._native import Error, MismatchError, NotFiniteError, PeerLostError, TimeoutError
+from ._native import (
+    Error,
+    MismatchError,
+    NotFiniteError,
+    PeerLostError,
+    TimeoutError,
+    UnderflowError,
+    UnderflowWarning,
+)
 from .hook import State, allreduce_hook
 from .network import stats
 from .rendezvous import RendezvousError
@@ -27,6 +35,8 @@ __all__ = [
     "RendezvousError",
     "State",
     "TimeoutError",
+    "UnderflowError",
+    "UnderflowWarning",
     "allreduce_hook",
     "configure",
     "stats",

@@ -17,6 +17,12 @@ class MismatchError(Error):
 class NotFiniteError(Error):
     """An input holds NaN or infinity. The message names the rank and the position."""
 
+class UnderflowError(Error):
+    """Too many values would become zero in fixed point. The message names the ranks."""
+
+class UnderflowWarning(RuntimeWarning):
+    """Many values of a call have become zero beside a greater one. The message says what to do."""
+
 class TimeoutError(Error):
     """Some ranks have not called the collective in time. The message names them."""
 
@@ -183,6 +189,9 @@ class Handle:
 
     def wait(self, timeout: float | None) -> None:
         """Waits for at most `timeout` seconds. Signals are handled meanwhile."""
+
+    def warning(self) -> str | None:
+        """What the caller should know of the result, once the collective has ended."""
 
     def done(self) -> bool:
         """Whether the collective has ended, also if in an error."""

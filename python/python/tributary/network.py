@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -12,7 +13,7 @@ from torch._C._distributed_c10d import PrefixStore, Store
 from torch.distributed import ProcessGroup
 
 from . import process
-from ._native import Communicator, Error, Handle
+from ._native import Communicator, Error, Handle, UnderflowWarning
 from .rendezvous import Fabric, connect
 from .staging import StagedTensor, Staging
 from .work import TributaryWork, writing
@@ -212,10 +213,14 @@ class Network:
         with self._count:
             self._pending += 1
 
-        def ended(error: BaseException | None) -> None:
+        def ended(error: BaseException | None, handle: Handle | None = None) -> None:
             with self._count:
                 self._pending -= 1
             try:
+                warning = handle.warning() if handle is not None else None
+                if warning is not None:
+                    # With the filter "error", it is the error of the collective.
+                    warnings.warn(warning, UnderflowWarning, stacklevel=1)
                 end(error)
             except Exception as problem:
                 work.end_part(problem)
@@ -232,7 +237,7 @@ class Network:
                 ended(error)
                 return
             work.add_handle(handle)
-            handle.add_done_callback(ended)
+            handle.add_done_callback(lambda error: ended(error, handle))
 
         self._staging.start_in_order(staged, start_handle)
 

@@ -2,14 +2,15 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use tributary_netio::FrameIo;
+use tributary_protocol::fixed::Rounding;
 use tributary_protocol::worker::Stats;
 use tributary_protocol::{Tensor, Terms, fixed};
 use tributary_wire::Epoch;
-use tributary_worker::{Error as WorkerError, Node};
+use tributary_worker::{Error as WorkerError, Node, Sums};
 
 use super::{Finish, Happening, Mistake, Shared, State};
 use crate::Error;
@@ -18,7 +19,13 @@ use crate::membership::{News, Progress, Standing};
 use crate::outcome::{Outcome, lock};
 use crate::scales::scale;
 use crate::settings::NonFinite;
+use crate::underflow;
 use crate::work::{Values, Work};
+
+/// The sums of a call's only tensor.
+fn one(tensors: Vec<Tensor>) -> Tensor {
+    tensors.into_iter().next().expect("a tensor was submitted")
+}
 
 impl Shared {
     /// Handles a happening, and others that came meanwhile, unless another thread is at it (or this one,
@@ -93,11 +100,18 @@ impl Shared {
                         self.fail(state, work);
                     }
                     Mistake::NotFinite => {
-                        let found = texts.iter().enumerate().filter(|(_, text)| !text.is_empty());
-                        let found = found.map(|(rank, text)| format!("rank {rank}: {text}"));
-                        let found = found.collect::<Vec<_>>().join(", ");
+                        let found = agreement::who_says_what(&texts);
                         let what = format!("in call {}, at {found}", work.number());
                         self.end(work, Err(Error::NotFinite { what }));
+                    }
+                    Mistake::Underflow(scale) if texts.iter().all(String::is_empty) => {
+                        self.sum(state, work, scale);
+                    }
+                    Mistake::Underflow(scale) => {
+                        let name = format!("call {}, {}", work.number(), work.name());
+                        let found = agreement::who_says_what(&texts);
+                        let what = underflow::refusal(&name, scale, &found);
+                        self.end(work, Err(Error::Underflow { what }));
                     }
                 }
             }
@@ -105,9 +119,11 @@ impl Shared {
                 state.stats = stats;
                 let Some(work) = state.summing.remove(&number) else { return };
                 match sums {
-                    Ok(sums) => {
+                    Ok(Sums { tensors, rounding }) => {
+                        let sums = one(tensors);
                         state.done += 1;
                         state.values += sums.len() as u64;
+                        self.look_at_zeros(state, &work, &rounding);
                         self.sum_done(work, sums);
                     }
                     Err(error) => {
@@ -217,28 +233,34 @@ impl Shared {
         let this = self.this();
         let fragments = node.fragments(words.len()) as u64;
         node.begin(vec![(words.into(), work.priority.into())], move |sums, stats| {
-            let one = sums.map(|sums| sums.into_iter().next().expect("a tensor was submitted"));
-            this.happen(done(one, stats));
+            this.happen(done(sums.map(|sums| one(sums.tensors)), stats));
         });
         fragments
     }
 
-    /// Has the worker sum a call's values. Returns the number of fragments.
+    /// Has the worker sum a call's values.
+    fn sum(&self, state: &mut State, mut work: Box<Work>, scale: fixed::Scale) {
+        let Some(node) = &state.node else { return self.fail(state, work) };
+        state.fragments += self.send(node, &mut work, scale);
+        state.summing.insert(work.number(), work);
+    }
+
+    /// Gives the worker a call's values. Returns the number of fragments.
     fn send(&self, node: &Node<Box<dyn FrameIo>>, work: &mut Work, scale: fixed::Scale) -> u64 {
+        work.scale = Some(scale);
         let greatest = Some(work.greatest);
         let terms = Terms { priority: work.priority, scale: Some(scale), greatest };
         let (this, number) = (self.this(), work.number());
         let tensor = work.take_tensor();
         let fragments = node.fragments(tensor.len()) as u64;
         node.begin(vec![(tensor, terms)], move |sums, stats| {
-            let one = sums.map(|sums| sums.into_iter().next().expect("a tensor was submitted"));
-            this.happen(Happening::Summed(number, one, stats));
+            this.happen(Happening::Summed(number, sums, stats));
         });
         fragments
     }
 
     /// All ranks have told what they call.
-    fn agreed(&self, state: &mut State, mut work: Box<Work>, sums: &Tensor) {
+    fn agreed(&self, state: &mut State, work: Box<Work>, sums: &Tensor) {
         let Tensor::I32(sums) = sums else { unreachable!("integers were submitted") };
         let claims = Claim::decode_all(sums, self.ranks);
         if claims.iter().any(|claim| !claim.agrees(&work.claim)) {
@@ -275,12 +297,28 @@ impl Shared {
         if work.is_small {
             state.done += 1;
             state.values += work.claim.elements;
-            self.sum_done(work, agreement::add_up(sums, self.ranks).into());
-        } else if let Some(node) = &state.node {
-            state.fragments += self.send(node, &mut work, scale(greatest, self.ranks));
-            state.summing.insert(work.number(), work);
-        } else {
-            self.fail(state, work);
+            return self.sum_done(work, agreement::add_up(sums, self.ranks).into());
+        }
+        let scale = scale(greatest, self.ranks);
+        if !self.underflow.fails {
+            return self.sum(state, work, scale);
+        }
+        let rounding = work.rounding(scale);
+        state.underflows += u64::from(self.underflow.is_broken(&rounding));
+        let text = self.underflow.objection(&rounding);
+        self.explain(state, work, Mistake::Underflow(scale), &text);
+    }
+
+    /// Warns if too many of this rank's values became zero.
+    fn look_at_zeros(&self, state: &mut State, work: &Work, rounding: &Rounding) {
+        let Some(scale) = work.scale.filter(|_| self.underflow.is_broken(rounding)) else { return };
+        state.underflows += 1;
+        let name = work.name();
+        if state.warnings.is_due(&name, Instant::now()) {
+            let warning = underflow::warning(self.rank, &name, scale, rounding);
+            tracing::warn!("{warning}");
+            // It is set once.
+            drop(work.outcome.warning.set(warning));
         }
     }
 
