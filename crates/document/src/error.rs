@@ -4,6 +4,8 @@ use std::io;
 use std::ops::Range;
 use std::path::PathBuf;
 
+use tributary_limits::shortened;
+
 /// Why a file was rejected.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -49,6 +51,10 @@ pub struct Fault {
     pub mend: String,
 }
 
+/// Most characters of a problem, which may repeat a value of the file, and of its fix, which may list names.
+const PROBLEM: usize = 300;
+const MEND: usize = 1_000;
+
 /// The text of a file and its name; converts byte offsets to faults.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Source<'a> {
@@ -66,11 +72,11 @@ impl Source<'_> {
     ) -> Error {
         let (line, column) = self.position(span.start);
         Error::Invalid(Box::new(Fault {
-            file: one_line(self.file),
+            file: shortened(self.file, usize::MAX).into_owned(),
             line,
             column,
-            problem: one_line(&problem.into()),
-            mend: one_line(&mend.into()),
+            problem: shortened(&problem.into(), PROBLEM).into_owned(),
+            mend: shortened(&mend.into(), MEND).into_owned(),
         }))
     }
 
@@ -83,15 +89,6 @@ impl Source<'_> {
         let line = before.bytes().filter(|&byte| byte == b'\n').count() + 1;
         (line, before[line_start..].chars().count() + 1)
     }
-}
-
-/// Replaces control characters, such as line breaks in text from the file, with blanks, so that the
-/// message is one line.
-fn one_line(text: &str) -> String {
-    if !text.contains(|c: char| c.is_control()) {
-        return text.to_owned();
-    }
-    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
 #[cfg(test)]
@@ -117,5 +114,16 @@ mod tests {
         let source = Source { file: "a\nb.toml", text: "x" };
         let text = source.fault(&(0..1), "key \"a\nb\"", "remove\r\nit").to_string();
         assert_eq!(text, "a b.toml:1:1: key \"a b\"; remove  it");
+    }
+
+    #[test]
+    fn an_error_stays_short_even_if_it_quotes_a_long_value() {
+        let value = "x".repeat(200_000);
+        let source = Source { file: "f", text: "x" };
+        let fault = source.fault(&(0..1), format!("`size` is `{value}`, not a size"), &value);
+        let text = fault.to_string();
+        assert!(text.starts_with("f:1:1: `size` is `xxx"), "{text}");
+        assert!(text.contains("xxx`, not a size; xxx"), "{text}");
+        assert!(text.chars().count() < 1_400, "{}", text.len());
     }
 }

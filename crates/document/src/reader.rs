@@ -263,6 +263,14 @@ impl<'a> Item<'a> {
         self.number(0.0..=1.0)
     }
 
+    /// The value as a boolean.
+    pub fn boolean(&self) -> Result<bool, Error> {
+        match self.value {
+            DeValue::Boolean(value) => Ok(*value),
+            _ => Err(self.wrong_type("true or false", "true")),
+        }
+    }
+
     /// The value as a duration within limits.
     pub fn duration(&self, range: RangeInclusive<Duration>) -> Result<Duration, Error> {
         let text = match self.value {
@@ -272,7 +280,7 @@ impl<'a> Item<'a> {
         let value = units::duration(text).ok_or_else(|| {
             self.fault(
                 format!("{} is `{text}`, not a duration", self.name),
-                "write a number and one of ns, us, ms, s, min, for example \"50ms\"",
+                "write a number and one of ns, us, ms, s, min, h, d, for example \"50ms\"",
             )
         })?;
         if !range.contains(&value) {

@@ -15,13 +15,15 @@ const SIZES: [(&str, u64); 8] = [
 ];
 
 /// Units of time and their number of nanoseconds.
-const TIMES: [(&str, u64); 6] = [
+const TIMES: [(&str, u64); 8] = [
     ("ns", 1),
     ("us", 1_000),
     ("µs", 1_000),
     ("ms", 1_000_000),
     ("s", 1_000_000_000),
     ("min", 60_000_000_000),
+    ("h", 3_600_000_000_000),
+    ("d", 86_400_000_000_000),
 ];
 
 /// Units of rate and their number of bits per second: as texts write them, and as `tc` does.
@@ -45,7 +47,7 @@ pub fn size(text: &str) -> Option<u64> {
     quantity(text, &SIZES)
 }
 
-/// A duration such as `50ms` or `1.5s`. `None` if the text is not a duration, or finer than a
+/// A duration such as `50ms`, `1.5s` or `2h`. `None` if the text is not a duration, or finer than a
 /// nanosecond.
 #[must_use]
 pub fn duration(text: &str) -> Option<Duration> {
@@ -131,6 +133,9 @@ mod tests {
         assert_eq!(duration("1.25 s"), Some(Duration::from_millis(1250)));
         assert_eq!(duration("3µs"), duration("3us"));
         assert_eq!(duration("2min"), Some(Duration::from_secs(120)));
+        assert_eq!(duration("1.5h"), Some(Duration::from_secs(90 * 60)));
+        assert_eq!(duration("400 d"), Some(Duration::from_secs(400 * 24 * 60 * 60)));
+        assert_eq!(duration("300000d"), None, "u64 nanoseconds end after 584 years");
         assert_eq!(duration("0.5ns"), None);
         assert_eq!(duration(""), None);
         assert_eq!(duration("ms"), None);
