@@ -64,6 +64,12 @@ impl Shape {
             });
             return links.fold(rate, f64::min);
         }
+        let ports = |unit: usize| f64::from(network.units[unit].ports);
+        let links = self
+            .pairs
+            .iter()
+            .map(|pair| ports(pair.low).min(ports(pair.high)) * network.port_rate / pair.weight);
+        rate = links.fold(rate, f64::min);
         // One circuit less, until the ports suffice.
         let count = |pair: &Pair, rate: f64| circuits_for(rate * pair.weight, network.port_rate);
         loop {
@@ -179,6 +185,11 @@ impl<'a> Allocation<'a> {
         &self.shapes[job][self.ways[job]]
     }
 
+    /// Whether the job can send in its way. Otherwise, it waits for a switch to aggregate.
+    pub(crate) fn can_send(&self, job: usize) -> bool {
+        self.shape(job).step > 0.0
+    }
+
     /// Whether the job has begun to send in an earlier slot.
     pub(crate) fn has_begun(&self, job: usize) -> bool {
         self.transfers[job].is_some()
@@ -250,7 +261,7 @@ impl<'a> Allocation<'a> {
     pub(crate) fn step(&self, job: usize) -> Option<f64> {
         let step = self.shape(job).step;
         match self.take {
-            _ if self.blocked[job] => None,
+            _ if self.blocked[job] || !self.can_send(job) => None,
             Take::All => Some(step),
             Take::Enough => {
                 let enough = self.enough(job);

@@ -37,10 +37,14 @@ use crate::{Error, Job, Network};
 /// The combinatorial lower bound on CT-BTI in seconds: much faster than [`bound`].
 ///
 /// # Errors
-/// If a job cannot be carried out at all.
+/// If a job cannot be carried out at all, or no schedule is short enough.
 pub fn quick_bound(network: &Network, jobs: &[Job]) -> Result<f64, Error> {
     let instance = Instance::new(network, jobs)?;
-    Ok(quick(&instance))
+    let bound = quick(&instance);
+    if bound > instance.longest() {
+        return Err(Error::Long(instance.slots));
+    }
+    Ok(bound)
 }
 
 /// The linear lower bound on CT-BTI in seconds: never less than the combinatorial one.
@@ -62,7 +66,8 @@ pub(crate) fn linear(instance: &Instance<'_>, quick: f64) -> f64 {
     first(instance, quick, |time| fits_together(instance, time))
 }
 
-/// The first time from `from` on at which a job can end and `possible` holds; `possible` is monotone.
+/// The first time from `from` on at which a job can end and `possible` holds; `possible` is monotone. If
+/// that is later than the longest schedule ends, an earlier time from there on.
 fn first(instance: &Instance<'_>, from: f64, possible: impl Fn(f64) -> bool) -> f64 {
     if instance.jobs.is_empty() {
         return 0.0;
@@ -78,6 +83,9 @@ fn first(instance: &Instance<'_>, from: f64, possible: impl Fn(f64) -> bool) -> 
         }
         start += step;
         step *= 2.0;
+        if start > instance.longest() {
+            return start;
+        }
     };
     let at = times.partition_point(|&time| !possible(time));
     times[at]

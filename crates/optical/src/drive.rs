@@ -1,6 +1,7 @@
 //! Slot after slot until all jobs are done: algorithm 1.
 
 use crate::allocation::{Allocation, Shape};
+use crate::limits;
 use crate::scheduler::Take;
 use crate::transfer::{Transfer, grown};
 use crate::{Circuits, Error, Job, Network, Schedule, Slot};
@@ -8,44 +9,35 @@ use crate::{Circuits, Error, Job, Network, Schedule, Slot};
 /// What a scheduler may do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Rules {
+    /// Whether switches aggregate.
+    pub(crate) inc: bool,
     /// Whether circuits may change.
     pub(crate) reconfigure: bool,
     /// How much bandwidth a job may take.
     pub(crate) take: Take,
 }
 
-/// Schedules jobs by a decision for each slot.
+/// Schedules jobs by a decision for each slot, from the circuits before the first one.
 ///
-/// The first circuits are uniform, with and without reconfiguration. Table I counts one new circuit
-/// for 40 jobs, which is only possible if there are circuits at the start.
+/// The paper's schedulers start from uniform circuits, with and without reconfiguration. Table I counts one
+/// new circuit for 40 jobs, which is only possible if there are circuits at the start.
 pub(crate) fn drive(
     network: &Network,
     jobs: &[Job],
+    initial: Circuits,
     rules: Rules,
     decide: impl Fn(&mut Allocation<'_>),
 ) -> Result<Schedule, Error> {
     network.check()?;
+    let most = limits::slots(network, jobs);
     for job in jobs {
         check(network, job)?;
+        limits::check(job, 0, most)?;
     }
-    let initial = Circuits::uniform(network);
     let fixed = (!rules.reconfigure).then_some(&initial);
-    let shape = |job: &Job| -> Vec<Shape> {
-        job.ways.iter().map(|way| Shape::new(network, way, fixed)).collect()
-    };
-    let shapes: Vec<Vec<Shape>> = jobs.iter().map(shape).collect();
-    for (job, shapes) in jobs.iter().zip(&shapes) {
-        if shapes[0].step == 0.0 {
-            let problem = if rules.reconfigure {
-                "its flows need more ports than a unit has; split it, or give units more ports"
-            } else {
-                "two of its units have no circuit, and circuits cannot change; allow it, or give \
-                 units more ports"
-            };
-            return Err(Error::job(job.id, problem));
-        }
-    }
-    let mut waiting: Vec<usize> = (0..jobs.len()).collect();
+    let shapes = jobs.iter().map(|job| prepare(network, job, rules, fixed));
+    let shapes = shapes.collect::<Result<Vec<_>, _>>()?;
+    let mut waiting: Vec<usize> = (0..jobs.len()).filter(|&job| jobs[job].bits > 0.0).collect();
     waiting.sort_by_key(|&job| std::cmp::Reverse((jobs[job].arrival, job)));
     let mut active: Vec<usize> = Vec::new();
     let mut transfers: Vec<Option<Transfer>> = vec![None; jobs.len()];
@@ -53,6 +45,9 @@ pub(crate) fn drive(
     let mut circuits = initial.clone();
     let mut slots = Vec::new();
     while !waiting.is_empty() || !active.is_empty() {
+        if slots.len() == most {
+            return Err(Error::Long(most));
+        }
         let here = |job: &mut usize| jobs[*job].arrival <= slots.len();
         while let Some(job) = waiting.pop_if(here) {
             active.push(job);
@@ -80,6 +75,27 @@ pub(crate) fn drive(
     Ok(Schedule { ways, initial, slots })
 }
 
+/// The shapes of a job's ways. `fixed` are the circuits if they cannot change.
+pub(crate) fn prepare(
+    network: &Network,
+    job: &Job,
+    rules: Rules,
+    fixed: Option<&Circuits>,
+) -> Result<Vec<Shape>, Error> {
+    let shapes: Vec<Shape> = job.ways.iter().map(|way| Shape::new(network, way, fixed)).collect();
+    let mut ways = job.ways.iter().zip(&shapes).filter(|(_, shape)| shape.step > 0.0);
+    if ways.any(|(way, _)| way.inc.is_none_or(|unit| rules.inc && network.unit(unit).inc > 0)) {
+        return Ok(shapes);
+    }
+    let problem = if rules.reconfigure {
+        "its flows need more ports than a unit has; split it, or give units more ports"
+    } else {
+        "two of its units have no circuit, and circuits cannot change; allow it, or give units more \
+         ports"
+    };
+    Err(Error::job(job.id, problem))
+}
+
 /// Checks that a job fits the network's shape.
 pub(crate) fn check(network: &Network, job: &Job) -> Result<(), Error> {
     let units = network.units.len();
@@ -98,7 +114,7 @@ pub(crate) fn check(network: &Network, job: &Job) -> Result<(), Error> {
             let problem = format!("it was made for another network than this one of {units} units");
             return Err(Error::job(job.id, problem));
         }
-        if way.flows.is_empty() {
+        if way.flows.is_empty() && job.bits > 0.0 {
             return Err(Error::job(job.id, "a way has no flows; give it at least one"));
         }
     }

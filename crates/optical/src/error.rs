@@ -14,6 +14,11 @@ pub enum Error {
         /// What is wrong, and how to fix it.
         problem: String,
     },
+    /// The jobs need more slots than a schedule can have.
+    #[error(
+        "the schedule has more than {0} slots; give the jobs less data, or the network longer slots"
+    )]
+    Long(usize),
     /// A line of a trace is malformed.
     #[error("line {line}: {problem}")]
     Trace {
@@ -22,7 +27,7 @@ pub enum Error {
         /// What is wrong, and how to fix it.
         problem: String,
     },
-    /// A file of jobs is malformed.
+    /// A file of jobs is malformed: what is wrong, and its position.
     #[error("{0}")]
     File(String),
 }
@@ -30,5 +35,11 @@ pub enum Error {
 impl Error {
     pub(crate) fn job(id: u32, problem: impl Into<String>) -> Self {
         Self::Job { id, problem: problem.into() }
+    }
+}
+
+impl From<tributary_document::Error> for Error {
+    fn from(error: tributary_document::Error) -> Self {
+        Self::File(error.to_string())
     }
 }

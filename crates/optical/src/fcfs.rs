@@ -37,7 +37,7 @@ impl Scheduler for Fcfs {
     }
 
     fn schedule(&self, network: &Network, jobs: &[Job]) -> Result<Schedule, Error> {
-        drive(network, jobs, self.rules(), |slot| self.fill(slot))
+        self.schedule_from(network, jobs, Circuits::uniform(network))
     }
 }
 
@@ -54,8 +54,18 @@ impl Online for Fcfs {
 }
 
 impl Fcfs {
+    /// Schedules jobs, with these circuits before the first slot.
+    pub(crate) fn schedule_from(
+        &self,
+        network: &Network,
+        jobs: &[Job],
+        initial: Circuits,
+    ) -> Result<Schedule, Error> {
+        drive(network, jobs, initial, self.rules(), |slot| self.fill(slot))
+    }
+
     fn rules(&self) -> Rules {
-        Rules { reconfigure: true, take: self.take }
+        Rules { inc: self.inc, reconfigure: true, take: self.take }
     }
 
     fn fill(&self, slot: &mut Allocation<'_>) {

@@ -1,5 +1,6 @@
 //! A problem prepared for the schedulers: unusable ways are dropped, and resources have numbers.
 
+use crate::limits;
 use crate::{Circuits, Error, Job, Network, UnitId, Way};
 
 /// Relative slack of all lower bounds: more than the tolerances of the checker on a bandwidth and on
@@ -12,6 +13,8 @@ pub(crate) struct Instance<'a> {
     /// All pairs of units, the lower unit first.
     pub(crate) pairs: Vec<(usize, usize)>,
     pub(crate) jobs: Vec<Prepared>,
+    /// The most slots of a schedule.
+    pub(crate) slots: usize,
 }
 
 /// A job.
@@ -44,6 +47,7 @@ pub(crate) struct Choice {
 impl<'a> Instance<'a> {
     pub(crate) fn new(network: &'a Network, jobs: &[Job]) -> Result<Self, Error> {
         let units = network.units.len();
+        let slots = limits::slots(network, jobs);
         let pairs: Vec<_> = (0..units).flat_map(|a| (a + 1..units).map(move |b| (a, b))).collect();
         let prepared = jobs.iter().map(|job| {
             let ways = job.ways.iter().enumerate();
@@ -54,10 +58,19 @@ impl<'a> Instance<'a> {
                                give the units more";
                 return Err(Error::job(job.id, problem));
             }
+            let least = options.iter().map(|choice| choice.least).min();
+            limits::check(job, least.unwrap_or(0), slots)?;
             Ok(Prepared { arrival: job.arrival, bits: job.bits, options })
         });
         let jobs = prepared.collect::<Result<_, _>>()?;
-        Ok(Self { network, pairs, jobs })
+        Ok(Self { network, pairs, jobs, slots })
+    }
+
+    /// No schedule ends later than this, in seconds.
+    pub(crate) fn longest(&self) -> f64 {
+        let options = self.jobs.iter().flat_map(|job| &job.options);
+        let update = options.map(|choice| choice.update).fold(0.0, f64::max);
+        self.slots as f64 * self.network.slot + update
     }
 
     /// Number of whole slots up to a time in seconds, from which an update is subtracted.

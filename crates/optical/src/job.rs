@@ -38,7 +38,8 @@ pub struct Job {
     pub id: u32,
     /// The slot in which it arrives; it sends nothing before.
     pub arrival: usize,
-    /// Bits of a flow of weight 1: the data of one worker in an iteration.
+    /// Bits of a flow of weight 1: the data of one worker in an iteration. Without data, the job sends in no slot,
+    /// and only its update follows its arrival.
     pub bits: f64,
     /// The ways to carry it out. The first one does not aggregate in a switch.
     pub ways: Vec<Way>,
@@ -80,7 +81,7 @@ impl Job {
             let problem = format!("its server is in unit {}; choose 0 to {}", server.0, units - 1);
             return Err(Error::job(id, problem));
         }
-        positive(id, "data of a worker", bits)?;
+        not_negative(id, "data of a worker", bits)?;
         if !(update.is_finite() && update >= 0.0) {
             return Err(Error::job(id, format!("an update of {update} s; choose 0 s or more")));
         }
@@ -93,10 +94,11 @@ impl Job {
     /// A coflow: the flows of a shuffle, which advance together and have no update.
     ///
     /// No switch aggregates a coflow, because the paper defines no such way: its sums are those of
-    /// gradients. Demands with the same ends are added up.
+    /// gradients. Demands with the same ends are added up. If no demand leaves its unit, there is nothing to
+    /// decide for the network, and the coflow ends when it arrives.
     ///
     /// # Errors
-    /// If there is no demand, or a demand is not positive.
+    /// If there is no demand, or a demand is impossible.
     pub fn coflow(
         id: u32,
         arrival: usize,
@@ -105,17 +107,22 @@ impl Job {
     ) -> Result<Self, Error> {
         let mut matrix = std::collections::BTreeMap::new();
         for demand in demands {
-            positive(id, "demand", demand.bits)?;
+            not_negative(id, "demand", demand.bits)?;
             if let Some(unit) = [demand.from, demand.to].iter().find(|unit| unit.0 >= units) {
                 let problem = format!("unit {} does not exist; choose 0 to {}", unit.0, units - 1);
                 return Err(Error::job(id, problem));
             }
-            *matrix.entry((demand.from, demand.to)).or_insert(0.0) += demand.bits;
+            if demand.bits > 0.0 {
+                *matrix.entry((demand.from, demand.to)).or_insert(0.0) += demand.bits;
+            }
         }
-        let bits = matrix.values().copied().fold(0.0, f64::max);
-        if bits == 0.0 {
+        if demands.is_empty() {
             return Err(Error::job(id, "it has no demands; give it at least one"));
         }
+        if matrix.keys().all(|(from, to)| from == to) {
+            matrix.clear();
+        }
+        let bits = matrix.values().copied().fold(0.0, f64::max);
         let flow = |((from, to), demand)| Flow { from, to, weight: demand / bits };
         let flows: Vec<Flow> = matrix.into_iter().map(flow).collect();
         // Eq. 5 counts what servers send and what they receive.
@@ -170,8 +177,8 @@ impl Way {
 /// sum from a switch to a server in its own unit is not in the bracket. We keep it as a flow of
 /// weight 1, which a wholly local term would miss, and which loads no circuit.
 fn training_way(workers: &[u32], server: UnitId, update: f64, inc: Option<UnitId>) -> Way {
-    let total: u32 = workers.iter().sum();
-    let whole = inc.is_some_and(|unit| workers[unit.0] == total);
+    let elsewhere = |unit: UnitId| (0..workers.len()).any(|at| at != unit.0 && workers[at] > 0);
+    let whole = inc.is_some_and(|unit| !elsewhere(unit));
     let flow = |unit: usize| {
         let from = UnitId(unit);
         let aggregated = inc == Some(from);
@@ -192,11 +199,11 @@ fn training_way(workers: &[u32], server: UnitId, update: f64, inc: Option<UnitId
     Way { inc, flows, load, update: if whole { 0.0 } else { update } }
 }
 
-fn positive(id: u32, what: &str, bits: f64) -> Result<(), Error> {
-    if bits.is_finite() && bits > 0.0 {
+fn not_negative(id: u32, what: &str, bits: f64) -> Result<(), Error> {
+    if bits.is_finite() && bits >= 0.0 {
         return Ok(());
     }
-    Err(Error::job(id, format!("a {what} of {bits} bits; choose more than 0")))
+    Err(Error::job(id, format!("a {what} of {bits} bits; choose 0 or more")))
 }
 
 #[cfg(test)]
@@ -274,12 +281,23 @@ mod tests {
     }
 
     #[test]
+    fn a_coflow_that_stays_in_its_units_or_has_no_data_has_nothing_to_send() {
+        let demand = |from, to, bits| Demand { from: UnitId(from), to: UnitId(to), bits };
+        for demands in [[demand(0, 0, 9.0), demand(1, 1, 1.0)], [demand(0, 1, 0.0); 2]] {
+            let job = Job::coflow(3, 1, 3, &demands).unwrap();
+            assert_eq!((job.bits, flows(&job.ways[0])), (0.0, vec![]));
+        }
+        let crosses = Job::coflow(3, 1, 3, &[demand(0, 0, 8.0), demand(0, 1, 2.0)]).unwrap();
+        assert_eq!(flows(&crosses.ways[0]), [(0, 0, 1.0), (0, 1, 0.25)]);
+    }
+
+    #[test]
     fn impossible_jobs_are_one_clear_line() {
         let none = Job::training(7, 0, &[0, 0], UnitId(0), 8.0, 0.5).unwrap_err();
         assert_eq!(none.to_string(), "job 7: it has no workers; give at least one unit a worker");
         let server = Job::training(7, 0, &[1, 0], UnitId(2), 8.0, 0.5).unwrap_err();
         assert_eq!(server.to_string(), "job 7: its server is in unit 2; choose 0 to 1");
-        for bits in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+        for bits in [-1.0, f64::NAN, f64::INFINITY] {
             assert!(Job::training(7, 0, &[1], UnitId(0), bits, 0.5).is_err(), "{bits}");
         }
         assert!(Job::training(7, 0, &[1], UnitId(0), 8.0, f64::NAN).is_err());

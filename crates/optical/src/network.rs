@@ -1,6 +1,7 @@
 //! The hardware.
 
 use crate::Error;
+use crate::limits::{PORTS_MAX, UNITS_MAX};
 
 /// The number of a unit, from 0.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -50,6 +51,12 @@ impl Network {
         let problem = |what: String| Err(Error::Network(what));
         if self.units.is_empty() {
             return problem("it has no units; give it at least one".to_owned());
+        }
+        if self.units.len() > UNITS_MAX {
+            return problem(format!("{} units; choose at most {UNITS_MAX}", self.units.len()));
+        }
+        if let Some(unit) = self.units.iter().find(|unit| unit.ports > PORTS_MAX) {
+            return problem(format!("units with {} ports; choose at most {PORTS_MAX}", unit.ports));
         }
         let positive = |value: f64| value.is_finite() && value > 0.0;
         if !positive(self.port_rate) {

@@ -2,7 +2,7 @@
 //! are.
 
 use crate::allocation::{Allocation, Shape};
-use crate::drive::{Rules, check};
+use crate::drive::{Rules, check, prepare};
 use crate::transfer::Transfer;
 use crate::{Circuits, Error, Job, Network, Scheduler, Slot};
 
@@ -70,13 +70,7 @@ pub(crate) fn decide(
     let mut transfers = Vec::with_capacity(jobs.len());
     for (job, begun) in jobs.iter().zip(begun) {
         check(network, job)?;
-        let own: Vec<Shape> = job.ways.iter().map(|way| Shape::new(network, way, fixed)).collect();
-        if own[0].step == 0.0 {
-            let problem = "the network cannot carry it: its flows need more ports than a unit has, or \
-                           circuits that cannot be made; split it, or give units more ports";
-            return Err(Error::job(job.id, problem));
-        }
-        shapes.push(own);
+        shapes.push(prepare(network, job, rules, fixed)?);
         transfers.push(begun.map(|Begun { way, left, rate }| Transfer {
             left: job.ways[way].flows.iter().map(|flow| flow.weight * left).collect(),
             rate,

@@ -19,33 +19,30 @@ impl Circuits {
 
     /// Circuits between all pairs of units, spread as evenly as the ports allow.
     ///
-    /// Round after round, each unit gets a circuit to the unit at distance 1, 2, and so on.
+    /// With a port more in every unit, circuits are only added. So a schedule for some ports remains
+    /// valid with more of them: no circuit is new that was there before.
     #[must_use]
     pub fn uniform(network: &Network) -> Self {
         let units = network.units.len();
         let mut circuits = Self::none(units);
         let mut free: Vec<u32> = network.units.iter().map(|unit| unit.ports).collect();
-        loop {
-            let mut added = false;
-            for distance in 1..=units / 2 {
-                for a in 0..units {
-                    let b = (a + distance) % units;
-                    // Half-way around, both ends see the same pair.
-                    let twice = 2 * distance == units && a > b;
-                    if free[a] == 0 || free[b] == 0 || twice {
-                        continue;
-                    }
-                    let place = circuits.place(UnitId(a), UnitId(b));
-                    circuits.counts[place] += 1;
-                    free[a] -= 1;
-                    free[b] -= 1;
-                    added = true;
-                }
-            }
-            if !added {
-                return circuits;
-            }
+        let least = free.iter().copied().min().unwrap_or(0);
+        let rounds = rounds(units);
+        let mut join = |a: usize, b: usize, count: u32| {
+            let place = circuits.place(UnitId(a), UnitId(b));
+            circuits.counts[place] += count;
+            free[a] -= count;
+            free[b] -= count;
+        };
+        for (at, round) in rounds.iter().enumerate() {
+            // How often it is this round's turn until each unit has its least number of ports.
+            let turns = (least as usize + rounds.len() - 1 - at) / rounds.len();
+            round.iter().for_each(|&(a, b)| join(a, b, turns as u32));
         }
+        if network.units.iter().any(|unit| unit.ports > least) {
+            fill(&mut circuits, &rounds, &mut free, network, least);
+        }
+        circuits
     }
 
     /// Number of units.
@@ -98,6 +95,82 @@ impl Circuits {
     }
 }
 
+/// All pairs of units in rounds: each takes one port of each unit. If the number of units is odd, the
+/// units that one round leaves out have two ports in the next.
+///
+/// Round after round, each unit gets a circuit to the unit at distance 1, 2, and so on. Units at one
+/// distance form cycles, and every other step of a cycle is in one round. If a cycle is odd although
+/// the number of units is even, its distance comes last, together with that of half-way around: the
+/// cycles lie in pairs half-way apart. As in a tournament, each round leaves out one unit of a cycle,
+/// which meets its counterpart in the other one.
+fn rounds(units: usize) -> Vec<Vec<(usize, usize)>> {
+    let even = units.is_multiple_of(2);
+    // Numbers of cycles whose length is odd are multiples of this.
+    let twos = 1 << units.trailing_zeros().min(usize::BITS - 1);
+    let mut rounds = Vec::new();
+    for distance in (1..units.div_ceil(2)).filter(|distance| !even || distance % twos > 0) {
+        let cycles = gcd(units, distance);
+        let length = units / cycles;
+        let step = |cycle: usize, at: usize| {
+            ((cycle + at * distance) % units, (cycle + (at + 1) * distance) % units)
+        };
+        let steps = |first: bool| {
+            let of = move |at: &usize| (at % 2 == 0 && *at + 1 < length) == first;
+            let cycle = move |cycle| (0..length).filter(of).map(move |at| step(cycle, at));
+            (0..cycles).flat_map(cycle).collect()
+        };
+        rounds.extend([steps(true), steps(false)]);
+    }
+    if even && units > 0 {
+        let length = units / twos;
+        for round in 0..length {
+            let mut pairs = Vec::new();
+            for cycle in 0..twos / 2 {
+                let unit = |at: usize| cycle + twos * (at % length);
+                let other = |unit: usize| (unit + units / 2) % units;
+                pairs.push((unit(round), other(unit(round))));
+                for step in 1..=length / 2 {
+                    let (a, b) = (unit(round + step), unit(round + length - step));
+                    pairs.extend([(a, b), (other(a), other(b))]);
+                }
+            }
+            rounds.push(pairs);
+        }
+    }
+    rounds
+}
+
+fn gcd(a: usize, b: usize) -> usize {
+    if b == 0 { a } else { gcd(b, a % b) }
+}
+
+/// Joins free ports of units that have more than the `least`, round after round.
+fn fill(
+    circuits: &mut Circuits,
+    rounds: &[Vec<(usize, usize)>],
+    free: &mut [u32],
+    network: &Network,
+    least: u32,
+) {
+    let more = |unit: usize| network.units[unit].ports > least;
+    let (done, next) = rounds.split_at(least as usize % rounds.len().max(1));
+    let mut pairs: Vec<(usize, usize)> = next.iter().chain(done).flatten().copied().collect();
+    loop {
+        pairs.retain(|&(a, b)| more(a) && more(b) && free[a] > 0 && free[b] > 0);
+        if pairs.is_empty() {
+            return;
+        }
+        for &(a, b) in &pairs {
+            if free[a] > 0 && free[b] > 0 {
+                let place = circuits.place(UnitId(a), UnitId(b));
+                circuits.counts[place] += 1;
+                free[a] -= 1;
+                free[b] -= 1;
+            }
+        }
+    }
+}
+
 /// The decisions for one slot.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Slot {
@@ -130,17 +203,50 @@ mod tests {
 
     #[test]
     fn uniform_circuits_differ_by_at_most_one_and_fill_the_ports() {
-        for (units, ports) in [(8, 24), (8, 7), (64, 24), (5, 3), (2, 4), (1, 4), (4, 0)] {
-            let circuits = Circuits::uniform(&network(units, ports));
-            let counts: Vec<u32> = circuits.pairs().map(|(_, _, count)| count).collect();
-            let (low, high) = (counts.iter().min(), counts.iter().max());
-            assert!(high.unwrap_or(&0) - low.unwrap_or(&0) <= 1, "{units} {ports}: {counts:?}");
-            for unit in (0..units).map(UnitId) {
-                let used = circuits.ports(unit);
-                assert!(used <= ports, "{units} {ports}");
-                let odd = u32::from(units % 2 == 1);
-                assert!(units < 2 || used + odd >= ports, "{units} {ports}: {used}");
+        for units in 1..=25 {
+            for ports in 0..=2 * units as u32 {
+                let circuits = Circuits::uniform(&network(units, ports));
+                let counts: Vec<u32> = circuits.pairs().map(|(_, _, count)| count).collect();
+                let (low, high) = (counts.iter().min(), counts.iter().max());
+                assert!(high.unwrap_or(&0) - low.unwrap_or(&0) <= 1, "{units} {ports}: {counts:?}");
+                for unit in (0..units).map(UnitId) {
+                    let used = circuits.ports(unit);
+                    assert!(used <= ports, "{units} {ports}");
+                    let odd = u32::from(units % 2 == 1);
+                    assert!(units < 2 || used + odd >= ports, "{units} {ports}: {used}");
+                }
             }
         }
+    }
+
+    #[test]
+    fn a_port_more_only_adds_uniform_circuits() {
+        for units in (1..=25).chain([48, 64, 150]) {
+            let mut before = Circuits::none(units);
+            for ports in 1..=2 * units.min(20) as u32 {
+                let now = Circuits::uniform(&network(units, ports));
+                assert_eq!(before.new_since(&now), 0, "{units} {ports}");
+                before = now;
+            }
+        }
+    }
+
+    #[test]
+    fn uniform_circuits_go_to_the_nearest_units_first() {
+        let circuits = Circuits::uniform(&network(64, 24));
+        for (a, b, count) in circuits.pairs() {
+            let distance = (b.0 - a.0).min(64 + a.0 - b.0);
+            assert_eq!(count, u32::from(distance <= 12));
+        }
+    }
+
+    #[test]
+    fn units_with_more_ports_join_what_is_left() {
+        let mut network = network(4, 2);
+        network.units[0].ports = 5;
+        network.units[2].ports = 4;
+        let circuits = Circuits::uniform(&network);
+        assert_eq!(circuits.between(UnitId(0), UnitId(2)), 2);
+        assert_eq!(circuits.pairs().map(|(_, _, count)| count).sum::<u32>(), 4 + 2);
     }
 }

@@ -6,6 +6,8 @@
 
 use std::str::{FromStr, SplitWhitespace};
 
+use tributary_limits::{EXCERPT, shortened};
+
 use crate::{Demand, Error, Job, UnitId};
 
 const MEGABYTE: f64 = 8e6;
@@ -73,10 +75,12 @@ pub fn parse(text: &str) -> Result<Vec<Shuffle>, Error> {
                 let parts = field.split_once(':');
                 let parts = parts.and_then(|(a, b)| Some((a.parse().ok()?, b.parse().ok()?)));
                 let Some((rack, megabytes)) = parts else {
+                    let field = shortened(&field, EXCERPT);
                     return Err(fields.problem(format!("`{field}`; write a reducer as RACK:MB")));
                 };
                 let megabytes: f64 = megabytes;
                 if !(megabytes.is_finite() && megabytes > 0.0) {
+                    let field = shortened(&field, EXCERPT);
                     return Err(fields.problem(format!("`{field}`; write more than 0 MB")));
                 }
                 Ok((fields.rack(rack, racks)?, megabytes))
@@ -109,10 +113,10 @@ impl Fields<'_> {
     fn number<T: FromStr>(&mut self, what: &str) -> Result<T, Error> {
         match self.rest.next() {
             None => Err(self.problem(format!("{what} is missing; add it at the end"))),
-            Some(field) => {
-                let problem = |_| self.problem(format!("`{field}` is not {what}; write a number"));
-                field.parse().map_err(problem)
-            }
+            Some(field) => field.parse().map_err(|_| {
+                let field = shortened(field, EXCERPT);
+                self.problem(format!("`{field}` is not {what}; write a number"))
+            }),
         }
     }
 
@@ -128,6 +132,7 @@ impl Fields<'_> {
         match self.rest.next() {
             None => Ok(()),
             Some(field) => {
+                let field = shortened(field, EXCERPT);
                 Err(self.problem(format!("`{field}` is more than announced; remove it")))
             }
         }

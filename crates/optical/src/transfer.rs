@@ -80,7 +80,12 @@ pub struct Outcome {
 pub fn outcome(network: &Network, jobs: &[Job], schedule: &Schedule) -> Outcome {
     let mut transfers: Vec<Transfer> =
         jobs.iter().zip(&schedule.ways).map(|(job, &way)| Transfer::new(job, way)).collect();
-    let mut completion = vec![f64::INFINITY; jobs.len()];
+    // Without data, a job ends with its update.
+    let end = |(job, &way): (&Job, &usize)| {
+        let update = job.ways[way].update;
+        if job.bits > 0.0 { f64::INFINITY } else { job.arrival as f64 * network.slot + update }
+    };
+    let mut completion: Vec<f64> = jobs.iter().zip(&schedule.ways).map(end).collect();
     let mut reconfigurations = 0;
     let mut before = &schedule.initial;
     for (at, slot) in schedule.slots.iter().enumerate() {

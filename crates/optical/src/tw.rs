@@ -45,7 +45,7 @@ impl Scheduler for Tw {
     }
 
     fn schedule(&self, network: &Network, jobs: &[Job]) -> Result<Schedule, Error> {
-        drive(network, jobs, self.rules(), |slot| self.fill(slot))
+        self.schedule_from(network, jobs, Circuits::uniform(network))
     }
 }
 
@@ -62,8 +62,18 @@ impl Online for Tw {
 }
 
 impl Tw {
+    /// Schedules jobs, with these circuits before the first slot.
+    pub(crate) fn schedule_from(
+        &self,
+        network: &Network,
+        jobs: &[Job],
+        initial: Circuits,
+    ) -> Result<Schedule, Error> {
+        drive(network, jobs, initial, self.rules(), |slot| self.fill(slot))
+    }
+
     fn rules(&self) -> Rules {
-        Rules { reconfigure: self.reconfigure, take: self.take }
+        Rules { inc: self.inc, reconfigure: self.reconfigure, take: self.take }
     }
 
     fn fill(&self, slot: &mut Allocation<'_>) {
@@ -99,6 +109,9 @@ fn assign(slot: &mut Allocation<'_>) {
             }
         }
         let matched = heaviest(units, jobs.len(), &weights);
+        if matched.iter().all(Option::is_none) {
+            break;
+        }
         for (unit, column) in matched.iter().enumerate() {
             let Some(job) = column.map(|column| jobs[column]) else { continue };
             let at = |way: &usize| slot.jobs[job].ways[*way].inc == Some(crate::UnitId(unit));
@@ -126,7 +139,7 @@ fn by_window(slot: &Allocation<'_>) -> Vec<Port> {
     let units = network.units.len();
     let mut shares: Vec<Vec<(usize, Share)>> = vec![Vec::new(); 2 * units];
     let mut crossing = vec![0.0; units];
-    for &job in slot.active {
+    for &job in slot.active.iter().filter(|&&job| slot.can_send(job)) {
         let way = &slot.jobs[job].ways[slot.ways[job]];
         let update = way.update;
         let mut rest: f64 = 0.0;

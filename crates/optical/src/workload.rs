@@ -4,6 +4,7 @@ use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
+use crate::limits::UNITS_MAX;
 use crate::trace::{Shuffle, parts};
 use crate::{Error, Job, Network, Unit, UnitId};
 
@@ -86,6 +87,19 @@ impl Setting {
         let small = Self::small();
         let megabytes = (40.0 * small.megabytes.0, 40.0 * small.megabytes.1);
         Self { servers: 16, ports, megabytes, sum_rate: 40.0 * small.sum_rate, ..small }
+    }
+
+    /// Checks that the network is possible, before it is built.
+    ///
+    /// # Errors
+    /// The first problem.
+    pub fn check(&self) -> Result<(), Error> {
+        // Its units are all the same.
+        let few = Self { units: self.units.min(UNITS_MAX + 1), ..self.clone() };
+        few.network().check().map_err(|error| match self.units > UNITS_MAX {
+            true => Error::Network(format!("{} units; choose at most {UNITS_MAX}", self.units)),
+            false => error,
+        })
     }
 
     /// The network.
