@@ -171,10 +171,10 @@ fn a_job_waits_for_the_switch_that_it_needs() {
 
 #[test]
 fn without_data_nothing_is_sent() {
-    let Input { network, mut jobs } = case(include_str!("cases/one-job.toml"));
+    let Input { network, .. } = case(include_str!("cases/one-job.toml"));
     let inside = Demand { from: UnitId(2), to: UnitId(2), bits: 8e9 };
     let nothing = Job::training(0, 4, &[1, 0, 0], UnitId(1), 0.0, 0.25).unwrap();
-    jobs = vec![nothing, Job::coflow(1, 2, 3, &[inside]).unwrap()];
+    let jobs = vec![nothing, Job::coflow(1, 2, 3, &[inside]).unwrap()];
     assert_eq!(best(&network, &jobs[1..], "a coflow within a unit"), Some(2.0));
     for scheduler in schedulers() {
         let schedule = scheduler.schedule(&network, &jobs).unwrap();

@@ -13,17 +13,14 @@ use tributary_figures::{Cell, Figure, Table};
 use tributary_limits::output_directory;
 use tributary_metrics::Metrics;
 use tributary_optical::{
-    Case, Input, Load, Refine, Schedule, Scheduler, Setting, Shuffle, check, coflows, outcome,
-    parse, quick_bound, read, schedulers,
+    Case, Input, JOBS_MAX, Load, Refine, Schedule, Scheduler, Setting, Shuffle, check, coflows,
+    outcome, parse, quick_bound, read, schedulers,
 };
 
 use crate::figures::{put, show, with_bar, write};
 
 /// Limit of seeds, so that a typing error does not take months.
 const SEEDS_MAX: u64 = 1_000;
-
-/// Limit of jobs, because their rates of all slots are in memory.
-const JOBS_MAX: usize = 10_000;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum OpticalCommand {
@@ -110,9 +107,9 @@ pub(crate) struct FiguresArgs {
     /// Use few jobs and few points, as a quick test.
     #[arg(long)]
     quick: bool,
-    /// Time for the exact model, for each instance of table I.
-    #[arg(long, value_name = "SECONDS", default_value_t = 10.0)]
-    limit: f64,
+    /// Time for the exact model, for each instance of table I. Default 10; with --quick, 1.
+    #[arg(long, value_name = "SECONDS")]
+    limit: Option<f64>,
     /// A directory for CSV files, plots (SVG) and a page (HTML).
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
@@ -173,6 +170,7 @@ fn schedule(args: &ScheduleArgs) -> Result<()> {
             Input { network: setting.network(), jobs: setting.training(jobs, args.seed)? }
         }
     };
+    network.check()?;
     let mut all = schedulers();
     all.push(Box::new(Refine::default()));
     let names: Vec<&str> = all.iter().map(|scheduler| scheduler.name()).collect();
@@ -197,7 +195,9 @@ fn schedule(args: &ScheduleArgs) -> Result<()> {
                 row[1] = Cell::Number(outcome.reconfigurations.into(), 0);
                 row[2] = Cell::Number(outcome.slots as f64, 0);
                 row[3] = Cell::Number(outcome.ct_bti, 3);
-                row[4] = Cell::Number(100.0 * (outcome.ct_bti / bound - 1.0), 1);
+                // Without data, both are 0.
+                let above = if bound > 0.0 { outcome.ct_bti / bound - 1.0 } else { 0.0 };
+                row[4] = Cell::Number(100.0 * above, 1);
                 let violations = check(&network, &jobs, &schedule).err().unwrap_or_default();
                 ensure!(violations.is_empty(), "{}: {}", scheduler.name(), violations[0]);
             }
@@ -244,7 +244,7 @@ fn list(
 
 fn input(path: &Path) -> Result<Input> {
     if path.extension().is_some_and(|extension| extension == "toml") {
-        return read(&text(path)?).with_context(|| path.display().to_string());
+        return Ok(read(&text(path)?, &path.display().to_string())?);
     }
     let setting = Setting::default();
     let (units, ports) = (setting.units, setting.ports as usize);
@@ -275,7 +275,7 @@ fn simulate(args: &SimulateArgs) -> Result<()> {
         local_inc_only: !args.partial_inc,
         ..Setting::default()
     };
-    setting.network().check()?;
+    setting.check()?;
     let trace = args.trace.as_deref().map(shuffles).transpose()?;
     let load = trace.as_deref().map_or(Load::Training, Load::MapReduce);
     let case = Case { x: args.jobs as f64, setting, jobs: args.jobs, load };
@@ -308,8 +308,9 @@ fn make_figures(args: &FiguresArgs) -> Result<()> {
     if let Some(out) = &args.out {
         output_directory(out).with_context(|| format!("cannot write to {}", out.display()))?;
     }
-    let limit = Duration::try_from_secs_f64(args.limit)
-        .with_context(|| format!("--limit {}: choose 0 seconds or more", args.limit))?;
+    let limit = args.limit.unwrap_or(if args.quick { 1.0 } else { 10.0 });
+    let limit = Duration::try_from_secs_f64(limit)
+        .with_context(|| format!("--limit {limit}: choose 0 seconds or more"))?;
     let effort = Effort { seeds, quick: args.quick, limit };
     let figures: Vec<Figure> =
         with_bar("steps", |progress| figures(&which, effort, trace.as_deref(), progress))?;

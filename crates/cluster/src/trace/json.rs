@@ -7,8 +7,8 @@ use std::io::BufRead;
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;
+use tributary_limits::{EXCERPT, shortened};
 
-use super::table::excerpt;
 use super::{Error, Record, Records, time};
 
 /// Maximum length of a record in bytes: more than a thousand attempts on a thousand servers need.
@@ -145,14 +145,18 @@ fn take(json: &[u8], line: u64, records: &mut Records) {
             let what = error.to_string();
             // The position in the parser's message is relative to the record.
             let what = what.split(" at line ").next().unwrap_or_default();
-            return records
-                .leave_out(at, format_args!("the record is not a job: {}", excerpt(what)));
+            return records.leave_out(
+                at,
+                format_args!("the record is not a job: {}", shortened(what, EXCERPT)),
+            );
         }
     };
     let Some(submit_s) = entry.submitted_time.as_deref().and_then(time::parse) else {
         let time = entry.submitted_time.as_deref().unwrap_or("");
-        return records
-            .leave_out(line, format_args!("`{}` is not a time of submission", excerpt(time)));
+        return records.leave_out(
+            line,
+            format_args!("`{}` is not a time of submission", shortened(time, EXCERPT)),
+        );
     };
     let Some(last) = entry.attempts.last() else {
         return records.leave_out(line, "no attempt to run it is recorded");

@@ -39,6 +39,13 @@ const MAX_WARNINGS: usize = 10_000;
 /// Maximum number of jobs per trace: three times that of the largest published trace.
 pub const MAX_JOBS: usize = 10_000_000;
 
+/// Longest time for which a job holds its GPUs, in seconds: ten years, fifty times the longest of the
+/// published traces.
+const DURATION_MAX_S: f64 = 10.0 * 365.0 * DAY_S;
+
+/// Greatest distance of a submission from the trace's time 0, in seconds: three centuries.
+const SUBMIT_MAX_S: f64 = 1e10;
+
 /// Ten times the size of the largest published trace. It is read in pieces.
 const FILE: FileLimit = FileLimit::new("trace", 4 << 30);
 
@@ -367,6 +374,14 @@ impl Records {
         let Record { line, submit_s, duration_s, gpus, group } = record;
         if duration_s.is_nan() || duration_s <= 0.0 || duration_s.is_infinite() {
             return self.leave_out(line, format_args!("it ran for {duration_s} s"));
+        }
+        if duration_s > DURATION_MAX_S {
+            let what = format_args!("it ran for {duration_s:e} s, more than ten years");
+            return self.leave_out(line, what);
+        }
+        if submit_s.abs() > SUBMIT_MAX_S {
+            let what = format_args!("it was submitted {submit_s:e} s from the trace's time 0");
+            return self.leave_out(line, what);
         }
         if gpus == 0 {
             return self.leave_out(line, "it asks for 0 GPUs");

@@ -2,6 +2,8 @@
 
 use std::io::{BufRead, Read as _};
 
+use tributary_limits::{EXCERPT, shortened};
+
 use super::{Error, Format, Record, Records, time};
 
 /// Maximum length of a line in bytes: thousands of times that of a published trace.
@@ -100,7 +102,7 @@ impl Layout {
             }
         }
         let Some(gpus) = whole(cell(GPUS)) else {
-            let what = format!("`{}` is not a number of GPUs", excerpt(cell(GPUS)));
+            let what = format!("`{}` is not a number of GPUs", shortened(cell(GPUS), EXCERPT));
             return records.leave_out(line, what);
         };
         if gpus == 0 && matches!(self.format, Format::Helios | Format::Acme) {
@@ -113,7 +115,8 @@ impl Layout {
             time::parse(cell(SUBMIT))
         };
         let Some(submit_s) = submit_s else {
-            let what = format!("`{}` is not a time of submission", excerpt(cell(SUBMIT)));
+            let what =
+                format!("`{}` is not a time of submission", shortened(cell(SUBMIT), EXCERPT));
             return records.leave_out(line, what);
         };
         // Start and end take precedence: Kalos' durations include the waiting time.
@@ -121,7 +124,7 @@ impl Layout {
             .zip(time::parse(cell(END)))
             .map(|(start_s, end_s)| end_s - start_s);
         let Some(duration_s) = held_s.or_else(|| cell(DURATION).parse().ok()) else {
-            let what = format!("`{}` is not a duration", excerpt(cell(DURATION)));
+            let what = format!("`{}` is not a duration", shortened(cell(DURATION), EXCERPT));
             return records.leave_out(line, what);
         };
         let group = cells[GROUP].map(str::trim);
@@ -218,18 +221,7 @@ impl Rows {
 
 /// The header of a table, shortened for a message.
 fn quote(head: &str) -> String {
-    format!("it begins with `{}`", excerpt(head))
-}
-
-/// A text on one line, shortened for a message.
-pub(super) fn excerpt(text: &str) -> String {
-    const SHOWN: usize = 60;
-    let mut short: String =
-        text.chars().take(SHOWN).map(|c| if c.is_control() { ' ' } else { c }).collect();
-    if short.len() < text.len() {
-        short.push('…');
-    }
-    short
+    format!("it begins with `{}`", shortened(head, EXCERPT))
 }
 
 #[cfg(test)]
@@ -258,11 +250,5 @@ mod tests {
         for text in ["8.5", "-1", "", "x", "1e99", "nan"] {
             assert_eq!(whole(text), None, "{text}");
         }
-    }
-
-    #[test]
-    fn excerpts_stay_short_and_on_one_line() {
-        assert_eq!(excerpt("a\tb"), "a b");
-        assert_eq!(excerpt(&"é".repeat(100)).chars().count(), 61);
     }
 }

@@ -192,6 +192,26 @@ fn invalid_rows_are_omitted_with_their_line() {
 }
 
 #[test]
+fn times_that_no_cluster_has_are_left_out() {
+    let trace = read("submit_s,duration_s,gpus\n0,1e20,1\n1e300,5,1\n-1e12,5,1\n7,315360000,1\n");
+    assert_eq!(jobs(&trace), [(0.0, 315_360_000.0, 1)]);
+    assert_eq!(
+        warnings(&trace),
+        [
+            "t:2: it ran for 1e20 s, more than ten years; the job is left out",
+            "t:3: it was submitted 1e300 s from the trace's time 0; the job is left out",
+            "t:4: it was submitted -1e12 s from the trace's time 0; the job is left out",
+        ]
+    );
+}
+
+#[test]
+fn long_values_are_shortened() {
+    let found = error(&format!("submit_s,duration_s,gpus\n0,{},1\n", "x".repeat(200_000)), None);
+    assert!(found.len() < 300, "{}", found.len());
+}
+
+#[test]
 fn rows_that_are_not_text_are_left_out() {
     let text = b"submit_s,duration_s,gpus\n0,5,1\n\xff\xfe,5,1\n".as_slice();
     let trace = Trace::read(text, "t", None).unwrap();

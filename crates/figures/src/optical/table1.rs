@@ -19,7 +19,7 @@ pub(super) struct SetUp {
 
 /// The paper's set-up as far as it is stated, and two in which the network is the bottleneck.
 pub(super) fn set_ups(quick: bool) -> Vec<SetUp> {
-    let jobs: &[usize] = if quick { &[4, 8] } else { &[40, 50, 60, 80, 100] };
+    let jobs: &[usize] = if quick { &[40, 60] } else { &[40, 50, 60, 80, 100] };
     let set_up = |id, what: &str, setting: Setting, note| {
         let case = |&jobs: &usize| Case {
             x: jobs as f64,
@@ -205,5 +205,22 @@ impl SetUp {
             chart("above the optimum, %", |row| row.above),
         ];
         Ok(Figure { id: self.id.to_owned(), title: self.title.clone(), notes, table, charts })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_quick_table_has_rows_that_the_paper_has_too() {
+        for set_up in set_ups(true) {
+            assert_eq!(set_up.cases.len(), 2, "{}", set_up.id);
+            assert!(
+                set_up.cases.iter().all(|case| paper(case.x, EXACT).is_some()),
+                "{}",
+                set_up.id
+            );
+        }
     }
 }

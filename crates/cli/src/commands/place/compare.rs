@@ -119,7 +119,15 @@ pub(crate) fn run(args: &CompareArgs) -> Result<()> {
     };
     let trace = args.trace.read(args.jobs)?;
     fits(trace.submissions.len(), args.seeds, policies.len())?;
-    warn(&trace.too_large(&cluster));
+    let large = trace.too_large(&cluster);
+    ensure!(
+        large.len() < trace.submissions.len(),
+        "{}: each of its {} jobs wants more GPUs than the {} of the cluster; choose a larger one",
+        trace.file,
+        large.len(),
+        cluster.gpus()
+    );
+    warn(&large);
     let profiles = args.trace.profiles()?;
     let jobs: Vec<Vec<Job>> = (0..args.seeds)
         .map(|seed| {
