@@ -22,6 +22,15 @@ const DEVICE_RETRY: Duration = Duration::from_micros(50);
 /// drops the frames.
 const DEVICE_RETRIES: u32 = 100;
 
+/// Bytes of a buffer that cannot be delivered, for each frame that it counts as in its port's turn.
+const BYTES_PER_TURN: usize = 2048;
+
+/// The description of a received buffer.
+pub(crate) trait Arrival: Copy {
+    /// Its length, which may exceed the room for it.
+    fn length(&self) -> usize;
+}
+
 /// What has arrived. `A` describes a buffer.
 #[derive(Debug)]
 pub(crate) struct Incoming<A> {
@@ -37,7 +46,7 @@ pub(crate) struct Incoming<A> {
     cut: Option<Cut>,
 }
 
-impl<A: Copy> Incoming<A> {
+impl<A: Arrival> Incoming<A> {
     /// Room for `slots` buffers of `stride` bytes.
     pub(crate) fn new(slots: usize, stride: usize, nothing: A) -> Self {
         Self {
@@ -87,30 +96,36 @@ impl<A: Copy> Incoming<A> {
                     },
                 };
             }
-            let frames = self.deliver(max - looked_at, statistics, sink, &open);
-            delivered += frames;
-            // Unusable buffers count, too, so that a flood of them does not block the thread.
-            looked_at += frames.max(1);
+            match self.deliver(max - looked_at, statistics, sink, &open) {
+                Ok(frames) => {
+                    delivered += frames;
+                    looked_at += frames.max(1);
+                }
+                // They count for what it took to copy them, so that a flood of them gets no longer
+                // turns than frames do.
+                Err(bytes) => looked_at += bytes.div_ceil(BYTES_PER_TURN).max(1),
+            }
         }
         Ok(delivered)
     }
 
-    /// Passes at most `max` frames of the next arrival to `sink`. Returns their number.
+    /// Passes at most `max` frames of the next arrival to `sink`. Returns their number, or the length of
+    /// a buffer that cannot be used.
     fn deliver(
         &mut self,
         max: usize,
         statistics: &mut Statistics,
         sink: &mut dyn FnMut(&[u8]),
         open: &impl Fn(&mut [u8], A) -> Result<Cut, Unusable>,
-    ) -> usize {
-        let Some(arrival) = self.arrivals.get(self.next) else { return 0 };
+    ) -> Result<usize, usize> {
+        let Some(arrival) = self.arrivals.get(self.next) else { return Ok(0) };
         let buffer = &mut self.buffers[self.next * self.stride..][..self.stride];
         let mut cut = match self.cut.take().map_or_else(|| open(buffer, *arrival), Ok) {
             Ok(cut) => cut,
             Err(Unusable) => {
                 statistics.oversized += 1;
                 self.next += 1;
-                return 0;
+                return Err(arrival.length());
             }
         };
         let mut delivered = 0;
@@ -118,19 +133,19 @@ impl<A: Copy> Incoming<A> {
             let Some(frame) = cut.next(buffer) else {
                 self.next += 1;
                 statistics.received += delivered as u64;
-                return delivered;
+                return Ok(delivered);
             };
             sink(&buffer[frame]);
             delivered += 1;
         }
         statistics.received += delivered as u64;
         self.cut = Some(cut);
-        delivered
+        Ok(delivered)
     }
 }
 
 /// Adds what should end a sleep: an arrival, a frame that waits already, room to send.
-pub(crate) fn watch<A: Copy>(
+pub(crate) fn watch<A: Arrival>(
     socket: &Socket,
     incoming: &Incoming<A>,
     outgoing: &Outgoing,
@@ -352,6 +367,33 @@ impl Outgoing {
 mod tests {
     use super::*;
     use crate::segments::tests::datagram;
+
+    impl Arrival for usize {
+        fn length(&self) -> usize {
+            *self
+        }
+    }
+
+    #[test]
+    fn a_turn_of_buffers_that_cannot_be_used_takes_no_longer_than_one_of_frames() {
+        for (length, frames, refused) in [(60, 1, 64), (1_514, 1, 64), (60_000, 40, 3)] {
+            let mut statistics = Statistics::default();
+            let mut incoming = Incoming::new(SUPER_BATCH, 65_536, 0);
+            let fetch = |_: &mut [u8], _, arrivals: &mut [usize]| {
+                arrivals.fill(length);
+                Ok(arrivals.len())
+            };
+            let none = |_: &mut [u8], _| Err(Unusable);
+            let delivered = incoming.receive(64, &mut statistics, &mut |_| {}, fetch, none);
+            assert_eq!((delivered.unwrap(), statistics.oversized), (0, refused));
+            // What was fetched and not looked at comes in the next turn.
+            assert_eq!(incoming.is_waiting(), refused % SUPER_BATCH as u64 != 0);
+            let size = length.div_ceil(frames);
+            let some = |_: &mut [u8], _| Ok(Cut::frames(size, 0..length));
+            let delivered = incoming.receive(64, &mut statistics, &mut |_| {}, fetch, some);
+            assert_eq!((delivered.unwrap(), statistics.oversized), (64, refused));
+        }
+    }
 
     /// Sends frames as far as a kernel takes them. Returns the number of frames in each buffer.
     fn send(

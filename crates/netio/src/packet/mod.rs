@@ -123,7 +123,7 @@ pub fn join(frames: &[Vec<u8>]) -> Vec<Vec<u8>> {
 pub fn cut(buffer: &[u8], tag: Option<(u16, u16)>, sink: &mut dyn FnMut(&[u8])) -> Option<usize> {
     let mut room = [&[0; TAG], buffer].concat();
     let arrival = sys::Arrival { length: buffer.len(), tag };
-    let mut cut = open(&mut room, arrival, VNET).ok()?;
+    let mut cut = open(&mut room, arrival, VNET, segments::LONGEST_RECEIVED).ok()?;
     let mut frames = 0;
     while let Some(frame) = cut.next(&mut room) {
         sink(&room[frame]);
@@ -142,6 +142,8 @@ pub struct PacketSocket {
     /// Bytes before a frame in which the kernel and this socket describe it to each other: [`VNET`]
     /// with super-frames, else none.
     vnet: usize,
+    /// Length of the longest frame to receive.
+    longest: usize,
     incoming: Incoming<sys::Arrival>,
     outgoing: Outgoing,
     statistics: Statistics,
@@ -220,17 +222,20 @@ impl PacketSocket {
         // Endpoints also bind to all EtherTypes: before a frame reaches the sockets of its
         // EtherType, the kernel discards the fact that it had a tag of VLAN 0.
         sys::bind_packet(&socket, interface.index).map_err(failed("bind"))?;
-        let (slots, vnet, longest) = if super_frames {
+        // An outer tag and one that the kernel removes.
+        let longest = interface.mtu + ETHERNET_HEADER + 2 * TAG;
+        let (slots, vnet, room) = if super_frames {
             (SUPER_BATCH, VNET, segments::LONGEST_RECEIVED)
         } else {
-            (BATCH, 0, interface.mtu + ETHERNET_HEADER + TAG)
+            (BATCH, 0, longest - TAG)
         };
-        let stride = (longest + VNET + TAG).next_multiple_of(64);
+        let stride = (room + VNET + TAG).next_multiple_of(64);
         let mut socket = Self {
             socket,
             interface,
             tags,
             vnet,
+            longest,
             incoming: Incoming::new(slots, stride, sys::Arrival::default()),
             outgoing: Outgoing::new(slots, stride),
             statistics: Statistics::default(),
@@ -279,8 +284,14 @@ impl PacketSocket {
     }
 }
 
-/// Finds the frames in a receive buffer, after the tag that the kernel removed is in its place.
-fn open(buffer: &mut [u8], arrival: sys::Arrival, vnet: usize) -> Result<Cut, Unusable> {
+/// Finds the frames in a receive buffer, after the tag that the kernel removed is in its place. Those of
+/// super-frames have at most `longest` bytes.
+fn open(
+    buffer: &mut [u8],
+    arrival: sys::Arrival,
+    vnet: usize,
+    longest: usize,
+) -> Result<Cut, Unusable> {
     let end = TAG + arrival.length;
     if end > buffer.len() || arrival.length < vnet {
         return Err(Unusable);
@@ -300,7 +311,7 @@ fn open(buffer: &mut [u8], arrival: sys::Arrival, vnet: usize) -> Result<Cut, Un
     if vnet == 0 {
         return Ok(Cut::whole(frame));
     }
-    Cut::new(described, buffer, frame, if tag.is_some() { TAG } else { 0 })
+    Cut::new(described, buffer, frame, if tag.is_some() { TAG } else { 0 }, longest)
 }
 
 /// Membership of an interface without receiving frames, for back ends that receive in another way.
@@ -345,12 +356,13 @@ pub(crate) fn hold_port(port: u16, interface: &str) -> Result<Socket, OpenError>
 
 impl FrameIo for PacketSocket {
     fn receive(&mut self, max: usize, sink: &mut dyn FnMut(&[u8])) -> io::Result<usize> {
-        let Self { socket, incoming, statistics, tags, vnet, .. } = self;
+        let Self { socket, incoming, statistics, tags, vnet, longest, .. } = self;
         let fetch = |buffers: &mut [u8], stride, arrivals: &mut [_]| {
             sys::receive_batch(socket, buffers, stride, TAG, *tags, arrivals)
         };
-        let received = incoming
-            .receive(max, statistics, sink, fetch, |buffer, arrival| open(buffer, arrival, *vnet));
+        let received = incoming.receive(max, statistics, sink, fetch, |buffer, arrival| {
+            open(buffer, arrival, *vnet, *longest)
+        });
         received.map_err(|error| self.interface.named(&error))
     }
 

@@ -117,12 +117,17 @@ impl Sniffer {
             Err(error) => match error.kind() {
                 io::ErrorKind::WouldBlock => return Ok(false),
                 io::ErrorKind::Interrupted => return Ok(true),
+                // The kernel says so once. Both sockets work again when it is up.
+                io::ErrorKind::NetworkDown => {
+                    tracing::warn!("network interface `{}` is down: nothing passes", interface.name);
+                    return Ok(false);
+                }
                 _ => return Err(interface.named(&error)),
             },
         };
         let buffers = buffers.chunks_exact_mut(STRIDE);
         for (buffer, (arrival, time)) in buffers.zip(arrivals).take(count) {
-            let Ok(mut cut) = open(buffer, arrival, VNET) else {
+            let Ok(mut cut) = open(buffer, arrival, VNET, segments::LONGEST_RECEIVED) else {
                 statistics.unusable += 1;
                 continue;
             };

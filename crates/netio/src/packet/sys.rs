@@ -145,6 +145,12 @@ pub(super) struct Arrival {
     pub(super) tag: Option<(u16, u16)>,
 }
 
+impl crate::queues::Arrival for Arrival {
+    fn length(&self) -> usize {
+        self.length
+    }
+}
+
 /// Receives up to `arrivals.len()` frames without waiting, frame i to `buffers[i * stride +
 /// gap..]`. Returns their number.
 pub(super) fn receive_batch(

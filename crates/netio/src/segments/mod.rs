@@ -4,6 +4,11 @@
 //! UDP over IPv4 is joined and cut. Its checksum is not filled in between the ends of such a path, so
 //! each datagram leaves here without one (zero), as RFC 768 permits. TCP is only cut ([`tcp`]): into
 //! the segments that a network card would send. The checksums of other packets are completed.
+//!
+//! Whoever sends a buffer writes its `virtio_net_hdr`. Each frame costs its receiver a fixed amount of
+//! work, so a buffer becomes at most one frame for each [`LEAST_PER_FRAME`] bytes, and no frame that is
+//! longer than the interface carries. Other buffers are dropped, and so is every description that does
+//! not match the headers. The field `hdr_len` has no effect.
 
 use std::ops::Range;
 
@@ -17,6 +22,10 @@ const LONGEST: usize = 65_000;
 
 /// Most datagrams in a joined frame. Kernels refuse more than 64 (older ones) or 128.
 const MOST_DATAGRAMS: u64 = 64;
+
+/// Fewest bytes of a super-frame for each of its frames: those of the shortest frame on a wire. So nobody
+/// causes more frames with super-frames than with plain ones of the same rate.
+const LEAST_PER_FRAME: usize = 60;
 
 /// Length of the longest frame with an IPv4 packet and two tags.
 pub(crate) const LONGEST_RECEIVED: usize = 14 + 2 * 4 + 65_535;
@@ -93,12 +102,13 @@ impl Cut {
 
     /// Interprets the `virtio_net_hdr` of the frame at `frame` in a buffer, and completes the checksum
     /// of a frame that is not a super-frame. `tag` is the length of tags that were added to the frame
-    /// after the kernel had described it.
+    /// after the kernel had described it, and `longest` that of the longest frame to deliver.
     pub(crate) fn new(
         vnet: [u8; VNET],
         buffer: &mut [u8],
         frame: Range<usize>,
         tag: usize,
+        longest: usize,
     ) -> Result<Self, Unusable> {
         let [flags, kind, _, _, s0, s1, c0, c1, o0, o1] = vnet;
         let word = |low, high| usize::from(u16::from_ne_bytes([low, high]));
@@ -106,6 +116,7 @@ impl Cut {
             (flags & NEEDS_CHECKSUM != 0).then(|| (frame.start + tag + word(c0, c1), word(o0, o1)));
         let bytes = buffer.get_mut(..frame.end).ok_or(Unusable)?;
         match (kind, checksum) {
+            (GSO_NONE, _) if frame.len() > longest => Err(Unusable),
             (GSO_NONE, None) => Ok(Self::whole(frame)),
             (GSO_NONE, Some((start, offset))) => {
                 let ipv4 = ipv4_before(bytes, frame.start, start, PROTOCOL_UDP);
@@ -119,7 +130,8 @@ impl Cut {
             }
             (GSO_UDP_L4, Some((start, UDP_CHECKSUM))) => {
                 let ip = ipv4_before(bytes, frame.start, start, PROTOCOL_UDP).ok_or(Unusable)?;
-                let mut cut = Self::parts(bytes, &frame, start + UDP_HEADER, word(s0, s1))?;
+                let first = start + UDP_HEADER;
+                let mut cut = Self::parts(bytes, &frame, first, word(s0, s1), longest)?;
                 let ip = ip - frame.start;
                 finish(&mut cut.template[..cut.headers], ip, cut.size)?;
                 Ok(Self { transport: Transport::Udp(ip), ..cut })
@@ -131,7 +143,7 @@ impl Cut {
                 };
                 let ip = ip.ok_or(Unusable)?;
                 let first = start + tcp::header(&bytes[start..]).ok_or(Unusable)?;
-                let mut cut = Self::parts(bytes, &frame, first, word(s0, s1))?;
+                let mut cut = Self::parts(bytes, &frame, first, word(s0, s1), longest)?;
                 let headers = &mut cut.template[..cut.headers];
                 let [ip, tcp] = [ip, start].map(|at| at - frame.start);
                 let stream = tcp::Stream::new(headers, ip, tcp, frame.end - start, cut.size)?;
@@ -147,9 +159,14 @@ impl Cut {
         frame: &Range<usize>,
         first: usize,
         size: usize,
+        longest: usize,
     ) -> Result<Self, Unusable> {
         let headers = first - frame.start;
-        if size == 0 || first >= frame.end || headers > MOST_HEADERS {
+        if first >= frame.end || headers > MOST_HEADERS {
+            return Err(Unusable);
+        }
+        justified(headers, frame.end - first, size)?;
+        if headers + size.min(frame.end - first) > longest {
             return Err(Unusable);
         }
         let mut template = [0; MOST_HEADERS];
@@ -165,9 +182,10 @@ impl Cut {
         size: usize,
         payload: Range<usize>,
     ) -> Result<Self, Unusable> {
-        if size == 0 || payload.start < HEADERS {
+        if payload.start < HEADERS {
             return Err(Unusable);
         }
+        justified(HEADERS, payload.len(), size)?;
         let mut template = [0; MOST_HEADERS];
         template[..HEADERS].copy_from_slice(headers);
         finish(&mut template[..HEADERS], IP, size)?;
@@ -199,6 +217,15 @@ impl Cut {
         }
         Some(frame)
     }
+}
+
+/// Refuses to cut a buffer, of these headers and payload, into segments of `size` bytes of payload if it
+/// has too few bytes for that many.
+fn justified(headers: usize, payload: usize, size: usize) -> Result<(), Unusable> {
+    if size == 0 || payload.div_ceil(size) * LEAST_PER_FRAME > headers + payload {
+        return Err(Unusable);
+    }
+    Ok(())
 }
 
 /// The start of the IPv4 header of an unfragmented packet whose next header, of a given protocol, is
@@ -306,8 +333,8 @@ impl Joined {
     /// buffer, after the room for its `virtio_net_hdr`.
     pub(crate) fn first(frame: &[u8], longest: usize, buffer: &mut [u8]) -> Self {
         buffer[VNET..VNET + frame.len()].copy_from_slice(frame);
-        let is_open = frame.len() <= longest && joinable(frame);
         let size = frame.len().saturating_sub(HEADERS);
+        let is_open = frame.len() <= longest && joinable(frame);
         Self { length: frame.len(), headers: HEADERS, size, is_open, datagrams: 1 }
     }
 
@@ -324,10 +351,13 @@ impl Joined {
             return false;
         }
         let payload = &frame[self.headers..];
-        if payload.len() > self.size || self.length + payload.len() > LONGEST {
+        let length = self.length + payload.len();
+        if payload.len() > self.size || length > LONGEST {
             return false;
         }
-        if self.headers > 0 && !self.continues(frame, buffer) {
+        let frames = self.datagrams as usize + 1;
+        let is_justified = frames * LEAST_PER_FRAME <= length;
+        if self.headers > 0 && !(is_justified && self.continues(frame, buffer)) {
             return false;
         }
         let end = VNET + self.length;
@@ -460,7 +490,7 @@ pub(crate) mod tests {
     pub(crate) fn cut(buffer: &mut [u8]) -> Result<Vec<Vec<u8>>, Unusable> {
         let frame = VNET..buffer.len();
         let vnet = *buffer.first_chunk().ok_or(Unusable)?;
-        let mut cut = Cut::new(vnet, buffer, frame, 0)?;
+        let mut cut = Cut::new(vnet, buffer, frame, 0, LONGEST_RECEIVED)?;
         let mut frames = Vec::new();
         while let Some(frame) = cut.next(buffer) {
             frames.push(buffer[frame].to_vec());
@@ -496,6 +526,90 @@ pub(crate) mod tests {
         assert!(buffers.iter().all(|(buffer, _)| buffer.len() <= VNET + LONGEST));
         assert_eq!(buffers.iter().map(|(_, frames)| frames).sum::<u64>(), 100);
         assert!(buffers.len() == 3, "{}", buffers.len());
+    }
+
+    /// A super-frame of one flow with `size` bytes of payload in each frame, of UDP or TCP, as the kernel
+    /// describes it.
+    fn super_frame(protocol: u8, size: u16, payload: usize) -> Vec<u8> {
+        let mut frame = datagram(1, &vec![7; payload]);
+        frame[IP + 9] = protocol;
+        let (kind, checksum, headers) = match protocol {
+            PROTOCOL_TCP => (GSO_TCP_V4, tcp::CHECKSUM, UDP + 20),
+            _ => (GSO_UDP_L4, UDP_CHECKSUM, HEADERS),
+        };
+        if protocol == PROTOCOL_TCP {
+            frame.splice(HEADERS..HEADERS, [0, 0, 0, 0, 0x50, 0x10, 0, 0, 0, 0, 0, 0]);
+        }
+        let words = [headers as u16, size, UDP as u16, checksum as u16];
+        let words = words.iter().flat_map(|word| word.to_ne_bytes());
+        [NEEDS_CHECKSUM, kind].into_iter().chain(words).chain(frame).collect()
+    }
+
+    #[test]
+    fn a_buffer_becomes_no_more_frames_than_its_bytes_justify() {
+        for protocol in [PROTOCOL_UDP, PROTOCOL_TCP] {
+            for size in [1, 8, 28, 59] {
+                // 128 datagrams are few enough for every kernel.
+                for payload in [2 * usize::from(size), 128, 60_000] {
+                    let mut buffer = super_frame(protocol, size, payload);
+                    let length = buffer.len() - VNET;
+                    let frames = payload.div_ceil(usize::from(size));
+                    match cut(&mut buffer) {
+                        Ok(cut) => assert_eq!(cut.len(), frames),
+                        Err(Unusable) => assert!(frames * LEAST_PER_FRAME > length),
+                    }
+                }
+                assert!(cut(&mut super_frame(protocol, size, 60_000)).is_err(), "{size}");
+            }
+            for size in [60, 536, 1_448] {
+                let frames = cut(&mut super_frame(protocol, size, 60_000)).unwrap();
+                assert_eq!(frames.len(), 60_000_usize.div_ceil(size.into()));
+            }
+            // One frame is one frame, whatever its length.
+            assert_eq!(cut(&mut super_frame(protocol, 5, 1)).unwrap().len(), 1);
+        }
+        // A UDP socket gets datagrams of strangers that are joined, too.
+        let joined =
+            |size, payload| Cut::datagrams(&[0; HEADERS], size, HEADERS..HEADERS + payload);
+        assert!(joined(1, 128).is_err() && joined(59, 60_000).is_err() && joined(0, 0).is_err());
+        assert!(joined(60, 60_000).is_ok() && joined(1, 1).is_ok());
+    }
+
+    #[test]
+    fn no_frame_is_longer_than_the_interface_carries() {
+        let longest = 1_500 + IP;
+        let cut = |buffer: &mut [u8]| {
+            let (vnet, whole) = (*buffer.first_chunk().unwrap(), VNET..buffer.len());
+            Cut::new(vnet, buffer, whole, 0, longest).map(drop)
+        };
+        for (protocol, most) in [(PROTOCOL_UDP, 1_472), (PROTOCOL_TCP, 1_460)] {
+            assert_eq!(cut(&mut super_frame(protocol, most, 30_000)), Ok(()));
+            assert_eq!(cut(&mut super_frame(protocol, most + 1, 30_000)), Err(Unusable));
+            assert_eq!(cut(&mut super_frame(protocol, u16::MAX, 30_000)), Err(Unusable));
+            assert_eq!(cut(&mut super_frame(protocol, 9_000, 1_000)), Ok(()));
+        }
+        let plain = |payload: usize| [&[0; VNET][..], &datagram(1, &vec![7; payload])].concat();
+        assert_eq!(cut(&mut plain(1_472)), Ok(()));
+        assert_eq!(cut(&mut plain(1_473)), Err(Unusable));
+    }
+
+    /// Whatever a sender writes into one byte of the description.
+    #[test]
+    fn no_field_of_the_description_makes_more_of_a_buffer() {
+        for protocol in [PROTOCOL_UDP, PROTOCOL_TCP] {
+            let valid = super_frame(protocol, 1_000, 6_000);
+            for (at, value) in (0..VNET).flat_map(|at| (0..=u8::MAX).map(move |value| (at, value)))
+            {
+                let mut buffer = valid.clone();
+                buffer[at] = value;
+                let Ok(frames) = cut(&mut buffer) else { continue };
+                let most = (valid.len() - VNET) / LEAST_PER_FRAME;
+                assert!(frames.len() <= most, "byte {at} is {value}: {} frames", frames.len());
+                let bytes: usize = frames.iter().map(Vec::len).sum();
+                let headers = frames.len() * (UDP + 20);
+                assert!(bytes <= valid.len() + headers, "byte {at} is {value}: {bytes} bytes");
+            }
+        }
     }
 
     #[test]
@@ -564,12 +678,13 @@ pub(crate) mod tests {
             }
             let mut buffer = [&vnet[..], &frame].concat();
             let whole = VNET..buffer.len();
-            if let Ok(mut cut) = Cut::new(vnet, &mut buffer, whole, tag) {
+            if let Ok(mut cut) = Cut::new(vnet, &mut buffer, whole, tag, 1_522) {
                 let mut total = 0;
                 while let Some(frame) = cut.next(&mut buffer) {
                     prop_assert!(!frame.is_empty() && frame.end <= buffer.len());
+                    prop_assert!(frame.len() <= 1_522);
                     total += 1;
-                    prop_assert!(total <= buffer.len());
+                    prop_assert!(total == 1 || total * LEAST_PER_FRAME <= buffer.len() - VNET);
                 }
             }
         }

@@ -101,6 +101,12 @@ pub(super) struct Arrival {
     pub(super) tos: u8,
 }
 
+impl crate::queues::Arrival for Arrival {
+    fn length(&self) -> usize {
+        self.length
+    }
+}
+
 impl Arrival {
     pub(super) const NONE: Self = Self {
         length: 0,

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tributary_controller::outcomes::Outcome as Fate;
 use tributary_jobfile::{HostId, Protocol, Scenario, SwitchId};
+use tributary_netio::packet;
 use tributary_protocol::Tensor;
 use tributary_sim::{Options, Outcome, Run};
 use tributary_wire::agg::{Kind, Repr};
@@ -49,6 +50,8 @@ fn file(protocol: &str, limited: bool) -> String {
 enum Attack {
     /// Frames of no job, to the victim's worker and server.
     Plain,
+    /// The same as super-frames, which the port cuts.
+    SuperFrames,
     /// Its own contributions again and again, which its server must see.
     Resends,
     /// Contributions of tasks that nobody completes, to hold aggregators.
@@ -61,8 +64,9 @@ enum Attack {
     OtherRuns,
 }
 
-const ATTACKS: [Attack; 6] = [
+const ATTACKS: [Attack; 7] = [
     Attack::Plain,
+    Attack::SuperFrames,
     Attack::Resends,
     Attack::Hoarding,
     Attack::Results,
@@ -80,14 +84,29 @@ impl Attack {
         }
     }
 
+    /// Its next frames, and the bytes that they take on its link.
+    fn frames(self, run: &Run<'_>, scenario: &Scenario, number: u32) -> (Vec<Vec<u8>>, usize) {
+        if self == Self::SuperFrames {
+            let [from, to] = plain_ends(self, scenario, number);
+            let buffer = super_frame(from, to);
+            let mut frames = Vec::new();
+            let cut = packet::cut(&buffer, None, &mut |frame| frames.push(frame.to_vec()));
+            assert_eq!(cut, Some(LONG.div_ceil(SEGMENT)), "the port cuts it");
+            return (frames, buffer.len());
+        }
+        let frame = self.frame(run, scenario, number);
+        let bytes = frame.len() + 24;
+        (vec![frame], bytes)
+    }
+
     fn frame(self, run: &Run<'_>, scenario: &Scenario, number: u32) -> Vec<u8> {
         let [victim, attacker] = [0, 1].map(|job| &scenario.jobs[job]);
         let job = if matches!(self, Self::Forged) { victim } else { attacker };
         let host = |host: HostId| scenario.topology.host(host).address;
         let source = host(self.from(scenario));
         if self == Self::Plain {
-            let to = [Some(victim.workers[0]), victim.ps][number as usize % 2];
-            return plain(source, host(to.unwrap_or(victim.workers[1])));
+            let [from, to] = plain_ends(self, scenario, number);
+            return plain(from, to);
         }
         let (kind, destination) = match self {
             Self::Results => (Kind::Parameter, Host::service(job.id)),
@@ -123,6 +142,32 @@ impl Attack {
     }
 }
 
+/// Where a frame of no job comes from, and the victim's worker or server, by turns.
+fn plain_ends(attack: Attack, scenario: &Scenario, number: u32) -> [Host; 2] {
+    let victim = &scenario.jobs[0];
+    let to = [Some(victim.workers[0]), victim.ps][number as usize % 2];
+    let ends = [attack.from(scenario), to.unwrap_or(victim.workers[1])];
+    ends.map(|host| scenario.topology.host(host).address)
+}
+
+/// Bytes of payload of a super-frame, and of each of its segments, which are as long as an aggregation packet.
+const LONG: usize = 60_000;
+const SEGMENT: usize = 4 * VALUES + 16;
+
+/// TCP that the kernel has not cut into segments.
+fn super_frame(from: Host, to: Host) -> Vec<u8> {
+    let ethernet = etherparse::PacketBuilder::ethernet2(from.mac.0, to.mac.0);
+    let packet = ethernet.ipv4(from.ip.octets(), to.ip.octets(), 64).tcp(4000, 4000, 1, 1000);
+    // A `virtio_net_hdr`: with a partial checksum, TCP over IPv4, the size of a segment, and where the
+    // TCP header and its checksum are.
+    let mut buffer = vec![1, 1];
+    for word in [54, SEGMENT as u16, 34, 16] {
+        buffer.extend(word.to_ne_bytes());
+    }
+    packet.write(&mut buffer, &[7; LONG]).unwrap();
+    buffer
+}
+
 /// A UDP datagram as long as an aggregation packet.
 fn plain(from: Host, to: Host) -> Vec<u8> {
     let ethernet = etherparse::PacketBuilder::ethernet2(from.mac.0, to.mac.0);
@@ -144,6 +189,8 @@ fn attacked(file: &str, attack: Option<Attack>) -> (Vec<Vec<Tensor>>, Duration, 
     let mut run = Run::start(&scenario, &program, inputs.clone(), &options).unwrap();
     let port = attack.map(|attack| scenario.topology.attachment(attack.from(&scenario)).1);
     let (mut sent, mut number) = (0, 0);
+    // Frames of a buffer arrive one after the other, as the port takes turns with others.
+    let (mut waiting, mut share) = (Vec::new().into_iter(), 0);
     while run.step().unwrap() {
         let (Some(attack), Some(port)) = (attack, port) else { continue };
         if run.finished(0) == 1 || run.elapsed() > ATTACK {
@@ -151,10 +198,15 @@ fn attacked(file: &str, attack: Option<Attack>) -> (Vec<Vec<Tensor>>, Duration, 
         }
         // Bytes that 10 Gb/s have brought.
         while sent < run.elapsed().as_nanos() * 10 / 8 {
-            let frame = attack.frame(&run, &scenario, number);
+            let Some(frame) = waiting.next() else {
+                let (frames, bytes) = attack.frames(&run, &scenario, number);
+                share = (bytes / frames.len()) as u128;
+                waiting = frames.into_iter();
+                number += 1;
+                continue;
+            };
             run.system.network.inject(SwitchId(0), port, &frame);
-            sent += frame.len() as u128 + 24;
-            number += 1;
+            sent += share;
         }
     }
     let mut outcome = run.finish().unwrap();
@@ -185,7 +237,7 @@ fn shares(protocol: &str, limited: bool, attacks: &[Attack]) -> Vec<f64> {
 /// what the attacker may send at once has a part in it.
 fn promised(protocol: &str, attack: Attack) -> f64 {
     match (attack, protocol) {
-        (Attack::Plain, _) => 0.9,
+        (Attack::Plain | Attack::SuperFrames, _) => 0.9,
         (Attack::Resends, _) => 0.8,
         (Attack::Results, _) => 0.7,
         // All aggregators are the attacker's: the server alone sums, over one link instead of three.
