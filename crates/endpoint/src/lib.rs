@@ -173,7 +173,7 @@ pub fn open_interface(
     io: Io,
 ) -> Result<Faulty<Device>> {
     let groups = scenario.jobs.iter().map(|job| Host::group(job.id).ip);
-    let config = Config { groups: groups.collect(), ..Config::endpoint(interface, PORT) };
+    let config = Config { groups: groups.collect(), ..config(scenario, interface) };
     let device = Device::open(io, &config)?;
     check_interface(scenario, host, device.interface(), io)?;
     let link = scenario.topology.host(host).link;
@@ -221,12 +221,12 @@ fn open_ports(
     if ports.len() == 1 {
         return Ok(vec![open_interface(scenario, host, &args.interface, args.io)?]);
     }
-    let config = |jobs: Vec<&Job>| Config {
+    let of_port = |jobs: Vec<&Job>| Config {
         groups: jobs.iter().map(|job| Host::group(job.id).ip).collect(),
         jobs: jobs.iter().map(|job| job.id.get()).collect(),
-        ..Config::endpoint(&args.interface, PORT)
+        ..config(scenario, &args.interface)
     };
-    let configs: Vec<Config> = ports.into_iter().map(config).collect();
+    let configs: Vec<Config> = ports.into_iter().map(of_port).collect();
     let devices = Device::open_shared(args.io, &configs)?;
     if let Some(first) = devices.first() {
         check_interface(scenario, host, first.interface(), args.io)?;
@@ -236,6 +236,11 @@ fn open_ports(
         Ok(scenario.faulty_lane(lane, link, End::Host(host), scenario.seed, device)?)
     };
     devices.into_iter().enumerate().map(faulty).collect()
+}
+
+/// The configuration of a host's interface. It may be down for as long as a worker may be silent.
+fn config(scenario: &Scenario, interface: &str) -> Config {
+    Config { outage: scenario.worker_timeout, ..Config::endpoint(interface, PORT) }
 }
 
 /// Refuses an interface that is not the host's, or whose packets are too short.

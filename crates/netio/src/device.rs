@@ -6,6 +6,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use crate::interface::Interface;
+use crate::outage::Outage;
 use crate::packet::{self, PacketSocket, Share};
 use crate::udp::{self, Mode, UdpPort};
 use crate::xdp::{self, XdpSocket};
@@ -41,10 +42,13 @@ pub struct Config {
     /// Size of the receive buffer in bytes. For an ordinary user, AF_PACKET reduces it to the
     /// system's limit (`net.core.rmem_max`). AF_XDP keeps one frame per 2 KiB.
     pub receive_buffer: usize,
+    /// How long the interface may be down. Meanwhile frames are lost, as on a cable that is unplugged.
+    /// Afterwards, and at once if this is zero, operations fail with [`io::ErrorKind::NetworkDown`].
+    pub outage: Duration,
 }
 
 impl Config {
-    /// For a host that communicates over UDP port `port`.
+    /// For a host that communicates over UDP port `port`, through an interface that may not be down.
     pub fn endpoint(interface: impl Into<String>, port: u16) -> Self {
         Self {
             interface: interface.into(),
@@ -53,6 +57,7 @@ impl Config {
             groups: Vec::new(),
             jobs: Vec::new(),
             receive_buffer: 4 << 20,
+            outage: Duration::ZERO,
         }
     }
 
@@ -72,8 +77,8 @@ pub struct Statistics {
     /// Frames that the kernel dropped because the receive buffer was full.
     pub overrun: u64,
     /// Frames dropped because they were longer than the interface's MTU at the time of opening,
-    /// most likely merged by receive offload; with super-frames, because the kernel's description of
-    /// them cannot be used.
+    /// most likely merged by receive offload; with super-frames, because the sender's description of
+    /// them cannot be used, or they would become too many frames for their length.
     pub oversized: u64,
     /// Frames that the kernel refused to send.
     pub unsendable: u64,
@@ -170,11 +175,26 @@ pub enum OpenError {
          interface; use `packet`, `gso`, `udp` or `udp-gso`, or leave `threads` out of the job"
     )]
     Unshared,
+    /// There are no more file descriptors.
+    #[error("cannot open a socket for network interface `{interface}`: {source}")]
+    Socket {
+        /// The interface.
+        interface: String,
+        /// The kernel's error.
+        source: io::Error,
+    },
 }
 
 /// An open network interface.
 #[derive(Debug)]
-pub enum Device {
+pub struct Device {
+    socket: Socket,
+    /// What to do while it is down, unless that is an error.
+    outage: Option<Outage>,
+}
+
+#[derive(Debug)]
+enum Socket {
     /// An AF_PACKET socket.
     Packet(Box<PacketSocket>),
     /// An AF_XDP socket.
@@ -191,13 +211,28 @@ impl Device {
     ///
     /// See [`OpenError`].
     pub fn open(kind: Kind, config: &Config) -> Result<Self, OpenError> {
-        Ok(match kind {
-            Kind::Packet => Self::Packet(Box::new(PacketSocket::open(config)?)),
-            Kind::Gso => Self::Packet(Box::new(PacketSocket::open_for_super_frames(config)?)),
-            Kind::Xdp => Self::Xdp(XdpSocket::open(config)?),
-            Kind::Udp => Self::Udp(Box::new(UdpPort::open(Mode::Plain, config)?)),
-            Kind::UdpGso => Self::Udp(Box::new(UdpPort::open(Mode::Super, config)?)),
-        })
+        let socket = match kind {
+            Kind::Packet => PacketSocket::open(config)?.into(),
+            Kind::Gso => PacketSocket::open_for_super_frames(config)?.into(),
+            Kind::Xdp => XdpSocket::open(config)?.into(),
+            Kind::Udp => UdpPort::open(Mode::Plain, config)?.into(),
+            Kind::UdpGso => UdpPort::open(Mode::Super, config)?.into(),
+        };
+        Self::new(socket, config)
+    }
+
+    fn new(socket: Socket, config: &Config) -> Result<Self, OpenError> {
+        let outage = (!config.outage.is_zero())
+            .then(|| Outage::new(&config.interface, config.outage))
+            .transpose()
+            .map_err(|source| OpenError::Socket { interface: config.interface.clone(), source })?;
+        Ok(Self { socket, outage })
+    }
+
+    /// Devices of these sockets, which have been opened in the order of `configs`.
+    fn all<S: Into<Socket>>(sockets: Vec<S>, configs: &[Config]) -> Result<Vec<Self>, OpenError> {
+        let sockets = sockets.into_iter().map(Into::into).zip(configs);
+        sockets.map(|(socket, config)| Self::new(socket, config)).collect()
     }
 
     /// Opens all interfaces of a switch, in order. AF_XDP sockets share their memory.
@@ -210,7 +245,7 @@ impl Device {
             Kind::Packet | Kind::Gso | Kind::Udp | Kind::UdpGso => {
                 configs.iter().map(|config| Self::open(kind, config)).collect()
             }
-            Kind::Xdp => Ok(XdpSocket::open_all(configs)?.into_iter().map(Self::Xdp).collect()),
+            Kind::Xdp => Self::all(XdpSocket::open_all(configs)?, configs),
         }
     }
 
@@ -231,7 +266,7 @@ impl Device {
             Kind::Xdp | Kind::Udp | Kind::UdpGso => return Err(OpenError::Shared(kind)),
         };
         let sockets = PacketSocket::open_group(config, super_frames, count, share)?;
-        Ok(sockets.into_iter().map(|socket| Self::Packet(Box::new(socket))).collect())
+        sockets.into_iter().map(|socket| Self::new(socket.into(), config)).collect()
     }
 
     /// Opens several sockets that share the UDP port of one interface. Each receives the datagrams of
@@ -241,10 +276,7 @@ impl Device {
     ///
     /// The first error; then no socket is open.
     pub fn open_shared(kind: Kind, configs: &[Config]) -> Result<Vec<Self>, OpenError> {
-        let udp = |mode| {
-            let sockets = UdpPort::open_shared(mode, configs)?;
-            Ok(sockets.into_iter().map(|socket| Self::Udp(Box::new(socket))).collect())
-        };
+        let udp = |mode| Self::all(UdpPort::open_shared(mode, configs)?, configs);
         match kind {
             Kind::Packet | Kind::Gso => {
                 configs.iter().map(|config| Self::open(kind, config)).collect()
@@ -258,10 +290,10 @@ impl Device {
     /// The interface, as it was when the socket was opened.
     #[must_use]
     pub fn interface(&self) -> &Interface {
-        match self {
-            Self::Packet(socket) => socket.interface(),
-            Self::Xdp(socket) => socket.interface(),
-            Self::Udp(socket) => socket.interface(),
+        match &self.socket {
+            Socket::Packet(socket) => socket.interface(),
+            Socket::Xdp(socket) => socket.interface(),
+            Socket::Udp(socket) => socket.interface(),
         }
     }
 
@@ -271,10 +303,10 @@ impl Device {
     ///
     /// Errors of the operating system.
     pub fn join(&mut self, group: Ipv4Addr) -> io::Result<()> {
-        match self {
-            Self::Packet(socket) => socket.join(group),
-            Self::Xdp(socket) => socket.join(group),
-            Self::Udp(socket) => socket.join(group),
+        match &mut self.socket {
+            Socket::Packet(socket) => socket.join(group),
+            Socket::Xdp(socket) => socket.join(group),
+            Socket::Udp(socket) => socket.join(group),
         }
     }
 
@@ -284,10 +316,10 @@ impl Device {
     ///
     /// Errors of the operating system.
     pub fn leave(&mut self, group: Ipv4Addr) -> io::Result<()> {
-        match self {
-            Self::Packet(socket) => socket.leave(group),
-            Self::Xdp(socket) => socket.leave(group),
-            Self::Udp(socket) => socket.leave(group),
+        match &mut self.socket {
+            Socket::Packet(socket) => socket.leave(group),
+            Socket::Xdp(socket) => socket.leave(group),
+            Socket::Udp(socket) => socket.leave(group),
         }
     }
 
@@ -297,41 +329,64 @@ impl Device {
     ///
     /// Errors of the operating system.
     pub fn statistics(&mut self) -> io::Result<Statistics> {
-        match self {
-            Self::Packet(socket) => socket.statistics(),
-            Self::Xdp(socket) => socket.statistics(),
-            Self::Udp(socket) => socket.statistics(),
+        match &mut self.socket {
+            Socket::Packet(socket) => socket.statistics(),
+            Socket::Xdp(socket) => socket.statistics(),
+            Socket::Udp(socket) => socket.statistics(),
         }
     }
 
-    fn io(&mut self) -> &mut dyn FrameIo {
-        match self {
-            Self::Packet(socket) => &mut **socket,
-            Self::Xdp(socket) => socket,
-            Self::Udp(socket) => &mut **socket,
+    /// The result of an operation on the socket, or `lost` while the interface is down.
+    fn on<T>(
+        &mut self,
+        lost: T,
+        act: impl FnOnce(&mut dyn FrameIo) -> io::Result<T>,
+    ) -> io::Result<T> {
+        let result = act(match &mut self.socket {
+            Socket::Packet(socket) => &mut **socket,
+            Socket::Xdp(socket) => socket,
+            Socket::Udp(socket) => &mut **socket,
+        });
+        match &mut self.outage {
+            Some(outage) => outage.bear(result, lost),
+            None => result,
         }
+    }
+}
+
+impl From<PacketSocket> for Socket {
+    fn from(socket: PacketSocket) -> Self {
+        Self::Packet(Box::new(socket))
+    }
+}
+
+impl From<XdpSocket> for Socket {
+    fn from(socket: XdpSocket) -> Self {
+        Self::Xdp(socket)
+    }
+}
+
+impl From<UdpPort> for Socket {
+    fn from(socket: UdpPort) -> Self {
+        Self::Udp(Box::new(socket))
     }
 }
 
 impl FrameIo for Device {
     fn receive(&mut self, max: usize, sink: &mut dyn FnMut(&[u8])) -> io::Result<usize> {
-        self.io().receive(max, sink)
+        self.on(0, |io| io.receive(max, sink))
     }
 
     fn send(&mut self, frame: &[u8]) -> io::Result<bool> {
-        self.io().send(frame)
+        self.on(true, |io| io.send(frame))
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.io().flush()
+        self.on((), |io| io.flush())
     }
 
     fn watch(&mut self, watch: &mut Watch) -> io::Result<()> {
-        self.io().watch(watch)
-    }
-
-    fn wait(&mut self, timeout: Option<Duration>) -> io::Result<()> {
-        self.io().wait(timeout)
+        self.on((), |io| io.watch(watch))
     }
 }
 

@@ -32,6 +32,7 @@ pub mod faults;
 pub mod interface;
 pub mod memory;
 mod messages;
+mod outage;
 pub mod packet;
 mod poll;
 mod prefetch;

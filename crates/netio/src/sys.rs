@@ -175,6 +175,22 @@ unsafe fn ask(
     request: libc::c_ulong,
     data: *mut libc::c_void,
 ) -> io::Result<libc::__c_anonymous_ifr_ifru> {
+    let own = Socket::new(Domain::IPV4, Type::DGRAM, None)?;
+    // SAFETY: as for this function.
+    unsafe { ask_through(&own, name, request, data) }
+}
+
+/// [`ask`]s in the network namespace of a socket.
+///
+/// # Safety
+///
+/// As for [`ask`].
+unsafe fn ask_through(
+    socket: &Socket,
+    name: &str,
+    request: libc::c_ulong,
+    data: *mut libc::c_void,
+) -> io::Result<libc::__c_anonymous_ifr_ifru> {
     let ifr_ifru = libc::__c_anonymous_ifr_ifru { ifru_data: data.cast() };
     let mut query = libc::ifreq { ifr_name: [0; libc::IFNAMSIZ], ifr_ifru };
     if name.is_empty() || name.len() >= libc::IFNAMSIZ {
@@ -183,7 +199,6 @@ unsafe fn ask(
     for (to, from) in query.ifr_name.iter_mut().zip(name.bytes()) {
         *to = from.cast_signed();
     }
-    let socket = Socket::new(Domain::IPV4, Type::DGRAM, None)?;
     // SAFETY: the requests used here read the name, which ends with a zero byte because it is
     // shorter than the field, and write the union or, if it is SIOCETHTOOL, to `data`.
     check(unsafe { libc::ioctl(socket.as_raw_fd(), request as _, ptr::from_mut(&mut query)) })?;
@@ -195,6 +210,14 @@ pub(crate) fn interface_index(name: &str) -> io::Result<u32> {
     // SAFETY: SIOCGIFINDEX has filled this member.
     let index = unsafe { ask(name, libc::SIOCGIFINDEX, ptr::null_mut())?.ifru_ifindex };
     Ok(index.cast_unsigned())
+}
+
+/// Whether an interface in the network namespace of a socket is administratively up.
+pub(crate) fn is_up(socket: &Socket, name: &str) -> bool {
+    // SAFETY: the request is not SIOCETHTOOL.
+    let answer = unsafe { ask_through(socket, name, libc::SIOCGIFFLAGS, ptr::null_mut()) };
+    // SAFETY: SIOCGIFFLAGS has filled this member.
+    answer.is_ok_and(|answer| i32::from(unsafe { answer.ifru_flags }) & libc::IFF_UP != 0)
 }
 
 pub(crate) fn interface_mtu(name: &str) -> io::Result<usize> {

@@ -110,16 +110,31 @@ impl Net {
     }
 
     pub(crate) fn server_on(&self, host: &str) -> Process {
-        let server = self.endpoint(host, &["ps", "--host", host], &self.tokens());
+        self.server_with(host, &[])
+    }
+
+    pub(crate) fn server_with(&self, host: &str, more: &[&str]) -> Process {
+        let command = [&["ps", "--host", host], more].concat();
+        let server = self.endpoint(host, &command, &self.tokens());
         until(&server, "serving");
         server
     }
 
     /// Starts a reminder agent on a host of its own.
     pub(crate) fn agent_on(&self, host: &str) -> Process {
-        let agent = self.endpoint(host, &["reminder", "--host", host], &self.tokens());
+        self.agent_with(host, &[])
+    }
+
+    pub(crate) fn agent_with(&self, host: &str, more: &[&str]) -> Process {
+        let command = [&["reminder", "--host", host], more].concat();
+        let agent = self.endpoint(host, &command, &self.tokens());
         until(&agent, "listening");
         agent
+    }
+
+    /// Takes a host's interface down, or brings it up again.
+    pub(crate) fn set_link(&self, host: &str, up: bool) {
+        self.testbed.set_link(host, "eth0", up).unwrap();
     }
 
     pub(crate) fn worker(&self, index: u8, tokens: &str) -> Process {

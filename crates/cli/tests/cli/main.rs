@@ -19,6 +19,7 @@ mod log;
 mod manager;
 mod metrics;
 mod mininet;
+mod outages;
 mod outsiders;
 mod p4_test;
 mod packages;

@@ -20,8 +20,10 @@ use tributary_testbed::{
 
 mod frames;
 mod life;
+mod outages;
 mod roles;
 mod sockets;
+mod strangers;
 mod udp;
 
 /// A test and its name.
@@ -48,20 +50,20 @@ fn main() -> ExitCode {
         },
     };
     let mut trials = Vec::new();
-    for (name, test) in life::TESTS {
-        trials.push(trial((*name).to_owned(), *test, entered.is_err()));
+    for (name, test) in [life::TESTS, strangers::TESTS].concat() {
+        trials.push(trial(name.to_owned(), test, entered.is_err()));
     }
     for (name, test) in sockets::TESTS {
         trials.push(trial(format!("xdp::{name}"), *test, no_xdp));
     }
-    for &(name, test) in frames::TESTS {
+    for &(name, test) in frames::TESTS.iter().chain(outages::TESTS) {
         let no_packet = entered.is_err();
         let kinds = [(Kind::Packet, no_packet), (Kind::Gso, no_packet), (Kind::Xdp, no_xdp)];
         for (kind, skipped) in kinds {
             trials.push(trial(format!("{kind}::{name}"), move || test(kind), skipped));
         }
     }
-    for &(name, test) in udp::TESTS {
+    for &(name, test) in udp::TESTS.iter().chain(outages::TESTS) {
         for kind in [Kind::Udp, Kind::UdpGso] {
             trials.push(trial(format!("{kind}::{name}"), move || test(kind), entered.is_err()));
         }

@@ -1,0 +1,77 @@
+//! Links that are down for a moment, at a host.
+
+use std::time::Duration;
+
+use tributary_testbed::{Process, Stream};
+
+use crate::by_hand::{Net, ended, until};
+use crate::command::{namespaces, xdp};
+
+/// Rounds with short pauses, so that outages fall into them.
+fn job(protocol: &str, servers: &str) -> String {
+    format!(
+        "protocol = \"{protocol}\"\n[topology]\nkind = \"star\"\nworkers = 2\n{servers}\
+         workload = {{ kind = \"random\", tensors = 100, elements = 1000 }}\n\
+         [[job.straggler]]\nworker = 0\ndelay = \"20ms\"\n"
+    )
+}
+
+/// Takes the link of each host down for a moment, while workers with `io` are at it.
+fn check(io: &str, job: &str, hosts: &[&str]) {
+    let net = Net::without_switch(job, hosts);
+    // The ports that suit these hosts.
+    let ports = if io == "udp" { "packet" } else { io };
+    net.start_switch_at(&net.socket(), hosts.len(), &["--io", ports]);
+    let _controller = net.controller(&net.tokens());
+    let more = ["--io", io];
+    let _servers: Vec<Process> = hosts[2..]
+        .iter()
+        .rev()
+        .map(|host| match *host {
+            "ps2" => net.agent_with(host, &more),
+            _ => net.server_with(host, &more),
+        })
+        .collect();
+    let workers = [0, 1].map(|index| net.worker_with(index, &net.tokens(), &more));
+    until(&workers[0], "round 5 of 100");
+    for host in hosts {
+        net.set_link(host, false);
+        std::thread::sleep(Duration::from_millis(150));
+        net.set_link(host, true);
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    let output = workers[0].output(Stream::Out);
+    assert!(
+        !output.contains("round 100 of 100"),
+        "{io}: the links were down in the middle: {output}"
+    );
+    for worker in &workers {
+        let (success, errors) = ended(worker);
+        assert!(success, "{io}: {errors}");
+        let output = worker.output(Stream::Out);
+        assert!(output.contains("100000 values summed, 100000 of them compared"), "{output}");
+    }
+}
+
+#[test]
+fn a_link_that_is_down_for_a_moment_at_a_host_costs_time_only() {
+    if !namespaces() {
+        return;
+    }
+    let switchml = job("switchml", "[switch]\npartitions = 2\n[[job]]\n");
+    for io in ["packet", "gso"] {
+        check(io, &switchml, &["w1", "w2"]);
+    }
+    if xdp() {
+        check("xdp", &switchml, &["w1", "w2"]);
+    }
+}
+
+/// Also those of the parameter server and of the reminder agent.
+#[test]
+fn so_does_the_link_of_a_server_or_an_agent() {
+    if namespaces() {
+        let servers = "ps_hosts = 2\n[[job]]\nps = \"ps1\"\nagent = \"ps2\"\n";
+        check("packet", &job("esa", servers), &["w1", "w2", "ps1", "ps2"]);
+    }
+}
