@@ -2,6 +2,8 @@
 //!
 //! A rank's place has [`WORDS`] integers, small enough that no sum over 1024 workers overflows.
 
+use tributary_wire::ranges;
+
 /// Integers in a rank's place.
 pub const WORDS: usize = 5;
 
@@ -214,14 +216,15 @@ fn by_text(texts: &[String]) -> Vec<(&str, Vec<usize>)> {
     all
 }
 
-/// `rank 3`, or `ranks 0, 1 and 2`.
+/// Ascending ranks in words: `rank 3`, `ranks 0–2`, or `ranks 0, 1 and 4–7`.
 #[must_use]
 pub fn names(ranks: &[usize]) -> String {
-    let text = |ranks: &[usize]| ranks.iter().map(usize::to_string).collect::<Vec<_>>().join(", ");
-    match ranks {
-        [one] => format!("rank {one}"),
-        [rest @ .., last] => format!("ranks {} and {last}", text(rest)),
+    let ranges = ranges(ranks.iter().map(|&rank| rank as u64));
+    match &ranges[..] {
         [] => "no rank".into(),
+        [one] if ranks.len() == 1 => format!("rank {one}"),
+        [one] => format!("ranks {one}"),
+        [rest @ .., last] => format!("ranks {} and {last}", rest.join(", ")),
     }
 }
 

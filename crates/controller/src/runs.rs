@@ -463,7 +463,7 @@ impl Runs {
         let name = &team.name;
         match &verdict {
             Verdict::GoOn(Continuation { epoch, workers, rounds }) => {
-                let (lost, from) = (named(spoken.lost), rounds.saturating_add(1));
+                let (lost, from) = (spoken.lost, rounds.saturating_add(1));
                 tracing::warn!(%epoch, "job {name} goes on without {lost} from round {from}");
                 let handover = Some(Handover { before: run.epoch, rounds: *rounds });
                 let (epoch, workers) = (*epoch, *workers);
@@ -679,17 +679,11 @@ fn set(indices: &[u32]) -> WorkerSet {
     indices.iter().filter_map(index).collect()
 }
 
-/// Workers, by name.
-fn named(workers: WorkerSet) -> String {
-    let all: Vec<String> = workers.iter().map(|worker| worker.to_string()).collect();
-    format!("worker{} {}", if all.len() == 1 { "" } else { "s" }, all.join(", "))
-}
-
 /// How many workers are left of a job.
 fn left(name: &str, spoken: Spoken) -> String {
     let left = spoken.left.len();
     let workers = if left == 1 { "worker" } else { "workers" };
-    format!("job {name} has {left} {workers} left, without {}", named(spoken.lost))
+    format!("job {name} has {left} {workers} left, without {}", spoken.lost)
 }
 
 /// Whether an error may go by itself: a switch is away, or is being changed, or the journal cannot be written.

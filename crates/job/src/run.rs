@@ -24,7 +24,7 @@ use tributary_ps::report::{self as servers, ServerReport};
 use tributary_sim::{Processing, Trace};
 use tributary_watch::Hub;
 use tributary_watch::model::Weight;
-use tributary_wire::Epoch;
+use tributary_wire::{Epoch, name_workers};
 use tributary_worker::rounds::{Event, WorkerReport};
 use tributary_worker::workload::{self, Rule, need};
 
@@ -605,11 +605,11 @@ impl Run<'_> {
                          from no worker (worker_timeout in the job file)"
                     );
                 }
-                let workers: Vec<String> = missing.iter().map(u16::to_string).collect();
+                let verb = if missing.len() == 1 { "was" } else { "were" };
                 Err(anyhow!(
-                    "job {name}: worker {} was not heard from for {seconds:.1} s while others wait \
+                    "job {name}: {} {verb} not heard from for {seconds:.1} s while others wait \
                      (worker_timeout in the job file)",
-                    workers.join(", ")
+                    name_workers(missing)
                 ))
             }
         }

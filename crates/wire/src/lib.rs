@@ -50,4 +50,4 @@ pub use ipv4::Ecn;
 pub use round::{FRAGMENTS_MAX, RUNGS, Round};
 pub use service::{Segment, Service};
 pub use udp::PORT;
-pub use workers::WorkerSet;
+pub use workers::{WorkerSet, name_workers, ranges};

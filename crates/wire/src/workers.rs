@@ -5,6 +5,41 @@ use std::ops::{BitOr, BitOrAssign};
 
 use crate::{WORKERS_MAX, WorkerIndex};
 
+/// Most ranges that are written out.
+const RANGES_SHOWN: usize = 16;
+
+/// Ascending numbers as text for messages, with ranges: `0–3`, `7`, `9`. After 16 ranges it ends with an
+/// ellipsis and how many numbers there are.
+#[must_use]
+pub fn ranges(numbers: impl IntoIterator<Item = u64>) -> Vec<String> {
+    let mut ranges: Vec<(u64, u64)> = Vec::new();
+    for number in numbers {
+        match ranges.last_mut() {
+            Some((_, last)) if *last + 1 == number => *last = number,
+            _ => ranges.push((number, number)),
+        }
+    }
+    let count: u64 = ranges.iter().map(|(first, last)| last - first + 1).sum();
+    let text = |&(first, last): &(u64, u64)| match last - first {
+        0 => vec![first.to_string()],
+        1 => vec![first.to_string(), last.to_string()],
+        _ => vec![format!("{first}–{last}")],
+    };
+    let mut shown: Vec<String> = ranges.iter().take(RANGES_SHOWN).flat_map(text).collect();
+    if ranges.len() > RANGES_SHOWN {
+        shown.push(format!("… ({count} in all)"));
+    }
+    shown
+}
+
+/// Workers with these ascending indices, in words: `worker 3`, or `workers 0–3, 7`.
+#[must_use]
+pub fn name_workers(indices: impl IntoIterator<Item = u16>) -> String {
+    let indices: Vec<u64> = indices.into_iter().map(u64::from).collect();
+    let plural = if indices.len() == 1 { "" } else { "s" };
+    format!("worker{plural} {}", ranges(indices).join(", "))
+}
+
 /// Words of a set.
 const WORDS: usize = WORKERS_MAX as usize / 64;
 
@@ -136,9 +171,9 @@ impl FromIterator<WorkerIndex> for WorkerSet {
 }
 
 impl fmt::Display for WorkerSet {
-    /// Writes the indices of the workers: `{0, 3}`.
+    /// Writes what [`name_workers`] does.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_set().entries(self.iter().map(WorkerIndex::get)).finish()
+        f.write_str(&name_workers(self.iter().map(WorkerIndex::get)))
     }
 }
 
@@ -185,9 +220,23 @@ mod tests {
     }
 
     #[test]
+    fn neighbours_are_named_as_ranges() {
+        for (workers, name) in [
+            (&[3][..], "worker 3"),
+            (&[0, 1], "workers 0, 1"),
+            (&[0, 1, 2, 7, 9, 10], "workers 0–2, 7, 9, 10"),
+        ] {
+            assert_eq!(name_workers(workers.iter().copied()), name);
+        }
+        assert_eq!(WorkerSet::range(80, 256).to_string(), "workers 80–255");
+        let even = ranges((0..128).map(|number| 2 * number));
+        assert_eq!((even.len(), &even[15][..], &even[16][..]), (17, "30", "… (128 in all)"));
+    }
+
+    #[test]
     fn low_bits_are_the_lowest_workers() {
         let set = WorkerSet::from_low_bits(0x8000_0009);
-        assert_eq!(set.to_string(), "{0, 3, 31}");
+        assert_eq!(set.to_string(), "workers 0, 3, 31");
         assert_eq!(set.words().next(), Some(0x8000_0009));
         assert_eq!(WorkerSet::from_words([0; 33]), None);
         assert_eq!(WorkerSet::EMPTY.lowest(), None);

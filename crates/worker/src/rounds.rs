@@ -12,7 +12,7 @@ use tributary_jobfile::{OnUnderflow, worker_index};
 use tributary_protocol::worker::Stats;
 use tributary_protocol::{Assignment, Mode, Tensor, Terms};
 use tributary_train::digest::Fnv;
-use tributary_wire::{WorkerIndex, WorkerSet};
+use tributary_wire::{WorkerIndex, WorkerSet, name_workers};
 
 use crate::rounding::complaint;
 use crate::workload::{self, Pauses, TrainingReport, Verifier, Workload};
@@ -73,9 +73,8 @@ pub struct Loss {
 
 impl Loss {
     fn said(&self, verb: &str) -> String {
-        let without = self.without.iter().map(u16::to_string).collect::<Vec<_>>().join(", ");
-        let workers = if self.without.len() == 1 { "worker" } else { "workers" };
-        format!("{verb} on without {workers} {without} from round {}", self.round)
+        let without = name_workers(self.without.iter().copied());
+        format!("{verb} on without {without} from round {}", self.round)
     }
 
     /// What to say after the job.

@@ -226,13 +226,24 @@ class _Board:
             if not missing:
                 return
             if time.monotonic() > self._deadline:
-                names = ", ".join(map(str, missing))
                 raise RendezvousError(
                     f"rank {self._rank}: timeout after {self._timeout:g} s: these ranks have not "
-                    f"{done}: {names}"
+                    f"{done}: {_ranges(missing)}"
                 )
             time.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
+
+
+def _ranges(ranks: list[int]) -> str:
+    """Ascending ranks as text: ``0–3, 7``."""
+    ranges: list[list[int]] = []
+    for rank in ranks:
+        if ranges and ranges[-1][-1] + 1 == rank:
+            ranges[-1].append(rank)
+        else:
+            ranges.append([rank])
+    texts = [f"{a[0]}–{a[-1]}" if len(a) > 2 else ", ".join(map(str, a)) for a in ranges]
+    return ", ".join(texts)
 
 
 def _host() -> str:

@@ -3,6 +3,7 @@
 use anyhow::Result;
 use tributary_metrics::Metrics;
 use tributary_ps::report::{Event, ServerReport};
+use tributary_wire::name_workers;
 
 use crate::args::PsArgs;
 use crate::signals;
@@ -23,7 +24,8 @@ pub(crate) fn run(args: &PsArgs, metrics: &Metrics) -> Result<()> {
                 say!("job {job}: nothing has come for {seconds:.1} s; is switch {switch} up?");
             }
             Event::Stalled { job, missing, seconds, quiet: false } => {
-                say!("job {job} waits for workers {missing:?} since {seconds:.1} s");
+                let workers = name_workers(missing.iter().copied());
+                say!("job {job} waits for {workers} since {seconds:.1} s");
             }
             Event::Serving { job, epoch, service } => {
                 say!("job {job}: serving run {epoch}, service {service}");

@@ -2,6 +2,7 @@
 
 use anyhow::Result;
 use tributary_metrics::Metrics;
+use tributary_wire::name_workers;
 use tributary_worker::daemon::{self, Which};
 use tributary_worker::rounding;
 use tributary_worker::rounds::Event;
@@ -21,7 +22,10 @@ pub(crate) fn run(args: &WorkerArgs, metrics: &Metrics) -> Result<()> {
         }
         match event {
             Event::Waiting { missing } if missing.is_empty() => say!("all workers have joined"),
-            Event::Waiting { missing } => say!("waiting for workers {missing:?} to join the run"),
+            Event::Waiting { missing } => {
+                let workers = name_workers(missing.iter().copied());
+                say!("waiting for {workers} to join the run");
+            }
             Event::Unadmitted { reason } => {
                 say!("waiting for the scheduler to admit the job: {reason}");
             }

@@ -128,7 +128,7 @@ fn a_worker_that_comes_again_waits_for_the_others() {
         dies.kill().unwrap();
         // It restarts and waits: the other worker's run continues as far as it can alone.
         let again = net.worker_with(0, &net.tokens(), &["--seed", "3"]);
-        until(&again, "waiting for workers [1] to join the run");
+        until(&again, "waiting for worker 1 to join the run");
         let (success, errors) = ended(&left);
         assert!(!success && !errors.is_empty(), "{errors}");
         assert_eq!(epoch(&net), before, "{protocol}");
@@ -144,12 +144,12 @@ fn a_worker_that_waits_ends_on_a_signal_and_leaves_its_place() {
     }
     let (net, _controller, _servers) = served("switchml", 5);
     let first = net.worker(0, &net.tokens());
-    until(&first, "waiting for workers [1]");
+    until(&first, "waiting for worker 1");
     first.ask_to_end();
     let (success, errors) = ended(&first);
     assert!(!success && errors.contains("stopped before it had joined a run"), "{errors}");
     let second = net.worker(1, &net.tokens());
-    until(&second, "waiting for workers [0]");
+    until(&second, "waiting for worker 0");
     exact(&[net.worker(0, &net.tokens()), second], 10_000);
 }
 

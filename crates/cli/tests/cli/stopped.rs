@@ -79,7 +79,7 @@ fn a_separate_worker_names_only_parts_of_its_job() {
         assert!(has_server || !errors.contains("parameter server"), "{errors}");
         if let Some(server) = server {
             let output = server.output(Stream::Out);
-            assert!(output.contains("waits for workers [1]"), "{output}");
+            assert!(output.contains("waits for worker 1"), "{output}");
         }
     }
 }
@@ -123,7 +123,7 @@ fn a_server_that_hears_nothing_blames_no_worker() {
     until(&server, "nothing has come for");
     let output = server.output(Stream::Out);
     assert!(
-        output.contains("is switch s1 up?") && !output.contains("waits for workers"),
+        output.contains("is switch s1 up?") && !output.contains("waits for worker"),
         "{output}"
     );
     for worker in workers {

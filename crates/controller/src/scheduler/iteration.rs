@@ -15,7 +15,7 @@ pub struct Iteration {
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum OutOfTurn {
     /// The last iteration is still running.
-    #[error("iteration {0} runs; workers {1} have not finished it")]
+    #[error("iteration {0} runs; it is not finished by {1}")]
     Running(u64, Box<WorkerSet>),
     /// Another number is due.
     #[error("iteration {next} is the next one, not {asked}")]
