@@ -222,10 +222,12 @@ impl Cut {
 /// Refuses to cut a buffer, of these headers and payload, into segments of `size` bytes of payload if it
 /// has too few bytes for that many.
 fn justified(headers: usize, payload: usize, size: usize) -> Result<(), Unusable> {
-    if size == 0 || payload.div_ceil(size) * LEAST_PER_FRAME > headers + payload {
-        return Err(Unusable);
-    }
-    Ok(())
+    // One frame is as long as it came.
+    let is_justified = match size {
+        0 => false,
+        _ => payload <= size || payload.div_ceil(size) * LEAST_PER_FRAME <= headers + payload,
+    };
+    if is_justified { Ok(()) } else { Err(Unusable) }
 }
 
 /// The start of the IPv4 header of an unfragmented packet whose next header, of a given protocol, is

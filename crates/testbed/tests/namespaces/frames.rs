@@ -380,7 +380,7 @@ fn threads_share_the_frames_of_a_port(kind: Kind) {
     let mut sender = endpoint(&testbed, kind, "h1");
     let numbered = |word: u32| {
         let mut payload = word.to_be_bytes().to_vec();
-        payload.extend(b"and more");
+        payload.extend([b'.'; 100]);
         datagram(1, 2, PORT, &payload)
     };
     let words = [0, 63, 64, 127, 128, 191, 192, 1 << 20, u32::MAX];
