@@ -22,11 +22,25 @@ const PROTOCOLS: [&str; 4] = ["atp", "esa", "p4inc", "switchml"];
 /// How long an attack lasts: many times as long as the victim takes by itself.
 const ATTACK: Duration = Duration::from_millis(60);
 
+/// What the operator has limited.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Limits {
+    Nothing,
+    /// The rate alone, in Mb/s.
+    Rate(u32),
+    All,
+}
+
 /// Job 0 is the victim's, job 1 the attacker's. They share the host w1, and that of their servers.
-fn file(protocol: &str, limited: bool) -> String {
-    let [max_rate, other, ceiling] = match limited {
-        true => ["max_rate = \"250Mb/s\"", "other_traffic = \"500Mb/s\"", "max_priority = 100"],
-        false => [""; 3],
+fn file(protocol: &str, limits: Limits) -> String {
+    let max_rate = match limits {
+        Limits::Nothing => String::new(),
+        Limits::Rate(rate) => format!("max_rate = \"{rate}Mb/s\""),
+        Limits::All => "max_rate = \"250Mb/s\"".to_owned(),
+    };
+    let [other, ceiling] = match limits {
+        Limits::All => ["other_traffic = \"500Mb/s\"", "max_priority = 100"],
+        Limits::Nothing | Limits::Rate(_) => [""; 2],
     };
     let ceiling = if protocol == "esa" { ceiling } else { "" };
     let partitions = if protocol == "switchml" { "partitions = 2" } else { "" };
@@ -218,14 +232,14 @@ fn attacked(file: &str, attack: Option<Attack>) -> (Vec<Vec<Tensor>>, Duration, 
 }
 
 /// Throughput of the victim under each attack, as a share of that without one. Panics if a sum changes.
-fn shares(protocol: &str, limited: bool, attacks: &[Attack]) -> Vec<f64> {
-    let file = file(protocol, limited);
+fn shares(protocol: &str, limits: Limits, attacks: &[Attack]) -> Vec<f64> {
+    let file = file(protocol, limits);
     let (sums, alone, _) = attacked(&file, None);
     let share = |&attack: &Attack| {
         let (under_attack, time, outcome) = attacked(&file, Some(attack));
         assert!(sums == under_attack, "{protocol}, {attack:?}: the sums are others");
         let exceeded = packets(&outcome.outcomes[1][0], Fate::Exceeded);
-        if !limited {
+        if limits == Limits::Nothing {
             assert_eq!(exceeded, 0, "{protocol}, {attack:?}");
         }
         alone.as_secs_f64() / time.as_secs_f64()
@@ -250,7 +264,7 @@ fn promised(protocol: &str, attack: Attack) -> f64 {
 #[test]
 fn with_limits_a_job_keeps_its_sums_and_its_share() {
     for protocol in PROTOCOLS {
-        for (attack, share) in ATTACKS.iter().zip(shares(protocol, true, &ATTACKS)) {
+        for (attack, share) in ATTACKS.iter().zip(shares(protocol, Limits::All, &ATTACKS)) {
             let promised = promised(protocol, *attack);
             println!("{protocol}: {share:.2} under {attack:?}");
             assert!(share >= promised, "{protocol}, {attack:?}: {share} of {promised}");
@@ -265,10 +279,23 @@ fn without_limits_a_job_keeps_its_sums_only() {
         ("atp", &[Attack::Plain, Attack::Resends, Attack::Results, Attack::Hoarding][..]),
         ("esa", &[Attack::Hoarding]),
     ] {
-        for (attack, share) in attacks.iter().zip(shares(protocol, false, attacks)) {
+        for (attack, share) in attacks.iter().zip(shares(protocol, Limits::Nothing, attacks)) {
             println!("{protocol}: {share:.2} under {attack:?}");
             assert!(share <= 0.6, "{protocol}, {attack:?}: {share}");
         }
+    }
+}
+
+/// A rate bounds packets, and each may evict a partial sum or hold an aggregator.
+#[test]
+fn a_limited_rate_alone_bounds_neither_preemption_nor_hoarding() {
+    for protocol in ["atp", "esa"] {
+        let [.., last] = [250, 1000, 2500].map(|rate| {
+            let share = shares(protocol, Limits::Rate(rate), &[Attack::Hoarding])[0];
+            println!("{protocol}: {share:.3} under Hoarding at {rate} Mb/s");
+            share
+        });
+        assert!(last <= 0.2, "{protocol}: {last}");
     }
 }
 
