@@ -126,6 +126,17 @@ impl StructType {
     pub(crate) fn position(&self, name: &str) -> Option<usize> {
         self.fields.iter().position(|f| *f.name == *name)
     }
+
+    /// Whether `@flexible` lets Tofino's compiler lay out fields of the type, which may be those of
+    /// structs in it.
+    pub(crate) fn is_flexible(&self) -> bool {
+        let marked = |list: &[ir::Annotation]| list.iter().any(|a| a.name == "flexible");
+        marked(&self.annotations)
+            || self.fields.iter().any(|field| {
+                let inner = matches!(&field.ty, Type::Struct(s) if s.is_flexible());
+                inner || marked(&field.annotations)
+            })
+    }
 }
 
 #[derive(Debug)]

@@ -2,6 +2,7 @@
 //! reach the execution engine by name.
 
 use super::store::{Loc, Store, scalar};
+use super::tna::pad_flexible;
 use super::{Binding, Lowerer, Value};
 use crate::ast::Str;
 use crate::hir::{self, CallArg};
@@ -50,6 +51,7 @@ impl Lowerer<'_, '_> {
             }
             let mut list = self.extern_args(args);
             self.symmetric(id, args, &mut list);
+            pad_flexible(type_name, args, &mut list);
             let result = self.result_arg(ret, &mut list, span);
             if let Value::Loc(Loc::Store(Store::Scalar(field))) = result {
                 self.info.calls.insert(field, span);

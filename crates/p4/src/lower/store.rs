@@ -324,7 +324,7 @@ impl Lowerer<'_, '_> {
         // varbit.
         let length = (0..all.len()).find(|&at| fields.get(at) != Some(&all[at]));
         // Tofino's compiler lays out a header with flexible fields itself, in whole bytes.
-        let flexible = s.fields.iter().any(|f| f.annotations.iter().any(|a| a.name == "flexible"));
+        let flexible = s.is_flexible();
         let bits: u32 = fields.iter().map(|f| self.program.fields[f.index()].ty.width).sum();
         if flexible && !bits.is_multiple_of(8) {
             let pad = Scalar::bit(8 - bits % 8);

@@ -23,6 +23,20 @@ const REFUSED: [(&str, &str); 2] = [
 const REQUESTS: [(&str, &str); 3] =
     [("Mirror", "mirror_type"), ("Resubmit", "resubmit_type"), ("Digest", "digest_type")];
 
+/// Pads the data of a request to whole bytes if it is a header with flexible fields.
+pub(super) fn pad_flexible(type_name: &str, args: &[CallArg], list: &mut [Arg]) {
+    if !matches!(type_name, "Mirror" | "Resubmit") {
+        return;
+    }
+    for (arg, lowered) in args.iter().zip(list) {
+        let (Type::Struct(s), Arg::List(values)) = (&arg.ty, lowered) else { continue };
+        let bits: u32 = values.iter().map(|value| value.ty.width).sum();
+        if s.is_flexible() && !bits.is_multiple_of(8) {
+            values.push(build::constant(&0.into(), Scalar::bit(8 - bits % 8)));
+        }
+    }
+}
+
 fn flag_value(flag: FieldId) -> ir::Expr {
     ir::Expr { ty: Scalar::BOOL, kind: ExprKind::Field(flag) }
 }

@@ -635,7 +635,7 @@ impl Machine<'_, '_> {
             while let Kind::Wide(inner) | Kind::Not(inner) = kind {
                 kind = &inner.kind;
             }
-            if !matches!(kind, Kind::Old(_) | Kind::Const(0)) {
+            if !matches!(kind, Kind::Old(_) | Kind::Const(_)) {
                 return Err(Refusal::new(
                     output.span,
                     "a register of single bits returns the bit as it was, or its complement",
