@@ -262,6 +262,16 @@ pub(crate) enum ExternOp {
         sum: Slot,
         complement: bool,
     },
+    /// The number plus one of bytes that the parser has consumed.
+    Consumed {
+        dst: Slot,
+    },
+    /// A sum without the bytes that the parser has consumed since [`ExternOp::Consumed`].
+    ChecksumRest {
+        dst: Slot,
+        sum: Slot,
+        since: Slot,
+    },
     /// Continues a digest: see [`Algorithm::resume`].
     DigestAdd {
         digest: Slot,

@@ -135,6 +135,8 @@ fn written_by_extern(op: &ExternOp, mut each: impl FnMut(Slot, u32)) {
         | ExternOp::ChecksumAdd { sum: slot, .. }
         | ExternOp::DigestAdd { digest: slot, .. }
         | ExternOp::ChecksumGet { dst: slot, .. }
+        | ExternOp::ChecksumRest { dst: slot, .. }
+        | ExternOp::Consumed { dst: slot }
         | ExternOp::Contains { dst: slot, .. }
         | ExternOp::MeterAt { dst: slot, .. }
         | ExternOp::Filter { dst: slot, .. }

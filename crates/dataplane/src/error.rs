@@ -1,8 +1,14 @@
 //! Errors of loading a program and of accessing its state.
 
+use tributary_p4::Diagnostic;
+use tributary_p4::ir::{Origin, Program};
+
 /// Why a program cannot be run.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum LoadError {
+    /// Another error, with its position in the source.
+    #[error("{0}")]
+    At(Box<Located>),
     /// The program instantiates no package.
     #[error("the program has no `main`")]
     NoMain,
@@ -83,6 +89,68 @@ pub enum LoadError {
     /// The intermediate representation is inconsistent, which is a bug in the front end.
     #[error("malformed program: {0}")]
     Malformed(String),
+}
+
+/// An error with its position in the source.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Located {
+    /// The error.
+    pub error: LoadError,
+    /// The error as the compiler would report it.
+    pub diagnostic: Diagnostic,
+}
+
+impl std::fmt::Display for Located {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Display::fmt(&self.error, f)
+    }
+}
+
+impl LoadError {
+    /// Adds the position, if it is known and the error has none yet.
+    pub(crate) fn at(self, program: &Program, origin: Option<Origin>) -> Self {
+        let diagnostic = match &self {
+            Self::At(_) => None,
+            error => origin.and_then(|at| program.origins.error(at, error.to_string())),
+        };
+        match diagnostic {
+            Some(mut diagnostic) => {
+                diagnostic.help = self.help().map(str::to_owned);
+                Self::At(Box::new(Located { error: self, diagnostic }))
+            }
+            None => self,
+        }
+    }
+
+    /// How to fix it, where the message does not say it.
+    fn help(&self) -> Option<&'static str> {
+        match self {
+            Self::NoMain => Some("instantiate a package, as in `V1Switch(…) main;`"),
+            Self::HeaderSize { .. } => Some(
+                "add a field for the rest of the last byte; in a program for Tofino, `@flexible` on \
+                 the header adds it",
+            ),
+            _ => None,
+        }
+    }
+
+    /// The error without its position.
+    #[must_use]
+    pub fn cause(&self) -> &Self {
+        match self {
+            Self::At(located) => &located.error,
+            error => error,
+        }
+    }
+
+    /// The error as the compiler would report it, if its position is known.
+    #[must_use]
+    pub fn diagnostic(&self) -> Option<&Diagnostic> {
+        match self {
+            Self::At(located) => Some(&located.diagnostic),
+            _ => None,
+        }
+    }
 }
 
 /// Why a control plane request for a table was refused.

@@ -646,6 +646,15 @@ impl Store {
                 let sum = state[*sum as usize];
                 state[*dst as usize] = if *complement { !sum & 0xffff } else { sum };
             }
+            ExternOp::Consumed { dst } => state[*dst as usize] = io.at as u64 + 1,
+            ExternOp::ChecksumRest { dst, sum, since } => {
+                let start = (state[*since as usize] as usize).saturating_sub(1);
+                let later = io.frame.get(start..io.at).unwrap_or_default();
+                let words = u64::from(fold(sum_words(later, &[])));
+                // Both zeros of one's complement change nothing.
+                let complement = (0xffff - words) % 0xffff;
+                state[*dst as usize] = u64::from(fold(state[*sum as usize] + complement));
+            }
             ExternOp::DigestAdd { digest, algorithm, list } => {
                 let data = gather(&code.lists[*list as usize], state, &mut self.buffer);
                 let digest = &mut state[*digest as usize];

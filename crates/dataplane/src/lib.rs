@@ -42,7 +42,7 @@ mod wide;
 
 pub use compiled::EngineKind;
 pub use division::{ROW_BITS, Undivided};
-pub use error::{LoadError, ProfileError, StateError, TableError};
+pub use error::{LoadError, Located, ProfileError, StateError, TableError};
 pub use externs::counter::CounterData;
 pub use externs::filter::FilterConfig;
 pub use externs::meter::{Color, MeterConfig};

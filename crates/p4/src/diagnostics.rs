@@ -55,7 +55,7 @@ pub enum Severity {
 }
 
 /// One error or warning.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Diagnostic {
     /// Error or warning.
     pub severity: Severity,
@@ -83,7 +83,7 @@ pub struct Diagnostic {
 impl Diagnostic {
     /// Shortens text that a hostile program made long: names, and the line to the surroundings of
     /// the position. Escapes characters that a terminal would interpret.
-    fn tidy(&mut self) {
+    pub(crate) fn tidied(mut self) -> Self {
         let texts = [Some(&mut self.file), Some(&mut self.message)].into_iter().flatten();
         let texts = texts.chain(&mut self.label).chain(&mut self.help).chain(&mut self.notes);
         for text in texts {
@@ -105,6 +105,7 @@ impl Diagnostic {
             self.underline = before.len()..before.len() + within.len();
             self.source_line = before + &within + &behind;
         }
+        self
     }
 
     /// Renders the diagnostic with its line and the cause underlined, with or without colours.
@@ -162,8 +163,8 @@ pub struct Diagnostics {
 impl Diagnostics {
     /// Adds a diagnostic, unless the same one exists for the same position. Long texts are
     /// shortened.
-    pub fn push(&mut self, mut diagnostic: Diagnostic) {
-        diagnostic.tidy();
+    pub fn push(&mut self, diagnostic: Diagnostic) {
+        let diagnostic = diagnostic.tidied();
         let same = |d: &Diagnostic| {
             d.line == diagnostic.line
                 && d.column == diagnostic.column

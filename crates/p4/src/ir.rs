@@ -96,6 +96,7 @@
 mod annotation;
 mod expr;
 mod externs;
+mod origin;
 mod parser;
 mod stmt;
 mod storage;
@@ -108,6 +109,7 @@ use crate::Architecture;
 pub use annotation::{Annotation, AnnotationForm, AnnotationValue};
 pub use expr::{BinaryOp, Expr, ExprKind, Place, UnaryOp};
 pub use externs::{CtorArg, Extern, StatefulAction};
+pub use origin::{Origin, Origins};
 pub use parser::{Control, Parser, State, Target, Transition};
 pub use stmt::{Arg, ExternCall, Inlined, Mark, Position, Stmt};
 pub use storage::{Field, FieldRole, Header, HeaderRef, Scalar, Stack};
@@ -206,6 +208,8 @@ pub struct Program {
     /// `@field_list(n)` metadata, by `n`: preserved by `resubmit_preserving_field_list(n)` and
     /// similar functions.
     pub field_lists: Vec<(u32, Vec<FieldId>)>,
+    /// Where the program's parts come from.
+    pub origins: Origins,
 }
 
 /// Metadata that travels with a packet from a deparser to the parser of its next pass.

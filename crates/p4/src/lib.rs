@@ -35,6 +35,8 @@ pub use ir::Block;
 pub use source::{SOURCE, Sources};
 pub use tributary_p4runtime_proto::p4::config::v1::P4Info;
 
+use std::sync::Arc;
+
 use limits::Stop;
 use source::{Reporter, Span, Text};
 
@@ -117,7 +119,7 @@ pub fn compile<'a>(
     let options = options.into();
     on_large_stack(|| {
         let (text, diagnostics) = load(sources, main, options.defines)?;
-        compile_preprocessed(&text, main, diagnostics, options.marks)
+        compile_preprocessed(text, main, diagnostics, options.marks)
     })
 }
 
@@ -136,7 +138,7 @@ pub fn compile_text<'a>(
     on_large_stack(|| {
         let (text, diagnostics) =
             preprocess::run(&Sources::embedded(), name, text, options.defines);
-        compile_preprocessed(&text, name, diagnostics, options.marks)
+        compile_preprocessed(text, name, diagnostics, options.marks)
     })
 }
 
@@ -183,7 +185,7 @@ fn load(
 }
 
 fn compile_preprocessed(
-    text: &Text,
+    text: Text,
     name: &str,
     diagnostics: Diagnostics,
     marks: bool,
@@ -191,7 +193,7 @@ fn compile_preprocessed(
     if diagnostics.has_errors() {
         return Err(diagnostics);
     }
-    let mut reporter = Reporter::with(text, diagnostics);
+    let mut reporter = Reporter::with(&text, diagnostics);
     let tokens = lexer::lex(&mut reporter);
     let syntax = parser::parse(&mut reporter, &tokens);
     // Check the parsed part even after syntax errors, to report all errors together.
@@ -207,5 +209,7 @@ fn compile_preprocessed(
     let p4info = p4info::generate(&program, &info);
     program.translated = p4info::translated(&info);
     program.controller_headers = p4info::controller_headers(&program, &info);
-    Ok(Compilation { program, p4info, warnings: reporter.list })
+    let warnings = reporter.list;
+    program.origins.text = Some(Arc::new(text));
+    Ok(Compilation { program, p4info, warnings })
 }

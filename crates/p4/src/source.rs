@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
-use std::rc::Rc;
+use std::sync::Arc;
 
 use tributary_limits::FileLimit;
 
@@ -134,7 +134,7 @@ impl Span {
 
 /// Files before preprocessing, by name. Files that were not read here, because a preprocessed text
 /// only names them, are missing.
-pub(crate) type Originals = HashMap<String, Rc<str>>;
+pub(crate) type Originals = HashMap<String, Arc<str>>;
 
 /// The preprocessed text with its mapping to the sources.
 pub(crate) struct Text {

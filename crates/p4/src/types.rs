@@ -8,6 +8,7 @@ use std::rc::Rc;
 pub(crate) use crate::ast::{Aggregate, Direction, Str};
 use crate::ast::{FieldDecl, Ident};
 use crate::ir;
+use crate::source::Span;
 
 /// A type. Equal types are the same type; declared types are compared by identity.
 #[derive(Clone, Debug)]
@@ -68,6 +69,8 @@ pub(crate) struct StructType {
     pub(crate) id: u32,
     pub(crate) what: Aggregate,
     pub(crate) name: Str,
+    /// The name in its declaration.
+    pub(crate) span: Span,
     pub(crate) fields: Vec<FieldType>,
     pub(crate) extent: Extent,
     pub(crate) annotations: Vec<ir::Annotation>,

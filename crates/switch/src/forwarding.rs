@@ -265,7 +265,9 @@ impl Forwarding {
     ) -> Result<Self, Refusal> {
         let p4info = config.p4info.as_ref();
         let p4info = p4info.ok_or_else(|| Refusal::invalid("the configuration has no P4Info"))?;
-        let mut objects = Objects::new(&program, p4info)?;
+        let main = Some(program.origins.main());
+        let objects = Objects::new(&program, p4info);
+        let mut objects = objects.map_err(|refusal| refusal.at(&program, main))?;
         let constant: Vec<Vec<bool>> = program
             .tables
             .iter()
@@ -301,7 +303,10 @@ impl Forwarding {
 }
 
 fn unusable(error: LoadError) -> Refusal {
-    Refusal::invalid(format!("the program cannot be run: {error}"))
+    match error {
+        LoadError::At(located) => Refusal::of_program(located.diagnostic),
+        error => Refusal::invalid(format!("the program cannot be run: {error}")),
+    }
 }
 
 /// Compiles source text to a program, with marks for traces, and P4Info. Diagnostics use the name before the text's first

@@ -83,6 +83,8 @@ pub(crate) enum TnaBehaviour {
     },
     ChecksumVerify,
     ChecksumGet,
+    /// The sum without all that the parser consumes after the call.
+    ChecksumRest,
     ChecksumUpdate,
     Resubmit,
     Mirror,
@@ -106,6 +108,9 @@ pub(crate) enum PsaBehaviour {
     State,
     SetState,
 }
+
+/// The method by which a parser of TNA leaves a checksum behind.
+pub(crate) const DEPOSIT: &str = "subtract_all_and_deposit";
 
 /// Extern type (`None` for a function), method, behaviour. Loading refuses all others.
 type Bindings = &'static [(Option<&'static str>, &'static str, Behaviour)];
@@ -158,6 +163,7 @@ const TNA: Bindings = &[
     (Some("Checksum"), "subtract", Behaviour::Tna(TnaBehaviour::ChecksumAdd { subtract: true })),
     (Some("Checksum"), "verify", Behaviour::Tna(TnaBehaviour::ChecksumVerify)),
     (Some("Checksum"), "get", Behaviour::Tna(TnaBehaviour::ChecksumGet)),
+    (Some("Checksum"), DEPOSIT, Behaviour::Tna(TnaBehaviour::ChecksumRest)),
     (Some("Checksum"), "update", Behaviour::Tna(TnaBehaviour::ChecksumUpdate)),
     (Some("Resubmit"), "emit", Behaviour::Tna(TnaBehaviour::Resubmit)),
     (Some("Mirror"), "emit", Behaviour::Tna(TnaBehaviour::Mirror)),

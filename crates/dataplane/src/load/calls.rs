@@ -24,8 +24,16 @@ const SESSION_BITS: u64 = 0x7fff;
 const FIELD_LISTS: u32 = 1 << 8;
 
 impl Loader<'_> {
-    /// Compiles a call of an extern.
+    /// Compiles a call of an extern. Errors are at the instance if the statement has no mark.
     pub(super) fn call(&mut self, call: &ExternCall) -> Result<(), LoadError> {
+        let origins = &self.program.origins;
+        self.call_unmarked(call).map_err(|error| {
+            let declared = || call.instance.and_then(|instance| origins.instance(instance));
+            error.at(self.program, self.at.get().or_else(declared))
+        })
+    }
+
+    fn call_unmarked(&mut self, call: &ExternCall) -> Result<(), LoadError> {
         let type_name =
             call.instance.map(|instance| self.program.externs[instance.index()].type_name.as_str());
         let name = match call.instance {

@@ -73,7 +73,12 @@ impl Loader<'_> {
                 self.note_call(call);
                 self.call(call)?;
             }
-            Stmt::Mark(mark) => self.note_mark(mark),
+            Stmt::Mark(mark) => {
+                if let Some(origin) = super::origin_of(self.program, statement) {
+                    self.at.set(Some(origin));
+                }
+                self.note_mark(mark);
+            }
             Stmt::Extract { .. } | Stmt::Lookahead(_) | Stmt::Advance(_) | Stmt::Verify { .. }
                 if self.context != Context::Parser =>
             {

@@ -4,7 +4,7 @@ use tributary_p4::Architecture;
 use tributary_p4::ir::{HeaderId, HeaderRef, Program, Scalar, StackId};
 
 use super::slots::Slots;
-use super::{Context, Loader};
+use super::{Context, Loader, Place};
 use crate::code::{Element, HeaderCode, Op, Slot, Varbit};
 use crate::error::LoadError;
 use crate::layout::{Item, Layout};
@@ -13,11 +13,16 @@ use crate::layout::{Item, Layout};
 const LARGEST_HEADER: u32 = 1 << 20;
 
 /// Compiles the layouts of all headers.
-pub(super) fn headers(program: &Program, slots: &Slots) -> Result<Vec<HeaderCode>, LoadError> {
-    program
-        .headers
-        .iter()
-        .map(|header| {
+pub(super) fn headers(
+    program: &Program,
+    slots: &Slots,
+    at: &Place,
+) -> Result<Vec<HeaderCode>, LoadError> {
+    (0..)
+        .map(HeaderId)
+        .zip(&program.headers)
+        .map(|(id, header)| {
+            at.set(program.origins.header(id));
             let items: Vec<Item> = header
                 .fields
                 .iter()

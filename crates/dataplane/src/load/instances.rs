@@ -1,8 +1,9 @@
 //! Extern instances and their state.
 
 use tributary_p4::Architecture;
-use tributary_p4::ir::{CtorArg, Extern, Program};
+use tributary_p4::ir::{CtorArg, Extern, ExternId, Program};
 
+use super::Place;
 use super::slots::Slots;
 use crate::code::Slot;
 use crate::error::LoadError;
@@ -75,10 +76,12 @@ pub(super) fn instances(
     program: &Program,
     architecture: Architecture,
     slots: &mut Slots,
+    at: &Place,
 ) -> Result<Instances, LoadError> {
     let mut all = Instances::default();
     let (mut bytes, mut written) = (0u128, 0u128);
-    for instance in &program.externs {
+    for (id, instance) in (0..).map(ExternId).zip(&program.externs) {
+        at.set(program.origins.instance(id));
         let new = match (architecture, instance.type_name.as_str()) {
             (Architecture::V1model, "register")
             | (Architecture::Tna | Architecture::Psa, "Register") => {

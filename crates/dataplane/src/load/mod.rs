@@ -19,13 +19,14 @@ mod tna_state;
 mod v1model;
 mod work;
 
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::ops::Range;
 
 use tributary_p4::Architecture;
 use tributary_p4::ir::{
-    ActionId, Block, ExternId, FieldId, FieldRole, HeaderId, LabelId, MatchKind, Program, StackId,
-    Stmt,
+    ActionId, Block, ExternId, FieldId, FieldRole, HeaderId, LabelId, Mark, MatchKind, Origin,
+    Program, StackId, Stmt, TableId,
 };
 
 use self::calls::Presence;
@@ -83,6 +84,8 @@ pub(crate) const DEEPEST_CALL: usize = 14;
 /// The compiler's state.
 struct Loader<'p> {
     program: &'p Program,
+    /// The origin of what is being compiled, for errors.
+    at: &'p Place,
     slots: Slots,
     ops: Vec<Op>,
     /// No jump targets an operation after this one, so those may be rewritten.
@@ -112,6 +115,12 @@ struct Loader<'p> {
     field_lists: Vec<FieldList>,
     /// The field for the colour of each direct meter.
     meter_targets: HashMap<ExternId, Item>,
+    /// For the next call after which the parser deposits a sum: where the parser was then.
+    since: Slot,
+    /// Sums to deposit where the parser that is being compiled accepts the packet.
+    deposits: Vec<tna_calls::Deposit>,
+    /// The returns of that parser.
+    accepts: Vec<usize>,
     intrinsics: Intrinsics,
     errors: Errors,
     /// Start of each block.
@@ -121,6 +130,9 @@ struct Loader<'p> {
     /// What the code tells an observer, if it is for observed packets.
     notes: Option<notes::Notes>,
 }
+
+/// The origin of the part of the program that is being loaded, if it is known.
+type Place = Cell<Option<Origin>>;
 
 /// Slots that the engine writes or reads, by architecture.
 #[derive(Clone, Debug)]
@@ -170,6 +182,16 @@ fn compile(
     program: &Program,
     ticks: Option<Vec<u32>>,
 ) -> Result<(Loaded, Passes, Option<Names>), LoadError> {
+    let at = Place::new(Some(program.origins.main()));
+    compile_parts(program, ticks, &at).map_err(|error| error.at(program, at.get()))
+}
+
+fn compile_parts(
+    program: &Program,
+    ticks: Option<Vec<u32>>,
+    at: &Place,
+) -> Result<(Loaded, Passes, Option<Names>), LoadError> {
+    let main = at.get();
     let Some(architecture) = program.architecture() else {
         if program.package.is_empty() {
             return Err(LoadError::NoMain);
@@ -180,19 +202,21 @@ fn compile(
     let intrinsics = match architecture {
         Architecture::V1model => Intrinsics::V1model(v1model::intrinsics(program, &mut slots)),
         Architecture::Tna => {
-            tna::check(program)?;
+            tna::check(program, at)?;
             Intrinsics::Tna(tna::intrinsics(program, &mut slots))
         }
         Architecture::Psa => Intrinsics::Psa(psa::intrinsics(program, &mut slots)),
     };
-    let mut externs = instances::instances(program, architecture, &mut slots)?;
-    let tables = tables(program, architecture, &mut externs)?;
-    check_depth(program)?;
-
-    let headers = headers::headers(program, &slots)?;
+    let mut externs = instances::instances(program, architecture, &mut slots, at)?;
+    let tables = tables(program, architecture, &mut externs, at)?;
+    check_depth(program, at)?;
+    let headers = headers::headers(program, &slots, at)?;
+    let since = slots.words(tna_calls::deposits(program));
     slots.end_live();
+    at.set(main);
     let mut loader = Loader {
         program,
+        at,
         slots,
         ops: Vec::new(),
         barrier: 0,
@@ -215,6 +239,9 @@ fn compile(
         digests: Vec::new(),
         field_lists: Vec::new(),
         meter_targets: HashMap::new(),
+        since,
+        deposits: Vec::new(),
+        accepts: Vec::new(),
         blocks: Vec::new(),
         roles: Vec::new(),
         notes: ticks.is_some().then(notes::Notes::default),
@@ -260,6 +287,7 @@ fn compile(
         // Each of the two parsers would have to clear the other's headers.
         Passes::Tna(_) | Passes::Psa(_) => None,
     };
+    at.set(main);
     let names = loader.names();
     let loaded = loader.finish(tables, externs, nothing, parser, ticks.as_deref())?;
     let mut passes = passes;
@@ -520,6 +548,7 @@ impl<'p> Loader<'p> {
         let mut places = Vec::new();
         for action in &self.program.actions {
             places.push(self.here());
+            self.at.set(None);
             self.note(|| Note::Action(ActionId(places.len() as u32 - 1)));
             if self.notes.is_some() {
                 self.scope(&action.body)?;
@@ -562,6 +591,7 @@ impl<'p> Loader<'p> {
         let Some(Block::Parser(parser)) = self.program.block(role) else {
             return Err(self.no_block(role, "parser"));
         };
+        self.at.set(None);
         self.context = Context::Parser;
         let entry = self.parser(parser)?;
         self.blocks.push(entry);
@@ -573,6 +603,7 @@ impl<'p> Loader<'p> {
         let Some(Block::Control(control)) = self.program.block(role) else {
             return Err(self.no_block(role, "control"));
         };
+        self.at.set(None);
         let entry = self.here();
         self.blocks.push(entry);
         self.roles.push(role);
@@ -582,7 +613,8 @@ impl<'p> Loader<'p> {
     }
 
     fn no_block(&self, role: &'static str, kind: &'static str) -> LoadError {
-        LoadError::Block { package: self.program.package.clone(), role, kind }
+        let error = LoadError::Block { package: self.program.package.clone(), role, kind };
+        error.at(self.program, Some(self.program.origins.main()))
     }
 }
 
@@ -609,11 +641,13 @@ fn tables(
     program: &Program,
     architecture: Architecture,
     externs: &mut instances::Instances,
+    at: &Place,
 ) -> Result<Vec<Table>, LoadError> {
     // The first table of each profile.
     let mut first: HashMap<u32, usize> = HashMap::new();
     let mut tables = Vec::new();
     for (number, table) in program.tables.iter().enumerate() {
+        at.set(program.origins.table(TableId(number as u32)));
         let refuse = |reason: String| Err(LoadError::Table { name: table.name.clone(), reason });
         let mut cell = Vec::new();
         let mut extras = Extras { ages: table.idle_timeout, ..Extras::default() };
@@ -676,7 +710,7 @@ fn intrinsic(program: &Program, slots: &mut Slots, name: &str) -> Item {
 }
 
 /// Refuses actions whose calls are recursive or nested too deeply.
-fn check_depth(program: &Program) -> Result<(), LoadError> {
+fn check_depth(program: &Program, at: &Place) -> Result<(), LoadError> {
     fn deepest(program: &Program, body: &[Stmt], level: usize) -> Result<(), LoadError> {
         if level > DEEPEST_CALL {
             return Err(LoadError::Limit("the nesting of action calls".to_owned()));
@@ -699,5 +733,17 @@ fn check_depth(program: &Program) -> Result<(), LoadError> {
             _ => Ok(()),
         })
     }
-    program.actions.iter().try_for_each(|action| deepest(program, &action.body, 2))
+    program.actions.iter().try_for_each(|action| {
+        let mark = action.body.iter().find_map(|stmt| origin_of(program, stmt));
+        at.set(mark);
+        deepest(program, &action.body, 2)
+    })
+}
+
+/// The origin of the statements that follow a mark.
+fn origin_of(program: &Program, statement: &Stmt) -> Option<Origin> {
+    match statement {
+        Stmt::Mark(Mark::At(_, number)) => program.origins.statement(*number),
+        _ => None,
+    }
 }

@@ -39,6 +39,15 @@ impl Loader<'_> {
                 .ok_or_else(|| LoadError::Malformed(format!("no parser state {state}")))?;
             self.patch(at, place);
         }
+        let accepts = std::mem::take(&mut self.accepts);
+        if !self.deposits.is_empty() {
+            let end = self.here();
+            for accept in accepts {
+                self.ops[accept] = Op::Jump(end);
+            }
+            self.deposits()?;
+            self.jump(Op::Return);
+        }
         places
             .first()
             .copied()
@@ -55,7 +64,8 @@ impl Loader<'_> {
                 self.jump(Op::Fail { error });
             }
             Target::Accept | Target::Reject => {
-                self.jump(Op::Return);
+                let accept = self.jump(Op::Return);
+                self.accepts.push(accept);
             }
             Target::State(state) => {
                 // Every loop has a transition backwards.

@@ -1,10 +1,10 @@
 //! Compiles the blocks, the metadata and the extern instances of TNA.
 
-use tributary_p4::ir::{Expr, ExprKind, FieldId, Place, Program, Stmt};
+use tributary_p4::ir::{self, Expr, ExprKind, FieldId, Mark, Program, Stmt};
 
 use super::scan::{self, Scan};
 use super::slots::Slots;
-use super::{Context, Loader};
+use super::{Context, Loader, Place};
 use crate::error::LoadError;
 use crate::pass::Entries;
 use crate::tna::{Gress, Intrinsics};
@@ -85,53 +85,66 @@ pub(super) fn intrinsics(program: &Program, slots: &mut Slots) -> Intrinsics {
 
 /// Whether the program reads `parser_err` of the ingress parser.
 pub(super) fn handles_errors(program: &Program) -> bool {
-    program
-        .intrinsic_field("ig_prsr_md.parser_err")
-        .is_some_and(|field| scan::program(program, &mut Reads { field, found: false }).found)
+    let field = program.intrinsic_field("ig_prsr_md.parser_err");
+    field.is_some_and(|field| Use::find(program, field, Access::Read).found)
 }
 
 /// Refuses requests that the engine would silently ignore.
-pub(super) fn check(program: &Program) -> Result<(), LoadError> {
-    for (name, what) in NOT_WRITTEN {
-        let Some(field) = program.intrinsic_field(name) else { continue };
-        if scan::program(program, &mut Writes { field, found: false }).found {
-            return Err(LoadError::Intrinsic { name: (*name).to_owned(), what });
-        }
-    }
-    for (name, what) in NOT_READ {
-        let Some(field) = program.intrinsic_field(name) else { continue };
-        if scan::program(program, &mut Reads { field, found: false }).found {
-            return Err(LoadError::Intrinsic { name: (*name).to_owned(), what });
+pub(super) fn check(program: &Program, at: &Place) -> Result<(), LoadError> {
+    for (list, access) in [(NOT_WRITTEN, Access::Write), (NOT_READ, Access::Read)] {
+        for (name, what) in list {
+            let Some(field) = program.intrinsic_field(name) else { continue };
+            let found = Use::find(program, field, access);
+            if found.found {
+                at.set(found.mark.and_then(|number| program.origins.statement(number)));
+                return Err(LoadError::Intrinsic { name: (*name).to_owned(), what });
+            }
         }
     }
     Ok(())
 }
 
-/// Looks for a field in expressions.
-struct Reads {
-    field: FieldId,
-    found: bool,
+/// How a program uses a field.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Access {
+    Read,
+    /// An assignment of anything but zero.
+    Write,
 }
 
-impl Scan for Reads {
-    fn expr(&mut self, expr: &Expr) {
-        self.found |= matches!(expr.kind, ExprKind::Field(field) if field == self.field);
+/// Looks for the first use of a field.
+struct Use {
+    field: FieldId,
+    access: Access,
+    found: bool,
+    /// The mark before it.
+    mark: Option<u32>,
+}
+
+impl Use {
+    fn find(program: &Program, field: FieldId, access: Access) -> Self {
+        let mut all = Self { field, access, found: false, mark: None };
+        scan::program(program, &mut all);
+        all
     }
 }
 
-/// Looks for assignments to a field of anything but zero.
-struct Writes {
-    field: FieldId,
-    found: bool,
-}
+impl Scan for Use {
+    fn expr(&mut self, expr: &Expr) {
+        let here = matches!(expr.kind, ExprKind::Field(field) if field == self.field);
+        self.found |= here && self.access == Access::Read;
+    }
 
-impl Scan for Writes {
     fn statement(&mut self, statement: &Stmt) {
-        if let Stmt::Assign(Place::Field(field) | Place::Slice(field, ..), value) = statement
-            && *field == self.field
-        {
-            let zero = |limbs: &[u64]| limbs.iter().all(|&limb| limb == 0);
-            self.found |= !matches!(&value.kind, ExprKind::Const(limbs) if zero(limbs));
+        match statement {
+            Stmt::Mark(Mark::At(_, number)) if !self.found => self.mark = Some(*number),
+            Stmt::Assign(ir::Place::Field(field) | ir::Place::Slice(field, ..), value)
+                if *field == self.field && self.access == Access::Write =>
+            {
+                let zero = |limbs: &[u64]| limbs.iter().all(|&limb| limb == 0);
+                self.found |= !matches!(&value.kind, ExprKind::Const(limbs) if zero(limbs));
+            }
+            _ => {}
         }
     }
 }

@@ -1,16 +1,17 @@
 //! Compiles calls of TNA's externs.
 
 use tributary_p4::ir::{
-    Arg, CtorArg, Expr, ExprKind, Extern, ExternCall, ExternId, HeaderRef, Program, Scalar,
-    StatefulAction, Table,
+    Arg, CtorArg, Expr, ExprKind, Extern, ExternCall, ExternId, HeaderRef, Place, Program, Scalar,
+    StatefulAction, Stmt, Table,
 };
 
 use super::calls::Args;
-use super::{Instance, Intrinsics, Loader};
+use super::scan::{self, Scan};
+use super::{Context, Instance, Intrinsics, Loader};
 use crate::bits::mask;
 use crate::code::{ExternOp, Group, List, NO_SLOT, Op, Slot};
 use crate::error::LoadError;
-use crate::externs::binding::TnaBehaviour;
+use crate::externs::binding::{DEPOSIT, TnaBehaviour};
 use crate::externs::hash::Algorithm;
 use crate::externs::profile::Selector;
 use crate::externs::tna_hash::{Polynomial, TnaHash};
@@ -19,6 +20,28 @@ use crate::tna;
 
 /// Bits of data that a resubmitted packet carries.
 const RESUBMIT_BITS: u32 = 64;
+
+/// A checksum that a parser leaves behind when it accepts the packet.
+pub(super) struct Deposit {
+    sum: Slot,
+    /// Where the parser was at the call; zero without one.
+    since: Slot,
+    place: Place,
+    ty: Scalar,
+}
+
+/// The number of calls after which a parser leaves a checksum behind.
+pub(super) fn deposits(program: &Program) -> usize {
+    struct Calls(usize);
+    impl Scan for Calls {
+        fn statement(&mut self, statement: &Stmt) {
+            if let Stmt::Call(call) = statement {
+                self.0 += usize::from(call.method == DEPOSIT);
+            }
+        }
+    }
+    scan::program(program, &mut Calls(0)).0
+}
 
 impl Loader<'_> {
     pub(super) fn tna_call(
@@ -89,6 +112,7 @@ impl Loader<'_> {
                     this.op(Op::Ne { dst, a: whole, b: zero });
                 })?;
             }
+            TnaBehaviour::ChecksumRest => self.checksum_rest(instance, args)?,
             TnaBehaviour::ChecksumUpdate => self.checksum_update(args)?,
             TnaBehaviour::Resubmit => {
                 let Intrinsics::Tna(tna::Intrinsics { resubmit, resubmit_data, .. }) =
@@ -228,6 +252,35 @@ impl Loader<'_> {
                 this.op(Op::Select { dst: checksum, c: is_zero, a: ones, b: checksum });
             }
         })
+    }
+
+    /// Notes the parser's position. The deposit is made where the parser accepts the packet.
+    fn checksum_rest(&mut self, instance: ExternId, args: &Args<'_>) -> Result<(), LoadError> {
+        if self.context != Context::Parser {
+            return Err(args.wrong("is for parsers only"));
+        }
+        let sum = self.checksum(instance, args)?;
+        let (place, ty) = args.out(0)?;
+        if ty.width != 16 {
+            return Err(args.wrong("the sum has 16 bits"));
+        }
+        let since = self.since;
+        self.since += 1;
+        self.extern_op(ExternOp::Consumed { dst: since });
+        self.deposits.push(Deposit { sum, since, place: place.clone(), ty });
+        Ok(())
+    }
+
+    /// Compiles the deposits of the sums whose call a packet has reached.
+    pub(super) fn deposits(&mut self) -> Result<(), LoadError> {
+        for Deposit { sum, since, place, ty } in std::mem::take(&mut self.deposits) {
+            let skip = self.jump(Op::JumpUnless { c: since, to: 0 });
+            self.through_place(&place, ty, |this, dst| {
+                this.extern_op(ExternOp::ChecksumRest { dst, sum, since });
+            })?;
+            self.patch_here(&[skip]);
+        }
+        Ok(())
     }
 
     pub(super) fn checksum(&self, instance: ExternId, args: &Args<'_>) -> Result<Slot, LoadError> {

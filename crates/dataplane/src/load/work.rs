@@ -195,6 +195,7 @@ impl Costs<'_> {
                 message.len() as u64 + words.map(|words| 4 * words * words).sum::<u64>()
             }
             ExternOp::ChecksumAdd { list, .. } => self.list(*list),
+            ExternOp::ChecksumRest { .. } => PAYLOAD,
             ExternOp::Resubmit { list, .. } | ExternOp::Mirror { list, .. } => {
                 list.map_or(4, |list| self.list(list))
             }
@@ -210,6 +211,7 @@ impl Costs<'_> {
             | ExternOp::Truncate { .. }
             | ExternOp::Assert { .. }
             | ExternOp::ChecksumGet { .. }
+            | ExternOp::Consumed { .. }
             | ExternOp::CountAt { .. }
             | ExternOp::MeterAt { .. }
             | ExternOp::Filter { .. }

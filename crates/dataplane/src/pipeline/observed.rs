@@ -69,6 +69,8 @@ impl Pipeline {
                 ExternOp::Contains { .. }
                     | ExternOp::ChecksumAdd { .. }
                     | ExternOp::ChecksumGet { .. }
+                    | ExternOp::ChecksumRest { .. }
+                    | ExternOp::Consumed { .. }
                     | ExternOp::DigestAdd { .. }
                     | ExternOp::Hash { .. }
                     | ExternOp::Digest { .. }

@@ -358,6 +358,8 @@ impl Watcher<'_> {
             | ExternOp::Truncate { .. }
             | ExternOp::Assert { .. }
             | ExternOp::ChecksumGet { .. }
+            | ExternOp::ChecksumRest { .. }
+            | ExternOp::Consumed { .. }
             | ExternOp::Learn { .. } => return None,
         })
     }

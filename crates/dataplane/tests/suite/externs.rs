@@ -155,7 +155,9 @@ fn a_meter_of_the_default_entry_meters_misses_only() {
 fn the_colour_of_a_direct_meter_goes_to_one_field() {
     let two = METERED.replace("action other() { }", "action other() { limit.read(hdr.h.c); }");
     let error = Pipeline::load(compile(&two, "t.apply();")).unwrap_err();
-    assert!(matches!(&error, LoadError::ExternUse { name, .. } if name.contains("limit.read")));
+    assert!(
+        matches!(error.cause(), LoadError::ExternUse { name, .. } if name.contains("limit.read"))
+    );
 }
 
 const PROFILED: &str = "

@@ -237,12 +237,12 @@ impl Checker<'_, '_> {
             return;
         }
         let fields = self.fields(what, &decl.name, fields);
-        let (id, name) = (self.fresh(), decl.name.name.clone());
+        let (id, name, span) = (self.fresh(), decl.name.name.clone(), decl.name.span);
         let extent = Extent::of_parts(fields.iter().map(|f| &f.ty));
         let of_controller = annotations.iter().any(|a| a.name == "controller_header");
-        let ty = StructType { id, what, name, fields, extent, annotations, origin: None };
+        let ty = StructType { id, what, name, span, fields, extent, annotations, origin: None };
         let ty = Type::Struct(Rc::new(ty));
-        self.bounded(&ty, decl.name.span);
+        self.bounded(&ty, span);
         if of_controller && what == Aggregate::Header {
             self.controller_headers.push(ty.clone());
         }
@@ -286,6 +286,7 @@ impl Checker<'_, '_> {
             id: self.fresh(),
             what: generic.what,
             name: name.into(),
+            span: generic.name.span,
             fields,
             extent,
             annotations: generic.annotations.clone(),

@@ -35,7 +35,7 @@ impl Lowerer<'_, '_> {
                     annotations: instance.annotations.clone(),
                 });
                 self.info.extern_types.push(type_args.to_vec());
-                self.info.extern_spans.push(instance.span);
+                self.program.origins.externs.push(instance.span);
                 self.stateful_instance(id, instance);
                 Binding::Extern(id)
             }
@@ -74,7 +74,7 @@ impl Lowerer<'_, '_> {
             annotations: set.annotations.clone(),
         });
         self.info.extern_types.push(vec![set.ty.clone()]);
-        self.info.extern_spans.push(set.span);
+        self.program.origins.externs.push(set.span);
         Binding::Extern(id)
     }
 

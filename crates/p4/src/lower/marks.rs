@@ -10,10 +10,16 @@ use crate::source::Span;
 impl Lowerer<'_, '_> {
     /// Marks the origin of the statements that follow.
     pub(super) fn mark_at(&mut self, span: Span) {
-        if self.marks {
-            let at = self.position(span);
-            self.out.push(Stmt::Mark(Mark::At(at, span.start)));
-        }
+        let mark = self.mark(span);
+        self.out.extend(mark);
+    }
+
+    /// The mark of statements from there, if there are marks.
+    pub(super) fn mark(&mut self, span: Span) -> Option<Stmt> {
+        self.marks.then(|| {
+            self.program.origins.statements.insert(span.start, span.end);
+            Stmt::Mark(Mark::At(self.position(span), span.start))
+        })
     }
 
     /// Marks the beginning of an inlined part.
@@ -30,7 +36,7 @@ impl Lowerer<'_, '_> {
         }
     }
 
-    pub(super) fn position(&mut self, span: Span) -> Position {
+    fn position(&mut self, span: Span) -> Position {
         let (file, line) = self.reporter.text.locate(span);
         let files = &mut self.program.files;
         let known = files.iter().position(|known| known == file).unwrap_or_else(|| {

@@ -162,8 +162,6 @@ pub(crate) struct Info {
     pub(crate) headers: Vec<Type>,
     /// For each extern: its type arguments.
     pub(crate) extern_types: Vec<Vec<Type>>,
-    /// For each extern: where it is declared.
-    pub(crate) extern_spans: Vec<Span>,
     /// Positions of calls of stateful actions, by the field that receives the result.
     pub(crate) calls: HashMap<ir::FieldId, Span>,
 }

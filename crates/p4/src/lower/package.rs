@@ -44,6 +44,7 @@ impl Lowerer<'_, '_> {
             return;
         };
         self.program.package = package.name.to_string();
+        self.program.origins.main = main.span;
         self.info.package = main.annotations.clone();
         self.info.headers.clone_from(&program.controller_headers);
         let architecture = Architecture::of_package(&package.name);

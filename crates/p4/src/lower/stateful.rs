@@ -40,9 +40,7 @@ impl Lowerer<'_, '_> {
         self.result = returned;
         self.prefix = outer;
         self.check_action(id, register, instance, apply, &value, result, &body);
-        let body = Step::strip(body, &mut |span| {
-            marks.then(|| Stmt::Mark(ir::Mark::At(self.position(span), span.start)))
-        });
+        let body = Step::strip(body, &mut |span| self.mark(span));
         self.program.stateful.push(StatefulAction { instance: id, register, value, result, body });
     }
 
@@ -103,7 +101,7 @@ impl Lowerer<'_, '_> {
         if psa || self.reporter.list.has_errors() {
             return;
         }
-        let spans = &self.info.extern_spans;
+        let spans = &self.program.origins.externs;
         let mut refusals = tofino::check_registers(&self.program, &self.uses, spans);
         refusals.extend(tofino::access::check(&self.program, &self.info.calls, spans));
         for refusal in refusals {

@@ -8,6 +8,7 @@ use crate::ir::{
     self, Expr, ExprKind, Field, FieldId, FieldRole, HeaderId, HeaderRef, Place, Scalar, StackId,
 };
 use crate::limits::{FIELD_BITS, FIELDS};
+use crate::source::Span;
 use crate::types::{Aggregate, StructType, Type};
 
 /// The storage of a value.
@@ -283,6 +284,7 @@ impl Lowerer<'_, '_> {
                 fields.push(self.field(format!("{name}.$padding$"), ty, FieldRole::Local));
             }
             let type_name = of.to_string();
+            self.program.origins.headers.push(Span::default());
             self.program.headers.push(ir::Header { name, type_name, fields, valid, varbit: None });
             elements.push(id);
         }
@@ -311,6 +313,7 @@ impl Lowerer<'_, '_> {
             valid,
             varbit: None,
         };
+        self.program.origins.headers.push(s.span);
         self.program.headers.push(header);
         let parts: Rc<[Store]> = s
             .fields

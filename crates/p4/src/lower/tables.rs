@@ -121,6 +121,7 @@ impl Lowerer<'_, '_> {
             let message = format!("two tables have the name `{name}`");
             self.reporter.error_help(table.span, message, "give one another @name");
         }
+        self.program.origins.tables.push(table.span);
         self.program.tables.push(ir::Table {
             name,
             keys,

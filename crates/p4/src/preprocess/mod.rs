@@ -8,6 +8,7 @@ mod expand;
 mod token;
 
 use std::rc::Rc;
+use std::sync::Arc;
 
 use crate::diagnostics::{Diagnostic, Diagnostics, Severity};
 use crate::limits::{self, Stop};
@@ -122,7 +123,7 @@ impl Preprocessor<'_> {
         }
         // A text with markers is not an original: its lines belong to other files.
         if !text.lines().any(|l| parse_marker(l).is_some()) {
-            self.originals.entry(name.to_owned()).or_insert_with(|| Rc::from(text));
+            self.originals.entry(name.to_owned()).or_insert_with(|| Arc::from(text));
         }
         let (clean, unterminated) = blank_comments(text);
         let mut reader = Reader { lines: clean.lines().collect(), next: 0, shift: 0 };

@@ -1,6 +1,8 @@
 //! Packet tests of language features, one feature per file. Each `cases/*.p4` must pass with its
 //! `.stf` file. Cases without control-plane commands must also pass on BMv2 if BMv2 and p4c are on
 //! the PATH. Each `failures/*.stf` must fail for the reason stated in its first lines.
+//! `published/switchml.stf` is for a program of others, in a folder that `TRIBUTARY_SWITCHML_P4` names:
+//! `dev_root/p4` of the repository p4app-switchML.
 //!
 //! ```text
 //! # program: actions.p4
@@ -46,7 +48,20 @@ fn main() -> ExitCode {
             bmv2::passes(&script).map_err(Failed::from)
         })
     });
-    let all = cases.chain(failures).chain(peers).chain(hostile::trials());
+    let published = match std::env::var_os("TRIBUTARY_SWITCHML_P4") {
+        Some(folder) => vec![Trial::test("published::switchml", || {
+            let program = PathBuf::from(folder).join("switchml.p4");
+            run(&program, &Path::new(DIRECTORY).join("published/switchml.stf"))?;
+            Ok(())
+        })],
+        None => {
+            if !arguments.list {
+                eprintln!("skipped: TRIBUTARY_SWITCHML_P4 does not name SwitchML's dev_root/p4");
+            }
+            Vec::new()
+        }
+    };
+    let all = cases.chain(failures).chain(peers).chain(published).chain(hostile::trials());
     libtest_mimic::run(&arguments, all.collect()).exit_code()
 }
 

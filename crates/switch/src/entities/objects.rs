@@ -183,7 +183,12 @@ impl Objects {
         let mut objects = Self { places: Places::new(program, p4info), ..Self::default() };
         let externs = externs_by_name(program);
         for table in &p4info.tables {
-            let table = find_table(program, p4info, table)?;
+            let table = find_table(program, p4info, table).map_err(|refusal| {
+                let name = table.preamble.as_ref().map(|preamble| &preamble.name);
+                let at = program.tables.iter().position(|known| Some(&known.name) == name);
+                let at = at.and_then(|at| program.origins.table(TableId(at as u32)));
+                refusal.at(program, at)
+            })?;
             objects.tables.insert(table.id, table);
         }
         for counter in &p4info.counters {
@@ -264,7 +269,9 @@ impl Objects {
                 });
                 if let Some(part) = by_key.or(by_call) {
                     let message = format!("an entry of the program violates `{part}`");
-                    return Err(Refusal::invalid(message).of(&format!("table `{}`", table.name)));
+                    let refusal = Refusal::invalid(message).of(&format!("table `{}`", table.name));
+                    let program = pipeline.program();
+                    return Err(refusal.at(program, program.origins.table(table.at)));
                 }
             }
         }

@@ -1,6 +1,8 @@
 //! Why a request was refused, in P4Runtime's terms.
 
 use tributary_dataplane::{ProfileError, StateError, TableError};
+use tributary_p4::Diagnostic;
+use tributary_p4::ir::{Origin, Program};
 use tributary_p4runtime_proto::google::rpc::Code;
 
 /// A canonical error code and a message for developers.
@@ -11,11 +13,31 @@ pub struct Refusal {
     pub code: Code,
     /// The problem, with names and numbers.
     pub message: String,
+    /// The same as an error in the program that could not be loaded, if it has a position there.
+    pub diagnostic: Option<Box<Diagnostic>>,
 }
 
 impl Refusal {
     pub(crate) fn new(code: Code, message: impl Into<String>) -> Self {
-        Self { code, message: message.into() }
+        Self { code, message: message.into(), diagnostic: None }
+    }
+
+    /// A refusal of a program because of an error there.
+    pub(crate) fn of_program(diagnostic: Diagnostic) -> Self {
+        let message = diagnostic.to_string();
+        Self { diagnostic: Some(Box::new(diagnostic)), ..Self::invalid(message) }
+    }
+
+    /// Adds a position in the program, if the refusal has none yet.
+    pub(crate) fn at(self, program: &Program, origin: Option<Origin>) -> Self {
+        if self.diagnostic.is_some() {
+            return self;
+        }
+        let error = origin.and_then(|at| program.origins.error(at, self.message.clone()));
+        match error {
+            Some(diagnostic) => Self { code: self.code, ..Self::of_program(diagnostic) },
+            None => self,
+        }
     }
 
     pub(crate) fn invalid(message: impl Into<String>) -> Self {

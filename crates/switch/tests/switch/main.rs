@@ -12,6 +12,7 @@ mod grpc;
 mod hostile;
 mod matrix;
 mod names;
+mod positions;
 mod psa;
 mod reconfigure;
 mod requirements;

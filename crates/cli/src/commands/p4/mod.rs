@@ -16,10 +16,12 @@ use std::path::Path;
 use anyhow::{Context, Result, bail};
 use prost::Message;
 use tributary_p4::{Compilation, Diagnostics, Options, Severity, Sources};
+use tributary_p4runtime_proto::p4::v1::ForwardingPipelineConfig;
+use tributary_switch::{Forwarding, Refusal};
 
 use crate::args::{CheckArgs, InfoArgs, P4Args};
 
-/// Reports all errors of a program, or prints it after a pass.
+/// Reports all errors of a program, including what a switch cannot run, or prints it after a pass.
 ///
 /// # Errors
 /// If it has any.
@@ -28,15 +30,26 @@ pub(crate) fn check(args: &CheckArgs) -> Result<()> {
     if let Some(pass) = &args.dump {
         return dump::run(&args.program, pass, style);
     }
-    let compilation = compile_in(&args.program, false, style)?;
-    let program = &compilation.program;
-    crate::print(&format!(
+    let Compilation { program, p4info, .. } = compile_in(&args.program, true, style)?;
+    let file = &args.program.file;
+    let summary = format!(
         "{}: no errors; {} tables, {} actions, {} externs",
-        args.program.file.display(),
+        file.display(),
         program.tables.len(),
         program.actions.len(),
         program.externs.len()
-    ))
+    );
+    // What a switch would refuse is an error, too.
+    let config = ForwardingPipelineConfig { p4info: Some(p4info), ..Default::default() };
+    match Forwarding::load(program, config) {
+        Ok(_) => crate::print(&summary),
+        Err(Refusal { diagnostic: Some(error), .. }) => {
+            let mut errors = Diagnostics::default();
+            errors.push(*error);
+            fail(file, &errors, style)
+        }
+        Err(refusal) => bail!("{}: {refusal}", file.display()),
+    }
 }
 
 /// Writes a program's P4Info: protobuf text, or encoded.

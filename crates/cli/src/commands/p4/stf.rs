@@ -1,11 +1,10 @@
 //! `tributary p4 stf`: a packet test.
 
-use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, anyhow};
 use tributary_limits::FileLimit;
-use tributary_p4::Severity;
+use tributary_p4::{Diagnostic, Options, Severity};
 use tributary_p4runtime_proto::p4::v1::ForwardingPipelineConfig;
 use tributary_stf::Script;
 use tributary_switch::Forwarding;
@@ -41,22 +40,25 @@ fn test(args: &StfArgs) -> Result<()> {
     })
 }
 
-/// Compiles the program; reports only its first error.
+/// Compiles and loads the program; reports only its first error.
 fn load(args: &P4Args) -> Result<Forwarding> {
     super::must_be_there(&args.file)?;
     let defines = super::parse_defines(&args.defines)?;
     let sources = super::sources(args);
-    let compiled = tributary_p4::compile(&sources, &args.file.display().to_string(), &defines);
+    let (file, options) = (args.file.display().to_string(), Options::marked(&defines));
+    let compiled = tributary_p4::compile(&sources, &file, options);
     let compiled = compiled.map_err(|diagnostics| {
         let error = diagnostics.iter().find(|one| one.severity == Severity::Error);
-        let error = error.expect("a program that is refused has an error");
-        anyhow!("{}:{}:{}: {}", error.file, error.line, error.column, error.message)
+        placed(error.expect("a program that is refused has an error"))
     })?;
     let config = ForwardingPipelineConfig { p4info: Some(compiled.p4info), ..Default::default() };
-    Forwarding::load(compiled.program, config).map_err(|refusal| in_file(&args.file, &refusal))
+    let loaded = Forwarding::load(compiled.program, config);
+    loaded.map_err(|refusal| match &refusal.diagnostic {
+        Some(error) => placed(error),
+        None => anyhow!("{file}: {refusal}"),
+    })
 }
 
-/// Refusals of the engine have no line number.
-fn in_file(path: &Path, refusal: &dyn std::fmt::Display) -> anyhow::Error {
-    anyhow!("{}: {refusal}", path.display())
+fn placed(error: &Diagnostic) -> anyhow::Error {
+    anyhow!("{}:{}:{}: {}", error.file, error.line, error.column, error.message)
 }
