@@ -139,6 +139,67 @@ def test_sums_in_inference_mode() -> None:
     ranks.values(ranks.run(_sum_in_inference_mode, 2))
 
 
+def _use_layouts_that_gloo_does_not_know(inference: bool) -> None:
+    rank, size = dist.get_rank(), dist.get_world_size()
+
+    def mine(of: int) -> torch.Tensor:
+        return torch.arange(24).reshape(6, 4) * (of + 1)
+
+    def layouts() -> list[torch.Tensor]:
+        gaps = torch.full((6, 8), -1)
+        gaps[:, ::2] = mine(rank)
+        # The layouts of the ranks differ.
+        other = mine(rank).t().contiguous().t() if rank else mine(rank)
+        return [gaps[:, ::2], other]
+
+    with torch.inference_mode(inference):
+        total = sum(mine(of) for of in range(size))
+        everyone = torch.stack([mine(of) for of in range(size)])
+        for at in range(2):
+            tensor = layouts()[at]
+            dist.all_reduce(tensor)
+            assert torch.equal(tensor, total)
+            tensor = layouts()[at]
+            work = dist.all_reduce(tensor, dist.ReduceOp.AVG, async_op=True)
+            (value,) = work.get_future().wait()
+            assert value.data_ptr() == tensor.data_ptr() and torch.equal(tensor, total // size)
+            tensor = layouts()[at]
+            dist.broadcast(tensor, 1)
+            assert torch.equal(tensor, mine(1))
+            tensor = layouts()[at]
+            dist.reduce(tensor, 0)
+            assert rank != 0 or torch.equal(tensor, total)
+            outputs = [layouts()[at] for _ in range(size)]
+            dist.all_gather(outputs, layouts()[at])
+            assert torch.equal(torch.stack(outputs), everyone)
+            outputs = [layouts()[at] for _ in range(size)]
+            dist.all_to_all(outputs, [layouts()[at]] * size)
+            assert torch.equal(torch.stack(outputs), everyone)
+            outputs = [layouts()[at] for _ in range(size)] if rank == 0 else None
+            dist.gather(layouts()[at], outputs, 0)
+            assert outputs is None or torch.equal(torch.stack(outputs), everyone)
+            tensor = layouts()[at]
+            inputs = [layouts()[at] * (to + 1) for to in range(size)] if rank == 0 else None
+            dist.scatter(tensor, inputs, 0)
+            assert torch.equal(tensor, mine(rank))
+            tensor = layouts()[at]
+            dist.reduce_scatter(tensor, [layouts()[at]] * size)
+            assert torch.equal(tensor, total)
+            # What is between the values is left alone.
+            gaps = torch.full((6, 8), -1)
+            dist.all_reduce(gaps[:, ::2], dist.ReduceOp.MAX)
+            dist.broadcast(gaps[:, ::2], 0)
+            assert torch.equal(gaps, torch.full((6, 8), -1))
+        sparse = mine(rank).to_sparse()
+        dist.all_reduce(sparse)
+        assert torch.equal(sparse.to_dense(), total)
+
+
+@pytest.mark.parametrize("inference", [False, True])
+def test_any_layout_and_mode_with_collectives_of_gloo(inference: bool) -> None:
+    ranks.values(ranks.run(_use_layouts_that_gloo_does_not_know, 2, inference))
+
+
 def _average_other_types() -> None:
     rank, size = dist.get_rank(), dist.get_world_size()
     average = dist.ReduceOp.AVG

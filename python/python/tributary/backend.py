@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import timedelta
-from functools import partial
 from types import FunctionType
 from typing import Any
 
@@ -344,14 +343,22 @@ class TributaryBackend(Backend):
         `announced` are the tensors that have the same number of elements and type at all ranks.
         """
         call: Callable[..., Work] = getattr(self.gloo, method)
-        finish: Callable[[], None] | None = None
-        if getattr(opts, "reduceOp", None) == ReduceOp.AVG:
+        is_average = getattr(opts, "reduceOp", None) == ReduceOp.AVG
+        if is_average:
             # Gloo cannot average integers, and averages of others are sums, divided.
-            averaged = self._averaged(opts, _outputs(arguments))
             arguments = (*arguments[:-1], _as_sum(opts))
-            finish = partial(_divide, averaged, self._size)
         if self._size == 1:
             return call(*arguments)
+        outputs = _outputs(arguments)
+        arguments, copies = _contiguous(arguments)
+        averaged = self._averaged(opts, _outputs(arguments)) if is_average else []
+
+        def finish() -> None:
+            _divide(averaged, self._size)
+            with writing():
+                for tensor, copy in copies:
+                    tensor.copy_(copy)
+
         timeout = _seconds(opts.timeout)
         work = DelegatedWork(
             self.network,
@@ -360,8 +367,9 @@ class TributaryBackend(Backend):
             lambda: call(*arguments),
             self.network.timeout if timeout is None else timeout,
             _cuda_devices(arguments),
-            _outputs(arguments),
+            outputs,
             finish,
+            bool(copies),
         )
         elements = sum(tensor.numel() for tensor in announced)
         dtype = str(announced[0].dtype).removeprefix("torch.") if announced else ""
@@ -373,8 +381,8 @@ class TributaryBackend(Backend):
         for tensor in outputs:
             if tensor.dtype == torch.bool:
                 raise ValueError(
-                    "tributary: truth values have no average; reduce them with ReduceOp.MAX (any) or "
-                    "ReduceOp.MIN (all), or convert them to numbers first"
+                    "tributary: truth values have no average; reduce them with ReduceOp.MAX (any) "
+                    "or ReduceOp.MIN (all), or convert them to numbers first"
                 )
         return outputs if getattr(opts, "rootRank", self._rank) == self._rank else []
 
@@ -443,6 +451,33 @@ def _outputs(arguments: Sequence[Any]) -> list[Any]:
     if isinstance(first, torch.Tensor):
         return [first]
     return first if isinstance(first, list) else []
+
+
+def _contiguous(
+    arguments: tuple[Any, ...],
+) -> tuple[tuple[Any, ...], list[tuple[torch.Tensor, torch.Tensor]]]:
+    """The arguments of a collective, with contiguous copies of tensors that are not contiguous.
+
+    Gloo takes memory as it lies, with gaps, and the layouts of the ranks may differ. Returns also
+    the outputs that have copies, with these.
+    """
+    copies = []
+
+    def replace(argument: Any, is_output: bool) -> Any:
+        if isinstance(argument, list):
+            return [replace(each, is_output) for each in argument]
+        if (
+            not isinstance(argument, torch.Tensor)
+            or argument.layout != torch.strided
+            or argument.is_contiguous()
+        ):
+            return argument
+        copy = argument.detach().contiguous()
+        if is_output:
+            copies.append((argument.detach(), copy))
+        return copy
+
+    return tuple(replace(each, at == 0) for at, each in enumerate(arguments)), copies
 
 
 def _cuda_devices(arguments: Any) -> list[torch.device]:

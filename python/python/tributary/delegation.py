@@ -29,16 +29,22 @@ class DelegatedWork(TributaryWork):
         timeout: float,
         devices: Sequence[torch.device],
         result: Any,
-        finish: Callable[[], None] | None = None,
+        finish: Callable[[], None],
+        has_copies: bool,
     ) -> None:
-        """`finish` is called when Gloo is done without an error, before the collective ends."""
+        """`finish` is called when Gloo is done without an error, before the collective ends.
+
+        With copies of tensors, the value of the future is `result`, and otherwise Gloo's.
+        """
         super().__init__(result, 1, timeout, devices)
         self.network, self.operation = network, operation
         self._waiter = waiter
         self.in_flight = False
         self.checked = False
         self._call = call
-        self._finish = finish
+        self._finish, self._has_copies = finish, has_copies
+        # Gloo starts in another thread, with the caller's modes, in which it may write the tensors.
+        self._modes = (torch.is_inference_mode_enabled(), torch.is_grad_enabled())
         # Gloo orders itself after what is queued on the current streams.
         self._streams = [torch.cuda.current_stream(device) for device in devices]
         self._carried_out: torch.futures.Future[Any] | None = None
@@ -48,6 +54,9 @@ class DelegatedWork(TributaryWork):
         self.in_flight = True
         try:
             with contextlib.ExitStack() as stack:
+                inference, grad = self._modes
+                stack.enter_context(torch.inference_mode(inference))
+                stack.enter_context(torch.set_grad_enabled(grad))
                 for stream in self._streams:
                     stack.enter_context(torch.cuda.stream(stream))
                 carried_out = self._call()
@@ -67,7 +76,9 @@ class DelegatedWork(TributaryWork):
 
     def _gloo_ended(self, future: torch.futures.Future[Any]) -> None:
         try:
-            self.set_result(future.value())
+            value = future.value()
+            if not self._has_copies:
+                self.set_result(value)
         except Exception as error:
             self._end_with(error)
         else:
@@ -76,7 +87,7 @@ class DelegatedWork(TributaryWork):
     def _end_with(self, error: Exception | None) -> None:
         """Ends with `error`, or with the loss of a rank, which the network reports by name."""
         self.in_flight = False
-        if error is None and self._finish is not None:
+        if error is None:
             try:
                 self.order_streams()
                 self._finish()
