@@ -249,6 +249,9 @@ pub fn run(
         "units around a cross-connect need circuits that change: add --fabric sim, or --fabric netns"
     );
     need::check_run(&scenario, options.fabric == fabric::Kind::Netns)?;
+    if options.fabric == fabric::Kind::Sim {
+        Sim::long(&scenario).iter().for_each(|warning| observer.warn(warning));
+    }
     // Report invalid workloads and excessive demands before starting anything.
     for (_, job) in scenario.whole_jobs() {
         workload::of(job, 0).with_context(|| format!("job {}", job.name))?;

@@ -11,7 +11,7 @@ use tributary_capture::Taps;
 use tributary_controller::Deployment;
 use tributary_controller::plan::JobAtSwitch;
 use tributary_controller::programs::Compiled;
-use tributary_jobfile::{HostId, Job, Protocol, SwitchId, worker_index};
+use tributary_jobfile::{HostId, Job, Protocol, Scenario, SwitchId, worker_index};
 use tributary_p4runtime_proto::p4::v1::Entity;
 use tributary_protocol::worker::{Event as WorkerEvent, Stats};
 use tributary_protocol::{ParameterServer, Tensor, Time, Worker};
@@ -20,7 +20,7 @@ use tributary_sim::{Happening, Options as SimOptions, System, Trace};
 use tributary_wire::JobId;
 use tributary_worker::Error as WorkerError;
 use tributary_worker::rounds::{Event, Rounds};
-use tributary_worker::workload::Verifier;
+use tributary_worker::workload::{Verifier, need};
 
 use slots::Slots;
 
@@ -30,6 +30,9 @@ use crate::{Options, one_line};
 
 /// Network events between two checks for an interrupt.
 const BATCH: usize = 10_000;
+
+/// Packets whose simulation takes about a minute.
+const MANY_PACKETS: u64 = 5_000_000;
 
 /// A simulated network with the endpoints of a deployment.
 pub struct Sim {
@@ -64,6 +67,19 @@ struct SimWorker {
 }
 
 impl Sim {
+    /// A warning if the simulation of a scenario takes minutes or more.
+    #[must_use]
+    pub fn long(scenario: &Scenario) -> Option<String> {
+        let packets = need::packets(scenario);
+        (packets > MANY_PACKETS).then(|| {
+            format!(
+                "the workers send about {} million packets, each of which `--fabric sim` simulates: this can \
+                 take minutes or hours; make the tensors fewer or smaller, or choose another fabric",
+                packets / 1_000_000
+            )
+        })
+    }
+
     /// The recorded trace of the network, if there is one.
     #[must_use]
     pub fn trace(&self) -> Option<&Trace> {
@@ -355,5 +371,27 @@ impl Fabric for Sim {
 
     fn pause_at(&mut self, elapsed: Duration) {
         self.pause = Some(self.begin + elapsed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_simulation_has_a_warning() {
+        let warning = |tensors: u32, bytes: &str| {
+            let text = format!(
+                "protocol = \"esa\"\n[topology]\nworkers = 3\n[switch]\npool = 32\n[[job]]\nworkload = \
+                 {{ kind = \"random\", tensors = {tensors}, bytes = \"{bytes}\" }}\n"
+            );
+            Sim::long(
+                &tributary_jobfile::parse(&text, "f").unwrap_or_else(|error| panic!("{error}")),
+            )
+        };
+        let found = warning(4, "1000000KB").expect("a warning");
+        assert!(found.starts_with("the workers send about 46 million packets, "), "{found}");
+        assert!(!found.contains('\n'));
+        assert_eq!(warning(4, "4000KB"), None);
     }
 }

@@ -89,6 +89,21 @@ pub fn check_run(scenario: &Scenario, apart: bool) -> Result<()> {
     Ok(())
 }
 
+/// About how many packets of values the workers of all jobs send.
+#[must_use]
+pub fn packets(scenario: &Scenario) -> u64 {
+    let values = u64::from(scenario.switch.values_per_packet);
+    let of_job = |job: &Job| {
+        let rounds = match &job.workload {
+            Workload::Random(random) => random.rounds(),
+            Workload::Files(_) | Workload::Digits(_) => 1,
+        };
+        let Need { tensors, workers, .. } = Need::of(job);
+        (tensors / 4).div_ceil(values).saturating_mul(workers).saturating_mul(rounds)
+    };
+    scenario.whole_jobs().map(|(_, job)| of_job(job)).fold(0, u64::saturating_add)
+}
+
 /// Refuses to run a worker of a job if this machine lacks the memory.
 ///
 /// # Errors
