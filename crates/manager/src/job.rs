@@ -192,6 +192,16 @@ pub enum Cause {
     Cancelled,
 }
 
+impl std::fmt::Display for Cause {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Finished => f.write_str("all workers have finished"),
+            Self::Failed(why) | Self::Lost(why) => f.write_str(why),
+            Self::Cancelled => f.write_str("a client cancels the job"),
+        }
+    }
+}
+
 /// The phase of a job.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -111,7 +111,7 @@ impl PlacementManager for Service {
         });
         let servers = servers.collect();
         let jobs = view.jobs.values().filter(|record| is_for(record, &grant));
-        let jobs = jobs.map(|record| (&**record).into()).collect();
+        let jobs = jobs.map(|record| view.describe(record)).collect();
         Ok(Response::new(v1::ListResponse { jobs, servers }))
     }
 
@@ -176,7 +176,7 @@ async fn follow(
     loop {
         let Some(now) = view.borrow_and_update().jobs.get(&id).cloned() else { return };
         if !last.as_ref().is_some_and(|last| Arc::ptr_eq(last, &now)) {
-            let state = v1::WatchResponse { job: Some((&*now).into()) };
+            let state = v1::WatchResponse { job: Some(view.borrow().describe(&now)) };
             if states.send(Ok(state)).await.is_err() || now.phase.is_over() {
                 return;
             }

@@ -13,7 +13,7 @@ use tributary_proto::placement::v1;
 use tributary_proto::placement::v1::manager_message::Message;
 
 use crate::durable::{Change, Store};
-use crate::job::{Record, Request};
+use crate::job::{Phase, Record, Request};
 use crate::manager::{Action, Command, Connection, Event, Manager, Refusal, Settings, Ticket};
 use crate::site::Site;
 
@@ -58,7 +58,27 @@ pub struct View {
     pub jobs: BTreeMap<u32, Arc<Record>>,
     /// Servers, rack by rack.
     pub servers: Vec<ServerView>,
+    /// By job that waits: why the last round did not place it.
+    pub waits: BTreeMap<u32, String>,
 }
+
+impl View {
+    /// A job as clients see it. A job that waits has a reason to.
+    pub(crate) fn describe(&self, record: &Record) -> v1::Job {
+        let mut job = v1::Job::from(record);
+        if record.phase == Phase::Waiting {
+            let waits = self.waits.get(&record.id).map_or(NEXT_ROUND, String::as_str);
+            job.reason = match &record.setback {
+                Some(setback) => format!("{setback}; {waits}"),
+                None => waits.to_owned(),
+            };
+        }
+        job
+    }
+}
+
+/// Why a job waits that no round has considered yet.
+const NEXT_ROUND: &str = "it waits for the next round of placement";
 
 /// A snapshot of a server.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -123,7 +143,7 @@ impl<S: Store> Shell<S> {
         let clock = Clock::start();
         let durable = store.load()?;
         let jobs = durable.jobs.iter().map(|(&id, job)| (id, Arc::new(job.clone()))).collect();
-        view.send_replace(View { jobs, servers: Vec::new() });
+        view.send_replace(View { jobs, ..View::default() });
         let (manager, actions) =
             Manager::start(site.clone(), settings, policy, durable, clock.now_ms());
         let mut shell = Self {
@@ -155,6 +175,7 @@ impl<S: Store> Shell<S> {
             if due_ms <= now_ms {
                 let actions = self.manager.handle_timeout(now_ms);
                 self.carry_out(actions)?;
+                self.show_waits();
                 continue;
             }
             match inputs.recv_timeout(Duration::from_millis(due_ms - now_ms)) {
@@ -274,6 +295,17 @@ impl<S: Store> Shell<S> {
                     Change::Counters(_) => {}
                 }
             }
+        });
+    }
+
+    /// Shows why jobs wait, if that has changed.
+    fn show_waits(&self) {
+        self.view.send_if_modified(|view| {
+            let changed = view.waits != *self.manager.waits();
+            if changed {
+                view.waits.clone_from(self.manager.waits());
+            }
+            changed
         });
     }
 

@@ -5,12 +5,13 @@
 
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use toml::{Table, Value};
 use tributary_cluster::{Cluster, Rack, RackIndex, Server as ClusterServer, ServerIndex};
 use tributary_document::{Document, Item, Kind, Table as Reader, suggest};
-use tributary_jobfile::Scenario;
-use tributary_limits::FileLimit;
+use tributary_jobfile::{Scenario, SwitchSettings};
+use tributary_limits::{EXCERPT, FileLimit, shortened};
 
 use crate::job::{Record, Request, Run};
 use crate::job_file;
@@ -51,6 +52,7 @@ pub struct Server {
 #[derive(Clone, PartialEq, Debug)]
 struct SiteRack {
     uplink_gbps: f64,
+    pat_gbps: f64,
     servers: Vec<Server>,
 }
 
@@ -58,7 +60,6 @@ struct SiteRack {
 #[derive(Clone, PartialEq, Debug)]
 pub struct Site {
     racks: Vec<SiteRack>,
-    pat_gbps: f64,
     /// The network file without its jobs.
     network: Table,
     /// Number of 32-bit values per packet.
@@ -152,8 +153,7 @@ impl Site {
         for key in ["job", "name"] {
             rest.remove(key);
         }
-        let pat_gbps = table.or("pat_gbps", 1000.0, |pat| pat.number(GBPS))?;
-        let mut site = Self { racks: Vec::new(), pat_gbps, network: rest, values_per_packet: 0 };
+        let mut site = Self { racks: Vec::new(), network: rest, values_per_packet: 0 };
         if let Some(other) = protocol(&site.network).filter(|protocol| *protocol != "atp") {
             let problem = format!("the jobs of `{name}` are of \"{other}\"");
             return Err(item.fault(problem, "the manager runs jobs of \"atp\"").into());
@@ -196,7 +196,7 @@ impl Site {
                 servers: first..servers.len() as u32,
                 pod: None,
                 uplink_gbps: rack.uplink_gbps,
-                pat_gbps: self.pat_gbps,
+                pat_gbps: rack.pat_gbps,
             });
         }
         Part { cluster: Cluster::new(servers, racks, Vec::new()), names }
@@ -223,7 +223,7 @@ impl Site {
         } = *request;
         let word = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
         if name.is_empty() || name.len() > 64 || !name.chars().all(word) {
-            let name = name.chars().take(64).collect::<String>();
+            let name = shortened(name, EXCERPT);
             return Err(format!("{name:?} is not a name: 1 to 64 letters, digits, `-`, `_`, `.`"));
         }
         // Both are stored, and printed on the terminals of other users.
@@ -242,6 +242,7 @@ impl Site {
             ));
         }
         if !command.is_empty() && !Path::new(directory).is_absolute() {
+            let directory = shortened(directory, EXCERPT);
             return Err(format!("the directory {directory:?} is not an absolute path"));
         }
         if gpus == 0 || gpus > self.gpus() {
@@ -297,6 +298,17 @@ fn protocol(network: &Table) -> Option<&str> {
     protocol.as_str().or_else(|| protocol.get("kind")?.as_str())
 }
 
+/// Peak aggregation throughput of a switch in Gb/s (NetPack §4.1): it sums as many packets as it has
+/// aggregators in each round trip, which takes the propagation from a worker to the parameter server and back,
+/// and a queue up to the mark of congestion (footnote 3).
+fn peak_gbps(switch: &SwitchSettings, link_gbps: f64, latency: Duration) -> f64 {
+    let bits = |bytes: u32| 8.0 * f64::from(bytes);
+    let queue = f64::from(switch.ecn_threshold) * bits(switch.packet_bytes()) / (link_gbps * 1e9);
+    let round_trip = 4.0 * latency.as_secs_f64() + queue;
+    let values = f64::from(switch.pool) * bits(4 * u32::from(switch.values_per_packet));
+    (values / round_trip / 1e9).clamp(*GBPS.start(), *GBPS.end())
+}
+
 const SERVER_KEYS: [&str; 3] = ["host", "gpus", "link_gbps"];
 
 /// The servers, grouped by the switches to which their hosts are attached.
@@ -308,7 +320,9 @@ fn racks(
     let topology = &scenario.topology;
     let every_link = table.or("link_gbps", 100.0, |link| link.number(GBPS))?;
     let every_uplink = table.or("uplink_gbps", None, |up| up.number(GBPS).map(Some))?;
+    let every_pat = table.or("pat_gbps", None, |pat| pat.number(GBPS).map(Some))?;
     let mut by_switch: Vec<Vec<Server>> = vec![Vec::new(); topology.switches.len()];
+    let mut latency = Duration::ZERO;
     let mut hosts = Vec::new();
     for server in servers {
         let server = server.table("[[server]]", &SERVER_KEYS)?;
@@ -327,11 +341,17 @@ fn racks(
         let gpus = server.require("gpus", "4")?.integer32(0..=1 << 16)?;
         let link_gbps = server.or("link_gbps", every_link, |link| link.number(GBPS))?;
         let (switch, _) = topology.attachment(host);
+        latency = latency.max(topology.link(topology.host(host).link).latency.unwrap_or_default());
         by_switch[switch.0].push(Server { name: name.to_owned(), gpus, link_gbps });
     }
     let rack = |servers: Vec<Server>| {
-        let links = servers.iter().map(|server| server.link_gbps).sum();
-        SiteRack { uplink_gbps: every_uplink.unwrap_or(links), servers }
+        let links = servers.iter().map(|server| server.link_gbps);
+        let fastest = links.clone().fold(0.0, f64::max);
+        SiteRack {
+            uplink_gbps: every_uplink.unwrap_or(links.sum()),
+            pat_gbps: every_pat.unwrap_or_else(|| peak_gbps(&scenario.switch, fastest, latency)),
+            servers,
+        }
     };
     Ok(by_switch.into_iter().filter(|servers| !servers.is_empty()).map(rack).collect())
 }

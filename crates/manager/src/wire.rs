@@ -126,10 +126,10 @@ impl From<&Record> for v1::Job {
         let (state, run, reason) = match &record.phase {
             Phase::Waiting => (State::Waiting, None, None),
             Phase::Running(run) => (State::Running, Some(run), None),
-            Phase::Ending(run, _) => (State::Ending, Some(run), None),
+            Phase::Ending(run, cause) => (State::Ending, Some(run), Some(cause.to_string())),
             Phase::Finished(run) => (State::Finished, Some(run), None),
-            Phase::Failed(why) => (State::Failed, None, Some(why)),
-            Phase::Cancelled => (State::Cancelled, None, None),
+            Phase::Failed(why) => (State::Failed, None, Some(why.clone())),
+            Phase::Cancelled => (State::Cancelled, None, Some("a client cancelled it".to_owned())),
         };
         let task = |task: &Task| v1::Task {
             id: Some(record.task(task.role).into()),
@@ -144,7 +144,7 @@ impl From<&Record> for v1::Job {
             submitted_ms: record.submitted_ms,
             attempts: record.attempts,
             tasks: run.into_iter().flat_map(|run| &run.tasks).map(task).collect(),
-            reason: reason.or(record.setback.as_ref()).cloned().unwrap_or_default(),
+            reason: reason.or_else(|| record.setback.clone()).unwrap_or_default(),
         }
     }
 }

@@ -26,7 +26,7 @@ fn phase(phase: &Phase) -> &'static str {
 
 impl Source for Managed {
     fn write(&self, page: &mut Page<'_>) -> fmt::Result {
-        let View { jobs, servers } = self.0.borrow().clone();
+        let View { jobs, servers, .. } = self.0.borrow().clone();
         let count = |name| jobs.values().filter(|job| phase(&job.phase) == name).count() as f64;
         page.gauge(
             "tributary_manager_jobs",

@@ -466,6 +466,10 @@ impl Agent {
                 "the agent of {server} runs no commands; start it with --commands"
             ));
         }
+        if let Err(what) = launch::enter(Path::new(&start.directory)) {
+            let server = &self.settings.server;
+            return refused(format!("the working directory of the command on {server}: {what}"));
+        }
         let used: BTreeSet<u32> = self.devices.values().flatten().copied().collect();
         let free = (0..).filter(|device| !used.contains(device));
         let devices: Vec<u32> = free.take(start.gpus as usize).collect();

@@ -7,7 +7,7 @@ use std::process::ExitStatus;
 use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use nix::unistd::{AccessFlags, Pid, access};
 use tributary_jobfile::HostId;
 use tributary_proto::placement::v1;
 
@@ -71,6 +71,22 @@ pub(super) fn variables(
         ]);
     }
     Ok(variables)
+}
+
+/// Checks that a command can run in a directory. Otherwise, its start fails as if there were no such program.
+///
+/// # Errors
+///
+/// The problem, and how to fix it.
+pub(super) fn enter(directory: &Path) -> Result<(), String> {
+    let name = directory.display();
+    let mend = "create it on each server, or name another with --chdir";
+    match fs::metadata(directory) {
+        Ok(found) if !found.is_dir() => return Err(format!("{name} is not a directory; {mend}")),
+        Ok(_) => {}
+        Err(error) => return Err(format!("{name}: {error}; {mend}")),
+    }
+    access(directory, AccessFlags::X_OK).map_err(|error| format!("{name}: {error}; {mend}"))
 }
 
 /// The variable that all commands of an agent have.

@@ -26,12 +26,13 @@ mod lives;
 mod rounds;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::mem::discriminant;
 use std::num::NonZeroU64;
 
 use tributary_cluster::Policy;
 
 use crate::durable::{Change, Durable};
-use crate::job::{Exit, Phase, Record, Request, Role, TaskId};
+use crate::job::{Exit, Phase, Record, Request, Role, Task, TaskId};
 use crate::site::Site;
 
 /// Settings of the manager.
@@ -45,11 +46,13 @@ pub struct Settings {
     pub ageing: f64,
     /// Maximum number of kept jobs that are over.
     pub kept: usize,
+    /// Highest value of a job, so that nobody is always first: others reach it by waiting.
+    pub max_value: f64,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { period_ms: 5_000, lease_ms: 60_000, ageing: 1.0, kept: 10_000 }
+        Self { period_ms: 5_000, lease_ms: 60_000, ageing: 1.0, kept: 10_000, max_value: 1_000.0 }
     }
 }
 
@@ -223,6 +226,8 @@ pub struct Manager {
     served: BTreeSet<u16>,
     /// Numbers for which the switches served an unrecorded job, and how it was handled.
     strangers: BTreeMap<u16, Stranger>,
+    /// By job that waits: why the last round did not place it.
+    waits: BTreeMap<u32, String>,
     next_round_ms: u64,
     changes: Vec<Change>,
     outbox: Vec<Action>,
@@ -290,6 +295,7 @@ impl Manager {
             admitted: BTreeSet::new(),
             served: BTreeSet::new(),
             strangers: BTreeMap::new(),
+            waits: BTreeMap::new(),
             next_round_ms: now_ms + settings.period_ms,
             changes: Vec::new(),
             outbox: Vec::new(),
@@ -305,6 +311,12 @@ impl Manager {
         &self.durable
     }
 
+    /// By job that waits: why the last round did not place it.
+    #[must_use]
+    pub const fn waits(&self) -> &BTreeMap<u32, String> {
+        &self.waits
+    }
+
     /// Whether a server's agent is connected.
     #[must_use]
     pub fn is_here(&self, server: &str) -> bool {
@@ -316,6 +328,9 @@ impl Manager {
         match event {
             Event::Submit(ticket, request, quota) => {
                 let answer = self.submit(now_ms, *request, quota);
+                if let Err(refusal) = &answer {
+                    tracing::info!("refused a job: {refusal}");
+                }
                 self.outbox.push(Action::Answer(ticket, answer));
             }
             Event::Cancel(ticket, job) => {
@@ -384,6 +399,11 @@ impl Manager {
             return if same { Ok(known.id) } else { Err(Refusal::Taken(known.id)) };
         }
         self.site.check(&request).map_err(Refusal::Invalid)?;
+        let most = self.settings.max_value;
+        if request.value > most {
+            let value = request.value;
+            return Err(Refusal::Invalid(format!("a value of {value:e}: choose at most {most}")));
+        }
         let alive = |record: &&Record| is_own(record) && !record.phase.is_over();
         let has = self.durable.jobs.values().filter(alive).count();
         if let Some(most) = quota.filter(|most| has >= *most as usize) {
@@ -433,7 +453,12 @@ impl Manager {
         self.changes.push(change);
     }
 
+    /// Replaces a record, and logs a new phase.
     fn put(&mut self, record: Record) {
+        let before = self.durable.jobs.get(&record.id).map(|record| discriminant(&record.phase));
+        if before != Some(discriminant(&record.phase)) {
+            tracing::info!(job = record.id, "{}", progress(&record));
+        }
         self.change(Change::Job(Box::new(record)));
     }
 
@@ -461,6 +486,33 @@ impl Manager {
         let changes = std::mem::take(&mut self.changes);
         let record = (!changes.is_empty()).then_some(Action::Record(changes));
         record.into_iter().chain(std::mem::take(&mut self.outbox)).collect()
+    }
+}
+
+/// The phase of a job, for the log.
+fn progress(record: &Record) -> String {
+    match &record.phase {
+        Phase::Waiting => match &record.setback {
+            Some(why) => format!("it waits again: {why}"),
+            None => format!("it was submitted as {:?} and waits", record.request.name),
+        },
+        Phase::Running(run) => {
+            let place = |task: &Task| match task.role {
+                Role::ParameterServer => format!("{} (PS)", task.server),
+                Role::Worker(_) | Role::Alone => format!("{}×{}", task.server, task.gpus),
+            };
+            let places: Vec<String> = run.tasks.iter().map(place).collect();
+            let switches = match (run.wire, run.in_network) {
+                (None, _) => "it needs no network",
+                (_, true) => "switches aggregate",
+                (_, false) => "switches forward only",
+            };
+            format!("attempt {} is placed on {}; {switches}", run.attempt, places.join(" "))
+        }
+        Phase::Ending(run, cause) => format!("attempt {} ends: {cause}", run.attempt),
+        Phase::Finished(_) => "it has finished".to_owned(),
+        Phase::Failed(why) => format!("it has failed: {why}"),
+        Phase::Cancelled => "it is cancelled".to_owned(),
     }
 }
 

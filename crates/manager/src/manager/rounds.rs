@@ -1,5 +1,7 @@
 //! A placement round: passes the waiting jobs and the current cluster to a policy.
 
+use std::collections::BTreeMap;
+
 use tributary_cluster::{Job, JobId, Pending, Plan, Round, ServerIndex, State};
 use tributary_wire::POSITIONS_MAX;
 
@@ -18,11 +20,41 @@ impl Manager {
             .filter(|record| record.phase == Phase::Waiting)
             .map(|record| self.pending(now_ms, record))
             .collect();
+        let before = std::mem::take(&mut self.waits);
         if waiting.is_empty() {
             return;
         }
         for (job, plan) in self.plans(&waiting) {
             self.begin(now_ms, job, plan);
+        }
+        self.explain(&waiting, &before);
+    }
+
+    /// Notes why jobs still wait, and logs what is new.
+    fn explain(&mut self, waiting: &[Pending], before: &BTreeMap<u32, String>) {
+        let here = self.site.servers().filter(|server| self.is_here(&server.name));
+        let all: u32 = here.map(|server| server.gpus).sum();
+        let runs = self.durable.jobs.values().filter_map(|record| record.phase.run());
+        let tasks = runs.flat_map(|run| &run.tasks).filter(|task| self.is_here(&task.server));
+        let free = all.saturating_sub(tasks.map(|task| task.gpus).sum());
+        for Pending { job, .. } in waiting {
+            let (id, gpus) = (job.id.0, job.gpus);
+            if self.durable.jobs.get(&id).is_none_or(|record| record.phase != Phase::Waiting) {
+                continue;
+            }
+            let why = match self.waits.get(&id) {
+                Some(why) => why.clone(),
+                None if all == 0 => "no server's agent is connected".to_owned(),
+                None if gpus > all => {
+                    format!("it wants {gpus} GPUs, and the servers with an agent have {all}")
+                }
+                None if gpus > free => format!("it wants {gpus} GPUs, and {free} are free"),
+                None => format!("{free} GPUs are free, but {} left it out", self.policy.name()),
+            };
+            if before.get(&id) != Some(&why) {
+                tracing::info!(job = id, "it waits: {why}");
+            }
+            self.waits.insert(id, why);
         }
     }
 
@@ -85,7 +117,10 @@ impl Manager {
         let wire = match &ps {
             Some(_) => match self.next_wire() {
                 Some(wire) => Some(wire),
-                None => return,
+                None => {
+                    self.waits.insert(job, "all numbers of jobs in packets are in use".to_owned());
+                    return;
+                }
             },
             None => None,
         };

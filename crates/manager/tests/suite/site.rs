@@ -85,6 +85,26 @@ fn servers_stand_in_the_racks_of_their_switches() {
 }
 
 #[test]
+fn the_peak_of_a_switch_follows_from_its_pool() {
+    let pat = |network: &str, site: &str| -> Vec<f64> {
+        let site = Site::parse(site, network).unwrap_or_else(|error| panic!("{error}"));
+        site.part(|_| true).cluster.racks().iter().map(|rack| rack.pat_gbps).collect()
+    };
+    let site = SITE.replace("pat_gbps = 20\n", "");
+    let network = |switch: &str| NETWORK.replace("pool = 128", switch);
+    // In the time in which a link of 10 Gb/s sends 100 packets of 56 + 128 bytes, 200 aggregators sum 128
+    // bytes each.
+    let switch = "pool = 200\nvalues_per_packet = 32\necn_threshold = 100";
+    let usual = 200.0 * 128.0 / (100.0 * 184.0) * 10.0;
+    for found in pat(&network(switch), &site) {
+        assert!((found / usual - 1.0).abs() < 1e-9, "{found} is not {usual}");
+    }
+    let twice = pat(&network(&switch.replace("200", "400")), &site);
+    assert!((twice[0] / usual - 2.0).abs() < 1e-9, "{twice:?}");
+    assert_eq!(pat(&network(switch), SITE), [20.0; 2], "the file's own");
+}
+
+#[test]
 fn an_attempt_becomes_a_job_file() {
     let tasks = vec![
         task(Role::Worker(0), "w3", 2),

@@ -13,7 +13,7 @@ use tonic::service::Routes;
 use tributary_access::args::{DoorArgs, KeyArgs};
 use tributary_access::listen::standard;
 use tributary_access::{Limits, Listen, Server};
-use tributary_cluster::Policy;
+use tributary_cluster::{Collective, Policy};
 use tributary_manager::database::Redb;
 use tributary_manager::manager::Settings;
 use tributary_manager::service::Service;
@@ -56,6 +56,9 @@ pub(crate) struct ServeArgs {
     /// Fraction of its own value that a waiting job gains per round.
     #[arg(long, value_name = "SHARE", default_value_t = 1.0)]
     ageing: f64,
+    /// Highest value of a job.
+    #[arg(long, value_name = "VALUE", default_value_t = 1_000.0)]
+    max_value: f64,
     /// Number of finished jobs that are listed.
     #[arg(long, value_name = "N", default_value_t = 10_000)]
     keep: usize,
@@ -70,6 +73,9 @@ pub(crate) fn run(args: &ServeArgs, metrics: &Metrics) -> Result<()> {
     if !args.ageing.is_finite() || args.ageing < 0.0 {
         bail!("--ageing {}: choose 0 or more", args.ageing);
     }
+    if !args.max_value.is_finite() || args.max_value <= 0.0 {
+        bail!("--max-value {}: choose a number above 0", args.max_value);
+    }
     let policy = policy(&args.policy)?;
     let site = Site::load(&args.site)?;
     let controller = args.keys.remote("--controller", &args.controller)?;
@@ -80,6 +86,7 @@ pub(crate) fn run(args: &ServeArgs, metrics: &Metrics) -> Result<()> {
         lease_ms: args.lease,
         ageing: args.ageing,
         kept: args.keep,
+        max_value: args.max_value,
     };
     let (view, seen) = watch::channel(View::default());
     metrics.add(Managed(seen.clone()));
@@ -106,7 +113,7 @@ pub(crate) fn run(args: &ServeArgs, metrics: &Metrics) -> Result<()> {
 /// A policy that gives jobs a parameter server.
 fn policy(name: &str) -> Result<Box<dyn Policy>> {
     let names = tributary_placement::NAMES.join(", ");
-    if tributary_placement::ALL_REDUCE_NAMES.contains(&name) {
+    if tributary_placement::all_reduce(name, Collective::default()).is_some() {
         bail!("--policy {name}: it places jobs without a parameter server; choose one of {names}");
     }
     let policy = tributary_placement::by_name(name);
@@ -124,4 +131,21 @@ async fn end(stop: Arc<AtomicBool>, inputs: Sender<Input>) {
     }
     // An error means that the manager has already ended.
     let _: Result<(), mpsc::SendError<Input>> = inputs.send(Input::End);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn policies_without_a_parameter_server_are_refused() {
+        for name in ["slurm", "titan", "elasticflow", "elasticflow-alone", "hived", "tiresias"] {
+            let error = policy(name).err().map(|error| error.to_string()).unwrap_or_default();
+            assert!(error.contains("without a parameter server; choose one of netpack"), "{error}");
+        }
+        for name in tributary_placement::NAMES.iter().chain(&["netpack-plain", "tetris:apart"]) {
+            assert!(policy(name).is_ok(), "{name}");
+        }
+        assert!(policy("best").is_err_and(|error| error.to_string().contains("no such policy")));
+    }
 }

@@ -17,7 +17,7 @@ use tributary_manager::site::Site;
 use crate::first_fit::FirstFit;
 
 pub(crate) const SETTINGS: Settings =
-    Settings { period_ms: 100, lease_ms: 1_000, ageing: 1.0, kept: 100 };
+    Settings { period_ms: 100, lease_ms: 1_000, ageing: 1.0, kept: 100, max_value: 1_000.0 };
 
 const NETWORK: &str = "[topology]\nkind = \"star\"\nworkers = 3\nps_hosts = 1\n";
 

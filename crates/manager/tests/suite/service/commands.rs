@@ -110,3 +110,32 @@ fn an_agent_runs_commands_only_if_it_may() {
     assert!(last.reason.contains("runs no commands; start it with --commands"), "{}", last.reason);
     assert!(!place.log("w1", "job-1-1-0.log").exists());
 }
+
+#[test]
+fn a_missing_working_directory_is_not_a_missing_program() {
+    let place = Place::start();
+    let _agent = place.agent("w1");
+    let file = place.directory.path().join("file");
+    std::fs::write(&file, "").unwrap();
+    let missing = place.directory.path().join("missing");
+    for (directory, problem) in
+        [(missing, "missing: No such file or directory"), (file, "file is not a directory")]
+    {
+        let directory = directory.display().to_string();
+        let command = vec!["true".to_owned()];
+        let request =
+            v1::SubmitRequest { command, directory: directory.clone(), ..request(problem, 1) };
+        let request = v1::SubmitRequest { name: "here".into(), retries: 0, ..request };
+        let job =
+            place.runtime.block_on(place.client().submit(request)).unwrap().into_inner().job_id;
+        let last = place.watch(job).pop().unwrap();
+        assert_eq!(last.state(), State::Failed);
+        assert!(
+            last.reason.contains("the working directory of the command on w1: "),
+            "{}",
+            last.reason
+        );
+        assert!(last.reason.contains(problem), "{}", last.reason);
+        assert!(last.reason.contains("name another with --chdir"), "{}", last.reason);
+    }
+}

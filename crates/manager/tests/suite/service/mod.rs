@@ -2,6 +2,7 @@
 //! controller of the switches only records its requests.
 
 mod commands;
+mod reasons;
 mod strangers;
 mod switches;
 
