@@ -90,7 +90,9 @@ impl Site {
             Some((node, interface))
         });
         let links = links.collect();
-        let directory = tempfile::Builder::new().prefix("tributary-chaos-").tempdir();
+        let directory = tributary_limits::socket_parent().and_then(|parent| {
+            tempfile::Builder::new().prefix("tributary-chaos-").tempdir_in(parent)
+        });
         let directory = directory.context("cannot make a directory for sockets")?;
         let program = std::env::current_exe().context("cannot find this program")?;
         let seed = options.seed;
@@ -188,7 +190,9 @@ impl Site {
         command.args(["--p4runtime", &self.socket(&switch_socket(id))]);
         command.args(["--queue-capacity", &scenario.switch.queue_capacity.to_string()]);
         command.args(["--seed", &self.seed.to_string()]);
-        command.args(["--faults", &format!("{}:{name}", self.job_file.display())]);
+        let mut faults = self.job_file.clone().into_os_string();
+        faults.push(format!(":{name}"));
+        command.arg("--faults").arg(faults);
     }
 
     fn endpoint(&self, name: &str, command: &mut Command) {

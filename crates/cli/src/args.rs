@@ -1,5 +1,6 @@
 //! The command line.
 
+use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -249,7 +250,7 @@ pub(crate) struct SwitchArgs {
     pub(crate) seed: Option<u64>,
     /// Inject the faults that this job file gives the links of the switch with that name.
     #[arg(long, value_name = "JOB.toml:SWITCH")]
-    pub(crate) faults: Option<String>,
+    pub(crate) faults: Option<OsString>,
     /// Explain packets that meet these conditions, such as `udp.dst == 9559 && port == 1`; `all` for
     /// all packets.
     #[arg(long, value_name = "FILTER")]
@@ -362,7 +363,7 @@ pub(crate) struct CableArgs {
     /// The link, by the names of its ends: the first interface leads to the first one. Without it,
     /// frames are lost only if an interface has no room.
     #[arg(long, value_name = "JOB.toml:NAME:NAME")]
-    pub(crate) faults: Option<String>,
+    pub(crate) faults: Option<OsString>,
     /// Seed of the faults, replacing the file's.
     #[arg(long, value_name = "N")]
     pub(crate) seed: Option<u64>,

@@ -31,7 +31,8 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
 use clap::Parser;
-use nix::sys::resource::{Resource, getrlimit};
+use nix::errno::Errno;
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use signal_hook::consts::SIGXFSZ;
 use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::fmt::format::FmtSpan;
@@ -46,8 +47,14 @@ use tributary_metrics::{Metrics, Server};
 
 use args::{Cli, Command, P4Command, SimCommand};
 
-/// Minimum number of file descriptors for the runtime to start and report errors.
+/// Minimum number of file descriptors for any command. Commands that need more check that when they know
+/// how many.
 const DESCRIPTORS: u64 = 32;
+
+/// Address space for threads and memory: beside the program for any command, and with a P4 compiler, most
+/// of it for that.
+const SPACE: u64 = 64 << 20;
+const SPACE_WITH_COMPILER: u64 = tributary_p4::STACK_BYTES as u64 + (512 << 20);
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
@@ -62,7 +69,7 @@ fn main() -> ExitCode {
     #[cfg(not(feature = "otlp"))]
     let traces = None::<Identity>;
     match start_log(traces)
-        .and_then(|()| prepare())
+        .and_then(|()| prepare(&cli.command))
         .and_then(|()| cores())
         .and_then(|()| measured(cli.metrics.as_ref(), cli.command))
     {
@@ -72,8 +79,16 @@ fn main() -> ExitCode {
 }
 
 fn fail(error: &anyhow::Error) -> ExitCode {
+    let of_limit = |cause: &(dyn std::error::Error + 'static)| {
+        let cause = cause.downcast_ref::<std::io::Error>();
+        cause.and_then(std::io::Error::raw_os_error) == Some(Errno::EMFILE as i32)
+    };
+    let advice = match error.chain().any(of_limit) {
+        true => "; raise the limit of open files (`ulimit -n`)",
+        false => "",
+    };
     // The terminal may be closed.
-    let _ = writeln!(std::io::stderr(), "error: {}", tributary_job::one_line(error));
+    let _ = writeln!(std::io::stderr(), "error: {}{advice}", tributary_job::one_line(error));
     ExitCode::FAILURE
 }
 
@@ -97,14 +112,17 @@ fn start_log(traces: Option<impl Layer<Registry> + Send + Sync>) -> Result<()> {
     Ok(())
 }
 
-/// Makes the shell's limits cause an error message instead of a silent exit.
-fn prepare() -> Result<()> {
-    let (descriptors, _) = getrlimit(Resource::RLIMIT_NOFILE)?;
-    ensure!(
-        descriptors >= DESCRIPTORS,
-        "the limit of open files is {descriptors}, and at least {DESCRIPTORS} are needed; raise it \
-         with `ulimit -n {DESCRIPTORS}`"
-    );
+/// Makes the shell's limits cause an error message instead of a silent exit. Raises the limit of open files
+/// as far as this process may.
+fn prepare(command: &Command) -> Result<()> {
+    let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE)?;
+    if soft < hard {
+        // The kernel may refuse more than `fs.nr_open`.
+        drop(setrlimit(Resource::RLIMIT_NOFILE, hard, hard));
+    }
+    tributary_limits::descriptors(DESCRIPTORS, "this program")?;
+    let space = if compiles(command) { SPACE_WITH_COMPILER } else { SPACE };
+    tributary_limits::address_space(space)?;
     // A write beyond `ulimit -f` raises SIGXFSZ, which kills the process without a handler. With
     // one, the write fails instead.
     signal_hook::flag::register(SIGXFSZ, Arc::default()).context("cannot catch signals")?;
@@ -129,8 +147,44 @@ fn enter(command: &Command) -> Result<()> {
     }
 }
 
+/// Whether a command may compile P4 programs.
+fn compiles(command: &Command) -> bool {
+    matches!(
+        command,
+        Command::Run(_)
+            | Command::Chaos(_)
+            | Command::Switch(_)
+            | Command::Controller(_)
+            | Command::P4(_)
+            | Command::Sim(_)
+            | Command::Bench(_)
+            | Command::Soak(_)
+    )
+}
+
+/// Whether a command has numbers of its own to serve. A cable is a part of runs that have them.
+fn has_numbers(command: &Command) -> bool {
+    match command {
+        Command::Run(_)
+        | Command::Switch(_)
+        | Command::Worker(_)
+        | Command::Ps(_)
+        | Command::Reminder(_)
+        | Command::Cable(_) => true,
+        Command::Controller(args) => args.command.is_none(),
+        Command::Crossconnect(args) => args.serves(),
+        Command::Place(args) => args.serves(),
+        Command::Optical(command) => command.serves(),
+        _ => false,
+    }
+}
+
 /// Runs with a server for metrics, if there is an address for it.
 fn measured(address: Option<&Listen>, command: Command) -> Result<ExitCode> {
+    ensure!(
+        address.is_none() || has_numbers(&command),
+        "--metrics: this command has no numbers to serve; leave the option out"
+    );
     // Pages have threads of their own.
     let watched = matches!(&command, Command::Run(args) if args.watch.is_some() || args.terminal);
     if address.is_some() || watched {

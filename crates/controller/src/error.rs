@@ -176,6 +176,9 @@ pub enum Error {
     /// The P4 program cannot be compiled.
     #[error("{0}")]
     Compile(String),
+    /// There is no room for the P4 compiler.
+    #[error("{0}")]
+    NoCompiler(String),
     /// The file of the P4 program cannot be read.
     #[error("{path}: cannot read the P4 program: {reason}; correct the name after --p4")]
     ReadProgram {

@@ -103,12 +103,15 @@ pub struct Compiled {
 /// Compiles a program with the given constants (see [`defines`]).
 ///
 /// # Errors
-/// [`Error::Compile`] with all diagnostics and their lines.
+/// [`Error::Compile`] with all diagnostics and their lines, [`Error::NoCompiler`].
 pub fn compile(source: &Source, defines: &[(String, String)]) -> Result<Compiled, Error> {
     let base = if source.files.is_empty() { Sources::disk() } else { Sources::embedded() };
     let files = source.files.iter();
     let sources = files.fold(base, |sources, (path, text)| sources.embed(path, text));
-    let failed = |diagnostics: tributary_p4::Diagnostics| Error::Compile(diagnostics.render(false));
+    let failed = |diagnostics: tributary_p4::Diagnostics| match diagnostics.failure() {
+        Some(failure) => Error::NoCompiler(failure.to_owned()),
+        None => Error::Compile(diagnostics.render(false)),
+    };
     let compilation = tributary_p4::compile(&sources, &source.main, defines).map_err(failed)?;
     let text = tributary_p4::preprocess(&sources, &source.main, defines).map_err(failed)?;
     Ok(Compiled {

@@ -112,8 +112,11 @@ pub fn join_lanes(
     let Some((first, others)) = lanes.split_first() else { return Ok(Vec::new()) };
     let epoch = |begun: Result<Begun>| begun.map(|begun| begun.epoch);
     std::thread::scope(|scope| {
-        let join_other = |lane| scope.spawn(move || join(args, lane, Some(worker), stop, |_| {}));
-        let others: Vec<_> = others.iter().map(join_other).collect();
+        let join_other = |lane| {
+            let other = move || join(args, lane, Some(worker), stop, |_| {});
+            std::thread::Builder::new().spawn_scoped(scope, other).context("cannot start a thread")
+        };
+        let others: Vec<_> = others.iter().map(join_other).collect::<Result<_>>()?;
         let first = join(args, first, Some(worker), stop, missing);
         let others = others
             .into_iter()

@@ -109,9 +109,11 @@ pub fn run(runs: &[Run<'_>], progress: Progress<'_>) -> Result<Vec<Outcome>, Run
     };
     thread::scope(|scope| {
         let threads = thread::available_parallelism().map_or(1, usize::from).min(runs.len());
-        for _ in 0..threads {
-            scope.spawn(work);
+        for _ in 1..threads {
+            // Without more threads, this one does all.
+            drop(thread::Builder::new().spawn_scoped(scope, work));
         }
+        work();
     });
     let outcomes = outcomes.into_inner().expect("all threads have ended");
     outcomes.into_values().collect()

@@ -1,8 +1,9 @@
 //! Resource limits: file sizes ([`FileLimit`]), output directories that are tested before the work
-//! ([`output_directory`]), output files that are there whole or not at all ([`OutputFile`]), the available
-//! memory of this machine ([`memory`]), how often a process that dies is started again ([`restarts`]), the
-//! length of text that messages repeat ([`shortened`]), and the connections of a server (`connections`,
-//! behind the feature of that name).
+//! ([`output_directory`]), output files that are there whole or not at all ([`OutputFile`]), a directory for
+//! sockets ([`socket_parent`]), the limits of this process ([`descriptors`], [`address_space`]), the
+//! available memory of this machine ([`memory`]), how often a process that dies is started again
+//! ([`restarts`]), the length of text that messages repeat ([`shortened`]), and the connections of a server
+//! (`connections`, behind the feature of that name).
 //!
 //! Every file that a person or another program names is read through this crate, so that neither
 //! `/dev/zero` nor a large file named by mistake exhausts the memory. The caller parses the
@@ -14,13 +15,15 @@ mod directory;
 mod file;
 pub mod memory;
 mod output;
+mod process;
 pub mod restarts;
 mod text;
 
-pub use directory::output_directory;
+pub use directory::{output_directory, socket_parent};
 pub use file::{FileLimit, Limited};
 pub use output::{OutputFile, write_whole, write_whole_with_mode};
 pub use text::{EXCERPT, shortened};
+pub use process::{address_space, descriptors};
 
 /// A number of bytes in human-readable form: `512 bytes`, `4.0 MiB`.
 #[must_use]

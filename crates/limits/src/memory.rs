@@ -4,14 +4,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Number of bytes that can still be allocated: the kernel's estimate of memory available without
-/// swapping, or what the limits of the process's control groups (version 2) leave, if that is less.
-/// `None` if neither is known.
+/// swapping, or what the limits of the process's control groups (version 2) and of its address space
+/// (`ulimit -v`) leave, if that is less. `None` if none of them is known.
 #[must_use]
 pub fn available() -> Option<u64> {
     let meminfo = fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
     let limits = groups_of(&groups).into_iter().filter_map(|group| left(&group));
-    of_machine(&meminfo).into_iter().chain(limits).min()
+    of_machine(&meminfo).into_iter().chain(limits).chain(crate::process::space_left()).min()
 }
 
 /// Parses the line `MemAvailable:  1234 kB`.

@@ -106,9 +106,11 @@ pub fn on_all_cores<T: Send, E: Send>(
     };
     thread::scope(|scope| {
         let threads = thread::available_parallelism().map_or(1, usize::from).min(total);
-        for _ in 0..threads {
-            scope.spawn(turn);
+        for _ in 1..threads {
+            // Without more threads, this one does all.
+            drop(thread::Builder::new().spawn_scoped(scope, turn));
         }
+        turn();
     });
     results.into_inner().expect("all threads have ended").into_values().collect()
 }

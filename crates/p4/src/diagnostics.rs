@@ -150,7 +150,10 @@ impl fmt::Display for Diagnostic {
             Severity::Error => "error",
             Severity::Warning => "warning",
         };
-        write!(f, "{}:{}:{}: {kind}: {}", self.file, self.line, self.column, self.message)
+        if !self.file.is_empty() {
+            write!(f, "{}:{}:{}: {kind}: ", self.file, self.line, self.column)?;
+        }
+        f.write_str(&self.message)
     }
 }
 
@@ -161,6 +164,13 @@ pub struct Diagnostics {
 }
 
 impl Diagnostics {
+    /// Why the program was not even looked at, if that is so: a lack of resources.
+    #[must_use]
+    pub fn failure(&self) -> Option<&str> {
+        let first = self.list.first().filter(|first| first.file.is_empty())?;
+        Some(&first.message)
+    }
+
     /// Adds a diagnostic, unless the same one exists for the same position. Long texts are
     /// shortened.
     pub fn push(&mut self, diagnostic: Diagnostic) {

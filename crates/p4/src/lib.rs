@@ -142,9 +142,9 @@ pub fn compile_text<'a>(
     })
 }
 
-/// Stack of the compiler's thread. The phases recurse over the syntax tree, and a macro can produce
+/// Stack of the compiler's thread, in bytes of address space. The phases recurse over the syntax tree, and a macro can produce
 /// a sum of thousands of terms. Only used stack takes memory. `limits` bounds the depth.
-const STACK_BYTES: usize = 512 << 20;
+pub const STACK_BYTES: usize = 512 << 20;
 
 fn on_large_stack<T: Send>(
     f: impl FnOnce() -> Result<T, Diagnostics> + Send,
@@ -160,8 +160,12 @@ fn on_large_stack<T: Send>(
             Err(error) => {
                 let text = Text::new(String::new(), "", source::Originals::new());
                 let mut reporter = Reporter::new(&text);
-                reporter
-                    .error(Span::default(), format!("cannot start the compiler's thread: {error}"));
+                let what = format!(
+                    "cannot start the P4 compiler's thread, which reserves {} MiB of address space: {error}; \
+                     raise the limits of address space (`ulimit -v`) and of processes (`ulimit -u`)",
+                    STACK_BYTES >> 20
+                );
+                reporter.error(Span::default(), what);
                 Err(reporter.list)
             }
         }

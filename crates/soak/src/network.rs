@@ -49,7 +49,8 @@ impl Network {
             switches: SWITCHES.map(|name| Switch { name: name.into() }).into(),
             links: links(),
         })?;
-        let directory = tempfile::tempdir().context("cannot create a temporary directory")?;
+        let directory = tributary_limits::socket_parent().and_then(tempfile::tempdir_in);
+        let directory = directory.context("cannot create a temporary directory")?;
         let program = std::env::current_exe().context("cannot find this program")?;
         let mut network = Self { processes: Vec::new(), testbed, directory, program };
         let file = network.path("job.toml");

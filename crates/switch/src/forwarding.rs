@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use tributary_dataplane::{EngineKind, LoadError, Pipeline};
 use tributary_p4::Architecture;
+use tributary_p4runtime_proto::google::rpc::Code;
 use tributary_p4runtime_proto::p4::config::v1::P4Info;
 use tributary_p4runtime_proto::p4::v1::{ForwardingPipelineConfig, PacketIn, PacketOut, Update};
 
@@ -315,6 +316,9 @@ fn front_end(source: &str) -> Result<(tributary_p4::ir::Program, P4Info), Refusa
     let options = tributary_p4::Options::marked(&[]);
     match tributary_p4::compile_text("p4_device_config", source, options) {
         Ok(compilation) => Ok((compilation.program, compilation.p4info)),
-        Err(diagnostics) => Err(Refusal::invalid(diagnostics.to_string())),
+        Err(diagnostics) => Err(match diagnostics.failure() {
+            Some(failure) => Refusal::new(Code::ResourceExhausted, failure),
+            None => Refusal::invalid(diagnostics.to_string()),
+        }),
     }
 }

@@ -3,7 +3,7 @@
 //! For links that cannot inject faults themselves: between two BMv2 switches, or under Mininet
 //! where the kernel has no `netem`.
 
-use std::path::Path;
+use std::ffi::OsStr;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
@@ -13,6 +13,7 @@ use tributary_jobfile::{End, LinkId, Scenario, Topology};
 use tributary_netio::FrameIo;
 use tributary_netio::packet::{Config, PacketSocket};
 
+use super::switch::faults_of;
 use crate::args::CableArgs;
 use crate::signals;
 
@@ -51,20 +52,21 @@ pub(crate) fn run(args: &CableArgs) -> Result<()> {
 }
 
 /// Parses `JOB.toml:NAME:NAME`: the link, reversed if necessary to begin at the first name.
-fn read(spec: &str, seed: Option<u64>) -> Result<(Scenario, LinkId)> {
-    let mut parts = spec.rsplitn(3, ':');
-    let (Some(second), Some(first), Some(file)) = (parts.next(), parts.next(), parts.next()) else {
-        bail!("--faults {spec}: write JOB.toml:NAME:NAME, with the names of the link's ends");
-    };
-    let mut scenario = tributary_jobfile::load_with_seed(Path::new(file), seed)?;
+fn read(spec: &OsStr, seed: Option<u64>) -> Result<(Scenario, LinkId)> {
+    let (file, [first, second]) = faults_of(spec).with_context(|| {
+        let spec = spec.display();
+        format!("--faults {spec}: write JOB.toml:NAME:NAME, with the names of the link's ends")
+    })?;
+    let mut scenario = tributary_jobfile::load_with_seed(file, seed)?;
     let topology = &mut scenario.topology;
     let ends = |link: LinkId| topology.link(link).ends.map(|end| name(topology, end));
     let found = (0..topology.links.len()).map(LinkId).find(|&link| {
         let [a, b] = ends(link);
         (a, b) == (first, second) || (b, a) == (first, second)
     });
-    let link = found
-        .with_context(|| format!("there is no link between {first} and {second} in {file}"))?;
+    let link = found.with_context(|| {
+        format!("there is no link between {first} and {second} in {}", file.display())
+    })?;
     if ends(link)[0] != first {
         topology.links[link.0].ends.reverse();
     }

@@ -95,6 +95,13 @@ pub(crate) fn run(args: &CrossconnectArgs, metrics: &Metrics) -> Result<()> {
     }
 }
 
+impl CrossconnectArgs {
+    /// Whether this is the emulated cross-connect, rather than a question to one.
+    pub(crate) fn serves(&self) -> bool {
+        self.command.is_none()
+    }
+}
+
 impl Device {
     fn with(&self, work: impl AsyncFnOnce(&mut dyn CrossConnect) -> Result<()>) -> Result<()> {
         tributary_endpoint::runtime()?.block_on(async {

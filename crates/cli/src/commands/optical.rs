@@ -147,6 +147,13 @@ fn choice(name: &str) -> Result<Choice, String> {
     }))
 }
 
+impl OpticalCommand {
+    /// Whether this is the control loop.
+    pub(crate) fn serves(&self) -> bool {
+        matches!(self, Self::Serve(_))
+    }
+}
+
 /// Runs a command.
 ///
 /// # Errors

@@ -2,6 +2,8 @@
 
 mod traces;
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -210,6 +212,16 @@ fn listen(text: &str) -> Result<Listen> {
     Ok(Listen::Tcp(address))
 }
 
+/// Splits FILE:NAME, or FILE:NAME:NAME, of `--faults`. A file's name may have colons, and need not be UTF-8.
+pub(crate) fn faults_of<const N: usize>(spec: &OsStr) -> Option<(&Path, [&str; N])> {
+    let mut parts = spec.as_bytes().rsplitn(N + 1, |byte| *byte == b':');
+    let mut names = [""; N];
+    for name in names.iter_mut().rev() {
+        *name = std::str::from_utf8(parts.next()?).ok()?;
+    }
+    Some((Path::new(OsStr::from_bytes(parts.next()?)), names))
+}
+
 /// Faults of the links of this switch. The first end of a link between two switches injects its
 /// faults; on links to hosts, the hosts' endpoints inject those of their own packets.
 struct Injected {
@@ -218,13 +230,13 @@ struct Injected {
 }
 
 impl Injected {
-    fn read(spec: &str, seed: Option<u64>) -> Result<Self> {
-        let (file, name) = spec
-            .rsplit_once(':')
-            .with_context(|| format!("--faults {spec}: write JOB.toml:SWITCH"))?;
-        let scenario = tributary_jobfile::load_with_seed(Path::new(file), seed)?;
+    fn read(spec: &OsStr, seed: Option<u64>) -> Result<Self> {
+        let (file, [name]) = faults_of(spec)
+            .with_context(|| format!("--faults {}: write JOB.toml:SWITCH", spec.display()))?;
+        let scenario = tributary_jobfile::load_with_seed(file, seed)?;
         let switch = scenario.topology.switch_named(name);
-        let switch = switch.with_context(|| format!("there is no switch `{name}` in {file}"))?;
+        let switch =
+            switch.with_context(|| format!("there is no switch `{name}` in {}", file.display()))?;
         Ok(Self { scenario, switch })
     }
 

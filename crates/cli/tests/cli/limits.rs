@@ -1,12 +1,14 @@
 //! Endless input and excessive numbers are refused in one line, at once, in little memory.
 
+use std::ffi::OsString;
 use std::fs::{self, File};
+use std::os::unix::ffi::OsStringExt as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::command::{JobFile, failure, root, succeed, text, tributary};
+use crate::command::{JobFile, failure, namespaces, root, succeed, text, tributary};
 
 /// Time limit of a refusal on a busy machine.
 const SOON: Duration = Duration::from_secs(20);
@@ -175,6 +177,55 @@ fn a_trace_with_a_group_for_each_job_is_read_in_time() {
     assert!(begin.elapsed() < SOON, "{:?}", begin.elapsed());
 }
 
+/// What an error asks for suffices.
+#[test]
+fn limits_that_are_asked_for_suffice() {
+    let job = job_file("workload = { kind = \"random\", tensors = 1, elements = 10 }\n");
+    let name = job.name();
+    let mut cases = vec![
+        ("-v", "150000", vec!["run", &name]),
+        ("-v", "150000", vec!["p4", "check", "p4src/v1model/atp.p4"]),
+    ];
+    if namespaces() {
+        cases.push(("-n", "32", vec!["run", &name, "--fabric", "netns"]));
+    }
+    for (flag, low, args) in cases {
+        let limited = |limit: &str| {
+            let command = tributary(&args);
+            let mut limited = Command::new("bash");
+            limited.args(["-c", &format!("ulimit {flag} {limit}; exec \"$@\""), "bash"]);
+            limited.arg(command.get_program()).args(command.get_args()).current_dir(root());
+            limited.stdin(Stdio::null()).output().unwrap()
+        };
+        let refused = limited(low);
+        let line = failure(&args, &refused);
+        assert_eq!(text(&refused.stderr).lines().count(), 1, "{args:?}: {line}");
+        let (_, asked) = line.rsplit_once(&format!("`ulimit {flag} ")).unwrap();
+        let output = limited(asked.trim_end_matches('`'));
+        assert!(output.status.success(), "{args:?}: {line} {}", text(&output.stderr));
+    }
+}
+
+/// Sockets need short paths in UTF-8, and files do not.
+#[test]
+fn long_paths_and_paths_that_are_not_utf_8_are_used() {
+    if !namespaces() {
+        return;
+    }
+    let job = job_file("workload = { kind = \"random\", tensors = 1, elements = 10 }\n");
+    for name in [OsString::from("x".repeat(180)), OsString::from_vec(b"not \xff UTF-8".into())] {
+        let directory = job.path("in").join(name);
+        fs::create_dir_all(&directory).unwrap();
+        let file = directory.join("job.toml");
+        let faults = fs::read_to_string(job.path("job.toml")).unwrap() + "[faults]\nloss = 0.01\n";
+        fs::write(&file, faults).unwrap();
+        let mut run = tributary(&["run", "--fabric", "netns"]);
+        let output = run.arg(&file).env("TMPDIR", &directory).output().unwrap();
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        assert_eq!(fs::read_dir(&directory).unwrap().count(), 1, "nothing stays");
+    }
+}
+
 /// A directory in which even root may not write: a file's path, or the kernel's.
 #[test]
 fn an_output_directory_that_takes_no_files_is_noticed_before_the_work() {
@@ -232,6 +283,9 @@ fn limits_of_the_shell_are_named() {
     };
     let line = limited("-n 9", &["switch", "--port", "1@lo"]);
     assert!(line.contains("ulimit -n 32"), "{line}");
+    // A thread of the compiler alone needs more.
+    let line = limited("-v 150000", &["switch", "--port", "1@lo"]);
+    assert!(line.contains("the limit of address space is 146.5 MiB, and"), "{line}");
     let job = job_file("workload = { kind = \"random\", tensors = 1, elements = 10 }\n");
     let report = job.path("report.json");
     let line = limited("-f 0", &["run", &job.name(), "--json", &report.display().to_string()]);

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use tributary_testbed::Process;
 
 use crate::by_hand::{DEADLINE, Net, ended, until};
-use crate::command::{JobFile, namespaces, tributary};
+use crate::command::{JobFile, fail, namespaces, tributary};
 use documents::Documented;
 use page::{Page, over_unix};
 
@@ -32,6 +32,21 @@ fn wait(socket: &Path, wanted: impl Fn(&Page) -> bool) -> Page {
         }
         assert!(Instant::now() < deadline, "{page:#?}");
         std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
+/// What counts nothing serves nothing.
+#[test]
+fn commands_without_numbers_refuse_the_option() {
+    for args in [
+        &["p4", "check", "p4src/v1model/atp.p4"][..],
+        &["network", "examples/digits.toml"],
+        &["place", "--jobs", "1"],
+        &["controller", "push", "examples/digits.toml", "--dry-run"],
+        &["completions", "bash"],
+    ] {
+        let line = fail(&[args, &["--metrics", "127.0.0.1:0"]].concat());
+        assert!(line.contains("--metrics: this command has no numbers"), "{args:?}: {line}");
     }
 }
 

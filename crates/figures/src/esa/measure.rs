@@ -180,9 +180,11 @@ pub(crate) fn run(
         }
     };
     thread::scope(|scope| {
-        for _ in 0..thread::available_parallelism().map_or(1, usize::from) {
-            scope.spawn(work);
+        for _ in 1..thread::available_parallelism().map_or(1, usize::from) {
+            // Without more threads, this one does all.
+            drop(thread::Builder::new().spawn_scoped(scope, work));
         }
+        work();
     });
     failed.into_inner().expect("no holder panics").map_or(Ok(()), Err)
 }

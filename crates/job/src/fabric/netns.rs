@@ -8,6 +8,7 @@ mod scratch;
 mod servers;
 mod sniffers;
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -25,7 +26,7 @@ use tributary_controller::programs::Compiled;
 use tributary_controller::targets::Kind as TargetKind;
 use tributary_crossconnect::{CrossConnect, Port};
 use tributary_endpoint::tokens::Tokens;
-use tributary_jobfile::{Duty, End, HostId, Job, Protocol, SwitchId, Topology};
+use tributary_jobfile::{Duty, End, HostId, Job, Protocol, Scenario, SwitchId, Topology};
 use tributary_limits::restarts::is_death;
 use tributary_metrics::Guest;
 use tributary_p4runtime_proto::p4::v1::Entity;
@@ -46,6 +47,10 @@ use sniffers::Sniffers;
 
 /// Prefix length of all hosts' addresses: 10.0.0.0/8 unless the job file differs.
 const PREFIX: u8 = 8;
+
+/// File descriptors of this process beside those of the parts of a run: standard streams, the runtime, signals,
+/// and what it takes to start a process.
+const OWN_DESCRIPTORS: u64 = 24;
 
 /// Time limit for a switch to start listening.
 const START_TIME: Duration = Duration::from_secs(30);
@@ -134,6 +139,10 @@ impl Fabric for Netns {
             _ => Split::None,
         };
         let (topology, cables) = translate(&scenario.topology, split);
+        tributary_limits::descriptors(
+            descriptors(scenario, &topology, taps.is_some()),
+            "this run",
+        )?;
         let orchestrated = scenario.orchestration.is_some();
         let testbed = Testbed::build_for(options.io, &topology)?;
         if options.io.is_routed() {
@@ -149,8 +158,8 @@ impl Fabric for Netns {
         let sniffers = taps
             .map(|taps| Sniffers::start(taps, &scenario.topology, &testbed, &topology))
             .transpose()?;
-        let sockets =
-            Scratch::new(&std::env::temp_dir()).context("cannot make a directory for sockets")?;
+        let sockets = tributary_limits::socket_parent().and_then(|parent| Scratch::new(&parent));
+        let sockets = sockets.context("cannot make a directory for sockets")?;
         let mut netns = Self {
             deployment: Arc::clone(deployment),
             live: Live::new(),
@@ -395,7 +404,7 @@ impl Netns {
         command.args(["--device-id", &device_id(id).to_string()]);
         command.args(["--queue-capacity", &scenario.switch.queue_capacity.to_string()]);
         command.args(["--seed", &scenario.seed.to_string()]);
-        command.args(["--faults", &format!("{}:{name}", self.job_file.display())]);
+        command.arg("--faults").arg(self.faults_of(name));
         command.args(["--io", &self.options.io.of_ports().to_string()]);
         command.args(["--engine", &self.options.engine.to_string()]);
         command.args(["--threads", &self.options.switch_threads.to_string()]);
@@ -409,11 +418,17 @@ impl Netns {
         self.measure(&mut command, &format!("cable {first} {second}"));
         command.args(["cable", "--between", "port1", "port2"]);
         command.args(["--seed", &self.deployment.scenario().seed.to_string()]);
-        let link = format!("{}:{first}:{second}", self.job_file.display());
-        command.args(["--faults", &link]);
+        command.arg("--faults").arg(self.faults_of(&format!("{first}:{second}")));
         let process = self.testbed.spawn(&cable.node, command, Output::Keep)?;
         self.cables.push(process);
         Ok(())
+    }
+
+    /// The faults of a switch or a link, in the job file.
+    fn faults_of(&self, part: &str) -> OsString {
+        let mut faults = self.job_file.clone().into_os_string();
+        faults.push(format!(":{part}"));
+        faults
     }
 
     /// Starts the cross-connect between the units.
@@ -524,6 +539,21 @@ impl Netns {
         });
         Ok(process)
     }
+}
+
+/// File descriptors that this process needs at a time, for these nodes and a process in each duty.
+fn descriptors(scenario: &Scenario, topology: &testbed::Topology, has_taps: bool) -> u64 {
+    let testbed::Topology { hosts, switches, links } = topology;
+    let workers: usize = scenario.whole_jobs().map(|(_, job)| job.workers.len()).sum();
+    let serves = |host, wanted| scenario.duties(host).any(|(_, duty)| duty == wanted);
+    let servers = [Duty::ReminderAgent, Duty::ParameterServer]
+        .map(|duty| scenario.topology.host_ids().filter(|&host| serves(host, duty)).count());
+    let processes = switches.len() + workers + servers.iter().sum::<usize>();
+    // A namespace for each node; of each process, its end and its two streams of output; of a switch also
+    // a connection.
+    let parts = hosts.len() + 3 * processes + 2 * switches.len();
+    let taps = if has_taps { 2 * links.len() } else { 0 };
+    OWN_DESCRIPTORS + (parts + taps) as u64
 }
 
 /// Asks processes to end, and waits until they have.

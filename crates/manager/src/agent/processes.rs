@@ -166,7 +166,11 @@ enum Told {
 
 /// Reads the output of the process until it ends.
 fn follow(task: TaskId, mut child: Child, group: &Mutex<Option<Pid>>) -> Ended {
-    let errors = child.stderr.take().map(|stderr| thread::spawn(move || last_line(stderr)));
+    // Without a thread, its messages are lost.
+    let errors = child
+        .stderr
+        .take()
+        .and_then(|stderr| thread::Builder::new().spawn(move || last_line(stderr)).ok());
     let (mut done, mut failed) = (None, None);
     if let Some(stdout) = child.stdout.take() {
         for line in BufReader::new(stdout).lines().map_while(Result::ok) {

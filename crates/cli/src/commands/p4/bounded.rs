@@ -23,13 +23,15 @@ pub(super) fn run(
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
     // Its own processes, such as a preprocessor, end with it.
     command.process_group(0);
-    Ok(finish(command.spawn()?, time))
+    finish(command.spawn()?, time)
 }
 
 /// Messages are read while the process runs, so that it does not wait for a reader.
-fn finish(mut child: Child, time: Duration) -> (Option<ExitStatus>, String) {
+fn finish(mut child: Child, time: Duration) -> io::Result<(Option<ExitStatus>, String)> {
     let stderr = child.stderr.take();
-    let reader = std::thread::spawn(move || stderr.map_or_else(String::new, read));
+    let reader = std::thread::Builder::new()
+        .spawn(move || stderr.map_or_else(String::new, read))
+        .inspect_err(|_| drop(child.kill().and_then(|()| child.wait())))?;
     let start = Instant::now();
     let mut pause = Duration::from_millis(1);
     let status = loop {
@@ -40,13 +42,13 @@ fn finish(mut child: Child, time: Duration) -> (Option<ExitStatus>, String) {
                 // It may have ended just now.
                 let _ = killpg(Pid::from_raw(child.id() as i32), Signal::SIGKILL);
                 let _ = child.wait();
-                return (None, String::new());
+                return Ok((None, String::new()));
             }
         }
         std::thread::sleep(pause);
         pause = (pause * 2).min(Duration::from_millis(20));
     };
-    (status, reader.join().unwrap_or_default())
+    Ok((status, reader.join().unwrap_or_default()))
 }
 
 /// The beginning of what a process writes; the rest is read and dropped.

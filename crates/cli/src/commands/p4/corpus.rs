@@ -115,22 +115,25 @@ fn compile(
     let next = AtomicUsize::new(0);
     let done = Mutex::new(Vec::with_capacity(programs.len()));
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    std::thread::scope(|scope| {
-        for _ in 0..cores.min(programs.len()) {
-            scope.spawn(|| {
-                while let Some(program) = programs.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let outcome = Outcome {
-                        program: program.clone(),
-                        ours: ours.ask(program, time),
-                        theirs: other.map(|other| other.ask(program, time)),
-                    };
-                    if let Ok(mut done) = done.lock() {
-                        done.push(outcome);
-                    }
-                    bar.inc(1);
-                }
-            });
+    let turn = || {
+        while let Some(program) = programs.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let outcome = Outcome {
+                program: program.clone(),
+                ours: ours.ask(program, time),
+                theirs: other.map(|other| other.ask(program, time)),
+            };
+            if let Ok(mut done) = done.lock() {
+                done.push(outcome);
+            }
+            bar.inc(1);
         }
+    };
+    std::thread::scope(|scope| {
+        for _ in 1..cores.min(programs.len()) {
+            // Without more threads, this one does all.
+            drop(std::thread::Builder::new().spawn_scoped(scope, turn));
+        }
+        turn();
     });
     bar.finish_and_clear();
     let mut outcomes = done.into_inner().unwrap_or_default();

@@ -138,6 +138,9 @@ fn sources(args: &P4Args) -> Sources {
 
 /// Prints the diagnostics; the error is the final line.
 fn fail<T>(path: &Path, diagnostics: &Diagnostics, style: Style) -> Result<T> {
+    if let Some(failure) = diagnostics.failure() {
+        bail!("{}: {failure}", path.display());
+    }
     style.show(diagnostics);
     let errors = diagnostics.iter().filter(|one| one.severity == Severity::Error).count();
     let plural = if errors == 1 { "" } else { "s" };

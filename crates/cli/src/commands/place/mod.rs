@@ -61,6 +61,13 @@ impl ManagerArgs {
     }
 }
 
+impl PlaceArgs {
+    /// Whether this is the manager or one of its agents.
+    pub(crate) fn serves(&self) -> bool {
+        matches!(self.command, Some(PlaceCommand::Serve(_) | PlaceCommand::Agent(_)))
+    }
+}
+
 /// # Errors
 /// One line that describes the problem.
 pub(crate) fn run(args: &PlaceArgs, metrics: &Metrics) -> Result<()> {

@@ -129,13 +129,15 @@ impl View {
         let done = match self.terminal {
             None => work(stop),
             Some(position) => thread::scope(|scope| {
-                let shown = scope.spawn(|| {
+                let show = || {
                     let shown = terminal::run(&self.hub, position, stop);
                     if all || !matches!(shown, Ok(terminal::Ended::Closed)) {
                         stop.store(true, Ordering::Relaxed);
                     }
                     shown
-                });
+                };
+                let shown = thread::Builder::new().spawn_scoped(scope, show);
+                let shown = shown.context("cannot start a thread")?;
                 let done = work(stop);
                 let shown = shown.join().map_err(|_| anyhow!("the terminal's thread panicked"));
                 // A view that failed has ended the work, too.
