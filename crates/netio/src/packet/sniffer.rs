@@ -119,7 +119,10 @@ impl Sniffer {
                 io::ErrorKind::Interrupted => return Ok(true),
                 // The kernel says so once. Both sockets work again when it is up.
                 io::ErrorKind::NetworkDown => {
-                    tracing::warn!("network interface `{}` is down: nothing passes", interface.name);
+                    tracing::warn!(
+                        "network interface `{}` is down: nothing passes",
+                        interface.name
+                    );
                     return Ok(false);
                 }
                 _ => return Err(interface.named(&error)),
