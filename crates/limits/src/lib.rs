@@ -22,8 +22,8 @@ mod text;
 pub use directory::{output_directory, socket_parent};
 pub use file::{FileLimit, Limited};
 pub use output::{OutputFile, write_whole, write_whole_with_mode};
-pub use text::{EXCERPT, shortened};
 pub use process::{address_space, descriptors};
+pub use text::{EXCERPT, shortened};
 
 /// A number of bytes in human-readable form: `512 bytes`, `4.0 MiB`.
 #[must_use]
