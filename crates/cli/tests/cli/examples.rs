@@ -112,6 +112,10 @@ fn esa_preempts_where_workers_are_late() {
         assert_eq!(results, number(&job["fragments"]), "{job}");
         assert!(number(&esa["results_of_switches"]) > 0, "{job}");
     }
+    // What the example says of the quick job.
+    let quick = &jobs[1];
+    let of_switches = number(&quick["esa"]["results_of_switches"]);
+    assert!(of_switches * 10 > number(&quick["fragments"]) * 9, "{quick}");
     // Bytes that entered the switch and did not leave it, by its counters.
     let of = |outcome: &str| number(&report["switches"][0]["outcomes"][outcome]);
     assert_eq!(kept, of("absorbed") + of("added") + of("duplicate") - of("reminded"));
