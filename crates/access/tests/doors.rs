@@ -192,12 +192,25 @@ async fn problem(remote: &Remote) -> String {
     cause.to_string()
 }
 
+/// Appends to a text.
+struct Log(&'static Mutex<Vec<u8>>);
+
+impl std::io::Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().write(bytes)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
 /// What all tests of this process have logged.
 fn log() -> &'static Mutex<Vec<u8>> {
     static LOG: OnceLock<&Mutex<Vec<u8>>> = OnceLock::new();
     LOG.get_or_init(|| {
         let log: &Mutex<Vec<u8>> = Box::leak(Box::default());
-        tracing_subscriber::fmt().with_writer(log).with_ansi(false).init();
+        tracing_subscriber::fmt().with_writer(move || Log(log)).with_ansi(false).init();
         log
     })
 }
