@@ -358,6 +358,15 @@ impl Type {
         }
     }
 
+    /// The type that its values have in expressions that take integers: a serialisable enum converts
+    /// to its underlying type there, and a type made by `type` does not.
+    pub(crate) fn operand(&self) -> &Type {
+        match self {
+            Type::SerEnum(e) => e.repr.repr(),
+            other => other,
+        }
+    }
+
     /// Whether it is `bit<0>`, or stands for it: its only value takes no storage.
     pub(crate) fn is_empty(&self) -> bool {
         matches!(self.repr(), Type::Bit(0))

@@ -3,9 +3,12 @@
 use std::collections::HashMap;
 use std::rc::Rc;
 
+use super::convert::cast_help;
+use super::operators::plain;
 use super::{Checker, Entry, Place, VarKind, closest};
 use crate::ast::{self, Decl, DeclKind, Ident, Str};
 use crate::hir::{self, Expr, ExprKind, Keyset, Local, Target};
+use crate::source::Span;
 use crate::types::{Aggregate, BlockKind, BlockType, Type};
 
 impl Checker<'_, '_> {
@@ -121,7 +124,7 @@ impl Checker<'_, '_> {
             self.error(span, format!("{part} cannot be selected on"));
         }
         let size = match args {
-            [size] => self.expr(&size.value),
+            [size] => self.size_of_store("value set", &size.value),
             _ => {
                 self.error(decl.span, "a value set takes one argument: its size");
                 self.declare(&decl.name, Entry::Broken);
@@ -141,7 +144,8 @@ impl Checker<'_, '_> {
         let Type::ValueSet(of) = &var.ty else { return None };
         let (id, parts) = (var.id, set_parts(of));
         let types: Vec<Type> = types.iter().flat_map(set_parts).collect();
-        let fits = parts == types;
+        let converts = |(part, ty): (&Type, &Type)| part == ty || part.operand() == ty;
+        let fits = parts.len() == types.len() && parts.iter().zip(&types).all(converts);
         let unknown = parts.iter().chain(&types).any(|t| matches!(t, Type::Unknown));
         if !fits && !unknown {
             let list = types.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
@@ -256,7 +260,11 @@ impl Checker<'_, '_> {
             ast::Transition::To(name) => hir::Transition::To(self.target(name, states)),
             ast::Transition::Select { on, cases } => {
                 let whole = self.expect_all(on);
-                let types: Vec<Type> = whole.iter().map(|e| e.ty.clone()).collect();
+                let types: Vec<Type> = match &whole[..] {
+                    // Like p4c, compare a serialisable enum that is the only key as an integer.
+                    [only] => vec![only.ty.operand().clone()],
+                    all => all.iter().map(|e| e.ty.clone()).collect(),
+                };
                 let mut on = Vec::with_capacity(whole.len());
                 for e in &whole {
                     if matches!(&e.ty, Type::Struct(s) if s.what == Aggregate::Struct) {
@@ -321,7 +329,8 @@ impl Checker<'_, '_> {
                 }
             }
             _ => {
-                let value = self.expect(e, ty);
+                let value = self.expr(e);
+                let value = self.matched(value, ty);
                 let mut values = Vec::new();
                 take_apart(value, &mut values);
                 out.extend(values.into_iter().map(Keyset::Value));
@@ -336,13 +345,11 @@ impl Checker<'_, '_> {
         match &e.kind {
             ast::ExprKind::Any => Keyset::Any,
             ast::ExprKind::Mask(value, mask) => {
-                let ty = ty.repr().clone();
-                let (value, mask) = (self.expect(value, &ty), self.expect(mask, &ty));
+                let (value, mask) = self.set_operands("&&&", value, mask, ty, e.span);
                 Keyset::Mask(value, mask)
             }
             ast::ExprKind::Range(low, high) => {
-                let ty = ty.repr().clone();
-                let (low, high) = (self.expect(low, &ty), self.expect(high, &ty));
+                let (low, high) = self.set_operands("..", low, high, ty, e.span);
                 if let (Some(a), Some(b)) = (low.int(), high.int())
                     && a > b
                 {
@@ -351,18 +358,62 @@ impl Checker<'_, '_> {
                 }
                 Keyset::Range(low, high)
             }
-            // For a key of an enum or `type`, a number is compared with the representation.
             _ => {
                 let value = self.expr(e);
-                let ty = if value.ty == Type::Int
-                    || matches!(value.ty, Type::Bit(_) | Type::Signed(_))
-                {
-                    ty.repr().clone()
-                } else {
-                    ty.clone()
-                };
-                Keyset::Value(self.coerce(value, &ty))
+                Keyset::Value(self.matched(value, ty))
             }
+        }
+    }
+
+    /// The operands of `&&&` or `..`. Both have one integer type. The values of the set have the
+    /// type of the first operand that has a width.
+    fn set_operands(
+        &mut self,
+        sign: &str,
+        a: &ast::Expr,
+        b: &ast::Expr,
+        key: &Type,
+        span: Span,
+    ) -> (Expr, Expr) {
+        let (a, b) = (self.expr(a), self.expr(b));
+        if matches!(a.ty, Type::Unknown) || matches!(b.ty, Type::Unknown) {
+            return (a, b);
+        }
+        let of = match (&a.ty, &b.ty) {
+            (Type::Int, Type::Int) => return (self.matched(a, key), self.matched(b, key)),
+            (Type::Int, other) => other.operand().clone(),
+            (first, _) => first.clone(),
+        };
+        let Some((a, b)) = self.same_integers(sign, plain(a), plain(b), span) else {
+            return (Expr::error(span), Expr::error(span));
+        };
+        if of != *key && of.operand() != key {
+            self.mismatched(&of, key, span);
+            return (Expr::error(span), Expr::error(span));
+        }
+        (a, b)
+    }
+
+    /// Converts a value implicitly to the type of the key with which it is compared, or reports that
+    /// they do not match.
+    fn matched(&mut self, value: Expr, key: &Type) -> Expr {
+        let span = value.span;
+        let value = match (&value.ty, key) {
+            // In an assignment, it would get the new type.
+            (Type::Int, Type::New(_)) => Err(Type::Int),
+            _ => self.try_coerce(value, key),
+        };
+        value.unwrap_or_else(|from| {
+            self.mismatched(&from, key, span);
+            Expr::error(span)
+        })
+    }
+
+    fn mismatched(&mut self, from: &Type, key: &Type, span: Span) {
+        let message = format!("{from} does not match a key of type {key}");
+        match cast_help(from, key) {
+            Some(help) => self.error_help(span, message, help),
+            None => self.error(span, message),
         }
     }
 }
@@ -370,13 +421,8 @@ impl Checker<'_, '_> {
 /// Whether a value of the type can be selected on.
 fn selectable(ty: &Type) -> bool {
     matches!(
-        ty.repr(),
-        Type::Bit(_)
-            | Type::Signed(_)
-            | Type::Bool
-            | Type::Enum(_)
-            | Type::ErrorCode
-            | Type::Unknown
+        ty.operand(),
+        Type::Bit(_) | Type::Signed(_) | Type::Bool | Type::Enum(_) | Type::Unknown
     )
 }
 

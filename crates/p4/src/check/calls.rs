@@ -558,6 +558,8 @@ impl Checker<'_, '_> {
     ) -> Option<Vec<CallArg>> {
         let slots = self.match_arguments(name, params, args, span)?;
         let mut values: Vec<Option<Expr>> = Vec::with_capacity(params.len());
+        // A parameter whose type is known from here on infers nothing: its argument may convert.
+        let known = map.clone();
         for (param, slot) in params.iter().zip(&slots) {
             let value = match slot {
                 Some((_, arg)) if !matches!(arg.value.kind, ast::ExprKind::Any) => {
@@ -580,6 +582,7 @@ impl Checker<'_, '_> {
                 return None;
             }
             if let Some(value) = &value
+                && param.ty.substitute(&known).is_open()
                 && !self.unify(&param.ty, &value.ty, map)
             {
                 let wanted = param.ty.substitute(map);
@@ -696,7 +699,12 @@ impl Checker<'_, '_> {
             return value;
         }
         let span = value.span;
-        match self.try_coerce(value, ty) {
+        let value = match (&value.ty, ty) {
+            // Unlike an assignment, an argument needs a cast to a type made by `type`.
+            (Type::Int, Type::New(_)) => Err(Type::Int),
+            _ => self.try_coerce(value, ty),
+        };
+        match value {
             Ok(e) => e,
             Err(from) => {
                 self.cannot_pass(param, ty, &from, span);

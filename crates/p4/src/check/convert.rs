@@ -1,6 +1,7 @@
 //! Implicit and explicit conversions.
 
 use num_bigint::BigInt;
+use num_traits::Signed;
 
 use super::Checker;
 use super::fold::{Width, bounds, wrap};
@@ -30,16 +31,27 @@ impl Checker<'_, '_> {
     /// Converts implicitly, or reports a type mismatch.
     pub(super) fn coerce(&mut self, e: Expr, ty: &Type) -> Expr {
         let span = e.span;
-        match self.try_coerce(e, ty) {
-            Ok(e) => e,
-            Err(from) => {
-                let message = format!("{from} cannot be assigned to {ty}");
-                match cast_help(&from, ty) {
-                    Some(help) => self.error_help(span, message, help),
-                    None => self.error(span, message),
-                }
-                Expr { span, ty: ty.clone(), kind: ExprKind::Error }
+        self.try_coerce(e, ty).unwrap_or_else(|from| self.mismatch(&from, ty, span))
+    }
+
+    fn mismatch(&mut self, from: &Type, ty: &Type, span: Span) -> Expr {
+        let message = format!("{from} cannot be assigned to {ty}");
+        match cast_help(from, ty) {
+            Some(help) => self.error_help(span, message, help),
+            None => self.error(span, message),
+        }
+        Expr { span, ty: ty.clone(), kind: ExprKind::Error }
+    }
+
+    /// Converts the value of a field or element in a list: numbers get a width, but enums do not
+    /// convert, and a type made by `type` needs a cast.
+    fn element(&mut self, e: Expr, ty: &Type) -> Expr {
+        match (&e.ty, ty) {
+            (_, Type::Unknown) => e,
+            (Type::SerEnum(_), _) | (Type::Int, Type::New(_)) if e.ty != *ty => {
+                self.mismatch(&e.ty.clone(), ty, e.span)
             }
+            _ => self.coerce(e, ty),
         }
     }
 
@@ -62,8 +74,8 @@ impl Checker<'_, '_> {
         match (&e.ty, to) {
             (Type::Int, Type::Bit(_) | Type::Signed(_)) => Ok(self.fit(e, to)),
             // A number without a width takes the width of a new type, too.
-            (Type::Int, Type::New(new)) if integer(new.repr.repr()).is_some() => {
-                let fitted = self.fit(e, &new.repr.repr().clone());
+            (Type::Int, Type::New(new)) if integer(&new.repr).is_some() => {
+                let fitted = self.fit(e, &new.repr.clone());
                 Ok(Expr { ty: to.clone(), ..fitted })
             }
             (Type::Bit(_) | Type::Signed(_), Type::Int) if e.int().is_some() => Ok(recast(e, to)),
@@ -82,8 +94,10 @@ impl Checker<'_, '_> {
                 Ok(recast(e, to))
             }
             (Type::Tuple(items), Type::Tuple(wanted)) if items.len() == wanted.len() => {
-                let wanted: Vec<Type> = wanted.to_vec();
-                self.coerce_parts(e, to, &wanted)
+                let ExprKind::List(values) = e.kind else { return Err(e.ty) };
+                let pairs = values.into_iter().zip(wanted.iter());
+                let values = pairs.map(|(value, ty)| self.coerce(value, ty)).collect();
+                Ok(Expr { span: e.span, ty: to.clone(), kind: ExprKind::List(values) })
             }
             (Type::Tuple(items), Type::Struct(s)) if s.what != Aggregate::Union => {
                 if !matches!(e.kind, ExprKind::List(_)) {
@@ -164,7 +178,8 @@ impl Checker<'_, '_> {
 
     fn coerce_parts(&mut self, e: Expr, to: &Type, wanted: &[Type]) -> Result<Expr, Type> {
         let ExprKind::List(items) = e.kind else { return Err(e.ty) };
-        let items = items.into_iter().zip(wanted).map(|(item, ty)| self.coerce(item, ty)).collect();
+        let items =
+            items.into_iter().zip(wanted).map(|(item, ty)| self.element(item, ty)).collect();
         Ok(Expr { span: e.span, ty: to.clone(), kind: ExprKind::List(items) })
     }
 
@@ -186,7 +201,7 @@ impl Checker<'_, '_> {
                 Some(i) if slots[i].is_some() => {
                     self.error(value.span, format!("field `{name}` is given twice"))
                 }
-                Some(i) => slots[i] = Some(self.coerce(value, &s.fields[i].ty)),
+                Some(i) => slots[i] = Some(self.element(value, &s.fields[i].ty)),
                 None => self.error(value.span, format!("{to} has no field `{name}`")),
             }
         }
@@ -233,30 +248,7 @@ impl Checker<'_, '_> {
         if composite {
             return self.coerce(e, to);
         }
-        let allowed = match (e.ty.repr(), to.repr()) {
-            (Type::Int, Type::Bit(_) | Type::Signed(_) | Type::Int) => true,
-            (Type::Int, Type::Bool) => {
-                e.int().is_some_and(|v| *v == BigInt::from(0) || *v == BigInt::from(1))
-            }
-            (Type::Bit(1), Type::Bool) | (Type::Bool, Type::Bit(1)) | (Type::Bool, Type::Bool) => {
-                true
-            }
-            (Type::Bit(_), Type::Bit(_)) | (Type::Signed(_), Type::Signed(_)) => true,
-            (Type::Bit(a), Type::Signed(b)) | (Type::Signed(a), Type::Bit(b)) => a == b,
-            // Without a known value, `int` is as wide as the value needs.
-            (Type::Bit(_) | Type::Signed(_), Type::Int) => true,
-            _ => false,
-        };
-        // A new type converts only to its underlying type, or to another new type with the same
-        // one.
-        let related = match (&e.ty, to) {
-            (Type::New(_), Type::New(_)) => e.ty.repr() == to.repr(),
-            (Type::New(new), other) | (other, Type::New(new)) => {
-                *other == new.repr || *other == Type::Int || *other == *new.repr.repr()
-            }
-            _ => true,
-        };
-        if !allowed || !related {
+        if !castable(&e.ty, to, e.int()) {
             let message = format!("{} cannot be cast to {to}", e.ty);
             let help = match (e.ty.repr(), to.repr()) {
                 (Type::Bit(a), Type::Signed(_)) => Some(format!(
@@ -276,6 +268,26 @@ impl Checker<'_, '_> {
             return Expr { span, ty: to.clone(), kind: ExprKind::Error };
         }
         Expr { span, ..recast(e, to) }
+    }
+}
+
+/// Whether the specification lists the cast. A type made by `type` and a serialisable enum convert
+/// from and to their underlying types only.
+fn castable(from: &Type, to: &Type, value: Option<&BigInt>) -> bool {
+    match (from, to) {
+        (Type::Int, Type::New(new)) => integer(&new.repr).is_some(),
+        (Type::New(new), other) | (other, Type::New(new)) if new.repr == *other => true,
+        (Type::New(_), _) | (_, Type::New(_)) => false,
+        (Type::SerEnum(a), Type::SerEnum(b)) => a.repr == b.repr,
+        (Type::SerEnum(e), other) | (other, Type::SerEnum(e)) if e.repr == *other => true,
+        (Type::Int, Type::Bit(_) | Type::Signed(_) | Type::SerEnum(_)) => true,
+        (Type::Int, Type::Bool) => value.is_some_and(|v| v.bits() <= 1 && !v.is_negative()),
+        (Type::Bit(1), Type::Bool) | (Type::Bool, Type::Bit(1)) => true,
+        (Type::Bit(_), Type::Bit(_)) | (Type::Signed(_), Type::Signed(_)) => true,
+        (Type::Bit(a), Type::Signed(b)) | (Type::Signed(a), Type::Bit(b)) => a == b,
+        // Without a known value, `int` is as wide as the value needs.
+        (Type::Bit(_) | Type::Signed(_), Type::Int) => true,
+        _ => false,
     }
 }
 
@@ -310,6 +322,7 @@ pub(super) fn recast(e: Expr, to: &Type) -> Expr {
             Some(width) => wrap(v, width),
             None => v,
         }),
+        (ExprKind::Bool(b), Type::Bool) => ExprKind::Bool(b),
         (ExprKind::Bool(b), Type::Bit(_)) => ExprKind::Int(BigInt::from(u8::from(b))),
         (kind, _) => ExprKind::Cast(Box::new(Expr { span: e.span, ty: e.ty, kind })),
     };

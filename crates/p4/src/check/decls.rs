@@ -152,16 +152,10 @@ impl Checker<'_, '_> {
             self.declare(&decl.name, Entry::Type(ty));
             return;
         }
-        if !matches!(
-            ty,
-            Type::Bit(_)
-                | Type::Signed(_)
-                | Type::Bool
-                | Type::New(_)
-                | Type::SerEnum(_)
-                | Type::Unknown
-        ) {
-            self.error(decl.name.span, format!("`type` makes new integer types, but {ty} is none"));
+        if !matches!(ty, Type::Bit(_) | Type::Signed(_) | Type::Bool | Type::New(_) | Type::Unknown)
+        {
+            let message = format!("`type` makes new types from integers and bool, not from {ty}");
+            self.error(decl.name.span, message);
         }
         let annotations = self.annotations(&decl.annotations);
         for (annotation, written) in annotations.iter().zip(decl.annotations.iter()) {

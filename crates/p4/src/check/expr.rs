@@ -4,6 +4,7 @@ use num_bigint::BigInt;
 use num_traits::ToPrimitive;
 
 use super::convert::integer;
+use super::operators::plain;
 use super::{Checker, Entry, Place, VarKind, closest, convert, fold};
 use crate::ast::{self, Direction, Ident, Str};
 use crate::hir::{ApplyPart, Expr, ExprKind};
@@ -107,7 +108,7 @@ impl Checker<'_, '_> {
     pub(super) fn constant_int(&mut self, e: &ast::Expr) -> Option<BigInt> {
         let e = self.expr(e);
         match &e.kind {
-            ExprKind::Int(value) => Some(value.clone()),
+            ExprKind::Int(value) if integer(e.ty.operand()).is_some() => Some(value.clone()),
             ExprKind::Error => None,
             _ => {
                 self.error(e.span, "this must be an integer known at compile time");
@@ -273,9 +274,11 @@ impl Checker<'_, '_> {
         match base.ty.clone() {
             Type::Unknown => Expr::error(span),
             Type::Stack(of, size) => {
-                let index =
-                    if index.ty == Type::Int { self.coerce(index, &Type::Bit(32)) } else { index };
-                if integer(index.ty.repr()).is_none() {
+                let index = match index.ty {
+                    Type::Int => self.coerce(index, &Type::Bit(32)),
+                    _ => plain(index),
+                };
+                if integer(&index.ty).is_none() {
                     if !matches!(index.ty, Type::Unknown) {
                         self.error(index.span, format!("an index is an integer, not {}", index.ty));
                     }
@@ -322,7 +325,7 @@ impl Checker<'_, '_> {
         if matches!(base.ty, Type::Unknown) {
             return Expr::error(span);
         }
-        let Some(Some((width, _))) = integer(base.ty.repr()) else {
+        let Some(Some((width, _))) = integer(base.ty.operand()) else {
             self.error(span, format!("{} cannot be sliced", base.ty));
             return Expr::error(span);
         };
@@ -356,7 +359,7 @@ impl Checker<'_, '_> {
         if matches!(base.ty, Type::Unknown) || matches!(low.ty, Type::Unknown) {
             return Expr::error(span);
         }
-        let Some(Some((of, _))) = integer(base.ty.repr()) else {
+        let Some(Some((of, _))) = integer(base.ty.operand()) else {
             self.error(span, format!("{} cannot be sliced", base.ty));
             return Expr::error(span);
         };

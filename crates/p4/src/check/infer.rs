@@ -1,6 +1,7 @@
 //! Type inference: type arguments from the arguments of a call.
 
 use super::Checker;
+use super::operators::takes;
 use crate::source::Span;
 use crate::types::{Substitution, Type, TypeVar};
 
@@ -15,22 +16,15 @@ impl Checker<'_, '_> {
                     map.insert(v.id, actual.clone());
                     true
                 }
-                // An integer without a width takes the width of the other one.
-                Some(Type::Int) if matches!(actual, Type::Bit(_) | Type::Signed(_) | Type::Int) => {
+                Some(Type::Unknown) => true,
+                // Left open by `_`.
+                Some(Type::Var(_)) => {
                     map.insert(v.id, actual.clone());
                     true
                 }
-                Some(Type::Bit(_) | Type::Signed(_)) if *actual == Type::Int => true,
-                Some(Type::Unknown) => true,
-                Some(bound) if bound == actual => true,
-                // A list may be converted to the other type.
-                Some(Type::Struct(_) | Type::Tuple(_))
-                    if matches!(actual, Type::Tuple(_) | Type::Record(_)) =>
-                {
-                    true
-                }
-                // Left open by `_`.
-                Some(Type::Var(_)) => {
+                // A number without a width, or a list, takes the type of the other argument.
+                Some(bound) if takes(bound, actual) => true,
+                Some(bound) if takes(actual, bound) => {
                     map.insert(v.id, actual.clone());
                     true
                 }

@@ -14,14 +14,9 @@ use crate::source::Span;
 use crate::types::Type;
 
 /// The representation of a serialisable enum; other expressions are unchanged.
-fn plain(e: Expr) -> Expr {
-    match &e.ty {
-        Type::SerEnum(s) => {
-            let repr = s.repr.repr().clone();
-            recast(e, &repr)
-        }
-        _ => e,
-    }
+pub(super) fn plain(e: Expr) -> Expr {
+    let ty = e.ty.operand().clone();
+    recast(e, &ty)
 }
 
 impl Checker<'_, '_> {
@@ -76,7 +71,7 @@ impl Checker<'_, '_> {
             BinaryOp::And | BinaryOp::Or => self.logical(op, a, b, span),
             BinaryOp::Eq | BinaryOp::Ne => self.equality(op, a, b, span),
             BinaryOp::Lt | BinaryOp::Le | BinaryOp::Gt | BinaryOp::Ge => {
-                let Some((a, b)) = self.same_integers(op, plain(a), plain(b), span) else {
+                let Some((a, b)) = self.same_integers(op.sign(), plain(a), plain(b), span) else {
                     return Expr::error(span);
                 };
                 let kind = match (a.int(), b.int()) {
@@ -107,16 +102,16 @@ impl Checker<'_, '_> {
         let (a, b) = match (&a.ty, &b.ty) {
             (x, y) if x == y => (a, b),
             // A list takes the type of the other side.
-            (_, to) if is_untyped(&a) && is_composite(to) => {
-                let to = to.clone();
+            (x, y) if is_untyped(&a) && is_composite(y) && takes(y, x) => {
+                let to = y.clone();
                 (self.coerce(a, &to), b)
             }
-            (to, _) if is_untyped(&b) && is_composite(to) => {
-                let to = to.clone();
+            (x, y) if is_untyped(&b) && is_composite(x) && takes(x, y) => {
+                let to = x.clone();
                 let b = self.coerce(b, &to);
                 (a, b)
             }
-            _ => match self.same_integers(op, plain(a), plain(b), span) {
+            _ => match self.same_integers(op.sign(), plain(a), plain(b), span) {
                 Some(pair) => pair,
                 None => return Expr { span, ty: Type::Bool, kind: ExprKind::Error },
             },
@@ -134,9 +129,9 @@ impl Checker<'_, '_> {
     }
 
     /// Converts two operands to one integer type.
-    fn same_integers(
+    pub(super) fn same_integers(
         &mut self,
-        op: BinaryOp,
+        sign: &str,
         a: Expr,
         b: Expr,
         span: Span,
@@ -154,7 +149,7 @@ impl Checker<'_, '_> {
             let b = self.coerce(b, &ty);
             return Some((a, b));
         }
-        let message = format!("`{}` cannot be applied to {} and {}", op.sign(), a.ty, b.ty);
+        let message = format!("`{sign}` cannot be applied to {} and {}", a.ty, b.ty);
         match (cast_help(&a.ty, &b.ty), &a.ty, &b.ty) {
             (_, Type::Bit(x), Type::Bit(y)) if x > y => {
                 let help = cast_help(&b.ty, &a.ty).unwrap_or_default();
@@ -180,7 +175,9 @@ impl Checker<'_, '_> {
             self.error(span, format!("`{}` is not defined for negative numbers", op.sign()));
             return Expr::error(span);
         }
-        let Some((a, b)) = self.same_integers(op, a, b, span) else { return Expr::error(span) };
+        let Some((a, b)) = self.same_integers(op.sign(), a, b, span) else {
+            return Expr::error(span);
+        };
         let ty = a.ty.clone();
         let width = integer(&ty).flatten();
         if width.is_none() && matches!(op, BinaryOp::AddSat | BinaryOp::SubSat) {
@@ -302,18 +299,25 @@ impl Checker<'_, '_> {
             (x, y) if x == y => (a, b),
             // Both take the type of the assignment's target.
             _ if is_untyped(&a) && is_untyped(&b) => (a, b),
-            (Type::Int, to) => {
-                let to = to.clone();
+            // A list or a number without a width takes the type of the other side.
+            (x, y) if takes(y, x) => {
+                let to = y.clone();
                 (self.coerce(a, &to), b)
             }
-            (_, to) if is_untyped(&a) => {
-                let to = to.clone();
-                (self.coerce(a, &to), b)
-            }
-            (to, _) => {
-                let to = to.clone();
+            (x, y) if takes(x, y) => {
+                let to = x.clone();
                 let b = self.coerce(b, &to);
                 (a, b)
+            }
+            (x, y) => {
+                let message = format!("`?:` cannot choose between {x} and {y}");
+                match cast_help(y, x) {
+                    Some(help) => {
+                        self.error_help(span, message, format!("{help} the last operand"))
+                    }
+                    None => self.error(span, message),
+                }
+                return Expr::error(span);
             }
         };
         if let ExprKind::Bool(c) = condition.kind {
@@ -339,6 +343,28 @@ fn is_untyped(e: &Expr) -> bool {
         Type::Tuple(_) | Type::Record(_) => open,
         Type::Invalid | Type::Rest => true,
         _ => false,
+    }
+}
+
+/// Whether an untyped expression gets the type `to` where both sides of an operator must have one
+/// type: its numbers get a width, but its enums do not convert.
+pub(super) fn takes(to: &Type, from: &Type) -> bool {
+    let all = |from: &[Type], to: &mut dyn Iterator<Item = &Type>| {
+        from.iter().all(|from| *from == Type::Rest || to.next().is_some_and(|to| takes(to, from)))
+    };
+    match (from, to) {
+        (Type::Int, to) => integer(to).is_some(),
+        (Type::Tuple(from), Type::Tuple(to)) => all(from, &mut to.iter()),
+        (Type::Tuple(from), Type::Struct(s)) => all(from, &mut s.fields.iter().map(|f| &f.ty)),
+        (Type::Tuple(from), Type::Stack(of, size)) => {
+            all(from, &mut std::iter::repeat_n(&**of, *size as usize))
+        }
+        (Type::Record(from), Type::Struct(s)) => from.iter().all(|(name, from)| {
+            *from == Type::Rest || s.position(name).is_none_or(|at| takes(&s.fields[at].ty, from))
+        }),
+        (Type::Invalid, to) => Checker::is_header(to),
+        (Type::Rest, _) => true,
+        (from, to) => from == to || [from, to].into_iter().any(|ty| matches!(ty, Type::Unknown)),
     }
 }
 

@@ -247,9 +247,9 @@ impl Checker<'_, '_> {
         if let Some(table) = action_run {
             return self.switch_action(table, bodies, default, span);
         }
-        match on.ty.repr() {
+        match on.ty.operand() {
             Type::Unknown => return None,
-            Type::Bit(_) | Type::Signed(_) | Type::Bool | Type::Enum(_) | Type::ErrorCode => {}
+            Type::Bit(_) | Type::Signed(_) | Type::Enum(_) | Type::ErrorCode => {}
             other => {
                 self.error(on.span, format!("a switch needs an integer, an enum or `table.apply().action_run`, not {other}"));
                 return None;

@@ -291,7 +291,11 @@ impl Checker<'_, '_> {
         };
         for (given, listed) in bound.iter().zip(&table.actions[position].args) {
             let value = self.expr(&given.value);
-            let same = listed.value.as_ref().is_none_or(|listed| same_argument(&value, listed));
+            let value = self.try_coerce(value, &listed.ty);
+            let same = match (&value, &listed.value) {
+                (Ok(value), Some(listed)) => same_argument(value, listed),
+                (value, _) => value.is_ok(),
+            };
             if !same {
                 let message = "the argument is another one in the table's list of actions";
                 self.error(given.value.span, message);
@@ -370,16 +374,7 @@ impl Checker<'_, '_> {
                     self.error(value.span, message);
                 }
             }
-            "size" => {
-                let size = self.expr(value);
-                match size.ty.repr() {
-                    Type::Int | Type::Bit(_) | Type::Signed(_) => table.size = Some(size),
-                    Type::Unknown => {}
-                    other => {
-                        self.error(value.span, format!("a table's size is an integer, not {other}"))
-                    }
-                }
-            }
+            "size" => table.size = Some(self.size_of_store("table", value)),
             "counters" | "meters" | "implementation" | "registers" | "filters" | "proxy_hash"
             | "atcam" | "alpm" | "psa_direct_counter" | "psa_direct_meter"
             | "psa_implementation" => {
@@ -482,6 +477,18 @@ impl Checker<'_, '_> {
         }
     }
 
+    /// The size of a table or value set.
+    pub(super) fn size_of_store(&mut self, what: &str, value: &ast::Expr) -> Expr {
+        let size = self.expr(value);
+        match size.ty.operand() {
+            Type::Int | Type::Bit(_) | Type::Signed(_) | Type::Unknown => size,
+            other => {
+                self.error(value.span, format!("a {what}'s size is an integer, not {other}"));
+                Expr::error(value.span)
+            }
+        }
+    }
+
     /// The control-plane name of a key without `@name`: the expression as written, with the
     /// `@name`s of fields.
     fn key_name(&mut self, e: &ast::Expr) -> Option<String> {
@@ -540,7 +547,9 @@ fn same_argument(given: &Expr, listed: &Expr) -> bool {
         (K::Var(a), K::Var(b)) => a == b,
         (K::Int(a), K::Int(b)) => a == b,
         (K::Bool(a), K::Bool(b)) => a == b,
+        (K::Member(a), K::Member(b)) => a == b,
         (K::Field(a, i), K::Field(b, j)) => i == j && same_argument(a, b),
+        (K::Cast(a), K::Cast(b)) => same_argument(a, b),
         (K::List(a), K::List(b)) => {
             a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same_argument(a, b))
         }
@@ -549,8 +558,8 @@ fn same_argument(given: &Expr, listed: &Expr) -> bool {
             a.len() == b.len()
                 && a.iter().zip(b).all(|((m, a), (n, b))| m == n && same_argument(a, b))
         }
-        (K::Var(_) | K::Int(_) | K::Bool(_) | K::Field(..), _) => false,
-        (_, K::Var(_) | K::Int(_) | K::Bool(_) | K::Field(..)) => false,
+        (K::Var(_) | K::Int(_) | K::Bool(_) | K::Field(..) | K::Cast(_), _) => false,
+        (_, K::Var(_) | K::Int(_) | K::Bool(_) | K::Field(..) | K::Cast(_)) => false,
         _ => true,
     }
 }

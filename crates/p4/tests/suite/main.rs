@@ -1,6 +1,7 @@
 //! The front end through its public interface: programs in; IR, P4Info or diagnostics out.
 
 mod common;
+mod conversions;
 mod diagnostics;
 mod dump;
 mod graph;

@@ -29,20 +29,21 @@ fn unlike(text: &str, word: &str, instead: &str, words: &str) {
 
 const CORE: &str = "#include <core.p4>\n";
 
+/// As in p4c: in an assignment, a number without a width is a value of a type made by `type`, elsewhere
+/// it needs a cast.
 #[test]
-fn numbers_without_a_width_are_values_of_new_types() {
+fn numbers_without_a_width_are_assigned_to_new_types() {
     let types = "type bit<10> vrf_t; typedef vrf_t same_t; type same_t deep_t;
 const vrf_t DEFAULT = 5; struct both_t { vrf_t a; deep_t b; }
 vrf_t f(in vrf_t v) { return v; }";
     let program = compiles(
         types,
-        "vrf_t v = 3; both_t both = { 1, 2 };
+        "vrf_t v = 3; both_t both = { (vrf_t) 1, (deep_t) (vrf_t) 2 };
 action set(vrf_t to) { v = to; }
-table t { key = { v: exact; } actions = { set; } const entries = { 7: set(9); } default_action = set(1023); }",
-        "v = 4; v = DEFAULT; v = f(6); v = meta.flag ? 8 : v; both = { a = 1, b = 1024 };
-meta.x = (bit<32>) (bit<10>) both.b; t.apply();",
+table t { key = { v: exact; } actions = { set; } const entries = { (vrf_t) 7: set((vrf_t) 9); } default_action = set((vrf_t) 1023); }",
+        "v = 4; v = DEFAULT; v = f((vrf_t) 6); v = meta.flag ? (vrf_t) 8 : v;
+meta.x = (bit<32>) (bit<10>) (vrf_t) both.b; t.apply();",
     );
-    // The number is cut to the type's width, with a warning.
     assert_eq!(program.tables[0].entries[0].call.args[0][0], 9);
     assert_eq!(program.tables[0].default_action.args[0][0], 1023);
     for (wrong, words) in [
@@ -51,6 +52,11 @@ meta.x = (bit<32>) (bit<10>) both.b; t.apply();",
         ("if (v == 4) { }", "`==` cannot be applied to vrf_t and int"),
         ("v = v + 1;", "`+` cannot be applied to vrf_t and int"),
         ("b = 1;", "int cannot be assigned to flag_t"),
+        ("v = f(6);", "int cannot be passed as parameter `v` of type vrf_t"),
+        ("v = meta.flag ? 8 : v;", "`?:` cannot choose between int and vrf_t"),
+        ("both_t both = { a = 1, b = (deep_t) v };", "int cannot be assigned to vrf_t"),
+        ("deep_t d = 1;", "int cannot be assigned to deep_t"),
+        ("v = v[1:0];", "vrf_t cannot be sliced"),
     ] {
         let types = format!("{types} type bool flag_t;");
         let found = compile(&types, "vrf_t v = 3; flag_t b;", wrong).expect_err(wrong);

@@ -108,7 +108,7 @@ control TestIngress(inout headers_t hdr, inout metadata_t meta,
         key = { hdr.request.vrf: exact; }
         actions = { set_vrf; }
         // The numbers in a program's own entries belong to no name.
-        entries = { const 255: set_vrf(1023); }
+        entries = { const 255: set_vrf((vrf_id_t) 1023); }
     }
 
     table routes {
