@@ -22,6 +22,11 @@ fn untimely(error: &CertificateError) -> Option<&'static str> {
     }
 }
 
+/// Roots of `tributary certs` have the same name, so that of another site has signed as if it were ours.
+fn of_another_root(error: &CertificateError) -> bool {
+    matches!(error, CertificateError::UnknownIssuer | CertificateError::BadSignature)
+}
+
 fn of_another_name(error: &CertificateError) -> bool {
     use CertificateError::{NotValidForName, NotValidForNameContext};
     matches!(error, NotValidForName | NotValidForNameContext { .. })
@@ -31,7 +36,7 @@ fn of_another_name(error: &CertificateError) -> bool {
 pub(crate) fn of_handshake(error: io::Error, name: &str) -> io::Error {
     let text = match inner(&error) {
         Some(Error::InvalidCertificate(reason)) => match untimely(reason) {
-            None if *reason == CertificateError::UnknownIssuer => {
+            None if of_another_root(reason) => {
                 "the server's certificate is signed by an unknown authority; name the file with its root \
                  (--tls-ca)"
                     .to_owned()
@@ -62,7 +67,7 @@ fn of_alert(error: io::Error) -> io::Error {
             "the server refuses clients without a certificate; give yours (--tls-cert, --tls-key)"
                 .to_owned()
         }
-        AlertDescription::UnknownCA => "the server does not know the authority that signed this client's \
+        AlertDescription::UnknownCA | AlertDescription::DecryptError => "the server does not know the authority that signed this client's \
                                         certificate (--tls-cert); give one that it knows"
             .to_owned(),
         AlertDescription::CertificateExpired => "this client's certificate (--tls-cert) has expired, or is \
@@ -80,9 +85,8 @@ pub(crate) fn of_client(error: &io::Error) -> String {
             "it has no certificate; give it one (--tls-cert, --tls-key)".to_owned()
         }
         Some(Error::InvalidCertificate(reason)) => match untimely(reason) {
-            None if *reason == CertificateError::UnknownIssuer => "its certificate is signed by an unknown \
-                                                          authority; give it another one, or name the file \
-                                                          with the roots of clients here"
+            None if of_another_root(reason) => "its certificate is signed by an unknown authority; give it \
+                                                another one, or name the file with the roots of clients here"
                 .to_owned(),
             Some(flaw) => {
                 format!("its certificate {flaw}; compare the clocks, or give it another one")

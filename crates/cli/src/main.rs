@@ -118,7 +118,7 @@ fn prepare(command: &Command) -> Result<()> {
     let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE)?;
     if soft < hard {
         // The kernel may refuse more than `fs.nr_open`.
-        drop(setrlimit(Resource::RLIMIT_NOFILE, hard, hard));
+        let _ = setrlimit(Resource::RLIMIT_NOFILE, hard, hard);
     }
     tributary_limits::descriptors(DESCRIPTORS, "this program")?;
     let space = if compiles(command) { SPACE_WITH_COMPILER } else { SPACE };

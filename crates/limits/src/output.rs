@@ -32,6 +32,9 @@ impl OutputFile {
         // A name such as /dev/stdout stands for what is open already.
         let is_open = path.starts_with("/dev") || path.starts_with("/proc");
         let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        if path.file_name().is_none() {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "not the name of a file"));
+        }
         let before = match fs::metadata(&path) {
             Ok(found) => {
                 // Refused for a directory, and for a file that may not be changed.
@@ -40,9 +43,6 @@ impl OutputFile {
                     return Ok(Self { file, places: None });
                 }
                 Some(found.permissions())
-            }
-            Err(_) if path.file_name().is_none() => {
-                return Err(io::Error::new(io::ErrorKind::InvalidInput, "not the name of a file"));
             }
             Err(_) => None,
         };

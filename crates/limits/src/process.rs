@@ -41,11 +41,13 @@ fn enough_space(limit: u64, used: u64, more: u64) -> io::Result<()> {
     if limit >= needed {
         return Ok(());
     }
+    // The next start may use a little more.
+    let enough = needed.next_multiple_of(64 << 20);
     Err(io::Error::other(format!(
         "the limit of address space is {}, and this command needs {}; raise it with `ulimit -v {}`",
         size(limit),
-        size(needed),
-        needed.div_ceil(1 << 10)
+        size(enough),
+        enough >> 10
     )))
 }
 
@@ -99,8 +101,8 @@ mod tests {
         assert!(enough_space(3 << 20, 1 << 20, 2 << 20).is_ok());
         assert_eq!(
             enough_space(64 << 20, 60 << 20, 768 << 20).unwrap_err().to_string(),
-            "the limit of address space is 64.0 MiB, and this command needs 828.0 MiB; raise it with \
-             `ulimit -v 847872`"
+            "the limit of address space is 64.0 MiB, and this command needs 832.0 MiB; raise it with \
+             `ulimit -v 851968`"
         );
     }
 }

@@ -115,7 +115,7 @@ fn rounds(units: usize) -> Vec<Vec<(usize, usize)>> {
             ((cycle + at * distance) % units, (cycle + (at + 1) * distance) % units)
         };
         let steps = |first: bool| {
-            let of = move |at: &usize| (at % 2 == 0 && *at + 1 < length) == first;
+            let of = move |at: &usize| (at.is_multiple_of(2) && *at + 1 < length) == first;
             let cycle = move |cycle| (0..length).filter(of).map(move |at| step(cycle, at));
             (0..cycles).flat_map(cycle).collect()
         };

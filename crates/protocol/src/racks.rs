@@ -138,7 +138,10 @@ mod tests {
         let racks = Racks::flat(5);
         assert_eq!((racks.workers(), racks.positions()), (5, Bitmap(0b1_1111)));
         assert_eq!(racks.name(WorkerIndex::new(3).unwrap()), (Rack::NONE, Bitmap(0b1000)));
-        assert_eq!(racks.members(Rack::NONE, Bitmap(0b1_0001)).unwrap().to_string(), "{0, 4}");
+        assert_eq!(
+            racks.members(Rack::NONE, Bitmap(0b1_0001)).unwrap().to_string(),
+            "workers 0, 4"
+        );
         assert_eq!(racks.members(Rack::NONE, Bitmap(0b10_0000)), None);
         assert_eq!(racks.members(Rack::at(0), Bitmap(1)), None, "a worker alone is no rack");
         assert_eq!(racks.racks().count(), 0);

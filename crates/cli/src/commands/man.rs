@@ -42,7 +42,7 @@ fn write(command: &Command, is_program: bool, directory: &Path) -> io::Result<()
             section(heading, entries, &mut text)?;
         }
     }
-    tributary_limits::write_whole(directory.join(page.get_filename()), text)
+    tributary_limits::write_whole(&directory.join(page.get_filename()), text)
 }
 
 /// What the definition of the command line does not say: headings, and entries of name and text.

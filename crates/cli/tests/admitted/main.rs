@@ -208,7 +208,7 @@ fn controllers_and_groups_authenticate() {
     ];
     let refused: [(&[(&str, &str)], &str); 4] = [
         (&[secured], "there is no root for its certificate"),
-        (&[secured, ("TRIBUTARY_CA", &other_root)], "invalid peer certificate"),
+        (&[secured, ("TRIBUTARY_CA", &other_root)], "is signed by an unknown authority"),
         (&[secured, ("TRIBUTARY_CA", &root)], "10.9.1.9:29813"),
         (&stranger, "10.9.1.9:29813"),
     ];

@@ -61,7 +61,7 @@ impl SmallDisk {
 
 impl Drop for SmallDisk {
     fn drop(&mut self) {
-        drop(umount2(&self.0, MntFlags::MNT_DETACH));
+        let _ = umount2(&self.0, MntFlags::MNT_DETACH);
     }
 }
 
@@ -86,13 +86,14 @@ impl Controller {
             format!("unix:{}", file.path("scheduler.sock").display()),
         );
         let (name, journal) = (file.name(), journal.display().to_string());
-        let args = ["controller", &name, "--switch", &at, "--scheduler", &listen];
+        let args =
+            ["controller", &name, "--switch", &at, "--scheduler", &listen, "--journal", &journal];
         let log = file.path(log);
-        let mut command = tributary(&[&args[..], &["--journal", &journal]].concat());
+        let mut command = tributary(&args);
         command.stdout(Stdio::null()).stderr(fs::File::create(&log).unwrap());
         let process = command.spawn().unwrap();
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all();
-        let runtime = runtime.build().unwrap();
+        let mut runtime = tokio::runtime::Builder::new_multi_thread();
+        let runtime = runtime.worker_threads(1).enable_all().build().unwrap();
         let client = {
             let _context = runtime.enter();
             JobSchedulerClient::new(Remote::new(&listen, None).unwrap().unwrap().connect_lazy())
@@ -118,7 +119,7 @@ impl Controller {
     fn admit(&mut self, job_id: u32) -> Result<(), Status> {
         let request = v1::AdmitRequest {
             job_id,
-            name: format!("{job_id:0200}"),
+            name: format!("{job_id:064}"),
             workers: vec!["w1".into(), "w2".into()],
             aggregation: v1::Aggregation::Network.into(),
             size: 1,

@@ -11,8 +11,7 @@ use crate::command::{namespaces, xdp};
 fn job(protocol: &str, servers: &str) -> String {
     format!(
         "protocol = \"{protocol}\"\n[topology]\nkind = \"star\"\nworkers = 2\n{servers}\
-         workload = {{ kind = \"random\", tensors = 100, elements = 1000 }}\n\
-         [[job.straggler]]\nworker = 0\ndelay = \"20ms\"\n"
+         jitter = \"15ms\"\nworkload = {{ kind = \"random\", tensors = 300, elements = 1000 }}\n"
     )
 }
 
@@ -33,7 +32,7 @@ fn check(io: &str, job: &str, hosts: &[&str]) {
         })
         .collect();
     let workers = [0, 1].map(|index| net.worker_with(index, &net.tokens(), &more));
-    until(&workers[0], "round 5 of 100");
+    until(&workers[0], "round 5 of 300");
     for host in hosts {
         net.set_link(host, false);
         std::thread::sleep(Duration::from_millis(150));
@@ -42,14 +41,14 @@ fn check(io: &str, job: &str, hosts: &[&str]) {
     }
     let output = workers[0].output(Stream::Out);
     assert!(
-        !output.contains("round 100 of 100"),
+        !output.contains("round 300 of 300"),
         "{io}: the links were down in the middle: {output}"
     );
     for worker in &workers {
         let (success, errors) = ended(worker);
         assert!(success, "{io}: {errors}");
         let output = worker.output(Stream::Out);
-        assert!(output.contains("100000 values summed, 100000 of them compared"), "{output}");
+        assert!(output.contains("300000 values summed, 300000 of them compared"), "{output}");
     }
 }
 

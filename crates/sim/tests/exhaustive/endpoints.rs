@@ -161,7 +161,7 @@ impl Labourer {
                 output.messages.push(message);
             } else if let Some(event) = self.worker.poll_event() {
                 match event {
-                    worker::Event::TensorDone { id, tensor } => {
+                    worker::Event::TensorDone { id, tensor, .. } => {
                         let right = &self.sums[id.0 as usize];
                         if tensor != *right {
                             output.trouble = Some(format!(

@@ -332,7 +332,9 @@ fn complete_sums_are_a_success_whoever_is_away() {
         return;
     }
     let ways: [fn(&Crew, &Relay); 3] = [
-        |crew, _| crew.controller.kill().unwrap(),
+        |crew, _| {
+            crew.controller.kill().unwrap();
+        },
         |crew, _| signal(crew.controller.id().cast_signed(), Signal::SIGSTOP),
         |_, relay| relay.cut(),
     ];

@@ -377,7 +377,7 @@ impl Net {
             for (w, worker) in job.workers.iter_mut().enumerate() {
                 while let Some(event) = worker.poll_event() {
                     match event {
-                        worker::Event::TensorDone { id, tensor } => {
+                        worker::Event::TensorDone { id, tensor, .. } => {
                             job.results[w].push((id, tensor))
                         }
                         other => job.worker_events.push((w, other)),
