@@ -220,7 +220,7 @@ fn admitted<IO>(
 pub type Encrypted = Known<Greeted<tokio_rustls::server::TlsStream<Connection<TcpStream>>>>;
 
 /// The connections whose clients are through with the TLS handshake, in the calling Tokio runtime. Why others
-/// are not let in is logged, once per [`QUIET`] at most.
+/// are not let in is logged, once per second at most.
 pub fn encrypted(
     streams: impl Stream<Item = io::Result<Connection<TcpStream>>> + Send + 'static,
     keys: ServerKeys,

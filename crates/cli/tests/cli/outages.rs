@@ -5,7 +5,7 @@ use std::time::Duration;
 use tributary_testbed::{Process, Stream};
 
 use crate::by_hand::{Net, ended, until};
-use crate::command::{namespaces, xdp};
+use crate::command::namespaces;
 
 /// Rounds with short pauses, so that outages fall into them.
 fn job(protocol: &str, servers: &str) -> String {
@@ -52,23 +52,9 @@ fn check(io: &str, job: &str, hosts: &[&str]) {
     }
 }
 
+/// Those of workers, of the parameter server and of the reminder agent.
 #[test]
-fn a_link_that_is_down_for_a_moment_at_a_host_costs_time_only() {
-    if !namespaces() {
-        return;
-    }
-    let switchml = job("switchml", "[switch]\npartitions = 2\n[[job]]\n");
-    for io in ["packet", "gso"] {
-        check(io, &switchml, &["w1", "w2"]);
-    }
-    if xdp() {
-        check("xdp", &switchml, &["w1", "w2"]);
-    }
-}
-
-/// Also those of the parameter server and of the reminder agent.
-#[test]
-fn so_does_the_link_of_a_server_or_an_agent() {
+fn a_link_that_is_down_for_a_moment_costs_time_only() {
     if namespaces() {
         let servers = "ps_hosts = 2\n[[job]]\nps = \"ps1\"\nagent = \"ps2\"\n";
         check("packet", &job("esa", servers), &["w1", "w2", "ps1", "ps2"]);
