@@ -8,6 +8,7 @@ use tributary_p4::Architecture;
 use tributary_protocol::{Recovery, Tensor};
 
 use crate::line::Cable;
+use crate::network::Processing;
 use crate::program::Program;
 use crate::run::{Error, Inputs, Options, run};
 
@@ -32,6 +33,8 @@ pub struct Trial {
     pub bytes: u64,
     /// The links.
     pub cable: Cable,
+    /// Processor time of hosts and switches; `None` for none.
+    pub processing: Option<Processing>,
     /// Virtual time limit.
     pub limit: Duration,
 }
@@ -50,6 +53,7 @@ impl Trial {
             tensors: 2,
             bytes: 1 << 20,
             cable: Cable::default(),
+            processing: None,
             limit: Duration::from_secs(100),
         }
     }
@@ -100,7 +104,8 @@ impl Trial {
         let scenario = self.scenario();
         let source = Source::built_in_for(Architecture::V1model, self.protocol.name())?;
         let program = Program::compile(&source, &scenario.switch)?;
-        let options = Options { cable: self.cable, limit: self.limit, ..Options::seeded(seed) };
+        let Self { cable, processing, limit, .. } = *self;
+        let options = Options { cable, processing, limit, ..Options::seeded(seed) };
         let outcome = run(&scenario, &program, self.inputs(), &options)?;
         let workers = &outcome.workers[0];
         Ok(Cost {

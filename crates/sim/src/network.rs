@@ -74,7 +74,7 @@ enum Event {
     Messages(usize),
     /// A channel may connect.
     Connect(usize),
-    /// A host, or after the hosts a switch, does a piece of work in its turn on a core.
+    /// A host, or after the hosts a switch or a busy loop, does a piece of work in its turn on a core.
     Turn(usize),
 }
 
@@ -281,7 +281,11 @@ impl Network {
     /// Makes the handling of frames take processor time from now on.
     pub fn process(&mut self, processing: Processing) {
         let (hosts, switches) = (self.hosts.len(), self.switches.len());
-        self.processors = Some(Processors::new(processing, hosts, switches));
+        let mut processors = Processors::new(processing, hosts, switches);
+        for (busy_loop, at) in processors.start_loops(self.now) {
+            self.schedule(at, Event::Turn(busy_loop));
+        }
+        self.processors = Some(processors);
     }
 
     /// Digests every frame that arrives from now on.
@@ -682,21 +686,6 @@ impl Network {
         let now = self.now();
         for process in &mut self.hosts[host].processes {
             process.endpoint().handle_frame(now, frame);
-        }
-        self.serve_host(host);
-    }
-
-    fn timers(&mut self, host: usize) {
-        let now = self.now();
-        // It may have been set to an earlier time since.
-        if self.hosts[host].timer.take_if(|at| *at == self.now).is_none() {
-            return;
-        }
-        for process in &mut self.hosts[host].processes {
-            let endpoint = process.endpoint();
-            if endpoint.poll_timeout().is_some_and(|due| due <= now) {
-                endpoint.handle_timeout(now);
-            }
         }
         self.serve_host(host);
     }

@@ -4,7 +4,9 @@
 //! frame that one receives or sends takes a core for a while, and all share the same cores, like
 //! the threads and processes of a run on one machine. Each is one thread. Threads that have
 //! something to do take turns on the cores, first come, first served. A turn ends when the thread
-//! has nothing left to do, or after a slice of time if others wait.
+//! has nothing left to do, or after a slice of time if others wait. Busy loops may share the cores:
+//! they always have something to do. A host's timers fire in its turns, after it has handled all
+//! frames that arrived before: like a driver, which cannot see the time while its process waits.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -23,6 +25,8 @@ pub struct Processing {
     /// Longest turn of a host or switch while others wait; with zero, a turn is one piece of work: a
     /// received frame, or a batch of sent ones.
     pub slice: Duration,
+    /// Number of busy loops beside the hosts and switches.
+    pub busy: usize,
 }
 
 impl Processing {
@@ -30,7 +34,8 @@ impl Processing {
     /// about a millisecond while others wait.
     #[must_use]
     pub const fn like_linux(cores: usize, host: Duration, switch: Duration) -> Self {
-        Self { cores, host, switch, batch: u32::MAX, slice: Duration::from_millis(1) }
+        let slice = Duration::from_millis(1);
+        Self { cores, host, switch, batch: u32::MAX, slice, busy: 0 }
     }
 }
 
@@ -39,6 +44,8 @@ impl Processing {
 pub(super) enum Work {
     /// Handle a frame that arrived at a port; hosts have only port 0.
     Frame(u16, Vec<u8>),
+    /// Fire the timers that are due. Frames are handled first, also those that arrive later.
+    Timer,
     /// Send what there is to send in a direction.
     Send(usize),
 }
@@ -57,11 +64,13 @@ pub(super) struct Processors {
     running: Option<usize>,
 }
 
-/// The thread of a host or switch.
+/// The thread of a host or switch, or a busy loop.
 #[derive(Debug)]
 struct Thread {
     /// Nanoseconds per frame.
     cost: u64,
+    /// Whether it always has something to do.
+    endless: bool,
     work: VecDeque<Work>,
     state: State,
     /// In its turn: until when it is busy with what it has begun.
@@ -84,28 +93,58 @@ fn nanos(duration: Duration) -> u64 {
 }
 
 impl Processors {
-    /// For hosts, and switches after them.
+    /// For hosts, switches after them, and then busy loops.
     pub(super) fn new(processing: Processing, hosts: usize, switches: usize) -> Self {
-        let thread =
-            |cost| Thread { cost: nanos(cost), work: VecDeque::new(), state: State::Idle, busy: 0 };
-        let hosts = (0..hosts).map(|_| thread(processing.host));
-        let switches = (0..switches).map(|_| thread(processing.switch));
+        let thread = |cost, endless| Thread {
+            cost: nanos(cost),
+            endless,
+            work: VecDeque::new(),
+            state: State::Idle,
+            busy: 0,
+        };
+        let hosts = (0..hosts).map(|_| thread(processing.host, false));
+        let switches = (0..switches).map(|_| thread(processing.switch, false));
+        let loops = (0..processing.busy).map(|_| thread(Duration::ZERO, true));
         Self {
             cores: vec![Some(0); processing.cores.max(1)],
             batch: processing.batch.max(1),
             slice: nanos(processing.slice),
-            threads: hosts.chain(switches).collect(),
+            threads: hosts.chain(switches).chain(loops).collect(),
             ready: VecDeque::new(),
             running: None,
         }
+    }
+
+    /// Starts the busy loops. Returns which of them are to [`take`](Self::take) a turn, and when: the
+    /// turns of the cores do not end together.
+    pub(super) fn start_loops(&mut self, now: u64) -> Vec<(usize, u64)> {
+        let mut turns = Vec::new();
+        let cores = self.cores.len() as u64;
+        for (thread, its) in self.threads.iter_mut().enumerate().filter(|(_, its)| its.endless) {
+            if let Some(core) = self.cores.iter().position(Option::is_some) {
+                self.cores[core] = None;
+                let until = now + self.slice * (core as u64 + 1) / cores;
+                its.state = State::Running { core, until };
+                turns.push((thread, until));
+            } else {
+                its.state = State::Ready;
+                self.ready.push_back(thread);
+            }
+        }
+        turns
     }
 
     /// Gives a thread something to do. If a core is free, returns when the thread is to
     /// [`take`](Self::take) it.
     pub(super) fn ask(&mut self, thread: usize, now: u64, work: Work) -> Option<u64> {
         let its = &mut self.threads[thread];
-        if !matches!(work, Work::Send(_)) || !its.work.contains(&work) {
-            its.work.push_back(work);
+        match work {
+            Work::Frame(..) => {
+                let before = its.work.iter().position(|other| *other == Work::Timer);
+                its.work.insert(before.unwrap_or(its.work.len()), work);
+            }
+            Work::Timer | Work::Send(_) if its.work.contains(&work) => {}
+            Work::Timer | Work::Send(_) => its.work.push_back(work),
         }
         if its.state != State::Idle {
             return None;
@@ -128,10 +167,15 @@ impl Processors {
         self.next(thread, now)
     }
 
-    /// When the next piece of work is to be taken: frames have been handled then.
+    /// When the next piece of work is to be taken: frames have been handled then, and loops have
+    /// used their slice.
     fn next(&self, thread: usize, now: u64) -> u64 {
-        let Thread { cost, work, .. } = &self.threads[thread];
-        now + if matches!(work.front(), Some(Work::Frame(..))) { *cost } else { 0 }
+        let Thread { cost, endless, work, .. } = &self.threads[thread];
+        match work.front() {
+            _ if *endless => now.saturating_add(self.slice.max(1)),
+            Some(Work::Frame(..)) => now + cost,
+            _ => now,
+        }
     }
 
     /// Takes the next piece of work of a thread in its turn. Call [`rest`](Self::rest) when it is
@@ -163,8 +207,8 @@ impl Processors {
     /// work on this core next, and when.
     pub(super) fn rest(&mut self, thread: usize) -> Option<(usize, u64)> {
         self.running = None;
-        let Thread { work, state, busy, .. } = &mut self.threads[thread];
-        let (now, done) = (*busy, work.is_empty());
+        let Thread { work, state, busy, endless, .. } = &mut self.threads[thread];
+        let (now, done) = (*busy, work.is_empty() && !*endless);
         let State::Running { core, until } = *state else { return None };
         if !done && (now < until || self.ready.is_empty()) {
             return Some((thread, self.next(thread, now)));
@@ -190,7 +234,7 @@ mod tests {
     /// Two hosts and a switch on these cores.
     fn three(cores: usize, slice: u64) -> Processors {
         let [host, switch, slice] = [COSTS[0], COSTS[1], slice].map(Duration::from_nanos);
-        Processors::new(Processing { cores, host, switch, batch: 1, slice }, 2, 1)
+        Processors::new(Processing { cores, host, switch, batch: 1, slice, busy: 0 }, 2, 1)
     }
 
     fn frame() -> Work {
@@ -229,6 +273,39 @@ mod tests {
         assert_eq!(order(0), [0, 1, 0, 1, 0]);
         assert_eq!(order(15), [0, 0, 1, 1, 0]);
         assert_eq!(order(1000), [0, 0, 0, 1, 1]);
+    }
+
+    #[test]
+    fn a_thread_waits_for_the_slices_of_busy_loops() {
+        let host = Duration::from_nanos(COSTS[0]);
+        let slice = Duration::from_nanos(100);
+        let processing = Processing { cores: 2, host, switch: host, batch: 1, slice, busy: 3 };
+        let mut shared = Processors::new(processing, 1, 0);
+        let loops = shared.start_loops(0);
+        assert_eq!(loops, [(1, 50), (2, 100)]);
+        // The third loop waits before it.
+        assert_eq!(shared.ask(0, 10, frame()), None);
+        let mut due: Vec<_> = loops.into_iter().map(|(who, at)| (at, who)).collect();
+        let mut course = Vec::new();
+        while course.len() < 5 {
+            let &(at, who) = due.iter().min().unwrap();
+            due.retain(|&other| other != (at, who));
+            assert_eq!(shared.take(who, at).is_some(), who == 0);
+            course.push((who, at));
+            due.extend(shared.rest(who).map(|(next, at)| (at, next)));
+        }
+        assert_eq!(course, [(1, 50), (2, 100), (0, 110), (3, 150), (1, 210)]);
+    }
+
+    #[test]
+    fn timers_fire_after_all_frames() {
+        let mut one = three(1, 1000);
+        assert_eq!(one.ask(0, 0, frame()), Some(10));
+        for work in [Work::Timer, Work::Send(1), frame(), Work::Timer] {
+            assert_eq!(one.ask(0, 0, work), None);
+        }
+        let all: Vec<_> = std::iter::from_fn(|| one.take(0, 0)).collect();
+        assert_eq!(all, [frame(), frame(), Work::Timer, Work::Send(1)]);
     }
 
     #[test]

@@ -6,7 +6,8 @@ use super::processors::Work;
 use super::{Event, Network, transmit};
 
 impl Network {
-    /// Lets a host, or after the hosts a switch, do a piece of work in its turn on a core.
+    /// Lets a host, or after the hosts a switch or a busy loop, do a piece of work in its turn on a
+    /// core.
     pub(super) fn turn(&mut self, node: usize) {
         let now = self.now;
         let work = self.processors.as_mut().and_then(|processors| processors.take(node, now));
@@ -20,12 +21,37 @@ impl Network {
                 self.set_timer(node);
             }
             (Some(_), Some(Work::Send(direction))) => self.send_into(direction),
-            (_, None) => {}
+            (None, Some(Work::Timer)) => self.fire_timers(node),
+            // A switch has no timers; a busy loop does nothing but take its turn.
+            (Some(_), Some(Work::Timer)) | (_, None) => {}
         }
         let next = self.processors.as_mut().and_then(|processors| processors.rest(node));
         if let Some((node, at)) = next {
             self.schedule(at, Event::Turn(node));
         }
+    }
+
+    /// Fires a host's timers, with processors in its next turn.
+    pub(super) fn timers(&mut self, host: usize) {
+        // It may have been set to an earlier time since.
+        if self.hosts[host].timer.take_if(|at| *at == self.now).is_none() {
+            return;
+        }
+        let Some(processors) = &mut self.processors else { return self.fire_timers(host) };
+        if let Some(at) = processors.ask(host, self.now, Work::Timer) {
+            self.schedule(at, Event::Turn(host));
+        }
+    }
+
+    fn fire_timers(&mut self, host: usize) {
+        let now = self.now();
+        for process in &mut self.hosts[host].processes {
+            let endpoint = process.endpoint();
+            if endpoint.poll_timeout().is_some_and(|due| due <= now) {
+                endpoint.handle_timeout(now);
+            }
+        }
+        self.serve_host(host);
     }
 
     /// Sends frames into a direction, if it is its node's turn: the link's queue takes them.
