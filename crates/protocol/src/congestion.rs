@@ -28,6 +28,11 @@ pub trait Controller: fmt::Debug + Send {
     /// fragment to be sent for the first time.
     fn on_congestion(&mut self, sequence: Sequence, next: Sequence);
 
+    /// The fragment `sequence` was lost, for whatever reason.
+    fn on_loss(&mut self, sequence: Sequence, next: Sequence) {
+        self.on_congestion(sequence, next);
+    }
+
     /// Clones the controller, for model checkers that explore the worker's states.
     fn boxed_clone(&self) -> Box<dyn Controller>;
 }

@@ -7,15 +7,24 @@ use super::{Aimd, Controller};
 /// Gain of the congestion estimate (RFC 8257 §4.2).
 const GAIN: f64 = 1.0 / 16.0;
 
+/// Share of marked results above which a loss indicates congestion.
+const MOST: f64 = 0.5;
+
 /// Like [`Aimd`], except for congestion marks: the marks of a whole window count together, and the
 /// window shrinks by half of their smoothed share. A burst of resends that marks a few packets
 /// therefore costs a few packets of window, whereas halving would treat it like lasting congestion.
+///
+/// A loss halves the window only if most results of the last window are marked. A queue marks long
+/// before it overflows, so all that passes an overflowing queue is marked. A long time to a result is no
+/// sign of congestion: it also grows when hosts or switches wait for a processor.
 #[derive(Clone, Debug)]
 pub struct Dctcp {
     aimd: Aimd,
     /// Results in the current window of data, and the number of marked ones.
     results: u32,
     marked: u32,
+    /// Share of marked results in the last window of data.
+    share: f64,
     /// Smoothed share of marked results.
     congestion: f64,
 }
@@ -23,7 +32,7 @@ pub struct Dctcp {
 impl Dctcp {
     /// Takes over the window of an [`Aimd`] controller.
     pub fn new(aimd: Aimd) -> Self {
-        Self { aimd, results: 0, marked: 0, congestion: 0.0 }
+        Self { aimd, results: 0, marked: 0, share: 0.0, congestion: 0.0 }
     }
 
     fn count(&mut self, marked: bool) {
@@ -32,8 +41,8 @@ impl Dctcp {
         if self.results < self.aimd.window() {
             return;
         }
-        let share = f64::from(self.marked) / f64::from(self.results);
-        self.congestion += GAIN * (share - self.congestion);
+        self.share = f64::from(self.marked) / f64::from(self.results);
+        self.congestion += GAIN * (self.share - self.congestion);
         if self.marked > 0 {
             self.aimd.shrink_to(f64::from(self.aimd.window()) * (1.0 - self.congestion / 2.0));
         }
@@ -60,6 +69,12 @@ impl Controller for Dctcp {
         self.aimd.on_congestion(sequence, next);
     }
 
+    fn on_loss(&mut self, sequence: Sequence, next: Sequence) {
+        if self.share > MOST {
+            self.on_congestion(sequence, next);
+        }
+    }
+
     fn boxed_clone(&self) -> Box<dyn Controller> {
         Box::new(self.clone())
     }
@@ -68,6 +83,27 @@ impl Controller for Dctcp {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_loss_halves_only_if_most_results_are_marked() {
+        let window = |marked: u32| {
+            let mut dctcp = Dctcp::new(Aimd::new(100, 100));
+            for at in 0..100 {
+                if at < marked {
+                    dctcp.on_mark(Sequence(0), Sequence(0));
+                } else {
+                    dctcp.on_result();
+                }
+            }
+            let before = dctcp.window();
+            dctcp.on_loss(Sequence(1), Sequence(100));
+            dctcp.on_loss(Sequence(99), Sequence(120));
+            (before, dctcp.window())
+        };
+        assert_eq!(window(0), (100, 100));
+        assert_eq!(window(50), (98, 98));
+        assert_eq!(window(51), (98, 49), "once per window of data");
+    }
 
     #[test]
     fn lasting_congestion_halves_and_a_burst_hardly_matters() {

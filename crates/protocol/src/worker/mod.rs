@@ -438,8 +438,8 @@ impl Endpoint for Worker {
         if self.timers.expire(Timer::Reorder, now).is_some() {
             self.on_reorder_timer(now);
         }
-        if let Some(due) = self.timers.expire(Timer::Resend, now) {
-            self.on_resend_timer(now, due);
+        if self.timers.expire(Timer::Resend, now).is_some() {
+            self.on_resend_timer(now);
         }
         // The driver asks for packets after this.
         self.timers.expire(Timer::Pace, now);

@@ -6,7 +6,6 @@
 //! | `papers` | three later results; one timeout for the worker | ATP §3.5, ESA §5.3, RFC 6298 |
 //! | `order` | the order of transmissions | RFC 8985 §5.2 |
 //! | `times` | quantiles of the time to a result | |
-//! | `lateness` | the scheduling delay of this process | |
 //!
 //! # What a worker can know
 //!
@@ -22,7 +21,6 @@
 //! Timers are lazy: a result does not reset them. When one fires, it checks the outstanding
 //! fragments, and is set again if none is due.
 
-mod lateness;
 mod order;
 mod papers;
 mod rack;
@@ -58,8 +56,8 @@ pub(super) struct Losses {
     pub(super) count: u64,
     /// The lowest of these fragments.
     pub(super) lowest: Option<u32>,
-    /// Whether the losses indicate congestion.
-    pub(super) congestion: bool,
+    /// Whether the rules exclude congestion as the cause. Otherwise the controller decides.
+    pub(super) harmless: bool,
     /// When to check again, even if no further result arrives.
     pub(super) again: Option<Time>,
     /// When the timeout is due, if that is earlier than before.
@@ -138,17 +136,11 @@ impl Rules {
         }
     }
 
-    /// The timeout fired `late` after it was due. The last result, or the first packet after an
-    /// idle period, was at `progress`. At least one fragment is outstanding.
-    fn on_timeout(
-        &mut self,
-        fragments: &mut Fragments,
-        now: Time,
-        late: Duration,
-        progress: Time,
-    ) -> Expiry {
+    /// The timeout fired. The last result, or the first packet after an idle period, was at `progress`.
+    /// At least one fragment is outstanding.
+    fn on_timeout(&mut self, fragments: &mut Fragments, now: Time, progress: Time) -> Expiry {
         match self {
-            Self::Rack(rack) => rack.on_timeout(fragments, now, late, progress),
+            Self::Rack(rack) => rack.on_timeout(fragments, now, progress),
             Self::Papers(papers) => papers.on_timeout(fragments, now),
         }
     }
@@ -166,8 +158,8 @@ impl Worker {
     /// Handles the effects of losses other than resending.
     pub(super) fn on_losses(&mut self, losses: &Losses) {
         self.stats.fast_resends += losses.count;
-        if let Some(lowest) = losses.lowest.filter(|_| losses.congestion) {
-            self.controller.on_congestion(self.sequence(lowest), self.next_sequence());
+        if let Some(lowest) = losses.lowest.filter(|_| !losses.harmless) {
+            self.controller.on_loss(self.sequence(lowest), self.next_sequence());
         }
         if let Some(again) = losses.again {
             self.timers.set(Timer::Reorder, again);
@@ -184,12 +176,11 @@ impl Worker {
         }
     }
 
-    pub(super) fn on_resend_timer(&mut self, now: Time, due: Time) {
+    pub(super) fn on_resend_timer(&mut self, now: Time) {
         if self.fragments.nothing_outstanding() {
             return;
         }
-        let late = now - due;
-        let expiry = self.rules.on_timeout(&mut self.fragments, now, late, self.progress);
+        let expiry = self.rules.on_timeout(&mut self.fragments, now, self.progress);
         self.stats.timeouts += u64::from(expiry.expired);
         if expiry.congestion {
             let std::ops::Range { start, end } = self.outstanding();

@@ -79,7 +79,7 @@ impl Papers {
         } else {
             self.rtt.sample(now - answered.sent);
         }
-        let mut losses = Losses { congestion: self.later_results_halve, ..Losses::default() };
+        let mut losses = Losses { harmless: !self.later_results_halve, ..Losses::default() };
         // Results in order leave this loop without iterations.
         let mut from = fragments.base();
         while let Some(earlier) = fragments.next_sent(from, fragment) {

@@ -7,6 +7,8 @@
 //! - *Reordering window.* It starts at a quarter of the minimum round-trip time, as in RFC 8985
 //!   §6.2. It grows whenever a result follows a resend sooner than any packet can travel, because
 //!   the first transmission was then only late. It shrinks after a period without such results.
+//!   While it is smallest, three later answers end it, as in RFC 8985: a timer costs a process that
+//!   shares its processor another wait.
 //! - *Ambiguity.* The answer to a fragment that was sent more than once does not tell which
 //!   transmission it answers. It marks other fragments as lost only after another round trip, and
 //!   only lower ones, which all workers sent before it. Some workers may not have sent the
@@ -30,12 +32,13 @@
 //!   another worker's repair. The minimum is taken over many thousands of results, because one
 //!   worker may be ahead of another for that long.
 //! - *Bypassing the switches* takes longer in ESA, because its PS first has to ask another worker.
-//! - *Congestion.* A loss indicates congestion only if packets queue: if none of the last results
-//!   arrived within eight times the minimum round-trip time.
+//! - *Congestion.* Times say nothing about it: a host or switch that waits for a processor delays
+//!   results as a queue does. The switches' marks decide (`Dctcp`).
+//! - *Timers that fire late.* A driver passes in what has arrived before it fires a timer. So silence
+//!   is real, however late the timer, and the next probe does not wait longer for it.
 
 use std::time::Duration;
 
-use super::lateness::Lateness;
 use super::times::Times;
 use super::{Answered, Expiry, Losses};
 use crate::Time;
@@ -68,8 +71,8 @@ const PAID_BACK: u32 = 8;
 /// Initial and maximum credit.
 const CREDIT: [u32; 2] = [2, 32];
 
-/// Multiple of the minimum round-trip time above which results indicate congestion.
-const QUEUED: u32 = 8;
+/// Number of later answers that end the smallest reordering window (RFC 8985 §6.2, `DupThresh`).
+const LATER: usize = 3;
 
 /// Number of results without reordering after which the window shrinks by a step.
 const CALM: u32 = 256;
@@ -91,11 +94,13 @@ struct Mark {
 pub(crate) struct Rack {
     bounds: RttConfig,
     times: Times,
-    lateness: Lateness,
     /// The latest answered transmission of a fragment that was sent once, and of one that was sent
     /// more often.
     sure: Option<Mark>,
     doubtful: Option<Mark>,
+    /// The highest serial numbers of answered transmissions of fragments that were sent once, in
+    /// descending order.
+    latest: [u64; LATER],
     /// The reordering window, in quarters of the minimum round-trip time.
     steps: u32,
     calm: u32,
@@ -120,9 +125,9 @@ impl Rack {
         Self {
             bounds,
             times: Times::new(),
-            lateness: Lateness::default(),
             sure: None,
             doubtful: None,
+            latest: [0; LATER],
             steps: 1,
             calm: 0,
             probes: 0,
@@ -178,6 +183,7 @@ impl Rack {
             if self.sure.is_none_or(|sure| sure.serial < mark.serial) {
                 self.sure = Some(mark);
             }
+            self.note_latest(mark.serial);
         } else if !too_soon {
             // Of two ambiguous answers the higher fragment decides more, until it has been
             // evaluated.
@@ -210,6 +216,13 @@ impl Rack {
         losses
     }
 
+    fn note_latest(&mut self, serial: u64) {
+        if let Some(at) = self.latest.iter().position(|it| *it < serial) {
+            self.latest[at..].rotate_right(1);
+            self.latest[at] = serial;
+        }
+    }
+
     fn earn(&mut self, credit: u32) {
         self.credit = (self.credit + credit).min(CREDIT[1]);
     }
@@ -220,6 +233,7 @@ impl Rack {
         let window = least * self.steps / 4;
         let mut losses = Losses::default();
         let (sure, doubtful) = (self.sure, self.doubtful);
+        let passed = if self.steps == 1 { self.latest[LATER - 1] } else { 0 };
         let decided_at = doubtful.map(|mark| mark.at + mark.round_trip + window);
         let decided = doubtful.filter(|_| decided_at.is_some_and(|at| at <= now));
         let mut again = decided_at.filter(|at| *at > now);
@@ -227,7 +241,8 @@ impl Rack {
             let sure = sure.filter(|mark| serial < mark.serial);
             let detour = if around { self.detour } else { 0 };
             let late_at = sure.map(|mark| at + (1 + detour) * mark.round_trip + window);
-            if late_at.is_some_and(|at| at <= now)
+            if detour == 0 && serial < passed
+                || late_at.is_some_and(|at| at <= now)
                 || decided.is_some_and(|mark| serial < mark.serial && fragment < mark.fragment)
             {
                 losses.count += 1;
@@ -246,11 +261,6 @@ impl Rack {
         }
         losses.again = again;
         self.earn(losses.count as u32);
-        // A quantile takes longer than all the rest here.
-        if losses.count > 0 {
-            let usual = self.times.quantile(0);
-            losses.congestion = usual.is_some_and(|usual| usual > QUEUED * least);
-        }
         losses
     }
 
@@ -258,16 +268,14 @@ impl Rack {
         &mut self,
         fragments: &mut Fragments,
         now: Time,
-        late: Duration,
         progress: Time,
     ) -> Expiry {
-        self.lateness.add(late);
         let patience = self.credit == 0 && fragments.waiting() > FEW && !self.has_hole(fragments);
         let interval = if patience { self.timeout() * PATIENCE } else { self.timeout() };
         let doublings = self.probes.saturating_sub(STEADY).min(BACK_OFF)
             + self.probes.saturating_sub(DOWN).min(20);
         let interval = interval.saturating_mul(1 << doublings);
-        let interval = interval.min(self.bounds.max) + 2 * self.lateness.get();
+        let interval = interval.min(self.bounds.max);
         let quiet_since = progress.max(fragments.last_sent().unwrap_or(now)).max(self.probed);
         if quiet_since + interval > now {
             return Expiry { expired: false, congestion: false, next: quiet_since + interval };

@@ -1,7 +1,5 @@
 //! The default loss detection of a worker, packet by packet.
 
-use std::time::Duration;
-
 use tributary_protocol::{Endpoint, JobConfig, Tensor, Worker};
 use tributary_wire::{Flags, Kind};
 
@@ -119,15 +117,33 @@ fn probes_grow_while_nothing_else_is_answered() {
 }
 
 #[test]
-fn scheduling_delay_extends_the_timeout() {
+fn scheduling_delay_does_not_slow_down_the_next_probes() {
     let (mut worker, _) = loaded(6);
     sends(&mut worker, 0);
     result(&mut worker, 100, 0);
-    let due = worker.poll_timeout().unwrap();
-    assert_eq!(due, us(400));
-    // The worker was not scheduled for 2 ms. Packets that arrived meanwhile have yet to be read.
+    assert_eq!(worker.poll_timeout(), Some(us(400)));
+    // The worker was not scheduled for 2 ms, and its driver has passed in what arrived meanwhile: a
+    // result. The silence begins with it.
+    result(&mut worker, 2400, 1);
     worker.handle_timeout(us(2400));
     assert_eq!(sends(&mut worker, 2400), []);
-    let next = worker.poll_timeout().unwrap();
-    assert_eq!(next - due, Duration::from_millis(4));
+    assert_eq!(worker.poll_timeout(), Some(us(2700)));
+    // Late again, and nothing has arrived: it probes now, and after the usual time once more.
+    worker.handle_timeout(us(5000));
+    assert_eq!(sends(&mut worker, 5000).len(), 2);
+    assert_eq!(worker.poll_timeout(), Some(us(5300)));
+}
+
+#[test]
+fn three_later_answers_mark_at_once() {
+    let (mut worker, _) = loaded(8);
+    sends(&mut worker, 0);
+    for sequence in [3, 5] {
+        result(&mut worker, 20, sequence);
+        assert_eq!(sends(&mut worker, 20), []);
+    }
+    // Of 4 only two later ones were answered, of 6 one.
+    result(&mut worker, 20, 7);
+    let again: Vec<_> = sends(&mut worker, 20).iter().map(|(sequence, _)| *sequence).collect();
+    assert_eq!(again, [0, 1, 2]);
 }
