@@ -19,6 +19,10 @@ use tributary_protocol::{Endpoint, Time};
 /// Frames received or sent per turn before the other direction is handled.
 const BATCH: usize = 128;
 
+/// Turns in a row in which timers may wait because frames are left to receive. The frames that were
+/// there when a timer was due are not more than fit in these.
+const MOST_POSTPONED: u32 = 16;
+
 /// An endpoint, its port and its clock.
 #[derive(Debug)]
 pub struct Driver<E, Io> {
@@ -31,6 +35,8 @@ pub struct Driver<E, Io> {
     frame: Vec<u8>,
     /// The endpoint produced `frame`, and the port had no room for it.
     waiting: bool,
+    /// Turns in which a timer has waited for frames to be received.
+    postponed: u32,
 }
 
 impl<E: Endpoint, Io: FrameIo> Driver<E, Io> {
@@ -38,7 +44,8 @@ impl<E: Endpoint, Io: FrameIo> Driver<E, Io> {
     pub fn new(endpoint: E, io: Io) -> Self {
         let clock = Clock::start();
         let watch = Watch::new();
-        Self { endpoint, io, clock, watch, waker: None, frame: Vec::new(), waiting: false }
+        let (frame, waker) = (Vec::new(), None);
+        Self { endpoint, io, clock, watch, waker, frame, waiting: false, postponed: 0 }
     }
 
     /// Lets `waker` end the driver's sleeps: that of a message channel or another thread. No other
@@ -97,7 +104,15 @@ impl<E: Endpoint, Io: FrameIo> Driver<E, Io> {
         let now = self.clock.now();
         let endpoint = &mut self.endpoint;
         let received = self.io.receive(BATCH, &mut |frame| endpoint.handle_frame(now, frame))?;
-        if self.endpoint.poll_timeout().is_some_and(|due| due <= now) {
+        // The process may have waited for a processor since the timer was due. What arrived meanwhile
+        // is received before, or the endpoint would miss what is there.
+        let may_have_more = received >= BATCH && self.postponed < MOST_POSTPONED;
+        if self.endpoint.poll_timeout().is_none_or(|due| due > now) {
+            self.postponed = 0;
+        } else if may_have_more {
+            self.postponed += 1;
+        } else {
+            self.postponed = 0;
             self.endpoint.handle_timeout(now);
         }
         let before = exchange(now, &mut self.endpoint);
