@@ -10,6 +10,7 @@ mod figures;
 mod invariants;
 mod isolation;
 mod links;
+mod load;
 mod losses;
 mod p4inc;
 mod pacing;
