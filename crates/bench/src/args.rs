@@ -33,6 +33,10 @@ pub enum Benchmark {
     /// P4INC, ATP, ESA and SwitchML: throughput of one to eight local jobs, with the same bytes of
     /// switch memory.
     Protocols,
+    /// Recovery on a machine that others use, on each `--fabric`: the time of an all-reduce at 0, 1 and
+    /// 10 % loss beside 0, 2 and 8 busy loops. Fails if one takes longer than the loops explain. Only if
+    /// named.
+    Load,
     /// Cost of loss for each protocol, in virtual time: the fraction of the goodput that remains at
     /// 0.1 to 20 %, with both rules of recovery. Then the same jobs on each `--fabric` of this
     /// machine.
@@ -59,7 +63,7 @@ pub struct Args {
     /// What to measure; everything by default.
     #[arg(value_enum)]
     pub what: Vec<Benchmark>,
-    /// Fabrics to measure all-reduce, sharing and loss on, and to compare the simulator with.
+    /// Fabrics to measure all-reduce, sharing, load and loss on, and to compare the simulator with.
     #[arg(long, value_enum, default_values_t = [Fabric::default()])]
     pub fabric: Vec<Fabric>,
     /// Repetitions of each measurement; the spread is printed.
@@ -84,7 +88,7 @@ pub struct Args {
     /// For `loss`: busy loops that run beside the jobs on fabrics, at most 1024.
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=1024))]
     pub busy: u32,
-    /// For `allreduce --peers`, `calibration`, `esa`, `loss`, `protocols` and `switch`: also write every
+    /// For `allreduce --peers`, `calibration`, `esa`, `load`, `loss`, `protocols` and `switch`: also write every
     /// measurement as JSON.
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,

@@ -8,6 +8,7 @@ mod engine;
 mod esa;
 mod fixed;
 mod io;
+mod load;
 mod loss;
 mod peers;
 mod plot;
@@ -58,6 +59,7 @@ pub fn run(args: &Args, stop_flag: impl FnOnce() -> Result<Arc<AtomicBool>>) -> 
             benchmark,
             Benchmark::Calibration
                 | Benchmark::Esa
+                | Benchmark::Load
                 | Benchmark::Loss
                 | Benchmark::Protocols
                 | Benchmark::Switch
@@ -65,7 +67,7 @@ pub fn run(args: &Args, stop_flag: impl FnOnce() -> Result<Arc<AtomicBool>>) -> 
     };
     ensure!(
         args.json.is_none() || what.iter().filter(writes).count() < 2,
-        "--json takes the measurements of one benchmark; name `calibration`, `esa`, `loss`, `protocols` or `switch`"
+        "--json takes the measurements of one benchmark; name `calibration`, `esa`, `load`, `loss`, `protocols` or `switch`"
     );
     let needs_namespaces =
         what.contains(&Benchmark::Io) || args.fabric.contains(&Fabric::Netns) || args.peers.peers;
@@ -88,6 +90,7 @@ pub fn run(args: &Args, stop_flag: impl FnOnce() -> Result<Arc<AtomicBool>>) -> 
             Benchmark::Allreduce => allreduce::run(args)?,
             Benchmark::Esa => esa::run(args)?,
             Benchmark::Io => io::run(args)?,
+            Benchmark::Load => load::run(args)?,
             Benchmark::Loss => loss::run(args)?,
             Benchmark::Protocols => protocols::run(args)?,
             Benchmark::Sim => sim::run(args)?,
@@ -100,8 +103,12 @@ pub fn run(args: &Args, stop_flag: impl FnOnce() -> Result<Arc<AtomicBool>>) -> 
 fn machine() -> String {
     let cpu = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let model = cpu.lines().find_map(|line| line.strip_prefix("model name")).unwrap_or_default();
-    let cores = std::thread::available_parallelism().map_or(0, usize::from);
-    format!("{cores} cores, {}", model.trim_start_matches([' ', '\t', ':']))
+    format!("{} cores, {}", cores(), model.trim_start_matches([' ', '\t', ':']))
+}
+
+/// Number of cores that this process may use.
+fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
 }
 
 /// Processor time of this thread, which is independent of the machine's other load.

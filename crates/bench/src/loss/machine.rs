@@ -106,7 +106,7 @@ fn job_file(protocol: &str, loss: f64, tensor_bytes: u64, seed: u32) -> String {
 }
 
 /// Runs `work` while `loops` busy loops keep processors busy.
-fn beside<T>(loops: u32, work: impl FnOnce() -> T) -> T {
+pub(crate) fn beside<T>(loops: u32, work: impl FnOnce() -> T) -> T {
     struct Stop<'a>(&'a AtomicBool);
     impl Drop for Stop<'_> {
         fn drop(&mut self) {

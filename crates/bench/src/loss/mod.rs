@@ -14,6 +14,8 @@ use tributary_jobfile::Protocol;
 use tributary_protocol::Recovery;
 use tributary_sim::loss::{Cost, Trial};
 
+pub(super) use machine::beside;
+
 use super::Spread;
 use super::plot::{self, Chart};
 use super::runs::Output;
@@ -30,7 +32,7 @@ const POINTS: [(f64, u64); 6] = [
     (0.2, 200_000),
 ];
 
-const PROTOCOLS: [(Protocol, &str, RGBColor); 4] = [
+pub(super) const PROTOCOLS: [(Protocol, &str, RGBColor); 4] = [
     (Protocol::Atp, "ATP", plot::ATP),
     (Protocol::Esa, "ESA", plot::ESA),
     (Protocol::P4inc, "P4INC", plot::P4INC),
