@@ -129,7 +129,7 @@ impl Switch {
         of_group.metrics.add(numbers::Jobs::new(&scenario.jobs));
         let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build();
         let runtime = runtime.context("cannot start threads")?;
-        let compiled = program::compile(scenario, None)?;
+        let pipeline = program::pipeline_once(scenario)?;
         let engine = EngineKind::default();
         let secret = description::secret();
         let ranks = u16::try_from(endpoints.len()).context("a group has at most 1024 ranks")?;
@@ -137,7 +137,7 @@ impl Switch {
         let (mut memory, hub) = runtime.block_on(async {
             let open = Memory::open(
                 &deployment,
-                compiled,
+                &pipeline,
                 engine,
                 threads.switch,
                 outside,

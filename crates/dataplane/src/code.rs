@@ -109,7 +109,7 @@ pub(crate) enum Op {
 }
 
 /// The properties of a header that operations need.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct HeaderCode {
     pub(crate) name: String,
     pub(crate) valid: Slot,
@@ -125,7 +125,7 @@ pub(crate) struct HeaderCode {
 }
 
 /// A header with a varbit field. Its `layout` covers the fields before it.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Varbit {
     pub(crate) field: Item,
     /// Slot of the length in bits, among the header's words.
@@ -136,14 +136,14 @@ pub(crate) struct Varbit {
 }
 
 /// Slots of one field in all elements of a stack.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Element {
     pub(crate) slots: Vec<Slot>,
     pub(crate) words: u32,
 }
 
 /// A list of values to hash; each group only takes part if its header is valid.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct List {
     pub(crate) groups: Vec<Group>,
     /// Whether groups start within bytes, or after varbits, so that they must be joined bit by bit.
@@ -151,7 +151,7 @@ pub(crate) struct List {
 }
 
 /// Part of a [`List`].
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Group {
     /// Validity bit of the group, or [`NO_SLOT`].
     pub(crate) valid: Slot,
@@ -194,7 +194,7 @@ pub(crate) enum Cell {
 }
 
 /// Calls of extern functions that are too rare or too large for a separate operation.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum ExternOp {
     Hash {
         dst: Slot,
@@ -347,7 +347,7 @@ pub(crate) enum ExternOp {
 }
 
 /// A table's properties for the interpreter.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct TableCode {
     /// The key fields.
     pub(crate) keys: Vec<Item>,
@@ -370,7 +370,7 @@ impl TableCode {
 }
 
 /// An action that a table can start.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct ActionCode {
     pub(crate) entry: Pc,
     /// First word of the parameters, which are contiguous.
@@ -380,7 +380,7 @@ pub(crate) struct ActionCode {
 }
 
 /// Codes of parser errors that the engine raises.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Errors {
     pub(crate) packet_too_short: u64,
     pub(crate) stack_out_of_bounds: u64,
@@ -392,7 +392,7 @@ pub(crate) struct Errors {
 }
 
 /// A loaded program, immutable.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Code {
     pub(crate) ops: Vec<Op>,
     pub(crate) headers: Vec<HeaderCode>,

@@ -156,7 +156,7 @@ impl Engine {
         // Borrowed separately: the code's address stays in a register while the store changes.
         let Self { code, store, machine, .. } = self;
         match machine.ready() {
-            Some(compiled) => compiled.run(entry, code, store, state, io),
+            Some((compiled, bases)) => compiled.run(entry, code, bases, store, state, io),
             None => store.interpret::<false, _>(code, entry, state, io, &mut Unwatched),
         }
     }

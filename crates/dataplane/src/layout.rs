@@ -4,14 +4,14 @@ use crate::bits::{get_bits, load_be, mask, put_bits, store_be};
 use crate::code::Slot;
 
 /// A field of a layout: its slot in the packet's state, and its width.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Item {
     pub(crate) slot: Slot,
     pub(crate) width: u32,
 }
 
 /// Consecutive bit fields, most significant first.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Layout {
     parts: Vec<Part>,
     members: Vec<Member>,
@@ -19,7 +19,7 @@ pub(crate) struct Layout {
 }
 
 /// A piece of a layout.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Part {
     /// `count` byte-aligned fields of 32 bits in neighbouring slots: the payload of aggregation.
     Run32 {
@@ -59,7 +59,7 @@ pub(crate) enum Part {
 }
 
 /// A field within a [`Part::Chunk`].
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Member {
     pub(crate) slot: Slot,
     pub(crate) shift: u8,

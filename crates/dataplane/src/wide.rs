@@ -7,7 +7,7 @@ use crate::code::Slot;
 use crate::layout::Item;
 
 /// An operation on values of any width. Shapes follow [`tributary_p4::ir::BinaryOp`].
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct WideOp {
     pub(crate) kind: WideKind,
     pub(crate) dst: Item,

@@ -1,6 +1,7 @@
 //! The P4 program of a job file, compiled for its switches.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use anyhow::{Context, Result, bail, ensure};
 use tributary_controller::programs::{self, Compiled, Pipeline, Source};
@@ -9,6 +10,7 @@ use tributary_controller::{Catalogue, p4c};
 use tributary_jobfile::Scenario;
 use tributary_p4::Architecture;
 use tributary_p4runtime_proto::p4::config::v1::P4Info;
+use tributary_switch::kept::Kept;
 
 /// The protocol of all jobs: a switch runs one program.
 ///
@@ -48,6 +50,22 @@ pub fn built_in(scenario: &Scenario) -> Result<Source> {
 
 fn built_in_for(scenario: &Scenario, architecture: Architecture) -> Result<Source> {
     Ok(Source::built_in_for(architecture, protocol(scenario)?)?)
+}
+
+/// The built-in pipelines that this process has compiled last, by protocol and constants.
+static BUILT_IN: Kept<(&str, Vec<(String, String)>), Pipeline> = Kept::new(4);
+
+/// The pipeline of a scenario's embedded switches, with the program of its protocol, which a process
+/// compiles once.
+///
+/// # Errors
+/// As [`compile`].
+pub fn pipeline_once(scenario: &Scenario) -> Result<Arc<Pipeline>> {
+    let key = (protocol(scenario)?, programs::defines(&scenario.switch));
+    BUILT_IN.get(key, || {
+        tracing::debug!("compiling a P4 program for its controller");
+        Ok(compile(scenario, None)?.pipeline)
+    })
 }
 
 /// The v1model program of a scenario's switches: its protocol's, or a file.

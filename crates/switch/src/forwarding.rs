@@ -11,9 +11,14 @@ use tributary_p4runtime_proto::p4::v1::{ForwardingPipelineConfig, PacketIn, Pack
 
 use crate::controller_header;
 use crate::entities::{Annotations, Digests, GroupSizes, Names, Objects, Refusal};
+use crate::kept::Kept;
 use crate::multicast::{Groups, Sessions};
 use crate::p4info;
 use crate::tofino::TofinoConfig;
+
+/// The programs that switches of this process have run last, by source text. Each process group of a
+/// training script has a switch, and all run the same program.
+static COMPILED: Kept<String, (tributary_p4::ir::Program, P4Info)> = Kept::new(4);
 
 /// Identity of a loaded program.
 #[derive(Clone, Debug)]
@@ -73,9 +78,9 @@ impl Forwarding {
         self.id.clone()
     }
 
-    /// Compiles the P4 source in a configuration's `p4_device_config` and checks the
-    /// configuration's P4Info against it. This takes milliseconds and needs no switch: do it on
-    /// another thread than the packets.
+    /// Compiles the P4 source in a configuration's `p4_device_config`, unless the process has done that
+    /// before, and checks the configuration's P4Info against it. This takes milliseconds and needs no
+    /// switch: do it on another thread than the packets.
     ///
     /// # Errors
     /// `INVALID_ARGUMENT` with the compiler's diagnostics, or with the first difference of the
@@ -87,10 +92,11 @@ impl Forwarding {
         let source = std::str::from_utf8(&config.p4_device_config).map_err(|_| {
             Refusal::invalid("p4_device_config is not text: this switch runs P4 source")
         })?;
-        let (program, compiled) = front_end(source)?;
-        p4info::check(sent, &compiled)
+        let known = COMPILED.get(source.to_owned(), || front_end(source))?;
+        let (program, compiled) = &*known;
+        p4info::check(sent, compiled)
             .map_err(|what| Refusal::invalid(format!("the P4Info is not the program's: {what}")))?;
-        Self::load(program, config)
+        Self::load(program.clone(), config)
     }
 
     /// Compiles P4 source and uses the resulting P4Info.
@@ -313,6 +319,7 @@ fn unusable(error: LoadError) -> Refusal {
 /// Compiles source text to a program, with marks for traces, and P4Info. Diagnostics use the name before the text's first
 /// line marker.
 fn front_end(source: &str) -> Result<(tributary_p4::ir::Program, P4Info), Refusal> {
+    tracing::debug!("compiling a P4 program for a switch");
     let options = tributary_p4::Options::marked(&[]);
     match tributary_p4::compile_text("p4_device_config", source, options) {
         Ok(compilation) => Ok((compilation.program, compilation.p4info)),

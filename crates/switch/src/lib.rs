@@ -18,6 +18,7 @@ mod divided;
 mod entities;
 mod forwarding;
 mod generator;
+pub mod kept;
 mod multicast;
 mod notices;
 mod p4info;

@@ -59,7 +59,8 @@ impl Ahead {
             self.elements.get(&slot).is_some_and(|other| {
                 other.index == first.index
                     && other.place.size == first.place.size
-                    && other.place.base == first.place.base + 4 * offset
+                    && other.place.bank == first.place.bank
+                    && other.place.offset == first.place.offset + 4 * offset
             })
         };
         (0..).zip(slot..).take(count as usize).all(same).then_some(first)

@@ -45,6 +45,8 @@ pub(super) struct Context {
     out_len: usize,
     code: *const Code,
     out_room: usize,
+    /// The addresses of the banks of registers.
+    bases: *const usize,
     error: u64,
     /// The row of registers that the next values will be combined with.
     row: *const u32,
@@ -62,6 +64,7 @@ pub(super) mod at {
     pub(in super::super) const OUT_LEN: i32 = offset_of!(Context, out_len) as i32;
     pub(in super::super) const OUT_ROOM: i32 = offset_of!(Context, out_room) as i32;
     pub(in super::super) const ERROR: i32 = offset_of!(Context, error) as i32;
+    pub(in super::super) const BASES: i32 = offset_of!(Context, bases) as i32;
     pub(in super::super) const ROW: i32 = offset_of!(Context, row) as i32;
     /// Offset in the bytes' own structure.
     pub(in super::super) const AT: i32 = offset_of!(Io<'static>, at) as i32;
@@ -93,12 +96,14 @@ impl Compiled {
         }
     }
 
-    /// Runs a block. Code and store must be those that the machine code was made for.
+    /// Runs a block. The code must be equal to that for which the machine code was made; store and
+    /// `bases`, which are the addresses of its banks of registers, must be the code's.
     #[inline]
     pub(crate) fn run(
         &self,
         entry: Pc,
         code: &Code,
+        bases: &[usize],
         store: &mut Store,
         state: &mut [u64],
         io: &mut Io<'_>,
@@ -113,6 +118,7 @@ impl Compiled {
             out: io.out.as_mut_ptr(),
             out_len: io.out.len(),
             out_room: io.out.capacity(),
+            bases: bases.as_ptr(),
             error: 0,
             row: std::ptr::null(),
             words: state.len(),
@@ -124,7 +130,7 @@ impl Compiled {
         // over. The machine code stays within their bounds: `bounds` has checked each slot against
         // `words`, which is the length of the state; each access to the frame, to the outgoing
         // frame and to a register is behind a comparison with the length in `context` or the
-        // register's size. The code does not depend on the lifetime of `Io`, because it keeps
+        // register's size, in a bank whose address is in `bases`. The code does not depend on the lifetime of `Io`, because it keeps
         // nothing of it.
         let end = unsafe { block(&mut context, state.as_mut_ptr(), io) };
         // SAFETY: the same pointer; and `out_len` bytes have been written, within the capacity.

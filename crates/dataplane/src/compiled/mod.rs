@@ -21,7 +21,8 @@ mod runs;
 mod translate;
 mod wire;
 
-use std::sync::{Arc, OnceLock};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use cranelift_codegen::ir::Endianness;
 use cranelift_codegen::settings::{self, Configurable};
@@ -41,7 +42,7 @@ use crate::tables::{FixedTable, Table};
 #[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 pub enum EngineKind {
     /// The interpreter at first, then, after enough traffic, machine code compiled by another
-    /// thread.
+    /// thread. If another pipeline of the process has it already, machine code at once.
     #[default]
     Automatic,
     /// The interpreter only.
@@ -64,7 +65,7 @@ impl std::fmt::Display for EngineKind {
 const ENOUGH: u32 = 512;
 
 /// The input of the compiler.
-#[derive(Debug)]
+#[derive(PartialEq, Debug)]
 pub(crate) struct Plan {
     code: Arc<Code>,
     registers: RegisterMap,
@@ -72,12 +73,93 @@ pub(crate) struct Plan {
     fixed: Vec<Option<FixedTable>>,
 }
 
-/// The machine code of an engine, or its future input.
+/// A program that engines run, and its machine code once there is any. All engines of a process that run
+/// the same program share it, so that it is compiled once.
+#[derive(Debug)]
+struct Shared {
+    plan: Plan,
+    compiled: OnceLock<Option<Compiled>>,
+    /// Held by the thread that compiles.
+    compiling: Mutex<()>,
+    /// Whether a thread compiles, or has compiled.
+    started: AtomicBool,
+}
+
+/// The programs that engines run at the moment.
+static PROGRAMS: Mutex<Vec<Weak<Shared>>> = Mutex::new(Vec::new());
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Shared {
+    /// What other engines share that have the same program, or something new.
+    fn find(plan: Plan) -> Arc<Self> {
+        let mut programs = lock(&PROGRAMS);
+        let mut found = None;
+        programs.retain(|program| {
+            let Some(program) = program.upgrade() else { return false };
+            if program.plan == plan {
+                found = Some(program);
+            }
+            true
+        });
+        found.unwrap_or_else(|| {
+            let (compiled, compiling, started) = Default::default();
+            let new = Arc::new(Self { plan, compiled, compiling, started });
+            programs.push(Arc::downgrade(&new));
+            new
+        })
+    }
+
+    /// Compiles the program, unless that is done. The compiler gives up once `wanted` returns false, which
+    /// it asks before each function.
+    fn compile(&self, wanted: &dyn Fn() -> bool) {
+        let _one_at_a_time = lock(&self.compiling);
+        if self.compiled.get().is_some() {
+            return;
+        }
+        tracing::debug!("translating a P4 program to machine code");
+        let compiled = match translate(&self.plan, wanted) {
+            Ok(compiled) => Some(compiled),
+            Err(Refusal::Unwanted) => return,
+            Err(refusal) => {
+                tracing::warn!("the program stays interpreted: {refusal}");
+                None
+            }
+        };
+        // It is set once, behind the lock.
+        drop(self.compiled.set(compiled));
+    }
+
+    /// Compiles the program while there is an engine that runs it.
+    fn compile_for_engines(self: Arc<Self>) {
+        // Without others, the program was replaced or has ended.
+        let wanted = || Arc::strong_count(&self) > 1;
+        loop {
+            self.compile(&wanted);
+            // No engine can find it meanwhile.
+            let mut programs = lock(&PROGRAMS);
+            if self.compiled.get().is_some() {
+                return;
+            }
+            if wanted() {
+                continue;
+            }
+            programs.retain(|program| !std::ptr::eq(program.as_ptr(), &raw const *self));
+            return;
+        }
+    }
+}
+
+/// The machine code of an engine, or its future.
 #[derive(Debug, Default)]
 pub(crate) struct Machine {
-    compiled: Arc<OnceLock<Option<Compiled>>>,
-    waiting: Option<Box<Plan>>,
-    /// Packets until it is compiled.
+    /// `None` with the interpreter.
+    shared: Option<Arc<Shared>>,
+    /// The addresses of the engine's banks of registers.
+    bases: Box<[usize]>,
+    /// Packets until the program is compiled; zero if it need not be.
     left: u32,
 }
 
@@ -88,26 +170,28 @@ impl Machine {
         registers: &mut Registers,
         tables: &[Table],
     ) -> Self {
-        let mut machine = Self { left: ENOUGH, ..Self::default() };
-        if kind != EngineKind::Interpreter {
-            machine.waiting = Some(Box::new(Plan {
-                code: Arc::clone(code),
-                registers: registers.map(),
-                fixed: tables.iter().map(Table::fixed).collect(),
-            }));
+        if kind == EngineKind::Interpreter {
+            return Self::default();
         }
-        if kind == EngineKind::Compiled
-            && let Some(plan) = machine.waiting.take()
-        {
-            machine.compiled.get_or_init(|| compile(&plan, &|| true));
-        }
-        machine
+        let shared = Shared::find(Plan {
+            code: Arc::clone(code),
+            registers: registers.map(),
+            fixed: tables.iter().map(Table::fixed).collect(),
+        });
+        let left = match kind {
+            EngineKind::Compiled => {
+                shared.compile(&|| true);
+                0
+            }
+            _ => ENOUGH,
+        };
+        Self { shared: Some(shared), bases: registers.bases(), left }
     }
 
     /// Counts a packet. Starts the compiler after enough packets.
     #[inline]
     pub(crate) fn packet(&mut self) {
-        if self.waiting.is_some() {
+        if self.left > 0 {
             self.left -= 1;
             if self.left == 0 {
                 self.start();
@@ -116,14 +200,14 @@ impl Machine {
     }
 
     #[cold]
-    fn start(&mut self) {
-        let Some(plan) = self.waiting.take() else { return };
-        let cell = Arc::clone(&self.compiled);
+    fn start(&self) {
+        let Some(shared) = self.shared.clone() else { return };
+        if shared.started.swap(true, Ordering::Relaxed) {
+            return;
+        }
         let work = move || {
             yield_to_packets();
-            // Without the machine, the program was replaced or has ended.
-            let wanted = || Arc::strong_count(&cell) > 1;
-            cell.get_or_init(|| compile(&plan, &wanted));
+            shared.compile_for_engines();
         };
         // Without a thread the interpreter continues.
         if let Err(error) = std::thread::Builder::new().name("p4-translator".to_owned()).spawn(work)
@@ -132,10 +216,11 @@ impl Machine {
         }
     }
 
-    /// The machine code, if it is ready.
+    /// The machine code, if it is ready, and the addresses of the engine's banks of registers.
     #[inline]
-    pub(crate) fn ready(&self) -> Option<&Compiled> {
-        self.compiled.get().and_then(Option::as_ref)
+    pub(crate) fn ready(&self) -> Option<(&Compiled, &[usize])> {
+        let compiled = self.shared.as_ref()?.compiled.get()?.as_ref()?;
+        Some((compiled, &self.bases))
     }
 }
 
@@ -167,19 +252,7 @@ impl From<cranelift_module::ModuleError> for Refusal {
     }
 }
 
-/// Compiles a program; `None` if it stays with the interpreter. The compiler gives up once `wanted`
-/// returns false, which it asks before each function.
-fn compile(plan: &Plan, wanted: &dyn Fn() -> bool) -> Option<Compiled> {
-    match translate(plan, wanted) {
-        Ok(compiled) => Some(compiled),
-        Err(Refusal::Unwanted) => None,
-        Err(refusal) => {
-            tracing::warn!("the program stays interpreted: {refusal}");
-            None
-        }
-    }
-}
-
+/// Compiles a program. The compiler gives up once `wanted` returns false, which it asks before each function.
 fn translate(plan: &Plan, wanted: &dyn Fn() -> bool) -> Result<Compiled, Refusal> {
     bounds::check(plan)?;
     let mut module = module()?;
@@ -274,10 +347,9 @@ mod tests {
     fn unwanted_code_ends_at_any_function_and_leaves_nothing() {
         let compiled = tributary_p4::compile_text("test.p4", PROGRAM, &[]).unwrap();
         let (loaded, _) = crate::load::load(&compiled.program).unwrap();
-        let mut registers = loaded.registers;
         let plan = Plan {
             code: Arc::new(loaded.code),
-            registers: registers.map(),
+            registers: loaded.registers.map(),
             fixed: loaded.tables.iter().map(Table::fixed).collect(),
         };
         let asked = Cell::new(0);

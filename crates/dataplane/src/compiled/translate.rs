@@ -459,10 +459,16 @@ impl Translator<'_, '_> {
         self.plan.registers.places.get(register as usize).copied().filter(|place| place.words <= 2)
     }
 
-    /// Address of the element at an index, which must be in range.
+    /// Address of the element at an index, which must be in range. Machine code is for all engines
+    /// with the same registers, so it finds the bank in the context.
     pub(super) fn address(&mut self, place: RegisterPlace, index: Value) -> Value {
+        let constant = word().with_readonly().with_can_move();
+        let bases = self.b.ins().load(types::I64, constant, self.context, at::BASES);
+        let bank = i32::try_from(8 * u64::from(place.bank)).expect("a program has few banks");
+        let base = self.b.ins().load(types::I64, constant, bases, bank);
         let offset = self.b.ins().imul_imm_s(index, place.stride as i64);
-        self.b.ins().iadd_imm_s(offset, place.base as i64)
+        let address = self.b.ins().iadd(base, offset);
+        self.b.ins().iadd_imm_s(address, place.offset as i64)
     }
 
     fn load_element(&mut self, place: RegisterPlace, index: Value) -> Value {

@@ -49,18 +49,20 @@ pub(crate) struct Registers {
     pub(crate) banks: Vec<Bank>,
 }
 
-/// Addresses of registers for machine code. Banks are never moved once they are made.
-#[derive(Clone, Debug)]
+/// Where registers are, for machine code. It is the same for all that have the same registers.
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct RegisterMap {
     /// By register.
     pub(crate) places: Vec<RegisterPlace>,
 }
 
-/// The address of a register's elements.
-#[derive(Clone, Copy, Debug)]
+/// The place of a register's elements.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct RegisterPlace {
-    /// Address of the first element.
-    pub(crate) base: usize,
+    /// Number of the bank.
+    pub(crate) bank: u32,
+    /// Bytes from the start of the bank to the first element.
+    pub(crate) offset: usize,
     /// Number of elements.
     pub(crate) size: u64,
     /// Bytes from an element to the next.
@@ -84,13 +86,18 @@ impl RegisterMap {
 }
 
 impl Registers {
-    /// The addresses of all registers.
-    pub(crate) fn map(&mut self) -> RegisterMap {
+    /// The address of each bank, for machine code. Banks are never moved once they are made.
+    pub(crate) fn bases(&mut self) -> Box<[usize]> {
+        self.banks.iter_mut().map(|bank| bank.words.as_mut_ptr().expose_provenance()).collect()
+    }
+
+    /// The places of all registers.
+    pub(crate) fn map(&self) -> RegisterMap {
         let places = self.registers.iter().map(|register| {
-            let bank = &mut self.banks[register.bank as usize];
-            let first = bank.words.as_mut_ptr().expose_provenance();
+            let bank = &self.banks[register.bank as usize];
             RegisterPlace {
-                base: first + 4 * register.column as usize,
+                bank: register.bank,
+                offset: 4 * register.column as usize,
                 size: bank.size,
                 stride: 4 * bank.stride,
                 words: register.words,

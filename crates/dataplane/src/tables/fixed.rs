@@ -6,7 +6,7 @@ use super::matcher::{self, Words};
 use super::{Outcome, Resolved, Stored, Table};
 
 /// A constant table: matches and outcomes, with all keys in one word.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct FixedTable {
     /// The first match wins.
     pub(crate) rows: Vec<FixedRow>,
@@ -14,7 +14,7 @@ pub(crate) struct FixedTable {
 }
 
 /// Matches keys whose bits under the mask are the value's.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct FixedRow {
     pub(crate) value: u64,
     pub(crate) mask: u64,

@@ -24,7 +24,7 @@ use tower::service_fn;
 use tributary_capture::Taps;
 use tributary_controller::Deployment;
 use tributary_controller::client::{SwitchConfig, Target};
-use tributary_controller::programs::Compiled;
+use tributary_controller::programs::{Compiled, Pipeline};
 use tributary_dataplane::EngineKind;
 use tributary_driver::executor::Executor;
 use tributary_endpoint::channel;
@@ -133,7 +133,7 @@ impl Fabric for Memory {
     ) -> Result<Self> {
         let (engine, threads) = (options.engine, options.switch_threads);
         let (outside, metrics) = (Outside::new(), &options.metrics);
-        Self::open(deployment, program, engine, threads, outside, taps, metrics).await
+        Self::open(deployment, &program.pipeline, engine, threads, outside, taps, metrics).await
     }
 
     async fn admit(&mut self, job: usize) -> Result<()> {
@@ -232,7 +232,7 @@ impl Memory {
     /// If a host outside has no links to each of a switch's threads.
     pub async fn open(
         deployment: &Arc<Deployment>,
-        program: Compiled,
+        program: &Pipeline,
         engine: EngineKind,
         threads: u16,
         mut outside: Outside,
@@ -312,7 +312,7 @@ impl Memory {
         metrics.add(Workers::new(boards.workers.clone()));
         metrics.add(Backends(boards.servers.clone()));
         let mut live = Live::new();
-        live.connect(deployment, configs.collect(), &program.pipeline).await?;
+        live.connect(deployment, configs.collect(), program).await?;
         Ok(Self {
             deployment: Arc::clone(deployment),
             live,
