@@ -36,6 +36,18 @@ const LONGEST_SPIN: Duration = Duration::from_micros(200);
 /// Shortest such time. It takes less to sleep.
 const SHORTEST_SPIN: Duration = Duration::from_micros(1);
 
+/// A thread that spins, and lets others run, for longer than this without running itself shares its core with
+/// one that computes. An endpoint has finished a batch of frames long before.
+const AWAY: Duration = Duration::from_millis(1);
+
+/// For how long a thread sleeps at once after it has found that it shares its core. It doubles while that
+/// goes on.
+const RESTS: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(1)];
+
+/// The length of the turns for which a thread that waits for events asks the scheduler. Endpoints and switches
+/// have little to do at a time, and others wait for it.
+const TURN: Duration = Duration::from_micros(100);
+
 /// How often a thread that waits for wakers only looks at their words before it lets others run.
 const GLANCES: u32 = 32;
 
@@ -103,7 +115,8 @@ impl Waker {
 /// The events that end one sleep: filled by [`FrameIo::watch`], emptied by [`sleep`](Self::sleep).
 ///
 /// Reusing it avoids allocations, and lets it learn whether to spin: a thread looks for events for as
-/// long as that paid lately, and then sleeps. Meanwhile it lets other threads run.
+/// long as that paid lately, and then sleeps. Meanwhile it lets other threads run. Beside threads that
+/// compute, it sleeps at once. Its thread is one with short turns on the processor from its first sleep on.
 #[derive(Debug, Default)]
 pub struct Watch {
     wakers: Vec<Waker>,
@@ -111,22 +124,44 @@ pub struct Watch {
     deadline: Option<Instant>,
     ready: bool,
     spin: Spin,
+    /// Whether the thread has asked for short turns.
+    asked: bool,
 }
 
 /// How long to look for events before a sleep.
+///
+/// While others compute on the same core, none: a scheduler lets a thread that was woken run soon, and one
+/// that lets others run after all of them.
 #[derive(Clone, Copy, Debug, Default)]
-struct Spin(Duration);
+struct Spin {
+    time: Duration,
+    /// Until when the thread sleeps at once, because it shares its core, and for how long it does so.
+    rests_until: Option<Instant>,
+    rest: Duration,
+}
 
 impl Spin {
+    /// For how long to spin.
+    fn time(&self, now: Instant) -> Duration {
+        if self.rests_until.is_some_and(|until| now < until) { Duration::ZERO } else { self.time }
+    }
+
+    /// The thread spun, and others ran for longer than [`AWAY`] meanwhile.
+    fn shares_core(&mut self, now: Instant) {
+        let lasts = self.rests_until.is_some_and(|until| now < until + self.rest);
+        self.rest = if lasts { (2 * self.rest).min(RESTS[1]) } else { RESTS[0] };
+        self.rests_until = Some(now + self.rest);
+    }
+
     /// An event occurred after the thread had waited for so long, or `None` occurred.
     fn learn(&mut self, event: Option<Duration>) {
-        self.0 = match event.filter(|waited| *waited <= LONGEST_SPIN) {
-            Some(waited) => self.0.max(2 * waited).min(LONGEST_SPIN),
+        self.time = match event.filter(|waited| *waited <= LONGEST_SPIN) {
+            Some(waited) => self.time.max(2 * waited).min(LONGEST_SPIN),
             // Halved, so that a thread with rare events soon sleeps at once.
-            None => self.0 / 2,
+            None => self.time / 2,
         };
-        if self.0 < SHORTEST_SPIN {
-            self.0 = Duration::ZERO;
+        if self.time < SHORTEST_SPIN {
+            self.time = Duration::ZERO;
         }
     }
 }
@@ -198,6 +233,12 @@ impl Watch {
             let reason = "a sleep without waker, descriptor and time limit would never end";
             return Err(io::Error::new(io::ErrorKind::InvalidInput, reason));
         }
+        if !self.asked {
+            self.asked = true;
+            if let Err(error) = sys::ask_for_turns(TURN) {
+                tracing::debug!("the scheduler grants no short turns: {error}");
+            }
+        }
         let start = Instant::now();
         let event = self.look(start)? || self.sleep_unready()?;
         self.spin.learn(event.then(|| start.elapsed()));
@@ -206,11 +247,13 @@ impl Watch {
 
     /// Looks for events for a while. Returns whether there was one.
     fn look(&mut self, start: Instant) -> io::Result<bool> {
-        if self.spin.0.is_zero() {
+        let spin = self.spin.time(start);
+        if spin.is_zero() {
             return Ok(false);
         }
-        let end = start + self.spin.0;
+        let end = start + spin;
         let end = self.deadline.map_or(end, |deadline| deadline.min(end));
+        let mut last = start;
         loop {
             let glances = if self.descriptors.is_empty() { GLANCES } else { 1 };
             for _ in 0..glances {
@@ -221,13 +264,18 @@ impl Watch {
             }
             // The thread that causes the event may wait for this core.
             thread::yield_now();
+            let now = Instant::now();
+            if now - last > AWAY {
+                self.spin.shares_core(now);
+            }
+            last = now;
             if !self.descriptors.is_empty() {
                 sys::ppoll(&mut self.descriptors, Some(Duration::ZERO))?;
                 if self.descriptors.iter().any(|polled| polled.revents != 0) {
                     return Ok(true);
                 }
             }
-            if Instant::now() >= end {
+            if now >= end {
                 return Ok(false);
             }
         }
@@ -339,26 +387,44 @@ mod tests {
     fn spinning_follows_what_paid_lately() {
         let mut spin = Spin::default();
         spin.learn(Some(Duration::from_micros(30)));
-        assert_eq!(spin.0, Duration::from_micros(60));
+        assert_eq!(spin.time, Duration::from_micros(60));
         spin.learn(Some(Duration::from_micros(150)));
-        assert_eq!(spin.0, LONGEST_SPIN);
+        assert_eq!(spin.time, LONGEST_SPIN);
         // Neither a time limit nor a late event would have made it worthwhile.
         for event in [None, Some(Duration::from_millis(3))] {
-            let before = spin.0;
+            let before = spin.time;
             spin.learn(event);
-            assert_eq!(spin.0, before / 2);
+            assert_eq!(spin.time, before / 2);
         }
         for _ in 0..10 {
             spin.learn(None);
         }
-        assert_eq!(spin.0, Duration::ZERO);
+        assert_eq!(spin.time, Duration::ZERO);
+    }
+
+    #[test]
+    fn beside_other_work_threads_sleep_at_once_for_longer_and_longer() {
+        let start = Instant::now();
+        let mut spin = Spin { time: LONGEST_SPIN, ..Spin::default() };
+        assert_eq!(spin.time(start), LONGEST_SPIN);
+        let mut now = start;
+        for rest in [100, 200, 400, 800, 1000, 1000].map(Duration::from_millis) {
+            spin.shares_core(now);
+            assert_eq!(spin.time(now + rest - SHORTEST_SPIN), Duration::ZERO);
+            now += rest;
+            assert_eq!(spin.time(now), LONGEST_SPIN);
+        }
+        // The other work has ended, and comes again later.
+        now += RESTS[1];
+        spin.shares_core(now);
+        assert_eq!(spin.time(now + RESTS[0]), LONGEST_SPIN);
     }
 
     #[test]
     fn an_event_ends_a_spin_and_a_time_limit_bounds_it() {
         let waker = Waker::new();
         let mut watch = Watch::new();
-        watch.spin = Spin(Duration::from_secs(60));
+        watch.spin.time = Duration::from_secs(60);
         let other = waker.clone();
         let thread = thread::spawn(move || {
             thread::sleep(Duration::from_millis(20));
@@ -368,7 +434,7 @@ mod tests {
         watch.waker(&waker);
         watch.sleep(None).unwrap();
         thread.join().unwrap();
-        watch.spin = Spin(Duration::from_secs(60));
+        watch.spin.time = Duration::from_secs(60);
         watch.waker(&waker);
         watch.sleep(Some(Duration::from_millis(20))).unwrap();
         let waited = start.elapsed();

@@ -91,8 +91,10 @@ fn the_peak_of_a_switch_follows_from_its_pool() {
         site.part(|_| true).cluster.racks().iter().map(|rack| rack.pat_gbps).collect()
     };
     let site = SITE.replace("pat_gbps = 20\n", "");
-    let network =
-        |switch: &str| format!("values_per_packet = 32\n{}", NETWORK.replace("pool = 128", switch));
+    let network = |switch: &str| {
+        let protocol = "protocol = { kind = \"atp\", values_per_packet = 32 }";
+        format!("{protocol}\n{}", NETWORK.replace("pool = 128", switch))
+    };
     // In the time in which a link of 10 Gb/s sends 100 packets of 56 + 128 bytes, 200 aggregators sum 128
     // bytes each.
     let switch = "pool = 200\necn_threshold = 100";

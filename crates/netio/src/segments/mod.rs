@@ -420,7 +420,7 @@ impl Joined {
 
 /// A datagram that can be joined, from the loopback's address to its port 9, where it is discarded.
 pub(crate) fn discarded() -> Vec<u8> {
-    const PAYLOAD: usize = 32;
+    const PAYLOAD: usize = LEAST_PER_FRAME;
     let mut frame = vec![0; HEADERS];
     frame[12..14].copy_from_slice(&[8, 0]);
     frame[IP] = 0x45;

@@ -4,9 +4,14 @@
 //! frame that one receives or sends takes a core for a while, and all share the same cores, like
 //! the threads and processes of a run on one machine. Each is one thread. Threads that have
 //! something to do take turns on the cores, first come, first served. A turn ends when the thread
-//! has nothing left to do, or after a slice of time if others wait. Busy loops may share the cores:
-//! they always have something to do. A host's timers fire in its turns, after it has handled all
-//! frames that arrived before: like a driver, which cannot see the time while its process waits.
+//! has nothing left to do, or after a slice of time if others wait. A host's timers fire in its turns,
+//! after it has handled all frames that arrived before: like a driver, which cannot see the time while
+//! its process waits.
+//!
+//! Busy loops may share the cores: they always have something to do. Loops and other threads get the same
+//! time, as by a fair scheduler: of a thread and a loop, the one that has used less comes first. A
+//! thread that slept has used no less than a slice below the loops, and interrupts a loop that has used
+//! half a slice more than it.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -60,25 +65,28 @@ pub(super) struct Processors {
     threads: Vec<Thread>,
     /// Threads that wait for a core.
     ready: VecDeque<usize>,
+    /// The first loop; all others follow.
+    loops: usize,
     /// The thread whose turn is being simulated.
     running: Option<usize>,
 }
 
 /// The thread of a host or switch, or a busy loop.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Thread {
     /// Nanoseconds per frame.
     cost: u64,
-    /// Whether it always has something to do.
-    endless: bool,
     work: VecDeque<Work>,
     state: State,
     /// In its turn: until when it is busy with what it has begun.
     busy: u64,
+    /// Beside loops: the time that it has used, up to `busy`.
+    used: u64,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 enum State {
+    #[default]
     Idle,
     Ready,
     /// It has its turn on a core, until this time if others wait.
@@ -95,22 +103,18 @@ fn nanos(duration: Duration) -> u64 {
 impl Processors {
     /// For hosts, switches after them, and then busy loops.
     pub(super) fn new(processing: Processing, hosts: usize, switches: usize) -> Self {
-        let thread = |cost, endless| Thread {
-            cost: nanos(cost),
-            endless,
-            work: VecDeque::new(),
-            state: State::Idle,
-            busy: 0,
-        };
-        let hosts = (0..hosts).map(|_| thread(processing.host, false));
-        let switches = (0..switches).map(|_| thread(processing.switch, false));
-        let loops = (0..processing.busy).map(|_| thread(Duration::ZERO, true));
+        let thread = |cost| Thread { cost: nanos(cost), ..Thread::default() };
+        let hosts = (0..hosts).map(|_| thread(processing.host));
+        let switches = (0..switches).map(|_| thread(processing.switch));
+        let loops = (0..processing.busy).map(|_| thread(Duration::ZERO));
+        let others = hosts.len() + switches.len();
         Self {
             cores: vec![Some(0); processing.cores.max(1)],
             batch: processing.batch.max(1),
             slice: nanos(processing.slice),
             threads: hosts.chain(switches).chain(loops).collect(),
             ready: VecDeque::new(),
+            loops: others,
             running: None,
         }
     }
@@ -120,15 +124,15 @@ impl Processors {
     pub(super) fn start_loops(&mut self, now: u64) -> Vec<(usize, u64)> {
         let mut turns = Vec::new();
         let cores = self.cores.len() as u64;
-        for (thread, its) in self.threads.iter_mut().enumerate().filter(|(_, its)| its.endless) {
+        for thread in self.loops..self.threads.len() {
+            self.threads[thread].busy = now;
             if let Some(core) = self.cores.iter().position(Option::is_some) {
                 self.cores[core] = None;
-                let until = now + self.slice * (core as u64 + 1) / cores;
-                its.state = State::Running { core, until };
+                let until = now + self.slice.max(1) * (core as u64 + 1) / cores;
+                self.threads[thread].state = State::Running { core, until };
                 turns.push((thread, until));
             } else {
-                its.state = State::Ready;
-                self.ready.push_back(thread);
+                self.threads[thread].state = State::Ready;
             }
         }
         turns
@@ -149,41 +153,83 @@ impl Processors {
         if its.state != State::Idle {
             return None;
         }
+        if let Some(least) = (self.loops..self.threads.len()).map(|it| self.used(it, now)).min() {
+            let its = &mut self.threads[thread];
+            its.used = its.used.max(least.saturating_sub(self.slice));
+        }
         let free = |core: &usize| self.cores[*core].is_some();
-        let Some(core) = (0..self.cores.len()).filter(free).min_by_key(|&core| self.cores[core])
-        else {
-            its.state = State::Ready;
-            self.ready.push_back(thread);
-            return None;
+        if let Some(core) = (0..self.cores.len()).filter(free).min_by_key(|&it| self.cores[it]) {
+            let free = self.cores[core].take().unwrap_or(0);
+            return Some(self.begin(thread, core, now.max(free)));
+        }
+        if let Some(core) = self.interrupt(self.threads[thread].used, now) {
+            return Some(self.begin(thread, core, now));
+        }
+        self.threads[thread].state = State::Ready;
+        self.ready.push_back(thread);
+        None
+    }
+
+    /// The time that a thread has used.
+    fn used(&self, thread: usize, now: u64) -> u64 {
+        let Thread { state, busy, used, .. } = self.threads[thread];
+        match state {
+            State::Running { .. } if thread >= self.loops => used + now.saturating_sub(busy),
+            _ => used,
+        }
+    }
+
+    /// Ends the turn of the loop that has used most, if that is much more than `used`. Returns its core.
+    fn interrupt(&mut self, used: u64, now: u64) -> Option<usize> {
+        let its_core = |thread: usize| match self.threads[thread].state {
+            State::Running { core, .. } => Some((self.used(thread, now), thread, core)),
+            _ => None,
         };
-        let free = self.cores[core].take().unwrap_or(0);
-        Some(self.begin(thread, core, now.max(free)))
+        let (most, thread, core) = (self.loops..self.threads.len()).filter_map(its_core).max()?;
+        if most <= used + self.slice / 2 {
+            return None;
+        }
+        let its = &mut self.threads[thread];
+        (its.state, its.used, its.busy) = (State::Ready, most, now);
+        Some(core)
     }
 
     /// Begins a turn. Returns when its first piece of work is to be taken.
     fn begin(&mut self, thread: usize, core: usize, now: u64) -> u64 {
-        let until = now.saturating_add(self.slice);
-        self.threads[thread].state = State::Running { core, until };
+        let slice = if thread >= self.loops { self.slice.max(1) } else { self.slice };
+        let until = now.saturating_add(slice);
+        let its = &mut self.threads[thread];
+        its.state = State::Running { core, until };
+        its.busy = now;
         self.next(thread, now)
     }
 
     /// When the next piece of work is to be taken: frames have been handled then, and loops have
     /// used their slice.
     fn next(&self, thread: usize, now: u64) -> u64 {
-        let Thread { cost, endless, work, .. } = &self.threads[thread];
-        match work.front() {
-            _ if *endless => now.saturating_add(self.slice.max(1)),
-            Some(Work::Frame(..)) => now + cost,
+        let Thread { cost, state, work, .. } = &self.threads[thread];
+        match (work.front(), *state) {
+            (_, State::Running { until, .. }) if thread >= self.loops => until,
+            (Some(Work::Frame(..)), _) => now + cost,
             _ => now,
         }
     }
 
     /// Takes the next piece of work of a thread in its turn. Call [`rest`](Self::rest) when it is
-    /// done.
+    /// done. Loops have no work.
     pub(super) fn take(&mut self, thread: usize, now: u64) -> Option<Work> {
+        if thread >= self.loops {
+            return None;
+        }
         self.running = Some(thread);
-        self.threads[thread].busy = now;
+        self.spend(thread, now);
         self.threads[thread].work.pop_front()
+    }
+
+    fn spend(&mut self, thread: usize, until: u64) {
+        let its = &mut self.threads[thread];
+        its.used += until - its.busy;
+        its.busy = until;
     }
 
     /// Whether a thread may send at once: its turn is being simulated.
@@ -198,30 +244,60 @@ impl Processors {
 
     /// Counts a frame that a thread sends in its turn. Returns when it can leave.
     pub(super) fn send(&mut self, thread: usize) -> u64 {
-        let thread = &mut self.threads[thread];
-        thread.busy += thread.cost;
-        thread.busy
+        let Thread { cost, busy, .. } = self.threads[thread];
+        self.spend(thread, busy + cost);
+        busy + cost
     }
 
-    /// Continues or ends a thread's turn after a piece of work. Returns which thread is to take its
-    /// work on this core next, and when.
-    pub(super) fn rest(&mut self, thread: usize) -> Option<(usize, u64)> {
+    /// Continues or ends a thread's turn after a piece of work, or a loop's that was to end `now`. Returns
+    /// which thread is to take its work on this core next, and when.
+    pub(super) fn rest(&mut self, thread: usize, now: u64) -> Option<(usize, u64)> {
         self.running = None;
-        let Thread { work, state, busy, endless, .. } = &mut self.threads[thread];
-        let (now, done) = (*busy, work.is_empty() && !*endless);
-        let State::Running { core, until } = *state else { return None };
-        if !done && (now < until || self.ready.is_empty()) {
+        let State::Running { core, until } = self.threads[thread].state else { return None };
+        let is_loop = thread >= self.loops;
+        if is_loop {
+            if until != now {
+                // It was interrupted since, and has another turn.
+                return None;
+            }
+            self.spend(thread, now);
+        }
+        let Thread { work, busy, .. } = &self.threads[thread];
+        let (now, done) = (*busy, work.is_empty() && !is_loop);
+        let next = self.first();
+        let others = next.is_some_and(|it| it < self.loops || self.before(it, thread));
+        if !done && !is_loop && (now < until || !others) {
             return Some((thread, self.next(thread, now)));
         }
-        *state = if done { State::Idle } else { State::Ready };
-        if !done {
+        self.threads[thread].state = if done { State::Idle } else { State::Ready };
+        if !done && !is_loop {
             self.ready.push_back(thread);
         }
-        let Some(next) = self.ready.pop_front() else {
+        let Some(next) = self.first() else {
             self.cores[core] = Some(now);
             return None;
         };
+        if next < self.loops {
+            self.ready.pop_front();
+        }
         Some((next, self.begin(next, core, now)))
+    }
+
+    /// Whether a waiting loop comes before a thread.
+    fn before(&self, busy_loop: usize, thread: usize) -> bool {
+        self.threads[busy_loop].used < self.threads[thread].used
+    }
+
+    /// Who waits and is to have the next turn.
+    fn first(&self) -> Option<usize> {
+        let waiting = |&it: &usize| self.threads[it].state == State::Ready;
+        let loops = (self.loops..self.threads.len()).filter(waiting);
+        let busy_loop = loops.min_by_key(|&it| self.threads[it].used);
+        match (self.ready.front(), busy_loop) {
+            (Some(&thread), Some(busy_loop)) if self.before(busy_loop, thread) => Some(busy_loop),
+            (Some(&thread), _) => Some(thread),
+            (None, busy_loop) => busy_loop,
+        }
     }
 }
 
@@ -249,7 +325,7 @@ mod tests {
             due.retain(|&other| other != (at, who));
             assert!(both.take(who, at).is_some());
             course.push((who, at));
-            due.extend(both.rest(who).map(|(next, at)| (at, next)));
+            due.extend(both.rest(who, at).map(|(next, at)| (at, next)));
         }
         course
     }
@@ -275,26 +351,54 @@ mod tests {
         assert_eq!(order(1000), [0, 0, 0, 1, 1]);
     }
 
-    #[test]
-    fn a_thread_waits_for_the_slices_of_busy_loops() {
+    /// One core, a host and two loops.
+    fn beside_loops() -> (Processors, Vec<(u64, usize)>) {
         let host = Duration::from_nanos(COSTS[0]);
         let slice = Duration::from_nanos(100);
-        let processing = Processing { cores: 2, host, switch: host, batch: 1, slice, busy: 3 };
+        let processing = Processing { cores: 1, host, switch: host, batch: 1, slice, busy: 2 };
         let mut shared = Processors::new(processing, 1, 0);
-        let loops = shared.start_loops(0);
-        assert_eq!(loops, [(1, 50), (2, 100)]);
-        // The third loop waits before it.
-        assert_eq!(shared.ask(0, 10, frame()), None);
-        let mut due: Vec<_> = loops.into_iter().map(|(who, at)| (at, who)).collect();
+        let loops = shared.start_loops(0).into_iter().map(|(who, at)| (at, who)).collect();
+        (shared, loops)
+    }
+
+    /// Lets all have turns until a time. Returns who took a piece of work, or ended a slice, when.
+    fn turns(shared: &mut Processors, due: &mut Vec<(u64, usize)>, end: u64) -> Vec<(usize, u64)> {
         let mut course = Vec::new();
-        while course.len() < 5 {
-            let &(at, who) = due.iter().min().unwrap();
+        while let Some(&(at, who)) = due.iter().min().filter(|(at, _)| *at <= end) {
             due.retain(|&other| other != (at, who));
-            assert_eq!(shared.take(who, at).is_some(), who == 0);
-            course.push((who, at));
-            due.extend(shared.rest(who).map(|(next, at)| (at, next)));
+            let work = shared.take(who, at);
+            let next = shared.rest(who, at);
+            if work.is_some() || next.is_some() {
+                course.push((who, at));
+            }
+            due.extend(next.map(|(next, at)| (at, next)));
         }
-        assert_eq!(course, [(1, 50), (2, 100), (0, 110), (3, 150), (1, 210)]);
+        course
+    }
+
+    #[test]
+    fn a_thread_that_slept_interrupts_a_loop() {
+        let (mut shared, mut due) = beside_loops();
+        assert_eq!(turns(&mut shared, &mut due, 250), [(1, 100), (2, 200)]);
+        // The loop has used 160, the other one 100; the thread counts as if it had used none.
+        assert_eq!(shared.ask(0, 260, frame()), Some(270));
+        due.push((270, 0));
+        assert_eq!(turns(&mut shared, &mut due, 480), [(0, 270), (2, 370), (1, 470)]);
+        assert_eq!([1, 2].map(|it| shared.used(it, 470)), [260, 200]);
+    }
+
+    #[test]
+    fn threads_and_loops_get_the_same_time() {
+        let (mut shared, mut due) = beside_loops();
+        for _ in 0..10_000 {
+            if let Some(at) = shared.ask(0, 0, frame()) {
+                due.push((at, 0));
+            }
+        }
+        turns(&mut shared, &mut due, 30_000);
+        for thread in 0..3 {
+            assert!((9_800..=10_200).contains(&shared.threads[thread].used), "{:?}", shared.threads[thread].used);
+        }
     }
 
     #[test]
@@ -318,6 +422,6 @@ mod tests {
         assert_eq!(one.take(0, 0), Some(Work::Send(7)));
         assert!(one.is_running(0) && !one.is_running(2));
         assert_eq!([one.send(0), one.send(0)], [10, 20]);
-        assert_eq!(one.rest(0), Some((2, 24)));
+        assert_eq!(one.rest(0, 0), Some((2, 24)));
     }
 }

@@ -25,7 +25,7 @@ impl Network {
             // A switch has no timers; a busy loop does nothing but take its turn.
             (Some(_), Some(Work::Timer)) | (_, None) => {}
         }
-        let next = self.processors.as_mut().and_then(|processors| processors.rest(node));
+        let next = self.processors.as_mut().and_then(|processors| processors.rest(node, now));
         if let Some((node, at)) = next {
             self.schedule(at, Event::Turn(node));
         }

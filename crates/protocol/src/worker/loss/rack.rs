@@ -7,8 +7,6 @@
 //! - *Reordering window.* It starts at a quarter of the minimum round-trip time, as in RFC 8985
 //!   §6.2. It grows whenever a result follows a resend sooner than any packet can travel, because
 //!   the first transmission was then only late. It shrinks after a period without such results.
-//!   While it is smallest, three later answers end it, as in RFC 8985: a timer costs a process that
-//!   shares its processor another wait.
 //! - *Ambiguity.* The answer to a fragment that was sent more than once does not tell which
 //!   transmission it answers. It marks other fragments as lost only after another round trip, and
 //!   only lower ones, which all workers sent before it. Some workers may not have sent the
@@ -19,15 +17,17 @@
 //!   for progress, and the answer to the highest reveals the other losses. If probes stay
 //!   unanswered for long, the interval doubles further. The highest is not answered if the workers'
 //!   windows end at different fragments. So if a probe is answered, and the next results do not come
-//!   without another one, that one has twice as many of the lowest fragments, as in slow start.
+//!   without another one, that one has twice as many of the lowest fragments as were answered, as in slow
+//!   start. Nothing else bounds what workers resend that wait for the same slow one.
 //! - *Patience.* A worker cannot distinguish another worker's loss from its slowness, but a network
 //!   that loses packets does so repeatedly. So every probe costs one credit, and every detected
 //!   loss earns one. If no result arrives of a fragment that was sent once and before the probes,
 //!   the probes were needed, and up to eight credits are returned. With credit, a round trip is the
-//!   minimum round-trip time. Without credit, it is the usual time to a result, and silence must
-//!   last 32 times as long while more than a few fragments wait. The exception is a complete
-//!   fragment above the lowest: all workers have then sent the lowest, which waits only for a
-//!   repair. So in a network without loss, slow workers cause almost no resends.
+//!   minimum round-trip time, or an eighth of the usual time to a result, if that is more: then hosts or
+//!   switches wait for processors, and probes would only add to their work. Without credit, it is the
+//!   usual time, and silence must last 32 times as long while more than a few fragments wait. The
+//!   exception is a complete fragment above the lowest: all workers have then sent the lowest, which
+//!   waits only for a repair. So in a network without loss, slow workers cause almost no resends.
 //! - *Time to result.* The usual time is a low quantile, because some results include the wait for
 //!   another worker's repair. The minimum is taken over many thousands of results, because one
 //!   worker may be ahead of another for that long.
@@ -49,7 +49,7 @@ use crate::worker::fragments::{Fragments, Sent, Walk};
 const LEAST_SILENCE: Duration = Duration::from_micros(10);
 
 /// Number of probes before the interval between them doubles, and the number of doublings.
-const STEADY: u32 = 2;
+const STEADY: u32 = 1;
 const BACK_OFF: u32 = 4;
 
 /// Number of probes after which the interval doubles again, up to the maximum timeout, because a
@@ -58,6 +58,9 @@ const DOWN: u32 = 64;
 
 /// Round trips of silence before a probe, if there is credit.
 const SILENT_ROUND_TRIPS: u32 = 3;
+
+/// Ratio of the usual time to a result and a round trip, if that is longer than the minimum.
+const SHARED: u32 = 8;
 
 /// Number of waiting fragments up to which no patience is needed.
 const FEW: u32 = 8;
@@ -70,9 +73,6 @@ const PAID_BACK: u32 = 8;
 
 /// Initial and maximum credit.
 const CREDIT: [u32; 2] = [2, 32];
-
-/// Number of later answers that end the smallest reordering window (RFC 8985 §6.2, `DupThresh`).
-const LATER: usize = 3;
 
 /// Number of results without reordering after which the window shrinks by a step.
 const CALM: u32 = 256;
@@ -98,17 +98,14 @@ pub(crate) struct Rack {
     /// more often.
     sure: Option<Mark>,
     doubtful: Option<Mark>,
-    /// The highest serial numbers of answered transmissions of fragments that were sent once, in
-    /// descending order.
-    latest: [u64; LATER],
     /// The reordering window, in quarters of the minimum round-trip time.
     steps: u32,
     calm: u32,
     /// Number of probes since the last result, and the time of the last probe.
     probes: u32,
     probed: Time,
-    /// How many of the lowest fragments the next probe has.
-    lowest: u32,
+    /// Number of results since the last probe that do not end the need for probes.
+    answers: u32,
     /// Whether it is still unknown if the last probe was needed.
     open: bool,
     /// Number of probes whose credit may be returned.
@@ -127,12 +124,11 @@ impl Rack {
             times: Times::new(),
             sure: None,
             doubtful: None,
-            latest: [0; LATER],
             steps: 1,
             calm: 0,
             probes: 0,
             probed: Time::ZERO,
-            lowest: 1,
+            answers: 0,
             open: false,
             spent: 0,
             credit: CREDIT[0],
@@ -147,11 +143,12 @@ impl Rack {
 
     /// The duration of silence before a probe.
     pub(super) fn timeout(&self) -> Duration {
-        let usual = match self.credit {
-            0 => self.times.quantile(10),
-            _ => self.times.least(),
+        let usual = self.times.quantile(10);
+        let round_trip = match self.credit {
+            0 => usual,
+            _ => self.times.least().max(usual.map(|usual| usual / SHARED)),
         };
-        let silence = usual.map(|it| (it * SILENT_ROUND_TRIPS).max(LEAST_SILENCE));
+        let silence = round_trip.map(|it| (it * SILENT_ROUND_TRIPS).max(LEAST_SILENCE));
         silence.unwrap_or(self.bounds.min).min(self.bounds.max)
     }
 
@@ -172,7 +169,7 @@ impl Rack {
         let mark = Mark { fragment, serial: answered.serial, round_trip, at: now };
         if !answered.resent {
             self.times.add(round_trip);
-            self.lowest = 1;
+            self.answers = 0;
             if self.open {
                 self.open = false;
                 if answered.sent >= self.probed {
@@ -183,7 +180,6 @@ impl Rack {
             if self.sure.is_none_or(|sure| sure.serial < mark.serial) {
                 self.sure = Some(mark);
             }
-            self.note_latest(mark.serial);
         } else if !too_soon {
             // Of two ambiguous answers the higher fragment decides more, until it has been
             // evaluated.
@@ -202,9 +198,7 @@ impl Rack {
                 self.calm = 0;
             }
         }
-        if answered.resent && self.probes > 0 {
-            self.lowest = self.lowest.saturating_mul(2);
-        }
+        self.answers += u32::from(answered.resent);
         self.reached = self.reached.max(fragment + 1);
         let mut losses = self.look(fragments, now);
         // The timer may be set for a longer silence: before the first sample, after a probe, or
@@ -214,13 +208,6 @@ impl Rack {
             losses.timeout = Some(now + self.timeout());
         }
         losses
-    }
-
-    fn note_latest(&mut self, serial: u64) {
-        if let Some(at) = self.latest.iter().position(|it| *it < serial) {
-            self.latest[at..].rotate_right(1);
-            self.latest[at] = serial;
-        }
     }
 
     fn earn(&mut self, credit: u32) {
@@ -233,7 +220,6 @@ impl Rack {
         let window = least * self.steps / 4;
         let mut losses = Losses::default();
         let (sure, doubtful) = (self.sure, self.doubtful);
-        let passed = if self.steps == 1 { self.latest[LATER - 1] } else { 0 };
         let decided_at = doubtful.map(|mark| mark.at + mark.round_trip + window);
         let decided = doubtful.filter(|_| decided_at.is_some_and(|at| at <= now));
         let mut again = decided_at.filter(|at| *at > now);
@@ -241,8 +227,7 @@ impl Rack {
             let sure = sure.filter(|mark| serial < mark.serial);
             let detour = if around { self.detour } else { 0 };
             let late_at = sure.map(|mark| at + (1 + detour) * mark.round_trip + window);
-            if detour == 0 && serial < passed
-                || late_at.is_some_and(|at| at <= now)
+            if late_at.is_some_and(|at| at <= now)
                 || decided.is_some_and(|mark| serial < mark.serial && fragment < mark.fragment)
             {
                 losses.count += 1;
@@ -280,7 +265,8 @@ impl Rack {
         if quiet_since + interval > now {
             return Expiry { expired: false, congestion: false, next: quiet_since + interval };
         }
-        fragments.lose_ends(self.lowest);
+        fragments.lose_ends((2 * self.answers).max(1));
+        self.answers = 0;
         self.probes += 1;
         self.probed = now;
         self.open = true;

@@ -85,12 +85,12 @@ fn silence_is_probed_with_the_lowest_and_the_highest() {
     let (mut worker, _) = loaded(6);
     sends(&mut worker, 0);
     result(&mut worker, 100, 0);
-    // Three round trips, twice; then the interval doubles, up to sixteen-fold.
+    // Three round trips; after the first probe the interval doubles, up to sixteen-fold.
     let probes = wait(&mut worker, 20_000);
     let times: Vec<_> = probes.iter().map(|(at, _)| *at).collect();
-    assert_eq!(times, [400, 700, 1000, 1600, 2800, 5200, 10_000, 14_800, 19_600]);
+    assert_eq!(times, [400, 700, 1300, 2500, 4900, 9700, 14_500, 19_300]);
     assert!(probes.iter().all(|(_, sequences)| *sequences == [1, 5]), "{probes:?}");
-    assert_eq!((worker.stats().timeouts, worker.window()), (9, 32));
+    assert_eq!((worker.stats().timeouts, worker.window()), (8, 32));
 }
 
 /// All packets above 0 were lost, and other workers have not sent the highest fragment: only what all
@@ -132,18 +132,4 @@ fn scheduling_delay_does_not_slow_down_the_next_probes() {
     worker.handle_timeout(us(5000));
     assert_eq!(sends(&mut worker, 5000).len(), 2);
     assert_eq!(worker.poll_timeout(), Some(us(5300)));
-}
-
-#[test]
-fn three_later_answers_mark_at_once() {
-    let (mut worker, _) = loaded(8);
-    sends(&mut worker, 0);
-    for sequence in [3, 5] {
-        result(&mut worker, 20, sequence);
-        assert_eq!(sends(&mut worker, 20), []);
-    }
-    // Of 4 only two later ones were answered, of 6 one.
-    result(&mut worker, 20, 7);
-    let again: Vec<_> = sends(&mut worker, 20).iter().map(|(sequence, _)| *sequence).collect();
-    assert_eq!(again, [0, 1, 2]);
 }
