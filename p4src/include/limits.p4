@@ -1,5 +1,6 @@
 // How much a port may send for a job, and how much of other traffic: what its host sends above that is
-// dropped, so that it takes no bandwidth and no aggregators from others. A port without an entry has no limit.
+// dropped, so that it takes no bandwidth and no aggregators from others; and what it sends above a lower rate has
+// the lowest priority (ESA), so that it evicts nobody. A port without an entry has no limit.
 #ifndef LIMITS_P4
 #define LIMITS_P4
 

@@ -81,6 +81,9 @@ pub struct Tenant {
     /// Most bits of values per second that each worker of its jobs sends.
     #[serde(default, deserialize_with = "rate")]
     pub max_rate: Option<NonZeroU64>,
+    /// Most bits of values per second that each worker of its jobs sends with a priority (ESA).
+    #[serde(default, deserialize_with = "rate")]
+    pub max_preemption: Option<NonZeroU64>,
     /// Highest priority of its packets (ESA).
     pub max_priority: Option<NonZeroU8>,
 }

@@ -2,12 +2,13 @@
 //!
 //! Nothing here needs a connection: a driver can also apply the updates directly.
 
-use tributary_jobfile::Topology;
+use tributary_jobfile::{Limits, Topology};
 use tributary_p4runtime_proto::p4::v1::{
     self as p4, Action, CounterData, CounterEntry, Entity, FieldMatch, Index, MeterConfig,
     MulticastGroupEntry, PacketReplicationEngineEntry, Replica, TableAction, TableEntry, Update,
     action, entity, field_match, packet_replication_engine_entry, replica, table_action, update,
 };
+use tributary_wire::agg::Repair;
 use tributary_wire::{AggregatorIndex, Epoch, JobId, Run, Segment, Service};
 
 use crate::catalogue::{ActionIds, Catalogue, SLOT_COUNTERS, TableIds};
@@ -82,19 +83,23 @@ pub fn forwarding(catalogue: &Catalogue, plan: &Forwarding) -> Vec<Entity> {
         entry(&catalogue.hosts, keys, &catalogue.to_port, [bytes(port.into())])
     });
     // Job 0: traffic of no job.
-    let limits = plan.limited.iter().map(|(&port, rate)| limit(catalogue, 0, port, rate.get() / 8));
+    let limits = plan.limited.iter().map(|(&port, rate)| {
+        let bytes = rate.get() / 8;
+        limit(catalogue, 0, port, [bytes; 2])
+    });
     std::iter::once(group).chain(hosts).chain(limits).collect()
 }
 
-/// The entry that limits what a port may send for a job, in bytes per second.
-fn limit(catalogue: &Catalogue, job: u16, port: u16, bytes: u64) -> Entity {
+/// The entry that limits what a port may send for a job, in bytes per second: with the priority that packets
+/// name, and at all.
+fn limit(catalogue: &Catalogue, job: u16, port: u16, bytes: [u64; 2]) -> Entity {
     let keys = [exact(&job.to_be_bytes()), exact(&port.to_be_bytes())];
     let mut entity = entry(&catalogue.limits, keys, &catalogue.limit, []);
     if let Some(entity::Entity::TableEntry(entry)) = &mut entity.entity {
-        let rate = i64::try_from(bytes).unwrap_or(i64::MAX).max(1);
-        let burst = (rate / BURSTS_PER_SECOND).clamp(LEAST_BURST, MOST_BURST);
-        let config = MeterConfig { cir: rate, cburst: burst, pir: rate, pburst: burst, eburst: 0 };
-        entry.meter_config = Some(config);
+        let [cir, pir] = bytes.map(|bytes| i64::try_from(bytes).unwrap_or(i64::MAX).max(1));
+        let burst = |rate: i64| (rate / BURSTS_PER_SECOND).clamp(LEAST_BURST, MOST_BURST);
+        let (cburst, pburst) = (burst(cir), burst(pir));
+        entry.meter_config = Some(MeterConfig { cir, cburst, pir, pburst, eburst: 0 });
     }
     entity
 }
@@ -105,6 +110,9 @@ const BURSTS_PER_SECOND: i64 = 100;
 
 /// Or as many bytes, if that is more: some super-frames.
 const LEAST_BURST: i64 = 1 << 17;
+
+/// Bytes per second that no port reaches.
+const UNLIMITED: u64 = 1 << 40;
 
 /// BMv2 keeps bursts in 32 bits.
 const MOST_BURST: i64 = u32::MAX as i64;
@@ -171,8 +179,8 @@ pub fn memberships(
                 let params = [unit, members, upward, bytes(group.into()), slot_bytes.clone()];
                 let mut entity = entry(table, keys, &catalogue.contribute, params);
                 if let Some(ceiling) = catalogue.ceiling {
-                    let ceiling = param(ceiling, bytes(plan.limits.priority.get().into()));
-                    add_param(&mut entity, ceiling);
+                    let priority = plan.limits.priority.get().max(Repair::LARGEST_CODE);
+                    add_param(&mut entity, param(ceiling, bytes(priority.into())));
                 }
                 entity
             }
@@ -195,12 +203,14 @@ pub fn memberships(
         let to = [job.value.clone(), bytes(plan.rack.0.into()), mac, ip];
         entry(&servers.table, [epoch.clone()], &servers.to_server, to)
     });
-    // Headers and what is sent again are not counted in the rate of a worker.
-    let limits = plan.limits.rate.into_iter().flat_map(|rate| {
-        let bytes = rate.get().saturating_mul(2) / 8;
-        plan.senders.iter().map(move |(&port, &workers)| {
-            limit(catalogue, run.job.get(), port, bytes.saturating_mul(workers.into()))
-        })
+    // Headers and what is sent again are not counted in the rates of a worker.
+    let Limits { rate, preemption, .. } = plan.limits;
+    let most = rate.map_or(UNLIMITED, |rate| rate.get().saturating_mul(2) / 8);
+    let preempting = preemption.map_or(most, |rate| (rate.get().saturating_mul(2) / 8).min(most));
+    let is_limited = rate.is_some() || preemption.is_some();
+    let limits = plan.senders.iter().filter(|_| is_limited).map(|(&port, &workers)| {
+        let bytes = [preempting, most].map(|bytes| bytes.saturating_mul(workers.into()));
+        limit(catalogue, run.job.get(), port, bytes)
     });
     groups.into_iter().chain(servers).chain(limits).chain(memberships).collect()
 }

@@ -442,6 +442,7 @@ impl Context<'_, '_> {
         };
         Ok(Limits {
             rate: self.setting(table, "max_rate", None, rate)?,
+            preemption: self.setting(table, "max_preemption", None, rate)?,
             priority: self.setting(table, "max_priority", Priority::HIGHEST, priority)?,
         })
     }

@@ -48,8 +48,15 @@ const PREEMPTIONS: [(&str, Preemption); 3] = [
 ];
 
 /// Keys of a job that only ESA uses.
-pub(crate) const ESA_KEYS: [&str; 6] =
-    ["layers", "communication", "computation", "remaining", "agent", "max_priority"];
+pub(crate) const ESA_KEYS: [&str; 7] = [
+    "layers",
+    "communication",
+    "computation",
+    "remaining",
+    "agent",
+    "max_priority",
+    "max_preemption",
+];
 /// Keys of a job that only P4INC uses.
 pub(crate) const P4INC_KEYS: [&str; 2] = ["segment", "aggregation"];
 /// Default number of partitions of the pool (SwitchML).

@@ -323,19 +323,25 @@ pub struct Limits {
     /// twice that, which leaves room for headers and for packets that are sent again; and above as
     /// much for each worker what the parameter server's port sends. `None`: no limit.
     pub rate: Option<Rate>,
+    /// Bits of values per second of each of its workers with the priority that its packets name (ESA).
+    /// Switches count twice that, as with `rate`, and treat packets above it as those of the lowest priority.
+    /// `None`: no limit but `rate`.
+    pub preemption: Option<Rate>,
     /// The highest priority of its packets (ESA): switches lower those above it.
     pub priority: Priority,
 }
 
 impl Limits {
     /// No limits.
-    pub const NONE: Self = Self { rate: None, priority: Priority::HIGHEST };
+    pub const NONE: Self = Self { rate: None, preemption: None, priority: Priority::HIGHEST };
 
     /// Both these limits and others.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
+        let lower = |a: Option<Rate>, b: Option<Rate>| a.into_iter().chain(b).min();
         Self {
-            rate: self.rate.into_iter().chain(other.rate).min(),
+            rate: lower(self.rate, other.rate),
+            preemption: lower(self.preemption, other.preemption),
             priority: self.priority.min(other.priority),
         }
     }
@@ -343,7 +349,8 @@ impl Limits {
     /// The limits of each of several lanes, at least 1 b/s.
     pub(crate) fn shared(self, lanes: u32) -> Self {
         let share = |rate: Rate| Rate::new((rate.get() / u64::from(lanes)).max(1));
-        Self { rate: self.rate.and_then(share), ..self }
+        let (rate, preemption) = (self.rate.and_then(share), self.preemption.and_then(share));
+        Self { rate, preemption, ..self }
     }
 }
 

@@ -281,9 +281,11 @@ struct Stored {
     lease: u32,
     #[serde(default)]
     tenant: Option<String>,
-    /// The rate that switches enforce (0: none), and the highest priority.
+    /// The rates that switches enforce (0: none), and the highest priority.
     #[serde(default)]
     max_rate: u64,
+    #[serde(default)]
+    max_preemption: u64,
     #[serde(default = "highest")]
     max_priority: u8,
     /// The host of the reminder agent.
@@ -333,6 +335,7 @@ impl Stored {
             lease: lease.map_or(0, Epoch::get),
             tenant: tenant.clone(),
             max_rate: limits.rate.map_or(0, Rate::get),
+            max_preemption: limits.preemption.map_or(0, Rate::get),
             max_priority: limits.priority.get(),
             agent: agent.map(|host| host.0),
             last_service: last_service.get(),
@@ -374,6 +377,7 @@ impl Stored {
                 two_levels: self.two_levels,
                 limits: Limits {
                     rate: Rate::new(self.max_rate),
+                    preemption: Rate::new(self.max_preemption),
                     priority: Priority::new(self.max_priority)?,
                 },
             },

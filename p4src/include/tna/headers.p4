@@ -8,7 +8,8 @@
 header passed_t {
     bit<6>  empty;
     pass_t  pass;
-    bit<56> unused;
+    color_t color;
+    bit<48> unused;
 }
 
 // From ingress to egress: where a frame must not go, as it is flooded and came from there.

@@ -27,6 +27,7 @@ parser IngressParser(packet_in packet, out headers_t hdr, out metadata_t meta,
 
     state resubmitted {
         packet.extract(hdr.passed);
+        meta.color = hdr.passed.color;
         transition select(hdr.passed.pass) {
             pass_t.TAKE_OVER: take_over;
             pass_t.COMPLETE: complete;

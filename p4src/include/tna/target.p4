@@ -31,6 +31,7 @@ const port_t RECIRCULATION_PORT = 68;
 // Direct meters, and what they say of packets above the rate.
 #define DIRECT_METER(name) DirectMeter(MeterType_t.BYTES) name;
 #define METER(name, color) color = name.execute();
+const color_t YELLOW = 1;
 const color_t RED = 3;
 
 // The lower of two numbers replaces the first.

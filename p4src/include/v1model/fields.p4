@@ -4,6 +4,7 @@ bit<1>         well_formed;
 bit<1>         barred;   // plain traffic in which a host could find a packet of ours
 bit<1>         ours;     // a packet of the program's protocol, right as far as it shows
 job_t          payer;    // the job that the packet names; 0: none
+@field_list(KEPT)
 color_t        color;    // whether its port sends more than it may
 
 // From the membership table.

@@ -30,6 +30,7 @@ const bit<8> KEPT = 1;
 // Direct meters, and what they say of packets above the rate.
 #define DIRECT_METER(name) direct_meter<color_t>(MeterType.bytes) name;
 #define METER(name, color) name.read(color);
+const color_t YELLOW = 1;
 const color_t RED = 2;
 
 // The lower of two numbers replaces the first.

@@ -28,11 +28,11 @@ pub(crate) enum Entry {
         action: &'static str,
         params: Vec<u64>,
     },
-    /// What a port may send for a job: bytes at once, and per second.
+    /// What a port may send for a job: bytes at once, with priorities and at all, and per second.
     Limit {
         job: u16,
         port: u16,
-        burst: i64,
+        bursts: [i64; 2],
         rate: i64,
     },
     /// A multicast group with a copy per port.
@@ -200,9 +200,9 @@ impl Entry {
             Self::Table { table, keys, action, params } => {
                 entity::Entity::TableEntry(table_entry(info, table, keys, action, params))
             }
-            Self::Limit { job, port, burst, rate } => {
+            Self::Limit { job, port, bursts, rate } => {
                 let keys = [Key::Exact((*job).into()), Key::Exact((*port).into())];
-                let (cir, cburst, pir, pburst) = (*rate, *burst, *rate, *burst);
+                let (cir, pir, [cburst, pburst]) = (*rate, *rate, *bursts);
                 let config = MeterConfig { cir, cburst, pir, pburst, eburst: 0 };
                 entity::Entity::TableEntry(TableEntry {
                     meter_config: Some(config),

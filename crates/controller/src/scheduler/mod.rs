@@ -723,8 +723,10 @@ impl Jobs {
 /// What switches let a tenant's jobs take.
 fn tenants_limits(tenant: &Tenant) -> Limits {
     let priority = tenant.max_priority.and_then(|priority| Priority::new(priority.get()));
+    let rate = |rate: Option<NonZeroU64>| rate.and_then(|rate| Rate::new(rate.get()));
     Limits {
-        rate: tenant.max_rate.and_then(|rate| Rate::new(rate.get())),
+        rate: rate(tenant.max_rate),
+        preemption: rate(tenant.max_preemption),
         priority: priority.unwrap_or(Priority::HIGHEST),
     }
 }

@@ -262,7 +262,8 @@ fn limits(request: &v1::AdmitRequest) -> Result<Limits, Status> {
     let priority = u8::try_from(request.max_priority)
         .map_err(|_| invalid("a priority is between 1 and 255; 0 is no limit"))?;
     let priority = Priority::new(priority).unwrap_or(Priority::HIGHEST);
-    Ok(Limits { rate: Rate::new(request.max_rate), priority })
+    let (rate, preemption) = (Rate::new(request.max_rate), Rate::new(request.max_preemption));
+    Ok(Limits { rate, preemption, priority })
 }
 
 /// The placement in the request, or else the known one. The epoch is issued when the job is

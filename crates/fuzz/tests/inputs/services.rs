@@ -229,6 +229,7 @@ fn grant(kind: usize) -> Grant {
             jobs: Some(2),
             aggregators: Some(16),
             max_rate: NonZeroU64::new(1_000_000_000),
+            max_preemption: NonZeroU64::new(1_000_000),
             max_priority: NonZeroU8::new(100),
         })
     };

@@ -28,6 +28,8 @@ enum Limits {
     Nothing,
     /// The rate alone, in Mb/s.
     Rate(u32),
+    /// A rate of 2.5 Gb/s, and that of packets with a priority, in Mb/s (ESA).
+    Preemption(u32),
     All,
 }
 
@@ -36,11 +38,14 @@ fn file(protocol: &str, limits: Limits) -> String {
     let max_rate = match limits {
         Limits::Nothing => String::new(),
         Limits::Rate(rate) => format!("max_rate = \"{rate}Mb/s\""),
+        Limits::Preemption(rate) => {
+            format!("max_rate = \"2500Mb/s\"\nmax_preemption = \"{rate}Mb/s\"")
+        }
         Limits::All => "max_rate = \"250Mb/s\"".to_owned(),
     };
     let [other, ceiling] = match limits {
         Limits::All => ["other_traffic = \"500Mb/s\"", "max_priority = 100"],
-        Limits::Nothing | Limits::Rate(_) => [""; 2],
+        Limits::Nothing | Limits::Rate(_) | Limits::Preemption(_) => [""; 2],
     };
     let ceiling = if protocol == "esa" { ceiling } else { "" };
     let partitions = if protocol == "switchml" { "partitions = 2" } else { "" };
@@ -296,6 +301,36 @@ fn a_limited_rate_alone_bounds_neither_preemption_nor_hoarding() {
             share
         });
         assert!(last <= 0.2, "{protocol}: {last}");
+    }
+}
+
+/// The rate of packets that have a priority bounds both, whatever else the attacker sends.
+#[test]
+fn a_limited_rate_of_preemption_bounds_what_hoarding_takes() {
+    let [first, .., last] = [10, 25, 100].map(|rate| {
+        let share = shares("esa", Limits::Preemption(rate), &[Attack::Hoarding])[0];
+        println!("esa: {share:.3} under Hoarding with priorities at {rate} Mb/s");
+        share
+    });
+    assert!(first >= 0.9 && last >= 0.7, "{first}, {last}");
+}
+
+/// The byte of a repair's priority is a code; no limit makes another of it.
+#[test]
+fn limits_of_priorities_change_no_repair() {
+    for limit in ["max_priority = 1", "max_priority = 3", "max_preemption = \"1Mb/s\""] {
+        let file = format!(
+            "protocol = \"esa\"\n[topology]\nkind = \"star\"\nworkers = 3\n[faults]\nloss = 0.05\n\
+             [[job]]\n{limit}\n"
+        );
+        let scenario = scenario(&file);
+        let inputs = inputs(&scenario, 1, 64 * 500);
+        let options = Options::seeded(1);
+        let mut run =
+            Run::start(&scenario, &program(&scenario), inputs.clone(), &options).unwrap();
+        while run.step().unwrap() {}
+        let outcome = run.finish().unwrap();
+        check_exact(&scenario, &inputs, &outcome.sums).unwrap();
     }
 }
 

@@ -22,6 +22,9 @@ pub enum Repaired {
 }
 
 impl Repair {
+    /// The largest code. Switches that lower priorities lower none below it, as a code would become another.
+    pub const LARGEST_CODE: u8 = Self { what: Repaired::Question, float: true }.code();
+
     /// Encodes the priority byte. It is never zero, because the priority of a gradient is never
     /// zero.
     pub const fn code(self) -> u8 {
@@ -49,6 +52,7 @@ mod tests {
         let read: Vec<_> =
             (0..=u8::MAX).filter_map(|code| Some((code, Repair::from_code(code)?))).collect();
         assert_eq!(read.len(), 6);
+        assert_eq!(read.iter().map(|(code, _)| *code).max(), Some(Repair::LARGEST_CODE));
         assert!(read.iter().all(|(code, repair)| *code > 0 && repair.code() == *code));
     }
 }

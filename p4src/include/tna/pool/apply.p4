@@ -38,6 +38,7 @@ action ask_again() {
     hdr.passed.setValid();
     hdr.passed.empty = 0;
     hdr.passed.pass = meta.pass;
+    hdr.passed.color = meta.color;
     hdr.passed.unused = 0;
 }
 

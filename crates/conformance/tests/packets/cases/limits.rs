@@ -17,7 +17,7 @@ cases!("limits":
 
 /// So slow that a test brings nothing back.
 fn limit(job: u16, port: u16, frames: i64, frame: &[u8]) -> Entry {
-    Entry::Limit { job, port, burst: frames * frame.len() as i64, rate: 1 }
+    Entry::Limit { job, port, bursts: [frames * frame.len() as i64; 2], rate: 1 }
 }
 
 fn gradient(lab: &Lab, sequence: u32) -> Frame {
@@ -98,7 +98,7 @@ fn time_brings_it_back() {
     let frame = gradient(&lab, 0).bytes();
     let bytes = frame.len() as i64;
     // A frame each ten milliseconds, and never more than two at once.
-    lab.insert(&[Entry::Limit { job: A.id, port: 1, burst: 2 * bytes, rate: 100 * bytes }]);
+    lab.insert(&[Entry::Limit { job: A.id, port: 1, bursts: [2 * bytes; 2], rate: 100 * bytes }]);
     let mut sequence = 0;
     let mut send = |lab: &mut Lab, outcome| {
         lab.check_gone(1, &gradient(lab, sequence).bytes(), (A.slot, outcome));

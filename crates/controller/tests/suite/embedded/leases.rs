@@ -336,7 +336,8 @@ async fn tenants_have_quotas_and_only_their_own_jobs() {
     let life = site.live().await;
     let tenant = |name: &str, jobs| {
         let (name, aggregators) = (name.into(), Some(40));
-        let tenant = Tenant { name, jobs, aggregators, max_rate: None, max_priority: None };
+        let (max_rate, max_preemption, max_priority) = Default::default();
+        let tenant = Tenant { name, jobs, aggregators, max_rate, max_preemption, max_priority };
         Grant::new(Caller::Anyone, Role::Submit, Some(Arc::new(tenant)))
     };
     let (blue, red) = (tenant("blue", Some(2)), tenant("red", None));
@@ -468,6 +469,7 @@ async fn a_tenants_limits_reach_switches_and_workers() {
         jobs: None,
         aggregators: None,
         max_rate: NonZeroU64::new(8_000_000),
+        max_preemption: None,
         max_priority: None,
     };
     let slow = Grant::new(Caller::Anyone, Role::Submit, Some(Arc::new(tenant)));

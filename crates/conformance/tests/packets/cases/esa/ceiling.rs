@@ -1,16 +1,17 @@
-//! Priorities above the job's bound.
+//! Priorities above the job's bound, and above the rate of those that may have one.
 
 use super::{A, B, rack, values};
 use crate::cases::cases;
 use crate::entries::Entry;
-use crate::frames::COLLISION;
+use crate::frames::{COLLISION, OVERFLOW};
 use crate::lab::Lab;
 use crate::lab::Outcome::*;
 use crate::scene::{PS, sum};
 
 cases!("esa::ceiling":
     no_priority_above_it_evicts, it_is_the_priority_of_the_aggregator, what_is_below_it_stays,
-    one_that_takes_over_keeps_to_it,
+    one_that_takes_over_keeps_to_it, above_a_rate_priorities_are_the_lowest,
+    one_above_the_rate_that_takes_over_keeps_to_it,
 );
 
 /// Port 2 may send for job B up to this priority.
@@ -66,6 +67,51 @@ fn one_that_takes_over_keeps_to_it() {
     let evicted = A.evicted(&inflated, 7, 0b001, &x);
     lab.check(2, &inflated.bytes(), (B.slot, Preempted), &[(PS, evicted.bytes())]);
     let strong = A.gradient(1, 7, 3, &z).priority(11);
+    let back = B.evicted(&strong, 1, 0b01, &y);
+    lab.check(2, &strong.bytes(), (A.slot, Preempted), &[(6, back.bytes())]);
+}
+
+/// The lowest priority, to which no less than a code of repairs is lowered.
+const LEAST: u8 = 7;
+
+/// Port 2 may send so many frames of job B with a priority, and more without.
+fn limited(lab: &mut Lab, frames: i64) {
+    let [x] = values(lab);
+    let bytes = B.gradient(0, 1, 3, &x).bytes().len() as i64;
+    lab.insert(&[Entry::Limit { job: B.id, port: 2, bursts: [frames * bytes, 100 * bytes], rate: 1 }]);
+}
+
+fn above_a_rate_priorities_are_the_lowest() {
+    let mut lab = rack();
+    limited(&mut lab, 2);
+    let [x, y] = values(&lab);
+    for (sequence, index) in [(1, 3), (2, 4), (3, 5)] {
+        let held = A.gradient(0, 6 + sequence, index, &x).priority(LEAST);
+        lab.check_gone(1, &held.bytes(), (A.slot, Absorbed));
+        let claims = B.gradient(0, sequence, index, &y).priority(200);
+        if sequence < 3 {
+            let evicted = A.evicted(&claims, 6 + sequence, 0b001, &x);
+            lab.check(2, &claims.bytes(), (B.slot, Preempted), &[(PS, evicted.bytes())]);
+        } else {
+            let failed = B.gradient(0, sequence, index, &y).priority(LEAST).flags(COLLISION);
+            lab.check(2, &claims.bytes(), (B.slot, Collided), &[(6, failed.bytes())]);
+        }
+    }
+    // Codes of repairs are no priorities.
+    let repair = B.gradient(0, 4, 6, &y).priority(4).flags(COLLISION | OVERFLOW);
+    lab.check(2, &repair.bytes(), (B.slot, Bypassed), &[(6, repair.bytes())]);
+}
+
+/// The second pass of a packet that evicts begins with the packet as it came.
+fn one_above_the_rate_that_takes_over_keeps_to_it() {
+    let mut lab = rack();
+    limited(&mut lab, 0);
+    let [x, y, z] = values(&lab);
+    lab.check_gone(1, &A.gradient(0, 7, 3, &x).priority(LEAST - 1).bytes(), (A.slot, Absorbed));
+    let claims = B.gradient(0, 1, 3, &y).priority(255);
+    let evicted = A.evicted(&claims, 7, 0b001, &x);
+    lab.check(2, &claims.bytes(), (B.slot, Preempted), &[(PS, evicted.bytes())]);
+    let strong = A.gradient(1, 7, 3, &z).priority(LEAST + 1);
     let back = B.evicted(&strong, 1, 0b01, &y);
     lab.check(2, &strong.bytes(), (A.slot, Preempted), &[(6, back.bytes())]);
 }
