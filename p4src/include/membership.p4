@@ -12,7 +12,7 @@ control Membership(inout headers_t hdr, inout metadata_t meta) {
     // them to `group`. Group 0: the sum goes on towards the parameter server, as that of the positions
     // `upward`: the members, or the one position that they share, being a rack's workers.
 #ifdef PRIORITIES
-    // None has a priority above the job's `ceiling`; and above the rate of those that have one, the lowest.
+    // None has a priority above the job's `ceiling`.
     #define CEILING , priority_t ceiling
     #define LOWER_PRIORITY LOWER(hdr.aggregation.priority, ceiling)
 #else
@@ -78,11 +78,6 @@ control Membership(inout headers_t hdr, inout metadata_t meta) {
 
     apply {
         memberships.apply();
-#ifdef PRIORITIES
-        if (meta.color == YELLOW) {
-            LOWER(hdr.aggregation.priority, LEAST_CEILING)
-        }
-#endif
     }
 }
 

@@ -45,9 +45,8 @@ const bit<16> UDP_LENGTH_FULL = UDP_LENGTH_BARE + 4 * VALUES;
 const bit<2> ECN_NOT_CAPABLE = 0;
 const bit<2> ECN_CONGESTION_EXPERIENCED = 3;
 
-// What priorities are lowered to, at most: this byte says what a packet repairs where it has a lower one
-// (crates/wire/src/agg/repair.rs).
-const priority_t LEAST_CEILING = 7;
+// That of packets that evict nobody: of those sent again, and those above the rate of preemption.
+const priority_t LOWEST = 1;
 
 // How much lower the logarithmic code of half a priority's value is: crates/protocol/src/priority.rs.
 const priority_t LEVELS_PER_DOUBLING = 6;

@@ -43,7 +43,8 @@ struct Beside {
 
 pub(super) fn run(args: &Args) -> Result<()> {
     let output = Output::open(args)?;
-    let (tensor, loops) = if args.quick { (1_000_000, &LOOPS[..2]) } else { (4_000_000, &LOOPS[..]) };
+    let (tensor, loops) =
+        if args.quick { (1_000_000, &LOOPS[..2]) } else { (4_000_000, &LOOPS[..]) };
     let mut rows = Vec::new();
     for &fabric in &args.fabric {
         for (protocol, name, _) in PROTOCOLS {

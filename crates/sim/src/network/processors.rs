@@ -397,7 +397,11 @@ mod tests {
         }
         turns(&mut shared, &mut due, 30_000);
         for thread in 0..3 {
-            assert!((9_800..=10_200).contains(&shared.threads[thread].used), "{:?}", shared.threads[thread].used);
+            assert!(
+                (9_800..=10_200).contains(&shared.threads[thread].used),
+                "{:?}",
+                shared.threads[thread].used
+            );
         }
     }
 

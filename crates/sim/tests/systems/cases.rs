@@ -175,7 +175,8 @@ fn a_dead_worker_is_named_and_the_switch_is_clean_afterwards() {
     while run.step().unwrap() {}
     let outcome = run.finish().unwrap();
     assert!(!outcome.complete);
-    let named = |stall: &String| stall.starts_with("server") && stall.contains("missing: worker 1,");
+    let named =
+        |stall: &String| stall.starts_with("server") && stall.contains("missing: worker 1,");
     assert!(outcome.stalls.iter().any(named), "{:?}", outcome.stalls);
     assert_eq!(outcome.left_behind, 0);
 }

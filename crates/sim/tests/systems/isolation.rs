@@ -326,8 +326,7 @@ fn limits_of_priorities_change_no_repair() {
         let scenario = scenario(&file);
         let inputs = inputs(&scenario, 1, 64 * 500);
         let options = Options::seeded(1);
-        let mut run =
-            Run::start(&scenario, &program(&scenario), inputs.clone(), &options).unwrap();
+        let mut run = Run::start(&scenario, &program(&scenario), inputs.clone(), &options).unwrap();
         while run.step().unwrap() {}
         let outcome = run.finish().unwrap();
         check_exact(&scenario, &inputs, &outcome.sums).unwrap();

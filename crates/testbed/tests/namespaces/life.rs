@@ -321,7 +321,8 @@ fn all_this_works_for_an_ordinary_user() {
     }
     assert!(output.status.success(), "{out}\n{err}");
     // All but those of AF_XDP, for which a line gives the reason.
-    let own = [crate::frames::TESTS.len(), crate::outages::TESTS.len(), crate::sockets::TESTS.len()];
+    let own =
+        [crate::frames::TESTS.len(), crate::outages::TESTS.len(), crate::sockets::TESTS.len()];
     let xdp = own.iter().sum::<usize>();
     assert!(out.contains(&format!(" {xdp} ignored")), "{out}");
     assert!(err.contains("AF_XDP skipped: ") && err.contains("CAP_BPF"), "{err}");

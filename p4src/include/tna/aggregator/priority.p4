@@ -8,7 +8,8 @@
 // A cell has the level of a priority. Levels compare as priorities do, and half a priority is always the
 // same number of levels less, which a stateful ALU can subtract. A logarithmic priority is its own level.
 // A linear one becomes a float: its number of digits and behind it, in seven bits, those after the first.
-// Whoever asks for an aggregator lowers its level. Whoever is stronger does that, too, but takes the
+// A packet above the rate of those with priorities has the level of the lowest. Whoever asks for an aggregator
+// lowers its level. Whoever is stronger does that, too, but takes the
 // aggregator over in the next pass, which begins anew. Beside the level is the sequence of the holder,
 // for the packet that evicts it.
 #ifndef PRIORITY_P4
@@ -92,10 +93,20 @@ control Priorities(in sequence_t sequence, in priority_t priority, in index_t in
     }
 
 #if LINEAR_PRIORITIES == 0
-#define MEASURE meta.level = (bit<32>)priority;
+#define MEASURE \
+    if (meta.color == YELLOW) { \
+        meta.level = (bit<32>)LOWEST; \
+    } else { \
+        meta.level = (bit<32>)priority; \
+    }
 #define RESTORE meta.raised = meta.held_level[7:0];
 #else
-#define MEASURE levels.apply();
+#define MEASURE \
+    if (meta.color == YELLOW) { \
+        level_1(); \
+    } else { \
+        levels.apply(); \
+    }
 #define RESTORE priorities.apply();
 
     action level_1() {

@@ -27,9 +27,10 @@
 #error "PREEMPTION must be 0 (priority), 1 (always) or 2 (coin)"
 #endif
 
-control Priorities(in priority_t priority, in index_t index, inout metadata_t meta) {
+control Priorities(in priority_t named, in index_t index, inout metadata_t meta) {
     register<priority_t>(POOL) priorities;
     priority_t old = 0;
+    priority_t priority = 0; // of the packet: what it names, or above the rate of those the lowest
 
     action start() {
         priorities.write(index, priority);
@@ -72,6 +73,7 @@ control Priorities(in priority_t priority, in index_t index, inout metadata_t me
     }
 
     apply {
+        priority = meta.color == YELLOW ? LOWEST : named;
         access.apply();
     }
 }

@@ -3,7 +3,7 @@
 use super::{A, B, rack, values};
 use crate::cases::cases;
 use crate::entries::Entry;
-use crate::frames::{COLLISION, OVERFLOW};
+use crate::frames::COLLISION;
 use crate::lab::Lab;
 use crate::lab::Outcome::*;
 use crate::scene::{PS, sum};
@@ -71,14 +71,16 @@ fn one_that_takes_over_keeps_to_it() {
     lab.check(2, &strong.bytes(), (A.slot, Preempted), &[(6, back.bytes())]);
 }
 
-/// The lowest priority, to which no less than a code of repairs is lowered.
-const LEAST: u8 = 7;
-
 /// Port 2 may send so many frames of job B with a priority, and more without.
 fn limited(lab: &mut Lab, frames: i64) {
     let [x] = values(lab);
     let bytes = B.gradient(0, 1, 3, &x).bytes().len() as i64;
-    lab.insert(&[Entry::Limit { job: B.id, port: 2, bursts: [frames * bytes, 100 * bytes], rate: 1 }]);
+    lab.insert(&[Entry::Limit {
+        job: B.id,
+        port: 2,
+        bursts: [frames * bytes, 100 * bytes],
+        rate: 1,
+    }]);
 }
 
 fn above_a_rate_priorities_are_the_lowest() {
@@ -86,20 +88,22 @@ fn above_a_rate_priorities_are_the_lowest() {
     limited(&mut lab, 2);
     let [x, y] = values(&lab);
     for (sequence, index) in [(1, 3), (2, 4), (3, 5)] {
-        let held = A.gradient(0, 6 + sequence, index, &x).priority(LEAST);
-        lab.check_gone(1, &held.bytes(), (A.slot, Absorbed));
+        lab.check_gone(1, &A.gradient(0, 6 + sequence, index, &x).bytes(), (A.slot, Absorbed));
         let claims = B.gradient(0, sequence, index, &y).priority(200);
         if sequence < 3 {
             let evicted = A.evicted(&claims, 6 + sequence, 0b001, &x);
             lab.check(2, &claims.bytes(), (B.slot, Preempted), &[(PS, evicted.bytes())]);
         } else {
-            let failed = B.gradient(0, sequence, index, &y).priority(LEAST).flags(COLLISION);
+            let failed = claims.clone().flags(COLLISION);
             lab.check(2, &claims.bytes(), (B.slot, Collided), &[(6, failed.bytes())]);
         }
     }
-    // Codes of repairs are no priorities.
-    let repair = B.gradient(0, 4, 6, &y).priority(4).flags(COLLISION | OVERFLOW);
-    lab.check(2, &repair.bytes(), (B.slot, Bypassed), &[(6, repair.bytes())]);
+    // What it takes has that priority as well: others get it back.
+    let claims = B.gradient(0, 4, 6, &y).priority(200);
+    lab.check_gone(2, &claims.bytes(), (B.slot, Absorbed));
+    let weak = A.gradient(0, 10, 6, &x).priority(2);
+    let evicted = B.evicted(&weak, 4, 0b01, &y);
+    lab.check(1, &weak.bytes(), (A.slot, Preempted), &[(6, evicted.bytes())]);
 }
 
 /// The second pass of a packet that evicts begins with the packet as it came.
@@ -107,11 +111,14 @@ fn one_above_the_rate_that_takes_over_keeps_to_it() {
     let mut lab = rack();
     limited(&mut lab, 0);
     let [x, y, z] = values(&lab);
-    lab.check_gone(1, &A.gradient(0, 7, 3, &x).priority(LEAST - 1).bytes(), (A.slot, Absorbed));
+    lab.check_gone(1, &A.gradient(0, 7, 3, &x).priority(5).bytes(), (A.slot, Absorbed));
+    // Each that fails halves the priority of the holder, which has none left then.
     let claims = B.gradient(0, 1, 3, &y).priority(255);
+    let failed = claims.clone().flags(COLLISION);
+    lab.check(2, &claims.bytes(), (B.slot, Collided), &[(6, failed.bytes())]);
     let evicted = A.evicted(&claims, 7, 0b001, &x);
     lab.check(2, &claims.bytes(), (B.slot, Preempted), &[(PS, evicted.bytes())]);
-    let strong = A.gradient(1, 7, 3, &z).priority(LEAST + 1);
+    let strong = A.gradient(1, 7, 3, &z).priority(2);
     let back = B.evicted(&strong, 1, 0b01, &y);
     lab.check(2, &strong.bytes(), (A.slot, Preempted), &[(6, back.bytes())]);
 }
