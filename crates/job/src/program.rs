@@ -52,8 +52,11 @@ fn built_in_for(scenario: &Scenario, architecture: Architecture) -> Result<Sourc
     Ok(Source::built_in_for(architecture, protocol(scenario)?)?)
 }
 
-/// The built-in pipelines that this process has compiled last, by protocol and constants.
-static BUILT_IN: Kept<(&str, Vec<(String, String)>), Pipeline> = Kept::new(4);
+/// A protocol, and the constants of its program.
+type Variant = (&'static str, Vec<(String, String)>);
+
+/// The built-in pipelines that this process has compiled last.
+static BUILT_IN: Kept<Variant, Pipeline> = Kept::new(4);
 
 /// The pipeline of a scenario's embedded switches, with the program of its protocol, which a process
 /// compiles once.
