@@ -45,7 +45,7 @@ const bit<16> UDP_LENGTH_FULL = UDP_LENGTH_BARE + 4 * VALUES;
 const bit<2> ECN_NOT_CAPABLE = 0;
 const bit<2> ECN_CONGESTION_EXPERIENCED = 3;
 
-// That of packets that evict nobody: of those sent again, and those above the rate of preemption.
+// The priority of packets that must not evict: repeated ones, and those above the rate of preemption.
 const priority_t LOWEST = 1;
 
 // How much lower the logarithmic code of half a priority's value is: crates/protocol/src/priority.rs.

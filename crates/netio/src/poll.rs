@@ -116,7 +116,7 @@ impl Waker {
 ///
 /// Reusing it avoids allocations, and lets it learn whether to spin: a thread looks for events for as
 /// long as that paid lately, and then sleeps. Meanwhile it lets other threads run. Beside threads that
-/// compute, it sleeps at once. Its thread is one with short turns on the processor from its first sleep on.
+/// compute, it sleeps at once. From its first sleep on, the thread asks for short turns.
 #[derive(Debug, Default)]
 pub struct Watch {
     wakers: Vec<Waker>,
@@ -130,8 +130,8 @@ pub struct Watch {
 
 /// How long to look for events before a sleep.
 ///
-/// While others compute on the same core, none: a scheduler lets a thread that was woken run soon, and one
-/// that lets others run after all of them.
+/// While others compute on the same core, it is zero: the scheduler runs a thread soon after it is woken,
+/// but runs a thread that yields after all others.
 #[derive(Clone, Copy, Debug, Default)]
 struct Spin {
     time: Duration,

@@ -8,7 +8,7 @@
 // A cell has the level of a priority. Levels compare as priorities do, and half a priority is always the
 // same number of levels less, which a stateful ALU can subtract. A logarithmic priority is its own level.
 // A linear one becomes a float: its number of digits and behind it, in seven bits, those after the first.
-// A packet above the rate of those with priorities has the level of the lowest. Whoever asks for an aggregator
+// A packet above the rate of preemption has the level of the lowest priority. Whoever asks for an aggregator
 // lowers its level. Whoever is stronger does that, too, but takes the
 // aggregator over in the next pass, which begins anew. Beside the level is the sequence of the holder,
 // for the packet that evicts it.
