@@ -7,14 +7,12 @@ use std::path::Path;
 use std::sync::Arc;
 
 use nix::unistd::{Uid, User};
-use serde::{Deserialize, Deserializer};
 use tonic::{Request, Status};
-use tributary_limits::FileLimit;
+use tributary_document::{Document, Error, Item, Kind, Table};
 
 use crate::fresh::Fresh;
 
-/// A list of some thousand clients.
-const FILE: FileLimit = FileLimit::new("access file", 1 << 20);
+const FILE: Kind = Kind { name: "access file", page: "docs/access.md" };
 
 /// Who is at the other end of a connection.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -44,8 +42,7 @@ impl fmt::Display for Caller {
 }
 
 /// What a client may do.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Role {
     /// See everything, change nothing.
     Observe,
@@ -69,8 +66,7 @@ impl fmt::Display for Role {
 }
 
 /// Clients that share a quota, and see and change only their own jobs.
-#[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Tenant {
     /// Its name.
     pub name: String,
@@ -79,23 +75,38 @@ pub struct Tenant {
     /// Most aggregators that its jobs have together: the sum of their segments.
     pub aggregators: Option<u32>,
     /// Most bits of values per second that each worker of its jobs sends.
-    #[serde(default, deserialize_with = "rate")]
     pub max_rate: Option<NonZeroU64>,
     /// Most bits of values per second that each worker of its jobs sends with a priority (ESA).
-    #[serde(default, deserialize_with = "rate")]
     pub max_preemption: Option<NonZeroU64>,
     /// Highest priority of its packets (ESA).
     pub max_priority: Option<NonZeroU8>,
 }
 
-/// A rate such as `10Gb/s`.
-fn rate<'de, D: Deserializer<'de>>(from: D) -> Result<Option<NonZeroU64>, D::Error> {
-    let text = String::deserialize(from)?;
-    let rate = tributary_document::rate(&text).and_then(NonZeroU64::new);
-    rate.map(Some).ok_or_else(|| {
-        let why = format!("`{text}` is not a rate; write for example \"10Gb/s\"");
-        serde::de::Error::custom(why)
-    })
+impl Tenant {
+    fn read(item: &Item<'_>) -> Result<Self, Error> {
+        let keys = ["name", "jobs", "aggregators", "max_rate", "max_preemption", "max_priority"];
+        let table = item.table("[[tenant]]", &keys)?;
+        let count = |key: &str| optional(&table, key, |item| item.integer32(0..=u32::MAX));
+        let rate = |key: &str| optional(&table, key, |item| item.rate(1..=u64::MAX));
+        let priority = optional(&table, "max_priority", |item| item.integer32(1..=u8::MAX.into()))?;
+        Ok(Self {
+            name: table.require("name", "\"blue\"")?.string("blue")?.to_owned(),
+            jobs: count("jobs")?,
+            aggregators: count("aggregators")?,
+            max_rate: rate("max_rate")?.and_then(NonZeroU64::new),
+            max_preemption: rate("max_preemption")?.and_then(NonZeroU64::new),
+            max_priority: priority.and_then(|priority| NonZeroU8::new(priority as u8)),
+        })
+    }
+}
+
+/// The value of a key, if the table has it.
+fn optional<'a, T>(
+    table: &Table<'a>,
+    key: &str,
+    read: impl FnOnce(&Item<'a>) -> Result<T, Error>,
+) -> Result<Option<T>, Error> {
+    table.get(key).map(|item| read(&item)).transpose()
 }
 
 /// What a caller may do. Each request has one.
@@ -211,9 +222,9 @@ impl Policy {
     pub fn read(path: &Path) -> Result<Self, String> {
         let own = path.to_owned();
         let read = move || {
-            let text =
-                FILE.read_text(&own).map_err(|error| format!("{}: {error}", own.display()))?;
-            List::parse(&text).map(Arc::new).map_err(|what| format!("{}: {what}", own.display()))
+            let text = FILE.read(&own).map_err(|error| error.to_string())?;
+            let list = List::parse(&text, &own.display().to_string());
+            list.map(Arc::new).map_err(|error| error.to_string())
         };
         Ok(Self(Arc::new(Rules::Listed(Fresh::new(vec![path.to_owned()], read)?))))
     }
@@ -256,61 +267,87 @@ struct List {
     tenants: BTreeMap<String, Arc<Tenant>>,
 }
 
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct File {
-    #[serde(default)]
-    tenant: Vec<Tenant>,
-    client: Vec<Client>,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug)]
 struct Client {
-    /// A name in its certificate. `*.` at its beginning stands for any one label.
-    certificate: Option<String>,
-    /// Name or number of a user of this machine.
-    user: Option<Account>,
+    identity: Identity,
     role: Role,
-    tenant: Option<String>,
+    tenant: Option<Arc<Tenant>>,
 }
 
-/// The number of a user. Names are looked up when the file is read.
-#[derive(Clone, Copy, Debug, Deserialize)]
-#[serde(try_from = "Named")]
-struct Account(u32);
-
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum Named {
-    Number(u32),
-    Name(String),
+#[derive(Debug)]
+enum Identity {
+    /// A name in its certificate. `*.` at its beginning stands for any one label.
+    Certificate(String),
+    /// The number of a user of this machine. Names are looked up when the file is read.
+    User(u32),
 }
 
-impl TryFrom<Named> for Account {
-    type Error = String;
+const ROLES: [(&str, Role); 4] = [
+    ("observe", Role::Observe),
+    ("submit", Role::Submit),
+    ("agent", Role::Agent),
+    ("operate", Role::Operate),
+];
 
-    fn try_from(named: Named) -> Result<Self, String> {
-        match named {
-            Named::Number(number) => Ok(Self(number)),
-            Named::Name(name) => match User::from_name(&name) {
-                Ok(Some(user)) => Ok(Self(user.uid.as_raw())),
-                Ok(None) => Err(format!("unknown user `{name}`")),
-                Err(error) => Err(format!("cannot look up user `{name}`: {error}")),
-            },
+impl Client {
+    fn read(item: &Item<'_>, tenants: &BTreeMap<String, Arc<Tenant>>) -> Result<Self, Error> {
+        let table = item.table("[[client]]", &["certificate", "user", "role", "tenant"])?;
+        let role = table.require("role", "\"observe\"")?.choice(&ROLES)?;
+        let identity = match (table.get("certificate"), table.get("user")) {
+            (Some(name), None) => Identity::Certificate(name.string("w1.example")?.to_owned()),
+            (None, Some(user)) if role == Role::Agent => {
+                return Err(
+                    user.fault("an agent is known by its certificate", "give `certificate`")
+                );
+            }
+            (None, Some(user)) => Identity::User(number(&user)?),
+            _ => {
+                let mend = "give either `certificate` or `user`";
+                return Err(table.fault("it is not clear who this client is", mend));
+            }
+        };
+        let tenant = optional(&table, "tenant", |item| {
+            let name = item.string("blue")?;
+            let tenant = tenants.get(name).ok_or_else(|| {
+                item.fault(format!("unknown tenant `{name}`"), "add a [[tenant]] of this name")
+            })?;
+            match role {
+                Role::Operate | Role::Agent => {
+                    let problem = format!("the role `{role}` is for all tenants");
+                    Err(item.fault(problem, "remove `tenant`"))
+                }
+                Role::Observe | Role::Submit => Ok(Arc::clone(tenant)),
+            }
+        })?;
+        Ok(Self { identity, role, tenant })
+    }
+
+    fn is(&self, caller: &Caller) -> bool {
+        match (caller, &self.identity) {
+            (Caller::Certified(names), Identity::Certificate(pattern)) => {
+                names.iter().any(|name| matches(pattern, name))
+            }
+            (Caller::User(id), Identity::User(number)) => number == id,
+            _ => false,
         }
     }
 }
 
-impl Client {
-    fn is(&self, caller: &Caller) -> bool {
-        match (caller, &self.certificate, &self.user) {
-            (Caller::Certified(names), Some(pattern), _) => {
-                names.iter().any(|name| matches(pattern, name))
-            }
-            (Caller::User(id), _, Some(account)) => account.0 == *id,
-            _ => false,
+/// The number of a user of this machine, who is given by name or number.
+fn number(item: &Item<'_>) -> Result<u32, Error> {
+    if !item.is_string() {
+        return item.integer32(0..=u32::MAX);
+    }
+    let name = item.string("alice")?;
+    match User::from_name(name) {
+        Ok(Some(user)) => Ok(user.uid.as_raw()),
+        Ok(None) => {
+            Err(item.fault(format!("unknown user `{name}`"), "give a user of this machine"))
         }
+        Err(error) => Err(item.fault(
+            format!("cannot look up user `{name}`: {error}"),
+            "give the number of the user",
+        )),
     }
 }
 
@@ -324,47 +361,31 @@ fn matches(pattern: &str, name: &str) -> bool {
 }
 
 impl List {
-    fn parse(text: &str) -> Result<Self, String> {
-        let file: File = toml::from_str(text).map_err(|error| {
-            let line = error.span().map(|span| 1 + text[..span.start].matches('\n').count());
-            let line = line.map(|line| format!("line {line}: ")).unwrap_or_default();
-            format!("{line}{}", error.message())
-        })?;
+    fn parse(text: &str, file: &str) -> Result<Self, Error> {
+        let document = Document::parse(FILE, text, file)?;
+        let table = document.table(&["tenant", "client"])?;
         let mut tenants = BTreeMap::new();
-        for tenant in file.tenant {
+        for item in table.items("tenant")? {
+            let tenant = Tenant::read(&item)?;
             let name = tenant.name.clone();
             if tenants.insert(name.clone(), Arc::new(tenant)).is_some() {
-                return Err(format!("duplicate tenant `{name}`"));
+                let problem = format!("there are two tenants `{name}`");
+                return Err(item.fault(problem, "give each a name of its own"));
             }
         }
-        for (number, client) in (1..).zip(&file.client) {
-            let complain = |what: String| Err(format!("client {number}: {what}"));
-            if client.certificate.is_some() == client.user.is_some() {
-                return complain("say either `certificate` or `user`".into());
-            }
-            if client.role == Role::Agent && client.certificate.is_none() {
-                return complain("an agent is known by its certificate".into());
-            }
-            match (&client.tenant, client.role) {
-                (Some(tenant), _) if !tenants.contains_key(tenant) => {
-                    return complain(format!("unknown tenant `{tenant}`"));
-                }
-                (Some(_), role @ (Role::Operate | Role::Agent)) => {
-                    return complain(format!(
-                        "the role `{role}` is for all tenants; remove `tenant`"
-                    ));
-                }
-                _ => {}
-            }
+        if table.get("client").is_none() {
+            let mend = "add a [[client]] with `certificate` or `user`, and `role`";
+            return Err(table.fault("there is no client", mend));
         }
-        Ok(Self { clients: file.client, tenants })
+        let clients = table.items("client")?;
+        let clients = clients.iter().map(|item| Client::read(item, &tenants));
+        Ok(Self { clients: clients.collect::<Result<_, _>>()?, tenants })
     }
 
     /// The first client in the list that the caller is.
     fn find(&self, caller: &Caller) -> Option<(Role, Option<Arc<Tenant>>)> {
         let client = self.clients.iter().find(|client| client.is(caller))?;
-        let tenant = client.tenant.as_ref().and_then(|name| self.tenants.get(name));
-        Some((client.role, tenant.cloned()))
+        Some((client.role, client.tenant.clone()))
     }
 }
 
@@ -396,7 +417,7 @@ mod tests {
     }
 
     fn grant(name: &str) -> Option<Grant> {
-        let (role, tenant) = List::parse(FILE).unwrap().find(&certified(name))?;
+        let (role, tenant) = List::parse(FILE, "access.toml").unwrap().find(&certified(name))?;
         Some(Grant { caller: certified(name), role, tenant })
     }
 
@@ -416,7 +437,7 @@ mod tests {
         for name in ["blue.example", "a.b.blue.example", ".blue.example", "control.example.org"] {
             assert_eq!(grant(name), None, "{name}");
         }
-        let list = List::parse(FILE).unwrap();
+        let list = List::parse(FILE, "access.toml").unwrap();
         let user = list.find(&Caller::User(4_294_967_290));
         assert!(matches!(user, Some((Role::Observe, None))));
         assert!(list.find(&Caller::Anyone).is_none());
@@ -447,32 +468,43 @@ mod tests {
     #[test]
     fn what_makes_no_sense_is_one_clear_line() {
         for (text, expected) in [
-            ("", "line 1: missing field `client`"),
-            ("[[client]]\nrole = \"king\"\n", "line 2: unknown variant `king`"),
-            ("[[client]]\nrole = \"observe\"\n", "client 1: say either `certificate` or `user`"),
+            ("", "1:1: there is no client; add a [[client]]"),
+            ("[[client]\nrole = \"observe\"\n", "1:"),
+            ("[[client]]\nrole = \"king\"\n", "2:8: `role` cannot be \"king\"; choose one of"),
+            ("[[client]]\nuser = 7\n", "1:1: [[client]] has no `role`; add"),
+            ("[[client]]\nrole = \"observe\"\n", "1:1: it is not clear who this client is; give"),
             (
                 "[[client]]\nrole = \"submit\"\nuser = 7\ntenant = \"b\"\n",
-                "client 1: unknown tenant `b`",
+                "4:10: unknown tenant `b`; add a [[tenant]]",
             ),
             (
                 "[[tenant]]\nname = \"b\"\n[[client]]\nrole = \"operate\"\nuser = 1\ntenant = \"b\"\n",
-                "client 1: the role `operate` is for all tenants; remove `tenant`",
+                "6:10: the role `operate` is for all tenants; remove `tenant`",
             ),
             (
                 "[[client]]\nrole = \"observe\"\nuser = \"no such\"\n",
-                "line 3: unknown user `no such`",
+                "3:8: unknown user `no such`; give",
             ),
             (
                 "[[client]]\nrole = \"agent\"\nuser = 7\n",
-                "client 1: an agent is known by its certificate",
+                "3:8: an agent is known by its certificate; give",
             ),
             (
                 "client = []\n[[tenant]]\nname = \"b\"\n[[tenant]]\nname = \"b\"\n",
-                "duplicate tenant `b`",
+                "4:1: there are two tenants `b`; give",
+            ),
+            (
+                "client = []\n[[tenant]]\nname = \"b\"\nmax_rate = \"10 apples\"\n",
+                "4:12: `max_rate` is `10 apples`, not a rate; write",
+            ),
+            (
+                "client = []\n[[tenant]]\nname = \"b\"\nmax_prioritty = 9\n",
+                "4:1: unknown key `max_prioritty` in [[tenant]]; did you mean `max_priority`?",
             ),
         ] {
-            let error = List::parse(text).unwrap_err();
-            assert!(error.starts_with(expected) && !error.contains('\n'), "{error}");
+            let error = List::parse(text, "access.toml").unwrap_err().to_string();
+            assert!(error.starts_with(&format!("access.toml:{expected}")), "{error}");
+            assert!(!error.contains('\n'), "{error}");
         }
     }
 }

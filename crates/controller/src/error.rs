@@ -157,13 +157,15 @@ pub enum Error {
     /// Another job has the epoch, but aggregators are identified by epochs.
     #[error("{0}: job {1} has the same epoch; let the controller issue another one")]
     EpochTaken(Run, JobId),
-    /// The port map is invalid.
-    #[error("{file}: {reason}")]
-    Ports {
-        /// The file.
-        file: String,
-        /// What is wrong, and what to do.
-        reason: String,
+    /// The chassis configuration needs a port map.
+    #[error(
+        "--chassis-config: nothing is known about port {port} of switch {switch}; give a file with --ports"
+    )]
+    UnknownPanel {
+        /// The switch.
+        switch: String,
+        /// The port's number in the job file.
+        port: u16,
     },
     /// The program does not have what the controller needs.
     #[error("the P4 program has no {what} that the controller could use; {mend}")]

@@ -24,15 +24,12 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use serde::Deserialize;
+use tributary_document::{Document, Error, Item, Kind, Table};
 use tributary_jobfile::{SwitchId, Topology};
-use tributary_limits::FileLimit;
 
-use crate::error::{Error, one_line};
 use crate::plan::{Forwarding, JobAtSwitch};
 
-/// Hundreds of times the size for the largest switch.
-const FILE: FileLimit = FileLimit::new("port map", 4 << 20);
+const FILE: Kind = Kind { name: "port map", page: "docs/tofino-deployment.md" };
 
 /// Device ports per pipe.
 const PIPE_PORTS: u16 = 128;
@@ -61,92 +58,65 @@ pub struct Panel {
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct PortMap(BTreeMap<(SwitchId, u16), Panel>);
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct File {
-    #[serde(default)]
-    port: Vec<Entry>,
-}
+/// What a `[[port]]` may say.
+const KEYS: [&str; 9] =
+    ["switch", "port", "to", "device_port", "connector", "channel", "speed", "fec", "autoneg"];
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Entry {
-    switch: String,
-    port: Option<u16>,
-    to: Option<String>,
-    device_port: u16,
-    connector: u16,
-    #[serde(default)]
-    channel: u8,
-    speed: Option<String>,
-    fec: Option<bool>,
-    autoneg: Option<bool>,
-}
+/// The speeds of a Tofino's ports, in bits per second.
+const SPEEDS: [(&str, u64); 6] = [
+    ("100G", 100_000_000_000),
+    ("50G", 50_000_000_000),
+    ("40G", 40_000_000_000),
+    ("25G", 25_000_000_000),
+    ("10G", 10_000_000_000),
+    ("1G", 1_000_000_000),
+];
 
 impl PortMap {
     /// Reads a port map.
     ///
     /// # Errors
-    /// [`Error::Ports`]: the map must have every port of the topology once, all in pipe 0.
+    /// If it cannot be read or is invalid: it must have every port of the topology once, all in pipe 0.
     pub fn read(path: &Path, topology: &Topology) -> Result<Self, Error> {
-        let failed = |reason: String| Error::Ports { file: path.display().to_string(), reason };
-        let text =
-            FILE.read_text(path).map_err(|error| failed(format!("cannot be read: {error}")))?;
-        Self::parse(&text, topology).map_err(failed)
+        Self::parse(&FILE.read(path)?, &path.display().to_string(), topology)
     }
 
-    fn parse(text: &str, topology: &Topology) -> Result<Self, String> {
-        let file: File = toml::from_str(text).map_err(|error| one_line(&error.to_string()))?;
+    fn parse(text: &str, file: &str, topology: &Topology) -> Result<Self, Error> {
+        let document = Document::parse(FILE, text, file)?;
+        let root = document.table(&["port"])?;
         let mut map = Self::default();
-        for entry in &file.port {
-            let (switch, port) = entry.place(topology)?;
-            let name = &entry.switch;
-            let panel = entry.panel()?;
+        for item in root.items("port")? {
+            let table = item.table("[[port]]", &KEYS)?;
+            let (switch, port) = place(&table, topology)?;
+            let panel = Panel::read(&table)?;
+            let name = &topology.switch(switch).name;
             let same = |(_, other): (&(SwitchId, u16), &Panel)| {
                 other.device_port == panel.device_port
                     || (other.connector, other.channel) == (panel.connector, panel.channel)
             };
-            let mut others = map.0.iter().filter(|((at, _), _)| *at == switch);
-            if others.any(same) {
-                return Err(format!(
-                    "switch {name}: two ports are device port {} or connector {}/{}; each can be one",
+            if map.0.iter().filter(|((at, _), _)| *at == switch).any(same) {
+                let problem = format!(
+                    "two ports of switch {name} are device port {} or connector {}/{}",
                     panel.device_port, panel.connector, panel.channel
-                ));
+                );
+                return Err(item.fault(problem, "each can be one"));
             }
             if map.0.insert((switch, port), panel).is_some() {
-                return Err(format!("switch {name}: port {port} is there twice"));
+                let problem = format!("port {port} of switch {name} is there twice");
+                return Err(item.fault(problem, "remove one"));
             }
         }
         for switch in topology.switch_ids() {
-            map.check(topology, switch)?;
+            for (port, _, far) in topology.ports(switch) {
+                if !map.0.contains_key(&(switch, port)) {
+                    let (name, far) = (&topology.switch(switch).name, topology.end_name(far));
+                    let problem =
+                        format!("port {port} of switch {name}, towards {far}, is missing");
+                    return Err(root.fault(problem, "add a [[port]]"));
+                }
+            }
         }
         Ok(map)
-    }
-
-    fn check(&self, topology: &Topology, switch: SwitchId) -> Result<(), String> {
-        let name = &topology.switch(switch).name;
-        for (port, _, far) in topology.ports(switch) {
-            let far = topology.end_name(far);
-            let panel = self.0.get(&(switch, port)).ok_or_else(|| {
-                format!("switch {name}: nothing about port {port}, towards {far}; add a [[port]]")
-            })?;
-            let pipe = panel.device_port / PIPE_PORTS;
-            if pipe != 0 {
-                return Err(format!(
-                    "switch {name}: device port {} is of pipe {pipe}, whose registers are not those of \
-                     pipe 0, where sums are made and swept; use device ports 0 to {}",
-                    panel.device_port,
-                    PIPE_PORTS - 1
-                ));
-            }
-            if panel.device_port == RECIRCULATION {
-                return Err(format!(
-                    "switch {name}: device port {RECIRCULATION} leads packets back into the switch, and \
-                     sweeps go by it; use another"
-                ));
-            }
-        }
-        Ok(())
     }
 
     /// The entry of a port.
@@ -194,68 +164,82 @@ impl PortMap {
     }
 }
 
-impl Entry {
-    fn place(&self, topology: &Topology) -> Result<(SwitchId, u16), String> {
-        let name = &self.switch;
-        let switch = topology
-            .switch_named(name)
-            .ok_or_else(|| format!("the job file has no switch `{name}`"))?;
-        let mut ports = topology.ports(switch);
-        match (self.port, &self.to) {
-            (Some(port), None) => ports
-                .find(|(number, ..)| *number == port)
-                .map(|_| (switch, port))
-                .ok_or_else(|| format!("switch {name} has no port {port} in the job file")),
-            (None, Some(to)) => {
-                let found: Vec<u16> = ports
-                    .filter(|(_, _, far)| topology.end_name(*far) == to)
-                    .map(|(number, ..)| number)
-                    .collect();
-                match found[..] {
-                    [port] => Ok((switch, port)),
-                    [] => Err(format!("in the job file, switch {name} has no link to `{to}`")),
-                    _ => Err(format!(
-                        "switch {name} has several links to `{to}`; say which with `port`"
-                    )),
+/// The port of the topology that an entry is about.
+fn place(table: &Table<'_>, topology: &Topology) -> Result<(SwitchId, u16), Error> {
+    let item = table.require("switch", "\"s1\"")?;
+    let name = item.string("s1")?;
+    let switch = topology.switch_named(name).ok_or_else(|| {
+        item.fault(format!("the job file has no switch `{name}`"), "give one of its switches")
+    })?;
+    let mut ports = topology.ports(switch);
+    let number = match (table.get("port"), table.get("to")) {
+        (Some(item), None) => {
+            let port = item.integer(1..=u16::MAX.into())?;
+            let known = ports.find(|(number, ..)| u64::from(*number) == port);
+            known.map(|(number, ..)| number).ok_or_else(|| {
+                let problem = format!("switch {name} has no port {port} in the job file");
+                item.fault(problem, "count its links from 1")
+            })?
+        }
+        (None, Some(item)) => {
+            let to = item.string("w1")?;
+            let found: Vec<u16> = ports
+                .filter(|(_, _, far)| topology.end_name(*far) == to)
+                .map(|(number, ..)| number)
+                .collect();
+            match found[..] {
+                [port] => port,
+                [] => {
+                    let problem = format!("in the job file, switch {name} has no link to `{to}`");
+                    return Err(item.fault(problem, "give a host or switch to which it has"));
+                }
+                _ => {
+                    let problem = format!("switch {name} has several links to `{to}`");
+                    return Err(item.fault(problem, "say which with `port`"));
                 }
             }
-            _ => Err(format!(
-                "switch {name}: device port {} wants either `to` or `port`",
-                self.device_port
-            )),
         }
-    }
+        _ => {
+            let problem = format!("it is not clear which port of switch {name} this is");
+            return Err(table.fault(problem, "give either `to` or `port`"));
+        }
+    };
+    Ok((switch, number))
+}
 
-    fn panel(&self) -> Result<Panel, String> {
-        let speed = self.speed.as_deref().unwrap_or("100G");
-        let speed_bps = match speed.strip_suffix('G').and_then(|number| number.parse::<u64>().ok())
-        {
-            Some(gigabits @ (1 | 10 | 25 | 40 | 50 | 100)) => gigabits * 1_000_000_000,
-            _ => {
-                return Err(format!(
-                    "speed = \"{speed}\": a Tofino's ports have 1G, 10G, 25G, 40G, 50G or 100G"
-                ));
-            }
-        };
-        if self.connector == 0 || self.channel > 4 {
-            return Err(format!(
-                "connector {}, channel {}: connectors count from 1, and channels from 1 to 4, or 0 for \
-                 the whole connector",
-                self.connector, self.channel
-            ));
-        }
-        if self.device_port >= 4 * PIPE_PORTS {
-            return Err(format!("device_port = {}: there are 0 to 511", self.device_port));
-        }
-        Ok(Panel {
-            device_port: self.device_port,
-            connector: self.connector,
-            channel: self.channel,
-            speed_bps,
-            fec: self.fec,
-            autoneg: self.autoneg,
+impl Panel {
+    fn read(table: &Table<'_>) -> Result<Self, Error> {
+        let item = table.require("device_port", "4")?;
+        let device_port = item.integer(0..=u64::from(4 * PIPE_PORTS) - 1)? as u16;
+        check_device_port(&item, device_port)?;
+        Ok(Self {
+            device_port,
+            connector: table.require("connector", "1")?.integer(1..=u16::MAX.into())? as u16,
+            channel: table.or("channel", 0, |item| item.integer(0..=4))? as u8,
+            speed_bps: table.or("speed", SPEEDS[0].1, |item| item.choice(&SPEEDS))?,
+            fec: table.or("fec", None, |item| item.boolean().map(Some))?,
+            autoneg: table.or("autoneg", None, |item| item.boolean().map(Some))?,
         })
     }
+}
+
+/// Sums are made and swept in pipe 0.
+fn check_device_port(item: &Item<'_>, device_port: u16) -> Result<(), Error> {
+    let pipe = device_port / PIPE_PORTS;
+    if pipe != 0 {
+        let problem = format!(
+            "device port {device_port} is of pipe {pipe}, whose registers are not those of pipe 0, where \
+             sums are made and swept"
+        );
+        return Err(item.fault(problem, format!("use device ports 0 to {}", PIPE_PORTS - 1)));
+    }
+    if device_port == RECIRCULATION {
+        let problem = format!(
+            "device port {RECIRCULATION} leads packets back into the switch, and sweeps go by it"
+        );
+        return Err(item.fault(problem, "use another"));
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -297,8 +281,8 @@ pub(crate) mod tests {
         fec = true
     "#;
 
-    fn read(text: &str) -> Result<PortMap, String> {
-        PortMap::parse(text, &star().topology)
+    fn read(text: &str) -> Result<PortMap, Error> {
+        PortMap::parse(text, "ports.toml", &star().topology)
     }
 
     #[test]
@@ -329,31 +313,52 @@ pub(crate) mod tests {
 
     #[test]
     fn invalid_maps_are_reported() {
-        let changed = |from: &str, to: &str| read(&FILE.replacen(from, to, 1)).unwrap_err();
+        let changed =
+            |from: &str, to: &str| read(&FILE.replacen(from, to, 1)).unwrap_err().to_string();
         for (from, to, expected) in [
-            ("\"s1\"", "\"s2\"", "the job file has no switch `s2`"),
-            ("\"w1\"", "\"w9\"", "in the job file, switch s1 has no link to `w9`"),
-            ("port = 3", "port = 4", "switch s1 has no port 4 in the job file"),
-            ("port = 3", "port = 2", "switch s1: port 2 is there twice"),
-            ("= 12", "= 4", "switch s1: two ports are device port 4 or connector 2/0"),
-            ("connector = 2", "connector = 1", "switch s1: two ports are device port 12 or"),
+            ("\"s1\"", "\"s2\"", "3:18: the job file has no switch `s2`; give"),
+            ("\"w1\"", "\"w9\"", "4:14: in the job file, switch s1 has no link to `w9`; give"),
+            ("port = 3", "port = 4", "18:16: switch s1 has no port 4 in the job file; count"),
+            ("port = 3", "port = 2", "16:9: port 2 of switch s1 is there twice; remove"),
+            ("= 12", "= 4", "8:9: two ports of switch s1 are device port 4 or connector 2/0; each"),
+            (
+                "connector = 2",
+                "connector = 1",
+                "8:9: two ports of switch s1 are device port 12 or connector 1/0; each",
+            ),
             (
                 "= 20",
                 "= 148",
-                "switch s1: device port 148 is of pipe 1, whose registers are not those of pipe 0",
+                "19:23: device port 148 is of pipe 1, whose registers are not those of pipe 0",
             ),
-            ("= 12", "= 68", "switch s1: device port 68 leads packets back into the switch"),
-            ("= 12", "= 600", "device_port = 600: there are 0 to 511"),
-            ("40G", "400G", "speed = \"400G\": a Tofino's ports have"),
-            ("channel = 1", "channel = 5", "connector 3, channel 5: connectors count from 1"),
-            ("to = \"w1\"", "to = \"w1\"\nport = 1", "switch s1: device port 4 wants either"),
-            ("fec = true", "fek = true", "TOML parse error"),
+            ("= 12", "= 68", "11:23: device port 68 leads packets back into the switch"),
+            (
+                "= 12",
+                "= 600",
+                "11:23: `device_port` is 600, out of range; choose a value from 0 to 511",
+            ),
+            ("40G", "400G", "13:17: `speed` cannot be \"400G\"; did you mean"),
+            ("channel = 1", "channel = 5", "21:19: `channel` is 5, out of range"),
+            ("connector = 3", "connector = 0", "20:21: `connector` is 0, out of range"),
+            (
+                "to = \"w1\"",
+                "to = \"w1\"\nport = 1",
+                "2:9: it is not clear which port of switch s1",
+            ),
+            (
+                "fec = true",
+                "fek = true",
+                "23:9: unknown key `fek` in [[port]]; did you mean `fec`?",
+            ),
         ] {
             let error = changed(from, to);
-            assert!(error.starts_with(expected), "{to}: {error}");
+            assert!(error.starts_with(&format!("ports.toml:{expected}")), "{to}: {error}");
             assert!(!error.contains('\n'), "{error}");
         }
-        let missing = read(FILE.rsplit_once("[[port]]").unwrap().0).unwrap_err();
-        assert_eq!(missing, "switch s1: nothing about port 3, towards ps; add a [[port]]");
+        let missing = read(FILE.rsplit_once("[[port]]").unwrap().0).unwrap_err().to_string();
+        assert_eq!(
+            missing,
+            "ports.toml:1:1: port 3 of switch s1, towards ps, is missing; add a [[port]]"
+        );
     }
 }

@@ -64,6 +64,40 @@ fn jobs_go_on_without_workers_that_are_killed() {
     assert_eq!(count(&report, "wrong"), 0, "{report}");
 }
 
+/// Two jobs over two racks, of which one goes on, on links that lose, repeat and reorder packets.
+fn over_racks(protocol: &str, servers: &str, roles: &str) -> String {
+    format!(
+        "protocol = \"{protocol}\"\nworker_timeout = \"3s\"\n[topology]\nkind = \"racks\"\nracks = 2\n\
+         hosts_per_rack = 3\nps_hosts = {servers}\n[switch]\npool = 64\n[faults]\nloss = 0.01\n\
+         duplicate = 0.02\nreorder = 0.02\njitter = \"200us\"\n\
+         [[job]]\nname = \"one\"\nworkers = [\"w1\", \"w2\", \"w4\", \"w5\"]\n\
+         on_death = \"continue\"\nmin_workers = 2\n{roles}\
+         workload = {{ kind = \"random\", tensors = 150, elements = 3000 }}\n\
+         [[job.straggler]]\nworker = 0\ndelay = \"10ms\"\n\
+         [[job]]\nname = \"two\"\nworkers = [\"w3\", \"w6\"]\n{roles}\
+         workload = {{ kind = \"random\", tensors = 60, elements = 8000 }}\n"
+    )
+}
+
+#[test]
+fn a_job_over_racks_goes_on_beside_another() {
+    if !namespaces() {
+        return;
+    }
+    for (protocol, servers, roles) in
+        [("atp", "1", "ps = \"ps\"\n"), ("esa", "2", "ps = \"ps1\"\nagent = \"ps2\"\n")]
+    {
+        let file = JobFile::new(&over_racks(protocol, servers, roles));
+        let name = file.name();
+        let args = ["chaos", &name, "--minutes", "0.3", "--seed", "11", "--every", "900"];
+        let output = tributary(&args).output().unwrap();
+        let (report, errors) = (text(&output.stdout), text(&output.stderr));
+        assert!(output.status.success(), "{protocol}: {errors}\n{report}");
+        assert!(count(&report, "sums compared") > 0, "{protocol}: {report}");
+        assert_eq!(count(&report, "wrong"), 0, "{protocol}: {report}");
+    }
+}
+
 #[test]
 fn an_interrupted_chaos_leaves_nothing_behind() {
     if !namespaces() {

@@ -16,7 +16,7 @@ const ETHERNET: u32 = 18;
 /// The text of a switch's configuration. P4Runtime's device ID is the node's number.
 ///
 /// # Errors
-/// [`Error::Ports`] if the map lacks a port of the switch.
+/// [`Error::UnknownPanel`] if the map lacks a port of the switch.
 pub fn config(
     topology: &Topology,
     ports: &PortMap,
@@ -30,12 +30,9 @@ pub fn config(
          nodes {{\n  id: {device_id}\n  slot: 1\n  index: 1\n}}\n"
     );
     for (number, link, far) in topology.ports(switch) {
-        let panel = ports.panel(switch, number).ok_or_else(|| Error::Ports {
-            file: "--chassis-config".into(),
-            reason: format!(
-                "nothing is known about port {number} of switch {name}; give a file with --ports"
-            ),
-        })?;
+        let panel = ports
+            .panel(switch, number)
+            .ok_or_else(|| Error::UnknownPanel { switch: name.clone(), port: number })?;
         // Stratum's own files number ports like this.
         let id = match panel.channel {
             0 => u32::from(panel.connector),
