@@ -6,7 +6,7 @@ use tracing::Level;
 
 use crate::bits::{get_bits, mask, put_bits, signed};
 use crate::code::{Cell, Code, ExternOp, HeaderCode, List, NO_SLOT, Op, Pc, RunKind, Slot, Varbit};
-use crate::compiled::{EngineKind, Machine};
+use crate::compiled::{EngineKind, Machine, MachineCode};
 use crate::division::Share;
 use crate::externs::checksum::{gather, most_bytes};
 use crate::externs::counter::Counter;
@@ -148,6 +148,11 @@ impl Engine {
     /// Whether machine code currently runs the blocks.
     pub(crate) fn is_compiled(&self) -> bool {
         self.machine.ready().is_some()
+    }
+
+    /// The program's machine code, or its future.
+    pub(crate) fn machine_code(&self) -> Option<MachineCode> {
+        self.machine.code()
     }
 
     /// Runs a block.

@@ -40,7 +40,7 @@ mod v1model;
 mod value;
 mod wide;
 
-pub use compiled::EngineKind;
+pub use compiled::{EngineKind, MachineCode};
 pub use division::{ROW_BITS, Undivided};
 pub use error::{LoadError, Located, ProfileError, StateError, TableError};
 pub use externs::counter::CounterData;

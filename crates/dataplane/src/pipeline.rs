@@ -15,7 +15,7 @@ use std::sync::{Arc, OnceLock};
 use tributary_p4::Architecture;
 use tributary_p4::ir::{self, ExternId, TableId};
 
-use crate::compiled::EngineKind;
+use crate::compiled::{EngineKind, MachineCode};
 use crate::division::Undivided;
 use crate::error::{LoadError, StateError, TableError};
 use crate::exec::{Engine, Store};
@@ -79,6 +79,13 @@ impl Pipeline {
     #[must_use]
     pub fn is_compiled(&self) -> bool {
         self.engine.is_compiled()
+    }
+
+    /// The program's machine code, or its future, to be kept for later pipelines; `None` with the
+    /// interpreter.
+    #[must_use]
+    pub fn machine_code(&self) -> Option<MachineCode> {
+        self.engine.machine_code()
     }
 
     /// The architecture that the program is written for.

@@ -7,8 +7,10 @@
 //! Sequentially consistent order between the two steps, on both sides, ensures that at least one
 //! side sees the other: no wake-up is lost, and waking a busy thread costs no system call.
 
+use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use std::os::unix::fs::FileExt as _;
 use std::sync::atomic::{AtomicU32, Ordering, fence};
 use std::sync::{Arc, OnceLock};
 use std::thread;
@@ -36,9 +38,12 @@ const LONGEST_SPIN: Duration = Duration::from_micros(200);
 /// Shortest such time. It takes less to sleep.
 const SHORTEST_SPIN: Duration = Duration::from_micros(1);
 
-/// A thread that spins, and lets others run, for longer than this without running itself shares its core with
-/// one that computes. An endpoint has finished a batch of frames long before.
-const AWAY: Duration = Duration::from_millis(1);
+/// How often a thread looks how long it has waited for a core.
+const LOOK: Duration = Duration::from_millis(10);
+
+/// The part of the time, as its inverse, above which a thread that waits for a core shares it with one that
+/// computes.
+const SHARED: u32 = 8;
 
 /// For how long a thread sleeps at once after it has found that it shares its core. It doubles while that
 /// goes on.
@@ -130,27 +135,70 @@ pub struct Watch {
 
 /// How long to look for events before a sleep.
 ///
-/// While others compute on the same core, it is zero: the scheduler runs a thread soon after it is woken,
-/// but runs a thread that yields after all others.
-#[derive(Clone, Copy, Debug, Default)]
+/// While others compute on the same core, it is zero: a thread that spins uses up its share of the core,
+/// and the scheduler runs one that sleeps soon after it is woken.
+#[derive(Debug, Default)]
 struct Spin {
     time: Duration,
-    /// Until when the thread sleeps at once, because it shares its core, and for how long it does so.
+    core: Core,
+}
+
+/// Whether a thread has to wait for its core.
+#[derive(Debug, Default)]
+struct Core {
+    /// The kernel's statistics of the thread; `None` before the first look, or if there are none.
+    statistics: Option<File>,
+    /// When they were looked at, and for how long the thread had then waited for a core.
+    looked: Option<(Instant, Duration)>,
+    /// Until when the thread counts as one that shares its core, and for how long it did so last.
     rests_until: Option<Instant>,
     rest: Duration,
 }
 
-impl Spin {
-    /// For how long to spin.
-    fn time(&self, now: Instant) -> Duration {
-        if self.rests_until.is_some_and(|until| now < until) { Duration::ZERO } else { self.time }
+impl Core {
+    fn is_shared(&mut self, now: Instant) -> bool {
+        if self.rests_until.is_some_and(|until| now < until) {
+            return true;
+        }
+        if self.rests_until.is_some() || self.looked.is_none_or(|(at, _)| now >= at + LOOK) {
+            let waited = self.waited().unwrap_or_default();
+            self.learn(now, waited);
+        }
+        self.rests_until.is_some()
     }
 
-    /// The thread spun, and others ran for longer than [`AWAY`] meanwhile.
-    fn shares_core(&mut self, now: Instant) {
-        let lasts = self.rests_until.is_some_and(|until| now < until + self.rest);
-        self.rest = if lasts { (2 * self.rest).min(RESTS[1]) } else { RESTS[0] };
-        self.rests_until = Some(now + self.rest);
+    /// For how long the calling thread has waited for a core.
+    fn waited(&mut self) -> Option<Duration> {
+        if self.looked.is_none() {
+            self.statistics = File::open("/proc/thread-self/schedstat").ok();
+        }
+        let mut text = [0; 64];
+        let length = self.statistics.as_ref()?.read_at(&mut text, 0).ok()?;
+        // Nanoseconds on a core, nanoseconds of waiting for one, number of turns.
+        let field = str::from_utf8(&text[..length]).ok()?.split_whitespace().nth(1)?;
+        field.parse().ok().map(Duration::from_nanos)
+    }
+
+    /// At this time, the thread has waited for a core for so long.
+    fn learn(&mut self, now: Instant, waited: Duration) {
+        // What a thread that sleeps at once waits for its core says little: after a rest, it spins again.
+        let rested = self.rests_until.take().is_some();
+        if !rested && let Some((at, before)) = self.looked {
+            if SHARED * waited.saturating_sub(before) > now - at {
+                self.rest = (2 * self.rest).clamp(RESTS[0], RESTS[1]);
+                self.rests_until = Some(now + self.rest);
+            } else {
+                self.rest = Duration::ZERO;
+            }
+        }
+        self.looked = Some((now, waited));
+    }
+}
+
+impl Spin {
+    /// For how long to spin.
+    fn time(&mut self, now: Instant) -> Duration {
+        if self.time.is_zero() || self.core.is_shared(now) { Duration::ZERO } else { self.time }
     }
 
     /// An event occurred after the thread had waited for so long, or `None` occurred.
@@ -253,7 +301,6 @@ impl Watch {
         }
         let end = start + spin;
         let end = self.deadline.map_or(end, |deadline| deadline.min(end));
-        let mut last = start;
         loop {
             let glances = if self.descriptors.is_empty() { GLANCES } else { 1 };
             for _ in 0..glances {
@@ -265,10 +312,6 @@ impl Watch {
             // The thread that causes the event may wait for this core.
             thread::yield_now();
             let now = Instant::now();
-            if now - last > AWAY {
-                self.spin.shares_core(now);
-            }
-            last = now;
             if !self.descriptors.is_empty() {
                 sys::ppoll(&mut self.descriptors, Some(Duration::ZERO))?;
                 if self.descriptors.iter().any(|polled| polled.revents != 0) {
@@ -403,21 +446,22 @@ mod tests {
     }
 
     #[test]
-    fn beside_other_work_threads_sleep_at_once_for_longer_and_longer() {
-        let start = Instant::now();
-        let mut spin = Spin { time: LONGEST_SPIN, ..Spin::default() };
-        assert_eq!(spin.time(start), LONGEST_SPIN);
-        let mut now = start;
+    fn threads_that_wait_for_their_core_sleep_at_once_for_longer_and_longer() {
+        let (mut core, mut now, mut waited) = (Core::default(), Instant::now(), Duration::ZERO);
+        let mut look = |core: &mut Core, after: Duration, more: u64| {
+            now += after;
+            waited += Duration::from_millis(more);
+            core.learn(now, waited);
+            core.rests_until.map(|until| until - now)
+        };
+        assert_eq!(look(&mut core, Duration::ZERO, 0), None);
+        assert_eq!(look(&mut core, LOOK, 1), None);
         for rest in [100, 200, 400, 800, 1000, 1000].map(Duration::from_millis) {
-            spin.shares_core(now);
-            assert_eq!(spin.time(now + rest - SHORTEST_SPIN), Duration::ZERO);
-            now += rest;
-            assert_eq!(spin.time(now), LONGEST_SPIN);
+            assert_eq!(look(&mut core, LOOK, 2), Some(rest));
+            assert_eq!(look(&mut core, rest, 50), None, "it spins after a rest");
         }
-        // The other work has ended, and comes again later.
-        now += RESTS[1];
-        spin.shares_core(now);
-        assert_eq!(spin.time(now + RESTS[0]), LONGEST_SPIN);
+        assert_eq!(look(&mut core, LOOK, 1), None);
+        assert_eq!(look(&mut core, LOOK, 2), Some(RESTS[0]));
     }
 
     #[test]

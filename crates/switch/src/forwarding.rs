@@ -1,9 +1,9 @@
 //! A program loaded from a P4Runtime configuration: engine, objects by id, multicast groups.
 
 use std::collections::HashSet;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
-use tributary_dataplane::{EngineKind, LoadError, Pipeline};
+use tributary_dataplane::{EngineKind, LoadError, MachineCode, Pipeline};
 use tributary_p4::Architecture;
 use tributary_p4runtime_proto::google::rpc::Code;
 use tributary_p4runtime_proto::p4::config::v1::P4Info;
@@ -18,7 +18,14 @@ use crate::tofino::TofinoConfig;
 
 /// The programs that switches of this process have run last, by source text. Each process group of a
 /// training script has a switch, and all run the same program.
-static COMPILED: Kept<String, (tributary_p4::ir::Program, P4Info)> = Kept::new(4);
+static COMPILED: Kept<String, Known> = Kept::new(4);
+
+/// A compiled program.
+struct Known {
+    program: tributary_p4::ir::Program,
+    p4info: P4Info,
+    machine_code: OnceLock<MachineCode>,
+}
 
 /// Identity of a loaded program.
 #[derive(Clone, Debug)]
@@ -92,11 +99,17 @@ impl Forwarding {
         let source = std::str::from_utf8(&config.p4_device_config).map_err(|_| {
             Refusal::invalid("p4_device_config is not text: this switch runs P4 source")
         })?;
-        let known = COMPILED.get(source.to_owned(), || front_end(source))?;
-        let (program, compiled) = &*known;
-        p4info::check(sent, compiled)
+        let known = COMPILED.get(source.to_owned(), || {
+            let (program, p4info) = front_end(source)?;
+            Ok::<_, Refusal>(Known { program, p4info, machine_code: OnceLock::new() })
+        })?;
+        p4info::check(sent, &known.p4info)
             .map_err(|what| Refusal::invalid(format!("the P4Info is not the program's: {what}")))?;
-        Self::load(program.clone(), config)
+        let loaded = Self::load(known.program.clone(), config)?;
+        if let Some(code) = loaded.pipeline.machine_code() {
+            known.machine_code.get_or_init(|| code);
+        }
+        Ok(loaded)
     }
 
     /// Compiles P4 source and uses the resulting P4Info.

@@ -85,7 +85,14 @@ struct Shared {
     started: AtomicBool,
 }
 
-/// The programs that engines run at the moment.
+/// A program's machine code, or its future. While it is kept, each new engine of the process that runs the
+/// program has it.
+#[derive(Clone, Debug)]
+pub struct MachineCode {
+    _shared: Arc<Shared>,
+}
+
+/// The programs that engines run at the moment, and those whose machine code is kept.
 static PROGRAMS: Mutex<Vec<Weak<Shared>>> = Mutex::new(Vec::new());
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -132,7 +139,7 @@ impl Shared {
         drop(self.compiled.set(compiled));
     }
 
-    /// Compiles the program while there is an engine that runs it.
+    /// Compiles the program while there is an engine that runs it, or its machine code is kept.
     fn compile_for_engines(self: Arc<Self>) {
         // Without others, the program was replaced or has ended.
         let wanted = || Arc::strong_count(&self) > 1;
@@ -188,6 +195,11 @@ impl Machine {
         Self { shared: Some(shared), bases: registers.bases(), left }
     }
 
+    /// The machine code, or its future; `None` with the interpreter.
+    pub(crate) fn code(&self) -> Option<MachineCode> {
+        self.shared.clone().map(|shared| MachineCode { _shared: shared })
+    }
+
     /// Counts a packet. Starts the compiler after enough packets.
     #[inline]
     pub(crate) fn packet(&mut self) {
@@ -205,10 +217,7 @@ impl Machine {
         if shared.started.swap(true, Ordering::Relaxed) {
             return;
         }
-        let work = move || {
-            yield_to_packets();
-            shared.compile_for_engines();
-        };
+        let work = move || shared.compile_for_engines();
         // Without a thread the interpreter continues.
         if let Err(error) = std::thread::Builder::new().name("p4-translator".to_owned()).spawn(work)
         {
@@ -221,15 +230,6 @@ impl Machine {
     pub(crate) fn ready(&self) -> Option<(&Compiled, &[usize])> {
         let compiled = self.shared.as_ref()?.compiled.get()?.as_ref()?;
         Some((compiled, &self.bases))
-    }
-}
-
-/// Gives this thread the lowest priority, because packets are processed meanwhile.
-fn yield_to_packets() {
-    // On Linux, no process means the calling thread.
-    #[cfg(target_os = "linux")]
-    if let Err(error) = rustix::process::setpriority_process(None, 19) {
-        tracing::debug!("cannot lower the compiler's priority: {error}");
     }
 }
 
