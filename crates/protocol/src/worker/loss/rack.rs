@@ -23,7 +23,7 @@
 //!   that loses packets does so repeatedly. So every probe costs one credit, and every detected
 //!   loss earns one. If no result arrives of a fragment that was sent once and before the probes,
 //!   the probes were needed, and up to eight credits are returned. With credit, a round trip is the
-//!   minimum round-trip time, or an eighth of the usual time to a result, if that is more: then hosts or
+//!   minimum round-trip time, or a sixteenth of the usual time to a result, if that is more: then hosts or
 //!   switches wait for processors, and probes would only add to their work. Without credit, it is the
 //!   usual time, and silence must last 32 times as long while more than a few fragments wait. The
 //!   exception is a complete fragment above the lowest: all workers have then sent the lowest, which
@@ -60,7 +60,7 @@ const DOWN: u32 = 64;
 const SILENT_ROUND_TRIPS: u32 = 3;
 
 /// Ratio of the usual time to a result and a round trip, if that is longer than the minimum.
-const SHARED: u32 = 8;
+const SHARED: u32 = 16;
 
 /// Number of waiting fragments up to which no patience is needed.
 const FEW: u32 = 8;
