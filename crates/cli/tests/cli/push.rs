@@ -75,7 +75,7 @@ fn a_chassis_configuration_is_written() {
     assert_eq!(text.matches("singleton_ports {").count(), 3);
     std::fs::write(&ports, port("w1", 4, 1)).unwrap();
     let line = fail(&args);
-    assert!(line.contains("switch s1: nothing about port 2, towards w2"), "{line}");
+    assert!(line.contains("port 2 of switch s1, towards w2, is missing"), "{line}");
 }
 
 /// The pushed state serves a job without a controller; pushing again changes nothing.
