@@ -512,19 +512,19 @@ mod tests {
         let communicator =
             Communicator::join(&description, 0, Vec::new(), Some(&mut switch)).unwrap();
         let shared = &communicator.shared;
-        let (sender, answer) = mpsc::sync_channel(0);
+        // As if a thread were handling something that takes long.
+        while std::mem::replace(&mut lock(&shared.inbox).busy, true) {
+            std::thread::yield_now();
+        }
+        let operation = "barrier".to_owned();
+        let call = Call::Announce { operation, elements: 0, element: String::new() };
+        drop(communicator.call(call));
         std::thread::scope(|scope| {
-            // A thread that is handling something until the answer is taken.
-            scope.spawn(|| shared.happen(Happening::Asked(sender)));
-            while !lock(&shared.inbox).busy {
-                std::thread::yield_now();
-            }
-            let operation = "barrier".to_owned();
-            let call = Call::Announce { operation, elements: 0, element: String::new() };
-            drop(communicator.call(call));
             let pending = scope.spawn(|| shared.pending());
             std::thread::sleep(Duration::from_millis(50));
-            answer.recv().unwrap();
+            lock(&shared.inbox).busy = false;
+            // This thread handles what is in the inbox.
+            assert_eq!(shared.pending().len(), 1);
             assert_eq!(pending.join().unwrap().len(), 1);
         });
         communicator.abort();

@@ -114,4 +114,8 @@ fn groups_of_a_process_share_a_program_that_is_compiled_once() {
     Group::new().sum(2_000_000);
     first.sum(1_000);
     assert_eq!(counts(), [1, 1, 1]);
+    // No group is left, and the program is kept.
+    drop(first);
+    Group::new().sum(2_000_000);
+    assert_eq!(counts(), [1, 1, 1]);
 }

@@ -24,7 +24,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use tributary_document::{Document, Error, Item, Kind, Table};
+use tributary_document::{Document, Error, Item, Kind, Table, suggest};
 use tributary_jobfile::{SwitchId, Topology};
 
 use crate::plan::{Forwarding, JobAtSwitch};
@@ -90,19 +90,20 @@ impl PortMap {
             let (switch, port) = place(&table, topology)?;
             let panel = Panel::read(&table)?;
             let name = &topology.switch(switch).name;
-            let same = |(_, other): (&(SwitchId, u16), &Panel)| {
-                other.device_port == panel.device_port
-                    || (other.connector, other.channel) == (panel.connector, panel.channel)
-            };
-            if map.0.iter().filter(|((at, _), _)| *at == switch).any(same) {
-                let problem = format!(
-                    "two ports of switch {name} are device port {} or connector {}/{}",
-                    panel.device_port, panel.connector, panel.channel
-                );
-                return Err(item.fault(problem, "each can be one"));
+            let others = || map.0.iter().filter(|((at, _), _)| *at == switch).map(|(_, it)| it);
+            let device = panel.device_port;
+            if others().any(|other| other.device_port == device) {
+                let problem = format!("device port {device} of switch {name} is used twice");
+                return Err(table.place_of("device_port").fault(problem, "give each port its own"));
+            }
+            let Panel { connector, channel, .. } = panel;
+            if others().any(|other| (other.connector, other.channel) == (connector, channel)) {
+                let problem =
+                    format!("connector {connector}/{channel} of switch {name} is used twice");
+                return Err(table.place_of("connector").fault(problem, "give each port its own"));
             }
             if map.0.insert((switch, port), panel).is_some() {
-                let problem = format!("port {port} of switch {name} is there twice");
+                let problem = format!("port {port} of switch {name} has two entries");
                 return Err(item.fault(problem, "remove one"));
             }
         }
@@ -191,11 +192,11 @@ fn place(table: &Table<'_>, topology: &Topology) -> Result<(SwitchId, u16), Erro
                 [port] => port,
                 [] => {
                     let problem = format!("in the job file, switch {name} has no link to `{to}`");
-                    return Err(item.fault(problem, "give a host or switch to which it has"));
+                    return Err(item.fault(problem, "name a host or switch that has a link to it"));
                 }
                 _ => {
                     let problem = format!("switch {name} has several links to `{to}`");
-                    return Err(item.fault(problem, "say which with `port`"));
+                    return Err(item.fault(problem, "select one with `port`"));
                 }
             }
         }
@@ -215,28 +216,42 @@ impl Panel {
         Ok(Self {
             device_port,
             connector: table.require("connector", "1")?.integer(1..=u16::MAX.into())? as u16,
-            channel: table.or("channel", 0, |item| item.integer(0..=4))? as u8,
-            speed_bps: table.or("speed", SPEEDS[0].1, |item| item.choice(&SPEEDS))?,
+            channel: table.or("channel", 0, channel)?,
+            speed_bps: table.or("speed", SPEEDS[0].1, speed)?,
             fec: table.or("fec", None, |item| item.boolean().map(Some))?,
             autoneg: table.or("autoneg", None, |item| item.boolean().map(Some))?,
         })
     }
 }
 
+fn channel(item: &Item<'_>) -> Result<u8, Error> {
+    item.integer(0..=4).map(|channel| channel as u8).map_err(|_| {
+        item.fault(
+            "`channel` is not one of a connector",
+            "give 1 to 4, or 0 for the whole connector",
+        )
+    })
+}
+
+fn speed(item: &Item<'_>) -> Result<u64, Error> {
+    item.choice(&SPEEDS).map_err(|_| {
+        let words = SPEEDS.iter().rev().map(|(word, _)| *word);
+        let mend = format!("choose one of {}", suggest::list(words));
+        item.fault("`speed` is not one of a Tofino's ports", mend)
+    })
+}
+
 /// Sums are made and swept in pipe 0.
 fn check_device_port(item: &Item<'_>, device_port: u16) -> Result<(), Error> {
     let pipe = device_port / PIPE_PORTS;
     if pipe != 0 {
-        let problem = format!(
-            "device port {device_port} is of pipe {pipe}, whose registers are not those of pipe 0, where \
-             sums are made and swept"
-        );
+        let problem =
+            format!("device port {device_port} is in pipe {pipe}, but sums are computed in pipe 0");
         return Err(item.fault(problem, format!("use device ports 0 to {}", PIPE_PORTS - 1)));
     }
     if device_port == RECIRCULATION {
-        let problem = format!(
-            "device port {RECIRCULATION} leads packets back into the switch, and sweeps go by it"
-        );
+        let problem =
+            format!("device port {RECIRCULATION} is the recirculation port, which the sweeps use");
         return Err(item.fault(problem, "use another"));
     }
     Ok(())
@@ -319,26 +334,38 @@ pub(crate) mod tests {
             ("\"s1\"", "\"s2\"", "3:18: the job file has no switch `s2`; give"),
             ("\"w1\"", "\"w9\"", "4:14: in the job file, switch s1 has no link to `w9`; give"),
             ("port = 3", "port = 4", "18:16: switch s1 has no port 4 in the job file; count"),
-            ("port = 3", "port = 2", "16:9: port 2 of switch s1 is there twice; remove"),
-            ("= 12", "= 4", "8:9: two ports of switch s1 are device port 4 or connector 2/0; each"),
+            ("port = 3", "port = 2", "16:9: port 2 of switch s1 has two entries; remove"),
+            ("= 12", "= 4", "11:23: device port 4 of switch s1 is used twice; give"),
             (
                 "connector = 2",
                 "connector = 1",
-                "8:9: two ports of switch s1 are device port 12 or connector 1/0; each",
+                "12:21: connector 1/0 of switch s1 is used twice; give",
             ),
             (
                 "= 20",
                 "= 148",
-                "19:23: device port 148 is of pipe 1, whose registers are not those of pipe 0",
+                "19:23: device port 148 is in pipe 1, but sums are computed in pipe 0; use",
             ),
-            ("= 12", "= 68", "11:23: device port 68 leads packets back into the switch"),
+            (
+                "= 12",
+                "= 68",
+                "11:23: device port 68 is the recirculation port, which the sweeps use; use",
+            ),
             (
                 "= 12",
                 "= 600",
                 "11:23: `device_port` is 600, out of range; choose a value from 0 to 511",
             ),
-            ("40G", "400G", "13:17: `speed` cannot be \"400G\"; did you mean"),
-            ("channel = 1", "channel = 5", "21:19: `channel` is 5, out of range"),
+            (
+                "40G",
+                "400G",
+                "13:17: `speed` is not one of a Tofino's ports; choose one of `1G`, `10G`",
+            ),
+            (
+                "channel = 1",
+                "channel = 5",
+                "21:19: `channel` is not one of a connector; give 1 to 4, or 0",
+            ),
             ("connector = 3", "connector = 0", "20:21: `connector` is 0, out of range"),
             (
                 "to = \"w1\"",

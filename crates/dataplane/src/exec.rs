@@ -150,7 +150,7 @@ impl Engine {
         self.machine.ready().is_some()
     }
 
-    /// The program's machine code, or its future.
+    /// What keeps the program's machine code.
     pub(crate) fn machine_code(&self) -> Option<MachineCode> {
         self.machine.code()
     }

@@ -81,8 +81,7 @@ impl Pipeline {
         self.engine.is_compiled()
     }
 
-    /// The program's machine code, or its future, to be kept for later pipelines; `None` with the
-    /// interpreter.
+    /// What keeps the program's machine code for later pipelines; `None` with the interpreter.
     #[must_use]
     pub fn machine_code(&self) -> Option<MachineCode> {
         self.engine.machine_code()

@@ -38,11 +38,10 @@ const LONGEST_SPIN: Duration = Duration::from_micros(200);
 /// Shortest such time. It takes less to sleep.
 const SHORTEST_SPIN: Duration = Duration::from_micros(1);
 
-/// How often a thread looks how long it has waited for a core.
+/// How often a thread checks how long it has waited for a core.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// The part of the time, as its inverse, above which a thread that waits for a core shares it with one that
-/// computes.
+/// Inverse of the fraction of time spent waiting for a core above which the core counts as shared.
 const SHARED: u32 = 8;
 
 /// For how long a thread sleeps at once after it has found that it shares its core. It doubles while that
@@ -135,22 +134,22 @@ pub struct Watch {
 
 /// How long to look for events before a sleep.
 ///
-/// While others compute on the same core, it is zero: a thread that spins uses up its share of the core,
-/// and the scheduler runs one that sleeps soon after it is woken.
+/// On a core that others use too, it is zero: a thread that spins uses up its share of the core, and the
+/// scheduler runs one that sleeps soon after it is woken.
 #[derive(Debug, Default)]
 struct Spin {
     time: Duration,
     core: Core,
 }
 
-/// Whether a thread has to wait for its core.
+/// Whether the thread has to wait for its core.
 #[derive(Debug, Default)]
 struct Core {
-    /// The kernel's statistics of the thread; `None` before the first look, or if there are none.
-    statistics: Option<File>,
-    /// When they were looked at, and for how long the thread had then waited for a core.
+    /// The kernel's statistics of the thread, if there are any.
+    statistics: OnceLock<Option<File>>,
+    /// The last check, and the thread's total wait then.
     looked: Option<(Instant, Duration)>,
-    /// Until when the thread counts as one that shares its core, and for how long it did so last.
+    /// Until when the core counts as shared, and for how long it did last.
     rests_until: Option<Instant>,
     rest: Duration,
 }
@@ -160,30 +159,32 @@ impl Core {
         if self.rests_until.is_some_and(|until| now < until) {
             return true;
         }
-        if self.rests_until.is_some() || self.looked.is_none_or(|(at, _)| now >= at + LOOK) {
-            let waited = self.waited().unwrap_or_default();
+        if (self.rests_until.is_some() || self.looked.is_none_or(|(at, _)| now >= at + LOOK))
+            && let Some(waited) = self.waited()
+        {
             self.learn(now, waited);
         }
         self.rests_until.is_some()
     }
 
-    /// For how long the calling thread has waited for a core.
-    fn waited(&mut self) -> Option<Duration> {
-        if self.looked.is_none() {
-            self.statistics = File::open("/proc/thread-self/schedstat").ok();
-        }
+    /// For how long the calling thread, the same one at each call, has waited for a core.
+    fn waited(&self) -> Option<Duration> {
+        let open = || File::open("/proc/thread-self/schedstat").ok();
         let mut text = [0; 64];
-        let length = self.statistics.as_ref()?.read_at(&mut text, 0).ok()?;
+        let length = self.statistics.get_or_init(open).as_ref()?.read_at(&mut text, 0).ok()?;
         // Nanoseconds on a core, nanoseconds of waiting for one, number of turns.
         let field = str::from_utf8(&text[..length]).ok()?.split_whitespace().nth(1)?;
         field.parse().ok().map(Duration::from_nanos)
     }
 
-    /// At this time, the thread has waited for a core for so long.
+    /// Records the total wait at `now`.
     fn learn(&mut self, now: Instant, waited: Duration) {
-        // What a thread that sleeps at once waits for its core says little: after a rest, it spins again.
-        let rested = self.rests_until.take().is_some();
-        if !rested && let Some((at, before)) = self.looked {
+        if let Some(until) = self.rests_until.take() {
+            // The wait during a rest says little about spinning, so the thread spins again after it.
+            if now > until + self.rest {
+                self.rest = Duration::ZERO;
+            }
+        } else if let Some((at, before)) = self.looked {
             if SHARED * waited.saturating_sub(before) > now - at {
                 self.rest = (2 * self.rest).clamp(RESTS[0], RESTS[1]);
                 self.rests_until = Some(now + self.rest);
@@ -462,6 +463,38 @@ mod tests {
         }
         assert_eq!(look(&mut core, LOOK, 1), None);
         assert_eq!(look(&mut core, LOOK, 2), Some(RESTS[0]));
+        // The next contention comes long after the rest.
+        assert_eq!(look(&mut core, 3 * RESTS[0], 0), None);
+        assert_eq!(look(&mut core, LOOK, 2), Some(RESTS[0]));
+        let now = Instant::now();
+        core.rests_until = Some(now + RESTS[0]);
+        let mut spin = Spin { time: LONGEST_SPIN, core };
+        assert_eq!(spin.time(now), Duration::ZERO);
+    }
+
+    #[test]
+    fn waiting_for_a_core_is_not_running_on_one() {
+        // Nanoseconds on a core and of waiting for one, in sum the time that the thread was not asleep.
+        let read = || std::fs::read_to_string("/proc/thread-self/schedstat");
+        let Ok(before) = read() else {
+            println!("skipped: this kernel has no /proc/thread-self/schedstat");
+            return;
+        };
+        let core = Core::default();
+        let waited = core.waited().unwrap();
+        let start = Instant::now();
+        while start.elapsed() < Duration::from_millis(50) {
+            std::hint::spin_loop();
+        }
+        let awake = start.elapsed();
+        let more = core.waited().unwrap() - waited;
+        let after = read().unwrap();
+        let [ran_before, ran] = [before, after].map(|text| {
+            let nanos = text.split(' ').next().unwrap().parse().unwrap();
+            Duration::from_nanos(nanos)
+        });
+        let rest = awake.saturating_sub(ran - ran_before);
+        assert!(more.abs_diff(rest) < Duration::from_millis(10), "{more:?} of {awake:?}, {rest:?}");
     }
 
     #[test]

@@ -16,8 +16,8 @@ use crate::multicast::{Groups, Sessions};
 use crate::p4info;
 use crate::tofino::TofinoConfig;
 
-/// The programs that switches of this process have run last, by source text. Each process group of a
-/// training script has a switch, and all run the same program.
+/// The last four programs that controllers have sent to switches of this process, by source text, with their
+/// machine code. Each process group of a training script has a switch, and all run the same program.
 static COMPILED: Kept<String, Known> = Kept::new(4);
 
 /// A compiled program.

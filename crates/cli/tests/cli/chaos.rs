@@ -64,7 +64,8 @@ fn jobs_go_on_without_workers_that_are_killed() {
     assert_eq!(count(&report, "wrong"), 0, "{report}");
 }
 
-/// Two jobs over two racks, of which one goes on, on links that lose, repeat and reorder packets.
+/// Two jobs over two racks, on links that lose, repeat and reorder packets. Job `one` goes on without workers
+/// that die.
 fn over_racks(protocol: &str, servers: &str, roles: &str) -> String {
     format!(
         "protocol = \"{protocol}\"\nworker_timeout = \"3s\"\n[topology]\nkind = \"racks\"\nracks = 2\n\
@@ -94,6 +95,7 @@ fn a_job_over_racks_goes_on_beside_another() {
         let (report, errors) = (text(&output.stdout), text(&output.stderr));
         assert!(output.status.success(), "{protocol}: {errors}\n{report}");
         assert!(count(&report, "sums compared") > 0, "{protocol}: {report}");
+        assert!(count(&report, "times without workers") > 0, "{protocol}: {report}\n{errors}");
         assert_eq!(count(&report, "wrong"), 0, "{protocol}: {report}");
     }
 }

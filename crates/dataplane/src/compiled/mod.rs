@@ -42,7 +42,8 @@ use crate::tables::{FixedTable, Table};
 #[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 pub enum EngineKind {
     /// The interpreter at first, then, after enough traffic, machine code compiled by another
-    /// thread. If another pipeline of the process has it already, machine code at once.
+    /// thread. If another pipeline of the process has it already, or it is [kept](MachineCode), machine
+    /// code at once.
     #[default]
     Automatic,
     /// The interpreter only.
@@ -85,8 +86,8 @@ struct Shared {
     started: AtomicBool,
 }
 
-/// A program's machine code, or its future. While it is kept, each new engine of the process that runs the
-/// program has it.
+/// Keeps a program's machine code, also if it is not translated yet. While a value exists, new engines of the
+/// process for the same program use it.
 #[derive(Clone, Debug)]
 pub struct MachineCode {
     _shared: Arc<Shared>,
@@ -217,10 +218,14 @@ impl Machine {
         if shared.started.swap(true, Ordering::Relaxed) {
             return;
         }
-        let work = move || shared.compile_for_engines();
-        // Without a thread the interpreter continues.
+        let work = {
+            let shared = Arc::clone(&shared);
+            move || shared.compile_for_engines()
+        };
+        // Without a thread the interpreter continues, and the next engine tries again.
         if let Err(error) = std::thread::Builder::new().name("p4-translator".to_owned()).spawn(work)
         {
+            shared.started.store(false, Ordering::Relaxed);
             tracing::warn!("the program stays interpreted: {error}");
         }
     }
