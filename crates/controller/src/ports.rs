@@ -332,7 +332,7 @@ pub(crate) mod tests {
             |from: &str, to: &str| read(&FILE.replacen(from, to, 1)).unwrap_err().to_string();
         for (from, to, expected) in [
             ("\"s1\"", "\"s2\"", "3:18: the job file has no switch `s2`; give"),
-            ("\"w1\"", "\"w9\"", "4:14: in the job file, switch s1 has no link to `w9`; give"),
+            ("\"w1\"", "\"w9\"", "4:14: in the job file, switch s1 has no link to `w9`; name"),
             ("port = 3", "port = 4", "18:16: switch s1 has no port 4 in the job file; count"),
             ("port = 3", "port = 2", "16:9: port 2 of switch s1 has two entries; remove"),
             ("= 12", "= 4", "11:23: device port 4 of switch s1 is used twice; give"),
