@@ -89,6 +89,8 @@ impl Row {
 
     /// Takes turns between the numbers of loops, because the machine's other load changes.
     fn measure(mut self, args: &Args, fabric: Fabric, protocol: &str, tensor: u64) -> Result<Self> {
+        // The first run of a program is slower: a thread translates it to machine code meanwhile.
+        once(fabric, &job_file(protocol, self.loss, tensor, 1))?;
         for seed in 1..=args.repeat {
             for its in &mut self.beside {
                 let (loss, loops) = (self.loss, its.loops);
