@@ -483,7 +483,7 @@ mod tests {
         let core = Core::default();
         let waited = core.waited().unwrap();
         let start = Instant::now();
-        while start.elapsed() < Duration::from_millis(50) {
+        while start.elapsed() < Duration::from_millis(200) {
             std::hint::spin_loop();
         }
         let awake = start.elapsed();
@@ -494,7 +494,7 @@ mod tests {
             Duration::from_nanos(nanos)
         });
         let rest = awake.saturating_sub(ran - ran_before);
-        assert!(more.abs_diff(rest) < Duration::from_millis(10), "{more:?} of {awake:?}, {rest:?}");
+        assert!(more.abs_diff(rest) < Duration::from_millis(50), "{more:?} of {awake:?}, {rest:?}");
     }
 
     #[test]
