@@ -196,7 +196,7 @@ impl Machine {
         Self { shared: Some(shared), bases: registers.bases(), left }
     }
 
-    /// The machine code, or its future; `None` with the interpreter.
+    /// What keeps the machine code; `None` with the interpreter.
     pub(crate) fn code(&self) -> Option<MachineCode> {
         self.shared.clone().map(|shared| MachineCode { _shared: shared })
     }
