@@ -13,7 +13,7 @@ use plotters::style::RGBColor;
 use serde::Serialize;
 use tributary_job::fabric::Kind as Fabric;
 use tributary_job::report::{RunReport, bytes, table};
-use tributary_jobfile::Protocol;
+use tributary_model::Protocol;
 use tributary_sim::Processing;
 
 use super::plot::{self, Cloud, Scatter};

@@ -12,10 +12,12 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, ensure};
 use tributary_controller::outcomes::{Outcome, Outcomes};
-use tributary_controller::plan::{self, Placement};
 use tributary_controller::{Catalogue, entries};
 use tributary_dataplane::{EgressInput, EngineKind, IngressInput, Instance, Packet, Verdict};
-use tributary_jobfile::{HostId, Job, Scenario, SwitchId};
+use tributary_model::{
+    HostId, JobSpec, Scenario, SwitchId,
+    plan::{self, Placement},
+};
 use tributary_p4runtime_proto::p4::v1::Update;
 use tributary_switch::{Forwarding, Switch, SwitchConfig};
 use tributary_wire::agg::Repr;
@@ -297,7 +299,7 @@ impl Bench {
 pub(super) fn loaded(scenario: &Scenario) -> Result<(Switch, Catalogue)> {
     let (forwarding, updates) = parts(scenario)?;
     let catalogue = Catalogue::new(forwarding.p4info())?;
-    let ports = (1..=scenario.topology.hosts.len() as u16).collect();
+    let ports = (1..=scenario.network.topology.hosts.len() as u16).collect();
     let mut switch = Switch::new(SwitchConfig { ports, ..SwitchConfig::default() });
     switch.commit(forwarding);
     let results = switch.write(&updates).map_err(|e| anyhow!("{e}"))?;
@@ -313,10 +315,11 @@ pub(super) fn parts(scenario: &Scenario) -> Result<(Forwarding, Vec<Update>)> {
     let text = String::from_utf8(pipeline.device_config)?;
     let forwarding = Forwarding::from_source(&text).map_err(|error| anyhow!("{error}"))?;
     let catalogue = Catalogue::new(&pipeline.p4info)?;
-    let mut entities = entries::forwarding(&catalogue, &plan::forwarding(&scenario.topology)[0]);
+    let mut entities =
+        entries::forwarding(&catalogue, &plan::forwarding(&scenario.network.topology)[0]);
     for job in &scenario.jobs {
         let slot = slot(job.id.get())?;
-        for part in plan::job(&scenario.topology, &Placement::unassigned(job)) {
+        for part in plan::job(&scenario.network.topology, &Placement::unassigned(job)) {
             entities.extend(entries::job(&catalogue, &part, job.run(), slot));
         }
     }
@@ -347,9 +350,9 @@ fn steps(program: Program, scenario: &Scenario) -> Vec<Step> {
     const LOW: u8 = 1;
     const HIGH: u8 = 200;
     let [measured, other] = &scenario.jobs[..] else { unreachable!("the file has two jobs") };
-    let gradient = |job: &Job, worker: usize, priority: u8, case, outcome| {
+    let gradient = |job: &JobSpec, worker: usize, priority: u8, case, outcome| {
         let priority = if program == Program::Atp { 0 } else { priority };
-        let to = scenario.topology.host(job.server()).address;
+        let to = scenario.network.topology.host(job.server()).address;
         let from = job.workers[worker];
         let frames = frames(scenario, job, Kind::Gradient, priority, from, to, Bitmap(1 << worker));
         step(scenario, from, frames, case, (job.id.get(), outcome))
@@ -386,7 +389,7 @@ fn step(
     case: Option<Case>,
     counted: (u16, Outcome),
 ) -> Step {
-    let (switch, port) = scenario.topology.attachment(from);
+    let (switch, port) = scenario.network.topology.attachment(from);
     assert_eq!(switch, SwitchId(0), "a star has one switch");
     Step { case, counted, port, frames }
 }
@@ -394,24 +397,24 @@ fn step(
 /// One frame per aggregator.
 fn frames(
     scenario: &Scenario,
-    job: &Job,
+    job: &JobSpec,
     kind: Kind,
     priority: u8,
     from: HostId,
     to: Host,
     bitmap: Bitmap,
 ) -> Vec<Vec<u8>> {
-    let source = scenario.topology.host(from).address;
+    let source = scenario.network.topology.host(from).address;
     let envelope = Envelope { source, destination: to, ecn: Ecn::Ect0 };
     let frame = |cell| {
         let repr = Repr {
-            protocol: scenario.protocol(),
+            protocol: scenario.network.protocol,
             kind,
             flags: Flags::NONE,
             priority,
             job: job.id,
             epoch: job.epoch,
-            values: scenario.switch.values_per_packet,
+            values: scenario.network.switch.values_per_packet,
             sequence: Sequence(cell),
             bitmap,
             rack: Rack::NONE,

@@ -14,7 +14,7 @@ use super::runs::{Measured, Output, Setting, WORKERS, in_network, once, ratio, t
 use crate::Args;
 use tributary_job::fabric::Kind as Fabric;
 use tributary_job::report::{bytes, table};
-use tributary_jobfile::Protocol;
+use tributary_model::Protocol;
 
 /// Number of jobs while the tensor size varies.
 const JOBS: u32 = 4;
@@ -176,8 +176,8 @@ mod tests {
             tributary_jobfile::parse(&text, "f").unwrap_or_else(|error| panic!("{error}"))
         };
         let (mut atp, esa) = (read(Protocol::Atp), read(Protocol::Esa));
-        assert_eq!((atp.protocol(), esa.protocol()), (Protocol::Atp, Protocol::Esa));
-        assert_eq!((atp.jobs.len(), atp.topology.hosts.len()), (8, 18));
+        assert_eq!((atp.network.protocol, esa.network.protocol), (Protocol::Atp, Protocol::Esa));
+        assert_eq!((atp.jobs.len(), atp.network.topology.hosts.len()), (8, 18));
         assert!(atp.jobs.iter().all(|job| job.jitter.as_micros() == 300));
         // Each worker has a host of its own.
         let mut hosts: Vec<_> = atp.jobs.iter().flat_map(|job| job.workers.clone()).collect();

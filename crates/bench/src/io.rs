@@ -16,9 +16,11 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow};
-use tributary_controller::plan::{self, Placement};
 use tributary_controller::{Catalogue, entries};
-use tributary_jobfile::Scenario;
+use tributary_model::{
+    Scenario,
+    plan::{self, Placement},
+};
 use tributary_netio::device::{Config, Device, Kind};
 use tributary_netio::xdp::{OpenError, XdpSocket};
 use tributary_netio::{FrameIo, Poller};
@@ -376,8 +378,9 @@ fn through(kind: Kind, passing: Passing, load: Load) -> Result<Work> {
     let scenario = scenario(values)?;
     let job = &scenario.jobs[0];
     let (from, to) = (job.workers[0], job.server());
-    let [(_, input), (_, output)] = [from, to].map(|host| scenario.topology.attachment(host));
-    let [source, server] = [from, to].map(|host| scenario.topology.host(host).address);
+    let [(_, input), (_, output)] =
+        [from, to].map(|host| scenario.network.topology.attachment(host));
+    let [source, server] = [from, to].map(|host| scenario.network.topology.host(host).address);
     // The far host is not the frames' destination: its kernel drops them at once.
     let far = Host { mac: Mac([2, 0, 10, 0, 0, 99]), ip: Ipv4Addr::new(10, 0, 99, 99) };
     let topology = Topology {
@@ -494,10 +497,10 @@ impl AtpSwitch {
         let forwarding = Forwarding::from_source(&text).map_err(|error| anyhow!("{error}"))?;
         let catalogue = Catalogue::new(&pipeline.p4info)?;
         let mut entities =
-            entries::forwarding(&catalogue, &plan::forwarding(&scenario.topology)[0]);
+            entries::forwarding(&catalogue, &plan::forwarding(&scenario.network.topology)[0]);
         let slot = entries::JobSlot::new(1).context("there is a slot 1")?;
         for job in &scenario.jobs {
-            for part in plan::job(&scenario.topology, &Placement::unassigned(job)) {
+            for part in plan::job(&scenario.network.topology, &Placement::unassigned(job)) {
                 entities.extend(entries::job(&catalogue, &part, job.run(), slot));
             }
         }

@@ -21,7 +21,7 @@ use crate::Args;
 use tributary_job::fabric::Kind as Fabric;
 use tributary_job::program;
 use tributary_job::report::{aggregator_bits, bytes, table};
-use tributary_jobfile::Protocol;
+use tributary_model::Protocol;
 
 /// The protocols, their names in tables, and their colours.
 const PROTOCOLS: [(Protocol, &str, RGBColor); 4] = [
@@ -163,7 +163,7 @@ fn aggregators(protocol: Protocol, memory_bytes: u64) -> Result<u32> {
     let protocol = protocol.name();
     let scenario = tributary_jobfile::parse(&format!("protocol = \"{protocol}\"\n[[job]]\n"), "f")?;
     let program = program::compile(&scenario, None)?.program;
-    let bits = aggregator_bits(&program, scenario.switch.pool);
+    let bits = aggregator_bits(&program, scenario.network.switch.pool);
     let fit = u32::try_from(8 * memory_bytes / bits).unwrap_or(u32::MAX);
     ensure!(
         fit >= 2 * MAX_JOBS,
@@ -189,7 +189,7 @@ mod tests {
             let program = program::compile(&scenario, None).unwrap().program;
             let used = u64::from(pool) * aggregator_bits(&program, pool) / 8;
             assert!(used <= MEMORY && used > MEMORY - 600, "{protocol:?}: {used} bytes");
-            assert_eq!(scenario.protocol(), protocol);
+            assert_eq!(scenario.network.protocol, protocol);
             let jobs = scenario.jobs.iter();
             workloads.push(jobs.map(|job| (job.workload.clone(), job.jitter)).collect::<Vec<_>>());
             let segments: u32 = scenario.jobs.iter().map(|job| job.segment).sum();

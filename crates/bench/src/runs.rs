@@ -15,7 +15,7 @@ use crate::Args;
 use tributary_controller::targets::Kind as Target;
 use tributary_job::fabric::Kind as Fabric;
 use tributary_job::report::RunReport;
-use tributary_jobfile::Protocol;
+use tributary_model::Protocol;
 use tributary_netio::device::Kind as Io;
 
 /// Workers per job.

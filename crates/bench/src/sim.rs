@@ -6,7 +6,7 @@ mod ns3;
 
 use anyhow::Result;
 use tributary_job::report::table;
-use tributary_jobfile::Protocol;
+use tributary_model::Protocol;
 use tributary_sim::training::{Model, Setup, train};
 
 use super::{Spread, processor_time};

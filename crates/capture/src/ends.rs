@@ -1,7 +1,6 @@
 //! The interfaces of a capture of a network.
 
-use tributary_crossconnect::Port;
-use tributary_jobfile::{End, Topology};
+use tributary_model::{End, Topology, circuits::Port};
 use tributary_netio::FrameIo;
 
 use crate::{Interface, Recorder, Tap};

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
-use tributary_jobfile::Job;
+use tributary_model::JobSpec;
 use tributary_testbed::{Output, Process, Stream};
 use tributary_worker::rounds::Event;
 
@@ -91,7 +91,7 @@ impl<'a> Chaos<'a> {
             Part { role, process: None, life: 0, due, killed: None, stopped: None }
         };
         let parts: Vec<Part> = site.roles().into_iter().map(part).collect();
-        let crew = |job: &Job| Crew::new(job.workers.len(), job.on_death.goes_on(), begin);
+        let crew = |job: &JobSpec| Crew::new(job.workers.len(), job.on_death.goes_on(), begin);
         let crews: Vec<Crew> = site.jobs().map(crew).collect();
         let mut seats = vec![Vec::new(); crews.len()];
         for (at, part) in parts.iter().enumerate() {
@@ -103,7 +103,7 @@ impl<'a> Chaos<'a> {
             Kind::Link => site.links.len(),
             kind => parts.iter().filter(|part| part.role.kind == kind).count(),
         };
-        let longest = site.scenario.worker_timeout;
+        let longest = site.scenario.network.worker_timeout;
         let schedule = Schedule::new(options.seed, count, options.every, longest).peekable();
         let (lines, inbox) = channel();
         Self {
@@ -371,8 +371,8 @@ impl<'a> Chaos<'a> {
     /// Checks that broken runs end in time, and that jobs get over failures.
     fn check(&self, now: Instant) -> Result<()> {
         // A worker gives up after twice this time; a stop may come in between.
-        let stated = 2 * self.site.scenario.worker_timeout;
-        let patience = stated + self.site.scenario.worker_timeout + SLACK;
+        let stated = 2 * self.site.scenario.network.worker_timeout;
+        let patience = stated + self.site.scenario.network.worker_timeout + SLACK;
         for (crew, seats) in self.crews.iter().zip(&self.seats) {
             if let Some(worker) = crew.late(patience, now).first() {
                 let name = &self.parts[seats[*worker]].role.name;

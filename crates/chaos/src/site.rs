@@ -5,7 +5,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 use tempfile::TempDir;
-use tributary_jobfile::{Duty, End, Job, Scenario, SwitchId, Workload};
+use tributary_model::{Duty, End, JobSpec, Scenario, SwitchId, Workload};
 use tributary_netio::device::Kind as Io;
 use tributary_testbed::{Port, Testbed};
 
@@ -76,16 +76,16 @@ pub(crate) fn scenario(options: &Options) -> Result<Scenario> {
 impl Site {
     pub(crate) fn build(options: &Options, scenario: Scenario) -> Result<Self> {
         let job_file = options.job_file.canonicalize().context("cannot find the job file")?;
-        let topology = tributary_job::fabric::testbed_topology(&scenario.topology);
+        let topology = tributary_job::fabric::testbed_topology(&scenario.network.topology);
         let testbed = Testbed::build_for(Io::Packet, &topology)?;
-        let links = scenario.topology.links.iter().filter_map(|link| {
+        let links = scenario.network.topology.links.iter().filter_map(|link| {
             // An endpoint's process would end with an error if its own interface were taken down.
             let end = link.ends.iter().rev().find_map(|end| match *end {
                 End::Switch(switch, port) => Some((switch, port)),
                 End::Host(_) => None,
             });
             let (switch, port) = end?;
-            let node = scenario.topology.switch(switch).name.clone();
+            let node = scenario.network.topology.switch(switch).name.clone();
             let interface = topology.interface(&Port::new(&node, port));
             Some((node, interface))
         });
@@ -101,7 +101,7 @@ impl Site {
 
     /// All processes, in the order in which they are started.
     pub(crate) fn roles(&self) -> Vec<Role> {
-        let topology = &self.scenario.topology;
+        let topology = &self.scenario.network.topology;
         let role =
             |kind, name: String, node: &str, task| Role { kind, name, node: node.into(), task };
         let switches = topology.switch_ids().map(|id| {
@@ -132,7 +132,7 @@ impl Site {
     }
 
     /// The jobs, each with all of its lanes.
-    pub(crate) fn jobs(&self) -> impl Iterator<Item = &Job> {
+    pub(crate) fn jobs(&self) -> impl Iterator<Item = &JobSpec> {
         self.scenario.whole_jobs().map(|(_, job)| job)
     }
 
@@ -172,8 +172,8 @@ impl Site {
 
     fn controller(&self, command: &mut Command) {
         command.arg("controller").arg(&self.job_file);
-        for id in self.scenario.topology.switch_ids() {
-            let name = &self.scenario.topology.switch(id).name;
+        for id in self.scenario.network.topology.switch_ids() {
+            let name = &self.scenario.network.topology.switch(id).name;
             command.args(["--switch", &format!("{name}={}", self.socket(&switch_socket(id)))]);
         }
         command.arg("--tokens").arg(self.path("tokens.json"));
@@ -181,14 +181,14 @@ impl Site {
 
     fn switch(&self, id: SwitchId, command: &mut Command) {
         let scenario = &self.scenario;
-        let name = &scenario.topology.switch(id).name;
+        let name = &scenario.network.topology.switch(id).name;
         command.arg("switch");
-        for port in scenario.topology.port_numbers(id) {
+        for port in scenario.network.topology.port_numbers(id) {
             let interface = self.topology.interface(&Port::new(name, port));
             command.arg("--port").arg(format!("{port}@{interface}"));
         }
         command.args(["--p4runtime", &self.socket(&switch_socket(id))]);
-        command.args(["--queue-capacity", &scenario.switch.queue_capacity.to_string()]);
+        command.args(["--queue-capacity", &scenario.network.switch.queue_capacity.to_string()]);
         command.args(["--seed", &self.seed.to_string()]);
         let mut faults = self.job_file.clone().into_os_string();
         faults.push(format!(":{name}"));

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
-use tributary_jobfile::Scenario;
+use tributary_model::Scenario;
 
 /// The bars of a run, drawn only on a terminal.
 pub(crate) struct Bars {

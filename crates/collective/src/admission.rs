@@ -15,12 +15,11 @@ use serde::{Deserialize, Serialize};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::Mutex;
 use tributary_access::ClientKeys;
-use tributary_controller::Deployment;
 use tributary_endpoint::claim::claim;
 use tributary_endpoint::lease::{Address, Controller, Leased, Request};
 use tributary_endpoint::{names, open_interface};
-use tributary_jobfile::{HostId, Protocol, Scenario};
 use tributary_limits::FileLimit;
+use tributary_model::{Deployment, HostId, Protocol, Scenario};
 use tributary_netio::device::Kind as Io;
 use tributary_netio::interface;
 use tributary_protocol::{Assignment, Mode, Rate};
@@ -86,7 +85,7 @@ impl Station {
             Some(name) => names::host(&scenario, &name).context(HOST)?,
             None => own_host(&scenario, &path, &addresses)?,
         };
-        let tributary_jobfile::Host { name, address, .. } = scenario.topology.host(host);
+        let tributary_model::Host { name, address, .. } = scenario.network.topology.host(host);
         let interface = match variables(INTERFACE) {
             Some(interface) => interface,
             None => {
@@ -113,9 +112,8 @@ impl Station {
 
 /// The only host of a file that has one of these addresses.
 fn own_host(scenario: &Scenario, path: &Path, addresses: &[(String, Ipv4Addr)]) -> Result<HostId> {
-    let hosts = scenario.topology.hosts.iter().enumerate();
-    let own =
-        |host: &tributary_jobfile::Host| addresses.iter().any(|(_, ip)| *ip == host.address.ip);
+    let hosts = scenario.network.topology.hosts.iter().enumerate();
+    let own = |host: &tributary_model::Host| addresses.iter().any(|(_, ip)| *ip == host.address.ip);
     let own: Vec<_> = hosts.filter(|(_, host)| own(host)).collect();
     match own[..] {
         [(at, _)] => Ok(HostId(at)),
@@ -228,7 +226,7 @@ impl Station {
         let host = *job.workers.get(usize::from(rank)).with_context(|| {
             format!("the group has {} ranks, not rank {rank}", job.workers.len())
         })?;
-        let name = &scenario.topology.host(host).name;
+        let name = &scenario.network.topology.host(host).name;
         ensure!(
             *name == self.host,
             "rank {rank} was admitted on host `{name}`, and its process is on host `{}`",
@@ -237,7 +235,7 @@ impl Station {
         let claim = claim(interface, "worker", [job])?;
         let port = open_interface(scenario, host, interface, *io)?;
         if io.is_routed() {
-            check_route(interface, scenario.topology.host(host).address.ip)?;
+            check_route(interface, scenario.network.topology.host(host).address.ip)?;
         }
         let lane = LanePort { io: Box::new(port), executor: None, link: None };
         Ok(Port { lane, claim })
@@ -379,7 +377,7 @@ fn check_different(hosts: &[String]) -> Result<()> {
 
 /// Refuses jobs whose sums need more than one switch.
 fn check_local(scenario: &Scenario) -> Result<()> {
-    let (topology, job) = (&scenario.topology, &scenario.jobs[JOB]);
+    let (topology, job) = (&scenario.network.topology, &scenario.jobs[JOB]);
     ensure!(
         matches!(job.protocol, Protocol::P4inc | Protocol::SwitchMl),
         "the network's protocol is {}, whose jobs need a parameter server; a group at a controller uses \

@@ -17,9 +17,9 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use tributary_controller::Deployment;
 use tributary_endpoint::numbers::Jobs;
 use tributary_metrics::Board;
+use tributary_model::Deployment;
 use tributary_netio::FrameIo;
 use tributary_netio::udp::Tunnel;
 use tributary_protocol::priority::Code;
@@ -127,7 +127,7 @@ struct Shared {
     values_per_packet: u16,
     nonfinite: NonFinite,
     underflow: Policy,
-    profile: tributary_jobfile::Profile,
+    profile: tributary_model::Profile,
     priorities: Code,
     meter: Arc<Mutex<Meter>>,
     created: Instant,
@@ -255,8 +255,8 @@ impl Communicator {
     ) -> Result<Self> {
         let scenario = deployment.scenario();
         let (priorities, values_per_packet) =
-            (scenario.priorities, scenario.switch.values_per_packet);
-        let timeout = scenario.worker_timeout;
+            (scenario.network.priorities, scenario.network.switch.values_per_packet);
+        let timeout = scenario.network.worker_timeout;
         let job = deployment.job(JOB);
         let ranks = u16::try_from(job.workers.len()).context("at most 1024 ranks")?;
         let profile = job.profile;

@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail, ensure};
 use serde::{Deserialize, Serialize};
 use toml::{Table, Value};
 use tributary_dataplane::ROW_BITS;
-use tributary_jobfile::{Protocol, Scenario};
+use tributary_model::{Protocol, Scenario};
 use tributary_protocol::fragments;
 
 /// The only job of a group.
@@ -141,7 +141,7 @@ impl Settings {
             let lanes = its.lane.count as u32;
             let size = segment(its.slots, lanes, switch_threads.into());
             // Otherwise some threads have less to do.
-            if size * lanes <= scenario.switch.pool {
+            if size * lanes <= scenario.network.switch.pool {
                 job.insert("segment".into(), i64::from(size).into());
                 settings = written(job)?;
                 settings.scenario()?;
@@ -311,8 +311,7 @@ fn topology(ranks: usize) -> Result<Table> {
 
 #[cfg(test)]
 mod tests {
-    use tributary_controller::Deployment;
-    use tributary_jobfile::Protocol;
+    use tributary_model::{Deployment, Protocol};
 
     use super::*;
 
@@ -330,7 +329,7 @@ mod tests {
             let scenario = complete("", ranks).unwrap();
             assert_eq!(scenario.jobs[0].workers.len(), ranks);
             assert_eq!(scenario.jobs[0].protocol, Protocol::P4inc);
-            assert_eq!(scenario.switch.values_per_packet, 2048);
+            assert_eq!(scenario.network.switch.values_per_packet, 2048);
         }
     }
 
@@ -341,7 +340,7 @@ mod tests {
         let job = &scenario.jobs[0];
         assert_eq!((job.protocol, job.window, job.slots), (Protocol::Esa, 4, 16));
         let text = "[protocol]\nkind = \"atp\"\nvalues_per_packet = 64\n";
-        assert_eq!(complete(text, 3).unwrap().switch.values_per_packet, 64);
+        assert_eq!(complete(text, 3).unwrap().network.switch.values_per_packet, 64);
     }
 
     #[test]

@@ -9,14 +9,14 @@ use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::Mutex;
-use tributary_controller::Deployment;
 use tributary_dataplane::EngineKind;
+use tributary_driver::faults::Links;
 use tributary_endpoint::tokens::Tokens;
 use tributary_endpoint::{channel, numbers};
 use tributary_job::fabric::{Memory, Outside, row};
 use tributary_job::{Fabric as _, program};
-use tributary_jobfile::{End, worker_index};
 use tributary_metrics::Board;
+use tributary_model::{Deployment, End, worker_index};
 use tributary_netio::udp::Tunnel;
 use tributary_netio::{Fan, FrameIo};
 use tributary_wire::Epoch;
@@ -133,7 +133,7 @@ impl Switch {
         let engine = EngineKind::default();
         let secret = description::secret();
         let ranks = u16::try_from(endpoints.len()).context("a group has at most 1024 ranks")?;
-        let patience = scenario.worker_timeout.max(SILENCE);
+        let patience = scenario.network.worker_timeout.max(SILENCE);
         let (mut memory, hub) = runtime.block_on(async {
             let open = Memory::open(
                 &deployment,
@@ -258,10 +258,10 @@ impl Tunnels {
                 }
                 None => None,
             };
-            let link_number = scenario.topology.host(host).link;
+            let link_number = scenario.network.topology.host(host).link;
             let (number, end) = (lane.lane.index, End::Host(host));
             let io = Fan::new(tunnels, row);
-            let io = scenario.faulty_lane(number, link_number, end, scenario.seed, io)?;
+            let io = Links::from(scenario).faulty_lane(number, link_number, end, io)?;
             Ok(LanePort { io: Box::new(io), executor: None, link })
         };
         scenario.lanes(JOB).zip(by_lane(tunnels, threads)).map(connect).collect()

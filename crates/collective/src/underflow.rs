@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
-use tributary_jobfile::{Job, OnUnderflow};
+use tributary_model::{JobSpec, OnUnderflow};
 use tributary_protocol::fixed::{Rounding, Scale};
 use tributary_worker::rounding::{underflow, zeroed_of_values};
 
@@ -25,7 +25,7 @@ pub(crate) struct Policy {
 }
 
 impl Policy {
-    pub(crate) fn of(job: &Job) -> Self {
+    pub(crate) fn of(job: &JobSpec) -> Self {
         Self { most: job.max_underflow, fails: job.on_underflow == OnUnderflow::Fail }
     }
 

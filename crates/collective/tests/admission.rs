@@ -158,8 +158,11 @@ fn the_network_decides_for_all_jobs_and_the_settings_for_one() {
     let settings = Settings::within("[job]\nslots = 4\nwindow = 2\n", &network, &hosts, TIMEOUT);
     let scenario = settings.unwrap().scenario().unwrap();
     let [job] = &scenario.jobs[..] else { panic!("one job") };
-    let names: Vec<_> =
-        job.workers.iter().map(|&host| scenario.topology.host(host).name.as_str()).collect();
+    let names: Vec<_> = job
+        .workers
+        .iter()
+        .map(|&host| scenario.network.topology.host(host).name.as_str())
+        .collect();
     assert_eq!((names, job.slots, job.window), (vec!["w4", "w3"], 4, 2));
-    assert_eq!((scenario.switch.pool, scenario.worker_timeout), (64, TIMEOUT));
+    assert_eq!((scenario.network.switch.pool, scenario.network.worker_timeout), (64, TIMEOUT));
 }

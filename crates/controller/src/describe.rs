@@ -92,10 +92,10 @@ fn number(bytes: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::{self, Placement};
     use crate::ports::tests::star;
     use crate::programs::{Source, compile};
     use crate::{Catalogue, entries};
+    use tributary_model::plan::{self, Placement};
 
     #[test]
     fn entities_are_named_as_the_program_names_them() {
@@ -103,7 +103,7 @@ mod tests {
         let info = &atp.pipeline.p4info;
         let catalogue = Catalogue::new(info).unwrap();
         let scenario = star();
-        let forwarding = &plan::forwarding(&scenario.topology)[0];
+        let forwarding = &plan::forwarding(&scenario.network.topology)[0];
         let said: Vec<String> = entries::forwarding(&catalogue, forwarding)
             .iter()
             .map(|entity| describe(info, entity))
@@ -111,7 +111,7 @@ mod tests {
         assert_eq!(said[0], "multicast group 1 → ports 1 2 3");
         assert_eq!(said[1], "hosts hdr.ethernet.destination=0x2000a000101 → to_port port=1");
         let placement = Placement::unassigned(&scenario.jobs[0]);
-        let part = &plan::job(&scenario.topology, &placement)[0];
+        let part = &plan::job(&scenario.network.topology, &placement)[0];
         let slot = entries::JobSlot::new(1).unwrap();
         let said: Vec<String> = entries::job(&catalogue, part, placement.run(), slot)
             .iter()

@@ -2,7 +2,7 @@
 //!
 //! Nothing here needs a connection: a driver can also apply the updates directly.
 
-use tributary_jobfile::{Limits, Topology};
+use tributary_model::{Limits, Topology};
 use tributary_p4runtime_proto::p4::v1::{
     self as p4, Action, CounterData, CounterEntry, Entity, FieldMatch, Index, MeterConfig,
     MulticastGroupEntry, PacketReplicationEngineEntry, Replica, TableAction, TableEntry, Update,
@@ -12,10 +12,10 @@ use tributary_wire::agg::Repair;
 use tributary_wire::{AggregatorIndex, Epoch, JobId, Run, Segment, Service};
 
 use crate::catalogue::{ActionIds, Catalogue, SLOT_COUNTERS, TableIds};
-use crate::plan::{self, Forwarding, JobAtSwitch, Part, Placement};
 use crate::ports::PortMap;
 use crate::reconcile::Desired;
-use crate::services::ServiceAtSwitch;
+use tributary_model::plan::{self, Forwarding, JobAtSwitch, Part, Placement};
+use tributary_model::services::ServiceAtSwitch;
 
 /// The counter slot of a job in a switch. Never zero: slot 0 counts packets that belong to no job.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -44,7 +44,7 @@ impl JobSlot {
 /// The multicast group that floods, as in the programs.
 pub const FLOOD_GROUP: u32 = 1;
 
-/// All entities of each switch, by [`SwitchId`](tributary_jobfile::SwitchId): those for forwarding, and
+/// All entities of each switch, by [`SwitchId`](tributary_model::SwitchId): those for forwarding, and
 /// for these jobs.
 #[must_use]
 pub fn network<'j>(

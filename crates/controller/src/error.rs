@@ -4,8 +4,6 @@ use tonic::Code;
 use tributary_p4::Architecture;
 use tributary_wire::{Epoch, JobId, Run};
 
-use crate::segments::Refusal;
-
 /// Why the controller could not do what was requested.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Error {
@@ -23,9 +21,9 @@ pub enum Error {
     /// The certificates for encrypted connections are unusable.
     #[error("cannot use the TLS certificates: {0}")]
     Certificates(String),
-    /// The circuits do not fit the cross-connect.
-    #[error("cannot route over these circuits: {0}")]
-    Circuits(#[from] tributary_crossconnect::Invalid),
+    /// The network cannot serve the job.
+    #[error(transparent)]
+    Model(#[from] tributary_model::Error),
     /// No server answers.
     #[error(
         "switch {switch}: no P4Runtime server answers at {address} ({reason}); start the switch or \
@@ -213,51 +211,6 @@ pub enum Error {
     /// The job was not admitted.
     #[error("job {0} was not admitted; admit it first")]
     UnknownJob(JobId),
-    /// Reminders could not reach a switch that holds partial sums.
-    #[error(
-        "job {job}: from host {agent}, no packet to a worker passes switch {switch}, which the reminder \
-         agent must reach; place the agent at the parameter server"
-    )]
-    AgentAside {
-        /// The job.
-        job: JobId,
-        /// Name of the agent's host.
-        agent: String,
-        /// Name of the switch.
-        switch: String,
-    },
-    /// The job needs a parameter server: its workers are attached to several switches, or switches
-    /// only forward.
-    #[error(
-        "job {0} needs a parameter server: its workers are attached to several switches, or switches are only \
-         to forward its packets; give it one"
-    )]
-    NoServer(JobId),
-    /// SwitchML serves only jobs whose workers are attached to one switch.
-    #[error(
-        "job {0}: with SwitchML, all workers of a job are attached to one switch and are summed there; place \
-         them so, or use P4INC"
-    )]
-    NotLocal(JobId),
-    /// Switches cannot provide the requested memory.
-    #[error("switch {switches}: {refusal}; ask for fewer, or wait until a job ends")]
-    Memory {
-        /// Names of these switches, separated by commas.
-        switches: String,
-        /// The cause.
-        refusal: Refusal,
-    },
-    /// The switches have too few aggregators for that many parts.
-    #[error(
-        "{pool} aggregators cannot be divided into {partitions} parts of two or more; enlarge the pool, \
-         or have fewer parts"
-    )]
-    Partitions {
-        /// Aggregators of a switch.
-        pool: u32,
-        /// Requested number of parts.
-        partitions: u32,
-    },
     /// The program gives jobs no aggregators of their own.
     #[error(
         "the P4 program gives jobs no aggregators of their own, so none can be assigned; push p4inc or \

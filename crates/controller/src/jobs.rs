@@ -7,8 +7,9 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use tokio::sync::RwLock;
 use tracing::{Instrument as _, info_span, instrument};
-use tributary_crossconnect::Circuits;
-use tributary_jobfile::{HostId, SwitchId, Topology};
+use tributary_model::circuits::Circuits;
+use tributary_model::memory::Memory;
+use tributary_model::{Error as Unservable, HostId, SwitchId, Topology};
 use tributary_p4runtime_proto::p4::v1::Entity;
 use tributary_protocol::{Assignment, Mode};
 use tributary_wire::{Bitmap, Epoch, JobId, Run, Segment, Service, WorkerSet};
@@ -18,14 +19,13 @@ use crate::client::SwitchConfig;
 use crate::entries::{self, JobSlot};
 use crate::epochs::Epochs;
 use crate::error::Error;
-use crate::memory::Memory;
 use crate::outcomes::{self, Count, Outcomes};
-use crate::plan::{self, JobAtSwitch, Placement};
 use crate::ports::PortMap;
 use crate::programs::Pipeline;
-use crate::services::ServiceAtSwitch;
 use crate::session::{Found, Session};
 use crate::sweep::sweep;
+use tributary_model::plan::{self, JobAtSwitch, Placement};
+use tributary_model::services::ServiceAtSwitch;
 
 /// Time limit for a sweep of a switch's aggregators. BMv2 visits about 20 000 per second.
 const SWEEP_LIMIT: Duration = Duration::from_secs(30);
@@ -123,7 +123,7 @@ impl Controller {
     /// are not touched. The topology has the circuits that exist.
     ///
     /// # Errors
-    /// The first error of a switch; [`Error::Memory`] if the segments of two jobs overlap.
+    /// The first error of a switch; [`Error::Model`] if the segments of two jobs overlap.
     ///
     /// # Panics
     /// If the number of switches differs from the topology's, or a job does not fit the topology.
@@ -258,8 +258,8 @@ impl Controller {
     /// their own, the placement's assignment names them.
     ///
     /// # Errors
-    /// [`Error::JobTaken`], [`Error::EpochTaken`], [`Error::Full`], [`Error::AgentAside`],
-    /// [`Error::NoServer`], [`Error::Assignment`], [`Error::Memory`], or the error of a switch. No
+    /// [`Error::JobTaken`], [`Error::EpochTaken`], [`Error::Full`], [`Error::Model`],
+    /// [`Error::Assignment`], [`Error::Model`], or the error of a switch. No
     /// switch serves the job then.
     ///
     /// # Panics
@@ -449,11 +449,11 @@ impl Controller {
     /// switches know, and enter another unit.
     ///
     /// # Errors
-    /// [`Error::Circuits`]: nothing has changed then. Otherwise the first error of a switch, after all
+    /// [`Error::Model`]: nothing has changed then. Otherwise the first error of a switch, after all
     /// others have changed: it changes when it is back.
     pub async fn route(&self, circuits: &Circuits) -> Result<(), Error> {
         let mut routes = self.routes.write().await;
-        let next = routes.patched(circuits)?;
+        let next = routes.patched(circuits).map_err(Unservable::from)?;
         let jobs: Vec<Admitted> = self.jobs().values().cloned().collect();
         // A job that was not removed entirely keeps what is left of it until it is.
         let served = jobs.iter().filter(|job| job.state == State::Running);

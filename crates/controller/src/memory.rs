@@ -5,148 +5,28 @@
 //! service ID. So late packets, at any time, name a service that does not exist and are never
 //! added. Workers learn the new assignment after all switches are prepared for it.
 
-use std::collections::BTreeMap;
 use std::sync::Mutex;
 
-use tributary_jobfile::{Aggregation, Scenario, SwitchId, Topology};
+use tributary_model::memory::{Memory, Room};
+use tributary_model::plan::{self, Placement};
+use tributary_model::{Aggregation, Error as Unservable, services};
 use tributary_protocol::{Assignment, Mode};
-use tributary_wire::{JobId, Protocol, Segment, Service};
+use tributary_wire::{JobId, Protocol, Service};
 
 use crate::error::Error;
 use crate::jobs::{Admitted, Controller, State, lock};
-use crate::plan::{self, Placement};
-use crate::segments::{Allocator, Demand};
-use crate::services;
-
-/// The aggregators of all switches, and the service and segment of each job.
-#[derive(Clone, Debug)]
-pub struct Memory {
-    segments: Allocator,
-    /// The last service of each job ID, including released jobs: late packets of a released job
-    /// must not match the next job with its ID.
-    last: BTreeMap<JobId, Service>,
-    /// Per switch.
-    aggregators: u32,
-}
-
-impl Memory {
-    /// The aggregators of `switches` switches with `pool` aggregators each, all free.
-    pub(crate) fn new(switches: usize, pool: u32) -> Self {
-        let segments = Allocator::new(switches, pool);
-        Self { segments, last: BTreeMap::new(), aggregators: pool }
-    }
-
-    /// The same, divided into equal parts of which each job gets one: SwitchML's static pools.
-    ///
-    /// # Errors
-    /// [`Error::Partitions`] if there are too few aggregators for that many parts.
-    fn partitioned(switches: usize, pool: u32, partitions: u32) -> Result<Self, Error> {
-        let segments = Allocator::partitioned(switches, pool, partitions)
-            .ok_or(Error::Partitions { pool, partitions })?;
-        let aggregators = (0..switches.min(1)).map(|switch| segments.free(SwitchId(switch))).sum();
-        Ok(Self { segments, last: BTreeMap::new(), aggregators })
-    }
-
-    /// The aggregators of a scenario's switches; `None` if all jobs share them (ATP, ESA).
-    ///
-    /// # Errors
-    /// [`Error::Partitions`] if the pool is too small.
-    pub(crate) fn of(scenario: &Scenario) -> Result<Option<Self>, Error> {
-        let (switches, pool) = (scenario.topology.switches.len(), scenario.switch.pool);
-        match scenario.protocol() {
-            Protocol::Atp | Protocol::Esa => Ok(None),
-            Protocol::P4inc => Ok(Some(Self::new(switches, pool))),
-            Protocol::SwitchMl => {
-                Self::partitioned(switches, pool, scenario.switch.partitions).map(Some)
-            }
-        }
-    }
-
-    /// Gives a job its next service and, if switches add for it, a segment of `size` aggregators.
-    ///
-    /// # Errors
-    /// [`Error::Memory`] if the switches have no room.
-    pub(crate) fn assign(
-        &mut self,
-        topology: &Topology,
-        placement: &Placement,
-        mode: Mode,
-        size: u32,
-    ) -> Result<Assignment, Error> {
-        if mode == Mode::Forwarded {
-            return Ok(Assignment::NONE);
-        }
-        let last = self.last.get(&placement.job).copied().unwrap_or_default();
-        let service = services::next(last);
-        let demand = demand(topology, placement, service, size);
-        let segment = self.segments.admit(&demand);
-        let segment = segment.map_err(|refusal| refusal.in_words(topology, &demand))?;
-        self.last.insert(placement.job, service);
-        Ok(Assignment { service, segment, mode })
-    }
-
-    /// Reserves the segment that a job's placement names.
-    pub(crate) fn claim(
-        &mut self,
-        topology: &Topology,
-        placement: &Placement,
-    ) -> Result<(), Error> {
-        let Assignment { service, segment, .. } = placement.assignment;
-        if !service.is_aggregated() {
-            return Ok(());
-        }
-        let demand = demand(topology, placement, service, segment.size);
-        let claimed = self.segments.claim(&demand, segment.offset);
-        claimed.map_err(|refusal| refusal.in_words(topology, &demand))?;
-        self.last.insert(placement.job, service);
-        Ok(())
-    }
-
-    /// The pieces of a switch's pool that no job holds.
-    pub(crate) fn gaps(&self, switch: SwitchId) -> Vec<Segment> {
-        self.segments.gaps(switch)
-    }
-
-    /// Frees what a job holds for an assignment.
-    pub(crate) fn release(&mut self, job: JobId, assignment: Assignment) {
-        self.segments.release(job, assignment.service);
-    }
-
-    /// Frees all that a job holds: two segments, if a move has failed half-way.
-    fn release_all(&mut self, job: JobId) {
-        self.segments.release_all(job);
-    }
-}
-
-fn demand(topology: &Topology, placement: &Placement, service: Service, size: u32) -> Demand {
-    let units = services::units(topology, placement);
-    Demand { job: placement.job, service, units, size }
-}
-
-/// Free aggregators of a switch.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Room {
-    /// The switch.
-    pub switch: SwitchId,
-    /// Aggregators that can be given to jobs.
-    pub aggregators: u32,
-    /// Free aggregators.
-    pub free: u32,
-    /// Aggregators in the largest free piece.
-    pub largest: u32,
-}
 
 impl Controller {
     /// Divides the aggregators of every switch into equal parts, of which each job gets one:
     /// SwitchML's static pools. Has no effect if jobs have no aggregators of their own.
     ///
     /// # Errors
-    /// [`Error::Partitions`] if there are too few aggregators for that many parts; [`Error::Memory`] if a
+    /// [`Unservable::Partitions`] if there are too few aggregators for that many parts; [`Unservable::Memory`] if a
     /// job of an earlier controller has no such part.
     pub fn partitioned(self, partitions: u32) -> Result<Self, Error> {
         if let Some(memory) = &self.memory {
             let mut memory = lock(memory);
-            let (switches, pool) = (self.topology.switches.len(), memory.aggregators);
+            let (switches, pool) = (self.topology.switches.len(), memory.aggregators());
             *memory = Memory::partitioned(switches, pool, partitions)?;
             // Those of an earlier controller keep their parts.
             for admitted in self.jobs().values() {
@@ -160,7 +40,7 @@ impl Controller {
     /// jobs share all aggregators (ATP), it gets neither, and `size` is ignored.
     ///
     /// # Errors
-    /// As [`admit`](Self::admit); and [`Error::NotLocal`], [`Error::Unassigned`].
+    /// As [`admit`](Self::admit); and [`Unservable::NotLocal`], [`Error::Unassigned`].
     ///
     /// # Panics
     /// As [`admit`](Self::admit).
@@ -185,7 +65,7 @@ impl Controller {
     ///
     /// # Errors
     /// [`Error::UnknownJob`]; [`Error::JobTaken`] if the job is being changed or a change failed
-    /// half-way; [`Error::Memory`], [`Error::NoServer`], [`Error::NotLocal`]: the job is unchanged
+    /// half-way; [`Unservable::Memory`], [`Unservable::NoServer`], [`Unservable::NotLocal`]: the job is unchanged
     /// then. Otherwise the error of a switch: no switch serves the job then, and it can only be
     /// [`remove`](Self::remove)d.
     pub async fn relocate(
@@ -247,7 +127,7 @@ impl Controller {
         let old = &before.placement;
         let mode = self.mode(old, aggregation)?;
         let size_now = old.assignment.segment.size;
-        let rounded = |memory: &Mutex<Memory>| lock(memory).segments.rounded(size);
+        let rounded = |memory: &Mutex<Memory>| lock(memory).rounded(size);
         let kept = mode == Mode::Forwarded || self.memory.as_ref().map(rounded) == Some(size_now);
         if mode == old.assignment.mode && kept {
             return Ok(None);
@@ -266,18 +146,11 @@ impl Controller {
     #[must_use]
     pub fn room(&self) -> Vec<Room> {
         let Some(memory) = &self.memory else { return Vec::new() };
-        let Memory { segments, aggregators, .. } = &*lock(memory);
-        let room = |switch| Room {
-            switch,
-            aggregators: *aggregators,
-            free: segments.free(switch),
-            largest: segments.largest(switch),
-        };
-        self.topology.switch_ids().map(room).collect()
+        lock(memory).room(&self.topology)
     }
 
     fn mode(&self, placement: &Placement, aggregation: Aggregation) -> Result<Mode, Error> {
-        services::mode(&self.topology, placement, self.catalogue.protocol(), aggregation)
+        Ok(services::mode(&self.topology, placement, self.catalogue.protocol(), aggregation)?)
     }
 
     /// Checks that a placement can be served as it is.
@@ -287,17 +160,19 @@ impl Controller {
         let protocol = self.catalogue.protocol();
         let one_switch = services::units(&self.topology, placement).len() == 1;
         if ps.is_none() && assignment.mode != Mode::Local {
-            return Err(Error::NoServer(job));
+            return Err(Unservable::NoServer(job).into());
         }
         match protocol {
             Protocol::Atp if assignment == Assignment::NONE => Ok(()),
             Protocol::Esa if assignment == Assignment::NONE => {
-                plan::targets(&self.topology, placement).map(|_| ())
+                Ok(plan::targets(&self.topology, placement).map(|_| ())?)
             }
             Protocol::Atp | Protocol::Esa => {
                 refused("its protocol gives jobs no aggregators of their own; assign none")
             }
-            Protocol::SwitchMl if assignment.mode != Mode::Local => Err(Error::NotLocal(job)),
+            Protocol::SwitchMl if assignment.mode != Mode::Local => {
+                Err(Unservable::NotLocal(job).into())
+            }
             Protocol::P4inc | Protocol::SwitchMl => {
                 if assignment.mode == Mode::Local && !one_switch {
                     return refused(
@@ -315,7 +190,7 @@ impl Controller {
     /// Reserves the segment of a job's assignment.
     pub(crate) fn claim(&self, placement: &Placement) -> Result<(), Error> {
         match &self.memory {
-            Some(memory) => lock(memory).claim(&self.topology, placement),
+            Some(memory) => Ok(lock(memory).claim(&self.topology, placement)?),
             None => Ok(()),
         }
     }
@@ -323,7 +198,7 @@ impl Controller {
     /// Allocates a segment for a job.
     fn assign(&self, placement: &Placement, mode: Mode, size: u32) -> Result<Assignment, Error> {
         let memory = self.memory.as_ref().ok_or(Error::Unassigned)?;
-        lock(memory).assign(&self.topology, placement, mode, size)
+        Ok(lock(memory).assign(&self.topology, placement, mode, size)?)
     }
 
     /// Frees a job's segment.
@@ -343,15 +218,14 @@ impl Controller {
     /// The service that a job ID was given last, which is not that of its assignment while switches
     /// only forward.
     pub(crate) fn last_service(&self, job: JobId) -> Service {
-        let last = |memory: &Mutex<Memory>| lock(memory).last.get(&job).copied();
-        self.memory.as_ref().and_then(last).unwrap_or_default()
+        self.memory.as_ref().map_or_else(Service::default, |memory| lock(memory).last_service(job))
     }
 
     /// Continues the services of a job of an earlier controller: late packets of its earlier
     /// assignments must not match the next one.
     pub(crate) fn continue_services(&self, job: JobId, last: Service) {
         if let Some(memory) = &self.memory {
-            lock(memory).last.insert(job, last);
+            lock(memory).continue_services(job, last);
         }
     }
 }

@@ -25,9 +25,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use tributary_document::{Document, Error, Item, Kind, Table, suggest};
-use tributary_jobfile::{SwitchId, Topology};
+use tributary_model::{SwitchId, Topology};
 
-use crate::plan::{Forwarding, JobAtSwitch};
+use tributary_model::plan::{Forwarding, JobAtSwitch};
 
 const FILE: Kind = Kind { name: "port map", page: "docs/tofino-deployment.md" };
 
@@ -261,10 +261,11 @@ fn check_device_port(item: &Item<'_>, device_port: u16) -> Result<(), Error> {
 pub(crate) mod tests {
     use std::collections::BTreeSet;
 
-    use tributary_jobfile::{Scenario, parse};
+    use tributary_jobfile::parse;
+    use tributary_model::Scenario;
 
     use super::*;
-    use crate::plan::{self, Placement};
+    use tributary_model::plan::{self, Placement};
 
     /// A star of two workers and a parameter server.
     pub(crate) fn star() -> Scenario {
@@ -297,7 +298,7 @@ pub(crate) mod tests {
     "#;
 
     fn read(text: &str) -> Result<PortMap, Error> {
-        PortMap::parse(text, "ports.toml", &star().topology)
+        PortMap::parse(text, "ports.toml", &star().network.topology)
     }
 
     #[test]
@@ -306,15 +307,15 @@ pub(crate) mod tests {
         let scenario = star();
         let switch = SwitchId(0);
         assert_eq!(map.device_port(switch, 3), 20);
-        let forwarding = plan::forwarding(&scenario.topology).remove(0);
+        let forwarding = plan::forwarding(&scenario.network.topology).remove(0);
         let mapped = map.forwarding(switch, forwarding.clone());
         assert_eq!(mapped.flood, [4, 12, 20]);
         let ports: Vec<u16> = mapped.hosts.values().copied().collect();
         assert_eq!((ports.len(), mapped.hosts.keys().eq(forwarding.hosts.keys())), (3, true));
         assert!(ports.iter().all(|port| mapped.flood.contains(port)));
 
-        let part =
-            plan::job(&scenario.topology, &Placement::unassigned(&scenario.jobs[0])).remove(0);
+        let part = plan::job(&scenario.network.topology, &Placement::unassigned(&scenario.jobs[0]))
+            .remove(0);
         let mapped = map.part(part.clone());
         assert_eq!(mapped.units.keys().copied().collect::<Vec<_>>(), [4, 12]);
         assert!(mapped.units.values().eq(part.units.values()));

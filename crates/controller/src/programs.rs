@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use prost::Message;
-use tributary_jobfile::{Preemption, SwitchSettings};
+use tributary_model::{Preemption, SwitchSettings};
 use tributary_p4::{Architecture, Sources, ir};
 use tributary_p4runtime_proto::p4::config::v1::P4Info;
 

@@ -29,7 +29,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::service::Routes;
 use tonic::{Code, Request, Response, Status, Streaming};
 use tributary_access::{Grant, Role};
-use tributary_jobfile::{HostId, Job, OnDeath, worker_index};
+use tributary_model::{HostId, JobSpec, OnDeath, worker_index};
 use tributary_proto::runs::v1;
 use tributary_proto::runs::v1::attend_response::News as Answer;
 use tributary_proto::runs::v1::join_response::Progress as Told;
@@ -39,9 +39,9 @@ use tributary_wire::{Epoch, JobId, Run, WorkerIndex, WorkerSet};
 use crate::attendance::{Attendance, Call, News, Spoken};
 use crate::error::Error;
 use crate::jobs::Controller;
-use crate::plan::Placement;
 use crate::scheduler::{Handover, Journal, Record};
 use crate::server::MESSAGE_LIMIT;
+use tributary_model::plan::Placement;
 
 pub use crate::attendance::{Continuation, Standing, Verdict};
 use client::KEEPALIVE;
@@ -95,7 +95,7 @@ pub struct Team {
 impl Team {
     /// The workers of a job of the file, whose current run is placed so.
     #[must_use]
-    pub fn new(job: &Job, current: &Placement, handover: Option<Handover>) -> Self {
+    pub fn new(job: &JobSpec, current: &Placement, handover: Option<Handover>) -> Self {
         let hosts = job.workers.iter().enumerate();
         let there = hosts.filter(|(_, host)| current.workers.contains(host));
         Self {

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::{Circuits, Invalid, Port};
+use tributary_model::circuits::{Circuits, Invalid, Port};
 
 /// A cross-connect, as its controller uses it. One implementation per kind of device.
 ///

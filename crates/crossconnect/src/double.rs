@@ -3,7 +3,8 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use crate::{Circuits, CrossConnect, Error, Port};
+use crate::{CrossConnect, Error};
+use tributary_model::circuits::{Circuits, Port};
 
 /// Stands in for a device. Clones are the same device, so that a test can keep one while its subject
 /// uses another.

@@ -1,6 +1,6 @@
 //! Optical cross-connects: which of their ports are joined, and how to change that.
 //!
-//! A cross-connect joins ports with [`Circuits`]. Light passes it in both directions of a circuit, and
+//! A cross-connect joins ports with [`Circuits`](tributary_model::circuits::Circuits). Light passes it in both directions of a circuit, and
 //! is lost at all other ports. Controllers use the trait [`CrossConnect`], and [`connect`] to make one
 //! from an address. Implementations:
 //!
@@ -21,13 +21,11 @@ use std::time::Duration;
 
 use tributary_access::ClientKeys;
 
-mod circuits;
 mod cross_connect;
 pub mod double;
 pub mod emulated;
 pub mod openflow;
 
-pub use circuits::{Circuits, Invalid, Port};
 pub use cross_connect::{CrossConnect, Error};
 
 /// Why a cross-connect cannot be used.

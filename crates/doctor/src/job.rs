@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tributary_jobfile::Scenario;
+use tributary_model::Scenario;
 
 use super::check::{Area, Check};
 
@@ -22,13 +22,13 @@ pub(super) struct Facts {
 
 impl Facts {
     pub(super) fn of(scenario: &Scenario) -> Self {
-        let topology = &scenario.topology;
+        let topology = &scenario.network.topology;
         Self {
             hosts: topology.hosts.len(),
             switches: topology.switches.len(),
-            packet_bytes: scenario.switch.packet_bytes(),
+            packet_bytes: scenario.network.switch.packet_bytes(),
             smallest_mtu: topology.links.iter().map(|link| link.mtu).min().unwrap_or(0),
-            worker_timeout: scenario.worker_timeout,
+            worker_timeout: scenario.network.worker_timeout,
         }
     }
 }

@@ -26,7 +26,7 @@ use tributary_controller::programs;
 use tributary_controller::targets::{self, Given, Kind as Target};
 use tributary_endpoint::names;
 use tributary_job::program;
-use tributary_jobfile::{Protocol, Scenario};
+use tributary_model::{Protocol, Scenario};
 use tributary_netio::ethtool::Offloads;
 use tributary_netio::interface::Interface;
 use tributary_netio::{packet, xdp};
@@ -91,12 +91,15 @@ fn gather(args: &Args, scenario: Option<&Scenario>) -> Result<Vec<Check>> {
         let there = found.is_some();
         let facts = nic::gather(root, found, Offloads::of(interface));
         let packet = |scenario: &Scenario| {
-            (scenario.switch.packet_bytes(), scenario.switch.values_per_packet.into())
+            (
+                scenario.network.switch.packet_bytes(),
+                scenario.network.switch.values_per_packet.into(),
+            )
         };
         let wanted = nic::Wanted {
             packet: scenario.map(packet),
             mac: host.zip(scenario).map(|(host, scenario)| mac(scenario, host)),
-            tcp: scenario.is_some_and(|scenario| scenario.protocol() == Protocol::Esa),
+            tcp: scenario.is_some_and(|scenario| scenario.network.protocol == Protocol::Esa),
         };
         checks.extend(nic::judge(interface, &facts, &wanted));
         if let (Some(host), Some(scenario), true) = (host, scenario, there) {
@@ -113,28 +116,25 @@ fn gather(args: &Args, scenario: Option<&Scenario>) -> Result<Vec<Check>> {
 }
 
 /// This machine's host in the job file: the named one, or the one with an interface's MAC address.
-fn host_of(args: &Args, scenario: Option<&Scenario>) -> Result<Option<tributary_jobfile::HostId>> {
+fn host_of(args: &Args, scenario: Option<&Scenario>) -> Result<Option<tributary_model::HostId>> {
     let Some(scenario) = scenario else { return Ok(None) };
     if let Some(name) = &args.host {
         return names::host(scenario, name).map(Some);
     }
     let own = |interface: &String| Interface::find(interface).ok().map(|found| Mac(found.mac));
     let own: Vec<Mac> = args.interface.iter().filter_map(own).collect();
-    Ok(scenario.topology.host_ids().find(|host| own.contains(&mac(scenario, *host))))
+    Ok(scenario.network.topology.host_ids().find(|host| own.contains(&mac(scenario, *host))))
 }
 
-fn mac(scenario: &Scenario, host: tributary_jobfile::HostId) -> Mac {
-    scenario.topology.host(host).address.mac
+fn mac(scenario: &Scenario, host: tributary_model::HostId) -> Mac {
+    scenario.network.topology.host(host).address.mac
 }
 
-fn neighbours_of(
-    scenario: &Scenario,
-    own: tributary_jobfile::HostId,
-) -> Vec<neighbours::Neighbour> {
-    let others = scenario.topology.host_ids().filter(|host| *host != own);
+fn neighbours_of(scenario: &Scenario, own: tributary_model::HostId) -> Vec<neighbours::Neighbour> {
+    let others = scenario.network.topology.host_ids().filter(|host| *host != own);
     let neighbour = |host| neighbours::Neighbour {
-        name: scenario.topology.host(host).name.clone(),
-        ip: scenario.topology.host(host).address.ip,
+        name: scenario.network.topology.host(host).name.clone(),
+        ip: scenario.network.topology.host(host).address.ip,
         mac: mac(scenario, host).to_string(),
     };
     others.map(neighbour).collect()
@@ -145,9 +145,9 @@ fn look_at_switches(args: &Args, scenario: Option<&Scenario>) -> Result<Vec<Chec
         Some(scenario) => {
             let source = program::built_in(scenario)?;
             let given = Given { bundle: args.bundle.clone(), p4info: None };
-            let defines = programs::defines(&scenario.switch);
+            let defines = programs::defines(&scenario.network.switch);
             let pipeline = targets::build(args.target, &source, &defines, &given)?.pipeline;
-            Some(switches::Wanted { protocol: scenario.protocol(), pipeline })
+            Some(switches::Wanted { protocol: scenario.network.protocol, pipeline })
         }
         None => None,
     };

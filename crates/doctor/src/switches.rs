@@ -7,7 +7,7 @@ use std::time::Duration;
 use tributary_controller::client::{Client, Mastership, Running, SwitchConfig, Target};
 use tributary_controller::programs::Pipeline;
 use tributary_controller::{Catalogue, Error};
-use tributary_jobfile::Protocol;
+use tributary_model::Protocol;
 
 use super::check::{Area, Check};
 

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use anyhow::{Context, Result};
 use tributary_driver::channel::{self, Hub, HubConfig, LinkConfig};
-use tributary_jobfile::{HostId, Job, Scenario};
+use tributary_model::{HostId, JobSpec, Scenario};
 use tributary_netio::Waker;
 use tributary_wire::WorkerIndex;
 use tributary_wire::channel::{Hello, PORT, Role};
@@ -13,11 +13,11 @@ use crate::tokens::Tokens;
 
 /// The listening address of a job's agent on a host of a real network.
 pub fn agent_address(scenario: &Scenario, agent: HostId) -> SocketAddr {
-    (scenario.topology.host(agent).address.ip, PORT).into()
+    (scenario.network.topology.host(agent).address.ip, PORT).into()
 }
 
 /// The ESA jobs whose agent is on this host.
-pub fn agent_jobs(scenario: &Scenario, host: HostId) -> impl Iterator<Item = &Job> {
+pub fn agent_jobs(scenario: &Scenario, host: HostId) -> impl Iterator<Item = &JobSpec> {
     scenario.jobs.iter().filter(move |job| job.agent == Some(host))
 }
 
@@ -38,7 +38,7 @@ pub fn hub(
             epoch: job.epoch,
             token: tokens.of(job)?,
             workers: u16::try_from(job.workers.len()).context("a job has at most 1024 workers")?,
-            values: scenario.switch.values_per_packet,
+            values: scenario.network.switch.values_per_packet,
             server: job.ps != Some(host),
         })
     });
@@ -59,7 +59,7 @@ pub fn hub(
 /// If the job's token is missing.
 pub fn worker_link(
     scenario: &Scenario,
-    job: &Job,
+    job: &JobSpec,
     index: WorkerIndex,
     tokens: &Tokens,
     at: impl Fn(HostId) -> SocketAddr,
@@ -74,11 +74,11 @@ pub fn worker_link(
 /// If the job's token is missing.
 pub fn link(
     scenario: &Scenario,
-    job: &Job,
+    job: &JobSpec,
     role: Role,
     tokens: &Tokens,
     agent: SocketAddr,
 ) -> Result<LinkConfig> {
     let hello = Hello { job: job.id, epoch: job.epoch, role, token: tokens.of(job)? };
-    Ok(LinkConfig::new(agent, hello, scenario.switch.values_per_packet))
+    Ok(LinkConfig::new(agent, hello, scenario.network.switch.values_per_packet))
 }

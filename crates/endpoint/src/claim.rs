@@ -8,7 +8,7 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener};
 
 use anyhow::{Context, Result, bail};
-use tributary_jobfile::Job;
+use tributary_model::JobSpec;
 
 /// Claims a part (`worker`, `parameter server`, `reminder agent`) of jobs on an interface until the
 /// returned value is dropped.
@@ -18,9 +18,9 @@ use tributary_jobfile::Job;
 pub fn claim<'a>(
     interface: &str,
     part: &str,
-    jobs: impl IntoIterator<Item = &'a Job>,
+    jobs: impl IntoIterator<Item = &'a JobSpec>,
 ) -> Result<Vec<UnixListener>> {
-    let one = |job: &Job| {
+    let one = |job: &JobSpec| {
         let name = format!("tributary/{interface}/{part}/{}", job.id);
         let bound = SocketAddr::from_abstract_name(&name)
             .and_then(|address| UnixListener::bind_addr(&address));

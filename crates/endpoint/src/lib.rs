@@ -30,9 +30,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
-use tributary_controller::Deployment;
 use tributary_controller::targets::Kind as Target;
-use tributary_jobfile::{End, HostId, Job, Protocol, Scenario};
+use tributary_driver::faults::Links;
+use tributary_model::{Deployment, End, HostId, JobSpec, Protocol, Scenario};
 use tributary_netio::device::{Config, Device, Kind as Io};
 use tributary_netio::faults::Faulty;
 use tributary_netio::interface::Interface;
@@ -112,7 +112,7 @@ impl Args {
             return Ok(Deployment::new(scenario)?);
         }
         ensure!(
-            scenario.protocol() != Protocol::Esa,
+            scenario.network.protocol != Protocol::Esa,
             "--scheduler: the job scheduler serves jobs of atp, p4inc and switchml, and those of the \
              file use esa; name the controller with --controller"
         );
@@ -156,8 +156,8 @@ pub fn fit_for_scheduler(scenario: &Scenario) -> Result<()> {
 pub fn jobs_at(
     deployment: &Deployment,
     host: HostId,
-    part: fn(&Job) -> Option<HostId>,
-) -> impl Iterator<Item = (usize, &Job)> {
+    part: fn(&JobSpec) -> Option<HostId>,
+) -> impl Iterator<Item = (usize, &JobSpec)> {
     let jobs = deployment.scenario().jobs.iter().enumerate();
     jobs.filter(move |(_, job)| part(job) == Some(host))
 }
@@ -176,8 +176,8 @@ pub fn open_interface(
     let config = Config { groups: groups.collect(), ..config(scenario, interface) };
     let device = Device::open(io, &config)?;
     check_interface(scenario, host, device.interface(), io)?;
-    let link = scenario.topology.host(host).link;
-    Ok(scenario.faulty(link, End::Host(host), scenario.seed, device)?)
+    let link = scenario.network.topology.host(host).link;
+    Ok(Links::from(scenario).faulty(link, End::Host(host), device)?)
 }
 
 /// Opens a port on a host's interface for each lane of the job with this index in the file: one port
@@ -216,12 +216,12 @@ fn open_ports(
     scenario: &Scenario,
     host: HostId,
     args: &Args,
-    ports: Vec<Vec<&Job>>,
+    ports: Vec<Vec<&JobSpec>>,
 ) -> Result<Vec<Faulty<Device>>> {
     if ports.len() == 1 {
         return Ok(vec![open_interface(scenario, host, &args.interface, args.io)?]);
     }
-    let of_port = |jobs: Vec<&Job>| Config {
+    let of_port = |jobs: Vec<&JobSpec>| Config {
         groups: jobs.iter().map(|job| Host::group(job.id).ip).collect(),
         jobs: jobs.iter().map(|job| job.id.get()).collect(),
         ..config(scenario, &args.interface)
@@ -231,29 +231,29 @@ fn open_ports(
     if let Some(first) = devices.first() {
         check_interface(scenario, host, first.interface(), args.io)?;
     }
-    let link = scenario.topology.host(host).link;
+    let link = scenario.network.topology.host(host).link;
     let faulty = |(lane, device)| {
-        Ok(scenario.faulty_lane(lane, link, End::Host(host), scenario.seed, device)?)
+        Ok(Links::from(scenario).faulty_lane(lane, link, End::Host(host), device)?)
     };
     devices.into_iter().enumerate().map(faulty).collect()
 }
 
 /// The configuration of a host's interface. It may be down for as long as a worker may be silent.
 fn config(scenario: &Scenario, interface: &str) -> Config {
-    Config { outage: scenario.worker_timeout, ..Config::endpoint(interface, PORT) }
+    Config { outage: scenario.network.worker_timeout, ..Config::endpoint(interface, PORT) }
 }
 
 /// Refuses an interface that is not the host's, or whose packets are too short.
 fn check_interface(scenario: &Scenario, host: HostId, found: &Interface, io: Io) -> Result<()> {
     must_be(scenario, host, found, io.is_routed())?;
     let interface = &found.name;
-    let needed = scenario.switch.packet_bytes() as usize;
+    let needed = scenario.network.switch.packet_bytes() as usize;
     let mtu = found.mtu;
     if mtu < needed {
         bail!(
             "network interface `{interface}` has an MTU of {mtu}, and packets with {} values need \
              {needed}; raise it with `ip link set {interface} mtu {needed}`",
-            scenario.switch.values_per_packet
+            scenario.network.switch.values_per_packet
         );
     }
     Ok(())
@@ -269,7 +269,8 @@ fn must_be(
     interface: &Interface,
     is_routed: bool,
 ) -> Result<()> {
-    let tributary_jobfile::Host { name: host_name, address, .. } = scenario.topology.host(host);
+    let tributary_model::Host { name: host_name, address, .. } =
+        scenario.network.topology.host(host);
     let Interface { name, mac, .. } = interface;
     ensure!(
         *mac == address.mac.0,

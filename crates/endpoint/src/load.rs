@@ -3,7 +3,8 @@
 use std::path::Path;
 
 use tributary_controller::targets::Kind;
-use tributary_jobfile::{Error, Scenario};
+use tributary_jobfile::Error;
+use tributary_model::Scenario;
 use tributary_p4::Architecture;
 
 /// Most values per packet with the programs for TNA: one Tofino pipe has no stateful ALUs for more.
@@ -25,7 +26,7 @@ pub fn load(
         scenario.pace_for_bmv2();
     }
     if architecture == Architecture::Tna {
-        let values = &mut scenario.switch.values_per_packet;
+        let values = &mut scenario.network.switch.values_per_packet;
         *values = TNA_VALUES.min(*values);
     }
     Ok(scenario)

@@ -1,7 +1,7 @@
 //! Jobs and hosts of a scenario by their names.
 
 use anyhow::{Context, Result, bail};
-use tributary_jobfile::{HostId, Scenario};
+use tributary_model::{HostId, Scenario};
 
 /// Index of the job with this name, or of the only job: of its first lane.
 ///
@@ -30,8 +30,9 @@ pub fn job(scenario: &Scenario, name: Option<&str>) -> Result<usize> {
 /// # Errors
 /// If there is none.
 pub fn host(scenario: &Scenario, name: &str) -> Result<HostId> {
-    scenario.topology.host_named(name).with_context(|| {
-        let names: Vec<_> = scenario.topology.hosts.iter().map(|h| h.name.as_str()).collect();
+    scenario.network.topology.host_named(name).with_context(|| {
+        let names: Vec<_> =
+            scenario.network.topology.hosts.iter().map(|h| h.name.as_str()).collect();
         format!("there is no host `{name}` in the file; it has {}", names.join(", "))
     })
 }

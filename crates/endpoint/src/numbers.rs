@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use tributary_jobfile::Job;
 use tributary_metrics::{Page, Source};
+use tributary_model::JobSpec;
 
 /// The metric with the names of jobs.
 #[derive(Debug)]
@@ -18,8 +18,8 @@ struct Named {
 
 impl Jobs {
     /// The names of these jobs.
-    pub fn new<'j>(jobs: impl IntoIterator<Item = &'j Job>) -> Self {
-        let named = |job: &Job| Named {
+    pub fn new<'j>(jobs: impl IntoIterator<Item = &'j JobSpec>) -> Self {
+        let named = |job: &JobSpec| Named {
             id: job.id.get(),
             name: job.name.clone(),
             protocol: job.protocol.name(),

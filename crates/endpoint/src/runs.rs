@@ -11,8 +11,8 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tributary_access::Remote;
 use tributary_controller::runs::{Attended, Attendee};
-use tributary_controller::{Deployment, Error, runs};
-use tributary_jobfile::Job;
+use tributary_controller::{Error, runs};
+use tributary_model::{Deployment, JobSpec};
 use tributary_wire::{Epoch, WorkerIndex, WorkerSet};
 
 pub use tributary_controller::runs::{Begun, Continuation, Standing, Verdict};
@@ -63,7 +63,7 @@ impl std::fmt::Display for Given {
 /// If neither was given, or the controller does not name one, or `stop` is set while this waits.
 pub fn join(
     args: &Args,
-    job: &Job,
+    job: &JobSpec,
     worker: Option<WorkerIndex>,
     stop: &AtomicBool,
     missing: impl FnMut(WorkerSet),
@@ -104,7 +104,7 @@ pub fn join(
 /// As [`join`].
 pub fn join_lanes(
     args: &Args,
-    lanes: &[Job],
+    lanes: &[JobSpec],
     worker: WorkerIndex,
     stop: &AtomicBool,
     missing: impl FnMut(WorkerSet),
@@ -132,7 +132,7 @@ pub fn join_lanes(
 pub fn join_all(
     args: &Args,
     deployment: &mut Deployment,
-    serves: impl Fn(&&Job) -> bool,
+    serves: impl Fn(&&JobSpec) -> bool,
     stop: &AtomicBool,
 ) -> Result<()> {
     for index in 0..deployment.scenario().jobs.len() {
@@ -161,7 +161,7 @@ impl Follower {
     /// Follows these jobs. Runs from `--epoch` last until `stop`.
     pub fn start<'a>(
         args: &Args,
-        jobs: impl IntoIterator<Item = &'a Job>,
+        jobs: impl IntoIterator<Item = &'a JobSpec>,
         stop: &Arc<AtomicBool>,
     ) -> Result<Self> {
         let Some(controller) = &args.controller else {
@@ -272,7 +272,7 @@ impl Attendant {
     /// If the controller's address or the keys are unusable, or no thread can be started.
     pub fn start(
         args: &Args,
-        job: &Job,
+        job: &JobSpec,
         worker: WorkerIndex,
         timeout: Duration,
         stop: &Arc<AtomicBool>,

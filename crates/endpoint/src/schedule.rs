@@ -29,7 +29,7 @@ use tonic::transport::Channel;
 use tonic::{Code, Status};
 use tributary_access::Remote;
 use tributary_controller::client;
-use tributary_jobfile::Job;
+use tributary_model::JobSpec;
 use tributary_netio::Waker;
 use tributary_proto::scheduler::v1;
 use tributary_proto::scheduler::v1::job_scheduler_client::JobSchedulerClient;
@@ -133,7 +133,7 @@ impl Scheduler {
     /// A follower has a connection of its own, because the scheduler limits how many streams share
     /// one.
     #[must_use]
-    pub fn follow(&self, job: &Job, worker: Option<WorkerIndex>, waker: Waker) -> Follower {
+    pub fn follow(&self, job: &JobSpec, worker: Option<WorkerIndex>, waker: Waker) -> Follower {
         let runtime = self.runtime.as_ref().expect("there until it is dropped");
         let _context = runtime.enter();
         let channel = self.remote.connect_lazy();

@@ -9,8 +9,8 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use rand::RngCore as _;
-use tributary_jobfile::{Job, Protocol, Scenario};
 use tributary_limits::FileLimit;
+use tributary_model::{JobSpec, Protocol, Scenario};
 use tributary_wire::channel::{TOKEN_LEN, Token};
 
 /// Only the owner may read and write.
@@ -30,7 +30,7 @@ impl Tokens {
     /// Draws tokens for those of a scenario's jobs whose protocol has a reminder agent.
     pub fn draw(scenario: &Scenario) -> Self {
         let jobs = scenario.jobs.iter().filter(|job| job.protocol == Protocol::Esa);
-        let draw = |job: &Job| {
+        let draw = |job: &JobSpec| {
             let mut token = [0; TOKEN_LEN];
             // Seeded by the operating system, never by the scenario: tokens must not be guessed.
             rand::rng().fill_bytes(&mut token);
@@ -118,7 +118,7 @@ impl Tokens {
     ///
     /// # Errors
     /// If there is none.
-    pub fn of(&self, job: &Job) -> Result<Token> {
+    pub fn of(&self, job: &JobSpec) -> Result<Token> {
         self.0.get(&job.name).copied().with_context(|| {
             format!(
                 "there is no token for job {}; name the file that `tributary controller --tokens` \

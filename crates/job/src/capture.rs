@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, anyhow, ensure};
 use serde::Serialize;
 use tributary_capture::{Buffer, Ends, Recorder, Taps};
-use tributary_jobfile::Scenario;
+use tributary_model::Scenario;
 use tributary_worker::rounding::grouped;
 
 use crate::fabric::Kind;
@@ -72,7 +72,7 @@ impl Capturing {
         scenario: &Scenario,
         fabric: Kind,
     ) -> Result<Self> {
-        let ends = Ends::of(&scenario.topology);
+        let ends = Ends::of(&scenario.network.topology);
         let interfaces = ends.interfaces();
         let name = job_file.file_name().unwrap_or(job_file.as_os_str()).display();
         let comment = format!("job file {name}, fabric {fabric}, seed {}", scenario.seed);

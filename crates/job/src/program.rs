@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail, ensure};
 use tributary_controller::programs::{self, Compiled, Pipeline, Source};
 use tributary_controller::targets::Kind;
 use tributary_controller::{Catalogue, p4c};
-use tributary_jobfile::Scenario;
+use tributary_model::Scenario;
 use tributary_p4::Architecture;
 use tributary_p4runtime_proto::p4::config::v1::P4Info;
 use tributary_switch::kept::Kept;
@@ -64,7 +64,7 @@ static BUILT_IN: Kept<Variant, Pipeline> = Kept::new(4);
 /// # Errors
 /// As [`compile`].
 pub fn pipeline_once(scenario: &Scenario) -> Result<Arc<Pipeline>> {
-    let key = (protocol(scenario)?, programs::defines(&scenario.switch));
+    let key = (protocol(scenario)?, programs::defines(&scenario.network.switch));
     BUILT_IN.get(key, || {
         tracing::debug!("compiling a P4 program for its controller");
         Ok(compile(scenario, None)?.pipeline)
@@ -90,7 +90,7 @@ pub fn compile_for(
     replacement: Option<&Path>,
 ) -> Result<Compiled> {
     let source = source(scenario, architecture, replacement)?;
-    match programs::compile(&source, &programs::defines(&scenario.switch)) {
+    match programs::compile(&source, &programs::defines(&scenario.network.switch)) {
         Err(tributary_controller::Error::Compile(diagnostics)) => {
             eprint!("{diagnostics}");
             bail!("{} has errors", source.main)
@@ -115,7 +115,7 @@ pub fn compile_for(
 /// If the protocol differs, or the program lacks something that the controller uses.
 pub fn must_speak(scenario: &Scenario, program: &str, p4info: &P4Info) -> Result<()> {
     let speaks = Catalogue::new(p4info)?.protocol().name();
-    let wanted = scenario.protocol().name();
+    let wanted = scenario.network.protocol.name();
     ensure!(
         speaks == wanted,
         "{program} speaks {speaks}, and the jobs of the file use {wanted}; give another program, or \
@@ -139,7 +139,7 @@ pub fn pipeline(
         return Ok(compiled);
     }
     let source = source(scenario, Architecture::V1model, replacement)?;
-    match p4c::bmv2(&source, &programs::defines(&scenario.switch)) {
+    match p4c::bmv2(&source, &programs::defines(&scenario.network.switch)) {
         Err(tributary_controller::Error::Compile(diagnostics)) => {
             eprint!("{diagnostics}");
             bail!("p4c cannot compile {} for BMv2", source.main)

@@ -10,7 +10,7 @@ use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{CellAlignment, Table};
 use serde::Serialize;
 use tributary_controller::outcomes::{Count, Outcome, Outcomes};
-use tributary_jobfile::{Job, Protocol};
+use tributary_model::{JobSpec, Protocol};
 use tributary_protocol::fixed::Rounding;
 use tributary_ps::report::ServerReport;
 use tributary_worker::rounding::{self, complaint, grouped};
@@ -144,7 +144,7 @@ pub struct JobReport {
 impl JobReport {
     /// Combines the reports of a job's endpoints with the counters of all switches.
     pub fn new(
-        job: &Job,
+        job: &JobSpec,
         server: Option<ServerReport>,
         workers: Vec<WorkerReport>,
         counted: &Counted,

@@ -11,11 +11,11 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use tracing::{Instrument as _, info_span};
 use tributary_controller::targets::Kind as Target;
-use tributary_controller::{Deployment, services};
 use tributary_dataplane::EngineKind;
 use tributary_endpoint::numbers;
-use tributary_jobfile::{Job, Protocol, Scenario, TIMING_IGNORED, Workload};
+use tributary_jobfile::TIMING_IGNORED;
 use tributary_metrics::Metrics;
+use tributary_model::{Deployment, JobSpec, Protocol, Scenario, Workload, services};
 use tributary_netio::device::Kind as Io;
 use tributary_p4::Architecture;
 use tributary_p4runtime_proto::p4::config::v1::P4Info;
@@ -239,10 +239,10 @@ pub fn run(
             scenario.join_lanes();
         }
     }
-    if options.fabric != fabric::Kind::Sim && scenario.topology.has_timing() {
+    if options.fabric != fabric::Kind::Sim && scenario.network.topology.has_timing() {
         observer.warn(TIMING_IGNORED);
         // The memory fabric uses the simulator's TCP, which would follow them.
-        scenario.topology.clear_timing();
+        scenario.network.topology.clear_timing();
     }
     ensure!(
         scenario.orchestration.is_none() || options.fabric != fabric::Kind::Memory,
@@ -261,7 +261,7 @@ pub fn run(
     fabric::one_process_per_host(scenario)?;
     let replacement = options.p4.as_deref();
     let mut program = program::compile_for(scenario, options.arch, replacement)?;
-    let aggregator_bits = aggregator_bits(&program.program, scenario.switch.pool);
+    let aggregator_bits = aggregator_bits(&program.program, scenario.network.switch.pool);
     program.pipeline = program::pipeline(scenario, replacement, program.pipeline, options.target)?;
     // This must happen before there is a second thread.
     options.fabric.enter()?;
@@ -443,7 +443,7 @@ impl Run<'_> {
             switch.longest_queue = end.queues.map(|queues| queues.longest);
             switch.queue_drops = end.queues.map(|queues| queues.drops);
             switch.cpu_seconds = end.cpu.map(|cpu| cpu.as_secs_f64());
-            let bits = u64::from(scenario.switch.pool) * self.aggregator_bits;
+            let bits = u64::from(scenario.network.switch.pool) * self.aggregator_bits;
             switch.memory_bytes = bits.div_ceil(8);
         }
         let jobs = self.job_reports(gathered, &counted)?;
@@ -490,7 +490,7 @@ impl Run<'_> {
     ) -> Result<()> {
         let scenario = self.scenario();
         let mut due: usize = scenario.whole_jobs().map(|(_, job)| job.workers.len()).sum();
-        let warm_up = |job: &Job| match &job.workload {
+        let warm_up = |job: &JobSpec| match &job.workload {
             Workload::Random(random) => u64::from(random.warm_up),
             Workload::Files(_) | Workload::Digits(_) => 0,
         };
@@ -510,7 +510,7 @@ impl Run<'_> {
                 bail!("interrupted");
             }
             if let Some(found) = watch.look(fabric)
-                && found.since.elapsed() >= scenario.worker_timeout
+                && found.since.elapsed() >= scenario.network.worker_timeout
             {
                 return Err(found.error());
             }
@@ -622,7 +622,7 @@ impl Run<'_> {
     async fn gather_servers(&self, fabric: &mut impl Fabric, gathered: &mut Gathered) {
         let deadline = Instant::now() + REPORT_TIME;
         let jobs = &self.scenario().jobs;
-        let own_host = |job: &&Job| job.agent.is_some() && job.agent != job.ps;
+        let own_host = |job: &&JobSpec| job.agent.is_some() && job.agent != job.ps;
         let servers = jobs.iter().filter(|job| job.ps.is_some()).count();
         let agents = jobs.iter().filter(own_host).count();
         // Those of the last run: a job that goes on in another one has earlier reports.
@@ -642,7 +642,7 @@ impl Run<'_> {
     /// Removes the jobs from the switches. Returns the counters of each switch for all jobs, and of
     /// all switches for each job.
     async fn clean(&self, fabric: &mut impl Fabric) -> Result<(Vec<SwitchReport>, Vec<Counted>)> {
-        let switches = &self.scenario().topology.switches;
+        let switches = &self.scenario().network.topology.switches;
         let report = |name: &String| SwitchReport { name: name.clone(), ..SwitchReport::default() };
         let mut reports: Vec<SwitchReport> =
             switches.iter().map(|switch| report(&switch.name)).collect();
@@ -705,7 +705,7 @@ impl Run<'_> {
             let fixed = scenario.orchestration.is_none();
             let segment = if fixed && matches!(job.protocol, Protocol::P4inc | Protocol::SwitchMl) {
                 let placement = self.deployment.placement(position);
-                let units = services::units(&scenario.topology, &placement).len();
+                let units = services::units(&scenario.network.topology, &placement).len();
                 let assignments = lanes.map(|lane| self.deployment.assignment(lane));
                 Some(SegmentReport::new(
                     &assignments.collect::<Vec<_>>(),
@@ -728,7 +728,7 @@ impl Run<'_> {
 
 /// Checks that the final weights are equal at all workers, and to those of a training in one
 /// process.
-fn check_training(scenario: &Scenario, job: &Job, report: &mut JobReport) -> Result<()> {
+fn check_training(scenario: &Scenario, job: &JobSpec, report: &mut JobReport) -> Result<()> {
     let (Workload::Digits(digits), Some(training)) = (&job.workload, &report.training) else {
         return Ok(());
     };
@@ -740,7 +740,7 @@ fn check_training(scenario: &Scenario, job: &Job, report: &mut JobReport) -> Res
             job.name
         );
     }
-    let rule = Rule::of(job, scenario.switch.values_per_packet);
+    let rule = Rule::of(job, scenario.network.switch.values_per_packet);
     let reference = workload::reference_digest(digits, job.workers.len(), training.epochs, rule)?;
     ensure!(
         reference == training.weights,
@@ -761,7 +761,7 @@ fn check_training(scenario: &Scenario, job: &Job, report: &mut JobReport) -> Res
 }
 
 /// Refuses sums that differ between the workers of a job that goes on.
-fn refuse_different(job: &Job, indices: &[usize], workers: &[WorkerReport]) -> Result<()> {
+fn refuse_different(job: &JobSpec, indices: &[usize], workers: &[WorkerReport]) -> Result<()> {
     let Some(first) = workers.first() else { return Ok(()) };
     for (index, worker) in indices.iter().zip(workers) {
         ensure!(
@@ -776,7 +776,7 @@ fn refuse_different(job: &Job, indices: &[usize], workers: &[WorkerReport]) -> R
 
 /// Refuses results that the workers could not compare: each worker all of its own, or all workers
 /// together every value of a sum.
-fn refuse_unverified(job: &Job, workers: &[WorkerReport]) -> Result<()> {
+fn refuse_unverified(job: &JobSpec, workers: &[WorkerReport]) -> Result<()> {
     if job.workload.shares_verification() {
         let verified: u64 = workers.iter().map(|worker| worker.verified).sum();
         let values = workers.first().map_or(0, |worker| worker.values);

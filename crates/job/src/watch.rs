@@ -5,10 +5,10 @@ use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use tributary_controller::Catalogue;
 use tributary_controller::aggregators::{Held, Registers, Served};
 use tributary_controller::outcomes::{Count, Outcomes};
-use tributary_controller::{Catalogue, Deployment};
-use tributary_jobfile::{End, Job, Scenario, SwitchId, worker_index};
+use tributary_model::{Deployment, End, JobSpec, Scenario, SwitchId, worker_index};
 use tributary_p4runtime_proto::p4::config::v1::P4Info;
 use tributary_watch::Hub;
 use tributary_watch::model::{
@@ -73,9 +73,9 @@ impl Sampler {
     ) -> Result<Self> {
         let scenario = deployment.scenario();
         let registers = readable(info, fabric).await;
-        let switches = scenario.topology.switches.len();
+        let switches = scenario.network.topology.switches.len();
         let room = u32::try_from(MOST_CELLS / switches.max(1)).unwrap_or(0);
-        let pool = scenario.switch.pool;
+        let pool = scenario.network.switch.pool;
         let cells = registers.map_or(0, |registers| registers.size().min(pool).min(room));
         let whole: Vec<_> = scenario.whole_jobs().take(MOST_JOBS).collect();
         let mut positions = vec![usize::MAX; scenario.jobs.len()];
@@ -99,7 +99,7 @@ impl Sampler {
             runs,
             ids,
             catalogue: Catalogue::new(info)?,
-            ends: scenario.topology.links.iter().map(|link| link.ends).collect(),
+            ends: scenario.network.topology.links.iter().map(|link| link.ends).collect(),
             places,
             rounds: scene.jobs.iter().map(|job| vec![0; job.workers.len()]).collect(),
             ended: vec![0; scene.jobs.len()],
@@ -297,8 +297,8 @@ async fn readable(info: &P4Info, fabric: &impl Fabric) -> Option<Registers> {
     one.await.is_ok_and(|answer| !answer.is_empty()).then_some(registers)
 }
 
-fn places(deployment: &Deployment, index: usize, job: &Job) -> Vec<(SwitchId, Bitmap)> {
-    let topology = &deployment.scenario().topology;
+fn places(deployment: &Deployment, index: usize, job: &JobSpec) -> Vec<(SwitchId, Bitmap)> {
+    let topology = &deployment.scenario().network.topology;
     let racks = deployment.placement(index).racks(topology);
     let place = |(worker, &host)| {
         let (switch, _) = topology.attachment(host);
@@ -308,7 +308,7 @@ fn places(deployment: &Deployment, index: usize, job: &Job) -> Vec<(SwitchId, Bi
 }
 
 fn scene(scenario: &Scenario, kind: Kind, cells: u32) -> Result<Scene> {
-    let topology = &scenario.topology;
+    let topology = &scenario.network.topology;
     let node = |end| match end {
         End::Host(host) => Node::Host(host.0),
         End::Switch(switch, _) => Node::Switch(switch.0),
@@ -335,14 +335,14 @@ fn scene(scenario: &Scenario, kind: Kind, cells: u32) -> Result<Scene> {
     });
     let switches = topology.switches.iter().map(|switch| model::Switch {
         name: switch.name.clone(),
-        pool: scenario.switch.pool,
+        pool: scenario.network.switch.pool,
         cells,
     });
     let hosts = topology.hosts.iter().map(|host| model::Host { name: host.name.clone() });
     let scene = Scene {
         version: VERSION,
         name: scenario.name.clone(),
-        protocol: scenario.protocol().name().to_owned(),
+        protocol: scenario.network.protocol.name().to_owned(),
         fabric: kind.name().to_owned(),
         clock: if kind == Kind::Sim { Clock::Virtual } else { Clock::Real },
         switches: switches.collect(),

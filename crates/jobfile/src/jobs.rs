@@ -13,14 +13,13 @@ use tributary_protocol::priority::{Code, Priority};
 use tributary_protocol::{Addressing, Rate};
 use tributary_wire::{Epoch, FRAGMENTS_MAX, JobId, POSITIONS_MAX, WORKERS_MAX};
 
-use crate::Protocol;
 use crate::network::{RATES, Servers};
 use crate::protocol::{self, Choice, ESA_KEYS, P4INC_KEYS};
-use crate::scenario::{
-    Aggregation, Job, Lane, Limits, OnUnderflow, Straggler, SwitchSettings, Workload, worker_index,
-};
-use crate::topology::{HostId, HostRole, Topology};
 use lanes::threads;
+use tributary_model::{
+    Aggregation, HostId, HostRole, JobSpec, Lane, Limits, OnUnderflow, Protocol, Straggler,
+    SwitchSettings, Topology, Workload, worker_index,
+};
 
 /// Numbers of values per packet for which the P4 programs can be built.
 const VALUES_PER_PACKET: [u64; 4] = [32, 64, 256, 2048];
@@ -188,6 +187,11 @@ impl<'a> Jobs<'a> {
         Ok(Self { tables, protocol: protocol::settings(document)?, choice })
     }
 
+    /// The protocol of all jobs.
+    pub(crate) fn protocol(&self) -> Protocol {
+        self.choice.protocol
+    }
+
     /// Reads `[switch]`.
     pub(crate) fn switch_settings(&self, document: &Table<'_>) -> Result<SwitchSettings, Error> {
         switch_settings(document, &self.protocol, self.choice)
@@ -256,7 +260,7 @@ impl<'a> Jobs<'a> {
         switch: &SwitchSettings,
         seed: u64,
         directory: Option<&Path>,
-    ) -> Result<Vec<Job>, Error> {
+    ) -> Result<Vec<JobSpec>, Error> {
         let mut context = Context {
             topology,
             switch,
@@ -267,7 +271,7 @@ impl<'a> Jobs<'a> {
             taken: vec![0; topology.hosts.len()],
             jobs: self.tables.len(),
         };
-        let mut jobs: Vec<Job> = Vec::with_capacity(self.tables.len());
+        let mut jobs: Vec<JobSpec> = Vec::with_capacity(self.tables.len());
         for (index, table) in self.tables.iter().enumerate() {
             let job = context.job(table, index, workload_seed(seed, index))?;
             if let Some(other) = jobs.iter().position(|other| other.name == job.name) {
@@ -328,7 +332,7 @@ struct Context<'t, 'a> {
 }
 
 impl Context<'_, '_> {
-    fn job(&mut self, table: &Table<'_>, index: usize, seed: u64) -> Result<Job, Error> {
+    fn job(&mut self, table: &Table<'_>, index: usize, seed: u64) -> Result<JobSpec, Error> {
         let id = job_id(table, index)?;
         let default_name = format!("job{}", index + 1);
         let name = table.or("name", default_name, |name| name.word("a").map(str::to_owned))?;
@@ -375,7 +379,7 @@ impl Context<'_, '_> {
         let threads = threads(table)?;
         self.check_sequences(table, &workload, threads)?;
         let on_death = losses::on_death(table, workers.len(), threads, &workload)?;
-        Ok(Job {
+        Ok(JobSpec {
             id,
             epoch: first_epoch(id),
             name,

@@ -7,41 +7,26 @@
 //! The crate does not start or connect anything. `docs/job-files.md` documents the format for
 //! users.
 //!
-//! Start reading at [`Scenario`]. `tributary-document` reads values and their positions from the
+//! Start reading at [`load`]. The values are those of `tributary-model`; `tributary-document` reads values and their positions from the
 //! TOML.
 
-mod endpoints;
-mod faults;
 mod jobs;
 mod network;
 mod orchestration;
-mod pace;
 mod protocol;
-mod scenario;
-mod topology;
 mod units;
 
 use std::path::Path;
 use std::time::Duration;
 
 use tributary_document::{Document, Kind};
+use tributary_model::{Network, Scenario, Topology};
 use tributary_protocol::Readings;
 use tributary_protocol::rtt::RttConfig;
 
-pub use scenario::{
-    Aggregation, Digits, Distribution, Duty, Job, Lane, Limits, OnDeath, OnUnderflow, Preemption,
-    Profile, RandomTensors, Scenario, Straggler, SwitchSettings, TensorFiles, Verify, Workload,
-    worker_index,
-};
-pub use topology::{
-    End, Fibre, Host, HostId, HostRole, Link, LinkFaults, LinkId, Optical, Switch, SwitchId,
-    Topology, Unfit,
-};
 pub use tributary_document::{Error, Fault};
-pub use tributary_wire::Protocol;
 
 pub use jobs::SCALES;
-pub use orchestration::{Orchestration, Policy};
 
 use jobs::Jobs;
 use network::Demand;
@@ -49,7 +34,7 @@ use network::Demand;
 /// The name of such a file in messages.
 const KIND: Kind = Kind { name: "job file", page: "docs/job-files.md" };
 
-/// The warning where [`Link::rate`] and [`Link::latency`] have no effect.
+/// The warning where the rates and latencies of links have no effect.
 pub const TIMING_IGNORED: &str = "`rate` and `latency` of links are ignored: they have an effect only \
      with `tributary run --fabric sim`; `delay` in [faults] has one everywhere";
 
@@ -148,14 +133,17 @@ fn read(
         name,
         seed,
         timeout,
-        worker_timeout,
-        timeouts: RttConfig::default(),
-        recovery: protocol::recovery(&document)?,
-        addressing: raw.addressing()?,
-        priorities: raw.priorities()?,
-        readings: Readings::default(),
-        topology,
-        switch,
+        network: Network {
+            topology,
+            protocol: raw.protocol(),
+            switch,
+            worker_timeout,
+            timeouts: RttConfig::default(),
+            recovery: protocol::recovery(&document)?,
+            addressing: raw.addressing()?,
+            priorities: raw.priorities()?,
+            readings: Readings::default(),
+        },
         orchestration,
         jobs,
     })

@@ -5,14 +5,13 @@ use std::net::Ipv4Addr;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use tributary_crossconnect::Circuits;
 use tributary_document::{Error, Item, Place, Table, suggest};
-use tributary_netio::faults::Faults;
+use tributary_model::{
+    End, Host, HostId, HostRole, Link, LinkFaults, LinkId, Optical, Switch, SwitchId, Topology,
+    circuits::Circuits,
+};
 use tributary_wire::{Host as Address, Mac};
 
-use crate::topology::{
-    End, Host, HostId, HostRole, Link, LinkFaults, LinkId, Optical, Switch, SwitchId, Topology,
-};
 use crate::units;
 
 /// Default MTU of a link, if the packets fit.
@@ -723,7 +722,7 @@ fn link_faults(table: &Table<'_>, default: LinkFaults) -> Result<LinkFaults, Err
         delay: table.or("delay", default.delay, |d| d.duration(delays.clone()))?,
         jitter: table.or("jitter", default.jitter, |d| d.duration(delays))?,
     };
-    Faults::from(&faults).check().map_err(|error| {
+    faults.check().map_err(|error| {
         let key = if table.get("burst").is_some() { "burst" } else { "loss" };
         table.place_of(key).fault(error.to_string(), "make bursts longer, or loss rarer")
     })?;

@@ -8,8 +8,7 @@ use tributary_protocol::priority::Code;
 use tributary_protocol::{Addressing, Recovery};
 
 use crate::LONGEST;
-use crate::Protocol;
-use crate::scenario::{Aggregation, Preemption, Profile};
+use tributary_model::{Aggregation, Preemption, Profile, Protocol};
 
 /// Keys of `[protocol]`.
 const KEYS: [&str; 11] = [

@@ -2,11 +2,13 @@
 
 use std::time::Duration;
 
-use tributary_crossconnect::{Circuits, Port};
 use tributary_document::{Error, Table};
+use tributary_model::{
+    Fibre, HostRole, LinkFaults, Optical,
+    circuits::{Circuits, Port},
+};
 
 use crate::network::{Cable, Demand, Draft, MAX_HOSTS, MAX_HOSTS_PER_SWITCH, check_rack_size};
-use crate::topology::{Fibre, HostRole, LinkFaults, Optical};
 
 /// Keys of this kind of topology.
 pub(crate) const KEYS: [&str; 9] = [

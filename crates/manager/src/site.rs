@@ -10,8 +10,8 @@ use std::time::Duration;
 use toml::{Table, Value};
 use tributary_cluster::{Cluster, Rack, RackIndex, Server as ClusterServer, ServerIndex};
 use tributary_document::{Document, Item, Kind, Table as Reader, suggest};
-use tributary_jobfile::{Scenario, SwitchSettings};
 use tributary_limits::{EXCERPT, FileLimit, shortened};
+use tributary_model::{Scenario, SwitchSettings};
 
 use crate::job::{Record, Request, Run};
 use crate::job_file;
@@ -165,7 +165,7 @@ impl Site {
         // If the host is wrong, an error in the site file is more helpful.
         let scenario =
             probe(Some(first.string("w1")?)).or_else(|error| probe(None).map_err(|_| error))?;
-        site.values_per_packet = scenario.switch.values_per_packet;
+        site.values_per_packet = scenario.network.switch.values_per_packet;
         site.racks = racks(&table, &servers, &scenario)?;
         Ok(site)
     }
@@ -317,7 +317,7 @@ fn racks(
     servers: &[Item<'_>],
     scenario: &Scenario,
 ) -> Result<Vec<SiteRack>, tributary_document::Error> {
-    let topology = &scenario.topology;
+    let topology = &scenario.network.topology;
     let every_link = table.or("link_gbps", 100.0, |link| link.number(GBPS))?;
     let every_uplink = table.or("uplink_gbps", None, |up| up.number(GBPS).map(Some))?;
     let every_pat = table.or("pat_gbps", None, |pat| pat.number(GBPS).map(Some))?;
@@ -349,7 +349,8 @@ fn racks(
         let fastest = links.clone().fold(0.0, f64::max);
         SiteRack {
             uplink_gbps: every_uplink.unwrap_or(links.sum()),
-            pat_gbps: every_pat.unwrap_or_else(|| peak_gbps(&scenario.switch, fastest, latency)),
+            pat_gbps: every_pat
+                .unwrap_or_else(|| peak_gbps(&scenario.network.switch, fastest, latency)),
             servers,
         }
     };

@@ -9,10 +9,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use redb::{Database, ReadableTable as _, StorageBackend, TableHandle as _};
 use serde::{Deserialize, Serialize};
 use tributary_controller::entries::JobSlot;
-use tributary_controller::plan::Placement;
 use tributary_controller::scheduler::{Demand, Handover, Iteration, Journal, Record};
-use tributary_crossconnect::{Circuits, Port};
-use tributary_jobfile::{Aggregation, HostId, Limits, Topology};
+use tributary_model::{
+    Aggregation, HostId, Limits, Topology,
+    circuits::{Circuits, Port},
+    plan::Placement,
+};
 use tributary_protocol::priority::Priority;
 use tributary_protocol::{Assignment, Mode, Rate};
 use tributary_wire::{AggregatorIndex, Epoch, JobId, Segment, Service, WorkerIndex, WorkerSet};
@@ -413,7 +415,7 @@ mod tests {
         let text = format!(
             "protocol = \"p4inc\"\n[topology]\nunits = {units}\n[[job]]\nworkers = [\"w1\"]\n"
         );
-        tributary_jobfile::parse(&text, "units").unwrap_or_else(|error| panic!("{error}")).topology
+        tributary_jobfile::parse(&text, "units").unwrap_or_else(|error| panic!("{error}")).network.topology
     }
 
     fn record(job: u16, mode: Mode) -> Record {

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use tokio::time::{Instant, MissedTickBehavior};
 use tributary_controller::scheduler::{Refusal, Scheduler};
-use tributary_crossconnect::{Circuits, CrossConnect, Error};
-use tributary_jobfile::{Aggregation, HostId};
+use tributary_crossconnect::{CrossConnect, Error};
+use tributary_model::{Aggregation, HostId, circuits::Circuits};
 use tributary_protocol::Rate;
 use tributary_wire::JobId;
 
@@ -195,7 +195,9 @@ impl Plant for Live {
     async fn relocate(&mut self, job: JobId, to: Aggregation, aggregators: u32) -> Moved {
         match self.scheduler.relocate(job, to, aggregators).await {
             Ok(_) => Moved::Done,
-            Err(Refusal::Controller(tributary_controller::Error::Memory { .. })) => Moved::NoRoom,
+            Err(Refusal::Controller(tributary_controller::Error::Model(
+                tributary_model::Error::Memory { .. },
+            ))) => Moved::NoRoom,
             Err(refusal) => Moved::Failed(refusal.to_string()),
         }
     }

@@ -8,8 +8,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use tributary_crossconnect::Circuits as Joined;
-use tributary_jobfile::{Aggregation, Orchestration, Policy, SwitchId, Topology};
+use tributary_model::{
+    Aggregation, Orchestration, Policy, SwitchId, Topology, circuits::Circuits as Joined,
+};
 use tributary_optical::{Begun, Error, Fcfs, Job, Network, Online, Tw, Unit, UnitId, carries};
 use tributary_protocol::{Mode, Rate};
 use tributary_wire::JobId;

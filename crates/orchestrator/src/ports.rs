@@ -1,7 +1,6 @@
 //! Schedulers count circuits between units; a cross-connect joins ports.
 
-use tributary_crossconnect::Circuits as Joined;
-use tributary_jobfile::{SwitchId, Topology};
+use tributary_model::{SwitchId, Topology, circuits::Circuits as Joined};
 use tributary_optical::{Circuits, UnitId};
 
 /// Number of circuits between each two units.
@@ -64,7 +63,7 @@ mod tests {
             "protocol = \"p4inc\"\n[topology]\nunits = {units}\noptical_ports = {ports}\n[[job]]\n\
              workers = [\"w1\"]\n"
         );
-        tributary_jobfile::parse(&text, "units").unwrap_or_else(|error| panic!("{error}")).topology
+        tributary_jobfile::parse(&text, "units").unwrap_or_else(|error| panic!("{error}")).network.topology
     }
 
     proptest! {

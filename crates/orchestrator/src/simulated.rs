@@ -6,8 +6,7 @@ use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use tributary_crossconnect::Circuits;
-use tributary_jobfile::{Aggregation, Scenario};
+use tributary_model::{Aggregation, Scenario, circuits::Circuits};
 use tributary_protocol::{Rate, Tensor};
 use tributary_sim::{Inputs, Options, Outcome, Program, Run};
 use tributary_wire::JobId;
@@ -59,13 +58,14 @@ pub fn run_admitting(
     admits: impl Fn(&Run<'_>, usize) -> bool,
     mut look: impl FnMut(&mut Run<'_>),
 ) -> Result<(Outcome, Vec<Report>), Error> {
-    let (Some(settings), Some(_)) = (&scenario.orchestration, &scenario.topology.optical) else {
+    let (Some(settings), Some(_)) = (&scenario.orchestration, &scenario.network.topology.optical)
+    else {
         return Err(Error::NoCrossConnect);
     };
     if let Some(job) = scenario.jobs.iter().find(|job| job.ps.is_none()) {
         return Err(Error::NoServer(job.id));
     }
-    let mut planner = Planner::new(&scenario.topology, settings);
+    let mut planner = Planner::new(&scenario.network.topology, settings);
     let mut run = Run::start(scenario, program, inputs, options)?;
     run.hold();
     let mut plant =
@@ -128,7 +128,7 @@ impl<A: Fn(&Run<'_>, usize) -> bool> Plant for Simulated<'_, A> {
     }
 
     async fn jobs(&mut self) -> Vec<JobState> {
-        let topology = &self.scenario.topology;
+        let topology = &self.scenario.network.topology;
         let unit = |host| topology.attachment(host).0;
         let jobs = self.scenario.jobs.iter().enumerate();
         let jobs = jobs.filter(|&(index, _)| {

@@ -3,8 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use tributary_crossconnect::Circuits;
-use tributary_jobfile::Aggregation;
+use tributary_model::{Aggregation, circuits::Circuits};
 use tributary_optical::Error;
 use tributary_protocol::Rate;
 use tributary_wire::JobId;

@@ -10,15 +10,17 @@ use tempfile::TempDir;
 use tributary_access::{Door, Listen as At, Remote, Server};
 use tributary_controller::client::{SwitchConfig as Address, Target};
 use tributary_controller::jobs::Controller;
-use tributary_controller::plan::Placement;
 use tributary_controller::ports::PortMap;
 use tributary_controller::programs::{Pipeline, Source, compile, defines};
 use tributary_controller::scheduler::{Demand, Scheduler};
 use tributary_controller::server::LIMITS;
 use tributary_crossconnect::double::{Double, Fault};
-use tributary_crossconnect::{Circuits, Port};
 use tributary_endpoint::schedule;
-use tributary_jobfile::{Aggregation, Scenario};
+use tributary_model::{
+    Aggregation, Scenario,
+    circuits::{Circuits, Port},
+    plan::Placement,
+};
 use tributary_netio::Waker;
 use tributary_netio::memory::{self, MemoryPort};
 use tributary_orchestrator::journal::Redb;
@@ -53,14 +55,14 @@ impl Switches {
     fn start() -> Self {
         let scenario = tributary_jobfile::parse(FILE, "units").unwrap_or_else(|e| panic!("{e}"));
         let source = Source::built_in("p4inc").unwrap();
-        let pipeline = compile(&source, &defines(&scenario.switch)).unwrap().pipeline;
+        let pipeline = compile(&source, &defines(&scenario.network.switch)).unwrap().pipeline;
         let directory = tempfile::tempdir().unwrap();
         let mut addresses = Vec::new();
         let mut running = Vec::new();
-        for id in scenario.topology.switch_ids() {
+        for id in scenario.network.topology.switch_ids() {
             let config = SwitchConfig { device_id: id.0 as u64 + 1, ..SwitchConfig::default() };
             let mut runtime = Runtime::new(config);
-            let cables = scenario.topology.port_numbers(id).map(|port| {
+            let cables = scenario.network.topology.port_numbers(id).map(|port| {
                 let (near, far) = memory::pair();
                 runtime.add_port(port, Box::new(near), None);
                 far
@@ -71,7 +73,7 @@ impl Switches {
             let service = Service::new(switch.control().clone(), packets_in);
             let server = ServerHandle::start(service, Listen::Unix(socket.clone())).unwrap();
             let target = Target::Address(format!("unix:{}", socket.display()));
-            let name = &scenario.topology.switch(id).name;
+            let name = &scenario.network.topology.switch(id).name;
             addresses.push(Address { device_id: id.0 as u64 + 1, ..Address::new(name, target) });
             running.push((server, switch, cables));
         }
@@ -80,7 +82,7 @@ impl Switches {
 
     /// A controller with what the journal remembers.
     async fn control(&self, device: &Double) -> Loop {
-        let topology = &self.scenario.topology;
+        let topology = &self.scenario.network.topology;
         let journal = Redb::open(&self.directory.path().join("journal.redb"), topology).unwrap();
         let records = journal.records(topology).unwrap();
         let circuits = journal.circuits().unwrap();
@@ -152,7 +154,7 @@ fn with_switches(test: impl AsyncFnOnce(&Switches)) {
 }
 
 fn device(switches: &Switches) -> Double {
-    let ports = switches.scenario.topology.cross_connect_ports();
+    let ports = switches.scenario.network.topology.cross_connect_ports();
     Double::new(ports, Duration::from_millis(50))
 }
 

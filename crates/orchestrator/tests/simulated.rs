@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use tributary_controller::programs::Source;
-use tributary_jobfile::{Aggregation, Scenario};
+use tributary_model::{Aggregation, Scenario};
 use tributary_orchestrator::planner::End;
 use tributary_orchestrator::simulated::{Error, run};
 use tributary_orchestrator::slots::Report;
@@ -32,7 +32,7 @@ fn inputs(scenario: &Scenario, rounds: usize, values: usize) -> Inputs {
 
 fn simulate(scenario: &Scenario, inputs: &Inputs) -> (Outcome, Vec<Report>) {
     let source = Source::built_in("p4inc").unwrap();
-    let program = Program::compile(&source, &scenario.switch).unwrap();
+    let program = Program::compile(&source, &scenario.network.switch).unwrap();
     let options = Options { limit: Duration::from_secs(10), ..Options::seeded(scenario.seed) };
     run(scenario, &program, inputs.clone(), &options, |_| ()).unwrap()
 }
@@ -190,7 +190,7 @@ fn sixty_four_units_run_a_hundred_jobs() {
 fn what_cannot_be_scheduled_is_one_clear_line() {
     let text = "protocol = \"p4inc\"\n[[job]]\n";
     let other = scenario(text);
-    let program = Program::compile(&Source::built_in("p4inc").unwrap(), &other.switch).unwrap();
+    let program = Program::compile(&Source::built_in("p4inc").unwrap(), &other.network.switch).unwrap();
     let options = Options::seeded(1);
     let refused = |scenario: &Scenario| {
         let inputs = inputs(scenario, 1, 64);

@@ -3,12 +3,11 @@
 use std::net::SocketAddr;
 
 use anyhow::{Context, Result};
-use tributary_controller::Deployment;
 use tributary_driver::channel::{Hub, Link};
 use tributary_endpoint::channel::link;
 use tributary_endpoint::jobs_at;
 use tributary_endpoint::tokens::Tokens;
-use tributary_jobfile::{HostId, Scenario};
+use tributary_model::{Deployment, HostId, Scenario};
 use tributary_netio::Waker;
 use tributary_wire::channel::Role;
 

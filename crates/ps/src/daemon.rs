@@ -10,8 +10,8 @@ use tributary_endpoint::claim::claim;
 use tributary_endpoint::runs::{self, Follower};
 use tributary_endpoint::schedule::Scheduler;
 use tributary_endpoint::{Args, channel, names, numbers, open_interface, open_server_ports};
-use tributary_jobfile::{Job, Protocol};
 use tributary_metrics::{Board, Metrics};
+use tributary_model::{JobSpec, Protocol};
 use tributary_netio::device::Device;
 use tributary_netio::faults::Faulty;
 use tributary_netio::{FrameIo, Waker};
@@ -35,13 +35,13 @@ pub fn run(
     let loaded = args.load()?;
     let scenario = loaded.scenario().clone();
     let id = names::host(&scenario, host)?;
-    let own = |job: &&Job| job.ps == Some(id);
+    let own = |job: &&JobSpec| job.ps == Some(id);
     if !scenario.jobs.iter().any(|job| own(&job)) {
         bail!("no job of the file has its parameter server on host `{host}`");
     }
     let tokens = args.tokens()?;
-    let (switch, _) = scenario.topology.attachment(id);
-    let switch = &scenario.topology.switch(switch).name;
+    let (switch, _) = scenario.network.topology.attachment(id);
+    let switch = &scenario.network.topology.switch(switch).name;
     let tell = |event: &Event| tell(event, switch);
     let _claim = claim(&args.interface, "parameter server", scenario.jobs.iter().filter(own))?;
     let board = Board::default();
@@ -64,7 +64,7 @@ pub fn run(
         let mut channels = channels(scenario, id, &tokens, hub, &waker, at)?;
         // Other servers detect a new run by its packets, because it has the same workers.
         let told =
-            |job: &&Job| own(job) && (job.protocol == Protocol::Esa || job.on_death.goes_on());
+            |job: &&JobSpec| own(job) && (job.protocol == Protocol::Esa || job.on_death.goes_on());
         let follower = Follower::start(args, scenario.jobs.iter().filter(told), stop)?;
         tell(&Event::Ready);
         let serve = |(servers, io): (Servers, Faulty<Device>), channels: &mut Channels, waker| {

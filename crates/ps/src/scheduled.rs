@@ -11,12 +11,11 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Result;
-use tributary_controller::Deployment;
 use tributary_driver::Driver;
 use tributary_endpoint::jobs_at;
 use tributary_endpoint::schedule::{Follower, Scheduler, Standing};
-use tributary_jobfile::HostId;
 use tributary_metrics::Board;
+use tributary_model::{Deployment, HostId};
 use tributary_netio::{FrameIo, Waker};
 use tributary_protocol::{ConfigError, Endpoint as _};
 use tributary_wire::JobId;
@@ -49,7 +48,7 @@ pub(crate) fn serve(
     tell: &dyn Fn(&Event),
 ) -> Result<()> {
     let waker = Waker::new();
-    let follow = |(index, job): (usize, &tributary_jobfile::Job)| {
+    let follow = |(index, job): (usize, &tributary_model::JobSpec)| {
         let follower = scheduler.follow(job, None, waker.clone());
         Followed { index, id: job.id, follower, known: None }
     };

@@ -7,8 +7,8 @@ use anyhow::{Context, Result, bail};
 use tributary_endpoint::claim::claim;
 use tributary_endpoint::runs::{self, Follower};
 use tributary_endpoint::{Args, channel, names, numbers, open_interface};
-use tributary_jobfile::Job;
 use tributary_metrics::{Board, Metrics};
+use tributary_model::JobSpec;
 use tributary_netio::Waker;
 use tributary_protocol::esa::Backend;
 use tributary_ps::numbers::Backends;
@@ -46,7 +46,7 @@ pub fn run(
         );
     }
     let tokens = args.tokens()?;
-    let own = |job: &&Job| job.agent == Some(id);
+    let own = |job: &&JobSpec| job.agent == Some(id);
     let _claim = claim(&args.interface, "reminder agent", scenario.jobs.iter().filter(own))?;
     let board = Board::default();
     metrics.add(Backends(board.clone()));

@@ -13,12 +13,11 @@ use std::time::Duration;
 
 use anyhow::Result;
 use tracing::info_span;
-use tributary_controller::Deployment;
 use tributary_driver::Driver;
 use tributary_driver::channel::Hub;
 use tributary_endpoint::jobs_at;
-use tributary_jobfile::HostId;
 use tributary_metrics::Board;
+use tributary_model::{Deployment, HostId};
 use tributary_netio::{FrameIo, Waker};
 use tributary_protocol::esa::Backend;
 use tributary_ps::numbers::{Numbers, Publisher, of_backend};

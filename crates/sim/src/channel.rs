@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use bytes::{Buf, BytesMut};
-use tributary_jobfile::{HostId, LinkId, Topology};
+use tributary_model::{HostId, LinkId, Topology};
 use tributary_netio::faults::{Delay, InvalidFaults};
 use tributary_wire::JobId;
 use tributary_wire::channel::{BODY_MAX, LENGTH_LEN, Message, Role, WITH_VALUES, split_frame};

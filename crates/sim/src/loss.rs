@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use tributary_controller::programs::Source;
-use tributary_jobfile::{Protocol, Scenario, parse};
+use tributary_jobfile::parse;
+use tributary_model::{Protocol, Scenario};
 use tributary_p4::Architecture;
 use tributary_protocol::{Recovery, Tensor};
 
@@ -103,7 +104,7 @@ impl Trial {
     pub fn run(&self, seed: u64) -> Result<Cost, Error> {
         let scenario = self.scenario();
         let source = Source::built_in_for(Architecture::V1model, self.protocol.name())?;
-        let program = Program::compile(&source, &scenario.switch)?;
+        let program = Program::compile(&source, &scenario.network.switch)?;
         let Self { cable, processing, limit, .. } = *self;
         let options = Options { cable, processing, limit, ..Options::seeded(seed) };
         let outcome = run(&scenario, &program, self.inputs(), &options)?;

@@ -17,8 +17,10 @@ use std::collections::BTreeSet;
 
 use tributary_capture::Recorder;
 use tributary_controller::outcomes::Outcome;
-use tributary_crossconnect::Port;
-use tributary_jobfile::{End, Fibre, HostId, Link, LinkId, Scenario, SwitchId, Topology};
+use tributary_driver::faults::of_link;
+use tributary_model::{
+    End, Fibre, HostId, Link, LinkId, Scenario, SwitchId, Topology, circuits::Port,
+};
 use tributary_netio::faults::{InvalidFaults, Statistics};
 use tributary_p4::ir::ExternId;
 use tributary_protocol::{Endpoint, ParameterServer, Time, Worker, server, worker};
@@ -217,7 +219,7 @@ impl Network {
         only: Option<&BTreeSet<Disturbance>>,
         until: Option<Time>,
     ) -> Result<Self, InvalidFaults> {
-        let topology = scenario.topology.clone();
+        let topology = scenario.network.topology.clone();
         let until = until.map(Time::as_nanos);
         let links = topology.links[..topology.fixed_links()].iter();
         let links = links.flat_map(|link| [(cable.of(link.rate, link.latency), link.faults); 2]);
@@ -232,7 +234,7 @@ impl Network {
                 let own = only.iter().filter(|one| one.direction == directions.len());
                 own.map(|one| one.frame).collect()
             });
-            directions.push(Direction::new(cable, (&faults).into(), seed, stream, only, until)?);
+            directions.push(Direction::new(cable, of_link(&faults), seed, stream, only, until)?);
         }
         let circuits = topology.optical.as_ref().map(|optical| optical.circuits().clone());
         let mut network = Self {

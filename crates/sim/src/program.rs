@@ -2,7 +2,7 @@
 
 use tributary_controller::Error;
 use tributary_controller::programs::{self, Compiled, Source};
-use tributary_jobfile::SwitchSettings;
+use tributary_model::SwitchSettings;
 use tributary_p4::ir;
 use tributary_p4runtime_proto::p4::config::v1::P4Info;
 use tributary_p4runtime_proto::p4::v1::ForwardingPipelineConfig;

@@ -8,11 +8,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use tributary_capture::Recorder;
-use tributary_controller::Deployment;
 use tributary_controller::outcomes::Outcomes;
-use tributary_crossconnect::Circuits;
 use tributary_dataplane::EngineKind;
-use tributary_jobfile::{Aggregation, Job, Scenario, worker_index};
+use tributary_model::{
+    Aggregation, Deployment, JobSpec, Scenario, circuits::Circuits, worker_index,
+};
 use tributary_netio::faults::{InvalidFaults, Statistics};
 use tributary_protocol::priority::Priority;
 use tributary_protocol::rtt::RttConfig;
@@ -137,6 +137,9 @@ pub enum Error {
         /// Index of the switch.
         switch: usize,
     },
+    /// The network cannot serve a job.
+    #[error(transparent)]
+    Model(#[from] tributary_model::Error),
     /// The program lacks something that the controller needs, or a job cannot be placed.
     #[error(transparent)]
     Controller(#[from] tributary_controller::Error),
@@ -346,14 +349,14 @@ impl<'a> Run<'a> {
             return priority;
         }
         let of = self.inputs[job].iter().map(Vec::len).max().unwrap_or(0);
-        let code = self.scenario.priorities;
+        let code = self.scenario.network.priorities;
         self.scenario.jobs[job].profile.priority(round, of, self.elapsed(), code)
     }
 
     /// Schedules a worker's next tensor after its pause; without one, the worker leaves.
     fn schedule(&mut self, job: usize, worker: usize) {
         if self.sums[job][worker].len() == self.inputs[job][worker].len() {
-            let Job { id, workers, .. } = &self.scenario.jobs[job];
+            let JobSpec { id, workers, .. } = &self.scenario.jobs[job];
             self.system.network.with_worker(workers[worker], *id, Worker::leave);
             self.farewells.insert((job, worker), self.system.network.now() + self.farewell);
         } else if self.allowed.as_ref().is_some_and(|of| self.sums[job][worker].len() >= of[job]) {
@@ -457,7 +460,7 @@ impl<'a> Run<'a> {
     /// Removes workers that were dismissed or whose deadline has passed.
     fn let_go(&mut self) {
         while let Some((index, worker)) = self.next_to_go() {
-            let Job { id, workers, .. } = &self.scenario.jobs[index];
+            let JobSpec { id, workers, .. } = &self.scenario.jobs[index];
             if let Some(endpoint) = self.system.network.worker(workers[worker], *id) {
                 self.undismissed += u64::from(!endpoint.is_dismissed());
                 self.departed.insert((index, worker), *endpoint.stats());
@@ -477,7 +480,7 @@ impl<'a> Run<'a> {
         }
         let mut present = self.present.iter().copied();
         present.find(|&(index, worker)| {
-            let Job { id, workers, .. } = &self.scenario.jobs[index];
+            let JobSpec { id, workers, .. } = &self.scenario.jobs[index];
             self.missing[index] == 0
                 && self
                     .system
@@ -497,7 +500,7 @@ impl<'a> Run<'a> {
         self.courses[job][worker].push(Course { submitted, summed: None });
         let tensor = self.inputs[job][worker][round].clone();
         let priority = self.priority(job, round);
-        let Job { id, workers, .. } = &self.scenario.jobs[job];
+        let JobSpec { id, workers, .. } = &self.scenario.jobs[job];
         let submit = |worker: &mut Worker| worker.submit_with(tensor, priority);
         let submitted = self.system.network.with_worker(workers[worker], *id, submit);
         match submitted {

@@ -10,7 +10,8 @@ use std::time::Duration;
 use tributary_cluster as cluster;
 use tributary_cluster::{Cluster, Network, Plan, RackIndex, ServerIndex};
 use tributary_controller::programs::Source;
-use tributary_jobfile::{Scenario, parse};
+use tributary_jobfile::parse;
+use tributary_model::Scenario;
 use tributary_p4::Architecture;
 use tributary_protocol::Tensor;
 
@@ -142,8 +143,9 @@ impl Rack {
     /// (NetPack §4.1, footnote 3).
     #[must_use]
     pub fn pat_gbps(&self) -> f64 {
-        let waiting_s = f64::from(self.scenario().switch.ecn_threshold) * PACKET_BYTES * 8.0
-            / self.cable.bandwidth;
+        let waiting_s =
+            f64::from(self.scenario().network.switch.ecn_threshold) * PACKET_BYTES * 8.0
+                / self.cable.bandwidth;
         f64::from(self.pool) * PACKET_BYTES * 8.0 / (self.propagation_s() + waiting_s) / 1e9
     }
 
@@ -227,7 +229,7 @@ impl Rack {
     pub fn samples(&self, every: Duration, until: Duration) -> Result<Vec<Sample>, Error> {
         let scenario = self.scenario();
         let source = Source::built_in_for(Architecture::V1model, "atp")?;
-        let program = Program::compile(&source, &scenario.switch)?;
+        let program = Program::compile(&source, &scenario.network.switch)?;
         let options = Options { cable: self.cable, limit: until, ..Options::seeded(self.seed) };
         let mut run = Run::start(&scenario, &program, self.inputs(until), &options)?;
         let mut samples = Vec::new();
@@ -255,7 +257,7 @@ impl Rack {
 
     /// Tasks that each job's parameter server completed, and how many of them arrived complete.
     fn counts(&self, scenario: &Scenario, run: &Run<'_>) -> Vec<(u64, u64)> {
-        let count = |job: &tributary_jobfile::Job| {
+        let count = |job: &tributary_model::JobSpec| {
             let server = job.ps.and_then(|host| run.system.network.server(host, job.id));
             let stats = server.map(|server| *server.stats()).unwrap_or_default();
             (stats.completed, stats.complete_on_arrival)

@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use tributary_controller::entries::{self, JobSlot};
 use tributary_controller::outcomes::{self, Count, Outcomes};
-use tributary_controller::plan::JobAtSwitch;
 use tributary_controller::ports::PortMap;
-use tributary_controller::{Catalogue, Deployment, plan, sweep};
-use tributary_crossconnect::Circuits;
-use tributary_jobfile::{Aggregation, Job, Protocol, SwitchId, worker_index};
+use tributary_controller::{Catalogue, sweep};
+use tributary_model::{
+    Aggregation, Deployment, JobSpec, Protocol, SwitchId, circuits::Circuits, plan,
+    plan::JobAtSwitch, worker_index,
+};
 use tributary_p4runtime_proto::p4::v1::{Entity, Update};
 use tributary_protocol::esa::Backend;
 use tributary_protocol::rtt::RttConfig;
@@ -51,15 +52,15 @@ impl System {
         let switch = |id: SwitchId| {
             let mut switch = Switch::new(SwitchConfig {
                 device_id: id.0 as u64 + 1,
-                ports: scenario.topology.port_numbers(id).collect(),
-                queue_limit: scenario.switch.queue_capacity as usize,
+                ports: scenario.network.topology.port_numbers(id).collect(),
+                queue_limit: scenario.network.switch.queue_capacity as usize,
                 engine: options.engine,
                 ..SwitchConfig::default()
             });
             switch.commit(program.load());
             switch
         };
-        let switches = scenario.topology.switch_ids().map(switch).collect();
+        let switches = scenario.network.topology.switch_ids().map(switch).collect();
         let Options { cable, stretch, seed, ref only, until, .. } = *options;
         let until = until.map(|until| Time::ZERO + until);
         let mut network = Network::new(scenario, switches, cable, seed, only.as_ref(), until)?;
@@ -74,7 +75,7 @@ impl System {
             network.record_frames(recorder.clone());
         }
         let catalogue = Catalogue::new(program.p4info())?;
-        let forwarding = plan::forwarding(&scenario.topology);
+        let forwarding = plan::forwarding(&scenario.network.topology);
         let (pace, worker_rtt) = (options.pace, options.worker_rtt);
         let served = BTreeSet::new();
         let mut system = Self { network, deployment, catalogue, served, pace, worker_rtt };
@@ -91,7 +92,7 @@ impl System {
         &self.deployment
     }
 
-    fn job(&self, job: usize) -> &Job {
+    fn job(&self, job: usize) -> &JobSpec {
         self.deployment.job(job)
     }
 
@@ -149,7 +150,7 @@ impl System {
     /// If a worker is not idle, or a switch refuses.
     pub fn place(&mut self, job: usize, aggregation: Aggregation) -> Result<bool, Error> {
         let room = match self.assign(job, aggregation) {
-            Err(Error::Controller(tributary_controller::Error::Memory { .. })) => {
+            Err(Error::Model(tributary_model::Error::Memory { .. })) => {
                 self.assign(job, Aggregation::Server)?;
                 false
             }
@@ -157,7 +158,7 @@ impl System {
         };
         self.serve(job)?;
         let assignment = self.deployment.assignment(job);
-        let Job { id, ps, ref workers, .. } = *self.deployment.job(job);
+        let JobSpec { id, ps, ref workers, .. } = *self.deployment.job(job);
         if let Some(ps) = ps {
             self.network.with_server(ps, id, |own| own.reassign(assignment)).transpose()?;
         }
@@ -173,7 +174,7 @@ impl System {
     /// Changes the rate of a job's workers.
     pub fn pace(&mut self, job: usize, rate: Option<Rate>) {
         let now = self.network.now();
-        let Job { id, ref workers, .. } = *self.deployment.job(job);
+        let JobSpec { id, ref workers, .. } = *self.deployment.job(job);
         for &host in workers {
             self.network.with_worker(host, id, |own| own.set_rate(now, rate));
         }
@@ -181,7 +182,7 @@ impl System {
 
     /// All entities of each switch.
     fn entities(&self) -> Vec<Vec<Entity>> {
-        let topology = &self.deployment.scenario().topology;
+        let topology = &self.deployment.scenario().network.topology;
         let jobs: Vec<_> =
             self.served.iter().map(|&job| (self.deployment.placement(job), slot(job))).collect();
         let jobs = jobs.iter().map(|(placement, slot)| (placement, *slot));
@@ -239,7 +240,7 @@ impl System {
     fn counted(&self, slot: Option<JobSlot>) -> Result<Vec<Outcomes>, Error> {
         let request = Outcomes::request(&self.catalogue, slot);
         let read = |switch| Ok(Outcomes::of(&self.catalogue, slot, &self.read(switch, &request)?));
-        self.deployment.scenario().topology.switch_ids().map(read).collect()
+        self.deployment.scenario().network.topology.switch_ids().map(read).collect()
     }
 
     /// Evicted partial sums of a job at each of its switches (ESA).
@@ -308,7 +309,7 @@ impl System {
             if let Some(rtt) = self.worker_rtt {
                 config.timing.rtt = rtt;
             }
-            let Job { id, ref workers, .. } = *self.deployment.job(job);
+            let JobSpec { id, ref workers, .. } = *self.deployment.job(job);
             self.network.start(workers[worker], Process::Worker(id, Worker::new(config)?));
         }
         self.connect(job)
@@ -320,7 +321,7 @@ impl System {
         job: usize,
         plain: fn(PsConfig) -> Result<ParameterServer, ConfigError>,
     ) -> Result<(), Error> {
-        let Job { id, ps, agent, protocol, .. } = *self.job(job);
+        let JobSpec { id, ps, agent, protocol, .. } = *self.job(job);
         let (Some(ps), Some(config)) = (ps, self.deployment.server(job)) else { return Ok(()) };
         let process = match protocol {
             Protocol::Atp | Protocol::P4inc => Process::Server(id, plain(config)?),
@@ -343,7 +344,7 @@ impl System {
 
     /// Starts a new reminder agent, if it has a host of its own.
     pub(crate) fn start_agent(&mut self, job: usize) -> Result<(), Error> {
-        let Job { id, ps, agent, .. } = *self.job(job);
+        let JobSpec { id, ps, agent, .. } = *self.job(job);
         let Some(host) = agent.filter(|&agent| ps != Some(agent)) else { return Ok(()) };
         let mut backend = Backend::default();
         let config = self.deployment.agent(job)?;
@@ -355,7 +356,7 @@ impl System {
 
     /// The reliable channels of a job's endpoints.
     fn connect(&mut self, job: usize) -> Result<(), Error> {
-        let Job { id, ps, agent, ref workers, .. } = *self.deployment.job(job);
+        let JobSpec { id, ps, agent, ref workers, .. } = *self.deployment.job(job);
         let Some(agent) = agent else { return Ok(()) };
         for (worker, &host) in workers.iter().enumerate() {
             let role = Role::Worker(worker_index(worker));
@@ -369,7 +370,7 @@ impl System {
 
     /// The running servers and agents of an ESA job.
     pub fn backends(&self, job: JobId) -> impl Iterator<Item = &Backend> {
-        let hosts = self.deployment.scenario().topology.host_ids();
+        let hosts = self.deployment.scenario().network.topology.host_ids();
         hosts.flat_map(|host| self.network.processes(host)).filter_map(move |process| match process
         {
             Process::Esa(its, backend) if *its == job => Some(backend),

@@ -27,8 +27,8 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
-use tributary_controller::plan;
-use tributary_jobfile::{HostId, LinkId, Topology};
+use tributary_driver::faults::of_link;
+use tributary_model::{HostId, LinkId, Topology, plan};
 use tributary_netio::faults::{Delay, FaultInjector, Faults, InvalidFaults, Line};
 use tributary_protocol::rtt::{RttConfig, RttEstimator};
 
@@ -340,7 +340,7 @@ impl Path {
         let own = (None, Faults { delay, ..Faults::default() });
         let of_link = |id: &LinkId| {
             let link = topology.link(*id);
-            let mut faults = Faults::from(&link.faults);
+            let mut faults = of_link(&link.faults);
             faults.delay.fixed += link.latency.unwrap_or_default();
             (Some(*id), faults)
         };
@@ -663,7 +663,7 @@ mod tests {
 
     fn topology(faults: &str) -> Topology {
         let text = format!("[topology]\nworkers = 1\nps_hosts = 1\n[faults]\n{faults}\n[[job]]\n");
-        tributary_jobfile::parse(&text, "f").unwrap().topology
+        tributary_jobfile::parse(&text, "f").unwrap().network.topology
     }
 
     fn connect(faults: &str, seed: u64) -> Connection {
@@ -726,7 +726,7 @@ mod tests {
         let slow =
             "[[topology.link]]\nbetween = [\"w1\", \"s1\"]\nrate = \"1Mb/s\"\nlatency = \"1ms\"\n";
         let text = format!("[topology]\nworkers = 1\nps_hosts = 1\n{slow}[[job]]\n");
-        let topology = tributary_jobfile::parse(&text, "f").unwrap().topology;
+        let topology = tributary_jobfile::parse(&text, "f").unwrap().network.topology;
         let mut connection = connect_over(&topology, 1);
         settle(&mut connection, 100 * MS);
         connection.write(100 * MS, Way::Up, &[0; 2 * 1460]);

@@ -8,9 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use anyhow::{Context, Result, ensure};
-use tributary_controller::Deployment;
-use tributary_jobfile::Protocol;
 use tributary_metrics::Board;
+use tributary_model::{Deployment, Protocol};
 use tributary_netio::{Waker, memory};
 use tributary_ps::{Channels, Servers};
 use tributary_wire::WorkerIndex;

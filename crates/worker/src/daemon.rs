@@ -7,8 +7,8 @@ use anyhow::{Context, Result, bail, ensure};
 use tributary_endpoint::claim::claim;
 use tributary_endpoint::schedule::Scheduler;
 use tributary_endpoint::{Args, channel, names, numbers, open_lanes, runs};
-use tributary_jobfile::Job;
 use tributary_metrics::{Board, Metrics};
+use tributary_model::JobSpec;
 use tributary_netio::Waker;
 use tributary_wire::{WorkerIndex, WorkerSet};
 
@@ -51,7 +51,7 @@ pub fn run(
     };
     let index = WorkerIndex::new(worker).context("a job has at most 1024 workers")?;
     need::check_worker(job)?;
-    let warn = |job: &Job, report: WorkerReport| {
+    let warn = |job: &JobSpec, report: WorkerReport| {
         if !args.json_events
             && let Some(complaint) =
                 complaint(&report.stats.rounding, job, report.stats.rounding.greatest)
@@ -60,7 +60,7 @@ pub fn run(
         }
         report
     };
-    let verifier = Verifier::new(job, scenario.switch.values_per_packet, 1);
+    let verifier = Verifier::new(job, scenario.network.switch.values_per_packet, 1);
     let board = Board::default();
     metrics.add(Workers::of(index, board.clone()));
     metrics.add(numbers::Jobs::new(&scenario.jobs[scenario.lanes(at)]));

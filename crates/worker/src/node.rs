@@ -805,7 +805,7 @@ impl<Io: FrameIo> Runner<Io> {
 
 #[cfg(test)]
 mod tests {
-    use tributary_controller::Deployment;
+    use tributary_model::Deployment;
     use tributary_netio::{Waker, memory};
     use tributary_protocol::priority::Priority;
     use tributary_wire::WorkerIndex;

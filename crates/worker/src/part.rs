@@ -7,8 +7,8 @@ use anyhow::{Context, Result, bail};
 use tributary_endpoint::runs::{Attendant, Verdict};
 use tributary_endpoint::tokens::Tokens;
 use tributary_endpoint::{Args, channel, open_lanes};
-use tributary_jobfile::{HostId, worker_index};
 use tributary_metrics::Board;
+use tributary_model::{HostId, worker_index};
 use tributary_netio::device::Device;
 use tributary_netio::faults::Faulty;
 use tributary_wire::WorkerSet;
@@ -57,7 +57,7 @@ pub(crate) fn run(
     // All others learn from the controller, too, with whom the job goes on.
     let whole = Arc::clone(deployment);
     let job = whole.job(at);
-    let timeout = whole.scenario().worker_timeout;
+    let timeout = whole.scenario().network.worker_timeout;
     let mut attendant = Attendant::start(host.args, job, name, timeout, stop)?;
     let goes_on = job.on_death.goes_on() && attendant.is_there();
     let mut workers: WorkerSet = (0..job.workers.len()).map(worker_index).collect();

@@ -1,6 +1,7 @@
 //! The effect of fixed point on a job's values, and advice if it was too large.
 
-use tributary_jobfile::{Job, SCALES};
+use tributary_jobfile::SCALES;
+use tributary_model::JobSpec;
 use tributary_protocol::fixed::{self, Rounding};
 
 /// Fraction of the non-zero values that became zero.
@@ -35,7 +36,7 @@ pub fn zeroed_of_values(rounding: &Rounding) -> String {
 
 /// The problem with the job's scale if a worker lost more than the job allows, with advice.
 /// `greatest` is the greatest magnitude at the known workers.
-pub fn complaint(rounding: &Rounding, job: &Job, greatest: f32) -> Option<String> {
+pub fn complaint(rounding: &Rounding, job: &JobSpec, greatest: f32) -> Option<String> {
     if underflow(rounding) <= job.max_underflow {
         return None;
     }
@@ -62,7 +63,7 @@ pub fn complaint(rounding: &Rounding, job: &Job, greatest: f32) -> Option<String
 }
 
 /// The greatest power of two at which values up to `greatest` fit, if finer than the job's scale.
-fn better_scale(job: &Job, greatest: f32) -> Option<f64> {
+fn better_scale(job: &JobSpec, greatest: f32) -> Option<f64> {
     let workers = u16::try_from(job.workers.len()).expect("at most 1024 workers");
     let most = f64::from(fixed::limit(workers)) / f64::from(greatest);
     let most = most.min(*SCALES.end());
@@ -89,7 +90,7 @@ pub fn grouped(number: u64) -> String {
 mod tests {
     use super::*;
 
-    fn job(rest: &str) -> Job {
+    fn job(rest: &str) -> JobSpec {
         let text = format!("[topology]\nworkers = 4\n[[job]]\n{rest}");
         tributary_jobfile::parse(&text, "f").unwrap().jobs.remove(0)
     }

@@ -6,9 +6,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
 use serde::{Deserialize, Serialize};
-use tributary_controller::Deployment;
 use tributary_controller::runs::{Continuation, Standing};
-use tributary_jobfile::{OnUnderflow, worker_index};
+use tributary_model::{Deployment, OnUnderflow, worker_index};
 use tributary_protocol::worker::Stats;
 use tributary_protocol::{Assignment, Mode, Tensor, Terms};
 use tributary_train::digest::Fnv;
@@ -282,7 +281,7 @@ impl Rounds {
     #[must_use]
     pub fn prioritize(&self, tensors: Vec<Tensor>, elapsed: Duration) -> Vec<(Tensor, Terms)> {
         let profile = &self.deployment.job(self.job).profile;
-        let code = self.deployment.scenario().priorities;
+        let code = self.deployment.scenario().network.priorities;
         let (round, rounds, of) = (self.report.rounds, self.workload.rounds(), tensors.len());
         let size = |count: u64| usize::try_from(count).unwrap_or(usize::MAX);
         let priority = |tensor: usize| match of {
@@ -345,7 +344,7 @@ impl Rounds {
     /// How long a worker that has all its results waits for the others.
     #[must_use]
     pub fn patience(&self) -> Duration {
-        2 * self.deployment.scenario().worker_timeout
+        2 * self.deployment.scenario().network.worker_timeout
     }
 
     /// Possible causes if no results arrive, as far as a worker can know.
@@ -353,8 +352,8 @@ impl Rounds {
     pub fn explain_stall(&self, error: &impl std::fmt::Display) -> anyhow::Error {
         let (scenario, job) = (self.deployment.scenario(), self.deployment.job(self.job));
         let host = job.workers[usize::from(self.index.get())];
-        let (switch, _) = scenario.topology.attachment(host);
-        let switch = &scenario.topology.switch(switch).name;
+        let (switch, _) = scenario.network.topology.attachment(host);
+        let switch = &scenario.network.topology.switch(switch).name;
         let assignment = self.deployment.assignment(self.job);
         let local = assignment.service.is_aggregated() && assignment.mode == Mode::Local;
         match job.ps.filter(|_| !local) {
@@ -363,7 +362,7 @@ impl Rounds {
                  admitted there?"
             ),
             Some(ps) => {
-                let ps = &scenario.topology.host(ps).name;
+                let ps = &scenario.network.topology.host(ps).name;
                 anyhow!(
                     "{error}; are switch {switch}, the parameter server on {ps} and the job's other \
                      workers up, and is the job admitted at the switch?"

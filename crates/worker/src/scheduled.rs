@@ -14,10 +14,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow, bail};
 use tracing::info_span;
-use tributary_controller::Deployment;
 use tributary_endpoint::schedule::{Follower, News, Standing};
-use tributary_jobfile::Job;
 use tributary_metrics::Board;
+use tributary_model::{Deployment, JobSpec};
 use tributary_netio::FrameIo;
 use tributary_wire::{Epoch, WorkerIndex};
 
@@ -68,7 +67,7 @@ pub struct Port {
 struct Attendant<'a> {
     runner: Runner<Box<dyn FrameIo>>,
     follower: &'a Follower,
-    job: &'a Job,
+    job: &'a JobSpec,
 }
 
 /// Runs a worker of the job with this index in the file. The deployment has the epoch and the

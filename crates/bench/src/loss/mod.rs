@@ -10,7 +10,7 @@ mod machine;
 use anyhow::{Context, Result, ensure};
 use plotters::style::RGBColor;
 use serde::Serialize;
-use tributary_jobfile::Protocol;
+use tributary_model::Protocol;
 use tributary_protocol::Recovery;
 use tributary_sim::loss::{Cost, Trial};
 

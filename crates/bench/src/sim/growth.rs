@@ -3,7 +3,8 @@
 use anyhow::{Result, ensure};
 use tributary_controller::programs::Source;
 use tributary_job::report::table;
-use tributary_jobfile::{Protocol, parse};
+use tributary_jobfile::parse;
+use tributary_model::Protocol;
 use tributary_p4::Architecture;
 use tributary_protocol::Tensor;
 use tributary_sim::{Options, Program, Run};
@@ -63,7 +64,7 @@ fn measure(protocol: Protocol, workers: u32, seed: u64) -> Result<(u64, f64)> {
     );
     let scenario = parse(&file, "growth.toml")?;
     let source = Source::built_in_for(Architecture::V1model, protocol.name())?;
-    let program = Program::compile(&source, &scenario.switch)?;
+    let program = Program::compile(&source, &scenario.network.switch)?;
     let tensor =
         |worker: u32| Tensor::I32((0..VALUES as i32).map(|at| at + worker as i32).collect());
     let inputs = vec![(0..workers).map(|worker| vec![tensor(worker)]).collect()];

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use tributary_job::report::table;
-use tributary_jobfile::Protocol;
+use tributary_model::Protocol;
 
 use crate::Args;
 

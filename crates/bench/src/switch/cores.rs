@@ -203,7 +203,7 @@ fn start(values: u16, cores: u16, arrival: Arrival) -> Result<SwitchHandle> {
     let mut runtime = Runtime::new(config);
     let progress: Arc<[Progress]> = (0..cores).map(|_| Progress::default()).collect();
     let templates = templates(Program::Atp, &scenario);
-    for port in 1..=scenario.topology.hosts.len() as u16 {
+    for port in 1..=scenario.network.topology.hosts.len() as u16 {
         let of_port =
             |template: &&Template| template.port == port && template.case != Some(Case::Collide);
         let template = templates.iter().find(of_port);

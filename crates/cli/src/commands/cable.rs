@@ -8,8 +8,11 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use tributary_crossconnect::emulated::{Mirrors, Plane};
-use tributary_crossconnect::{Circuits, Port};
-use tributary_jobfile::{End, LinkId, Scenario, Topology};
+use tributary_driver::faults::Links;
+use tributary_model::{
+    End, LinkId, Scenario, Topology,
+    circuits::{Circuits, Port},
+};
 use tributary_netio::FrameIo;
 use tributary_netio::packet::{Config, PacketSocket};
 
@@ -33,8 +36,8 @@ pub(crate) fn run(args: &CableArgs) -> Result<()> {
         None => Box::new(near),
         Some(spec) => {
             let (scenario, link) = read(spec, args.seed)?;
-            let end = scenario.topology.link(link).ends[0];
-            Box::new(scenario.faulty_in_network(link, end, scenario.seed, near)?)
+            let end = scenario.network.topology.link(link).ends[0];
+            Box::new(Links::from(&scenario).faulty_in_network(link, end, near)?)
         }
     };
     // A cable is a circuit that never changes.
@@ -58,7 +61,7 @@ fn read(spec: &OsStr, seed: Option<u64>) -> Result<(Scenario, LinkId)> {
         format!("--faults {spec}: write JOB.toml:NAME:NAME, with the names of the link's ends")
     })?;
     let mut scenario = tributary_jobfile::load_with_seed(file, seed)?;
-    let topology = &mut scenario.topology;
+    let topology = &mut scenario.network.topology;
     let ends = |link: LinkId| topology.link(link).ends.map(|end| name(topology, end));
     let found = (0..topology.links.len()).map(LinkId).find(|&link| {
         let [a, b] = ends(link);

@@ -10,9 +10,10 @@ use tributary_access::args::{DoorArgs, KeyArgs};
 use tributary_access::listen::standard;
 use tributary_access::{Listen, Server};
 use tributary_controller::server::LIMITS;
+use tributary_crossconnect::CrossConnect;
 use tributary_crossconnect::emulated::{Mirrors, Plane, service};
-use tributary_crossconnect::{Circuits, CrossConnect, Port};
 use tributary_metrics::Metrics;
+use tributary_model::circuits::{Circuits, Port};
 use tributary_netio::FrameIo;
 use tributary_netio::device::{self as netio, Kind as Io};
 

@@ -3,9 +3,8 @@
 
 use anyhow::Result;
 use serde::Serialize;
-use tributary_controller::Deployment;
 use tributary_job::report::table;
-use tributary_jobfile::{Duty, End, HostId, LinkFaults, Scenario};
+use tributary_model::{Deployment, Duty, End, HostId, LinkFaults, Scenario};
 
 use super::cable::name;
 use crate::args::NetworkArgs;
@@ -109,13 +108,13 @@ impl Task<'_> {
 }
 
 fn network(scenario: &Scenario) -> Network<'_> {
-    let topology = &scenario.topology;
+    let topology = &scenario.network.topology;
     Network {
         name: &scenario.name,
-        protocol: scenario.protocol().name(),
+        protocol: scenario.network.protocol.name(),
         seed: scenario.seed,
         timeout_seconds: scenario.timeout.as_secs_f64(),
-        packet_bytes: scenario.switch.packet_bytes(),
+        packet_bytes: scenario.network.switch.packet_bytes(),
         switches: topology.switches.iter().map(|switch| switch.name.as_str()).collect(),
         hosts: topology.host_ids().map(|id| host(scenario, id)).collect(),
         links: topology
@@ -141,7 +140,7 @@ fn network(scenario: &Scenario) -> Network<'_> {
 }
 
 fn host(scenario: &Scenario, id: HostId) -> Host<'_> {
-    let host = scenario.topology.host(id);
+    let host = scenario.network.topology.host(id);
     Host {
         name: &host.name,
         mac: host.address.mac.to_string(),

@@ -7,9 +7,9 @@ use anyhow::{Context, Result, ensure};
 use tributary_job::Options;
 use tributary_job::capture::Capture;
 use tributary_job::run::Observer;
-use tributary_jobfile::Scenario;
 use tributary_limits::OutputFile;
 use tributary_metrics::Metrics;
+use tributary_model::Scenario;
 use tributary_sim::{Chart, Trace};
 
 use super::watch::View;
@@ -160,7 +160,7 @@ impl Observer for Screen {
 
 /// The columns of a chart: workers, then switches, then the other hosts.
 fn columns(scenario: &Scenario) -> Vec<&str> {
-    let topology = &scenario.topology;
+    let topology = &scenario.network.topology;
     let is_worker = |name: &str| {
         let workers = scenario.jobs.iter().flat_map(|job| &job.workers);
         workers.into_iter().any(|&host| topology.host(host).name == name)

@@ -10,10 +10,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use tributary_access::ServerKeys;
+use tributary_driver::faults;
 use tributary_job::fabric::{LastWords, QueueReport, share};
 use tributary_job::switches::{Reader, Switches};
-use tributary_jobfile::{End, Scenario, SwitchId};
 use tributary_metrics::Metrics;
+use tributary_model::{End, Scenario, SwitchId};
 use tributary_netio::FrameIo;
 use tributary_netio::device::{Config, Device};
 use tributary_netio::interface::Interface;
@@ -234,7 +235,7 @@ impl Injected {
         let (file, [name]) = faults_of(spec)
             .with_context(|| format!("--faults {}: write JOB.toml:SWITCH", spec.display()))?;
         let scenario = tributary_jobfile::load_with_seed(file, seed)?;
-        let switch = scenario.topology.switch_named(name);
+        let switch = scenario.network.topology.switch_named(name);
         let switch =
             switch.with_context(|| format!("there is no switch `{name}` in {}", file.display()))?;
         Ok(Self { scenario, switch })
@@ -242,18 +243,18 @@ impl Injected {
 
     /// The port's part of one thread, with the port's faults.
     fn around(&self, port: u16, part: u64, io: Device) -> Result<Box<dyn FrameIo>> {
-        let seed = self.scenario.seed.wrapping_add(part);
-        let topology = &self.scenario.topology;
+        let topology = &self.scenario.network.topology;
+        let links = faults::Links { topology, seed: self.scenario.seed.wrapping_add(part) };
         let end = End::Switch(self.switch, port);
         if topology.fibre(self.switch, port).is_some() {
             // Frames of a circuit meet its faults where they leave its two units.
-            return Ok(Box::new(self.scenario.faulty_fibre(end, seed, io)?));
+            return Ok(Box::new(links.faulty_fibre(end, io)?));
         }
         let link = topology.ports(self.switch).find(|(number, ..)| *number == port);
         let Some((_, link, far)) = link else { return Ok(Box::new(io)) };
         let first = topology.link(link).ends[0] == end;
         if first || matches!(far, End::Host(_)) {
-            Ok(Box::new(self.scenario.faulty_in_network(link, end, seed, io)?))
+            Ok(Box::new(links.faulty_in_network(link, end, io)?))
         } else {
             Ok(Box::new(io))
         }

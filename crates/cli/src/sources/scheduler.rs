@@ -62,7 +62,7 @@ impl Scheduled {
     fn write_switches(&self, page: &mut Page<'_>) -> fmt::Result {
         let rooms = self.scheduler.room();
         let topology = self.scheduler.topology();
-        let switch = |room: &tributary_controller::memory::Room| {
+        let switch = |room: &tributary_model::memory::Room| {
             [("switch", topology.switch(room.switch).name.clone())]
         };
         page.gauge(

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use tributary_crossconnect::{Circuits, Port};
+use tributary_model::circuits::{Circuits, Port};
 use tributary_netio::FrameIo;
 use tributary_netio::packet::{Config, PacketSocket};
 use tributary_testbed::{Host, Link, Switch, Testbed, Topology};

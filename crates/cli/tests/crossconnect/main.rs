@@ -13,7 +13,8 @@ use std::time::{Duration, Instant};
 
 use libtest_mimic::{Arguments, Trial};
 use tributary_crossconnect::openflow::OpenFlow;
-use tributary_crossconnect::{Circuits, CrossConnect, Error, Port};
+use tributary_crossconnect::{CrossConnect, Error};
+use tributary_model::circuits::{Circuits, Port};
 use tributary_testbed::{Output, enter_user_namespace_if_needed};
 
 use devices::{Device, Kind, LIMIT};

@@ -7,8 +7,7 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tributary_access::Remote;
-use tributary_crossconnect::Port as Fibre;
-use tributary_jobfile::{End, Scenario};
+use tributary_model::{End, Scenario, circuits::Port as Fibre};
 use tributary_proto::scheduler::v1;
 use tributary_proto::scheduler::v1::job_scheduler_client::JobSchedulerClient;
 use tributary_testbed::{Host, Link, Output, Port, Process, Stream, Switch, Testbed, Topology};
@@ -32,7 +31,7 @@ impl Site {
     pub(crate) fn start(file: &str) -> Option<Self> {
         let scenario = tributary_jobfile::parse(file, "units.toml");
         let scenario = scenario.unwrap_or_else(|error| panic!("{error}"));
-        let network = &scenario.topology;
+        let network = &scenario.network.topology;
         let end = |end: End| match end {
             End::Host(host) => Port::new(&network.host(host).name, 0),
             End::Switch(switch, port) => Port::new(&network.switch(switch).name, port),
@@ -67,7 +66,7 @@ impl Site {
         };
         let site = Self { directory: tempfile::tempdir().unwrap(), scenario, topology, testbed };
         std::fs::write(site.path("units.toml"), file).unwrap();
-        let network = &site.scenario.topology;
+        let network = &site.scenario.network.topology;
         for id in network.switch_ids() {
             let name = &network.switch(id).name;
             let (socket, faults) =
@@ -103,7 +102,7 @@ impl Site {
     pub(crate) fn cross_connect(&self) -> Process {
         let mut args = vec!["crossconnect".to_owned(), "--outage".into(), "5ms".into()];
         args.extend(["--listen".into(), self.socket(DEVICE)]);
-        for number in 1..=self.scenario.topology.cross_connect_ports() {
+        for number in 1..=self.scenario.network.topology.cross_connect_ports() {
             let interface = self.topology.interface(&Port::new(DEVICE, number));
             args.extend(["--port".into(), format!("{number}@{interface}")]);
         }
@@ -115,7 +114,7 @@ impl Site {
     /// Starts the controller. When this returns, it serves clients.
     pub(crate) fn controller(&self) -> Process {
         let mut args = vec!["optical".to_owned(), "serve".into(), self.path("units.toml")];
-        for switch in &self.scenario.topology.switches {
+        for switch in &self.scenario.network.topology.switches {
             args.extend([
                 "--switch".into(),
                 format!("{0}={1}", switch.name, self.socket(&switch.name)),

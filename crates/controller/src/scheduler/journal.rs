@@ -1,13 +1,13 @@
 //! What a controller must remember over its own restart.
 
-use tributary_jobfile::Topology;
+use tributary_model::Topology;
 use tributary_protocol::Rate;
 use tributary_wire::{Epoch, JobId, Service, WorkerSet};
 
 use super::{Demand, Iteration};
 use crate::entries::JobSlot;
 use crate::jobs::Controller;
-use crate::plan::Placement;
+use tributary_model::plan::Placement;
 
 /// A job, as it was after its last change.
 #[derive(Clone, PartialEq, Debug)]

@@ -25,7 +25,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tonic::service::Routes;
 use tributary_access::{Grant, Tenant};
-use tributary_jobfile::{Aggregation, HostId, Limits, Topology};
+use tributary_model::{Aggregation, Error as Unservable, HostId, Limits, Topology};
 use tributary_proto::scheduler::v1::job_scheduler_server::JobSchedulerServer;
 use tributary_protocol::priority::Priority;
 use tributary_protocol::{Assignment, Rate};
@@ -39,9 +39,9 @@ pub use refusal::Refusal;
 
 use crate::error::Error;
 use crate::jobs::{Controller, lock};
-use crate::memory::Room;
-use crate::plan::Placement;
 use crate::server::MESSAGE_LIMIT;
+use tributary_model::memory::Room;
+use tributary_model::plan::Placement;
 
 /// The state of a job as watchers receive it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -289,7 +289,7 @@ impl Scheduler {
         } = admission;
         // The control loop schedules such a job, which waits at its server.
         if demand.is_some() && placement.ps.is_none() {
-            return Err(Error::NoServer(placement.job).into());
+            return Err(Error::from(Unservable::NoServer(placement.job)).into());
         }
         if demand.is_some() && lease {
             return Err(Refusal::Leased(placement.job));

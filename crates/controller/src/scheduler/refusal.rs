@@ -5,7 +5,7 @@ use tributary_wire::JobId;
 
 use super::OutOfTurn;
 use crate::error::Error;
-use crate::segments;
+use tributary_model::{Error as Unservable, segments};
 
 /// Why a request is refused.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -90,11 +90,13 @@ impl Refusal {
             Self::Controller(error) => match error {
                 Error::JobTaken(..) => Code::AlreadyExists,
                 Error::UnknownJob(_) => Code::NotFound,
-                Error::Memory { refusal: segments::Refusal::Nothing(_), .. }
-                | Error::NoServer(_)
-                | Error::NotLocal(_)
+                Error::Model(Unservable::Memory {
+                    refusal: segments::Refusal::Nothing(_), ..
+                })
+                | Error::Model(Unservable::NoServer(_))
+                | Error::Model(Unservable::NotLocal(_))
                 | Error::Assignment { .. } => Code::InvalidArgument,
-                Error::Memory { .. } | Error::Full(_) => Code::ResourceExhausted,
+                Error::Model(Unservable::Memory { .. }) | Error::Full(_) => Code::ResourceExhausted,
                 Error::Unassigned => Code::FailedPrecondition,
                 Error::Lost { .. }
                 | Error::Unreachable { .. }

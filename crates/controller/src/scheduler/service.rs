@@ -8,7 +8,7 @@ use tokio_stream::wrappers::{ReceiverStream, WatchStream};
 use tokio_stream::{Stream, StreamExt as _};
 use tonic::{Request, Response, Status};
 use tributary_access::{Grant, Role};
-use tributary_jobfile::{Aggregation, Limits};
+use tributary_model::{Aggregation, Limits};
 use tributary_proto::scheduler::v1;
 use tributary_proto::scheduler::v1::job_scheduler_server::JobScheduler;
 use tributary_protocol::priority::Priority;
@@ -16,7 +16,7 @@ use tributary_protocol::{Assignment, Mode, Rate};
 use tributary_wire::{Epoch, JobId, Protocol};
 
 use super::{Admission, Demand, Iteration, Refusal, Scheduler, Standing, names};
-use crate::plan::Placement;
+use tributary_model::plan::Placement;
 
 /// Longest name of a job, in characters.
 const NAME: usize = 64;

@@ -5,7 +5,7 @@
 
 use std::fmt::Write as _;
 
-use tributary_jobfile::{SwitchId, Topology};
+use tributary_model::{SwitchId, Topology};
 
 use crate::error::Error;
 use crate::ports::PortMap;
@@ -81,12 +81,12 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("ports.toml");
         std::fs::write(&path, FILE).unwrap();
-        PortMap::read(&path, &star().topology).unwrap()
+        PortMap::read(&path, &star().network.topology).unwrap()
     }
 
     #[test]
     fn every_port_of_the_topology_is_there() {
-        let text = config(&star().topology, &map(), SwitchId(0), 1).unwrap();
+        let text = config(&star().network.topology, &map(), SwitchId(0), 1).unwrap();
         let ports: Vec<&str> = text.split("singleton_ports {").skip(1).collect();
         assert_eq!(ports.len(), 3);
         assert!(text.contains("platform: PLT_GENERIC_BAREFOOT_TOFINO"));
@@ -108,7 +108,7 @@ mod tests {
 
     #[test]
     fn without_a_map_there_is_no_configuration() {
-        let error = config(&star().topology, &PortMap::default(), SwitchId(0), 1).unwrap_err();
+        let error = config(&star().network.topology, &PortMap::default(), SwitchId(0), 1).unwrap_err();
         assert_eq!(
             error.to_string(),
             "--chassis-config: nothing is known about port 1 of switch s1; give a file with --ports"

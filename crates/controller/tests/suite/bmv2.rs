@@ -63,7 +63,7 @@ fn running(program: &str) -> Option<Bmv2> {
     let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../p4src/v1model");
     let mut command = Command::new("p4c-bm2-ss");
     command.args(["--std", "p4-16", "-o"]).arg(&json).arg("--p4runtime-files").arg(&info);
-    for (name, value) in defines(&support::scenario().switch) {
+    for (name, value) in defines(&support::scenario().network.switch) {
         command.arg(format!("-D{name}={value}"));
     }
     let output = command.arg(sources.join(format!("{program}.p4"))).output().unwrap();

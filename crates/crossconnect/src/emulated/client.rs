@@ -11,7 +11,8 @@ use tributary_proto::crossconnect::v1;
 use tributary_proto::crossconnect::v1::cross_connect_client::CrossConnectClient;
 
 use super::messages;
-use crate::{Circuits, CrossConnect, Error};
+use crate::{CrossConnect, Error};
+use tributary_model::circuits::Circuits;
 
 /// An emulated cross-connect, over gRPC.
 #[derive(Debug)]

@@ -2,7 +2,7 @@
 
 use tributary_proto::crossconnect::v1;
 
-use crate::{Circuits, Port};
+use tributary_model::circuits::{Circuits, Port};
 
 /// The circuits of a message.
 pub(super) fn read(circuits: &[v1::Circuit]) -> Result<Circuits, String> {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use crate::{Circuits, Invalid, Port};
+use tributary_model::circuits::{Circuits, Invalid, Port};
 
 /// The mirrors of a cross-connect. Times are those of the caller's clock, from any origin.
 #[derive(Clone, Debug)]

@@ -10,7 +10,7 @@ use tokio::sync::oneshot;
 use tributary_netio::{FrameIo, Poller, Waker};
 
 use super::Mirrors;
-use crate::{Circuits, Invalid, Port};
+use tributary_model::circuits::{Circuits, Invalid, Port};
 
 /// Frames per batch.
 const BATCH: usize = 64;

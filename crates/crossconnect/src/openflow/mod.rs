@@ -23,7 +23,8 @@ use tokio::net::{TcpListener, TcpStream, UnixStream};
 
 use self::connection::{Connection, Failure, Stream};
 use self::wire::{Flow, Request};
-use crate::{Circuits, CrossConnect, Error, Port};
+use crate::{CrossConnect, Error};
+use tributary_model::circuits::{Circuits, Port};
 
 /// Marks our flows.
 const COOKIE: u64 = u64::from_be_bytes(*b"tribucc1");

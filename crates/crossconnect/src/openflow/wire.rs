@@ -7,7 +7,7 @@
 //! Messages from a device are checked while they are read. Types that are of no use here are
 //! [`Body::Other`].
 
-use crate::Port;
+use tributary_model::circuits::Port;
 
 /// OpenFlow 1.3.
 pub(super) const VERSION: u8 = 4;

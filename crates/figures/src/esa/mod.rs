@@ -11,7 +11,7 @@ mod study;
 
 use std::time::Duration;
 
-use tributary_jobfile::{Preemption, Protocol};
+use tributary_model::{Preemption, Protocol};
 use tributary_protocol::priority::Code;
 use tributary_protocol::rtt::RttConfig;
 use tributary_protocol::{Addressing, Readings, Recovery};

@@ -121,7 +121,8 @@ fn by_packets(
     let scenario = parse(&scenario(testbed, requests, placed, scheduler), "testbed.toml");
     let scenario = scenario.map_err(|error| wrong(&error))?;
     let source = Source::built_in("p4inc").map_err(|error| wrong(&error))?;
-    let program = Program::compile(&source, &scenario.switch).map_err(|error| wrong(&error))?;
+    let program =
+        Program::compile(&source, &scenario.network.switch).map_err(|error| wrong(&error))?;
     let values = (testbed.bits * SCALE * SCALE / 32.0).round() as usize;
     let tensor = |value| Tensor::I32(vec![value; values].into());
     let inputs = scenario.jobs.iter().map(|job| {

@@ -4,7 +4,7 @@
 //! switch only forwards, and the server sums.
 
 use tributary_cluster::metrics::Spread;
-use tributary_jobfile::{Aggregation, Protocol};
+use tributary_model::{Aggregation, Protocol};
 use tributary_optical::on_all_cores;
 use tributary_sim::Cable;
 use tributary_sim::training::{Error, Machine, Model, Setup, train};

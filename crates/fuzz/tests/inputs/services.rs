@@ -21,15 +21,14 @@ use tonic::body::Body;
 use tonic::service::Routes;
 use tower::ServiceExt as _;
 use tributary_access::{Caller, Grant, Role, Tenant};
-use tributary_controller::Deployment;
 use tributary_controller::client::{SwitchConfig, Target};
 use tributary_controller::jobs::Controller;
 use tributary_controller::programs::{self, Pipeline, Source};
 use tributary_controller::runs::Runs;
+use tributary_model::{Deployment, Scenario};
 
 use tributary_controller::scheduler::{self, Scheduler};
 use tributary_crossconnect::emulated::{self, Control, Mirrors, Plane};
-use tributary_jobfile::Scenario;
 use tributary_manager::durable::{Change, Durable, Store};
 use tributary_manager::manager::Settings;
 use tributary_manager::service::Service;
@@ -107,7 +106,8 @@ impl Servers {
             switches.push(switch(&path));
             let config =
                 SwitchConfig::new("s1", Target::Address(format!("unix:{}", path.display())));
-            let connecting = Controller::connect(&scenario.topology, vec![config], &pipeline);
+            let connecting =
+                Controller::connect(&scenario.network.topology, vec![config], &pipeline);
             runtime.block_on(connecting).unwrap()
         };
         let scheduler = Scheduler::new(controller("scheduler"), [known.clone()]);
@@ -163,7 +163,7 @@ fn scenario() -> Scenario {
 
 fn pipeline() -> Pipeline {
     let source = Source::built_in("p4inc").expect("a program of ours");
-    let compiled = programs::compile(&source, &programs::defines(&scenario().switch));
+    let compiled = programs::compile(&source, &programs::defines(&scenario().network.switch));
     compiled.unwrap_or_else(|error| panic!("{error}")).pipeline
 }
 

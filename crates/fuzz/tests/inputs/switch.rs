@@ -3,11 +3,11 @@
 use std::sync::LazyLock;
 
 use prost::Message as _;
-use tributary_controller::plan::Placement;
 use tributary_controller::ports::PortMap;
 use tributary_controller::programs::{self, Compiled, Source};
-use tributary_controller::{Catalogue, Deployment, entries};
+use tributary_controller::{Catalogue, entries};
 use tributary_dataplane::EngineKind;
+use tributary_model::{Deployment, plan::Placement};
 use tributary_p4::{Compilation, compile_text};
 use tributary_p4runtime_proto::p4::config::v1::P4Info;
 use tributary_p4runtime_proto::p4::v1::{
@@ -44,14 +44,14 @@ impl Network {
         let scenario =
             tributary_jobfile::parse(&text, "fuzz").unwrap_or_else(|error| panic!("{error}"));
         let source = Source::built_in(protocol).expect("a program of ours");
-        let compiled = programs::compile(&source, &programs::defines(&scenario.switch));
+        let compiled = programs::compile(&source, &programs::defines(&scenario.network.switch));
         let compiled = compiled.unwrap_or_else(|error| panic!("{error}"));
         let catalogue = Catalogue::new(&compiled.pipeline.p4info).expect("a program of ours");
         let deployment = Deployment::new(scenario).expect("the pool is large enough");
         let job = JobId::new(263).expect("not zero");
         let placement = Placement { job, epoch: golden::EPOCH, ..deployment.placement(0) };
         let slot = entries::JobSlot::new(1).expect("not zero");
-        let topology = &deployment.scenario().topology;
+        let topology = &deployment.scenario().network.topology;
         let entities =
             entries::network(&catalogue, topology, &PortMap::default(), [(&placement, slot)]);
         Self { updates: entries::insert(entities.concat()), compiled }

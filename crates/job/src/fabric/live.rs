@@ -10,16 +10,16 @@ use anyhow::{Context, Result};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::oneshot;
 use tributary_access::{Door, Listen, Server};
-use tributary_controller::Deployment;
 use tributary_controller::client::SwitchConfig;
 use tributary_controller::jobs::Controller;
-use tributary_controller::plan::Placement;
 use tributary_controller::programs::Pipeline;
 use tributary_controller::runs::{Runs, Team};
 use tributary_controller::scheduler::{Demand, Forgetful, Scheduler};
 use tributary_controller::server::LIMITS;
-use tributary_crossconnect::{Circuits, CrossConnect};
-use tributary_jobfile::{Aggregation, Job, Orchestration, SwitchId};
+use tributary_crossconnect::CrossConnect;
+use tributary_model::{
+    Aggregation, Deployment, JobSpec, Orchestration, SwitchId, circuits::Circuits, plan::Placement,
+};
 use tributary_orchestrator::live::Live as Plant;
 use tributary_orchestrator::planner::Planner;
 use tributary_p4runtime_proto::p4::v1::Entity;
@@ -75,7 +75,7 @@ impl Live {
         switches: Vec<SwitchConfig>,
         pipeline: &Pipeline,
     ) -> Result<()> {
-        let topology = &deployment.scenario().topology;
+        let topology = &deployment.scenario().network.topology;
         let controller = Controller::connect(topology, switches, pipeline).await?;
         self.control = Some(Control::Plain(Arc::new(controller)));
         Ok(())
@@ -85,7 +85,7 @@ impl Live {
     /// without workers that die.
     pub(super) async fn name_runs(&mut self, deployment: &Deployment, socket: &Path) -> Result<()> {
         let Some(Control::Plain(controller)) = &self.control else { return Ok(()) };
-        let team = |job: &Job| {
+        let team = |job: &JobSpec| {
             let (placement, _) = controller.placement(job.id)?;
             Some((job.id, Team::new(job, &placement, None)))
         };
@@ -114,7 +114,7 @@ impl Live {
     ) -> Result<()> {
         let scenario = deployment.scenario();
         let settings = scenario.orchestration.context("units have a schedule")?;
-        let topology = scenario.topology.patched(&Circuits::DARK)?;
+        let topology = scenario.network.topology.patched(&Circuits::DARK)?;
         let controller = Controller::connect(&topology, switches, pipeline).await?;
         let scheduler = Scheduler::new(controller, []);
         let door = Door::unlocked(Listen::Unix(socket.to_owned()));
@@ -239,7 +239,7 @@ impl Live {
 }
 
 /// What each worker of a job sends in an iteration. All rounds of a workload have the same size.
-fn demand(job: &Job) -> Result<Demand> {
+fn demand(job: &JobSpec) -> Result<Demand> {
     let mut workload = workload::of(job, 0).with_context(|| format!("job {}", job.name))?;
     let tensors = workload.next()?.unwrap_or_default();
     let values: usize = tensors.iter().map(Tensor::len).sum();

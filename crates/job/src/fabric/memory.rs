@@ -22,15 +22,15 @@ use tokio_stream::wrappers::UnboundedReceiverStream;
 use tonic::transport::{Channel, Endpoint, Uri};
 use tower::service_fn;
 use tributary_capture::Taps;
-use tributary_controller::Deployment;
 use tributary_controller::client::{SwitchConfig, Target};
 use tributary_controller::programs::{Compiled, Pipeline};
 use tributary_dataplane::EngineKind;
 use tributary_driver::executor::Executor;
+use tributary_driver::faults::Links;
 use tributary_endpoint::channel;
 use tributary_endpoint::tokens::Tokens;
-use tributary_jobfile::{End, HostId, LinkId, Scenario, SwitchId, worker_index};
 use tributary_metrics::{Board, Metrics};
+use tributary_model::{Deployment, End, HostId, LinkId, Scenario, SwitchId, worker_index};
 use tributary_netio::memory::{self, MemoryPort};
 use tributary_netio::{Fan, FrameIo, Waker};
 use tributary_p4runtime_proto::p4::v1::Entity;
@@ -146,7 +146,7 @@ impl Fabric for Memory {
         let deployment = Arc::clone(&self.deployment);
         let scenario = deployment.scenario();
         for (job, its) in scenario.whole_jobs() {
-            let values = scenario.switch.values_per_packet;
+            let values = scenario.network.switch.values_per_packet;
             let verifier = Verifier::new(its, values, its.workers.len());
             for worker in 0..its.workers.len() {
                 let index = worker_index(worker);
@@ -211,7 +211,8 @@ impl Fabric for Memory {
 
     async fn ports(&self, switch: SwitchId) -> Vec<(u16, PortCount)> {
         let Some(handle) = &self.switches[switch.0].handle else { return Vec::new() };
-        let ports: Vec<u16> = self.deployment.scenario().topology.port_numbers(switch).collect();
+        let ports: Vec<u16> =
+            self.deployment.scenario().network.topology.port_numbers(switch).collect();
         let count = move |switch: &mut tributary_switch::Switch, _| {
             let count = |port| Some((port, switch.port_statistics(port)?.into()));
             ports.into_iter().filter_map(count).collect()
@@ -240,13 +241,13 @@ impl Memory {
         metrics: &Metrics,
     ) -> Result<Self> {
         let scenario = deployment.scenario();
-        let topology = &scenario.topology;
+        let topology = &scenario.network.topology;
         let mut runtimes: Vec<Runtime> = topology
             .switch_ids()
             .map(|id| {
                 Runtime::new(tributary_switch::SwitchConfig {
                     device_id: device_id(id),
-                    queue_limit: scenario.switch.queue_capacity as usize,
+                    queue_limit: scenario.network.switch.queue_capacity as usize,
                     engine,
                     cores: threads,
                     ..tributary_switch::SwitchConfig::default()
@@ -286,7 +287,8 @@ impl Memory {
                     // Faults are injected once per link: at the host, or else at its first end.
                     let faulty = |(part, io)| -> Result<Box<dyn FrameIo>> {
                         let seed = scenario.seed.wrapping_add(part);
-                        let io = Box::new(scenario.faulty(LinkId(index), first, seed, io)?);
+                        let links = Links { topology: &scenario.network.topology, seed };
+                        let io = Box::new(links.faulty(LinkId(index), first, io)?);
                         Ok(tapped(taps, first, io))
                     };
                     let near = (0..).zip(near).map(faulty).collect::<Result<_>>()?;
@@ -357,7 +359,7 @@ impl Memory {
         // The agents listen before any endpoint connects.
         let mut hubs = BTreeMap::new();
         let mut addresses = BTreeMap::new();
-        for host in scenario.topology.host_ids() {
+        for host in scenario.network.topology.host_ids() {
             let Some([(_, waker), ..]) = self.ports.get(&host).map(Vec::as_slice) else { continue };
             let any = (address, 0).into();
             if let Some(hub) = channel::hub(scenario, host, &tokens, any, waker.clone())? {
@@ -368,8 +370,8 @@ impl Memory {
         let (relay, ways) = Relay::start(&deployment, &addresses)?;
         self.relay = Some(relay);
         let contacts = Contacts { tokens, addresses: ways };
-        for host in scenario.topology.host_ids() {
-            let name = &scenario.topology.host(host).name;
+        for host in scenario.network.topology.host_ids() {
+            let name = &scenario.network.topology.host(host).name;
             let (stop, notes) = (Arc::clone(&self.stop_servers), notes.clone());
             if let Some(agent) = tributary_reminder::agent(&deployment, host)? {
                 let (io, waker) = self.port(host)?;
@@ -450,8 +452,8 @@ impl Memory {
     /// Puts the faults of a host's link around the port of a lane, and a tap around both.
     fn at_host(&self, host: HostId, lane: usize, io: HostPort) -> Result<Box<dyn FrameIo>> {
         let scenario = self.deployment.scenario();
-        let (link, end) = (scenario.topology.host(host).link, End::Host(host));
-        let io = Box::new(scenario.faulty_lane(lane, link, end, scenario.seed, io)?);
+        let (link, end) = (scenario.network.topology.host(host).link, End::Host(host));
+        let io = Box::new(Links::from(scenario).faulty_lane(lane, link, end, io)?);
         Ok(tapped(self.taps.as_ref(), end, io))
     }
 }

@@ -13,10 +13,9 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 use serde::{Deserialize, Serialize};
 use tributary_capture::Taps;
-use tributary_controller::Deployment;
 use tributary_controller::outcomes::{Count, Outcomes};
 use tributary_controller::programs::Compiled;
-use tributary_jobfile::{Duty, Job, Scenario, SwitchId};
+use tributary_model::{Deployment, Duty, JobSpec, Scenario, SwitchId};
 use tributary_p4runtime_proto::p4::v1::Entity;
 use tributary_ps::report as servers;
 use tributary_worker::rounds;
@@ -265,10 +264,10 @@ pub trait Fabric: Sized {
 /// # Errors
 /// One line that names the host.
 pub fn one_process_per_host(scenario: &Scenario) -> Result<()> {
-    for host in scenario.topology.host_ids() {
-        let whole = |(job, _): &(&Job, Duty)| job.lane.is_first();
+    for host in scenario.network.topology.host_ids() {
+        let whole = |(job, _): &(&JobSpec, Duty)| job.lane.is_first();
         let duties: Vec<_> = scenario.duties(host).filter(whole).collect();
-        let name = &scenario.topology.host(host).name;
+        let name = &scenario.network.topology.host(host).name;
         let count = |of: fn(&Duty) -> bool| duties.iter().filter(|(_, duty)| of(duty)).count();
         let workers = count(|duty| matches!(duty, Duty::Worker(_)));
         let agents = count(|duty| matches!(duty, Duty::ReminderAgent));

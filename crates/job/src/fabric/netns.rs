@@ -20,15 +20,16 @@ use tokio::net::UnixStream;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::Instant;
 use tributary_capture::Taps;
-use tributary_controller::Deployment;
 use tributary_controller::client::{SwitchConfig, Target};
 use tributary_controller::programs::Compiled;
 use tributary_controller::targets::Kind as TargetKind;
-use tributary_crossconnect::{CrossConnect, Port};
+use tributary_crossconnect::CrossConnect;
 use tributary_endpoint::tokens::Tokens;
-use tributary_jobfile::{Duty, End, HostId, Job, Protocol, Scenario, SwitchId, Topology};
 use tributary_limits::restarts::is_death;
 use tributary_metrics::Guest;
+use tributary_model::{
+    Deployment, Duty, End, HostId, JobSpec, Protocol, Scenario, SwitchId, Topology, circuits::Port,
+};
 use tributary_p4runtime_proto::p4::v1::Entity;
 use tributary_testbed::{self as testbed, Output, Process, Stream, Testbed};
 use tributary_wire::Host as Address;
@@ -130,15 +131,17 @@ impl Fabric for Netns {
         let scenario = deployment.scenario();
         let pins = options
             .pin
-            .then(|| Pins::new(scenario.topology.switches.len(), options.switch_threads.into()))
+            .then(|| {
+                Pins::new(scenario.network.topology.switches.len(), options.switch_threads.into())
+            })
             .transpose()?;
         let job_file = options.job_file.canonicalize().context("cannot find the job file")?;
-        let split = match (options.target, scenario.protocol()) {
+        let split = match (options.target, scenario.network.protocol) {
             (TargetKind::Bmv2, Protocol::Esa) => Split::All,
             (TargetKind::Bmv2, _) => Split::Inside,
             _ => Split::None,
         };
-        let (topology, cables) = translate(&scenario.topology, split);
+        let (topology, cables) = translate(&scenario.network.topology, split);
         tributary_limits::descriptors(
             descriptors(scenario, &topology, taps.is_some()),
             "this run",
@@ -150,13 +153,13 @@ impl Fabric for Netns {
             for job in &scenario.jobs {
                 let service = Address::service(job.id);
                 for host in &job.workers {
-                    let name = &scenario.topology.host(*host).name;
+                    let name = &scenario.network.topology.host(*host).name;
                     testbed.add_neighbour(name, "eth0", service.ip, service.mac.0)?;
                 }
             }
         }
         let sniffers = taps
-            .map(|taps| Sniffers::start(taps, &scenario.topology, &testbed, &topology))
+            .map(|taps| Sniffers::start(taps, &scenario.network.topology, &testbed, &topology))
             .transpose()?;
         let sockets = tributary_limits::socket_parent().and_then(|parent| Scratch::new(&parent));
         let sockets = sockets.context("cannot make a directory for sockets")?;
@@ -181,7 +184,7 @@ impl Fabric for Netns {
         for cable in &cables {
             netns.start_cable(cable)?;
         }
-        for id in scenario.topology.switch_ids() {
+        for id in scenario.network.topology.switch_ids() {
             netns.start_switch(id, &topology).await?;
         }
         let configs = netns.switches.iter().map(|switch| switch.config.clone()).collect();
@@ -224,14 +227,14 @@ impl Fabric for Netns {
             watch(cable, notes, move |ending, _| Note::Broken(format!("{what} {ending}")));
         }
         Tokens::draw(scenario).write(&self.tokens())?;
-        for host in scenario.topology.host_ids() {
+        for host in scenario.network.topology.host_ids() {
             let has = |wanted: Duty| scenario.duties(host).any(|(_, duty)| duty == wanted);
             for (duty, command, what) in [
                 (Duty::ReminderAgent, "reminder", "reminder agent"),
                 (Duty::ParameterServer, "ps", "parameter server"),
             ] {
                 if has(duty) {
-                    let name = &scenario.topology.host(host).name;
+                    let name = &scenario.network.topology.host(host).name;
                     let mut line = self.endpoint(command, &format!("{command} on {name}"));
                     line.args(["--host", name]);
                     self.servers.add(name, what, line, &self.testbed, notes)?;
@@ -352,9 +355,9 @@ impl Netns {
     async fn start_switch(&mut self, id: SwitchId, topology: &testbed::Topology) -> Result<()> {
         let deployment = Arc::clone(&self.deployment);
         let scenario = deployment.scenario();
-        let name = &scenario.topology.switch(id).name;
+        let name = &scenario.network.topology.switch(id).name;
         let socket = self.sockets.path().join(format!("{}.sock", id.0));
-        let ports = scenario.topology.port_numbers(id).map(|port| {
+        let ports = scenario.network.topology.port_numbers(id).map(|port| {
             let interface = topology.interface(&testbed::Port::new(name, port));
             (port, interface)
         });
@@ -393,7 +396,7 @@ impl Netns {
         socket: &Path,
     ) -> Command {
         let scenario = self.deployment.scenario();
-        let name = &scenario.topology.switch(id).name;
+        let name = &scenario.network.topology.switch(id).name;
         let mut command = self.command(Some(id));
         self.measure(&mut command, &format!("switch {name}"));
         command.args(["switch", "--name", name]);
@@ -402,7 +405,7 @@ impl Netns {
         }
         command.args(["--p4runtime", &format!("unix:{}", socket.display())]);
         command.args(["--device-id", &device_id(id).to_string()]);
-        command.args(["--queue-capacity", &scenario.switch.queue_capacity.to_string()]);
+        command.args(["--queue-capacity", &scenario.network.switch.queue_capacity.to_string()]);
         command.args(["--seed", &scenario.seed.to_string()]);
         command.arg("--faults").arg(self.faults_of(name));
         command.args(["--io", &self.options.io.of_ports().to_string()]);
@@ -437,7 +440,7 @@ impl Netns {
         topology: &testbed::Topology,
     ) -> Result<Box<dyn CrossConnect>> {
         let deployment = Arc::clone(&self.deployment);
-        let units = &deployment.scenario().topology;
+        let units = &deployment.scenario().network.topology;
         let socket = self.sockets.path().join("cross-connect.sock");
         let mut command = self.command(None);
         self.measure(&mut command, "cross-connect");
@@ -518,7 +521,7 @@ impl Netns {
         host: HostId,
         notes: &UnboundedSender<Note>,
     ) -> Result<Process> {
-        let name = &self.deployment.scenario().topology.host(host).name;
+        let name = &self.deployment.scenario().network.topology.host(host).name;
         let mut command = self.endpoint("worker", &format!("worker {worker} of {job_name}"));
         command.args(["--job", job_name, "--worker", &worker.to_string()]);
         let sink = notes.clone();
@@ -546,8 +549,9 @@ fn descriptors(scenario: &Scenario, topology: &testbed::Topology, has_taps: bool
     let testbed::Topology { hosts, switches, links } = topology;
     let workers: usize = scenario.whole_jobs().map(|(_, job)| job.workers.len()).sum();
     let serves = |host, wanted| scenario.duties(host).any(|(_, duty)| duty == wanted);
-    let servers = [Duty::ReminderAgent, Duty::ParameterServer]
-        .map(|duty| scenario.topology.host_ids().filter(|&host| serves(host, duty)).count());
+    let servers = [Duty::ReminderAgent, Duty::ParameterServer].map(|duty| {
+        scenario.network.topology.host_ids().filter(|&host| serves(host, duty)).count()
+    });
     let processes = switches.len() + workers + servers.iter().sum::<usize>();
     // A namespace for each node; of each process, its end and its two streams of output; of a switch also
     // a connection.
@@ -573,7 +577,7 @@ fn grace(process: &Process) -> Duration {
 }
 
 /// Whether one of the jobs goes on without workers that die.
-fn goes_on(jobs: &[Job]) -> bool {
+fn goes_on(jobs: &[JobSpec]) -> bool {
     jobs.iter().any(|job| job.on_death.goes_on())
 }
 

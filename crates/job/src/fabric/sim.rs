@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
 use tributary_capture::Taps;
-use tributary_controller::Deployment;
-use tributary_controller::plan::JobAtSwitch;
 use tributary_controller::programs::Compiled;
-use tributary_jobfile::{HostId, Job, Protocol, Scenario, SwitchId, worker_index};
+use tributary_model::{
+    Deployment, HostId, JobSpec, Protocol, Scenario, SwitchId, plan::JobAtSwitch, worker_index,
+};
 use tributary_p4runtime_proto::p4::v1::Entity;
 use tributary_protocol::worker::{Event as WorkerEvent, Stats};
 use tributary_protocol::{ParameterServer, Tensor, Time, Worker};
@@ -92,7 +92,7 @@ impl Sim {
     }
 
     fn host(&self, (job, worker): (usize, usize)) -> (HostId, JobId) {
-        let Job { id, ref workers, .. } = *self.deployment.job(job);
+        let JobSpec { id, ref workers, .. } = *self.deployment.job(job);
         (workers[worker], id)
     }
 
@@ -260,7 +260,7 @@ impl Fabric for Sim {
         let scenario = deployment.scenario();
         for (job, its) in scenario.jobs.iter().enumerate() {
             self.system.start_endpoints(job, ParameterServer::successor)?;
-            let values = scenario.switch.values_per_packet;
+            let values = scenario.network.switch.values_per_packet;
             let verifier = Verifier::new(its, values, its.workers.len());
             for worker in 0..its.workers.len() {
                 let (deployment, verifier) = (Arc::clone(&deployment), verifier.clone());
@@ -316,7 +316,7 @@ impl Fabric for Sim {
         }
         self.notes.extend(done.into_iter().map(Note::Servers));
         for job in &self.deployment.scenario().jobs {
-            for host in self.deployment.scenario().topology.host_ids() {
+            for host in self.deployment.scenario().network.topology.host_ids() {
                 self.system.network.kill(host, job.id);
             }
         }
@@ -337,7 +337,7 @@ impl Fabric for Sim {
     }
 
     fn stop_switches(&mut self) -> Vec<SwitchEnd> {
-        let topology = &self.deployment.scenario().topology;
+        let topology = &self.deployment.scenario().network.topology;
         let end = |id| {
             let switch = self.system.network.switch(id);
             let ports: Vec<_> =
@@ -364,7 +364,7 @@ impl Fabric for Sim {
     }
 
     async fn ports(&self, switch: SwitchId) -> Vec<(u16, PortCount)> {
-        let ports = self.deployment.scenario().topology.port_numbers(switch);
+        let ports = self.deployment.scenario().network.topology.port_numbers(switch);
         let switch = self.system.network.switch(switch);
         ports.filter_map(|port| Some((port, switch.port_statistics(port)?.into()))).collect()
     }

@@ -140,7 +140,7 @@ mod tests {
                 );
                 let scenario = tributary_jobfile::parse(&text, "f").unwrap();
                 let program = program::compile(&scenario, None).unwrap().program;
-                let bits = aggregator_bits(&program, scenario.switch.pool);
+                let bits = aggregator_bits(&program, scenario.network.switch.pool);
                 assert_eq!(bits, sums * values + rest, "{protocol}, {values} values");
             }
         }

@@ -6,7 +6,7 @@ use tributary_document::{Error, Table};
 use tributary_wire::JobId;
 
 use super::{Jobs, MAX_JOBS, first_epoch};
-use crate::scenario::{Job, Lane};
+use tributary_model::{JobSpec, Lane};
 
 /// Maximum number of threads per worker.
 const MAX_THREADS: u32 = 16;
@@ -31,10 +31,10 @@ impl Jobs<'_> {
     }
 
     /// Adds the other lanes of each job behind its first. They get the lowest IDs that no job has.
-    pub(super) fn lanes(&self, jobs: Vec<Job>) -> Result<Vec<Job>, Error> {
+    pub(super) fn lanes(&self, jobs: Vec<JobSpec>) -> Result<Vec<JobSpec>, Error> {
         let taken: HashSet<JobId> = jobs.iter().map(|job| job.id).collect();
         let mut free = (1..=u16::MAX).filter_map(JobId::new).filter(|free| !taken.contains(free));
-        let mut lanes: Vec<Job> = Vec::with_capacity(jobs.len());
+        let mut lanes: Vec<JobSpec> = Vec::with_capacity(jobs.len());
         for (job, table) in jobs.into_iter().zip(&self.tables) {
             let count = job.lane.count;
             if lanes.len() + count > MAX_JOBS {
@@ -46,9 +46,9 @@ impl Jobs<'_> {
             let others = (1..count).map(|index| {
                 let id = free.next().expect("there are more IDs than lanes");
                 let (name, lane) = (format!("{}/{index}", job.name), Lane { index, count });
-                Job { id, epoch: first_epoch(id), name, lane, ..job.clone() }
+                JobSpec { id, epoch: first_epoch(id), name, lane, ..job.clone() }
             });
-            let others: Vec<Job> = others.collect();
+            let others: Vec<JobSpec> = others.collect();
             lanes.push(job);
             lanes.extend(others);
         }

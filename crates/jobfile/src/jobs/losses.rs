@@ -3,7 +3,7 @@
 use tributary_document::{Error, Table};
 
 use super::Jobs;
-use crate::scenario::{OnDeath, RandomTensors, Verify, Workload};
+use tributary_model::{OnDeath, RandomTensors, Verify, Workload};
 
 const CHOICES: [(&str, bool); 2] = [("end", false), ("continue", true)];
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use tributary_document::{Error, Item, Table};
 
 use super::{Context, VALUE_BYTES};
-use crate::scenario::{Digits, Distribution, RandomTensors, TensorFiles, Verify, Workload};
+use tributary_model::{Digits, Distribution, RandomTensors, TensorFiles, Verify, Workload};
 
 /// Number of training images in the handwritten-digits data set.
 const MAX_BATCH: u32 = 1437;

@@ -342,7 +342,7 @@ fn positions_of_workers() {
         let job = if workers == racks * hosts { String::new() } else { named(&[30, 31, 31]) };
         let file = format!("[topology]\n{topology}\n[[job]]\n{more}{job}");
         let scenario = tributary_jobfile::parse(&file, "test").unwrap();
-        let config = scenario.job_config(&scenario.jobs[0], Assignment::NONE);
+        let config = scenario.network.job_config(&scenario.jobs[0], Assignment::NONE);
         assert_eq!(config.racks, Racks::new(&widths).unwrap(), "{file}");
     }
 }

@@ -4,8 +4,9 @@
 use std::collections::BTreeSet;
 
 use proptest::prelude::*;
-use tributary_jobfile::Aggregation::{self, Network};
-use tributary_jobfile::{Error, Profile, Protocol, Scenario, parse};
+use tributary_model::Aggregation::{self, Network};
+use tributary_jobfile::{Error, parse};
+use tributary_model::{Profile, Protocol, Scenario};
 use tributary_protocol::Mode;
 
 const SEEDS: [&str; 16] = [
@@ -169,11 +170,11 @@ fn apply(text: &mut String, edit: &Edit) {
 
 /// Checks the guarantees of a scenario.
 fn check(scenario: &Scenario) {
-    let topology = &scenario.topology;
+    let topology = &scenario.network.topology;
     assert!(!scenario.jobs.is_empty());
-    let needed = scenario.switch.packet_bytes();
+    let needed = scenario.network.switch.packet_bytes();
     assert!(topology.links.iter().all(|link| link.mtu >= needed));
-    assert!(scenario.switch.ecn_threshold < scenario.switch.queue_capacity);
+    assert!(scenario.network.switch.ecn_threshold < scenario.network.switch.queue_capacity);
     for (index, job) in scenario.jobs.iter().enumerate() {
         assert_eq!(usize::from(job.id.get()), index + 1);
         assert!((1..=32 * 32).contains(&job.workers.len()));
@@ -191,16 +192,16 @@ fn check(scenario: &Scenario) {
         assert_eq!(hosts.len(), job.workers.len());
         assert!(job.window >= 1 && job.window <= job.slots && job.slots.is_power_of_two());
         assert!(job.scale.is_finite() && job.scale > 0.0);
-        assert_eq!(job.protocol, scenario.protocol());
+        assert_eq!(job.protocol, scenario.network.protocol);
         let Profile { layers, communication, computation, remaining } = job.profile;
         assert!(layers > 0 && !communication.is_zero() && !computation.is_zero());
         assert!(remaining.is_none_or(|remaining| !remaining.is_zero()));
         if job.protocol != Protocol::Esa {
             assert_eq!((job.agent, job.profile), (None, Profile::default()));
         }
-        let mode = scenario.mode(job);
+        let mode = scenario.network.mode(job);
         assert!(mode == Mode::Local || job.ps.is_some());
-        let (pool, segment) = (scenario.switch.pool, job.segment);
+        let (pool, segment) = (scenario.network.switch.pool, job.segment);
         match job.protocol {
             Protocol::Atp | Protocol::Esa => {
                 assert_eq!((mode, job.aggregation, segment), (Mode::Forwarded, Network, 0));
@@ -212,8 +213,11 @@ fn check(scenario: &Scenario) {
             }
             Protocol::SwitchMl => {
                 assert_eq!((mode, job.aggregation, job.ps), (Mode::Local, Network, None));
-                assert_eq!((segment, segment % 2), (scenario.switch.partition(), 0));
-                assert!(segment <= pool / scenario.switch.partitions && 2 * job.slots <= segment);
+                assert_eq!((segment, segment % 2), (scenario.network.switch.partition(), 0));
+                assert!(
+                    segment <= pool / scenario.network.switch.partitions
+                        && 2 * job.slots <= segment
+                );
             }
         }
     }
@@ -231,8 +235,8 @@ fn check(scenario: &Scenario) {
 
 struct LinkProbabilities([f64; 3]);
 
-impl From<&tributary_jobfile::Link> for LinkProbabilities {
-    fn from(link: &tributary_jobfile::Link) -> Self {
+impl From<&tributary_model::Link> for LinkProbabilities {
+    fn from(link: &tributary_model::Link) -> Self {
         Self([link.faults.loss, link.faults.duplicate, link.faults.reorder])
     }
 }

@@ -4,9 +4,10 @@ use std::net::Ipv4Addr;
 use std::path::Path;
 use std::time::Duration;
 
-use tributary_jobfile::{
-    Aggregation, Duty, End, HostId, Job, Lane, LinkFaults, OnDeath, OnUnderflow, Preemption,
-    Profile, Protocol, Scenario, SwitchId, Topology, Workload, load, parse, worker_index,
+use tributary_jobfile::{load, parse};
+use tributary_model::{
+    Aggregation, Duty, End, HostId, JobSpec, Lane, LinkFaults, OnDeath, OnUnderflow, Preemption,
+    Profile, Protocol, Scenario, SwitchId, Topology, Workload, worker_index,
 };
 use tributary_protocol::priority::Code;
 use tributary_protocol::{Assignment, Mode};
@@ -29,7 +30,7 @@ fn example(name: &str) -> Scenario {
 fn links_have_the_rate_and_latency_of_the_topology_unless_they_set_their_own() {
     let us = |us| Some(Duration::from_micros(us));
     let timing = |text: &str| -> Vec<(Option<u64>, Option<Duration>)> {
-        let topology = scenario(text).topology;
+        let topology = scenario(text).network.topology;
         assert_eq!(topology.has_timing(), text.contains("rate"));
         topology.links.iter().map(|link| (link.rate, link.latency)).collect()
     };
@@ -63,12 +64,12 @@ fn links_have_the_rate_and_latency_of_the_topology_unless_they_set_their_own() {
 fn the_smallest_file_is_one_line() {
     let scenario = scenario("[[job]]");
     assert_eq!(scenario.name, "small");
-    assert_eq!((scenario.seed, scenario.switch.values_per_packet), (1, 64));
-    assert_eq!(scenario.switch.idle_timeout, Duration::from_millis(50));
+    assert_eq!((scenario.seed, scenario.network.switch.values_per_packet), (1, 64));
+    assert_eq!(scenario.network.switch.idle_timeout, Duration::from_millis(50));
     let job = &scenario.jobs[0];
     assert_eq!((job.id.get(), job.name.as_str(), job.protocol), (1, "job1", Protocol::Atp));
-    assert_eq!(names(&scenario.topology, &job.workers), ["w1", "w2", "w3", "w4"]);
-    assert_eq!(scenario.topology.host(job.server()).name, "ps");
+    assert_eq!(names(&scenario.network.topology, &job.workers), ["w1", "w2", "w3", "w4"]);
+    assert_eq!(scenario.network.topology.host(job.server()).name, "ps");
     assert_eq!((job.slots, job.window), (256, 234), "60 KB of payload, 256 bytes a packet");
     assert!(matches!(&job.workload, Workload::Random(random) if random.elements == 250_000));
     assert!(!job.workload.shares_verification());
@@ -103,7 +104,7 @@ fn threads_of_a_job_are_jobs_of_their_own_in_the_network() {
     let (first, last) = (&scenario.jobs[0], &scenario.jobs[2]);
     assert_eq!((&last.workers, &last.workload), (&first.workers, &first.workload));
     let rates = scenario.jobs[..3].iter().map(|lane| {
-        let config = scenario.worker_config(lane, Assignment::NONE, worker_index(0));
+        let config = scenario.network.worker_config(lane, Assignment::NONE, worker_index(0));
         config.rate.map(|rate| rate.get())
     });
     assert_eq!(rates.collect::<Vec<_>>(), [Some(3_333_333_333); 3], "a third of the worker's rate");
@@ -128,7 +129,7 @@ fn servers_of_a_host_have_as_many_threads_as_its_widest_job() {
 
 #[test]
 fn a_star_is_addressed_and_its_ports_are_numbered() {
-    let topology = scenario("[[job]]").topology;
+    let topology = scenario("[[job]]").network.topology;
     assert_eq!((topology.switches.len(), topology.hosts.len(), topology.links.len()), (1, 5, 5));
     for (index, host) in topology.hosts.iter().enumerate() {
         let number = u8::try_from(index).unwrap() + 1;
@@ -145,7 +146,7 @@ fn a_star_is_addressed_and_its_ports_are_numbered() {
 
 #[test]
 fn two_racks_are_linked_to_each_other_and_three_to_a_spine() {
-    let two = scenario("[topology]\nracks = 2\n[[job]]").topology;
+    let two = scenario("[topology]\nracks = 2\n[[job]]").network.topology;
     assert_eq!(
         two.switches.iter().map(|s| s.name.as_str()).collect::<Vec<_>>(),
         ["rack1", "rack2"]
@@ -155,20 +156,20 @@ fn two_racks_are_linked_to_each_other_and_three_to_a_spine() {
     assert_eq!(uplink.ends, [End::Switch(SwitchId(0), 4), End::Switch(SwitchId(1), 3)]);
 
     let three = scenario("[topology]\nracks = 3\nps_rack = 2\n[[job]]");
-    let spine = three.topology.switch_named("spine").unwrap();
-    assert_eq!(three.topology.ports(spine).count(), 3);
-    let ps = three.topology.attachment(three.jobs[0].server()).0;
-    assert_eq!(three.topology.switch(ps).name, "rack2");
+    let spine = three.network.topology.switch_named("spine").unwrap();
+    assert_eq!(three.network.topology.ports(spine).count(), 3);
+    let ps = three.network.topology.attachment(three.jobs[0].server()).0;
+    assert_eq!(three.network.topology.switch(ps).name, "rack2");
     assert_eq!(three.jobs[0].workers.len(), 6, "one job takes all hosts");
 }
 
 #[test]
 fn jobs_spread_over_the_hosts() {
     let scenario = scenario("[[job]]\nworkers = 2\n[[job]]\nworkers = 3\n");
-    let topology = &scenario.topology;
+    let topology = &scenario.network.topology;
     assert_eq!(names(topology, &scenario.jobs[0].workers), ["w1", "w2"]);
     assert_eq!(names(topology, &scenario.jobs[1].workers), ["w3", "w4", "w5"]);
-    let servers: Vec<HostId> = scenario.jobs.iter().map(Job::server).collect();
+    let servers: Vec<HostId> = scenario.jobs.iter().map(JobSpec::server).collect();
     assert_eq!(names(topology, &servers), ["ps1", "ps2"], "each job has its own");
     assert_ne!(
         format!("{:?}", scenario.jobs[0].workload),
@@ -179,7 +180,7 @@ fn jobs_spread_over_the_hosts() {
     let crowded =
         parse("[topology]\nworkers = 3\n[[job]]\nworkers = 2\n[[job]]\nworkers = 2\n", "f");
     let crowded = crowded.unwrap();
-    assert_eq!(names(&crowded.topology, &crowded.jobs[1].workers), ["w1", "w3"]);
+    assert_eq!(names(&crowded.network.topology, &crowded.jobs[1].workers), ["w1", "w3"]);
     let duties: Vec<(u16, Duty)> =
         crowded.duties(HostId(0)).map(|(job, duty)| (job.id.get(), duty)).collect();
     let worker = Duty::Worker(WorkerIndex::new(0).unwrap());
@@ -215,12 +216,12 @@ fn a_file_names_its_protocol_in_one_of_three_places() {
         "protocol = \"esa\"\n[[job]]\nprotocol = \"esa\"\n[[job]]\n",
     ] {
         let scenario = scenario(text);
-        assert_eq!(scenario.protocol(), Protocol::Esa, "{text}");
+        assert_eq!(scenario.network.protocol, Protocol::Esa, "{text}");
         assert!(scenario.jobs.iter().all(|job| job.protocol == Protocol::Esa), "{text}");
-        assert_eq!(scenario.switch.preemption, Preemption::Priority);
+        assert_eq!(scenario.network.switch.preemption, Preemption::Priority);
     }
     for text in ["protocol = \"atp\"\n[[job]]\n", "[protocol]\nslots = 2\nwindow = 1\n[[job]]\n"] {
-        assert_eq!(scenario(text).protocol(), Protocol::Atp, "{text}");
+        assert_eq!(scenario(text).network.protocol, Protocol::Atp, "{text}");
     }
 }
 
@@ -231,7 +232,7 @@ fn esa_jobs_have_a_profile_and_an_agent() {
          [[job]]\nworkers = 2\nlayers = 12\ncommunication = \"2ms\"\ncomputation = \"500us\"\n\
          remaining = \"30s\"\nagent = \"ps2\"\n[[job]]\nworkers = 2\n",
     );
-    assert_eq!(scenario.switch.preemption, Preemption::Coin);
+    assert_eq!(scenario.network.switch.preemption, Preemption::Coin);
     let [first, second] = &scenario.jobs[..] else { panic!("two jobs") };
     let profile = Profile {
         layers: 12,
@@ -240,7 +241,10 @@ fn esa_jobs_have_a_profile_and_an_agent() {
         remaining: Some(Duration::from_secs(30)),
     };
     assert_eq!((first.profile, second.profile), (profile, Profile::default()));
-    assert_eq!(names(&scenario.topology, &[first.server(), first.agent.unwrap()]), ["ps1", "ps2"]);
+    assert_eq!(
+        names(&scenario.network.topology, &[first.server(), first.agent.unwrap()]),
+        ["ps1", "ps2"]
+    );
     assert_eq!(second.agent, second.ps);
     let duties: Vec<(u16, Duty)> =
         scenario.duties(first.agent.unwrap()).map(|(job, duty)| (job.id.get(), duty)).collect();
@@ -251,13 +255,13 @@ fn esa_jobs_have_a_profile_and_an_agent() {
 #[test]
 fn a_local_job_of_p4inc_needs_a_segment_and_no_parameter_server() {
     let scenario = scenario("protocol = \"p4inc\"\n[[job]]\n");
-    let topology = &scenario.topology;
+    let topology = &scenario.network.topology;
     assert_eq!(topology.hosts.len(), 4, "no host for a parameter server");
     let job = &scenario.jobs[0];
-    assert_eq!((job.ps, job.agent, scenario.mode(job)), (None, None, Mode::Local));
+    assert_eq!((job.ps, job.agent, scenario.network.mode(job)), (None, None, Mode::Local));
     assert_eq!((job.aggregation, job.segment, job.slots), (Aggregation::Network, 256, 256));
     let index = WorkerIndex::new(2).unwrap();
-    let config = scenario.worker_config(job, Assignment::NONE, index);
+    let config = scenario.network.worker_config(job, Assignment::NONE, index);
     assert_eq!(config.server, Host::service(job.id));
     assert!(scenario.duties(HostId(0)).all(|(_, duty)| matches!(duty, Duty::Worker(_))));
 }
@@ -287,8 +291,9 @@ fn jobs_of_p4inc_over_several_units_have_a_parameter_server() {
          [[job]]\nworkers = [\"w3\", \"w4\"]\naggregation = \"server\"\n\
          [[job]]\nworkers = [\"w3\", \"w4\"]\nps = \"ps\"\n",
     );
-    let ps = scenario.topology.host_named("ps");
-    let jobs: Vec<_> = scenario.jobs.iter().map(|job| (scenario.mode(job), job.ps)).collect();
+    let ps = scenario.network.topology.host_named("ps");
+    let jobs: Vec<_> =
+        scenario.jobs.iter().map(|job| (scenario.network.mode(job), job.ps)).collect();
     let expected = [
         (Mode::Local, None),
         (Mode::Partial, ps),
@@ -307,9 +312,9 @@ fn jobs_of_switchml_get_equal_static_parts() {
     let of = |text: &str| {
         let scenario = scenario(&format!("protocol = \"switchml\"\n{text}"));
         let job = &scenario.jobs[0];
-        assert_eq!((job.ps, scenario.mode(job)), (None, Mode::Local));
-        assert!(scenario.topology.hosts.iter().all(|host| host.name.starts_with('w')));
-        (scenario.switch.partition(), job.segment, job.slots)
+        assert_eq!((job.ps, scenario.network.mode(job)), (None, Mode::Local));
+        assert!(scenario.network.topology.hosts.iter().all(|host| host.name.starts_with('w')));
+        (scenario.network.switch.partition(), job.segment, job.slots)
     };
     assert_eq!(of("[[job]]\n"), (512, 512, 256));
     assert_eq!(of("[switch]\npool = 100\n[[job]]\n"), (12, 12, 4));
@@ -356,8 +361,8 @@ fn faults_of_a_link_override_the_global_ones() {
         "[faults]\nloss = 0.5\ndelay = \"1ms\"\n[[faults.link]]\nbetween = [\"s1\", \"w2\"]\nloss = 0\n[[job]]\n",
     );
     let faults = |name: &str| {
-        let host = scenario.topology.host_named(name).unwrap();
-        scenario.topology.link(scenario.topology.host(host).link).faults
+        let host = scenario.network.topology.host_named(name).unwrap();
+        scenario.network.topology.link(scenario.network.topology.host(host).link).faults
     };
     let delay = Duration::from_millis(1);
     assert_eq!(faults("w1"), LinkFaults { loss: 0.5, delay, ..LinkFaults::default() });
@@ -368,8 +373,8 @@ fn faults_of_a_link_override_the_global_ones() {
 #[test]
 fn jumbo_packets_get_jumbo_links() {
     let scenario = scenario("[protocol]\nvalues_per_packet = 2048\n[[job]]\n");
-    assert_eq!(scenario.switch.packet_bytes(), 8248);
-    assert!(scenario.topology.links.iter().all(|link| link.mtu == 9000));
+    assert_eq!(scenario.network.switch.packet_bytes(), 8248);
+    assert!(scenario.network.topology.links.iter().all(|link| link.mtu == 9000));
     assert_eq!(scenario.jobs[0].window, 7);
 }
 
@@ -378,11 +383,11 @@ fn examples_match_their_comments() {
     let digits = example("digits.toml");
     assert_eq!(digits.jobs[0].workers.len(), 4);
     assert!(matches!(digits.jobs[0].workload, Workload::Digits(_)));
-    assert_eq!(digits.topology.switches.len(), 1);
+    assert_eq!(digits.network.topology.switches.len(), 1);
 
     let racks = example("two-racks.toml");
-    assert_eq!(racks.topology.switches.len(), 2);
-    let at = |host| racks.topology.attachment(host).0;
+    assert_eq!(racks.network.topology.switches.len(), 2);
+    let at = |host| racks.network.topology.attachment(host).0;
     let racks_of_workers: Vec<SwitchId> =
         racks.jobs[0].workers.iter().map(|&host| at(host)).collect();
     assert_eq!(racks_of_workers, [SwitchId(0), SwitchId(0), SwitchId(1), SwitchId(1)]);
@@ -390,30 +395,30 @@ fn examples_match_their_comments() {
 
     let jobs = example("two-jobs.toml");
     assert_eq!(jobs.jobs.len(), 2);
-    assert!(jobs.jobs.iter().all(|job| job.window > jobs.switch.pool));
+    assert!(jobs.jobs.iter().all(|job| job.window > jobs.network.switch.pool));
 
     let lossy = example("lossy.toml");
-    assert!(lossy.topology.links.iter().filter(|link| link.faults.loss >= 0.1).count() >= 4);
-    assert!(lossy.topology.links.iter().all(|link| link.faults.duplicate == 0.05));
+    assert!(lossy.network.topology.links.iter().filter(|link| link.faults.loss >= 0.1).count() >= 4);
+    assert!(lossy.network.topology.links.iter().all(|link| link.faults.duplicate == 0.05));
     let slow = lossy.jobs[0].straggler_delay(WorkerIndex::new(2).unwrap());
     assert_eq!(slow, Duration::from_millis(5));
 
     let esa = example("esa-two-jobs.toml");
     let [slow, quick] = &esa.jobs[..] else { panic!("two jobs") };
-    assert_eq!((esa.protocol(), slow.workers.len(), quick.workers.len()), (Protocol::Esa, 4, 2));
+    assert_eq!((esa.network.protocol, slow.workers.len(), quick.workers.len()), (Protocol::Esa, 4, 2));
     assert_eq!(slow.stragglers.len(), 2);
-    let priority = |job: &Job| job.profile.priority(0, 1, Duration::ZERO, Code::Logarithmic);
+    let priority = |job: &JobSpec| job.profile.priority(0, 1, Duration::ZERO, Code::Logarithmic);
     assert!(priority(quick) > priority(slow));
-    assert!(quick.window <= esa.switch.pool && slow.window > esa.switch.pool);
+    assert!(quick.window <= esa.network.switch.pool && slow.window > esa.network.switch.pool);
     let racks = example("esa-two-racks.toml");
-    assert_eq!((racks.protocol(), racks.topology.switches.len()), (Protocol::Esa, 2));
+    assert_eq!((racks.network.protocol, racks.network.topology.switches.len()), (Protocol::Esa, 2));
     let lossy = example("esa-lossy.toml");
-    assert_eq!(lossy.protocol(), Protocol::Esa);
-    assert!(lossy.topology.links.iter().all(|link| link.faults.loss > 0.0));
+    assert_eq!(lossy.network.protocol, Protocol::Esa);
+    assert!(lossy.network.topology.links.iter().all(|link| link.faults.loss > 0.0));
 
     let modes = |name: &str| -> Vec<Mode> {
         let scenario = example(name);
-        scenario.jobs.iter().map(|job| scenario.mode(job)).collect()
+        scenario.jobs.iter().map(|job| scenario.network.mode(job)).collect()
     };
     assert_eq!(modes("p4inc-local.toml"), [Mode::Local]);
     assert_eq!(modes("p4inc-two-units.toml"), [Mode::Partial]);

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{AccessFlags, Pid, access};
-use tributary_jobfile::HostId;
+use tributary_model::HostId;
 use tributary_proto::placement::v1;
 
 use crate::job::{Exit, Outcome, Role, TaskId};
@@ -37,7 +37,7 @@ pub(super) fn variables(
     let scenario =
         tributary_jobfile::parse(&start.job_file, &file).map_err(|error| error.to_string())?;
     let job = scenario.jobs.first().ok_or("the job file has no job")?;
-    let topology = &scenario.topology;
+    let topology = &scenario.network.topology;
     let name = |host: &HostId| topology.host(*host).name.clone();
     let rank = match task.role {
         Role::Worker(index) => usize::from(index),

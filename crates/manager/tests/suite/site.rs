@@ -3,11 +3,11 @@
 use std::num::NonZeroU64;
 
 use tributary_cluster::ServerIndex;
-use tributary_jobfile::Workload;
 use tributary_manager::database::Redb;
 use tributary_manager::durable::{Change, Counters, Store};
 use tributary_manager::job::{Phase, Record, Request, Role, Run, Task};
 use tributary_manager::site::Site;
+use tributary_model::Workload;
 
 const NETWORK: &str = "name = \"other\"\nworker_timeout = \"7s\"\n[topology]\nracks = 2\n\
                        hosts_per_rack = 2\nps_hosts = 1\n[switch]\npool = 128\n\
@@ -118,9 +118,9 @@ fn an_attempt_becomes_a_job_file() {
     let text = site().job_file(&record, record.phase.run().unwrap());
     let scenario = tributary_jobfile::parse(&text, "job-9-2.toml").unwrap();
     assert_eq!((scenario.name.as_str(), scenario.jobs.len()), ("job-9-2", 1));
-    assert_eq!((scenario.worker_timeout.as_secs(), scenario.switch.pool), (7, 128));
+    assert_eq!((scenario.network.worker_timeout.as_secs(), scenario.network.switch.pool), (7, 128));
     let job = &scenario.jobs[0];
-    let name = |host| scenario.topology.host(host).name.as_str();
+    let name = |host| scenario.network.topology.host(host).name.as_str();
     assert_eq!((job.id.get(), job.name.as_str()), (700, "job-1"));
     assert_eq!(job.workers.iter().map(|&host| name(host)).collect::<Vec<_>>(), ["w3", "w1"]);
     assert_eq!(name(job.server()), "w1");

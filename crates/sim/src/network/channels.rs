@@ -1,6 +1,6 @@
 //! The reliable channels of a network: connections to agents, and their messages.
 
-use tributary_jobfile::HostId;
+use tributary_model::HostId;
 use tributary_netio::faults::{Faults, InvalidFaults};
 use tributary_protocol::esa::{Backend, ToPeer};
 use tributary_wire::channel::{FromServer, FromWorker, Role, ToServer, ToWorker};

@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
-use tributary_crossconnect::{Circuits, Port};
-use tributary_jobfile::End;
+use tributary_model::{
+    End,
+    circuits::{Circuits, Port},
+};
 
 use super::Network;
 use crate::trace::{Fate, What};

@@ -1,6 +1,6 @@
 //! Hosts and switches that take turns on processors.
 
-use tributary_jobfile::{End, SwitchId};
+use tributary_model::{End, SwitchId};
 
 use super::processors::Work;
 use super::{Event, Network, transmit};

@@ -3,8 +3,7 @@
 
 use std::time::Duration;
 
-use tributary_crossconnect::Circuits;
-use tributary_jobfile::{Aggregation, HostId, Job, LinkId, worker_index};
+use tributary_model::{Aggregation, HostId, JobSpec, LinkId, circuits::Circuits, worker_index};
 use tributary_protocol::{Assignment, ParameterServer, Rate};
 use tributary_wire::agg::{Kind, Repr};
 use tributary_wire::channel::Role;
@@ -164,7 +163,7 @@ impl Run<'_> {
         Ok(outage)
     }
 
-    fn stop(&mut self, host: HostId, job: &Job, text: &str) {
+    fn stop(&mut self, host: HostId, job: &JobSpec, text: &str) {
         self.system.network.note(host, text);
         self.system.network.kill(host, job.id);
     }
@@ -181,7 +180,7 @@ impl Run<'_> {
 
     fn clear(&mut self, index: usize) -> Result<(), Error> {
         let job = &self.scenario.jobs[index];
-        for host in self.scenario.topology.host_ids() {
+        for host in self.scenario.network.topology.host_ids() {
             self.system.network.kill(host, job.id);
         }
         // Events before the end still count.
@@ -219,7 +218,7 @@ impl Run<'_> {
     /// A gradient for an aggregator outside the job's segment.
     fn stray(&mut self, index: usize, worker: usize, behind: u32, fragment: u32) {
         let scenario = self.scenario;
-        let (job, pool) = (&scenario.jobs[index], scenario.switch.pool);
+        let (job, pool) = (&scenario.jobs[index], scenario.network.switch.pool);
         let assignment = self.assignment(index);
         let Some(end) = assignment.segment.end() else { return };
         let place = AggregatorIndex((end.0 + behind) % pool);
@@ -227,7 +226,7 @@ impl Run<'_> {
             return;
         }
         let host = job.workers[worker];
-        let racks = scenario.job_config(job, assignment).racks;
+        let racks = scenario.network.job_config(job, assignment).racks;
         let (rack, bitmap) = racks.name(worker_index(worker));
         let repr = Repr {
             protocol: job.protocol,
@@ -236,19 +235,20 @@ impl Run<'_> {
             priority: assignment.service.get(),
             job: job.id,
             epoch: job.epoch,
-            values: scenario.switch.values_per_packet,
+            values: scenario.network.switch.values_per_packet,
             sequence: Round::first(fragment).sequence(),
             bitmap,
             rack,
             index: place,
         };
-        let server = job.ps.map_or(Host::service(job.id), |ps| scenario.topology.host(ps).address);
-        let source = scenario.topology.host(host).address;
+        let server =
+            job.ps.map_or(Host::service(job.id), |ps| scenario.network.topology.host(ps).address);
+        let source = scenario.network.topology.host(host).address;
         let envelope = Envelope { source, destination: server, ecn: Ecn::Ect0 };
         let mut frame = Vec::new();
         let payload = emit_frame(&mut frame, &envelope, &repr);
         values::write_i32(payload, &vec![0x0bad_cafe; usize::from(repr.values)]);
-        let (switch, port) = scenario.topology.attachment(host);
+        let (switch, port) = scenario.network.topology.attachment(host);
         self.system.network.inject(switch, port, &frame);
     }
 }

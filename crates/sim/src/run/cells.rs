@@ -2,9 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use tributary_controller::{plan, services};
 use tributary_dataplane::Pipeline;
-use tributary_jobfile::SwitchId;
+use tributary_model::{SwitchId, plan, services};
 use tributary_p4::ir::ExternId;
 use tributary_wire::{AggregatorIndex, Epoch, JobId, Sequence};
 
@@ -27,7 +26,7 @@ impl Run<'_> {
     /// Occupied aggregators. If jobs have segments, an aggregator is occupied from its first
     /// contribution to the sweep.
     pub fn held(&self) -> Vec<Held> {
-        self.scenario.topology.switch_ids().flat_map(|id| self.held_at(id)).collect()
+        self.scenario.network.topology.switch_ids().flat_map(|id| self.held_at(id)).collect()
     }
 
     fn held_at(&self, id: SwitchId) -> Vec<Held> {
@@ -64,7 +63,7 @@ impl Run<'_> {
 
     /// The segments of a switch, and their jobs.
     fn owners(&self, id: SwitchId) -> Vec<(JobId, tributary_wire::Segment)> {
-        let topology = &self.scenario.topology;
+        let topology = &self.scenario.network.topology;
         let mut owners = Vec::new();
         for (index, job) in self.scenario.jobs.iter().enumerate() {
             let units = services::units(topology, &plan::Placement::unassigned(job));

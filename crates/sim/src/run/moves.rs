@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use tributary_jobfile::Aggregation;
+use tributary_model::Aggregation;
 
 use super::{Error, Run};
 

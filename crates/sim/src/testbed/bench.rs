@@ -4,8 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use tributary_controller::entries::{self, JobSlot};
-use tributary_controller::plan::{self, JobAtSwitch, Placement};
-use tributary_jobfile::{Aggregation, HostId, Job, SwitchId, worker_index};
+use tributary_model::{
+    Aggregation, HostId, JobSpec, SwitchId,
+    plan::{self, JobAtSwitch, Placement},
+    worker_index,
+};
 use tributary_p4runtime_proto::p4::v1::Update;
 use tributary_protocol::{Assignment, ParameterServer, Tensor, Time, Worker, worker};
 use tributary_wire::{Epoch, JobId};
@@ -33,7 +36,7 @@ pub(super) struct Work {
 
 #[derive(Debug)]
 struct Training {
-    job: Job,
+    job: JobSpec,
     slot: u8,
     parts: Vec<JobAtSwitch>,
     work: Work,
@@ -58,7 +61,7 @@ impl<'a> Bench<'a> {
         let network = Network::new(&rig.scenario, vec![rig.switch()], Rig::cable(), 1, None, None);
         let network = network.map_err(crate::Error::from)?;
         let mut bench = Self { rig, network, jobs: BTreeMap::new(), due: BTreeSet::new(), last: 0 };
-        for forwarding in plan::forwarding(&rig.scenario.topology) {
+        for forwarding in plan::forwarding(&rig.scenario.network.topology) {
             let entities = entries::forwarding(&rig.catalogue, &forwarding);
             bench.write(&entries::insert(entities))?;
         }
@@ -78,7 +81,7 @@ impl<'a> Bench<'a> {
     pub(super) fn start(&mut self, sender: &Sender, work: Work) -> Result<JobId, Error> {
         self.last += 1;
         let id = JobId::new(self.last).expect("jobs count from 1");
-        let job = Job {
+        let job = JobSpec {
             id,
             epoch: Epoch::new(self.last.into()).expect("jobs count from 1"),
             workers: sender.workers.iter().map(|&server| HostId(server as usize)).collect(),
@@ -91,17 +94,18 @@ impl<'a> Bench<'a> {
         };
         let taken: BTreeSet<u8> = self.jobs.values().map(|job| job.slot).collect();
         let slot = (1..=u8::MAX).find(|slot| !taken.contains(slot)).expect("few jobs run at once");
-        let parts = plan::job(&self.rig.scenario.topology, &Placement::unassigned(&job));
+        let parts = plan::job(&self.rig.scenario.network.topology, &Placement::unassigned(&job));
         for part in &parts {
             let entities = entries::job(&self.rig.catalogue, part, job.run(), job_slot(slot));
             self.write(&entries::insert(entities))?;
         }
         let scenario = &self.rig.scenario;
-        let server = ParameterServer::new(scenario.ps_config(&job, Assignment::NONE));
+        let server = ParameterServer::new(scenario.network.ps_config(&job, Assignment::NONE));
         let server = Process::Server(id, server.map_err(crate::Error::from)?);
         self.network.start(job.server(), server);
         for (worker, &host) in job.workers.iter().enumerate() {
-            let config = scenario.worker_config(&job, Assignment::NONE, worker_index(worker));
+            let config =
+                scenario.network.worker_config(&job, Assignment::NONE, worker_index(worker));
             let endpoint = Worker::new(config).map_err(crate::Error::from)?;
             self.network.start(host, Process::Worker(id, endpoint));
             self.due.insert((self.now() + work.compute, id, worker));

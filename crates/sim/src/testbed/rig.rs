@@ -5,7 +5,8 @@ use std::time::Duration;
 use tributary_cluster::{Cluster, Job as TrainingJob};
 use tributary_controller::Catalogue;
 use tributary_controller::programs::Source;
-use tributary_jobfile::{Scenario, parse};
+use tributary_jobfile::parse;
+use tributary_model::Scenario;
 use tributary_p4::Architecture;
 use tributary_protocol::rtt::RttConfig;
 use tributary_switch::{Switch, SwitchConfig};
@@ -91,10 +92,11 @@ impl Rig {
             pool.max(1),
         );
         let mut scenario = parse(&file, "testbed.toml").expect("a job file");
-        scenario.timeouts = TIMEOUTS;
+        scenario.network.timeouts = TIMEOUTS;
         let source =
             Source::built_in_for(Architecture::V1model, "atp").map_err(crate::Error::from)?;
-        let program = Program::compile(&source, &scenario.switch).map_err(crate::Error::from)?;
+        let program =
+            Program::compile(&source, &scenario.network.switch).map_err(crate::Error::from)?;
         let catalogue = Catalogue::new(program.p4info()).map_err(crate::Error::from)?;
         Ok(Self { scenario, catalogue, program, link_gbps, pool })
     }
@@ -106,11 +108,11 @@ impl Rig {
     }
 
     pub(super) fn switch(&self) -> Switch {
-        let id = self.scenario.topology.switch_ids().next().expect("a star has a switch");
+        let id = self.scenario.network.topology.switch_ids().next().expect("a star has a switch");
         let mut switch = Switch::new(SwitchConfig {
             device_id: 1,
-            ports: self.scenario.topology.ports(id).map(|(port, ..)| port).collect(),
-            queue_limit: self.scenario.switch.queue_capacity as usize,
+            ports: self.scenario.network.topology.ports(id).map(|(port, ..)| port).collect(),
+            queue_limit: self.scenario.network.switch.queue_capacity as usize,
             ..SwitchConfig::default()
         });
         switch.commit(self.program.load());

@@ -5,10 +5,9 @@ use std::time::Duration;
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
-use tributary_controller::Deployment;
 use tributary_controller::outcomes::Outcomes;
 use tributary_dataplane::EngineKind;
-use tributary_jobfile::HostId;
+use tributary_model::{Deployment, HostId};
 use tributary_protocol::priority::{Horizon, JobProfile};
 use tributary_protocol::{ParameterServer, Tensor, Time, Worker, server, worker};
 use tributary_wire::JobId;

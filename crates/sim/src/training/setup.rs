@@ -4,7 +4,8 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use tributary_controller::programs::Source;
-use tributary_jobfile::{Aggregation, Preemption, Protocol, Scenario, parse};
+use tributary_jobfile::parse;
+use tributary_model::{Aggregation, Preemption, Protocol, Scenario};
 use tributary_p4::Architecture;
 use tributary_protocol::priority::Code;
 use tributary_protocol::rtt::RttConfig;
@@ -222,13 +223,13 @@ impl Setup {
             }
         }
         let mut scenario = parse(&file, "training.toml")?;
-        scenario.switch.values_per_packet = self.carried();
-        scenario.switch.preemption = self.preemption;
-        scenario.switch.linear_priorities = self.shift;
-        scenario.timeouts = self.timeouts;
-        scenario.addressing = self.addressing;
-        scenario.priorities = self.priorities;
-        scenario.readings = self.readings;
+        scenario.network.switch.values_per_packet = self.carried();
+        scenario.network.switch.preemption = self.preemption;
+        scenario.network.switch.linear_priorities = self.shift;
+        scenario.network.timeouts = self.timeouts;
+        scenario.network.addressing = self.addressing;
+        scenario.network.priorities = self.priorities;
+        scenario.network.readings = self.readings;
         scenario.seed = self.seed;
         Ok(scenario)
     }
@@ -249,7 +250,8 @@ impl Setup {
     pub(super) fn program(&self, scenario: &Scenario) -> Result<Program, Error> {
         let name = self.protocol.name();
         let source = Source::built_in_for(Architecture::V1model, name);
-        let compiled = source.and_then(|source| Program::compile(&source, &scenario.switch));
+        let compiled =
+            source.and_then(|source| Program::compile(&source, &scenario.network.switch));
         Ok(compiled.map_err(crate::Error::from)?)
     }
 }

@@ -9,11 +9,10 @@ use std::ops::Range;
 
 use tributary_controller::entries::{self, JobSlot};
 use tributary_controller::outcomes::Outcomes;
-use tributary_controller::plan::Placement;
 use tributary_controller::programs::{self, Source};
-use tributary_controller::{Catalogue, plan, sweep};
+use tributary_controller::{Catalogue, sweep};
 use tributary_dataplane::{EgressInput, IngressInput, Instance, Packet, Value, Verdict};
-use tributary_jobfile::{Scenario, SwitchId};
+use tributary_model::{Scenario, SwitchId, plan, plan::Placement};
 use tributary_p4::ir::ExternId;
 use tributary_p4runtime_proto::p4::config::v1::P4Info;
 use tributary_p4runtime_proto::p4::v1::ForwardingPipelineConfig;
@@ -103,7 +102,7 @@ impl Hardware {
         assignments: &BTreeMap<JobId, Assignment>,
         stages: &[Range<usize>],
     ) -> Self {
-        let compiled = programs::compile(source, &programs::defines(&scenario.switch))
+        let compiled = programs::compile(source, &programs::defines(&scenario.network.switch))
             .unwrap_or_else(|error| panic!("{error}"));
         let program = &compiled.program;
         let catalogue = Catalogue::new(&compiled.pipeline.p4info).unwrap();
@@ -125,7 +124,7 @@ impl Hardware {
         };
         let of_stage = |stage: &Range<usize>| {
             let stage = stage.clone();
-            scenario.topology.switch_ids().map(move |id| (stage.clone(), id))
+            scenario.network.topology.switch_ids().map(move |id| (stage.clone(), id))
         };
         let devices = stages
             .iter()
@@ -143,14 +142,14 @@ impl Hardware {
             .collect();
         Self {
             devices,
-            switches: scenario.topology.switches.len(),
+            switches: scenario.network.topology.switches.len(),
             catalogue,
             registers: registers
                 .iter()
                 .map(|(number, _)| ExternId(u32::try_from(*number).unwrap()))
                 .collect(),
             memory,
-            cells: scenario.switch.pool as usize,
+            cells: scenario.network.switch.pool as usize,
             assignments: assignments.clone(),
         }
     }
@@ -451,7 +450,7 @@ impl Device {
         assignments: &BTreeMap<JobId, Assignment>,
         (stage, id): (Range<usize>, SwitchId),
     ) -> Self {
-        let topology = &scenario.topology;
+        let topology = &scenario.network.topology;
         let ports = topology.ports(id).map(|(port, ..)| port).collect();
         let config = SwitchConfig { device_id: id.0 as u64 + 1, ports, ..SwitchConfig::default() };
         let mut switch = Switch::new(config);

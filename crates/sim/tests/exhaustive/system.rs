@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tributary_controller::Deployment;
-use tributary_controller::plan::{self, Placement};
 use tributary_controller::programs::Source;
-use tributary_jobfile::{End, Job, Scenario, parse};
+use tributary_jobfile::parse;
+use tributary_model::{
+    Deployment, End, JobSpec, Scenario,
+    plan::{self, Placement},
+};
 use tributary_protocol::addressing::Spread;
 use tributary_protocol::esa::AgentJob;
 use tributary_protocol::priority::Priority;
@@ -196,10 +198,10 @@ impl System {
         if setting.again.is_some() {
             let same = setting.again == Some(Again::SameEpoch);
             let epoch = scenario.jobs[usize::from(!same)].epoch;
-            scenario.jobs[1] = Job { epoch, ..scenario.jobs[0].clone() };
+            scenario.jobs[1] = JobSpec { epoch, ..scenario.jobs[0].clone() };
             stages = vec![0..1, 1..2];
         }
-        let topology = &scenario.topology;
+        let topology = &scenario.network.topology;
         let mut first = 0;
         let jobs: Vec<JobPlace> = scenario
             .jobs
@@ -207,7 +209,7 @@ impl System {
             .map(|job| {
                 let workers = first..first + job.workers.len();
                 first = workers.end;
-                let config = scenario.job_config(job, assignments[&job.id]);
+                let config = scenario.network.job_config(job, assignments[&job.id]);
                 let host = |id| topology.host(id).address;
                 let same = |known: &usize| deployment.job(*known).id == job.id;
                 let known = (0..deployment.scenario().jobs.len()).find(same).expect("a known ID");
@@ -314,8 +316,11 @@ impl System {
         let place = &self.jobs[job];
         let worker = part - place.workers.start;
         let index = WorkerIndex::new(worker as u16).expect("a worker");
-        let mut config =
-            self.scenario.worker_config(&self.scenario.jobs[job], place.config.assignment, index);
+        let mut config = self.scenario.network.worker_config(
+            &self.scenario.jobs[job],
+            place.config.assignment,
+            index,
+        );
         config.timing = timing(self.setting.recovery);
         let layers = self.setting.priorities[job];
         let priority = |sequence: usize| Priority::new(layers[sequence]).expect("a priority");
@@ -336,7 +341,7 @@ impl System {
         if its.ps.is_none() || self.goes_on(job) {
             return self.put_office(job, Office::nobody());
         }
-        let mut config = self.scenario.ps_config(its, place.config.assignment);
+        let mut config = self.scenario.network.ps_config(its, place.config.assignment);
         config.timing = timing(self.setting.recovery);
         let office = match &place.agent {
             Some(agent) => Office::esa(config, agent.clone()),
@@ -437,8 +442,10 @@ impl System {
     /// A port of a switch on which fresh gradients of a job arrive, and what they name.
     fn contributor(&self, switch: usize, job: &JobPlace) -> (u16, Rack, Bitmap) {
         let index = self.jobs.iter().position(|other| other.id == job.id).expect("one of ours");
-        let parts =
-            plan::job(&self.scenario.topology, &Placement::unassigned(&self.scenario.jobs[index]));
+        let parts = plan::job(
+            &self.scenario.network.topology,
+            &Placement::unassigned(&self.scenario.jobs[index]),
+        );
         let part = parts.iter().find(|part| part.switch.0 == switch).expect("on its path");
         let (&port, &unit) = part.units.iter().next().expect("it adds");
         (port, part.rack, unit)
@@ -612,7 +619,7 @@ impl System {
     }
 
     /// The host of an endpoint, if there is one.
-    fn host_of(&self, part: usize) -> Option<tributary_jobfile::HostId> {
+    fn host_of(&self, part: usize) -> Option<tributary_model::HostId> {
         if part < self.workers {
             let job = self.job_of(part);
             Some(self.scenario.jobs[job].workers[part - self.jobs[job].workers.start])
@@ -626,7 +633,7 @@ impl System {
     /// Frames leave the host of an endpoint.
     fn sent(&self, part: usize, frames: Vec<Vec<u8>>) -> Vec<u32> {
         let Some(host) = self.host_of(part) else { return Vec::new() };
-        let (switch, port) = self.scenario.topology.attachment(host);
+        let (switch, port) = self.scenario.network.topology.attachment(host);
         frames.into_iter().map(|frame| self.arrives(switch.0, port, frame)).collect()
     }
 

@@ -66,7 +66,8 @@ fn a_capture_has_every_frame_of_the_trace_at_both_ends_of_its_link() {
                 [faults]\nloss = 0.1\nduplicate = 0.1\nreorder = 0.1\n[[job]]\nworkers = 2\n";
     let scenario = scenario(file);
     let inputs = inputs(&scenario, 1, 64 * 50);
-    let (recorder, buffer) = Recorder::in_memory("", &Ends::of(&scenario.topology).interfaces());
+    let (recorder, buffer) =
+        Recorder::in_memory("", &Ends::of(&scenario.network.topology).interfaces());
     let capture = Some(recorder.clone());
     let options = Options { trace: true, capture, ..Options::seeded(1) };
     let mut run = Run::start(&scenario, &program(&scenario), inputs, &options).unwrap();

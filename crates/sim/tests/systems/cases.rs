@@ -5,7 +5,8 @@ use std::time::Duration;
 use crate::exact::{check_exact, describe};
 use tributary_controller::outcomes::{Outcome as Fate, Outcomes};
 use tributary_controller::programs::Source;
-use tributary_jobfile::{HostId, Scenario, SwitchId, parse};
+use tributary_jobfile::parse;
+use tributary_model::{HostId, Scenario, SwitchId};
 use tributary_p4::Architecture;
 use tributary_protocol::Tensor;
 use tributary_sim::{Inputs, Options, Outcome, Program, Run, run};
@@ -39,7 +40,7 @@ pub(crate) fn program(scenario: &Scenario) -> Program {
 pub(crate) fn program_for(architecture: Architecture, scenario: &Scenario) -> Program {
     let protocol = scenario.jobs[0].protocol.name();
     let source = Source::built_in_for(architecture, protocol).unwrap();
-    Program::compile(&source, &scenario.switch).unwrap()
+    Program::compile(&source, &scenario.network.switch).unwrap()
 }
 
 /// Runs a case with the programs of both architectures and checks the invariants. Returns the
@@ -58,7 +59,7 @@ pub(crate) fn run_exactly(file: &str, tensors: usize, values: usize) -> (Scenari
     };
     // One pipe of a Tofino cannot sum more values per packet.
     let mut narrow = scenario.clone();
-    narrow.switch.values_per_packet = 32;
+    narrow.network.switch.values_per_packet = 32;
     exactly(Architecture::Tna, &narrow);
     let outcome = exactly(Architecture::V1model, &scenario);
     (scenario, outcome)
@@ -90,8 +91,8 @@ fn two_racks_add_at_both_levels() {
     let file = "[topology]\nkind = \"racks\"\nracks = 2\nhosts_per_rack = 2\nps_rack = 1\n\
                 [switch]\npool = 65536\n[[job]]\nworkers = 4\n";
     let (scenario, outcome) = run_exactly(file, 1, 64 * FRAGMENTS);
-    let near = scenario.topology.switch_named("rack1").unwrap().0;
-    let far = scenario.topology.switch_named("rack2").unwrap().0;
+    let near = scenario.network.topology.switch_named("rack1").unwrap().0;
+    let far = scenario.network.topology.switch_named("rack2").unwrap().0;
     let (near, far) = (&outcome.outcomes[0][near], &outcome.outcomes[0][far]);
     let whole = outcome.servers[0].complete_on_arrival;
     assert!(whole >= FRAGMENTS as u64 - 4, "{:?}", outcome.servers[0]);
@@ -195,7 +196,7 @@ pub(crate) fn bombard(run: &mut Run<'_>, scenario: &Scenario) {
         let place = at % mutated.len().min(70);
         mutated[place] ^= 1 << (at % 8);
         run.system.network.inject(SwitchId(0), 4, &mutated);
-        for host in scenario.topology.host_ids() {
+        for host in scenario.network.topology.host_ids() {
             run.system.network.inject_host(host, &mutated[..mutated.len() - at % mutated.len()]);
         }
     }

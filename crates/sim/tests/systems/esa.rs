@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use tributary_controller::outcomes::Outcome as Fate;
 use tributary_controller::programs::Source;
-use tributary_jobfile::{Scenario, SwitchId, parse};
+use tributary_jobfile::parse;
+use tributary_model::{Scenario, SwitchId};
 use tributary_protocol::priority::Priority;
 use tributary_protocol::{Tensor, esa};
 use tributary_sim::{Act, Held, Inputs, Options, Outcome, Process, Program, Run};
@@ -43,7 +44,8 @@ fn inputs(scenario: &Scenario, fragments: usize) -> Inputs {
 }
 
 fn start<'a>(scenario: &'a Scenario, inputs: &Inputs) -> Run<'a> {
-    let program = Program::compile(&Source::built_in("esa").unwrap(), &scenario.switch).unwrap();
+    let program =
+        Program::compile(&Source::built_in("esa").unwrap(), &scenario.network.switch).unwrap();
     let mut run = Run::start(scenario, &program, inputs.clone(), &Options::seeded(7)).unwrap();
     run.prioritize(vec![vec![Priority::new(20).unwrap()], vec![Priority::new(90).unwrap()]]);
     run
@@ -137,7 +139,8 @@ fn the_server_dies_and_comes_back() {
 fn a_server_that_stays_away_fails_the_job_clearly_and_no_other() {
     let scenario = scenario("[faults]\nloss = 0.1\n", "");
     let inputs = inputs(&scenario, 60);
-    let program = Program::compile(&Source::built_in("esa").unwrap(), &scenario.switch).unwrap();
+    let program =
+        Program::compile(&Source::built_in("esa").unwrap(), &scenario.network.switch).unwrap();
     let mut run = Run::start(&scenario, &program, inputs.clone(), &Options::seeded(7)).unwrap();
     run.at(Duration::from_micros(50), Act::StopServer(0));
     while run.step().unwrap() {}
@@ -167,7 +170,7 @@ fn an_agent_on_a_host_of_its_own_dies_and_comes_back() {
 /// A packet of job 1, as the worker with this number sends it.
 fn packet(scenario: &Scenario, worker: usize, kind: Kind, priority: u8, sequence: u32) -> Vec<u8> {
     let job = &scenario.jobs[0];
-    let address = |host: tributary_jobfile::HostId| scenario.topology.host(host).address;
+    let address = |host: tributary_model::HostId| scenario.network.topology.host(host).address;
     let envelope = Envelope {
         source: address(job.workers[worker]),
         destination: address(job.server()),
@@ -191,8 +194,8 @@ fn packet(scenario: &Scenario, worker: usize, kind: Kind, priority: u8, sequence
     frame
 }
 
-fn port_of(scenario: &Scenario, host: tributary_jobfile::HostId) -> u16 {
-    scenario.topology.attachment(host).1
+fn port_of(scenario: &Scenario, host: tributary_model::HostId) -> u16 {
+    scenario.network.topology.attachment(host).1
 }
 
 #[test]
@@ -352,7 +355,7 @@ fn nothing_is_summed_over_links_that_lose_everything() {
         let scenario = scenario("[faults]\nloss = 1.0\n", agent);
         let inputs = inputs(&scenario, 3);
         let program =
-            Program::compile(&Source::built_in("esa").unwrap(), &scenario.switch).unwrap();
+            Program::compile(&Source::built_in("esa").unwrap(), &scenario.network.switch).unwrap();
         let options = Options { limit: Duration::from_secs(100), ..Options::seeded(1) };
         let mut run = Run::start(&scenario, &program, inputs.clone(), &options).unwrap();
         while run.step().unwrap() {}
@@ -370,7 +373,7 @@ fn nothing_is_summed_over_links_that_lose_everything() {
 fn a_link_that_is_down_delays_the_channel() {
     let scenario = scenario("", "");
     let inputs = inputs(&scenario, 30);
-    let link = scenario.topology.host(scenario.jobs[0].workers[0]).link;
+    let link = scenario.network.topology.host(scenario.jobs[0].workers[0]).link;
     let mut run = start(&scenario, &inputs);
     run.at(Duration::from_micros(3), Act::Down(link));
     run.at(Duration::from_millis(300), Act::Up(link));

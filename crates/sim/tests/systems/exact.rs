@@ -3,7 +3,7 @@
 use std::env;
 use std::ops::Range;
 
-use tributary_jobfile::{Job, Protocol, Scenario};
+use tributary_model::{JobSpec, Protocol, Scenario};
 use tributary_protocol::Tensor;
 use tributary_sim::{Inputs, Outcome};
 use tributary_train::verify;
@@ -33,7 +33,7 @@ pub(crate) fn check_sums(
     sums: &Inputs,
     may_miss: impl Fn(usize) -> bool,
 ) -> Result<(), String> {
-    let fragment = usize::from(scenario.switch.values_per_packet);
+    let fragment = usize::from(scenario.network.switch.values_per_packet);
     let jobs = scenario.jobs.iter().enumerate();
     for ((index, job), (inputs, sums)) in jobs.zip(inputs.iter().zip(sums)) {
         for round in 0..inputs[0].len() {
@@ -54,7 +54,7 @@ pub(crate) fn check_sums(
     Ok(())
 }
 
-fn expected(all: &[&Tensor], job: &Job, fragment: usize) -> Result<Tensor, String> {
+fn expected(all: &[&Tensor], job: &JobSpec, fragment: usize) -> Result<Tensor, String> {
     let floats: Vec<&[f32]> = all
         .iter()
         .filter_map(|tensor| match tensor {

@@ -12,7 +12,8 @@ use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use tributary_controller::programs::Source;
-use tributary_jobfile::{Scenario, SwitchSettings, parse};
+use tributary_jobfile::parse;
+use tributary_model::{Scenario, SwitchSettings};
 use tributary_protocol::Tensor;
 use tributary_sim::{Cable, Inputs, Options, Program, run};
 
@@ -119,7 +120,7 @@ fn try_seed(seed: u64, programs: &mut Programs, trace: bool) -> Result<(), Strin
         trace,
         ..Options::seeded(seed)
     };
-    let program = programs.get(&scenario.switch);
+    let program = programs.get(&scenario.network.switch);
     let outcome =
         run(&scenario, program, inputs.clone(), &options).map_err(|error| error.to_string())?;
     let failed = |what: String| Err(format!("{what}\n{}\n{file}", describe(&outcome)));
@@ -152,7 +153,8 @@ fn a_seed_decides_everything() {
     let file = job_file(&mut random);
     let scenario = parse(&file, "random.toml").unwrap();
     let inputs = inputs(&scenario, &mut random);
-    let program = Program::compile(&Source::built_in("atp").unwrap(), &scenario.switch).unwrap();
+    let program =
+        Program::compile(&Source::built_in("atp").unwrap(), &scenario.network.switch).unwrap();
     let options = Options { trace: true, ..Options::seeded(5) };
     let once = run(&scenario, &program, inputs.clone(), &options).unwrap();
     let again = run(&scenario, &program, inputs.clone(), &options).unwrap();

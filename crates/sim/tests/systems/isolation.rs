@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use tributary_controller::outcomes::Outcome as Fate;
-use tributary_jobfile::{HostId, Protocol, Scenario, SwitchId};
+use tributary_model::{HostId, Protocol, Scenario, SwitchId};
 use tributary_netio::packet;
 use tributary_protocol::Tensor;
 use tributary_sim::{Options, Outcome, Run};
@@ -121,7 +121,7 @@ impl Attack {
     fn frame(self, run: &Run<'_>, scenario: &Scenario, number: u32) -> Vec<u8> {
         let [victim, attacker] = [0, 1].map(|job| &scenario.jobs[job]);
         let job = if matches!(self, Self::Forged) { victim } else { attacker };
-        let host = |host: HostId| scenario.topology.host(host).address;
+        let host = |host: HostId| scenario.network.topology.host(host).address;
         let source = host(self.from(scenario));
         if self == Self::Plain {
             let [from, to] = plain_ends(self, scenario, number);
@@ -166,7 +166,7 @@ fn plain_ends(attack: Attack, scenario: &Scenario, number: u32) -> [Host; 2] {
     let victim = &scenario.jobs[0];
     let to = [Some(victim.workers[0]), victim.ps][number as usize % 2];
     let ends = [attack.from(scenario), to.unwrap_or(victim.workers[1])];
-    ends.map(|host| scenario.topology.host(host).address)
+    ends.map(|host| scenario.network.topology.host(host).address)
 }
 
 /// Bytes of payload of a super-frame, and of each of its segments, which are as long as an aggregation packet.
@@ -206,7 +206,7 @@ fn attacked(file: &str, attack: Option<Attack>) -> (Vec<Vec<Tensor>>, Duration, 
     let options = Options::seeded(1);
     let program = program(&scenario);
     let mut run = Run::start(&scenario, &program, inputs.clone(), &options).unwrap();
-    let port = attack.map(|attack| scenario.topology.attachment(attack.from(&scenario)).1);
+    let port = attack.map(|attack| scenario.network.topology.attachment(attack.from(&scenario)).1);
     let (mut sent, mut number) = (0, 0);
     // Frames of a buffer arrive one after the other, as the port takes turns with others.
     let (mut waiting, mut share) = (Vec::new().into_iter(), 0);

@@ -5,7 +5,7 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use tributary_jobfile::Protocol;
+use tributary_model::Protocol;
 use tributary_sim::Processing;
 use tributary_sim::loss::Trial;
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tributary_controller::outcomes::Outcome as Fate;
-use tributary_jobfile::{HostId, LinkId, Scenario};
+use tributary_model::{HostId, LinkId, Scenario};
 use tributary_protocol::{Mode, Tensor, Time};
 use tributary_sim::{Act, Inputs, Options, Outcome, Process, Run};
 use tributary_wire::agg::{Kind, Repr};
@@ -229,9 +229,9 @@ fn a_window_within_the_segment_never_meets_asynchronous_errors() {
 
 /// The link between the two units.
 fn between(scenario: &Scenario) -> LinkId {
-    let links = &scenario.topology.links;
-    let hosts = |link: &tributary_jobfile::Link| {
-        link.ends.iter().filter(|end| matches!(end, tributary_jobfile::End::Host(_))).count()
+    let links = &scenario.network.topology.links;
+    let hosts = |link: &tributary_model::Link| {
+        link.ends.iter().filter(|end| matches!(end, tributary_model::End::Host(_))).count()
     };
     LinkId(links.iter().position(|link| hosts(link) == 0).unwrap())
 }
@@ -284,7 +284,7 @@ fn a_fragment_that_overflows_is_repeated_at_a_coarser_scale_by_all() {
             // Some fragments may have been considered lost after answers to later ones.
             assert!((rungs..=2 * rungs).contains(&too_great), "of one worker's values only");
             let completed = total(&outcome, 0, Fate::Completed);
-            let units = scenario.topology.switches.len() as u64;
+            let units = scenario.network.topology.switches.len() as u64;
             assert_eq!(completed, (20 + rungs) * units);
         }
     }
@@ -354,7 +354,7 @@ fn packet(scenario: &Scenario, job: usize, kind: Kind, service: Service, index: 
         rack: Rack::NONE,
         index: AggregatorIndex(index),
     };
-    let worker = scenario.topology.host(own.workers[0]).address;
+    let worker = scenario.network.topology.host(own.workers[0]).address;
     let envelope = Envelope { source: worker, destination: Host::service(own.id), ecn: Ecn::Ect0 };
     let mut frame = Vec::new();
     emit_frame(&mut frame, &envelope, &repr).fill(1);
@@ -375,7 +375,7 @@ fn packets_of_another_service_are_refused() {
                 continue;
             }
             let other = |kind| packet(&scenario, 0, kind, Service::new(at), u32::from(at % 8));
-            let (switch, port) = scenario.topology.attachment(scenario.jobs[0].workers[0]);
+            let (switch, port) = scenario.network.topology.attachment(scenario.jobs[0].workers[0]);
             run.system.network.inject(switch, port, &other(Kind::Gradient));
             to_switch += 1;
             // Results that a switch would reject, arriving by another path.
@@ -429,7 +429,7 @@ fn move_again_and_again(topology: &str, faults: &str, network: Mode) {
             }
             let cell = old.segment.offset.0 + step % 8;
             let frame = packet(&scenario, 0, Kind::Gradient, old.service, cell);
-            let (switch, port) = scenario.topology.attachment(HostId(0));
+            let (switch, port) = scenario.network.topology.attachment(HostId(0));
             run.system.network.inject(switch, port, &frame);
             run.system
                 .network
@@ -533,7 +533,7 @@ fn local_jobs_have_no_process_but_the_workers() {
     let scenario = scenario(&file("p4inc", 8, STAR, 64, EVERYBODY));
     let inputs = inputs(&scenario, 1, VALUES);
     let run = start(&scenario, &inputs);
-    let hosts = scenario.topology.host_ids();
+    let hosts = scenario.network.topology.host_ids();
     let processes: Vec<&Process> =
         hosts.flat_map(|host| run.system.network.processes(host)).collect();
     assert_eq!(processes.len(), 4);

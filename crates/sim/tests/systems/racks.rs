@@ -23,7 +23,7 @@ fn every_sum_passes_both_levels() {
     for protocol in ["atp", "esa"] {
         let (scenario, outcome) = run_exactly(&forty(protocol, ""), 1, 64 * 20);
         for (name, added) in [("rack1", 10), ("rack2", 6), ("spine", 2)] {
-            let switch = scenario.topology.switch_named(name).unwrap().0;
+            let switch = scenario.network.topology.switch_named(name).unwrap().0;
             let counts = &outcome.outcomes[0][switch];
             assert!(packets(counts, Fate::Completed) > 0, "{protocol}, {name}: {counts:?}");
             assert!(packets(counts, Fate::Added) >= added * 10, "{protocol}, {name}: {counts:?}");
@@ -50,7 +50,7 @@ fn esa_with_faults_and_preemption() {
     let file = file.replace("[[job]]\n", &jobs.concat());
     let (scenario, outcome) = run_exactly(&file, 2, 64 * 40);
     let preempted = |job: usize| -> u64 {
-        let switches = 0..scenario.topology.switches.len();
+        let switches = 0..scenario.network.topology.switches.len();
         switches.map(|switch| packets(&outcome.outcomes[job][switch], Fate::Preempted)).sum()
     };
     assert!(preempted(0) + preempted(1) > 0);

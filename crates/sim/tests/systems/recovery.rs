@@ -5,7 +5,8 @@ use std::time::Duration;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use tributary_controller::programs::Source;
-use tributary_jobfile::{HostId, Protocol, Scenario, parse};
+use tributary_jobfile::parse;
+use tributary_model::{HostId, Protocol, Scenario};
 use tributary_protocol::{Recovery, Tensor};
 use tributary_sim::loss::{Cost, Trial};
 use tributary_sim::{Inputs, Options, Outcome, Program, Run};
@@ -134,10 +135,10 @@ fn bursts_cost_little_more_than_as_many_single_losses() {
 
 fn start<'a>(scenario: &'a Scenario, tensors: u32, values: u32) -> Run<'a> {
     let source = Source::built_in(scenario.jobs[0].protocol.name()).unwrap();
-    let program = Program::compile(&source, &scenario.switch).unwrap();
+    let program = Program::compile(&source, &scenario.network.switch).unwrap();
     let tensor = || Tensor::I32((0..values.cast_signed()).collect());
     let of_worker = |_: &HostId| (0..tensors).map(|_| tensor()).collect();
-    let of_job = |job: &tributary_jobfile::Job| job.workers.iter().map(of_worker).collect();
+    let of_job = |job: &tributary_model::JobSpec| job.workers.iter().map(of_worker).collect();
     let inputs: Inputs = scenario.jobs.iter().map(of_job).collect();
     Run::start(scenario, &program, inputs, &Options::seeded(1)).unwrap()
 }
@@ -157,9 +158,10 @@ fn a_direction_that_is_dead_for_a_while() {
         for from_worker in [true, false] {
             let scenario = trial(protocol).scenario();
             let host = scenario.jobs[0].workers[1];
-            let link = scenario.topology.host(host).link;
-            let ends = scenario.topology.link(link).ends;
-            let worker = scenario.topology.end_name(ends[0]) == scenario.topology.host(host).name;
+            let link = scenario.network.topology.host(host).link;
+            let ends = scenario.network.topology.link(link).ends;
+            let worker = scenario.network.topology.end_name(ends[0])
+                == scenario.network.topology.host(host).name;
             let end = ends[usize::from(worker != from_worker)];
             let mut run = start(&scenario, 2, 64_000);
             let (dead, alive) = (Duration::from_micros(100), Duration::from_micros(100_100));

@@ -2,7 +2,7 @@
 
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use tributary_jobfile::{Protocol, Scenario};
+use tributary_model::{Protocol, Scenario};
 use tributary_protocol::Tensor;
 use tributary_protocol::fixed::Rounding;
 use tributary_sim::{Inputs, Options, run};

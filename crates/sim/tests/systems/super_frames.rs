@@ -16,7 +16,7 @@ use std::rc::Rc;
 use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use tributary_jobfile::SwitchId;
+use tributary_model::SwitchId;
 use tributary_netio::packet::{cut, join};
 use tributary_sim::{Intercept, Options, Run};
 

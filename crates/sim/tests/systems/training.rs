@@ -3,7 +3,7 @@
 use std::thread;
 use std::time::Duration;
 
-use tributary_jobfile::{Aggregation, Preemption, Protocol};
+use tributary_model::{Aggregation, Preemption, Protocol};
 use tributary_protocol::{Readings, Recovery};
 use tributary_sim::training::{Job, Model, Run, Setup, Trained, train};
 

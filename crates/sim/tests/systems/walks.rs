@@ -2,7 +2,8 @@
 //! cases of loss of its §5.3. Tests follow them, and the documentation's charts show them.
 
 use tributary_controller::programs::Source;
-use tributary_jobfile::{Scenario, parse};
+use tributary_jobfile::parse;
+use tributary_model::Scenario;
 use tributary_protocol::Tensor;
 use tributary_protocol::priority::Priority;
 use tributary_protocol::rtt::RttConfig;
@@ -222,7 +223,7 @@ impl Walk {
     pub(crate) fn run(&self) -> Outcome {
         let scenario = self.scenario();
         let program =
-            Program::compile(&Source::built_in("esa").unwrap(), &scenario.switch).unwrap();
+            Program::compile(&Source::built_in("esa").unwrap(), &scenario.network.switch).unwrap();
         let inputs = self.inputs();
         let mut options = Options { trace: true, ..Options::seeded(1) };
         if self.patient {

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
-use tributary_jobfile::Digits;
+use tributary_model::Digits;
 use tributary_protocol::Tensor;
 use tributary_train::{Metrics, TrainConfig, Trainer};
 

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use crate::tensors::{Data, TensorFile, check_agreement};
 use anyhow::{Context, Result};
-use tributary_jobfile::TensorFiles;
+use tributary_model::TensorFiles;
 use tributary_protocol::Tensor;
 
 use super::Workload;

@@ -12,7 +12,7 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
 use anyhow::{Context, Result, bail};
-use tributary_jobfile::{Job, Protocol, Workload as Description};
+use tributary_model::{JobSpec, Protocol, Workload as Description};
 use tributary_protocol::Tensor;
 use tributary_train::verify;
 
@@ -85,7 +85,7 @@ pub trait Workload: Send {
 ///
 /// # Errors
 /// If its files cannot be read or do not fit together.
-pub fn of(job: &Job, worker: usize) -> Result<Box<dyn Workload>> {
+pub fn of(job: &JobSpec, worker: usize) -> Result<Box<dyn Workload>> {
     Ok(match &job.workload {
         Description::Random(random) => {
             Box::new(random::Random::new(random.clone(), job.workers.len(), worker))
@@ -119,7 +119,7 @@ struct Expected {
 
 impl Verifier {
     /// A verifier of a job, shared by `workers` workers.
-    pub fn new(job: &Job, values_per_packet: u16, workers: usize) -> Self {
+    pub fn new(job: &JobSpec, values_per_packet: u16, workers: usize) -> Self {
         Self { rule: Rule::of(job, values_per_packet), workers, rounds: Arc::default() }
     }
 
@@ -207,7 +207,7 @@ pub struct Rule {
 
 impl Rule {
     /// The rule of a job.
-    pub fn of(job: &Job, values_per_packet: u16) -> Self {
+    pub fn of(job: &JobSpec, values_per_packet: u16) -> Self {
         Self {
             scale: job.scale,
             fragment: values_per_packet.into(),

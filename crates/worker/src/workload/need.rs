@@ -4,8 +4,8 @@
 //! with a worker also creates the tensors of all workers, or a share of each.
 
 use anyhow::{Result, ensure};
-use tributary_jobfile::{Job, Scenario, Workload};
 use tributary_limits::{memory, size};
+use tributary_model::{JobSpec, Scenario, Workload};
 
 /// The memory of one round of a job.
 #[derive(Clone, Copy)]
@@ -20,7 +20,7 @@ struct Need {
 }
 
 impl Need {
-    fn of(job: &Job) -> Self {
+    fn of(job: &JobSpec) -> Self {
         let (tensors, own) = match &job.workload {
             Workload::Random(random) => {
                 (4 * random.elements, if random.repeat > 1 { 2 } else { 1 })
@@ -59,7 +59,7 @@ const CELLS: u64 = 2;
 /// # Errors
 /// If it needs more than is available.
 pub fn check_run(scenario: &Scenario, apart: bool) -> Result<()> {
-    let of_job = |job: &Job| {
+    let of_job = |job: &JobSpec| {
         let need = Need::of(job);
         match apart {
             true => need.of_process(1).saturating_mul(need.workers),
@@ -71,9 +71,9 @@ pub fn check_run(scenario: &Scenario, apart: bool) -> Result<()> {
     }
     let jobs = scenario.whole_jobs().map(|(_, job)| job);
     let tensors = jobs.map(of_job).fold(0, u64::saturating_add);
-    let cell = 4 * u64::from(scenario.switch.values_per_packet) + BESIDES;
-    let pool = CELLS * cell * u64::from(scenario.switch.pool);
-    let switches = pool * scenario.topology.switches.len() as u64;
+    let cell = 4 * u64::from(scenario.network.switch.values_per_packet) + BESIDES;
+    let pool = CELLS * cell * u64::from(scenario.network.switch.pool);
+    let switches = pool * scenario.network.topology.switches.len() as u64;
     let needed = tensors.saturating_add(switches);
     let Some(available) = memory::available() else { return Ok(()) };
     ensure!(
@@ -83,7 +83,7 @@ pub fn check_run(scenario: &Scenario, apart: bool) -> Result<()> {
         size(needed),
         size(tensors),
         size(switches),
-        scenario.topology.switches.len(),
+        scenario.network.topology.switches.len(),
         size(available)
     );
     Ok(())
@@ -92,8 +92,8 @@ pub fn check_run(scenario: &Scenario, apart: bool) -> Result<()> {
 /// About how many packets of values the workers of all jobs send.
 #[must_use]
 pub fn packets(scenario: &Scenario) -> u64 {
-    let values = u64::from(scenario.switch.values_per_packet);
-    let of_job = |job: &Job| {
+    let values = u64::from(scenario.network.switch.values_per_packet);
+    let of_job = |job: &JobSpec| {
         let rounds = match &job.workload {
             Workload::Random(random) => random.rounds(),
             Workload::Files(_) | Workload::Digits(_) => 1,
@@ -108,11 +108,11 @@ pub fn packets(scenario: &Scenario) -> u64 {
 ///
 /// # Errors
 /// If it needs more than is available.
-pub fn check_worker(job: &Job) -> Result<()> {
+pub fn check_worker(job: &JobSpec) -> Result<()> {
     refuse(job, "a worker", Need::of(job).of_process(1), memory::available())
 }
 
-fn refuse(job: &Job, who: &str, needed: u64, available: Option<u64>) -> Result<()> {
+fn refuse(job: &JobSpec, who: &str, needed: u64, available: Option<u64>) -> Result<()> {
     let Some(available) = available else { return Ok(()) };
     ensure!(
         needed <= available,
@@ -130,7 +130,7 @@ fn refuse(job: &Job, who: &str, needed: u64, available: Option<u64>) -> Result<(
 mod tests {
     use super::*;
 
-    fn job(workload: &str) -> Job {
+    fn job(workload: &str) -> JobSpec {
         let text = format!(
             "[topology]\nkind = \"star\"\n[[job]]\nname = \"big\"\nworkers = 4\nworkload = {workload}\n"
         );

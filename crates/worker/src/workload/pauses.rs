@@ -5,7 +5,7 @@ use std::time::Duration;
 use rand::Rng;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
-use tributary_jobfile::{Job, Scenario};
+use tributary_model::{JobSpec, Scenario};
 use tributary_wire::WorkerIndex;
 
 /// Separates these numbers from others drawn from the same seed.
@@ -21,7 +21,7 @@ pub struct Pauses {
 impl Pauses {
     /// The pauses of a worker of a job.
     #[must_use]
-    pub fn new(scenario: &Scenario, job: &Job, worker: WorkerIndex) -> Self {
+    pub fn new(scenario: &Scenario, job: &JobSpec, worker: WorkerIndex) -> Self {
         let mut random = ChaCha8Rng::seed_from_u64(scenario.seed);
         let endpoint = u64::from(job.id.get()) << 8 | u64::from(worker.get());
         random.set_stream(STREAM << 32 | endpoint);

@@ -6,7 +6,7 @@ use anyhow::Result;
 use rand::Rng;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
-use tributary_jobfile::{Distribution, RandomTensors, Verify};
+use tributary_model::{Distribution, RandomTensors, Verify};
 use tributary_protocol::Tensor;
 
 use super::Workload;

@@ -6,15 +6,13 @@ use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context, Result, anyhow};
 use tributary_access::{Door, Server};
-use tributary_controller::Deployment;
 use tributary_controller::jobs::Controller;
-use tributary_controller::plan::Placement;
 use tributary_controller::runs::{Runs, Team};
 use tributary_controller::scheduler::{Forgetful, Journal, Record};
 use tributary_controller::server::LIMITS;
 use tributary_endpoint::numbers::Jobs;
-use tributary_jobfile::{Job, Scenario};
 use tributary_metrics::Metrics;
+use tributary_model::{Deployment, JobSpec, Scenario, plan::Placement};
 use tributary_orchestrator::journal::Redb;
 use tributary_wire::JobId;
 
@@ -90,7 +88,7 @@ fn teams(
     scenario: &Scenario,
     records: &[Record],
 ) -> BTreeMap<JobId, Team> {
-    let team = |job: &Job| {
+    let team = |job: &JobSpec| {
         let (placement, _) = controller.placement(job.id)?;
         let record = records.iter().find(|record| record.placement == placement);
         let handover = record.and_then(|record| record.handover);

@@ -11,14 +11,13 @@ use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context, Result, bail};
 use tributary_access::{Door, Server};
-use tributary_controller::Deployment;
 use tributary_controller::jobs::Controller;
-use tributary_controller::plan::Placement;
 use tributary_controller::scheduler::{Record, Scheduler};
 use tributary_controller::server::LIMITS;
 use tributary_endpoint::tokens::Tokens;
-use tributary_jobfile::{Protocol, Scenario, TIMING_IGNORED};
+use tributary_jobfile::TIMING_IGNORED;
 use tributary_metrics::Metrics;
+use tributary_model::{Deployment, Protocol, Scenario, plan::Placement};
 use tributary_orchestrator::journal::Redb;
 use tributary_p4::Architecture;
 
@@ -42,10 +41,10 @@ fn serve_until_end(args: &ControllerArgs, metrics: &Metrics) -> Result<()> {
     let job_file = args.job_file.as_deref().context("name a job file")?;
     let scenario =
         tributary_endpoint::load(job_file, None, args.switches.target, Architecture::V1model)?;
-    if scenario.topology.has_timing() {
+    if scenario.network.topology.has_timing() {
         tracing::warn!("{TIMING_IGNORED}");
     }
-    let protocol = scenario.protocol();
+    let protocol = scenario.network.protocol;
     if args.scheduler.is_some() && protocol == Protocol::Esa {
         bail!(
             "--scheduler serves jobs of atp, p4inc and switchml, and those of the file use esa, whose \
@@ -68,7 +67,7 @@ fn serve_until_end(args: &ControllerArgs, metrics: &Metrics) -> Result<()> {
     let ports = switches::ports(&scenario, &args.switches)?;
     let addresses = switches::switches(&scenario, &args.switches)?;
     let pipeline = switches::build(&scenario, &args.switches)?.pipeline;
-    let topology = &scenario.topology;
+    let topology = &scenario.network.topology;
     let journal = args.journal.as_deref().map(|path| Redb::open(path, topology)).transpose()?;
     let records = match &journal {
         Some(journal) => journal.records(topology)?,
@@ -107,7 +106,7 @@ fn write_tokens(scenario: &Scenario, path: Option<&Path>, jobs_go_on: bool) -> R
             Tokens::draw(scenario).keeping(&kept).write(path)
         }
         Some(path) => Tokens::draw(scenario).write(path),
-        None if scenario.protocol() == Protocol::Esa => {
+        None if scenario.network.protocol == Protocol::Esa => {
             bail!(
                 "the endpoints of ESA jobs need tokens; say where to write them with --tokens FILE"
             )
@@ -125,8 +124,8 @@ async fn serve(
     stop: &AtomicBool,
     metrics: &Metrics,
 ) -> Result<()> {
-    let controller = match scenario.protocol() {
-        Protocol::SwitchMl => controller.partitioned(scenario.switch.partitions)?,
+    let controller = match scenario.network.protocol {
+        Protocol::SwitchMl => controller.partitioned(scenario.network.switch.partitions)?,
         _ => controller,
     };
     let known = scenario.jobs.iter().map(Placement::unassigned);

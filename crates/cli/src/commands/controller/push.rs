@@ -6,17 +6,19 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+use tributary_controller::Catalogue;
 use tributary_controller::client::SwitchConfig;
 use tributary_controller::describe::describe;
 use tributary_controller::entries::{self, JobSlot};
 use tributary_controller::jobs::{Controller, Progress};
-use tributary_controller::plan::{self, JobAtSwitch, Placement};
 use tributary_controller::ports::PortMap;
 use tributary_controller::session::Found;
 use tributary_controller::targets::{Built, Kind, chassis};
-use tributary_controller::{Catalogue, Deployment};
 use tributary_job::report;
-use tributary_jobfile::{Scenario, SwitchId};
+use tributary_model::{
+    Deployment, Scenario, SwitchId,
+    plan::{self, JobAtSwitch, Placement},
+};
 use tributary_p4::Architecture;
 use tributary_p4runtime_proto::p4::v1::Entity;
 
@@ -65,7 +67,7 @@ pub(super) fn run(args: &PushArgs) -> Result<()> {
         let mut done = Pushed::default();
         let progress = |step: Progress<'_>| done.note(step);
         let controller = Controller::connect_ports(
-            &scenario.topology,
+            &scenario.network.topology,
             &ports,
             configs.clone(),
             &built.pipeline,
@@ -121,7 +123,7 @@ impl<'a> Plan<'a> {
         built: &'a Built,
         args: &PushArgs,
     ) -> Result<Self> {
-        let topology = &scenario.topology;
+        let topology = &scenario.network.topology;
         let catalogue = Catalogue::new(&built.pipeline.p4info)?;
         let forwarding = topology.switch_ids().zip(plan::forwarding(topology));
         let forwarding = forwarding
@@ -157,7 +159,7 @@ impl<'a> Plan<'a> {
         say!("program    {}", self.built.origin);
         say!(
             "pipeline   {} for {}, {} bytes, cookie {:#018x}",
-            self.scenario.protocol().name(),
+            self.scenario.network.protocol.name(),
             self.target,
             pipeline.device_config.len(),
             pipeline.cookie()
@@ -170,8 +172,8 @@ impl<'a> Plan<'a> {
             info.counters.len(),
             info.registers.len()
         );
-        for switch in self.scenario.topology.switch_ids() {
-            say!("switch {}", self.scenario.topology.switch(switch).name);
+        for switch in self.scenario.network.topology.switch_ids() {
+            say!("switch {}", self.scenario.network.topology.switch(switch).name);
             for entity in &self.forwarding[switch.0] {
                 say!("  {}", describe(info, entity));
             }
@@ -192,7 +194,7 @@ impl<'a> Plan<'a> {
             "switch", "at", "device", "before", "pipeline", "entries", "changed", "jobs", "seconds",
         ]);
         for (config, (found, took)) in configs.iter().zip(&done.switches) {
-            let switch = self.scenario.topology.switch_named(&config.name);
+            let switch = self.scenario.network.topology.switch_named(&config.name);
             let of_jobs = self.jobs.iter().filter(|((at, _), _)| Some(*at) == switch);
             let of_jobs: Vec<usize> = of_jobs.map(|(_, entities)| entities.len()).collect();
             let entries = switch.map_or(0, |switch| self.forwarding[switch.0].len())
@@ -216,7 +218,7 @@ impl<'a> Plan<'a> {
                 format!("{:.2}", took.as_secs_f64()),
             ]);
         }
-        say!("{} on {}: {}", self.scenario.protocol().name(), self.target, self.built.origin);
+        say!("{} on {}: {}", self.scenario.network.protocol.name(), self.target, self.built.origin);
         say!("{table}");
     }
 }
@@ -268,7 +270,7 @@ fn write_chassis(
     device_id: u64,
     directory: &Path,
 ) -> Result<()> {
-    let topology = &scenario.topology;
+    let topology = &scenario.network.topology;
     for switch in topology.switch_ids() {
         let text = chassis::config(topology, ports, switch, device_id)?;
         write(directory, &format!("{}.pb.txt", topology.switch(switch).name), text.as_bytes())?;

@@ -12,7 +12,7 @@ use tributary_controller::programs::Source;
 use tributary_controller::targets::{self, Built, Given};
 use tributary_controller::{Error, programs};
 use tributary_job::program;
-use tributary_jobfile::Scenario;
+use tributary_model::Scenario;
 
 use crate::args::SwitchesArgs;
 
@@ -26,7 +26,7 @@ pub(crate) fn build(scenario: &Scenario, args: &SwitchesArgs) -> Result<Built> {
         None => program::built_in(scenario)?,
     };
     let given = Given { bundle: args.bundle.clone(), p4info: args.p4info.clone() };
-    let defines = programs::defines(&scenario.switch);
+    let defines = programs::defines(&scenario.network.switch);
     match targets::build(args.target, &source, &defines, &given) {
         Err(Error::Compile(diagnostics)) => {
             eprint!("{diagnostics}");
@@ -46,7 +46,7 @@ pub(crate) fn build(scenario: &Scenario, args: &SwitchesArgs) -> Result<Built> {
 /// If the port map is invalid.
 pub(crate) fn ports(scenario: &Scenario, args: &SwitchesArgs) -> Result<PortMap> {
     match &args.ports {
-        Some(path) => Ok(PortMap::read(path, &scenario.topology)?),
+        Some(path) => Ok(PortMap::read(path, &scenario.network.topology)?),
         None => Ok(PortMap::default()),
     }
 }
@@ -56,7 +56,7 @@ pub(crate) fn ports(scenario: &Scenario, args: &SwitchesArgs) -> Result<PortMap>
 /// # Errors
 /// If a switch has no address, or the name is unknown.
 pub(crate) fn switches(scenario: &Scenario, args: &SwitchesArgs) -> Result<Vec<SwitchConfig>> {
-    let topology = &scenario.topology;
+    let topology = &scenario.network.topology;
     let mut addresses = vec![None; topology.switches.len()];
     for text in &args.switches {
         let parsed = text.split_once('=');

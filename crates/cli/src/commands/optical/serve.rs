@@ -11,12 +11,12 @@ use tributary_access::args::DoorArgs;
 use tributary_access::listen::standard;
 use tributary_access::{Listen, Server};
 use tributary_controller::jobs::Controller;
-use tributary_controller::plan::Placement;
 use tributary_controller::scheduler::Scheduler;
 use tributary_controller::server::LIMITS;
-use tributary_crossconnect::{Circuits, CrossConnect};
-use tributary_jobfile::{Orchestration, Protocol, Scenario, TIMING_IGNORED};
+use tributary_crossconnect::CrossConnect;
+use tributary_jobfile::TIMING_IGNORED;
 use tributary_metrics::Metrics;
+use tributary_model::{Orchestration, Protocol, Scenario, circuits::Circuits, plan::Placement};
 use tributary_orchestrator::journal::Redb;
 use tributary_orchestrator::live::Live;
 use tributary_orchestrator::planner::{End, Planner};
@@ -66,10 +66,10 @@ pub(super) fn run(args: &ServeArgs, metrics: &Metrics) -> Result<()> {
             args.job_file.display()
         );
     };
-    if scenario.protocol() != Protocol::P4inc {
+    if scenario.network.protocol != Protocol::P4inc {
         bail!("jobs that wait at their parameter servers are of p4inc; set protocol = \"p4inc\"");
     }
-    if scenario.topology.has_timing() {
+    if scenario.network.topology.has_timing() {
         tracing::warn!("{TIMING_IGNORED}");
     }
     tributary_endpoint::runtime()?.block_on(serve(args, &scenario, settings, &stop, metrics))
@@ -83,7 +83,7 @@ async fn serve(
     metrics: &Metrics,
 ) -> Result<()> {
     let door = args.door.door(&args.listen)?;
-    let mut topology = scenario.topology.clone();
+    let mut topology = scenario.network.topology.clone();
     let outage = topology.optical.as_ref().map_or(Duration::ZERO, |optical| optical.outage);
     let limit = outage + Duration::from_secs(args.switches.timeout);
     let mut cross_connect = tributary_crossconnect::connect(

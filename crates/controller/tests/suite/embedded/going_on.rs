@@ -12,14 +12,14 @@ use tributary_access::{Door, Listen, Remote, Server};
 use tributary_controller::Error;
 use tributary_controller::client::SwitchConfig;
 use tributary_controller::jobs::Controller;
-use tributary_controller::plan::Placement;
 use tributary_controller::ports::PortMap;
 use tributary_controller::runs::{
     Attended, Attendee, Continuation, Runs, Standing, Team, Verdict, ask, attend,
 };
 use tributary_controller::scheduler::{Handover, Journal, Record};
 use tributary_controller::server::LIMITS;
-use tributary_jobfile::{Scenario, parse};
+use tributary_jobfile::parse;
+use tributary_model::{Scenario, plan::Placement};
 use tributary_wire::{Epoch, JobId, WorkerIndex, WorkerSet};
 
 use crate::embedded::{Cables, Running, embedded};
@@ -124,7 +124,8 @@ impl Site {
         let resumed: Vec<_> =
             records.iter().map(|record| (record.placement.clone(), record.slot)).collect();
         let configs = vec![SwitchConfig { election_id, ..support::config("s1", self.port) }];
-        let (topology, job) = (self.scenario.topology.clone(), self.scenario.jobs[0].clone());
+        let (topology, job) =
+            (self.scenario.network.topology.clone(), self.scenario.jobs[0].clone());
         let kept = Arc::clone(&self.kept);
         let socket = self.directory.path().join("runs.sock");
         let start = async move {

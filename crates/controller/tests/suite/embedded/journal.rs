@@ -5,11 +5,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use tributary_access::{Door, Listen, Remote, Server};
 use tributary_controller::jobs::Controller;
-use tributary_controller::plan::Placement;
 use tributary_controller::runs::{Runs, ask};
 use tributary_controller::scheduler::{Journal, Record, Refusal, Scheduler};
 use tributary_controller::server::LIMITS;
-use tributary_jobfile::{Aggregation, parse};
+use tributary_jobfile::parse;
+use tributary_model::{Aggregation, plan::Placement};
 use tributary_wire::{JobId, WorkerIndex};
 
 use crate::embedded::running;
@@ -50,7 +50,7 @@ async fn a_run_begins_when_the_journal_can_be_written_again() {
     let _switch = kit.start(port);
     let configs = vec![support::config("s1", port)];
     let controller =
-        Controller::connect(&scenario.topology, configs, &kit.pipeline()).await.unwrap();
+        Controller::connect(&scenario.network.topology, configs, &kit.pipeline()).await.unwrap();
     let job = &scenario.jobs[0];
     let epoch = controller.issue().await.unwrap();
     controller.admit(&Placement { epoch, ..Placement::unassigned(job) }).await.unwrap();
@@ -86,7 +86,7 @@ async fn what_the_journal_does_not_have_is_given_to_no_other_job() {
     let _switch = kit.start(port);
     let configs = vec![support::config("s1", port)];
     let controller =
-        Controller::connect(&scenario.topology, configs, &kit.pipeline()).await.unwrap();
+        Controller::connect(&scenario.network.topology, configs, &kit.pipeline()).await.unwrap();
     let (journal, known) = (Full::default(), Placement::unassigned(&scenario.jobs[0]));
     let scheduler = Scheduler::resume(controller, [], [], Arc::new(journal.clone()));
     let free = || scheduler.room()[0].free;

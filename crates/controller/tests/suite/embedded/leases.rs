@@ -12,11 +12,11 @@ use tonic::transport::Channel;
 use tonic::{Code, Request, Status, Streaming};
 use tributary_access::{Caller, Door, Grant, Listen, Role, Server, Tenant};
 use tributary_controller::jobs::Controller;
-use tributary_controller::plan::Placement;
 use tributary_controller::ports::PortMap;
 use tributary_controller::scheduler::{Journal, Record, Scheduler};
 use tributary_controller::server::LIMITS;
-use tributary_jobfile::{Scenario, parse};
+use tributary_jobfile::parse;
+use tributary_model::{Scenario, plan::Placement};
 use tributary_proto::scheduler::v1;
 use tributary_proto::scheduler::v1::job_scheduler_client::JobSchedulerClient;
 use tributary_proto::scheduler::v1::job_scheduler_server::JobScheduler;
@@ -87,7 +87,7 @@ impl Site {
             .enable_all()
             .build()
             .unwrap();
-        let (topology, kept) = (self.scenario.topology.clone(), self.kept.clone());
+        let (topology, kept) = (self.scenario.network.topology.clone(), self.kept.clone());
         let switches = vec![support::config("s1", self.port)];
         let known: Vec<_> = self.scenario.jobs.iter().map(Placement::unassigned).collect();
         let pipeline = self.kit.pipeline();

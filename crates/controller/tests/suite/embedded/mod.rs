@@ -15,10 +15,10 @@ use tonic::transport::Endpoint;
 use tributary_controller::client::{SwitchConfig, Target};
 use tributary_controller::jobs::Controller;
 use tributary_controller::outcomes::Outcome;
-use tributary_controller::plan::Placement;
 use tributary_controller::programs::{Pipeline, Source, compile, defines};
 use tributary_controller::session::Session;
-use tributary_jobfile::{SwitchId, parse};
+use tributary_jobfile::parse;
+use tributary_model::{SwitchId, plan::Placement};
 use tributary_netio::FrameIo;
 use tributary_netio::memory::{self, MemoryPort};
 use tributary_switch::runtime::{Runtime, SwitchHandle};
@@ -81,7 +81,7 @@ fn kit(program: &str) -> Option<Embedded> {
 }
 
 fn running(program: &str) -> Embedded {
-    let defines = defines(&support::scenario().switch);
+    let defines = defines(&support::scenario().network.switch);
     let compiled = compile(&Source::built_in(program).unwrap(), &defines);
     Embedded { pipeline: compiled.unwrap_or_else(|error| panic!("{error}")).pipeline }
 }
@@ -117,7 +117,8 @@ async fn a_removed_job_leaves_no_aggregator() {
     let (_switch, mut cables) = embedded().start(port);
     let kit = embedded();
     let config = vec![support::config("s1", port)];
-    let controller = Controller::connect(&scenario.topology, config, &kit.pipeline).await.unwrap();
+    let controller =
+        Controller::connect(&scenario.network.topology, config, &kit.pipeline).await.unwrap();
     let placement = Placement::unassigned(&scenario.jobs[0]);
     controller.admit(&placement).await.unwrap();
 

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use tributary_controller::jobs::Controller;
 use tributary_controller::outcomes::Outcome;
-use tributary_controller::plan::Placement;
-use tributary_jobfile::{Aggregation, Scenario, SwitchId, parse};
+use tributary_jobfile::parse;
+use tributary_model::{Aggregation, Scenario, SwitchId, plan::Placement};
 use tributary_netio::FrameIo;
 use tributary_netio::memory::MemoryPort;
 use tributary_protocol::{Assignment, Mode};
@@ -82,7 +82,8 @@ async fn no_sum_of_a_moved_job_holds_what_is_late(what: Late) {
     let port = free_port();
     let (_switch, mut cables) = kit.start(port);
     let config = vec![support::config("s1", port)];
-    let controller = Controller::connect(&scenario.topology, config, &kit.pipeline).await.unwrap();
+    let controller =
+        Controller::connect(&scenario.network.topology, config, &kit.pipeline).await.unwrap();
     let placement = Placement::unassigned(&scenario.jobs[0]);
     let job = placement.job;
     let everyone = Bitmap::first(3);

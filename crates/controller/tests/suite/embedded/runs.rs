@@ -14,11 +14,11 @@ use tributary_access::{Door, Listen, Remote, Server};
 use tributary_controller::Error;
 use tributary_controller::client::SwitchConfig;
 use tributary_controller::jobs::Controller;
-use tributary_controller::plan::Placement;
 use tributary_controller::runs::{Progress, Runs, ask};
 use tributary_controller::scheduler::Forgetful;
 use tributary_controller::server::LIMITS;
 use tributary_jobfile::parse;
+use tributary_model::plan::Placement;
 use tributary_proto::runs::v1::JoinRequest;
 use tributary_proto::runs::v1::runs_client::RunsClient;
 use tributary_wire::{Epoch, JobId, WorkerIndex, WorkerSet};
@@ -54,7 +54,8 @@ async fn admitted(port: u16, election_id: u128) -> (Arc<Controller>, JobId) {
     let scenario = parse("[switch]\npool = 64\n[[job]]\nworkers = 3\n", "test").unwrap();
     let configs = vec![SwitchConfig { election_id, ..support::config("s1", port) }];
     let pipeline = embedded().pipeline();
-    let controller = Controller::connect(&scenario.topology, configs, &pipeline).await.unwrap();
+    let controller =
+        Controller::connect(&scenario.network.topology, configs, &pipeline).await.unwrap();
     let job = scenario.jobs[0].id;
     let epoch = match controller.found(job) {
         Some(epoch) => epoch,

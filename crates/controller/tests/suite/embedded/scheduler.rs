@@ -9,10 +9,10 @@ use tonic::transport::Channel;
 use tonic::{Code, Status, Streaming};
 use tributary_access::{Door, Listen, Server};
 use tributary_controller::jobs::Controller;
-use tributary_controller::plan::Placement;
 use tributary_controller::scheduler::Scheduler;
 use tributary_controller::server::LIMITS;
-use tributary_jobfile::{Scenario, parse};
+use tributary_jobfile::parse;
+use tributary_model::{Scenario, plan::Placement};
 use tributary_proto::scheduler::v1;
 use tributary_proto::scheduler::v1::iteration::State;
 use tributary_proto::scheduler::v1::job_scheduler_client::JobSchedulerClient;
@@ -47,7 +47,8 @@ async fn setting(program: &str) -> Setting {
     let switches = ports.map(|port| kit.start(port));
     let configs = ["rack1", "rack2"].into_iter().zip(ports);
     let configs = configs.map(|(name, port)| support::config(name, port)).collect();
-    let controller = Controller::connect(&scenario.topology, configs, &kit.pipeline).await.unwrap();
+    let controller =
+        Controller::connect(&scenario.network.topology, configs, &kit.pipeline).await.unwrap();
     let controller = match program {
         "switchml" => controller.partitioned(4).unwrap(),
         _ => controller,
@@ -426,7 +427,8 @@ async fn a_job_broken_by_a_lost_switch_can_be_released() {
         let patience = Duration::from_millis(300);
         tributary_controller::client::SwitchConfig { patience, ..support::config(name, port) }
     });
-    let controller = Controller::connect(&scenario.topology, configs.collect(), &kit.pipeline);
+    let controller =
+        Controller::connect(&scenario.network.topology, configs.collect(), &kit.pipeline);
     let placements = scenario.jobs.iter().map(Placement::unassigned);
     let scheduler = Scheduler::new(controller.await.unwrap(), placements);
     let server =

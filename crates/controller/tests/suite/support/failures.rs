@@ -12,8 +12,8 @@ use tokio::task::JoinHandle;
 use tributary_controller::Error;
 use tributary_controller::client::{SwitchConfig, Target};
 use tributary_controller::jobs::Controller;
-use tributary_controller::plan::Placement;
 use tributary_controller::programs::Pipeline;
+use tributary_model::plan::Placement;
 use tributary_p4runtime_proto::p4::v1::p4_runtime_client::P4RuntimeClient;
 use tributary_p4runtime_proto::p4::v1::{
     self as p4, ForwardingPipelineConfig, SetForwardingPipelineConfigRequest, Uint128, Update,
@@ -128,7 +128,8 @@ pub(crate) async fn an_admission_is_whole_wherever_it_breaks(kit: &impl Kit) {
     let wire = Wire::to(ports[1]).await;
     let configs = vec![config("rack1", ports[0]), wire.config("rack2")];
     let pipeline = kit.pipeline();
-    let controller = Controller::connect(&scenario.topology, configs, &pipeline).await.unwrap();
+    let controller =
+        Controller::connect(&scenario.network.topology, configs, &pipeline).await.unwrap();
     let sessions = controller.switches();
     let both =
         async || [contents(&sessions[0], &pipeline).await, contents(&sessions[1], &pipeline).await];
@@ -169,7 +170,8 @@ pub(crate) async fn a_switch_that_falls_silent(kit: &impl Kit) {
     let wire = Wire::to(ports[1]).await;
     let configs = vec![config("rack1", ports[0]), wire.config("rack2")];
     let pipeline = kit.pipeline();
-    let controller = Controller::connect(&scenario.topology, configs, &pipeline).await.unwrap();
+    let controller =
+        Controller::connect(&scenario.network.topology, configs, &pipeline).await.unwrap();
     let session = &controller.switches()[1];
     let clean = contents(session, &pipeline).await;
     wire.hold(true);
@@ -198,12 +200,13 @@ pub(crate) async fn a_stray_hand_is_undone(kit: &impl Kit) {
         ..config(name, port)
     });
     let pipeline = kit.pipeline();
-    let controller =
-        Controller::connect(&scenario.topology, configs.collect(), &pipeline).await.unwrap();
+    let controller = Controller::connect(&scenario.network.topology, configs.collect(), &pipeline)
+        .await
+        .unwrap();
     let session = &controller.switches()[0];
     let before = contents(session, &pipeline).await;
     let catalogue = session.catalogue();
-    let plan = &tributary_controller::plan::forwarding(&scenario.topology)[0];
+    let plan = &tributary_model::plan::forwarding(&scenario.network.topology)[0];
     let some = tributary_controller::entries::forwarding(catalogue, plan)[..3].to_vec();
     let updates = some
         .into_iter()
@@ -231,7 +234,8 @@ pub(crate) async fn another_program_under_our_cookie(kit: &impl Kit, other: Pipe
     let _switches = ports.map(|port| kit.start(port));
     let pipeline = kit.pipeline();
     let configs = || vec![config("rack1", ports[0]), config("rack2", ports[1])];
-    let controller = Controller::connect(&scenario.topology, configs(), &pipeline).await.unwrap();
+    let controller =
+        Controller::connect(&scenario.network.topology, configs(), &pipeline).await.unwrap();
     let before = contents(&controller.switches()[0], &pipeline).await;
     let cookie = p4::forwarding_pipeline_config::Cookie { cookie: pipeline.cookie() };
     let request = SetForwardingPipelineConfigRequest {
@@ -247,7 +251,8 @@ pub(crate) async fn another_program_under_our_cookie(kit: &impl Kit, other: Pipe
     };
     raw(ports[0]).await.set_forwarding_pipeline_config(request).await.unwrap();
     drop(controller);
-    let controller = Controller::connect(&scenario.topology, configs(), &pipeline).await.unwrap();
+    let controller =
+        Controller::connect(&scenario.network.topology, configs(), &pipeline).await.unwrap();
     let [first, second] = controller.switches() else { panic!("two switches") };
     assert_eq!(first.found().before, Some(pipeline.cookie()));
     assert!(!first.found().running, "it must be told apart");

@@ -9,11 +9,11 @@ use tributary_controller::client::{SwitchConfig, Target};
 use tributary_controller::entries;
 use tributary_controller::jobs::Controller;
 use tributary_controller::outcomes::Outcome;
-use tributary_controller::plan::Placement;
 use tributary_controller::programs::Pipeline;
 use tributary_controller::session::Session;
 use tributary_controller::{Catalogue, Error};
-use tributary_jobfile::{Aggregation, Scenario, SwitchId, parse};
+use tributary_jobfile::parse;
+use tributary_model::{Error as Unservable, Aggregation, Scenario, SwitchId, plan::Placement};
 use tributary_p4runtime_proto::p4::config::v1::Preamble;
 use tributary_p4runtime_proto::p4::v1::field_match::FieldMatchType;
 use tributary_p4runtime_proto::p4::v1::{
@@ -191,7 +191,7 @@ fn number(bytes: &[u8]) -> u64 {
 /// A fresh gradient of a worker: every value is the worker's number, counted from 1.
 pub(crate) fn gradient(scenario: &Scenario, worker: u8, sequence: u32, index: u32) -> Vec<u8> {
     let job = &scenario.jobs[0];
-    let host = |id| scenario.topology.host(id).address;
+    let host = |id| scenario.network.topology.host(id).address;
     let envelope = Envelope {
         source: host(job.workers[usize::from(worker)]),
         destination: host(job.server()),
@@ -223,7 +223,7 @@ async fn connect(
     ports: [u16; 2],
 ) -> Result<Controller, Error> {
     let configs = vec![config("rack1", ports[0]), config("rack2", ports[1])];
-    Controller::connect(&scenario.topology, configs, &kit.pipeline()).await
+    Controller::connect(&scenario.network.topology, configs, &kit.pipeline()).await
 }
 
 /// Push, admit, count, remove, sweep; the switch is as clean as before.
@@ -250,7 +250,7 @@ pub(crate) async fn a_job_comes_and_goes(kit: &impl Kit) {
         rack2.packet_out(gradient(&scenario, 2, sequence, sequence)).await.unwrap();
     }
     let rejected = async || {
-        controller.traffic().await.unwrap()[&tributary_jobfile::SwitchId(1)][Outcome::Rejected]
+        controller.traffic().await.unwrap()[&tributary_model::SwitchId(1)][Outcome::Rejected]
     };
     wait_until(async || rejected().await.packets == 3).await;
     for (_, outcomes) in controller.outcomes(job).await.unwrap() {
@@ -261,7 +261,7 @@ pub(crate) async fn a_job_comes_and_goes(kit: &impl Kit) {
     assert_eq!(freed.values().copied().collect::<Vec<_>>(), [0, 0]);
     assert_eq!(contents(rack2, &pipeline).await, clean);
     assert!(matches!(controller.remove(job).await, Err(Error::UnknownJob(_))));
-    let swept = controller.traffic().await.unwrap()[&tributary_jobfile::SwitchId(1)];
+    let swept = controller.traffic().await.unwrap()[&tributary_model::SwitchId(1)];
     assert_eq!(swept[Outcome::Swept].packets, 64, "every cell of the pool was visited");
     // Its ID can be used again.
     controller.admit(&placement).await.unwrap();
@@ -284,7 +284,7 @@ pub(crate) async fn an_esa_job_comes_and_goes(kit: &impl Kit) {
     let placement = Placement::unassigned(&scenario.jobs[0]);
     let job = placement.job;
     controller.admit(&placement).await.unwrap();
-    let server = scenario.topology.host(placement.ps.unwrap()).address;
+    let server = scenario.network.topology.host(placement.ps.unwrap()).address;
     let (mac, ip) = (number(&server.mac.0), number(&server.ip.octets()));
     // Keys are job, epoch, port and kind: 1 a gradient, 2 a result, 6 a reminder, 7 the answer
     // "absent". The job counts in slot 1 and has multicast group 2.
@@ -397,7 +397,7 @@ pub(crate) async fn p4inc_jobs_come_move_and_go(kit: &impl Kit) {
     );
     let overlapping = third.assigned(expected(1, segment(55, 2), Mode::Local));
     let taken = controller.admit(&overlapping).await.unwrap_err();
-    assert!(matches!(taken, Error::Memory { .. }), "{taken}");
+    assert!(matches!(taken, Error::Model(Unservable::Memory { .. })), "{taken}");
     assert_eq!((services(rack1).await.len(), room(&controller)), (2, vec![8, 48]));
 
     // To the parameter server and back: another service each time, and memory only in the network.
@@ -412,7 +412,7 @@ pub(crate) async fn p4inc_jobs_come_move_and_go(kit: &impl Kit) {
     let again = controller.relocate(wide.job, Aggregation::Server, 0).await.unwrap();
     assert_eq!(again, Assignment::NONE);
     let refused = controller.relocate(wide.job, Aggregation::Network, 17).await.unwrap_err();
-    assert!(matches!(refused, Error::Memory { .. }), "{refused}");
+    assert!(matches!(refused, Error::Model(Unservable::Memory { .. })), "{refused}");
     assert_eq!(services(rack2).await, ["1 0 → forward"], "a refusal changes nothing");
     let moved = controller.relocate(wide.job, Aggregation::Network, 8).await.unwrap();
     assert_eq!(moved, expected(2, segment(0, 8), Mode::Partial));
@@ -424,7 +424,7 @@ pub(crate) async fn p4inc_jobs_come_move_and_go(kit: &impl Kit) {
     let unknown = controller.relocate(overlapping.job, Aggregation::Server, 0).await.unwrap_err();
     assert_eq!(unknown, Error::UnknownJob(overlapping.job));
     let alone = controller.relocate(local.job, Aggregation::Server, 0).await.unwrap_err();
-    assert_eq!(alone, Error::NoServer(local.job));
+    assert_eq!(alone, Error::Model(Unservable::NoServer(local.job)));
 
     // After removal nothing is left; only the segment was swept.
     let freed = controller.remove(wide.job).await.unwrap();
@@ -492,7 +492,7 @@ pub(crate) async fn changes_reach_a_switch_that_was_away(kit: &impl Kit) {
     let pipeline = kit.pipeline();
     let catalogue = Catalogue::new(&pipeline.p4info).unwrap();
     let placement = Placement::unassigned(&scenario.jobs[0]);
-    let part = &tributary_controller::plan::job(&scenario.topology, &placement)[0];
+    let part = &tributary_model::plan::job(&scenario.network.topology, &placement)[0];
     let slot = entries::JobSlot::new(1).unwrap();
     let entities = entries::job(&catalogue, part, placement.run(), slot);
     let session = Session::connect(config("s1", port), pipeline.clone(), &[]).await.unwrap();
@@ -521,10 +521,10 @@ pub(crate) async fn a_new_controller_reconciles(kit: &impl Kit) {
     first.admit(&placement).await.unwrap();
     // Delete one host's entry and the flood group, and add another job, as a stray client would.
     let catalogue = Catalogue::new(&pipeline.p4info).unwrap();
-    let forwarding = &tributary_controller::plan::forwarding(&scenario.topology)[0];
+    let forwarding = &tributary_model::plan::forwarding(&scenario.network.topology)[0];
     let some = entries::forwarding(&catalogue, forwarding)[..2].to_vec();
     first.switches()[0].remove(&some).await.unwrap();
-    let mut other = tributary_controller::plan::job(&scenario.topology, &placement)[0].clone();
+    let mut other = tributary_model::plan::job(&scenario.network.topology, &placement)[0].clone();
     other.members = Bitmap(0xff);
     let slot = entries::JobSlot::new(9).unwrap();
     let strange = JobId::new(77).unwrap().run(Epoch::new(77).unwrap());
@@ -537,7 +537,7 @@ pub(crate) async fn a_new_controller_reconciles(kit: &impl Kit) {
     assert_eq!(session.orphans(), [placement.run(), strange]);
     assert_eq!(contents(session, &pipeline).await, clean);
     // The orphans were swept. The pipeline was not pushed again, so counters continue.
-    let swept = second.traffic().await.unwrap()[&tributary_jobfile::SwitchId(0)];
+    let swept = second.traffic().await.unwrap()[&tributary_model::SwitchId(0)];
     assert_eq!(swept[Outcome::Swept].packets, 2 * 64);
     second.admit(&placement).await.unwrap();
 }
@@ -601,7 +601,9 @@ pub(crate) async fn a_failed_admission_leaves_nothing(kit: &impl Kit) {
         ..config(name, port)
     });
     let controller =
-        Controller::connect(&scenario.topology, configs.collect(), &kit.pipeline()).await.unwrap();
+        Controller::connect(&scenario.network.topology, configs.collect(), &kit.pipeline())
+            .await
+            .unwrap();
     let pipeline = kit.pipeline();
     let session = &controller.switches()[0];
     let clean = contents(session, &pipeline).await;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use tributary_jobfile::{HostId, Job, Scenario};
+use tributary_model::{HostId, JobSpec, Scenario};
 use tributary_netio::{Fan, FrameIo};
 use tributary_wire::agg;
 
@@ -19,7 +19,7 @@ pub(super) fn of_worker(scenario: &Scenario, host: HostId) -> usize {
 /// Sends each frame to the thread that its job has, as network cards choose a queue, and frames of no
 /// job to the first one. `ports` are in the order of the threads.
 pub(super) fn fan<Io: FrameIo + 'static>(scenario: &Scenario, ports: Vec<Io>) -> Box<dyn FrameIo> {
-    let thread = |job: &Job| (job.id.get(), job.lane.thread(ports.len()));
+    let thread = |job: &JobSpec| (job.id.get(), job.lane.thread(ports.len()));
     let of_jobs: BTreeMap<u16, usize> = scenario.jobs.iter().map(thread).collect();
     Box::new(Fan::new(ports, move |frame| {
         let job = frame.get(JOB).map(|job| u16::from_be_bytes([job[0], job[1]]));

@@ -11,8 +11,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use tributary_controller::{Deployment, plan};
-use tributary_jobfile::HostId;
+use tributary_model::{Deployment, HostId, plan};
 use tributary_netio::faults::Delay;
 use tributary_netio::{Waker, Watch};
 use tributary_sim::tcp::{Connection, Luck, Way};
@@ -44,7 +43,7 @@ impl Relay {
         hubs: &BTreeMap<HostId, SocketAddr>,
     ) -> Result<(Self, Addresses)> {
         let scenario = deployment.scenario();
-        let topology = &scenario.topology;
+        let topology = &scenario.network.topology;
         let (mut addresses, mut routes) = (BTreeMap::new(), Vec::new());
         for job in &scenario.jobs {
             let Some(agent) = job.agent else { continue };
@@ -149,7 +148,8 @@ impl Carrier {
                 spared: false,
                 until: None,
             };
-            let (topology, delay) = (&self.deployment.scenario().topology, Delay::default());
+            let (topology, delay) =
+                (&self.deployment.scenario().network.topology, Delay::default());
             let connection = Connection::open(topology, route.hosts, delay, luck, number);
             let mut connection = connection.map_err(io::Error::other)?;
             near.set_nonblocking(true)?;

@@ -30,7 +30,7 @@ impl Bmv2 {
     ///
     /// Its queues cannot be configured: many builds of `simple_switch_grpc` lack the server of
     /// BMv2's own control interface (Thrift). Jobs are paced to fit the queues instead
-    /// ([`Scenario::pace_for_bmv2`](tributary_jobfile::Scenario::pace_for_bmv2)). ESA's priorities
+    /// ([`Scenario::pace_for_bmv2`](tributary_model::Scenario::pace_for_bmv2)). ESA's priorities
     /// are not those of queues, so one queue per port is enough.
     pub(super) fn command(
         &self,

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use tributary_capture::{Direction, Frame, Recorder, Taps};
-use tributary_jobfile::{End, Topology};
+use tributary_model::{End, Topology};
 use tributary_netio::Watch;
 use tributary_netio::packet::Sniffer;
 use tributary_testbed::{self as testbed, Testbed};

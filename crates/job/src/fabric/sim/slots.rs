@@ -3,8 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use tributary_crossconnect::Circuits;
-use tributary_jobfile::{Aggregation, Scenario};
+use tributary_model::{Aggregation, Scenario, circuits::Circuits};
 use tributary_orchestrator::planner::{End, JobState, Planner};
 use tributary_orchestrator::simulated::ready;
 use tributary_orchestrator::slots::{Moved, Plant, slot};
@@ -38,7 +37,7 @@ impl Slots {
     pub(super) fn of(scenario: &Scenario) -> Option<Self> {
         let settings = scenario.orchestration.as_ref()?;
         Some(Self {
-            planner: Some(Planner::new(&scenario.topology, settings)),
+            planner: Some(Planner::new(&scenario.network.topology, settings)),
             length: settings.slot,
             next: Time::ZERO,
             light: None,
@@ -106,7 +105,7 @@ impl Plant for Sim {
 
     async fn jobs(&mut self) -> Vec<JobState> {
         let scenario = self.deployment.scenario();
-        let unit = |host| scenario.topology.attachment(host).0;
+        let unit = |host| scenario.network.topology.attachment(host).0;
         let Some(slots) = &self.slots else { return Vec::new() };
         let jobs = scenario.jobs.iter().enumerate();
         jobs.filter_map(|(index, job)| {

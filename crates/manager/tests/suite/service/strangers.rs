@@ -70,12 +70,12 @@ impl Setting {
         let target = Target::Address(format!("unix:{}", socket.display()));
         let network = tributary_jobfile::parse(&format!("{NETWORK}[[job]]\n"), "n.toml").unwrap();
         let source = Source::built_in("atp").unwrap();
-        let pipeline = compile(&source, &defines(&network.switch)).unwrap().pipeline;
+        let pipeline = compile(&source, &defines(&network.network.switch)).unwrap().pipeline;
         let calls = Arc::<Mutex<usize>>::default();
         let counted = Arc::clone(&calls);
         let (scheduler, address) = runtime.block_on(async {
             let configs = vec![SwitchConfig::new("s1", target)];
-            let controller = Controller::connect(&network.topology, configs, &pipeline);
+            let controller = Controller::connect(&network.network.topology, configs, &pipeline);
             let scheduler = Scheduler::new(controller.await.unwrap(), []);
             for &job in admitted {
                 admit(&scheduler, job).await;

@@ -100,8 +100,8 @@ fn hundredfold(RttConfig { initial, min, max }: RttConfig) -> RttConfig {
 #[test]
 fn an_agent_that_rests_too_long_is_found() {
     let judge = Judge::of_tampered(|scenario, options| {
-        options.worker_rtt = Some(scenario.timeouts);
-        scenario.timeouts = hundredfold(scenario.timeouts);
+        options.worker_rtt = Some(scenario.network.timeouts);
+        scenario.network.timeouts = hundredfold(scenario.network.timeouts);
     });
     find_late(&judge, Recovery::Papers);
 }
@@ -109,7 +109,7 @@ fn an_agent_that_rests_too_long_is_found() {
 #[test]
 fn a_worker_that_waits_too_long_is_found() {
     let judge = Judge::of_tampered(|scenario, options| {
-        options.worker_rtt = Some(hundredfold(scenario.timeouts));
+        options.worker_rtt = Some(hundredfold(scenario.network.timeouts));
     });
     for recovery in [Recovery::Papers, Recovery::Rack] {
         find_late(&judge, recovery);

@@ -7,7 +7,8 @@ use std::time::Duration;
 use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use tributary_jobfile::{End, LinkId, Preemption, Protocol, Scenario, parse};
+use tributary_jobfile::parse;
+use tributary_model::{End, LinkId, Preemption, Protocol, Scenario};
 use tributary_protocol::priority::Priority;
 use tributary_protocol::{Recovery, Tensor};
 use tributary_sim::{Act, Cable, Disturbance, Inputs, Options, Pace};
@@ -420,7 +421,7 @@ impl Case {
     pub(crate) fn all_acts(&self, scenario: &Scenario) -> Vec<(Duration, Act)> {
         let mut acts = self.acts.clone();
         let is_switch = |end: &End| matches!(end, End::Switch(..));
-        let links = &scenario.topology.links[..scenario.topology.fixed_links()];
+        let links = &scenario.network.topology.links[..scenario.network.topology.fixed_links()];
         acts.extend(self.optical.iter().flat_map(Optical::acts));
         if let Some(link) = links.iter().position(|link| link.ends.iter().all(is_switch)) {
             for (from, long) in &self.outages {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use rand::seq::{IndexedRandom, SliceRandom};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use tributary_crossconnect::{Circuits, Port};
+use tributary_model::circuits::{Circuits, Port};
 use tributary_sim::Act;
 
 use super::case::{Case, time};

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use tributary_controller::outcomes::{Outcome as Fate, Outcomes};
 use tributary_controller::programs::Source;
-use tributary_jobfile::{Preemption, Protocol, Scenario};
+use tributary_model::{Preemption, Protocol, Scenario};
 use tributary_p4::Architecture;
 use tributary_sim::{Act, Chart, Options, Outcome, Program, Run};
 
@@ -62,7 +62,7 @@ impl Judge {
     }
 
     fn program(&self, case: &Case, scenario: &Scenario) -> Arc<Program> {
-        let settings = &scenario.switch;
+        let settings = &scenario.network.switch;
         let key = (case.protocol, settings.pool, settings.ecn_threshold, settings.preemption);
         let mut programs = self.programs.lock().unwrap();
         let program = programs.entry(key).or_insert_with(|| {
@@ -160,11 +160,11 @@ impl Judge {
         let scenario = case.scenario();
         let run = catch_unwind(AssertUnwindSafe(|| self.run_scenario(case, &scenario, true)));
         let (outcome, _) = run.ok()?;
-        let topology = &scenario.topology;
+        let topology = &scenario.network.topology;
         let workers = scenario.jobs.iter().flat_map(|job| &job.workers);
         let servers = scenario.jobs.iter().flat_map(|job| job.ps.iter().chain(&job.agent));
         let switches = topology.switches.iter().map(|switch| switch.name.as_str());
-        let name = |host: &tributary_jobfile::HostId| topology.host(*host).name.as_str();
+        let name = |host: &tributary_model::HostId| topology.host(*host).name.as_str();
         let mut columns: Vec<&str> = workers.map(name).collect();
         columns.extend(switches);
         for server in servers.map(name) {

@@ -9,7 +9,7 @@
 
 use std::time::Duration;
 
-use tributary_jobfile::{Protocol, Scenario};
+use tributary_model::{Protocol, Scenario};
 use tributary_netio::faults::Reorder;
 use tributary_protocol::{Recovery, Time};
 use tributary_sim::tcp::USER_TIMEOUT;
@@ -99,7 +99,7 @@ pub(crate) fn bound(
         _ => 1,
     };
     let count = fragments[round] * ladder as u32;
-    let rest = scenario.timeouts.max;
+    let rest = scenario.network.timeouts.max;
     let trip = round_trip(case, scenario);
     let channel = channel(quiet) + SLOW_START * trip + case.options(false).pace.reconnect;
     let held_back = Reorder::default().patience;
@@ -124,10 +124,10 @@ pub(crate) fn bound(
 /// not got one yet: three round trips, sixteenfold after some probes, and longer with many fragments
 /// (`on_timeout` in `worker/loss/rack.rs`).
 fn silence(scenario: &Scenario, fragments: u32, usual: Option<Duration>) -> Duration {
-    let least = scenario.timeouts.min;
+    let least = scenario.network.timeouts.min;
     let patience = if fragments > 8 { 32 } else { 1 };
     let silence = patience * usual.map_or(least, |usual| least.max(3 * usual));
-    (16 * silence).min(scenario.timeouts.max)
+    (16 * silence).min(scenario.network.timeouts.max)
 }
 
 /// The longest time in which a connection that lost segments sends the first of them again, or is
@@ -144,7 +144,7 @@ fn channel(quiet: Duration) -> Duration {
 /// it.
 fn round_trip(case: &Case, scenario: &Scenario) -> Duration {
     let options = case.options(false);
-    let links = scenario.topology.switches.len() as u32 + 1;
+    let links = scenario.network.topology.switches.len() as u32 + 1;
     let bits = 8 * (HEADERS + 4 * VALUES);
     let frame = Duration::from_secs_f64(bits as f64 / options.cable.bandwidth);
     let jitter = Duration::from_micros(case.jitter.into());
@@ -211,7 +211,7 @@ impl<'a> Watch<'a> {
 
     /// Number of packets that found a queue full.
     fn full_queues(&self, network: &Network) -> u64 {
-        let topology = &self.scenario.topology;
+        let topology = &self.scenario.network.topology;
         let of = |id| {
             let ports = topology.port_numbers(id).filter_map(move |port| {
                 network.switch(id).port_statistics(port).map(|port| port.queue_drops)

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::panic;
 use std::time::Duration;
 
-use tributary_jobfile::{Preemption, Protocol};
+use tributary_model::{Preemption, Protocol};
 use tributary_sim::{Act, Disturbance};
 
 use super::case::{Case, JobCase, Place, TensorCase, VALUES};

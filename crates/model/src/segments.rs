@@ -12,10 +12,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use tributary_jobfile::{SwitchId, Topology};
 use tributary_wire::{AggregatorIndex, JobId, Segment, Service};
 
 use crate::Error;
+use crate::{SwitchId, Topology};
 
 /// A job's request for a segment.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -1,17 +1,52 @@
-//! The faults of a scenario's links, around real ports.
+//! The faults of a topology's links, around real ports.
 
 use tributary_netio::FrameIo;
-use tributary_netio::faults::{FaultInjector, Faults, Faulty, InvalidFaults};
+use tributary_netio::faults::{Delay, FaultInjector, Faults, Faulty, InvalidFaults, Reorder};
 use tributary_wire::PORT;
 
-use crate::{End, LinkId, Scenario};
+use tributary_model::{End, LinkFaults, LinkId, Scenario, Topology};
 
 /// The first stream of faults of plain frames on hosts' links.
 const PLAIN: u64 = 1 << 33;
 /// The streams of each lane but the first follow after so many others.
 const LANE: u64 = 1 << 34;
 
-impl Scenario {
+/// A reordered frame is overtaken by at most this many later frames.
+const DISPLACEMENT: u32 = 8;
+
+/// The faults of a link, as an injector applies them.
+#[must_use]
+pub fn of_link(link: &LinkFaults) -> Faults {
+    Faults {
+        loss: link.loss,
+        burst: link.burst,
+        duplicate: link.duplicate,
+        reorder: Reorder {
+            probability: link.reorder,
+            displacement: DISPLACEMENT,
+            ..Reorder::default()
+        },
+        delay: Delay { fixed: link.delay, jitter: link.jitter },
+        outages: Vec::new(),
+    }
+}
+
+/// Puts the faults of links around ports. All random choices follow from the seed.
+#[derive(Clone, Copy, Debug)]
+pub struct Links<'t> {
+    /// The network.
+    pub topology: &'t Topology,
+    /// The seed of the run.
+    pub seed: u64,
+}
+
+impl<'s> From<&'s Scenario> for Links<'s> {
+    fn from(scenario: &'s Scenario) -> Self {
+        Self { topology: &scenario.network.topology, seed: scenario.seed }
+    }
+}
+
+impl Links<'_> {
     /// Puts the faults of a link around a port at one of its ends: on what the port sends, and on what
     /// it receives.
     ///
@@ -21,10 +56,9 @@ impl Scenario {
         &self,
         link: LinkId,
         end: End,
-        seed: u64,
         io: Io,
     ) -> Result<Faulty<Io>, InvalidFaults> {
-        self.faulty_from(0, link, end, seed, io)
+        self.faulty_from(0, link, end, io)
     }
 
     /// The same at the port of one of several lanes that a host has at its end of the link.
@@ -36,10 +70,9 @@ impl Scenario {
         lane: usize,
         link: LinkId,
         end: End,
-        seed: u64,
         io: Io,
     ) -> Result<Faulty<Io>, InvalidFaults> {
-        self.faulty_from(LANE * lane as u64, link, end, seed, io)
+        self.faulty_from(LANE * lane as u64, link, end, io)
     }
 
     /// The same at a port in the network: of a switch or a cable. On a host's link only plain frames
@@ -52,14 +85,13 @@ impl Scenario {
         &self,
         link: LinkId,
         end: End,
-        seed: u64,
         io: Io,
     ) -> Result<Faulty<Io>, InvalidFaults> {
         let ends = self.topology.link(link).ends;
         if ends.iter().all(|end| matches!(end, End::Switch(..))) {
-            return self.faulty(link, end, seed, io);
+            return self.faulty(link, end, io);
         }
-        Ok(self.faulty_from(PLAIN, link, end, seed, io)?.only(is_plain))
+        Ok(self.faulty_from(PLAIN, link, end, io)?.only(is_plain))
     }
 
     /// The same at an optical port of a unit. Wherever the circuit leads, each of its two directions
@@ -67,13 +99,8 @@ impl Scenario {
     ///
     /// # Errors
     /// If the faults make no sense.
-    pub fn faulty_fibre<Io: FrameIo>(
-        &self,
-        end: End,
-        seed: u64,
-        io: Io,
-    ) -> Result<Faulty<Io>, InvalidFaults> {
-        let (topology, optical) = (&self.topology, self.topology.optical.as_ref());
+    pub fn faulty_fibre<Io: FrameIo>(&self, end: End, io: Io) -> Result<Faulty<Io>, InvalidFaults> {
+        let (topology, optical) = (self.topology, self.topology.optical.as_ref());
         let faults = optical.map(|optical| optical.fibre.faults).unwrap_or_default();
         let End::Switch(switch, port) = end else { return Ok(Faulty::new(io, None, None)) };
         if faults.is_none() {
@@ -81,7 +108,7 @@ impl Scenario {
         }
         let fibre = topology.fibre(switch, port).map_or(0, |port| u64::from(port.0));
         let stream = 2 * topology.fixed_links() as u64 + fibre;
-        let injector = FaultInjector::new(Faults::from(&faults), seed, stream)?;
+        let injector = FaultInjector::new(of_link(&faults), self.seed, stream)?;
         Ok(Faulty::new(io, Some(injector), None))
     }
 
@@ -90,7 +117,6 @@ impl Scenario {
         first_stream: u64,
         link: LinkId,
         end: End,
-        seed: u64,
         io: Io,
     ) -> Result<Faulty<Io>, InvalidFaults> {
         let cable = self.topology.link(link);
@@ -99,7 +125,7 @@ impl Scenario {
                 return Ok(None);
             }
             let stream = first_stream + 2 * link.0 as u64 + u64::from(cable.ends[0] != sender);
-            FaultInjector::new(Faults::from(&cable.faults), seed, stream).map(Some)
+            FaultInjector::new(of_link(&cable.faults), self.seed, stream).map(Some)
         };
         let [a, b] = cable.ends;
         let far = if a == end { b } else { a };

@@ -1,24 +1,20 @@
-//! Converts a scenario to configurations of the endpoints and links.
+//! Configurations of the endpoints of a job.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use tributary_netio::faults::{Delay, Faults, Reorder};
 use tributary_protocol::fixed::Scale;
 use tributary_protocol::priority::{Code, Horizon, JobProfile, Priority};
 use tributary_protocol::{Assignment, JobConfig, Mode, PsConfig, Rate, Timing, WorkerConfig};
 use tributary_wire::{Host, WorkerIndex};
 
-use crate::{Aggregation, HostId, Job, LinkFaults, Profile, Protocol, Scenario};
+use crate::{Aggregation, HostId, JobSpec, Network, Profile, Protocol};
 
-/// A reordered frame is overtaken by at most this many later frames.
-const DISPLACEMENT: u32 = 8;
-
-impl Scenario {
+impl Network {
     /// Where the gradients of a P4INC or SwitchML job are summed. (In ATP and ESA switches serve no
     /// job by assignment.)
     #[must_use]
-    pub fn mode(&self, job: &Job) -> Mode {
+    pub fn mode(&self, job: &JobSpec) -> Mode {
         match (job.protocol, job.aggregation) {
             (Protocol::Atp | Protocol::Esa, _) | (_, Aggregation::Server) => Mode::Forwarded,
             _ if self.topology.common_switch(&job.workers).is_some() => Mode::Local,
@@ -33,7 +29,7 @@ impl Scenario {
     ///
     /// If the scenario is invalid: workers that do not fit, or no aggregators.
     #[must_use]
-    pub fn job_config(&self, job: &Job, assignment: Assignment) -> JobConfig {
+    pub fn job_config(&self, job: &JobSpec, assignment: Assignment) -> JobConfig {
         JobConfig {
             protocol: job.protocol,
             job: job.id,
@@ -61,7 +57,7 @@ impl Scenario {
     #[must_use]
     pub fn worker_config(
         &self,
-        job: &Job,
+        job: &JobSpec,
         assignment: Assignment,
         index: WorkerIndex,
     ) -> WorkerConfig {
@@ -84,7 +80,7 @@ impl Scenario {
     ///
     /// If the scenario is invalid, or the job has no parameter server.
     #[must_use]
-    pub fn ps_config(&self, job: &Job, assignment: Assignment) -> PsConfig {
+    pub fn ps_config(&self, job: &JobSpec, assignment: Assignment) -> PsConfig {
         PsConfig {
             job: self.job_config(job, assignment),
             host: self.address(job.server()),
@@ -106,7 +102,7 @@ impl Scenario {
     }
 }
 
-impl Job {
+impl JobSpec {
     /// The lane's share of the rate, at least 1 b/s.
     fn lane_rate(&self) -> Option<Rate> {
         let share = |rate: Rate| Rate::new((rate.get() / self.lane.count as u64).max(1));
@@ -140,22 +136,5 @@ impl Profile {
     #[must_use]
     pub fn priority(&self, tensor: usize, of: usize, elapsed: Duration, code: Code) -> Priority {
         self.after(elapsed).of_layer(self.layer(tensor, of), code)
-    }
-}
-
-impl From<&LinkFaults> for Faults {
-    fn from(link: &LinkFaults) -> Self {
-        Self {
-            loss: link.loss,
-            burst: link.burst,
-            duplicate: link.duplicate,
-            reorder: Reorder {
-                probability: link.reorder,
-                displacement: DISPLACEMENT,
-                ..Reorder::default()
-            },
-            delay: Delay { fixed: link.delay, jitter: link.jitter },
-            outages: Vec::new(),
-        }
     }
 }

@@ -4,13 +4,12 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use tributary_protocol::priority::{Code, Priority};
-use tributary_protocol::rtt::RttConfig;
-use tributary_protocol::{Addressing, Rate, Readings, Recovery};
+use tributary_protocol::Rate;
+use tributary_protocol::priority::Priority;
 use tributary_wire::{Epoch, JobId, Protocol, Run, WorkerIndex};
 
-use crate::Orchestration;
-use crate::topology::{HostId, Topology};
+use crate::topology::HostId;
+use crate::{Network, Orchestration};
 
 /// A validated job file: everything that a fabric needs to run it.
 #[derive(Clone, PartialEq, Debug)]
@@ -21,43 +20,18 @@ pub struct Scenario {
     pub seed: u64,
     /// The run fails if it takes longer than this.
     pub timeout: Duration,
-    /// A job fails if one of its workers is silent for longer than this while others wait for it.
-    pub worker_timeout: Duration,
-    /// Bounds of the endpoints' retransmission timeouts: the protocol's own, unless the switches
-    /// are slow.
-    pub timeouts: RttConfig,
-    /// Loss detection rules of workers.
-    pub recovery: Recovery,
-    /// How tasks are spread over the pool (ATP, ESA).
-    pub addressing: Addressing,
-    /// The code of priorities (ESA).
-    pub priorities: Code,
-    /// Rules of ESA that experiments replace; no file does.
-    pub readings: Readings,
-    /// Hosts, switches, links, and the faults of each link.
-    pub topology: Topology,
-    /// Settings of all switches.
-    pub switch: SwitchSettings,
+    /// Where the jobs run.
+    pub network: Network,
     /// How the jobs are scheduled, if a cross-connect joins the units.
     pub orchestration: Option<Orchestration>,
     /// The jobs, in the order of the file. A job with several threads per worker is as many jobs here,
     /// one after the other: its [lanes](Lane).
-    pub jobs: Vec<Job>,
+    pub jobs: Vec<JobSpec>,
 }
 
 impl Scenario {
-    /// The aggregation protocol of all jobs: a switch runs one program.
-    ///
-    /// # Panics
-    ///
-    /// If the scenario is invalid because it has no job.
-    #[must_use]
-    pub fn protocol(&self) -> Protocol {
-        self.jobs.first().expect("a scenario has a job").protocol
-    }
-
     /// The jobs as the file has them, with their indices: the first lane of each.
-    pub fn whole_jobs(&self) -> impl Iterator<Item = (usize, &Job)> {
+    pub fn whole_jobs(&self) -> impl Iterator<Item = (usize, &JobSpec)> {
         self.jobs.iter().enumerate().filter(|(_, job)| job.lane.is_first())
     }
 
@@ -93,7 +67,7 @@ impl Scenario {
 
     /// The duties of a host: worker of some jobs, parameter server or reminder agent of others. A
     /// fabric with one process per host uses it to find what the process serves.
-    pub fn duties(&self, host: HostId) -> impl Iterator<Item = (&Job, Duty)> {
+    pub fn duties(&self, host: HostId) -> impl Iterator<Item = (&JobSpec, Duty)> {
         self.jobs.iter().flat_map(move |job| {
             let workers = job.workers.iter().enumerate();
             let worker = workers
@@ -151,70 +125,6 @@ pub enum Duty {
     ReminderAgent,
 }
 
-/// Settings of all switches: compile-time constants of the P4 program, and queues.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct SwitchSettings {
-    /// Number of 32-bit values per packet: 32, 64, 256 or 2048 in files; 1 or 62 in experiments of the
-    /// simulator.
-    pub values_per_packet: u16,
-    /// Number of aggregators per switch, for all jobs together.
-    pub pool: u32,
-    /// ATP: time after which another task may take over an idle aggregator.
-    pub idle_timeout: Duration,
-    /// Number of packets in an egress queue above which the switch marks congestion.
-    pub ecn_threshold: u32,
-    /// Capacity of an egress queue in packets; further packets are dropped.
-    pub queue_capacity: u32,
-    /// ESA: when a collision causes a preemption.
-    pub preemption: Preemption,
-    /// ESA: whether priorities have a linear code, which is halved by a shift.
-    pub linear_priorities: bool,
-    /// SwitchML: number of static partitions of the pool. A job gets one partition.
-    pub partitions: u32,
-}
-
-/// When a packet preempts the aggregator of another task (ESA §7.3, figure 11).
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
-pub enum Preemption {
-    /// If its priority is higher. Otherwise the aggregator's priority is lowered to half its value.
-    #[default]
-    Priority,
-    /// Always.
-    Always,
-    /// With probability one half.
-    Coin,
-}
-
-impl Preemption {
-    /// The name in job files and reports.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Priority => "priority",
-            Self::Always => "always",
-            Self::Coin => "coin",
-        }
-    }
-}
-
-/// Length in bytes of an aggregation packet without its values, from the IPv4 header on.
-const PACKET_OVERHEAD: u32 = 20 + 8 + 28;
-
-impl SwitchSettings {
-    /// Length in bytes of the largest packet, from the IPv4 header on: the minimum MTU of a link.
-    #[must_use]
-    pub fn packet_bytes(&self) -> u32 {
-        PACKET_OVERHEAD + 4 * u32::from(self.values_per_packet)
-    }
-
-    /// Number of aggregators in each of the [`partitions`](Self::partitions). It is even, because
-    /// each slot has two aggregators.
-    #[must_use]
-    pub fn partition(&self) -> u32 {
-        (self.pool / self.partitions) & !1
-    }
-}
-
 /// Where a P4INC job is summed.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum Aggregation {
@@ -240,7 +150,7 @@ impl Aggregation {
 
 /// A job: its workers sum tensors through the network.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Job {
+pub struct JobSpec {
     /// The job ID in packets.
     pub id: JobId,
     /// The run of the job. A parsed file has the job's number here, which suffices if no state
@@ -347,7 +257,8 @@ impl Limits {
     }
 
     /// The limits of each of several lanes, at least 1 b/s.
-    pub(crate) fn shared(self, lanes: u32) -> Self {
+    #[must_use]
+    pub fn shared(self, lanes: u32) -> Self {
         let share = |rate: Rate| Rate::new((rate.get() / u64::from(lanes)).max(1));
         let (rate, preemption) = (self.rate.and_then(share), self.preemption.and_then(share));
         Self { rate, preemption, ..self }
@@ -360,7 +271,7 @@ impl Default for Limits {
     }
 }
 
-impl Job {
+impl JobSpec {
     /// The run of the job.
     #[must_use]
     pub const fn run(&self) -> Run {

@@ -3,9 +3,10 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use tributary_crossconnect::{Circuits, Invalid, Port};
 use tributary_protocol::{Racks, Rate};
 use tributary_wire::{Host as Address, POSITIONS_MAX, Protocol};
+
+use crate::circuits::{Circuits, Invalid, Port};
 
 /// Identifies a switch: index into [`Topology::switches`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -150,11 +151,34 @@ pub struct LinkFaults {
     pub jitter: Duration,
 }
 
+/// Losses are too frequent for bursts of their mean length.
+#[derive(Clone, Copy, PartialEq, Debug, thiserror::Error)]
+#[error("a loss of {loss} needs bursts of at least {least} frames, not of {burst}")]
+pub struct ShortBursts {
+    /// Probability that a frame is lost.
+    pub loss: f64,
+    /// The mean number of frames lost in a row.
+    pub burst: u32,
+    /// Its least.
+    pub least: f64,
+}
+
 impl LinkFaults {
     /// Whether the link has no faults.
     #[must_use]
     pub fn is_none(&self) -> bool {
         *self == Self::default()
+    }
+
+    /// Checks that losses come in bursts of their mean length.
+    ///
+    /// # Errors
+    /// [`ShortBursts`].
+    pub fn check(&self) -> Result<(), ShortBursts> {
+        let Self { loss, burst, .. } = *self;
+        let least = (loss / (1.0 - loss)).ceil();
+        let short = burst > 1 && loss < 1.0 && f64::from(burst) < least;
+        if short { Err(ShortBursts { loss, burst, least }) } else { Ok(()) }
     }
 }
 

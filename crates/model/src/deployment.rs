@@ -1,15 +1,15 @@
 //! A scenario, and its settings for each switch, worker, parameter server and reminder agent.
 
-use tributary_crossconnect::Circuits;
-use tributary_jobfile::{Aggregation, HostId, Job, Scenario, worker_index};
 use tributary_protocol::esa::{AgentJob, Target};
 use tributary_protocol::{Assignment, PsConfig, WorkerConfig};
 use tributary_wire::{Epoch, Host, WorkerIndex, WorkerSet};
 
 use crate::Error;
+use crate::circuits::Circuits;
 use crate::memory::Memory;
 use crate::plan::{self, JobAtSwitch, Placement};
 use crate::services;
+use crate::{Aggregation, HostId, JobSpec, Scenario, worker_index};
 
 /// A scenario with the assignment of each job.
 ///
@@ -30,7 +30,7 @@ impl Deployment {
     /// # Errors
     /// [`Error::Memory`] or [`Error::Partitions`] if the switches have too few aggregators.
     pub fn new(scenario: Scenario) -> Result<Self, Error> {
-        let memory = Memory::of(&scenario)?;
+        let memory = Memory::of(&scenario.network)?;
         let assignments = vec![Assignment::NONE; scenario.jobs.len()];
         let mut deployment = Self { scenario, memory, assignments };
         for job in 0..deployment.scenario.jobs.len() {
@@ -57,7 +57,7 @@ impl Deployment {
     /// # Panics
     /// If the file has no such job; all methods that take an index panic then.
     #[must_use]
-    pub fn job(&self, job: usize) -> &Job {
+    pub fn job(&self, job: usize) -> &JobSpec {
         &self.scenario.jobs[job]
     }
 
@@ -88,7 +88,7 @@ impl Deployment {
     /// # Errors
     /// [`Error::Circuits`] if the cross-connect has too few ports.
     pub fn patch(&mut self, circuits: &Circuits) -> Result<(), Error> {
-        Ok(self.scenario.topology.patch(circuits)?)
+        Ok(self.scenario.network.topology.patch(circuits)?)
     }
 
     /// Whether jobs have aggregators of their own (P4INC, SwitchML), so that they can be moved.
@@ -115,8 +115,9 @@ impl Deployment {
         let its = &scenario.jobs[job];
         let placement = Placement::unassigned(its);
         let protocol = its.protocol;
-        let mode = services::mode(&scenario.topology, &placement, protocol, aggregation)?;
-        assignments[job] = memory.assign(&scenario.topology, &placement, mode, its.segment)?;
+        let mode = services::mode(&scenario.network.topology, &placement, protocol, aggregation)?;
+        assignments[job] =
+            memory.assign(&scenario.network.topology, &placement, mode, its.segment)?;
         Ok(assignments[job])
     }
 
@@ -137,20 +138,20 @@ impl Deployment {
     /// The part of each switch in a job.
     #[must_use]
     pub fn parts(&self, job: usize) -> Vec<JobAtSwitch> {
-        plan::job(&self.scenario.topology, &self.placement(job))
+        plan::job(&self.scenario.network.topology, &self.placement(job))
     }
 
     /// The settings of a job's worker.
     #[must_use]
     pub fn worker(&self, job: usize, index: WorkerIndex) -> WorkerConfig {
-        self.scenario.worker_config(self.job(job), self.assignments[job], index)
+        self.scenario.network.worker_config(self.job(job), self.assignments[job], index)
     }
 
     /// The settings of a job's parameter server; `None` if the job has none.
     #[must_use]
     pub fn server(&self, job: usize) -> Option<PsConfig> {
         let its = self.job(job);
-        its.ps.map(|_| self.scenario.ps_config(its, self.assignments[job]))
+        its.ps.map(|_| self.scenario.network.ps_config(its, self.assignments[job]))
     }
 
     /// The settings of a job's reminder agent (ESA); `None` if the job has no agent.
@@ -160,68 +161,21 @@ impl Deployment {
     pub fn agent(&self, job: usize) -> Result<Option<AgentJob>, Error> {
         let its = self.job(job);
         let Some(agent) = its.agent else { return Ok(None) };
-        let targets = plan::targets(&self.scenario.topology, &self.placement(job))?;
+        let targets = plan::targets(&self.scenario.network.topology, &self.placement(job))?;
         let target = |target: plan::Target| Target {
             rack: target.rack,
             members: target.members,
             via: self.address(target.via),
         };
         Ok(Some(AgentJob {
-            job: self.scenario.job_config(its, self.assignments[job]),
+            job: self.scenario.network.job_config(its, self.assignments[job]),
             host: self.address(agent),
             switches: targets.into_iter().map(target).collect(),
-            timing: self.scenario.timing(self.scenario.worker_timeout),
+            timing: self.scenario.network.timing(self.scenario.network.worker_timeout),
         }))
     }
 
     fn address(&self, host: HostId) -> Host {
-        self.scenario.topology.host(host).address
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use tributary_protocol::Mode;
-    use tributary_wire::{AggregatorIndex, Segment, Service};
-
-    use super::*;
-
-    fn deployment(text: &str) -> Deployment {
-        let scenario = tributary_jobfile::parse(text, "test");
-        Deployment::new(scenario.unwrap_or_else(|error| panic!("{error}"))).unwrap()
-    }
-
-    fn assigned(offset: u32, size: u32, mode: Mode) -> Assignment {
-        let segment = Segment { offset: AggregatorIndex(offset), size };
-        Assignment { service: Service::new(1), segment, mode }
-    }
-
-    #[test]
-    fn jobs_of_a_file_get_their_segments_in_order() {
-        let jobs = "[topology]\nracks = 2\n[[job]]\nsegment = 32\nwindow = 8\nslots = 8\n\
-                    [[job]]\naggregation = \"server\"\n\
-                    [[job]]\nworkers = [\"w1\", \"w2\"]\nsegment = 16\nwindow = 8\nslots = 8\n";
-        let text = format!("protocol = \"p4inc\"\n[switch]\npool = 64\n{jobs}");
-        let mut p4inc = deployment(&text);
-        assert_eq!(p4inc.assignment(0), assigned(0, 32, Mode::Partial));
-        assert_eq!(p4inc.assignment(1), Assignment::NONE);
-        assert_eq!(p4inc.assignment(2), assigned(32, 16, Mode::Local));
-        assert_eq!(p4inc.placement(2).assignment, p4inc.assignment(2));
-
-        // A job that is assigned again gets another service.
-        p4inc.release(0);
-        assert_eq!(p4inc.assignment(0), Assignment::NONE);
-        let again = p4inc.assign(0, Aggregation::Network).unwrap();
-        assert_eq!(again.service, Service::new(2));
-        assert_eq!(again.segment, assigned(0, 32, Mode::Partial).segment);
-
-        let jobs = "[[job]]\nslots = 4\nwindow = 4\n[[job]]\nslots = 4\nwindow = 4\n";
-        let pool = "[switch]\npool = 100\npartitions = 8\n";
-        let switchml = deployment(&format!("protocol = \"switchml\"\n{pool}{jobs}"));
-        assert_eq!(switchml.assignment(1), assigned(12, 12, Mode::Local));
-
-        let atp = deployment("[[job]]\n[[job]]\n");
-        assert!(!atp.has_segments());
-        assert_eq!([0, 1].map(|job| atp.assignment(job)), [Assignment::NONE; 2]);
+        self.scenario.network.topology.host(host).address
     }
 }
