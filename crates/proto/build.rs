@@ -6,8 +6,8 @@ use std::path::PathBuf;
 
 const FILES: [&str; 4] = [
     "tributary/crossconnect/v1/crossconnect.proto",
+    "tributary/jobs/v1/jobs.proto",
     "tributary/placement/v1/placement.proto",
-    "tributary/runs/v1/runs.proto",
     "tributary/scheduler/v1/scheduler.proto",
 ];
 

@@ -114,25 +114,6 @@ pub enum Error {
         /// What is wrong, and what to do.
         reason: String,
     },
-    /// The job does not have that many workers.
-    #[error("job {job} has workers 0 to {}, and no other", .workers - 1)]
-    NoWorker {
-        /// The job.
-        job: JobId,
-        /// How many workers it has.
-        workers: u32,
-    },
-    /// The controller did not name the run that a process belongs to.
-    #[error("the controller at {address} (--controller) names no run: {reason}")]
-    Joining {
-        /// The controller's address.
-        address: String,
-        /// The cause, and how to fix it.
-        reason: String,
-    },
-    /// The job goes on without a worker that asks to take part.
-    #[error("{0}")]
-    Without(String),
     /// The clock was set back, or a switch has an epoch from the future.
     #[error(
         "the clock is {seconds} s behind the epoch of the latest run, so a new run could get the epoch \

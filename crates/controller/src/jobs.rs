@@ -12,7 +12,7 @@ use tributary_model::memory::Memory;
 use tributary_model::{Error as Unservable, HostId, SwitchId, Topology};
 use tributary_p4runtime_proto::p4::v1::Entity;
 use tributary_protocol::{Assignment, Mode};
-use tributary_wire::{Bitmap, Epoch, JobId, Run, Segment, Service, WorkerSet};
+use tributary_wire::{Bitmap, Epoch, JobId, Segment, Service};
 
 use crate::catalogue::Catalogue;
 use crate::client::SwitchConfig;
@@ -235,16 +235,6 @@ impl Controller {
     #[must_use]
     pub fn placement(&self, job: JobId) -> Option<(Placement, JobSlot)> {
         self.jobs().get(&job).map(|admitted| (admitted.placement.clone(), admitted.slot))
-    }
-
-    /// The current runs of all admitted jobs, and their workers.
-    pub(crate) fn admitted(&self) -> Vec<(Run, WorkerSet)> {
-        self.jobs().values().map(Admitted::run).collect()
-    }
-
-    /// The current run of a job, and its workers.
-    pub(crate) fn run(&self, job: JobId) -> Result<(Run, WorkerSet), Error> {
-        self.jobs().get(&job).map(Admitted::run).ok_or(Error::UnknownJob(job))
     }
 
     /// The epoch of a job's run that switches already served when this controller connected, if
@@ -624,11 +614,6 @@ impl Controller {
 }
 
 impl Admitted {
-    fn run(&self) -> (Run, WorkerSet) {
-        let workers = u16::try_from(self.placement.workers.len()).unwrap_or(u16::MAX);
-        (self.placement.run(), WorkerSet::first(workers))
-    }
-
     /// # Errors
     /// [`Error::JobTaken`] if the job can only be removed.
     pub(crate) fn check_whole(&self) -> Result<(), Error> {

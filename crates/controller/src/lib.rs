@@ -14,7 +14,7 @@
 //! - [`aggregators`]: what they hold, for people who watch;
 //! - [`census`]: what a switch's own state tells about its jobs;
 //! - [`epochs`](Epochs): a number for each run of each job;
-//! - [`runs`]: the gRPC service through which separately started processes join a run;
+//! - [`service`]: the gRPC service through which endpoints take part in jobs;
 //! - [`server`]: the socket of such a service;
 //! - [`scheduler`]: the gRPC service through which external schedulers control jobs;
 //! - [`sweep`]: the packet that frees a job's aggregators.
@@ -25,7 +25,6 @@
 //! Start reading at [`jobs::Controller`].
 
 pub mod aggregators;
-mod attendance;
 mod catalogue;
 pub mod census;
 pub mod client;
@@ -40,9 +39,9 @@ pub mod p4c;
 pub mod ports;
 pub mod programs;
 mod reconcile;
-pub mod runs;
 pub mod scheduler;
 pub mod server;
+pub mod service;
 pub mod session;
 pub mod sweep;
 pub mod targets;

@@ -18,7 +18,6 @@ use tokio::task::JoinHandle;
 use tonic::transport::Channel;
 use tonic::{Code, Status, Streaming};
 use tributary_access::{ClientKeys, Remote};
-use tributary_controller::client;
 use tributary_proto::scheduler::v1;
 use tributary_proto::scheduler::v1::job_scheduler_client::JobSchedulerClient;
 use tributary_protocol::{Assignment, Rate};
@@ -138,7 +137,7 @@ impl Leased {
             anyhow!(
                 "no controller answers at {address} ({}); start `tributary controller --scheduler`, or \
                  correct the address",
-                client::root_cause(&error)
+                crate::root_cause(&error)
             )
         })?;
         let mut client = JobSchedulerClient::new(channel);

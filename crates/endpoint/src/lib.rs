@@ -7,7 +7,7 @@
 //! | [`load()`] | the job file, as the switches need it |
 //! | [`open_interface`] | the host's port, with the faults of its link |
 //! | [`mod@claim`] | one process per part of a job on an interface |
-//! | [`runs`] | the run of a job that an endpoint takes part in |
+//! | [`membership`] | the runs of a job that an endpoint takes part in |
 //! | [`schedule`] | what the job scheduler decides about a job |
 //! | [`lease`] | a job that this process has admitted, and that ends with it |
 //! | [`tokens`], [`channel`] | ESA's reliable channels |
@@ -18,9 +18,10 @@ pub mod channel;
 pub mod claim;
 pub mod lease;
 mod load;
+pub mod membership;
 pub mod names;
 pub mod numbers;
-pub mod runs;
+mod runs;
 pub mod schedule;
 pub mod tokens;
 
@@ -43,6 +44,7 @@ pub use load::load;
 
 use runs::Given;
 use tokens::Tokens;
+use tributary_access::Remote;
 use tributary_access::args::KeyArgs;
 
 /// The command line arguments of all endpoints.
@@ -118,6 +120,20 @@ impl Args {
         );
         fit_for_scheduler(&scenario)?;
         Ok(Deployment::unassigned(scenario))
+    }
+
+    /// The controller that names the runs of a job.
+    ///
+    /// # Errors
+    /// If none is named, or its address or our keys are unusable.
+    pub fn controller(&self, job: &str) -> Result<Remote> {
+        let controller = self.controller.as_ref().with_context(|| {
+            format!(
+                "job {job}: which run of it is this? Name the controller with --controller ADDRESS, where \
+                 `tributary controller` was started with --listen ADDRESS, or the run with --epoch N"
+            )
+        })?;
+        self.keys.remote("--controller", controller)
     }
 
     /// Reads the tokens; empty without a file.
@@ -312,4 +328,15 @@ pub fn runtime() -> Result<tokio::runtime::Runtime> {
         .enable_all()
         .build()
         .context("cannot start threads")
+}
+
+/// The innermost cause of an error, in one line.
+pub(crate) fn root_cause(error: &dyn std::error::Error) -> String {
+    let mut cause = error;
+    while let Some(inner) = cause.source() {
+        cause = inner;
+    }
+    let text = cause.to_string();
+    let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    lines.join(" | ")
 }

@@ -28,7 +28,6 @@ use tokio::sync::watch;
 use tonic::transport::Channel;
 use tonic::{Code, Status};
 use tributary_access::Remote;
-use tributary_controller::client;
 use tributary_model::JobSpec;
 use tributary_netio::Waker;
 use tributary_proto::scheduler::v1;
@@ -337,7 +336,7 @@ pub(crate) async fn within<T>(
 /// What the scheduler answered, or how the connection broke.
 pub(crate) fn reason(status: &Status) -> String {
     match std::error::Error::source(status) {
-        Some(source) => client::root_cause(source),
+        Some(source) => crate::root_cause(source),
         None => status.message().to_owned(),
     }
 }

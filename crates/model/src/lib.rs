@@ -18,6 +18,7 @@
 //! | [`services`] | how switches serve the jobs of P4INC and SwitchML |
 //! | [`segments`] | allocates aggregators, where jobs have aggregators of their own |
 //! | [`memory`] | the services and segments of all jobs of a network |
+//! | [`job`] | a job's life, as a state machine |
 //! | [`circuits`] | which ports of an optical cross-connect are joined |
 //!
 //! Start reading at [`Scenario`].
@@ -26,6 +27,7 @@ pub mod circuits;
 mod configs;
 mod deployment;
 mod error;
+pub mod job;
 pub mod memory;
 mod network;
 mod orchestration;

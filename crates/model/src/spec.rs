@@ -216,13 +216,16 @@ pub enum OnDeath {
         /// At least 1.
         least: u32,
     },
+    /// The others wait until the worker has been started again, and go on with it from a round on which they
+    /// agree.
+    Wait,
 }
 
 impl OnDeath {
     /// Whether the job goes on.
     #[must_use]
     pub const fn goes_on(self) -> bool {
-        matches!(self, Self::Continue { .. })
+        !matches!(self, Self::End)
     }
 }
 

@@ -9,7 +9,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use redb::{Database, ReadableTable as _, StorageBackend, TableHandle as _};
 use serde::{Deserialize, Serialize};
 use tributary_controller::entries::JobSlot;
-use tributary_controller::scheduler::{Demand, Handover, Iteration, Journal, Record};
+use tributary_controller::scheduler::{Demand, Iteration, Journal, Record};
+use tributary_model::job::Handover;
 use tributary_model::{
     Aggregation, HostId, Limits, Topology,
     circuits::{Circuits, Port},
@@ -34,7 +35,7 @@ const LAYOUT: &str = "layout";
 const OURS: &str = "tributary orchestrator ";
 
 /// The versions that this program reads. It writes the last one.
-const VERSIONS: [&str; 3] = ["1", "2", "3"];
+const VERSIONS: [&str; 4] = ["1", "2", "3", "4"];
 
 /// Why the journal is unusable.
 #[derive(Debug, thiserror::Error)]
@@ -301,6 +302,9 @@ struct Stored {
     before: u32,
     #[serde(default)]
     rounds: u64,
+    /// Whether the run has ended. Files of version 3 lack it.
+    #[serde(default)]
+    ended: bool,
 }
 
 const fn highest() -> u8 {
@@ -312,7 +316,7 @@ const MODES: [Mode; 3] = [Mode::Local, Mode::Partial, Mode::Forwarded];
 impl Stored {
     fn of(record: &Record) -> Self {
         let Record { placement, slot, last_service, .. } = record;
-        let Record { demand, iteration, rate, name, lease, tenant, handover, .. } = record;
+        let Record { demand, iteration, rate, name, lease, tenant, handover, ended, .. } = record;
         let Placement { epoch, workers, ps, agent, aggregation, assignment, .. } = placement;
         let Placement { two_levels, limits, .. } = placement;
         let mode = MODES.iter().position(|mode| *mode == assignment.mode).expect("all are there");
@@ -343,6 +347,7 @@ impl Stored {
             last_service: last_service.get(),
             before: handover.map_or(0, |handover| handover.before.get()),
             rounds: handover.map_or(0, |handover| handover.rounds),
+            ended: *ended,
         }
     }
 
@@ -399,6 +404,7 @@ impl Stored {
             tenant: self.tenant,
             handover: Epoch::new(self.before)
                 .map(|before| Handover { before, rounds: self.rounds }),
+            ended: self.ended,
         })
     }
 }
@@ -415,7 +421,10 @@ mod tests {
         let text = format!(
             "protocol = \"p4inc\"\n[topology]\nunits = {units}\n[[job]]\nworkers = [\"w1\"]\n"
         );
-        tributary_jobfile::parse(&text, "units").unwrap_or_else(|error| panic!("{error}")).network.topology
+        tributary_jobfile::parse(&text, "units")
+            .unwrap_or_else(|error| panic!("{error}"))
+            .network
+            .topology
     }
 
     fn record(job: u16, mode: Mode) -> Record {

@@ -63,7 +63,10 @@ mod tests {
             "protocol = \"p4inc\"\n[topology]\nunits = {units}\noptical_ports = {ports}\n[[job]]\n\
              workers = [\"w1\"]\n"
         );
-        tributary_jobfile::parse(&text, "units").unwrap_or_else(|error| panic!("{error}")).network.topology
+        tributary_jobfile::parse(&text, "units")
+            .unwrap_or_else(|error| panic!("{error}"))
+            .network
+            .topology
     }
 
     proptest! {

@@ -190,7 +190,8 @@ fn sixty_four_units_run_a_hundred_jobs() {
 fn what_cannot_be_scheduled_is_one_clear_line() {
     let text = "protocol = \"p4inc\"\n[[job]]\n";
     let other = scenario(text);
-    let program = Program::compile(&Source::built_in("p4inc").unwrap(), &other.network.switch).unwrap();
+    let program =
+        Program::compile(&Source::built_in("p4inc").unwrap(), &other.network.switch).unwrap();
     let options = Options::seeded(1);
     let refused = |scenario: &Scenario| {
         let inputs = inputs(scenario, 1, 64);

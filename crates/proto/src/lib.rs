@@ -17,4 +17,4 @@ mod generated {
     include!(concat!(env!("OUT_DIR"), "/modules.rs"));
 }
 
-pub use generated::tributary::{crossconnect, placement, runs, scheduler};
+pub use generated::tributary::{crossconnect, jobs, placement, scheduler};

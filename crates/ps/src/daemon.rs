@@ -7,7 +7,7 @@ use std::thread::{self, ScopedJoinHandle};
 
 use anyhow::{Context, Result, bail};
 use tributary_endpoint::claim::claim;
-use tributary_endpoint::runs::{self, Follower};
+use tributary_endpoint::membership::{Host, Serving};
 use tributary_endpoint::schedule::Scheduler;
 use tributary_endpoint::{Args, channel, names, numbers, open_interface, open_server_ports};
 use tributary_metrics::{Board, Metrics};
@@ -52,27 +52,28 @@ pub fn run(
         let scheduler = Scheduler::at(&args.keys.remote("--scheduler", address)?)?;
         return scheduled::serve(loaded, id, io, &scheduler, stop, &board, &tell);
     }
+    let jobs = scenario.whole_jobs().filter(|(_, job)| own(job)).map(|(index, _)| index).collect();
+    let mut serving = Serving::new(args, &loaded, jobs, Host::Servers(host.to_owned()))?;
     let waker = Waker::new();
     while !stop.load(Ordering::Relaxed) {
         let ports = open_server_ports(&scenario, id, args)?;
         let mut deployment = loaded.clone();
-        runs::join_all(args, &mut deployment, own, stop)?;
+        serving.join(args, &mut deployment, stop)?;
         let scenario = deployment.scenario();
         let servers = servers(&deployment, id, ports.len())?;
         let at = |agent| channel::agent_address(scenario, agent);
         let hub = channel::hub(scenario, id, &tokens, at(id), waker.clone())?;
         let mut channels = channels(scenario, id, &tokens, hub, &waker, at)?;
         // Other servers detect a new run by its packets, because it has the same workers.
-        let told =
-            |job: &&JobSpec| own(job) && (job.protocol == Protocol::Esa || job.on_death.goes_on());
-        let follower = Follower::start(args, scenario.jobs.iter().filter(told), stop)?;
+        let follows = |job: &JobSpec| job.protocol == Protocol::Esa || job.on_death.goes_on();
+        let over = serving.over(&deployment, follows, stop);
         tell(&Event::Ready);
         let serve = |(servers, io): (Servers, Faulty<Device>), channels: &mut Channels, waker| {
             let mut report = |job, event| tell(&Event::of(job, &event));
-            let (io, over) = (Box::new(io) as Box<dyn FrameIo>, follower.over());
-            let ended = serve(servers, channels, io, waker, over, &board, &mut report);
+            let io = Box::new(io) as Box<dyn FrameIo>;
+            let ended = serve(servers, channels, io, waker, &over, &board, &mut report);
             // The other threads end, too, after an error.
-            let servers = ended.inspect_err(|_| follower.over().store(true, Ordering::Relaxed))?;
+            let servers = ended.inspect_err(|_| over.store(true, Ordering::Relaxed))?;
             tell(&Event::done(&servers));
             anyhow::Ok(())
         };
@@ -86,7 +87,7 @@ pub fn run(
             let others = threads.map(start).collect::<io::Result<Vec<_>>>();
             let others = others.context("cannot start a thread");
             if others.is_err() {
-                follower.over().store(true, Ordering::Relaxed);
+                over.store(true, Ordering::Relaxed);
             }
             let first = serve(first, &mut channels, waker.clone());
             let join = |other: ScopedJoinHandle<'_, Result<()>>| {

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context, Result, bail};
 use tributary_endpoint::claim::claim;
-use tributary_endpoint::runs::{self, Follower};
+use tributary_endpoint::membership::{Host, Serving};
 use tributary_endpoint::{Args, channel, names, numbers, open_interface};
 use tributary_metrics::{Board, Metrics};
 use tributary_model::JobSpec;
@@ -51,19 +51,23 @@ pub fn run(
     let board = Board::default();
     metrics.add(Backends(board.clone()));
     metrics.add(numbers::Jobs::new(scenario.jobs.iter().filter(own)));
+    let apart = |job: &JobSpec| own(&job) && job.ps != Some(id);
+    let jobs =
+        scenario.whole_jobs().filter(|(_, job)| apart(job)).map(|(index, _)| index).collect();
+    let mut serving = Serving::new(args, &loaded, jobs, Host::Agent(host.to_owned()))?;
     let waker = Waker::new();
     let address = channel::agent_address(&scenario, id);
     while !stop.load(Ordering::Relaxed) {
         let io = open_interface(&scenario, id, &args.interface, args.io)?;
         let mut deployment = loaded.clone();
-        runs::join_all(args, &mut deployment, own, stop)?;
+        serving.join(args, &mut deployment, stop)?;
         let scenario = deployment.scenario();
         let agent = agent(&deployment, id)?.context("looked at above")?;
         let hub = channel::hub(scenario, id, &tokens, address, waker.clone())?;
         let mut hub = hub.context("an agent has jobs")?;
-        let follower = Follower::start(args, scenario.jobs.iter().filter(own), stop)?;
+        let over = serving.over(&deployment, |_| true, stop);
         tell(Event::Ready);
-        let agent = serve(agent, &mut hub, Box::new(io), waker.clone(), follower.over(), &board)?;
+        let agent = serve(agent, &mut hub, Box::new(io), waker.clone(), &over, &board)?;
         tracing::info!("peers: {:?}", hub.stats());
         tell(Event::Done(&agent));
     }

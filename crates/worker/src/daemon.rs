@@ -5,8 +5,9 @@ use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context, Result, bail, ensure};
 use tributary_endpoint::claim::claim;
+use tributary_endpoint::membership::{self, Membership};
 use tributary_endpoint::schedule::Scheduler;
-use tributary_endpoint::{Args, channel, names, numbers, open_lanes, runs};
+use tributary_endpoint::{Args, channel, names, numbers, open_lanes};
 use tributary_metrics::{Board, Metrics};
 use tributary_model::JobSpec;
 use tributary_netio::Waker;
@@ -100,9 +101,24 @@ pub fn run(
     let waiting = |missing: WorkerSet| {
         tell(&Event::Waiting { missing: missing.iter().map(WorkerIndex::get).collect() });
     };
-    let epochs = runs::join_lanes(args, &scenario.jobs[lanes.clone()], index, stop, waiting)?;
+    let (membership, epochs) = match args.given(&scenario.jobs[lanes.clone()]) {
+        Some(epochs) => (None, epochs),
+        None => {
+            let controller = args.controller(&job.name)?;
+            let which = membership::Which {
+                job: job.name.clone(),
+                worker: index,
+                goes_on: job.on_death.goes_on(),
+                stall: scenario.network.worker_timeout,
+            };
+            let mut membership = Membership::take(controller, which, stop)?;
+            let begun = membership.begin(stop, waiting)?;
+            (Some(membership), begun.epochs)
+        }
+    };
     lanes.clone().zip(epochs).for_each(|(lane, epoch)| deployment.set_epoch(lane, epoch));
     let rounds = Rounds::new(Arc::new(deployment), at, index, verifier)?;
     let host = Host { args, id: host, tokens, board };
-    Ok(warn(job, part::run(&host, rounds, ports, stop, &mut |event| tell(&event))?))
+    let report = part::run(&host, rounds, ports, membership, stop, &mut |event| tell(&event))?;
+    Ok(warn(job, report))
 }

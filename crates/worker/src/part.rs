@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context, Result, bail};
-use tributary_endpoint::runs::{Attendant, Verdict};
+use tributary_endpoint::membership::{Membership, Verdict};
 use tributary_endpoint::tokens::Tokens;
 use tributary_endpoint::{Args, channel, open_lanes};
 use tributary_metrics::Board;
@@ -42,7 +42,8 @@ impl Host<'_> {
     }
 }
 
-/// Takes part in the run that has begun, on these ports, and in those in which its job goes on.
+/// Takes part in the run that has begun, on these ports, and in those in which its job goes on. Without a
+/// membership, the process that started this one sees to the others.
 ///
 /// # Errors
 /// One line that describes the problem.
@@ -50,16 +51,21 @@ pub(crate) fn run(
     host: &Host<'_>,
     mut rounds: Rounds,
     ports: Vec<Faulty<Device>>,
+    membership: Option<Membership>,
     stop: &Arc<AtomicBool>,
     tell: &mut dyn FnMut(Event),
 ) -> Result<WorkerReport> {
-    let (deployment, at, name) = rounds.part();
+    let Some(mut membership) = membership else {
+        // Nobody tells how others fare.
+        let port = host.port(&rounds, ports)?;
+        let (worked, stats) = live::work_on(&mut rounds, port, stop, tell);
+        return worked.map(|()| rounds.report(&stats));
+    };
+    let (deployment, at, _) = rounds.part();
     // All others learn from the controller, too, with whom the job goes on.
     let whole = Arc::clone(deployment);
     let job = whole.job(at);
-    let timeout = whole.scenario().network.worker_timeout;
-    let mut attendant = Attendant::start(host.args, job, name, timeout, stop)?;
-    let goes_on = job.on_death.goes_on() && attendant.is_there();
+    let goes_on = job.on_death.goes_on();
     let mut workers: WorkerSet = (0..job.workers.len()).map(worker_index).collect();
     let mut ports = Some(ports);
     loop {
@@ -68,18 +74,18 @@ pub(crate) fn run(
             None => open_lanes(whole.scenario(), host.id, host.args, at)?,
         };
         let port = host.port(&rounds, open)?;
-        let (worked, stats) = live::work_on(&mut rounds, port, attendant.halt(), tell);
+        let (worked, stats) = live::work_on(&mut rounds, port, membership.halt(), tell);
         let stopped = |error: &anyhow::Error| matches!(error.downcast_ref(), Some(Error::Stopped));
         let silence = match worked {
             Ok(()) if !goes_on => {
-                attendant.leave();
+                membership.leave();
                 return Ok(rounds.report(&stats));
             }
             Ok(()) => None,
             Err(error) if stop.load(Ordering::Relaxed) => return Err(error),
             Err(error) if goes_on && stopped(&error) => None,
             Err(error) if goes_on && error.is::<Silence>() => Some(error),
-            Err(error) => match attendant.lost() {
+            Err(error) => match membership.lost() {
                 Some(lost) if stopped(&error) => bail!(
                     "job {}: worker {lost} has died in the middle of the run, as the controller has seen; \
                      start all workers of the job again",
@@ -89,7 +95,7 @@ pub(crate) fn run(
             },
         };
         let standing = rounds.standing();
-        let verdict = attendant.settle(standing, stop);
+        let verdict = membership.settle(standing, stop);
         let verdict = match (verdict, silence) {
             // It has all sums, whoever is away, and however it goes on with the others.
             (Err(_) | Ok(Verdict::Over(_)), _)
@@ -98,7 +104,7 @@ pub(crate) fn run(
                 Verdict::Complete
             }
             // Nobody has died, as far as the controller knows.
-            (Err(_) | Ok(Verdict::Over(_)), Some(silence)) if attendant.lost().is_none() => {
+            (Err(_) | Ok(Verdict::Over(_)), Some(silence)) if membership.lost().is_none() => {
                 return Err(silence);
             }
             (verdict, _) => verdict.with_context(|| format!("job {}", job.name))?,
@@ -108,7 +114,7 @@ pub(crate) fn run(
             Verdict::Over(reason) => bail!(reason),
             Verdict::GoOn(next) => {
                 let mut deployment = (*whole).clone();
-                deployment.set_epoch(at, next.epoch);
+                deployment.set_epoch(at, next.epoch());
                 deployment.keep(at, next.workers);
                 tell(rounds.go_on(Arc::new(deployment), &next, workers, &stats)?);
                 workers = next.workers;

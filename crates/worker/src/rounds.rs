@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
 use serde::{Deserialize, Serialize};
-use tributary_controller::runs::{Continuation, Standing};
+use tributary_endpoint::membership::Begun;
+use tributary_model::job::Standing;
 use tributary_model::{Deployment, OnUnderflow, worker_index};
 use tributary_protocol::worker::Stats;
 use tributary_protocol::{Assignment, Mode, Tensor, Terms};
@@ -221,12 +222,12 @@ impl Rounds {
     pub fn go_on(
         &mut self,
         deployment: Arc<Deployment>,
-        next: &Continuation,
+        next: &Begun,
         before: WorkerSet,
         stats: &Stats,
     ) -> Result<Event> {
         let ledger = self.ledger.as_mut().context("the job does not go on")?;
-        let Continuation { workers, rounds, .. } = *next;
+        let Begun { workers, rounds, .. } = *next;
         let place = workers.iter().position(|worker| worker == ledger.name);
         self.index = worker_index(place.context("the next run is without this worker")?);
         self.deployment = deployment;

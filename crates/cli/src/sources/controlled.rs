@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tributary_controller::jobs::Controller;
 use tributary_controller::outcomes::Outcomes;
-use tributary_controller::runs::Runs;
+use tributary_controller::service;
 use tributary_metrics::{Page, Source};
 
 use super::wait;
@@ -71,7 +71,7 @@ impl Source for Controlled {
 
 /// The runs of a controller's jobs.
 #[derive(Debug)]
-pub(crate) struct TakingPart(pub(crate) Runs);
+pub(crate) struct TakingPart(pub(crate) service::Jobs);
 
 impl Source for TakingPart {
     fn write(&self, page: &mut Page<'_>) -> fmt::Result {

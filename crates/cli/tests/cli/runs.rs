@@ -1,13 +1,13 @@
 //! Consecutive runs of a job with separately started processes, on the same switch: no values of
 //! one run enter sums of the next, which each worker verifies.
 
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use tokio::runtime::Builder;
 use tributary_access::Remote;
-use tributary_controller::runs::ask;
+use tributary_endpoint::membership::{Host, Runs};
 use tributary_testbed::{Process, Stream};
-use tributary_wire::{Epoch, JobId};
+use tributary_wire::Epoch;
 
 use crate::by_hand::{Net, ended, freed, until};
 use crate::command::{namespaces, tributary};
@@ -49,9 +49,9 @@ fn served(protocol: &str, rounds: u32) -> (Net, Process, Vec<Process>) {
 
 /// The current run of the only job.
 fn epoch(net: &Net) -> Epoch {
-    let runtime = Builder::new_current_thread().enable_all().build().unwrap();
     let controller = Remote::new(&net.runs(), None).unwrap().unwrap();
-    runtime.block_on(ask(&controller, JobId::new(1).unwrap(), None, |_| {})).unwrap().epoch
+    let mut runs = Runs::follow(controller, Host::Servers("ps".to_owned())).unwrap();
+    runs.of(&["job1"], &AtomicBool::new(false)).unwrap()[0].epoch()
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! What a controller must remember over its own restart.
 
 use tributary_model::Topology;
+use tributary_model::job::Handover;
 use tributary_protocol::Rate;
 use tributary_wire::{Epoch, JobId, Service, WorkerSet};
 
@@ -30,17 +31,10 @@ pub struct Record {
     pub lease: Option<Epoch>,
     /// Name of the tenant whose job it is.
     pub tenant: Option<String>,
-    /// How its run has begun, if it goes on without workers that have died.
+    /// How its run has begun, if it continues another one.
     pub handover: Option<Handover>,
-}
-
-/// The end of a run whose remaining workers went on in the next one.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Handover {
-    /// The run that has ended.
-    pub before: Epoch,
-    /// The number of rounds whose sums stay as they were.
-    pub rounds: u64,
+    /// Whether its run has ended.
+    pub ended: bool,
 }
 
 impl Record {
@@ -60,6 +54,7 @@ impl Record {
             lease: None,
             tenant: None,
             handover: None,
+            ended: false,
         })
     }
 

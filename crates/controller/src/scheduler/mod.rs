@@ -32,7 +32,7 @@ use tributary_protocol::{Assignment, Rate};
 use tributary_wire::{Epoch, JobId, Protocol, Run, WorkerIndex, WorkerSet};
 
 pub use iteration::{Iteration, OutOfTurn};
-pub use journal::{Forgetful, Handover, Journal, Record};
+pub use journal::{Forgetful, Journal, Record};
 pub use leases::GRACE;
 use leases::Lease;
 pub use refusal::Refusal;
@@ -545,6 +545,7 @@ impl Scheduler {
             lease: lease.as_ref().map(|lease| lease.epoch),
             tenant,
             handover: None,
+            ended: false,
         };
         self.journal.keep(&record).map_err(Refusal::Unrecorded)
     }

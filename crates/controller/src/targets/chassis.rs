@@ -108,7 +108,8 @@ mod tests {
 
     #[test]
     fn without_a_map_there_is_no_configuration() {
-        let error = config(&star().network.topology, &PortMap::default(), SwitchId(0), 1).unwrap_err();
+        let error =
+            config(&star().network.topology, &PortMap::default(), SwitchId(0), 1).unwrap_err();
         assert_eq!(
             error.to_string(),
             "--chassis-config: nothing is known about port 1 of switch s1; give a file with --ports"

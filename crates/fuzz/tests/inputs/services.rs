@@ -24,19 +24,18 @@ use tributary_access::{Caller, Grant, Role, Tenant};
 use tributary_controller::client::{SwitchConfig, Target};
 use tributary_controller::jobs::Controller;
 use tributary_controller::programs::{self, Pipeline, Source};
-use tributary_controller::runs::Runs;
-use tributary_model::{Deployment, Scenario};
-
 use tributary_controller::scheduler::{self, Scheduler};
+use tributary_controller::service::Jobs;
 use tributary_crossconnect::emulated::{self, Control, Mirrors, Plane};
 use tributary_manager::durable::{Change, Durable, Store};
 use tributary_manager::manager::Settings;
 use tributary_manager::service::Service;
 use tributary_manager::shell::{Input, Shell, View};
 use tributary_manager::site::Site;
+use tributary_model::{Deployment, Scenario};
 use tributary_netio::{FrameIo, memory};
+use tributary_proto::jobs::v1::jobs_server::JobsServer;
 use tributary_proto::placement::v1::placement_manager_server::PlacementManagerServer;
-use tributary_proto::runs::v1::runs_server::RunsServer;
 use tributary_switch::runtime::SwitchHandle;
 use tributary_switch::server::{self, ServerHandle};
 
@@ -44,7 +43,7 @@ use crate::bounds::{MIB, Turn};
 use crate::reader::Reader;
 
 /// All methods, by the services that have them.
-const METHODS: [&str; 18] = [
+const METHODS: [&str; 17] = [
     "tributary.scheduler.v1.JobScheduler/Admit",
     "tributary.scheduler.v1.JobScheduler/Release",
     "tributary.scheduler.v1.JobScheduler/Move",
@@ -61,8 +60,7 @@ const METHODS: [&str; 18] = [
     "tributary.placement.v1.PlacementManager/Agent",
     "tributary.crossconnect.v1.CrossConnect/Read",
     "tributary.crossconnect.v1.CrossConnect/Change",
-    "tributary.runs.v1.Runs/Join",
-    "tributary.runs.v1.Runs/Attend",
+    "tributary.jobs.v1.Jobs/Take",
 ];
 
 /// Most memory for one input: buffers of connections, and switches that sweep.
@@ -119,9 +117,11 @@ impl Servers {
             .service()
             .add_service(placement)
             .add_service(emulated::service(crossconnect()))
-            .add_service(RunsServer::new(Runs::new(
+            .add_service(JobsServer::new(Jobs::new(
                 Arc::new(of_runs),
                 Arc::new(scheduler::Forgetful),
+                [&scenario.jobs[..]],
+                &[],
             )));
         let (_switches, _directory) = (switches, directory);
         Self { runtime, scheduler, routes, manager, jobs, _switches, _directory }

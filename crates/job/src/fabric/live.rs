@@ -13,9 +13,9 @@ use tributary_access::{Door, Listen, Server};
 use tributary_controller::client::SwitchConfig;
 use tributary_controller::jobs::Controller;
 use tributary_controller::programs::Pipeline;
-use tributary_controller::runs::{Runs, Team};
 use tributary_controller::scheduler::{Demand, Forgetful, Scheduler};
 use tributary_controller::server::LIMITS;
+use tributary_controller::service::Jobs;
 use tributary_crossconnect::CrossConnect;
 use tributary_model::{
     Aggregation, Deployment, JobSpec, Orchestration, SwitchId, circuits::Circuits, plan::Placement,
@@ -55,8 +55,8 @@ struct Orchestrated {
 pub(super) struct Live {
     /// Set while the switches run.
     control: Option<Control>,
-    /// Where endpoints learn of runs, if a job may go on without workers that die.
-    runs: Option<(Runs, Server)>,
+    /// Where endpoints take part in jobs, if one may go on when a worker dies.
+    jobs: Option<(Jobs, Server)>,
     pub(super) notes: UnboundedSender<Note>,
     inbox: UnboundedReceiver<Note>,
     started: Instant,
@@ -65,7 +65,7 @@ pub(super) struct Live {
 impl Live {
     pub(super) fn new() -> Self {
         let (notes, inbox) = unbounded_channel();
-        Self { control: None, runs: None, notes, inbox, started: Instant::now() }
+        Self { control: None, jobs: None, notes, inbox, started: Instant::now() }
     }
 
     /// Connects to the switches and pushes the program and forwarding.
@@ -81,25 +81,26 @@ impl Live {
         Ok(())
     }
 
-    /// Names the runs of all jobs to endpoints at this Unix socket, after all were admitted: a job may go on
-    /// without workers that die.
-    pub(super) async fn name_runs(&mut self, deployment: &Deployment, socket: &Path) -> Result<()> {
+    /// Lets endpoints take part in the jobs at this Unix socket, after all were admitted.
+    pub(super) async fn serve_jobs(
+        &mut self,
+        deployment: &Deployment,
+        socket: &Path,
+    ) -> Result<()> {
         let Some(Control::Plain(controller)) = &self.control else { return Ok(()) };
-        let team = |job: &JobSpec| {
-            let (placement, _) = controller.placement(job.id)?;
-            Some((job.id, Team::new(job, &placement, None)))
-        };
-        let teams = deployment.scenario().jobs.iter().filter_map(team).collect();
-        let runs = Runs::with_teams(Arc::clone(controller), Arc::new(Forgetful), teams);
+        let scenario = deployment.scenario();
+        let jobs = scenario.whole_jobs().map(|(job, _)| &scenario.jobs[scenario.lanes(job)]);
+        let jobs = Jobs::new(Arc::clone(controller), Arc::new(Forgetful), jobs, &[]);
         let door = Door::unlocked(Listen::Unix(socket.to_owned()));
-        let server = Server::start(runs.clone().service(), door, LIMITS).await?;
-        self.runs = Some((runs, server));
+        let server = Server::start(jobs.clone().service(), door, LIMITS).await?;
+        self.jobs = Some((jobs, server));
         Ok(())
     }
 
     /// Whether endpoints have begun a run of a job.
     pub(super) fn has_begun(&self, job: JobId) -> bool {
-        self.runs.as_ref().is_some_and(|(runs, _)| runs.has_begun(job))
+        let served = self.jobs.as_ref().and_then(|(jobs, _)| jobs.served(job));
+        served.is_some_and(|served| served.begun)
     }
 
     /// The same for switches around a cross-connect, which is dark. Endpoints follow their jobs at this
@@ -233,7 +234,7 @@ impl Live {
 
     /// Drops the controller. Must happen before the switches stop, which it would report as lost.
     pub(super) fn end(&mut self) {
-        self.runs = None;
+        self.jobs = None;
         self.control = None;
     }
 }

@@ -205,7 +205,7 @@ impl Fabric for Netns {
         let jobs = &self.deployment.scenario().jobs;
         if job + 1 == jobs.len() && goes_on(jobs) {
             let socket = self.runs();
-            self.live.name_runs(&self.deployment, &socket).await?;
+            self.live.serve_jobs(&self.deployment, &socket).await?;
         }
         Ok(())
     }

@@ -4,8 +4,8 @@
 use std::collections::BTreeSet;
 
 use proptest::prelude::*;
-use tributary_model::Aggregation::{self, Network};
 use tributary_jobfile::{Error, parse};
+use tributary_model::Aggregation::{self, Network};
 use tributary_model::{Profile, Protocol, Scenario};
 use tributary_protocol::Mode;
 

@@ -398,14 +398,19 @@ fn examples_match_their_comments() {
     assert!(jobs.jobs.iter().all(|job| job.window > jobs.network.switch.pool));
 
     let lossy = example("lossy.toml");
-    assert!(lossy.network.topology.links.iter().filter(|link| link.faults.loss >= 0.1).count() >= 4);
+    assert!(
+        lossy.network.topology.links.iter().filter(|link| link.faults.loss >= 0.1).count() >= 4
+    );
     assert!(lossy.network.topology.links.iter().all(|link| link.faults.duplicate == 0.05));
     let slow = lossy.jobs[0].straggler_delay(WorkerIndex::new(2).unwrap());
     assert_eq!(slow, Duration::from_millis(5));
 
     let esa = example("esa-two-jobs.toml");
     let [slow, quick] = &esa.jobs[..] else { panic!("two jobs") };
-    assert_eq!((esa.network.protocol, slow.workers.len(), quick.workers.len()), (Protocol::Esa, 4, 2));
+    assert_eq!(
+        (esa.network.protocol, slow.workers.len(), quick.workers.len()),
+        (Protocol::Esa, 4, 2)
+    );
     assert_eq!(slow.stragglers.len(), 2);
     let priority = |job: &JobSpec| job.profile.priority(0, 1, Duration::ZERO, Code::Logarithmic);
     assert!(priority(quick) > priority(slow));

@@ -15,7 +15,10 @@ fn ring(switches: usize) -> Topology {
         );
     }
     text += "[[job]]\nworkers=[\"h1\"]\nps=\"h0\"\n";
-    tributary_jobfile::parse(&text, "ring").unwrap_or_else(|error| panic!("{error}")).network.topology
+    tributary_jobfile::parse(&text, "ring")
+        .unwrap_or_else(|error| panic!("{error}"))
+        .network
+        .topology
 }
 
 fn path(topology: &Topology, from: SwitchId, to: SwitchId) -> Vec<SwitchId> {

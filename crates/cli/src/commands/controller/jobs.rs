@@ -1,18 +1,18 @@
 //! The jobs of the job file, which the controller admits by itself.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context, Result, anyhow};
 use tributary_access::{Door, Server};
 use tributary_controller::jobs::Controller;
-use tributary_controller::runs::{Runs, Team};
 use tributary_controller::scheduler::{Forgetful, Journal, Record};
 use tributary_controller::server::LIMITS;
+use tributary_controller::service;
 use tributary_endpoint::numbers::Jobs;
 use tributary_metrics::Metrics;
-use tributary_model::{Deployment, JobSpec, Scenario, plan::Placement};
+use tributary_model::{Deployment, Scenario, plan::Placement};
 use tributary_orchestrator::journal::Redb;
 use tributary_wire::JobId;
 
@@ -65,8 +65,10 @@ pub(super) async fn serve(
     if outcome.is_ok() {
         outcome = match door {
             Some(door) => {
-                let teams = teams(&controller, scenario, records);
-                tell_runs(&controller, journal, teams, door, stop, metrics).await
+                let whole = scenario.whole_jobs();
+                let jobs = whole.map(|(job, _)| &scenario.jobs[scenario.lanes(job)]);
+                let jobs = service::Jobs::new(Arc::clone(&controller), journal, jobs, records);
+                serve_endpoints(jobs, door, stop, metrics).await
             }
             None => {
                 say!("end with Ctrl-C");
@@ -80,21 +82,6 @@ pub(super) async fn serve(
         outcome = outcome.and(remove(&controller, scenario).await);
     }
     outcome
-}
-
-/// The workers of each job, and of its run. The records are those of jobs that go on.
-fn teams(
-    controller: &Controller,
-    scenario: &Scenario,
-    records: &[Record],
-) -> BTreeMap<JobId, Team> {
-    let team = |job: &JobSpec| {
-        let (placement, _) = controller.placement(job.id)?;
-        let record = records.iter().find(|record| record.placement == placement);
-        let handover = record.and_then(|record| record.handover);
-        Some((job.id, Team::new(job, &placement, handover)))
-    };
-    scenario.jobs.iter().filter_map(team).collect()
 }
 
 /// Admits the jobs that do not go on.
@@ -143,25 +130,22 @@ async fn remove(controller: &Controller, scenario: &Scenario) -> Result<()> {
     outcome
 }
 
-/// Names the runs of jobs to endpoints until the end.
-async fn tell_runs(
-    controller: &Arc<Controller>,
-    journal: Arc<dyn Journal>,
-    teams: BTreeMap<JobId, Team>,
+/// Lets endpoints take part in jobs until the end.
+async fn serve_endpoints(
+    jobs: service::Jobs,
     door: Door,
     stop: &AtomicBool,
     metrics: &Metrics,
 ) -> Result<()> {
-    let runs = Runs::with_teams(Arc::clone(controller), journal, teams);
-    metrics.add(TakingPart(runs.clone()));
+    metrics.add(TakingPart(jobs.clone()));
     let address = door.listen.clone();
-    let server = Server::start(runs.clone().service(), door, LIMITS)
+    let server = Server::start(jobs.clone().service(), door, LIMITS)
         .await
         .with_context(|| format!("cannot listen at {address} (--listen)"))?;
     say!("endpoints join at {}", server.address());
     say!("end with Ctrl-C");
     tributary_endpoint::until(stop).await;
-    runs.close().await;
+    jobs.close().await;
     server.stop().await;
     Ok(())
 }

@@ -5,28 +5,24 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tempfile::TempDir;
-use tokio::sync::watch;
-use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tributary_access::{Door, Listen, Remote, Server};
-use tributary_controller::Error;
 use tributary_controller::client::SwitchConfig;
 use tributary_controller::jobs::Controller;
 use tributary_controller::ports::PortMap;
-use tributary_controller::runs::{
-    Attended, Attendee, Continuation, Runs, Standing, Team, Verdict, ask, attend,
-};
-use tributary_controller::scheduler::{Handover, Journal, Record};
+use tributary_controller::scheduler::{Journal, Record};
 use tributary_controller::server::LIMITS;
+use tributary_controller::service::Jobs;
 use tributary_jobfile::parse;
+use tributary_model::job::Handover;
 use tributary_model::{Scenario, plan::Placement};
-use tributary_wire::{Epoch, JobId, WorkerIndex, WorkerSet};
+use tributary_proto::jobs::v1;
+use tributary_proto::jobs::v1::take_response::News;
+use tributary_wire::{Epoch, JobId};
 
+use crate::embedded::taking::{SOON, Taking};
 use crate::embedded::{Cables, Running, embedded};
 use crate::support::{self, Kit, free_port};
-
-/// Longer than the controller waits for workers that have not called.
-const SOON: Duration = Duration::from_secs(20);
 
 /// Outlives the controllers of a test, as a file does. The controller ends when a record is written that the
 /// test does not let pass.
@@ -138,13 +134,11 @@ impl Site {
                 let placement = Placement { epoch, ..Placement::unassigned(&job) };
                 controller.admit(&placement).await.unwrap();
             }
-            let (placement, _) = controller.placement(job.id).unwrap();
-            let handover = records.first().and_then(|record| record.handover);
-            let teams = BTreeMap::from([(job.id, Team::new(&job, &placement, handover))]);
             let controller = Arc::new(controller);
-            let runs = Runs::with_teams(Arc::clone(&controller), kept, teams);
+            let lanes = [std::slice::from_ref(&job)];
+            let jobs = Jobs::new(Arc::clone(&controller), kept, lanes, &records);
             let door = Door::unlocked(Listen::Unix(socket));
-            let server = Server::start(runs.service(), door, LIMITS).await.unwrap();
+            let server = Server::start(jobs.service(), door, LIMITS).await.unwrap();
             (controller, server)
         };
         let (controller, _server) = runtime.spawn(start).await.unwrap();
@@ -153,85 +147,113 @@ impl Site {
 
     /// All workers begin a run.
     async fn begin(&self) -> (Epoch, [Worker; 3]) {
-        let joining = [0, 1, 2].map(|worker| {
-            let (address, job) = (self.address(), self.job());
-            tokio::spawn(async move { ask(&address, job, Some(index(worker)), |_| {}).await })
-        });
-        let mut epoch = None;
-        for joining in joining {
-            let begun = timeout(SOON, joining).await.expect("the run begins").unwrap().unwrap();
-            assert_eq!(begun.workers, None);
-            assert!(epoch.is_none_or(|epoch| epoch == begun.epoch));
-            epoch = Some(begun.epoch);
+        let mut workers = Vec::new();
+        for index in 0..3 {
+            workers.push(Worker::take(self, index, 0).await);
         }
-        let epoch = epoch.unwrap();
-        (epoch, [0, 1, 2].map(|worker| self.worker(worker, epoch)))
-    }
-
-    /// A worker that takes part in a run, and calls again when its call breaks.
-    fn worker(&self, worker: u16, epoch: Epoch) -> Worker {
-        let (address, run) = (self.address(), self.job().run(epoch));
-        let (standing, mut said) = watch::channel(None);
-        let (lost, loss) = watch::channel(None);
-        let attendee = Attendee { run, worker: index(worker), goes_on: true };
-        let task = tokio::spawn(async move {
-            loop {
-                let tell = |other| {
-                    lost.send_replace(Some(other));
-                };
-                match attend(&address, attendee, &mut said, tell).await {
-                    Ok(Attended::Decided(verdict)) => return verdict,
-                    Ok(other) => panic!("{other:?}"),
-                    Err(Error::Joining { .. }) => tokio::time::sleep(PAUSE).await,
-                    Err(error) => panic!("{error}"),
-                }
-            }
-        });
-        Worker { epoch, standing, loss, task }
+        let mut epoch = None;
+        for worker in &mut workers {
+            let run = worker.goes_on().await;
+            assert_eq!((&run.workers[..], run.rounds), (&[0, 1, 2][..], 0));
+            assert!(epoch.is_none_or(|epoch| epoch == run.epochs[0]));
+            epoch = Some(run.epochs[0]);
+        }
+        let workers = workers.try_into().ok().expect("there are three");
+        (Epoch::new(epoch.unwrap()).unwrap(), workers)
     }
 }
 
 const PAUSE: Duration = Duration::from_millis(50);
 
+/// A worker that takes part, and calls again when its stream breaks in a run.
 struct Worker {
-    epoch: Epoch,
-    standing: watch::Sender<Option<(Epoch, Standing)>>,
-    loss: watch::Receiver<Option<WorkerIndex>>,
-    task: JoinHandle<Verdict>,
+    address: Remote,
+    index: u32,
+    epoch: u32,
+    said: Option<(Epoch, u64, bool)>,
+    taking: Taking,
 }
 
 impl Worker {
-    fn say(&self, rounds: u64, done: bool) {
-        self.standing.send_replace(Some((self.epoch, Standing { rounds, done })));
+    async fn take(site: &Site, index: u32, epoch: u32) -> Self {
+        let address = site.address();
+        let taking = Taking::worker(&address, "long", index, epoch).await.unwrap();
+        Self { address, index, epoch, said: None, taking }
     }
 
-    async fn hears_of(&mut self, lost: u16) {
-        let told = self.loss.wait_for(|told| *told == Some(index(lost)));
-        timeout(SOON, told).await.expect("it is told").unwrap();
+    async fn news(&mut self) -> News {
+        loop {
+            match self.taking.news().await {
+                Ok(News::Run(run)) => {
+                    self.epoch = run.epochs[0];
+                    return News::Run(run);
+                }
+                Ok(news) => return news,
+                Err(status) if status.code() == tonic::Code::FailedPrecondition => {
+                    return News::Over(status.message().to_owned());
+                }
+                Err(_) => self.call_again().await,
+            }
+        }
     }
 
-    async fn verdict(self) -> Verdict {
-        timeout(SOON, self.task).await.expect("it is decided").unwrap()
+    async fn call_again(&mut self) {
+        let again = async {
+            loop {
+                match Taking::worker(&self.address, "long", self.index, self.epoch).await {
+                    Ok(taking) => return taking,
+                    Err(_) => tokio::time::sleep(PAUSE).await,
+                }
+            }
+        };
+        self.taking = timeout(SOON, again).await.expect("a controller answers");
+        if let Some((epoch, rounds, done)) = self.said {
+            self.taking.stand(epoch, rounds, done).await;
+        }
     }
 
-    async fn goes_on(self) -> Continuation {
+    async fn say(&mut self, rounds: u64, done: bool) {
+        let epoch = Epoch::new(self.epoch).unwrap();
+        self.said = Some((epoch, rounds, done));
+        self.taking.stand(epoch, rounds, done).await;
+    }
+
+    async fn hears_of(&mut self, lost: u32) {
+        loop {
+            match self.news().await {
+                News::Lost(worker) => return assert_eq!(worker, lost),
+                News::Waiting(_) => {}
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+
+    /// What ends the run, or the next one.
+    async fn verdict(&mut self) -> News {
+        loop {
+            match self.news().await {
+                News::Lost(_) | News::Waiting(_) => {}
+                other => return other,
+            }
+        }
+    }
+
+    async fn goes_on(&mut self) -> v1::Run {
         match self.verdict().await {
-            Verdict::GoOn(next) => next,
+            News::Run(next) => next,
             other => panic!("{other:?}"),
         }
     }
 
-    fn die(self) {
-        self.task.abort();
-    }
+    fn die(self) {}
 }
 
-fn index(worker: u16) -> WorkerIndex {
-    WorkerIndex::new(worker).unwrap()
+fn complete() -> News {
+    News::Complete(v1::Complete {})
 }
 
-const fn set(bits: u32) -> WorkerSet {
-    WorkerSet::from_low_bits(bits)
+fn run(epochs: &v1::Run) -> Epoch {
+    Epoch::new(epochs.epochs[0]).unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -239,10 +261,10 @@ async fn a_job_waits_for_a_journal_that_cannot_be_written() {
     let site = Site::new();
     *site.kept.full.lock().unwrap() = 2;
     let _life = site.start(1).await;
-    let (first, [one, two, three]) = site.begin().await;
+    let (first, [mut one, two, mut three]) = site.begin().await;
     two.die();
-    one.say(4, false);
-    three.say(4, false);
+    one.say(4, false).await;
+    three.say(4, false).await;
     let next = one.goes_on().await;
     assert_eq!(next, three.goes_on().await);
     assert_eq!(site.handover(), Some(Handover { before: first, rounds: 4 }));
@@ -257,42 +279,40 @@ async fn a_job_goes_on_from_the_least_round_again_and_again_until_all_have_all_s
     two.die();
     one.hears_of(1).await;
     three.hears_of(1).await;
-    three.say(5, true);
-    one.say(4, false);
+    three.say(5, true).await;
+    one.say(4, false).await;
     let next = one.goes_on().await;
     assert_eq!(next, three.goes_on().await);
-    assert_eq!((next.workers, next.rounds), (set(0b101), 4));
-    assert!(next.epoch.is_after(first));
+    assert_eq!((&next.workers[..], next.rounds), (&[0, 2][..], 4));
+    assert!(run(&next).is_after(first));
     assert_eq!(site.handover(), Some(Handover { before: first, rounds: 4 }));
     // Its server serves the same run.
-    let begun = ask(&site.address(), site.job(), None, |_| {}).await.unwrap();
-    assert_eq!((begun.epoch, begun.workers), (next.epoch, Some(set(0b101))));
+    let mut server = Taking::server(&site.address(), "ps").await.unwrap();
+    assert_eq!(server.run().await.unwrap(), next);
     let (placement, _) = life.controller.placement(site.job()).unwrap();
     let hosts = &site.scenario.jobs[0].workers;
     assert_eq!(placement.workers, [hosts[0], hosts[2]]);
     // It comes back, and nobody waits for it.
-    let refused = |joined: Result<_, Error>| joined.unwrap_err().to_string();
-    let [one, mut three] = [0, 2].map(|worker| site.worker(worker, next.epoch));
-    tokio::time::sleep(PAUSE * 4).await;
-    let back = ask(&site.address(), site.job(), Some(index(1)), |_| {}).await;
-    assert!(refused(back).contains("job long goes on without worker 1"));
-    let stale = site.worker(1, first).verdict().await;
-    assert!(matches!(&stale, Verdict::Over(why) if why.contains("without worker 1")), "{stale:?}");
+    for epoch in [0, first.get()] {
+        let stale = Worker::take(&site, 1, epoch).await.verdict().await;
+        assert!(matches!(&stale, News::Over(why) if why.contains("without worker 1")), "{stale:?}");
+    }
     one.die();
     three.hears_of(0).await;
-    three.say(4, false);
+    three.say(4, false).await;
     let last = three.goes_on().await;
-    assert_eq!((last.workers, last.rounds), (set(0b100), 4));
-    let three = site.worker(2, last.epoch);
-    three.say(5, true);
-    assert_eq!(three.verdict().await, Verdict::Complete);
+    assert_eq!((&last.workers[..], last.rounds), (&[2][..], 4));
+    three.say(5, true).await;
+    assert_eq!(three.verdict().await, complete());
     // All three begin the next run.
-    let (after, workers) = site.begin().await;
-    assert!(after.is_after(last.epoch));
+    let (after, mut workers) = site.begin().await;
+    assert!(after.is_after(run(&last)));
     assert_eq!(site.handover(), None);
-    workers.iter().for_each(|worker| worker.say(5, true));
-    for worker in workers {
-        assert_eq!(worker.verdict().await, Verdict::Complete);
+    for worker in &mut workers {
+        worker.say(5, true).await;
+    }
+    for worker in &mut workers {
+        assert_eq!(worker.verdict().await, complete());
     }
 }
 
@@ -301,12 +321,12 @@ async fn a_job_goes_on_from_the_least_round_again_and_again_until_all_have_all_s
 async fn a_controller_that_ends_before_its_decision_is_recorded_decides_again() {
     let site = Site::new();
     let life = site.start(1).await;
-    let (first, [mut one, two, three]) = site.begin().await;
+    let (first, [mut one, two, mut three]) = site.begin().await;
     *site.kept.stuck.lock().unwrap() = true;
     two.die();
     one.hears_of(1).await;
-    one.say(4, false);
-    three.say(3, false);
+    one.say(4, false).await;
+    three.say(3, false).await;
     // Until switches have another run, which is recorded next.
     let changed = async {
         while life.controller.placement(site.job()).unwrap().0.workers.len() == 3
@@ -322,7 +342,7 @@ async fn a_controller_that_ends_before_its_decision_is_recorded_decides_again() 
     *site.kept.stuck.lock().unwrap() = false;
     let _life = site.start(2).await;
     let next = one.goes_on().await;
-    assert_eq!((next.workers, next.rounds), (set(0b001), 4));
+    assert_eq!((&next.workers[..], next.rounds), (&[0][..], 4));
     assert_eq!(site.handover(), Some(Handover { before: first, rounds: 4 }));
 }
 
@@ -331,26 +351,23 @@ async fn a_controller_that_ends_before_its_decision_is_recorded_decides_again() 
 async fn a_controller_that_ends_after_its_decision_is_recorded_tells_the_same() {
     let site = Site::new();
     let life = site.start(1).await;
-    let (first, [one, two, three]) = site.begin().await;
+    let (first, [mut one, two, mut three]) = site.begin().await;
     two.die();
-    one.say(4, false);
-    three.say(3, false);
+    one.say(4, false).await;
+    three.say(3, false).await;
     let next = one.goes_on().await;
     drop(life);
     three.die();
     let _life = site.start(2).await;
-    let again = site.worker(2, first);
-    again.say(7, true);
+    let mut again = Worker::take(&site, 2, first.get()).await;
+    again.said = Some((first, 7, true));
+    again.taking.stand(first, 7, true).await;
     assert_eq!(again.goes_on().await, next);
-    assert_eq!((next.workers, next.rounds), (set(0b101), 3));
+    assert_eq!((&next.workers[..], next.rounds), (&[0, 2][..], 3));
     // They go on.
-    let [one, three] = [0, 2].map(|worker| site.worker(worker, next.epoch));
-    one.say(9, true);
-    three.say(9, true);
-    assert_eq!(
-        (one.verdict().await, three.verdict().await),
-        (Verdict::Complete, Verdict::Complete)
-    );
+    one.say(9, true).await;
+    again.say(9, true).await;
+    assert_eq!((one.verdict().await, again.verdict().await), (complete(), complete()));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -361,11 +378,11 @@ async fn a_worker_that_does_not_call_after_the_controller_was_started_again_has_
     drop(life);
     two.die();
     let _life = site.start(2).await;
-    one.hears_of(1).await;
-    three.hears_of(1).await;
-    one.say(2, false);
-    three.say(3, false);
+    // Both call again at once.
+    tokio::join!(one.hears_of(1), three.hears_of(1));
+    one.say(2, false).await;
+    three.say(3, false).await;
     let next = one.goes_on().await;
     assert_eq!(next, three.goes_on().await);
-    assert_eq!((next.workers, next.rounds), (set(0b101), 2));
+    assert_eq!((&next.workers[..], next.rounds), (&[0, 2][..], 2));
 }

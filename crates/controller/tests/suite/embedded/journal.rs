@@ -5,14 +5,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use tributary_access::{Door, Listen, Remote, Server};
 use tributary_controller::jobs::Controller;
-use tributary_controller::runs::{Runs, ask};
 use tributary_controller::scheduler::{Journal, Record, Refusal, Scheduler};
 use tributary_controller::server::LIMITS;
+use tributary_controller::service::Jobs;
 use tributary_jobfile::parse;
 use tributary_model::{Aggregation, plan::Placement};
-use tributary_wire::{JobId, WorkerIndex};
+use tributary_wire::JobId;
 
 use crate::embedded::running;
+use crate::embedded::taking::Taking;
 use crate::support::{self, Kit, free_port};
 
 #[derive(Clone, Debug, Default)]
@@ -55,21 +56,22 @@ async fn a_run_begins_when_the_journal_can_be_written_again() {
     let epoch = controller.issue().await.unwrap();
     controller.admit(&Placement { epoch, ..Placement::unassigned(job) }).await.unwrap();
     let journal = Full::default();
-    let runs = Runs::new(Arc::new(controller), Arc::new(journal.clone()));
+    let lanes = [&scenario.jobs[..]];
+    let jobs = Jobs::new(Arc::new(controller), Arc::new(journal.clone()), lanes, &[]);
     let anywhere = Listen::Tcp(([127, 0, 0, 1], 0).into());
-    let server = Server::start(runs.service(), Door::unlocked(anywhere), LIMITS).await.unwrap();
+    let server = Server::start(jobs.service(), Door::unlocked(anywhere), LIMITS).await.unwrap();
     let address = Remote::new(&server.address().to_string(), None).unwrap().unwrap();
     let both = async || {
-        let ask = |worker| ask(&address, job.id, WorkerIndex::new(worker), |_| {});
-        let (one, other) = tokio::join!(ask(0), ask(1));
-        [one, other].map(|begun| begun.map(|begun| begun.epoch))
+        let mut one = Taking::worker(&address, &job.name, 0, 0).await.unwrap();
+        let mut other = Taking::worker(&address, &job.name, 1, 0).await.unwrap();
+        [one.epoch().await, other.epoch().await]
     };
     journal.fail(true);
     for _ in 0..2 {
         for begun in both().await {
-            let error = begun.unwrap_err().to_string();
-            let said = "names no run: cannot record the change in the journal: the disk is full";
-            assert!(error.ends_with(said), "{error}");
+            let error = begun.unwrap_err();
+            let said = "cannot record the change in the journal: the disk is full";
+            assert_eq!((error.code(), error.message()), (tonic::Code::Unavailable, said));
         }
     }
     journal.fail(false);

@@ -6,6 +6,7 @@ mod leases;
 mod moves;
 mod runs;
 mod scheduler;
+mod taking;
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};

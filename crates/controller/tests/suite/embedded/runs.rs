@@ -1,4 +1,4 @@
-//! Workers that join runs of a job, over gRPC, with the embedded switch.
+//! Workers that take part in runs of a job, over gRPC, with the embedded switch.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -9,28 +9,27 @@ use rand::{Rng as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
-use tonic::Code;
+use tonic::{Code, Status};
 use tributary_access::{Door, Listen, Remote, Server};
-use tributary_controller::Error;
 use tributary_controller::client::SwitchConfig;
 use tributary_controller::jobs::Controller;
-use tributary_controller::runs::{Progress, Runs, ask};
 use tributary_controller::scheduler::Forgetful;
 use tributary_controller::server::LIMITS;
+use tributary_controller::service::Jobs;
 use tributary_jobfile::parse;
+use tributary_model::Scenario;
 use tributary_model::plan::Placement;
-use tributary_proto::runs::v1::JoinRequest;
-use tributary_proto::runs::v1::runs_client::RunsClient;
-use tributary_wire::{Epoch, JobId, WorkerIndex, WorkerSet};
+use tributary_proto::jobs::v1;
+use tributary_proto::jobs::v1::part::Role;
+use tributary_wire::{Epoch, JobId};
 
+use crate::embedded::taking::{SOON, Taking, set};
 use crate::embedded::{Cables, Running, embedded};
 use crate::support::{self, Kit, free_port};
 
-const SOON: Duration = Duration::from_secs(10);
-
 /// One job of three workers at one switch.
 struct Setting {
-    runs: Runs,
+    jobs: Jobs,
     server: Server,
     controller: Arc<Controller>,
     job: JobId,
@@ -38,20 +37,31 @@ struct Setting {
     _switch: (Running, Cables),
 }
 
+fn scenario() -> Scenario {
+    parse("[switch]\npool = 64\n[[job]]\nname = \"a\"\nworkers = 3\n", "test").unwrap()
+}
+
 async fn setting() -> Setting {
     let port = free_port();
     let switch = embedded().start(port);
     let (controller, job) = admitted(port, 1).await;
-    let runs = Runs::new(Arc::clone(&controller), Arc::new(Forgetful));
+    let (jobs, server) = served(&controller).await;
+    Setting { jobs, server, controller, job, port, _switch: switch }
+}
+
+async fn served(controller: &Arc<Controller>) -> (Jobs, Server) {
+    let scenario = scenario();
+    let lanes = [&scenario.jobs[..]];
+    let jobs = Jobs::new(Arc::clone(controller), Arc::new(Forgetful), lanes, &[]);
     let anywhere = Listen::Tcp(SocketAddr::from(([127, 0, 0, 1], 0)));
     let server =
-        Server::start(runs.clone().service(), Door::unlocked(anywhere), LIMITS).await.unwrap();
-    Setting { runs, server, controller, job, port, _switch: switch }
+        Server::start(jobs.clone().service(), Door::unlocked(anywhere), LIMITS).await.unwrap();
+    (jobs, server)
 }
 
 /// A controller that has admitted the job, continuing the run in the switch if there is one.
 async fn admitted(port: u16, election_id: u128) -> (Arc<Controller>, JobId) {
-    let scenario = parse("[switch]\npool = 64\n[[job]]\nworkers = 3\n", "test").unwrap();
+    let scenario = scenario();
     let configs = vec![SwitchConfig { election_id, ..support::config("s1", port) }];
     let pipeline = embedded().pipeline();
     let controller =
@@ -66,39 +76,51 @@ async fn admitted(port: u16, election_id: u128) -> (Arc<Controller>, JobId) {
     (Arc::new(controller), job)
 }
 
-fn index(worker: u16) -> WorkerIndex {
-    WorkerIndex::new(worker).unwrap()
+fn remote(server: &Server) -> Remote {
+    Remote::new(&server.address().to_string(), None).unwrap().unwrap()
 }
 
-/// A worker process that asks to join.
-type Joining = JoinHandle<Result<Epoch, Error>>;
+/// A worker process that waits for a run, and stays in it.
+type Joining = JoinHandle<Result<(Epoch, Taking), Status>>;
+
+fn worker(controller: Remote, worker: u32) -> Joining {
+    tokio::spawn(async move {
+        let mut taking = Taking::worker(&controller, "a", worker, 0).await?;
+        Ok((taking.epoch().await?, taking))
+    })
+}
 
 impl Setting {
     fn controller(&self) -> Remote {
-        Remote::new(&self.server.address().to_string(), None).unwrap().unwrap()
+        remote(&self.server)
     }
 
-    fn worker(&self, worker: u16) -> Joining {
-        let (controller, job) = (self.controller(), self.job);
-        tokio::spawn(async move {
-            ask(&controller, job, Some(index(worker)), |_| {}).await.map(|begun| begun.epoch)
-        })
+    fn worker(&self, index: u32) -> Joining {
+        worker(self.controller(), index)
+    }
+
+    async fn waiting(&self, index: u32) -> Taking {
+        Taking::worker(&self.controller(), "a", index, 0).await.unwrap()
     }
 
     async fn current(&self) -> Epoch {
-        ask(&self.controller(), self.job, None, |_| {}).await.unwrap().epoch
-    }
-
-    /// Waits until exactly these workers are missing, according to a waiting worker.
-    async fn missing(&self, told: &mut tokio::sync::watch::Receiver<Progress>, missing: u32) {
-        let missing = Progress::Waiting { missing: WorkerSet::from_low_bits(missing) };
-        let there = told.wait_for(|progress| *progress == missing);
-        timeout(SOON, there).await.expect("they come").unwrap();
+        Taking::server(&self.controller(), "ps").await.unwrap().epoch().await.unwrap()
     }
 }
 
+async fn begun(worker: Joining) -> Result<(Epoch, Taking), Status> {
+    timeout(SOON, worker).await.expect("the run begins").unwrap()
+}
+
 async fn epoch(worker: Joining) -> Epoch {
-    timeout(SOON, worker).await.expect("the run begins").unwrap().unwrap()
+    begun(worker).await.unwrap().0
+}
+
+async fn refused(worker: Joining) -> String {
+    match begun(worker).await {
+        Ok((epoch, _)) => panic!("run {epoch} has begun"),
+        Err(status) => status.message().to_owned(),
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -107,14 +129,14 @@ async fn workers_begin_a_run_together_and_each_run_once() {
     let mut last = None;
     for _ in 0..3 {
         let before = setting.current().await;
-        let mut first = setting.runs.join(setting.job, index(0)).unwrap();
+        let mut first = setting.waiting(0).await;
         let second = setting.worker(1);
-        setting.missing(&mut first, 0b100).await;
+        first.missing(set(&[2])).await;
         assert_eq!(setting.current().await, before, "no run begins without worker 2");
         let third = setting.worker(2);
         let now = epoch(second).await;
         assert_eq!(epoch(third).await, now);
-        timeout(SOON, first.wait_for(|told| *told == Progress::Begun(now))).await.unwrap().unwrap();
+        assert_eq!(first.epoch().await.unwrap(), now);
         assert_eq!(setting.current().await, now);
         assert!(last.is_none_or(|last| now.is_after(last)), "a run begins once: {last:?} {now}");
         last = Some(now);
@@ -124,39 +146,58 @@ async fn workers_begin_a_run_together_and_each_run_once() {
 #[tokio::test(flavor = "multi_thread")]
 async fn who_leaves_or_comes_twice_is_waited_for_again() {
     let setting = setting().await;
-    let mut first = setting.runs.join(setting.job, index(0)).unwrap();
+    let mut first = setting.waiting(0).await;
     let second = setting.worker(1);
-    setting.missing(&mut first, 0b100).await;
+    first.missing(set(&[2])).await;
     second.abort();
-    setting.missing(&mut first, 0b110).await;
+    first.missing(set(&[1, 2])).await;
     let second = setting.worker(1);
-    setting.missing(&mut first, 0b100).await;
+    first.missing(set(&[2])).await;
     // The same worker, started a second time: the newer one waits.
     let again = setting.worker(1);
-    let error = timeout(SOON, second).await.unwrap().unwrap().unwrap_err().to_string();
-    assert!(error.contains("another process has joined job 1 as the same worker"), "{error}");
+    let error = refused(second).await;
+    assert!(error.contains("another process takes part in job a as the same worker"), "{error}");
     let third = setting.worker(2);
     assert_eq!(epoch(again).await, epoch(third).await);
+}
+
+/// A job that ends with its first dead worker: the others learn which one.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_that_dies_is_named_and_one_that_has_all_sums_leaves() {
+    let setting = setting().await;
+    let workers = [0, 1, 2].map(|index| setting.worker(index));
+    let mut there = Vec::new();
+    for worker in workers {
+        there.push(begun(worker).await.unwrap());
+    }
+    let (run, first) = there.remove(0);
+    first.stand(run, 7, true).await;
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    drop(first);
+    // It has left, and is not dead.
+    tokio::time::sleep(Duration::from_millis(1500)).await;
+    let (_, second) = there.remove(0);
+    drop(second);
+    assert_eq!(there[0].1.lost().await, 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_controller_that_was_started_again_begins_a_new_run() {
     let setting = setting().await;
-    let workers = [0, 1, 2].map(|worker| setting.worker(worker));
+    let workers = [0, 1, 2].map(|index| setting.worker(index));
     let mut epochs = Vec::new();
     for worker in workers {
         epochs.push(epoch(worker).await);
     }
     // The controller stops abruptly: the job stays in the switch.
-    let (again, job) = admitted(setting.port, 2).await;
-    let runs = Runs::new(again, Arc::new(Forgetful));
-    let current = runs.current(job).await.map(|begun| begun.epoch);
-    assert_eq!(current, Ok(epochs[0]), "workers of the run go on");
-    let mut waiting: Vec<_> =
-        [0, 1, 2].iter().map(|&worker| runs.join(job, index(worker)).unwrap()).collect();
-    let begun = waiting[0].wait_for(|told| !matches!(told, Progress::Waiting { .. }));
-    let begun = timeout(SOON, begun).await.unwrap().unwrap().clone();
-    assert!(matches!(begun, Progress::Begun(epoch) if epoch.is_after(epochs[0])), "{begun:?}");
+    let (again, _) = admitted(setting.port, 2).await;
+    let (_jobs, server) = served(&again).await;
+    let mut servers = Taking::server(&remote(&server), "ps").await.unwrap();
+    assert_eq!(servers.epoch().await.unwrap(), epochs[0], "workers of the run go on");
+    let workers = [0, 1, 2].map(|index| worker(remote(&server), index));
+    for worker in workers {
+        assert!(epoch(worker).await.is_after(epochs[0]));
+    }
 }
 
 /// However fast runs follow each other, epochs never exceed the clock. The next controller takes
@@ -166,29 +207,29 @@ async fn no_later_controller_issues_an_epoch_again() {
     let setting = setting().await;
     let mut last = setting.current().await;
     for _ in 0..20 {
-        let workers = [0, 1, 2].map(|worker| setting.worker(worker));
+        let workers = [0, 1, 2].map(|index| setting.worker(index));
         for worker in workers {
             last = epoch(worker).await;
         }
     }
-    setting.runs.close().await;
+    setting.jobs.close().await;
     setting.controller.remove(setting.job).await.unwrap();
     let (again, job) = admitted(setting.port, 2).await;
-    let first = Runs::new(again, Arc::new(Forgetful)).current(job).await.unwrap().epoch;
+    let (jobs, _server) = served(&again).await;
+    let first = jobs.served(job).unwrap().epoch;
     assert!(first.is_after(last), "{last} {first}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_controller_that_ends_lets_workers_go() {
     let setting = setting().await;
-    let mut first = setting.runs.join(setting.job, index(0)).unwrap();
+    let mut first = setting.waiting(0).await;
     let second = setting.worker(1);
-    setting.missing(&mut first, 0b100).await;
-    setting.runs.close().await;
-    let error = timeout(SOON, second).await.unwrap().unwrap().unwrap_err().to_string();
+    first.missing(set(&[2])).await;
+    setting.jobs.close().await;
+    let error = refused(second).await;
     assert!(error.contains("the controller ends"), "{error}");
-    let late = setting.worker(2);
-    let error = timeout(SOON, late).await.unwrap().unwrap().unwrap_err().to_string();
+    let error = refused(setting.worker(2)).await;
     assert!(error.contains("the controller ends"), "{error}");
     setting.controller.remove(setting.job).await.unwrap();
 }
@@ -196,18 +237,28 @@ async fn a_controller_that_ends_lets_workers_go() {
 #[tokio::test(flavor = "multi_thread")]
 async fn requests_that_make_no_sense_are_refused() {
     let setting = setting().await;
-    let address = format!("http://{}", setting.server.address());
-    let mut client = RunsClient::connect(address).await.unwrap();
-    let mut refused = async |job_id, worker| {
-        client.join(JoinRequest { job_id, worker }).await.map(|_| ()).unwrap_err().code()
+    let controller = setting.controller();
+    let code = async |part: v1::Part| match Taking::part(&controller, part).await {
+        Ok(mut taking) => taking.run().await.map(|_| ()).unwrap_err().code(),
+        Err(status) => status.code(),
     };
-    for job in [0, 2, 65_535, 65_536 + 1, u32::MAX] {
-        assert_eq!(refused(job, None).await, Code::NotFound, "{job}");
-        assert_eq!(refused(job, Some(0)).await, Code::NotFound, "{job}");
+    let part = |role| v1::Part { version: 1, role: Some(role) };
+    let worker = |job: &str, worker| {
+        part(Role::Worker(v1::Worker { job: job.to_owned(), worker, epoch: 0 }))
+    };
+    for job in ["", "b", "a/1", "aa"] {
+        assert_eq!(code(worker(job, 0)).await, Code::NotFound, "{job}");
     }
-    for worker in [3, 31, 32, 255, 256, u32::MAX] {
-        assert_eq!(refused(1, Some(worker)).await, Code::InvalidArgument, "{worker}");
+    for index in [3, 31, 32, 255, 256, 1024, 65_536, u32::MAX] {
+        assert_eq!(code(worker("a", index)).await, Code::InvalidArgument, "{index}");
     }
+    assert_eq!(code(part(Role::Server("w9".to_owned()))).await, Code::InvalidArgument);
+    assert_eq!(code(v1::Part { version: 1, role: None }).await, Code::InvalidArgument);
+    let later = v1::Part { version: 2, ..worker("a", 0) };
+    assert_eq!(code(later).await, Code::Unimplemented);
+    // A run that nobody has begun.
+    let run = v1::Worker { job: "a".to_owned(), worker: 0, epoch: 17 };
+    assert_eq!(code(part(Role::Worker(run))).await, Code::FailedPrecondition);
 }
 
 /// Processes come, leave at any moment and come twice, also while switches change to a new run. A
@@ -218,8 +269,8 @@ async fn processes_that_come_and_go_at_random_block_no_run() {
     for seed in 1..=SEEDS {
         let setting = setting().await;
         let mut random = ChaCha8Rng::seed_from_u64(seed);
-        let mut begun: BTreeMap<Epoch, Vec<u16>> = BTreeMap::new();
-        let mut there: Vec<(u16, Joining)> = Vec::new();
+        let mut begun: BTreeMap<Epoch, Vec<u32>> = BTreeMap::new();
+        let mut there: Vec<(u32, Joining)> = Vec::new();
         for _ in 0..120 {
             let worker = random.random_range(0..3);
             there.push((worker, setting.worker(worker)));
@@ -243,8 +294,8 @@ async fn processes_that_come_and_go_at_random_block_no_run() {
             assert!(each, "seed {seed}: run {epoch} was told to {workers:?}");
         }
         // The controller notices that they have left.
-        let mut probe = setting.runs.join(setting.job, index(0)).unwrap();
-        setting.missing(&mut probe, 0b110).await;
+        let mut probe = setting.waiting(0).await;
+        probe.missing(set(&[1, 2])).await;
         drop(probe);
         let last = [0, 1, 2].map(|worker| setting.worker(worker));
         let mut epochs = Vec::new();
@@ -256,19 +307,16 @@ async fn processes_that_come_and_go_at_random_block_no_run() {
             begun.keys().all(|before| epochs[0].is_after(*before)),
             "seed {seed}: {begun:?} {epochs:?}"
         );
-        setting.runs.close().await;
+        setting.jobs.close().await;
         setting.controller.remove(setting.job).await.unwrap();
     }
 }
 
-async fn count(ended: Vec<(u16, Joining)>, begun: &mut BTreeMap<Epoch, Vec<u16>>) {
+async fn count(ended: Vec<(u32, Joining)>, begun: &mut BTreeMap<Epoch, Vec<u32>>) {
     for (worker, joining) in ended {
         match joining.await {
-            Ok(Ok(epoch)) => begun.entry(epoch).or_default().push(worker),
-            Ok(Err(error)) => {
-                let error = error.to_string();
-                assert!(error.contains("as the same worker"), "{error}");
-            }
+            Ok(Ok((epoch, _))) => begun.entry(epoch).or_default().push(worker),
+            Ok(Err(status)) => assert!(status.message().contains("as the same worker"), "{status}"),
             Err(aborted) => assert!(aborted.is_cancelled(), "{aborted}"),
         }
     }

@@ -13,7 +13,7 @@ use tributary_controller::programs::Pipeline;
 use tributary_controller::session::Session;
 use tributary_controller::{Catalogue, Error};
 use tributary_jobfile::parse;
-use tributary_model::{Error as Unservable, Aggregation, Scenario, SwitchId, plan::Placement};
+use tributary_model::{Aggregation, Error as Unservable, Scenario, SwitchId, plan::Placement};
 use tributary_p4runtime_proto::p4::config::v1::Preamble;
 use tributary_p4runtime_proto::p4::v1::field_match::FieldMatchType;
 use tributary_p4runtime_proto::p4::v1::{

@@ -1,0 +1,103 @@
+//! Endpoints that take part in jobs, message by message.
+
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+use tokio::time::timeout;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Status, Streaming};
+use tributary_access::Remote;
+use tributary_proto::jobs::v1;
+use tributary_proto::jobs::v1::jobs_client::JobsClient;
+use tributary_proto::jobs::v1::part::Role;
+use tributary_proto::jobs::v1::take_request::Request;
+use tributary_proto::jobs::v1::take_response::News;
+use tributary_wire::{Epoch, WorkerIndex, WorkerSet};
+
+/// Longer than the controller waits for workers that have not called.
+pub(crate) const SOON: Duration = Duration::from_secs(20);
+
+/// A stream to a controller.
+pub(crate) struct Taking {
+    requests: mpsc::Sender<v1::TakeRequest>,
+    answers: Streaming<v1::TakeResponse>,
+}
+
+impl Taking {
+    pub(crate) async fn part(controller: &Remote, part: v1::Part) -> Result<Self, Status> {
+        let channel = controller.connect().await;
+        let channel = channel.map_err(|error| Status::unavailable(error.to_string()))?;
+        let (requests, outgoing) = mpsc::channel(4);
+        requests.try_send(v1::TakeRequest { request: Some(Request::Part(part)) }).unwrap();
+        let answers = JobsClient::new(channel).take(ReceiverStream::new(outgoing)).await?;
+        Ok(Self { requests, answers: answers.into_inner() })
+    }
+
+    /// A worker, in a run or (0) the next one.
+    pub(crate) async fn worker(
+        controller: &Remote,
+        job: &str,
+        worker: u32,
+        epoch: u32,
+    ) -> Result<Self, Status> {
+        let worker = v1::Worker { job: job.to_owned(), worker, epoch };
+        Self::part(controller, v1::Part { version: 1, role: Some(Role::Worker(worker)) }).await
+    }
+
+    pub(crate) async fn server(controller: &Remote, host: &str) -> Result<Self, Status> {
+        let role = Some(Role::Server(host.to_owned()));
+        Self::part(controller, v1::Part { version: 1, role }).await
+    }
+
+    pub(crate) async fn news(&mut self) -> Result<News, Status> {
+        let answer = timeout(SOON, self.answers.message()).await.expect("news come")?;
+        answer.and_then(|answer| answer.news).ok_or_else(|| Status::cancelled("the stream ended"))
+    }
+
+    /// The next run that begins.
+    pub(crate) async fn run(&mut self) -> Result<v1::Run, Status> {
+        loop {
+            if let News::Run(run) = self.news().await? {
+                return Ok(run);
+            }
+        }
+    }
+
+    pub(crate) async fn epoch(&mut self) -> Result<Epoch, Status> {
+        self.run().await.map(|run| Epoch::new(run.epochs[0]).unwrap())
+    }
+
+    /// Waits until exactly these workers are missing.
+    pub(crate) async fn missing(&mut self, missing: WorkerSet) {
+        loop {
+            match self.news().await.unwrap() {
+                News::Waiting(v1::Waiting { missing: told }) if set(&told) == missing => return,
+                News::Waiting(_) => {}
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+
+    /// The first worker that has died.
+    pub(crate) async fn lost(&mut self) -> u32 {
+        loop {
+            match self.news().await.unwrap() {
+                News::Lost(worker) => return worker,
+                News::Waiting(_) => {}
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+
+    pub(crate) async fn stand(&self, epoch: Epoch, rounds: u64, done: bool) {
+        let standing = v1::Standing { epoch: epoch.get(), rounds, done };
+        let request = v1::TakeRequest { request: Some(Request::Standing(standing)) };
+        // The stream may have broken.
+        let _ = self.requests.send(request).await;
+    }
+}
+
+pub(crate) fn set(indices: &[u32]) -> WorkerSet {
+    let index = |&index: &u32| WorkerIndex::new(u16::try_from(index).unwrap()).unwrap();
+    indices.iter().map(index).collect()
+}

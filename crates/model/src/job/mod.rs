@@ -1,0 +1,678 @@
+//! A job's life: who takes part, which run it is in, and how it goes on after a loss.
+//!
+//! [`Job`] is a state machine. It takes [events](Event) from streams of endpoints, from switches, from the
+//! journal and from the clock, and gives [orders](Order). It knows neither sockets nor clocks, so that each
+//! order of events can be tried (`tests/life`).
+//!
+//! ```text
+//! forming ── all workers wait ─▶ changing ── switches, journal ─▶ running(epoch, workers)
+//!    ▲                              ▲                                 │
+//!    │                              └─ goes on without the lost, ─────┤ a worker is lost, and
+//!    │                                 or with them again             │ all others have stopped
+//!    └───────────── complete, or over for a reason ───────────────────┘
+//! ```
+//!
+//! The workers of a job begin a run together. Each one opens a stream and waits until all have; then
+//! switches change to a new run with exactly these workers. The stream stays open while the worker takes
+//! part: its end is the worker's death, unless it comes back within [`RETURN`].
+//!
+//! When a worker has died, the others learn it. What they do follows from [`OnDeath`]: they end; or they
+//! stop, say of how many rounds they have the sums, and go on in another run, from the round that the one
+//! furthest behind is in: without the dead worker, or when it has been started again.
+//!
+//! 1. Switches change to the new run and its workers.
+//! 2. The journal has it, and where it begins ([`Handover`]).
+//! 3. Workers and servers are told.
+//!
+//! A controller that is killed before 2 is [resumed](Job::resume) with the run before, of which nobody was
+//! told the end: it decides again. After 2 it tells the same to those that were not told. A worker that dies
+//! after 2 has died in the new run.
+
+mod run;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
+
+use tributary_protocol::Time;
+use tributary_wire::{Epoch, WorkerIndex, WorkerSet};
+
+use crate::OnDeath;
+use run::{Run, Spoken};
+
+/// How long a worker whose stream has ended may take to come back, before it is taken for dead.
+pub const RETURN: Duration = Duration::from_secs(1);
+
+/// How long after the first worker of a run the others may take to come back to a controller that has been
+/// started again.
+pub const ABSENCE: Duration = Duration::from_secs(10);
+
+/// Pause before switches are asked again to change to the next run.
+pub const AGAIN: Duration = Duration::from_secs(1);
+
+/// The stream of an endpoint to the controller. No number is used twice.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Stream(pub u64);
+
+/// What a job is, as far as its life depends on it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Rules {
+    /// Its name, for messages.
+    pub name: String,
+    /// Number of its workers.
+    pub workers: u16,
+    /// The consequence of a worker's death.
+    pub on_death: OnDeath,
+}
+
+impl Rules {
+    /// All workers.
+    #[must_use]
+    pub fn everyone(&self) -> WorkerSet {
+        WorkerSet::first(self.workers)
+    }
+}
+
+/// The run that switches serve.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Served {
+    /// Its number.
+    pub epoch: Epoch,
+    /// Its workers.
+    pub workers: WorkerSet,
+    /// How it has begun, if it continues another one.
+    pub handover: Option<Handover>,
+    /// Whether a worker may take part in it already.
+    pub begun: bool,
+    /// Whether it has ended, so that nobody goes on with it.
+    pub ended: bool,
+}
+
+/// The end of a run whose workers went on in the next one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Handover {
+    /// The run that has ended.
+    pub before: Epoch,
+    /// The number of rounds whose sums stay as they were.
+    pub rounds: u64,
+}
+
+/// A worker that has stopped summing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Standing {
+    /// The number of rounds of the job whose sums it has.
+    pub rounds: u64,
+    /// Whether these are all.
+    pub done: bool,
+}
+
+/// A run that a worker or a server begins.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Begin {
+    /// The run. All packets of it carry this number.
+    pub epoch: Epoch,
+    /// Its workers. Packets name them by their places in this set.
+    pub workers: WorkerSet,
+    /// The sums of so many rounds stay as they are; the run begins with the next one.
+    pub rounds: u64,
+}
+
+/// What happens to a job.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Event {
+    /// A worker takes part: in the run with this number, or in the next one that begins.
+    Take(Stream, WorkerIndex, Option<Epoch>),
+    /// A parameter server or a reminder agent follows the job's runs.
+    Follow(Stream),
+    /// A worker has stopped summing in this run.
+    Stand(Stream, Epoch, Standing),
+    /// A stream has ended.
+    Gone(Stream),
+    /// Switches have answered an [`Order::Change`].
+    Changed(Result<Epoch, Failure>),
+    /// The journal has answered an [`Order::Record`].
+    Recorded(Result<(), Failure>),
+    /// The controller ends.
+    Close,
+}
+
+/// Why a change did not happen.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Failure {
+    /// The reason, in one line.
+    pub reason: String,
+    /// Whether it may go by itself: a switch is away, or the disk is full.
+    pub passes: bool,
+}
+
+/// What is to be done.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Order {
+    /// Tell an endpoint.
+    Tell(Stream, News),
+    /// Change switches to a new run with these workers, and answer with its number.
+    Change(WorkerSet),
+    /// Write the run to the journal, before anyone is told.
+    Record(Served),
+}
+
+/// What an endpoint is told.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum News {
+    /// It waits for these workers; for none while switches change to the new run.
+    Waiting(WorkerSet),
+    /// A run begins.
+    Begin(Begin),
+    /// This worker has died in the middle of the run.
+    Lost(WorkerIndex),
+    /// All workers that are left have all sums. The last news.
+    Complete,
+    /// The run ends, for this reason. The last news.
+    Over(String),
+    /// The endpoint cannot take part. The last news.
+    Refused(Refusal),
+}
+
+impl News {
+    /// Whether nothing follows.
+    #[must_use]
+    pub const fn is_last(&self) -> bool {
+        matches!(self, Self::Complete | Self::Over(_) | Self::Refused(_))
+    }
+}
+
+/// Why an endpoint cannot take part in a job.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum Refusal {
+    /// The job has no such worker.
+    #[error("job {name} has workers 0 to {}, and no other", .workers - 1)]
+    NoWorker {
+        /// The job.
+        name: String,
+        /// How many workers it has.
+        workers: u16,
+    },
+    /// Another process is the same worker now.
+    #[error("another process takes part in job {0} as the same worker")]
+    Displaced(String),
+    /// The job goes on without the worker.
+    #[error(
+        "job {name} goes on without worker {worker}, which was not heard from; start it again when that run \
+         is over"
+    )]
+    Without {
+        /// The job.
+        name: String,
+        /// The worker.
+        worker: WorkerIndex,
+    },
+    /// The worker's run is over.
+    #[error("job {0} has another run now")]
+    OtherRun(String),
+    /// The run could not begin.
+    #[error("{}", .0.reason)]
+    Failed(Failure),
+    /// The controller ends.
+    #[error("the controller ends")]
+    Closing,
+}
+
+/// A job's life.
+#[derive(Clone, Debug)]
+pub struct Job {
+    rules: Rules,
+    now: Time,
+    /// Workers that wait for the next run.
+    waiting: BTreeMap<WorkerIndex, Stream>,
+    followers: BTreeSet<Stream>,
+    run: Run,
+    change: Option<Change>,
+    /// When switches are asked again.
+    again: Option<Time>,
+    closed: bool,
+    orders: VecDeque<Order>,
+}
+
+/// A change that is under way.
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum Change {
+    /// Another run begins.
+    Next(Next),
+    /// The run ends with this news, which the journal must have first: otherwise workers that are not told would
+    /// go on without the others.
+    End(News),
+}
+
+/// A run that is about to begin.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Next {
+    workers: WorkerSet,
+    /// What the workers of the run have said, if these go on. Else all workers wait.
+    spoken: Option<Spoken>,
+    /// The run that switches serve by now, while the journal is written.
+    epoch: Option<Epoch>,
+}
+
+impl Job {
+    /// A job of which switches serve a run: one that nobody has begun, one that was found in the switches, or the
+    /// last one in the journal of an earlier controller.
+    #[must_use]
+    pub fn resume(rules: Rules, served: Served) -> Self {
+        Self {
+            rules,
+            now: Time::ZERO,
+            waiting: BTreeMap::new(),
+            followers: BTreeSet::new(),
+            run: Run::new(served),
+            change: None,
+            again: None,
+            closed: false,
+            orders: VecDeque::new(),
+        }
+    }
+
+    /// The job's rules.
+    #[must_use]
+    pub fn rules(&self) -> &Rules {
+        &self.rules
+    }
+
+    /// The run that was recorded last.
+    #[must_use]
+    pub fn served(&self) -> Served {
+        self.run.served
+    }
+
+    /// Whether switches or the journal change.
+    #[must_use]
+    pub fn is_changing(&self) -> bool {
+        self.change.as_ref().is_some_and(|_| self.again.is_none())
+    }
+
+    /// The next order.
+    pub fn poll(&mut self) -> Option<Order> {
+        self.orders.pop_front()
+    }
+
+    /// When [`tick`](Self::tick) is due.
+    #[must_use]
+    pub fn deadline(&self) -> Option<Time> {
+        self.run.deadline().into_iter().chain(self.again).min()
+    }
+
+    /// Time passes.
+    pub fn tick(&mut self, now: Time) {
+        self.now = self.now.max(now);
+        if self.again.is_some_and(|again| again <= self.now) {
+            self.again = None;
+            self.change = None;
+            self.look();
+        }
+        for worker in self.run.overdue(self.now) {
+            self.lose(worker);
+        }
+    }
+
+    /// Something happens.
+    pub fn handle(&mut self, now: Time, event: Event) {
+        self.now = self.now.max(now);
+        match event {
+            Event::Take(stream, worker, run) => self.take(stream, worker, run),
+            Event::Follow(stream) => self.follow(stream),
+            Event::Stand(stream, epoch, standing) => {
+                if self.run.stand(stream, epoch, standing) {
+                    self.look();
+                }
+            }
+            Event::Gone(stream) => self.gone(stream),
+            Event::Changed(outcome) => self.changed(outcome),
+            Event::Recorded(outcome) => self.recorded(outcome),
+            Event::Close => self.close(),
+        }
+    }
+
+    fn tell(&mut self, stream: Stream, news: News) {
+        self.orders.push_back(Order::Tell(stream, news));
+    }
+
+    fn refuse(&mut self, stream: Stream, refusal: Refusal) {
+        self.tell(stream, News::Refused(refusal));
+    }
+
+    fn take(&mut self, stream: Stream, worker: WorkerIndex, run: Option<Epoch>) {
+        let name = || self.rules.name.clone();
+        if self.closed {
+            return self.refuse(stream, Refusal::Closing);
+        }
+        if !self.rules.everyone().contains(worker) {
+            let refusal = Refusal::NoWorker { name: name(), workers: self.rules.workers };
+            return self.refuse(stream, refusal);
+        }
+        match run {
+            Some(epoch) => self.come_back(stream, worker, epoch),
+            None => {
+                if self.goes_on_without(worker) {
+                    return self.refuse(stream, Refusal::Without { name: name(), worker });
+                }
+                if let Some(other) = self.waiting.insert(worker, stream) {
+                    let refusal = Refusal::Displaced(name());
+                    self.refuse(other, refusal);
+                }
+                self.gather();
+                self.look();
+            }
+        }
+    }
+
+    /// Whether the run goes on without a worker that wants to take part in the next one.
+    fn goes_on_without(&self, worker: WorkerIndex) -> bool {
+        match self.rules.on_death {
+            OnDeath::Continue { .. } => {
+                self.run.is_under_way() && !self.run.left().contains(worker)
+            }
+            OnDeath::End | OnDeath::Wait => false,
+        }
+    }
+
+    /// A worker takes part in a run again: its stream has broken, or the controller was started again.
+    fn come_back(&mut self, stream: Stream, worker: WorkerIndex, epoch: Epoch) {
+        let name = || self.rules.name.clone();
+        let Served { epoch: current, handover, .. } = self.run.served;
+        let before = handover.map(|handover| handover.before);
+        if epoch != current && Some(epoch) != before {
+            return self.refuse(stream, Refusal::OtherRun(name()));
+        }
+        let was_lost = !self.run.left().contains(worker);
+        match self.rules.on_death {
+            OnDeath::Wait => self.run.find(worker),
+            OnDeath::Continue { .. } if was_lost => {
+                return self.refuse(stream, Refusal::Without { name: name(), worker });
+            }
+            // It ends like the others, which have been told.
+            OnDeath::Continue { .. } | OnDeath::End => {}
+        }
+        // Nobody else can be the worker: its index is claimed on its host.
+        self.waiting.remove(&worker);
+        let waits = self.rules.on_death != OnDeath::End;
+        if let Some(other) = self.run.sit(stream, worker, waits.then_some(self.now + ABSENCE)) {
+            let refusal = Refusal::Displaced(name());
+            self.refuse(other, refusal);
+        }
+        if epoch != current {
+            let begin = self.run.begin();
+            self.tell(stream, News::Begin(begin));
+        }
+        if let Some(lost) = self.run.first_lost() {
+            self.tell(stream, News::Lost(lost));
+        }
+        if let Some(end) = self.run.end().cloned() {
+            let its = self.end_for(worker, end);
+            self.tell(stream, its);
+        }
+    }
+
+    fn follow(&mut self, stream: Stream) {
+        if self.closed {
+            return self.refuse(stream, Refusal::Closing);
+        }
+        self.followers.insert(stream);
+        // Else it is told the run that is about to begin.
+        if self.change.is_none() {
+            let begin = self.run.begin();
+            self.tell(stream, News::Begin(begin));
+        }
+    }
+
+    fn gone(&mut self, stream: Stream) {
+        self.followers.remove(&stream);
+        let before = self.waiting.len();
+        self.waiting.retain(|_, waiting| *waiting != stream);
+        if self.waiting.len() < before {
+            return self.gather();
+        }
+        let done_is_left = self.rules.on_death == OnDeath::End;
+        self.run.rise(stream, self.now + RETURN, done_is_left);
+    }
+
+    /// Tells all that wait who is missing.
+    fn gather(&mut self) {
+        let there: WorkerSet = self.waiting.keys().copied().collect();
+        let missing = self.rules.everyone().without(there);
+        for stream in self.waiting.values() {
+            self.orders.push_back(Order::Tell(*stream, News::Waiting(missing)));
+        }
+    }
+
+    /// A worker of the run has died.
+    fn lose(&mut self, worker: WorkerIndex) {
+        let first = self.run.first_lost().is_none();
+        self.run.lose(worker);
+        self.turn_away();
+        if first {
+            for stream in self.run.streams() {
+                self.orders.push_back(Order::Tell(stream, News::Lost(worker)));
+            }
+        }
+        self.look();
+    }
+
+    /// After a change among the workers: begins a run, or ends the one that nobody sums in any more.
+    fn look(&mut self) {
+        if self.closed || self.change.is_some() {
+            return;
+        }
+        let everyone = self.rules.everyone();
+        let there: WorkerSet = self.waiting.keys().copied().collect();
+        if there == everyone {
+            return self.begin(Next { workers: everyone, spoken: None, epoch: None });
+        }
+        let Some(spoken) = self.run.spoken() else { return };
+        let name = &self.rules.name;
+        if spoken.done {
+            return self.end_run(News::Complete);
+        }
+        if self.rules.on_death == OnDeath::End {
+            return;
+        }
+        if self.run.first_lost().is_none() {
+            let reason = format!("job {name}: no results come, and no worker has died");
+            return self.end_run(News::Over(reason));
+        }
+        let workers = match self.rules.on_death {
+            OnDeath::Continue { least } if spoken.left.len() >= least => spoken.left,
+            OnDeath::Continue { least } => {
+                let left = spoken.left.len();
+                let workers = if left == 1 { "worker" } else { "workers" };
+                let reason = format!(
+                    "job {name} has {left} {workers} left, without {}, and min_workers is {least}; start all \
+                     workers of the job again",
+                    spoken.lost
+                );
+                return self.end_run(News::Over(reason));
+            }
+            // With all of them, when they have come back.
+            _ if spoken.lost.without(there).is_empty() => everyone,
+            _ => return,
+        };
+        self.begin(Next { workers, spoken: Some(spoken), epoch: None });
+    }
+
+    fn end_run(&mut self, end: News) {
+        if self.rules.on_death == OnDeath::End {
+            return self.tell_end(end);
+        }
+        self.change = Some(Change::End(end));
+        self.orders.push_back(Order::Record(Served { ended: true, ..self.run.served }));
+    }
+
+    fn tell_end(&mut self, end: News) {
+        self.run.finish(end.clone());
+        for (worker, stream) in self.run.present() {
+            let its = self.end_for(worker, end.clone());
+            self.tell(stream, its);
+        }
+    }
+
+    /// The end of a run for a worker, which may lack sums: it was taken for dead, and has come back.
+    fn end_for(&self, worker: WorkerIndex, end: News) -> News {
+        let name = &self.rules.name;
+        match end {
+            News::Complete if !self.run.has_all(worker) => News::Over(format!(
+                "job {name} is complete without worker {worker}, which was not heard from for a while"
+            )),
+            end => end,
+        }
+    }
+
+    fn begin(&mut self, next: Next) {
+        let Served { epoch, workers, begun, .. } = self.run.served;
+        self.change = Some(Change::Next(next));
+        if next.spoken.is_none() && !begun && workers == next.workers {
+            // Switches serve it already.
+            return self.changed(Ok(epoch));
+        }
+        self.orders.push_back(Order::Change(next.workers));
+    }
+
+    /// Whether a run that is about to begin is still what is needed.
+    fn still_holds(&self, next: &Next) -> bool {
+        let there: WorkerSet = self.waiting.keys().copied().collect();
+        match next.spoken {
+            None => there == next.workers,
+            Some(spoken) => {
+                self.run.spoken() == Some(spoken)
+                    && next.workers.without(spoken.left).without(there).is_empty()
+            }
+        }
+    }
+
+    fn served_by(&self, next: &Next, epoch: Epoch) -> Served {
+        let before = self.run.served.epoch;
+        let handover = next.spoken.map(|spoken| Handover { before, rounds: spoken.rounds });
+        Served { epoch, workers: next.workers, handover, begun: true, ended: false }
+    }
+
+    fn changed(&mut self, outcome: Result<Epoch, Failure>) {
+        let Some(Change::Next(next)) = self.change.take() else { return };
+        match outcome {
+            Ok(epoch) if self.still_holds(&next) => {
+                self.change = Some(Change::Next(Next { epoch: Some(epoch), ..next }));
+                self.orders.push_back(Order::Record(self.served_by(&next, epoch)));
+            }
+            Ok(epoch) => {
+                // Nobody is told of this run. If all workers wait again, it is theirs.
+                if next.spoken.is_none() {
+                    self.supersede();
+                    let served = self.served_by(&next, epoch);
+                    self.run = Run::new(Served { begun: false, ..served });
+                }
+                self.gather();
+                self.tell_followers();
+                self.look();
+            }
+            Err(failure) => self.failed(next, failure),
+        }
+    }
+
+    fn recorded(&mut self, outcome: Result<(), Failure>) {
+        match (self.change.take(), outcome) {
+            (Some(Change::End(end)), Ok(())) => {
+                self.run.served.ended = true;
+                self.tell_end(end);
+                self.look();
+            }
+            (Some(change @ Change::End(_)), Err(_)) => self.retry(change),
+            (Some(Change::Next(next)), Err(failure)) => self.failed(next, failure),
+            (Some(Change::Next(next)), Ok(())) => {
+                if let Some(epoch) = next.epoch {
+                    self.go_on(&next, epoch);
+                }
+            }
+            (None, _) => {}
+        }
+    }
+
+    /// Switches and the journal have the next run.
+    fn go_on(&mut self, next: &Next, epoch: Epoch) {
+        let mut run = Run::new(self.served_by(next, epoch));
+        match next.spoken {
+            None => self.supersede(),
+            // Workers whose streams are broken for the moment may come back.
+            Some(_) => run.inherit(&self.run),
+        }
+        self.run = run;
+        for worker in next.workers.iter() {
+            match self.waiting.remove(&worker) {
+                Some(stream) => drop(self.run.sit(stream, worker, None)),
+                // It has gone while the journal was written.
+                None => self.run.miss(worker, self.now + RETURN),
+            }
+        }
+        let begin = self.run.begin();
+        for stream in self.run.streams() {
+            self.orders.push_back(Order::Tell(stream, News::Begin(begin)));
+        }
+        self.tell_followers();
+        self.turn_away();
+        self.look();
+    }
+
+    /// Refuses workers that wait and without which the run goes on.
+    fn turn_away(&mut self) {
+        let away: Vec<_> =
+            self.waiting.keys().copied().filter(|worker| self.goes_on_without(*worker)).collect();
+        for worker in away {
+            if let Some(stream) = self.waiting.remove(&worker) {
+                let name = self.rules.name.clone();
+                self.refuse(stream, Refusal::Without { name, worker });
+            }
+        }
+    }
+
+    fn tell_followers(&mut self) {
+        let begin = self.run.begin();
+        for stream in &self.followers {
+            self.orders.push_back(Order::Tell(*stream, News::Begin(begin)));
+        }
+    }
+
+    /// Workers that still take part in the run before another one learn that it is over.
+    fn supersede(&mut self) {
+        if self.run.end().is_none() {
+            self.tell_end(News::Over("the job has another run now".to_owned()));
+        }
+    }
+
+    fn failed(&mut self, next: Next, failure: Failure) {
+        if next.spoken.is_none() {
+            // Whatever switches serve now, it is not what they did.
+            self.run.served.begun = true;
+            for stream in std::mem::take(&mut self.waiting).into_values() {
+                self.refuse(stream, Refusal::Failed(failure.clone()));
+            }
+            return self.tell_followers();
+        }
+        if failure.passes {
+            return self.retry(Change::Next(next));
+        }
+        self.end_run(News::Over(failure.reason));
+        self.tell_followers();
+    }
+
+    /// Decides again after a pause.
+    fn retry(&mut self, change: Change) {
+        if !self.closed {
+            self.change = Some(change);
+            self.again = Some(self.now + AGAIN);
+        }
+    }
+
+    fn close(&mut self) {
+        self.closed = true;
+        for stream in std::mem::take(&mut self.waiting).into_values() {
+            self.refuse(stream, Refusal::Closing);
+        }
+        for stream in std::mem::take(&mut self.followers) {
+            self.refuse(stream, Refusal::Closing);
+        }
+    }
+}

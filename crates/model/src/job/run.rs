@@ -1,0 +1,213 @@
+//! The workers of one run.
+
+use std::collections::BTreeMap;
+
+use tributary_protocol::Time;
+use tributary_wire::{Epoch, WorkerIndex, WorkerSet};
+
+use super::{Begin, News, Served, Standing, Stream};
+
+/// A run, and the workers that take part in it.
+#[derive(Clone, Debug)]
+pub(super) struct Run {
+    pub(super) served: Served,
+    seats: BTreeMap<WorkerIndex, Seat>,
+    lost: WorkerSet,
+    first_lost: Option<WorkerIndex>,
+    /// When workers that have not come back to a controller are taken for dead.
+    absence: Option<Time>,
+    /// The last news of its workers.
+    end: Option<News>,
+    /// Workers that had all sums then.
+    done: WorkerSet,
+}
+
+/// A worker's place in a run.
+#[derive(Clone, Copy, Debug)]
+struct Seat {
+    at: Place,
+    standing: Option<Standing>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Place {
+    /// The worker takes part on this stream.
+    Here(Stream),
+    /// Its stream has ended. It may come back until then.
+    Away(Time),
+    /// It has left with all sums.
+    Finished,
+}
+
+impl Place {
+    fn stream(self) -> Option<Stream> {
+        if let Self::Here(stream) = self { Some(stream) } else { None }
+    }
+
+    fn until(self) -> Option<Time> {
+        if let Self::Away(until) = self { Some(until) } else { None }
+    }
+}
+
+/// All workers of a run that are left have stopped summing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Spoken {
+    pub(super) left: WorkerSet,
+    pub(super) lost: WorkerSet,
+    /// Rounds whose sums all of them have.
+    pub(super) rounds: u64,
+    /// Whether all of them have all sums.
+    pub(super) done: bool,
+}
+
+impl Run {
+    pub(super) fn new(served: Served) -> Self {
+        Self {
+            served,
+            seats: BTreeMap::new(),
+            lost: WorkerSet::EMPTY,
+            first_lost: None,
+            absence: None,
+            done: WorkerSet::EMPTY,
+            end: served.ended.then(|| News::Over("the run of the job has ended".to_owned())),
+        }
+    }
+
+    pub(super) fn begin(&self) -> Begin {
+        let Served { epoch, workers, handover, .. } = self.served;
+        Begin { epoch, workers, rounds: handover.map_or(0, |handover| handover.rounds) }
+    }
+
+    /// Workers that have not died.
+    pub(super) fn left(&self) -> WorkerSet {
+        self.served.workers.without(self.lost)
+    }
+
+    pub(super) fn first_lost(&self) -> Option<WorkerIndex> {
+        self.first_lost
+    }
+
+    pub(super) fn end(&self) -> Option<&News> {
+        self.end.as_ref()
+    }
+
+    pub(super) fn finish(&mut self, end: News) {
+        self.end = Some(end);
+        let done = |seat: &Seat| seat.standing.is_some_and(|standing| standing.done);
+        self.done = self.seats.iter().filter(|(_, seat)| done(seat)).map(|(at, _)| *at).collect();
+    }
+
+    /// Whether a worker had all sums at the end.
+    pub(super) fn has_all(&self, worker: WorkerIndex) -> bool {
+        self.done.contains(worker)
+    }
+
+    /// Whether it has not ended, and some of its workers are heard.
+    pub(super) fn is_under_way(&self) -> bool {
+        self.end.is_none() && !self.seats.is_empty()
+    }
+
+    /// The streams of its workers.
+    pub(super) fn streams(&self) -> Vec<Stream> {
+        self.seats.values().filter_map(|seat| seat.at.stream()).collect()
+    }
+
+    /// Its workers that are there, with their streams.
+    pub(super) fn present(&self) -> Vec<(WorkerIndex, Stream)> {
+        let there = self.seats.iter();
+        there.filter_map(|(worker, seat)| Some((*worker, seat.at.stream()?))).collect()
+    }
+
+    /// A worker takes its place. Returns the stream that had it. If it is the first one, the others may
+    /// stay away until `absence`.
+    pub(super) fn sit(
+        &mut self,
+        stream: Stream,
+        worker: WorkerIndex,
+        absence: Option<Time>,
+    ) -> Option<Stream> {
+        if self.seats.is_empty() {
+            self.absence = absence;
+        }
+        let seat = Seat { at: Place::Here(stream), standing: None };
+        self.seats.insert(worker, seat).and_then(|before| before.at.stream())
+    }
+
+    /// A worker without a place has gone, and may come back until then.
+    pub(super) fn miss(&mut self, worker: WorkerIndex, until: Time) {
+        let seat = Seat { at: Place::Away(until), standing: None };
+        self.seats.entry(worker).or_insert(seat);
+    }
+
+    /// A worker has stopped. Returns whether it takes part with this stream.
+    pub(super) fn stand(&mut self, stream: Stream, epoch: Epoch, standing: Standing) -> bool {
+        if epoch != self.served.epoch {
+            return false;
+        }
+        let seat = self.seats.values_mut().find(|seat| seat.at == Place::Here(stream));
+        seat.map(|seat| seat.standing = Some(standing)).is_some()
+    }
+
+    /// A stream has ended. Its worker may come back until then; or it has left, if that is how workers with
+    /// all sums leave.
+    pub(super) fn rise(&mut self, stream: Stream, until: Time, done_is_left: bool) {
+        if let Some(seat) = self.seats.values_mut().find(|seat| seat.at == Place::Here(stream)) {
+            let left = done_is_left && seat.standing.is_some_and(|standing| standing.done);
+            seat.at = if left { Place::Finished } else { Place::Away(until) };
+        }
+    }
+
+    /// A worker that was lost is there again.
+    pub(super) fn find(&mut self, worker: WorkerIndex) {
+        self.lost = self.lost.without(WorkerSet::of(worker));
+    }
+
+    pub(super) fn lose(&mut self, worker: WorkerIndex) {
+        self.seats.remove(&worker);
+        self.lost |= WorkerSet::of(worker);
+        self.first_lost.get_or_insert(worker);
+    }
+
+    /// When a worker is taken for dead.
+    pub(super) fn deadline(&self) -> Option<Time> {
+        let away = self.seats.values().filter_map(|seat| seat.at.until());
+        away.chain(self.absence).min()
+    }
+
+    /// The workers that are dead by now. Each is returned once.
+    pub(super) fn overdue(&mut self, now: Time) -> Vec<WorkerIndex> {
+        let gone =
+            |_: &WorkerIndex, seat: &mut Seat| seat.at.until().is_some_and(|until| until <= now);
+        let mut dead: WorkerSet =
+            self.seats.extract_if(.., gone).map(|(worker, _)| worker).collect();
+        if self.absence.is_some_and(|until| until <= now) {
+            self.absence = None;
+            let there: WorkerSet = self.seats.keys().copied().collect();
+            dead |= self.left().without(there);
+        }
+        if self.end.is_some() { Vec::new() } else { dead.iter().collect() }
+    }
+
+    /// What is left of the run, if it has not ended and none of its workers sums any more.
+    pub(super) fn spoken(&self) -> Option<Spoken> {
+        if self.end.is_some() {
+            return None;
+        }
+        let left = self.left();
+        let standing = |worker| self.seats.get(&worker).and_then(|seat| seat.standing);
+        let all: Option<Vec<Standing>> = left.iter().map(standing).collect();
+        let all = all?;
+        let done = !all.is_empty() && all.iter().all(|standing| standing.done);
+        let rounds = all.iter().map(|standing| standing.rounds).min().unwrap_or(0);
+        Some(Spoken { left, lost: self.lost, rounds, done })
+    }
+
+    /// The run goes on with workers of the one before, on the same streams.
+    pub(super) fn inherit(&mut self, before: &Self) {
+        for (worker, seat) in &before.seats {
+            if self.served.workers.contains(*worker) {
+                self.seats.insert(*worker, Seat { standing: None, ..*seat });
+            }
+        }
+    }
+}

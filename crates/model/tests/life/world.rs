@@ -1,0 +1,544 @@
+//! Workers, switches and a journal around a job's state machine, each of which may fail at any step.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use tributary_model::OnDeath;
+use tributary_model::job::{
+    Begin, Event, Failure, Job, News, Order, Rules, Served, Standing, Stream,
+};
+use tributary_protocol::Time;
+use tributary_wire::{Epoch, WorkerIndex, WorkerSet};
+
+/// Rounds of the job.
+pub(crate) const ROUNDS: u64 = 2;
+
+/// How many faults of each kind may happen.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Budget {
+    pub(crate) deaths: u8,
+    pub(crate) crashes: u8,
+    pub(crate) breaks: u8,
+    /// Processes that are started, besides the first ones.
+    pub(crate) starts: u8,
+    /// Changes that switches refuse, or that the journal cannot keep, for the moment.
+    pub(crate) delays: u8,
+    /// Changes that switches refuse for good.
+    pub(crate) refusals: u8,
+}
+
+/// A step of the world.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Step {
+    Start(usize),
+    Deliver(usize),
+    Sum(usize),
+    Reconnect(usize),
+    Switches(Answer),
+    Journal(Answer),
+    Timer,
+    /// No sum has come to a worker for too long.
+    Stall(usize),
+    Die(usize),
+    Break(usize),
+    Crash,
+    Restart,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Answer {
+    Done,
+    Later,
+    Never,
+}
+
+/// A worker's process.
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum Member {
+    /// It has not been started, or has died or failed.
+    Out,
+    Waiting(Stream),
+    In(Part),
+    /// It has all sums, and has left.
+    Finished(Sums),
+}
+
+/// A worker in a run.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Part {
+    stream: Option<Stream>,
+    run: Begin,
+    sums: Sums,
+    stopped: bool,
+}
+
+/// The sums that a worker has: whose values each contains. Those before the worker was started again are not
+/// there.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Sums {
+    /// The run that the job began with.
+    first: Epoch,
+    of: Vec<Option<WorkerSet>>,
+}
+
+impl Sums {
+    fn standing(&self) -> Standing {
+        let rounds = self.of.len() as u64;
+        Standing { rounds, done: rounds == ROUNDS }
+    }
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct World {
+    rules: Rules,
+    budget: Budget,
+    job: Option<Job>,
+    journal: Served,
+    /// What switches serve.
+    switches: (Epoch, WorkerSet),
+    /// Ordered, and not answered yet.
+    change: Option<WorkerSet>,
+    record: Option<Served>,
+    members: Vec<Member>,
+    inboxes: Vec<VecDeque<News>>,
+    /// By run and round: whose values are there.
+    values: BTreeMap<(Epoch, u64), WorkerSet>,
+    /// What each run was said to be.
+    runs: BTreeMap<Epoch, Begin>,
+    /// The first run of the job that each run continues.
+    families: BTreeMap<Epoch, Epoch>,
+    finished: Vec<Sums>,
+    now: Time,
+    /// Per worker.
+    streams: Vec<u64>,
+    last_epoch: u32,
+}
+
+fn index(worker: usize) -> WorkerIndex {
+    tributary_model::worker_index(worker)
+}
+
+fn epoch(number: u32) -> Epoch {
+    Epoch::new(number).unwrap()
+}
+
+impl World {
+    pub(crate) fn new(workers: u16, on_death: OnDeath, budget: Budget) -> Self {
+        let rules = Rules { name: "a".into(), workers, on_death };
+        let served = Served {
+            epoch: epoch(1),
+            workers: rules.everyone(),
+            handover: None,
+            begun: false,
+            ended: false,
+        };
+        Self {
+            job: Some(Job::resume(rules.clone(), served)),
+            budget: Budget { starts: budget.starts + u8::try_from(workers).unwrap(), ..budget },
+            journal: served,
+            switches: (served.epoch, served.workers),
+            change: None,
+            record: None,
+            members: vec![Member::Out; workers.into()],
+            inboxes: vec![VecDeque::new(); workers.into()],
+            values: BTreeMap::new(),
+            runs: BTreeMap::new(),
+            families: BTreeMap::new(),
+            finished: Vec::new(),
+            now: Time::ZERO,
+            streams: vec![0; workers.into()],
+            last_epoch: 1,
+            rules,
+        }
+    }
+
+    /// All that can happen next: what must happen some time, and faults.
+    pub(crate) fn steps(&self) -> (Vec<Step>, Vec<Step>) {
+        let (mut due, mut starts, mut faults) = (Vec::new(), Vec::new(), Vec::new());
+        let up = self.job.is_some();
+        if !up {
+            due.push(Step::Restart);
+        } else if self.budget.crashes > 0 {
+            faults.push(Step::Crash);
+        }
+        let late = |due: &mut Vec<Step>, faults: &mut Vec<Step>, step: fn(Answer) -> Step| {
+            due.push(step(Answer::Done));
+            if self.budget.delays > 0 {
+                faults.push(step(Answer::Later));
+            }
+            if self.budget.refusals > 0 {
+                faults.push(step(Answer::Never));
+            }
+        };
+        if up && self.change.is_some() {
+            late(&mut due, &mut faults, Step::Switches);
+        }
+        if up && self.record.is_some() {
+            late(&mut due, &mut faults, Step::Journal);
+        }
+        for (worker, member) in self.members.iter().enumerate() {
+            if up && !self.inboxes[worker].is_empty() {
+                due.push(Step::Deliver(worker));
+            }
+            match member {
+                Member::Out if up && self.budget.starts > 0 => starts.push(Step::Start(worker)),
+                Member::In(part) => {
+                    if self.has_sum(part) {
+                        due.push(Step::Sum(worker));
+                    }
+                    if up && part.stream.is_none() {
+                        due.push(Step::Reconnect(worker));
+                    }
+                    if up && part.stream.is_some() && self.budget.breaks > 0 {
+                        faults.push(Step::Break(worker));
+                    }
+                }
+                Member::Out | Member::Waiting(_) | Member::Finished(_) => {}
+            }
+            if self.budget.deaths > 0 && matches!(member, Member::In(_) | Member::Waiting(_)) {
+                faults.push(Step::Die(worker));
+            }
+        }
+        // After all that takes no time.
+        if self.job.as_ref().is_some_and(|job| job.deadline().is_some()) {
+            due.push(Step::Timer);
+        }
+        if due.is_empty() {
+            let ends = self.rules.on_death == OnDeath::End;
+            let stays = |part: &Part| !part.stopped || ends && part.sums.standing().done;
+            let sums = |member: &Member| matches!(member, Member::In(part) if stays(part));
+            let sums = self.members.iter().position(sums);
+            due.extend(sums.map(Step::Stall));
+        }
+        due.append(&mut starts);
+        (due, faults)
+    }
+
+    fn has_sum(&self, part: &Part) -> bool {
+        let round = part.sums.of.len() as u64;
+        let there = self.values.get(&(part.run.epoch, round));
+        !part.stopped && round < ROUNDS && there == Some(&part.run.workers)
+    }
+
+    /// Whether nothing is left to do: each worker has ended, or waits for others that have.
+    pub(crate) fn is_over(&self) -> bool {
+        let waits = |member: &Member| matches!(member, Member::Waiting(_));
+        !self.members.iter().any(|member| matches!(member, Member::In(_)))
+            && !self.members.iter().all(waits)
+            && self.change.is_none()
+            && self.record.is_none()
+    }
+
+    pub(crate) fn step(&mut self, step: Step) {
+        match step {
+            Step::Start(worker) => {
+                self.budget.starts -= 1;
+                let stream = self.stream(worker);
+                self.members[worker] = Member::Waiting(stream);
+                self.inboxes[worker].clear();
+                self.tell(Event::Take(stream, index(worker), None));
+            }
+            Step::Deliver(worker) => {
+                let news = self.inboxes[worker].pop_front().expect("it is not empty");
+                self.hear(worker, news);
+            }
+            Step::Sum(worker) => {
+                let Member::In(part) = &mut self.members[worker] else { unreachable!() };
+                part.sums.of.push(Some(part.run.workers));
+                let standing = part.sums.standing();
+                let (stream, run) = (part.stream, part.run.epoch);
+                if standing.done {
+                    part.stopped = true;
+                    if let Some(stream) = stream {
+                        self.tell(Event::Stand(stream, run, standing));
+                    }
+                } else {
+                    self.contribute(worker);
+                }
+            }
+            Step::Reconnect(worker) => {
+                let stream = self.stream(worker);
+                let Member::In(part) = &mut self.members[worker] else { unreachable!() };
+                part.stream = Some(stream);
+                let (run, stopped, standing) = (part.run.epoch, part.stopped, part.sums.standing());
+                self.tell(Event::Take(stream, index(worker), Some(run)));
+                if stopped {
+                    self.tell(Event::Stand(stream, run, standing));
+                }
+            }
+            Step::Switches(answer) => {
+                let workers = self.change.take().expect("a change is under way");
+                let outcome = self.answer(answer);
+                let outcome = outcome.map(|()| {
+                    self.last_epoch += 1;
+                    self.switches = (epoch(self.last_epoch), workers);
+                    self.switches.0
+                });
+                self.tell(Event::Changed(outcome));
+            }
+            Step::Journal(answer) => {
+                let served = self.record.take().expect("a record is written");
+                let outcome = self.answer(answer);
+                if outcome.is_ok() {
+                    self.journal = served;
+                }
+                self.tell(Event::Recorded(outcome));
+            }
+            Step::Timer => {
+                let job = self.job.as_mut().expect("it is up");
+                self.now = self.now.max(job.deadline().expect("one is set"));
+                job.tick(self.now);
+                self.obey();
+            }
+            Step::Stall(worker) => {
+                let Member::In(part) = &mut self.members[worker] else { unreachable!() };
+                part.stopped = true;
+                let (stream, run) = (part.stream, part.run.epoch);
+                let standing = part.sums.standing();
+                match self.rules.on_death {
+                    // It does not wait for others that are gone.
+                    OnDeath::End if standing.done => {
+                        let sums = part.sums.clone();
+                        self.finish(worker, sums);
+                    }
+                    OnDeath::End => self.end(worker, Member::Out),
+                    _ => drop(stream.map(|stream| self.tell(Event::Stand(stream, run, standing)))),
+                }
+            }
+            Step::Die(worker) => {
+                self.budget.deaths -= 1;
+                self.end(worker, Member::Out);
+            }
+            Step::Break(worker) => {
+                self.budget.breaks -= 1;
+                let Member::In(part) = &mut self.members[worker] else { unreachable!() };
+                let stream = part.stream.take().expect("it is connected");
+                self.inboxes[worker].clear();
+                self.tell(Event::Gone(stream));
+            }
+            Step::Crash => {
+                self.budget.crashes -= 1;
+                self.job = None;
+                // The switches may have changed, and nobody knows.
+                if let Some(workers) = self.change.take() {
+                    self.last_epoch += 1;
+                    self.switches = (epoch(self.last_epoch), workers);
+                }
+                self.record = None;
+                for worker in 0..self.members.len() {
+                    self.inboxes[worker].clear();
+                    match &mut self.members[worker] {
+                        Member::In(part) => part.stream = None,
+                        // Its call fails.
+                        waiting @ Member::Waiting(_) => *waiting = Member::Out,
+                        Member::Out | Member::Finished(_) => {}
+                    }
+                }
+            }
+            Step::Restart => {
+                // It brings switches to what the journal has.
+                self.switches = (self.journal.epoch, self.journal.workers);
+                self.job = Some(Job::resume(self.rules.clone(), self.journal));
+            }
+        }
+    }
+
+    fn answer(&mut self, answer: Answer) -> Result<(), Failure> {
+        match answer {
+            Answer::Done => return Ok(()),
+            Answer::Later => self.budget.delays -= 1,
+            Answer::Never => self.budget.refusals -= 1,
+        }
+        Err(Failure { reason: "refused".into(), passes: answer == Answer::Later })
+    }
+
+    fn stream(&mut self, worker: usize) -> Stream {
+        self.streams[worker] += 1;
+        Stream(100 * worker as u64 + self.streams[worker])
+    }
+
+    fn tell(&mut self, event: Event) {
+        if let Some(job) = &mut self.job {
+            job.handle(self.now, event);
+            self.obey();
+        }
+    }
+
+    fn obey(&mut self) {
+        while let Some(order) = self.job.as_mut().and_then(Job::poll) {
+            match order {
+                Order::Tell(stream, news) => {
+                    if let News::Begin(begin) = news {
+                        self.check_run(begin);
+                    }
+                    let at = self.members.iter().position(|member| match member {
+                        Member::Waiting(own) => *own == stream,
+                        Member::In(part) => part.stream == Some(stream),
+                        Member::Out | Member::Finished(_) => false,
+                    });
+                    if let Some(worker) = at {
+                        self.inboxes[worker].push_back(news);
+                    }
+                }
+                Order::Change(workers) => {
+                    assert!(self.change.is_none() && self.record.is_none(), "one at a time");
+                    assert!(!workers.is_empty());
+                    self.change = Some(workers);
+                }
+                Order::Record(served) => {
+                    assert!(self.change.is_none() && self.record.is_none(), "one at a time");
+                    self.record = Some(served);
+                }
+            }
+        }
+    }
+
+    /// Nobody is told of a run that the journal does not have, or that switches do not serve; and each is told
+    /// the same of it.
+    fn check_run(&mut self, begin: Begin) {
+        assert_eq!(self.journal.epoch, begin.epoch, "the journal has it before anyone is told");
+        assert_eq!(self.switches, (begin.epoch, begin.workers), "switches serve what is told");
+        let before = self.journal.handover.map(|handover| handover.before);
+        let known = *self.runs.entry(begin.epoch).or_insert(begin);
+        assert_eq!(known, begin, "a run is one thing");
+        let family = before.and_then(|before| self.families.get(&before).copied());
+        self.families.entry(begin.epoch).or_insert(family.unwrap_or(begin.epoch));
+    }
+
+    /// A process has ended.
+    fn end(&mut self, worker: usize, member: Member) {
+        let before = std::mem::replace(&mut self.members[worker], member);
+        self.inboxes[worker].clear();
+        let stream = match before {
+            Member::Waiting(stream) => Some(stream),
+            Member::In(part) => part.stream,
+            Member::Out | Member::Finished(_) => None,
+        };
+        if let Some(stream) = stream {
+            self.tell(Event::Gone(stream));
+        }
+    }
+
+    fn finish(&mut self, worker: usize, sums: Sums) {
+        for other in self.finished.iter().filter(|other| other.first == sums.first) {
+            for (round, (one, two)) in sums.of.iter().zip(&other.of).enumerate() {
+                let same = one.is_none() || two.is_none() || one == two;
+                assert!(same, "round {round}: {one:?} and {two:?}");
+            }
+        }
+        self.finished.push(sums.clone());
+        self.end(worker, Member::Finished(sums));
+    }
+
+    /// A worker gives its values of the round that it is in.
+    fn contribute(&mut self, worker: usize) {
+        let Member::In(part) = &self.members[worker] else { return };
+        let round = part.sums.of.len() as u64;
+        if round < ROUNDS {
+            *self.values.entry((part.run.epoch, round)).or_insert(WorkerSet::EMPTY) |=
+                WorkerSet::of(index(worker));
+        }
+    }
+
+    fn hear(&mut self, worker: usize, news: News) {
+        let ends = self.rules.on_death == OnDeath::End;
+        match (news, &mut self.members[worker]) {
+            (News::Waiting(_), _) => {}
+            (News::Begin(run), Member::Waiting(stream)) => {
+                assert!(run.workers.contains(index(worker)));
+                let rounds = usize::try_from(run.rounds).unwrap();
+                let sums = Sums { first: self.families[&run.epoch], of: vec![None; rounds] };
+                let stream = Some(*stream);
+                self.members[worker] = Member::In(Part { stream, run, sums, stopped: false });
+                self.contribute(worker);
+            }
+            (News::Begin(run), Member::In(part)) => {
+                assert!(run.workers.contains(index(worker)));
+                assert!(run.epoch > part.run.epoch, "runs follow each other");
+                assert!(part.stopped || run.rounds <= part.sums.of.len() as u64);
+                let rounds = usize::try_from(run.rounds).unwrap();
+                assert!(part.sums.of.len() >= rounds && part.sums.of.len() <= rounds + 1);
+                part.sums.of.truncate(rounds);
+                (part.run, part.stopped) = (run, false);
+                self.contribute(worker);
+            }
+            (News::Lost(_), Member::In(part)) => {
+                let (standing, run) = (part.sums.standing(), part.run.epoch);
+                if ends && standing.done {
+                    let sums = part.sums.clone();
+                    self.finish(worker, sums);
+                } else if ends {
+                    self.end(worker, Member::Out);
+                } else if !part.stopped {
+                    part.stopped = true;
+                    if let Some(stream) = part.stream {
+                        self.tell(Event::Stand(stream, run, standing));
+                    }
+                }
+            }
+            (News::Complete, Member::In(part)) => {
+                assert!(part.sums.standing().done);
+                let sums = part.sums.clone();
+                self.finish(worker, sums);
+            }
+            // It is not among those that are left, and so may have other sums.
+            (News::Refused(_), Member::In(_)) => {
+                self.end(worker, Member::Out);
+            }
+            (News::Over(_), Member::In(part)) => {
+                let sums = part.sums.clone();
+                match sums.standing().done {
+                    true => self.finish(worker, sums),
+                    false => self.end(worker, Member::Out),
+                }
+            }
+            (News::Over(_) | News::Refused(_), Member::Waiting(_)) => {
+                self.end(worker, Member::Out);
+            }
+            (news, member) => panic!("{news:?} comes to {member:?}"),
+        }
+    }
+
+    /// Forgets what nobody can ask for any more.
+    pub(crate) fn forget(&mut self) {
+        let part = |member: &Member| match member {
+            Member::In(part) => Some(part.run.epoch),
+            Member::Out | Member::Waiting(_) | Member::Finished(_) => None,
+        };
+        let mut last: Vec<Epoch> = self.members.iter().filter_map(part).collect();
+        last.push(self.journal.epoch);
+        let least = last.into_iter().min().expect("there is one");
+        self.values.retain(|(epoch, _), _| *epoch >= least);
+        self.runs.retain(|epoch, _| *epoch >= least);
+        self.families.retain(|epoch, _| *epoch >= least);
+    }
+
+    /// What distinguishes this world from others.
+    pub(crate) fn key(&self) -> u128 {
+        use std::hash::{DefaultHasher, Hash, Hasher};
+        let text = format!("{self:?}");
+        let hash = |salt: u8| {
+            let mut hasher = DefaultHasher::new();
+            (salt, &text).hash(&mut hasher);
+            hasher.finish()
+        };
+        u128::from(hash(0)) << 64 | u128::from(hash(1))
+    }
+
+    /// Follows what must happen until nothing is left to do. Workers that have died are started again.
+    pub(crate) fn settle(mut self) -> Result<(), String> {
+        self.budget.starts = u8::MAX;
+        let mut seen = BTreeSet::new();
+        for _ in 0..400 {
+            if self.is_over() {
+                return Ok(());
+            }
+            let (due, _) = self.steps();
+            let Some(step) = due.first() else {
+                return Err(format!("nothing can happen any more in {self:?}"));
+            };
+            self.step(*step);
+            seen.insert(self.key());
+        }
+        Err(format!("no end comes; {} worlds follow each other", seen.len()))
+    }
+}
