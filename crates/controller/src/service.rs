@@ -348,14 +348,18 @@ impl Jobs {
 }
 
 impl Entry {
+    /// Tells people of a run that is about to begin or end.
     fn log(&self, Served { epoch, workers, handover, ended, .. }: Served) {
         let name = &self.life.rules().name;
-        match handover {
+        let lost = self.life.served().workers.without(workers);
+        match handover.map(|Handover { rounds, .. }| rounds.saturating_add(1)) {
             _ if ended => tracing::info!("job {name}: the run is over"),
             None => tracing::info!(%epoch, "job {name}: a new run begins"),
-            Some(Handover { rounds, .. }) => {
-                let from = rounds.saturating_add(1);
-                tracing::warn!(%epoch, "job {name} goes on with {workers} from round {from}");
+            Some(from) if lost.is_empty() => {
+                tracing::warn!(%epoch, "job {name} goes on with all workers from round {from}");
+            }
+            Some(from) => {
+                tracing::warn!(%epoch, "job {name} goes on without {lost} from round {from}");
             }
         }
     }

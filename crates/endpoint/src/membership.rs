@@ -229,11 +229,16 @@ impl Membership {
     }
 
     /// In a job that goes on: tells the controller that the worker has stopped summing, and waits for what it
-    /// decides.
+    /// decides. `missing` gets the workers for which the job waits.
     ///
     /// # Errors
     /// If no decision comes in time, or `stop` is raised.
-    pub fn settle(&mut self, standing: Standing, stop: &AtomicBool) -> Result<Verdict> {
+    pub fn settle(
+        &mut self,
+        standing: Standing,
+        stop: &AtomicBool,
+        mut missing: impl FnMut(WorkerSet),
+    ) -> Result<Verdict> {
         self.say(standing);
         let patience = DECISION + 2 * self.which.stall;
         let mut deadline = Some(Instant::now() + patience);
@@ -246,8 +251,11 @@ impl Membership {
                     return Ok(verdict);
                 }
                 Ok(Told::Failed(reason)) => return Ok(Verdict::Over(reason)),
-                // It waits for workers that are to be started again, however long that takes.
-                Ok(Told::Waiting(_)) => deadline = None,
+                // They are to be started again, however long that takes.
+                Ok(Told::Waiting(workers)) => {
+                    deadline = None;
+                    missing(workers);
+                }
                 Ok(Told::Begun(..)) => {}
                 Err(RecvTimeoutError::Timeout) if stop.load(Ordering::Relaxed) => bail!("stopped"),
                 Err(RecvTimeoutError::Timeout)

@@ -98,9 +98,8 @@ pub fn run(
             scheduled::work(&deployment, which, port, &follower, verifier, stop, &mut tell)?;
         return Ok(warn(job, report));
     }
-    let waiting = |missing: WorkerSet| {
-        tell(&Event::Waiting { missing: missing.iter().map(WorkerIndex::get).collect() });
-    };
+    let waiting = |missing: WorkerSet| tell(&Event::waiting(missing));
+    let mut from = 0;
     let (membership, epochs) = match args.given(&scenario.jobs[lanes.clone()]) {
         Some(epochs) => (None, epochs),
         None => {
@@ -113,11 +112,15 @@ pub fn run(
             };
             let mut membership = Membership::take(controller, which, stop)?;
             let begun = membership.begin(stop, waiting)?;
+            from = begun.rounds;
             (Some(membership), begun.epochs)
         }
     };
     lanes.clone().zip(epochs).for_each(|(lane, epoch)| deployment.set_epoch(lane, epoch));
-    let rounds = Rounds::new(Arc::new(deployment), at, index, verifier)?;
+    let mut rounds = Rounds::new(Arc::new(deployment), at, index, verifier)?;
+    if from > 0 {
+        tell(&rounds.come_back(from)?);
+    }
     let host = Host { args, id: host, tokens, board };
     let report = part::run(&host, rounds, ports, membership, stop, &mut |event| tell(&event))?;
     Ok(warn(job, report))

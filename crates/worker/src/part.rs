@@ -95,7 +95,7 @@ pub(crate) fn run(
             },
         };
         let standing = rounds.standing();
-        let verdict = membership.settle(standing, stop);
+        let verdict = membership.settle(standing, stop, |missing| tell(Event::waiting(missing)));
         let verdict = match (verdict, silence) {
             // It has all sums, whoever is away, and however it goes on with the others.
             (Err(_) | Ok(Verdict::Over(_)), _)

@@ -51,7 +51,7 @@ pub enum Event {
         /// A milestone, if there is one.
         note: Option<String>,
     },
-    /// Workers have died, and the job goes on without them.
+    /// Workers have died, and the job goes on without them, or with all again.
     GoesOn(Loss),
     /// All rounds are over.
     Done(Box<WorkerReport>),
@@ -62,17 +62,20 @@ pub enum Event {
     },
 }
 
-/// Workers that have died, and without which their job goes on.
+/// Workers that have died, and how their job goes on.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Loss {
-    /// Their indices.
+    /// Their indices, if it goes on without them. None: it has waited for them.
     pub without: Vec<u16>,
-    /// The first round without their values, counted from 1.
+    /// The first round of the run in which it goes on, counted from 1.
     pub round: u64,
 }
 
 impl Loss {
     fn said(&self, verb: &str) -> String {
+        if self.without.is_empty() {
+            return format!("{verb} on with all workers from round {}", self.round);
+        }
         let without = name_workers(self.without.iter().copied());
         format!("{verb} on without {without} from round {}", self.round)
     }
@@ -115,7 +118,7 @@ pub struct WorkerReport {
     /// Workers that have died, in a job that goes on.
     #[serde(default)]
     pub losses: Vec<Loss>,
-    /// Digest of all sums in such a job, which is the same at all workers.
+    /// Digest of all sums in such a job, which is the same at all workers that have all.
     #[serde(default)]
     pub digest: Option<String>,
 }
@@ -129,7 +132,7 @@ pub struct Rounds {
     verifier: Verifier,
     pauses: Pauses,
     report: WorkerReport,
-    /// In a job that goes on without workers that die.
+    /// In a job that goes on when a worker dies.
     ledger: Option<Ledger>,
 }
 
@@ -144,11 +147,13 @@ struct Ledger {
     before: Option<Box<(WorkerReport, Fnv)>>,
     /// Counters of the runs before this one.
     earlier: Stats,
+    /// Whether it has the sums of all rounds so far.
+    is_whole: bool,
 }
 
 impl Ledger {
     fn new(name: WorkerIndex) -> Self {
-        Self { sums: Fnv::new(), name, before: None, earlier: Stats::default() }
+        Self { sums: Fnv::new(), name, before: None, earlier: Stats::default(), is_whole: true }
     }
 
     fn note(&mut self, sums: &[Tensor], report: &WorkerReport) {
@@ -168,6 +173,12 @@ impl Ledger {
 }
 
 impl Event {
+    /// The worker waits for others.
+    #[must_use]
+    pub fn waiting(missing: WorkerSet) -> Self {
+        Self::Waiting { missing: missing.iter().map(WorkerIndex::get).collect() }
+    }
+
     /// The begin of an iteration.
     #[must_use]
     pub fn iteration(number: u64, assignment: Assignment) -> Self {
@@ -212,6 +223,22 @@ impl Rounds {
     pub fn standing(&self) -> Standing {
         let rounds = self.report.rounds;
         Standing { rounds, done: rounds == self.workload.rounds() }
+    }
+
+    /// Begins after `done` rounds, whose sums the worker does not have: it was started again, and its job has
+    /// waited for it.
+    ///
+    /// # Errors
+    /// If the job does not wait for workers.
+    pub fn come_back(&mut self, done: u64) -> Result<Event> {
+        let ledger = self.ledger.as_mut().context("the job does not wait for workers")?;
+        ledger.is_whole = false;
+        let members: Vec<usize> = (0..self.deployment.job(self.job).workers.len()).collect();
+        self.workload.go_on(done, &members)?;
+        self.report.rounds = done;
+        let loss = Loss { without: Vec::new(), round: done + 1 };
+        self.report.losses.push(loss.clone());
+        Ok(Event::GoesOn(loss))
     }
 
     /// Goes on in another run of the job, after a worker has died. `before` are those of the run that is over,
@@ -334,9 +361,9 @@ impl Rounds {
     #[must_use]
     pub fn report(&self, stats: &Stats) -> WorkerReport {
         let mut all = *stats;
-        let digest = self.ledger.as_ref().map(|ledger| {
+        let digest = self.ledger.as_ref().and_then(|ledger| {
             all += ledger.earlier;
-            format!("{:016x}", ledger.sums.finish())
+            ledger.is_whole.then(|| format!("{:016x}", ledger.sums.finish()))
         });
         let training = self.workload.training();
         WorkerReport { stats: all, training, digest, ..self.report.clone() }

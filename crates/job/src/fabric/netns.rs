@@ -28,7 +28,8 @@ use tributary_endpoint::tokens::Tokens;
 use tributary_limits::restarts::is_death;
 use tributary_metrics::Guest;
 use tributary_model::{
-    Deployment, Duty, End, HostId, JobSpec, Protocol, Scenario, SwitchId, Topology, circuits::Port,
+    Deployment, Duty, End, HostId, JobSpec, OnDeath, Protocol, Scenario, SwitchId, Topology,
+    circuits::Port,
 };
 use tributary_p4runtime_proto::p4::v1::Entity;
 use tributary_testbed::{self as testbed, Output, Process, Stream, Testbed};
@@ -284,7 +285,8 @@ impl Fabric for Netns {
 
     fn may_go_on(&self, job: usize) -> bool {
         let job = self.deployment.job(job);
-        job.on_death.goes_on() && self.live.has_begun(job.id)
+        // Nobody would start again a worker that the others wait for.
+        matches!(job.on_death, OnDeath::Continue { .. }) && self.live.has_begun(job.id)
     }
 
     fn end_warm_up(&mut self) {

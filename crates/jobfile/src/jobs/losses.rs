@@ -1,14 +1,15 @@
-//! Jobs that go on without workers that die.
+//! Jobs that go on when a worker dies.
 
 use tributary_document::{Error, Table};
 
 use super::Jobs;
 use tributary_model::{OnDeath, RandomTensors, Verify, Workload};
 
-const CHOICES: [(&str, bool); 2] = [("end", false), ("continue", true)];
+const CHOICES: [(&str, OnDeath); 3] =
+    [("end", OnDeath::End), ("continue", OnDeath::Continue { least: 1 }), ("wait", OnDeath::Wait)];
 
-fn goes_on(table: &Table<'_>) -> Result<bool, Error> {
-    table.or("on_death", false, |item| item.choice(&CHOICES))
+fn choice(table: &Table<'_>) -> Result<OnDeath, Error> {
+    table.or("on_death", OnDeath::End, |item| item.choice(&CHOICES))
 }
 
 /// Reads `on_death` and `min_workers`.
@@ -18,16 +19,17 @@ pub(super) fn on_death(
     threads: u32,
     workload: &Workload,
 ) -> Result<OnDeath, Error> {
-    let goes_on = goes_on(table)?;
+    let choice = choice(table)?;
     let least = table.get("min_workers");
-    if !goes_on {
-        return match least {
-            None => Ok(OnDeath::End),
-            Some(item) => Err(item.fault(
-                "the job ends when a worker dies, so `min_workers` has no meaning",
-                "add on_death = \"continue\", or leave it out",
-            )),
+    if let (OnDeath::End | OnDeath::Wait, Some(item)) = (choice, &least) {
+        let what = match choice {
+            OnDeath::Wait => "the job waits for workers that die, so `min_workers` has no meaning",
+            _ => "the job ends when a worker dies, so `min_workers` has no meaning",
         };
+        return Err(item.fault(what, "add on_death = \"continue\", or leave it out"));
+    }
+    if choice == OnDeath::End {
+        return Ok(choice);
     }
     let refuse = |what: &str, mend: &str| Err(table.place_of("on_death").fault(what, mend));
     if threads > 1 {
@@ -57,6 +59,9 @@ pub(super) fn on_death(
             );
         }
     }
+    if choice == OnDeath::Wait {
+        return Ok(choice);
+    }
     let most = u32::try_from(workers).unwrap_or(u32::MAX);
     let least = least.map_or(Ok(1), |item| item.integer32(1..=most))?;
     Ok(OnDeath::Continue { least })
@@ -66,7 +71,7 @@ impl Jobs<'_> {
     /// Refuses jobs that go on without workers where the control loop decides about jobs.
     pub(crate) fn refuse_continuations(&self) -> Result<(), Error> {
         for table in &self.tables {
-            if goes_on(table)? {
+            if choice(table)? != OnDeath::End {
                 return Err(table.place_of("on_death").fault(
                     "the control loop around a cross-connect ends a job when a worker dies",
                     "leave `on_death` out",

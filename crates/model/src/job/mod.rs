@@ -491,7 +491,13 @@ impl Job {
             }
             // With all of them, when they have come back.
             _ if spoken.lost.without(there).is_empty() => everyone,
-            _ => return,
+            _ => {
+                let missing = News::Waiting(spoken.lost.without(there));
+                for stream in self.run.streams() {
+                    self.orders.push_back(Order::Tell(stream, missing.clone()));
+                }
+                return;
+            }
         };
         self.begin(Next { workers, spoken: Some(spoken), epoch: None });
     }

@@ -59,8 +59,8 @@ fn serve_until_end(args: &ControllerArgs, metrics: &Metrics) -> Result<()> {
         && let Some((_, job)) = scenario.whole_jobs().find(|(_, job)| job.on_death.goes_on())
     {
         bail!(
-            "job {} goes on without workers that die (on_death), so a controller that is started again must \
-             know with whom; name a file for that with --journal FILE",
+            "job {} goes on when a worker dies (on_death), so a controller that is started again must know \
+             how; name a file for that with --journal FILE",
             job.name
         );
     }

@@ -21,12 +21,16 @@ const PROTOCOLS: [&str; 4] = ["atp", "esa", "p4inc", "switchml"];
 const ELEMENTS: u64 = 2_000;
 const ROUNDS: u64 = 150;
 
-/// A job that takes about a second and a half, with this many workers, of which some must be left.
-fn job(protocol: &str, workers: usize, least: usize) -> String {
+/// A job that takes about a second and a half, with this many workers. Without a number of workers that must
+/// be left, it waits for those that die.
+fn job(protocol: &str, workers: usize, least: Option<usize>) -> String {
+    let on_death = match least {
+        Some(least) => format!("on_death = \"continue\"\nmin_workers = {least}"),
+        None => "on_death = \"wait\"".to_owned(),
+    };
     format!(
         "worker_timeout = \"10s\"\nprotocol = \"{protocol}\"\n[topology]\nkind = \"star\"\n\
-         workers = {workers}\n[[job]]\nname = \"long\"\non_death = \"continue\"\n\
-         min_workers = {least}\njitter = \"15ms\"\n\
+         workers = {workers}\n[[job]]\nname = \"long\"\n{on_death}\njitter = \"15ms\"\n\
          workload = {{ kind = \"random\", tensors = {ROUNDS}, elements = {ELEMENTS} }}\n"
     )
 }
@@ -55,14 +59,14 @@ struct Agreed {
 }
 
 impl Crew {
-    fn new(protocol: &str, workers: usize, least: usize) -> Self {
+    fn new(protocol: &str, workers: usize, least: impl Into<Option<usize>>) -> Self {
         let mut hosts: Vec<String> = (1..=workers).map(|host| format!("w{host}")).collect();
         let served = matches!(protocol, "atp" | "esa");
         if served {
             hosts.push("ps".into());
         }
         let hosts: Vec<&str> = hosts.iter().map(String::as_str).collect();
-        let net = Net::with(&job(protocol, workers, least), &hosts);
+        let net = Net::with(&job(protocol, workers, least.into()), &hosts);
         let controller = start_controller(&net);
         let servers = if served { vec![net.server()] } else { Vec::new() };
         let mut crew = Self { net, controller, _servers: servers, workers: Vec::new() };
@@ -208,6 +212,50 @@ fn a_controller_that_is_killed_meanwhile_gives_one_answer() {
     }
 }
 
+/// The others wait until it has been started again. Its sums of the rounds from then on are theirs.
+#[test]
+fn a_job_waits_for_a_worker_and_goes_on_with_it() {
+    if !namespaces() {
+        return;
+    }
+    for seed in seeds() {
+        let mut random = ChaCha8Rng::seed_from_u64(3000 + seed);
+        for protocol in PROTOCOLS {
+            let victim = random.random_range(0..3);
+            let after = random.random_range(1..ROUNDS / 2);
+            let kills_controller = random.random();
+            println!("seed {seed}: {protocol}, worker {victim} after {after}, {kills_controller}");
+            let mut crew = Crew::new(protocol, 3, None);
+            crew.kill(victim, after);
+            let witness = (victim + 1) % 3;
+            until(&crew.workers[witness], &format!("waiting for worker {victim} "));
+            if kills_controller {
+                crew.controller.kill().unwrap();
+                crew.controller = start_controller(&crew.net);
+            }
+            crew.workers[victim] = crew.worker(victim);
+            let mut digests = Vec::new();
+            for (index, worker) in crew.workers.iter().enumerate() {
+                let (success, errors) = ended(worker);
+                let output = worker.output(Stream::Out);
+                assert!(success, "worker {index}: {errors}\n{}", text_of(&crew.controller));
+                let line = |start: &str| output.lines().find(|line| line.starts_with(start));
+                let went_on =
+                    line("the job goes on with all workers from round ").expect("it does");
+                let round: u64 = went_on.rsplit(' ').next().unwrap().parse().unwrap();
+                assert!(round >= after, "{went_on}");
+                let rounds = if index == victim { ROUNDS + 1 - round } else { ROUNDS };
+                let values = rounds * ELEMENTS;
+                let said = format!("{values} values summed, {values} of them compared");
+                assert!(output.contains(&said), "worker {index}: {output}");
+                digests.extend(line("digest of all sums: ").map(str::to_owned));
+            }
+            assert_eq!(digests.len(), 2, "the worker that was started again has no sums of before");
+            assert_eq!(digests[0], digests[1]);
+        }
+    }
+}
+
 #[test]
 fn too_few_workers_end_the_job() {
     if !namespaces() {
@@ -312,7 +360,7 @@ impl Relay {
 
 /// The job of these tests, with a short wait for decisions.
 fn crew_with_relay() -> (Crew, Relay) {
-    let file = job("atp", 3, 2).replace("\"10s\"", "\"1s\"");
+    let file = job("atp", 3, Some(2)).replace("\"10s\"", "\"1s\"");
     let net = Net::with(&file, &["w1", "w2", "w3", "ps"]);
     let controller = start_controller(&net);
     let servers = vec![net.server()];
@@ -353,12 +401,12 @@ fn complete_sums_are_a_success_whoever_is_away() {
 
 #[test]
 fn a_controller_without_a_journal_cannot_know_with_whom_a_job_goes_on() {
-    let file = JobFile::new(&job("atp", 2, 1));
+    let file = JobFile::new(&job("atp", 2, Some(1)));
     let listen = format!("unix:{}", file.path("runs.sock").display());
     let name = file.name();
     let args = ["controller", &name, "--switch", "s1=127.0.0.1:1", "--listen", &listen];
     let line = failure(&args, &tributary(&args).output().unwrap());
-    assert!(line.contains("job long goes on without workers that die (on_death)"), "{line}");
+    assert!(line.contains("job long goes on when a worker dies (on_death)"), "{line}");
     assert!(line.contains("--journal FILE"), "{line}");
 }
 
@@ -369,10 +417,10 @@ fn a_run_goes_on_and_its_report_says_so() {
         return;
     }
     let racks = |protocol: &str| {
-        job(protocol, 4, 1).replace("kind = \"star\"\nworkers = 4\n", "racks = 2\n")
+        job(protocol, 4, Some(1)).replace("kind = \"star\"\nworkers = 4\n", "racks = 2\n")
     };
     let mut files: Vec<(String, String)> =
-        PROTOCOLS.iter().map(|name| (format!("{name}, star"), job(name, 4, 1))).collect();
+        PROTOCOLS.iter().map(|name| (format!("{name}, star"), job(name, 4, Some(1)))).collect();
     files.extend(["atp", "esa", "p4inc"].map(|name| (format!("{name}, racks"), racks(name))));
     let mut random = ChaCha8Rng::seed_from_u64(seeds().start);
     for (what, file) in files {
