@@ -276,14 +276,17 @@ pub(crate) struct SwitchArgs {
 pub(crate) struct WorkerArgs {
     #[command(flatten)]
     pub(crate) endpoint: tributary_endpoint::Args,
-    /// Name of the job in the file; optional if there is only one.
+    /// Name of the job; optional if there is a job file with only one.
     #[arg(long, value_name = "NAME")]
     pub(crate) job: Option<String>,
-    /// Index of the worker, from 0.
+    /// Index of the worker, from 0. Without a job file, the one on this host.
     #[arg(long, value_name = "N")]
-    pub(crate) worker: u16,
+    pub(crate) worker: Option<u16>,
+    /// Name of this host in the network, if the address of its interface does not tell.
+    #[arg(long, value_name = "NAME", conflicts_with = "job_file")]
+    pub(crate) host: Option<String>,
     /// Also run the parameter server of a job that has no other worker, without the network.
-    #[arg(long)]
+    #[arg(long, requires = "job_file")]
     pub(crate) alone: bool,
 }
 
@@ -291,9 +294,9 @@ pub(crate) struct WorkerArgs {
 pub(crate) struct PsArgs {
     #[command(flatten)]
     pub(crate) endpoint: tributary_endpoint::Args,
-    /// Name of the host in the job file.
+    /// Name of this host in the network, if the address of its interface does not tell.
     #[arg(long, value_name = "NAME")]
-    pub(crate) host: String,
+    pub(crate) host: Option<String>,
 }
 
 #[derive(Debug, Subcommand)]

@@ -8,6 +8,7 @@ mod client;
 mod messages;
 
 use std::collections::{BTreeMap, HashMap};
+use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -20,11 +21,12 @@ use tributary_model::job::{
     Begin, Event, Failure, Handover, Job, News, Order, Rules, Served, Stream,
 };
 use tributary_model::plan::Placement;
-use tributary_model::{HostId, JobSpec, worker_index};
+use tributary_model::{Deployment, HostId, JobSpec, worker_index};
 use tributary_proto::jobs::v1;
 use tributary_proto::jobs::v1::jobs_server::{Jobs as Service, JobsServer};
 use tributary_protocol::Time;
-use tributary_wire::{Epoch, JobId, WorkerSet};
+use tributary_wire::channel::Token;
+use tributary_wire::{Epoch, JobId, WorkerIndex, WorkerSet};
 
 use crate::error::Error;
 use crate::jobs::Controller;
@@ -46,6 +48,9 @@ pub struct Jobs(Arc<Shared>);
 struct Shared {
     controller: Arc<Controller>,
     journal: Arc<dyn Journal>,
+    deployment: Arc<Deployment>,
+    /// By the names of jobs.
+    tokens: BTreeMap<String, Token>,
     state: Mutex<State>,
     begin: Instant,
 }
@@ -65,8 +70,12 @@ struct Entry {
     workers: Vec<HostId>,
     server: Option<HostId>,
     agent: Option<HostId>,
-    /// In the network, each thread of a worker has a job of its own.
+    /// Its place in the deployment: in the network, each thread of a worker has a job of its own.
+    at: Range<usize>,
+    /// The IDs of these.
     lanes: Vec<JobId>,
+    /// What a worker needs to take part, as JSON.
+    setup: Option<Arc<Vec<u8>>>,
     /// The numbers of the last runs, one for each lane, by that of the first lane.
     epochs: BTreeMap<Epoch, Vec<Epoch>>,
     /// When the next check of its deadline is due.
@@ -75,7 +84,13 @@ struct Entry {
 
 impl Entry {
     /// A job whose lanes switches serve.
-    fn new(lanes: &[JobSpec], current: &[Placement], record: Option<&Record>, begun: bool) -> Self {
+    fn new(
+        at: Range<usize>,
+        lanes: &[JobSpec],
+        current: &[Placement],
+        record: Option<&Record>,
+        begun: bool,
+    ) -> Self {
         let (job, placement) = (&lanes[0], &current[0]);
         let there = job.workers.iter().enumerate();
         let there = there.filter(|(_, host)| placement.workers.contains(host));
@@ -97,7 +112,9 @@ impl Entry {
             workers: job.workers.clone(),
             server: job.ps,
             agent: job.agent,
+            at,
             lanes: lanes.iter().map(|lane| lane.id).collect(),
+            setup: None,
             epochs: BTreeMap::from([(served.epoch, epochs)]),
             alarm: None,
         }
@@ -108,26 +125,41 @@ impl Entry {
     }
 }
 
+/// A client that has named itself.
+struct Client {
+    jobs: Vec<JobId>,
+    stream: Stream,
+    outbox: Arc<Outbox>,
+    /// How it enters the jobs, when it is ready.
+    enters: Option<Event>,
+}
+
 impl Jobs {
-    /// Serves jobs that a controller has admitted: the lanes of each. Runs found in the switches count as begun.
-    /// The records are those with which the controller was resumed.
+    /// Serves the jobs of a deployment that a controller has admitted. Runs found in the switches count as begun.
+    /// The records are those with which the controller was resumed, and the tokens those of jobs with a
+    /// reminder agent, by their names.
     #[must_use]
-    pub fn new<'a>(
+    pub fn new(
         controller: Arc<Controller>,
         journal: Arc<dyn Journal>,
-        jobs: impl IntoIterator<Item = &'a [JobSpec]>,
+        deployment: Arc<Deployment>,
+        tokens: BTreeMap<String, Token>,
         records: &[Record],
     ) -> Self {
-        let entry = |lanes: &[JobSpec]| {
+        let scenario = deployment.scenario();
+        let entry = |at: Range<usize>| {
+            let lanes = &scenario.jobs[at.clone()];
             let placed = lanes.iter().map(|lane| controller.placement(lane.id).map(|(p, _)| p));
             let placed: Vec<Placement> = placed.collect::<Option<_>>()?;
             let record = records.iter().find(|record| record.placement == placed[0]);
             let begun = controller.found(lanes[0].id) == Some(placed[0].epoch);
-            Some((lanes[0].id, Entry::new(lanes, &placed, record, begun)))
+            Some((lanes[0].id, Entry::new(at, lanes, &placed, record, begun)))
         };
-        let jobs = jobs.into_iter().filter_map(entry).collect();
+        let whole = scenario.whole_jobs().map(|(job, _)| scenario.lanes(job));
+        let jobs = whole.filter_map(entry).collect();
         let state = Mutex::new(State { jobs, ..State::default() });
-        Self(Arc::new(Shared { controller, journal, state, begin: Instant::now() }))
+        let begin = Instant::now();
+        Self(Arc::new(Shared { controller, journal, deployment, tokens, state, begin }))
     }
 
     /// The gRPC service.
@@ -274,20 +306,21 @@ impl Jobs {
     /// A client's stream, from its first message to its end.
     async fn serve(
         self,
-        jobs: Vec<JobId>,
-        stream: Stream,
-        outbox: Arc<Outbox>,
+        Client { jobs, stream, outbox, mut enters }: Client,
         mut requests: Streaming<v1::TakeRequest>,
         client: mpsc::Sender<Result<v1::TakeResponse, Status>>,
     ) {
         'open: loop {
             tokio::select! {
                 request = requests.message() => match request {
-                    Ok(Some(request)) => if let Some((epoch, standing)) = messages::standing(&request) {
-                        for job in &jobs {
-                            self.handle(*job, Event::Stand(stream, epoch, standing));
+                    Ok(Some(request)) => {
+                        let ready = messages::is_ready(&request).then(|| enters.take()).flatten();
+                        let stood = messages::standing(&request);
+                        let stood = stood.map(|(run, standing)| Event::Stand(stream, run, standing));
+                        for event in ready.into_iter().chain(stood) {
+                            jobs.iter().for_each(|job| self.handle(*job, event.clone()));
                         }
-                    },
+                    }
                     Ok(None) | Err(_) => break,
                 },
                 () = outbox.filled() => while let Some(news) = outbox.take() {
@@ -303,11 +336,12 @@ impl Jobs {
         jobs.iter().for_each(|job| self.handle(*job, Event::Gone(stream)));
     }
 
-    /// A new stream to these jobs.
+    /// A new stream to these jobs, which the client enters at once, or when it has used its set-up.
     fn open(
         &self,
         jobs: Vec<JobId>,
-        event: impl Fn(Stream) -> Event,
+        event: impl FnOnce(Stream) -> Event,
+        setup: Option<v1::Setup>,
         requests: Streaming<v1::TakeRequest>,
     ) -> ReceiverStream<Result<v1::TakeResponse, Status>> {
         let (client, answers) = mpsc::channel(1);
@@ -319,9 +353,73 @@ impl Jobs {
             state.clients.insert(stream, Arc::clone(&outbox));
             stream
         };
-        jobs.iter().for_each(|job| self.handle(*job, event(stream)));
-        tokio::spawn(self.clone().serve(jobs, stream, outbox, requests, client));
+        let event = event(stream);
+        let enters = match setup {
+            Some(setup) => {
+                outbox.put(Ok(messages::setup(setup)));
+                Some(event)
+            }
+            None => {
+                jobs.iter().for_each(|job| self.handle(*job, event.clone()));
+                None
+            }
+        };
+        let opened = Client { jobs, stream, outbox, enters };
+        tokio::spawn(self.clone().serve(opened, requests, client));
         ReceiverStream::new(answers)
+    }
+
+    /// What a worker of a job needs to take part. All workers of a job get the same.
+    fn worker_setup(&self, job: JobId, worker: WorkerIndex) -> v1::Setup {
+        let mut state = self.state();
+        let entry = state.jobs.get_mut(&job).expect("it is served");
+        let at: Vec<usize> = entry.at.clone().collect();
+        let encoded = entry.setup.get_or_insert_with(|| Arc::new(self.encoded(&at)));
+        let (deployment, tokens) = (encoded.to_vec(), self.tokens(&at));
+        v1::Setup { deployment, tokens, worker: worker.get().into() }
+    }
+
+    /// What a host needs to serve jobs.
+    fn host_setup(&self, jobs: &[JobId]) -> v1::Setup {
+        let state = self.state();
+        let at = jobs.iter().filter_map(|job| state.jobs.get(job)).flat_map(|job| job.at.clone());
+        let at: Vec<usize> = at.collect();
+        v1::Setup { deployment: self.encoded(&at), tokens: self.tokens(&at), worker: 0 }
+    }
+
+    fn encoded(&self, jobs: &[usize]) -> Vec<u8> {
+        serde_json::to_vec(&self.0.deployment.only(jobs)).expect("plain values")
+    }
+
+    fn tokens(&self, jobs: &[usize]) -> Vec<Vec<u8>> {
+        let name = |job: &usize| self.0.deployment.job(*job).name.as_str();
+        let token =
+            |job| self.0.tokens.get(name(job)).map_or_else(Vec::new, |token| token.0.to_vec());
+        jobs.iter().map(token).collect()
+    }
+
+    /// The worker of a job on a host.
+    fn worker_on(&self, job: JobId, host: &str) -> Result<WorkerIndex, Status> {
+        let at = self.host(host)?;
+        let state = self.state();
+        let entry = state.jobs.get(&job).expect("it is served");
+        let worker = entry.workers.iter().position(|worker| *worker == at);
+        worker.map(worker_index).ok_or_else(|| {
+            let name = &entry.life.rules().name;
+            let known = &self.0.controller.topology.host(at).name;
+            Status::invalid_argument(format!("job {name} has no worker on host `{known}`"))
+        })
+    }
+
+    /// The host with a name or an IP address.
+    fn host(&self, name: &str) -> Result<HostId, Status> {
+        let topology = &self.0.controller.topology;
+        let by_address = || {
+            let ip = name.parse::<std::net::Ipv4Addr>().ok()?;
+            topology.host_ids().find(|host| topology.host(*host).address.ip == ip)
+        };
+        let host = topology.host_named(name).or_else(by_address);
+        host.ok_or_else(|| Status::invalid_argument(format!("the network has no host `{name}`")))
     }
 
     /// The job with a name.
@@ -338,9 +436,7 @@ impl Jobs {
         name: &str,
         part: impl Fn(&Entry) -> Option<HostId>,
     ) -> Result<Vec<JobId>, Status> {
-        let host = self.0.controller.topology.host_named(name);
-        let none = || Status::invalid_argument(format!("the network has no host `{name}`"));
-        let host = host.ok_or_else(none)?;
+        let host = self.host(name)?;
         let state = self.state();
         let own = state.jobs.iter().filter(|(_, entry)| part(entry) == Some(host));
         Ok(own.map(|(job, _)| *job).collect())
@@ -411,20 +507,29 @@ impl Service for Jobs {
         let mut requests = request.into_inner();
         let first = tokio::time::timeout(FIRST_MESSAGE, requests.message()).await;
         let first = first.map_err(|_| Status::deadline_exceeded("no endpoint was named"))??;
-        let stream = match messages::role(first)? {
-            messages::Role::Worker { job, worker, run } => {
+        let (role, wants_setup) = messages::role(first)?;
+        let of_host = |jobs: &[JobId]| wants_setup.then(|| self.host_setup(jobs));
+        let stream = match role {
+            messages::Role::Worker { job, which, run } => {
                 let job = self.named(&job)?;
-                self.open(vec![job], |stream| Event::Take(stream, worker, run), requests)
+                let worker = match which {
+                    messages::Which::Index(worker) => worker,
+                    messages::Which::Host(host) => self.worker_on(job, &host)?,
+                };
+                let setup = wants_setup.then(|| self.worker_setup(job, worker));
+                self.open(vec![job], |stream| Event::Take(stream, worker, run), setup, requests)
             }
             messages::Role::Server(host) => {
                 let jobs = self.at_host(&host, |entry| entry.server)?;
-                self.open(jobs, Event::Follow, requests)
+                let setup = of_host(&jobs);
+                self.open(jobs, Event::Follow, setup, requests)
             }
             messages::Role::Agent(host) => {
                 let apart =
                     |entry: &Entry| entry.agent.filter(|agent| entry.server != Some(*agent));
                 let jobs = self.at_host(&host, apart)?;
-                self.open(jobs, Event::Follow, requests)
+                let setup = of_host(&jobs);
+                self.open(jobs, Event::Follow, setup, requests)
             }
         };
         Ok(Response::new(stream))

@@ -36,7 +36,7 @@ use tributary_driver::faults::Links;
 use tributary_model::{Deployment, End, HostId, JobSpec, Protocol, Scenario};
 use tributary_netio::device::{Config, Device, Kind as Io};
 use tributary_netio::faults::Faulty;
-use tributary_netio::interface::Interface;
+use tributary_netio::interface::{self, Interface};
 use tributary_p4::Architecture;
 use tributary_wire::{Host, Mac, PORT};
 
@@ -50,8 +50,8 @@ use tributary_access::args::KeyArgs;
 /// The command line arguments of all endpoints.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The job file.
-    pub job_file: PathBuf,
+    /// The job file. Without it, the controller says what the process needs.
+    pub job_file: Option<PathBuf>,
     /// Network interface towards the switch.
     #[arg(long, value_name = "IFACE")]
     pub interface: String,
@@ -59,10 +59,10 @@ pub struct Args {
     #[arg(long, value_enum, default_value_t)]
     pub io: Io,
     /// Seed that replaces the file's.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", requires = "job_file")]
     pub seed: Option<u64>,
     /// Tokens for the endpoints of ESA jobs: the file written by `tributary controller --tokens`.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", requires = "job_file")]
     pub tokens: Option<PathBuf>,
     /// The controller, which names the run of the job: address of `tributary controller --listen`,
     /// HOST:PORT or unix:PATH. A worker waits until all workers of its job have asked.
@@ -70,12 +70,17 @@ pub struct Args {
     pub controller: Option<String>,
     /// The run itself, as printed by the controller, instead of --controller; with several jobs in
     /// the file JOB=N, repeated for each. A worker may be started only once per epoch.
-    #[arg(long, value_name = "N", conflicts_with = "controller")]
+    #[arg(long, value_name = "N", conflicts_with = "controller", requires = "job_file")]
     pub epoch: Vec<Given>,
     /// The job scheduler, instead of --controller: address of `tributary controller --scheduler`,
     /// HOST:PORT or unix:PATH. It names the run, and decides when each round begins, where it is
     /// summed, and how fast workers send.
-    #[arg(long, value_name = "ADDR", conflicts_with_all = ["controller", "epoch"])]
+    #[arg(
+        long,
+        value_name = "ADDR",
+        conflicts_with_all = ["controller", "epoch"],
+        requires = "job_file"
+    )]
     pub scheduler: Option<String>,
     /// How we show the controller or job scheduler who we are.
     #[command(flatten)]
@@ -99,7 +104,8 @@ impl Args {
     /// # Errors
     /// One line with file, line and column; or the switches have no room for all jobs of the file.
     pub fn load(&self) -> Result<Deployment> {
-        let scenario = load(&self.job_file, self.seed, self.target, self.arch)?;
+        let file = self.job_file.as_deref().context("name the job file, or a --controller")?;
+        let scenario = load(file, self.seed, self.target, self.arch)?;
         if let Some(job) = scenario.jobs.iter().find(|job| !job.lane.is_first())
             && let Some(given) = self.epoch.iter().find(|given| given.is_for_all())
         {
@@ -128,12 +134,35 @@ impl Args {
     /// If none is named, or its address or our keys are unusable.
     pub fn controller(&self, job: &str) -> Result<Remote> {
         let controller = self.controller.as_ref().with_context(|| {
+            if job.is_empty() {
+                return "name a job file, or the controller with --controller ADDRESS, where `tributary \
+                        controller` was started with --listen ADDRESS"
+                    .to_owned();
+            }
             format!(
                 "job {job}: which run of it is this? Name the controller with --controller ADDRESS, where \
                  `tributary controller` was started with --listen ADDRESS, or the run with --epoch N"
             )
         })?;
         self.keys.remote("--controller", controller)
+    }
+
+    /// The name of this host, or else the address of its interface.
+    ///
+    /// # Errors
+    /// If there is neither.
+    pub fn host_name(&self, name: Option<&str>) -> Result<String> {
+        if let Some(name) = name {
+            return Ok(name.to_owned());
+        }
+        let own = interface::addresses().into_iter().find(|(name, _)| *name == self.interface);
+        own.map(|(_, ip)| ip.to_string()).with_context(|| {
+            format!(
+                "network interface `{}` has no IP address by which the network knows this host; name the host \
+                 with --host NAME",
+                self.interface
+            )
+        })
     }
 
     /// Reads the tokens; empty without a file.

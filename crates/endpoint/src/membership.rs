@@ -12,24 +12,26 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use tokio::runtime::Runtime;
-use tokio::sync::{mpsc as queue, watch};
+use tokio::sync::{Notify, mpsc as queue, watch};
 use tokio::task::JoinHandle;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Code, Status, Streaming};
 use tributary_access::Remote;
 use tributary_model::job::Standing;
-use tributary_model::{Deployment, JobSpec};
+use tributary_model::{Deployment, HostId, JobSpec};
 use tributary_proto::jobs::v1;
 use tributary_proto::jobs::v1::jobs_client::JobsClient;
 use tributary_proto::jobs::v1::part::Role;
 use tributary_proto::jobs::v1::take_request::Request;
 use tributary_proto::jobs::v1::take_response::News;
+use tributary_wire::channel::{TOKEN_LEN, Token};
 use tributary_wire::{Epoch, WorkerIndex, WorkerSet};
 
 use crate::schedule::reason;
-use crate::{Args, until};
+use crate::tokens::Tokens;
+use crate::{Args, names, until};
 
 /// The version of the service.
 const VERSION: u32 = 1;
@@ -39,6 +41,9 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Interval and timeout of the HTTP/2 pings that detect a lost controller.
 const KEEPALIVE: Duration = Duration::from_secs(10);
+
+/// Longest answer: the description of a network of 2048 hosts and its jobs takes less than half of it.
+const LARGEST: usize = 16 << 20;
 
 /// Pause before a controller that does not answer is asked again.
 const AGAIN: Duration = Duration::from_secs(1);
@@ -98,12 +103,50 @@ pub enum Verdict {
 pub struct Which {
     /// Name of the job.
     pub job: String,
-    /// Index of the worker in the job.
+    /// Which of the job's workers.
+    pub who: Who,
+    /// Whether the process knows nothing of the job yet, and asks for a [`Setup`].
+    pub setup: bool,
+}
+
+/// A worker of a job.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Who {
+    /// The one with this index.
+    Index(WorkerIndex),
+    /// The one on the host with this name or IP address.
+    Host(String),
+}
+
+/// All that an endpoint needs to take part in jobs.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    /// The network, and the jobs of the endpoint: each lane as one.
+    pub deployment: Deployment,
+    /// The tokens of jobs with a reminder agent.
+    pub tokens: Tokens,
+    /// Index of the worker, if the endpoint is one.
     pub worker: WorkerIndex,
-    /// Whether the job goes on when a worker dies.
-    pub goes_on: bool,
-    /// Workers to which no sum comes stop after this time.
-    pub stall: Duration,
+}
+
+impl Setup {
+    fn of(told: v1::Setup) -> Result<Self, Status> {
+        let senseless = || {
+            Status::internal(
+                "its description of the job makes no sense here; use the same version of Tributary everywhere",
+            )
+        };
+        let deployment: Option<Deployment> = serde_json::from_slice(&told.deployment).ok();
+        let deployment = deployment.filter(Deployment::is_whole).ok_or_else(senseless)?;
+        let token = |(job, token): (&JobSpec, Vec<u8>)| {
+            let token = <[u8; TOKEN_LEN]>::try_from(token).ok()?;
+            Some((job.name.clone(), Token(token)))
+        };
+        let tokens = deployment.scenario().jobs.iter().zip(told.tokens).filter_map(token);
+        let tokens = tokens.collect();
+        let worker = u16::try_from(told.worker).ok().and_then(WorkerIndex::new);
+        Ok(Self { deployment, tokens, worker: worker.ok_or_else(senseless)? })
+    }
 }
 
 /// A worker's part in its job.
@@ -111,8 +154,11 @@ pub struct Which {
 pub struct Membership {
     which: Which,
     seat: Seat,
+    /// Workers to which no sum comes stop after this time.
+    stall: Duration,
     told: mpsc::Receiver<Told>,
     standing: watch::Sender<Option<(Epoch, Standing)>>,
+    ready: Arc<Notify>,
     task: Option<JoinHandle<()>>,
     /// Ends the thread when dropped.
     runtime: Option<Runtime>,
@@ -121,6 +167,7 @@ pub struct Membership {
 /// What the stream tells the worker.
 #[derive(Debug)]
 enum Told {
+    Setup(Box<Setup>),
     Waiting(WorkerSet),
     /// The first run.
     Begun(Begun, Seat),
@@ -165,27 +212,54 @@ impl Membership {
         let (standing, said) = watch::channel(None);
         let (tell, told) = mpsc::channel();
         let runtime = crate::runtime()?;
-        let seat = Seat::new(None);
+        let (seat, ready) = (Seat::new(None), Arc::new(Notify::new()));
         let member = Member {
             controller: controller.with_keepalive(KEEPALIVE),
             which: which.clone(),
             seat: seat.clone(),
+            ready: Arc::clone(&ready),
             tell,
             stop: Arc::clone(stop),
         };
         let task = Some(runtime.spawn(member.attend(said)));
-        Ok(Self { which, seat, told, standing, task, runtime: Some(runtime) })
+        let (stall, runtime) = (Duration::ZERO, Some(runtime));
+        Ok(Self { which, seat, stall, told, standing, ready, task, runtime })
     }
 
-    /// Waits until a run begins. `missing` gets the workers that it waits for, at first and after each change.
+    /// What the process needs to take part, if it has asked for that.
+    ///
+    /// # Errors
+    /// If the controller does not answer or refuses the worker, or `stop` is raised.
+    pub fn setup(&mut self, stop: &AtomicBool) -> Result<Setup> {
+        let job = &self.which.job;
+        loop {
+            match self.told.recv_timeout(TICK) {
+                Ok(Told::Setup(setup)) => return Ok(*setup),
+                Ok(Told::Failed(reason)) => bail!(reason),
+                Err(RecvTimeoutError::Timeout) if stop.load(Ordering::Relaxed) => {
+                    bail!("job {job}: stopped before it had joined a run")
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Ok(_) | Err(RecvTimeoutError::Disconnected) => {
+                    bail!("job {job}: the controller does not say what the worker needs")
+                }
+            }
+        }
+    }
+
+    /// Waits until a run begins: the process is ready. `missing` gets the workers that it waits for, at first and
+    /// after each change. Workers to which no sum comes stop after `stall`.
     ///
     /// # Errors
     /// If the controller does not answer or refuses the worker, or `stop` is raised.
     pub fn begin(
         &mut self,
+        stall: Duration,
         stop: &AtomicBool,
         mut missing: impl FnMut(WorkerSet),
     ) -> Result<Begun> {
+        self.stall = stall;
+        self.ready.notify_one();
         let job = &self.which.job;
         loop {
             match self.told.recv_timeout(TICK) {
@@ -196,7 +270,9 @@ impl Membership {
                     return Ok(begun);
                 }
                 Ok(Told::Ended(Verdict::Over(reason), _) | Told::Failed(reason)) => bail!(reason),
-                Ok(Told::Ended(..)) => bail!("job {job}: the controller makes no sense"),
+                Ok(Told::Setup(_) | Told::Ended(..)) => {
+                    bail!("job {job}: the controller makes no sense")
+                }
                 Err(RecvTimeoutError::Timeout) if stop.load(Ordering::Relaxed) => {
                     bail!("job {job}: stopped before it had joined a run")
                 }
@@ -240,7 +316,7 @@ impl Membership {
         mut missing: impl FnMut(WorkerSet),
     ) -> Result<Verdict> {
         self.say(standing);
-        let patience = DECISION + 2 * self.which.stall;
+        let patience = DECISION + 2 * self.stall;
         let mut deadline = Some(Instant::now() + patience);
         loop {
             match self.told.recv_timeout(TICK) {
@@ -256,7 +332,7 @@ impl Membership {
                     deadline = None;
                     missing(workers);
                 }
-                Ok(Told::Begun(..)) => {}
+                Ok(Told::Setup(_) | Told::Begun(..)) => {}
                 Err(RecvTimeoutError::Timeout) if stop.load(Ordering::Relaxed) => bail!("stopped"),
                 Err(RecvTimeoutError::Timeout)
                     if deadline.is_none_or(|deadline| Instant::now() < deadline) => {}
@@ -288,6 +364,8 @@ struct Member {
     controller: Remote,
     which: Which,
     seat: Seat,
+    /// Raised when the worker is ready to begin.
+    ready: Arc<Notify>,
     tell: mpsc::Sender<Told>,
     stop: Arc<AtomicBool>,
 }
@@ -362,30 +440,47 @@ impl Member {
         &mut self,
         said: &mut watch::Receiver<Option<(Epoch, Standing)>>,
     ) -> Result<(), Broken> {
+        let which = match &self.which.who {
+            Who::Index(index) => v1::worker::Which::Worker(index.get().into()),
+            Who::Host(host) => v1::worker::Which::Host(host.clone()),
+        };
         let worker = v1::Worker {
             job: self.which.job.clone(),
-            worker: self.which.worker.get().into(),
+            which: Some(which),
             epoch: self.seat.epoch.map_or(0, Epoch::get),
         };
-        let mut stream = Stream::open(&self.controller, Role::Worker(worker)).await?;
+        // A worker in a run has what it needs.
+        let mut unready = self.which.setup && self.seat.epoch.is_none();
+        let mut stream = Stream::open(&self.controller, Role::Worker(worker), unready).await?;
         // What the worker has said on an earlier stream, it says again.
         said.mark_changed();
         loop {
             let news = tokio::select! {
                 news = stream.news() => news?,
+                () = self.ready.notified(), if unready => {
+                    unready = false;
+                    stream.say(Request::Ready(v1::Ready {})).await;
+                    continue;
+                }
                 changed = said.changed() => {
                     if changed.is_err() {
                         // The worker has gone, and this task with it.
                         return std::future::pending().await;
                     }
                     let now = *said.borrow_and_update();
-                    if let Some((epoch, standing)) = now {
-                        stream.say(epoch, standing).await;
+                    if let Some((epoch, Standing { rounds, done })) = now {
+                        let standing = v1::Standing { epoch: epoch.get(), rounds, done };
+                        stream.say(Request::Standing(standing)).await;
                     }
                     continue;
                 }
             };
             match news {
+                News::Setup(setup) => {
+                    let setup = Setup::of(setup).map_err(Broken::Refused)?;
+                    self.which.who = Who::Index(setup.worker);
+                    let _ = self.tell.send(Told::Setup(Box::new(setup)));
+                }
                 News::Waiting(v1::Waiting { missing }) => {
                     let _ = self.tell.send(Told::Waiting(set(&missing)));
                 }
@@ -424,14 +519,14 @@ struct Stream {
 }
 
 impl Stream {
-    async fn open(controller: &Remote, role: Role) -> Result<Self, Broken> {
+    async fn open(controller: &Remote, role: Role, setup: bool) -> Result<Self, Broken> {
         let lost = |error| Broken::Lost(crate::root_cause(&error));
         let channel = controller.connect().await.map_err(lost)?;
         let (requests, outgoing) = queue::channel(2);
-        let part = v1::Part { version: VERSION, role: Some(role) };
+        let part = v1::Part { version: VERSION, role: Some(role), setup };
         let first = v1::TakeRequest { request: Some(Request::Part(part)) };
         requests.try_send(first).expect("it has room for two");
-        let mut client = JobsClient::new(channel);
+        let mut client = JobsClient::new(channel).max_decoding_message_size(LARGEST);
         let call = tokio::time::timeout(PATIENCE, client.take(ReceiverStream::new(outgoing))).await;
         let late = |_| Broken::Lost(format!("no answer came in {} s", PATIENCE.as_secs()));
         let answers = call.map_err(late)?.map_err(broken)?.into_inner();
@@ -444,13 +539,9 @@ impl Stream {
         answer.and_then(|answer| answer.news).ok_or_else(ended)
     }
 
-    async fn say(&self, epoch: Epoch, Standing { rounds, done }: Standing) {
-        let standing = v1::Standing { epoch: epoch.get(), rounds, done };
+    async fn say(&self, request: Request) {
         // The stream may have ended.
-        let _ = self
-            .requests
-            .send(v1::TakeRequest { request: Some(Request::Standing(standing)) })
-            .await;
+        let _ = self.requests.send(v1::TakeRequest { request: Some(request) }).await;
     }
 }
 
@@ -485,64 +576,56 @@ pub enum Host {
 pub struct Runs {
     now: watch::Receiver<BTreeMap<String, Begun>>,
     failed: Arc<OnceLock<String>>,
+    setup: Arc<OnceLock<Setup>>,
+    ready: Arc<Notify>,
     /// Ends the thread when dropped.
     runtime: Option<Runtime>,
 }
 
 impl Runs {
-    /// Follows the runs of a host's jobs at a controller. While that does not answer, the last ones stay.
+    /// Follows the runs of a host's jobs at a controller. While that does not answer, the last ones stay. A
+    /// process that knows nothing of the jobs yet asks for a [`setup`](Self::setup).
     ///
     /// # Errors
     /// If no thread can be started.
-    pub fn follow(controller: Remote, host: Host) -> Result<Self> {
+    pub fn follow(controller: Remote, host: Host, needs_setup: bool) -> Result<Self> {
         let controller = controller.with_keepalive(KEEPALIVE);
         let (runs, now) = watch::channel(BTreeMap::new());
-        let failed = Arc::new(OnceLock::new());
+        let (failed, setup, ready) = (Arc::new(OnceLock::new()), Arc::default(), Arc::default());
         let runtime = crate::runtime()?;
-        let fault = Arc::clone(&failed);
-        runtime.spawn(async move {
-            loop {
-                let role = match host.clone() {
-                    Host::Servers(host) => Role::Server(host),
-                    Host::Agent(host) => Role::Agent(host),
-                };
-                let broken = Self::once(&controller, role, &runs).await;
-                let reason = broken.explained(&controller);
-                // One that was there may come back.
-                if runs.borrow().is_empty() {
-                    fault.get_or_init(|| reason);
-                    return;
-                }
-                tracing::debug!("{reason}");
-                tokio::time::sleep(AGAIN).await;
-            }
-        });
-        Ok(Self { now, failed, runtime: Some(runtime) })
+        let follower = Follower {
+            controller,
+            host,
+            runs,
+            failed: Arc::clone(&failed),
+            needs_setup,
+            setup: Arc::clone(&setup),
+            ready: Arc::clone(&ready),
+        };
+        runtime.spawn(follower.follow());
+        Ok(Self { now, failed, setup, ready, runtime: Some(runtime) })
     }
 
-    async fn once(
-        controller: &Remote,
-        role: Role,
-        runs: &watch::Sender<BTreeMap<String, Begun>>,
-    ) -> Broken {
-        let mut stream = match Stream::open(controller, role).await {
-            Ok(stream) => stream,
-            Err(broken) => return broken,
-        };
+    /// What the process needs to serve the jobs, if it has asked for that.
+    ///
+    /// # Errors
+    /// If the controller does not answer or refuses, or `stop` is raised.
+    pub fn setup(&self, stop: &AtomicBool) -> Result<Setup> {
         loop {
-            let run = match stream.news().await {
-                Ok(News::Run(run)) => run,
-                Ok(_) => continue,
-                Err(broken) => return broken,
-            };
-            let job = run.job.clone();
-            match Begun::of(run) {
-                Ok(begun) => runs.send_if_modified(|runs| {
-                    runs.insert(job, begun.clone()).is_none_or(|before| before != begun)
-                }),
-                Err(status) => return Broken::Refused(status),
-            };
+            if let Some(setup) = self.setup.get() {
+                return Ok(setup.clone());
+            }
+            if let Some(reason) = self.failed.get() {
+                return Err(anyhow!("{reason}"));
+            }
+            ensure!(!stop.load(Ordering::Relaxed), "stopped before the controller had answered");
+            std::thread::sleep(TICK);
         }
+    }
+
+    /// The process has used its set-up.
+    pub fn ready(&self) {
+        self.ready.notify_one();
     }
 
     /// The runs of these jobs, when all are known.
@@ -591,6 +674,75 @@ impl Runs {
     }
 }
 
+/// The stream of a host.
+struct Follower {
+    controller: Remote,
+    host: Host,
+    runs: watch::Sender<BTreeMap<String, Begun>>,
+    failed: Arc<OnceLock<String>>,
+    needs_setup: bool,
+    setup: Arc<OnceLock<Setup>>,
+    ready: Arc<Notify>,
+}
+
+impl Follower {
+    async fn follow(self) {
+        loop {
+            let broken = self.once().await;
+            let reason = broken.explained(&self.controller);
+            // One that was there may come back.
+            if self.runs.borrow().is_empty() {
+                self.failed.get_or_init(|| reason);
+                return;
+            }
+            tracing::debug!("{reason}");
+            tokio::time::sleep(AGAIN).await;
+        }
+    }
+
+    async fn once(&self) -> Broken {
+        let role = match self.host.clone() {
+            Host::Servers(host) => Role::Server(host),
+            Host::Agent(host) => Role::Agent(host),
+        };
+        let mut unready = self.needs_setup && self.setup.get().is_none();
+        let mut stream = match Stream::open(&self.controller, role, unready).await {
+            Ok(stream) => stream,
+            Err(broken) => return broken,
+        };
+        loop {
+            let news = tokio::select! {
+                news = stream.news() => news,
+                () = self.ready.notified(), if unready => {
+                    unready = false;
+                    stream.say(Request::Ready(v1::Ready {})).await;
+                    continue;
+                }
+            };
+            let told = match news {
+                Ok(News::Setup(setup)) => Setup::of(setup).map(|setup| {
+                    self.setup.get_or_init(|| setup);
+                }),
+                Ok(News::Run(run)) => self.begun(run),
+                Ok(_) => Ok(()),
+                Err(broken) => return broken,
+            };
+            if let Err(status) = told {
+                return Broken::Refused(status);
+            }
+        }
+    }
+
+    fn begun(&self, run: v1::Run) -> Result<(), Status> {
+        let job = run.job.clone();
+        let begun = Begun::of(run)?;
+        self.runs.send_if_modified(|runs| {
+            runs.insert(job, begun.clone()).is_none_or(|before| before != begun)
+        });
+        Ok(())
+    }
+}
+
 impl Drop for Runs {
     fn drop(&mut self) {
         if let Some(runtime) = self.runtime.take() {
@@ -602,27 +754,59 @@ impl Drop for Runs {
 /// The jobs that a process of a host serves, and their runs: from the command line, or from the controller.
 #[derive(Debug)]
 pub struct Serving {
-    /// Indices of their first lanes.
+    /// Indices of the first lane of each.
     jobs: Vec<usize>,
     runs: Option<Runs>,
 }
 
 impl Serving {
-    /// Serves these jobs of a deployment, by the indices of their first lanes.
+    /// Serves the jobs of a host that `serves`: those of the job file, or of the controller. Returns what the
+    /// process needs for them, and the host.
     ///
     /// # Errors
-    /// If neither the runs nor a controller are known, or no thread can be started.
-    pub fn new(args: &Args, deployment: &Deployment, jobs: Vec<usize>, host: Host) -> Result<Self> {
-        let scenario = deployment.scenario();
+    /// If neither the runs nor a controller are known, the file is invalid, the controller does not answer or
+    /// refuses, or `stop` is raised.
+    pub fn new(
+        args: &Args,
+        name: Option<&str>,
+        host: fn(String) -> Host,
+        serves: impl Fn(&JobSpec, HostId) -> bool,
+        stop: &AtomicBool,
+    ) -> Result<(Self, Setup, HostId)> {
+        let file = args.job_file.is_some();
+        let name = args.host_name(name)?;
+        let (runs, setup) = if file {
+            let deployment = args.load()?;
+            let first = WorkerIndex::new(0).expect("an index");
+            (None, Setup { deployment, tokens: args.tokens()?, worker: first })
+        } else {
+            let runs = Runs::follow(args.controller("")?, host(name.clone()), true)?;
+            let setup = runs.setup(stop)?;
+            (Some(runs), setup)
+        };
+        let scenario = setup.deployment.scenario();
+        let id = names::host_at(scenario, &name)?;
+        let own = scenario.whole_jobs().filter(|(_, job)| serves(job, id));
+        let jobs: Vec<usize> = own.map(|(index, _)| index).collect();
         let asks = |job: &&usize| args.given(&scenario.jobs[scenario.lanes(**job)]).is_none();
         let runs = match jobs.iter().find(asks) {
-            Some(job) => {
+            Some(job) if file && args.scheduler.is_none() => {
                 let controller = args.controller(&scenario.jobs[*job].name)?;
-                Some(Runs::follow(controller, host)?)
+                Some(Runs::follow(
+                    controller,
+                    host(scenario.network.topology.host(id).name.clone()),
+                    false,
+                )?)
             }
-            None => None,
+            _ => runs,
         };
-        Ok(Self { jobs, runs })
+        Ok((Self { jobs, runs }, setup, id))
+    }
+
+    /// Whether the host has no job to serve.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        self.jobs.is_empty()
     }
 
     /// Sets the runs of the jobs, and their workers. Waits until the controller knows them.
@@ -635,6 +819,9 @@ impl Serving {
         deployment: &mut Deployment,
         stop: &AtomicBool,
     ) -> Result<()> {
+        if let Some(runs) = &self.runs {
+            runs.ready();
+        }
         let names: Vec<String> =
             self.jobs.iter().map(|job| deployment.job(*job).name.clone()).collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();

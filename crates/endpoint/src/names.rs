@@ -36,3 +36,16 @@ pub fn host(scenario: &Scenario, name: &str) -> Result<HostId> {
         format!("there is no host `{name}` in the file; it has {}", names.join(", "))
     })
 }
+
+/// The host with this name or IP address.
+///
+/// # Errors
+/// If there is none.
+pub fn host_at(scenario: &Scenario, name: &str) -> Result<HostId> {
+    let topology = &scenario.network.topology;
+    let by_address = name
+        .parse::<std::net::Ipv4Addr>()
+        .ok()
+        .and_then(|ip| topology.host_ids().find(|host| topology.host(*host).address.ip == ip));
+    by_address.map_or_else(|| host(scenario, name), Ok)
+}

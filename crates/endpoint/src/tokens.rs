@@ -26,6 +26,12 @@ const LIMIT: FileLimit = FileLimit::new("file of tokens", 1 << 20);
 #[derive(Clone, Debug, Default)]
 pub struct Tokens(BTreeMap<String, Token>);
 
+impl FromIterator<(String, Token)> for Tokens {
+    fn from_iter<I: IntoIterator<Item = (String, Token)>>(tokens: I) -> Self {
+        Self(tokens.into_iter().collect())
+    }
+}
+
 impl Tokens {
     /// Draws tokens for those of a scenario's jobs whose protocol has a reminder agent.
     pub fn draw(scenario: &Scenario) -> Self {
@@ -37,6 +43,12 @@ impl Tokens {
             (job.name.clone(), Token(token))
         };
         Self(jobs.map(draw).collect())
+    }
+
+    /// By the names of jobs.
+    #[must_use]
+    pub fn by_job(&self) -> BTreeMap<String, Token> {
+        self.0.clone()
     }
 
     /// These, with the tokens that others have for the same jobs in their place.

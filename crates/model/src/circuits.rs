@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 /// A port of a cross-connect. Ports count from 1.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, serde::Serialize, serde::Deserialize,
+)]
 pub struct Port(pub u16);
 
 impl fmt::Display for Port {
@@ -14,7 +16,7 @@ impl fmt::Display for Port {
 }
 
 /// Circuits: each joins two ports, for light in both directions. A port has at most one.
-#[derive(Clone, PartialEq, Eq, Default)]
+#[derive(Clone, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 pub struct Circuits {
     /// The other end of each port's circuit: every circuit is here twice.
     peers: BTreeMap<Port, Port>,

@@ -2,23 +2,24 @@
 
 use tributary_protocol::esa::{AgentJob, Target};
 use tributary_protocol::{Assignment, PsConfig, WorkerConfig};
-use tributary_wire::{Epoch, Host, WorkerIndex, WorkerSet};
+use tributary_wire::{Epoch, Host as Address, WorkerIndex, WorkerSet};
 
 use crate::Error;
 use crate::circuits::Circuits;
 use crate::memory::Memory;
 use crate::plan::{self, JobAtSwitch, Placement};
 use crate::services;
-use crate::{Aggregation, HostId, JobSpec, Scenario, worker_index};
+use crate::{Aggregation, End, Host, HostId, JobSpec, Lane, Scenario, worker_index};
 
 /// A scenario with the assignment of each job.
 ///
 /// Each process computes it once. It follows from the scenario alone, so processes on different
 /// hosts that read the same job file agree.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
 pub struct Deployment {
     scenario: Scenario,
-    /// `None` if all jobs share the aggregators.
+    /// `None` if all jobs share the aggregators, or if others assign them.
+    #[serde(skip)]
     memory: Option<Memory>,
     /// Per job, in the order of the file.
     assignments: Vec<Assignment>,
@@ -44,6 +45,57 @@ impl Deployment {
     pub fn unassigned(scenario: Scenario) -> Self {
         let assignments = vec![Assignment::NONE; scenario.jobs.len()];
         Self { scenario, memory: None, assignments }
+    }
+
+    /// These jobs of it, for an endpoint that takes part in them. Their assignments do not change.
+    ///
+    /// # Panics
+    /// If it does not have them.
+    #[must_use]
+    pub fn only(&self, jobs: &[usize]) -> Self {
+        let Self { scenario, assignments, .. } = self;
+        let own = jobs.iter().map(|job| scenario.jobs[*job].clone()).collect();
+        Self {
+            scenario: Scenario { jobs: own, ..scenario.clone() },
+            memory: None,
+            assignments: jobs.iter().map(|job| assignments[*job]).collect(),
+        }
+    }
+
+    /// Whether all that is named exists: otherwise an endpoint that was given it could not use it.
+    #[must_use]
+    pub fn is_whole(&self) -> bool {
+        let Self { scenario: Scenario { network, jobs, .. }, assignments, .. } = self;
+        let topology = &network.topology;
+        let (hosts, links) = (topology.hosts.len(), topology.links.len());
+        let host = |host: &HostId| host.0 < hosts;
+        let end = |end: &End| match end {
+            End::Host(at) => host(at),
+            End::Switch(switch, _) => switch.0 < topology.switches.len(),
+        };
+        let joins_a_switch = |host: &Host| {
+            let link = topology.links.get(host.link.0);
+            link.is_some_and(|link| link.ends.iter().any(|end| matches!(end, End::Switch(..))))
+        };
+        let lanes = |at: usize, Lane { index, count }: Lane| {
+            index < count && at >= index && at - index + count <= jobs.len()
+        };
+        let fits = |(at, job): (usize, &JobSpec)| {
+            let mut all = job.workers.iter().chain(&job.ps).chain(&job.agent);
+            !job.workers.is_empty()
+                && all.all(host)
+                && lanes(at, job.lane)
+                && job.slots.is_power_of_two()
+                && job.scale.is_finite()
+                && job.scale > 0.0
+                && topology.racks(&job.workers, job.ps, job.protocol, job.two_levels).is_ok()
+        };
+        topology.links.iter().all(|link| link.ends.iter().all(end))
+            && topology.hosts.iter().all(joins_a_switch)
+            && topology.switches.iter().all(|switch| switch.ports.iter().all(|at| at.0 < links))
+            && assignments.len() == jobs.len()
+            && network.switch.pool > 0
+            && jobs.iter().enumerate().all(fits)
     }
 
     /// The scenario.
@@ -175,7 +227,7 @@ impl Deployment {
         }))
     }
 
-    fn address(&self, host: HostId) -> Host {
+    fn address(&self, host: HostId) -> Address {
         self.scenario.network.topology.host(host).address
     }
 }

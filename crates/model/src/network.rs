@@ -10,7 +10,7 @@ use tributary_wire::Protocol;
 use crate::Topology;
 
 /// Hosts and switches, and all on which they agree: nothing about single jobs.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, serde::Serialize, serde::Deserialize)]
 pub struct Network {
     /// Hosts, switches, links, and the faults of each link.
     pub topology: Topology,
@@ -34,7 +34,7 @@ pub struct Network {
 }
 
 /// Settings of all switches: compile-time constants of the P4 program, and queues.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
 pub struct SwitchSettings {
     /// Number of 32-bit values per packet: 32, 64, 256 or 2048 in files; 1 or 62 in experiments of the
     /// simulator.
@@ -56,7 +56,9 @@ pub struct SwitchSettings {
 }
 
 /// When a packet preempts the aggregator of another task (ESA §7.3, figure 11).
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, Hash, Debug, Default, serde::Serialize, serde::Deserialize,
+)]
 pub enum Preemption {
     /// If its priority is higher. Otherwise the aggregator's priority is lowered to half its value.
     #[default]

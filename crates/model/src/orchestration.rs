@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 /// The settings of the network controller (P4INC-AOI §III to §V).
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
 pub struct Orchestration {
     /// Length of a slot: *Δt*. Longer than a reconfiguration.
     pub slot: Duration,
@@ -22,7 +22,7 @@ pub struct Orchestration {
 }
 
 /// The paper's schedulers (§VII.A).
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
 pub enum Policy {
     /// First come, first served, without aggregation in switches.
     NoIncFcfs,

@@ -12,7 +12,7 @@ use crate::topology::HostId;
 use crate::{Network, Orchestration};
 
 /// A validated job file: everything that a fabric needs to run it.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, serde::Serialize, serde::Deserialize)]
 pub struct Scenario {
     /// Name for reports: the file's `name`, else the file name without its extension.
     pub name: String,
@@ -84,7 +84,7 @@ impl Scenario {
 /// A part of a job whose workers have several threads. In the network, each lane is a job of its own,
 /// with its own ID, epoch, slots and aggregators; it sums one part of each tensor. All lanes have the
 /// workers and the servers of the job.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, serde::Serialize, serde::Deserialize)]
 pub struct Lane {
     /// Its number, from 0.
     pub index: usize,
@@ -126,7 +126,9 @@ pub enum Duty {
 }
 
 /// Where a P4INC job is summed.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, Hash, Debug, Default, serde::Serialize, serde::Deserialize,
+)]
 pub enum Aggregation {
     /// In switches. If all workers are attached to one switch, that switch computes the sum.
     /// Otherwise each switch sums its own workers, and the parameter server adds these partial
@@ -149,7 +151,7 @@ impl Aggregation {
 }
 
 /// A job: its workers sum tensors through the network.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, serde::Serialize, serde::Deserialize)]
 pub struct JobSpec {
     /// The job ID in packets.
     pub id: JobId,
@@ -206,7 +208,7 @@ pub struct JobSpec {
 }
 
 /// The consequence if a worker dies in the middle of a run.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, serde::Serialize, serde::Deserialize)]
 pub enum OnDeath {
     /// The job ends.
     #[default]
@@ -230,7 +232,7 @@ impl OnDeath {
 }
 
 /// What switches let a job take from others: its packets beyond that are dropped or changed.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
 pub struct Limits {
     /// Bits of values per second of each of its workers. Switches drop what a worker's port sends above
     /// twice that, which leaves room for headers and for packets that are sent again; and above as
@@ -300,7 +302,7 @@ impl JobSpec {
 }
 
 /// The consequence if more values become zero in fixed point than a job allows.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
 pub enum OnUnderflow {
     /// The report contains a warning.
     Warn,
@@ -309,7 +311,7 @@ pub enum OnUnderflow {
 }
 
 /// A job's training profile, from which packet priorities are computed (ESA §5.4).
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
 pub struct Profile {
     /// Number of layers of the model.
     pub layers: u32,
@@ -346,7 +348,7 @@ impl Profile {
 }
 
 /// A worker that is slowed down.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
 pub struct Straggler {
     /// The worker.
     pub worker: WorkerIndex,
@@ -355,7 +357,7 @@ pub struct Straggler {
 }
 
 /// The tensors that a job sums.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, serde::Serialize, serde::Deserialize)]
 pub enum Workload {
     /// Tensors of random numbers.
     Random(RandomTensors),
@@ -374,7 +376,7 @@ impl Workload {
 }
 
 /// Tensors of random numbers, different at each worker.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, serde::Serialize, serde::Deserialize)]
 pub struct RandomTensors {
     /// Number of tensors, summed one after the other.
     pub tensors: u32,
@@ -404,7 +406,7 @@ impl RandomTensors {
 }
 
 /// Which values of a sum a worker compares with a separately computed sum.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
 pub enum Verify {
     /// All. Each worker creates the tensors of all workers for that.
     All,
@@ -413,7 +415,7 @@ pub enum Verify {
 }
 
 /// A distribution of random numbers.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
 pub enum Distribution {
     /// Uniform between ±magnitude.
     Uniform,
@@ -422,7 +424,7 @@ pub enum Distribution {
 }
 
 /// Tensors from `.npy` or `.safetensors` files.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, serde::Serialize, serde::Deserialize)]
 pub struct TensorFiles {
     /// Each worker's file, by worker index. Relative paths have been resolved against the job
     /// file's directory.
@@ -432,7 +434,7 @@ pub struct TensorFiles {
 }
 
 /// Data-parallel training of a small classifier on the handwritten-digits data set.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, serde::Serialize, serde::Deserialize)]
 pub struct Digits {
     /// Maximum number of passes over the training images.
     pub epochs: u32,

@@ -9,20 +9,26 @@ use tributary_wire::{Host as Address, POSITIONS_MAX, Protocol};
 use crate::circuits::{Circuits, Invalid, Port};
 
 /// Identifies a switch: index into [`Topology::switches`].
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, serde::Serialize, serde::Deserialize,
+)]
 pub struct SwitchId(pub usize);
 
 /// Identifies a host: index into [`Topology::hosts`].
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, serde::Serialize, serde::Deserialize,
+)]
 pub struct HostId(pub usize);
 
 /// Identifies a link: index into [`Topology::links`].
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, serde::Serialize, serde::Deserialize,
+)]
 pub struct LinkId(pub usize);
 
 /// A network. Each host has one link, to a switch. Switches may form any graph, which is connected
 /// unless a cross-connect joins them.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, serde::Serialize, serde::Deserialize)]
 pub struct Topology {
     /// Switches in the order of the file.
     pub switches: Vec<Switch>,
@@ -40,7 +46,7 @@ pub struct Topology {
 /// A cross-connect that joins optical ports of the switches (P4INC-AOI §III). Every switch has equally
 /// many, with the port numbers after those of its links. Port *k* of switch *s*, both from 0, is at
 /// port *s* · [`ports`](Self::ports) + *k* + 1 of the cross-connect.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, serde::Serialize, serde::Deserialize)]
 pub struct Optical {
     /// Optical ports of each switch.
     pub ports: u16,
@@ -52,7 +58,7 @@ pub struct Optical {
 }
 
 /// Properties of a circuit.
-#[derive(Clone, Copy, PartialEq, Debug)]
+#[derive(Clone, Copy, PartialEq, Debug, serde::Serialize, serde::Deserialize)]
 pub struct Fibre {
     /// As [`Link::mtu`].
     pub mtu: u32,
@@ -79,7 +85,7 @@ impl Optical {
 }
 
 /// A switch.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
 pub struct Switch {
     /// Unique among hosts and switches.
     pub name: String,
@@ -88,7 +94,7 @@ pub struct Switch {
 }
 
 /// A host.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
 pub struct Host {
     /// Unique among hosts and switches.
     pub name: String,
@@ -101,7 +107,7 @@ pub struct Host {
 }
 
 /// Use of a host by jobs that do not name hosts.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
 pub enum HostRole {
     /// Workers.
     Worker,
@@ -110,7 +116,7 @@ pub enum HostRole {
 }
 
 /// A cable. Both directions have the same properties.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, serde::Serialize, serde::Deserialize)]
 pub struct Link {
     /// The two ends.
     pub ends: [End; 2],
@@ -125,7 +131,7 @@ pub struct Link {
 }
 
 /// One end of a link.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, serde::Serialize, serde::Deserialize)]
 pub enum End {
     /// A host's only interface.
     Host(HostId),
@@ -134,7 +140,7 @@ pub enum End {
 }
 
 /// Faults that a link applies to each frame, independently in each direction.
-#[derive(Clone, Copy, PartialEq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Debug, Default, serde::Serialize, serde::Deserialize)]
 pub struct LinkFaults {
     /// Probability that a frame is lost.
     pub loss: f64,

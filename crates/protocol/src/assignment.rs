@@ -90,7 +90,7 @@ use tributary_wire::{Protocol, Segment, Service};
 use crate::ConfigError;
 
 /// Where the gradients of a job are summed (P4INC-AOI §VI.A).
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, serde::Serialize, serde::Deserialize)]
 pub enum Mode {
     /// In the one switch that has all workers below it. The job has no PS.
     Local,
@@ -102,7 +102,7 @@ pub enum Mode {
 
 /// The job scheduler's assignment to a job. All endpoints of the job have the same assignment, and
 /// change it only [between iterations](crate::Worker::reassign).
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, serde::Serialize, serde::Deserialize)]
 pub struct Assignment {
     /// The number that distinguishes this assignment from earlier ones; zero if and only if
     /// switches only forward.

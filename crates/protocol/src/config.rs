@@ -115,7 +115,7 @@ pub struct Timing {
 
 /// Readings of ESA's text that slow it down. None is used by default; the simulator's experiments
 /// show the effect of each.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, serde::Serialize, serde::Deserialize)]
 pub struct Readings {
     /// [`Recovery::Papers`]: three later results halve a worker's window, as if a packet had been
     /// lost. But a result of the switch overtakes one of the server, without any loss.

@@ -19,7 +19,9 @@ use crate::Time;
 pub const DEPTH: Duration = Duration::from_millis(10);
 
 /// Bits of values per second, from 1.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, serde::Serialize, serde::Deserialize,
+)]
 pub struct Rate(NonZeroU64);
 
 impl Rate {

@@ -20,7 +20,9 @@ use std::num::NonZeroU8;
 use std::time::Duration;
 
 /// The priority of a packet: 1 to 255, greater first.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, serde::Serialize, serde::Deserialize,
+)]
 pub struct Priority(NonZeroU8);
 
 /// Levels of the logarithmic code by which a factor of two changes the priority. The P4 programs
@@ -31,7 +33,7 @@ pub const LEVELS_PER_DOUBLING: u8 = 6;
 const LEVEL_OF_ONE: f64 = 128.0;
 
 /// How the formula's values become 8 bits. All jobs that share switches use the same.
-#[derive(Clone, Copy, PartialEq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Debug, Default, serde::Serialize, serde::Deserialize)]
 pub enum Code {
     /// Levels that are 12 % apart, from 2⁻²¹ to 2²¹: about 4 · 10⁻⁷ to 2 · 10⁶.
     #[default]

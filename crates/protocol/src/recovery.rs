@@ -1,7 +1,9 @@
 //! Rules that distinguish lost packets from late ones.
 
 /// How a worker detects that a fragment was lost.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, Hash, Debug, Default, serde::Serialize, serde::Deserialize,
+)]
 pub enum Recovery {
     /// RACK (RFC 8985): by later packets that were answered, with an adaptive reordering window,
     /// and by probes when no answers arrive. A loss alone is not treated as congestion.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 /// Bounds of a timeout.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
 pub struct RttConfig {
     /// Timeout before the first sample. RFC 6298 §2.1 specifies one second; a data centre needs
     /// less.

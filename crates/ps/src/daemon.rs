@@ -7,9 +7,9 @@ use std::thread::{self, ScopedJoinHandle};
 
 use anyhow::{Context, Result, bail};
 use tributary_endpoint::claim::claim;
-use tributary_endpoint::membership::{Host, Serving};
+use tributary_endpoint::membership::{Host, Serving, Setup};
 use tributary_endpoint::schedule::Scheduler;
-use tributary_endpoint::{Args, channel, names, numbers, open_interface, open_server_ports};
+use tributary_endpoint::{Args, channel, numbers, open_interface, open_server_ports};
 use tributary_metrics::{Board, Metrics};
 use tributary_model::{JobSpec, Protocol};
 use tributary_netio::device::Device;
@@ -27,19 +27,20 @@ use crate::{Channels, Servers, channels, scheduled, serve, servers};
 /// One line that describes the problem.
 pub fn run(
     args: &Args,
-    host: &str,
+    host: Option<&str>,
     stop: &Arc<AtomicBool>,
     metrics: &Metrics,
     tell: &(dyn Fn(&Event, &str) + Sync),
 ) -> Result<()> {
-    let loaded = args.load()?;
+    let serves = |job: &JobSpec, host| job.ps == Some(host);
+    let (mut serving, setup, id) = Serving::new(args, host, Host::Servers, serves, stop)?;
+    let Setup { deployment: loaded, tokens, .. } = setup;
     let scenario = loaded.scenario().clone();
-    let id = names::host(&scenario, host)?;
     let own = |job: &&JobSpec| job.ps == Some(id);
-    if !scenario.jobs.iter().any(|job| own(&job)) {
-        bail!("no job of the file has its parameter server on host `{host}`");
+    if serving.is_idle() {
+        let name = &scenario.network.topology.host(id).name;
+        bail!("no job of the file has its parameter server on host `{name}`");
     }
-    let tokens = args.tokens()?;
     let (switch, _) = scenario.network.topology.attachment(id);
     let switch = &scenario.network.topology.switch(switch).name;
     let tell = |event: &Event| tell(event, switch);
@@ -52,8 +53,6 @@ pub fn run(
         let scheduler = Scheduler::at(&args.keys.remote("--scheduler", address)?)?;
         return scheduled::serve(loaded, id, io, &scheduler, stop, &board, &tell);
     }
-    let jobs = scenario.whole_jobs().filter(|(_, job)| own(job)).map(|(index, _)| index).collect();
-    let mut serving = Serving::new(args, &loaded, jobs, Host::Servers(host.to_owned()))?;
     let waker = Waker::new();
     while !stop.load(Ordering::Relaxed) {
         let ports = open_server_ports(&scenario, id, args)?;

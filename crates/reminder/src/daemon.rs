@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context, Result, bail};
 use tributary_endpoint::claim::claim;
-use tributary_endpoint::membership::{Host, Serving};
-use tributary_endpoint::{Args, channel, names, numbers, open_interface};
+use tributary_endpoint::membership::{Host, Serving, Setup};
+use tributary_endpoint::{Args, channel, numbers, open_interface};
 use tributary_metrics::{Board, Metrics};
 use tributary_model::JobSpec;
 use tributary_netio::Waker;
@@ -31,30 +31,27 @@ pub enum Event<'a> {
 /// One line that describes the problem.
 pub fn run(
     args: &Args,
-    host: &str,
+    host: Option<&str>,
     stop: &Arc<AtomicBool>,
     metrics: &Metrics,
     tell: &dyn Fn(Event<'_>),
 ) -> Result<()> {
-    let loaded = args.load()?;
+    let serves = |job: &JobSpec, host| job.agent == Some(host) && job.ps != Some(host);
+    let (mut serving, setup, id) = Serving::new(args, host, Host::Agent, serves, stop)?;
+    let Setup { deployment: loaded, tokens, .. } = setup;
     let scenario = loaded.scenario().clone();
-    let id = names::host(&scenario, host)?;
-    if agent(&loaded, id)?.is_none() {
+    if serving.is_idle() {
+        let host = &scenario.network.topology.host(id).name;
         bail!(
             "no job of the file has its reminder agent on host `{host}` alone; write `agent = \
              \"{host}\"` in a job, or leave the agent to `tributary ps`"
         );
     }
-    let tokens = args.tokens()?;
     let own = |job: &&JobSpec| job.agent == Some(id);
     let _claim = claim(&args.interface, "reminder agent", scenario.jobs.iter().filter(own))?;
     let board = Board::default();
     metrics.add(Backends(board.clone()));
     metrics.add(numbers::Jobs::new(scenario.jobs.iter().filter(own)));
-    let apart = |job: &JobSpec| own(&job) && job.ps != Some(id);
-    let jobs =
-        scenario.whole_jobs().filter(|(_, job)| apart(job)).map(|(index, _)| index).collect();
-    let mut serving = Serving::new(args, &loaded, jobs, Host::Agent(host.to_owned()))?;
     let waker = Waker::new();
     let address = channel::agent_address(&scenario, id);
     while !stop.load(Ordering::Relaxed) {

@@ -7,7 +7,19 @@ use std::str::FromStr;
 use crate::JobId;
 
 /// An Ethernet (MAC) address.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+#[derive(
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Debug,
+    Default,
+    serde::Serialize,
+    serde::Deserialize,
+)]
 pub struct Mac(pub [u8; 6]);
 
 impl Mac {
@@ -51,7 +63,7 @@ impl FromStr for Mac {
 }
 
 /// The Ethernet and IPv4 addresses of a station or of a multicast group.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, serde::Serialize, serde::Deserialize)]
 pub struct Host {
     /// Ethernet address.
     pub mac: Mac,

@@ -11,7 +11,10 @@ pub const POSITIONS_MAX: u8 = 32;
 pub const WORKERS_MAX: u16 = POSITIONS_MAX as u16 * POSITIONS_MAX as u16;
 
 /// The number of a job; never zero.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, serde::Serialize, serde::Deserialize,
+)]
+#[serde(try_from = "u16", into = "u16")]
 pub struct JobId(u16);
 
 impl JobId {
@@ -31,6 +34,20 @@ impl JobId {
     }
 }
 
+impl TryFrom<u16> for JobId {
+    type Error = &'static str;
+
+    fn try_from(number: u16) -> Result<Self, &'static str> {
+        Self::new(number).ok_or("no job has the number zero")
+    }
+}
+
+impl From<JobId> for u16 {
+    fn from(job: JobId) -> Self {
+        job.0
+    }
+}
+
 impl fmt::Display for JobId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
@@ -42,7 +59,9 @@ impl fmt::Display for JobId {
 /// The controller assigns a later epoch at each admission, and no two jobs share one. Packets and
 /// aggregators that a run leaves behind therefore match no other run of the job, nor a later job
 /// with the same number.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, serde::Serialize, serde::Deserialize,
+)]
 pub struct Epoch(NonZeroU32);
 
 impl Epoch {
@@ -99,7 +118,10 @@ impl fmt::Display for Run {
 }
 
 /// The index of a worker in its job; less than [`WORKERS_MAX`].
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, serde::Serialize, serde::Deserialize,
+)]
+#[serde(try_from = "u16", into = "u16")]
 pub struct WorkerIndex(u16);
 
 impl WorkerIndex {
@@ -111,6 +133,20 @@ impl WorkerIndex {
     /// The index.
     pub const fn get(self) -> u16 {
         self.0
+    }
+}
+
+impl TryFrom<u16> for WorkerIndex {
+    type Error = &'static str;
+
+    fn try_from(number: u16) -> Result<Self, &'static str> {
+        Self::new(number).ok_or("a job has at most 1024 workers")
+    }
+}
+
+impl From<WorkerIndex> for u16 {
+    fn from(worker: WorkerIndex) -> Self {
+        worker.0
     }
 }
 
@@ -157,7 +193,19 @@ impl fmt::Display for Sequence {
 }
 
 /// The number of an aggregator, a cell of switch memory.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+#[derive(
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Debug,
+    Default,
+    serde::Serialize,
+    serde::Deserialize,
+)]
 pub struct AggregatorIndex(pub u32);
 
 impl fmt::Display for AggregatorIndex {

@@ -8,7 +8,19 @@ use crate::AggregatorIndex;
 ///
 /// The job scheduler assigns a new ID whenever it changes the job's assignment, so that late
 /// packets of the old assignment are recognised.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+#[derive(
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Debug,
+    Default,
+    serde::Serialize,
+    serde::Deserialize,
+)]
 pub struct Service(u8);
 
 impl Service {
@@ -38,7 +50,9 @@ impl fmt::Display for Service {
 }
 
 /// A job's segment of the aggregators of a switch: the paper's ⟨MemID, Size⟩.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, Hash, Debug, Default, serde::Serialize, serde::Deserialize,
+)]
 pub struct Segment {
     /// The first aggregator.
     pub offset: AggregatorIndex,

@@ -3,13 +3,14 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use tributary_endpoint::claim::claim;
 use tributary_endpoint::membership::{self, Membership};
 use tributary_endpoint::schedule::Scheduler;
+use tributary_endpoint::tokens::Tokens;
 use tributary_endpoint::{Args, channel, names, numbers, open_lanes};
 use tributary_metrics::{Board, Metrics};
-use tributary_model::JobSpec;
+use tributary_model::{Deployment, JobSpec};
 use tributary_netio::Waker;
 use tributary_wire::{WorkerIndex, WorkerSet};
 
@@ -20,15 +21,57 @@ use crate::rounds::{Event, Rounds, WorkerReport};
 use crate::workload::{Verifier, need};
 use crate::{alone, scheduled};
 
-/// Selects a worker of a job file.
+/// Selects a worker of a job.
 #[derive(Clone, Copy, Debug)]
 pub struct Which<'a> {
-    /// Name of the job; may be left out if the file has one job.
+    /// Name of the job; may be left out if there is a job file, and it has one job.
     pub job: Option<&'a str>,
-    /// Index of the worker.
-    pub worker: u16,
+    /// Index of the worker. Without a job file, the one on this host.
+    pub worker: Option<u16>,
+    /// Name of this host, if its interface's address does not tell.
+    pub host: Option<&'a str>,
     /// Whether the process is also the parameter server of a job that has no other worker.
     pub alone: bool,
+}
+
+/// A worker that knows its job.
+struct Known {
+    deployment: Deployment,
+    /// Index of its job, by the first lane.
+    at: usize,
+    index: WorkerIndex,
+    tokens: Tokens,
+    /// Its part in the job, if the controller has told it what it needs.
+    membership: Option<Membership>,
+}
+
+impl Known {
+    fn from_file(args: &Args, which: Which<'_>) -> Result<Self> {
+        let deployment = args.load()?;
+        let scenario = deployment.scenario();
+        let at = names::job(scenario, which.job)?;
+        let worker =
+            which.worker.context("which worker is this? Name its index with --worker N")?;
+        let index = WorkerIndex::new(worker).context("a job has at most 1024 workers")?;
+        let tokens = if which.alone { Tokens::default() } else { args.tokens()? };
+        Ok(Self { at, index, tokens, membership: None, deployment })
+    }
+
+    fn from_controller(args: &Args, which: Which<'_>, stop: &Arc<AtomicBool>) -> Result<Self> {
+        let job = which.job.context("which job is this? Name it with --job NAME")?.to_owned();
+        let controller = args.controller("")?;
+        let who = match which.worker {
+            Some(worker) => {
+                let index = WorkerIndex::new(worker);
+                membership::Who::Index(index.context("a job has at most 1024 workers")?)
+            }
+            None => membership::Who::Host(args.host_name(which.host)?),
+        };
+        let which = membership::Which { job, who, setup: true };
+        let mut membership = Membership::take(controller, which, stop)?;
+        let membership::Setup { deployment, tokens, worker: index } = membership.setup(stop)?;
+        Ok(Self { deployment, at: 0, index, tokens, membership: Some(membership) })
+    }
 }
 
 /// Runs a worker to its end. `tell` gets one event per round, and `metrics` what the worker counts.
@@ -42,15 +85,17 @@ pub fn run(
     metrics: &Metrics,
     tell: &dyn Fn(&Event),
 ) -> Result<WorkerReport> {
-    let mut deployment = args.load()?;
-    let scenario = deployment.scenario().clone();
-    let at = names::job(&scenario, which.job)?;
-    let job = &scenario.jobs[at];
-    let Which { worker, .. } = which;
-    let Some(&host) = job.workers.get(usize::from(worker)) else {
-        bail!("job {} has workers 0 to {}, not {worker}", job.name, job.workers.len() - 1);
+    let known = match args.job_file {
+        Some(_) => Known::from_file(args, which)?,
+        None => Known::from_controller(args, which, stop)?,
     };
-    let index = WorkerIndex::new(worker).context("a job has at most 1024 workers")?;
+    let Known { mut deployment, at, index, tokens, membership } = known;
+    let scenario = deployment.scenario().clone();
+    let job = &scenario.jobs[at];
+    let host = job.workers.get(usize::from(index.get()));
+    let host = *host.with_context(|| {
+        format!("job {} has workers 0 to {}, not {index}", job.name, job.workers.len() - 1)
+    })?;
     need::check_worker(job)?;
     let warn = |job: &JobSpec, report: WorkerReport| {
         if !args.json_events
@@ -75,7 +120,6 @@ pub fn run(
             alone::work(&deployment, at, verifier, stop, board, &mut |event| tell(&event))?;
         return Ok(warn(job, report));
     }
-    let tokens = args.tokens()?;
     let address = |agent| channel::agent_address(&scenario, agent);
     // Report an invalid token before the worker joins the run.
     let lanes = scenario.lanes(at);
@@ -99,22 +143,22 @@ pub fn run(
         return Ok(warn(job, report));
     }
     let waiting = |missing: WorkerSet| tell(&Event::waiting(missing));
-    let mut from = 0;
-    let (membership, epochs) = match args.given(&scenario.jobs[lanes.clone()]) {
-        Some(epochs) => (None, epochs),
-        None => {
-            let controller = args.controller(&job.name)?;
-            let which = membership::Which {
-                job: job.name.clone(),
-                worker: index,
-                goes_on: job.on_death.goes_on(),
-                stall: scenario.network.worker_timeout,
-            };
-            let mut membership = Membership::take(controller, which, stop)?;
-            let begun = membership.begin(stop, waiting)?;
-            from = begun.rounds;
-            (Some(membership), begun.epochs)
+    let given = args.given(&scenario.jobs[lanes.clone()]);
+    let membership = match (membership, &given) {
+        (None, None) => {
+            let (job, who) = (job.name.clone(), membership::Who::Index(index));
+            let which = membership::Which { job, who, setup: false };
+            Some(Membership::take(args.controller(&which.job)?, which, stop)?)
         }
+        (membership, _) => membership,
+    };
+    let stall = scenario.network.worker_timeout;
+    let (membership, epochs, from) = match membership {
+        Some(mut membership) => {
+            let begun = membership.begin(stall, stop, waiting)?;
+            (Some(membership), begun.epochs, begun.rounds)
+        }
+        None => (None, given.unwrap_or_default(), 0),
     };
     lanes.clone().zip(epochs).for_each(|(lane, epoch)| deployment.set_epoch(lane, epoch));
     let mut rounds = Rounds::new(Arc::new(deployment), at, index, verifier)?;

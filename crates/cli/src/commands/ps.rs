@@ -39,7 +39,13 @@ pub(crate) fn run(args: &PsArgs, metrics: &Metrics) -> Result<()> {
             }
         }
     };
-    tributary_ps::daemon::run(&args.endpoint, &args.host, &signals::stop_flag()?, metrics, &tell)
+    tributary_ps::daemon::run(
+        &args.endpoint,
+        args.host.as_deref(),
+        &signals::stop_flag()?,
+        metrics,
+        &tell,
+    )
 }
 
 fn count(job: u16, report: &ServerReport) {

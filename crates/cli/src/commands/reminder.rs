@@ -37,5 +37,5 @@ pub(crate) fn run(args: &PsArgs, metrics: &Metrics) -> Result<()> {
             }
         }
     };
-    daemon::run(&args.endpoint, &args.host, &signals::stop_flag()?, metrics, &tell)
+    daemon::run(&args.endpoint, args.host.as_deref(), &signals::stop_flag()?, metrics, &tell)
 }

@@ -39,7 +39,12 @@ pub(crate) fn run(args: &WorkerArgs, metrics: &Metrics) -> Result<()> {
             Event::Done(_) | Event::Failed { .. } => {}
         }
     };
-    let which = Which { job: args.job.as_deref(), worker: args.worker, alone: args.alone };
+    let which = Which {
+        job: args.job.as_deref(),
+        worker: args.worker,
+        host: args.host.as_deref(),
+        alone: args.alone,
+    };
     match daemon::run(&args.endpoint, which, &signals::stop_flag()?, metrics, &tell) {
         Ok(report) => {
             if !args.endpoint.json_events {

@@ -97,9 +97,14 @@ impl Net {
 
     /// The same with more options.
     pub(crate) fn controller_with(&self, tokens: &str, more: &[&str]) -> Process {
+        self.controller_without_tokens(&[&["--tokens", tokens], more].concat())
+    }
+
+    /// A controller from which endpoints get the tokens of ESA's jobs.
+    pub(crate) fn controller_without_tokens(&self, more: &[&str]) -> Process {
         let at = format!("s1={}", self.socket());
         let (name, runs) = (self.file.name(), self.runs());
-        let args = ["controller", &name, "--switch", &at, "--tokens", tokens, "--listen", &runs];
+        let args = ["controller", &name, "--switch", &at, "--listen", &runs];
         let controller = self.start("s1", &[&args, more].concat());
         until(&controller, "end with Ctrl-C");
         controller

@@ -50,7 +50,7 @@ fn served(protocol: &str, rounds: u32) -> (Net, Process, Vec<Process>) {
 /// The current run of the only job.
 fn epoch(net: &Net) -> Epoch {
     let controller = Remote::new(&net.runs(), None).unwrap().unwrap();
-    let mut runs = Runs::follow(controller, Host::Servers("ps".to_owned())).unwrap();
+    let mut runs = Runs::follow(controller, Host::Servers("ps".to_owned()), false).unwrap();
     runs.of(&["job1"], &AtomicBool::new(false)).unwrap()[0].epoch()
 }
 
@@ -151,6 +151,51 @@ fn a_worker_that_waits_ends_on_a_signal_and_leaves_its_place() {
     let second = net.worker(1, &net.tokens());
     until(&second, "waiting for worker 0");
     exact(&[net.worker(0, &net.tokens()), second], 10_000);
+}
+
+/// Endpoints that know nothing but their interface, the controller's address, and the name of a job.
+#[test]
+fn endpoints_need_no_job_file() {
+    if !namespaces() {
+        return;
+    }
+    for (protocol, threads) in [("atp", 1), ("esa", 1), ("p4inc", 2), ("switchml", 1)] {
+        let local = matches!(protocol, "p4inc" | "switchml");
+        let hosts = if local { &["w1", "w2"][..] } else { &["w1", "w2", "ps1", "ps2"] };
+        let mut job =
+            job(protocol, 5).replace("[[job]]\n", &format!("[[job]]\nthreads = {threads}\n"));
+        if protocol == "esa" {
+            job = job.replace("[[job]]\n", "[[job]]\nagent = \"ps2\"\n");
+        }
+        if !local {
+            job = job.replace("workers = 2\n", "workers = 2\nps_hosts = 2\n");
+        }
+        let net = Net::with(&job, hosts);
+        let _controller = net.controller_without_tokens(&[]);
+        let (at, known) = (net.runs(), ["--interface", "eth0", "--controller"]);
+        let start = |host, command: &[&str]| net.start(host, &[command, &known, &[&at]].concat());
+        let agent = (protocol == "esa").then(|| start("ps2", &["reminder"]));
+        let server = (!local).then(|| start("ps1", &["ps"]));
+        for _ in 0..2 {
+            let both = ["w1", "w2"].map(|host| start(host, &["worker", "--job", "job1"]));
+            exact(&both, 10_000);
+        }
+        for process in agent.iter().chain(&server) {
+            process.ask_to_end();
+            let (success, errors) = ended(process);
+            assert!(success, "{errors}");
+        }
+        let refused = |host, command: &[&str], said: &str| {
+            let (success, errors) = ended(&start(host, command));
+            let line = errors.lines().last().unwrap_or_default();
+            assert!(!success && line.contains(said), "{protocol}: {errors}");
+        };
+        refused("w1", &["worker", "--job", "job2"], "there is no job `job2`");
+        refused("w1", &["worker", "--job", "job1", "--host", "w9"], "the network has no host `w9`");
+        refused("w1", &["worker", "--job", "job1", "--worker", "7"], "has workers 0 to 1");
+        refused("w1", &["worker"], "--job NAME");
+        refused("w1", &["ps"], "parameter server on host `w1`");
+    }
 }
 
 #[test]

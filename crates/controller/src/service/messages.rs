@@ -11,11 +11,18 @@ use tributary_wire::{Epoch, WorkerIndex, WorkerSet};
 /// The version of the service.
 const VERSION: u32 = 1;
 
+/// Which worker a client is.
+pub(super) enum Which {
+    Index(WorkerIndex),
+    /// That of the host with this name or address.
+    Host(String),
+}
+
 /// Who a client is.
 pub(super) enum Role {
     Worker {
         job: String,
-        worker: WorkerIndex,
+        which: Which,
         run: Option<Epoch>,
     },
     /// The parameter servers of this host.
@@ -24,8 +31,8 @@ pub(super) enum Role {
     Agent(String),
 }
 
-/// Who a client is, from its first message.
-pub(super) fn role(first: Option<v1::TakeRequest>) -> Result<Role, Status> {
+/// Who a client is, and whether it needs a set-up: from its first message.
+pub(super) fn role(first: Option<v1::TakeRequest>) -> Result<(Role, bool), Status> {
     let invalid = || Status::invalid_argument("the first message names the endpoint");
     let Some(Request::Part(part)) = first.and_then(|first| first.request) else {
         return Err(invalid());
@@ -37,16 +44,27 @@ pub(super) fn role(first: Option<v1::TakeRequest>) -> Result<Role, Status> {
             part.version
         )));
     }
-    Ok(match part.role.ok_or_else(invalid)? {
-        Named::Worker(v1::Worker { job, worker, epoch }) => {
-            let worker = u16::try_from(worker).ok().and_then(WorkerIndex::new);
-            let worker =
-                worker.ok_or_else(|| Status::invalid_argument("a job has at most 1024 workers"))?;
-            Role::Worker { job, worker, run: Epoch::new(epoch) }
+    let role = match part.role.ok_or_else(invalid)? {
+        Named::Worker(v1::Worker { job, which, epoch }) => {
+            let many = || Status::invalid_argument("a job has at most 1024 workers");
+            let which = match which.ok_or_else(invalid)? {
+                v1::worker::Which::Worker(index) => {
+                    let index = u16::try_from(index).ok().and_then(WorkerIndex::new);
+                    Which::Index(index.ok_or_else(many)?)
+                }
+                v1::worker::Which::Host(host) => Which::Host(host),
+            };
+            Role::Worker { job, which, run: Epoch::new(epoch) }
         }
         Named::Server(host) => Role::Server(host),
         Named::Agent(host) => Role::Agent(host),
-    })
+    };
+    Ok((role, part.setup))
+}
+
+/// Whether a client has used its set-up.
+pub(super) fn is_ready(request: &v1::TakeRequest) -> bool {
+    matches!(request.request, Some(Request::Ready(v1::Ready {})))
 }
 
 /// What a worker says later.
@@ -77,6 +95,11 @@ pub(super) fn response(
         News::Refused(refusal) => return Err(Status::new(code(&refusal), refusal.to_string())),
     };
     Ok(v1::TakeResponse { news: Some(news) })
+}
+
+/// A set-up as a message.
+pub(super) fn setup(setup: v1::Setup) -> v1::TakeResponse {
+    v1::TakeResponse { news: Some(Told::Setup(setup)) }
 }
 
 fn code(refusal: &Refusal) -> Code {

@@ -3,6 +3,7 @@
 //! The servers are real, with switches in this process. They live as long as the test: after each input its jobs are
 //! removed.
 
+use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::num::{NonZeroU8, NonZeroU64};
 use std::panic::AssertUnwindSafe;
@@ -120,7 +121,8 @@ impl Servers {
             .add_service(JobsServer::new(Jobs::new(
                 Arc::new(of_runs),
                 Arc::new(scheduler::Forgetful),
-                [&scenario.jobs[..]],
+                Arc::new(Deployment::new(scenario.clone()).unwrap()),
+                BTreeMap::new(),
                 &[],
             )));
         let (_switches, _directory) = (switches, directory);

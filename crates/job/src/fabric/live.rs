@@ -1,6 +1,7 @@
 //! What the real-time fabrics share: a controller over P4Runtime, alone or with the control loop around
 //! it, and notes from other threads.
 
+use std::collections::BTreeMap;
 use std::num::NonZeroU64;
 use std::path::Path;
 use std::sync::Arc;
@@ -88,9 +89,9 @@ impl Live {
         socket: &Path,
     ) -> Result<()> {
         let Some(Control::Plain(controller)) = &self.control else { return Ok(()) };
-        let scenario = deployment.scenario();
-        let jobs = scenario.whole_jobs().map(|(job, _)| &scenario.jobs[scenario.lanes(job)]);
-        let jobs = Jobs::new(Arc::clone(controller), Arc::new(Forgetful), jobs, &[]);
+        let (controller, journal) = (Arc::clone(controller), Arc::new(Forgetful));
+        let deployment = Arc::new(deployment.clone());
+        let jobs = Jobs::new(controller, journal, deployment, BTreeMap::new(), &[]);
         let door = Door::unlocked(Listen::Unix(socket.to_owned()));
         let server = Server::start(jobs.clone().service(), door, LIMITS).await?;
         self.jobs = Some((jobs, server));

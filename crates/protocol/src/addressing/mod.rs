@@ -39,7 +39,9 @@ pub(crate) use places::Places;
 pub use spread::Spread;
 
 /// How the tasks of a job of ATP or ESA are spread over the pool.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, Hash, Debug, Default, serde::Serialize, serde::Deserialize,
+)]
 pub enum Addressing {
     /// ATP: settled slots. ESA: an arithmetic progression.
     #[default]

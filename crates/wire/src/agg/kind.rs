@@ -1,7 +1,7 @@
 //! Protocols and packet kinds.
 
 /// An aggregation protocol.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, serde::Serialize, serde::Deserialize)]
 pub enum Protocol {
     /// ATP: aggregators are allocated first come, first served.
     Atp = 1,

@@ -11,6 +11,7 @@ use tributary_controller::scheduler::{Forgetful, Journal, Record};
 use tributary_controller::server::LIMITS;
 use tributary_controller::service;
 use tributary_endpoint::numbers::Jobs;
+use tributary_endpoint::tokens::Tokens;
 use tributary_metrics::Metrics;
 use tributary_model::{Deployment, Scenario, plan::Placement};
 use tributary_orchestrator::journal::Redb;
@@ -42,6 +43,7 @@ pub(super) fn of_file(records: Vec<Record>, deployment: &Deployment) -> (Vec<Rec
 pub(super) async fn serve(
     controller: Controller,
     scenario: &Scenario,
+    tokens: &Tokens,
     (journal, records, outdated): (Option<Redb>, &[Record], &[Record]),
     door: Option<Door>,
     stop: &AtomicBool,
@@ -65,9 +67,9 @@ pub(super) async fn serve(
     if outcome.is_ok() {
         outcome = match door {
             Some(door) => {
-                let whole = scenario.whole_jobs();
-                let jobs = whole.map(|(job, _)| &scenario.jobs[scenario.lanes(job)]);
-                let jobs = service::Jobs::new(Arc::clone(&controller), journal, jobs, records);
+                let deployment = Arc::new(Deployment::new(scenario.clone())?);
+                let (controller, tokens) = (Arc::clone(&controller), tokens.by_job());
+                let jobs = service::Jobs::new(controller, journal, deployment, tokens, records);
                 serve_endpoints(jobs, door, stop, metrics).await
             }
             None => {

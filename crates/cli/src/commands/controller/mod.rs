@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use tributary_access::{Door, Server};
 use tributary_controller::jobs::Controller;
 use tributary_controller::scheduler::{Record, Scheduler};
@@ -77,7 +77,8 @@ fn serve_until_end(args: &ControllerArgs, metrics: &Metrics) -> Result<()> {
         Some(_) => (records, Vec::new()),
         None => jobs::of_file(records, &Deployment::new(scenario.clone())?),
     };
-    write_tokens(&scenario, args.tokens.as_deref(), !records.is_empty())?;
+    let hands_out = args.listen.is_some() && args.journal.is_none();
+    let tokens = tokens(&scenario, args.tokens.as_deref(), hands_out, !records.is_empty())?;
     let address = args.scheduler.as_ref().or(args.listen.as_ref());
     let door = address.map(|address| args.door.door(address)).transpose()?;
     let served: Vec<_> =
@@ -92,27 +93,35 @@ fn serve_until_end(args: &ControllerArgs, metrics: &Metrics) -> Result<()> {
             }
             door => {
                 let journal = (journal, &records[..], &outdated[..]);
-                jobs::serve(controller, &scenario, journal, door, &stop, metrics).await
+                jobs::serve(controller, &scenario, &tokens, journal, door, &stop, metrics).await
             }
         }
     })
 }
 
 /// Draws the tokens of ESA's jobs. Those of jobs that go on are kept: their endpoints have them.
-fn write_tokens(scenario: &Scenario, path: Option<&Path>, jobs_go_on: bool) -> Result<()> {
-    match path {
-        Some(path) if jobs_go_on && path.exists() => {
-            let kept = Tokens::read(path)?;
-            Tokens::draw(scenario).keeping(&kept).write(path)
-        }
-        Some(path) => Tokens::draw(scenario).write(path),
-        None if scenario.network.protocol == Protocol::Esa => {
-            bail!(
-                "the endpoints of ESA jobs need tokens; say where to write them with --tokens FILE"
-            )
-        }
-        None => Ok(()),
-    }
+/// Endpoints get them from a controller that `hands_out` them, or else from the file.
+fn tokens(
+    scenario: &Scenario,
+    path: Option<&Path>,
+    hands_out: bool,
+    jobs_go_on: bool,
+) -> Result<Tokens> {
+    let drawn = Tokens::draw(scenario);
+    let Some(path) = path else {
+        ensure!(
+            scenario.network.protocol != Protocol::Esa || hands_out,
+            "the endpoints of ESA jobs need tokens, also after the controller was started again; say where to \
+             write them with --tokens FILE"
+        );
+        return Ok(drawn);
+    };
+    let tokens = match jobs_go_on && path.exists() {
+        true => drawn.keeping(&Tokens::read(path)?),
+        false => drawn,
+    };
+    tokens.write(path)?;
+    Ok(tokens)
 }
 
 /// Serves clients' requests for jobs until the end.

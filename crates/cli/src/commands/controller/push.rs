@@ -61,7 +61,7 @@ pub(super) fn run(args: &PushArgs) -> Result<()> {
     }
     let stop = signals::stop_flag()?;
     if !args.no_jobs {
-        super::write_tokens(&scenario, args.tokens.as_deref(), false)?;
+        super::tokens(&scenario, args.tokens.as_deref(), false, false)?;
     }
     tributary_endpoint::runtime()?.block_on(async {
         let mut done = Pushed::default();

@@ -14,6 +14,7 @@ use tributary_controller::scheduler::{Journal, Record};
 use tributary_controller::server::LIMITS;
 use tributary_controller::service::Jobs;
 use tributary_jobfile::parse;
+use tributary_model::Deployment;
 use tributary_model::job::Handover;
 use tributary_model::{Scenario, plan::Placement};
 use tributary_proto::jobs::v1;
@@ -120,8 +121,8 @@ impl Site {
         let resumed: Vec<_> =
             records.iter().map(|record| (record.placement.clone(), record.slot)).collect();
         let configs = vec![SwitchConfig { election_id, ..support::config("s1", self.port) }];
-        let (topology, job) =
-            (self.scenario.network.topology.clone(), self.scenario.jobs[0].clone());
+        let scenario = self.scenario.clone();
+        let (topology, job) = (scenario.network.topology.clone(), scenario.jobs[0].clone());
         let kept = Arc::clone(&self.kept);
         let socket = self.directory.path().join("runs.sock");
         let start = async move {
@@ -135,8 +136,9 @@ impl Site {
                 controller.admit(&placement).await.unwrap();
             }
             let controller = Arc::new(controller);
-            let lanes = [std::slice::from_ref(&job)];
-            let jobs = Jobs::new(Arc::clone(&controller), kept, lanes, &records);
+            let deployment = Arc::new(Deployment::new(scenario).unwrap());
+            let jobs =
+                Jobs::new(Arc::clone(&controller), kept, deployment, BTreeMap::new(), &records);
             let door = Door::unlocked(Listen::Unix(socket));
             let server = Server::start(jobs.service(), door, LIMITS).await.unwrap();
             (controller, server)

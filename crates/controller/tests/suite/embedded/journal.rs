@@ -1,5 +1,6 @@
 //! A controller whose journal cannot be written: memory that a restart would give back to a job stays the job's.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -9,7 +10,7 @@ use tributary_controller::scheduler::{Journal, Record, Refusal, Scheduler};
 use tributary_controller::server::LIMITS;
 use tributary_controller::service::Jobs;
 use tributary_jobfile::parse;
-use tributary_model::{Aggregation, plan::Placement};
+use tributary_model::{Aggregation, Deployment, plan::Placement};
 use tributary_wire::JobId;
 
 use crate::embedded::running;
@@ -56,8 +57,9 @@ async fn a_run_begins_when_the_journal_can_be_written_again() {
     let epoch = controller.issue().await.unwrap();
     controller.admit(&Placement { epoch, ..Placement::unassigned(job) }).await.unwrap();
     let journal = Full::default();
-    let lanes = [&scenario.jobs[..]];
-    let jobs = Jobs::new(Arc::new(controller), Arc::new(journal.clone()), lanes, &[]);
+    let deployment = Arc::new(Deployment::new(scenario.clone()).unwrap());
+    let (controller, kept) = (Arc::new(controller), Arc::new(journal.clone()));
+    let jobs = Jobs::new(controller, kept, deployment, BTreeMap::new(), &[]);
     let anywhere = Listen::Tcp(([127, 0, 0, 1], 0).into());
     let server = Server::start(jobs.service(), Door::unlocked(anywhere), LIMITS).await.unwrap();
     let address = Remote::new(&server.address().to_string(), None).unwrap().unwrap();

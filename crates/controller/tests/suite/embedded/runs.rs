@@ -17,10 +17,11 @@ use tributary_controller::scheduler::Forgetful;
 use tributary_controller::server::LIMITS;
 use tributary_controller::service::Jobs;
 use tributary_jobfile::parse;
-use tributary_model::Scenario;
 use tributary_model::plan::Placement;
+use tributary_model::{Deployment, Scenario};
 use tributary_proto::jobs::v1;
 use tributary_proto::jobs::v1::part::Role;
+use tributary_proto::jobs::v1::worker::Which;
 use tributary_wire::{Epoch, JobId};
 
 use crate::embedded::taking::{SOON, Taking, set};
@@ -50,9 +51,9 @@ async fn setting() -> Setting {
 }
 
 async fn served(controller: &Arc<Controller>) -> (Jobs, Server) {
-    let scenario = scenario();
-    let lanes = [&scenario.jobs[..]];
-    let jobs = Jobs::new(Arc::clone(controller), Arc::new(Forgetful), lanes, &[]);
+    let deployment = Arc::new(Deployment::new(scenario()).unwrap());
+    let (controller, journal) = (Arc::clone(controller), Arc::new(Forgetful));
+    let jobs = Jobs::new(controller, journal, deployment, BTreeMap::new(), &[]);
     let anywhere = Listen::Tcp(SocketAddr::from(([127, 0, 0, 1], 0)));
     let server =
         Server::start(jobs.clone().service(), Door::unlocked(anywhere), LIMITS).await.unwrap();
@@ -242,10 +243,9 @@ async fn requests_that_make_no_sense_are_refused() {
         Ok(mut taking) => taking.run().await.map(|_| ()).unwrap_err().code(),
         Err(status) => status.code(),
     };
-    let part = |role| v1::Part { version: 1, role: Some(role) };
-    let worker = |job: &str, worker| {
-        part(Role::Worker(v1::Worker { job: job.to_owned(), worker, epoch: 0 }))
-    };
+    let part = |role| v1::Part { version: 1, role: Some(role), setup: false };
+    let named = |job: &str, which| v1::Worker { job: job.to_owned(), which: Some(which), epoch: 0 };
+    let worker = |job: &str, index| part(Role::Worker(named(job, Which::Worker(index))));
     for job in ["", "b", "a/1", "aa"] {
         assert_eq!(code(worker(job, 0)).await, Code::NotFound, "{job}");
     }
@@ -253,11 +253,15 @@ async fn requests_that_make_no_sense_are_refused() {
         assert_eq!(code(worker("a", index)).await, Code::InvalidArgument, "{index}");
     }
     assert_eq!(code(part(Role::Server("w9".to_owned()))).await, Code::InvalidArgument);
-    assert_eq!(code(v1::Part { version: 1, role: None }).await, Code::InvalidArgument);
+    for host in ["ps", "w9", "10.9.9.9"] {
+        let on_host = part(Role::Worker(named("a", Which::Host(host.to_owned()))));
+        assert_eq!(code(on_host).await, Code::InvalidArgument, "{host}");
+    }
+    assert_eq!(code(v1::Part { version: 1, role: None, setup: true }).await, Code::InvalidArgument);
     let later = v1::Part { version: 2, ..worker("a", 0) };
     assert_eq!(code(later).await, Code::Unimplemented);
     // A run that nobody has begun.
-    let run = v1::Worker { job: "a".to_owned(), worker: 0, epoch: 17 };
+    let run = v1::Worker { epoch: 17, ..named("a", Which::Worker(0)) };
     assert_eq!(code(part(Role::Worker(run))).await, Code::FailedPrecondition);
 }
 

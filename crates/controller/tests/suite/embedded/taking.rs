@@ -40,13 +40,18 @@ impl Taking {
         worker: u32,
         epoch: u32,
     ) -> Result<Self, Status> {
-        let worker = v1::Worker { job: job.to_owned(), worker, epoch };
-        Self::part(controller, v1::Part { version: 1, role: Some(Role::Worker(worker)) }).await
+        let which = Some(v1::worker::Which::Worker(worker));
+        let worker = v1::Worker { job: job.to_owned(), which, epoch };
+        Self::part(
+            controller,
+            v1::Part { version: 1, role: Some(Role::Worker(worker)), setup: false },
+        )
+        .await
     }
 
     pub(crate) async fn server(controller: &Remote, host: &str) -> Result<Self, Status> {
         let role = Some(Role::Server(host.to_owned()));
-        Self::part(controller, v1::Part { version: 1, role }).await
+        Self::part(controller, v1::Part { version: 1, role, setup: false }).await
     }
 
     pub(crate) async fn news(&mut self) -> Result<News, Status> {
