@@ -578,6 +578,8 @@ pub struct Runs {
     failed: Arc<OnceLock<String>>,
     setup: Arc<OnceLock<Setup>>,
     ready: Arc<Notify>,
+    /// Whether the controller has other jobs for the host by now.
+    outdated: Arc<AtomicBool>,
     /// Ends the thread when dropped.
     runtime: Option<Runtime>,
 }
@@ -592,6 +594,7 @@ impl Runs {
         let controller = controller.with_keepalive(KEEPALIVE);
         let (runs, now) = watch::channel(BTreeMap::new());
         let (failed, setup, ready) = (Arc::new(OnceLock::new()), Arc::default(), Arc::default());
+        let outdated = Arc::default();
         let runtime = crate::runtime()?;
         let follower = Follower {
             controller,
@@ -600,10 +603,12 @@ impl Runs {
             failed: Arc::clone(&failed),
             needs_setup,
             setup: Arc::clone(&setup),
+            told: None,
             ready: Arc::clone(&ready),
+            outdated: Arc::clone(&outdated),
         };
         runtime.spawn(follower.follow());
-        Ok(Self { now, failed, setup, ready, runtime: Some(runtime) })
+        Ok(Self { now, failed, setup, ready, outdated, runtime: Some(runtime) })
     }
 
     /// What the process needs to serve the jobs, if it has asked for that.
@@ -645,6 +650,10 @@ impl Runs {
             if let Some(reason) = self.failed.get() {
                 return Err(anyhow!("{reason}"));
             }
+            ensure!(
+                !self.outdated.load(Ordering::Relaxed),
+                "the controller has other jobs for this host now; start this process again"
+            );
             if stop.load(Ordering::Relaxed) {
                 let job = jobs.first().context("a host serves a job")?;
                 bail!("job {job}: stopped before it had joined a run");
@@ -659,10 +668,12 @@ impl Runs {
         let over = Arc::new(AtomicBool::new(false));
         let Some(runtime) = &self.runtime else { return over };
         let (raised, mut now, stop) = (Arc::clone(&over), self.now.clone(), Arc::clone(stop));
+        let outdated = Arc::clone(&self.outdated);
         runtime.spawn(async move {
             let other = |runs: &BTreeMap<String, Begun>| {
                 let now = |job: &str| runs.get(job).map(Begun::epoch);
-                jobs.iter().any(|(job, epoch)| now(job).is_some_and(|now| now != *epoch))
+                outdated.load(Ordering::Relaxed)
+                    || jobs.iter().any(|(job, epoch)| now(job).is_some_and(|now| now != *epoch))
             };
             tokio::select! {
                 () = until(&stop) => {}
@@ -682,16 +693,19 @@ struct Follower {
     failed: Arc<OnceLock<String>>,
     needs_setup: bool,
     setup: Arc<OnceLock<Setup>>,
+    /// The set-up as it was told.
+    told: Option<v1::Setup>,
     ready: Arc<Notify>,
+    outdated: Arc<AtomicBool>,
 }
 
 impl Follower {
-    async fn follow(self) {
-        loop {
+    async fn follow(mut self) {
+        while !self.outdated.load(Ordering::Relaxed) {
             let broken = self.once().await;
             let reason = broken.explained(&self.controller);
             // One that was there may come back.
-            if self.runs.borrow().is_empty() {
+            if self.runs.borrow().is_empty() && self.setup.get().is_none() {
                 self.failed.get_or_init(|| reason);
                 return;
             }
@@ -700,13 +714,13 @@ impl Follower {
         }
     }
 
-    async fn once(&self) -> Broken {
+    async fn once(&mut self) -> Broken {
         let role = match self.host.clone() {
             Host::Servers(host) => Role::Server(host),
             Host::Agent(host) => Role::Agent(host),
         };
-        let mut unready = self.needs_setup && self.setup.get().is_none();
-        let mut stream = match Stream::open(&self.controller, role, unready).await {
+        let mut unready = false;
+        let mut stream = match Stream::open(&self.controller, role, self.needs_setup).await {
             Ok(stream) => stream,
             Err(broken) => return broken,
         };
@@ -720,9 +734,22 @@ impl Follower {
                 }
             };
             let told = match news {
-                Ok(News::Setup(setup)) => Setup::of(setup).map(|setup| {
-                    self.setup.get_or_init(|| setup);
-                }),
+                Ok(News::Setup(told)) => match &self.told {
+                    None => {
+                        unready = true;
+                        self.told = Some(told.clone());
+                        Setup::of(told).map(|setup| drop(self.setup.set(setup)))
+                    }
+                    Some(before) if *before == told => {
+                        stream.say(Request::Ready(v1::Ready {})).await;
+                        Ok(())
+                    }
+                    Some(_) => {
+                        self.outdated.store(true, Ordering::Relaxed);
+                        self.runs.send_modify(|_| {});
+                        return Broken::Lost("it has other jobs for this host now".into());
+                    }
+                },
                 Ok(News::Run(run)) => self.begun(run),
                 Ok(_) => Ok(()),
                 Err(broken) => return broken,
@@ -807,6 +834,22 @@ impl Serving {
     #[must_use]
     pub fn is_idle(&self) -> bool {
         self.jobs.is_empty()
+    }
+
+    /// Whether the controller has other jobs for the host by now.
+    #[must_use]
+    pub fn is_outdated(&self) -> bool {
+        self.runs.as_ref().is_some_and(|runs| runs.outdated.load(Ordering::Relaxed))
+    }
+
+    /// Waits until the controller has other jobs for the host, or `stop` is raised.
+    pub fn idle(&self, stop: &AtomicBool) {
+        if let Some(runs) = &self.runs {
+            runs.ready();
+        }
+        while !self.is_outdated() && !stop.load(Ordering::Relaxed) {
+            std::thread::sleep(TICK);
+        }
     }
 
     /// Sets the runs of the jobs, and their workers. Waits until the controller knows them.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, ScopedJoinHandle};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, ensure};
 use tributary_endpoint::claim::claim;
 use tributary_endpoint::membership::{Host, Serving, Setup};
 use tributary_endpoint::schedule::Scheduler;
@@ -16,7 +16,7 @@ use tributary_netio::device::Device;
 use tributary_netio::faults::Faulty;
 use tributary_netio::{FrameIo, Waker};
 
-use crate::numbers::Backends;
+use crate::numbers::{Backends, Numbers};
 use crate::report::Event;
 use crate::{Channels, Servers, channels, scheduled, serve, servers};
 
@@ -32,6 +32,26 @@ pub fn run(
     metrics: &Metrics,
     tell: &(dyn Fn(&Event, &str) + Sync),
 ) -> Result<()> {
+    let board = Board::default();
+    metrics.add(Backends(board.clone()));
+    // The controller may have other jobs for this host one day.
+    loop {
+        serve_jobs(args, host, stop, metrics, &board, tell)?;
+        if stop.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+    }
+}
+
+/// Serves the jobs that the host has now, until it has others.
+fn serve_jobs(
+    args: &Args,
+    host: Option<&str>,
+    stop: &Arc<AtomicBool>,
+    metrics: &Metrics,
+    board: &Board<Numbers>,
+    tell: &(dyn Fn(&Event, &str) + Sync),
+) -> Result<()> {
     let serves = |job: &JobSpec, host| job.ps == Some(host);
     let (mut serving, setup, id) = Serving::new(args, host, Host::Servers, serves, stop)?;
     let Setup { deployment: loaded, tokens, .. } = setup;
@@ -39,22 +59,26 @@ pub fn run(
     let own = |job: &&JobSpec| job.ps == Some(id);
     if serving.is_idle() {
         let name = &scenario.network.topology.host(id).name;
-        bail!("no job of the file has its parameter server on host `{name}`");
+        ensure!(
+            args.job_file.is_none(),
+            "no job of the file has its parameter server on host `{name}`"
+        );
+        tracing::info!("no job has its parameter server on host {name} yet");
+        serving.idle(stop);
+        return Ok(());
     }
     let (switch, _) = scenario.network.topology.attachment(id);
     let switch = &scenario.network.topology.switch(switch).name;
     let tell = |event: &Event| tell(event, switch);
     let _claim = claim(&args.interface, "parameter server", scenario.jobs.iter().filter(own))?;
-    let board = Board::default();
-    metrics.add(Backends(board.clone()));
     metrics.add(numbers::Jobs::new(scenario.jobs.iter().filter(own)));
     if let Some(address) = &args.scheduler {
         let io = Box::new(open_interface(&scenario, id, &args.interface, args.io)?);
         let scheduler = Scheduler::at(&args.keys.remote("--scheduler", address)?)?;
-        return scheduled::serve(loaded, id, io, &scheduler, stop, &board, &tell);
+        return scheduled::serve(loaded, id, io, &scheduler, stop, board, &tell);
     }
     let waker = Waker::new();
-    while !stop.load(Ordering::Relaxed) {
+    while !stop.load(Ordering::Relaxed) && !serving.is_outdated() {
         let ports = open_server_ports(&scenario, id, args)?;
         let mut deployment = loaded.clone();
         serving.join(args, &mut deployment, stop)?;
@@ -70,7 +94,7 @@ pub fn run(
         let serve = |(servers, io): (Servers, Faulty<Device>), channels: &mut Channels, waker| {
             let mut report = |job, event| tell(&Event::of(job, &event));
             let io = Box::new(io) as Box<dyn FrameIo>;
-            let ended = serve(servers, channels, io, waker, &over, &board, &mut report);
+            let ended = serve(servers, channels, io, waker, &over, board, &mut report);
             // The other threads end, too, after an error.
             let servers = ended.inspect_err(|_| over.store(true, Ordering::Relaxed))?;
             tell(&Event::done(&servers));

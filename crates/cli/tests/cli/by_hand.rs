@@ -102,9 +102,13 @@ impl Net {
 
     /// A controller from which endpoints get the tokens of ESA's jobs.
     pub(crate) fn controller_without_tokens(&self, more: &[&str]) -> Process {
-        let at = format!("s1={}", self.socket());
-        let (name, runs) = (self.file.name(), self.runs());
-        let args = ["controller", &name, "--switch", &at, "--listen", &runs];
+        self.controller_of(&self.file.name(), more)
+    }
+
+    /// The same for another job file.
+    pub(crate) fn controller_of(&self, file: &str, more: &[&str]) -> Process {
+        let (at, runs) = (format!("s1={}", self.socket()), self.runs());
+        let args = ["controller", file, "--switch", &at, "--listen", &runs];
         let controller = self.start("s1", &[&args, more].concat());
         until(&controller, "end with Ctrl-C");
         controller

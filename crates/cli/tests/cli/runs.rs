@@ -194,7 +194,37 @@ fn endpoints_need_no_job_file() {
         refused("w1", &["worker", "--job", "job1", "--host", "w9"], "the network has no host `w9`");
         refused("w1", &["worker", "--job", "job1", "--worker", "7"], "has workers 0 to 1");
         refused("w1", &["worker"], "--job NAME");
-        refused("w1", &["ps"], "parameter server on host `w1`");
+    }
+}
+
+/// One process of a host, for all jobs that it ever has to serve.
+#[test]
+fn a_server_serves_the_jobs_that_its_host_has_now() {
+    if !namespaces() {
+        return;
+    }
+    for protocol in ["atp", "esa"] {
+        let net = Net::with(&job(protocol, 5), &["w1", "w2", "ps"]);
+        let other = net.file.path("other.toml");
+        let second = job(protocol, 7).replace("[[job]]\n", "[[job]]\nname = \"second\"\n");
+        std::fs::write(&other, second).unwrap();
+        let (at, known) = (net.runs(), ["--interface", "eth0", "--controller"]);
+        let start = |host, command: &[&str]| net.start(host, &[command, &known, &[&at]].concat());
+        let workers = |job| ["w1", "w2"].map(|host| start(host, &["worker", "--job", job]));
+        let controller = net.controller_without_tokens(&[]);
+        let server = start("ps", &["ps"]);
+        // This host has nothing to serve.
+        let idle = start("w1", &["ps"]);
+        exact(&workers("job1"), 10_000);
+        controller.ask_to_end();
+        assert!(ended(&controller).0);
+        let _controller = net.controller_of(&other.display().to_string(), &[]);
+        exact(&workers("second"), 14_000);
+        for process in [server, idle] {
+            process.ask_to_end();
+            let (success, errors) = ended(&process);
+            assert!(success, "{protocol}: {errors}");
+        }
     }
 }
 

@@ -142,8 +142,13 @@ fn the_command_lines_of_the_units_are_valid() {
         let output = tributary(&arguments).output().unwrap();
         let errors = text(&output.stderr);
         assert_eq!(output.status.code(), Some(1), "{arguments:?}: {errors}");
-        let missing =
-            ["/etc/tributary/job.toml", "/etc/tributary/site.toml", "eth1", "CAP_NET_RAW"];
+        let missing = [
+            "/etc/tributary/job.toml",
+            "/etc/tributary/site.toml",
+            "127.0.0.1:29812",
+            "eth",
+            "CAP_NET_RAW",
+        ];
         assert!(missing.iter().any(|what| errors.contains(what)), "{arguments:?}: {errors}");
     }
 }

@@ -320,6 +320,11 @@ impl Job {
             Event::Follow(stream) => self.follow(stream),
             Event::Stand(stream, epoch, standing) => {
                 if self.run.stand(stream, epoch, standing) {
+                    if standing.done && self.rules.on_death == OnDeath::End {
+                        // Its end is not its death, and it waits for nobody.
+                        self.run.leave(stream);
+                        self.tell(stream, News::Complete);
+                    }
                     self.look();
                 }
             }
@@ -416,7 +421,7 @@ impl Job {
         }
         self.followers.insert(stream);
         // Else it is told the run that is about to begin.
-        if self.change.is_none() {
+        if !matches!(self.change, Some(Change::Next(_))) {
             let begin = self.run.begin();
             self.tell(stream, News::Begin(begin));
         }
@@ -429,8 +434,7 @@ impl Job {
         if self.waiting.len() < before {
             return self.gather();
         }
-        let done_is_left = self.rules.on_death == OnDeath::End;
-        self.run.rise(stream, self.now + RETURN, done_is_left);
+        self.run.rise(stream, self.now + RETURN);
     }
 
     /// Tells all that wait who is missing.

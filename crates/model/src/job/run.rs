@@ -148,12 +148,17 @@ impl Run {
         seat.map(|seat| seat.standing = Some(standing)).is_some()
     }
 
-    /// A stream has ended. Its worker may come back until then; or it has left, if that is how workers with
-    /// all sums leave.
-    pub(super) fn rise(&mut self, stream: Stream, until: Time, done_is_left: bool) {
+    /// A stream has ended. Its worker may come back until then.
+    pub(super) fn rise(&mut self, stream: Stream, until: Time) {
         if let Some(seat) = self.seats.values_mut().find(|seat| seat.at == Place::Here(stream)) {
-            let left = done_is_left && seat.standing.is_some_and(|standing| standing.done);
-            seat.at = if left { Place::Finished } else { Place::Away(until) };
+            seat.at = Place::Away(until);
+        }
+    }
+
+    /// A worker leaves with all sums.
+    pub(super) fn leave(&mut self, stream: Stream) {
+        if let Some(seat) = self.seats.values_mut().find(|seat| seat.at == Place::Here(stream)) {
+            seat.at = Place::Finished;
         }
     }
 
