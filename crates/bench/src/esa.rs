@@ -184,6 +184,7 @@ mod tests {
         hosts.sort();
         hosts.dedup();
         assert_eq!(hosts.len(), 16);
+        atp.network.protocol = Protocol::Esa;
         for job in &mut atp.jobs {
             job.protocol = Protocol::Esa;
             job.agent = job.ps;

@@ -783,6 +783,7 @@ impl Drop for Runs {
 pub struct Serving {
     /// Indices of the first lane of each.
     jobs: Vec<usize>,
+    host: Host,
     runs: Option<Runs>,
 }
 
@@ -791,8 +792,7 @@ impl Serving {
     /// process needs for them, and the host.
     ///
     /// # Errors
-    /// If neither the runs nor a controller are known, the file is invalid, the controller does not answer or
-    /// refuses, or `stop` is raised.
+    /// If the file is invalid, the controller does not answer or refuses, or `stop` is raised.
     pub fn new(
         args: &Args,
         name: Option<&str>,
@@ -814,20 +814,9 @@ impl Serving {
         let scenario = setup.deployment.scenario();
         let id = names::host_at(scenario, &name)?;
         let own = scenario.whole_jobs().filter(|(_, job)| serves(job, id));
-        let jobs: Vec<usize> = own.map(|(index, _)| index).collect();
-        let asks = |job: &&usize| args.given(&scenario.jobs[scenario.lanes(**job)]).is_none();
-        let runs = match jobs.iter().find(asks) {
-            Some(job) if file && args.scheduler.is_none() => {
-                let controller = args.controller(&scenario.jobs[*job].name)?;
-                Some(Runs::follow(
-                    controller,
-                    host(scenario.network.topology.host(id).name.clone()),
-                    false,
-                )?)
-            }
-            _ => runs,
-        };
-        Ok((Self { jobs, runs }, setup, id))
+        let jobs = own.map(|(index, _)| index).collect();
+        let host = host(scenario.network.topology.host(id).name.clone());
+        Ok((Self { jobs, host, runs }, setup, id))
     }
 
     /// Whether the host has no job to serve.
@@ -855,13 +844,19 @@ impl Serving {
     /// Sets the runs of the jobs, and their workers. Waits until the controller knows them.
     ///
     /// # Errors
-    /// As of [`Runs::of`].
+    /// If neither the runs nor a controller are given; as of [`Runs::of`].
     pub fn join(
         &mut self,
         args: &Args,
         deployment: &mut Deployment,
         stop: &AtomicBool,
     ) -> Result<()> {
+        let scenario = deployment.scenario();
+        let asks = |job: &&usize| args.given(&scenario.jobs[scenario.lanes(**job)]).is_none();
+        if let (None, Some(job)) = (&self.runs, self.jobs.iter().find(asks)) {
+            let controller = args.controller(&scenario.jobs[*job].name)?;
+            self.runs = Some(Runs::follow(controller, self.host.clone(), false)?);
+        }
         if let Some(runs) = &self.runs {
             runs.ready();
         }

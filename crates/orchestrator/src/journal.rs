@@ -495,15 +495,15 @@ mod tests {
             let journal = Redb::open(&path, &topology).unwrap();
             journal.write(Change::Network(LAYOUT, format!("{OURS}{version}").into())).unwrap();
         };
-        for version in ["1", "2"] {
+        for version in ["1", "2", "3"] {
             written(version);
             let journal = Redb::open(&path, &topology).unwrap();
             assert_eq!(journal.records(&topology).unwrap(), [record(1, Mode::Local)]);
-            assert_eq!(journal.store().tables().network[LAYOUT], b"tributary orchestrator 3");
+            assert_eq!(journal.store().tables().network[LAYOUT], b"tributary orchestrator 4");
         }
-        written("4");
+        written("5");
         let error = Redb::open(&path, &topology).unwrap_err().to_string();
-        assert!(error.contains("has version 4, and this program reads versions 1 to 3"), "{error}");
+        assert!(error.contains("has version 5, and this program reads versions 1 to 4"), "{error}");
     }
 
     #[test]

@@ -203,28 +203,26 @@ fn a_server_serves_the_jobs_that_its_host_has_now() {
     if !namespaces() {
         return;
     }
-    for protocol in ["atp", "esa"] {
-        let net = Net::with(&job(protocol, 5), &["w1", "w2", "ps"]);
-        let other = net.file.path("other.toml");
-        let second = job(protocol, 7).replace("[[job]]\n", "[[job]]\nname = \"second\"\n");
-        std::fs::write(&other, second).unwrap();
-        let (at, known) = (net.runs(), ["--interface", "eth0", "--controller"]);
-        let start = |host, command: &[&str]| net.start(host, &[command, &known, &[&at]].concat());
-        let workers = |job| ["w1", "w2"].map(|host| start(host, &["worker", "--job", job]));
-        let controller = net.controller_without_tokens(&[]);
-        let server = start("ps", &["ps"]);
-        // This host has nothing to serve.
-        let idle = start("w1", &["ps"]);
-        exact(&workers("job1"), 10_000);
-        controller.ask_to_end();
-        assert!(ended(&controller).0);
-        let _controller = net.controller_of(&other.display().to_string(), &[]);
-        exact(&workers("second"), 14_000);
-        for process in [server, idle] {
-            process.ask_to_end();
-            let (success, errors) = ended(&process);
-            assert!(success, "{protocol}: {errors}");
-        }
+    let net = Net::with(&job("atp", 5), &["w1", "w2", "ps"]);
+    let other = net.file.path("other.toml");
+    let second = job("atp", 7).replace("[[job]]\n", "[[job]]\nname = \"second\"\n");
+    std::fs::write(&other, second).unwrap();
+    let (at, known) = (net.runs(), ["--interface", "eth0", "--controller"]);
+    let start = |host, command: &[&str]| net.start(host, &[command, &known, &[&at]].concat());
+    let workers = |job| ["w1", "w2"].map(|host| start(host, &["worker", "--job", job]));
+    let controller = net.controller_without_tokens(&[]);
+    let server = start("ps", &["ps"]);
+    // This host has nothing to serve.
+    let idle = start("w1", &["ps"]);
+    exact(&workers("job1"), 10_000);
+    controller.ask_to_end();
+    assert!(ended(&controller).0);
+    let _controller = net.controller_of(&other.display().to_string(), &[]);
+    exact(&workers("second"), 14_000);
+    for process in [server, idle] {
+        process.ask_to_end();
+        let (success, errors) = ended(&process);
+        assert!(success, "{errors}");
     }
 }
 

@@ -79,7 +79,7 @@ const FIRST: Duration = Duration::from_millis(20);
 const NETWORK: &str = "protocol = \"p4inc\"\n[topology]\nracks = 1\nhosts_per_rack = 3\nps_hosts = 1\n\
      [switch]\npool = 64\n[[job]]\nworkers = 2\n";
 
-const SITE: &str = "[[server]]\nhost = \"w1\"\ngpus = 2\n[[server]]\nhost = \"w2\"\ngpus = 2\n";
+const SITE: &str = "network = \"network.toml\"\n[[server]]\nhost = \"w1\"\ngpus = 2\n[[server]]\nhost = \"w2\"\ngpus = 2\n";
 
 /// Fields are dropped in order: servers before their switches.
 struct Servers {

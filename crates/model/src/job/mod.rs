@@ -236,7 +236,7 @@ pub struct Job {
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Change {
     /// Another run begins.
-    Next(Next),
+    Next(Box<Next>),
     /// The run ends with this news, which the journal must have first: otherwise workers that are not told would
     /// go on without the others.
     End(News),
@@ -535,7 +535,7 @@ impl Job {
 
     fn begin(&mut self, next: Next) {
         let Served { epoch, workers, begun, .. } = self.run.served;
-        self.change = Some(Change::Next(next));
+        self.change = Some(Change::Next(Box::new(next)));
         if next.spoken.is_none() && !begun && workers == next.workers {
             // Switches serve it already.
             return self.changed(Ok(epoch));
@@ -565,7 +565,7 @@ impl Job {
         let Some(Change::Next(next)) = self.change.take() else { return };
         match outcome {
             Ok(epoch) if self.still_holds(&next) => {
-                self.change = Some(Change::Next(Next { epoch: Some(epoch), ..next }));
+                self.change = Some(Change::Next(Box::new(Next { epoch: Some(epoch), ..*next })));
                 self.orders.push_back(Order::Record(self.served_by(&next, epoch)));
             }
             Ok(epoch) => {
@@ -579,7 +579,7 @@ impl Job {
                 self.tell_followers();
                 self.look();
             }
-            Err(failure) => self.failed(next, failure),
+            Err(failure) => self.failed(*next, failure),
         }
     }
 
@@ -591,7 +591,7 @@ impl Job {
                 self.look();
             }
             (Some(change @ Change::End(_)), Err(_)) => self.retry(change),
-            (Some(Change::Next(next)), Err(failure)) => self.failed(next, failure),
+            (Some(Change::Next(next)), Err(failure)) => self.failed(*next, failure),
             (Some(Change::Next(next)), Ok(())) => {
                 if let Some(epoch) = next.epoch {
                     self.go_on(&next, epoch);
@@ -662,7 +662,7 @@ impl Job {
             return self.tell_followers();
         }
         if failure.passes {
-            return self.retry(Change::Next(next));
+            return self.retry(Change::Next(Box::new(next)));
         }
         self.end_run(News::Over(failure.reason));
         self.tell_followers();
