@@ -4,11 +4,10 @@ use std::env;
 use std::error::Error;
 use std::path::PathBuf;
 
-const FILES: [&str; 4] = [
+const FILES: [&str; 3] = [
     "tributary/crossconnect/v1/crossconnect.proto",
     "tributary/jobs/v1/jobs.proto",
     "tributary/placement/v1/placement.proto",
-    "tributary/scheduler/v1/scheduler.proto",
 ];
 
 fn main() -> Result<(), Box<dyn Error>> {

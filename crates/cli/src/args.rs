@@ -396,18 +396,17 @@ pub(crate) struct ControllerArgs {
     /// read it; copy it to the hosts of the endpoints.
     #[arg(long, value_name = "FILE")]
     pub(crate) tokens: Option<PathBuf>,
-    /// Admit no jobs, but let clients control them over gRPC at this address: ADDRESS:PORT or
-    /// unix:PATH (not ESA; proto/README.md).
-    #[arg(long, value_name = "ADDR")]
-    pub(crate) scheduler: Option<Listen>,
     /// File that remembers the jobs and their runs. If this process is killed or ended and started again
     /// with it, the jobs go on. Without it, they are removed.
     #[arg(long, value_name = "FILE")]
     pub(crate) journal: Option<PathBuf>,
-    /// Listening address for endpoints that ask for the run of their job: ADDRESS:PORT or
-    /// unix:PATH. When all workers of a job have asked, a new run begins.
-    #[arg(long, value_name = "ADDR", conflicts_with = "scheduler")]
+    /// Listening address for endpoints, which take part in jobs, and for clients, which admit and release others:
+    /// ADDRESS:PORT or unix:PATH (proto/README.md). When all workers of a job have come, a new run begins.
+    #[arg(long, value_name = "ADDR")]
     pub(crate) listen: Option<Listen>,
+    /// Leave the jobs of the file to clients, which admit and release them (not ESA).
+    #[arg(long, requires = "listen")]
+    pub(crate) on_demand: bool,
     #[command(flatten)]
     pub(crate) door: DoorArgs,
 }

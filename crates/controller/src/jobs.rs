@@ -226,11 +226,6 @@ impl Controller {
         }
     }
 
-    /// The slot of a job's counters.
-    pub(crate) fn slot(&self, job: JobId) -> Option<JobSlot> {
-        self.jobs().get(&job).map(|admitted| admitted.slot)
-    }
-
     /// How an admitted job is placed, and the slot of its counters.
     #[must_use]
     pub fn placement(&self, job: JobId) -> Option<(Placement, JobSlot)> {

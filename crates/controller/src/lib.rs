@@ -14,9 +14,8 @@
 //! - [`aggregators`]: what they hold, for people who watch;
 //! - [`census`]: what a switch's own state tells about its jobs;
 //! - [`epochs`](Epochs): a number for each run of each job;
-//! - [`service`]: the gRPC service through which endpoints take part in jobs;
+//! - [`service`]: the gRPC service through which clients decide about jobs, and endpoints take part in them;
 //! - [`server`]: the socket of such a service;
-//! - [`scheduler`]: the gRPC service through which external schedulers control jobs;
 //! - [`sweep`]: the packet that frees a job's aggregators.
 //!
 //! The crate implements no switch logic: `p4src/` defines what tables do, and every name used here
@@ -39,7 +38,6 @@ pub mod p4c;
 pub mod ports;
 pub mod programs;
 mod reconcile;
-pub mod scheduler;
 pub mod server;
 pub mod service;
 pub mod session;

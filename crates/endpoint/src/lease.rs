@@ -1,6 +1,6 @@
-//! A job that this process has admitted at a job scheduler, and that ends with the process.
+//! A job that this process has admitted at a controller, and that ends with the process.
 //!
-//! The process holds the job's lease: a stream that the scheduler watches. Sums need no scheduler, so they
+//! The process holds the job's lease: a stream that the controller watches. Sums need no controller, so they
 //! go on while it is away. The process holds the lease again as soon as there is an answer.
 //!
 //! | answer | consequence |
@@ -18,19 +18,24 @@ use tokio::task::JoinHandle;
 use tonic::transport::Channel;
 use tonic::{Code, Status, Streaming};
 use tributary_access::{ClientKeys, Remote};
-use tributary_proto::scheduler::v1;
-use tributary_proto::scheduler::v1::job_scheduler_client::JobSchedulerClient;
+use tributary_proto::jobs::v1;
+use tributary_proto::jobs::v1::jobs_client::JobsClient;
 use tributary_protocol::{Assignment, Rate};
 use tributary_wire::{Epoch, JobId, Run};
 
-use crate::schedule::{
-    FIRST_PAUSE, KEEPALIVE, LONGEST_PAUSE, PATIENCE, assignment, reason, within,
-};
+use crate::stream::{KEEPALIVE, assignment, reason};
+
+/// Pauses before a request is repeated: the first, and the one to which they double.
+const FIRST_PAUSE: Duration = Duration::from_millis(20);
+const LONGEST_PAUSE: Duration = Duration::from_millis(500);
+
+/// Timeout of a connection and of an answer.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Timeout of an admission or a release, which change all switches of a job.
 const CHANGE: Duration = Duration::from_secs(60);
 
-/// Where a job scheduler listens: HOST:PORT or unix:PATH, perhaps behind `http://`, `https://` or
+/// Where a controller listens: HOST:PORT or unix:PATH, perhaps behind `http://`, `https://` or
 /// `tributary://`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Address {
@@ -65,7 +70,7 @@ impl fmt::Display for Address {
     }
 }
 
-/// A job scheduler, and how to connect to it.
+/// A controller, and how to connect to it.
 #[derive(Clone, Debug)]
 pub struct Controller {
     address: Arc<str>,
@@ -73,7 +78,7 @@ pub struct Controller {
 }
 
 impl Controller {
-    /// The scheduler at an address, over TLS if there are certificates.
+    /// The controller at an address, over TLS if there are certificates.
     ///
     /// # Errors
     /// If the address and the certificates contradict each other, or the latter are unusable.
@@ -107,7 +112,7 @@ pub struct Request {
     pub size: u32,
 }
 
-/// An admitted job and its lease. If it is dropped, the scheduler releases the job after a grace period.
+/// An admitted job and its lease. If it is dropped, the controller releases the job after a grace period.
 #[derive(Debug)]
 pub struct Leased {
     /// The run of the admission, which names the lease.
@@ -117,7 +122,7 @@ pub struct Leased {
     assignment: Assignment,
     rate: Option<Rate>,
     address: Arc<str>,
-    client: JobSchedulerClient<Channel>,
+    client: JobsClient<Channel>,
     holder: JoinHandle<()>,
 }
 
@@ -126,7 +131,7 @@ impl Leased {
     /// follows "the controller at …".
     ///
     /// # Errors
-    /// If the scheduler does not answer or refuses the job.
+    /// If the controller does not answer or refuses the job.
     pub async fn admit(
         controller: &Controller,
         request: Request,
@@ -135,12 +140,12 @@ impl Leased {
         let address = Arc::clone(&controller.address);
         let channel = controller.remote.connect().await.map_err(|error| {
             anyhow!(
-                "no controller answers at {address} ({}); start `tributary controller --scheduler`, or \
+                "no controller answers at {address} ({}); start `tributary controller --on-demand`, or \
                  correct the address",
                 crate::root_cause(&error)
             )
         })?;
-        let mut client = JobSchedulerClient::new(channel);
+        let mut client = JobsClient::new(channel);
         let Request { name, workers, size } = request;
         let aggregation = v1::Aggregation::Network.into();
         let admission = v1::AdmitRequest {
@@ -176,7 +181,7 @@ impl Leased {
         self.run
     }
 
-    /// Where the scheduler is.
+    /// Where the controller is.
     #[must_use]
     pub fn address(&self) -> &str {
         &self.address
@@ -198,7 +203,7 @@ impl Leased {
     /// there is an answer.
     ///
     /// # Errors
-    /// If the scheduler refuses, so that the job is lost: text that follows "the controller at …".
+    /// If the controller refuses, so that the job is lost: text that follows "the controller at …".
     pub async fn renew(&mut self) -> Result<Epoch, String> {
         let (job_id, epoch) = (self.run.job.get().into(), self.run.epoch.get());
         let request = v1::RenewRequest { job_id, epoch, over: self.epoch.get() };
@@ -227,11 +232,11 @@ impl Leased {
         }
     }
 
-    /// Releases the job. Returns how many aggregators were still in use. If this fails, the scheduler
+    /// Releases the job. Returns how many aggregators were still in use. If this fails, the controller
     /// releases the job by itself.
     ///
     /// # Errors
-    /// If the scheduler does not answer or cannot release the job.
+    /// If the controller does not answer or cannot release the job.
     pub async fn release(&mut self) -> Result<u32> {
         self.holder.abort();
         let request = v1::ReleaseRequest { job_id: self.run.job.get().into() };
@@ -261,9 +266,15 @@ impl Drop for Leased {
     }
 }
 
+/// An answer in time.
+async fn within<T>(answer: impl Future<Output = Result<T, Status>>) -> Result<T, Status> {
+    let late = |_| Status::deadline_exceeded(format!("no answer came in {} s", PATIENCE.as_secs()));
+    tokio::time::timeout(PATIENCE, answer).await.map_err(late)?
+}
+
 /// A stream that holds a lease, after its first message.
 async fn hold(
-    client: &mut JobSchedulerClient<Channel>,
+    client: &mut JobsClient<Channel>,
     run: Run,
 ) -> Result<Streaming<v1::HoldResponse>, Status> {
     let request = v1::HoldRequest { job_id: run.job.get().into(), epoch: run.epoch.get() };
@@ -284,7 +295,7 @@ fn is_final(status: &Status) -> bool {
 struct Holder {
     run: Run,
     address: Arc<str>,
-    client: JobSchedulerClient<Channel>,
+    client: JobsClient<Channel>,
 }
 
 impl Holder {

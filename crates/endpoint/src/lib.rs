@@ -7,8 +7,8 @@
 //! | [`load()`] | the job file, as the switches need it |
 //! | [`open_interface`] | the host's port, with the faults of its link |
 //! | [`mod@claim`] | one process per part of a job on an interface |
-//! | [`membership`] | the runs of a job that an endpoint takes part in |
-//! | [`schedule`] | what the job scheduler decides about a job |
+//! | [`membership`] | a worker's part in its job |
+//! | [`serving`] | the jobs that a host's parameter servers, or its agent, serve |
 //! | [`lease`] | a job that this process has admitted, and that ends with it |
 //! | [`tokens`], [`channel`] | ESA's reliable channels |
 //! | [`names`] | jobs and hosts by their names |
@@ -22,7 +22,8 @@ pub mod membership;
 pub mod names;
 pub mod numbers;
 mod runs;
-pub mod schedule;
+pub mod serving;
+mod stream;
 pub mod tokens;
 
 use std::net::UdpSocket;
@@ -33,7 +34,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail, ensure};
 use tributary_controller::targets::Kind as Target;
 use tributary_driver::faults::Links;
-use tributary_model::{Deployment, End, HostId, JobSpec, Protocol, Scenario};
+use tributary_model::{Deployment, End, HostId, JobSpec, Scenario};
 use tributary_netio::device::{Config, Device, Kind as Io};
 use tributary_netio::faults::Faulty;
 use tributary_netio::interface::{self, Interface};
@@ -72,17 +73,7 @@ pub struct Args {
     /// the file JOB=N, repeated for each. A worker may be started only once per epoch.
     #[arg(long, value_name = "N", conflicts_with = "controller", requires = "job_file")]
     pub epoch: Vec<Given>,
-    /// The job scheduler, instead of --controller: address of `tributary controller --scheduler`,
-    /// HOST:PORT or unix:PATH. It names the run, and decides when each round begins, where it is
-    /// summed, and how fast workers send.
-    #[arg(
-        long,
-        value_name = "ADDR",
-        conflicts_with_all = ["controller", "epoch"],
-        requires = "job_file"
-    )]
-    pub scheduler: Option<String>,
-    /// How we show the controller or job scheduler who we are.
+    /// How we show the controller who we are.
     #[command(flatten)]
     pub keys: KeyArgs,
     /// Kind of the switches; the same for all processes of a job file.
@@ -98,8 +89,7 @@ pub struct Args {
 }
 
 impl Args {
-    /// Reads the job file, and computes the assignments of its jobs, unless a job scheduler assigns
-    /// them.
+    /// Reads the job file, and computes the assignments of its jobs.
     ///
     /// # Errors
     /// One line with file, line and column; or the switches have no room for all jobs of the file.
@@ -116,16 +106,7 @@ impl Args {
                 job.name
             );
         }
-        if self.scheduler.is_none() {
-            return Ok(Deployment::new(scenario)?);
-        }
-        ensure!(
-            scenario.network.protocol != Protocol::Esa,
-            "--scheduler: the job scheduler serves jobs of atp, p4inc and switchml, and those of the \
-             file use esa; name the controller with --controller"
-        );
-        fit_for_scheduler(&scenario)?;
-        Ok(Deployment::unassigned(scenario))
+        Ok(Deployment::new(scenario)?)
     }
 
     /// The controller that names the runs of a job.
@@ -172,29 +153,6 @@ impl Args {
     pub fn tokens(&self) -> Result<Tokens> {
         self.tokens.as_deref().map_or(Ok(Tokens::default()), Tokens::read)
     }
-}
-
-/// Refuses jobs that a job scheduler cannot move, or would end.
-///
-/// # Errors
-/// If a worker has several threads, whose lanes would be moved one by one, or if the job is to go on without
-/// workers that die.
-pub fn fit_for_scheduler(scenario: &Scenario) -> Result<()> {
-    for (_, job) in scenario.whole_jobs() {
-        ensure!(
-            job.lane.count == 1,
-            "--scheduler: the job scheduler moves only jobs with one thread per worker; leave `threads` out \
-             of job {}",
-            job.name
-        );
-        ensure!(
-            !job.on_death.goes_on(),
-            "--scheduler: with the job scheduler, a job ends when a worker dies; leave `on_death` out of job \
-             {}",
-            job.name
-        );
-    }
-    Ok(())
 }
 
 /// The jobs with a part on this host, and their indices in the file.

@@ -1,55 +1,46 @@
-//! An endpoint's part in jobs, as a controller tells it: the stream `Take` of the service `Jobs`.
+//! A worker's part in its job, as a controller tells it.
 //!
-//! A worker's [`Membership`] is a stream that lasts as long as its part in the job. It has a thread of its own,
+//! A [`Membership`] is a stream that lasts as long as the worker's part in the job. It has a thread of its own,
 //! so that packets never wait for the controller. When it breaks in the middle of a run, the worker calls again
-//! at once, because it is soon taken for dead; sums go on meanwhile.
+//! at once, because it is soon taken for dead; sums go on meanwhile, and an iteration that runs ends.
 //!
-//! [`Runs`] are those of the jobs that a host serves.
+//! [`Turns`] are the iterations of a job whose client lets each one begin.
 
-use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, anyhow, bail, ensure};
+use anyhow::{Result, bail};
 use tokio::runtime::Runtime;
-use tokio::sync::{Notify, mpsc as queue, watch};
+use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
-use tokio_stream::wrappers::ReceiverStream;
-use tonic::{Code, Status, Streaming};
+use tonic::Code;
 use tributary_access::Remote;
-use tributary_model::job::Standing;
-use tributary_model::{Deployment, HostId, JobSpec};
+use tributary_model::job::{Standing, Turn};
+use tributary_netio::Waker;
 use tributary_proto::jobs::v1;
-use tributary_proto::jobs::v1::jobs_client::JobsClient;
 use tributary_proto::jobs::v1::part::Role;
 use tributary_proto::jobs::v1::take_request::Request;
 use tributary_proto::jobs::v1::take_response::News;
-use tributary_wire::channel::{TOKEN_LEN, Token};
 use tributary_wire::{Epoch, WorkerIndex, WorkerSet};
 
-use crate::schedule::reason;
-use crate::tokens::Tokens;
-use crate::{Args, names, until};
+pub use crate::stream::{Begun, Setup};
+use crate::stream::{Broken, KEEPALIVE, Stream, set, turn};
+use crate::until;
 
-/// The version of the service.
-const VERSION: u32 = 1;
+/// Pause before a controller that has not admitted the job is asked again.
+const AGAIN: Duration = Duration::from_millis(500);
 
-/// Timeout of the connection, and of the first answer, which waits while switches change runs.
-const PATIENCE: Duration = Duration::from_secs(60);
-
-/// Interval and timeout of the HTTP/2 pings that detect a lost controller.
-const KEEPALIVE: Duration = Duration::from_secs(10);
-
-/// Longest answer: the description of a network of 2048 hosts and its jobs takes less than half of it.
-const LARGEST: usize = 16 << 20;
-
-/// Pause before a controller that does not answer is asked again.
-const AGAIN: Duration = Duration::from_secs(1);
-
-/// The same for a worker in a run, which is soon taken for dead.
+/// Pause before a worker in a run, which is soon taken for dead, calls again.
 const SOON: Duration = Duration::from_millis(200);
+
+/// Pause before a worker says again that it has finished an iteration.
+const REPEAT: Duration = Duration::from_secs(1);
+
+/// How long a controller may not know a job in which the worker takes part, before the worker takes it for released.
+/// A controller that was started again admits its jobs again sooner.
+const FORGOTTEN: Duration = Duration::from_secs(30);
 
 /// Interval of checks for the end of the process.
 const TICK: Duration = Duration::from_millis(50);
@@ -60,32 +51,6 @@ const FAREWELL: Duration = Duration::from_secs(1);
 /// Time for the controller to see that a worker has gone with its host, whose answer to a ping it waits for, and
 /// for switches to change to the next run.
 const DECISION: Duration = Duration::from_secs(45);
-
-/// A run that has begun.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Begun {
-    /// Its number, for each thread of a worker.
-    pub epochs: Vec<Epoch>,
-    /// Its workers. Packets name them by their places in this set.
-    pub workers: WorkerSet,
-    /// The sums of so many rounds stay as they are. Those of later rounds are summed in this run.
-    pub rounds: u64,
-}
-
-impl Begun {
-    fn of(run: v1::Run) -> Result<Self, Status> {
-        let epochs: Option<Vec<Epoch>> = run.epochs.into_iter().map(Epoch::new).collect();
-        let epochs = epochs.filter(|epochs| !epochs.is_empty());
-        let epochs = epochs.ok_or_else(|| Status::internal("its run has no number"))?;
-        Ok(Self { epochs, workers: set(&run.workers), rounds: run.rounds })
-    }
-
-    /// The number of the first thread's run.
-    #[must_use]
-    pub fn epoch(&self) -> Epoch {
-        self.epochs[0]
-    }
-}
 
 /// How a run ends.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -105,8 +70,6 @@ pub struct Which {
     pub job: String,
     /// Which of the job's workers.
     pub who: Who,
-    /// Whether the process knows nothing of the job yet, and asks for a [`Setup`].
-    pub setup: bool,
 }
 
 /// A worker of a job.
@@ -118,34 +81,62 @@ pub enum Who {
     Host(String),
 }
 
-/// All that an endpoint needs to take part in jobs.
+/// The iterations of a worker's job, for the thread that sums. Clones share them.
 #[derive(Clone, Debug)]
-pub struct Setup {
-    /// The network, and the jobs of the endpoint: each lane as one.
-    pub deployment: Deployment,
-    /// The tokens of jobs with a reminder agent.
-    pub tokens: Tokens,
-    /// Index of the worker, if the endpoint is one.
-    pub worker: WorkerIndex,
+pub struct Turns(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    /// In which run.
+    now: Mutex<Option<(Epoch, Turn)>>,
+    /// The last iteration that the worker has finished, and in which run.
+    finished: watch::Sender<Option<(Epoch, u64)>>,
+    waker: Waker,
 }
 
-impl Setup {
-    fn of(told: v1::Setup) -> Result<Self, Status> {
-        let senseless = || {
-            Status::internal(
-                "its description of the job makes no sense here; use the same version of Tributary everywhere",
-            )
-        };
-        let deployment: Option<Deployment> = serde_json::from_slice(&told.deployment).ok();
-        let deployment = deployment.filter(Deployment::is_whole).ok_or_else(senseless)?;
-        let token = |(job, token): (&JobSpec, Vec<u8>)| {
-            let token = <[u8; TOKEN_LEN]>::try_from(token).ok()?;
-            Some((job.name.clone(), Token(token)))
-        };
-        let tokens = deployment.scenario().jobs.iter().zip(told.tokens).filter_map(token);
-        let tokens = tokens.collect();
-        let worker = u16::try_from(told.worker).ok().and_then(WorkerIndex::new);
-        Ok(Self { deployment, tokens, worker: worker.ok_or_else(senseless)? })
+impl Turns {
+    fn new() -> Self {
+        let finished = watch::Sender::new(None);
+        Self(Arc::new(Shared { now: Mutex::default(), finished, waker: Waker::new() }))
+    }
+
+    /// The iteration as last told; `None` before that.
+    #[must_use]
+    pub fn now(&self) -> Option<Turn> {
+        self.lock().map(|(_, turn)| turn)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<(Epoch, Turn)>> {
+        self.0.now.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Reports that the worker has all sums of an iteration of a run, and sends nothing more of it, until the controller
+    /// has recorded that.
+    pub fn finish(&self, run: Epoch, number: u64) {
+        self.0.finished.send_replace(Some((run, number)));
+    }
+
+    /// Ends the sleep of the thread that sums after each change.
+    #[must_use]
+    pub fn waker(&self) -> &Waker {
+        &self.0.waker
+    }
+
+    fn clear(&self) {
+        *self.lock() = None;
+    }
+
+    fn tell(&self, run: Epoch, turn: Turn) {
+        *self.lock() = Some((run, turn));
+        self.0.waker.wake();
+    }
+
+    /// The iteration whose end the controller does not know yet.
+    fn due(&self) -> Option<(Epoch, u64)> {
+        let finished = (*self.0.finished.borrow())?;
+        let (run, now) = (*self.lock())?;
+        let open = (run, now.number) == finished && now.running && !now.reported;
+        open.then_some(finished)
     }
 }
 
@@ -158,6 +149,7 @@ pub struct Membership {
     stall: Duration,
     told: mpsc::Receiver<Told>,
     standing: watch::Sender<Option<(Epoch, Standing)>>,
+    turns: Turns,
     ready: Arc<Notify>,
     task: Option<JoinHandle<()>>,
     /// Ends the thread when dropped.
@@ -168,6 +160,8 @@ pub struct Membership {
 #[derive(Debug)]
 enum Told {
     Setup(Box<Setup>),
+    /// The job is known, and not admitted yet.
+    Unadmitted(String),
     Waiting(WorkerSet),
     /// The first run.
     Begun(Begun, Seat),
@@ -212,29 +206,42 @@ impl Membership {
         let (standing, said) = watch::channel(None);
         let (tell, told) = mpsc::channel();
         let runtime = crate::runtime()?;
-        let (seat, ready) = (Seat::new(None), Arc::new(Notify::new()));
+        let (seat, ready, turns) = (Seat::new(None), Arc::new(Notify::new()), Turns::new());
         let member = Member {
             controller: controller.with_keepalive(KEEPALIVE),
             which: which.clone(),
             seat: seat.clone(),
             ready: Arc::clone(&ready),
             tell,
+            turns: turns.clone(),
+            away: None,
             stop: Arc::clone(stop),
         };
         let task = Some(runtime.spawn(member.attend(said)));
         let (stall, runtime) = (Duration::ZERO, Some(runtime));
-        Ok(Self { which, seat, stall, told, standing, ready, task, runtime })
+        Ok(Self { which, seat, stall, told, standing, turns, ready, task, runtime })
     }
 
-    /// What the process needs to take part, if it has asked for that.
+    /// What the process needs to take part. `unadmitted` gets the reasons why it must wait until the job is admitted.
     ///
     /// # Errors
     /// If the controller does not answer or refuses the worker, or `stop` is raised.
-    pub fn setup(&mut self, stop: &AtomicBool) -> Result<Setup> {
+    pub fn setup(
+        &mut self,
+        stop: &AtomicBool,
+        mut unadmitted: impl FnMut(String),
+    ) -> Result<Setup> {
         let job = &self.which.job;
+        let mut before = None;
         loop {
             match self.told.recv_timeout(TICK) {
                 Ok(Told::Setup(setup)) => return Ok(*setup),
+                Ok(Told::Unadmitted(reason)) => {
+                    if before.as_ref() != Some(&reason) {
+                        before = Some(reason.clone());
+                        unadmitted(reason);
+                    }
+                }
                 Ok(Told::Failed(reason)) => bail!(reason),
                 Err(RecvTimeoutError::Timeout) if stop.load(Ordering::Relaxed) => {
                     bail!("job {job}: stopped before it had joined a run")
@@ -270,7 +277,7 @@ impl Membership {
                     return Ok(begun);
                 }
                 Ok(Told::Ended(Verdict::Over(reason), _) | Told::Failed(reason)) => bail!(reason),
-                Ok(Told::Setup(_) | Told::Ended(..)) => {
+                Ok(Told::Setup(_) | Told::Unadmitted(_) | Told::Ended(..)) => {
                     bail!("job {job}: the controller makes no sense")
                 }
                 Err(RecvTimeoutError::Timeout) if stop.load(Ordering::Relaxed) => {
@@ -280,6 +287,37 @@ impl Membership {
                 Err(RecvTimeoutError::Disconnected) => bail!("job {job}: the stream has ended"),
             }
         }
+    }
+
+    /// The job's iterations, and its rate if that is limited.
+    #[must_use]
+    pub fn turns(&self) -> &Turns {
+        &self.turns
+    }
+
+    /// Waits for the first turn of a job with iterations, which is told when its run has begun.
+    ///
+    /// # Errors
+    /// If `stop` is raised, or the worker is to stop.
+    pub fn first_turn(&self, stop: &AtomicBool) -> Result<Turn> {
+        loop {
+            if let Some(turn) = self.turns.now() {
+                return Ok(turn);
+            }
+            if stop.load(Ordering::Relaxed) || self.seat.halt.load(Ordering::Relaxed) {
+                bail!("job {}: stopped before its first iteration", self.which.job);
+            }
+            std::thread::sleep(TICK);
+        }
+    }
+
+    /// Why the run is over, if the controller has said so.
+    #[must_use]
+    pub fn why_over(&self) -> Option<String> {
+        self.told.try_iter().find_map(|told| match told {
+            Told::Ended(Verdict::Over(reason), _) | Told::Failed(reason) => Some(reason),
+            _ => None,
+        })
     }
 
     /// Raised when the worker is to stop, because another one has died or for another reason.
@@ -332,7 +370,7 @@ impl Membership {
                     deadline = None;
                     missing(workers);
                 }
-                Ok(Told::Setup(_) | Told::Begun(..)) => {}
+                Ok(Told::Setup(_) | Told::Unadmitted(_) | Told::Begun(..)) => {}
                 Err(RecvTimeoutError::Timeout) if stop.load(Ordering::Relaxed) => bail!("stopped"),
                 Err(RecvTimeoutError::Timeout)
                     if deadline.is_none_or(|deadline| Instant::now() < deadline) => {}
@@ -367,27 +405,15 @@ struct Member {
     /// Raised when the worker is ready to begin.
     ready: Arc<Notify>,
     tell: mpsc::Sender<Told>,
+    turns: Turns,
+    /// Since when no stream leads to the controller, in a run, and since when it does not know the job.
+    away: Option<Away>,
     stop: Arc<AtomicBool>,
 }
 
-/// Why a stream has ended before the last news.
-enum Broken {
-    /// The controller refuses.
-    Refused(Status),
-    /// It does not answer, or the connection is broken.
-    Lost(String),
-}
-
-impl Broken {
-    fn explained(&self, controller: &Remote) -> String {
-        let named = format!("the controller at {controller} (--controller) names no run");
-        match self {
-            Self::Refused(status) => format!("{named}: {}", status.message()),
-            Self::Lost(reason) => {
-                format!("{named}: {reason}; start it with --listen, and the endpoints after it")
-            }
-        }
-    }
+/// A time without a stream.
+struct Away {
+    unknown_since: Option<Instant>,
 }
 
 impl Member {
@@ -399,24 +425,52 @@ impl Member {
                 Err(broken) => broken,
             };
             let in_a_run = self.seat.epoch.is_some();
-            match broken {
-                Broken::Refused(status)
-                    if in_a_run && status.code() == Code::FailedPrecondition =>
-                {
-                    return self.end(Verdict::Over(status.message().to_owned()));
+            let code = match &broken {
+                Broken::Refused(status) => Some(status.code()),
+                Broken::Lost(_) => None,
+            };
+            match code {
+                Some(Code::FailedPrecondition) if in_a_run => {
+                    return self.end(Verdict::Over(broken.reason().to_owned()));
                 }
-                Broken::Refused(status) if status.code() == Code::FailedPrecondition => {
-                    return self.fail(status.message().to_owned());
+                Some(Code::FailedPrecondition) => return self.fail(broken.reason().to_owned()),
+                Some(Code::Aborted) if !in_a_run => {
+                    let reason = format!("{}: {}", self.controller, broken.reason());
+                    let _ = self.tell.send(Told::Unadmitted(reason));
+                    tokio::time::sleep(AGAIN).await;
+                    continue;
                 }
-                broken if !in_a_run => {
+                _ if !in_a_run => {
                     let reason = broken.explained(&self.controller);
                     return self.fail(format!("job {}: {reason}", self.which.job));
                 }
-                Broken::Refused(status) => tracing::debug!("{}", status.message()),
-                Broken::Lost(reason) => tracing::debug!("{reason}"),
+                _ => {}
+            }
+            let unknown = matches!(code, Some(Code::NotFound | Code::Aborted));
+            if self.is_forgotten(unknown, broken.reason()) {
+                return self.end(Verdict::Over(format!(
+                    "job {}: the controller at {} has not known the job for {FORGOTTEN:?}, so it was released",
+                    self.which.job, self.controller
+                )));
             }
             tokio::time::sleep(SOON).await;
         }
+    }
+
+    /// Notes that there is no stream, and why. Returns whether the controller has not known the job for too long.
+    fn is_forgotten(&mut self, unknown: bool, reason: &str) -> bool {
+        let (job, controller) = (&self.which.job, &self.controller);
+        let away = self.away.get_or_insert_with(|| {
+            tracing::warn!(
+                "job {job}: no news from the controller at {controller} ({reason}); the run goes on"
+            );
+            Away { unknown_since: None }
+        });
+        // A connection that breaks tells nothing of the job.
+        if unknown {
+            away.unknown_since.get_or_insert_with(Instant::now);
+        }
+        unknown && away.unknown_since.is_some_and(|since| since.elapsed() >= FORGOTTEN)
     }
 
     fn end(&mut self, verdict: Verdict) {
@@ -449,17 +503,25 @@ impl Member {
             which: Some(which),
             epoch: self.seat.epoch.map_or(0, Epoch::get),
         };
-        // A worker in a run has what it needs.
-        let mut unready = self.which.setup && self.seat.epoch.is_none();
-        let mut stream = Stream::open(&self.controller, Role::Worker(worker), unready).await?;
-        // What the worker has said on an earlier stream, it says again.
-        said.mark_changed();
+        let mut unready = false;
+        let mut finished = self.turns.0.finished.subscribe();
+        let mut stream = Stream::open(&self.controller, Role::Worker(worker)).await?;
+        if self.seat.epoch.is_some() {
+            // What the worker has said on an earlier stream, it says again.
+            said.mark_changed();
+            finished.mark_changed();
+        }
         loop {
             let news = tokio::select! {
                 news = stream.news() => news?,
                 () = self.ready.notified(), if unready => {
                     unready = false;
-                    stream.say(Request::Ready(v1::Ready {})).await;
+                    stream.ready().await;
+                    continue;
+                }
+                (epoch, number) = next_report(&self.turns, &mut finished) => {
+                    let finished = v1::Finished { epoch: epoch.get(), number };
+                    stream.say(Request::Finished(finished)).await;
                     continue;
                 }
                 changed = said.changed() => {
@@ -475,12 +537,24 @@ impl Member {
                     continue;
                 }
             };
+            if self.away.take().is_some() {
+                let (job, controller) = (&self.which.job, &self.controller);
+                tracing::info!("job {job}: the controller at {controller} answers again");
+            }
             match news {
                 News::Setup(setup) => {
+                    unready = true;
                     let setup = Setup::of(setup).map_err(Broken::Refused)?;
                     self.which.who = Who::Index(setup.worker);
                     let _ = self.tell.send(Told::Setup(Box::new(setup)));
                 }
+                News::Turn(told) => {
+                    let turn = turn(&told).map_err(Broken::Refused)?;
+                    if let Some(run) = self.seat.epoch {
+                        self.turns.tell(run, turn);
+                    }
+                }
+                News::Changed(v1::Changed {}) => {}
                 News::Waiting(v1::Waiting { missing }) => {
                     let _ = self.tell.send(Told::Waiting(set(&missing)));
                 }
@@ -499,6 +573,10 @@ impl Member {
     }
 
     fn begun(&mut self, begun: Begun) {
+        if self.seat.epoch != Some(begun.epoch()) {
+            // Another turn follows.
+            self.turns.clear();
+        }
         match self.seat.epoch {
             // It is told again after another loss of the stream.
             Some(epoch) if epoch == begun.epoch() => {}
@@ -512,387 +590,23 @@ impl Member {
     }
 }
 
-/// A stream to a controller.
-struct Stream {
-    requests: queue::Sender<v1::TakeRequest>,
-    answers: Streaming<v1::TakeResponse>,
-}
-
-impl Stream {
-    async fn open(controller: &Remote, role: Role, setup: bool) -> Result<Self, Broken> {
-        let lost = |error| Broken::Lost(crate::root_cause(&error));
-        let channel = controller.connect().await.map_err(lost)?;
-        let (requests, outgoing) = queue::channel(2);
-        let part = v1::Part { version: VERSION, role: Some(role), setup };
-        let first = v1::TakeRequest { request: Some(Request::Part(part)) };
-        requests.try_send(first).expect("it has room for two");
-        let mut client = JobsClient::new(channel).max_decoding_message_size(LARGEST);
-        let call = tokio::time::timeout(PATIENCE, client.take(ReceiverStream::new(outgoing))).await;
-        let late = |_| Broken::Lost(format!("no answer came in {} s", PATIENCE.as_secs()));
-        let answers = call.map_err(late)?.map_err(broken)?.into_inner();
-        Ok(Self { requests, answers })
-    }
-
-    async fn news(&mut self) -> Result<News, Broken> {
-        let answer = self.answers.message().await.map_err(broken)?;
-        let ended = || Broken::Lost("it ended the stream".into());
-        answer.and_then(|answer| answer.news).ok_or_else(ended)
-    }
-
-    async fn say(&self, request: Request) {
-        // The stream may have ended.
-        let _ = self.requests.send(v1::TakeRequest { request: Some(request) }).await;
-    }
-}
-
-fn broken(status: Status) -> Broken {
-    match (status.code(), std::error::Error::source(&status)) {
-        (_, Some(_)) => Broken::Lost(reason(&status)),
-        // Another service listens there, or the call was cut off.
-        (Code::Unimplemented, None) if status.message().is_empty() => {
-            Broken::Lost("it does not serve jobs".into())
-        }
-        (Code::Unknown | Code::Cancelled, None) => Broken::Lost(reason(&status)),
-        (_, None) => Broken::Refused(status),
-    }
-}
-
-fn set(indices: &[u32]) -> WorkerSet {
-    let index = |&index: &u32| u16::try_from(index).ok().and_then(WorkerIndex::new);
-    indices.iter().filter_map(index).collect()
-}
-
-/// What a host serves.
-#[derive(Clone, Debug)]
-pub enum Host {
-    /// The parameter servers of the host with this name.
-    Servers(String),
-    /// Its reminder agent.
-    Agent(String),
-}
-
-/// The runs of the jobs that a host serves, by the names of the jobs.
-#[derive(Debug)]
-pub struct Runs {
-    now: watch::Receiver<BTreeMap<String, Begun>>,
-    failed: Arc<OnceLock<String>>,
-    setup: Arc<OnceLock<Setup>>,
-    ready: Arc<Notify>,
-    /// Whether the controller has other jobs for the host by now.
-    outdated: Arc<AtomicBool>,
-    /// Ends the thread when dropped.
-    runtime: Option<Runtime>,
-}
-
-impl Runs {
-    /// Follows the runs of a host's jobs at a controller. While that does not answer, the last ones stay. A
-    /// process that knows nothing of the jobs yet asks for a [`setup`](Self::setup).
-    ///
-    /// # Errors
-    /// If no thread can be started.
-    pub fn follow(controller: Remote, host: Host, needs_setup: bool) -> Result<Self> {
-        let controller = controller.with_keepalive(KEEPALIVE);
-        let (runs, now) = watch::channel(BTreeMap::new());
-        let (failed, setup, ready) = (Arc::new(OnceLock::new()), Arc::default(), Arc::default());
-        let outdated = Arc::default();
-        let runtime = crate::runtime()?;
-        let follower = Follower {
-            controller,
-            host,
-            runs,
-            failed: Arc::clone(&failed),
-            needs_setup,
-            setup: Arc::clone(&setup),
-            told: None,
-            ready: Arc::clone(&ready),
-            outdated: Arc::clone(&outdated),
-        };
-        runtime.spawn(follower.follow());
-        Ok(Self { now, failed, setup, ready, outdated, runtime: Some(runtime) })
-    }
-
-    /// What the process needs to serve the jobs, if it has asked for that.
-    ///
-    /// # Errors
-    /// If the controller does not answer or refuses, or `stop` is raised.
-    pub fn setup(&self, stop: &AtomicBool) -> Result<Setup> {
-        loop {
-            if let Some(setup) = self.setup.get() {
-                return Ok(setup.clone());
+/// The next iteration whose end is to be reported: at once, and again if that is not recorded.
+async fn next_report(
+    turns: &Turns,
+    finished: &mut watch::Receiver<Option<(Epoch, u64)>>,
+) -> (Epoch, u64) {
+    loop {
+        let pause = if turns.due().is_some() { REPEAT } else { Duration::MAX };
+        match tokio::time::timeout(pause, finished.changed()).await {
+            Ok(Ok(())) => {
+                finished.borrow_and_update();
             }
-            if let Some(reason) = self.failed.get() {
-                return Err(anyhow!("{reason}"));
-            }
-            ensure!(!stop.load(Ordering::Relaxed), "stopped before the controller had answered");
-            std::thread::sleep(TICK);
+            // It lives as long as this task.
+            Ok(Err(_)) => return std::future::pending().await,
+            Err(_) => {}
         }
-    }
-
-    /// The process has used its set-up.
-    pub fn ready(&self) {
-        self.ready.notify_one();
-    }
-
-    /// The runs of these jobs, when all are known.
-    ///
-    /// # Errors
-    /// If the controller does not answer or refuses, or `stop` is raised.
-    pub fn of(&mut self, jobs: &[&str], stop: &AtomicBool) -> Result<Vec<Begun>> {
-        loop {
-            {
-                let now = self.now.borrow_and_update();
-                let all: Option<Vec<Begun>> =
-                    jobs.iter().map(|job| now.get(*job).cloned()).collect();
-                if let Some(all) = all {
-                    return Ok(all);
-                }
-            }
-            if let Some(reason) = self.failed.get() {
-                return Err(anyhow!("{reason}"));
-            }
-            ensure!(
-                !self.outdated.load(Ordering::Relaxed),
-                "the controller has other jobs for this host now; start this process again"
-            );
-            if stop.load(Ordering::Relaxed) {
-                let job = jobs.first().context("a host serves a job")?;
-                bail!("job {job}: stopped before it had joined a run");
-            }
-            std::thread::sleep(TICK);
+        if let Some(due) = turns.due() {
+            return due;
         }
-    }
-
-    /// Raises a flag when one of these jobs has another run than this, or `stop` is raised.
-    #[must_use]
-    pub fn over(&self, jobs: Vec<(String, Epoch)>, stop: &Arc<AtomicBool>) -> Arc<AtomicBool> {
-        let over = Arc::new(AtomicBool::new(false));
-        let Some(runtime) = &self.runtime else { return over };
-        let (raised, mut now, stop) = (Arc::clone(&over), self.now.clone(), Arc::clone(stop));
-        let outdated = Arc::clone(&self.outdated);
-        runtime.spawn(async move {
-            let other = |runs: &BTreeMap<String, Begun>| {
-                let now = |job: &str| runs.get(job).map(Begun::epoch);
-                outdated.load(Ordering::Relaxed)
-                    || jobs.iter().any(|(job, epoch)| now(job).is_some_and(|now| now != *epoch))
-            };
-            tokio::select! {
-                () = until(&stop) => {}
-                Ok(_) = now.wait_for(other) => {}
-            }
-            raised.store(true, Ordering::Relaxed);
-        });
-        over
-    }
-}
-
-/// The stream of a host.
-struct Follower {
-    controller: Remote,
-    host: Host,
-    runs: watch::Sender<BTreeMap<String, Begun>>,
-    failed: Arc<OnceLock<String>>,
-    needs_setup: bool,
-    setup: Arc<OnceLock<Setup>>,
-    /// The set-up as it was told.
-    told: Option<v1::Setup>,
-    ready: Arc<Notify>,
-    outdated: Arc<AtomicBool>,
-}
-
-impl Follower {
-    async fn follow(mut self) {
-        while !self.outdated.load(Ordering::Relaxed) {
-            let broken = self.once().await;
-            let reason = broken.explained(&self.controller);
-            // One that was there may come back.
-            if self.runs.borrow().is_empty() && self.setup.get().is_none() {
-                self.failed.get_or_init(|| reason);
-                return;
-            }
-            tracing::debug!("{reason}");
-            tokio::time::sleep(AGAIN).await;
-        }
-    }
-
-    async fn once(&mut self) -> Broken {
-        let role = match self.host.clone() {
-            Host::Servers(host) => Role::Server(host),
-            Host::Agent(host) => Role::Agent(host),
-        };
-        let mut unready = false;
-        let mut stream = match Stream::open(&self.controller, role, self.needs_setup).await {
-            Ok(stream) => stream,
-            Err(broken) => return broken,
-        };
-        loop {
-            let news = tokio::select! {
-                news = stream.news() => news,
-                () = self.ready.notified(), if unready => {
-                    unready = false;
-                    stream.say(Request::Ready(v1::Ready {})).await;
-                    continue;
-                }
-            };
-            let told = match news {
-                Ok(News::Setup(told)) => match &self.told {
-                    None => {
-                        unready = true;
-                        self.told = Some(told.clone());
-                        Setup::of(told).map(|setup| drop(self.setup.set(setup)))
-                    }
-                    Some(before) if *before == told => {
-                        stream.say(Request::Ready(v1::Ready {})).await;
-                        Ok(())
-                    }
-                    Some(_) => {
-                        self.outdated.store(true, Ordering::Relaxed);
-                        self.runs.send_modify(|_| {});
-                        return Broken::Lost("it has other jobs for this host now".into());
-                    }
-                },
-                Ok(News::Run(run)) => self.begun(run),
-                Ok(_) => Ok(()),
-                Err(broken) => return broken,
-            };
-            if let Err(status) = told {
-                return Broken::Refused(status);
-            }
-        }
-    }
-
-    fn begun(&self, run: v1::Run) -> Result<(), Status> {
-        let job = run.job.clone();
-        let begun = Begun::of(run)?;
-        self.runs.send_if_modified(|runs| {
-            runs.insert(job, begun.clone()).is_none_or(|before| before != begun)
-        });
-        Ok(())
-    }
-}
-
-impl Drop for Runs {
-    fn drop(&mut self) {
-        if let Some(runtime) = self.runtime.take() {
-            runtime.shutdown_background();
-        }
-    }
-}
-
-/// The jobs that a process of a host serves, and their runs: from the command line, or from the controller.
-#[derive(Debug)]
-pub struct Serving {
-    /// Indices of the first lane of each.
-    jobs: Vec<usize>,
-    host: Host,
-    runs: Option<Runs>,
-}
-
-impl Serving {
-    /// Serves the jobs of a host that `serves`: those of the job file, or of the controller. Returns what the
-    /// process needs for them, and the host.
-    ///
-    /// # Errors
-    /// If the file is invalid, the controller does not answer or refuses, or `stop` is raised.
-    pub fn new(
-        args: &Args,
-        name: Option<&str>,
-        host: fn(String) -> Host,
-        serves: impl Fn(&JobSpec, HostId) -> bool,
-        stop: &AtomicBool,
-    ) -> Result<(Self, Setup, HostId)> {
-        let file = args.job_file.is_some();
-        let name = args.host_name(name)?;
-        let (runs, setup) = if file {
-            let deployment = args.load()?;
-            let first = WorkerIndex::new(0).expect("an index");
-            (None, Setup { deployment, tokens: args.tokens()?, worker: first })
-        } else {
-            let runs = Runs::follow(args.controller("")?, host(name.clone()), true)?;
-            let setup = runs.setup(stop)?;
-            (Some(runs), setup)
-        };
-        let scenario = setup.deployment.scenario();
-        let id = names::host_at(scenario, &name)?;
-        let own = scenario.whole_jobs().filter(|(_, job)| serves(job, id));
-        let jobs = own.map(|(index, _)| index).collect();
-        let host = host(scenario.network.topology.host(id).name.clone());
-        Ok((Self { jobs, host, runs }, setup, id))
-    }
-
-    /// Whether the host has no job to serve.
-    #[must_use]
-    pub fn is_idle(&self) -> bool {
-        self.jobs.is_empty()
-    }
-
-    /// Whether the controller has other jobs for the host by now.
-    #[must_use]
-    pub fn is_outdated(&self) -> bool {
-        self.runs.as_ref().is_some_and(|runs| runs.outdated.load(Ordering::Relaxed))
-    }
-
-    /// Waits until the controller has other jobs for the host, or `stop` is raised.
-    pub fn idle(&self, stop: &AtomicBool) {
-        if let Some(runs) = &self.runs {
-            runs.ready();
-        }
-        while !self.is_outdated() && !stop.load(Ordering::Relaxed) {
-            std::thread::sleep(TICK);
-        }
-    }
-
-    /// Sets the runs of the jobs, and their workers. Waits until the controller knows them.
-    ///
-    /// # Errors
-    /// If neither the runs nor a controller are given; as of [`Runs::of`].
-    pub fn join(
-        &mut self,
-        args: &Args,
-        deployment: &mut Deployment,
-        stop: &AtomicBool,
-    ) -> Result<()> {
-        let scenario = deployment.scenario();
-        let asks = |job: &&usize| args.given(&scenario.jobs[scenario.lanes(**job)]).is_none();
-        if let (None, Some(job)) = (&self.runs, self.jobs.iter().find(asks)) {
-            let controller = args.controller(&scenario.jobs[*job].name)?;
-            self.runs = Some(Runs::follow(controller, self.host.clone(), false)?);
-        }
-        if let Some(runs) = &self.runs {
-            runs.ready();
-        }
-        let names: Vec<String> =
-            self.jobs.iter().map(|job| deployment.job(*job).name.clone()).collect();
-        let names: Vec<&str> = names.iter().map(String::as_str).collect();
-        let begun = self.runs.as_mut().map(|runs| runs.of(&names, stop)).transpose()?;
-        for (at, job) in self.jobs.iter().enumerate() {
-            let lanes = deployment.scenario().lanes(*job);
-            let epochs = match &begun {
-                Some(begun) => begun[at].epochs.clone(),
-                None => args.given(&deployment.scenario().jobs[lanes.clone()]).unwrap_or_default(),
-            };
-            let everyone = deployment.job(*job).workers.len();
-            for (lane, epoch) in lanes.zip(epochs) {
-                deployment.set_epoch(lane, epoch);
-                if let Some(Begun { workers, .. }) = begun.as_ref().map(|begun| &begun[at])
-                    && workers.len() as usize != everyone
-                {
-                    deployment.keep(lane, *workers);
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Raised when one of the jobs that `follows` has another run than the deployment has, or with `stop`.
-    #[must_use]
-    pub fn over(
-        &self,
-        deployment: &Deployment,
-        follows: impl Fn(&JobSpec) -> bool,
-        stop: &Arc<AtomicBool>,
-    ) -> Arc<AtomicBool> {
-        let Some(runs) = &self.runs else { return Arc::clone(stop) };
-        let jobs = self.jobs.iter().map(|job| deployment.job(*job)).filter(|job| follows(job));
-        runs.over(jobs.map(|job| (job.name.clone(), job.epoch)).collect(), stop)
     }
 }

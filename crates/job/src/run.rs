@@ -527,8 +527,7 @@ impl Run<'_> {
             match fabric.next_note().await {
                 None => {}
                 Some(Note::Worker { job, worker, event }) => match event {
-                    // Endpoints of a run receive their epoch: they never wait to join, and no job
-                    // scheduler decides about them.
+                    // Of no interest to who started all of them.
                     Event::Waiting { .. } | Event::Unadmitted { .. } | Event::Iteration { .. } => {}
                     Event::Round { done, of, note } => {
                         observer.round(job, worker, done, of, note.as_deref());
@@ -589,10 +588,7 @@ impl Run<'_> {
 
     fn hear(&self, event: servers::Event, gathered: &mut Gathered) -> Result<()> {
         match event {
-            // No job scheduler decides about the jobs of a run.
-            servers::Event::Ready
-            | servers::Event::Serving { .. }
-            | servers::Event::Released { .. } => Ok(()),
+            servers::Event::Ready | servers::Event::Serving { .. } | servers::Event::Idle => Ok(()),
             servers::Event::Done { servers, agents } => {
                 gathered.add(servers, agents);
                 Ok(())

@@ -10,8 +10,8 @@ use tokio::time::Instant;
 use tonic::transport::Channel;
 use tonic::{Code, Status};
 use tributary_access::{Remote, remote};
-use tributary_proto::scheduler::v1;
-use tributary_proto::scheduler::v1::job_scheduler_client::JobSchedulerClient;
+use tributary_proto::jobs::v1;
+use tributary_proto::jobs::v1::jobs_client::JobsClient;
 
 use crate::manager::{Action, Admission, Event};
 use crate::shell::Input;
@@ -35,7 +35,7 @@ pub async fn follow(
     inputs: Sender<Input>,
 ) {
     let channel = controller.with_timeout(PATIENCE).connect_lazy();
-    let mut switches = Switches { client: JobSchedulerClient::new(channel), inputs };
+    let mut switches = Switches { client: JobsClient::new(channel), inputs };
     // By job; a newer request replaces an older one.
     let mut open: BTreeMap<u16, Wish> = BTreeMap::new();
     let mut reachable = true;
@@ -102,7 +102,7 @@ struct Served {
 }
 
 struct Switches {
-    client: JobSchedulerClient<Channel>,
+    client: JobsClient<Channel>,
     inputs: Sender<Input>,
 }
 

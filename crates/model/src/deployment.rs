@@ -40,7 +40,7 @@ impl Deployment {
         Ok(deployment)
     }
 
-    /// The deployment of jobs that a job scheduler assigns: no job has an assignment yet.
+    /// The deployment of jobs that clients admit: no job has an assignment yet.
     #[must_use]
     pub fn unassigned(scenario: Scenario) -> Self {
         let assignments = vec![Assignment::NONE; scenario.jobs.len()];
@@ -130,9 +130,16 @@ impl Deployment {
         assert!(!hosts.is_empty(), "a job has a worker");
     }
 
-    /// Sets the assignment that the job scheduler has given a job.
+    /// Sets the assignment that the controller has given a job.
     pub fn set_assignment(&mut self, job: usize, assignment: Assignment) {
         self.assignments[job] = assignment;
+    }
+
+    /// Puts a job's endpoints on other hosts.
+    pub fn place(&mut self, job: usize, placement: &Placement) {
+        let its = &mut self.scenario.jobs[job];
+        its.workers.clone_from(&placement.workers);
+        (its.ps, its.agent) = (placement.ps, placement.agent);
     }
 
     /// Sets the circuits over which switches forward.

@@ -1,5 +1,5 @@
-//! Jobs in a database file, so that a controller that was killed goes on with them: those of the job scheduler, or
-//! those that a controller admits from its job file.
+//! Jobs in a database file, so that a controller that was killed goes on with them: those that
+//! clients have admitted, and those that it admits from its job file.
 
 use std::io;
 use std::num::NonZeroU64;
@@ -9,8 +9,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use redb::{Database, ReadableTable as _, StorageBackend, TableHandle as _};
 use serde::{Deserialize, Serialize};
 use tributary_controller::entries::JobSlot;
-use tributary_controller::scheduler::{Demand, Iteration, Journal, Record};
-use tributary_model::job::Handover;
+use tributary_controller::service::{Demand, Journal, Record};
+use tributary_model::job::{Handover, Iteration};
 use tributary_model::{
     Aggregation, HostId, Limits, Topology,
     circuits::{Circuits, Port},
@@ -35,7 +35,7 @@ const LAYOUT: &str = "layout";
 const OURS: &str = "tributary orchestrator ";
 
 /// The versions that this program reads. It writes the last one.
-const VERSIONS: [&str; 4] = ["1", "2", "3", "4"];
+const VERSIONS: [&str; 5] = ["1", "2", "3", "4", "5"];
 
 /// Why the journal is unusable.
 #[derive(Debug, thiserror::Error)]
@@ -305,6 +305,16 @@ struct Stored {
     /// Whether the run has ended. Files of version 3 lack it.
     #[serde(default)]
     ended: bool,
+    /// Whether workers may take part in the run already, and whether a client lets each round begin. Files of version 4
+    /// lack both.
+    #[serde(default = "yes")]
+    begun: bool,
+    #[serde(default)]
+    stepped: Option<bool>,
+}
+
+const fn yes() -> bool {
+    true
 }
 
 const fn highest() -> u8 {
@@ -316,7 +326,8 @@ const MODES: [Mode; 3] = [Mode::Local, Mode::Partial, Mode::Forwarded];
 impl Stored {
     fn of(record: &Record) -> Self {
         let Record { placement, slot, last_service, .. } = record;
-        let Record { demand, iteration, rate, name, lease, tenant, handover, ended, .. } = record;
+        let Record { demand, iteration, rate, name, lease, tenant, handover, .. } = record;
+        let Record { begun, ended, stepped, .. } = *record;
         let Placement { epoch, workers, ps, agent, aggregation, assignment, .. } = placement;
         let Placement { two_levels, limits, .. } = placement;
         let mode = MODES.iter().position(|mode| *mode == assignment.mode).expect("all are there");
@@ -347,7 +358,9 @@ impl Stored {
             last_service: last_service.get(),
             before: handover.map_or(0, |handover| handover.before.get()),
             rounds: handover.map_or(0, |handover| handover.rounds),
-            ended: *ended,
+            ended,
+            begun,
+            stepped: Some(stepped),
         }
     }
 
@@ -405,6 +418,9 @@ impl Stored {
             handover: Epoch::new(self.before)
                 .map(|before| Handover { before, rounds: self.rounds }),
             ended: self.ended,
+            begun: self.begun,
+            // Earlier, a job had iterations if it was admitted by a client that stepped it.
+            stepped: self.stepped.unwrap_or(demand.is_some() || self.iteration > 0),
         })
     }
 }
@@ -495,15 +511,15 @@ mod tests {
             let journal = Redb::open(&path, &topology).unwrap();
             journal.write(Change::Network(LAYOUT, format!("{OURS}{version}").into())).unwrap();
         };
-        for version in ["1", "2", "3"] {
+        for version in ["1", "2", "3", "4"] {
             written(version);
             let journal = Redb::open(&path, &topology).unwrap();
             assert_eq!(journal.records(&topology).unwrap(), [record(1, Mode::Local)]);
-            assert_eq!(journal.store().tables().network[LAYOUT], b"tributary orchestrator 4");
+            assert_eq!(journal.store().tables().network[LAYOUT], b"tributary orchestrator 5");
         }
-        written("5");
+        written("6");
         let error = Redb::open(&path, &topology).unwrap_err().to_string();
-        assert!(error.contains("has version 5, and this program reads versions 1 to 4"), "{error}");
+        assert!(error.contains("has version 6, and this program reads versions 1 to 5"), "{error}");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The plant of real switches: a job scheduler with its controller, and a cross-connect.
+//! The plant of real switches: a controller of jobs, and a cross-connect.
 
 use std::num::NonZeroU64;
 use std::pin::pin;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::{Instant, MissedTickBehavior};
-use tributary_controller::scheduler::{Refusal, Scheduler};
+use tributary_controller::service::{Jobs, Refusal};
 use tributary_crossconnect::{CrossConnect, Error};
 use tributary_model::{Aggregation, HostId, circuits::Circuits};
 use tributary_protocol::Rate;
@@ -23,7 +23,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(16);
 /// Real switches and a cross-connect.
 #[derive(Debug)]
 pub struct Live {
-    scheduler: Scheduler,
+    jobs: Jobs,
     cross_connect: Box<dyn CrossConnect>,
     /// Over which the switches route: what the cross-connect has, or is not known not to have.
     circuits: Circuits,
@@ -39,12 +39,12 @@ pub struct Live {
 }
 
 impl Live {
-    /// The switches of a scheduler, and the cross-connect between them. Whatever circuits exist are
+    /// The switches of a controller, and the cross-connect between them. Whatever circuits exist are
     /// routed over from the first slot on.
     #[must_use]
-    pub fn new(scheduler: Scheduler, cross_connect: Box<dyn CrossConnect>) -> Self {
+    pub fn new(jobs: Jobs, cross_connect: Box<dyn CrossConnect>) -> Self {
         Self {
-            scheduler,
+            jobs,
             cross_connect,
             circuits: Circuits::DARK,
             resting: None,
@@ -126,7 +126,7 @@ impl Live {
 
     /// Has switches route over these circuits.
     async fn route(&mut self, circuits: &Circuits) -> Result<(), String> {
-        let routed = self.scheduler.controller().route(circuits).await;
+        let routed = self.jobs.controller().route(circuits).await;
         self.circuits = circuits.clone();
         self.keep();
         // A switch that is away gets its routes when it is back.
@@ -140,13 +140,13 @@ impl Plant for Live {
     }
 
     async fn jobs(&mut self) -> Vec<JobState> {
-        let topology = self.scheduler.topology().clone();
+        let topology = self.jobs.topology().clone();
         let unit = |host: HostId| topology.attachment(host).0;
-        let listed = self.scheduler.list().into_iter();
+        let listed = self.jobs.list().into_iter();
         listed
             .filter_map(|listed| {
                 let (demand, server) = (listed.demand?, listed.placement.ps?);
-                let iteration = listed.standing.iteration;
+                let iteration = listed.iteration;
                 let iterations = demand.iterations.map(NonZeroU64::get);
                 let done = !iteration.is_running()
                     && iterations.is_some_and(|all| iteration.number >= all);
@@ -157,7 +157,7 @@ impl Plant for Live {
                     bits: demand.bits.get(),
                     iterations,
                     aggregators: demand.aggregators,
-                    mode: listed.standing.assignment.mode,
+                    mode: listed.placement.assignment.mode,
                     iteration: iteration.number,
                     running: iteration.is_running(),
                 })
@@ -186,14 +186,14 @@ impl Plant for Live {
     }
 
     async fn release(&mut self, job: JobId, _: End) -> Result<(), String> {
-        match self.scheduler.release(job).await {
+        match self.jobs.release(job).await {
             Ok(_) | Err(Refusal::Unknown(_)) => Ok(()),
             Err(refusal) => Err(refusal.to_string()),
         }
     }
 
     async fn relocate(&mut self, job: JobId, to: Aggregation, aggregators: u32) -> Moved {
-        match self.scheduler.relocate(job, to, aggregators).await {
+        match self.jobs.relocate(job, to, aggregators).await {
             Ok(_) => Moved::Done,
             Err(Refusal::Controller(tributary_controller::Error::Model(
                 tributary_model::Error::Memory { .. },
@@ -228,14 +228,14 @@ impl Plant for Live {
 
     fn set_rate(&mut self, job: JobId, rate: Rate) {
         // A job that is gone needs no rate.
-        if let Err(refusal) = self.scheduler.set_rate(job, Some(rate)) {
+        if let Err(refusal) = self.jobs.set_rate(job, Some(rate)) {
             tracing::debug!("{refusal}");
         }
     }
 
     fn start(&mut self, job: JobId, number: u64, rate: Rate) -> Result<(), String> {
-        let started = self.scheduler.set_rate(job, Some(rate));
-        let started = started.and_then(|()| self.scheduler.start(job, number).map(drop));
+        let started = self.jobs.set_rate(job, Some(rate));
+        let started = started.and_then(|()| self.jobs.start(job, number).map(drop));
         started.map_err(|refusal| refusal.to_string())
     }
 }

@@ -7,21 +7,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tempfile::TempDir;
-use tributary_access::{Door, Listen as At, Remote, Server};
 use tributary_controller::client::{SwitchConfig as Address, Target};
 use tributary_controller::jobs::Controller;
 use tributary_controller::ports::PortMap;
 use tributary_controller::programs::{Pipeline, Source, compile, defines};
-use tributary_controller::scheduler::{Demand, Scheduler};
-use tributary_controller::server::LIMITS;
+use tributary_controller::service::{Admission, Demand, Jobs};
 use tributary_crossconnect::double::{Double, Fault};
-use tributary_endpoint::schedule;
 use tributary_model::{
-    Aggregation, Scenario,
+    Aggregation, Deployment, Scenario,
     circuits::{Circuits, Port},
     plan::Placement,
 };
-use tributary_netio::Waker;
 use tributary_netio::memory::{self, MemoryPort};
 use tributary_orchestrator::journal::Redb;
 use tributary_orchestrator::live::Live;
@@ -95,11 +91,12 @@ impl Switches {
         let controller = controller.await.unwrap();
         let journal = Arc::new(journal);
         let kept: Arc<Redb> = Arc::clone(&journal);
-        let scheduler = Scheduler::resume(controller, [], records, kept);
-        let live = Live::new(scheduler.clone(), Box::new(device.clone()));
+        let known = Deployment::unassigned(self.scenario.clone());
+        let jobs = Jobs::resume(controller, known, &records, kept);
+        let live = Live::new(jobs.clone(), Box::new(device.clone()));
         let settings = self.scenario.orchestration.as_ref().unwrap();
         let planner = Planner::new(&topology, settings);
-        Loop { scheduler, live: live.resumed(circuits, journal), planner }
+        Loop { jobs, live: live.resumed(circuits, journal), planner }
     }
 
     async fn admit(&self, its: &Loop, job: usize) {
@@ -109,13 +106,13 @@ impl Switches {
             iterations: NonZeroU64::new(1_000),
             aggregators: 16,
         };
-        let admission = its.scheduler.admit(placement, None, Aggregation::Server, 0, Some(demand));
-        admission.await.unwrap();
+        let admission = Admission::new(placement, Aggregation::Server, 0);
+        its.jobs.admit(Admission { demand: Some(demand), ..admission }).await.unwrap();
     }
 }
 
 struct Loop {
-    scheduler: Scheduler,
+    jobs: Jobs,
     live: Live,
     planner: Planner,
 }
@@ -130,18 +127,18 @@ impl Loop {
     }
 
     fn iteration(&self, job: u16) -> u64 {
-        self.scheduler.watch(id(job)).unwrap().1.borrow().iteration.number
+        self.jobs.watch(id(job)).unwrap().borrow().1.iteration.number
     }
 
     fn mode(&self, job: u16) -> Mode {
-        self.scheduler.watch(id(job)).unwrap().1.borrow().assignment.mode
+        self.jobs.watch(id(job)).unwrap().borrow().1.assignment.mode
     }
 
     /// The workers of a job report the end of their iteration.
     fn finish(&self, job: u16) {
         let number = self.iteration(job);
         for worker in 0..2 {
-            self.scheduler.finish(id(job), number, worker).unwrap();
+            self.jobs.finish(id(job), number, worker).unwrap();
         }
     }
 }
@@ -172,7 +169,7 @@ fn jobs_get_light_and_rates_and_move() {
         assert_eq!((its.mode(1), its.mode(2)), (Mode::Local, Mode::Forwarded));
         // Unit 2's only port is joined with unit 3's.
         assert_eq!(device.truth().peer(Port(2)), Some(Port(3)));
-        assert_eq!(its.scheduler.controller().circuits().await, device.truth());
+        assert_eq!(its.jobs.controller().circuits().await, device.truth());
         // An iteration that is over is followed by the next, and one that runs is not started again.
         its.finish(1);
         let report = its.slot().await;
@@ -195,7 +192,7 @@ fn a_cross_connect_that_fails_stops_only_jobs_that_need_other_circuits() {
             // A device that cannot even be read is not asked to change.
             assert!(report.problems.len() <= 1, "{fault:?}: {report:?}");
             assert_eq!(report.started, [(id(1), 1)], "{fault:?}");
-            assert_eq!(its.scheduler.controller().circuits().await, device.truth(), "{fault:?}");
+            assert_eq!(its.jobs.controller().circuits().await, device.truth(), "{fault:?}");
             // The other job goes on while it rests.
             its.finish(1);
             assert_eq!(its.slot().await.started, [(id(1), 2)], "{fault:?}");
@@ -206,7 +203,7 @@ fn a_cross_connect_that_fails_stops_only_jobs_that_need_other_circuits() {
                 started.extend(its.slot().await.started);
             }
             assert!(started.contains(&(id(2), 1)), "{fault:?}: {started:?}");
-            assert_eq!(its.scheduler.controller().circuits().await, device.truth(), "{fault:?}");
+            assert_eq!(its.jobs.controller().circuits().await, device.truth(), "{fault:?}");
         });
     }
 }
@@ -249,9 +246,9 @@ fn an_iteration_that_never_ends_is_released_and_leaves_nothing() {
             panic!("{report:?}")
         };
         assert_eq!(job, id(1));
-        let listed: Vec<_> = its.scheduler.list().iter().map(|job| job.placement.job).collect();
+        let listed: Vec<_> = its.jobs.list().iter().map(|job| job.placement.job).collect();
         assert_eq!(listed, [id(2)]);
-        assert!(its.scheduler.room().iter().all(|room| room.free == room.aggregators));
+        assert!(its.jobs.room().iter().all(|room| room.free == room.aggregators));
     });
 }
 
@@ -264,77 +261,34 @@ fn a_killed_controller_goes_on_where_it_was() {
             switches.admit(&its, job).await;
         }
         its.slot().await;
-        its.scheduler.finish(id(1), 1, 0).unwrap();
-        let before: Vec<_> =
-            its.scheduler.list().iter().map(|job| (job.placement.clone(), job.standing)).collect();
+        its.jobs.finish(id(1), 1, 0).unwrap();
+        let before: Vec<_> = its
+            .jobs
+            .list()
+            .iter()
+            .map(|job| (job.placement.clone(), job.iteration, job.rate))
+            .collect();
         let changes = device.changes();
         // Dropped without a word, in the middle of two iterations.
         drop(its);
         let mut its = switches.control(&device).await;
-        let after: Vec<_> =
-            its.scheduler.list().iter().map(|job| (job.placement.clone(), job.standing)).collect();
+        let after: Vec<_> = its
+            .jobs
+            .list()
+            .iter()
+            .map(|job| (job.placement.clone(), job.iteration, job.rate))
+            .collect();
         assert_eq!(before, after);
-        for session in its.scheduler.controller().switches() {
+        for session in its.jobs.controller().switches() {
             let found = session.found();
             assert!(found.running && found.orphans.is_empty() && found.updates == 0, "{found:?}");
         }
         // Its segment is not given to others, and the iteration ends with the report that was missing.
-        assert_eq!(its.scheduler.room()[0].free, 48);
+        assert_eq!(its.jobs.room()[0].free, 48);
         let report = its.slot().await;
         assert_eq!((report.started.len(), device.changes()), (0, changes), "{report:?}");
-        its.scheduler.finish(id(1), 1, 1).unwrap();
+        its.jobs.finish(id(1), 1, 1).unwrap();
         assert_eq!(its.slot().await.started, [(id(1), 2)]);
-    });
-}
-
-/// The processes of a job learn of its release even if their controller died before it could tell them.
-#[test]
-fn a_release_is_told_after_a_restart() {
-    with_switches(async |switches| {
-        let device = device(switches);
-        let its = switches.control(&device).await;
-        for job in 0..2 {
-            switches.admit(&its, job).await;
-        }
-        let at: At = format!("unix:{}", switches.directory.path().join("own.sock").display())
-            .parse()
-            .unwrap();
-        // With a runtime of its own, so that it can end as if it was killed.
-        let serving = tokio::runtime::Runtime::new().unwrap();
-        let (service, own) = (its.scheduler.service(), at.clone());
-        let server = serving.spawn(async move {
-            Server::start(service, Door::unlocked(own), LIMITS).await.unwrap()
-        });
-        let server = server.await.unwrap();
-        let scheduler =
-            schedule::Scheduler::at(&Remote::new(&at.to_string(), None).unwrap().unwrap()).unwrap();
-        let [ended, other] =
-            [0, 1].map(|job| scheduler.follow(&switches.scenario.jobs[job], None, Waker::new()));
-        let until = async |done: &dyn Fn() -> bool| {
-            let wait = async {
-                while !done() {
-                    tokio::time::sleep(Duration::from_millis(5)).await;
-                }
-            };
-            tokio::time::timeout(Duration::from_secs(20), wait).await.expect("it is told");
-        };
-        until(&|| ended.news().standing.is_some() && other.news().standing.is_some()).await;
-        drop(server);
-        let ended_all = || serving.shutdown_timeout(Duration::from_secs(20));
-        tokio::task::spawn_blocking(ended_all).await.unwrap();
-        until(&|| ended.news().trouble.is_some() && other.news().trouble.is_some()).await;
-        its.scheduler.release(id(1)).await.unwrap();
-        assert!(ended.news().standing.is_some());
-        drop(its);
-        let its = switches.control(&device).await;
-        let _server = Server::start(its.scheduler.service(), Door::unlocked(at.clone()), LIMITS)
-            .await
-            .unwrap();
-        until(&|| ended.news().standing.is_none() && other.news().trouble.is_none()).await;
-        assert!(other.news().standing.is_some());
-        // A process that has never known the job may have started before its admission.
-        let early = scheduler.follow(&switches.scenario.jobs[0], None, Waker::new());
-        until(&|| early.news().trouble.is_some_and(|it| it.contains("is not admitted"))).await;
     });
 }
 
@@ -346,19 +300,18 @@ fn what_a_killed_controller_had_not_recorded_is_cleaned_up() {
         switches.admit(&its, 1).await;
         // A job in the switches that the journal does not have, as after a death in an admission.
         let unrecorded = Placement::unassigned(&switches.scenario.jobs[0]);
-        let admission =
-            its.scheduler.controller().admit_sized(unrecorded, Aggregation::Network, 16);
+        let admission = its.jobs.controller().admit_sized(unrecorded, Aggregation::Network, 16);
         admission.await.unwrap();
         drop(its);
         let its = switches.control(&device).await;
         let found: Vec<_> =
-            its.scheduler.controller().switches().iter().map(|s| s.found().updates).collect();
+            its.jobs.controller().switches().iter().map(|s| s.found().updates).collect();
         assert!(found[0] > 0 && found[2] == 0, "{found:?}");
-        assert_eq!(its.scheduler.list().len(), 1);
-        assert!(its.scheduler.room().iter().all(|room| room.free == room.aggregators));
+        assert_eq!(its.jobs.list().len(), 1);
+        assert!(its.jobs.room().iter().all(|room| room.free == room.aggregators));
         // The job can be admitted properly now.
         switches.admit(&its, 0).await;
-        assert_eq!(its.scheduler.list().len(), 2);
+        assert_eq!(its.jobs.list().len(), 2);
     });
 }
 
@@ -370,9 +323,10 @@ fn a_job_that_has_nowhere_to_wait_is_refused() {
         let placement = Placement { ps: None, ..placement };
         let bits = NonZeroU64::MIN;
         let demand = Some(Demand { bits, iterations: None, aggregators: 16 });
-        let admission = its.scheduler.admit(placement, None, Aggregation::Network, 16, demand);
+        let admission = Admission::new(placement, Aggregation::Network, 16);
+        let admission = its.jobs.admit(Admission { demand, ..admission });
         let refusal = admission.await.unwrap_err().to_string();
         assert!(refusal.contains("job 1 needs a parameter server"), "{refusal}");
-        assert!(its.scheduler.list().is_empty());
+        assert!(its.jobs.list().is_empty());
     });
 }

@@ -17,4 +17,7 @@ mod generated {
     include!(concat!(env!("OUT_DIR"), "/modules.rs"));
 }
 
-pub use generated::tributary::{crossconnect, jobs, placement, scheduler};
+pub use generated::tributary::{crossconnect, jobs, placement};
+
+/// The version of the service [`jobs`] that controllers and endpoints must have in common.
+pub const JOBS_VERSION: u32 = 2;

@@ -14,14 +14,20 @@ use tributary_wire::channel::Role;
 use crate::{Channels, Job, Servers};
 
 /// The parameter servers of a host, for each of `threads` threads, with those of their jobs' agents that
-/// run on the same host.
+/// run on the same host. Those of `later` jobs are added when it is known how they are summed.
 ///
 /// # Errors
 /// If their settings contradict each other.
-pub fn servers(deployment: &Deployment, host: HostId, threads: usize) -> Result<Vec<Servers>> {
+pub fn servers(
+    deployment: &Deployment,
+    host: HostId,
+    threads: usize,
+    later: &[usize],
+) -> Result<Vec<Servers>> {
     let of_thread = |thread| {
         let jobs = jobs_at(deployment, host, |job| job.ps);
-        let jobs = jobs.filter(|(_, job)| job.lane.thread(threads) == thread);
+        let jobs = jobs
+            .filter(|(index, job)| job.lane.thread(threads) == thread && !later.contains(index));
         let described = jobs.map(|(index, job)| {
             let server = deployment.server(index).context("a job at its server has one")?;
             let agent = if job.agent == Some(host) { deployment.agent(index)? } else { None };

@@ -4,15 +4,15 @@
 //! reliable channel. [`Servers`] lets several jobs, of any protocol, share the port; [`serve`] runs
 //! them until it is stopped. The reminder agent of an ESA job also runs in this process, unless it
 //! has a host of its own. [`daemon`] is `tributary ps`; its reports are in [`report`], and the numbers
-//! of running servers in [`numbers`]. With `--scheduler` it follows the job scheduler (`scheduled`).
+//! of running servers in [`numbers`]. `steps` follows the iterations of jobs.
 
 mod assembly;
 mod channels;
 pub mod daemon;
 pub mod numbers;
 pub mod report;
-mod scheduled;
 mod servers;
+mod steps;
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -34,9 +34,23 @@ pub use servers::{Job, Servers};
 /// Sleep between two checks of the stop flag.
 const PATIENCE: Duration = Duration::from_millis(50);
 
-/// Serves until `stop` is raised, passes the servers' events to `report`, and publishes their numbers
-/// on the board. `waker` is the one that the channels were made with. Returns the servers, for their
-/// counters.
+/// Who attends to the servers of a port while they [serve](serve()).
+pub trait Attendant {
+    /// Before each turn, the servers may be changed.
+    fn look(&mut self, _servers: &mut Servers) {}
+
+    /// Something has happened to a job.
+    fn hear(&mut self, job: JobId, event: Event);
+}
+
+impl<F: FnMut(JobId, Event)> Attendant for F {
+    fn hear(&mut self, job: JobId, event: Event) {
+        self(job, event);
+    }
+}
+
+/// Serves until `stop` is raised, and publishes the servers' numbers on the board. `waker` ends a sleep: it is the one
+/// that the channels were made with. Returns the servers, for their counters.
 ///
 /// # Errors
 /// Those of the port.
@@ -44,25 +58,26 @@ pub fn serve(
     servers: Servers,
     channels: &mut Channels,
     io: Box<dyn FrameIo>,
-    waker: Waker,
+    waker: Option<Waker>,
     stop: &AtomicBool,
     board: &Board<Numbers>,
-    report: &mut dyn FnMut(JobId, Event),
+    attendant: &mut dyn Attendant,
 ) -> io::Result<Servers> {
     let jobs = servers.reports().map(|(job, _)| job.get()).collect::<Vec<_>>();
     let _span = info_span!("servers", ?jobs).entered();
     let mut driver = Driver::new(servers, io);
-    if !channels.is_empty() {
+    if let Some(waker) = waker {
         driver = driver.with_waker(waker);
     }
     let mut publisher = Publisher::new(board);
     while !stop.load(Ordering::Relaxed) {
+        attendant.look(driver.endpoint_mut());
         driver.turn_with(PATIENCE, |now, servers| {
             publisher.look(now, || servers.numbers(now));
             channels.exchange(now, servers)
         })?;
         while let Some((job, event)) = driver.endpoint_mut().poll_event() {
-            report(job, event);
+            attendant.hear(job, event);
         }
     }
     Ok(driver.into_endpoint())

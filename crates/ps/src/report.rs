@@ -15,7 +15,9 @@ use crate::Servers;
 pub enum Event {
     /// The servers accept packets.
     Ready,
-    /// The job scheduler has admitted a job whose server is here, or has moved it.
+    /// The host has no job to serve.
+    Idle,
+    /// A client has admitted a job with iterations whose server is here, or has moved it.
     Serving {
         /// The job's ID.
         job: u16,
@@ -23,13 +25,6 @@ pub enum Event {
         epoch: u32,
         /// The service ID; 0 if switches only forward.
         service: u8,
-    },
-    /// The job scheduler has released a job.
-    Released {
-        /// The job's ID.
-        job: u16,
-        /// The report of its server.
-        report: Box<ServerReport>,
     },
     /// A fragment has waited too long for some workers.
     Stalled {

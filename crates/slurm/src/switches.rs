@@ -6,8 +6,8 @@ use std::time::Duration;
 use tonic::transport::Channel;
 use tonic::{Code, Status};
 use tributary_access::Remote;
-use tributary_proto::scheduler::v1;
-use tributary_proto::scheduler::v1::job_scheduler_client::JobSchedulerClient;
+use tributary_proto::jobs::v1;
+use tributary_proto::jobs::v1::jobs_client::JobsClient;
 
 use crate::number;
 use crate::placer::{Admission, Served};
@@ -20,14 +20,14 @@ const SIZE: u32 = 1;
 
 /// A connection to the controller, made when it is needed.
 #[derive(Clone, Debug)]
-pub struct Switches(JobSchedulerClient<Channel>);
+pub struct Switches(JobsClient<Channel>);
 
 impl Switches {
     /// A controller. Must be called within a runtime.
     #[must_use]
     pub fn at(controller: &Remote) -> Self {
         let channel = controller.clone().with_timeout(PATIENCE).connect_lazy();
-        Self(JobSchedulerClient::new(channel))
+        Self(JobsClient::new(channel))
     }
 
     /// The served jobs, by number.

@@ -1,6 +1,6 @@
 //! `tributary soak`: jobs come and go for hours, nothing fails, and nothing may grow.
 //!
-//! Two switches, a controller with its job scheduler and a parameter server run in network namespaces all the time.
+//! Two switches, a controller and a parameter server run in network namespaces all the time.
 //! Meanwhile jobs are admitted, run by new workers, moved and released, one after the other (module `rounds`). Memory,
 //! descriptors and threads of the processes and the entries of the switches are sampled (module `samples`), and at the end
 //! module `trend` says what grew.

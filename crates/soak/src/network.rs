@@ -65,16 +65,20 @@ impl Network {
                 "end with Ctrl-C",
             )?;
         }
-        let scheduler = network.socket("scheduler");
+        let address = network.socket("controller");
         let switches = SWITCHES.iter().flat_map(|switch| {
             ["--switch".to_owned(), format!("{switch}={}", network.socket(switch))]
         });
-        let args = ["controller".to_owned(), file.clone(), "--scheduler".into(), scheduler.clone()];
+        let args = ["controller", &file, "--listen", &address, "--on-demand"].map(str::to_owned);
         let args = args.into_iter().chain(switches).collect();
         network.add("controller", "s1", args, "end with Ctrl-C")?;
-        let args =
-            ["ps", &file, "--host", SERVER, "--interface", "eth0", "--scheduler", &scheduler];
-        network.add("ps", SERVER, args.map(str::to_owned).into(), "serving on")?;
+        let args = ["ps", "--host", SERVER, "--interface", "eth0", "--controller", &address];
+        network.add(
+            "ps",
+            SERVER,
+            args.map(str::to_owned).into(),
+            "no job has its parameter server",
+        )?;
         Ok(network)
     }
 
@@ -106,20 +110,13 @@ impl Network {
 
     /// Starts the workers of a job.
     pub(crate) fn workers(&self) -> Result<Vec<Process>> {
-        let (file, scheduler) = (self.path("job.toml"), self.socket("scheduler"));
+        let address = self.socket("controller");
         let worker = |(index, host): (usize, &&str)| {
             let index = index.to_string();
-            let args = [
-                "worker",
-                &file,
-                "--worker",
-                &index,
-                "--interface",
-                "eth0",
-                "--scheduler",
-                &scheduler,
-            ];
-            self.spawn(host, &args.map(str::to_owned))
+            let which = ["worker", "--job", "job1", "--worker", &index];
+            let place = ["--interface", "eth0", "--controller", &address];
+            let args = [&which[..], &place[..]].concat();
+            self.spawn(host, &args.into_iter().map(str::to_owned).collect::<Vec<_>>())
         };
         WORKERS.iter().enumerate().map(worker).collect()
     }

@@ -14,8 +14,8 @@ use tributary_p4runtime_proto::p4::v1::{
     Entity, MulticastGroupEntry, PacketReplicationEngineEntry, TableEntry, entity,
     packet_replication_engine_entry,
 };
-use tributary_proto::scheduler::v1;
-use tributary_proto::scheduler::v1::job_scheduler_client::JobSchedulerClient;
+use tributary_proto::jobs::v1;
+use tributary_proto::jobs::v1::jobs_client::JobsClient;
 use tributary_testbed::{Process, Stream};
 
 use crate::network::{self, Network, PATIENCE, SWITCHES};
@@ -36,27 +36,27 @@ const JOB: u32 = 1;
 const NETWORK: v1::Aggregation = v1::Aggregation::Network;
 const SERVER: v1::Aggregation = v1::Aggregation::Server;
 
-/// The client of the job scheduler and of the switches.
+/// The client of the controller and of the switches.
 pub(crate) struct Client {
     runtime: Runtime,
-    scheduler: JobSchedulerClient<Channel>,
+    jobs: JobsClient<Channel>,
     switches: Vec<(&'static str, Switch)>,
 }
 
 impl Client {
     pub(crate) fn connect(network: &Network) -> Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let (scheduler, switches) = runtime.block_on(async {
-            let remote = Remote::new(&network.socket("scheduler"), None)?;
-            let remote = remote.context("the scheduler has an address")?;
+        let (jobs, switches) = runtime.block_on(async {
+            let remote = Remote::new(&network.socket("controller"), None)?;
+            let remote = remote.context("the controller has an address")?;
             let mut switches = Vec::new();
             for name in SWITCHES {
                 let config = SwitchConfig::new(name, Target::Address(network.socket(name)));
                 switches.push((name, Switch::connect(Arc::new(config)).await?));
             }
-            anyhow::Ok((JobSchedulerClient::new(remote.connect_lazy()), switches))
+            anyhow::Ok((JobsClient::new(remote.connect_lazy()), switches))
         })?;
-        Ok(Self { runtime, scheduler, switches })
+        Ok(Self { runtime, jobs, switches })
     }
 
     /// How many table entries and multicast groups each switch has.
@@ -83,25 +83,27 @@ impl Client {
 
     fn admit(&mut self, size: u32) -> Result<()> {
         let aggregation = NETWORK.into();
-        let request = v1::AdmitRequest { job_id: JOB, aggregation, size, ..Default::default() };
-        self.runtime.block_on(self.scheduler.admit(request)).context("the job is not admitted")?;
+        let stepped = true;
+        let request =
+            v1::AdmitRequest { job_id: JOB, aggregation, size, stepped, ..Default::default() };
+        self.runtime.block_on(self.jobs.admit(request)).context("the job is not admitted")?;
         Ok(())
     }
 
     fn move_to(&mut self, aggregation: v1::Aggregation, size: u32) -> Result<()> {
         let request = v1::MoveRequest { job_id: JOB, aggregation: aggregation.into(), size };
-        self.runtime.block_on(self.scheduler.r#move(request)).context("the job is not moved")?;
+        self.runtime.block_on(self.jobs.r#move(request)).context("the job is not moved")?;
         Ok(())
     }
 
     /// Starts an iteration and waits for its end.
     fn iterate(&mut self, number: u64) -> Result<()> {
-        let scheduler = &mut self.scheduler;
+        let jobs = &mut self.jobs;
         let finished = async {
             let request = v1::StartIterationRequest { job_id: JOB, number };
-            scheduler.start_iteration(request).await?;
+            jobs.start_iteration(request).await?;
             let request = v1::WatchRequest { job_id: JOB, epoch: 0 };
-            let mut told = scheduler.watch(request).await?.into_inner();
+            let mut told = jobs.watch(request).await?.into_inner();
             while let Some(state) = told.message().await? {
                 let iteration = state.iteration.unwrap_or_default();
                 if iteration.number == number && iteration.state() == v1::iteration::State::Finished
@@ -120,7 +122,7 @@ impl Client {
 
     fn release(&mut self) -> Result<()> {
         let request = v1::ReleaseRequest { job_id: JOB };
-        let released = self.runtime.block_on(self.scheduler.release(request));
+        let released = self.runtime.block_on(self.jobs.release(request));
         let freed = released.context("the job is not released")?.into_inner().freed;
         ensure!(freed == 0, "{freed} aggregators had unfinished sums");
         Ok(())

@@ -61,7 +61,7 @@ pub fn work(
                 servers,
                 &mut Channels::default(),
                 Box::new(far),
-                far_waker,
+                None,
                 &served,
                 &Board::default(),
                 &mut stall,
@@ -70,7 +70,7 @@ pub fn work(
         let server = thread::Builder::new().name("ps".into()).spawn_scoped(scope, serve);
         let server = server.context("cannot start a thread")?;
         let lanes = vec![LanePort { io: Box::new(io), executor: None, link: None }];
-        let port = Port { lanes, may_be_replaced: false, own_process: false, board };
+        let port = Port { lanes, may_be_replaced: false, own_process: false, turns: None, board };
         let first = WorkerIndex::new(0).expect("an index");
         let outcome = live::work(deployment, position, first, port, verifier, stop, tell);
         served.store(true, Ordering::Relaxed);

@@ -6,20 +6,18 @@ use std::sync::atomic::AtomicBool;
 use anyhow::{Context, Result, ensure};
 use tributary_endpoint::claim::claim;
 use tributary_endpoint::membership::{self, Membership};
-use tributary_endpoint::schedule::Scheduler;
 use tributary_endpoint::tokens::Tokens;
 use tributary_endpoint::{Args, channel, names, numbers, open_lanes};
 use tributary_metrics::{Board, Metrics};
 use tributary_model::{Deployment, JobSpec};
-use tributary_netio::Waker;
 use tributary_wire::{WorkerIndex, WorkerSet};
 
+use crate::alone;
 use crate::numbers::Workers;
 use crate::part::{self, Host};
 use crate::rounding::complaint;
 use crate::rounds::{Event, Rounds, WorkerReport};
 use crate::workload::{Verifier, need};
-use crate::{alone, scheduled};
 
 /// Selects a worker of a job.
 #[derive(Clone, Copy, Debug)]
@@ -41,8 +39,10 @@ struct Known {
     at: usize,
     index: WorkerIndex,
     tokens: Tokens,
-    /// Its part in the job, if the controller has told it what it needs.
+    /// Its part in the job, if a controller names its runs.
     membership: Option<Membership>,
+    /// Whether a client lets each round begin.
+    stepped: bool,
 }
 
 impl Known {
@@ -54,10 +54,15 @@ impl Known {
             which.worker.context("which worker is this? Name its index with --worker N")?;
         let index = WorkerIndex::new(worker).context("a job has at most 1024 workers")?;
         let tokens = if which.alone { Tokens::default() } else { args.tokens()? };
-        Ok(Self { at, index, tokens, membership: None, deployment })
+        Ok(Self { at, index, tokens, membership: None, stepped: false, deployment })
     }
 
-    fn from_controller(args: &Args, which: Which<'_>, stop: &Arc<AtomicBool>) -> Result<Self> {
+    fn from_controller(
+        args: &Args,
+        which: Which<'_>,
+        stop: &Arc<AtomicBool>,
+        tell: &dyn Fn(&Event),
+    ) -> Result<Self> {
         let job = which.job.context("which job is this? Name it with --job NAME")?.to_owned();
         let controller = args.controller("")?;
         let who = match which.worker {
@@ -67,10 +72,12 @@ impl Known {
             }
             None => membership::Who::Host(args.host_name(which.host)?),
         };
-        let which = membership::Which { job, who, setup: true };
-        let mut membership = Membership::take(controller, which, stop)?;
-        let membership::Setup { deployment, tokens, worker: index } = membership.setup(stop)?;
-        Ok(Self { deployment, at: 0, index, tokens, membership: Some(membership) })
+        let mut membership = Membership::take(controller, membership::Which { job, who }, stop)?;
+        let unadmitted = |reason| tell(&Event::Unadmitted { reason });
+        let membership::Setup { deployment, tokens, worker: index, stepped } =
+            membership.setup(stop, unadmitted)?;
+        let stepped = !stepped.is_empty();
+        Ok(Self { deployment, at: 0, index, tokens, membership: Some(membership), stepped })
     }
 }
 
@@ -87,9 +94,9 @@ pub fn run(
 ) -> Result<WorkerReport> {
     let known = match args.job_file {
         Some(_) => Known::from_file(args, which)?,
-        None => Known::from_controller(args, which, stop)?,
+        None => Known::from_controller(args, which, stop, tell)?,
     };
-    let Known { mut deployment, at, index, tokens, membership } = known;
+    let Known { mut deployment, at, index, tokens, membership, stepped } = known;
     let scenario = deployment.scenario().clone();
     let job = &scenario.jobs[at];
     let host = job.workers.get(usize::from(index.get()));
@@ -111,10 +118,6 @@ pub fn run(
     metrics.add(Workers::of(index, board.clone()));
     metrics.add(numbers::Jobs::new(&scenario.jobs[scenario.lanes(at)]));
     if which.alone {
-        ensure!(
-            args.scheduler.is_none(),
-            "--alone: no scheduler decides about the job; leave out --scheduler"
-        );
         let deployment = Arc::new(deployment);
         let report =
             alone::work(&deployment, at, verifier, stop, board, &mut |event| tell(&event))?;
@@ -127,28 +130,24 @@ pub fn run(
         channel::worker_link(&scenario, lane, index, &tokens, address)?;
     }
     let _claim = claim(&args.interface, "worker", &scenario.jobs[lanes.clone()])?;
-    let mut ports = open_lanes(&scenario, host, args, at)?;
-    if let Some(address) = &args.scheduler {
-        let scheduler = Scheduler::at(&args.keys.remote("--scheduler", address)?)?;
-        let follower = scheduler.follow(job, Some(index), Waker::new());
-        let standing = scheduled::admitted(&follower, stop, &mut |event| tell(&event))?;
-        deployment.set_epoch(at, standing.epoch);
-        deployment.set_assignment(at, standing.assignment);
-        let port = scheduled::Port { io: Box::new(ports.remove(0)), board };
-        let deployment = Arc::new(deployment);
-        let mut tell = |event| tell(&event);
-        let which = (at, index);
-        let report =
-            scheduled::work(&deployment, which, port, &follower, verifier, stop, &mut tell)?;
-        return Ok(warn(job, report));
-    }
+    let ports = open_lanes(&scenario, host, args, at)?;
     let waiting = |missing: WorkerSet| tell(&Event::waiting(missing));
     let given = args.given(&scenario.jobs[lanes.clone()]);
     let membership = match (membership, &given) {
         (None, None) => {
             let (job, who) = (job.name.clone(), membership::Who::Index(index));
-            let which = membership::Which { job, who, setup: false };
-            Some(Membership::take(args.controller(&which.job)?, which, stop)?)
+
+            let controller = args.controller(&job)?;
+            let mut membership =
+                Membership::take(controller, membership::Which { job, who }, stop)?;
+            let told = membership.setup(stop, |reason| tell(&Event::Unadmitted { reason }))?;
+            ensure!(
+                told.stepped.is_empty(),
+                "job {}: a client lets its rounds begin, so the controller must say where it is summed; leave the \
+                 job file out",
+                scenario.jobs[at].name
+            );
+            Some(membership)
         }
         (membership, _) => membership,
     };
@@ -160,12 +159,15 @@ pub fn run(
         }
         None => (None, given.unwrap_or_default(), 0),
     };
+    if stepped && let Some(membership) = &membership {
+        deployment.set_assignment(at, membership.first_turn(stop)?.assignment);
+    }
     lanes.clone().zip(epochs).for_each(|(lane, epoch)| deployment.set_epoch(lane, epoch));
     let mut rounds = Rounds::new(Arc::new(deployment), at, index, verifier)?;
     if from > 0 {
         tell(&rounds.come_back(from)?);
     }
-    let host = Host { args, id: host, tokens, board };
+    let host = Host { args, id: host, tokens, stepped, board };
     let report = part::run(&host, rounds, ports, membership, stop, &mut |event| tell(&event))?;
     Ok(warn(job, report))
 }

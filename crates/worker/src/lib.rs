@@ -8,7 +8,6 @@
 //! | [`workload`] | the source of a job's tensors, and their expected sums |
 //! | [`rounds`] | one worker's rounds: tensors, pauses, verification |
 //! | [`live`] | those rounds over a port, in real time |
-//! | [`scheduled`] | the same, at the times and places that the job scheduler decides |
 //! | [`alone`] | a worker with its parameter server in one process |
 //! | [`numbers`] | what running workers count, for metrics |
 //! | [`rounding`] | the effect of fixed point on the values |
@@ -25,7 +24,6 @@ mod part;
 mod parts;
 pub mod rounding;
 pub mod rounds;
-pub mod scheduled;
 pub mod tensors;
 pub mod workload;
 

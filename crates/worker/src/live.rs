@@ -5,13 +5,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use nix::time::{ClockId, clock_gettime};
 use tracing::info_span;
 use tributary_driver::channel::LinkConfig;
 use tributary_driver::executor::Executor;
+use tributary_endpoint::membership::Turns;
 use tributary_metrics::Board;
 use tributary_model::Deployment;
+use tributary_model::job::Turn;
 use tributary_netio::{FrameIo, Waker};
 use tributary_protocol::worker::Stats;
 use tributary_wire::WorkerIndex;
@@ -30,6 +32,8 @@ pub struct Port {
     pub may_be_replaced: bool,
     /// Whether the worker has this process for itself.
     pub own_process: bool,
+    /// The iterations and the rate of the job, if a controller tells them, and whether rounds wait for iterations.
+    pub turns: Option<(Turns, bool)>,
     /// Where the worker publishes its numbers.
     pub board: Board<Numbers>,
 }
@@ -78,12 +82,25 @@ pub(crate) fn work_on(
     let (deployment, job, index) = rounds.part();
     let deployment = Arc::clone(deployment);
     let _span = info_span!("worker", job = deployment.job(job).name, %index).entered();
-    let Port { lanes, may_be_replaced, own_process, board } = port;
+    let Port { lanes, may_be_replaced, own_process, turns, board } = port;
     let mut node = match node(&deployment, job, index, lanes, stop, &board) {
         Ok(node) => node,
         Err(error) => return (Err(error), Stats::default()),
     };
-    let worked = carry_out(rounds, &mut node, own_process, stop, tell).and_then(|()| {
+    let has_runner =
+        deployment.scenario().lanes(job).len() == 1 && turns.is_some() && !node.is_apart();
+    let (node_turns, steps) = match turns {
+        Some((turns, stepped)) if has_runner => (Some(turns.clone()), stepped.then_some(turns)),
+        _ => (None, None),
+    };
+    if let Some(turns) = node_turns {
+        node = node.keeping(turns);
+    }
+    let turns = steps.as_ref();
+    let worked = carry_out(rounds, &mut node, own_process, turns, stop, tell).and_then(|()| {
+        if let Some(turns) = turns {
+            return leave(&mut node, turns, rounds);
+        }
         // Others may lack results that this worker has.
         let patience = rounds.patience();
         if !node.leave(patience, may_be_replaced)? {
@@ -102,11 +119,21 @@ fn carry_out(
     rounds: &mut Rounds,
     node: &mut Node<Box<dyn FrameIo>>,
     own_process: bool,
+    turns: Option<&Turns>,
     stop: &Arc<AtomicBool>,
     tell: &mut dyn FnMut(Event),
 ) -> Result<()> {
     let begin = Instant::now();
+    let (deployment, job, _) = rounds.part();
+    let run = deployment.job(job).epoch;
     while let Some((pause, tensors)) = rounds.begin()? {
+        let number = rounds.standing().rounds + 1;
+        if let Some(turns) = turns {
+            let turn = node.wait(|| due(turns, number).transpose())??;
+            node.reassign(turn.assignment)?;
+            rounds.reassign(turn.assignment);
+            tell(Event::iteration(number, turn.assignment));
+        }
         sleep(pause, stop)?;
         let tensors = rounds.prioritize(tensors, begin.elapsed());
         let before = own_process.then(processor_time).transpose()?;
@@ -119,7 +146,50 @@ fn carry_out(
         if let Some(before) = before {
             rounds.count_processor(processor_time()?.saturating_sub(before));
         }
+        // Before the sums are verified: the iteration ends with the last report.
+        turns.inspect(|turns| turns.finish(run, number));
         tell(rounds.end(sums, reduce, &node.stats())?);
+        if let Some(turns) = turns {
+            let reported = |turn: Turn| turn.number > number || turn.reported || !turn.running;
+            match node.wait(|| turns.now().is_some_and(reported).then_some(())) {
+                // The job was released after its last iteration, while nobody could tell this worker.
+                Err(Error::Stopped) if rounds.standing().done => {}
+                waited => waited?,
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The turn with which an iteration begins; `None` until it runs.
+fn due(turns: &Turns, number: u64) -> Result<Option<Turn>> {
+    match turns.now() {
+        Some(turn) if turn.number == number && turn.running && !turn.reported => Ok(Some(turn)),
+        // No iteration ends without a report of this worker.
+        Some(turn) if turn.number >= number => bail!(
+            "iteration {} of the job has begun, and this worker is due in iteration {number}: another process \
+             was the same worker; start all workers of the job again",
+            turn.number
+        ),
+        _ => Ok(None),
+    }
+}
+
+/// Stays until all workers have reported the last iteration, so that none lacks a result.
+fn leave(node: &mut Node<Box<dyn FrameIo>>, turns: &Turns, rounds: &Rounds) -> Result<()> {
+    let (last, patience) = (rounds.standing().rounds, rounds.patience());
+    let deadline = Instant::now() + patience;
+    let left = node.wait(|| {
+        let runs = turns.now().is_some_and(|turn| turn.number == last && turn.running);
+        (!runs || Instant::now() >= deadline).then_some(runs)
+    });
+    match left {
+        Ok(true) => tracing::warn!(
+            "the worker leaves, though not all others have reported the end of iteration {last} within {patience:?}"
+        ),
+        // A release after the last iteration is the normal end of a job.
+        Ok(false) | Err(Error::Stopped) => {}
+        Err(error) => return Err(error.into()),
     }
     Ok(())
 }

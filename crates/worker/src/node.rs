@@ -11,7 +11,7 @@ use tracing::{Span, debug_span};
 use tributary_driver::Driver;
 use tributary_driver::channel::{Link, LinkConfig, LinkEvent};
 use tributary_driver::executor::{Executor, Task, Turn};
-use tributary_endpoint::schedule::{Ending, Follower};
+use tributary_endpoint::membership::Turns;
 use tributary_metrics::Board;
 use tributary_netio::{FrameIo, Watch};
 use tributary_protocol::fixed::Rounding;
@@ -72,11 +72,7 @@ pub enum Error {
     /// The protocol gave up.
     #[error(transparent)]
     Failed(#[from] Failure),
-    /// The job scheduler ended the worker's part in the job.
-    #[error(transparent)]
-    Dismissed(#[from] Ending),
-    /// The job scheduler's assignment does not suit the job file, or the worker cannot continue in another
-    /// run.
+    /// The assignment does not suit the job, or the worker cannot continue in another run.
     #[error("the job cannot continue so: {0}")]
     Reassign(#[from] ReassignError),
     /// The stop flag was raised.
@@ -278,6 +274,59 @@ impl<Io: FrameIo> Node<Io> {
         Ok(Self { place: Place::Here(Box::new(runner)), stats: Stats::default() })
     }
 
+    /// The same worker with the rate that the controller tells, which wakes it.
+    ///
+    /// # Panics
+    /// If the worker has an executor.
+    #[must_use]
+    pub(crate) fn keeping(self, turns: Turns) -> Self {
+        let Place::Here(runner) = self.place else { panic!("a worker with an executor") };
+        let Runner { driver, publisher, link, stops, .. } = *runner;
+        let driver = driver.with_waker(turns.waker().clone());
+        let runner = Runner { driver, publisher, link, stops, turns: Some(turns) };
+        Self { place: Place::Here(Box::new(runner)), ..self }
+    }
+
+    /// Waits until something is `done`, and serves the parameter server meanwhile, which may have been replaced.
+    ///
+    /// # Errors
+    /// As [`all_reduce`](Self::all_reduce).
+    ///
+    /// # Panics
+    /// If the worker has an executor.
+    pub(crate) fn wait<T>(&mut self, mut done: impl FnMut() -> Option<T>) -> Result<T, Error> {
+        loop {
+            if let Some(done) = done() {
+                return Ok(done);
+            }
+            if let Err(error) = self.runner().idle() {
+                // The reason to stop may have made it so.
+                return done().ok_or(error);
+            }
+        }
+    }
+
+    /// Changes the assignment between two iterations.
+    ///
+    /// # Errors
+    /// [`Error::Reassign`].
+    ///
+    /// # Panics
+    /// If the worker has an executor.
+    pub(crate) fn reassign(&mut self, assignment: Assignment) -> Result<(), Error> {
+        Ok(self.runner().driver.endpoint_mut().reassign(assignment)?)
+    }
+
+    /// Whether the worker has an executor.
+    pub(crate) fn is_apart(&self) -> bool {
+        matches!(self.place, Place::Apart(_))
+    }
+
+    fn runner(&mut self) -> &mut Runner<Io> {
+        let Place::Here(runner) = &mut self.place else { panic!("a worker with an executor") };
+        runner
+    }
+
     /// Puts the lanes of a worker on their ports and executors. All workers of a job have the same
     /// number of lanes. Each lane publishes its numbers on the board.
     ///
@@ -459,7 +508,7 @@ impl Way {
         let driver = Driver::new(Worker::new(config)?, io).with_waker(waker.clone());
         let publisher = Publisher::new(board, driver.endpoint());
         let link = channel.map(|config| Link::start(config, waker.clone())).transpose()?;
-        let runner = Runner { driver, publisher, link, follower: None, stops: stops.into() };
+        let runner = Runner { driver, publisher, link, turns: None, stops: stops.into() };
         let (orders, inbox) = mpsc::channel();
         let (last, remains) = mpsc::channel();
         let span = Span::current();
@@ -597,12 +646,12 @@ impl<Io: FrameIo + Send> Task for Post<Io> {
 
 /// The state machine with its port and channel.
 #[derive(Debug)]
-pub(crate) struct Runner<Io> {
+struct Runner<Io> {
     driver: Driver<Worker, Io>,
     publisher: Publisher,
     link: Option<WorkerLink>,
-    /// Sets the worker's rate.
-    follower: Option<Follower>,
+    /// Have the worker's rate.
+    turns: Option<Turns>,
     /// Each ends the worker.
     stops: Vec<Arc<AtomicBool>>,
 }
@@ -616,30 +665,12 @@ impl<Io: FrameIo> Runner<Io> {
     ) -> Result<Self, Error> {
         let driver = Driver::new(Worker::new(config)?, io);
         let publisher = Publisher::new(board, driver.endpoint());
-        Ok(Self { driver, publisher, link: None, follower: None, stops: vec![stop] })
-    }
-
-    /// A worker that keeps the rate that the job scheduler tells, and ends when its run does.
-    pub(crate) fn following(
-        config: WorkerConfig,
-        io: Io,
-        follower: Follower,
-        stop: Arc<AtomicBool>,
-        board: &Board<Numbers>,
-    ) -> Result<Self, Error> {
-        let Self { driver, publisher, .. } = Self::new(config, io, stop.clone(), board)?;
-        let driver = driver.with_waker(follower.waker().clone());
-        Ok(Self { driver, publisher, link: None, follower: Some(follower), stops: vec![stop] })
-    }
-
-    /// Changes the assignment between two iterations.
-    pub(crate) fn reassign(&mut self, assignment: Assignment) -> Result<(), Error> {
-        Ok(self.driver.endpoint_mut().reassign(assignment)?)
+        Ok(Self { driver, publisher, link: None, turns: None, stops: vec![stop] })
     }
 
     /// A turn of a worker without tensors in flight: it hands over results that its parameter server
     /// lacks. It sleeps if there are none.
-    pub(crate) fn idle(&mut self) -> Result<(), Error> {
+    fn idle(&mut self) -> Result<(), Error> {
         if self.is_stopped() {
             return Err(Error::Stopped);
         }
@@ -659,7 +690,7 @@ impl<Io: FrameIo> Runner<Io> {
         while self.driver.endpoint_mut().poll_event().is_some() {}
     }
 
-    pub(crate) fn reduce(&mut self, tensors: Vec<(Tensor, Terms)>) -> Result<Sums, Error> {
+    fn reduce(&mut self, tensors: Vec<(Tensor, Terms)>) -> Result<Sums, Error> {
         self.carry_out(Order::Reduce(tensors)).map(Outcome::sums)
     }
 
@@ -751,17 +782,12 @@ impl<Io: FrameIo> Runner<Io> {
     /// Handles packets and messages in both directions. Returns whether there were any.
     fn turn(&mut self) -> Result<bool, Error> {
         let publisher = &mut self.publisher;
-        if let Some(follower) = &self.follower {
-            let own = self.driver.endpoint().config().job.epoch;
-            let standing = follower.check(own)?;
-            return Ok(self.driver.advance(|now, worker| {
-                worker.set_rate(now, standing.rate);
-                publisher.look(now, worker);
-                false
-            })?);
-        }
+        let rate = self.turns.as_ref().and_then(Turns::now).map(|turn| turn.rate);
         let Some(link) = &mut self.link else {
             return Ok(self.driver.advance(|now, worker| {
+                if let Some(rate) = rate {
+                    worker.set_rate(now, rate);
+                }
                 publisher.look(now, worker);
                 false
             })?);
@@ -798,7 +824,7 @@ impl<Io: FrameIo> Runner<Io> {
         self.publisher.publish(self.driver.endpoint());
     }
 
-    pub(crate) fn stats(&self) -> Stats {
+    fn stats(&self) -> Stats {
         *self.driver.endpoint().stats()
     }
 }

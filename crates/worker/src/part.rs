@@ -23,12 +23,19 @@ pub(crate) struct Host<'a> {
     pub(crate) args: &'a Args,
     pub(crate) id: HostId,
     pub(crate) tokens: Tokens,
+    /// Whether a client lets each round begin.
+    pub(crate) stepped: bool,
     pub(crate) board: Board<Numbers>,
 }
 
 impl Host<'_> {
     /// The connections of a worker that is about to take part in a run.
-    fn port(&self, rounds: &Rounds, ports: Vec<Faulty<Device>>) -> Result<Port> {
+    fn port(
+        &self,
+        rounds: &Rounds,
+        ports: Vec<Faulty<Device>>,
+        membership: Option<&Membership>,
+    ) -> Result<Port> {
         let (deployment, at, index) = rounds.part();
         let scenario = deployment.scenario();
         let address = |agent| channel::agent_address(scenario, agent);
@@ -38,7 +45,9 @@ impl Host<'_> {
             Ok(LanePort { io: Box::new(io), executor: None, link })
         };
         let lanes = scenario.lanes(at).zip(ports).map(connect).collect::<Result<_>>()?;
-        Ok(Port { lanes, may_be_replaced: true, own_process: true, board: self.board.clone() })
+        let turns = membership.map(|membership| (membership.turns().clone(), self.stepped));
+        let board = self.board.clone();
+        Ok(Port { lanes, may_be_replaced: true, own_process: true, turns, board })
     }
 }
 
@@ -57,7 +66,7 @@ pub(crate) fn run(
 ) -> Result<WorkerReport> {
     let Some(mut membership) = membership else {
         // Nobody tells how others fare.
-        let port = host.port(&rounds, ports)?;
+        let port = host.port(&rounds, ports, None)?;
         let (worked, stats) = live::work_on(&mut rounds, port, stop, tell);
         return worked.map(|()| rounds.report(&stats));
     };
@@ -73,7 +82,7 @@ pub(crate) fn run(
             Some(ports) => ports,
             None => open_lanes(whole.scenario(), host.id, host.args, at)?,
         };
-        let port = host.port(&rounds, open)?;
+        let port = host.port(&rounds, open, Some(&membership))?;
         let (worked, stats) = live::work_on(&mut rounds, port, membership.halt(), tell);
         let stopped = |error: &anyhow::Error| matches!(error.downcast_ref(), Some(Error::Stopped));
         let silence = match worked {
@@ -91,6 +100,10 @@ pub(crate) fn run(
                      start all workers of the job again",
                     job.name
                 ),
+                _ if stopped(&error) => match membership.why_over() {
+                    Some(reason) => bail!(reason),
+                    None => return Err(error),
+                },
                 _ => return Err(error),
             },
         };
@@ -116,6 +129,9 @@ pub(crate) fn run(
                 let mut deployment = (*whole).clone();
                 deployment.set_epoch(at, next.epoch());
                 deployment.keep(at, next.workers);
+                if host.stepped {
+                    deployment.set_assignment(at, membership.first_turn(stop)?.assignment);
+                }
                 tell(rounds.go_on(Arc::new(deployment), &next, workers, &stats)?);
                 workers = next.workers;
             }

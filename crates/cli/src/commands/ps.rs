@@ -19,6 +19,7 @@ pub(crate) fn run(args: &PsArgs, metrics: &Metrics) -> Result<()> {
             return;
         }
         match event {
+            Event::Idle => say!("no job has its parameter server here yet; end with Ctrl-C"),
             Event::Ready => say!("serving on {}; end with Ctrl-C", args.endpoint.interface),
             Event::Stalled { job, seconds, quiet: true, .. } => {
                 say!("job {job}: nothing has come for {seconds:.1} s; is switch {switch} up?");
@@ -29,10 +30,6 @@ pub(crate) fn run(args: &PsArgs, metrics: &Metrics) -> Result<()> {
             }
             Event::Serving { job, epoch, service } => {
                 say!("job {job}: serving run {epoch}, service {service}");
-            }
-            Event::Released { job, report } => {
-                say!("job {job}: released");
-                count(*job, report);
             }
             Event::Done { servers, .. } => {
                 servers.iter().for_each(|(job, report)| count(*job, report));

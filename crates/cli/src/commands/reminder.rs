@@ -16,6 +16,7 @@ pub(crate) fn run(args: &PsArgs, metrics: &Metrics) -> Result<()> {
     let tell = |told: Told<'_>| {
         if args.endpoint.json_events {
             let event = match told {
+                Told::Idle => Event::Idle,
                 Told::Ready => Event::Ready,
                 Told::Done(backend) => Event::backend(backend),
             };
@@ -23,6 +24,7 @@ pub(crate) fn run(args: &PsArgs, metrics: &Metrics) -> Result<()> {
             return;
         }
         match told {
+            Told::Idle => say!("no job has its reminder agent here yet; end with Ctrl-C"),
             Told::Ready => say!("listening; end with Ctrl-C"),
             Told::Done(backend) => {
                 for (job, stats) in backend.agent().stats() {

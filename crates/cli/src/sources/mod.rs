@@ -3,7 +3,7 @@
 mod controlled;
 mod crossconnect;
 mod manager;
-mod scheduler;
+mod served;
 mod slots;
 
 use std::future::Future;
@@ -14,7 +14,7 @@ use tokio::runtime::Handle;
 pub(crate) use controlled::{Controlled, TakingPart};
 pub(crate) use crossconnect::Mirror;
 pub(crate) use manager::Managed;
-pub(crate) use scheduler::Scheduled;
+pub(crate) use served::Served;
 pub(crate) use slots::Slots;
 
 /// How long another part may take to answer before its metrics are left out.

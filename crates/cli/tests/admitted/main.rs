@@ -85,7 +85,7 @@ fn training_goes_on_without_the_controller() {
         }
         let away = begin.elapsed();
         let controller = net.controller(&options);
-        assert!(controller.output(Stream::Out).contains("job 2 goes on"));
+        assert!(controller.output(Stream::Out).contains("job groups (2) goes on"));
         net.until_jobs(&[(2, "groups".to_owned(), Some(true))], GRACE);
         let begin = Instant::now();
         let mut sums = 0;
@@ -187,7 +187,15 @@ fn controllers_and_groups_authenticate() {
     let net = Net::new("p4inc");
     let [root, certificate, key] = net.certificates("ours");
     let [other_root, other_certificate, other_key] = net.certificates("theirs");
-    let served = ["--scheduler", net::ADDRESS, "--serve-cert", &certificate, "--serve-key", &key];
+    let served = [
+        "--listen",
+        net::ADDRESS,
+        "--on-demand",
+        "--serve-cert",
+        &certificate,
+        "--serve-key",
+        &key,
+    ];
     let mutual = [&served[..], &["--serve-ca", &root]].concat();
     let controller = net.serving_controller(&mutual);
     let secured = ("TRIBUTARY_CONTROLLER", "https://10.9.1.9:29813");
@@ -228,19 +236,16 @@ fn a_controller_that_cannot_serve_says_why() {
     let controller = net.controller(&["--journal", &journal]);
     let [_, certificate, key] = net.certificates("ours");
     let tls = ["--serve-cert", &certificate, "--serve-key", &key];
-    let unix = [&["--scheduler", "unix:/tmp/never.sock"], &tls[..]].concat();
-    let mixed = ["--scheduler", "10.9.1.9:1", "--serve-cert", &key, "--serve-key", &key];
+    let unix = [&["--on-demand", "--listen", "unix:/tmp/never.sock"], &tls[..]].concat();
+    let mixed = ["--listen", "10.9.1.9:1", "--serve-cert", &key, "--serve-key", &key];
     let [address, anyone] = ["10.9.1.9:1", "--allow-anyone"];
     for (options, why) in [
-        (
-            &["--scheduler", address, anyone, "--journal", &journal][..],
-            "another process has it open",
-        ),
+        (&["--listen", address, anyone, "--journal", &journal][..], "another process has it open"),
         (&unix, "a Unix socket needs no TLS; leave out --serve-cert"),
         (&mixed, "there is no certificate in PEM form in it"),
-        (&["--scheduler", address], "anyone who reaches this address would have full control"),
-        (&[&["--scheduler", address][..], &tls].concat(), "would have full control"),
-        (&["--scheduler", address, anyone, "--access", &key], "by their certificates"),
+        (&["--listen", address], "anyone who reaches this address would have full control"),
+        (&[&["--listen", address][..], &tls].concat(), "would have full control"),
+        (&["--listen", address, anyone, "--access", &key], "by their certificates"),
     ] {
         fail(&[net.failing_controller(options)], why);
     }

@@ -1,4 +1,4 @@
-//! The network, its processes, and a client of the job scheduler.
+//! The network, its processes, and a client of the controller.
 
 use std::cell::Cell;
 use std::net::Ipv4Addr;
@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use tributary_access::Remote;
-use tributary_proto::scheduler::v1;
-use tributary_proto::scheduler::v1::job_scheduler_client::JobSchedulerClient;
+use tributary_proto::jobs::v1;
+use tributary_proto::jobs::v1::jobs_client::JobsClient;
 use tributary_testbed::{Host, Link, Output, Port, Process, Stream, Switch, Testbed, Topology};
 use tributary_wire::JobId;
 
@@ -80,7 +80,9 @@ impl Net {
 
     /// Starts the controller. When this returns, it serves clients.
     pub(crate) fn controller(&self, options: &[&str]) -> Process {
-        self.serving_controller(&[&["--scheduler", ADDRESS, "--allow-anyone"], options].concat())
+        self.serving_controller(
+            &[&["--listen", ADDRESS, "--on-demand", "--allow-anyone"], options].concat(),
+        )
     }
 
     /// The same with all options.
@@ -132,16 +134,16 @@ impl Net {
         self.testbed.spawn(host, command, Output::Keep).unwrap()
     }
 
-    /// Asks the scheduler, from the controller's host.
+    /// Asks the controller, from the controller's host.
     fn ask<T: Send>(
         &self,
-        ask: impl AsyncFnOnce(&mut JobSchedulerClient<tonic::transport::Channel>) -> T + Send,
+        ask: impl AsyncFnOnce(&mut JobsClient<tonic::transport::Channel>) -> T + Send,
     ) -> T {
         let work = || {
             let own = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
             own.block_on(async {
                 let endpoint = Remote::new(ADDRESS, None).unwrap().unwrap();
-                let mut client = JobSchedulerClient::new(endpoint.connect().await.unwrap());
+                let mut client = JobsClient::new(endpoint.connect().await.unwrap());
                 ask(&mut client).await
             })
         };

@@ -130,16 +130,17 @@ fn an_unreachable_switch() {
 }
 
 #[test]
-fn a_scheduler_for_jobs_that_need_tokens() {
+fn jobs_that_need_tokens_left_to_clients() {
     let line = fail(&[
         "controller",
         "examples/esa-two-jobs.toml",
         "--switch",
         "s1=127.0.0.1:1",
-        "--scheduler",
+        "--on-demand",
+        "--listen",
         "127.0.0.1:0",
     ]);
-    assert!(line.contains("--scheduler") && line.contains("esa"), "{line}");
+    assert!(line.contains("--on-demand") && line.contains("esa"), "{line}");
 }
 
 #[test]

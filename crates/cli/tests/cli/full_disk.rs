@@ -10,11 +10,11 @@ use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use tonic::transport::Channel;
 use tonic::{Code, Status};
 use tributary_access::Remote;
-use tributary_proto::scheduler::v1;
-use tributary_proto::scheduler::v1::job_scheduler_client::JobSchedulerClient;
+use tributary_proto::jobs::v1;
+use tributary_proto::jobs::v1::jobs_client::JobsClient;
 
 use crate::command::{JobFile, fail, text, tributary};
-use crate::scheduler::switch;
+use crate::on_demand::switch;
 
 /// Time limit of each wait.
 const SOON: Duration = Duration::from_secs(30);
@@ -69,7 +69,7 @@ struct Controller {
     process: Child,
     log: PathBuf,
     runtime: tokio::runtime::Runtime,
-    client: JobSchedulerClient<Channel>,
+    client: JobsClient<Channel>,
 }
 
 impl Drop for Controller {
@@ -83,11 +83,12 @@ impl Controller {
     fn start(file: &JobFile, journal: &Path, log: &str) -> Self {
         let (at, listen) = (
             format!("s1=unix:{}", file.path("switch.sock").display()),
-            format!("unix:{}", file.path("scheduler.sock").display()),
+            format!("unix:{}", file.path("jobs.sock").display()),
         );
         let (name, journal) = (file.name(), journal.display().to_string());
         let args =
-            ["controller", &name, "--switch", &at, "--scheduler", &listen, "--journal", &journal];
+            ["controller", &name, "--switch", &at, "--listen", &listen, "--journal", &journal];
+        let args = [&args[..], &["--on-demand"]].concat();
         let log = file.path(log);
         let mut command = tributary(&args);
         command.stdout(Stdio::null()).stderr(fs::File::create(&log).unwrap());
@@ -96,7 +97,7 @@ impl Controller {
         let runtime = runtime.worker_threads(1).enable_all().build().unwrap();
         let client = {
             let _context = runtime.enter();
-            JobSchedulerClient::new(Remote::new(&listen, None).unwrap().unwrap().connect_lazy())
+            JobsClient::new(Remote::new(&listen, None).unwrap().unwrap().connect_lazy())
         };
         let mut own = Self { process, log, runtime, client };
         let deadline = Instant::now() + SOON;
@@ -118,6 +119,7 @@ impl Controller {
 
     fn admit(&mut self, job_id: u32) -> Result<(), Status> {
         let request = v1::AdmitRequest {
+            stepped: true,
             job_id,
             name: format!("{job_id:064}"),
             workers: vec!["w1".into(), "w2".into()],

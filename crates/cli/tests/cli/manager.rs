@@ -49,8 +49,9 @@ impl Cluster {
 
     fn controller(net: &Net) -> Process {
         let at = format!("s1={}", net.socket());
-        let args = ["controller", &net.file.name(), "--switch", &at, "--scheduler", CONTROLLER];
-        let controller = net.start("ps", &[&args[..], &["--allow-anyone"]].concat());
+        let args = ["controller", &net.file.name(), "--switch", &at, "--listen", CONTROLLER];
+        let more = ["--on-demand", "--allow-anyone"];
+        let controller = net.start("ps", &[&args[..], &more].concat());
         until(&controller, "end with Ctrl-C");
         controller
     }

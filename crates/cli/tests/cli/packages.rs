@@ -96,11 +96,11 @@ fn shells_complete_commands_and_options() {
     };
     let bash = script("bash", "tributary");
     let ask = format!(
-        "source {bash}; COMP_WORDS=(tributary controller --sched); COMP_CWORD=2; \
-         _tributary tributary --sched controller; echo ${{COMPREPLY[@]}}"
+        "source {bash}; COMP_WORDS=(tributary controller --on-d); COMP_CWORD=2; \
+         _tributary tributary --on-d controller; echo ${{COMPREPLY[@]}}"
     );
     if let Some(output) = other("bash", &["--norc", "-c", &ask]) {
-        assert_eq!(text(&output.stdout), "--scheduler\n", "{}", text(&output.stderr));
+        assert_eq!(text(&output.stdout), "--on-demand\n", "{}", text(&output.stderr));
     }
     let fish = script("fish", "tributary.fish");
     let ask = format!("source {fish}; complete --do-complete 'tributary remi'");

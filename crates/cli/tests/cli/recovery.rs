@@ -23,13 +23,13 @@ use tributary_p4runtime_proto::p4::v1::{
     Entity, MulticastGroupEntry, PacketReplicationEngineEntry, TableEntry, entity,
     packet_replication_engine_entry,
 };
-use tributary_proto::scheduler::v1;
-use tributary_proto::scheduler::v1::job_scheduler_client::JobSchedulerClient;
+use tributary_proto::jobs::v1;
+use tributary_proto::jobs::v1::jobs_client::JobsClient;
 use tributary_testbed::Stream;
 
 use crate::by_hand::{Net, ended, freed, until};
 use crate::command::{JobFile, namespaces, tributary};
-use crate::scheduler::switch;
+use crate::on_demand::switch;
 
 const POOL: u32 = 64;
 
@@ -191,7 +191,7 @@ struct Site {
     file: JobFile,
     trap: Trap,
     runtime: tokio::runtime::Runtime,
-    client: JobSchedulerClient<Channel>,
+    client: JobsClient<Channel>,
     /// All epochs that were ever seen.
     epochs: BTreeSet<u32>,
 }
@@ -199,11 +199,12 @@ struct Site {
 impl Site {
     fn start(&self) -> Child {
         let at = format!("s1=unix:{}", self.file.path("trap.sock").display());
-        let listen = format!("unix:{}", self.file.path("scheduler.sock").display());
+        let listen = format!("unix:{}", self.file.path("jobs.sock").display());
         let journal = self.file.path("journal.redb").display().to_string();
         let name = self.file.name();
-        let args = ["controller", &name, "--switch", &at, "--scheduler", &listen];
-        let mut command = tributary(&[&args[..], &["--journal", &journal]].concat());
+        let args = ["controller", &name, "--switch", &at, "--listen", &listen];
+        let more = ["--on-demand", "--journal", &journal];
+        let mut command = tributary(&[&args[..], &more].concat());
         command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap()
     }
 
@@ -251,6 +252,7 @@ impl Site {
             match act {
                 Act::Admit(_) => {
                     let request = v1::AdmitRequest {
+                        stepped: true,
                         job_id,
                         workers: vec!["w1".into(), "w2".into()],
                         parameter_server: "ps".into(),
@@ -338,8 +340,8 @@ fn a_controller_that_is_killed_at_any_point_keeps_its_promises() {
     let runtime = runtime.worker_threads(1).enable_all().build().unwrap();
     let client = {
         let _context = runtime.enter();
-        let address = format!("unix:{}", file.path("scheduler.sock").display());
-        JobSchedulerClient::new(Remote::new(&address, None).unwrap().unwrap().connect_lazy())
+        let address = format!("unix:{}", file.path("jobs.sock").display());
+        JobsClient::new(Remote::new(&address, None).unwrap().unwrap().connect_lazy())
     };
     let mut site = Site { file, trap, runtime, client, epochs: BTreeSet::new() };
 

@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use tributary_access::Remote;
-use tributary_endpoint::membership::{Host, Runs};
+use tributary_endpoint::serving::{Host, Runs};
 use tributary_testbed::{Process, Stream};
 use tributary_wire::Epoch;
 
@@ -51,7 +51,8 @@ fn served(protocol: &str, rounds: u32) -> (Net, Process, Vec<Process>) {
 fn epoch(net: &Net) -> Epoch {
     let controller = Remote::new(&net.runs(), None).unwrap().unwrap();
     let mut runs = Runs::follow(controller, Host::Servers("ps".to_owned()), false).unwrap();
-    runs.of(&["job1"], &AtomicBool::new(false)).unwrap()[0].epoch()
+    let begun = runs.of(&["job1"], &AtomicBool::new(false)).unwrap();
+    begun.expect("nothing else is served")[0].epoch()
 }
 
 #[test]

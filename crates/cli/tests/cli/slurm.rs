@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use tributary_proto::scheduler::v1;
-use tributary_proto::scheduler::v1::job_scheduler_client::JobSchedulerClient;
+use tributary_proto::jobs::v1;
+use tributary_proto::jobs::v1::jobs_client::JobsClient;
 use tributary_testbed::{Process, Stream};
 
 use crate::by_hand::{DEADLINE, Net, until};
@@ -176,7 +176,8 @@ impl Cluster {
             &self.network(),
             "--switch",
             &at,
-            "--scheduler",
+            "--on-demand",
+            "--listen",
             CONTROLLER,
             "--allow-anyone",
         ];
@@ -259,7 +260,7 @@ impl Cluster {
                 tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
             runtime.block_on(async {
                 let address = format!("http://{CONTROLLER}");
-                let mut client = JobSchedulerClient::connect(address).await.unwrap();
+                let mut client = JobsClient::connect(address).await.unwrap();
                 client.list(v1::ListRequest {}).await.unwrap().into_inner().jobs
             })
         };

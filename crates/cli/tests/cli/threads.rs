@@ -212,13 +212,11 @@ fn threads_are_refused_or_ignored_where_they_cannot_be() {
     let file = file("atp", "", 2, "kind = \"random\", elements = 1_000");
     let name = file.name();
     let worker = ["worker", &*name, "--worker", "0", "--interface", "lo"];
-    let line = fail(&[&worker[..], &["--scheduler", "127.0.0.1:1"]].concat());
-    assert!(line.contains("--scheduler: ") && line.contains("`threads` out of job a"), "{line}");
     let line = fail(&[&worker[..], &["--epoch", "7"]].concat());
     assert!(line.contains("--epoch a=N --epoch a/1=N"), "{line}");
     let controller = ["controller", &*name, "--switch", "s1=127.0.0.1:1"];
-    let line = fail(&[&controller[..], &["--scheduler", "127.0.0.1:0"]].concat());
-    assert!(line.contains("--scheduler: ") && line.contains("`threads` out of job a"), "{line}");
+    let line = fail(&[&controller[..], &["--on-demand", "--listen", "127.0.0.1:0"]].concat());
+    assert!(line.contains("--on-demand: ") && line.contains("`threads` out of job a"), "{line}");
     let alone = "[topology]\nworkers = 1\n[[job]]\nname = \"a\"\nthreads = 2\n";
     let alone = JobFile::new(alone);
     let worker = ["worker", &*alone.name(), "--worker", "0", "--interface", "lo", "--alone"];

@@ -8,8 +8,8 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tributary_access::Remote;
 use tributary_model::{End, Scenario, circuits::Port as Fibre};
-use tributary_proto::scheduler::v1;
-use tributary_proto::scheduler::v1::job_scheduler_client::JobSchedulerClient;
+use tributary_proto::jobs::v1;
+use tributary_proto::jobs::v1::jobs_client::JobsClient;
 use tributary_testbed::{Host, Link, Output, Port, Process, Stream, Switch, Testbed, Topology};
 
 /// Time limit of each wait.
@@ -130,29 +130,26 @@ impl Site {
 
     fn endpoint(&self, host: &str, args: &[&str]) -> Process {
         let own = args.iter().map(|arg| (*arg).to_owned());
-        let common = ["--interface", "eth0", "--scheduler"].map(str::to_owned);
+        let common = ["--interface", "eth0", "--controller"].map(str::to_owned);
         let args: Vec<String> = own.chain(common).chain([self.socket("controller")]).collect();
         self.start_at(host, &args)
     }
 
     pub(crate) fn server(&self, host: &str) -> Process {
-        self.endpoint(host, &["ps", &self.path("units.toml"), "--host", host])
+        self.endpoint(host, &["ps", "--host", host])
     }
 
     pub(crate) fn worker(&self, job: &str, index: usize, host: &str) -> Process {
-        let (file, index) = (self.path("units.toml"), index.to_string());
-        self.endpoint(host, &["worker", &file, "--job", job, "--worker", &index])
+        let index = index.to_string();
+        self.endpoint(host, &["worker", "--job", job, "--worker", &index])
     }
 
     /// Calls the controller.
-    fn call<T>(
-        &self,
-        call: impl AsyncFnOnce(JobSchedulerClient<tonic::transport::Channel>) -> T,
-    ) -> T {
+    fn call<T>(&self, call: impl AsyncFnOnce(JobsClient<tonic::transport::Channel>) -> T) -> T {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
             let endpoint = Remote::new(&self.socket("controller"), None).unwrap().unwrap();
-            call(JobSchedulerClient::new(endpoint.connect_lazy())).await
+            call(JobsClient::new(endpoint.connect_lazy())).await
         })
     }
 

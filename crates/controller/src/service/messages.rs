@@ -1,15 +1,14 @@
 //! Values as messages, and back.
 
 use tonic::{Code, Status};
-use tributary_model::job::{Begin, News, Refusal, Standing};
+use tributary_model::job::{Begin, Iteration, News, Refusal, Standing, Turn};
+use tributary_proto::JOBS_VERSION;
 use tributary_proto::jobs::v1;
 use tributary_proto::jobs::v1::part::Role as Named;
 use tributary_proto::jobs::v1::take_request::Request;
 use tributary_proto::jobs::v1::take_response::News as Told;
+use tributary_protocol::{Assignment, Mode, Rate};
 use tributary_wire::{Epoch, WorkerIndex, WorkerSet};
-
-/// The version of the service.
-const VERSION: u32 = 1;
 
 /// Which worker a client is.
 pub(super) enum Which {
@@ -31,20 +30,20 @@ pub(super) enum Role {
     Agent(String),
 }
 
-/// Who a client is, and whether it needs a set-up: from its first message.
-pub(super) fn role(first: Option<v1::TakeRequest>) -> Result<(Role, bool), Status> {
+/// Who a client is, from its first message.
+pub(super) fn role(first: Option<v1::TakeRequest>) -> Result<Role, Status> {
     let invalid = || Status::invalid_argument("the first message names the endpoint");
     let Some(Request::Part(part)) = first.and_then(|first| first.request) else {
         return Err(invalid());
     };
-    if part.version != VERSION {
+    if part.version != JOBS_VERSION {
         return Err(Status::unimplemented(format!(
-            "the endpoint speaks version {} of this service, and the controller version {VERSION}; use the same \
+            "the endpoint speaks version {} of this service, and the controller version {JOBS_VERSION}; use the same \
              version of Tributary everywhere",
             part.version
         )));
     }
-    let role = match part.role.ok_or_else(invalid)? {
+    Ok(match part.role.ok_or_else(invalid)? {
         Named::Worker(v1::Worker { job, which, epoch }) => {
             let many = || Status::invalid_argument("a job has at most 1024 workers");
             let which = match which.ok_or_else(invalid)? {
@@ -58,23 +57,34 @@ pub(super) fn role(first: Option<v1::TakeRequest>) -> Result<(Role, bool), Statu
         }
         Named::Server(host) => Role::Server(host),
         Named::Agent(host) => Role::Agent(host),
-    };
-    Ok((role, part.setup))
+    })
 }
 
-/// Whether a client has used its set-up.
-pub(super) fn is_ready(request: &v1::TakeRequest) -> bool {
-    matches!(request.request, Some(Request::Ready(v1::Ready {})))
+/// What a client says later.
+pub(super) enum Said {
+    /// It has used its set-up.
+    Ready,
+    Stands(Epoch, Standing),
+    /// A worker has finished an iteration of this run.
+    Finished(Epoch, u64),
+    /// Nothing that makes sense.
+    Nothing,
 }
 
-/// What a worker says later.
-pub(super) fn standing(request: &v1::TakeRequest) -> Option<(Epoch, Standing)> {
-    match request.request {
-        Some(Request::Standing(v1::Standing { epoch, rounds, done })) => {
-            Some((Epoch::new(epoch)?, Standing { rounds, done }))
-        }
-        _ => None,
-    }
+/// What a client says after its first message.
+pub(super) fn said(request: v1::TakeRequest) -> Option<Said> {
+    Some(match request.request? {
+        Request::Ready(v1::Ready {}) => Said::Ready,
+        Request::Standing(v1::Standing { epoch, rounds, done }) => match Epoch::new(epoch) {
+            Some(epoch) => Said::Stands(epoch, Standing { rounds, done }),
+            None => Said::Nothing,
+        },
+        Request::Finished(v1::Finished { epoch, number }) => match Epoch::new(epoch) {
+            Some(epoch) => Said::Finished(epoch, number),
+            None => Said::Nothing,
+        },
+        Request::Part(_) => Said::Nothing,
+    })
 }
 
 pub(super) fn indices(workers: WorkerSet) -> Vec<u32> {
@@ -84,12 +94,21 @@ pub(super) fn indices(workers: WorkerSet) -> Vec<u32> {
 /// News as a message.
 pub(super) fn response(
     news: News,
+    job: &str,
     run: impl Fn(Begin) -> v1::Run,
 ) -> Result<v1::TakeResponse, Status> {
     let news = match news {
         News::Waiting(missing) => Told::Waiting(v1::Waiting { missing: indices(missing) }),
         News::Begin(begin) => Told::Run(run(begin)),
         News::Lost(worker) => Told::Lost(worker.get().into()),
+        News::Turn(Turn { number, running, reported, assignment, rate }) => Told::Turn(v1::Turn {
+            job: job.to_owned(),
+            number,
+            running,
+            reported,
+            assignment: Some(described(assignment)),
+            rate: bits_per_second(rate),
+        }),
         News::Complete => Told::Complete(v1::Complete {}),
         News::Over(reason) => Told::Over(reason),
         News::Refused(refusal) => return Err(Status::new(code(&refusal), refusal.to_string())),
@@ -102,11 +121,45 @@ pub(super) fn setup(setup: v1::Setup) -> v1::TakeResponse {
     v1::TakeResponse { news: Some(Told::Setup(setup)) }
 }
 
+/// A host has other jobs now.
+pub(super) fn changed() -> v1::TakeResponse {
+    v1::TakeResponse { news: Some(Told::Changed(v1::Changed {})) }
+}
+
+pub(super) fn described(assignment: Assignment) -> v1::Assignment {
+    let mode = match assignment.mode {
+        Mode::Local => v1::Mode::Local,
+        Mode::Partial => v1::Mode::Partial,
+        Mode::Forwarded => v1::Mode::Forwarded,
+    };
+    v1::Assignment {
+        service_id: assignment.service.get().into(),
+        mem_id: assignment.segment.offset.0,
+        size: assignment.segment.size,
+        mode: mode.into(),
+    }
+}
+
+pub(super) fn bits_per_second(rate: Option<Rate>) -> u64 {
+    rate.map_or(0, Rate::get)
+}
+
+pub(super) fn iteration(iteration: Iteration) -> v1::Iteration {
+    let state = match iteration.is_running() {
+        true => v1::iteration::State::Running,
+        false => v1::iteration::State::Finished,
+    };
+    let unfinished = indices(iteration.unfinished);
+    v1::Iteration { number: iteration.number, state: state.into(), unfinished }
+}
+
 fn code(refusal: &Refusal) -> Code {
     match refusal {
         Refusal::NoWorker { .. } => Code::InvalidArgument,
         Refusal::Displaced(_) => Code::AlreadyExists,
-        Refusal::Without { .. } | Refusal::OtherRun(_) => Code::FailedPrecondition,
+        Refusal::Without { .. } | Refusal::OtherRun(_) | Refusal::Released(_) => {
+            Code::FailedPrecondition
+        }
         Refusal::Failed(failure) if failure.passes => Code::Unavailable,
         Refusal::Failed(_) => Code::Internal,
         Refusal::Closing => Code::Unavailable,

@@ -1,9 +1,8 @@
-//! Requests of our gRPC services, as bytes of HTTP bodies: job scheduler, runs, placement manager, cross-connect.
+//! Requests of our gRPC services, as bytes of HTTP bodies: jobs, placement manager, cross-connect.
 //!
 //! The servers are real, with switches in this process. They live as long as the test: after each input its jobs are
 //! removed.
 
-use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::num::{NonZeroU8, NonZeroU64};
 use std::panic::AssertUnwindSafe;
@@ -25,7 +24,6 @@ use tributary_access::{Caller, Grant, Role, Tenant};
 use tributary_controller::client::{SwitchConfig, Target};
 use tributary_controller::jobs::Controller;
 use tributary_controller::programs::{self, Pipeline, Source};
-use tributary_controller::scheduler::{self, Scheduler};
 use tributary_controller::service::Jobs;
 use tributary_crossconnect::emulated::{self, Control, Mirrors, Plane};
 use tributary_manager::durable::{Change, Durable, Store};
@@ -35,7 +33,6 @@ use tributary_manager::shell::{Input, Shell, View};
 use tributary_manager::site::Site;
 use tributary_model::{Deployment, Scenario};
 use tributary_netio::{FrameIo, memory};
-use tributary_proto::jobs::v1::jobs_server::JobsServer;
 use tributary_proto::placement::v1::placement_manager_server::PlacementManagerServer;
 use tributary_switch::runtime::SwitchHandle;
 use tributary_switch::server::{self, ServerHandle};
@@ -45,16 +42,16 @@ use crate::reader::Reader;
 
 /// All methods, by the services that have them.
 const METHODS: [&str; 17] = [
-    "tributary.scheduler.v1.JobScheduler/Admit",
-    "tributary.scheduler.v1.JobScheduler/Release",
-    "tributary.scheduler.v1.JobScheduler/Move",
-    "tributary.scheduler.v1.JobScheduler/SetRate",
-    "tributary.scheduler.v1.JobScheduler/StartIteration",
-    "tributary.scheduler.v1.JobScheduler/FinishIteration",
-    "tributary.scheduler.v1.JobScheduler/Hold",
-    "tributary.scheduler.v1.JobScheduler/Renew",
-    "tributary.scheduler.v1.JobScheduler/Watch",
-    "tributary.scheduler.v1.JobScheduler/List",
+    "tributary.jobs.v1.Jobs/Admit",
+    "tributary.jobs.v1.Jobs/Release",
+    "tributary.jobs.v1.Jobs/Move",
+    "tributary.jobs.v1.Jobs/SetRate",
+    "tributary.jobs.v1.Jobs/StartIteration",
+    "tributary.jobs.v1.Jobs/FinishIteration",
+    "tributary.jobs.v1.Jobs/Hold",
+    "tributary.jobs.v1.Jobs/Renew",
+    "tributary.jobs.v1.Jobs/Watch",
+    "tributary.jobs.v1.Jobs/List",
     "tributary.placement.v1.PlacementManager/Submit",
     "tributary.placement.v1.PlacementManager/Cancel",
     "tributary.placement.v1.PlacementManager/Watch",
@@ -84,7 +81,7 @@ const SITE: &str = "network = \"network.toml\"\n[[server]]\nhost = \"w1\"\ngpus 
 /// Fields are dropped in order: servers before their switches.
 struct Servers {
     runtime: Runtime,
-    scheduler: Scheduler,
+    clients: Jobs,
     routes: Routes,
     manager: Sender<Input>,
     jobs: watch::Receiver<View>,
@@ -109,24 +106,16 @@ impl Servers {
                 Controller::connect(&scenario.network.topology, vec![config], &pipeline);
             runtime.block_on(connecting).unwrap()
         };
-        let scheduler = Scheduler::new(controller("scheduler"), [known.clone()]);
-        let of_runs = controller("runs");
-        runtime.block_on(of_runs.admit(&known)).unwrap();
+        let network = controller("network");
+        // The second job is for clients.
+        runtime.block_on(network.admit(&known)).unwrap();
+        let clients = Jobs::new(network, Deployment::new(scenario.clone()).unwrap());
         let (manager, jobs) = manager();
         let placement = PlacementManagerServer::new(Service::new(manager.clone(), jobs.clone()));
-        let routes = scheduler
-            .service()
-            .add_service(placement)
-            .add_service(emulated::service(crossconnect()))
-            .add_service(JobsServer::new(Jobs::new(
-                Arc::new(of_runs),
-                Arc::new(scheduler::Forgetful),
-                Arc::new(Deployment::new(scenario.clone()).unwrap()),
-                BTreeMap::new(),
-                &[],
-            )));
+        let routes = runtime.block_on(async { clients.service() });
+        let routes = routes.add_service(placement).add_service(emulated::service(crossconnect()));
         let (_switches, _directory) = (switches, directory);
-        Self { runtime, scheduler, routes, manager, jobs, _switches, _directory }
+        Self { runtime, clients, routes, manager, jobs, _switches, _directory }
     }
 
     /// Sends one request. Methods answer in time, also those that answer with a stream.
@@ -145,8 +134,8 @@ impl Servers {
 
     /// Ends all jobs.
     async fn clear(&self) {
-        for listed in self.scheduler.list() {
-            let released = self.scheduler.release(listed.placement.job).await;
+        for listed in self.clients.list() {
+            let released = self.clients.release(listed.placement.job).await;
             released.unwrap_or_else(|refusal| panic!("{refusal}"));
         }
         let jobs: Vec<u32> = self.jobs.borrow().jobs.keys().copied().collect();

@@ -1,7 +1,6 @@
 //! What the real-time fabrics share: a controller over P4Runtime, alone or with the control loop around
 //! it, and notes from other threads.
 
-use std::collections::BTreeMap;
 use std::num::NonZeroU64;
 use std::path::Path;
 use std::sync::Arc;
@@ -14,9 +13,8 @@ use tributary_access::{Door, Listen, Server};
 use tributary_controller::client::SwitchConfig;
 use tributary_controller::jobs::Controller;
 use tributary_controller::programs::Pipeline;
-use tributary_controller::scheduler::{Demand, Forgetful, Scheduler};
 use tributary_controller::server::LIMITS;
-use tributary_controller::service::Jobs;
+use tributary_controller::service::{Admission, Demand, Jobs};
 use tributary_crossconnect::CrossConnect;
 use tributary_model::{
     Aggregation, Deployment, JobSpec, Orchestration, SwitchId, circuits::Circuits, plan::Placement,
@@ -43,7 +41,7 @@ enum Control {
 }
 
 struct Orchestrated {
-    scheduler: Scheduler,
+    jobs: Jobs,
     /// Where endpoints follow their jobs.
     _server: Server,
     /// What is needed to start the loop.
@@ -89,11 +87,9 @@ impl Live {
         socket: &Path,
     ) -> Result<()> {
         let Some(Control::Plain(controller)) = &self.control else { return Ok(()) };
-        let (controller, journal) = (Arc::clone(controller), Arc::new(Forgetful));
-        let deployment = Arc::new(deployment.clone());
-        let jobs = Jobs::new(controller, journal, deployment, BTreeMap::new(), &[]);
+        let jobs = Jobs::new(Arc::clone(controller), deployment.clone());
         let door = Door::unlocked(Listen::Unix(socket.to_owned()));
-        let server = Server::start(jobs.clone().service(), door, LIMITS).await?;
+        let server = Server::start(jobs.service(), door, LIMITS).await?;
         self.jobs = Some((jobs, server));
         Ok(())
     }
@@ -118,13 +114,13 @@ impl Live {
         let settings = scenario.orchestration.context("units have a schedule")?;
         let topology = scenario.network.topology.patched(&Circuits::DARK)?;
         let controller = Controller::connect(&topology, switches, pipeline).await?;
-        let scheduler = Scheduler::new(controller, []);
+        let jobs = Jobs::new(controller, Deployment::unassigned(scenario.clone()));
         let door = Door::unlocked(Listen::Unix(socket.to_owned()));
-        let server = Server::start(scheduler.service(), door, LIMITS).await?;
-        let plant = Plant::new(scheduler.clone(), cross_connect).keep_done();
+        let server = Server::start(jobs.service(), door, LIMITS).await?;
+        let plant = Plant::new(jobs.clone(), cross_connect).keep_done();
         let planner = Planner::new(&topology, &settings);
         let idle = Some((plant, planner, settings));
-        let orchestrated = Orchestrated { scheduler, _server: server, idle, stop: None };
+        let orchestrated = Orchestrated { jobs, _server: server, idle, stop: None };
         self.control = Some(Control::Orchestrated(Box::new(orchestrated)));
         Ok(())
     }
@@ -132,7 +128,7 @@ impl Live {
     fn controller(&self) -> &Controller {
         match self.control.as_ref().expect("the switches run") {
             Control::Plain(controller) => controller,
-            Control::Orchestrated(orchestrated) => orchestrated.scheduler.controller(),
+            Control::Orchestrated(orchestrated) => orchestrated.jobs.controller(),
         }
     }
 
@@ -141,8 +137,8 @@ impl Live {
             let job = deployment.job(job);
             let placement = Placement::unassigned(job);
             let demand = Some(demand(job)?);
-            let waiting = Aggregation::Server;
-            orchestrated.scheduler.admit(placement, None, waiting, 0, demand).await?;
+            let admission = Admission::new(placement, Aggregation::Server, 0);
+            orchestrated.jobs.admit(Admission { demand, ..admission }).await?;
             return Ok(());
         }
         self.controller().admit(&deployment.placement(job)).await?;

@@ -152,7 +152,13 @@ impl Fabric for Memory {
                 let index = worker_index(worker);
                 let lanes = self.worker(job, worker, &contacts)?;
                 let board = self.boards.workers.clone();
-                let port = live::Port { lanes, may_be_replaced: false, own_process: false, board };
+                let port = live::Port {
+                    lanes,
+                    may_be_replaced: false,
+                    own_process: false,
+                    turns: None,
+                    board,
+                };
                 let (notes, stop) = (self.live.notes.clone(), Arc::clone(&self.stop));
                 let (deployment, verifier) = (Arc::clone(&deployment), verifier.clone());
                 self.workers.push(spawn(format!("{} worker {worker}", its.name), move || {
@@ -392,7 +398,7 @@ impl Memory {
                 continue;
             }
             let ports = self.ports.remove(&host).context(ONE_PROCESS)?;
-            let servers = tributary_ps::servers(&deployment, host, ports.len())?;
+            let servers = tributary_ps::servers(&deployment, host, ports.len(), &[])?;
             for (thread, (servers, (io, waker))) in servers.into_iter().zip(ports).enumerate() {
                 let io = self.at_host(host, thread, io)?;
                 // ESA's servers, which have channels, are in one thread.
@@ -402,6 +408,7 @@ impl Memory {
                 let (stop, notes) = (Arc::clone(&self.stop_servers), notes.clone());
                 let board = self.boards.servers.clone();
                 self.servers.push(spawn(format!("ps on {name}"), move || {
+                    let waker = (!channels.is_empty()).then_some(waker);
                     let mut tell =
                         |job, event| send(&notes, Note::Servers(servers::Event::of(job, &event)));
                     let channels = &mut channels;

@@ -191,7 +191,7 @@ impl Fabric for Netns {
         let configs = netns.switches.iter().map(|switch| switch.config.clone()).collect();
         if orchestrated {
             let cross_connect = netns.start_cross_connect(&topology).await?;
-            let socket = netns.scheduler();
+            let socket = netns.runs();
             let live = &mut netns.live;
             live.orchestrate(deployment, configs, &program.pipeline, cross_connect, &socket)
                 .await?;
@@ -462,12 +462,7 @@ impl Netns {
         Ok(tributary_crossconnect::connect(&address, outage + CROSS_CONNECT_TIME, None)?)
     }
 
-    /// Where endpoints follow their jobs, if the control loop schedules these.
-    fn scheduler(&self) -> PathBuf {
-        self.sockets.path().join("scheduler.sock")
-    }
-
-    /// Where endpoints learn of runs, if a job may go on without workers that die.
+    /// Where endpoints take part in jobs, if the control loop schedules these, or one may go on without workers that die.
     fn runs(&self) -> PathBuf {
         self.sockets.path().join("runs.sock")
     }
@@ -487,19 +482,20 @@ impl Netns {
     fn endpoint(&self, command: &str, name: &str) -> Command {
         let mut process = self.command(None);
         self.measure(&mut process, name);
-        process.arg(command).arg(&self.job_file);
+        process.arg(command);
         process.args(["--interface", "eth0", "--json-events"]);
         process.args(["--io", &self.options.io.to_string()]);
+        if self.deployment.scenario().orchestration.is_some() {
+            process.arg("--controller").arg(format!("unix:{}", self.runs().display()));
+            return process;
+        }
+        process.arg(&self.job_file);
         process.args(["--seed", &self.deployment.scenario().seed.to_string()]);
         if self.options.target == TargetKind::Bmv2 {
             process.args(["--target", "bmv2"]);
         }
         process.args(["--arch", self.options.arch.name()]);
         process.arg("--tokens").arg(self.tokens());
-        if self.deployment.scenario().orchestration.is_some() {
-            process.arg("--scheduler").arg(format!("unix:{}", self.scheduler().display()));
-            return process;
-        }
         if goes_on(&self.deployment.scenario().jobs) {
             process.arg("--controller").arg(format!("unix:{}", self.runs().display()));
             return process;

@@ -28,6 +28,7 @@
 //! told the end: it decides again. After 2 it tells the same to those that were not told. A worker that dies
 //! after 2 has died in the new run.
 
+mod progress;
 mod run;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -37,6 +38,7 @@ use tributary_protocol::Time;
 use tributary_wire::{Epoch, WorkerIndex, WorkerSet};
 
 use crate::OnDeath;
+pub use progress::{Iteration, OutOfTurn, Progress, Turn};
 use run::{Run, Spoken};
 
 /// How long a worker whose stream has ended may take to come back, before it is taken for dead.
@@ -62,6 +64,8 @@ pub struct Rules {
     pub workers: u16,
     /// The consequence of a worker's death.
     pub on_death: OnDeath,
+    /// Whether a client lets each round begin.
+    pub stepped: bool,
 }
 
 impl Rules {
@@ -85,6 +89,8 @@ pub struct Served {
     pub begun: bool,
     /// Whether it has ended, so that nobody goes on with it.
     pub ended: bool,
+    /// Its iteration, and how it is summed.
+    pub progress: Progress,
 }
 
 /// The end of a run whose workers went on in the next one.
@@ -131,6 +137,13 @@ pub enum Event {
     Changed(Result<Epoch, Failure>),
     /// The journal has answered an [`Order::Record`].
     Recorded(Result<(), Failure>),
+    /// A client, or a worker's report, has changed the job's progress, and the journal has it.
+    Progressed(Progress),
+    /// Switches serve another run, which a client has begun, and the journal has it. No worker takes part with a
+    /// stream.
+    Renewed(Epoch),
+    /// The job is over, and switches serve it no more.
+    Released,
     /// The controller ends.
     Close,
 }
@@ -164,6 +177,8 @@ pub enum News {
     Begin(Begin),
     /// This worker has died in the middle of the run.
     Lost(WorkerIndex),
+    /// The run's iteration, and how it is summed.
+    Turn(Turn),
     /// All workers that are left have all sums. The last news.
     Complete,
     /// The run ends, for this reason. The last news.
@@ -211,9 +226,16 @@ pub enum Refusal {
     /// The run could not begin.
     #[error("{}", .0.reason)]
     Failed(Failure),
+    /// The job was released.
+    #[error("{}", released(.0))]
+    Released(String),
     /// The controller ends.
     #[error("the controller ends")]
     Closing,
+}
+
+fn released(job: &str) -> String {
+    format!("the controller has released job {job}")
 }
 
 /// A job's life.
@@ -282,6 +304,48 @@ impl Job {
         self.run.served
     }
 
+    /// What follows when a client lets an iteration begin; `number` as in [`Iteration::start`].
+    ///
+    /// # Errors
+    /// [`OutOfTurn`].
+    pub fn started(&self, number: u64) -> Result<Progress, OutOfTurn> {
+        if !self.rules.stepped {
+            return Err(OutOfTurn::Free);
+        }
+        let Served { progress, workers, .. } = self.run.served;
+        Ok(progress.with(progress.iteration.start(number, workers)?))
+    }
+
+    /// What follows when a worker has all sums of an iteration, and nothing in flight.
+    ///
+    /// # Errors
+    /// [`OutOfTurn`].
+    pub fn finished(&self, number: u64, worker: WorkerIndex) -> Result<Progress, OutOfTurn> {
+        let progress = self.run.served.progress;
+        Ok(progress.with(progress.iteration.finish(number, worker)?))
+    }
+
+    /// Whether the job may be moved, between two iterations.
+    ///
+    /// # Errors
+    /// [`OutOfTurn`].
+    pub fn may_move(&self) -> Result<(), OutOfTurn> {
+        let Iteration { number, unfinished } = self.run.served.progress.iteration;
+        match () {
+            () if !self.rules.stepped => Err(OutOfTurn::Free),
+            () if unfinished.is_empty() => Ok(()),
+            () => Err(OutOfTurn::Running(number, Box::new(unfinished))),
+        }
+    }
+
+    /// The worker that takes part in a run with this stream, if that is the one that switches serve: what a worker
+    /// says late of an earlier one may not hold any more.
+    #[must_use]
+    pub fn worker(&self, stream: Stream, run: Epoch) -> Option<WorkerIndex> {
+        let there = self.run.present().into_iter().filter(|_| run == self.run.served.epoch);
+        there.filter(|(_, own)| *own == stream).map(|(worker, _)| worker).next()
+    }
+
     /// Whether switches or the journal change.
     #[must_use]
     pub fn is_changing(&self) -> bool {
@@ -331,12 +395,73 @@ impl Job {
             Event::Gone(stream) => self.gone(stream),
             Event::Changed(outcome) => self.changed(outcome),
             Event::Recorded(outcome) => self.recorded(outcome),
+            Event::Progressed(progress) => self.progressed(progress),
+            Event::Renewed(epoch) => {
+                let served = Served { epoch, handover: None, begun: true, ..self.run.served };
+                self.run = Run::new(served);
+                self.tell_followers();
+            }
+            Event::Released => self.released(),
             Event::Close => self.close(),
         }
     }
 
     fn tell(&mut self, stream: Stream, news: News) {
         self.orders.push_back(Order::Tell(stream, news));
+    }
+
+    /// Tells all workers that take part.
+    fn tell_run(&mut self, news: &News) {
+        for (_, stream) in self.run.present() {
+            self.tell(stream, news.clone());
+        }
+    }
+
+    /// Tells a worker, or who follows, that the run begins, and how.
+    fn tell_begin(&mut self, stream: Stream, worker: Option<WorkerIndex>) {
+        let begin = self.run.begin();
+        self.tell(stream, News::Begin(begin));
+        self.tell_turn(stream, worker);
+    }
+
+    fn tell_turn(&mut self, stream: Stream, worker: Option<WorkerIndex>) {
+        let progress = self.run.served.progress;
+        if self.rules.stepped || progress.rate.is_some() {
+            self.tell(stream, News::Turn(progress.turn(worker)));
+        }
+    }
+
+    fn progressed(&mut self, next: Progress) {
+        let before = std::mem::replace(&mut self.run.served.progress, next);
+        let reported = before.iteration.unfinished.without(next.iteration.unfinished);
+        // The end of an iteration is news for all, and that one more worker has finished only for that one.
+        let is_report = next.iteration.is_running()
+            && before.with(next.iteration) == next
+            && before.iteration.number == next.iteration.number
+            && before.iteration.is_running();
+        for (worker, stream) in self.run.present() {
+            if !is_report || reported.contains(worker) {
+                self.tell(stream, News::Turn(next.turn(Some(worker))));
+            }
+        }
+        if !is_report {
+            for stream in self.followers.clone() {
+                self.tell(stream, News::Turn(next.turn(None)));
+            }
+        }
+    }
+
+    fn released(&mut self) {
+        self.closed = true;
+        self.change = None;
+        self.again = None;
+        let name = self.rules.name.clone();
+        for stream in std::mem::take(&mut self.waiting).into_values() {
+            self.refuse(stream, Refusal::Released(name.clone()));
+        }
+        if self.run.end().is_none() {
+            self.tell_end(News::Over(released(&name)));
+        }
     }
 
     fn refuse(&mut self, stream: Stream, refusal: Refusal) {
@@ -395,6 +520,9 @@ impl Job {
             // It ends like the others, which have been told.
             OnDeath::Continue { .. } | OnDeath::End => {}
         }
+        if self.run.has_left(worker) {
+            return self.tell(stream, News::Complete);
+        }
         // Nobody else can be the worker: its index is claimed on its host.
         self.waiting.remove(&worker);
         let waits = self.rules.on_death != OnDeath::End;
@@ -402,9 +530,10 @@ impl Job {
             let refusal = Refusal::Displaced(name());
             self.refuse(other, refusal);
         }
-        if epoch != current {
-            let begin = self.run.begin();
-            self.tell(stream, News::Begin(begin));
+        if epoch == current {
+            self.tell_turn(stream, Some(worker));
+        } else {
+            self.tell_begin(stream, Some(worker));
         }
         if let Some(lost) = self.run.first_lost() {
             self.tell(stream, News::Lost(lost));
@@ -422,8 +551,7 @@ impl Job {
         self.followers.insert(stream);
         // Else it is told the run that is about to begin.
         if !matches!(self.change, Some(Change::Next(_))) {
-            let begin = self.run.begin();
-            self.tell(stream, News::Begin(begin));
+            self.tell_begin(stream, None);
         }
     }
 
@@ -452,9 +580,7 @@ impl Job {
         self.run.lose(worker);
         self.turn_away();
         if first {
-            for stream in self.run.streams() {
-                self.orders.push_back(Order::Tell(stream, News::Lost(worker)));
-            }
+            self.tell_run(&News::Lost(worker));
         }
         self.look();
     }
@@ -496,11 +622,7 @@ impl Job {
             // With all of them, when they have come back.
             _ if spoken.lost.without(there).is_empty() => everyone,
             _ => {
-                let missing = News::Waiting(spoken.lost.without(there));
-                for stream in self.run.streams() {
-                    self.orders.push_back(Order::Tell(stream, missing.clone()));
-                }
-                return;
+                return self.tell_run(&News::Waiting(spoken.lost.without(there)));
             }
         };
         self.begin(Next { workers, spoken: Some(spoken), epoch: None });
@@ -556,9 +678,16 @@ impl Job {
     }
 
     fn served_by(&self, next: &Next, epoch: Epoch) -> Served {
-        let before = self.run.served.epoch;
+        let Served { epoch: before, progress, .. } = self.run.served;
         let handover = next.spoken.map(|spoken| Handover { before, rounds: spoken.rounds });
-        Served { epoch, workers: next.workers, handover, begun: true, ended: false }
+        let iteration = match next.spoken {
+            Some(spoken) => progress.iteration.after(spoken.rounds, next.workers),
+            // The run of the admission, of which a client may have begun the first iteration.
+            None if epoch == before => progress.iteration,
+            None => Iteration::NONE,
+        };
+        let progress = progress.with(iteration);
+        Served { epoch, workers: next.workers, handover, begun: true, ended: false, progress }
     }
 
     fn changed(&mut self, outcome: Result<Epoch, Failure>) {
@@ -617,9 +746,8 @@ impl Job {
                 None => self.run.miss(worker, self.now + RETURN),
             }
         }
-        let begin = self.run.begin();
-        for stream in self.run.streams() {
-            self.orders.push_back(Order::Tell(stream, News::Begin(begin)));
+        for (worker, stream) in self.run.present() {
+            self.tell_begin(stream, Some(worker));
         }
         self.tell_followers();
         self.turn_away();
@@ -639,9 +767,8 @@ impl Job {
     }
 
     fn tell_followers(&mut self) {
-        let begin = self.run.begin();
-        for stream in &self.followers {
-            self.orders.push_back(Order::Tell(*stream, News::Begin(begin)));
+        for stream in self.followers.clone() {
+            self.tell_begin(stream, None);
         }
     }
 

@@ -107,11 +107,6 @@ impl Run {
         self.end.is_none() && !self.seats.is_empty()
     }
 
-    /// The streams of its workers.
-    pub(super) fn streams(&self) -> Vec<Stream> {
-        self.seats.values().filter_map(|seat| seat.at.stream()).collect()
-    }
-
     /// Its workers that are there, with their streams.
     pub(super) fn present(&self) -> Vec<(WorkerIndex, Stream)> {
         let there = self.seats.iter();
@@ -160,6 +155,11 @@ impl Run {
         if let Some(seat) = self.seats.values_mut().find(|seat| seat.at == Place::Here(stream)) {
             seat.at = Place::Finished;
         }
+    }
+
+    /// Whether a worker has left with all sums.
+    pub(super) fn has_left(&self, worker: WorkerIndex) -> bool {
+        self.seats.get(&worker).is_some_and(|seat| seat.at == Place::Finished)
     }
 
     /// A worker that was lost is there again.

@@ -5,7 +5,7 @@
 //!
 //! - no run is told that the journal does not have or that switches do not serve, and none is two things;
 //! - workers that finish have the same sums;
-//! - it is no dead end: if no more faults happen, each worker ends, or waits for one that has.
+//! - if no more faults happen, each worker ends, or waits for one that has.
 
 mod world;
 
@@ -17,8 +17,8 @@ use tributary_model::OnDeath;
 use world::{Budget, Step, World};
 
 /// Tries all. Returns how many worlds there are.
-fn search(workers: u16, on_death: OnDeath, budget: Budget) -> usize {
-    let first = World::new(workers, on_death, budget);
+fn search(workers: u16, on_death: OnDeath, stepped: bool, budget: Budget) -> usize {
+    let first = World::new(workers, on_death, stepped, budget);
     let mut seen = HashSet::from([first.key()]);
     let mut ways: Vec<(usize, Option<Step>)> = vec![(0, None)];
     let mut open = vec![(first, 0)];
@@ -63,8 +63,16 @@ const ALL: [OnDeath; 3] = [OnDeath::End, OnDeath::Continue { least: 1 }, OnDeath
 
 fn each(workers: u16, budget: Budget) {
     for on_death in ALL {
-        let worlds = search(workers, on_death, budget);
+        let worlds = search(workers, on_death, false, budget);
         println!("{workers} workers, {on_death:?}, {budget:?}: {worlds} worlds");
+    }
+}
+
+/// The same for a job whose client lets each round begin.
+fn each_stepped(workers: u16, budget: Budget) {
+    for on_death in ALL {
+        let worlds = search(workers, on_death, true, budget);
+        println!("{workers} workers with iterations, {on_death:?}, {budget:?}: {worlds} worlds");
     }
 }
 
@@ -115,5 +123,30 @@ fn three_workers_of_which_two_die() {
 
 #[test]
 fn too_few_workers_are_left() {
-    search(3, OnDeath::Continue { least: 2 }, Budget { deaths: 2, ..NONE });
+    search(3, OnDeath::Continue { least: 2 }, false, Budget { deaths: 2, ..NONE });
+}
+
+#[test]
+fn iterations_while_a_worker_dies() {
+    each_stepped(2, Budget { deaths: 1, ..NONE });
+}
+
+#[test]
+fn iterations_while_streams_break() {
+    each_stepped(2, Budget { breaks: 2, ..NONE });
+}
+
+#[test]
+fn iterations_of_a_controller_that_is_killed() {
+    each_stepped(2, Budget { crashes: 1, ..NONE });
+}
+
+#[test]
+fn iterations_while_a_worker_dies_and_a_controller_is_killed() {
+    each_stepped(2, Budget { deaths: 1, crashes: 1, ..NONE });
+}
+
+#[test]
+fn iterations_while_changes_fail() {
+    each_stepped(2, Budget { deaths: 1, delays: 1, ..NONE });
 }

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use tributary_model::OnDeath;
 use tributary_model::job::{
-    Begin, Event, Failure, Job, News, Order, Rules, Served, Standing, Stream,
+    Begin, Event, Failure, Job, News, Order, Progress, Rules, Served, Standing, Stream, Turn,
 };
-use tributary_protocol::Time;
+use tributary_protocol::{Assignment, Time};
 use tributary_wire::{Epoch, WorkerIndex, WorkerSet};
 
 /// Rounds of the job.
@@ -32,6 +32,10 @@ pub(crate) enum Step {
     Start(usize),
     Deliver(usize),
     Sum(usize),
+    /// The client lets the next iteration begin.
+    Iterate,
+    /// A worker says that it has all sums of its iteration.
+    Report(usize),
     Reconnect(usize),
     Switches(Answer),
     Journal(Answer),
@@ -69,6 +73,8 @@ struct Part {
     run: Begin,
     sums: Sums,
     stopped: bool,
+    /// As last told in this run, in a job with iterations.
+    turn: Option<Turn>,
 }
 
 /// The sums that a worker has: whose values each contains. Those before the worker was started again are not
@@ -78,6 +84,15 @@ struct Sums {
     /// The run that the job began with.
     first: Epoch,
     of: Vec<Option<WorkerSet>>,
+}
+
+impl Part {
+    /// Whether the controller does not know that the worker has the sums of its iteration.
+    fn is_to_report(&self) -> bool {
+        let number = self.sums.of.len() as u64;
+        let open = |turn: Turn| turn.number == number && turn.running && !turn.reported;
+        self.turn.is_some_and(open)
+    }
 }
 
 impl Sums {
@@ -122,14 +137,15 @@ fn epoch(number: u32) -> Epoch {
 }
 
 impl World {
-    pub(crate) fn new(workers: u16, on_death: OnDeath, budget: Budget) -> Self {
-        let rules = Rules { name: "a".into(), workers, on_death };
+    pub(crate) fn new(workers: u16, on_death: OnDeath, stepped: bool, budget: Budget) -> Self {
+        let rules = Rules { name: "a".into(), workers, on_death, stepped };
         let served = Served {
             epoch: epoch(1),
             workers: rules.everyone(),
             handover: None,
             begun: false,
             ended: false,
+            progress: Progress::new(Assignment::NONE, None),
         };
         Self {
             job: Some(Job::resume(rules.clone(), served)),
@@ -175,6 +191,9 @@ impl World {
         if up && self.record.is_some() {
             late(&mut due, &mut faults, Step::Journal);
         }
+        if self.next_iteration().is_some() {
+            due.push(Step::Iterate);
+        }
         for (worker, member) in self.members.iter().enumerate() {
             if up && !self.inboxes[worker].is_empty() {
                 due.push(Step::Deliver(worker));
@@ -184,6 +203,9 @@ impl World {
                 Member::In(part) => {
                     if self.has_sum(part) {
                         due.push(Step::Sum(worker));
+                    }
+                    if up && self.record.is_none() && part.stream.is_some() && part.is_to_report() {
+                        due.push(Step::Report(worker));
                     }
                     if up && part.stream.is_none() {
                         due.push(Step::Reconnect(worker));
@@ -216,7 +238,28 @@ impl World {
     fn has_sum(&self, part: &Part) -> bool {
         let round = part.sums.of.len() as u64;
         let there = self.values.get(&(part.run.epoch, round));
-        !part.stopped && round < ROUNDS && there == Some(&part.run.workers)
+        self.may_sum(part) && there == Some(&part.run.workers)
+    }
+
+    /// Whether a worker sums the next round.
+    fn may_sum(&self, part: &Part) -> bool {
+        let round = part.sums.of.len() as u64;
+        let runs = |turn: Turn| turn.number == round + 1 && turn.running && !turn.reported;
+        !part.stopped && round < ROUNDS && (!self.rules.stepped || part.turn.is_some_and(runs))
+    }
+
+    /// What follows when the client lets the next iteration begin. The journal is written by one at a time.
+    fn next_iteration(&self) -> Option<Progress> {
+        let job = self.job.as_ref().filter(|_| self.record.is_none())?;
+        let started = job.started(0).ok()?;
+        (started.iteration.number <= ROUNDS).then_some(started)
+    }
+
+    /// The journal has new progress, and then the job.
+    fn progress(&mut self, progress: Progress) {
+        let job = self.job.as_ref().expect("it is up");
+        self.journal = Served { progress, ..job.served() };
+        self.tell(Event::Progressed(progress));
     }
 
     /// Whether nothing is left to do: each worker has ended, or waits for others that have.
@@ -246,13 +289,31 @@ impl World {
                 part.sums.of.push(Some(part.run.workers));
                 let standing = part.sums.standing();
                 let (stream, run) = (part.stream, part.run.epoch);
-                if standing.done {
+                if self.rules.stepped {
+                    // First it reports the end of the iteration.
+                } else if standing.done {
                     part.stopped = true;
                     if let Some(stream) = stream {
                         self.tell(Event::Stand(stream, run, standing));
                     }
                 } else {
                     self.contribute(worker);
+                }
+            }
+            Step::Iterate => {
+                let next = self.next_iteration().expect("there is one");
+                self.progress(next);
+            }
+            Step::Report(worker) => {
+                let Member::In(part) = &self.members[worker] else { unreachable!() };
+                let (stream, number) = (part.stream, part.sums.of.len() as u64);
+                let run = part.run.epoch;
+                let job = self.job.as_ref().expect("it is up");
+                // The controller may not know the worker, or the iteration.
+                let known = stream.and_then(|stream| job.worker(stream, run));
+                let next = known.and_then(|own| job.finished(number, own).ok());
+                if let Some(next) = next.filter(|next| *next != job.served().progress) {
+                    self.progress(next);
                 }
             }
             Step::Reconnect(worker) => {
@@ -433,7 +494,7 @@ impl World {
     fn contribute(&mut self, worker: usize) {
         let Member::In(part) = &self.members[worker] else { return };
         let round = part.sums.of.len() as u64;
-        if round < ROUNDS {
+        if self.may_sum(part) {
             *self.values.entry((part.run.epoch, round)).or_insert(WorkerSet::EMPTY) |=
                 WorkerSet::of(index(worker));
         }
@@ -448,7 +509,8 @@ impl World {
                 let rounds = usize::try_from(run.rounds).unwrap();
                 let sums = Sums { first: self.families[&run.epoch], of: vec![None; rounds] };
                 let stream = Some(*stream);
-                self.members[worker] = Member::In(Part { stream, run, sums, stopped: false });
+                let part = Part { stream, run, sums, stopped: false, turn: None };
+                self.members[worker] = Member::In(part);
                 self.contribute(worker);
             }
             (News::Begin(run), Member::In(part)) => {
@@ -458,7 +520,20 @@ impl World {
                 let rounds = usize::try_from(run.rounds).unwrap();
                 assert!(part.sums.of.len() >= rounds && part.sums.of.len() <= rounds + 1);
                 part.sums.of.truncate(rounds);
-                (part.run, part.stopped) = (run, false);
+                (part.run, part.stopped, part.turn) = (run, false, None);
+                self.contribute(worker);
+            }
+            (News::Turn(turn), Member::In(part)) => {
+                part.turn = Some(turn);
+                let (standing, run) = (part.sums.standing(), part.run.epoch);
+                assert!(turn.number <= standing.rounds + 1, "no iteration ends without it");
+                let heard = turn.number == standing.rounds && (turn.reported || !turn.running);
+                if standing.done && heard && !part.stopped {
+                    part.stopped = true;
+                    if let Some(stream) = part.stream {
+                        self.tell(Event::Stand(stream, run, standing));
+                    }
+                }
                 self.contribute(worker);
             }
             (News::Lost(_), Member::In(part)) => {

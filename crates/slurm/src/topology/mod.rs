@@ -196,7 +196,7 @@ impl Tree {
         if let Some(node) = self.nodes().next() {
             let _ = write!(
                 text,
-                "\n# A job file needs a job. `tributary controller --scheduler` admits only those that \
+                "\n# A job file needs a job. `tributary controller --on-demand` admits only those that \
                  Slurm starts.\n[[job]]\nworkers = [\"{node}\"]\nps = \"{node}\"\n"
             );
         }

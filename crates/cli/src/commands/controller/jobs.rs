@@ -1,23 +1,41 @@
-//! The jobs of the job file, which the controller admits by itself.
+//! The jobs of a controller: those of the job file, which it admits by itself, and those of clients.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use anyhow::{Context, Result, anyhow};
-use tributary_access::{Door, Server};
+use anyhow::{Context, Result, anyhow, bail, ensure};
+use tributary_access::{Door, Policy, Server};
 use tributary_controller::jobs::Controller;
-use tributary_controller::scheduler::{Forgetful, Journal, Record};
 use tributary_controller::server::LIMITS;
-use tributary_controller::service;
-use tributary_endpoint::numbers::Jobs;
-use tributary_endpoint::tokens::Tokens;
+use tributary_controller::service::{Forgetful, Jobs, Journal, Known, Record};
 use tributary_metrics::Metrics;
-use tributary_model::{Deployment, Scenario, plan::Placement};
+use tributary_model::{Deployment, Protocol, Scenario, plan::Placement};
 use tributary_orchestrator::journal::Redb;
 use tributary_wire::JobId;
 
-use crate::sources::{Controlled, TakingPart};
+use crate::sources::{Controlled, Served, TakingPart};
+
+/// Refuses jobs that clients cannot admit, step and move.
+///
+/// # Errors
+/// If jobs are of ESA, whose endpoints need tokens, or a worker has several threads, whose lanes would be moved one by
+/// one.
+pub(super) fn fit_for_clients(scenario: &Scenario) -> Result<()> {
+    ensure!(
+        scenario.network.protocol != Protocol::Esa,
+        "--on-demand serves jobs of atp, p4inc and switchml, and those of the file use esa, whose endpoints need \
+         tokens; leave it out"
+    );
+    for (_, job) in scenario.whole_jobs() {
+        ensure!(
+            job.lane.count == 1,
+            "--on-demand: clients admit and move only jobs with one thread per worker; leave `threads` out of job {}",
+            job.name
+        );
+    }
+    Ok(())
+}
 
 /// Divides the records of a journal into those of jobs that the file still has as they were, and the
 /// others.
@@ -38,65 +56,83 @@ pub(super) fn of_file(records: Vec<Record>, deployment: &Deployment) -> (Vec<Rec
     })
 }
 
-/// Keeps all jobs of the file admitted until the end. Those of the journal are admitted already, except for
-/// the `outdated` ones, which were removed.
+/// What a controller begins with.
+pub(super) struct Beginning {
+    pub(super) journal: Option<Redb>,
+    /// Jobs that go on.
+    pub(super) records: Vec<Record>,
+    /// Jobs that were removed, because the file does not have them as they were.
+    pub(super) outdated: Vec<Record>,
+    /// Where endpoints and clients are served.
+    pub(super) door: Option<Door>,
+    /// Whether clients admit the jobs of the file.
+    pub(super) on_demand: bool,
+}
+
+/// Keeps jobs admitted until the end: those of the file, and those that clients admit.
 pub(super) async fn serve(
     controller: Controller,
-    scenario: &Scenario,
-    tokens: &Tokens,
-    (journal, records, outdated): (Option<Redb>, &[Record], &[Record]),
-    door: Option<Door>,
+    known: Known,
+    beginning: Beginning,
     stop: &AtomicBool,
     metrics: &Metrics,
 ) -> Result<()> {
+    let Beginning { journal, records, outdated, door, on_demand } = beginning;
+    let network = &known.deployment.scenario().network;
+    let controller = match network.protocol {
+        Protocol::SwitchMl => controller.partitioned(network.switch.partitions)?,
+        _ => controller,
+    };
     let remembers = journal.is_some();
     let journal: Arc<dyn Journal> = match journal {
         Some(journal) => Arc::new(journal),
         None => Arc::new(Forgetful),
     };
-    for record in outdated {
+    for record in &outdated {
         let job = record.placement.job;
         journal.forget(job).map_err(|error| anyhow!(error))?;
         say!("job {job} removed: the job file does not have it as it was");
     }
-    let controller = Arc::new(controller);
-    metrics.add(Controlled(Arc::clone(&controller)));
-    metrics.add(Jobs::new(&scenario.jobs));
-    let outdated: BTreeSet<JobId> = outdated.iter().map(|record| record.placement.job).collect();
-    let mut outcome = admit(&controller, scenario, &*journal, &outdated).await;
-    if outcome.is_ok() {
-        outcome = match door {
-            Some(door) => {
-                let deployment = Arc::new(Deployment::new(scenario.clone())?);
-                let (controller, tokens) = (Arc::clone(&controller), tokens.by_job());
-                let jobs = service::Jobs::new(controller, journal, deployment, tokens, records);
-                serve_endpoints(jobs, door, stop, metrics).await
-            }
-            None => {
-                say!("end with Ctrl-C");
-                tributary_endpoint::until(stop).await;
-                Ok(())
-            }
-        };
+    for record in &records {
+        let Record { name, placement, .. } = record;
+        say!("job {} goes on, epoch {}", called(placement.job, name), placement.epoch);
     }
+    let mut admitted = Ok(());
+    if !on_demand {
+        let outdated = outdated.iter().map(|record| record.placement.job).collect();
+        admitted = admit(&controller, &known.deployment, &outdated).await;
+    }
+    let jobs = Jobs::resume(controller, known, &records, journal);
+    metrics.add(Controlled(Arc::clone(jobs.controller())));
+    metrics.add(TakingPart(jobs.clone()));
+    let policy =
+        door.as_ref().map(|door| door.policy.clone()).unwrap_or_else(Policy::all_may_operate);
+    metrics.add(Served { jobs: jobs.clone(), policy });
+    let outcome = match admitted.and_then(|()| jobs.keep_all().map_err(|error| anyhow!(error))) {
+        Ok(()) => listen(&jobs, door, stop).await,
+        Err(error) => Err(error),
+    };
     // A controller with a journal leaves its jobs to the next one.
-    if !remembers {
-        outcome = outcome.and(remove(&controller, scenario).await);
+    if remembers {
+        jobs.close().await;
+        return outcome;
     }
-    outcome
+    outcome.and(release(&jobs).await)
 }
 
-/// Admits the jobs that do not go on.
+/// A job's name, if it has one, and its ID.
+fn called(job: JobId, name: &str) -> String {
+    if name.is_empty() { job.to_string() } else { format!("{name} ({job})") }
+}
+
+/// Admits the jobs of the file that do not go on.
 async fn admit(
     controller: &Controller,
-    scenario: &Scenario,
-    journal: &dyn Journal,
+    deployment: &Deployment,
     outdated: &BTreeSet<JobId>,
 ) -> Result<()> {
-    let deployment = Deployment::new(scenario.clone())?;
-    for (index, job) in scenario.jobs.iter().enumerate() {
-        if let Some((placement, _)) = controller.placement(job.id) {
-            say!("job {} ({}) goes on, epoch {}", job.name, job.id, placement.epoch);
+    for (index, job) in deployment.scenario().jobs.iter().enumerate() {
+        if controller.placement(job.id).is_some() {
             continue;
         }
         // Workers may be in the middle of a run from before this controller, unless that was of another job.
@@ -106,48 +142,44 @@ async fn admit(
             None => controller.issue().await?,
         };
         controller.admit(&Placement { epoch, ..deployment.placement(index) }).await?;
-        if let Some(record) = Record::of_file(controller, job.id) {
-            journal.keep(&record).map_err(|error| anyhow!(error))?;
-        }
         say!("job {} ({}) admitted, epoch {epoch}", job.name, job.id);
     }
     Ok(())
 }
 
-/// Removes all jobs that were admitted. A failed removal does not affect the other jobs.
-async fn remove(controller: &Controller, scenario: &Scenario) -> Result<()> {
-    let mut outcome = Ok(());
-    for job in scenario.jobs.iter().filter(|job| controller.placement(job.id).is_some()) {
-        match controller.remove(job.id).await {
-            Ok(freed) => {
-                let freed: u32 = freed.values().sum();
-                say!("job {} ({}) removed, {freed} aggregators freed", job.name, job.id);
-            }
-            Err(error) => {
-                eprintln!("job {} ({}) is left in the switches", job.name, job.id);
-                outcome = outcome.and(Err(error.into()));
-            }
-        }
-    }
-    outcome
-}
-
-/// Lets endpoints take part in jobs until the end.
-async fn serve_endpoints(
-    jobs: service::Jobs,
-    door: Door,
-    stop: &AtomicBool,
-    metrics: &Metrics,
-) -> Result<()> {
-    metrics.add(TakingPart(jobs.clone()));
+/// Lets endpoints and clients in until the end.
+async fn listen(jobs: &Jobs, door: Option<Door>, stop: &AtomicBool) -> Result<()> {
+    let Some(door) = door else {
+        say!("end with Ctrl-C");
+        tributary_endpoint::until(stop).await;
+        return Ok(());
+    };
     let address = door.listen.clone();
-    let server = Server::start(jobs.clone().service(), door, LIMITS)
+    let server = Server::start(jobs.service(), door, LIMITS)
         .await
         .with_context(|| format!("cannot listen at {address} (--listen)"))?;
-    say!("endpoints join at {}", server.address());
+    say!("endpoints and clients are served at {}", server.address());
     say!("end with Ctrl-C");
     tributary_endpoint::until(stop).await;
     jobs.close().await;
     server.stop().await;
     Ok(())
+}
+
+/// Removes all jobs. A failed removal does not affect the other jobs.
+pub(crate) async fn release(jobs: &Jobs) -> Result<()> {
+    let mut left = 0;
+    for (job, name, released) in jobs.release_all().await {
+        match released {
+            Ok(freed) => say!("job {} removed, {freed} aggregators freed", called(job, &name)),
+            Err(refusal) => {
+                left += 1;
+                eprintln!("job {} is left in the switches: {refusal}", called(job, &name));
+            }
+        }
+    }
+    match left {
+        0 => Ok(()),
+        jobs => bail!("{jobs} jobs could not be removed; start the controller again to clean up"),
+    }
 }

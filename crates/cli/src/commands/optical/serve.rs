@@ -11,12 +11,12 @@ use tributary_access::args::DoorArgs;
 use tributary_access::listen::standard;
 use tributary_access::{Listen, Server};
 use tributary_controller::jobs::Controller;
-use tributary_controller::scheduler::Scheduler;
 use tributary_controller::server::LIMITS;
+use tributary_controller::service::{Jobs, Known};
 use tributary_crossconnect::CrossConnect;
 use tributary_jobfile::TIMING_IGNORED;
 use tributary_metrics::Metrics;
-use tributary_model::{Orchestration, Protocol, Scenario, circuits::Circuits, plan::Placement};
+use tributary_model::{Deployment, Orchestration, Protocol, Scenario, circuits::Circuits};
 use tributary_orchestrator::journal::Redb;
 use tributary_orchestrator::live::Live;
 use tributary_orchestrator::planner::{End, Planner};
@@ -24,9 +24,10 @@ use tributary_orchestrator::slots::Report;
 use tributary_p4::Architecture;
 
 use crate::args::SwitchesArgs;
+use crate::commands::controller::jobs::release;
 use crate::commands::controller::switches;
 use crate::signals;
-use crate::sources::{Controlled, Scheduled, Slots};
+use crate::sources::{Controlled, Served, Slots, TakingPart};
 
 #[derive(Debug, Args)]
 pub(crate) struct ServeArgs {
@@ -120,26 +121,27 @@ async fn serve(
         let state = if iteration.is_running() { "runs" } else { "is over" };
         say!("job {}: goes on; iteration {} {state}", record.placement.job, iteration.number);
     }
-    let known = scenario.jobs.iter().map(Placement::unassigned);
-    let scheduler = match &journal {
+    let known = Known::from(Deployment::unassigned(scenario.clone()));
+    let jobs = match &journal {
         Some(journal) => {
             let journal: Arc<Redb> = Arc::clone(journal);
-            Scheduler::resume(controller, known, records, journal)
+            Jobs::resume(controller, known, &records, journal)
         }
-        None => Scheduler::new(controller, known),
+        None => Jobs::new(controller, known),
     };
     let slots = Slots::default();
     let tally = slots.tally();
     metrics.add(slots);
-    metrics.add(Controlled(Arc::clone(scheduler.controller())));
-    metrics.add(Scheduled { scheduler: scheduler.clone(), policy: door.policy.clone() });
-    let server = Server::start(scheduler.service(), door, LIMITS)
+    metrics.add(Controlled(Arc::clone(jobs.controller())));
+    metrics.add(TakingPart(jobs.clone()));
+    metrics.add(Served { jobs: jobs.clone(), policy: door.policy.clone() });
+    let server = Server::start(jobs.service(), door, LIMITS)
         .await
         .with_context(|| format!("cannot listen at {} (--listen)", args.listen))?;
     say!("{} units, {} circuits", topology.switches.len(), circuits.len());
-    say!("jobs are admitted, and endpoints follow them, at {}", server.address());
+    say!("endpoints and clients are served at {}", server.address());
     say!("end with Ctrl-C");
-    let mut live = Live::new(scheduler.clone(), cross_connect);
+    let mut live = Live::new(jobs.clone(), cross_connect);
     if let Some(journal) = &journal {
         live = live.resumed(circuits, Arc::clone(journal));
     }
@@ -151,19 +153,16 @@ async fn serve(
     };
     let outcome = live.run(planner, settings.slot, stopped, slot).await;
     // A controller with a journal leaves its jobs to the next one.
-    let left = match journal {
-        Some(_) => Vec::new(),
-        None => scheduler.close().await.into_iter().collect(),
+    let released = match journal {
+        Some(_) => {
+            jobs.close().await;
+            Ok(())
+        }
+        None => release(&jobs).await,
     };
     server.stop().await;
-    for (job, refusal) in &left {
-        eprintln!("job {job} is left in the switches: {refusal}");
-    }
     outcome?;
-    match left.len() {
-        0 => Ok(()),
-        jobs => bail!("{jobs} jobs could not be removed; start the controller again to clean up"),
-    }
+    released
 }
 
 /// The circuits of the cross-connect, which must have a port for each of ours.

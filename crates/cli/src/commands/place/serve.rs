@@ -35,8 +35,8 @@ pub(crate) struct ServeArgs {
     listen: Listen,
     #[command(flatten)]
     door: DoorArgs,
-    /// Address of the job scheduler of the switches' controller (`tributary controller
-    /// --scheduler`).
+    /// Address of the switches' controller (`tributary controller --listen ADDR
+    /// --on-demand`).
     #[arg(long, value_name = "ADDR", default_value_t = standard("controller").to_string())]
     controller: String,
     #[command(flatten)]

@@ -73,8 +73,8 @@ struct FollowArgs {
 
 #[derive(Debug, Args)]
 struct ControllerAddress {
-    /// Address of the job scheduler of the switches' controller (`tributary controller
-    /// --scheduler`): HOST:PORT or unix:PATH.
+    /// Address of the switches' controller (`tributary controller --listen ADDR
+    /// --on-demand`): HOST:PORT or unix:PATH.
     #[arg(long, value_name = "ADDR", default_value_t = standard("controller").to_string())]
     controller: String,
     #[command(flatten)]

@@ -1,5 +1,5 @@
 //! Switches that run already, as a source of the live view: their tables, counters and registers over
-//! P4Runtime, and the jobs of their scheduler. Everything is only read.
+//! P4Runtime, and the jobs of their controller. Everything is only read.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,9 +13,9 @@ use tributary_controller::aggregators::{Held, Registers, Served};
 use tributary_controller::client::{Client, SwitchConfig, Target};
 use tributary_controller::outcomes::{self, Outcomes};
 use tributary_controller::{Catalogue, Error};
-use tributary_proto::scheduler::v1;
-use tributary_proto::scheduler::v1::iteration::State;
-use tributary_proto::scheduler::v1::job_scheduler_client::JobSchedulerClient;
+use tributary_proto::jobs::v1;
+use tributary_proto::jobs::v1::iteration::State;
+use tributary_proto::jobs::v1::jobs_client::JobsClient;
 use tributary_watch::Hub;
 use tributary_watch::model::{
     Clock, Host, Job, JobSample, Line, Link, MOST_CELLS, MOST_JOBS, Node, Note, Sample, Scene,
@@ -28,15 +28,15 @@ use super::WatchArgs;
 
 /// Time between two samples.
 const INTERVAL: Duration = Duration::from_millis(250);
-/// How long a switch or the scheduler may take to answer.
+/// How long a switch or the controller may take to answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Runs whose counters are in one read.
 const RUNS: usize = 100;
 
-/// The switches and their scheduler.
+/// The switches and their controller.
 pub(super) struct Source {
     switches: Vec<Arc<SwitchConfig>>,
-    scheduler: Option<Remote>,
+    controller: Option<Remote>,
 }
 
 impl Source {
@@ -65,9 +65,9 @@ impl Source {
                 switch.name
             );
         }
-        let scheduler = args.scheduler.as_deref();
-        let scheduler = scheduler.map(|address| args.keys.remote("--scheduler", address));
-        Ok(Self { switches, scheduler: scheduler.transpose()? })
+        let controller = args.controller.as_deref();
+        let controller = controller.map(|address| args.keys.remote("--controller", address));
+        Ok(Self { switches, controller: controller.transpose()? })
     }
 
     /// Samples the switches until `stop` is raised.
@@ -110,14 +110,14 @@ type Place = (usize, u16);
 /// All that is shown.
 struct Attached {
     switches: Vec<Known>,
-    scheduler: Option<JobSchedulerClient<Channel>>,
+    controller: Option<JobsClient<Channel>>,
     /// Position in the scene, by job number.
     positions: BTreeMap<JobId, usize>,
     /// By position.
     jobs: Vec<Shown>,
     /// The last scene.
     scene: Option<Scene>,
-    /// Whether the scheduler's last error was told.
+    /// Whether the controller's last error was told.
     unheard: bool,
 }
 
@@ -127,7 +127,7 @@ struct Shown {
     name: String,
     run: Option<Run>,
     workers: BTreeMap<Place, Bitmap>,
-    /// As the scheduler reports it.
+    /// As the controller reports it.
     iterations: Option<u64>,
     finished: Vec<u64>,
     names: Vec<String>,
@@ -154,11 +154,11 @@ impl Attached {
         if switches.iter().all(|switch| switch.program.is_none()) {
             bail!("no switch runs a program of ours yet; start `tributary controller` first");
         }
-        let scheduler =
-            source.scheduler.as_ref().map(|remote| remote.clone().with_timeout(PATIENCE));
-        let scheduler = scheduler.map(|remote| JobSchedulerClient::new(remote.connect_lazy()));
+        let controller =
+            source.controller.as_ref().map(|remote| remote.clone().with_timeout(PATIENCE));
+        let controller = controller.map(|remote| JobsClient::new(remote.connect_lazy()));
         let (positions, jobs) = (BTreeMap::new(), Vec::new());
-        Ok(Self { switches, scheduler, positions, jobs, scene: None, unheard: false })
+        Ok(Self { switches, controller, positions, jobs, scene: None, unheard: false })
     }
 
     async fn sample(&mut self, hub: &Hub, at_us: u64) {
@@ -176,10 +176,10 @@ impl Attached {
             switch.lost = read.is_err();
         }
         self.find_jobs();
-        if let Err(error) = self.ask_scheduler().await
+        if let Err(error) = self.ask_controller().await
             && !std::mem::replace(&mut self.unheard, true)
         {
-            tell(hub, at_us, Weight::Warning, format!("the job scheduler: {error}"));
+            tell(hub, at_us, Weight::Warning, format!("the controller: {error}"));
         }
         let scene = self.scene();
         if self.scene.as_ref() != Some(&scene) {
@@ -220,9 +220,9 @@ impl Attached {
         }
     }
 
-    async fn ask_scheduler(&mut self) -> Result<(), tonic::Status> {
-        let Some(scheduler) = &mut self.scheduler else { return Ok(()) };
-        let jobs = scheduler.list(v1::ListRequest {}).await?.into_inner().jobs;
+    async fn ask_controller(&mut self) -> Result<(), tonic::Status> {
+        let Some(controller) = &mut self.controller else { return Ok(()) };
+        let jobs = controller.list(v1::ListRequest {}).await?.into_inner().jobs;
         self.unheard = false;
         for job in jobs {
             let id = u16::try_from(job.job_id).ok().and_then(JobId::new);

@@ -30,10 +30,10 @@ pub(crate) struct WatchArgs {
     /// P4Runtime device ID of each switch.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) device_id: u64,
-    /// Address of the job scheduler of these switches, for the names of jobs and the progress of their
+    /// Address of the controller of these switches, for the names of jobs and the progress of their
     /// workers: HOST:PORT or unix:PATH.
     #[arg(long, value_name = "ADDR", conflicts_with = "replay")]
-    pub(crate) scheduler: Option<String>,
+    pub(crate) controller: Option<String>,
     #[command(flatten)]
     pub(crate) keys: KeyArgs,
     /// Show a recording instead of switches.

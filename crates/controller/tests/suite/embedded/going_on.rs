@@ -10,9 +10,8 @@ use tributary_access::{Door, Listen, Remote, Server};
 use tributary_controller::client::SwitchConfig;
 use tributary_controller::jobs::Controller;
 use tributary_controller::ports::PortMap;
-use tributary_controller::scheduler::{Journal, Record};
 use tributary_controller::server::LIMITS;
-use tributary_controller::service::Jobs;
+use tributary_controller::service::{Jobs, Journal, Record};
 use tributary_jobfile::parse;
 use tributary_model::Deployment;
 use tributary_model::job::Handover;
@@ -136,9 +135,8 @@ impl Site {
                 controller.admit(&placement).await.unwrap();
             }
             let controller = Arc::new(controller);
-            let deployment = Arc::new(Deployment::new(scenario).unwrap());
-            let jobs =
-                Jobs::new(Arc::clone(&controller), kept, deployment, BTreeMap::new(), &records);
+            let deployment = Deployment::new(scenario).unwrap();
+            let jobs = Jobs::resume(Arc::clone(&controller), deployment, &records, kept);
             let door = Door::unlocked(Listen::Unix(socket));
             let server = Server::start(jobs.service(), door, LIMITS).await.unwrap();
             (controller, server)

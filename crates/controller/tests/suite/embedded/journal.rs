@@ -1,14 +1,12 @@
 //! A controller whose journal cannot be written: memory that a restart would give back to a job stays the job's.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use tributary_access::{Door, Listen, Remote, Server};
 use tributary_controller::jobs::Controller;
-use tributary_controller::scheduler::{Journal, Record, Refusal, Scheduler};
 use tributary_controller::server::LIMITS;
-use tributary_controller::service::Jobs;
+use tributary_controller::service::{Admission, Jobs, Journal, Record, Refusal};
 use tributary_jobfile::parse;
 use tributary_model::{Aggregation, Deployment, plan::Placement};
 use tributary_wire::JobId;
@@ -57,9 +55,8 @@ async fn a_run_begins_when_the_journal_can_be_written_again() {
     let epoch = controller.issue().await.unwrap();
     controller.admit(&Placement { epoch, ..Placement::unassigned(job) }).await.unwrap();
     let journal = Full::default();
-    let deployment = Arc::new(Deployment::new(scenario.clone()).unwrap());
-    let (controller, kept) = (Arc::new(controller), Arc::new(journal.clone()));
-    let jobs = Jobs::new(controller, kept, deployment, BTreeMap::new(), &[]);
+    let deployment = Deployment::new(scenario.clone()).unwrap();
+    let jobs = Jobs::resume(controller, deployment, &[], Arc::new(journal.clone()));
     let anywhere = Listen::Tcp(([127, 0, 0, 1], 0).into());
     let server = Server::start(jobs.service(), Door::unlocked(anywhere), LIMITS).await.unwrap();
     let address = Remote::new(&server.address().to_string(), None).unwrap().unwrap();
@@ -92,31 +89,35 @@ async fn what_the_journal_does_not_have_is_given_to_no_other_job() {
     let controller =
         Controller::connect(&scenario.network.topology, configs, &kit.pipeline()).await.unwrap();
     let (journal, known) = (Full::default(), Placement::unassigned(&scenario.jobs[0]));
-    let scheduler = Scheduler::resume(controller, [], [], Arc::new(journal.clone()));
-    let free = || scheduler.room()[0].free;
-    let admit = || scheduler.admit(known.clone(), None, Aggregation::Network, 16, None);
+    let deployment = Deployment::unassigned(scenario.clone());
+    let jobs = Jobs::resume(controller, deployment, &[], Arc::new(journal.clone()));
+    let free = || jobs.room()[0].free;
+    let admit = || {
+        let admission = Admission::new(known.clone(), Aggregation::Network, 16);
+        jobs.admit(Admission { stepped: true, ..admission })
+    };
     let unrecorded = |refusal: Refusal| assert!(matches!(refusal, Refusal::Unrecorded(_)));
     let job = known.job;
 
     // An admission leaves nothing.
     journal.fail(true);
     unrecorded(admit().await.unwrap_err());
-    assert_eq!((free(), scheduler.list().len()), (64, 0));
+    assert_eq!((free(), jobs.list().len()), (64, 0));
 
     // After a restart, a job that was moved would be at its old place.
     journal.fail(false);
     admit().await.unwrap();
     journal.fail(true);
-    unrecorded(scheduler.relocate(job, Aggregation::Network, 24).await.unwrap_err());
+    unrecorded(jobs.relocate(job, Aggregation::Network, 24).await.unwrap_err());
     assert_eq!(free(), 64 - 16 - 24, "it holds both");
-    let broken = scheduler.start(job, 1).unwrap_err();
+    let broken = jobs.start(job, 1).unwrap_err();
     assert_eq!(broken, Refusal::Broken(job));
 
     // A job that was released would be there.
-    unrecorded(scheduler.release(job).await.unwrap_err());
+    unrecorded(jobs.release(job).await.unwrap_err());
     assert_eq!(free(), 64 - 16 - 24);
     journal.fail(false);
-    scheduler.release(job).await.unwrap();
-    assert_eq!((free(), scheduler.list().len()), (64, 0));
+    jobs.release(job).await.unwrap();
+    assert_eq!((free(), jobs.list().len()), (64, 0));
     admit().await.unwrap();
 }

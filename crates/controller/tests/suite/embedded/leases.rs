@@ -1,4 +1,5 @@
-//! Leases of the job scheduler: who holds one, and what happens when nobody does.
+//! Leases of jobs: who holds one, and what happens when nobody does; iterations with endpoints that take part, and
+//! tenants.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -10,18 +11,20 @@ use tokio::time::{sleep, timeout};
 use tokio_stream::StreamExt as _;
 use tonic::transport::Channel;
 use tonic::{Code, Request, Status, Streaming};
-use tributary_access::{Caller, Door, Grant, Listen, Role, Server, Tenant};
+use tributary_access::{Caller, Door, Grant, Listen, Remote, Role, Server, Tenant};
 use tributary_controller::jobs::Controller;
 use tributary_controller::ports::PortMap;
-use tributary_controller::scheduler::{Journal, Record, Scheduler};
 use tributary_controller::server::LIMITS;
+use tributary_controller::service::{Jobs, Journal, Record};
 use tributary_jobfile::parse;
-use tributary_model::{Scenario, plan::Placement};
-use tributary_proto::scheduler::v1;
-use tributary_proto::scheduler::v1::job_scheduler_client::JobSchedulerClient;
-use tributary_proto::scheduler::v1::job_scheduler_server::JobScheduler;
+use tributary_model::{Deployment, Scenario};
+use tributary_proto::jobs::v1;
+use tributary_proto::jobs::v1::jobs_client::JobsClient;
+use tributary_proto::jobs::v1::jobs_server::{Jobs as Service, JobsServer};
+use tributary_proto::jobs::v1::take_response::News;
 use tributary_wire::{Epoch, JobId};
 
+use crate::embedded::taking::Taking;
 use crate::embedded::{Cables, Embedded, Running, running};
 use crate::support::{self, Kit as _, free_port};
 
@@ -66,8 +69,9 @@ struct Site {
 /// A controller in a runtime of its own, with which all that it does ends.
 struct Life {
     runtime: Option<tokio::runtime::Runtime>,
-    scheduler: Scheduler,
-    client: JobSchedulerClient<Channel>,
+    jobs: Jobs,
+    address: Remote,
+    client: JobsClient<Channel>,
 }
 
 impl Site {
@@ -89,7 +93,7 @@ impl Site {
             .unwrap();
         let (topology, kept) = (self.scenario.network.topology.clone(), self.kept.clone());
         let switches = vec![support::config("s1", self.port)];
-        let known: Vec<_> = self.scenario.jobs.iter().map(Placement::unassigned).collect();
+        let known = Deployment::unassigned(self.scenario.clone());
         let pipeline = self.kit.pipeline();
         let (sender, started) = tokio::sync::oneshot::channel();
         runtime.spawn(async move {
@@ -99,19 +103,19 @@ impl Site {
             let ports = PortMap::default();
             let controller =
                 Controller::resume(&topology, &ports, switches, &pipeline, &served, |_| {});
-            let scheduler =
-                Scheduler::resume(controller.await.unwrap(), known, records, Arc::new(kept));
-            let scheduler = scheduler.with_grace(GRACE);
-            let service = scheduler.service();
+            let jobs = Jobs::resume(controller.await.unwrap(), known, &records, Arc::new(kept));
+            let jobs = jobs.with_grace(GRACE);
+            let service = jobs.service();
             let anywhere = Listen::Tcp(SocketAddr::from(([127, 0, 0, 1], 0)));
             let server = Server::start(service, Door::unlocked(anywhere), LIMITS).await.unwrap();
             let address = server.address().to_string();
-            assert!(sender.send((address, scheduler)).is_ok(), "the test waits");
+            assert!(sender.send((address, jobs)).is_ok(), "the test waits");
             std::future::pending::<()>().await;
         });
-        let (address, scheduler) = timeout(SOON, started).await.unwrap().unwrap();
-        let client = JobSchedulerClient::connect(format!("http://{address}")).await.unwrap();
-        Life { runtime: Some(runtime), scheduler, client }
+        let (address, jobs) = timeout(SOON, started).await.unwrap().unwrap();
+        let client = JobsClient::connect(format!("http://{address}")).await.unwrap();
+        let address = Remote::new(&address, None).unwrap().unwrap();
+        Life { runtime: Some(runtime), jobs, address, client }
     }
 }
 
@@ -222,7 +226,7 @@ async fn a_holder_that_comes_back_in_time_keeps_the_job() {
     // The last one has it, and the end of the one before changes nothing.
     let second = life.hold(run).await;
     // A grace period that begins while the lease is held, as if the holder had come a moment before it.
-    drop(life.scheduler.service());
+    drop(life.jobs.service());
     let status = end(&mut first).await.unwrap_err();
     assert_eq!(status.code(), Code::AlreadyExists);
     assert_eq!(status.message(), "another client holds the lease of job 2");
@@ -342,10 +346,10 @@ async fn tenants_have_quotas_and_only_their_own_jobs() {
     };
     let (blue, red) = (tenant("blue", Some(2)), tenant("red", None));
     let observer = Grant::new(Caller::Anyone, Role::Observe, None);
-    let scheduler = &life.scheduler;
+    let jobs = &life.jobs;
     let admit = async |who: &Grant, job_id, workers: &[&str]| {
-        let request = v1::AdmitRequest { lease: false, ..leased(job_id, workers) };
-        let answer = JobScheduler::admit(scheduler, by(who, request)).await;
+        let request = v1::AdmitRequest { lease: false, stepped: true, ..leased(job_id, workers) };
+        let answer = Service::admit(jobs, by(who, request)).await;
         answer.map(drop).map_err(|status| (status.code(), status.message().to_owned()))
     };
     let pairs = [["w1", "w2"], ["w1", "w3"], ["w1", "w4"]];
@@ -360,10 +364,10 @@ async fn tenants_have_quotas_and_only_their_own_jobs() {
         size,
         aggregation: v1::Aggregation::Network.into(),
     };
-    let status = scheduler.r#move(by(&blue, enlarge(3, 32))).await.unwrap_err();
+    let status = Service::r#move(jobs, by(&blue, enlarge(3, 32))).await.unwrap_err();
     let why = "tenant `blue` has 16 of 40 aggregators; the request needs 32 more";
     assert_eq!((status.code(), status.message()), (Code::ResourceExhausted, why));
-    scheduler.r#move(by(&blue, enlarge(3, 8))).await.unwrap();
+    Service::r#move(jobs, by(&blue, enlarge(3, 8))).await.unwrap();
 
     // Others' jobs are out of reach, for reading, too.
     let denied = |result: Result<(), Status>| {
@@ -372,45 +376,43 @@ async fn tenants_have_quotas_and_only_their_own_jobs() {
         assert_eq!((status.code(), status.message()), expected);
     };
     let job_id = 4;
-    denied(
-        JobScheduler::release(scheduler, by(&blue, v1::ReleaseRequest { job_id })).await.map(drop),
-    );
-    denied(scheduler.r#move(by(&blue, enlarge(4, 8))).await.map(drop));
+    denied(Service::release(jobs, by(&blue, v1::ReleaseRequest { job_id })).await.map(drop));
+    denied(Service::r#move(jobs, by(&blue, enlarge(4, 8))).await.map(drop));
     let rate = v1::SetRateRequest { job_id, rate: 1000 };
-    denied(JobScheduler::set_rate(scheduler, by(&blue, rate)).await.map(drop));
+    denied(Service::set_rate(jobs, by(&blue, rate)).await.map(drop));
     let start = v1::StartIterationRequest { job_id, number: 0 };
-    denied(scheduler.start_iteration(by(&blue, start)).await.map(drop));
+    denied(Service::start_iteration(jobs, by(&blue, start)).await.map(drop));
     let finish = v1::FinishIterationRequest { job_id, number: 1, worker: 0 };
-    denied(scheduler.finish_iteration(by(&blue, finish)).await.map(drop));
+    denied(Service::finish_iteration(jobs, by(&blue, finish)).await.map(drop));
     let hold = v1::HoldRequest { job_id, epoch: 1 };
-    denied(JobScheduler::hold(scheduler, by(&blue, hold)).await.map(drop));
+    denied(Service::hold(jobs, by(&blue, hold)).await.map(drop));
     let renew = v1::RenewRequest { job_id, epoch: 1, over: 1 };
-    denied(JobScheduler::renew(scheduler, by(&blue, renew)).await.map(drop));
+    denied(Service::renew(jobs, by(&blue, renew)).await.map(drop));
     let watch = v1::WatchRequest { job_id, epoch: 0 };
-    denied(JobScheduler::watch(scheduler, by(&blue, watch)).await.map(drop));
-    let seen = async |scheduler: &Scheduler, who: &Grant| {
-        let listed = JobScheduler::list(scheduler, by(who, v1::ListRequest {})).await.unwrap();
+    denied(Service::watch(jobs, by(&blue, watch)).await.map(drop));
+    let seen = async |jobs: &Jobs, who: &Grant| {
+        let listed = Service::list(jobs, by(who, v1::ListRequest {})).await.unwrap();
         let jobs = listed.into_inner().jobs.into_iter();
         jobs.map(|job| (job.job_id, job.tenant)).collect::<Vec<_>>()
     };
     let blues = [(2, "blue".to_owned()), (3, "blue".to_owned())];
-    assert_eq!(seen(scheduler, &blue).await, blues);
-    assert_eq!(seen(scheduler, &red).await, [(4, "red".to_owned())]);
+    assert_eq!(seen(jobs, &blue).await, blues);
+    assert_eq!(seen(jobs, &red).await, [(4, "red".to_owned())]);
     for who in [&observer, &Grant::operator()] {
-        assert_eq!(seen(scheduler, who).await.len(), 3);
+        assert_eq!(seen(jobs, who).await.len(), 3);
     }
     let changed = admit(&observer, 5, &["w2", "w3"]).await.unwrap_err();
     assert_eq!(changed.0, Code::PermissionDenied);
     let nobody = v1::ReleaseRequest { job_id };
-    let unknown = JobScheduler::release(scheduler, Request::new(nobody)).await.unwrap_err();
+    let unknown = Service::release(jobs, Request::new(nobody)).await.unwrap_err();
     assert_eq!(unknown.code(), Code::PermissionDenied);
 
     // The next controller knows whose jobs they are.
     drop(life);
     let life = site.live().await;
-    assert_eq!(seen(&life.scheduler, &blue).await, blues);
+    assert_eq!(seen(&life.jobs, &blue).await, blues);
     let one_more = v1::AdmitRequest { lease: false, ..leased(5, &["w2", "w3"]) };
-    let full = JobScheduler::admit(&life.scheduler, by(&blue, one_more)).await.unwrap_err();
+    let full = Service::admit(&life.jobs, by(&blue, one_more)).await.unwrap_err();
     assert_eq!(full.code(), Code::ResourceExhausted);
 }
 
@@ -450,13 +452,13 @@ async fn what_does_not_suit_a_lease_is_refused() {
     let rate = v1::SetRateRequest { job_id, rate: 1 };
     let there = v1::MoveRequest { job_id, aggregation: v1::Aggregation::Network.into(), size: 32 };
     let refusals = [
-        life.client.start_iteration(start).await.unwrap_err(),
-        life.client.set_rate(rate).await.unwrap_err(),
-        life.client.r#move(there).await.unwrap_err(),
+        (life.client.start_iteration(start).await.unwrap_err(), "job 2: its workers sum when they"),
+        (life.client.set_rate(rate).await.unwrap_err(), "job 2 has a lease"),
+        (life.client.r#move(there).await.unwrap_err(), "job 2: its workers sum when they like"),
     ];
-    for status in refusals {
+    for (status, what) in refusals {
         assert_eq!(status.code(), Code::FailedPrecondition);
-        assert!(status.message().starts_with("job 2 has a lease"), "{}", status.message());
+        assert!(status.message().starts_with(what), "{}", status.message());
     }
 }
 
@@ -473,14 +475,14 @@ async fn a_tenants_limits_reach_switches_and_workers() {
         max_priority: None,
     };
     let slow = Grant::new(Caller::Anyone, Role::Submit, Some(Arc::new(tenant)));
-    let scheduler = &life.scheduler;
+    let jobs = &life.jobs;
     let limits = async || {
-        let session = &scheduler.controller().switches()[0];
+        let session = &jobs.controller().switches()[0];
         support::entries_of(session, &site.kit.pipeline(), ".limits").await
     };
     assert!(limits().await.is_empty());
     let request = v1::AdmitRequest { lease: false, ..leased(5, &["w2", "w3"]) };
-    let admitted = JobScheduler::admit(scheduler, by(&slow, request)).await.unwrap().into_inner();
+    let admitted = Service::admit(jobs, by(&slow, request)).await.unwrap().into_inner();
     assert_eq!(admitted.rate, 8_000_000);
     // Twice the rate of values, in bytes: ports 2 and 3.
     assert_eq!(limits().await, ["5 2 → limit 2000000 B/s", "5 3 → limit 2000000 B/s"]);
@@ -488,10 +490,10 @@ async fn a_tenants_limits_reach_switches_and_workers() {
         let job_id = 5;
         if let Some(rate) = wanted {
             let request = v1::SetRateRequest { job_id, rate };
-            JobScheduler::set_rate(scheduler, by(&slow, request)).await.unwrap();
+            Service::set_rate(jobs, by(&slow, request)).await.unwrap();
         }
         let watch = v1::WatchRequest { job_id, epoch: 0 };
-        let watch = JobScheduler::watch(scheduler, by(&slow, watch)).await.unwrap();
+        let watch = Service::watch(jobs, by(&slow, watch)).await.unwrap();
         watch.into_inner().next().await.unwrap().unwrap().rate
     };
     assert_eq!(rate(None).await, 8_000_000);
@@ -502,8 +504,160 @@ async fn a_tenants_limits_reach_switches_and_workers() {
     // The limits outlive the controller, and end with the job.
     drop(life);
     let life = site.live().await;
-    let session = &life.scheduler.controller().switches()[0];
+    let session = &life.jobs.controller().switches()[0];
     assert_eq!(session.found().updates, 0);
-    life.scheduler.release(JobId::new(5).unwrap()).await.unwrap();
+    life.jobs.release(JobId::new(5).unwrap()).await.unwrap();
     assert!(support::entries_of(session, &site.kit.pipeline(), ".limits").await.is_empty());
+}
+
+/// The workers of a job with iterations, whose rounds a client lets begin.
+#[tokio::test(flavor = "multi_thread")]
+async fn workers_follow_the_iterations_of_their_job() {
+    let site = Site::new();
+    let mut life = site.live().await;
+    let mut address = life.address.clone();
+    // The job is known, and nobody has admitted it.
+    let early = Taking::worker(&address, "job1", 0, 0).await.err().unwrap();
+    assert_eq!((early.code(), early.message()), (Code::Aborted, "job job1 is not admitted yet"));
+    let aggregation = v1::Aggregation::Network.into();
+    let (job_id, size, stepped) = (1, 8, true);
+    let workers = ["w1", "w2", "w3", "w4"].map(str::to_owned).into();
+    let served = v1::AdmitRequest { workers, parameter_server: "ps".into(), ..Default::default() };
+    let request = v1::AdmitRequest { job_id, aggregation, size, stepped, ..served };
+    let admitted = life.client.admit(request).await.unwrap().into_inner();
+    let epoch = Epoch::new(admitted.epoch).unwrap();
+    // An iteration that begins before its workers come waits for them.
+    let start = async |life: &mut Life, number| {
+        let request = v1::StartIterationRequest { job_id, number };
+        life.client.start_iteration(request).await.unwrap();
+    };
+    start(&mut life, 1).await;
+    let mut server = Taking::server(&address, "ps").await.unwrap();
+    let mut workers = Vec::new();
+    for worker in 0..4 {
+        workers.push(Taking::worker(&address, "job1", worker, 0).await.unwrap());
+    }
+    for worker in &mut workers {
+        assert_eq!(worker.epoch().await.unwrap(), epoch);
+        let turn = worker.turn().await.unwrap();
+        assert_eq!((turn.number, turn.running, turn.reported), (1, true, false));
+        assert_eq!(turn.assignment, admitted.assignment);
+    }
+    assert!(matches!(server.turn().await, Ok(v1::Turn { running: true, .. })));
+    // Only the worker that reports is told that it is recorded.
+    workers[2].finish(epoch, 1).await;
+    let turn = workers[2].turn().await.unwrap();
+    assert_eq!((turn.number, turn.running, turn.reported), (1, true, true));
+    // What it says of another run, or of an iteration that has not begun, is nothing.
+    workers[0].finish(Epoch::FIRST, 1).await;
+    workers[0].finish(epoch, 2).await;
+
+    // A controller that is killed goes on in the middle, and workers say again what it may not have heard.
+    drop(life);
+    let mut life = site.live().await;
+    address = life.address.clone();
+    let mut again = Vec::new();
+    for worker in 0..4 {
+        let mut back = Taking::worker(&address, "job1", worker, epoch.get()).await.unwrap();
+        let turn = back.turn().await.unwrap();
+        assert_eq!((turn.number, turn.running, turn.reported), (1, true, worker == 2));
+        if worker != 2 {
+            back.finish(epoch, 1).await;
+        }
+        again.push(back);
+    }
+    let mut ended = async |worker: usize| {
+        loop {
+            let turn = again[worker].turn().await.unwrap();
+            if !turn.running {
+                return turn.number;
+            }
+        }
+    };
+    for worker in 0..4 {
+        assert_eq!(ended(worker).await, 1);
+    }
+    // Moved, the job has another assignment before its next iteration.
+    let aggregation = v1::Aggregation::Network.into();
+    let moved = v1::MoveRequest { job_id, aggregation, size: 16 };
+    let moved = life.client.r#move(moved).await.unwrap().into_inner().assignment;
+    assert_ne!(moved, admitted.assignment);
+    start(&mut life, 2).await;
+    for worker in &mut again {
+        let turn = worker.turn().await.unwrap();
+        assert_eq!((turn.number, turn.running, turn.assignment), (1, false, moved));
+        let turn = worker.turn().await.unwrap();
+        assert_eq!((turn.number, turn.running, turn.assignment), (2, true, moved));
+    }
+
+    // A release is told, and also to who was away at that time.
+    let gone = again.pop().unwrap();
+    drop(gone);
+    life.client.release(v1::ReleaseRequest { job_id }).await.unwrap();
+    for mut worker in again {
+        let News::Over(why) = worker.news().await.unwrap() else { panic!("it is over") };
+        assert_eq!(why, "the controller has released job job1");
+    }
+    let back = Taking::worker(&address, "job1", 3, epoch.get()).await.err().unwrap();
+    let said = (Code::FailedPrecondition, "the controller has released job job1");
+    assert_eq!((back.code(), back.message()), said);
+}
+
+/// The endpoints of a host learn of the jobs that come and go.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_host_is_told_when_it_has_other_jobs() {
+    let site = Site::new();
+    let mut life = site.live().await;
+    let mut server = Taking::server(&life.address, "ps").await.unwrap();
+    let aggregation = v1::Aggregation::Network.into();
+    let workers = ["w1", "w3"].map(str::to_owned).into();
+    let served = v1::AdmitRequest { workers, parameter_server: "ps".into(), ..Default::default() };
+    let request = v1::AdmitRequest { job_id: 1, aggregation, size: 8, ..served };
+    // One without a server on the host is none of its business.
+    life.admit(v1::AdmitRequest { lease: false, ..leased(7, &["w1", "w2"]) }).await;
+    life.client.admit(request).await.unwrap();
+    assert!(matches!(server.news().await.unwrap(), News::Changed(_)));
+    let mut server = Taking::server(&life.address, "ps").await.unwrap();
+    assert_eq!(server.run().await.unwrap().job, "job1");
+    life.client.release(v1::ReleaseRequest { job_id: 1 }).await.unwrap();
+    assert!(matches!(server.news().await.unwrap(), News::Changed(_)));
+}
+
+/// Nobody takes part in another tenant's job.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tenants_workers_take_part_in_its_jobs_only() {
+    let site = Site::new();
+    let life = site.live().await;
+    let tenant = |name: &str| {
+        let (jobs, aggregators, name) = (None, None, name.into());
+        let (max_rate, max_preemption, max_priority) = Default::default();
+        let tenant = Tenant { name, jobs, aggregators, max_rate, max_preemption, max_priority };
+        Grant::new(Caller::Anyone, Role::Submit, Some(Arc::new(tenant)))
+    };
+    let (blue, red) = (tenant("blue"), tenant("red"));
+    let aggregation = v1::Aggregation::Network.into();
+    let request = v1::AdmitRequest { job_id: 1, aggregation, size: 8, ..Default::default() };
+    Service::admit(&life.jobs, by(&blue, request)).await.unwrap();
+    let take = async |grant: Grant| {
+        let jobs = life.jobs.clone();
+        let door = move |mut request: Request<()>| {
+            request.extensions_mut().insert(grant.clone());
+            Ok(request)
+        };
+        let service = JobsServer::with_interceptor(jobs, door);
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let incoming = tokio_stream::wrappers::TcpListenerStream::new(listener);
+        let server = tonic::transport::Server::builder().add_service(service);
+        tokio::spawn(server.serve_with_incoming(incoming));
+        let controller = Remote::new(&address, None).unwrap().unwrap();
+        let worker = Taking::worker(&controller, "job1", 0, 0).await;
+        let host = Taking::server(&controller, "ps").await;
+        (worker.map(drop).err().map(|status| status.code()), host.is_ok())
+    };
+    assert_eq!(take(blue).await, (None, false));
+    assert_eq!(take(red).await, (Some(Code::PermissionDenied), false));
+    let observer = Grant::new(Caller::Anyone, Role::Observe, None);
+    assert_eq!(take(observer).await, (Some(Code::PermissionDenied), false));
+    assert_eq!(take(Grant::operator()).await, (None, true));
 }

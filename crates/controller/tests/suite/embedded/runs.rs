@@ -13,18 +13,18 @@ use tonic::{Code, Status};
 use tributary_access::{Door, Listen, Remote, Server};
 use tributary_controller::client::SwitchConfig;
 use tributary_controller::jobs::Controller;
-use tributary_controller::scheduler::Forgetful;
 use tributary_controller::server::LIMITS;
 use tributary_controller::service::Jobs;
 use tributary_jobfile::parse;
 use tributary_model::plan::Placement;
 use tributary_model::{Deployment, Scenario};
+use tributary_proto::JOBS_VERSION;
 use tributary_proto::jobs::v1;
 use tributary_proto::jobs::v1::part::Role;
 use tributary_proto::jobs::v1::worker::Which;
 use tributary_wire::{Epoch, JobId};
 
-use crate::embedded::taking::{SOON, Taking, set};
+use crate::embedded::taking::{SOON, Taking, part, set};
 use crate::embedded::{Cables, Running, embedded};
 use crate::support::{self, Kit, free_port};
 
@@ -51,12 +51,9 @@ async fn setting() -> Setting {
 }
 
 async fn served(controller: &Arc<Controller>) -> (Jobs, Server) {
-    let deployment = Arc::new(Deployment::new(scenario()).unwrap());
-    let (controller, journal) = (Arc::clone(controller), Arc::new(Forgetful));
-    let jobs = Jobs::new(controller, journal, deployment, BTreeMap::new(), &[]);
+    let jobs = Jobs::new(Arc::clone(controller), Deployment::new(scenario()).unwrap());
     let anywhere = Listen::Tcp(SocketAddr::from(([127, 0, 0, 1], 0)));
-    let server =
-        Server::start(jobs.clone().service(), Door::unlocked(anywhere), LIMITS).await.unwrap();
+    let server = Server::start(jobs.service(), Door::unlocked(anywhere), LIMITS).await.unwrap();
     (jobs, server)
 }
 
@@ -243,7 +240,6 @@ async fn requests_that_make_no_sense_are_refused() {
         Ok(mut taking) => taking.run().await.map(|_| ()).unwrap_err().code(),
         Err(status) => status.code(),
     };
-    let part = |role| v1::Part { version: 1, role: Some(role), setup: false };
     let named = |job: &str, which| v1::Worker { job: job.to_owned(), which: Some(which), epoch: 0 };
     let worker = |job: &str, index| part(Role::Worker(named(job, Which::Worker(index))));
     for job in ["", "b", "a/1", "aa"] {
@@ -257,8 +253,9 @@ async fn requests_that_make_no_sense_are_refused() {
         let on_host = part(Role::Worker(named("a", Which::Host(host.to_owned()))));
         assert_eq!(code(on_host).await, Code::InvalidArgument, "{host}");
     }
-    assert_eq!(code(v1::Part { version: 1, role: None, setup: true }).await, Code::InvalidArgument);
-    let later = v1::Part { version: 2, ..worker("a", 0) };
+    let nobody = v1::Part { role: None, ..worker("a", 0) };
+    assert_eq!(code(nobody).await, Code::InvalidArgument);
+    let later = v1::Part { version: JOBS_VERSION + 1, ..worker("a", 0) };
     assert_eq!(code(later).await, Code::Unimplemented);
     // A run that nobody has begun.
     let run = v1::Worker { epoch: 17, ..named("a", Which::Worker(0)) };

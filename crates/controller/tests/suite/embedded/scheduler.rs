@@ -1,4 +1,4 @@
-//! The job scheduler over gRPC, with the embedded switch.
+//! Clients that admit, step, move and release jobs over gRPC, with the embedded switch.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -9,28 +9,28 @@ use tonic::transport::Channel;
 use tonic::{Code, Status, Streaming};
 use tributary_access::{Door, Listen, Server};
 use tributary_controller::jobs::Controller;
-use tributary_controller::scheduler::Scheduler;
 use tributary_controller::server::LIMITS;
+use tributary_controller::service::Jobs;
 use tributary_jobfile::parse;
-use tributary_model::{Scenario, plan::Placement};
-use tributary_proto::scheduler::v1;
-use tributary_proto::scheduler::v1::iteration::State;
-use tributary_proto::scheduler::v1::job_scheduler_client::JobSchedulerClient;
+use tributary_model::{Deployment, Scenario};
+use tributary_proto::jobs::v1;
+use tributary_proto::jobs::v1::iteration::State;
+use tributary_proto::jobs::v1::jobs_client::JobsClient;
 
 use crate::embedded::{Cables, Running, running};
 use crate::support::{self, Kit, free_port};
 
-type Client = JobSchedulerClient<Channel>;
+type Client = JobsClient<Channel>;
 
 const NETWORK: i32 = v1::Aggregation::Network as i32;
 const SERVER: i32 = v1::Aggregation::Server as i32;
 const SOON: Duration = Duration::from_secs(10);
 
-/// A scheduler of two racks with four workers and 64 aggregators each, and one known job; and a
+/// A controller of two racks with four workers and 64 aggregators each, and one known job; and a
 /// client.
 struct Setting {
     server: Server,
-    scheduler: Scheduler,
+    jobs: Jobs,
     client: Client,
     _switches: [(Running, Cables); 2],
 }
@@ -53,20 +53,20 @@ async fn setting(program: &str) -> Setting {
         "switchml" => controller.partitioned(4).unwrap(),
         _ => controller,
     };
-    let scheduler = Scheduler::new(controller, scenario.jobs.iter().map(Placement::unassigned));
+    let jobs = Jobs::new(controller, Deployment::unassigned(scenario));
     let anywhere = Listen::Tcp(SocketAddr::from(([127, 0, 0, 1], 0)));
-    let server =
-        Server::start(scheduler.service(), Door::unlocked(anywhere), LIMITS).await.unwrap();
+    let server = Server::start(jobs.service(), Door::unlocked(anywhere), LIMITS).await.unwrap();
     let client = connect(&server).await;
-    Setting { server, scheduler, client, _switches: switches }
+    Setting { server, jobs, client, _switches: switches }
 }
 
 async fn connect(server: &Server) -> Client {
-    JobSchedulerClient::connect(format!("http://{}", server.address())).await.unwrap()
+    JobsClient::connect(format!("http://{}", server.address())).await.unwrap()
 }
 
 fn admit(job_id: u32, aggregation: i32, size: u32) -> v1::AdmitRequest {
-    v1::AdmitRequest { job_id, aggregation, size, ..v1::AdmitRequest::default() }
+    let stepped = true;
+    v1::AdmitRequest { job_id, aggregation, size, stepped, ..v1::AdmitRequest::default() }
 }
 
 /// A job in the first rack, without a parameter server.
@@ -207,7 +207,7 @@ async fn what_cannot_be_is_refused_with_the_right_status() {
         (admit(1, 0, 8), Code::InvalidArgument, "say where the job is to be summed"),
         (admit(1, 77, 8), Code::InvalidArgument, "say where the job is to be summed"),
         (admit(1, NETWORK, 0), Code::InvalidArgument, "say how many aggregators"),
-        (admit(2, NETWORK, 8), Code::NotFound, "the scheduler's job file has no job 2"),
+        (admit(2, NETWORK, 8), Code::NotFound, "the controller's job file has no job 2"),
         (local(2, &["w1", "nobody"], 8), Code::InvalidArgument, "the network has no host `nobody`"),
         (local(2, &["w1", "w1"], 8), Code::InvalidArgument, "the workers and the parameter server"),
         (local(2, &["w1", "w5"], 8), Code::InvalidArgument, "job 2 needs a parameter server"),
@@ -405,13 +405,14 @@ async fn closing_releases_all_jobs() {
     setting.start(2, 1).await.unwrap();
     let mut watcher = setting.watch(2).await;
     assert!(told(&mut watcher).await.is_some());
-    assert!(setting.scheduler.close().await.is_empty());
+    let released = setting.jobs.release_all().await;
+    assert!(released.len() == 2 && released.iter().all(|(.., outcome)| outcome.is_ok()));
     assert_eq!(told(&mut watcher).await, None);
     refused(setting.client.admit(admit(1, NETWORK, 8)).await, Code::Unavailable);
-    assert!(setting.scheduler.room().iter().all(|room| room.free == 64));
+    assert!(setting.jobs.room().iter().all(|room| room.free == 64));
     let address = setting.server.address().clone();
     setting.server.stop().await;
-    let again = JobSchedulerClient::connect(format!("http://{address}")).await;
+    let again = JobsClient::connect(format!("http://{address}")).await;
     assert!(again.is_err(), "nobody listens any more");
 }
 
@@ -429,10 +430,9 @@ async fn a_job_broken_by_a_lost_switch_can_be_released() {
     });
     let controller =
         Controller::connect(&scenario.network.topology, configs.collect(), &kit.pipeline);
-    let placements = scenario.jobs.iter().map(Placement::unassigned);
-    let scheduler = Scheduler::new(controller.await.unwrap(), placements);
+    let jobs = Jobs::new(controller.await.unwrap(), Deployment::unassigned(scenario.clone()));
     let server =
-        Server::start(scheduler.service(), Door::unlocked("127.0.0.1:0".parse().unwrap()), LIMITS)
+        Server::start(jobs.service(), Door::unlocked("127.0.0.1:0".parse().unwrap()), LIMITS)
             .await
             .unwrap();
     let mut client = connect(&server).await;

@@ -7,6 +7,7 @@ use tokio::time::timeout;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Status, Streaming};
 use tributary_access::Remote;
+use tributary_proto::JOBS_VERSION;
 use tributary_proto::jobs::v1;
 use tributary_proto::jobs::v1::jobs_client::JobsClient;
 use tributary_proto::jobs::v1::part::Role;
@@ -28,7 +29,10 @@ impl Taking {
         let channel = controller.connect().await;
         let channel = channel.map_err(|error| Status::unavailable(error.to_string()))?;
         let (requests, outgoing) = mpsc::channel(4);
-        requests.try_send(v1::TakeRequest { request: Some(Request::Part(part)) }).unwrap();
+        let said = [Request::Part(part), Request::Ready(v1::Ready {})];
+        for request in said {
+            requests.try_send(v1::TakeRequest { request: Some(request) }).unwrap();
+        }
         let answers = JobsClient::new(channel).take(ReceiverStream::new(outgoing)).await?;
         Ok(Self { requests, answers: answers.into_inner() })
     }
@@ -42,21 +46,39 @@ impl Taking {
     ) -> Result<Self, Status> {
         let which = Some(v1::worker::Which::Worker(worker));
         let worker = v1::Worker { job: job.to_owned(), which, epoch };
-        Self::part(
-            controller,
-            v1::Part { version: 1, role: Some(Role::Worker(worker)), setup: false },
-        )
-        .await
+        Self::part(controller, part(Role::Worker(worker))).await
     }
 
     pub(crate) async fn server(controller: &Remote, host: &str) -> Result<Self, Status> {
-        let role = Some(Role::Server(host.to_owned()));
-        Self::part(controller, v1::Part { version: 1, role, setup: false }).await
+        Self::part(controller, part(Role::Server(host.to_owned()))).await
     }
 
+    /// The next news, without the set-up.
     pub(crate) async fn news(&mut self) -> Result<News, Status> {
-        let answer = timeout(SOON, self.answers.message()).await.expect("news come")?;
-        answer.and_then(|answer| answer.news).ok_or_else(|| Status::cancelled("the stream ended"))
+        loop {
+            let answer = timeout(SOON, self.answers.message()).await.expect("news come")?;
+            let ended = || Status::cancelled("the stream ended");
+            match answer.and_then(|answer| answer.news).ok_or_else(ended)? {
+                News::Setup(_) => {}
+                news => return Ok(news),
+            }
+        }
+    }
+
+    /// The next turn.
+    pub(crate) async fn turn(&mut self) -> Result<v1::Turn, Status> {
+        loop {
+            if let News::Turn(turn) = self.news().await? {
+                return Ok(turn);
+            }
+        }
+    }
+
+    pub(crate) async fn finish(&self, run: Epoch, number: u64) {
+        let finished = v1::Finished { epoch: run.get(), number };
+        let request = v1::TakeRequest { request: Some(Request::Finished(finished)) };
+        // The stream may have broken.
+        let _ = self.requests.send(request).await;
     }
 
     /// The next run that begins.
@@ -100,6 +122,10 @@ impl Taking {
         // The stream may have broken.
         let _ = self.requests.send(request).await;
     }
+}
+
+pub(crate) fn part(role: Role) -> v1::Part {
+    v1::Part { version: JOBS_VERSION, role: Some(role) }
 }
 
 pub(crate) fn set(indices: &[u32]) -> WorkerSet {

@@ -17,14 +17,15 @@ use tributary_access::Grant;
 use tributary_controller::client::{SwitchConfig, Target};
 use tributary_controller::jobs::Controller;
 use tributary_controller::programs::{Source, compile, defines};
-use tributary_controller::scheduler::Scheduler;
+use tributary_controller::service::Jobs;
 use tributary_manager::database::Redb;
 use tributary_manager::manager::Settings;
 use tributary_manager::shell::{Input, Shell, View};
 use tributary_manager::site::Site;
+use tributary_model::Deployment;
 use tributary_netio::memory::{self, MemoryPort};
-use tributary_proto::scheduler::v1::job_scheduler_server::{JobScheduler, JobSchedulerServer};
-use tributary_proto::scheduler::v1::{self, AdmitRequest};
+use tributary_proto::jobs::v1::jobs_server::JobsServer;
+use tributary_proto::jobs::v1::{self, AdmitRequest};
 use tributary_switch::runtime::{self, SwitchHandle};
 use tributary_switch::server::{Listen, ServerHandle, Service};
 
@@ -37,11 +38,11 @@ const WHILE: Duration = Duration::from_secs(3);
 /// Maximum number of calls in that time: one list per second, and one call per request.
 const CALLS: usize = 12;
 
-/// A manager without agents, and its scheduler. Fields are dropped in this order.
+/// A manager without agents, and its controller. Fields are dropped in this order.
 struct Setting {
     inputs: Sender<Input>,
     manager: Option<JoinHandle<()>>,
-    scheduler: Scheduler,
+    jobs: Jobs,
     /// Number of calls so far.
     calls: Arc<Mutex<usize>>,
     runtime: Runtime,
@@ -73,12 +74,13 @@ impl Setting {
         let pipeline = compile(&source, &defines(&network.network.switch)).unwrap().pipeline;
         let calls = Arc::<Mutex<usize>>::default();
         let counted = Arc::clone(&calls);
-        let (scheduler, address) = runtime.block_on(async {
+        let (jobs, address) = runtime.block_on(async {
             let configs = vec![SwitchConfig::new("s1", target)];
             let controller = Controller::connect(&network.network.topology, configs, &pipeline);
-            let scheduler = Scheduler::new(controller.await.unwrap(), []);
+            let deployment = Deployment::unassigned(network.clone());
+            let jobs = Jobs::new(controller.await.unwrap(), deployment);
             for &job in admitted {
-                admit(&scheduler, job).await;
+                admit(&jobs, job).await;
             }
             let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
             let address = listener.local_addr().unwrap();
@@ -87,18 +89,18 @@ impl Setting {
                 *counted.lock().unwrap() += 1;
                 Ok(request)
             };
-            let service = JobSchedulerServer::with_interceptor(scheduler.clone(), count);
+            let service = JobsServer::with_interceptor(jobs.clone(), count);
             let serving = tonic::transport::Server::builder()
                 .add_service(service)
                 .serve_with_incoming(TcpListenerStream::new(listener));
             tokio::spawn(serving);
-            (scheduler, address)
+            (jobs, address)
         });
         let (inputs, manager) = manager(&runtime, &directory, address);
         Self {
             inputs,
             manager: Some(manager),
-            scheduler,
+            jobs,
             calls,
             runtime,
             _server: server,
@@ -109,7 +111,7 @@ impl Setting {
     }
 
     fn serving(&self) -> Vec<u16> {
-        self.scheduler.list().iter().map(|listed| listed.placement.job.get()).collect()
+        self.jobs.list().iter().map(|listed| listed.placement.job.get()).collect()
     }
 
     fn until(&self, serving: &[u16]) {
@@ -160,7 +162,7 @@ fn manager(
     (inputs, thread)
 }
 
-async fn admit(scheduler: &Scheduler, job_id: u32) {
+async fn admit(jobs: &Jobs, job_id: u32) {
     let request = AdmitRequest {
         job_id,
         workers: vec!["w1".into(), "w2".into()],
@@ -171,7 +173,7 @@ async fn admit(scheduler: &Scheduler, job_id: u32) {
     };
     let mut request = Request::new(request);
     request.extensions_mut().insert(Grant::operator());
-    JobScheduler::admit(scheduler, request).await.unwrap();
+    v1::jobs_server::Jobs::admit(jobs, request).await.unwrap();
 }
 
 #[test]
@@ -186,7 +188,7 @@ fn jobs_of_a_lost_database_are_released_once() {
 fn a_job_readmitted_by_another_client_is_left_alone() {
     let setting = Setting::start(&[9]);
     setting.until(&[]);
-    setting.runtime.block_on(admit(&setting.scheduler, 9));
+    setting.runtime.block_on(admit(&setting.jobs, 9));
     let calls = setting.count();
     assert!(calls <= CALLS, "{calls} calls in {WHILE:?}");
     assert_eq!(setting.serving(), [9]);

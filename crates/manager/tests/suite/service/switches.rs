@@ -8,9 +8,9 @@ use std::sync::{Arc, Mutex};
 use tokio::net::TcpListener;
 use tokio_stream::Stream;
 use tokio_stream::wrappers::TcpListenerStream;
-use tonic::{Request, Response, Status};
-use tributary_proto::scheduler::v1;
-use tributary_proto::scheduler::v1::job_scheduler_server::{JobScheduler, JobSchedulerServer};
+use tonic::{Request, Response, Status, Streaming};
+use tributary_proto::jobs::v1;
+use tributary_proto::jobs::v1::jobs_server::{Jobs, JobsServer};
 
 /// Number in packets, hosts of the workers, host of the parameter server.
 pub(crate) type Admitted = (u32, Vec<String>, String);
@@ -34,7 +34,7 @@ impl Switches {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let noted = Arc::<Mutex<Noted>>::default();
-        let service = JobSchedulerServer::new(Controller(Arc::clone(&noted)));
+        let service = JobsServer::new(Controller(Arc::clone(&noted)));
         let serving = tonic::transport::Server::builder()
             .add_service(service)
             .serve_with_incoming(TcpListenerStream::new(listener));
@@ -75,7 +75,7 @@ fn none<T>() -> Answer<T> {
 }
 
 #[tonic::async_trait]
-impl JobScheduler for Controller {
+impl Jobs for Controller {
     async fn admit(&self, request: Request<v1::AdmitRequest>) -> Answer<v1::AdmitResponse> {
         let v1::AdmitRequest { job_id, workers, parameter_server, epoch, .. } =
             request.into_inner();
@@ -139,6 +139,12 @@ impl JobScheduler for Controller {
     type HoldStream = Pin<Box<dyn Stream<Item = Result<v1::HoldResponse, Status>> + Send>>;
 
     async fn hold(&self, _: Request<v1::HoldRequest>) -> Answer<Self::HoldStream> {
+        none()
+    }
+
+    type TakeStream = Pin<Box<dyn Stream<Item = Result<v1::TakeResponse, Status>> + Send>>;
+
+    async fn take(&self, _: Request<Streaming<v1::TakeRequest>>) -> Answer<Self::TakeStream> {
         none()
     }
 

@@ -21,11 +21,10 @@ fn job(workers: &str, more: &str) -> String {
 fn a_running_job_moves_to_its_server_and_back_to_another_segment() {
     let hosts = ["a1", "a2", "b1", "b2"];
     let Some(net) = Net::with(&job(&format!("{hosts:?}"), "")) else { return };
-    // The processes wait for the scheduler, and then for the job.
+    // The processes wait for the job.
+    let controller = net.controller();
     let workers = net.workers(&hosts);
-    until(&workers[0], "waiting for the scheduler");
-    let scheduler = net.scheduler();
-    until(&workers[0], "job 1 is not admitted");
+    until(&workers[0], "job job1 is not admitted yet");
     let server = net.server();
 
     let mut client = net.client();
@@ -56,9 +55,9 @@ fn a_running_job_moves_to_its_server_and_back_to_another_segment() {
         }
     }
     assert_eq!(client.release(), 0, "all fragments were finished");
-    until(&server, "job 1: released");
+    until(&server, "fragments, 0 of them");
     stop(&server);
-    stop(&scheduler);
+    stop(&controller);
 }
 
 /// The server cannot continue from what it knew of the first iteration.
@@ -67,7 +66,7 @@ fn a_server_that_does_not_see_a_local_iteration_serves_the_next_one() {
     let hosts = ["a1", "a2"];
     let more = "aggregation = \"server\"\n";
     let Some(net) = Net::with(&job(&format!("{hosts:?}"), more)) else { return };
-    let scheduler = net.scheduler();
+    let controller = net.controller();
     let server = net.server();
     let workers = net.workers(&hosts);
 
@@ -87,5 +86,5 @@ fn a_server_that_does_not_see_a_local_iteration_serves_the_next_one() {
     assert!(workers[0].output(Stream::Out).contains("iteration 2: local, service 1"));
     assert_eq!(client.release(), 0);
     stop(&server);
-    stop(&scheduler);
+    stop(&controller);
 }

@@ -3,14 +3,17 @@
 //! Each change of the holder is a turn with a number. A grace period ends the job only if the turn in which
 //! it began still lasts: then no client has held the lease in between.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use tokio::sync::{mpsc, watch};
 use tonic::Status;
-use tributary_proto::scheduler::v1;
+use tributary_model::job::{Event, Served};
+use tributary_proto::jobs::v1;
 use tributary_wire::{Epoch, Run};
 
-use super::{Jobs, Phase, Refusal, Scheduler, Served, carry_through};
+use super::admission::carry_through;
+use super::{Admitted, Jobs, Phase, Refusal, State};
 
 /// How long a job stays admitted while no client holds its lease.
 pub const GRACE: Duration = Duration::from_secs(10);
@@ -44,26 +47,38 @@ impl Lease {
 /// What a holder is told.
 pub(super) type Told = mpsc::Receiver<Result<v1::HoldResponse, Status>>;
 
-impl Scheduler {
+impl Jobs {
+    /// Begins the grace periods of all leases.
+    pub(super) fn begin_grace_periods(&self) {
+        let leased: Vec<Run> = {
+            let state = self.state();
+            let admitted = state.jobs.values().filter_map(|entry| entry.admitted.as_ref());
+            let leased =
+                admitted.filter_map(|job| Some(job.placement.job.run(job.lease.as_ref()?.epoch)));
+            leased.collect()
+        };
+        leased.into_iter().for_each(|run| self.begin_grace(run));
+    }
+
     /// Holds the lease of a job, named by its first run, until the returned channel is closed.
     ///
     /// # Errors
     /// [`Refusal::Unknown`] if the lease is over; [`Refusal::Unleased`], [`Refusal::Broken`].
     pub(super) fn hold(&self, run: Run) -> Result<Told, Refusal> {
-        let (turn, mut turns, mut standing) = {
-            let mut jobs = self.jobs();
-            let served = jobs.leased(run)?;
-            let lease = served.lease.as_mut().expect("it is leased");
+        let (turn, mut turns, mut watched) = {
+            let mut state = self.state();
+            let admitted = state.leased(run)?;
+            let lease = admitted.lease.as_mut().expect("it is leased");
             let turn = lease.pass(true);
-            (turn, lease.turn.subscribe(), served.standing.subscribe())
+            (turn, lease.turn.subscribe(), admitted.watched.subscribe())
         };
         let (sender, told) = mpsc::channel(2);
-        let grace_ms = u32::try_from(self.grace.as_millis()).unwrap_or(u32::MAX);
+        let grace_ms = u32::try_from(self.0.grace.as_millis()).unwrap_or(u32::MAX);
         let own = self.clone();
         tokio::spawn(async move {
             // The channel has room, and a holder that is gone is noticed below.
             drop(sender.try_send(Ok(v1::HoldResponse { grace_ms })));
-            let released = async { while standing.changed().await.is_ok() {} };
+            let released = async { while watched.changed().await.is_ok() {} };
             let passed = async { turns.wait_for(|now| *now != turn).await.is_ok() };
             tokio::select! {
                 () = sender.closed() => own.let_go(run, turn),
@@ -80,8 +95,8 @@ impl Scheduler {
     /// The holder of a turn is gone.
     fn let_go(&self, run: Run, turn: u64) {
         {
-            let mut jobs = self.jobs();
-            let Some(lease) = jobs.lease(run).filter(|lease| *lease.turn.borrow() == turn) else {
+            let mut state = self.state();
+            let Some(lease) = state.lease(run).filter(|lease| *lease.turn.borrow() == turn) else {
                 return;
             };
             lease.pass(false);
@@ -92,21 +107,21 @@ impl Scheduler {
 
     /// Releases a job after the grace period, unless its lease is held by then.
     pub(super) fn begin_grace(&self, run: Run) {
-        let turn = match self.jobs().lease(run) {
+        let turn = match self.state().lease(run) {
             Some(lease) => *lease.turn.borrow(),
             None => return,
         };
         let own = self.clone();
         tokio::spawn(async move {
             loop {
-                tokio::time::sleep(own.grace).await;
+                tokio::time::sleep(own.0.grace).await;
                 match own.expire(run, turn).await {
                     Ok(()) => return,
                     Err(refusal) => tracing::warn!(
                         "job {} is not released yet, though no client holds its lease: {refusal}; trying \
                          again in {:?}",
                         run.job,
-                        own.grace
+                        own.0.grace
                     ),
                 }
             }
@@ -121,21 +136,24 @@ impl Scheduler {
     /// As of [`hold`](Self::hold); [`Refusal::Busy`], [`Refusal::Controller`], [`Refusal::Unrecorded`]. After
     /// the last two the job can only be released.
     pub(super) async fn renew(&self, lease: Run, over: Epoch) -> Result<Epoch, Refusal> {
-        if let Some(next) = self.jobs().begin_renewal(lease, over)? {
+        if let Some(next) = self.state().begin_renewal(lease, over)? {
             return Ok(next);
         }
         let own = self.clone();
         carry_through(async move {
-            let renewed = own.controller.renew(lease.job).await;
-            let mut jobs = own.jobs();
-            let entry = jobs.entries.get_mut(&lease.job).ok_or(Refusal::Unknown(lease.job))?;
+            let renewed = own.0.controller.renew(lease.job).await;
+            let mut state = own.state();
+            let unknown = Refusal::Unknown(lease.job);
+            let entry = state.jobs.get_mut(&lease.job).ok_or(unknown.clone())?;
             entry.phase = Phase::Broken;
             let epoch = renewed?;
-            let served = entry.served.as_mut().ok_or(Refusal::Unknown(lease.job))?;
-            served.placement.epoch = epoch;
-            let standing = *served.standing.borrow();
-            own.record(&served.placement, served, entry.tenant.clone(), standing)?;
+            let admitted = entry.admitted.as_mut().ok_or(unknown)?;
+            let served = Served { epoch, ..admitted.life.served() };
+            let recorded = own.record(admitted, entry.tenant.as_deref(), served);
+            recorded.map_err(Refusal::Unrecorded)?;
+            admitted.epochs = BTreeMap::from([(epoch, vec![epoch])]);
             entry.phase = Phase::Settled;
+            own.handle_in(&mut state, lease.job, Event::Renewed(epoch));
             Ok(epoch)
         })
         .await
@@ -143,7 +161,7 @@ impl Scheduler {
 
     /// Releases a job if a turn still lasts.
     async fn expire(&self, run: Run, turn: u64) -> Result<(), Refusal> {
-        let begun = self.jobs().begin_expiry(run, turn)?;
+        let begun = self.state().begin_expiry(run, turn)?;
         if begun {
             self.finish_release(run.job).await?;
             tracing::warn!(%run, "released, because no client holds its lease");
@@ -152,15 +170,17 @@ impl Scheduler {
     }
 }
 
-impl Jobs {
+impl State {
     /// A job whose lease its first run names. It may be about to begin another run.
-    fn leased(&mut self, run: Run) -> Result<&mut Served, Refusal> {
-        let entry = self.entries.get_mut(&run.job).ok_or(Refusal::Unknown(run.job))?;
-        match (entry.phase, &mut entry.served) {
+    fn leased(&mut self, run: Run) -> Result<&mut Admitted, Refusal> {
+        let entry = self.jobs.get_mut(&run.job).ok_or(Refusal::Unknown(run.job))?;
+        match (entry.phase, &mut entry.admitted) {
             (Phase::Broken, _) => Err(Refusal::Broken(run.job)),
-            (_, Some(served)) => match &served.lease {
-                Some(lease) if lease.epoch == run.epoch => Ok(served),
-                None if served.placement.epoch == run.epoch => Err(Refusal::Unleased(run.job)),
+            (_, Some(admitted)) => match &admitted.lease {
+                Some(lease) if lease.epoch == run.epoch => Ok(admitted),
+                None if admitted.life.served().epoch == run.epoch => {
+                    Err(Refusal::Unleased(run.job))
+                }
                 _ => Err(Refusal::Unknown(run.job)),
             },
             _ => Err(Refusal::Busy(run.job)),
@@ -168,14 +188,13 @@ impl Jobs {
     }
 
     fn lease(&mut self, run: Run) -> Option<&mut Lease> {
-        let served = self.entries.get_mut(&run.job)?.served.as_mut()?;
-        served.lease.as_mut().filter(|lease| lease.epoch == run.epoch)
+        self.admitted_mut(run.job)?.lease.as_mut().filter(|lease| lease.epoch == run.epoch)
     }
 
     /// Begins another run of a leased job after this one, unless it has begun already: then its epoch is
     /// returned.
     fn begin_renewal(&mut self, lease: Run, over: Epoch) -> Result<Option<Epoch>, Refusal> {
-        let now = self.leased(lease)?.placement.epoch;
+        let now = self.leased(lease)?.life.served().epoch;
         let (phase, _) = self.settled(lease.job)?;
         if now == over {
             *phase = Phase::Changing;

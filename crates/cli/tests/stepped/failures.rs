@@ -1,4 +1,4 @@
-//! Workers and schedulers that die, and jobs that are released, while an iteration runs.
+//! Workers and controllers that die, and jobs that are released, while an iteration runs.
 
 use std::time::Duration;
 
@@ -32,9 +32,9 @@ fn fail(workers: &[Process], why: &str) {
 }
 
 #[test]
-fn an_iteration_without_a_worker_does_not_end_and_its_job_can_be_released() {
+fn a_worker_that_dies_in_an_iteration_ends_the_others_and_the_job_can_be_started_again() {
     let Some(net) = Net::with(&job()) else { return };
-    let scheduler = net.scheduler();
+    let controller = net.controller();
     let server = net.server();
     let workers = net.workers(&HOSTS);
     let mut client = net.client();
@@ -44,29 +44,35 @@ fn an_iteration_without_a_worker_does_not_end_and_its_job_can_be_released() {
     workers.iter().for_each(|worker| until(worker, "iteration 1"));
     std::thread::sleep(Duration::from_millis(500));
     slay(&workers[3]);
-    std::thread::sleep(Duration::from_millis(2500));
+    fail(&workers[..3], "worker 3 has died in the middle of the run");
     assert_eq!(client.unfinished(), [0, 1, 2, 3]);
 
-    client.release();
-    fail(&workers[..3], "has released the job");
-    until(&server, "job 1: released");
+    // The job begins anew with processes that are started again: its iterations are counted from the first.
+    let workers = net.workers(&HOSTS);
+    client.until_run_after(first);
+    client.set_rate(0);
+    client.iterate(1);
+    workers.iter().for_each(|worker| until(worker, "round 1 of 3"));
 
-    // Nothing is left that would disturb the next run, for which the same server process is good.
+    // Released and admitted again, it is another run, for which the same server process is good.
+    client.release();
+    fail(&workers, "the controller has released job job1");
+    until(&server, "fragments");
     let workers = net.workers(&HOSTS);
     let second = client.admit(NETWORK, 64, 0);
     assert_ne!(first, second);
     client.iterate(1);
     until(&workers[0], "round 1 of 3");
     assert_eq!(client.release(), 0);
-    fail(&workers, "has released the job");
+    fail(&workers, "the controller has released job job1");
     stop(&server);
-    stop(&scheduler);
+    stop(&controller);
 }
 
 #[test]
-fn workers_go_on_without_the_scheduler_and_return_to_it() {
+fn workers_go_on_without_the_controller_and_return_to_it() {
     let Some(net) = Net::with(&job()) else { return };
-    let scheduler = net.scheduler();
+    let controller = net.controller();
     let server = net.server();
     let workers = net.workers(&HOSTS);
     let mut client = net.client();
@@ -76,15 +82,15 @@ fn workers_go_on_without_the_scheduler_and_return_to_it() {
     workers.iter().for_each(|worker| until(worker, "iteration 1"));
     // A server that has not learned of the admission yet would drop all packets.
     until(&server, "job 1: serving run");
-    slay(&scheduler);
+    slay(&controller);
     for worker in &workers {
-        until_on(worker, Stream::Err, "no news from the scheduler");
+        until_on(worker, Stream::Err, "no news from the controller");
         assert!(!worker.output(Stream::Out).contains("round 1"), "the iteration still runs");
     }
     workers.iter().for_each(|worker| until(worker, "round 1 of 3"));
 
     // They find the one that is started in its place, and repeat their reports.
-    let scheduler = net.scheduler();
+    let controller = net.controller();
     let mut client = net.client();
     assert_eq!(client.admit(NETWORK, 64, run), run);
     client.iterate(1);
@@ -95,12 +101,12 @@ fn workers_go_on_without_the_scheduler_and_return_to_it() {
     workers.iter().for_each(|worker| until(worker, "round 2 of 3"));
 
     // One that begins a new run has no use for them.
-    slay(&scheduler);
-    let scheduler = net.scheduler();
+    slay(&controller);
+    let controller = net.controller();
     let mut client = net.client();
     assert_ne!(client.admit(NETWORK, 64, 0), run);
-    fail(&workers, "start it again");
+    fail(&workers, "job job1 has another run now");
     client.release();
     stop(&server);
-    stop(&scheduler);
+    stop(&controller);
 }

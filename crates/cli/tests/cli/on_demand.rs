@@ -1,4 +1,4 @@
-//! `tributary controller --scheduler`, called by a separate client.
+//! `tributary controller --on-demand`, called by a separate client.
 
 use std::io::{BufRead as _, BufReader};
 use std::net::SocketAddr;
@@ -8,8 +8,8 @@ use std::time::Duration;
 use nix::sys::signal::Signal;
 use tonic::Code;
 use tributary_netio::memory::{self, MemoryPort};
-use tributary_proto::scheduler::v1;
-use tributary_proto::scheduler::v1::job_scheduler_client::JobSchedulerClient;
+use tributary_proto::jobs::v1;
+use tributary_proto::jobs::v1::jobs_client::JobsClient;
 use tributary_switch::SwitchConfig;
 use tributary_switch::runtime::{Runtime, SwitchHandle};
 use tributary_switch::server::{Listen, ServerHandle, Service};
@@ -45,8 +45,10 @@ pub(crate) fn switch(
 fn address(controller: &mut Child) -> SocketAddr {
     let lines = BufReader::new(controller.stdout.take().unwrap()).lines();
     let mut said = lines.map_while(Result::ok);
-    let at = said.find_map(|line| Some(line.strip_prefix("job scheduler at ")?.parse().unwrap()));
-    at.expect("the controller says where its scheduler is")
+    let at = said.find_map(|line| {
+        Some(line.strip_prefix("endpoints and clients are served at ")?.parse().unwrap())
+    });
+    at.expect("the controller says where it serves")
 }
 
 #[test]
@@ -55,20 +57,21 @@ fn clients_control_jobs() {
     let _switch = switch(&file, "first.sock");
     let at = |socket| format!("s1=unix:{}", file.path(socket).display());
     let (name, first) = (file.name(), at("first.sock"));
-    let args = ["controller", &name, "--switch", &first, "--scheduler", "127.0.0.1:0"];
-    let args = [&args[..], &["--allow-anyone"]].concat();
+    let args = ["controller", &name, "--switch", &first, "--listen", "127.0.0.1:0"];
+    let args = [&args[..], &["--on-demand", "--allow-anyone"]].concat();
     let spawned = tributary(&args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
     let mut controller = spawned.unwrap();
     let address = address(&mut controller);
 
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
-        let client = JobSchedulerClient::connect(format!("http://{address}"));
+        let client = JobsClient::connect(format!("http://{address}"));
         let mut client = client.await.unwrap();
         // Job 1 is that of the file; job 9 has other hosts.
         let network = v1::Aggregation::Network as i32;
+        let (aggregation, size, stepped) = (network, 16, true);
         let known =
-            v1::AdmitRequest { job_id: 1, aggregation: network, size: 16, ..Default::default() };
+            v1::AdmitRequest { job_id: 1, aggregation, size, stepped, ..Default::default() };
         let workers = vec!["w3".to_owned(), "w4".to_owned()];
         let other = v1::AdmitRequest { job_id: 9, workers, size: 48, ..known.clone() };
         for (request, mem_id) in [(known, 0), (other.clone(), 16)] {
@@ -86,8 +89,8 @@ fn clients_control_jobs() {
     let taken = address.to_string();
     let _other_switch = switch(&file, "second.sock");
     let second = at("second.sock");
-    let args = ["controller", &name, "--switch", &second, "--scheduler", &taken];
-    let args = [&args[..], &["--allow-anyone"]].concat();
+    let args = ["controller", &name, "--switch", &second, "--listen", &taken];
+    let args = [&args[..], &["--on-demand", "--allow-anyone"]].concat();
     let line = failure(&args, &tributary(&args).output().unwrap());
     assert!(line.contains(&taken) && line.contains("in use"), "{line}");
 

@@ -1,4 +1,4 @@
-//! Goodput follows the rate that the scheduler assigns, also when it changes in an iteration.
+//! Goodput follows the rate that a client assigns, also when it changes in an iteration.
 //!
 //! An iteration is timed by the client, from its start to the last worker's report.
 
@@ -23,6 +23,10 @@ const CHANGES: [(u64, u64, f64); 2] = [(5_000_000, 40_000_000, 2.0), (40_000_000
 /// Tries of an iteration: a machine that is busy otherwise takes the processor away for longer than
 /// the token bucket makes up for.
 const TRIES: usize = 10;
+
+/// The least share of what a change lets expect. Workers learn of it one after the other. Then one of them is ahead by
+/// up to its window, and what it sends again, because results come later than before, counts as well.
+const AFTER_A_CHANGE: f64 = 0.75;
 
 /// Pause before an iteration, in which the workers verify the last sums and draw the next values.
 const COMPUTE: Duration = Duration::from_secs(1);
@@ -55,19 +59,19 @@ fn keeps_its_rates(hosts: [&str; 2], name: &str) {
         cases * TRIES
     );
     let Some(net) = Net::with(&job) else { return };
-    let scheduler = net.scheduler();
+    let controller = net.controller();
     let server = (name == "partial").then(|| net.server());
     let workers = net.workers(&hosts);
     let mut client = net.client();
     client.admit(NETWORK, 256, 0);
     let mut number = 0;
-    let mut test = |what: String, first, change| {
+    let mut test = |what: String, first, change, least| {
         let mut ratios = Vec::new();
         for _ in 0..TRIES {
             number += 1;
             let ratio = ratio(&mut client, number, first, change);
             println!("{name}, {what}: {ratio:.4}");
-            if (0.98..=1.02).contains(&ratio) {
+            if (least..=1.02).contains(&ratio) {
                 return;
             }
             ratios.push(ratio);
@@ -75,11 +79,12 @@ fn keeps_its_rates(hosts: [&str; 2], name: &str) {
         panic!("{name}, {what}: {ratios:?} of what the rate lets expect");
     };
     for rate in RATES {
-        test(format!("{} Mb/s", rate / 1_000_000), rate, None);
+        test(format!("{} Mb/s", rate / 1_000_000), rate, None, 0.98);
     }
     for (first, second, at) in CHANGES {
         let [before, after] = [first, second].map(|rate| rate / 1_000_000);
-        test(format!("{before} Mb/s, after {at} s {after} Mb/s"), first, Some((second, at)));
+        let what = format!("{before} Mb/s, after {at} s {after} Mb/s");
+        test(what, first, Some((second, at)), AFTER_A_CHANGE);
     }
     // What is left is summed without a limit.
     client.set_rate(0);
@@ -92,7 +97,7 @@ fn keeps_its_rates(hosts: [&str; 2], name: &str) {
     }
     assert_eq!(client.release(), 0);
     server.iter().for_each(stop);
-    stop(&scheduler);
+    stop(&controller);
 }
 
 #[test]

@@ -1,6 +1,58 @@
-//! The iterations of a job's training, one after the other.
+//! The iterations of a job whose client lets each one begin, and what the client decides about them.
+//!
+//! An iteration is a round of the job's run. It ends when each worker has reported that it has all sums.
 
+use tributary_protocol::{Assignment, Rate};
 use tributary_wire::{WorkerIndex, WorkerSet};
+
+/// How far a job is, and how it is summed: what its client decides.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Progress {
+    /// Its last iteration.
+    pub iteration: Iteration,
+    /// How switches serve it, in the current iteration if one runs.
+    pub assignment: Assignment,
+    /// The rate of each worker; `None` for no limit.
+    pub rate: Option<Rate>,
+}
+
+impl Progress {
+    /// A job before its first iteration.
+    #[must_use]
+    pub const fn new(assignment: Assignment, rate: Option<Rate>) -> Self {
+        Self { iteration: Iteration::NONE, assignment, rate }
+    }
+
+    /// The same with another iteration.
+    #[must_use]
+    pub const fn with(self, iteration: Iteration) -> Self {
+        Self { iteration, ..self }
+    }
+
+    /// What a worker is told of it, or a parameter server.
+    #[must_use]
+    pub fn turn(&self, worker: Option<WorkerIndex>) -> Turn {
+        let Self { iteration, assignment, rate } = *self;
+        let running = iteration.is_running();
+        let reported = worker.is_some_and(|worker| !iteration.unfinished.contains(worker));
+        Turn { number: iteration.number, running, reported, assignment, rate }
+    }
+}
+
+/// The iteration of a job, for one of its endpoints.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Turn {
+    /// Its number; 0 before the first.
+    pub number: u64,
+    /// Whether some worker has not finished it.
+    pub running: bool,
+    /// Whether this worker has reported its end, and that is recorded.
+    pub reported: bool,
+    /// How switches serve the job: in that iteration if it runs, else in the next one.
+    pub assignment: Assignment,
+    /// The rate of each worker; `None` for no limit.
+    pub rate: Option<Rate>,
+}
 
 /// The state of a job's training: in an iteration, or between two.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -28,6 +80,12 @@ pub enum OutOfTurn {
     /// The iteration has not begun.
     #[error("iteration {0} has not begun")]
     NotBegun(u64),
+    /// Workers begin rounds by themselves.
+    #[error(
+        "its workers sum when they like, so that no client begins an iteration or moves the job; admit it as \
+         one with iterations"
+    )]
+    Free,
 }
 
 impl Iteration {
@@ -55,6 +113,13 @@ impl Iteration {
             }
             (false, asked) => Err(OutOfTurn::Number { next, asked }),
         }
+    }
+
+    /// The same iteration after the job has gone on with these workers, who have the sums of so many rounds.
+    #[must_use]
+    pub fn after(self, rounds: u64, workers: WorkerSet) -> Self {
+        let unfinished = if rounds < self.number { workers } else { WorkerSet::EMPTY };
+        Self { unfinished, ..self }
     }
 
     /// The same iteration after a worker has finished iteration `number`. Repeated reports, even

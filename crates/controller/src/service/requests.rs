@@ -1,4 +1,4 @@
-//! The scheduler's gRPC service: converts messages to values and back.
+//! The gRPC service: converts requests to values, and answers to messages.
 
 use std::collections::BTreeSet;
 use std::num::NonZeroU64;
@@ -6,16 +6,18 @@ use std::pin::Pin;
 
 use tokio_stream::wrappers::{ReceiverStream, WatchStream};
 use tokio_stream::{Stream, StreamExt as _};
-use tonic::{Request, Response, Status};
+use tonic::{Request, Response, Status, Streaming};
 use tributary_access::{Grant, Role};
-use tributary_model::{Aggregation, Limits};
-use tributary_proto::scheduler::v1;
-use tributary_proto::scheduler::v1::job_scheduler_server::JobScheduler;
+use tributary_model::job::Progress;
+use tributary_model::{Aggregation, HostId, Limits, Topology};
+use tributary_proto::jobs::v1;
+use tributary_proto::jobs::v1::jobs_server::Jobs as Service;
 use tributary_protocol::priority::Priority;
-use tributary_protocol::{Assignment, Mode, Rate};
+use tributary_protocol::{Assignment, Rate};
 use tributary_wire::{Epoch, JobId, Protocol};
 
-use super::{Admission, Demand, Iteration, Refusal, Scheduler, Standing, names};
+use super::messages::{bits_per_second, described, iteration};
+use super::{Admission, Demand, Jobs, Refusal, taking};
 use tributary_model::plan::Placement;
 
 /// Longest name of a job, in characters.
@@ -24,7 +26,13 @@ const NAME: usize = 64;
 type Answer<T> = Result<Response<T>, Status>;
 
 #[tonic::async_trait]
-impl JobScheduler for Scheduler {
+impl Service for Jobs {
+    type TakeStream = taking::Told;
+
+    async fn take(&self, request: Request<Streaming<v1::TakeRequest>>) -> Answer<Self::TakeStream> {
+        self.take_part(request).await
+    }
+
     async fn admit(&self, request: Request<v1::AdmitRequest>) -> Answer<v1::AdmitResponse> {
         let grant = Grant::of(&request)?.require(Role::Submit)?;
         let request = request.into_inner();
@@ -33,13 +41,14 @@ impl JobScheduler for Scheduler {
         let placement = placement(self, &request, any_id)?;
         let placement = Placement { limits: placement.limits.and(limits), ..placement };
         let name = name(request.name.clone())?;
-        if request.lease && request.demand.is_some() {
+        if request.lease && (request.stepped || request.demand.is_some()) {
             return Err(invalid("a job with a lease has no iterations, so it has no demand"));
         }
         let continued = Epoch::new(request.epoch);
         let (aggregation, size) = wish(request.aggregation(), request.size)?;
         let demand = request.demand.map(demand).transpose()?;
-        let (lease, tenant) = (request.lease, grant.tenant().cloned());
+        let (lease, stepped) = (request.lease, request.stepped);
+        let tenant = grant.tenant().cloned();
         let admission = Admission {
             placement,
             any_id,
@@ -49,11 +58,12 @@ impl JobScheduler for Scheduler {
             demand,
             name,
             lease,
+            stepped,
             tenant,
         };
-        let Placement { job, epoch, assignment, limits, .. } = self.admit_as(admission).await?;
+        let Placement { job, epoch, assignment, limits, .. } = Jobs::admit(self, admission).await?;
         let (job_id, epoch, rate) = (job.get().into(), epoch.get(), bits_per_second(limits.rate));
-        let assignment = described(assignment);
+        let assignment = Some(described(assignment));
         Ok(Response::new(v1::AdmitResponse { assignment, epoch, job_id, rate }))
     }
 
@@ -69,12 +79,12 @@ impl JobScheduler for Scheduler {
         let job = job(request.job_id)?;
         let (aggregation, size) = wish(request.aggregation(), request.size)?;
         let assignment = self.relocate_for(&grant, job, aggregation, size).await?;
-        Ok(Response::new(v1::MoveResponse { assignment: described(assignment) }))
+        Ok(Response::new(v1::MoveResponse { assignment: Some(described(assignment)) }))
     }
 
     async fn set_rate(&self, request: Request<v1::SetRateRequest>) -> Answer<v1::SetRateResponse> {
         let v1::SetRateRequest { job_id, rate } = *request.get_ref();
-        Scheduler::set_rate(self, self.own_job(&request, job_id)?, Rate::new(rate))?;
+        Jobs::set_rate(self, self.own_job(&request, job_id)?, Rate::new(rate))?;
         Ok(Response::new(v1::SetRateResponse {}))
     }
 
@@ -84,8 +94,8 @@ impl JobScheduler for Scheduler {
     ) -> Answer<v1::StartIterationResponse> {
         let v1::StartIterationRequest { job_id, number } = *request.get_ref();
         let job = self.own_job(&request, job_id)?;
-        let Standing { iteration, assignment, .. } = self.start(job, number)?;
-        let (iteration, assignment) = (Some(iteration.into()), described(assignment));
+        let Progress { iteration: begun, assignment, .. } = self.start(job, number)?;
+        let (iteration, assignment) = (Some(iteration(begun)), Some(described(assignment)));
         Ok(Response::new(v1::StartIterationResponse { iteration, assignment }))
     }
 
@@ -95,8 +105,8 @@ impl JobScheduler for Scheduler {
     ) -> Answer<v1::FinishIterationResponse> {
         let v1::FinishIterationRequest { job_id, number, worker } = *request.get_ref();
         let job = self.own_job(&request, job_id)?;
-        let Standing { iteration, .. } = self.finish(job, number, worker)?;
-        Ok(Response::new(v1::FinishIterationResponse { iteration: Some(iteration.into()) }))
+        let now = self.finish(job, number, worker)?.iteration;
+        Ok(Response::new(v1::FinishIterationResponse { iteration: Some(iteration(now)) }))
     }
 
     type HoldStream = ReceiverStream<Result<v1::HoldResponse, Status>>;
@@ -104,7 +114,7 @@ impl JobScheduler for Scheduler {
     async fn hold(&self, request: Request<v1::HoldRequest>) -> Answer<Self::HoldStream> {
         let v1::HoldRequest { job_id, epoch } = *request.get_ref();
         let epoch = Epoch::new(epoch).ok_or_else(|| invalid("name the run with its epoch"))?;
-        let told = Scheduler::hold(self, self.own_job(&request, job_id)?.run(epoch))?;
+        let told = Jobs::hold(self, self.own_job(&request, job_id)?.run(epoch))?;
         Ok(Response::new(ReceiverStream::new(told)))
     }
 
@@ -114,7 +124,7 @@ impl JobScheduler for Scheduler {
         let (lease, over) =
             named.ok_or_else(|| invalid("name the lease and the run that is over"))?;
         let lease = self.own_job(&request, job_id)?.run(lease);
-        let epoch = Scheduler::renew(self, lease, over).await?.get();
+        let epoch = Jobs::renew(self, lease, over).await?.get();
         Ok(Response::new(v1::RenewResponse { epoch }))
     }
 
@@ -124,36 +134,37 @@ impl JobScheduler for Scheduler {
         let grant = Grant::of(&request)?.require(Role::Observe)?;
         let v1::WatchRequest { job_id, epoch: run } = request.into_inner();
         let job = job(job_id)?;
-        let watched = self.check_owner(job, &grant).and_then(|()| Scheduler::watch(self, job));
+        let watched = self.check_owner(job, &grant).and_then(|()| Jobs::watch(self, job));
         let watched = match watched {
             Err(Refusal::Unknown(_)) if run != 0 && self.has_released(job) => {
                 return Ok(Response::new(Box::pin(tokio_stream::empty())));
             }
             watched => watched,
         };
-        let (epoch, standing) = watched?;
-        let told =
-            WatchStream::new(standing).map(move |Standing { iteration, assignment, rate }| {
-                let (iteration, assignment) = (Some(iteration.into()), described(assignment));
-                let (rate, epoch) = (bits_per_second(rate), epoch.get());
-                Ok(v1::WatchResponse { iteration, assignment, rate, epoch })
-            });
+        let told = WatchStream::new(watched?).map(|(epoch, progress)| {
+            Ok(v1::WatchResponse {
+                iteration: Some(iteration(progress.iteration)),
+                assignment: Some(described(progress.assignment)),
+                rate: bits_per_second(progress.rate),
+                epoch: epoch.get(),
+            })
+        });
         Ok(Response::new(Box::pin(told)))
     }
 
     async fn list(&self, request: Request<v1::ListRequest>) -> Answer<v1::ListResponse> {
         let grant = Grant::of(&request)?.require(Role::Observe)?;
         let topology = self.topology();
-        let listed = Scheduler::list(self).into_iter();
+        let listed = Jobs::list(self).into_iter();
         let listed = listed.filter(|listed| grant.covers(listed.tenant.as_deref()));
         let jobs = listed.map(|listed| v1::Job {
             job_id: listed.placement.job.get().into(),
             epoch: listed.placement.epoch.get(),
-            assignment: described(listed.standing.assignment),
-            iteration: Some(listed.standing.iteration.into()),
+            assignment: Some(described(listed.placement.assignment)),
+            iteration: Some(iteration(listed.iteration)),
             workers: names(topology, &listed.placement.workers).collect(),
             parameter_server: names(topology, listed.placement.ps.as_slice()).collect(),
-            rate: bits_per_second(listed.standing.rate),
+            rate: bits_per_second(listed.rate),
             demand: listed.demand.map(|demand| v1::Demand {
                 bits: demand.bits.get(),
                 iterations: demand.iterations.map_or(0, NonZeroU64::get),
@@ -162,6 +173,7 @@ impl JobScheduler for Scheduler {
             name: listed.name,
             tenant: listed.tenant.unwrap_or_default(),
             lease: listed.held.map(|held| v1::Lease { held }),
+            stepped: listed.stepped,
         });
         let memory = self.room().into_iter().map(|room| v1::Memory {
             switch: topology.switch(room.switch).name.clone(),
@@ -174,7 +186,7 @@ impl JobScheduler for Scheduler {
     }
 }
 
-impl Scheduler {
+impl Jobs {
     /// The job of a request that changes it or takes part in it.
     fn own_job<T>(&self, request: &Request<T>, id: u32) -> Result<JobId, Status> {
         let grant = Grant::of(request)?.require(Role::Submit)?;
@@ -188,10 +200,6 @@ impl From<Refusal> for Status {
     fn from(refusal: Refusal) -> Self {
         Self::new(refusal.code(), refusal.to_string())
     }
-}
-
-fn bits_per_second(rate: Option<Rate>) -> u64 {
-    rate.map_or(0, Rate::get)
 }
 
 /// A name that can be printed.
@@ -209,31 +217,6 @@ fn demand(message: v1::Demand) -> Result<Demand, Status> {
     let bits = NonZeroU64::new(bits);
     let bits = bits.ok_or_else(|| invalid("say how many bits a worker sends in an iteration"))?;
     Ok(Demand { bits, iterations: NonZeroU64::new(iterations), aggregators })
-}
-
-fn described(assignment: Assignment) -> Option<v1::Assignment> {
-    let mode = match assignment.mode {
-        Mode::Local => v1::Mode::Local,
-        Mode::Partial => v1::Mode::Partial,
-        Mode::Forwarded => v1::Mode::Forwarded,
-    };
-    Some(v1::Assignment {
-        service_id: assignment.service.get().into(),
-        mem_id: assignment.segment.offset.0,
-        size: assignment.segment.size,
-        mode: mode.into(),
-    })
-}
-
-impl From<Iteration> for v1::Iteration {
-    fn from(iteration: Iteration) -> Self {
-        let state = match iteration.is_running() {
-            true => v1::iteration::State::Running,
-            false => v1::iteration::State::Finished,
-        };
-        let unfinished = iteration.unfinished.iter().map(|worker| worker.get().into());
-        Self { number: iteration.number, state: state.into(), unfinished: unfinished.collect() }
-    }
 }
 
 fn invalid(message: impl Into<String>) -> Status {
@@ -268,33 +251,29 @@ fn limits(request: &v1::AdmitRequest) -> Result<Limits, Status> {
 
 /// The placement in the request, or else the known one. The epoch is issued when the job is
 /// admitted.
-fn placement(
-    scheduler: &Scheduler,
-    request: &v1::AdmitRequest,
-    any_id: bool,
-) -> Result<Placement, Status> {
+fn placement(jobs: &Jobs, request: &v1::AdmitRequest, any_id: bool) -> Result<Placement, Status> {
     if any_id && request.workers.is_empty() {
-        return Err(invalid("name the job's workers, or its ID in the scheduler's job file"));
+        return Err(invalid("name the job's workers, or its ID in the controller's job file"));
     }
     // Another ID is chosen when the job is admitted.
     let job = job(if any_id { 1 } else { request.job_id })?;
     if request.workers.is_empty() {
-        let known = scheduler.known(job).cloned();
+        let known = jobs.known(job);
         let unknown =
-            || format!("the scheduler's job file has no job {job}: say where its workers are");
+            || format!("the controller's job file has no job {job}: say where its workers are");
         return known.ok_or_else(|| Status::not_found(unknown()));
     }
     let host = |name: &String| {
-        let host = scheduler.topology().host_named(name);
+        let host = jobs.topology().host_named(name);
         host.ok_or_else(|| invalid(format!("the network has no host `{name}`")))
     };
     let workers = request.workers.iter().map(host).collect::<Result<Vec<_>, _>>()?;
     let ps = Some(&request.parameter_server).filter(|name| !name.is_empty());
     let ps = ps.map(host).transpose()?;
-    let fit = scheduler.topology().racks(&workers, ps, scheduler.protocol(), false);
+    let fit = jobs.topology().racks(&workers, ps, jobs.protocol(), false);
     fit.map_err(|unfit| invalid(unfit.to_string()))?;
     // With ATP, the PS may share a host with a worker, in a process of its own.
-    let apart = ps.iter().filter(|_| scheduler.protocol() != Protocol::Atp);
+    let apart = ps.iter().filter(|_| jobs.protocol() != Protocol::Atp);
     let apart: Vec<_> = workers.iter().chain(apart).collect();
     if apart.iter().collect::<BTreeSet<_>>().len() < apart.len() {
         return Err(invalid("the workers and the parameter server are on different hosts each"));
@@ -311,4 +290,9 @@ fn placement(
         two_levels: false,
         limits: Limits::NONE,
     })
+}
+
+/// Host names of a placement, for clients, which do not know host numbers.
+fn names<'t>(topology: &'t Topology, hosts: &'t [HostId]) -> impl Iterator<Item = String> + 't {
+    hosts.iter().map(|&host| topology.host(host).name.clone())
 }

@@ -3,19 +3,9 @@
 use tributary_access::{Grant, Tenant};
 use tributary_wire::JobId;
 
-use super::{Jobs, Refusal, Scheduler};
+use super::{Refusal, State};
 
-impl Scheduler {
-    /// Checks that a job is the business of a client.
-    ///
-    /// # Errors
-    /// [`Refusal::Unknown`], [`Refusal::Foreign`].
-    pub(super) fn check_owner(&self, job: JobId, grant: &Grant) -> Result<(), Refusal> {
-        self.jobs().check_owner(job, grant)
-    }
-}
-
-impl Jobs {
+impl State {
     /// Checks that a job is the business of a client.
     pub(super) fn check_owner(&self, job: JobId, grant: &Grant) -> Result<(), Refusal> {
         let tenant = self.tenant(job)?;
@@ -24,7 +14,7 @@ impl Jobs {
 
     /// The tenant of a job; `None` if it has none.
     pub(super) fn tenant(&self, job: JobId) -> Result<Option<String>, Refusal> {
-        self.entries.get(&job).map(|entry| entry.tenant.clone()).ok_or(Refusal::Unknown(job))
+        self.jobs.get(&job).map(|entry| entry.tenant.clone()).ok_or(Refusal::Unknown(job))
     }
 
     /// Checks that a tenant may have one more job, or a job `instead` of the one that it has.
@@ -34,7 +24,7 @@ impl Jobs {
         size: u32,
         instead: Option<JobId>,
     ) -> Result<(), Refusal> {
-        let others = self.entries.iter().filter(|(job, entry)| {
+        let others = self.jobs.iter().filter(|(job, entry)| {
             entry.tenant.as_deref() == Some(&*tenant.name) && Some(**job) != instead
         });
         let others: Vec<u32> = others.map(|(_, entry)| entry.size).collect();

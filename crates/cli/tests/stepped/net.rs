@@ -1,4 +1,4 @@
-//! The network, its processes, and the scheduler's client.
+//! The network, its processes, and a client of the controller.
 
 use std::net::Ipv4Addr;
 use std::path::Path;
@@ -9,8 +9,8 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tonic::transport::Channel;
 use tributary_access::Remote;
-use tributary_proto::scheduler::v1;
-use tributary_proto::scheduler::v1::job_scheduler_client::JobSchedulerClient;
+use tributary_proto::jobs::v1;
+use tributary_proto::jobs::v1::jobs_client::JobsClient;
 use tributary_testbed::{Host, Link, Output, Port, Process, Stream, Switch, Testbed, Topology};
 
 /// Time limit of each wait.
@@ -92,33 +92,33 @@ impl Net {
         self.testbed.spawn(node, command, Output::Keep).unwrap()
     }
 
-    /// Starts the scheduler. When this returns, it serves clients.
-    pub(crate) fn scheduler(&self) -> Process {
+    /// Starts the controller. When this returns, it serves clients.
+    pub(crate) fn controller(&self) -> Process {
         let switches = ["s1", "s2"].map(|switch| format!("{switch}={}", self.socket(switch)));
-        let (file, at) = (self.path("job.toml"), self.socket("scheduler"));
+        let (file, at) = (self.path("job.toml"), self.socket("controller"));
         let [first, second] = &switches;
-        let args = ["controller", &file, "--switch", first, "--switch", second, "--scheduler", &at];
-        let scheduler = self.start("s1", &args);
-        until(&scheduler, "end with Ctrl-C");
-        scheduler
+        let args = ["controller", &file, "--switch", first, "--switch", second, "--listen", &at];
+        let controller = self.start("s1", &[&args[..], &["--on-demand"]].concat());
+        until(&controller, "end with Ctrl-C");
+        controller
     }
 
     fn endpoint(&self, host: &str, command: &[&str]) -> Process {
-        let (file, at) = (self.path("job.toml"), self.socket("scheduler"));
-        let more = [&*file, "--interface", "eth0", "--scheduler", &at];
+        let at = self.socket("controller");
+        let more = ["--interface", "eth0", "--controller", &at];
         self.start(host, &[command, &more[..]].concat())
     }
 
     pub(crate) fn server(&self) -> Process {
         let server = self.endpoint("server", &["ps", "--host", "server"]);
-        until(&server, "serving on");
+        until(&server, "no job has its parameter server here yet");
         server
     }
 
     /// Starts the workers of the file's job, which are on these hosts.
     pub(crate) fn workers(&self, hosts: &[&str]) -> Vec<Process> {
         let worker = |(index, host): (usize, &&str)| {
-            self.endpoint(host, &["worker", "--worker", &index.to_string()])
+            self.endpoint(host, &["worker", "--job", "job1", "--worker", &index.to_string()])
         };
         hosts.iter().enumerate().map(worker).collect()
     }
@@ -126,9 +126,10 @@ impl Net {
     pub(crate) fn client(&self) -> Client {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let _context = runtime.enter();
-        let channel = Remote::new(&self.socket("scheduler"), None).unwrap().unwrap().connect_lazy();
+        let channel =
+            Remote::new(&self.socket("controller"), None).unwrap().unwrap().connect_lazy();
         drop(_context);
-        Client { runtime, client: JobSchedulerClient::new(channel) }
+        Client { runtime, client: JobsClient::new(channel) }
     }
 }
 
@@ -150,15 +151,21 @@ fn hosts() -> String {
 /// The client that decides about job 1.
 pub(crate) struct Client {
     runtime: tokio::runtime::Runtime,
-    client: JobSchedulerClient<Channel>,
+    client: JobsClient<Channel>,
 }
 
 impl Client {
     /// Admits the job, for a new run or for one that goes on. Returns the run.
     pub(crate) fn admit(&mut self, aggregation: v1::Aggregation, size: u32, epoch: u32) -> u32 {
         let aggregation = aggregation.into();
-        let request =
-            v1::AdmitRequest { job_id: 1, aggregation, size, epoch, ..Default::default() };
+        let request = v1::AdmitRequest {
+            job_id: 1,
+            aggregation,
+            size,
+            epoch,
+            stepped: true,
+            ..Default::default()
+        };
         let admitted = self.runtime.block_on(self.client.admit(request)).unwrap();
         admitted.into_inner().epoch
     }
@@ -204,6 +211,17 @@ impl Client {
     pub(crate) fn iterate(&mut self, number: u64) {
         self.start(number);
         self.finished(number);
+    }
+
+    /// Waits until the job has another run.
+    pub(crate) fn until_run_after(&mut self, epoch: u32) {
+        let request = v1::WatchRequest { job_id: 1, epoch: 0 };
+        let begun = async {
+            let mut told = self.client.watch(request).await.unwrap().into_inner();
+            while told.message().await.unwrap().unwrap().epoch == epoch {}
+        };
+        let limited = async { tokio::time::timeout(DEADLINE, begun).await };
+        self.runtime.block_on(limited).expect("another run begins");
     }
 
     /// Workers that have not finished the last iteration.
@@ -259,7 +277,7 @@ pub(crate) fn succeed(workers: &[Process], values: usize) {
     }
 }
 
-/// Ends a scheduler or a parameter server.
+/// Ends a controller or a parameter server.
 pub(crate) fn stop(process: &Process) {
     process.ask_to_end();
     let (code, errors) = ended(process);

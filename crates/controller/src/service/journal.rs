@@ -1,13 +1,12 @@
 //! What a controller must remember over its own restart.
 
 use tributary_model::Topology;
-use tributary_model::job::Handover;
+use tributary_model::job::{Handover, Iteration};
 use tributary_protocol::Rate;
 use tributary_wire::{Epoch, JobId, Service, WorkerSet};
 
-use super::{Demand, Iteration};
+use super::Demand;
 use crate::entries::JobSlot;
-use crate::jobs::Controller;
 use tributary_model::plan::Placement;
 
 /// A job, as it was after its last change.
@@ -33,31 +32,15 @@ pub struct Record {
     pub tenant: Option<String>,
     /// How its run has begun, if it continues another one.
     pub handover: Option<Handover>,
+    /// Whether a worker may take part in its run already.
+    pub begun: bool,
     /// Whether its run has ended.
     pub ended: bool,
+    /// Whether a client lets each round begin.
+    pub stepped: bool,
 }
 
 impl Record {
-    /// A job that a controller serves as its job file has it, without a scheduler; `None` if it is not
-    /// admitted.
-    #[must_use]
-    pub fn of_file(controller: &Controller, job: JobId) -> Option<Self> {
-        let (placement, slot) = controller.placement(job)?;
-        Some(Self {
-            placement,
-            slot,
-            last_service: controller.last_service(job),
-            demand: None,
-            iteration: Iteration::NONE,
-            rate: None,
-            name: String::new(),
-            lease: None,
-            tenant: None,
-            handover: None,
-            ended: false,
-        })
-    }
-
     /// Whether the job fits a topology, which may be another one than when it was recorded.
     #[must_use]
     pub fn fits(&self, topology: &Topology) -> bool {
@@ -70,9 +53,9 @@ impl Record {
     }
 }
 
-/// Keeps records. A scheduler, or a controller that begins runs, writes one before anyone learns of the change.
+/// Keeps records. A controller writes one before anyone learns of the change.
 ///
-/// A change that is not recorded has not happened: a scheduler that dies in the middle of an admission,
+/// A change that is not recorded has not happened: a controller that dies in the middle of an admission,
 /// a move or a release is resumed with the job as it was before. Its switches are then brought to that
 /// state, and what else they hold is swept.
 pub trait Journal: std::fmt::Debug + Send + Sync {
@@ -88,7 +71,7 @@ pub trait Journal: std::fmt::Debug + Send + Sync {
     /// As [`keep`](Self::keep).
     fn forget(&self, job: JobId) -> Result<(), String>;
 
-    /// Whether records outlive the scheduler, so that a job without one has been released.
+    /// Whether records outlive the controller, so that a job without one has been released.
     fn lasts(&self) -> bool;
 }
 

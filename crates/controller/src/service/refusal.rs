@@ -1,10 +1,10 @@
-//! Why the scheduler refuses a request.
+//! Why a request is refused.
 
 use tonic::Code;
 use tributary_wire::JobId;
 
-use super::OutOfTurn;
 use crate::error::Error;
+use tributary_model::job::OutOfTurn;
 use tributary_model::{Error as Unservable, segments};
 
 /// Why a request is refused.
@@ -35,9 +35,14 @@ pub enum Refusal {
         /// How many workers the job has.
         workers: usize,
     },
-    /// Processes of a job with a lease follow no scheduler.
-    #[error("job {0} has a lease: it has no iterations, is never moved, and has no rate")]
+    /// Processes of a job with a lease follow no client.
+    #[error("job {0} has a lease, so it has neither iterations nor a rate")]
     Leased(JobId),
+    /// Each thread of a worker has a job of its own in the network.
+    #[error(
+        "job {0} has several threads per worker, so that no client admits it, and its rate stays as it is"
+    )]
+    Lanes(JobId),
     /// The job was admitted without a lease.
     #[error("job {0} has no lease; release it when it is over")]
     Unleased(JobId),
@@ -55,6 +60,9 @@ pub enum Refusal {
         /// How much it may have.
         most: u32,
     },
+    /// The controller admits the job by itself.
+    #[error("job {0} is one of the controller's job file, and ends with the controller")]
+    OfFile(JobId),
     /// The job is not the client's business.
     #[error("job {0} is another tenant's")]
     Foreign(JobId),
@@ -64,8 +72,8 @@ pub enum Refusal {
     /// The journal cannot be written, so that the change would be forgotten.
     #[error("cannot record the change: {0}")]
     Unrecorded(String),
-    /// The scheduler is stopping.
-    #[error("the scheduler is shutting down")]
+    /// The controller is stopping.
+    #[error("the controller is shutting down")]
     Closing,
     /// The controller failed.
     #[error("{0}")]
@@ -80,9 +88,12 @@ impl Refusal {
             Self::Unknown(_) => Code::NotFound,
             Self::Admitted(_) => Code::AlreadyExists,
             Self::Busy(_) => Code::Aborted,
-            Self::Broken(_) | Self::OutOfTurn(..) | Self::Leased(_) | Self::Unleased(_) => {
-                Code::FailedPrecondition
-            }
+            Self::Broken(_)
+            | Self::OutOfTurn(..)
+            | Self::Leased(_)
+            | Self::Lanes(_)
+            | Self::OfFile(_)
+            | Self::Unleased(_) => Code::FailedPrecondition,
             Self::NoId | Self::Quota { .. } => Code::ResourceExhausted,
             Self::Foreign(_) => Code::PermissionDenied,
             Self::Worker { .. } => Code::InvalidArgument,

@@ -1,0 +1,478 @@
+//! Jobs that are admitted, moved and released (P4INC-AOI §III).
+//!
+//! A job is moved only between iterations: then only late copies are in flight, and after a move these name a service
+//! that no longer exists.
+
+use std::num::NonZeroU64;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tributary_access::{Grant, Tenant};
+use tributary_model::job::{Event, Progress, Rules, Served};
+use tributary_model::plan::Placement;
+use tributary_model::{Aggregation, Error as Unservable, Limits, OnDeath};
+use tributary_protocol::priority::Priority;
+use tributary_protocol::{Assignment, Rate};
+use tributary_wire::{Epoch, JobId, WorkerSet};
+
+use super::leases::Lease;
+use super::{Admitted, Entry, Jobs, Phase, Refusal, State};
+use crate::error::Error;
+
+/// Pause between attempts to release a job that another request is changing.
+const BUSY_PAUSE: Duration = Duration::from_millis(20);
+
+/// What a job sends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Demand {
+    /// Bits of values that each worker sends in an iteration.
+    pub bits: NonZeroU64,
+    /// Iterations of the job, if the number is known.
+    pub iterations: Option<NonZeroU64>,
+    /// Aggregators that it wants where it is summed in the network.
+    pub aggregators: u32,
+}
+
+/// What a client asks for when it admits a job.
+#[derive(Clone, Debug)]
+pub struct Admission {
+    /// The hosts of the job's endpoints. Its epoch and assignment are not looked at.
+    pub placement: Placement,
+    /// Whether the controller chooses the job's ID.
+    pub any_id: bool,
+    /// The run that goes on, if the job was admitted before.
+    pub continued: Option<Epoch>,
+    /// Where the job is summed.
+    pub aggregation: Aggregation,
+    /// How many aggregators it gets.
+    pub size: u32,
+    /// What it sends. Such a job has iterations.
+    pub demand: Option<Demand>,
+    /// Its name, for people.
+    pub name: String,
+    /// Whether it is released by itself when no client holds its lease.
+    pub lease: bool,
+    /// Whether a client lets each round begin.
+    pub stepped: bool,
+    /// Whose job it is.
+    pub tenant: Option<Arc<Tenant>>,
+}
+
+impl Admission {
+    /// A job whose workers sum when they like.
+    #[must_use]
+    pub fn new(placement: Placement, aggregation: Aggregation, size: u32) -> Self {
+        Self {
+            placement,
+            any_id: false,
+            continued: None,
+            aggregation,
+            size,
+            demand: None,
+            name: String::new(),
+            lease: false,
+            stepped: false,
+            tenant: None,
+        }
+    }
+}
+
+impl Jobs {
+    /// The placement of a known job.
+    #[must_use]
+    pub fn known(&self, job: JobId) -> Option<Placement> {
+        let jobs = &self.0.known.deployment.scenario().jobs;
+        jobs.iter().find(|known| known.id == job).map(Placement::unassigned)
+    }
+
+    /// Admits a job, for a new run, or for one that is continued after the controller that admitted it has stopped.
+    /// Returns its placement, which has the run that begins. Completes even if the returned future is dropped.
+    ///
+    /// # Errors
+    /// [`Refusal::Admitted`], [`Refusal::NoId`], [`Refusal::Closing`], [`Refusal::Leased`] for a lease and
+    /// iterations, [`Refusal::Lanes`], [`Refusal::Quota`], [`Refusal::Controller`], [`Refusal::Unrecorded`].
+    ///
+    /// # Panics
+    /// If the placement has no worker or more than 32 at a switch, or names a host that the topology does not
+    /// have.
+    pub async fn admit(&self, admission: Admission) -> Result<Placement, Refusal> {
+        let Admission { ref placement, ref tenant, any_id, size, .. } = admission;
+        let Admission { demand, lease, stepped, .. } = admission;
+        // The control loop schedules such a job, which waits at its server.
+        if demand.is_some() && placement.ps.is_none() {
+            return Err(Error::from(Unservable::NoServer(placement.job)).into());
+        }
+        if (demand.is_some() || stepped) && lease {
+            return Err(Refusal::Leased(placement.job));
+        }
+        let job = {
+            let mut state = self.state();
+            let job = if any_id { self.free_id(&state)? } else { placement.job };
+            if self.spec(job).is_some_and(|job| job.lane.count > 1) {
+                return Err(Refusal::Lanes(job));
+            }
+            // Jobs of ATP have no aggregators of their own.
+            let own = if self.0.controller.memory.is_some() { size } else { 0 };
+            state.begin_admission(job, tenant.as_deref(), own)?;
+            job
+        };
+        let limits = tenant.as_deref().map_or(Limits::NONE, tenants_limits).and(placement.limits);
+        let placement = Placement { job, limits, ..placement.clone() };
+        let own = self.clone();
+        let admission = Admission { placement, ..admission };
+        carry_through(async move { own.begin_serving(admission).await }).await
+    }
+
+    /// Makes switches serve a job whose admission has begun.
+    async fn begin_serving(&self, admission: Admission) -> Result<Placement, Refusal> {
+        let job = admission.placement.job;
+        let tenant = admission.tenant.as_ref().map(|tenant| tenant.name.clone());
+        let lease = admission.lease;
+        // Whether a job that is not recorded is left in the switches.
+        let mut left = false;
+        let outcome = match self.serve(admission).await {
+            Ok(admitted) => match self.record(&admitted, tenant.as_deref(), admitted.life.served())
+            {
+                Ok(()) => Ok(admitted),
+                Err(error) => {
+                    if let Err(error) = self.0.controller.remove(job).await {
+                        left = true;
+                        tracing::warn!("{error}; job {job} can only be released");
+                    }
+                    Err(Refusal::Unrecorded(error))
+                }
+            },
+            Err(error) => Err(error.into()),
+        };
+        let answer = outcome.as_ref().map(Admitted::current).map_err(Clone::clone);
+        {
+            let mut state = self.state();
+            match (outcome, state.jobs.get_mut(&job)) {
+                (Ok(admitted), Some(entry)) => {
+                    entry.size = admitted.life.served().progress.assignment.segment.size;
+                    entry.admitted = Some(admitted);
+                    entry.phase = Phase::Settled;
+                    self.tell_hosts(&mut state, job);
+                }
+                (Err(_), Some(entry)) if left => entry.phase = Phase::Broken,
+                _ => drop(state.jobs.remove(&job)),
+            }
+        }
+        if let (Ok(placement), true) = (&answer, lease) {
+            self.begin_grace(placement.run());
+        }
+        answer
+    }
+
+    async fn serve(&self, admission: Admission) -> Result<Admitted, Error> {
+        let Admission {
+            placement, continued, aggregation, size, demand, name, lease, stepped, ..
+        } = admission;
+        let controller = &self.0.controller;
+        let epoch = match continued {
+            Some(epoch) => controller.continued(epoch)?,
+            None => controller.issue().await?,
+        };
+        let placement = Placement { epoch, ..placement };
+        let assignment = controller.admit_sized(placement.clone(), aggregation, size).await?;
+        let placement = placement.assigned(assignment);
+        let at = self.index(placement.job);
+        let spec = at.map(|at| self.0.known.deployment.job(at));
+        let workers = u16::try_from(placement.workers.len()).unwrap_or(u16::MAX);
+        let named = || spec.map_or_else(String::new, |job| job.name.clone());
+        let rules = Rules {
+            name: if name.is_empty() { named() } else { name },
+            workers,
+            on_death: spec.map_or(OnDeath::End, |job| job.on_death),
+            stepped: stepped || demand.is_some(),
+        };
+        let served = Served {
+            epoch,
+            workers: WorkerSet::first(workers),
+            handover: None,
+            // Its workers may be in the middle of it.
+            begun: continued.is_some(),
+            ended: false,
+            progress: Progress::new(assignment, placement.limits.rate),
+        };
+        let lanes = [placement.clone()];
+        let at = at.map(|at| at..at + 1);
+        let mut admitted = Admitted::new(placement, at, rules, served, &lanes);
+        admitted.demand = demand;
+        admitted.lease = lease.then(|| Lease::new(epoch));
+        Ok(admitted)
+    }
+
+    /// Ends a job in any state. Returns how many aggregators were still occupied.
+    ///
+    /// # Errors
+    /// [`Refusal::Unknown`], [`Refusal::Busy`], [`Refusal::Controller`], [`Refusal::Unrecorded`]. The job still
+    /// exists then, and after the last two it can only be released again.
+    pub async fn release(&self, job: JobId) -> Result<u32, Refusal> {
+        self.state().begin_release(job)?;
+        self.finish_release(job).await
+    }
+
+    /// The same for a client.
+    ///
+    /// # Errors
+    /// Also [`Refusal::Foreign`], [`Refusal::OfFile`].
+    pub(super) async fn release_for(&self, grant: &Grant, job: JobId) -> Result<u32, Refusal> {
+        self.check_owner(job, grant)?;
+        if self.0.known.own && self.index(job).is_some() {
+            return Err(Refusal::OfFile(job));
+        }
+        self.release(job).await
+    }
+
+    /// Ends a job whose release has begun.
+    pub(super) async fn finish_release(&self, job: JobId) -> Result<u32, Refusal> {
+        let own = self.clone();
+        carry_through(async move {
+            let admitted = |state: &State| state.admitted(job).map(|job| job.lanes.clone());
+            let lanes = admitted(&own.state()).unwrap_or_else(|| vec![job]);
+            let mut freed = 0;
+            for lane in lanes {
+                let forget = || own.0.journal.forget(lane).map_err(Refusal::Unrecorded);
+                match own.0.controller.remove_recorded(lane, forget).await {
+                    Ok(switches) => freed += switches.into_values().sum::<u32>(),
+                    // An earlier attempt has come so far.
+                    Err(Refusal::Controller(Error::UnknownJob(_))) if lane != job => {}
+                    Err(refusal) => {
+                        if let Some(entry) = own.state().jobs.get_mut(&job) {
+                            entry.phase = Phase::Broken;
+                        }
+                        return Err(refusal);
+                    }
+                }
+            }
+            let mut state = own.state();
+            own.handle_in(&mut state, job, Event::Released);
+            own.tell_hosts(&mut state, job);
+            state.jobs.remove(&job);
+            Ok(freed)
+        })
+        .await
+    }
+
+    /// Moves a job to another place of aggregation, or to a segment of another size, from the next
+    /// iteration on. Completes even if the returned future is dropped.
+    ///
+    /// # Errors
+    /// [`Refusal::OutOfTurn`] while an iteration runs, or for a job without iterations; [`Refusal::Unknown`],
+    /// [`Refusal::Busy`], [`Refusal::Broken`], [`Refusal::Controller`].
+    pub async fn relocate(
+        &self,
+        job: JobId,
+        aggregation: Aggregation,
+        size: u32,
+    ) -> Result<Assignment, Refusal> {
+        self.relocate_for(&Grant::operator(), job, aggregation, size).await
+    }
+
+    /// The same for a client.
+    ///
+    /// # Errors
+    /// Also [`Refusal::Foreign`], [`Refusal::Quota`].
+    pub(super) async fn relocate_for(
+        &self,
+        grant: &Grant,
+        job: JobId,
+        aggregation: Aggregation,
+        size: u32,
+    ) -> Result<Assignment, Refusal> {
+        let before = {
+            let mut state = self.state();
+            state.check_owner(job, grant)?;
+            state.begin_move(job, size, grant.tenant().map(|tenant| &**tenant))?
+        };
+        let own = self.clone();
+        carry_through(async move {
+            let record = |placement: &Placement| own.record_move(placement);
+            let moved = own.0.controller.relocate_recorded(job, aggregation, size, record).await;
+            let mut state = own.state();
+            if let Some(entry) = state.jobs.get_mut(&job) {
+                let whole = own.0.controller.serves(job);
+                entry.phase = if whole { Phase::Settled } else { Phase::Broken };
+                entry.size = before;
+                if let (Ok(assignment), Some(admitted)) = (&moved, &mut entry.admitted) {
+                    entry.size = assignment.segment.size;
+                    let progress = admitted.life.served().progress;
+                    if progress.assignment != *assignment {
+                        let next = Progress { assignment: *assignment, ..progress };
+                        own.handle_in(&mut state, job, Event::Progressed(next));
+                    }
+                }
+            }
+            moved
+        })
+        .await
+    }
+
+    /// Records the new place of a job, which the controller has already.
+    fn record_move(&self, placement: &Placement) -> Result<(), Refusal> {
+        let state = self.state();
+        let entry = state.jobs.get(&placement.job);
+        let entry = entry.and_then(|entry| Some((entry, entry.admitted.as_ref()?)));
+        let (entry, admitted) = entry.ok_or(Refusal::Unknown(placement.job))?;
+        let recorded = self.record(admitted, entry.tenant.as_deref(), admitted.life.served());
+        recorded.map_err(Refusal::Unrecorded)
+    }
+
+    /// Begins no more runs and admits no more jobs, and disconnects endpoints. Returns when no switch is changing to
+    /// another run.
+    pub async fn close(&self) {
+        {
+            let mut state = self.state();
+            state.closing = true;
+            for job in state.jobs.keys().copied().collect::<Vec<_>>() {
+                self.handle_in(&mut state, job, Event::Close);
+            }
+        }
+        let is_changing = |entry: &Entry| {
+            entry.admitted.as_ref().is_some_and(|admitted| admitted.life.is_changing())
+        };
+        while self.state().jobs.values().any(is_changing) {
+            tokio::time::sleep(BUSY_PAUSE).await;
+        }
+    }
+
+    /// [Closes](Self::close), and releases all jobs. Returns for each its ID, its name, and how many aggregators were
+    /// still occupied, or why it is left.
+    pub async fn release_all(&self) -> Vec<(JobId, String, Result<u32, Refusal>)> {
+        self.close().await;
+        let mut done: Vec<(JobId, String, Result<u32, Refusal>)> = Vec::new();
+        loop {
+            let left = |(job, entry): (&JobId, &Entry)| {
+                let name = entry.admitted.as_ref().map_or("", Admitted::name);
+                (*job, name.to_owned())
+            };
+            let mut jobs: Vec<_> = self.state().jobs.iter().map(left).collect();
+            jobs.retain(|(job, _)| done.iter().all(|(other, ..)| other != job));
+            if jobs.is_empty() {
+                return done;
+            }
+            for (job, name) in jobs {
+                match self.release(job).await {
+                    Err(Refusal::Unknown(_)) => {}
+                    // Wait until the other request is done.
+                    Err(Refusal::Busy(_)) => tokio::time::sleep(BUSY_PAUSE).await,
+                    released => done.push((job, name, released)),
+                }
+            }
+        }
+    }
+
+    /// Has the journal remember all jobs.
+    ///
+    /// # Errors
+    /// Why it cannot, in one line.
+    pub fn keep_all(&self) -> Result<(), String> {
+        let state = self.state();
+        let entries = state.jobs.values();
+        let mut admitted = entries.filter_map(|entry| Some((entry, entry.admitted.as_ref()?)));
+        admitted.try_for_each(|(entry, admitted)| {
+            self.record(admitted, entry.tenant.as_deref(), admitted.life.served())
+        })
+    }
+
+    /// The lowest ID that no job has. Those of known jobs are theirs.
+    fn free_id(&self, state: &State) -> Result<JobId, Refusal> {
+        let mut ids = (1..=u16::MAX).filter_map(JobId::new);
+        let free = ids.find(|id| !state.jobs.contains_key(id) && self.index(*id).is_none());
+        free.ok_or(Refusal::NoId)
+    }
+}
+
+impl Admitted {
+    /// How the job is placed now.
+    pub(super) fn current(&self) -> Placement {
+        let Served { epoch, progress, .. } = self.life.served();
+        Placement { epoch, ..self.placement.clone().assigned(progress.assignment) }
+    }
+}
+
+impl State {
+    fn begin_admission(
+        &mut self,
+        job: JobId,
+        tenant: Option<&Tenant>,
+        size: u32,
+    ) -> Result<(), Refusal> {
+        if self.closing {
+            return Err(Refusal::Closing);
+        }
+        if self.jobs.contains_key(&job) {
+            return Err(Refusal::Admitted(job));
+        }
+        tenant.map_or(Ok(()), |tenant| self.check_quota(tenant, size, None))?;
+        let tenant = tenant.map(|tenant| tenant.name.clone());
+        self.jobs.insert(job, Entry { phase: Phase::Changing, tenant, size, admitted: None });
+        Ok(())
+    }
+
+    pub(super) fn begin_release(&mut self, job: JobId) -> Result<(), Refusal> {
+        let entry = self.jobs.get_mut(&job).ok_or(Refusal::Unknown(job))?;
+        let changing = entry.admitted.as_ref().is_some_and(|job| job.life.is_changing());
+        if changing || entry.phase == Phase::Changing {
+            return Err(Refusal::Busy(job));
+        }
+        entry.phase = Phase::Changing;
+        Ok(())
+    }
+
+    /// Returns how many aggregators the job has. Until it is moved, it counts with the larger number.
+    fn begin_move(
+        &mut self,
+        job: JobId,
+        size: u32,
+        tenant: Option<&Tenant>,
+    ) -> Result<u32, Refusal> {
+        tenant.map_or(Ok(()), |tenant| self.check_quota(tenant, size, Some(job)))?;
+        let (phase, admitted) = self.settled(job)?;
+        admitted.life.may_move().map_err(|refusal| Refusal::OutOfTurn(job, refusal))?;
+        if admitted.life.is_changing() {
+            return Err(Refusal::Busy(job));
+        }
+        *phase = Phase::Changing;
+        let before = admitted.life.served().progress.assignment.segment.size;
+        if let Some(entry) = self.jobs.get_mut(&job) {
+            entry.size = before.max(size);
+        }
+        Ok(before)
+    }
+
+    /// A job that is ready for requests.
+    pub(super) fn settled(&mut self, job: JobId) -> Result<(&mut Phase, &mut Admitted), Refusal> {
+        let entry = self.jobs.get_mut(&job).ok_or(Refusal::Unknown(job))?;
+        let Entry { phase, admitted, .. } = entry;
+        match (*phase, admitted) {
+            (Phase::Settled, Some(admitted)) => Ok((phase, admitted)),
+            (Phase::Broken, _) => Err(Refusal::Broken(job)),
+            _ => Err(Refusal::Busy(job)),
+        }
+    }
+}
+
+/// What switches let a tenant's jobs take.
+fn tenants_limits(tenant: &Tenant) -> Limits {
+    let priority = tenant.max_priority.and_then(|priority| Priority::new(priority.get()));
+    let rate = |rate: Option<NonZeroU64>| rate.and_then(|rate| Rate::new(rate.get()));
+    Limits {
+        rate: rate(tenant.max_rate),
+        preemption: rate(tenant.max_preemption),
+        priority: priority.unwrap_or(Priority::HIGHEST),
+    }
+}
+
+/// Runs a change to its end in a separate task: a client that hangs up must not leave it half-way.
+pub(super) async fn carry_through<T: Send + 'static>(
+    change: impl Future<Output = Result<T, Refusal>> + Send + 'static,
+) -> Result<T, Refusal> {
+    match tokio::spawn(change).await {
+        Ok(outcome) => outcome,
+        Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
+        // The runtime is shutting down.
+        Err(_) => Err(Refusal::Closing),
+    }
+}

@@ -1,0 +1,491 @@
+//! The jobs of a network, and the gRPC service for them.
+//!
+//! [`Jobs`] keeps the [life](tributary_model::job) of each job, and does what it orders: it changes switches,
+//! writes the journal, wakes when time has passed, and tells endpoints. Clients admit, step, move and release jobs.
+//! `proto/tributary/jobs/v1/jobs.proto` has what clients, endpoints and the controller say to each other.
+//!
+//! - [`admission`]: jobs that come, are moved and go;
+//! - [`progress`]: their iterations and rates, and those who watch;
+//! - [`taking`]: endpoints that take part;
+//! - [`leases`]: jobs that end when no client holds them;
+//! - [`tenants`]: whose they are;
+//! - [`journal`]: what outlives the controller;
+//! - [`requests`] and [`messages`]: values as messages, and back.
+
+mod admission;
+mod client;
+mod journal;
+mod leases;
+mod messages;
+mod progress;
+mod refusal;
+mod requests;
+mod taking;
+mod tenants;
+
+use std::collections::{BTreeMap, HashMap};
+use std::ops::Range;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+use tokio::sync::watch;
+use tonic::service::Routes;
+use tributary_model::job::{Event, Failure, Handover, Job, Order, Progress, Rules, Served, Stream};
+use tributary_model::memory::Room;
+use tributary_model::plan::Placement;
+use tributary_model::{Deployment, HostId, JobSpec, OnDeath, Topology, worker_index};
+use tributary_proto::jobs::v1::jobs_server::JobsServer;
+use tributary_protocol::Time;
+use tributary_wire::channel::Token;
+use tributary_wire::{Epoch, JobId, Protocol, WorkerSet};
+
+pub use admission::{Admission, Demand};
+pub use journal::{Forgetful, Journal, Record};
+pub use leases::GRACE;
+use leases::Lease;
+pub use progress::Listed;
+pub use refusal::Refusal;
+
+use crate::error::Error;
+use crate::jobs::{Controller, lock};
+use crate::server::MESSAGE_LIMIT;
+use client::Outbox;
+use taking::Host;
+
+/// The jobs of a controller, and the endpoints that take part in them. Clones share them.
+#[derive(Clone, Debug)]
+pub struct Jobs(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    controller: Arc<Controller>,
+    journal: Arc<dyn Journal>,
+    known: Known,
+    /// How long a job stays admitted while no client holds its lease.
+    grace: Duration,
+    state: Mutex<State>,
+    begin: Instant,
+}
+
+/// The jobs whose settings a controller has, so that endpoints can take part in them.
+#[derive(Clone, Debug)]
+pub struct Known {
+    /// They, and their assignments unless clients admit them.
+    pub deployment: Deployment,
+    /// The tokens of those with a reminder agent, by their names.
+    pub tokens: BTreeMap<String, Token>,
+    /// Whether the controller has admitted them by itself, so that no client releases them.
+    pub own: bool,
+}
+
+impl From<Deployment> for Known {
+    fn from(deployment: Deployment) -> Self {
+        Self { deployment, tokens: BTreeMap::new(), own: false }
+    }
+}
+
+#[derive(Debug, Default)]
+struct State {
+    jobs: BTreeMap<JobId, Entry>,
+    clients: HashMap<Stream, Arc<Outbox>>,
+    /// Hosts with a stream that stays when they have other jobs.
+    hosts: HashMap<Stream, Host>,
+    last_stream: u64,
+    closing: bool,
+}
+
+/// A job whose ID is taken.
+#[derive(Debug)]
+struct Entry {
+    phase: Phase,
+    /// Whose job it is.
+    tenant: Option<String>,
+    /// Aggregators that it has in each switch that adds for it, or asks for.
+    size: u32,
+    /// `None` while the job is being admitted. Dropping it closes the watchers' channels.
+    admitted: Option<Admitted>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Phase {
+    /// Ready for requests.
+    Settled,
+    /// A request is in progress.
+    Changing,
+    /// A request failed; the job can only be released.
+    Broken,
+}
+
+/// An admitted job.
+#[derive(Debug)]
+struct Admitted {
+    life: Job,
+    /// With all its workers. Its run and its assignment are those of its life.
+    placement: Placement,
+    /// Its place among the known jobs: in the network, each thread of a worker has a job of its own.
+    at: Option<Range<usize>>,
+    /// The IDs of these.
+    lanes: Vec<JobId>,
+    demand: Option<Demand>,
+    lease: Option<Lease>,
+    watched: watch::Sender<(Epoch, Progress)>,
+    /// What a worker needs to take part, as JSON.
+    setup: Option<Arc<Vec<u8>>>,
+    /// The numbers of the last runs, one for each lane, by that of the first lane.
+    epochs: BTreeMap<Epoch, Vec<Epoch>>,
+    /// When the next check of its deadline is due.
+    alarm: Option<Time>,
+}
+
+impl Admitted {
+    /// A job whose lanes (at least one) switches serve, in this state.
+    fn new(
+        placement: Placement,
+        at: Option<Range<usize>>,
+        rules: Rules,
+        served: Served,
+        lanes: &[Placement],
+    ) -> Self {
+        let epochs = lanes.iter().map(|lane| lane.epoch).collect();
+        Self {
+            life: Job::resume(rules, served),
+            placement,
+            at,
+            lanes: lanes.iter().map(|lane| lane.job).collect(),
+            demand: None,
+            lease: None,
+            watched: watch::Sender::new((served.epoch, served.progress)),
+            setup: None,
+            epochs: BTreeMap::from([(served.epoch, epochs)]),
+            alarm: None,
+        }
+    }
+
+    fn name(&self) -> &str {
+        &self.life.rules().name
+    }
+
+    fn hosts(&self, workers: WorkerSet) -> Vec<HostId> {
+        workers.iter().map(|worker| self.placement.workers[usize::from(worker.get())]).collect()
+    }
+}
+
+impl Jobs {
+    /// The jobs of a controller that keeps no journal. It serves none yet, or those among the known ones that were
+    /// admitted by it directly.
+    #[must_use]
+    pub fn new(controller: impl Into<Arc<Controller>>, known: impl Into<Known>) -> Self {
+        Self::resume(controller, known, &[], Arc::new(Forgetful))
+    }
+
+    /// The same for one that keeps a journal, with the jobs of an earlier one. The controller already serves these:
+    /// see [`Controller::resume`]. A run that was found in switches, and of which the journal knows nothing, counts as
+    /// begun.
+    #[must_use]
+    pub fn resume(
+        controller: impl Into<Arc<Controller>>,
+        known: impl Into<Known>,
+        records: &[Record],
+        journal: Arc<dyn Journal>,
+    ) -> Self {
+        let (controller, known) = (controller.into(), known.into());
+        for record in records {
+            controller.continue_services(record.placement.job, record.last_service);
+        }
+        let scenario = known.deployment.scenario();
+        let mut jobs = BTreeMap::new();
+        for id in controller.job_ids() {
+            let at = scenario.jobs.iter().position(|job| job.id == id);
+            if at.is_some_and(|at| !scenario.jobs[at].lane.is_first()) {
+                continue;
+            }
+            let at = at.map(|at| scenario.lanes(at));
+            let record = records.iter().find(|record| record.placement.job == id);
+            if let Some(entry) = resumed(&controller, &scenario.jobs, id, at, record) {
+                jobs.insert(id, entry);
+            }
+        }
+        let state = Mutex::new(State { jobs, ..State::default() });
+        let (grace, begin) = (GRACE, Instant::now());
+        Self(Arc::new(Shared { controller, journal, known, grace, state, begin }))
+    }
+
+    /// The same with another grace period of leases.
+    ///
+    /// # Panics
+    /// If it was cloned.
+    #[must_use]
+    pub fn with_grace(self, grace: Duration) -> Self {
+        let shared = Arc::into_inner(self.0).expect("nobody else has it yet");
+        Self(Arc::new(Shared { grace, ..shared }))
+    }
+
+    /// The gRPC service. The grace periods of leases begin, because only now can they be held.
+    ///
+    /// # Panics
+    /// Outside of a Tokio runtime, if a job has a lease.
+    #[must_use]
+    pub fn service(&self) -> Routes {
+        self.begin_grace_periods();
+        let server = JobsServer::new(self.clone());
+        Routes::new(server.max_decoding_message_size(MESSAGE_LIMIT))
+    }
+
+    /// The switches.
+    #[must_use]
+    pub fn controller(&self) -> &Arc<Controller> {
+        &self.0.controller
+    }
+
+    /// The network of the jobs.
+    #[must_use]
+    pub fn topology(&self) -> &Topology {
+        &self.0.controller.topology
+    }
+
+    /// The protocol of the jobs.
+    #[must_use]
+    pub fn protocol(&self) -> Protocol {
+        self.0.controller.catalogue.protocol()
+    }
+
+    /// Free memory per switch.
+    #[must_use]
+    pub fn room(&self) -> Vec<Room> {
+        self.0.controller.room()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        lock(&self.0.state)
+    }
+
+    fn now(&self) -> Time {
+        Time::ZERO + self.0.begin.elapsed()
+    }
+
+    /// Something happens to a job.
+    fn handle(&self, job: JobId, event: Event) {
+        self.handle_in(&mut self.state(), job, event);
+    }
+
+    fn handle_in(&self, state: &mut State, job: JobId, event: Event) {
+        let Some(admitted) = state.admitted_mut(job) else { return };
+        admitted.life.handle(self.now(), event);
+        self.obey(job, state);
+    }
+
+    /// Does what a job's life orders.
+    fn obey(&self, job: JobId, state: &mut State) {
+        let State { jobs, clients, .. } = state;
+        let Some(Entry { tenant, admitted: Some(admitted), .. }) = jobs.get_mut(&job) else {
+            return;
+        };
+        while let Some(order) = admitted.life.poll() {
+            match order {
+                Order::Tell(stream, news) => {
+                    if let Some(client) = clients.get(&stream) {
+                        client.put(admitted.message(news));
+                    }
+                }
+                Order::Change(workers) => {
+                    tracing::info!(%job, "switches change to a run of {workers}");
+                    let (lanes, hosts) = (admitted.lanes.clone(), admitted.hosts(workers));
+                    tokio::spawn(self.clone().change(job, lanes, hosts));
+                }
+                Order::Record(served) => {
+                    let recorded = self.record(admitted, tenant.as_deref(), served);
+                    if recorded.is_ok() {
+                        admitted.epochs.retain(|epoch, _| {
+                            let before = served.handover.map(|handover| handover.before);
+                            *epoch == served.epoch || Some(*epoch) == before
+                        });
+                        admitted.log(served);
+                    }
+                    let recorded = recorded.map_err(|error| failure(&Error::Unrecorded(error)));
+                    admitted.life.handle(self.now(), Event::Recorded(recorded));
+                }
+            }
+        }
+        let Served { epoch, progress, .. } = admitted.life.served();
+        let now = (epoch, progress);
+        admitted.watched.send_if_modified(|before| std::mem::replace(before, now) != now);
+        let Some(deadline) = admitted.life.deadline() else { return };
+        if admitted.alarm.is_none_or(|alarm| deadline < alarm) {
+            admitted.alarm = Some(deadline);
+            let (weak, pause) = (Arc::downgrade(&self.0), deadline - self.now());
+            tokio::spawn(async move {
+                tokio::time::sleep(pause).await;
+                // It does not keep the controller from ending meanwhile.
+                if let Some(shared) = weak.upgrade() {
+                    Self(shared).ring(job, deadline);
+                }
+            });
+        }
+    }
+
+    /// Time has passed for a job.
+    fn ring(&self, job: JobId, alarm: Time) {
+        let mut state = self.state();
+        let Some(admitted) = state.admitted_mut(job) else { return };
+        if admitted.alarm == Some(alarm) {
+            admitted.alarm = None;
+        }
+        admitted.life.tick(self.now());
+        self.obey(job, &mut state);
+    }
+
+    /// Changes the switches to a new run of these workers, for each lane.
+    async fn change(self, job: JobId, lanes: Vec<JobId>, workers: Vec<HostId>) {
+        let mut epochs = Vec::with_capacity(lanes.len());
+        let mut outcome = Ok(());
+        for lane in lanes {
+            match self.0.controller.renew_with(lane, Some(workers.clone())).await {
+                Ok(epoch) => epochs.push(epoch),
+                Err(error) => {
+                    tracing::warn!("job {job} does not begin another run yet: {error}");
+                    outcome = Err(failure(&error));
+                    break;
+                }
+            }
+        }
+        let first = epochs.first().copied();
+        if let (Ok(()), Some(first), Some(admitted)) =
+            (&outcome, first, self.state().admitted_mut(job))
+        {
+            admitted.epochs.insert(first, epochs);
+        }
+        let changed = outcome.and_then(|()| first.ok_or_else(|| failure(&Error::UnknownJob(job))));
+        self.handle(job, Event::Changed(changed));
+    }
+
+    /// Writes the state of a job to the journal: one record for each lane.
+    fn record(
+        &self,
+        admitted: &Admitted,
+        tenant: Option<&str>,
+        served: Served,
+    ) -> Result<(), String> {
+        let Shared { controller, journal, .. } = &*self.0;
+        let Served { handover, ended, begun, progress, .. } = served;
+        for lane in &admitted.lanes {
+            // A job that a failure left half-way has none: it can only be released.
+            let Some((placement, slot)) = controller.placement(*lane) else { continue };
+            journal.keep(&Record {
+                placement,
+                slot,
+                last_service: controller.last_service(*lane),
+                demand: admitted.demand,
+                iteration: progress.iteration,
+                rate: progress.rate,
+                name: admitted.name().to_owned(),
+                lease: admitted.lease.as_ref().map(|lease| lease.epoch),
+                tenant: tenant.map(str::to_owned),
+                handover,
+                begun,
+                ended,
+                stepped: admitted.life.rules().stepped,
+            })?;
+        }
+        Ok(())
+    }
+}
+
+impl State {
+    fn admitted(&self, job: JobId) -> Option<&Admitted> {
+        self.jobs.get(&job)?.admitted.as_ref()
+    }
+
+    fn admitted_mut(&mut self, job: JobId) -> Option<&mut Admitted> {
+        self.jobs.get_mut(&job)?.admitted.as_mut()
+    }
+}
+
+/// A job that a controller serves when this begins.
+fn resumed(
+    controller: &Controller,
+    known: &[JobSpec],
+    id: JobId,
+    at: Option<Range<usize>>,
+    record: Option<&Record>,
+) -> Option<Entry> {
+    let lanes: Vec<JobId> = match &at {
+        Some(at) => known[at.clone()].iter().map(|lane| lane.id).collect(),
+        None => vec![id],
+    };
+    // Some lanes may be missing after an admission that has failed.
+    let lanes = lanes.iter().filter_map(|lane| Some(controller.placement(*lane)?.0));
+    let lanes: Vec<Placement> = lanes.collect();
+    let current = lanes.first()?;
+    let spec = at.clone().map(|at| &known[at.start]);
+    // Some of the workers of a job in the file may have died.
+    let all = spec.map(|job| &job.workers);
+    let all = all.filter(|all| current.workers.iter().all(|host| all.contains(host)));
+    let all = all.unwrap_or(&current.workers).clone();
+    let there = all.iter().enumerate().filter(|(_, host)| current.workers.contains(host));
+    let there: WorkerSet = there.map(|(index, _)| worker_index(index)).collect();
+    let rules = Rules {
+        name: record
+            .map(|record| record.name.clone())
+            .filter(|name| !name.is_empty())
+            .unwrap_or_else(|| spec.map_or_else(String::new, |job| job.name.clone())),
+        workers: u16::try_from(all.len()).unwrap_or(u16::MAX),
+        on_death: spec.map_or(OnDeath::End, |job| job.on_death),
+        stepped: record.is_some_and(|record| record.stepped),
+    };
+    let rate = match record {
+        Some(record) => record.rate,
+        None => spec.and_then(|job| job.rate).into_iter().chain(current.limits.rate).min(),
+    };
+    let progress = Progress::new(current.assignment, rate);
+    let progress = match record {
+        Some(record) => progress.with(record.iteration),
+        None => progress,
+    };
+    let found = controller.found(id) == Some(current.epoch);
+    let served = Served {
+        epoch: current.epoch,
+        workers: there,
+        handover: record.and_then(|record| record.handover),
+        begun: record.map_or(found, |record| record.begun),
+        ended: record.is_some_and(|record| record.ended),
+        progress,
+    };
+    let placement = Placement { workers: all, ..current.clone() };
+    let mut admitted = Admitted::new(placement, at, rules, served, &lanes);
+    admitted.demand = record.and_then(|record| record.demand);
+    admitted.lease = record.and_then(|record| record.lease).map(Lease::new);
+    let tenant = record.and_then(|record| record.tenant.clone());
+    let size = current.assignment.segment.size;
+    Some(Entry { phase: Phase::Settled, tenant, size, admitted: Some(admitted) })
+}
+
+impl Admitted {
+    /// Tells people of a run that is about to begin or end.
+    fn log(&self, Served { epoch, workers, handover, ended, .. }: Served) {
+        let name = self.name();
+        let lost = self.life.served().workers.without(workers);
+        match handover.map(|Handover { rounds, .. }| rounds.saturating_add(1)) {
+            _ if ended => tracing::info!("job {name}: the run is over"),
+            None => tracing::info!(%epoch, "job {name}: a new run begins"),
+            Some(from) if lost.is_empty() => {
+                tracing::warn!(%epoch, "job {name} goes on with all workers from round {from}");
+            }
+            Some(from) => {
+                tracing::warn!(%epoch, "job {name} goes on without {lost} from round {from}");
+            }
+        }
+    }
+}
+
+fn failure(error: &Error) -> Failure {
+    let passes = matches!(
+        error,
+        Error::JobTaken(..)
+            | Error::Unrecorded(_)
+            | Error::Lost { .. }
+            | Error::Unreachable { .. }
+            | Error::NotPrimary { .. }
+            | Error::SweepLost { .. }
+    );
+    Failure { reason: error.to_string(), passes }
+}

@@ -1,0 +1,348 @@
+//! Endpoints that take part in jobs, each with a stream.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Request, Response, Status, Streaming};
+use tributary_access::{Grant, Role};
+use tributary_model::job::{Begin, Event, News, Refusal as Turned, Stream};
+use tributary_model::{HostId, JobSpec, worker_index};
+use tributary_proto::jobs::v1;
+use tributary_wire::{Epoch, JobId, WorkerIndex};
+
+use super::client::Outbox;
+use super::{Admitted, Jobs, Known, State, messages};
+
+/// How long a client may take to name itself.
+const FIRST_MESSAGE: Duration = Duration::from_secs(10);
+
+/// What a client is told.
+pub(super) type Told = ReceiverStream<Result<v1::TakeResponse, Status>>;
+
+/// What the stream of a host is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Host {
+    Server(HostId),
+    Agent(HostId),
+}
+
+impl Host {
+    /// Whether a job has this part on the host.
+    fn serves(self, job: &Admitted) -> bool {
+        let (ps, agent) = (job.placement.ps, job.placement.agent);
+        match self {
+            _ if job.at.is_none() => false,
+            Self::Server(host) => ps == Some(host),
+            Self::Agent(host) => agent == Some(host) && ps != Some(host),
+        }
+    }
+}
+
+/// A client that has named itself.
+struct Client {
+    jobs: Vec<JobId>,
+    stream: Stream,
+    outbox: Arc<Outbox>,
+    /// How it enters the jobs, when it is ready.
+    enters: Option<Event>,
+}
+
+impl Jobs {
+    /// A new stream.
+    pub(super) async fn take_part(
+        &self,
+        request: Request<Streaming<v1::TakeRequest>>,
+    ) -> Result<Response<Told>, Status> {
+        let grant = Grant::of(&request)?.require(Role::Submit)?;
+        let mut requests = request.into_inner();
+        let first = tokio::time::timeout(FIRST_MESSAGE, requests.message()).await;
+        let first = first.map_err(|_| Status::deadline_exceeded("no endpoint was named"))??;
+        match messages::role(first)? {
+            messages::Role::Worker { job, which, run } => {
+                let job = self.named(&job, run, &grant)?;
+                let worker = match which {
+                    messages::Which::Index(worker) => worker,
+                    messages::Which::Host(host) => self.worker_on(job, &host)?,
+                };
+                // A worker in a run has what it needs.
+                let setup = run.is_none().then(|| self.worker_setup(job, worker)).transpose()?;
+                let enters = |stream| Event::Take(stream, worker, run);
+                Ok(self.open(vec![job], None, enters, setup, requests))
+            }
+            messages::Role::Server(host) => self.open_host(&host, Host::Server, &grant, requests),
+            messages::Role::Agent(host) => self.open_host(&host, Host::Agent, &grant, requests),
+        }
+    }
+
+    /// A new stream to all jobs that a host serves.
+    fn open_host(
+        &self,
+        name: &str,
+        part: fn(HostId) -> Host,
+        grant: &Grant,
+        requests: Streaming<v1::TakeRequest>,
+    ) -> Result<Response<Told>, Status> {
+        // It serves jobs of all tenants.
+        must_be_operators(grant)?;
+        let host = part(self.host(name)?);
+        let (jobs, setup) = {
+            let mut state = self.state();
+            let State { jobs, .. } = &mut *state;
+            let admitted =
+                jobs.iter().filter_map(|(id, entry)| Some((*id, entry.admitted.as_ref()?)));
+            let own: Vec<_> = admitted.filter(|(_, job)| host.serves(job)).collect();
+            let setup = self.setup_of(own.iter().map(|(_, job)| *job));
+            (own.iter().map(|(id, _)| *id).collect(), setup)
+        };
+        Ok(self.open(jobs, Some(host), Event::Follow, Some(setup), requests))
+    }
+
+    /// A new stream to these jobs, which the client enters at once, or when it has used its set-up.
+    fn open(
+        &self,
+        jobs: Vec<JobId>,
+        host: Option<Host>,
+        event: impl FnOnce(Stream) -> Event,
+        setup: Option<v1::Setup>,
+        requests: Streaming<v1::TakeRequest>,
+    ) -> Response<Told> {
+        let (client, answers) = mpsc::channel(1);
+        let outbox = Arc::new(Outbox::default());
+        let stream = {
+            let mut state = self.state();
+            state.last_stream += 1;
+            let stream = Stream(state.last_stream);
+            state.clients.insert(stream, Arc::clone(&outbox));
+            state.hosts.extend(host.map(|host| (stream, host)));
+            stream
+        };
+        let event = event(stream);
+        let enters = match setup {
+            Some(setup) => {
+                outbox.put(Ok(messages::setup(setup)));
+                Some(event)
+            }
+            None => {
+                jobs.iter().for_each(|job| self.handle(*job, event.clone()));
+                None
+            }
+        };
+        let opened = Client { jobs, stream, outbox, enters };
+        tokio::spawn(self.clone().attend(opened, requests, client));
+        Response::new(ReceiverStream::new(answers))
+    }
+
+    /// A client's stream, from its first message to its end.
+    async fn attend(
+        self,
+        Client { jobs, stream, outbox, mut enters }: Client,
+        mut requests: Streaming<v1::TakeRequest>,
+        client: mpsc::Sender<Result<v1::TakeResponse, Status>>,
+    ) {
+        'open: loop {
+            tokio::select! {
+                request = requests.message() => match request.map(|some| some.and_then(messages::said)) {
+                    Ok(Some(messages::Said::Ready)) => {
+                        if let Some(event) = enters.take() {
+                            jobs.iter().for_each(|job| self.handle(*job, event.clone()));
+                        }
+                    }
+                    Ok(Some(messages::Said::Stands(run, standing))) => {
+                        let event = Event::Stand(stream, run, standing);
+                        jobs.iter().for_each(|job| self.handle(*job, event.clone()));
+                    }
+                    Ok(Some(messages::Said::Finished(run, number))) => {
+                        jobs.iter().for_each(|job| self.finish_on(*job, stream, run, number));
+                    }
+                    Ok(Some(messages::Said::Nothing)) => {}
+                    Ok(None) | Err(_) => break,
+                },
+                () = outbox.filled() => while let Some(news) = outbox.take() {
+                    let last = messages::is_last(&news);
+                    // The client may have gone.
+                    if client.send(news).await.is_err() || last {
+                        break 'open;
+                    }
+                },
+            }
+        }
+        {
+            let mut state = self.state();
+            state.clients.remove(&stream);
+            state.hosts.remove(&stream);
+        }
+        jobs.iter().for_each(|job| self.handle(*job, Event::Gone(stream)));
+    }
+
+    /// Tells hosts that serve a job that it has come, or that it goes.
+    pub(super) fn tell_hosts(&self, state: &mut State, job: JobId) {
+        let Some(admitted) = state.admitted(job) else { return };
+        for (stream, _) in state.hosts.iter().filter(|(_, host)| host.serves(admitted)) {
+            if let Some(client) = state.clients.get(stream) {
+                client.put(Ok(messages::changed()));
+            }
+        }
+    }
+
+    /// What a worker of a job needs to take part. All workers of a job get the same.
+    fn worker_setup(&self, job: JobId, worker: WorkerIndex) -> Result<v1::Setup, Status> {
+        let mut state = self.state();
+        let admitted = state.admitted_mut(job);
+        let admitted =
+            admitted.ok_or_else(|| Status::not_found(format!("there is no job {job}")))?;
+        if admitted.at.is_none() {
+            return Err(Status::failed_precondition(format!(
+                "job {job} is not one of the controller's job file, so the controller cannot tell its workers what \
+                 they need"
+            )));
+        }
+        let mut setup = match &admitted.setup {
+            Some(encoded) => {
+                let empty = v1::Setup::default();
+                v1::Setup { deployment: encoded.to_vec(), ..self.about([&*admitted], empty) }
+            }
+            None => self.setup_of([&*admitted]),
+        };
+        admitted.setup.get_or_insert_with(|| Arc::new(setup.deployment.clone()));
+        setup.worker = worker.get().into();
+        Ok(setup)
+    }
+
+    /// What endpoints of these known jobs need.
+    fn setup_of<'j>(&self, jobs: impl IntoIterator<Item = &'j Admitted>) -> v1::Setup {
+        let jobs: Vec<&Admitted> = jobs.into_iter().collect();
+        let known = &self.0.known.deployment;
+        let at: Vec<usize> =
+            jobs.iter().flat_map(|job| job.at.clone().unwrap_or_default()).collect();
+        let mut own = known.only(&at);
+        let mut place = 0;
+        for job in &jobs {
+            for _ in job.at.clone().unwrap_or_default() {
+                own.place(place, &job.placement);
+                // Jobs with iterations are told their assignments, which change.
+                if !job.life.rules().stepped && !self.is_assigned(job) {
+                    own.set_assignment(place, job.placement.assignment);
+                }
+                place += 1;
+            }
+        }
+        let deployment = serde_json::to_vec(&own).expect("plain values");
+        self.about(jobs, v1::Setup { deployment, ..v1::Setup::default() })
+    }
+
+    /// Whether the known jobs have their assignments: a client has not admitted this one.
+    fn is_assigned(&self, job: &Admitted) -> bool {
+        let first = job.at.clone().map(|at| at.start);
+        first.is_some_and(|at| self.0.known.deployment.assignment(at) == job.placement.assignment)
+    }
+
+    /// Adds what the deployment of these jobs does not have.
+    fn about<'j>(
+        &self,
+        jobs: impl IntoIterator<Item = &'j Admitted>,
+        setup: v1::Setup,
+    ) -> v1::Setup {
+        let Known { deployment, tokens, .. } = &self.0.known;
+        let (mut all, mut stepped) = (Vec::new(), Vec::new());
+        for job in jobs {
+            for lane in job.at.clone().unwrap_or_default() {
+                if job.life.rules().stepped {
+                    stepped.push(u32::try_from(all.len()).expect("a file has fewer jobs"));
+                }
+                let token = tokens.get(deployment.job(lane).name.as_str());
+                all.push(token.map_or_else(Vec::new, |token| token.0.to_vec()));
+            }
+        }
+        v1::Setup { tokens: all, stepped, ..setup }
+    }
+
+    /// The worker of a job on a host.
+    fn worker_on(&self, job: JobId, host: &str) -> Result<WorkerIndex, Status> {
+        let at = self.host(host)?;
+        let state = self.state();
+        let unknown = || Status::not_found(format!("there is no job {job}"));
+        let admitted = state.admitted(job).ok_or_else(unknown)?;
+        let worker = admitted.placement.workers.iter().position(|worker| *worker == at);
+        worker.map(worker_index).ok_or_else(|| {
+            let (name, known) = (admitted.name(), &self.topology().host(at).name);
+            Status::invalid_argument(format!("job {name} has no worker on host `{known}`"))
+        })
+    }
+
+    /// The host with a name or an IP address.
+    fn host(&self, name: &str) -> Result<HostId, Status> {
+        let topology = self.topology();
+        let by_address = || {
+            let ip = name.parse::<std::net::Ipv4Addr>().ok()?;
+            topology.host_ids().find(|host| topology.host(*host).address.ip == ip)
+        };
+        let host = topology.host_named(name).or_else(by_address);
+        host.ok_or_else(|| Status::invalid_argument(format!("the network has no host `{name}`")))
+    }
+
+    /// The job with a name, which a worker wants to take part in, or already does.
+    fn named(&self, name: &str, run: Option<Epoch>, grant: &Grant) -> Result<JobId, Status> {
+        let state = self.state();
+        let mut entries = state.jobs.iter();
+        let named = entries.find(|(_, entry)| {
+            entry.admitted.as_ref().is_some_and(|admitted| admitted.name() == name)
+        });
+        if let Some((job, entry)) = named {
+            if !grant.covers(entry.tenant.as_deref()) {
+                let why = format!("job {name} is another tenant's, or the operator's");
+                return Err(Status::permission_denied(why));
+            }
+            return Ok(*job);
+        }
+        must_be_operators(grant)?;
+        let is_known =
+            self.0.known.deployment.scenario().whole_jobs().any(|(_, job)| job.name == name);
+        match run {
+            _ if !is_known => Err(Status::not_found(format!("there is no job `{name}`"))),
+            // The job may be about to be admitted again for the same run, if nobody can know that it is over.
+            Some(_) if self.0.journal.lasts() => {
+                Err(Status::failed_precondition(Turned::Released(name.to_owned()).to_string()))
+            }
+            _ => Err(Status::aborted(format!("job {name} is not admitted yet"))),
+        }
+    }
+
+    /// The place of a job among the known ones.
+    pub(super) fn index(&self, job: JobId) -> Option<usize> {
+        self.0.known.deployment.scenario().jobs.iter().position(|known| known.id == job)
+    }
+
+    /// What is known of a job.
+    pub(super) fn spec(&self, job: JobId) -> Option<&JobSpec> {
+        self.index(job).map(|at| self.0.known.deployment.job(at))
+    }
+}
+
+fn must_be_operators(grant: &Grant) -> Result<(), Status> {
+    match grant.covers(None) {
+        true => Ok(()),
+        false => Err(Status::permission_denied(
+            "the jobs of the controller's file are the operator's, and no tenant's",
+        )),
+    }
+}
+
+impl Admitted {
+    pub(super) fn message(&self, news: News) -> Result<v1::TakeResponse, Status> {
+        let run = |Begin { epoch, workers, rounds }: Begin| v1::Run {
+            job: self.name().to_owned(),
+            epochs: self
+                .epochs
+                .get(&epoch)
+                .into_iter()
+                .flatten()
+                .map(|epoch| epoch.get())
+                .collect(),
+            workers: messages::indices(workers),
+            rounds,
+        };
+        messages::response(news, self.name(), run)
+    }
+}

@@ -1,0 +1,486 @@
+//! The jobs that a process of a host serves, as a controller tells it, or the command line.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow, bail, ensure};
+use tokio::runtime::Runtime;
+use tokio::sync::{Notify, watch};
+use tonic::Status;
+use tributary_access::Remote;
+use tributary_metrics::Metrics;
+use tributary_model::job::Turn;
+use tributary_model::{Deployment, HostId, JobSpec, Scenario};
+use tributary_netio::Waker;
+use tributary_proto::jobs::v1;
+use tributary_proto::jobs::v1::part::Role;
+use tributary_proto::jobs::v1::take_response::News;
+use tributary_wire::{Epoch, WorkerIndex};
+
+use crate::claim::claim;
+pub use crate::stream::Setup;
+use crate::stream::{Begun, Broken, KEEPALIVE, Stream, turn};
+use crate::{Args, names, numbers, until};
+
+/// Pause before a controller that does not answer is asked again.
+const AGAIN: Duration = Duration::from_secs(1);
+
+/// Interval of checks for the end of the process.
+const TICK: Duration = Duration::from_millis(50);
+
+/// What a host serves.
+#[derive(Clone, Debug)]
+pub enum Host {
+    /// The parameter servers of the host with this name.
+    Servers(String),
+    /// Its reminder agent.
+    Agent(String),
+}
+
+/// What a controller has told of jobs, by their names.
+#[derive(Clone, Debug, Default)]
+struct Now {
+    runs: BTreeMap<String, Begun>,
+    turns: BTreeMap<String, Turn>,
+}
+
+/// The runs of the jobs that a host serves.
+#[derive(Debug)]
+pub struct Runs {
+    now: watch::Receiver<Now>,
+    failed: Arc<OnceLock<String>>,
+    setup: Arc<OnceLock<Setup>>,
+    ready: Arc<Notify>,
+    /// Whether the controller has other jobs for the host by now.
+    outdated: Arc<AtomicBool>,
+    waker: Waker,
+    /// Ends the thread when dropped.
+    runtime: Option<Runtime>,
+}
+
+impl Runs {
+    /// Follows the runs of a host's jobs at a controller. While that does not answer, the last ones stay. A process
+    /// that needs a [`setup`](Self::setup) ends its service when the host has other jobs.
+    ///
+    /// # Errors
+    /// If no thread can be started.
+    pub fn follow(controller: Remote, host: Host, needs_setup: bool) -> Result<Self> {
+        let controller = controller.with_keepalive(KEEPALIVE);
+        let (runs, now) = watch::channel(Now::default());
+        let (failed, setup, ready) = (Arc::new(OnceLock::new()), Arc::default(), Arc::default());
+        let (outdated, waker) = (Arc::default(), Waker::new());
+        let runtime = crate::runtime()?;
+        let follower = Follower {
+            controller,
+            host,
+            runs,
+            failed: Arc::clone(&failed),
+            needs_setup,
+            setup: Arc::clone(&setup),
+            told: None,
+            ready: Arc::clone(&ready),
+            outdated: Arc::clone(&outdated),
+            waker: waker.clone(),
+        };
+        runtime.spawn(follower.follow());
+        Ok(Self { now, failed, setup, ready, outdated, waker, runtime: Some(runtime) })
+    }
+
+    /// What the process needs to serve the jobs, if it has asked for that.
+    ///
+    /// # Errors
+    /// If the controller does not answer or refuses, or `stop` is raised.
+    pub fn setup(&self, stop: &AtomicBool) -> Result<Setup> {
+        loop {
+            if let Some(setup) = self.setup.get() {
+                return Ok(setup.clone());
+            }
+            if let Some(reason) = self.failed.get() {
+                return Err(anyhow!("{reason}"));
+            }
+            ensure!(!stop.load(Ordering::Relaxed), "stopped before the controller had answered");
+            std::thread::sleep(TICK);
+        }
+    }
+
+    /// The process has used its set-up.
+    pub fn ready(&self) {
+        self.ready.notify_one();
+    }
+
+    /// The runs of these jobs, when all are known; `None` if the host has other jobs by then.
+    ///
+    /// # Errors
+    /// If the controller does not answer or refuses, or `stop` is raised.
+    pub fn of(&mut self, jobs: &[&str], stop: &AtomicBool) -> Result<Option<Vec<Begun>>> {
+        loop {
+            {
+                let now = self.now.borrow_and_update();
+                let all: Option<Vec<Begun>> =
+                    jobs.iter().map(|job| now.runs.get(*job).cloned()).collect();
+                if let Some(all) = all {
+                    return Ok(Some(all));
+                }
+            }
+            if let Some(reason) = self.failed.get() {
+                return Err(anyhow!("{reason}"));
+            }
+            if self.is_outdated() {
+                return Ok(None);
+            }
+            if stop.load(Ordering::Relaxed) {
+                let job = jobs.first().context("a host serves a job")?;
+                bail!("job {job}: stopped before it had joined a run");
+            }
+            std::thread::sleep(TICK);
+        }
+    }
+
+    fn is_outdated(&self) -> bool {
+        self.outdated.load(Ordering::Relaxed)
+    }
+
+    /// Raises a flag when one of these jobs has another run than this, or the host has other jobs, or `stop` is raised.
+    #[must_use]
+    pub fn over(&self, jobs: Vec<(String, Epoch)>, stop: &Arc<AtomicBool>) -> Arc<AtomicBool> {
+        let over = Arc::new(AtomicBool::new(false));
+        let Some(runtime) = &self.runtime else { return over };
+        let (raised, mut now, stop) = (Arc::clone(&over), self.now.clone(), Arc::clone(stop));
+        let outdated = Arc::clone(&self.outdated);
+        runtime.spawn(async move {
+            let other = |now: &Now| {
+                let run = |job: &str| now.runs.get(job).map(Begun::epoch);
+                outdated.load(Ordering::Relaxed)
+                    || jobs.iter().any(|(job, epoch)| run(job).is_some_and(|run| run != *epoch))
+            };
+            tokio::select! {
+                () = until(&stop) => {}
+                Ok(_) = now.wait_for(other) => {}
+            }
+            raised.store(true, Ordering::Relaxed);
+        });
+        over
+    }
+}
+
+impl Drop for Runs {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+/// The stream of a host.
+struct Follower {
+    controller: Remote,
+    host: Host,
+    runs: watch::Sender<Now>,
+    failed: Arc<OnceLock<String>>,
+    needs_setup: bool,
+    setup: Arc<OnceLock<Setup>>,
+    /// The set-up as it was told.
+    told: Option<v1::Setup>,
+    ready: Arc<Notify>,
+    outdated: Arc<AtomicBool>,
+    waker: Waker,
+}
+
+impl Follower {
+    async fn follow(mut self) {
+        while !self.outdated.load(Ordering::Relaxed) {
+            let broken = self.once().await;
+            // One that was there may come back.
+            if self.told.is_none() {
+                self.failed.get_or_init(|| broken.explained(&self.controller));
+                return;
+            }
+            tracing::debug!("{}", broken.reason());
+            tokio::time::sleep(AGAIN).await;
+        }
+    }
+
+    async fn once(&mut self) -> Broken {
+        let role = match self.host.clone() {
+            Host::Servers(host) => Role::Server(host),
+            Host::Agent(host) => Role::Agent(host),
+        };
+        let mut unready = false;
+        let mut stream = match Stream::open(&self.controller, role).await {
+            Ok(stream) => stream,
+            Err(broken) => return broken,
+        };
+        loop {
+            let news = tokio::select! {
+                news = stream.news() => news,
+                () = self.ready.notified(), if unready => {
+                    unready = false;
+                    stream.ready().await;
+                    continue;
+                }
+            };
+            let told = match news {
+                Ok(News::Setup(told)) => {
+                    let before = self.told.replace(told.clone());
+                    match before {
+                        _ if !self.needs_setup => stream.ready().await,
+                        None => {
+                            unready = true;
+                            match Setup::of(told) {
+                                Ok(setup) => drop(self.setup.set(setup)),
+                                Err(status) => {
+                                    self.told = None;
+                                    return Broken::Refused(status);
+                                }
+                            }
+                        }
+                        Some(before) if before == told => stream.ready().await,
+                        Some(_) => return self.has_others(),
+                    }
+                    Ok(())
+                }
+                Ok(News::Changed(v1::Changed {})) if self.needs_setup => return self.has_others(),
+                Ok(News::Changed(v1::Changed {})) => {
+                    return Broken::Lost("it has other jobs for this host now".into());
+                }
+                Ok(News::Run(run)) => self.begun(run),
+                Ok(News::Turn(told)) => self.turned(&told),
+                Ok(_) => Ok(()),
+                Err(broken) => return broken,
+            };
+            if let Err(status) = told {
+                return Broken::Refused(status);
+            }
+        }
+    }
+
+    fn has_others(&self) -> Broken {
+        self.outdated.store(true, Ordering::Relaxed);
+        self.runs.send_modify(|_| {});
+        self.waker.wake();
+        Broken::Lost("it has other jobs for this host now".into())
+    }
+
+    fn begun(&self, run: v1::Run) -> Result<(), Status> {
+        let job = run.job.clone();
+        let begun = Begun::of(run)?;
+        self.runs.send_if_modified(|now| {
+            now.runs.insert(job, begun.clone()).is_none_or(|before| before != begun)
+        });
+        Ok(())
+    }
+
+    fn turned(&self, told: &v1::Turn) -> Result<(), Status> {
+        let turn = turn(told)?;
+        self.runs.send_modify(|now| {
+            now.turns.insert(told.job.clone(), turn);
+        });
+        self.waker.wake();
+        Ok(())
+    }
+}
+
+/// The iterations of the jobs that a host serves, for the thread that serves.
+#[derive(Clone, Debug)]
+pub struct Turns {
+    now: watch::Receiver<Now>,
+    waker: Waker,
+}
+
+impl Turns {
+    /// Those of jobs with iterations, by name, and the runs that they belong to, if there is something new.
+    pub fn news(&mut self) -> Option<BTreeMap<String, (Epoch, Turn)>> {
+        if !self.now.has_changed().unwrap_or(false) {
+            return None;
+        }
+        let Now { runs, turns } = &*self.now.borrow_and_update();
+        let of =
+            |(job, turn): (&String, &Turn)| Some((job.clone(), (runs.get(job)?.epoch(), *turn)));
+        Some(turns.iter().filter_map(of).collect())
+    }
+
+    /// Ends the sleep of the thread that serves after each change.
+    #[must_use]
+    pub fn waker(&self) -> &Waker {
+        &self.waker
+    }
+}
+
+/// The jobs that a process of a host serves, and their runs: from the command line, or from the controller.
+#[derive(Debug)]
+pub struct Serving {
+    /// What the process needs for the jobs.
+    pub setup: Setup,
+    /// The host.
+    pub id: HostId,
+    /// Indices of the first lane of each job.
+    jobs: Vec<usize>,
+    host: Host,
+    runs: Option<Runs>,
+}
+
+/// A kind of process that serves a host's jobs.
+#[derive(Clone, Copy, Debug)]
+pub struct Kind {
+    /// What it is, as in "the parameter server of a job".
+    pub name: &'static str,
+    /// Such a process on the host with this name.
+    pub host: fn(String) -> Host,
+    /// Whether it serves a job on this host.
+    pub serves: fn(&JobSpec, HostId) -> bool,
+    /// What to do if a job file has no job for it.
+    pub none: &'static str,
+}
+
+impl Serving {
+    /// Serves the jobs of a host until `stop` is raised: those of the job file, or those that the controller has for the
+    /// host, as they come and go. `serve` returns when the host has other jobs, and `idle` is called when it has none.
+    ///
+    /// # Errors
+    /// If the file is invalid, or has no job for the host; the controller does not answer or refuses; another process
+    /// serves one of the jobs; or of `serve`.
+    pub fn run(
+        args: &Args,
+        name: Option<&str>,
+        kind: Kind,
+        stop: &Arc<AtomicBool>,
+        metrics: &Metrics,
+        idle: impl Fn(),
+        mut serve: impl FnMut(&mut Self) -> Result<()>,
+    ) -> Result<()> {
+        let named = numbers::Jobs::default();
+        metrics.add(named.clone());
+        let name = args.host_name(name)?;
+        while !stop.load(Ordering::Relaxed) {
+            let mut serving = Self::new(args, &name, kind, stop)?;
+            let own = |job: &&JobSpec| (kind.serves)(job, serving.id);
+            let jobs = || serving.scenario().jobs.iter().filter(own);
+            named.set(jobs());
+            if serving.jobs.is_empty() {
+                let (Host::Servers(host) | Host::Agent(host)) = &serving.host;
+                let Kind { name, none, .. } = kind;
+                ensure!(
+                    args.job_file.is_none(),
+                    "no job of the file has its {name} on host `{host}`{none}"
+                );
+                tracing::info!("no job has its {name} on host {host} yet");
+                idle();
+                serving.idle(stop);
+                continue;
+            }
+            let _claim = claim(&args.interface, kind.name, jobs())?;
+            serve(&mut serving)?;
+        }
+        Ok(())
+    }
+
+    fn new(args: &Args, name: &str, kind: Kind, stop: &AtomicBool) -> Result<Self> {
+        let (runs, setup) = if args.job_file.is_some() {
+            let worker = WorkerIndex::new(0).expect("an index");
+            let (deployment, tokens) = (args.load()?, args.tokens()?);
+            (None, Setup { deployment, tokens, worker, stepped: Vec::new() })
+        } else {
+            let runs = Runs::follow(args.controller("")?, (kind.host)(name.to_owned()), true)?;
+            let setup = runs.setup(stop)?;
+            (Some(runs), setup)
+        };
+        let scenario = setup.deployment.scenario();
+        let id = names::host_at(scenario, name)?;
+        let own = scenario.whole_jobs().filter(|(_, job)| (kind.serves)(job, id));
+        let jobs = own.map(|(index, _)| index).collect();
+        let host = (kind.host)(scenario.network.topology.host(id).name.clone());
+        Ok(Self { setup, id, jobs, host, runs })
+    }
+
+    /// The network, and the jobs.
+    #[must_use]
+    pub fn scenario(&self) -> &Scenario {
+        self.setup.deployment.scenario()
+    }
+
+    /// Whether the host still has these jobs.
+    #[must_use]
+    pub fn goes_on(&self, stop: &AtomicBool) -> bool {
+        let outdated = self.runs.as_ref().is_some_and(Runs::is_outdated);
+        !outdated && !stop.load(Ordering::Relaxed)
+    }
+
+    /// Waits until the controller has other jobs for the host, or `stop` is raised.
+    fn idle(&self, stop: &AtomicBool) {
+        if let Some(runs) = &self.runs {
+            runs.ready();
+        }
+        while self.goes_on(stop) {
+            std::thread::sleep(TICK);
+        }
+    }
+
+    /// Waits until the controller knows the runs of the jobs. Returns the deployment with these and their workers;
+    /// `None` if the host has other jobs by then. `Turn`s have the assignments of jobs with iterations.
+    ///
+    /// # Errors
+    /// If neither the runs nor a controller are given; as of [`Runs::of`].
+    pub fn join(&mut self, args: &Args, stop: &AtomicBool) -> Result<Option<Deployment>> {
+        let scenario = self.setup.deployment.scenario();
+        let asks = |job: &&usize| args.given(&scenario.jobs[scenario.lanes(**job)]).is_none();
+        if let (None, Some(job)) = (&self.runs, self.jobs.iter().find(asks)) {
+            let controller = args.controller(&scenario.jobs[*job].name)?;
+            self.runs = Some(Runs::follow(controller, self.host.clone(), false)?);
+        }
+        if let Some(runs) = &self.runs {
+            runs.ready();
+        }
+        let mut deployment = self.setup.deployment.clone();
+        let names = self.jobs.iter().map(|job| scenario.jobs[*job].name.as_str());
+        let names: Vec<&str> = names.collect();
+        let begun = match &mut self.runs {
+            Some(runs) => match runs.of(&names, stop)? {
+                Some(begun) => Some(begun),
+                None => return Ok(None),
+            },
+            None => None,
+        };
+        for (at, job) in self.jobs.iter().enumerate() {
+            let lanes = deployment.scenario().lanes(*job);
+            let epochs = match &begun {
+                Some(begun) => begun[at].epochs.clone(),
+                None => args.given(&deployment.scenario().jobs[lanes.clone()]).unwrap_or_default(),
+            };
+            let everyone = deployment.job(*job).workers.len();
+            for (lane, epoch) in lanes.zip(epochs) {
+                deployment.set_epoch(lane, epoch);
+                if let Some(Begun { workers, .. }) = begun.as_ref().map(|begun| &begun[at])
+                    && workers.len() as usize != everyone
+                {
+                    deployment.keep(lane, *workers);
+                }
+            }
+        }
+        Ok(Some(deployment))
+    }
+
+    /// The iterations of the jobs; `None` if no job has any.
+    #[must_use]
+    pub fn turns(&self) -> Option<Turns> {
+        let runs = self.runs.as_ref().filter(|_| !self.setup.stepped.is_empty())?;
+        let mut now = runs.now.clone();
+        now.mark_changed();
+        Some(Turns { now, waker: runs.waker.clone() })
+    }
+
+    /// Raised when one of the jobs that `follows` has another run than the deployment has, when the host has other
+    /// jobs, or with `stop`.
+    #[must_use]
+    pub fn over(
+        &self,
+        deployment: &Deployment,
+        follows: impl Fn(&JobSpec) -> bool,
+        stop: &Arc<AtomicBool>,
+    ) -> Arc<AtomicBool> {
+        let Some(runs) = &self.runs else { return Arc::clone(stop) };
+        let jobs = self.jobs.iter().map(|job| deployment.job(*job)).filter(|job| follows(job));
+        runs.over(jobs.map(|job| (job.name.clone(), job.epoch)).collect(), stop)
+    }
+}
