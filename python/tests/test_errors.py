@@ -408,7 +408,7 @@ def _sum() -> None:
 @pytest.mark.parametrize(
     ("variables", "words"),
     [
-        ({"TRIBUTARY_SETTINGS": "[bad"}, ["the settings are not TOML"]),
+        ({"TRIBUTARY_SETTINGS": "[bad"}, ["the group's settings:1:"]),
         ({"TRIBUTARY_SETTINGS": "/no/such/file"}, ["/no/such/file"]),
         ({"TRIBUTARY_SETTINGS": "[group]\nswitch_threads = 0"}, ["switch_threads"]),
         ({"TRIBUTARY_CONTROLLER": "host:1"}, ["TRIBUTARY_NETWORK"]),

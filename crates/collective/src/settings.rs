@@ -10,8 +10,14 @@ use anyhow::{Context, Result, bail, ensure};
 use serde::{Deserialize, Serialize};
 use toml::{Table, Value};
 use tributary_dataplane::ROW_BITS;
+use tributary_document::{Document, Kind};
 use tributary_model::{Protocol, Scenario};
 use tributary_protocol::fragments;
+
+const KIND: Kind = Kind { name: "settings", page: "docs/pytorch.md" };
+
+/// What messages call the settings.
+const NAME: &str = "the group's settings";
 
 /// The only job of a group.
 pub const JOB: usize = 0;
@@ -87,18 +93,11 @@ impl Settings {
     }
 
     fn complete_on(cores: usize, text: &str, ranks: Ranks, timeout: Duration) -> Result<Self> {
-        let mut table: Table = text.parse().context("the settings are not TOML")?;
+        let (mut table, mut group) = read(text)?;
         for key in ["topology", "orchestrator", "name", "timeout", "worker_timeout"] {
             ensure!(
                 !table.contains_key(key),
                 "the settings have the key `{key}`, which follows from the group; remove it"
-            );
-        }
-        let mut group = group(&mut table)?;
-        if let Some(threads) = group.switch_threads {
-            ensure!(
-                (1..=MOST_SWITCH_THREADS).contains(&threads),
-                "[group] switch_threads in the settings is {threads}; choose 1 to {MOST_SWITCH_THREADS}"
             );
         }
         let protocol = match table.remove("protocol").unwrap_or_else(|| Table::new().into()) {
@@ -156,8 +155,7 @@ impl Settings {
     /// # Errors
     /// If the settings are invalid, or do not suit the network.
     pub fn within(text: &str, network: &str, hosts: &[String], timeout: Duration) -> Result<Self> {
-        let mut table: Table = text.parse().context("the settings are not TOML")?;
-        let group = group(&mut table)?;
+        let (mut table, group) = read(text)?;
         let mut job = job(&mut table)?;
         if let Some(key) = table.keys().next() {
             bail!(
@@ -203,7 +201,7 @@ impl Settings {
     /// # Errors
     /// If the job file is invalid.
     pub fn scenario(&self) -> Result<Scenario> {
-        Ok(tributary_jobfile::parse(&self.job_file, "the group's settings")?)
+        Ok(tributary_jobfile::parse(&self.job_file, NAME)?)
     }
 }
 
@@ -260,14 +258,26 @@ fn segment(slots: u32, lanes: u32, switch_threads: u32) -> u32 {
     slots.div_ceil(ROW).next_multiple_of(unit) * ROW
 }
 
-fn group(table: &mut Table) -> Result<Group> {
-    let Some(group) = table.remove("group") else { return Ok(Group::default()) };
-    let group: Group = group.try_into().context("[group] in the settings")?;
-    ensure!(
-        group.fragments_per_run != Some(0),
-        "[group] fragments_per_run in the settings is 0; choose 1 or more"
-    );
-    Ok(group)
+/// The settings, and those of `[group]`, which are taken out of them.
+fn read(text: &str) -> Result<(Table, Group)> {
+    let document = Document::parse(KIND, text, NAME)?;
+    let mut table: Table = text.parse().context("the settings are TOML for one reader only")?;
+    // Who reads the job file looks at the others.
+    let keys: Vec<&str> = table.keys().map(String::as_str).collect();
+    let own = ["nonfinite", "fragments_per_run", "switch_threads"];
+    let own = document.table(&keys)?.table("group", &own)?;
+    let choices = [("raise", NonFinite::Raise), ("propagate", NonFinite::Propagate)];
+    let group = Group {
+        nonfinite: own.or("nonfinite", NonFinite::default(), |item| item.choice(&choices))?,
+        fragments_per_run: own
+            .or("fragments_per_run", None, |item| item.integer32(1..=u32::MAX).map(Some))?,
+        switch_threads: own.or("switch_threads", None, |item| {
+            let threads = item.integer32(1..=MOST_SWITCH_THREADS.into())?;
+            Ok(u16::try_from(threads).ok())
+        })?,
+    };
+    table.remove("group");
+    Ok((table, group))
 }
 
 /// The keys of the group's job.
@@ -396,16 +406,20 @@ mod tests {
     #[test]
     fn what_makes_no_sense_is_one_clear_line() {
         let cases = [
-            ("x = [", "the settings are not TOML"),
+            ("x = [", "the group's settings:1:"),
             ("[topology]\n", "the key `topology`"),
             ("[job]\nworkers = 3\n", "the key `workers`"),
-            ("[group]\nnonfinite = \"ignore\"\n", "unknown variant `ignore`"),
-            ("[group]\nnothing = 1\n", "unknown field `nothing`"),
             (
-                "[group]\nswitch_threads = 0\n",
-                "switch_threads in the settings is 0; choose 1 to 16",
+                "[group]\nnonfinite = \"ignore\"\n",
+                "the group's settings:2:13: `nonfinite` cannot be \"ignore\"",
             ),
-            ("[group]\nswitch_threads = 17\n", "choose 1 to 16"),
+            (
+                "[group]\nnothing = 1\n",
+                "the group's settings:2:1: unknown key `nothing` in [group]",
+            ),
+            ("[group]\nswitch_threads = 0\n", "the group's settings:2:18: "),
+            ("[group]\nswitch_threads = 17\n", "16"),
+            ("[group]\nfragments_per_run = 0\n", "the group's settings:2:21: "),
             ("[job]\nthreads = 0\n", "threads"),
             ("protocol = 3\n", "give a name or a table"),
             ("[protocol]\nslots = 3.5\n", "slots"),

@@ -120,7 +120,7 @@ fn groups_that_the_network_cannot_sum_are_refused() {
             &["w1", "w2"],
             "the job needs a parameter server; leave",
         ),
-        ("[group]\nnothing = 1", &["w1", "w2"], "unknown field `nothing`"),
+        ("[group]\nnothing = 1", &["w1", "w2"], "unknown key `nothing` in [group]"),
         ("", &["w1", "w2"], "no controller answers at 127.0.0.1:9 (Connection refused"),
     ] {
         let error = site.request(settings, hosts);
