@@ -181,15 +181,14 @@ class Run:
                 raise Wrong(f"{what} took longer than {seconds} s" + (f" ({said})" if said else ""))
             time.sleep(0.02)
 
-    def start_controller(self, directory):
+    def start_controller(self):
         from network import Process
 
         switches = self.network.net.switches
         self.until(START_SECONDS, "the start of BMv2",
                    lambda: all(os.path.exists(switch.socket) for switch in switches))
         command = [self.network.tools["tributary"], "controller", self.network.job_file]
-        command += ["--target", "bmv2", "--tokens", os.path.join(directory, "tokens.json")]
-        command += ["--listen", self.runs()]
+        command += ["--target", "bmv2", "--listen", self.runs()]
         for switch in switches:
             command += ["--switch", f"{switch.name}=unix:{switch.socket}"]
         ready = []
@@ -198,16 +197,14 @@ class Run:
         self.until(START_SECONDS, "compiling, pushing and admitting", lambda: ready)
 
     def runs(self):
-        """Where the controller tells endpoints which run of their job they are in."""
+        """Where endpoints take part in the controller's jobs."""
         return "unix:" + os.path.join(os.path.dirname(self.network.job_file), "runs.sock")
 
     def endpoint(self, host, command, *more):
         from network import Process
 
         node = self.network.net[host["name"]]
-        token_file = os.path.join(os.path.dirname(self.network.job_file), "tokens.json")
-        line = [self.network.tools["tributary"], command, self.network.job_file, "--target", "bmv2",
-                "--interface", "eth0", "--json-events", "--tokens", token_file,
+        line = [self.network.tools["tributary"], command, "--interface", "eth0", "--json-events",
                 "--controller", self.runs(), *more]
 
         def hear(text, host=host["name"], command=command, more=more):
@@ -324,7 +321,7 @@ def inside(args, directory, topology, job, found, network):
     run = Run(built, args)
     print(f"{size(network, ' and ')} are up", flush=True)
     try:
-        run.start_controller(directory)
+        run.start_controller()
         print("the program is pushed, the jobs are admitted", flush=True)
         run.start_servers()
         if args.cli:

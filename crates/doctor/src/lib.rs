@@ -26,11 +26,11 @@ use tributary_controller::programs;
 use tributary_controller::targets::{self, Given, Kind as Target};
 use tributary_endpoint::names;
 use tributary_job::program;
+use tributary_jobfile::Switches;
 use tributary_model::{Protocol, Scenario};
 use tributary_netio::ethtool::Offloads;
 use tributary_netio::interface::Interface;
 use tributary_netio::{packet, xdp};
-use tributary_p4::Architecture;
 use tributary_wire::Mac;
 
 pub use check::{Check, Verdict, text};
@@ -70,8 +70,10 @@ pub struct Args {
 /// # Errors
 /// If the job file is invalid, or a switch's pipeline cannot be built.
 pub fn look(args: &Args) -> Result<Vec<Check>> {
-    let load =
-        |path: &PathBuf| tributary_endpoint::load(path, None, args.target, Architecture::V1model);
+    let load = |path: &PathBuf| {
+        let bmv2 = args.target == Target::Bmv2;
+        tributary_jobfile::load_for(path, None, Switches { bmv2, tna: false })
+    };
     let scenario = args.job.as_ref().map(load).transpose()?;
     gather(args, scenario.as_ref())
 }

@@ -4,7 +4,6 @@
 //! | module | content |
 //! | --- | --- |
 //! | [`Args`] | the command line |
-//! | [`load()`] | the job file, as the switches need it |
 //! | [`open_interface`] | the host's port, with the faults of its link |
 //! | [`mod@claim`] | one process per part of a job on an interface |
 //! | [`membership`] | a worker's part in its job |
@@ -17,7 +16,6 @@
 pub mod channel;
 pub mod claim;
 pub mod lease;
-mod load;
 pub mod membership;
 pub mod names;
 pub mod numbers;
@@ -32,16 +30,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
-use tributary_controller::targets::Kind as Target;
 use tributary_driver::faults::Links;
 use tributary_model::{Deployment, End, HostId, JobSpec, Scenario};
 use tributary_netio::device::{Config, Device, Kind as Io};
 use tributary_netio::faults::Faulty;
 use tributary_netio::interface::{self, Interface};
-use tributary_p4::Architecture;
 use tributary_wire::{Host, Mac, PORT};
-
-pub use load::load;
 
 use runs::Given;
 use tokens::Tokens;
@@ -59,8 +53,8 @@ pub struct Args {
     /// How to send and receive our packets on the interface. The kernel handles all others.
     #[arg(long, value_enum, default_value_t)]
     pub io: Io,
-    /// Seed that replaces the file's.
-    #[arg(long, value_name = "N", requires = "job_file")]
+    /// Seed of the worker's values that replaces the job's; the same for all its workers.
+    #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
     /// Tokens for the endpoints of ESA jobs: the file written by `tributary controller --tokens`.
     #[arg(long, value_name = "FILE", requires = "job_file")]
@@ -76,13 +70,6 @@ pub struct Args {
     /// How we show the controller who we are.
     #[command(flatten)]
     pub keys: KeyArgs,
-    /// Kind of the switches; the same for all processes of a job file.
-    #[arg(long, value_enum, default_value_t)]
-    pub target: Target,
-    /// Architecture of the switches' program, v1model or tna; the same for all processes of a job
-    /// file.
-    #[arg(long, value_name = "ARCH", default_value_t = Architecture::V1model)]
-    pub arch: Architecture,
     /// Print events as JSON, one per line, instead of text.
     #[arg(long)]
     pub json_events: bool,
@@ -95,7 +82,7 @@ impl Args {
     /// One line with file, line and column; or the switches have no room for all jobs of the file.
     pub fn load(&self) -> Result<Deployment> {
         let file = self.job_file.as_deref().context("name the job file, or a --controller")?;
-        let scenario = load(file, self.seed, self.target, self.arch)?;
+        let scenario = tributary_jobfile::load_with_seed(file, self.seed)?;
         if let Some(job) = scenario.jobs.iter().find(|job| !job.lane.is_first())
             && let Some(given) = self.epoch.iter().find(|given| given.is_for_all())
         {

@@ -15,7 +15,7 @@ use anyhow::{Result, bail};
 use tokio::runtime::Runtime;
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
-use tonic::Code;
+use tonic::{Code, Status};
 use tributary_access::Remote;
 use tributary_model::job::{Standing, Turn};
 use tributary_netio::Waker;
@@ -133,10 +133,11 @@ impl Turns {
 
     /// The iteration whose end the controller does not know yet.
     fn due(&self) -> Option<(Epoch, u64)> {
-        let finished = (*self.0.finished.borrow())?;
+        let (of, finished) = (*self.0.finished.borrow())?;
         let (run, now) = (*self.lock())?;
-        let open = (run, now.number) == finished && now.running && !now.reported;
-        open.then_some(finished)
+        // A controller that has forgotten the job's iterations may count them again.
+        let open = run == of && now.number <= finished && now.running && !now.reported;
+        open.then_some((run, now.number))
     }
 }
 
@@ -160,7 +161,7 @@ pub struct Membership {
 #[derive(Debug)]
 enum Told {
     Setup(Box<Setup>),
-    /// The job is known, and not admitted yet.
+    /// The job is not admitted yet, or the controller does not answer any more.
     Unadmitted(String),
     Waiting(WorkerSet),
     /// The first run.
@@ -214,6 +215,8 @@ impl Membership {
             ready: Arc::clone(&ready),
             tell,
             turns: turns.clone(),
+            told: None,
+            is_ready: false,
             away: None,
             stop: Arc::clone(stop),
         };
@@ -277,7 +280,8 @@ impl Membership {
                     return Ok(begun);
                 }
                 Ok(Told::Ended(Verdict::Over(reason), _) | Told::Failed(reason)) => bail!(reason),
-                Ok(Told::Setup(_) | Told::Unadmitted(_) | Told::Ended(..)) => {
+                Ok(Told::Unadmitted(reason)) => tracing::warn!("job {job}: {reason}"),
+                Ok(Told::Setup(_) | Told::Ended(..)) => {
                     bail!("job {job}: the controller makes no sense")
                 }
                 Err(RecvTimeoutError::Timeout) if stop.load(Ordering::Relaxed) => {
@@ -406,6 +410,9 @@ struct Member {
     ready: Arc<Notify>,
     tell: mpsc::Sender<Told>,
     turns: Turns,
+    /// The set-up as it was told, and whether the worker has used it.
+    told: Option<v1::Setup>,
+    is_ready: bool,
     /// Since when no stream leads to the controller, in a run, and since when it does not know the job.
     away: Option<Away>,
     stop: Arc<AtomicBool>,
@@ -430,31 +437,36 @@ impl Member {
                 Broken::Lost(_) => None,
             };
             match code {
-                Some(Code::FailedPrecondition) if in_a_run => {
+                Some(Code::FailedPrecondition | Code::PermissionDenied) if in_a_run => {
                     return self.end(Verdict::Over(broken.reason().to_owned()));
                 }
                 Some(Code::FailedPrecondition) => return self.fail(broken.reason().to_owned()),
-                Some(Code::Aborted) if !in_a_run => {
-                    let reason = format!("{}: {}", self.controller, broken.reason());
-                    let _ = self.tell.send(Told::Unadmitted(reason));
-                    tokio::time::sleep(AGAIN).await;
-                    continue;
-                }
+                // It waits for the job, or for a controller that was there before.
+                Some(Code::Aborted) if !in_a_run => self.wait(&broken).await,
+                None if !in_a_run && self.told.is_some() => self.wait(&broken).await,
                 _ if !in_a_run => {
                     let reason = broken.explained(&self.controller);
                     return self.fail(format!("job {}: {reason}", self.which.job));
                 }
-                _ => {}
+                _ => {
+                    let unknown = matches!(code, Some(Code::NotFound | Code::Aborted));
+                    if self.is_forgotten(unknown, broken.reason()) {
+                        return self.end(Verdict::Over(format!(
+                            "job {}: the controller at {} has not known the job for {FORGOTTEN:?}, so it was released",
+                            self.which.job, self.controller
+                        )));
+                    }
+                    tokio::time::sleep(SOON).await;
+                }
             }
-            let unknown = matches!(code, Some(Code::NotFound | Code::Aborted));
-            if self.is_forgotten(unknown, broken.reason()) {
-                return self.end(Verdict::Over(format!(
-                    "job {}: the controller at {} has not known the job for {FORGOTTEN:?}, so it was released",
-                    self.which.job, self.controller
-                )));
-            }
-            tokio::time::sleep(SOON).await;
         }
+    }
+
+    /// Says why the worker waits, and pauses.
+    async fn wait(&self, broken: &Broken) {
+        let reason = format!("{}: {}", self.controller, broken.reason());
+        let _ = self.tell.send(Told::Unadmitted(reason));
+        tokio::time::sleep(AGAIN).await;
     }
 
     /// Notes that there is no stream, and why. Returns whether the controller has not known the job for too long.
@@ -515,7 +527,7 @@ impl Member {
             let news = tokio::select! {
                 news = stream.news() => news?,
                 () = self.ready.notified(), if unready => {
-                    unready = false;
+                    (unready, self.is_ready) = (false, true);
                     stream.ready().await;
                     continue;
                 }
@@ -542,11 +554,24 @@ impl Member {
                 tracing::info!("job {job}: the controller at {controller} answers again");
             }
             match news {
-                News::Setup(setup) => {
+                News::Setup(told) if self.told.is_none() => {
                     unready = true;
-                    let setup = Setup::of(setup).map_err(Broken::Refused)?;
+                    let setup = Setup::of(told.clone()).map_err(Broken::Refused)?;
+                    self.told = Some(told);
                     self.which.who = Who::Index(setup.worker);
                     let _ = self.tell.send(Told::Setup(Box::new(setup)));
+                }
+                // Another controller, for which the worker waited.
+                News::Setup(told) if self.told.as_ref() == Some(&told) => match self.is_ready {
+                    true => stream.ready().await,
+                    false => unready = true,
+                },
+                News::Setup(_) => {
+                    let why = format!(
+                        "job {} is another one now; start the worker again",
+                        self.which.job
+                    );
+                    return Err(Broken::Refused(Status::failed_precondition(why)));
                 }
                 News::Turn(told) => {
                     let turn = turn(&told).map_err(Broken::Refused)?;

@@ -67,6 +67,16 @@ impl Runs {
     /// # Errors
     /// If no thread can be started.
     pub fn follow(controller: Remote, host: Host, needs_setup: bool) -> Result<Self> {
+        Self::follow_patiently(controller, host, needs_setup, false)
+    }
+
+    /// The same for a controller that was there before, if `patient`: it may be away at first.
+    fn follow_patiently(
+        controller: Remote,
+        host: Host,
+        needs_setup: bool,
+        patient: bool,
+    ) -> Result<Self> {
         let controller = controller.with_keepalive(KEEPALIVE);
         let (runs, now) = watch::channel(Now::default());
         let (failed, setup, ready) = (Arc::new(OnceLock::new()), Arc::default(), Arc::default());
@@ -78,6 +88,7 @@ impl Runs {
             runs,
             failed: Arc::clone(&failed),
             needs_setup,
+            patient,
             setup: Arc::clone(&setup),
             told: None,
             ready: Arc::clone(&ready),
@@ -180,6 +191,7 @@ struct Follower {
     runs: watch::Sender<Now>,
     failed: Arc<OnceLock<String>>,
     needs_setup: bool,
+    patient: bool,
     setup: Arc<OnceLock<Setup>>,
     /// The set-up as it was told.
     told: Option<v1::Setup>,
@@ -193,7 +205,7 @@ impl Follower {
         while !self.outdated.load(Ordering::Relaxed) {
             let broken = self.once().await;
             // One that was there may come back.
-            if self.told.is_none() {
+            if self.told.is_none() && !(self.patient && matches!(broken, Broken::Lost(_))) {
                 self.failed.get_or_init(|| broken.explained(&self.controller));
                 return;
             }
@@ -353,8 +365,13 @@ impl Serving {
         let named = numbers::Jobs::default();
         metrics.add(named.clone());
         let name = args.host_name(name)?;
+        let mut again = false;
         while !stop.load(Ordering::Relaxed) {
-            let mut serving = Self::new(args, &name, kind, stop)?;
+            let mut serving = match Self::new(args, &name, kind, again, stop) {
+                Err(_) if again && stop.load(Ordering::Relaxed) => return Ok(()),
+                serving => serving?,
+            };
+            again = true;
             let own = |job: &&JobSpec| (kind.serves)(job, serving.id);
             let jobs = || serving.scenario().jobs.iter().filter(own);
             named.set(jobs());
@@ -376,13 +393,14 @@ impl Serving {
         Ok(())
     }
 
-    fn new(args: &Args, name: &str, kind: Kind, stop: &AtomicBool) -> Result<Self> {
+    fn new(args: &Args, name: &str, kind: Kind, again: bool, stop: &AtomicBool) -> Result<Self> {
         let (runs, setup) = if args.job_file.is_some() {
             let worker = WorkerIndex::new(0).expect("an index");
             let (deployment, tokens) = (args.load()?, args.tokens()?);
             (None, Setup { deployment, tokens, worker, stepped: Vec::new() })
         } else {
-            let runs = Runs::follow(args.controller("")?, (kind.host)(name.to_owned()), true)?;
+            let host = (kind.host)(name.to_owned());
+            let runs = Runs::follow_patiently(args.controller("")?, host, true, again)?;
             let setup = runs.setup(stop)?;
             (Some(runs), setup)
         };

@@ -13,7 +13,7 @@ use tracing::{Instrument as _, info_span};
 use tributary_controller::targets::Kind as Target;
 use tributary_dataplane::EngineKind;
 use tributary_endpoint::numbers;
-use tributary_jobfile::TIMING_IGNORED;
+use tributary_jobfile::{Switches, TIMING_IGNORED};
 use tributary_metrics::Metrics;
 use tributary_model::{Deployment, JobSpec, Protocol, Scenario, Workload, services};
 use tributary_netio::device::Kind as Io;
@@ -211,6 +211,12 @@ pub trait Observer {
 
 impl Observer for () {}
 
+/// The switches for which a job file is read.
+fn switches(options: &Options) -> Switches {
+    let bmv2 = options.target == Target::Bmv2;
+    Switches { bmv2, tna: options.arch == Architecture::Tna }
+}
+
 /// Runs a job file. `stop` ends the run early.
 ///
 /// # Errors
@@ -223,7 +229,7 @@ pub fn run(
     options.check()?;
     options.capture.iter().try_for_each(|to| capture::check(to, &options.job_file))?;
     let mut scenario =
-        tributary_endpoint::load(&options.job_file, options.seed, options.target, options.arch)?;
+        tributary_jobfile::load_for(&options.job_file, options.seed, switches(options))?;
     // The network is new, so it contains no packets of earlier runs.
     let epochs = successors(Some(Epoch::FIRST), |epoch| epoch.next());
     scenario.jobs.iter_mut().zip(epochs).for_each(|(job, epoch)| job.epoch = epoch);

@@ -63,6 +63,39 @@ pub fn load_with_seed(path: impl AsRef<Path>, seed: Option<u64>) -> Result<Scena
     read(&text, &path.display().to_string(), Some(directory), seed)
 }
 
+/// What of a scenario depends on the switches that are to run it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Switches {
+    /// Whether they are BMv2's, which are slow.
+    pub bmv2: bool,
+    /// Whether their programs are for TNA.
+    pub tna: bool,
+}
+
+/// Most values per packet with the programs for TNA: one Tofino pipe has no stateful ALUs for more.
+const TNA_VALUES: u16 = 32;
+
+/// [`load_with_seed`] for these switches.
+///
+/// # Errors
+///
+/// As for [`load`].
+pub fn load_for(
+    path: impl AsRef<Path>,
+    seed: Option<u64>,
+    switches: Switches,
+) -> Result<Scenario, Error> {
+    let mut scenario = load_with_seed(path, seed)?;
+    if switches.bmv2 {
+        scenario.pace_for_bmv2();
+    }
+    if switches.tna {
+        let values = &mut scenario.network.switch.values_per_packet;
+        *values = TNA_VALUES.min(*values);
+    }
+    Ok(scenario)
+}
+
 /// Validates the text of a job file. Messages call the file `file`. The file system is not
 /// accessed, and names of tensor files stay unchanged.
 ///

@@ -1,4 +1,4 @@
-//! Client of the switches' controller and its job scheduler.
+//! Client of the switches' controller.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU64;
@@ -77,7 +77,7 @@ impl Wish {
         let pause = self.pause;
         if pause == INTERVAL {
             let reason = remote::reason(status);
-            tracing::warn!(job = wire, "the job scheduler: {reason}; it is asked again");
+            tracing::warn!(job = wire, "the controller: {reason}; it is asked again");
         }
         self.due = Instant::now() + pause;
         self.pause = (2 * pause).min(PAUSE_MAX);

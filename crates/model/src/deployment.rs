@@ -113,6 +113,11 @@ impl Deployment {
         &self.scenario.jobs[job]
     }
 
+    /// Sets the seed of all random values.
+    pub fn set_seed(&mut self, seed: u64) {
+        self.scenario.seed = seed;
+    }
+
     /// Sets the run that an endpoint has joined.
     pub fn set_epoch(&mut self, job: usize, epoch: Epoch) {
         self.scenario.jobs[job].epoch = epoch;

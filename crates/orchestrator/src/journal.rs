@@ -311,6 +311,9 @@ struct Stored {
     begun: bool,
     #[serde(default)]
     stepped: Option<bool>,
+    /// All workers, also those that have died.
+    #[serde(default)]
+    all: Vec<usize>,
 }
 
 const fn yes() -> bool {
@@ -361,6 +364,7 @@ impl Stored {
             ended,
             begun,
             stepped: Some(stepped),
+            all: record.all.iter().map(|host| host.0).collect(),
         }
     }
 
@@ -401,6 +405,7 @@ impl Stored {
                     priority: Priority::new(self.max_priority)?,
                 },
             },
+            all: self.all.into_iter().map(HostId).collect(),
             slot: JobSlot::new(self.slot)?,
             // Version 1 has only that of the assignment.
             last_service: Service::new(self.last_service.max(self.service)),
@@ -547,7 +552,7 @@ mod tests {
         for (field, value) in [
             ("\"workers\":[0,1]", "\"workers\":[0,99]"),
             ("\"slot\":2", "\"slot\":0"),
-            ("\"unfinished\":[1]", "\"unfinished\":[5]"),
+            ("\"unfinished\":[1]", "\"unfinished\":[0,1,5]"),
             ("\"mode\":2", "\"mode\":3"),
             ("\"epoch\":9", "\"epoch\":0"),
             ("\"rate\":1000", "\"rate\":-1"),

@@ -6,7 +6,7 @@
 //! | [`planner`] | from the state of jobs and circuits to the [`Plan`](planner::Plan) of a slot; no I/O |
 //! | [`ports`] | from circuits between units to those between ports |
 //! | [`slots`] | carries out plans on a [`Plant`](slots::Plant), slot after slot |
-//! | [`live`] | the plant of real switches: job scheduler, controller, cross-connect |
+//! | [`live`] | the plant of real switches: controller, cross-connect |
 //! | [`simulated`] | the plant of the simulator |
 //! | [`journal`] | what must survive a restart, in a database |
 //!

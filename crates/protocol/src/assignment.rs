@@ -68,13 +68,13 @@
 //! A result that another worker lacks belongs to a complete round, because this worker has its
 //! result; so no packet of this worker is missing anywhere. The result stays in the copy, because
 //! the next round of that cell cannot complete without the worker that lacks it. The segment must
-//! stay until all workers are idle: the job scheduler does not reassign it earlier.
+//! stay until all workers are idle: the controller does not reassign it earlier.
 //!
 //! In the other modes the PS serves workers that missed a result, and must stay as in ATP.
 //!
 //! # Moving a job
 //!
-//! Between two iterations, when all workers are idle, the job scheduler may give the job another
+//! Between two iterations, when all workers are idle, the controller may give the job another
 //! assignment ([`Worker::reassign`](crate::Worker::reassign)). Packets of the old assignment may
 //! still be in flight; they carry another service ID. Forwarded jobs always have the same service
 //! ID, so a duplicate from an earlier forwarded iteration may arrive in a later one. It belongs to
@@ -100,7 +100,7 @@ pub enum Mode {
     Forwarded,
 }
 
-/// The job scheduler's assignment to a job. All endpoints of the job have the same assignment, and
+/// The controller's assignment to a job. All endpoints of the job have the same assignment, and
 /// change it only [between iterations](crate::Worker::reassign).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, serde::Serialize, serde::Deserialize)]
 pub struct Assignment {

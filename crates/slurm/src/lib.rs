@@ -2,7 +2,7 @@
 //! aggregate for them.
 //!
 //! The crate does not start processes of jobs: Slurm does. It talks to Slurm by Slurm's own
-//! commands, and to the switches through the job scheduler of their controller.
+//! commands, and to the switches through their controller.
 //!
 //! - [`listing`]: the jobs and nodes of Slurm, from the JSON of its commands;
 //! - [`hostlist`], [`gres`]: Slurm's notations for lists of names and for GPUs;

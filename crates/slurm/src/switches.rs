@@ -1,4 +1,4 @@
-//! Client of the switches' controller and its job scheduler.
+//! Client of the switches' controller.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! The job scheduler's assignments to jobs of P4INC and SwitchML.
+//! The controller's assignments to jobs of P4INC and SwitchML.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use crate::AggregatorIndex;
 
 /// A service ID: the assignment of the job to which a packet belongs (P4INC-AOI §VI.B).
 ///
-/// The job scheduler assigns a new ID whenever it changes the job's assignment, so that late
+/// The controller assigns a new ID whenever it changes the job's assignment, so that late
 /// packets of the old assignment are recognised.
 #[derive(
     Clone,

@@ -74,8 +74,11 @@ impl Known {
         };
         let mut membership = Membership::take(controller, membership::Which { job, who }, stop)?;
         let unadmitted = |reason| tell(&Event::Unadmitted { reason });
-        let membership::Setup { deployment, tokens, worker: index, stepped } =
+        let membership::Setup { mut deployment, tokens, worker: index, stepped } =
             membership.setup(stop, unadmitted)?;
+        if let Some(seed) = args.seed {
+            deployment.set_seed(seed);
+        }
         let stepped = !stepped.is_empty();
         Ok(Self { deployment, at: 0, index, tokens, membership: Some(membership), stepped })
     }
@@ -136,7 +139,6 @@ pub fn run(
     let membership = match (membership, &given) {
         (None, None) => {
             let (job, who) = (job.name.clone(), membership::Who::Index(index));
-
             let controller = args.controller(&job)?;
             let mut membership =
                 Membership::take(controller, membership::Which { job, who }, stop)?;

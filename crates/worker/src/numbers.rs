@@ -154,7 +154,7 @@ impl Source for Workers {
         let limited = all.iter().filter_map(|it| Some((labels(it), it.rate?.get() as f64 / 8.0)));
         page.gauge(
             "tributary_worker_rate_limit_bytes_per_second",
-            "Rate to which the job scheduler limits the worker's values",
+            "Rate to which the controller limits the worker's values",
             limited,
         )
     }

@@ -26,12 +26,12 @@ pub enum Event {
         /// Indices of workers that have not joined; empty while switches change to the new run.
         missing: Vec<u16>,
     },
-    /// The job scheduler has not admitted the job, or does not answer.
+    /// Nobody has admitted the job yet, or the controller does not answer any more.
     Unadmitted {
         /// What it answers, or why it does not.
         reason: String,
     },
-    /// The worker begins an iteration that the job scheduler lets run.
+    /// The worker begins an iteration that a client lets run.
     Iteration {
         /// Its number.
         number: u64,
@@ -291,7 +291,7 @@ impl Rounds {
         Ok(tensors.map(|tensors| (self.pauses.draw(), tensors)))
     }
 
-    /// Takes note that the job scheduler has moved the job.
+    /// Takes note that the job was moved.
     pub fn reassign(&mut self, assignment: Assignment) {
         if assignment != self.deployment.assignment(self.job) {
             Arc::make_mut(&mut self.deployment).set_assignment(self.job, assignment);

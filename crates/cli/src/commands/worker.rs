@@ -27,7 +27,7 @@ pub(crate) fn run(args: &WorkerArgs, metrics: &Metrics) -> Result<()> {
                 say!("waiting for {workers} to join the run");
             }
             Event::Unadmitted { reason } => {
-                say!("waiting for the scheduler to admit the job: {reason}");
+                say!("waiting for the controller: {reason}");
             }
             Event::Iteration { number, mode, service, size } => {
                 say!("iteration {number}: {mode}, service {service}, {size} aggregators");

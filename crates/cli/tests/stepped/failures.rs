@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tributary_testbed::{Process, Stream};
 
-use crate::net::{NETWORK, Net, ended, slay, stop, until, until_on};
+use crate::net::{NETWORK, Net, ended, slay, stop, succeed, until, until_on};
 
 const HOSTS: [&str; 4] = ["a1", "a2", "b1", "b2"];
 
@@ -65,6 +65,47 @@ fn a_worker_that_dies_in_an_iteration_ends_the_others_and_the_job_can_be_started
     until(&workers[0], "round 1 of 3");
     assert_eq!(client.release(), 0);
     fail(&workers, "the controller has released job job1");
+    stop(&server);
+    stop(&controller);
+}
+
+/// The iteration in which a worker dies is summed again by the others, and it ends when these have reported. A controller
+/// that is killed goes on with both.
+#[test]
+fn a_job_with_iterations_goes_on_without_a_worker_that_dies() {
+    let file = job().replace("[[job]]\n", "[[job]]\non_death = \"continue\"\n");
+    let Some(net) = Net::with(&file) else { return };
+    let controller = net.controller_that_remembers();
+    let server = net.server();
+    let workers = net.workers(&HOSTS);
+    let mut client = net.client();
+    let first = client.admit(NETWORK, 64, 0);
+    client.set_rate(SLOW);
+    client.iterate(1);
+    client.start(2);
+    workers.iter().for_each(|worker| until(worker, "iteration 2"));
+    std::thread::sleep(Duration::from_millis(500));
+    // The others keep their indices.
+    slay(&workers[0]);
+    client.until_run_after(first);
+    slay(&controller);
+    let controller = net.controller_that_remembers();
+    let mut client = net.client();
+    client.set_rate(0);
+    client.finished(2);
+    client.iterate(3);
+    let left = &workers[1..];
+    succeed(left, 3 * ELEMENTS as usize);
+    let said = |worker: &Process, what: &str| {
+        let output = worker.output(Stream::Out);
+        let line = output.lines().find(|line| line.contains(what));
+        line.unwrap_or_else(|| panic!("no {what} in {output}")).to_owned()
+    };
+    for worker in left {
+        said(worker, "goes on without worker 0 from round 2");
+        assert_eq!(said(worker, "digest of all sums"), said(&left[0], "digest of all sums"));
+    }
+    assert_eq!(client.release(), 0);
     stop(&server);
     stop(&controller);
 }

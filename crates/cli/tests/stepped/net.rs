@@ -94,11 +94,20 @@ impl Net {
 
     /// Starts the controller. When this returns, it serves clients.
     pub(crate) fn controller(&self) -> Process {
+        self.controller_with(&[])
+    }
+
+    /// The same with a journal.
+    pub(crate) fn controller_that_remembers(&self) -> Process {
+        self.controller_with(&["--journal", &self.path("journal.redb")])
+    }
+
+    fn controller_with(&self, more: &[&str]) -> Process {
         let switches = ["s1", "s2"].map(|switch| format!("{switch}={}", self.socket(switch)));
         let (file, at) = (self.path("job.toml"), self.socket("controller"));
         let [first, second] = &switches;
         let args = ["controller", &file, "--switch", first, "--switch", second, "--listen", &at];
-        let controller = self.start("s1", &[&args[..], &["--on-demand"]].concat());
+        let controller = self.start("s1", &[&args[..], &["--on-demand"], more].concat());
         until(&controller, "end with Ctrl-C");
         controller
     }

@@ -152,6 +152,14 @@ impl Jobs {
                     entry.size = admitted.life.served().progress.assignment.segment.size;
                     entry.admitted = Some(admitted);
                     entry.phase = Phase::Settled;
+                    state.last_serial += 1;
+                    let serial = state.last_serial;
+                    if let Some(admitted) = state.admitted_mut(job) {
+                        admitted.serial = serial;
+                    }
+                    if state.closing {
+                        self.handle_in(&mut state, job, Event::Close);
+                    }
                     self.tell_hosts(&mut state, job);
                 }
                 (Err(_), Some(entry)) if left => entry.phase = Phase::Broken,
@@ -179,9 +187,9 @@ impl Jobs {
         let at = self.index(placement.job);
         let spec = at.map(|at| self.0.known.deployment.job(at));
         let workers = u16::try_from(placement.workers.len()).unwrap_or(u16::MAX);
-        let named = || spec.map_or_else(String::new, |job| job.name.clone());
         let rules = Rules {
-            name: if name.is_empty() { named() } else { name },
+            // Endpoints know it by the name in the file.
+            name: spec.map_or_else(|| name.clone(), |job| job.name.clone()),
             workers,
             on_death: spec.map_or(OnDeath::End, |job| job.on_death),
             stepped: stepped || demand.is_some(),
@@ -193,11 +201,17 @@ impl Jobs {
             // Its workers may be in the middle of it.
             begun: continued.is_some(),
             ended: false,
-            progress: Progress::new(assignment, placement.limits.rate),
+            progress: Progress::new(
+                assignment,
+                spec.and_then(|job| job.rate).into_iter().chain(placement.limits.rate).min(),
+            ),
         };
         let lanes = [placement.clone()];
         let at = at.map(|at| at..at + 1);
         let mut admitted = Admitted::new(placement, at, rules, served, &lanes);
+        if !name.is_empty() {
+            admitted.title = name;
+        }
         admitted.demand = demand;
         admitted.lease = lease.then(|| Lease::new(epoch));
         Ok(admitted)
@@ -231,17 +245,15 @@ impl Jobs {
         carry_through(async move {
             let admitted = |state: &State| state.admitted(job).map(|job| job.lanes.clone());
             let lanes = admitted(&own.state()).unwrap_or_else(|| vec![job]);
-            let mut freed = 0;
+            let (mut freed, several) = (0, lanes.len() > 1);
             for lane in lanes {
                 let forget = || own.0.journal.forget(lane).map_err(Refusal::Unrecorded);
                 match own.0.controller.remove_recorded(lane, forget).await {
                     Ok(switches) => freed += switches.into_values().sum::<u32>(),
                     // An earlier attempt has come so far.
-                    Err(Refusal::Controller(Error::UnknownJob(_))) if lane != job => {}
+                    Err(Refusal::Controller(Error::UnknownJob(_))) if several => {}
                     Err(refusal) => {
-                        if let Some(entry) = own.state().jobs.get_mut(&job) {
-                            entry.phase = Phase::Broken;
-                        }
+                        own.settle(&mut own.state(), job, Phase::Broken);
                         return Err(refusal);
                     }
                 }
@@ -291,9 +303,8 @@ impl Jobs {
             let record = |placement: &Placement| own.record_move(placement);
             let moved = own.0.controller.relocate_recorded(job, aggregation, size, record).await;
             let mut state = own.state();
+            let whole = own.0.controller.serves(job);
             if let Some(entry) = state.jobs.get_mut(&job) {
-                let whole = own.0.controller.serves(job);
-                entry.phase = if whole { Phase::Settled } else { Phase::Broken };
                 entry.size = before;
                 if let (Ok(assignment), Some(admitted)) = (&moved, &mut entry.admitted) {
                     entry.size = assignment.segment.size;
@@ -304,6 +315,7 @@ impl Jobs {
                     }
                 }
             }
+            own.settle(&mut state, job, if whole { Phase::Settled } else { Phase::Broken });
             moved
         })
         .await
@@ -315,7 +327,10 @@ impl Jobs {
         let entry = state.jobs.get(&placement.job);
         let entry = entry.and_then(|entry| Some((entry, entry.admitted.as_ref()?)));
         let (entry, admitted) = entry.ok_or(Refusal::Unknown(placement.job))?;
-        let recorded = self.record(admitted, entry.tenant.as_deref(), admitted.life.served());
+        let served = admitted.life.served();
+        let progress = Progress { assignment: placement.assignment, ..served.progress };
+        let served = Served { progress, ..served };
+        let recorded = self.record(admitted, entry.tenant.as_deref(), served);
         recorded.map_err(Refusal::Unrecorded)
     }
 
@@ -329,8 +344,9 @@ impl Jobs {
                 self.handle_in(&mut state, job, Event::Close);
             }
         }
-        let is_changing = |entry: &Entry| {
-            entry.admitted.as_ref().is_some_and(|admitted| admitted.life.is_changing())
+        let is_changing = |entry: &Entry| match &entry.admitted {
+            Some(admitted) => admitted.life.is_changing(),
+            None => entry.phase == Phase::Changing,
         };
         while self.state().jobs.values().any(is_changing) {
             tokio::time::sleep(BUSY_PAUSE).await;
@@ -431,7 +447,7 @@ impl State {
         tenant.map_or(Ok(()), |tenant| self.check_quota(tenant, size, Some(job)))?;
         let (phase, admitted) = self.settled(job)?;
         admitted.life.may_move().map_err(|refusal| Refusal::OutOfTurn(job, refusal))?;
-        if admitted.life.is_changing() {
+        if admitted.life.is_between_runs() {
             return Err(Refusal::Busy(job));
         }
         *phase = Phase::Changing;

@@ -2,38 +2,95 @@
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use tokio::sync::Notify;
+use tokio::time::Instant;
 use tonic::Status;
 use tributary_proto::jobs::v1::TakeResponse;
+use tributary_wire::WorkerSet;
 
 use super::messages;
 
-/// News for a client that may be slower than they come. Of those that say who is missing, it gets the last one.
+/// Least pause between two messages that say who is missing: otherwise a job of a thousand workers that come at once
+/// would tell each of them a thousand times.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// News for a client that may be slower than they come. Of those that say who is missing, or the job's iteration, it gets
+/// the last one.
 #[derive(Debug, Default)]
 pub(super) struct Outbox {
-    news: Mutex<VecDeque<Result<TakeResponse, Status>>>,
+    news: Mutex<VecDeque<Item>>,
     filled: Notify,
+}
+
+#[derive(Debug)]
+enum Item {
+    News(Result<TakeResponse, Status>),
+    /// These workers are missing.
+    Missing(WorkerSet),
 }
 
 impl Outbox {
     pub(super) fn put(&self, news: Result<TakeResponse, Status>) {
+        self.add(Item::News(news));
+    }
+
+    pub(super) fn say_missing(&self, workers: WorkerSet) {
+        self.add(Item::Missing(workers));
+    }
+
+    fn add(&self, item: Item) {
         let mut waiting = self.news.lock().unwrap_or_else(PoisonError::into_inner);
-        if messages::says_who_is_missing(&news)
-            && waiting.back().is_some_and(messages::says_who_is_missing)
-        {
-            waiting.pop_back();
+        match (&item, waiting.back_mut()) {
+            (Item::Missing(_), Some(last @ Item::Missing(_))) => *last = item,
+            // What was decided before does not matter any more.
+            (Item::News(Ok(new)), Some(Item::News(Ok(last)))) if messages::are_turns(last, new) => {
+                *last = new.clone();
+            }
+            _ => waiting.push_back(item),
         }
-        waiting.push_back(news);
         self.filled.notify_one();
     }
 
-    pub(super) fn take(&self) -> Option<Result<TakeResponse, Status>> {
-        self.news.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
+    /// The next news. Whom the client waits for is due at the time that is returned otherwise.
+    fn take(&self, said: Option<Instant>) -> Result<Item, Option<Instant>> {
+        let mut waiting = self.news.lock().unwrap_or_else(PoisonError::into_inner);
+        let due = said.map(|said| said + PAUSE).filter(|due| *due > Instant::now());
+        match (waiting.front(), due) {
+            (Some(Item::Missing(missing)), Some(due))
+                if waiting.len() == 1 && !missing.is_empty() =>
+            {
+                Err(Some(due))
+            }
+            _ => waiting.pop_front().ok_or(None),
+        }
     }
+}
 
-    /// Returns when there may be news.
-    pub(super) async fn filled(&self) {
-        self.filled.notified().await;
+/// Takes news out of an outbox.
+#[derive(Debug, Default)]
+pub(super) struct Reader {
+    /// When the client was told last who is missing.
+    said: Option<Instant>,
+}
+
+impl Reader {
+    /// The next news, when there are some. It may be dropped and called again.
+    pub(super) async fn next(&mut self, outbox: &Outbox) -> Result<TakeResponse, Status> {
+        loop {
+            match outbox.take(self.said) {
+                Ok(Item::News(news)) => return news,
+                Ok(Item::Missing(workers)) => {
+                    self.said = Some(Instant::now());
+                    return Ok(messages::missing(workers));
+                }
+                Err(None) => outbox.filled.notified().await,
+                Err(Some(due)) => tokio::select! {
+                    () = tokio::time::sleep_until(due) => {}
+                    () = outbox.filled.notified() => {}
+                },
+            }
+        }
     }
 }

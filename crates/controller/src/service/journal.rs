@@ -1,9 +1,9 @@
 //! What a controller must remember over its own restart.
 
-use tributary_model::Topology;
 use tributary_model::job::{Handover, Iteration};
+use tributary_model::{HostId, Topology};
 use tributary_protocol::Rate;
-use tributary_wire::{Epoch, JobId, Service, WorkerSet};
+use tributary_wire::{Epoch, JobId, Service};
 
 use super::Demand;
 use crate::entries::JobSlot;
@@ -14,6 +14,8 @@ use tributary_model::plan::Placement;
 pub struct Record {
     /// Its hosts, its epoch, and its assignment.
     pub placement: Placement,
+    /// The hosts of all its workers, also of those that have died; none in journals of earlier versions.
+    pub all: Vec<HostId>,
     /// Its counters in the switches.
     pub slot: JobSlot,
     /// The last service that it was given, also if switches only forward now.
@@ -45,11 +47,11 @@ impl Record {
     #[must_use]
     pub fn fits(&self, topology: &Topology) -> bool {
         let Placement { workers, ps, agent, .. } = &self.placement;
-        let mut hosts = workers.iter().chain(ps).chain(agent);
-        let everyone = u16::try_from(workers.len()).map(WorkerSet::first);
+        let mut hosts = workers.iter().chain(&self.all).chain(ps).chain(agent);
+        // Those that are left of a job keep their indices, which may be beyond their number.
         !workers.is_empty()
             && hosts.all(|host| host.0 < topology.hosts.len())
-            && everyone.is_ok_and(|all| self.iteration.unfinished.without(all).is_empty())
+            && self.iteration.unfinished.len() as usize <= workers.len()
     }
 }
 

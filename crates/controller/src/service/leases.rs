@@ -148,12 +148,13 @@ impl Jobs {
             entry.phase = Phase::Broken;
             let epoch = renewed?;
             let admitted = entry.admitted.as_mut().ok_or(unknown)?;
-            let served = Served { epoch, ..admitted.life.served() };
+            admitted.epochs.insert(epoch, vec![epoch]);
+            let served = Served { epoch, begun: true, handover: None, ..admitted.life.served() };
             let recorded = own.record(admitted, entry.tenant.as_deref(), served);
             recorded.map_err(Refusal::Unrecorded)?;
             admitted.epochs = BTreeMap::from([(epoch, vec![epoch])]);
-            entry.phase = Phase::Settled;
             own.handle_in(&mut state, lease.job, Event::Renewed(epoch));
+            own.settle(&mut state, lease.job, Phase::Settled);
             Ok(epoch)
         })
         .await
@@ -195,7 +196,11 @@ impl State {
     /// returned.
     fn begin_renewal(&mut self, lease: Run, over: Epoch) -> Result<Option<Epoch>, Refusal> {
         let now = self.leased(lease)?.life.served().epoch;
-        let (phase, _) = self.settled(lease.job)?;
+        let (phase, admitted) = self.settled(lease.job)?;
+        if admitted.life.is_taken_part_in() {
+            // Their controller begins runs.
+            return Err(Refusal::TakenPartIn(lease.job));
+        }
         if now == over {
             *phase = Phase::Changing;
             return Ok(None);

@@ -98,7 +98,7 @@ pub(super) fn response(
     run: impl Fn(Begin) -> v1::Run,
 ) -> Result<v1::TakeResponse, Status> {
     let news = match news {
-        News::Waiting(missing) => Told::Waiting(v1::Waiting { missing: indices(missing) }),
+        News::Waiting(workers) => return Ok(missing(workers)),
         News::Begin(begin) => Told::Run(run(begin)),
         News::Lost(worker) => Told::Lost(worker.get().into()),
         News::Turn(Turn { number, running, reported, assignment, rate }) => Told::Turn(v1::Turn {
@@ -116,9 +116,23 @@ pub(super) fn response(
     Ok(v1::TakeResponse { news: Some(news) })
 }
 
+/// These workers are missing.
+pub(super) fn missing(workers: WorkerSet) -> v1::TakeResponse {
+    let waiting = v1::Waiting { missing: indices(workers) };
+    v1::TakeResponse { news: Some(Told::Waiting(waiting)) }
+}
+
 /// A set-up as a message.
 pub(super) fn setup(setup: v1::Setup) -> v1::TakeResponse {
     v1::TakeResponse { news: Some(Told::Setup(setup)) }
+}
+
+/// Whether both are about the iteration of the same job.
+pub(super) fn are_turns(one: &v1::TakeResponse, other: &v1::TakeResponse) -> bool {
+    match (&one.news, &other.news) {
+        (Some(Told::Turn(one)), Some(Told::Turn(other))) => one.job == other.job,
+        _ => false,
+    }
 }
 
 /// A host has other jobs now.
@@ -164,10 +178,6 @@ fn code(refusal: &Refusal) -> Code {
         Refusal::Failed(_) => Code::Internal,
         Refusal::Closing => Code::Unavailable,
     }
-}
-
-pub(super) fn says_who_is_missing(news: &Result<v1::TakeResponse, Status>) -> bool {
-    matches!(news, Ok(v1::TakeResponse { news: Some(Told::Waiting(_)) }))
 }
 
 /// Whether nothing follows.

@@ -4,13 +4,13 @@
 //! writes the journal, wakes when time has passed, and tells endpoints. Clients admit, step, move and release jobs.
 //! `proto/tributary/jobs/v1/jobs.proto` has what clients, endpoints and the controller say to each other.
 //!
-//! - [`admission`]: jobs that come, are moved and go;
-//! - [`progress`]: their iterations and rates, and those who watch;
-//! - [`taking`]: endpoints that take part;
-//! - [`leases`]: jobs that end when no client holds them;
-//! - [`tenants`]: whose they are;
-//! - [`journal`]: what outlives the controller;
-//! - [`requests`] and [`messages`]: values as messages, and back.
+//! - `admission`: jobs that come, are moved and go;
+//! - `progress`: their iterations and rates, and those who watch;
+//! - `taking`: endpoints that take part;
+//! - `leases`: jobs that end when no client holds them;
+//! - `tenants`: whose they are;
+//! - `journal`: what outlives the controller;
+//! - `requests` and `messages`: values as messages, and back.
 
 mod admission;
 mod client;
@@ -30,7 +30,9 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 use tonic::service::Routes;
-use tributary_model::job::{Event, Failure, Handover, Job, Order, Progress, Rules, Served, Stream};
+use tributary_model::job::{
+    Event, Failure, Handover, Iteration, Job, News, Order, Progress, Rules, Served, Stream,
+};
 use tributary_model::memory::Room;
 use tributary_model::plan::Placement;
 use tributary_model::{Deployment, HostId, JobSpec, OnDeath, Topology, worker_index};
@@ -91,6 +93,7 @@ struct State {
     /// Hosts with a stream that stays when they have other jobs.
     hosts: HashMap<Stream, Host>,
     last_stream: u64,
+    last_serial: u64,
     closing: bool,
 }
 
@@ -120,6 +123,10 @@ enum Phase {
 #[derive(Debug)]
 struct Admitted {
     life: Job,
+    /// What distinguishes it from jobs that had its ID before.
+    serial: u64,
+    /// Its name, for people.
+    title: String,
     /// With all its workers. Its run and its assignment are those of its life.
     placement: Placement,
     /// Its place among the known jobs: in the network, each thread of a worker has a job of its own.
@@ -135,6 +142,8 @@ struct Admitted {
     epochs: BTreeMap<Epoch, Vec<Epoch>>,
     /// When the next check of its deadline is due.
     alarm: Option<Time>,
+    /// What its life has ordered while a request changed it.
+    deferred: Vec<Order>,
 }
 
 impl Admitted {
@@ -148,6 +157,8 @@ impl Admitted {
     ) -> Self {
         let epochs = lanes.iter().map(|lane| lane.epoch).collect();
         Self {
+            serial: 0,
+            title: rules.name.clone(),
             life: Job::resume(rules, served),
             placement,
             at,
@@ -158,6 +169,7 @@ impl Admitted {
             setup: None,
             epochs: BTreeMap::from([(served.epoch, epochs)]),
             alarm: None,
+            deferred: Vec::new(),
         }
     }
 
@@ -205,7 +217,13 @@ impl Jobs {
                 jobs.insert(id, entry);
             }
         }
-        let state = Mutex::new(State { jobs, ..State::default() });
+        let last_serial = jobs.len() as u64;
+        for (admitted, serial) in
+            jobs.values_mut().filter_map(|job: &mut Entry| job.admitted.as_mut()).zip(1..)
+        {
+            admitted.serial = serial;
+        }
+        let state = Mutex::new(State { jobs, last_serial, ..State::default() });
         let (grace, begin) = (GRACE, Instant::now());
         Self(Arc::new(Shared { controller, journal, known, grace, state, begin }))
     }
@@ -277,22 +295,30 @@ impl Jobs {
     /// Does what a job's life orders.
     fn obey(&self, job: JobId, state: &mut State) {
         let State { jobs, clients, .. } = state;
-        let Some(Entry { tenant, admitted: Some(admitted), .. }) = jobs.get_mut(&job) else {
+        let Some(Entry { phase, tenant, admitted: Some(admitted), .. }) = jobs.get_mut(&job) else {
             return;
         };
         while let Some(order) = admitted.life.poll() {
             match order {
-                Order::Tell(stream, news) => {
-                    if let Some(client) = clients.get(&stream) {
-                        client.put(admitted.message(news));
-                    }
+                // One change at a time: a request is moving, renewing or releasing the job.
+                Order::Change(_) | Order::Record(_) if *phase == Phase::Changing => {
+                    admitted.deferred.push(order);
                 }
+                Order::Tell(stream, news) => match (clients.get(&stream), news) {
+                    (Some(client), News::Waiting(missing)) => client.say_missing(missing),
+                    (Some(client), news) => client.put(admitted.message(news)),
+                    (None, _) => {}
+                },
                 Order::Change(workers) => {
                     tracing::info!(%job, "switches change to a run of {workers}");
                     let (lanes, hosts) = (admitted.lanes.clone(), admitted.hosts(workers));
                     tokio::spawn(self.clone().change(job, lanes, hosts));
                 }
                 Order::Record(served) => {
+                    // It may have been moved, or have another rate, since the order.
+                    let now = admitted.life.served().progress;
+                    let progress = now.with(served.progress.iteration);
+                    let served = Served { progress, ..served };
                     let recorded = self.record(admitted, tenant.as_deref(), served);
                     if recorded.is_ok() {
                         admitted.epochs.retain(|epoch, _| {
@@ -352,6 +378,9 @@ impl Jobs {
         if let (Ok(()), Some(first), Some(admitted)) =
             (&outcome, first, self.state().admitted_mut(job))
         {
+            let Served { epoch, handover, .. } = admitted.life.served();
+            let before = handover.map(|handover| handover.before);
+            admitted.epochs.retain(|own, _| *own == epoch || Some(*own) == before);
             admitted.epochs.insert(first, epochs);
         }
         let changed = outcome.and_then(|()| first.ok_or_else(|| failure(&Error::UnknownJob(job))));
@@ -366,18 +395,29 @@ impl Jobs {
         served: Served,
     ) -> Result<(), String> {
         let Shared { controller, journal, .. } = &*self.0;
-        let Served { handover, ended, begun, progress, .. } = served;
-        for lane in &admitted.lanes {
+        let Served { epoch, workers, handover, ended, begun, progress } = served;
+        let epochs = admitted.epochs.get(&epoch);
+        for (at, lane) in admitted.lanes.iter().enumerate() {
             // A job that a failure left half-way has none: it can only be released.
             let Some((placement, slot)) = controller.placement(*lane) else { continue };
+            // The controller may be about to serve another run, of which nobody was told.
+            let epoch = epochs.and_then(|epochs| epochs.get(at)).copied();
+            let first = at == 0;
+            let placement = Placement {
+                epoch: epoch.unwrap_or(placement.epoch),
+                workers: admitted.hosts(workers),
+                assignment: if first { progress.assignment } else { placement.assignment },
+                ..placement
+            };
             journal.keep(&Record {
                 placement,
+                all: admitted.placement.workers.clone(),
                 slot,
                 last_service: controller.last_service(*lane),
                 demand: admitted.demand,
                 iteration: progress.iteration,
                 rate: progress.rate,
-                name: admitted.name().to_owned(),
+                name: admitted.title.clone(),
                 lease: admitted.lease.as_ref().map(|lease| lease.epoch),
                 tenant: tenant.map(str::to_owned),
                 handover,
@@ -387,6 +427,22 @@ impl Jobs {
             })?;
         }
         Ok(())
+    }
+}
+
+impl Jobs {
+    /// A request that has changed a job is over. Then its life goes on.
+    fn settle(&self, state: &mut State, job: JobId, phase: Phase) {
+        let Some(entry) = state.jobs.get_mut(&job) else { return };
+        entry.phase = phase;
+        let deferred =
+            entry.admitted.as_mut().map(|admitted| std::mem::take(&mut admitted.deferred));
+        for order in deferred.into_iter().flatten() {
+            if let Some(admitted) = state.admitted_mut(job) {
+                admitted.life.again(order);
+            }
+        }
+        self.obey(job, state);
     }
 }
 
@@ -417,17 +473,18 @@ fn resumed(
     let lanes: Vec<Placement> = lanes.collect();
     let current = lanes.first()?;
     let spec = at.clone().map(|at| &known[at.start]);
-    // Some of the workers of a job in the file may have died.
-    let all = spec.map(|job| &job.workers);
+    // Some of the workers may have died. The journal has all of them; without one, those of the file are all.
+    let of_file = spec.map(|job| &job.workers);
+    let of_record = record.map(|record| &record.all).filter(|all| !all.is_empty());
+    let all = of_record.or(of_file);
     let all = all.filter(|all| current.workers.iter().all(|host| all.contains(host)));
     let all = all.unwrap_or(&current.workers).clone();
     let there = all.iter().enumerate().filter(|(_, host)| current.workers.contains(host));
     let there: WorkerSet = there.map(|(index, _)| worker_index(index)).collect();
+    let title = record.map(|record| record.name.clone()).unwrap_or_default();
     let rules = Rules {
-        name: record
-            .map(|record| record.name.clone())
-            .filter(|name| !name.is_empty())
-            .unwrap_or_else(|| spec.map_or_else(String::new, |job| job.name.clone())),
+        // Endpoints know it by the name in the file.
+        name: spec.map_or_else(|| title.clone(), |job| job.name.clone()),
         workers: u16::try_from(all.len()).unwrap_or(u16::MAX),
         on_death: spec.map_or(OnDeath::End, |job| job.on_death),
         stepped: record.is_some_and(|record| record.stepped),
@@ -438,7 +495,10 @@ fn resumed(
     };
     let progress = Progress::new(current.assignment, rate);
     let progress = match record {
-        Some(record) => progress.with(record.iteration),
+        Some(Record { iteration: Iteration { number, unfinished }, .. }) => {
+            let unfinished = unfinished.without(unfinished.without(there));
+            progress.with(Iteration { number: *number, unfinished })
+        }
         None => progress,
     };
     let found = controller.found(id) == Some(current.epoch);
@@ -452,6 +512,9 @@ fn resumed(
     };
     let placement = Placement { workers: all, ..current.clone() };
     let mut admitted = Admitted::new(placement, at, rules, served, &lanes);
+    if !title.is_empty() {
+        admitted.title = title;
+    }
     admitted.demand = record.and_then(|record| record.demand);
     admitted.lease = record.and_then(|record| record.lease).map(Lease::new);
     let tenant = record.and_then(|record| record.tenant.clone());

@@ -41,7 +41,7 @@ impl Jobs {
     pub fn start(&self, job: JobId, number: u64) -> Result<Progress, Refusal> {
         let mut state = self.state();
         let (_, admitted) = state.settled(job)?;
-        if admitted.life.is_changing() {
+        if admitted.life.is_between_runs() {
             // Another run may count its iterations from the first again.
             return Err(Refusal::Busy(job));
         }
@@ -55,7 +55,16 @@ impl Jobs {
     /// # Errors
     /// [`Refusal::Worker`], and as of [`start`](Self::start).
     pub fn finish(&self, job: JobId, number: u64, worker: u32) -> Result<Progress, Refusal> {
-        let mut state = self.state();
+        self.finish_in(&mut self.state(), job, number, worker)
+    }
+
+    fn finish_in(
+        &self,
+        state: &mut State,
+        job: JobId,
+        number: u64,
+        worker: u32,
+    ) -> Result<Progress, Refusal> {
         let (_, admitted) = state.settled(job)?;
         let workers = admitted.placement.workers.len();
         let index = u16::try_from(worker).ok().and_then(WorkerIndex::new);
@@ -63,27 +72,27 @@ impl Jobs {
         let index = index.ok_or(Refusal::Worker { job, worker, workers })?;
         let next = admitted.life.finished(number, index);
         let next = next.map_err(|refusal| Refusal::OutOfTurn(job, refusal))?;
-        self.change_progress(&mut state, job, next)
+        self.change_progress(state, job, next)
     }
 
     /// The same for a worker on a stream, which says it again until it is recorded.
     pub(super) fn finish_on(&self, job: JobId, stream: Stream, run: Epoch, number: u64) {
-        let state = self.state();
+        let mut state = self.state();
         let worker = state.admitted(job).and_then(|admitted| admitted.life.worker(stream, run));
-        drop(state);
         let Some(worker) = worker else { return };
-        if let Err(refusal) = self.finish(job, number, worker.get().into()) {
+        if let Err(refusal) = self.finish_in(&mut state, job, number, worker.get().into()) {
             tracing::debug!("worker {worker} has finished iteration {number}: {refusal}");
         }
     }
 
-    /// Changes the rate of a job's workers, at any time. It is at most what the job's limits allow.
+    /// Changes the rate of a job's workers, also while an iteration runs. It is at most what the job's limits allow.
     ///
     /// # Errors
-    /// [`Refusal::Unknown`], [`Refusal::Leased`], [`Refusal::Lanes`], [`Refusal::Unrecorded`].
+    /// [`Refusal::Unknown`], [`Refusal::Busy`], [`Refusal::Broken`], [`Refusal::Leased`], [`Refusal::Lanes`],
+    /// [`Refusal::Unrecorded`].
     pub fn set_rate(&self, job: JobId, rate: Option<Rate>) -> Result<(), Refusal> {
         let mut state = self.state();
-        let admitted = state.admitted(job).ok_or(Refusal::Unknown(job))?;
+        let (_, admitted) = state.settled(job)?;
         if admitted.lease.is_some() {
             return Err(Refusal::Leased(job));
         }
@@ -147,7 +156,7 @@ impl Jobs {
                 rate,
                 stepped: admitted.life.rules().stepped,
                 demand: admitted.demand,
-                name: admitted.name().to_owned(),
+                name: admitted.title.clone(),
                 held: admitted.lease.as_ref().map(super::Lease::is_held),
             }
         });

@@ -60,6 +60,9 @@ pub enum Refusal {
         /// How much it may have.
         most: u32,
     },
+    /// Workers take part in the job, so that it has runs of theirs.
+    #[error("workers take part in job {0}, and begin its runs; no client does")]
+    TakenPartIn(JobId),
     /// The controller admits the job by itself.
     #[error("job {0} is one of the controller's job file, and ends with the controller")]
     OfFile(JobId),
@@ -93,6 +96,7 @@ impl Refusal {
             | Self::Leased(_)
             | Self::Lanes(_)
             | Self::OfFile(_)
+            | Self::TakenPartIn(_)
             | Self::Unleased(_) => Code::FailedPrecondition,
             Self::NoId | Self::Quota { .. } => Code::ResourceExhausted,
             Self::Foreign(_) => Code::PermissionDenied,

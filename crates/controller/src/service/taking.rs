@@ -12,7 +12,7 @@ use tributary_model::{HostId, JobSpec, worker_index};
 use tributary_proto::jobs::v1;
 use tributary_wire::{Epoch, JobId, WorkerIndex};
 
-use super::client::Outbox;
+use super::client::{Outbox, Reader};
 use super::{Admitted, Jobs, Known, State, messages};
 
 /// How long a client may take to name itself.
@@ -42,7 +42,8 @@ impl Host {
 
 /// A client that has named itself.
 struct Client {
-    jobs: Vec<JobId>,
+    jobs: Vec<(JobId, u64)>,
+    host: Option<Host>,
     stream: Stream,
     outbox: Arc<Outbox>,
     /// How it enters the jobs, when it is ready.
@@ -61,15 +62,18 @@ impl Jobs {
         let first = first.map_err(|_| Status::deadline_exceeded("no endpoint was named"))??;
         match messages::role(first)? {
             messages::Role::Worker { job, which, run } => {
-                let job = self.named(&job, run, &grant)?;
+                let mut state = self.state();
+                let job = self.named(&state, &job, run, &grant)?;
                 let worker = match which {
                     messages::Which::Index(worker) => worker,
-                    messages::Which::Host(host) => self.worker_on(job, &host)?,
+                    messages::Which::Host(host) => self.worker_on(&state, job, &host)?,
                 };
                 // A worker in a run has what it needs.
-                let setup = run.is_none().then(|| self.worker_setup(job, worker)).transpose()?;
+                let setup = run.is_none();
+                let setup =
+                    setup.then(|| self.worker_setup(&mut state, job, worker)).transpose()?;
                 let enters = |stream| Event::Take(stream, worker, run);
-                Ok(self.open(vec![job], None, enters, setup, requests))
+                Ok(self.open(&mut state, &[job], None, enters, setup, requests))
             }
             messages::Role::Server(host) => self.open_host(&host, Host::Server, &grant, requests),
             messages::Role::Agent(host) => self.open_host(&host, Host::Agent, &grant, requests),
@@ -87,22 +91,20 @@ impl Jobs {
         // It serves jobs of all tenants.
         must_be_operators(grant)?;
         let host = part(self.host(name)?);
-        let (jobs, setup) = {
-            let mut state = self.state();
-            let State { jobs, .. } = &mut *state;
-            let admitted =
-                jobs.iter().filter_map(|(id, entry)| Some((*id, entry.admitted.as_ref()?)));
-            let own: Vec<_> = admitted.filter(|(_, job)| host.serves(job)).collect();
-            let setup = self.setup_of(own.iter().map(|(_, job)| *job));
-            (own.iter().map(|(id, _)| *id).collect(), setup)
-        };
-        Ok(self.open(jobs, Some(host), Event::Follow, Some(setup), requests))
+        let mut state = self.state();
+        let entries = state.jobs.iter();
+        let admitted = entries.filter_map(|(id, entry)| Some((*id, entry.admitted.as_ref()?)));
+        let own: Vec<_> = admitted.filter(|(_, job)| host.serves(job)).collect();
+        let setup = self.setup_of(own.iter().map(|(_, job)| *job));
+        let jobs: Vec<JobId> = own.iter().map(|(id, _)| *id).collect();
+        Ok(self.open(&mut state, &jobs, Some(host), Event::Follow, Some(setup), requests))
     }
 
     /// A new stream to these jobs, which the client enters at once, or when it has used its set-up.
     fn open(
         &self,
-        jobs: Vec<JobId>,
+        state: &mut State,
+        jobs: &[JobId],
         host: Option<Host>,
         event: impl FnOnce(Stream) -> Event,
         setup: Option<v1::Setup>,
@@ -110,14 +112,10 @@ impl Jobs {
     ) -> Response<Told> {
         let (client, answers) = mpsc::channel(1);
         let outbox = Arc::new(Outbox::default());
-        let stream = {
-            let mut state = self.state();
-            state.last_stream += 1;
-            let stream = Stream(state.last_stream);
-            state.clients.insert(stream, Arc::clone(&outbox));
-            state.hosts.extend(host.map(|host| (stream, host)));
-            stream
-        };
+        state.last_stream += 1;
+        let stream = Stream(state.last_stream);
+        state.clients.insert(stream, Arc::clone(&outbox));
+        state.hosts.extend(host.map(|host| (stream, host)));
         let event = event(stream);
         let enters = match setup {
             Some(setup) => {
@@ -125,11 +123,13 @@ impl Jobs {
                 Some(event)
             }
             None => {
-                jobs.iter().for_each(|job| self.handle(*job, event.clone()));
+                jobs.iter().for_each(|job| self.handle_in(state, *job, event.clone()));
                 None
             }
         };
-        let opened = Client { jobs, stream, outbox, enters };
+        let serial = |job: &JobId| Some((*job, state.admitted(*job)?.serial));
+        let jobs = jobs.iter().filter_map(serial).collect();
+        let opened = Client { jobs, host, stream, outbox, enters };
         tokio::spawn(self.clone().attend(opened, requests, client));
         Response::new(ReceiverStream::new(answers))
     }
@@ -137,35 +137,36 @@ impl Jobs {
     /// A client's stream, from its first message to its end.
     async fn attend(
         self,
-        Client { jobs, stream, outbox, mut enters }: Client,
+        Client { jobs, host, stream, outbox, mut enters }: Client,
         mut requests: Streaming<v1::TakeRequest>,
         client: mpsc::Sender<Result<v1::TakeResponse, Status>>,
     ) {
+        let mut reader = Reader::default();
         'open: loop {
             tokio::select! {
                 request = requests.message() => match request.map(|some| some.and_then(messages::said)) {
                     Ok(Some(messages::Said::Ready)) => {
                         if let Some(event) = enters.take() {
-                            jobs.iter().for_each(|job| self.handle(*job, event.clone()));
+                            self.enter(&jobs, host, &outbox, &event);
                         }
                     }
                     Ok(Some(messages::Said::Stands(run, standing))) => {
                         let event = Event::Stand(stream, run, standing);
-                        jobs.iter().for_each(|job| self.handle(*job, event.clone()));
+                        jobs.iter().for_each(|(job, _)| self.handle(*job, event.clone()));
                     }
                     Ok(Some(messages::Said::Finished(run, number))) => {
-                        jobs.iter().for_each(|job| self.finish_on(*job, stream, run, number));
+                        jobs.iter().for_each(|(job, _)| self.finish_on(*job, stream, run, number));
                     }
                     Ok(Some(messages::Said::Nothing)) => {}
                     Ok(None) | Err(_) => break,
                 },
-                () = outbox.filled() => while let Some(news) = outbox.take() {
+                news = reader.next(&outbox) => {
                     let last = messages::is_last(&news);
                     // The client may have gone.
                     if client.send(news).await.is_err() || last {
                         break 'open;
                     }
-                },
+                }
             }
         }
         {
@@ -173,7 +174,23 @@ impl Jobs {
             state.clients.remove(&stream);
             state.hosts.remove(&stream);
         }
-        jobs.iter().for_each(|job| self.handle(*job, Event::Gone(stream)));
+        jobs.iter().for_each(|(job, _)| self.handle(*job, Event::Gone(stream)));
+    }
+
+    /// An endpoint has used its set-up. Since it was made, jobs may have been released, and others have their IDs.
+    fn enter(&self, jobs: &[(JobId, u64)], host: Option<Host>, outbox: &Outbox, event: &Event) {
+        let mut state = self.state();
+        for (job, serial) in jobs {
+            match state.admitted(*job) {
+                Some(admitted) if admitted.serial == *serial => {
+                    self.handle_in(&mut state, *job, event.clone());
+                }
+                _ if host.is_some() => outbox.put(Ok(messages::changed())),
+                _ => outbox.put(Err(Status::failed_precondition(
+                    "the job was released before the worker was ready",
+                ))),
+            }
+        }
     }
 
     /// Tells hosts that serve a job that it has come, or that it goes.
@@ -187,17 +204,15 @@ impl Jobs {
     }
 
     /// What a worker of a job needs to take part. All workers of a job get the same.
-    fn worker_setup(&self, job: JobId, worker: WorkerIndex) -> Result<v1::Setup, Status> {
-        let mut state = self.state();
+    fn worker_setup(
+        &self,
+        state: &mut State,
+        job: JobId,
+        worker: WorkerIndex,
+    ) -> Result<v1::Setup, Status> {
         let admitted = state.admitted_mut(job);
         let admitted =
             admitted.ok_or_else(|| Status::not_found(format!("there is no job {job}")))?;
-        if admitted.at.is_none() {
-            return Err(Status::failed_precondition(format!(
-                "job {job} is not one of the controller's job file, so the controller cannot tell its workers what \
-                 they need"
-            )));
-        }
         let mut setup = match &admitted.setup {
             Some(encoded) => {
                 let empty = v1::Setup::default();
@@ -259,9 +274,8 @@ impl Jobs {
     }
 
     /// The worker of a job on a host.
-    fn worker_on(&self, job: JobId, host: &str) -> Result<WorkerIndex, Status> {
+    fn worker_on(&self, state: &State, job: JobId, host: &str) -> Result<WorkerIndex, Status> {
         let at = self.host(host)?;
-        let state = self.state();
         let unknown = || Status::not_found(format!("there is no job {job}"));
         let admitted = state.admitted(job).ok_or_else(unknown)?;
         let worker = admitted.placement.workers.iter().position(|worker| *worker == at);
@@ -283,11 +297,18 @@ impl Jobs {
     }
 
     /// The job with a name, which a worker wants to take part in, or already does.
-    fn named(&self, name: &str, run: Option<Epoch>, grant: &Grant) -> Result<JobId, Status> {
-        let state = self.state();
+    fn named(
+        &self,
+        state: &State,
+        name: &str,
+        run: Option<Epoch>,
+        grant: &Grant,
+    ) -> Result<JobId, Status> {
         let mut entries = state.jobs.iter();
+        // Clients give any name to jobs that the controller does not know.
         let named = entries.find(|(_, entry)| {
-            entry.admitted.as_ref().is_some_and(|admitted| admitted.name() == name)
+            let admitted = entry.admitted.as_ref().filter(|admitted| admitted.at.is_some());
+            admitted.is_some_and(|admitted| admitted.name() == name)
         });
         if let Some((job, entry)) = named {
             if !grant.covers(entry.tenant.as_deref()) {
@@ -296,7 +317,6 @@ impl Jobs {
             }
             return Ok(*job);
         }
-        must_be_operators(grant)?;
         let is_known =
             self.0.known.deployment.scenario().whole_jobs().any(|(_, job)| job.name == name);
         match run {

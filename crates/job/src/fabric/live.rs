@@ -14,8 +14,9 @@ use tributary_controller::client::SwitchConfig;
 use tributary_controller::jobs::Controller;
 use tributary_controller::programs::Pipeline;
 use tributary_controller::server::LIMITS;
-use tributary_controller::service::{Admission, Demand, Jobs};
+use tributary_controller::service::{Admission, Demand, Jobs, Known};
 use tributary_crossconnect::CrossConnect;
+use tributary_endpoint::tokens::Tokens;
 use tributary_model::{
     Aggregation, Deployment, JobSpec, Orchestration, SwitchId, circuits::Circuits, plan::Placement,
 };
@@ -54,7 +55,7 @@ struct Orchestrated {
 pub(super) struct Live {
     /// Set while the switches run.
     control: Option<Control>,
-    /// Where endpoints take part in jobs, if one may go on when a worker dies.
+    /// Where endpoints take part in jobs, if these wait for nobody.
     jobs: Option<(Jobs, Server)>,
     pub(super) notes: UnboundedSender<Note>,
     inbox: UnboundedReceiver<Note>,
@@ -87,7 +88,9 @@ impl Live {
         socket: &Path,
     ) -> Result<()> {
         let Some(Control::Plain(controller)) = &self.control else { return Ok(()) };
-        let jobs = Jobs::new(Arc::clone(controller), deployment.clone());
+        let tokens = Tokens::draw(deployment.scenario()).by_job();
+        let known = Known { tokens, own: true, ..deployment.clone().into() };
+        let jobs = Jobs::new(Arc::clone(controller), known);
         let door = Door::unlocked(Listen::Unix(socket.to_owned()));
         let server = Server::start(jobs.service(), door, LIMITS).await?;
         self.jobs = Some((jobs, server));

@@ -24,12 +24,10 @@ use tributary_controller::client::{SwitchConfig, Target};
 use tributary_controller::programs::Compiled;
 use tributary_controller::targets::Kind as TargetKind;
 use tributary_crossconnect::CrossConnect;
-use tributary_endpoint::tokens::Tokens;
 use tributary_limits::restarts::is_death;
 use tributary_metrics::Guest;
 use tributary_model::{
-    Deployment, Duty, End, HostId, JobSpec, OnDeath, Protocol, Scenario, SwitchId, Topology,
-    circuits::Port,
+    Deployment, Duty, End, HostId, OnDeath, Protocol, Scenario, SwitchId, Topology, circuits::Port,
 };
 use tributary_p4runtime_proto::p4::v1::Entity;
 use tributary_testbed::{self as testbed, Output, Process, Stream, Testbed};
@@ -91,7 +89,7 @@ pub struct Netns {
     /// The processes that serve their metrics to this one.
     guests: Mutex<Vec<Guest>>,
     testbed: Testbed,
-    /// Sockets, and the token file. The last field, so that they outlive the processes.
+    /// Sockets. The last field, so that they outlive the processes.
     sockets: Scratch,
 }
 
@@ -203,8 +201,8 @@ impl Fabric for Netns {
 
     async fn admit(&mut self, job: usize) -> Result<()> {
         self.live.admit(&self.deployment, job).await?;
-        let jobs = &self.deployment.scenario().jobs;
-        if job + 1 == jobs.len() && goes_on(jobs) {
+        let scenario = self.deployment.scenario();
+        if job + 1 == scenario.jobs.len() && scenario.orchestration.is_none() {
             let socket = self.runs();
             self.live.serve_jobs(&self.deployment, &socket).await?;
         }
@@ -227,7 +225,6 @@ impl Fabric for Netns {
             let what = link_part(cable);
             watch(cable, notes, move |ending, _| Note::Broken(format!("{what} {ending}")));
         }
-        Tokens::draw(scenario).write(&self.tokens())?;
         for host in scenario.network.topology.host_ids() {
             let has = |wanted: Duty| scenario.duties(host).any(|(_, duty)| duty == wanted);
             for (duty, command, what) in [
@@ -462,7 +459,7 @@ impl Netns {
         Ok(tributary_crossconnect::connect(&address, outage + CROSS_CONNECT_TIME, None)?)
     }
 
-    /// Where endpoints take part in jobs, if the control loop schedules these, or one may go on without workers that die.
+    /// Where endpoints take part in jobs.
     fn runs(&self) -> PathBuf {
         self.sockets.path().join("runs.sock")
     }
@@ -482,33 +479,10 @@ impl Netns {
     fn endpoint(&self, command: &str, name: &str) -> Command {
         let mut process = self.command(None);
         self.measure(&mut process, name);
-        process.arg(command);
-        process.args(["--interface", "eth0", "--json-events"]);
+        process.arg(command).args(["--interface", "eth0", "--json-events"]);
         process.args(["--io", &self.options.io.to_string()]);
-        if self.deployment.scenario().orchestration.is_some() {
-            process.arg("--controller").arg(format!("unix:{}", self.runs().display()));
-            return process;
-        }
-        process.arg(&self.job_file);
-        process.args(["--seed", &self.deployment.scenario().seed.to_string()]);
-        if self.options.target == TargetKind::Bmv2 {
-            process.args(["--target", "bmv2"]);
-        }
-        process.args(["--arch", self.options.arch.name()]);
-        process.arg("--tokens").arg(self.tokens());
-        if goes_on(&self.deployment.scenario().jobs) {
-            process.arg("--controller").arg(format!("unix:{}", self.runs().display()));
-            return process;
-        }
-        for job in &self.deployment.scenario().jobs {
-            process.arg("--epoch").arg(format!("{}={}", job.name, job.epoch));
-        }
+        process.arg("--controller").arg(format!("unix:{}", self.runs().display()));
         process
-    }
-
-    /// The token file, in a directory that only this user can enter.
-    fn tokens(&self) -> PathBuf {
-        self.sockets.path().join("tokens.json")
     }
 
     fn start_worker(
@@ -572,11 +546,6 @@ fn end(processes: impl Iterator<Item = Process>) {
 /// How long a process has to end; none for a stopped process, which cannot.
 fn grace(process: &Process) -> Duration {
     if process.is_stopped() { Duration::ZERO } else { GRACE }
-}
-
-/// Whether one of the jobs goes on without workers that die.
-fn goes_on(jobs: &[JobSpec]) -> bool {
-    jobs.iter().any(|job| job.on_death.goes_on())
 }
 
 /// Notes a process that ends unexpectedly: how, and whether it has died instead of ending with an error of its

@@ -119,7 +119,7 @@ impl Manager {
             Some(Stranger::Released) => {
                 self.strangers.insert(wire, Stranger::LeftAlone);
                 tracing::warn!(
-                    "job {wire} of the job scheduler is none of this manager's, was released, and \
+                    "job {wire} of the controller is none of this manager's, was released, and \
                      is admitted again: it is left alone; give each manager a controller of its own"
                 );
             }

@@ -234,7 +234,7 @@ pub struct Manager {
 }
 
 /// A job that the switches serve and that is not recorded. It is released once, because it may stem
-/// from a lost database. If it is admitted again, another manager or client of the scheduler did
+/// from a lost database. If it is admitted again, another manager or client of the controller did
 /// that; repeated releases would keep both busy forever.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Stranger {

@@ -352,6 +352,23 @@ impl Job {
         self.change.as_ref().is_some_and(|_| self.again.is_none())
     }
 
+    /// An order that could not be carried out yet comes back, to be given again.
+    pub fn again(&mut self, order: Order) {
+        self.orders.push_back(order);
+    }
+
+    /// Whether the workers are between two runs: switches or the journal change, or are asked again after a pause.
+    #[must_use]
+    pub fn is_between_runs(&self) -> bool {
+        self.change.is_some()
+    }
+
+    /// Whether some endpoint takes part, or waits to.
+    #[must_use]
+    pub fn is_taken_part_in(&self) -> bool {
+        !self.waiting.is_empty() || !self.run.present().is_empty()
+    }
+
     /// The next order.
     pub fn poll(&mut self) -> Option<Order> {
         self.orders.pop_front()
@@ -531,7 +548,9 @@ impl Job {
             self.refuse(other, refusal);
         }
         if epoch == current {
-            self.tell_turn(stream, Some(worker));
+            // Also if there is no limit any more.
+            let turn = self.run.served.progress.turn(Some(worker));
+            self.tell(stream, News::Turn(turn));
         } else {
             self.tell_begin(stream, Some(worker));
         }

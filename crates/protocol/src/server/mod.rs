@@ -216,7 +216,7 @@ impl ParameterServer {
         *self = Self { events, stats: self.stats, ..Self::idle(config, false) };
     }
 
-    /// Switches to another assignment. The job scheduler tells all endpoints of the job between two
+    /// Switches to another assignment. The controller tells all endpoints of the job between two
     /// iterations, when all workers are idle. The PS cannot check that they are, and discards its
     /// state. Late packets of the old assignment have another service ID and are dropped.
     ///

@@ -206,7 +206,7 @@ impl Worker {
         Ok(id)
     }
 
-    /// Switches to another assignment from the next tensor on. The job scheduler tells all
+    /// Switches to another assignment from the next tensor on. The controller tells all
     /// endpoints of the job between two iterations, when all workers are [idle](Self::is_idle) and
     /// have submitted the same tensors. Late packets of the old assignment have another service ID
     /// and are dropped.

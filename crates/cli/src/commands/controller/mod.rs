@@ -14,7 +14,6 @@ use tributary_jobfile::TIMING_IGNORED;
 use tributary_metrics::Metrics;
 use tributary_model::{Deployment, Protocol, Scenario};
 use tributary_orchestrator::journal::Redb;
-use tributary_p4::Architecture;
 
 use crate::args::{ControllerArgs, ControllerTask};
 use crate::signals;
@@ -34,7 +33,7 @@ fn serve_until_end(args: &ControllerArgs, metrics: &Metrics) -> Result<()> {
     let stop = signals::stop_flag()?;
     let job_file = args.job_file.as_deref().context("name a job file")?;
     let scenario =
-        tributary_endpoint::load(job_file, None, args.switches.target, Architecture::V1model)?;
+        tributary_jobfile::load_for(job_file, None, switches::read_for(args.switches.target))?;
     if scenario.network.topology.has_timing() {
         tracing::warn!("{TIMING_IGNORED}");
     }

@@ -19,7 +19,6 @@ use tributary_model::{
     Deployment, Scenario, SwitchId,
     plan::{self, JobAtSwitch, Placement},
 };
-use tributary_p4::Architecture;
 use tributary_p4runtime_proto::p4::v1::Entity;
 
 use super::switches;
@@ -31,11 +30,10 @@ use crate::signals;
 /// # Errors
 /// One line that describes the problem. Jobs admitted before it are removed again.
 pub(super) fn run(args: &PushArgs) -> Result<()> {
-    let scenario = tributary_endpoint::load(
+    let scenario = tributary_jobfile::load_for(
         &args.job_file,
         None,
-        args.switches.target,
-        Architecture::V1model,
+        switches::read_for(args.switches.target),
     )?;
     // Checked before compiling, which can take minutes.
     for directory in [&args.save, &args.chassis_config].into_iter().flatten() {

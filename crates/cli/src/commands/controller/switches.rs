@@ -9,7 +9,7 @@ use tributary_access::ClientKeys;
 use tributary_controller::client::{SwitchConfig, Target};
 use tributary_controller::ports::PortMap;
 use tributary_controller::programs::Source;
-use tributary_controller::targets::{self, Built, Given};
+use tributary_controller::targets::{self, Built, Given, Kind};
 use tributary_controller::{Error, programs};
 use tributary_job::program;
 use tributary_model::Scenario;
@@ -38,6 +38,11 @@ pub(crate) fn build(scenario: &Scenario, args: &SwitchesArgs) -> Result<Built> {
             Ok(built)
         }
     }
+}
+
+/// The switches for which a job file is read.
+pub(crate) fn read_for(target: Kind) -> tributary_jobfile::Switches {
+    tributary_jobfile::Switches { bmv2: target == Kind::Bmv2, tna: false }
 }
 
 /// The port numbers of the switches.

@@ -21,7 +21,6 @@ use tributary_orchestrator::journal::Redb;
 use tributary_orchestrator::live::Live;
 use tributary_orchestrator::planner::{End, Planner};
 use tributary_orchestrator::slots::Report;
-use tributary_p4::Architecture;
 
 use crate::args::SwitchesArgs;
 use crate::commands::controller::jobs::release;
@@ -54,11 +53,10 @@ pub(crate) struct ServeArgs {
 /// One line that describes the problem.
 pub(super) fn run(args: &ServeArgs, metrics: &Metrics) -> Result<()> {
     let stop = signals::stop_flag()?;
-    let scenario = tributary_endpoint::load(
+    let scenario = tributary_jobfile::load_for(
         &args.job_file,
         None,
-        args.switches.target,
-        Architecture::V1model,
+        switches::read_for(args.switches.target),
     )?;
     let Some(settings) = scenario.orchestration else {
         bail!(

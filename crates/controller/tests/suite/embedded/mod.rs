@@ -3,6 +3,7 @@
 mod going_on;
 mod journal;
 mod leases;
+mod many;
 mod moves;
 mod runs;
 mod scheduler;
@@ -41,8 +42,12 @@ struct Running {
 type Cables = Vec<MemoryPort>;
 
 fn runtime() -> (Runtime, Cables) {
+    runtime_with(8)
+}
+
+fn runtime_with(ports: u16) -> (Runtime, Cables) {
     let mut runtime = Runtime::new(tributary_switch::SwitchConfig::default());
-    let cables = (1..=8).map(|port| {
+    let cables = (1..=ports).map(|port| {
         let (near, far) = memory::pair();
         runtime.add_port(port, Box::new(near), None);
         far

@@ -53,8 +53,17 @@ impl Taking {
         Self::part(controller, part(Role::Server(host.to_owned()))).await
     }
 
-    /// The next news, without the set-up.
+    /// The next news, without the set-up and turns.
     pub(crate) async fn news(&mut self) -> Result<News, Status> {
+        loop {
+            match self.any_news().await? {
+                News::Turn(_) => {}
+                news => return Ok(news),
+            }
+        }
+    }
+
+    async fn any_news(&mut self) -> Result<News, Status> {
         loop {
             let answer = timeout(SOON, self.answers.message()).await.expect("news come")?;
             let ended = || Status::cancelled("the stream ended");
@@ -68,7 +77,7 @@ impl Taking {
     /// The next turn.
     pub(crate) async fn turn(&mut self) -> Result<v1::Turn, Status> {
         loop {
-            if let News::Turn(turn) = self.news().await? {
+            if let News::Turn(turn) = self.any_news().await? {
                 return Ok(turn);
             }
         }

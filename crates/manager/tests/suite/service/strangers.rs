@@ -1,4 +1,4 @@
-//! The manager's client against the real job scheduler with an embedded switch: jobs that the
+//! The manager's client against the real controller with an embedded switch: jobs that the
 //! scheduler serves and the manager has not recorded.
 
 use std::net::SocketAddr;

@@ -1,0 +1,98 @@
+//! As many workers as a job may have, at once.
+
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+use tokio::task::JoinSet;
+use tributary_access::{Door, Listen, Remote, Server};
+use tributary_controller::client::{SwitchConfig, Target};
+use tributary_controller::jobs::Controller;
+use tributary_controller::server::LIMITS;
+use tributary_controller::service::Jobs;
+use tributary_jobfile::parse;
+use tributary_model::{Deployment, plan::Placement};
+use tributary_proto::jobs::v1;
+use tributary_proto::jobs::v1::take_response::News;
+use tributary_switch::server::Listen as At;
+
+use crate::embedded::taking::Taking;
+use crate::embedded::{running, runtime_with, serve};
+
+const RACKS: usize = 32;
+const WORKERS: u32 = 32 * RACKS as u32;
+
+/// Longest time for all workers to come, on a busy machine.
+const TOGETHER: Duration = Duration::from_secs(60);
+
+/// What a worker heard until its run began.
+struct Heard {
+    taking: Taking,
+    run: v1::Run,
+    /// How often it was told who is missing.
+    times: u64,
+}
+
+async fn come(controller: Remote, worker: u32) -> Heard {
+    let mut taking = Taking::worker(&controller, "wide", worker, 0).await.unwrap();
+    let mut times = 0;
+    loop {
+        match taking.news().await.unwrap() {
+            News::Waiting(_) => times += 1,
+            News::Run(run) => return Heard { taking, run, times },
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+/// They begin one run, learn of a death, and what they are told meanwhile does not grow with the square of their number.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_thousand_workers_come_at_once() {
+    let text = format!(
+        "[topology]\nracks = {RACKS}\nhosts_per_rack = 32\n[switch]\npool = 64\n[[job]]\nname = \"wide\"\n\
+         workers = {WORKERS}\n"
+    );
+    let scenario = parse(&text, "test").unwrap_or_else(|error| panic!("{error}"));
+    let kit = running("atp");
+    let topology = &scenario.network.topology;
+    let directory = tempfile::tempdir().unwrap();
+    let (mut configs, mut switches) = (Vec::new(), Vec::new());
+    for switch in &topology.switches {
+        let path = directory.path().join(format!("{}.sock", switch.name));
+        let (runtime, cables) = runtime_with(40);
+        switches.push((serve(runtime, At::Unix(path.clone())), cables));
+        let target = Target::Address(format!("unix:{}", path.display()));
+        configs.push(SwitchConfig::new(&switch.name, target));
+    }
+    let controller = Controller::connect(topology, configs, &kit.pipeline).await.unwrap();
+    let epoch = controller.issue().await.unwrap();
+    let placement = Placement { epoch, ..Placement::unassigned(&scenario.jobs[0]) };
+    controller.admit(&placement).await.unwrap();
+    let jobs = Jobs::new(controller, Deployment::new(scenario.clone()).unwrap());
+    let listen = Listen::Unix(directory.path().join("jobs.sock"));
+    let server = Server::start(jobs.service(), Door::unlocked(listen), LIMITS).await.unwrap();
+    let controller = Remote::new(&server.address().to_string(), None).unwrap().unwrap();
+
+    let begin = Instant::now();
+    let mut coming = JoinSet::new();
+    (0..WORKERS).for_each(|worker| drop(coming.spawn(come(controller.clone(), worker))));
+    let mut there = coming.join_all().await;
+    let took = begin.elapsed();
+    let runs: BTreeSet<Vec<u32>> = there.iter().map(|heard| heard.run.epochs.clone()).collect();
+    assert_eq!(runs, BTreeSet::from([vec![epoch.get()]]));
+    assert!(there.iter().all(|heard| heard.run.workers.len() == WORKERS as usize));
+    let times: u64 = there.iter().map(|heard| heard.times).sum();
+    println!("{WORKERS} workers after {took:.2?}; told {times} times who is missing");
+    assert!(took < TOGETHER, "{took:?}");
+    let most = u64::from(WORKERS) * (3 + took.as_millis() as u64 / 100);
+    assert!(times <= most, "told {times} times in {took:?}");
+
+    let begin = Instant::now();
+    drop(there.pop());
+    let mut heard = JoinSet::new();
+    for Heard { mut taking, .. } in there {
+        heard.spawn(async move { taking.lost().await });
+    }
+    let lost: BTreeSet<u32> = heard.join_all().await.into_iter().collect();
+    println!("all others knew of a death after {:.2?}", begin.elapsed());
+    assert_eq!(lost.len(), 1);
+}
