@@ -16,8 +16,9 @@ use tributary_testbed::{Output, Process, Stream};
 use tributary_worker::rounds::Event;
 
 use crate::Options;
+use crate::clients::Clients;
 use crate::crew::{Crew, End, Outcome, PAUSE};
-use crate::report::Tally;
+use crate::report::{self, Tally};
 use crate::schedule::{Deed, Fault, Kind, Schedule};
 use crate::site::{Role, Site};
 use crate::wounds::Wounds;
@@ -75,6 +76,7 @@ pub(crate) struct Chaos<'a> {
     cut: BTreeMap<usize, (Instant, u64)>,
     wounds: Wounds,
     tally: Tally,
+    clients: Option<Clients>,
     /// The losses with which jobs went on: job, run, workers.
     went_on: BTreeSet<(usize, u64, Vec<u16>)>,
     begin: Instant,
@@ -115,6 +117,7 @@ impl<'a> Chaos<'a> {
             cut: BTreeMap::new(),
             wounds: Wounds::default(),
             tally: Tally::default(),
+            clients: None,
             went_on: BTreeSet::new(),
             begin,
             elapsed: Duration::ZERO,
@@ -126,6 +129,12 @@ impl<'a> Chaos<'a> {
 
     /// Runs until the time is over and jobs have got over all failures.
     pub(crate) fn run(&mut self, stop: &AtomicBool, tell: &mut dyn FnMut(&str)) -> Result<()> {
+        if self.options.clients {
+            let at = self.site.controller_at();
+            let clients = Clients::start(&at, self.site.jobs(), self.options.seed)?;
+            self.tally.clients = Some(Arc::clone(clients.counts()));
+            self.clients = Some(clients);
+        }
         let mut next_line = self.begin + LINE;
         // Once all is calm, each job sums one more round.
         let mut calm: Option<u64> = None;
@@ -206,6 +215,13 @@ impl<'a> Chaos<'a> {
             Ok(Event::Failed { reason }) if reason.contains("WRONG SUM") => {
                 self.tally.wrong += 1;
                 bail!("{}: {reason}", part.role.name);
+            }
+            Ok(Event::Failed { reason }) => {
+                let known = report::reason(&reason);
+                let known = known.with_context(|| {
+                    format!("{} ended for a reason that explains nothing: {reason}", part.role.name)
+                })?;
+                *self.tally.reasons.entry(known).or_default() += 1;
             }
             _ => {}
         }
@@ -295,6 +311,12 @@ impl<'a> Chaos<'a> {
             part.role.name,
             errors.lines().next().unwrap_or_default()
         );
+        if part.role.kind == Kind::Controller && part.killed.is_none() {
+            let said = errors.lines().find(|line| line.starts_with("error: "));
+            let said = said.unwrap_or_default().to_owned();
+            self.tally.controller_failed(said)?;
+        }
+        let part = &mut self.parts[at];
         let pause = part.killed.map_or(PAUSE, |(away, _)| away);
         let Some((crew, worker)) = part.role.worker() else {
             part.due = Some(now + pause);
@@ -370,6 +392,9 @@ impl<'a> Chaos<'a> {
 
     /// Checks that broken runs end in time, and that jobs get over failures.
     fn check(&self, now: Instant) -> Result<()> {
+        if let Some(problem) = self.clients.as_ref().and_then(Clients::problem) {
+            bail!("a client of the controller: {problem}");
+        }
         // A worker gives up after twice this time; a stop may come in between.
         let stated = 2 * self.site.scenario.network.worker_timeout;
         let patience = stated + self.site.scenario.network.worker_timeout + SLACK;
@@ -388,6 +413,7 @@ impl<'a> Chaos<'a> {
 
     /// Kills all processes, and brings all links up.
     pub(crate) fn end(&mut self) {
+        self.clients = None;
         for part in &mut self.parts {
             // The switches stay for the controller that cleans up.
             if part.role.kind != Kind::Switch

@@ -5,6 +5,7 @@
 //! | --- | --- |
 //! | [`schedule`] | what fails when, from a seed |
 //! | `site` | the network, and the command line of each part |
+//! | `clients` | a client that decides about jobs at random |
 //! | `crew` | the workers of a job, run after run |
 //! | `wounds` | how long jobs take to get over a failure |
 //! | `chaos` | the loop that brings them together |
@@ -15,6 +16,7 @@
 //! that it computes without the network, and reports it only then.
 
 mod chaos;
+mod clients;
 mod crew;
 mod report;
 pub mod schedule;
@@ -38,6 +40,8 @@ pub struct Options {
     pub every: Duration,
     /// The seed of the schedule and of all values.
     pub seed: u64,
+    /// Whether a client admits the jobs, lets their iterations begin, moves, paces and releases them.
+    pub clients: bool,
 }
 
 /// Runs until the time is over, or `stop` is raised. `tell` gets lines about what happens. Returns the report.

@@ -1,10 +1,13 @@
 //! What was done, and what came of it.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
+use anyhow::{Result, bail};
 use tributary_job::report::table;
 
+use crate::clients::Counts;
 use crate::schedule::{Deed, Fault, Kind};
 use crate::wounds::Wounds;
 
@@ -28,6 +31,31 @@ pub(crate) struct Tally {
     pub(crate) values: u64,
     /// Sums that were wrong.
     pub(crate) wrong: u64,
+    /// Why workers have ended that were not killed.
+    pub(crate) reasons: BTreeMap<&'static str, u64>,
+    /// Why the controller has ended by itself, and how often.
+    failed: BTreeMap<String, u64>,
+    /// The calls of clients, if there are some.
+    pub(crate) clients: Option<Arc<Counts>>,
+}
+
+/// How often a controller may fail for the same reason, such as a switch that is away.
+const SAME_FAILURES: u64 = 100;
+
+/// Reasons for which a worker may end, and words of each.
+const REASONS: [(&str, &[&str]); 6] = [
+    ("another worker had died", &["has died in the middle of the run", "goes on without worker"]),
+    ("the job was released", &["has released job", "so it was released"]),
+    ("another run had begun", &["has another run", "as the same worker"]),
+    ("no results came", &["no result came", "not decided within"]),
+    ("the controller was away", &["names no run", "stopped before it had joined"]),
+    ("too few workers were left", &["and min_workers is", "complete without worker"]),
+];
+
+/// Which of the reasons one is; `None` if it is none that follows from what has failed.
+pub(crate) fn reason(text: &str) -> Option<&'static str> {
+    let has = |words: &&[&str]| words.iter().any(|word| text.contains(word));
+    REASONS.iter().find(|(_, words)| has(words)).map(|(name, _)| *name)
 }
 
 impl Tally {
@@ -36,6 +64,18 @@ impl Tally {
             Deed::Kill(_) => *self.kills.entry(fault.kind).or_default() += 1,
             Deed::Stop(_) => *self.stops.entry(fault.kind).or_default() += 1,
             Deed::Cut(_) => self.cuts += 1,
+        }
+    }
+
+    /// The controller has ended by itself. A switch may be away for as long as the controller waits for it, but the
+    /// controller never fails so often for the same reason.
+    pub(crate) fn controller_failed(&mut self, why: String) -> Result<()> {
+        let times = self.failed.entry(why).or_default();
+        *times += 1;
+        let often = self.failed.iter().find(|(_, times)| **times > SAME_FAILURES);
+        match often {
+            Some((why, times)) => bail!("the controller has failed {times} times: {why}"),
+            None => Ok(()),
         }
     }
 
@@ -80,9 +120,19 @@ impl Tally {
                 seconds(times.last()),
             ]);
         }
+        let reasons = self.reasons.iter().map(|(reason, count)| format!("{reason}: {count}"));
+        let reasons = reasons.collect::<Vec<_>>().join("; ");
+        let clients = self
+            .clients
+            .as_ref()
+            .map_or_else(String::new, |counts| format!("\nby a client: {}", counts.text()));
+        let reasons = match reasons.as_str() {
+            "" => String::new(),
+            reasons => format!("\nworkers ended because {reasons}"),
+        };
         format!(
             "{rows}\nseed {seed}, {:.0} s; {} runs complete, {} ended early{}\n{} sums compared ({} values), {} \
-             wrong",
+             wrong{clients}{reasons}",
             elapsed.as_secs_f64(),
             self.complete,
             self.broken,

@@ -43,6 +43,8 @@ pub(crate) struct Site {
     job_file: PathBuf,
     program: PathBuf,
     seed: u64,
+    /// Whether clients decide about the jobs.
+    clients: bool,
     /// Sockets, tokens, and the controller's journal.
     directory: TempDir,
 }
@@ -52,9 +54,7 @@ pub(crate) struct Site {
 /// # Errors
 /// If it is invalid, or its jobs cannot be disturbed.
 pub(crate) fn scenario(options: &Options) -> Result<Scenario> {
-    let target = tributary_controller::targets::Kind::Embedded;
-    let arch = tributary_p4::Architecture::V1model;
-    let scenario = tributary_endpoint::load(&options.job_file, Some(options.seed), target, arch)?;
+    let scenario = tributary_jobfile::load_with_seed(&options.job_file, Some(options.seed))?;
     if scenario.orchestration.is_some() {
         bail!(
             "units around a cross-connect cannot be disturbed; leave out `units` and [orchestrator]"
@@ -95,8 +95,13 @@ impl Site {
         });
         let directory = directory.context("cannot make a directory for sockets")?;
         let program = std::env::current_exe().context("cannot find this program")?;
-        let seed = options.seed;
-        Ok(Self { testbed, scenario, links, topology, job_file, program, seed, directory })
+        let Options { seed, clients, .. } = *options;
+        Ok(Self { testbed, scenario, links, topology, job_file, program, seed, clients, directory })
+    }
+
+    /// Where the controller serves.
+    pub(crate) fn controller_at(&self) -> String {
+        self.socket("runs")
     }
 
     /// All processes, in the order in which they are started.
@@ -145,11 +150,14 @@ impl Site {
                 self.controller(&mut command);
                 command.arg("--listen").arg(self.socket("runs"));
                 command.arg("--journal").arg(self.path("journal.redb"));
+                if self.clients {
+                    command.arg("--on-demand");
+                }
             }
             Task::Server | Task::Agent => {
                 let name = if role.task == Task::Agent { "reminder" } else { "ps" };
                 self.endpoint(name, &mut command);
-                command.args(["--host", &role.node, "--seed", &self.seed.to_string()]);
+                command.args(["--host", &role.node]);
             }
             Task::Worker { crew, index } => {
                 self.endpoint("worker", &mut command);
@@ -196,9 +204,8 @@ impl Site {
     }
 
     fn endpoint(&self, name: &str, command: &mut Command) {
-        command.arg(name).arg(&self.job_file).args(["--interface", "eth0", "--json-events"]);
+        command.arg(name).args(["--interface", "eth0", "--json-events"]);
         command.arg("--controller").arg(self.socket("runs"));
-        command.arg("--tokens").arg(self.path("tokens.json"));
     }
 
     fn path(&self, name: &str) -> PathBuf {

@@ -163,6 +163,9 @@ pub(crate) struct ChaosArgs {
     #[arg(long, value_name = "MS", default_value_t = 2_000,
         value_parser = clap::value_parser!(u64).range(10..=3_600_000))]
     pub(crate) every: u64,
+    /// Leave the jobs to a client, which admits them, lets iterations begin, moves, paces and releases them at random.
+    #[arg(long)]
+    pub(crate) clients: bool,
 }
 
 /// A length of time that is not unreasonable.

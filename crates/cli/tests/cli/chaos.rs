@@ -100,6 +100,23 @@ fn a_job_over_racks_goes_on_beside_another() {
     }
 }
 
+/// A client admits jobs, moves, paces and releases them meanwhile.
+#[test]
+fn jobs_that_a_client_decides_about_are_disturbed() {
+    if !namespaces() {
+        return;
+    }
+    let args = ["chaos", "examples/chaos/p4inc.toml", "--minutes", "0.4", "--every", "900"];
+    let args = [&args[..], &["--seed", "1", "--clients"]].concat();
+    let output = tributary(&args).output().unwrap();
+    let (report, errors) = (text(&output.stdout), text(&output.stderr));
+    assert!(output.status.success(), "{errors}\n{report}");
+    assert!(count(&report, "sums compared") > 20, "{report}");
+    assert!(count(&report, "iterations") > 10, "{report}");
+    assert!(count(&report, "moves") > 0, "{report}");
+    assert_eq!(count(&report, "wrong"), 0, "{report}");
+}
+
 #[test]
 fn an_interrupted_chaos_leaves_nothing_behind() {
     if !namespaces() {

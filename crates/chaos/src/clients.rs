@@ -1,0 +1,304 @@
+//! A client of the controller that decides about jobs at random: admits them, lets their iterations begin, moves and
+//! paces them in between, holds and loses leases, and releases them at any moment.
+//!
+//! It is a thread of its own. A call that fails is made again later: the controller may be away.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use rand::{Rng as _, SeedableRng as _};
+use rand_chacha::ChaCha8Rng;
+use tokio::time::timeout;
+use tonic::transport::Channel;
+use tonic::{Status, Streaming};
+use tributary_access::Remote;
+use tributary_model::{JobSpec, Protocol};
+use tributary_proto::jobs::v1;
+use tributary_proto::jobs::v1::jobs_client::JobsClient;
+
+/// Pause between two looks at the jobs.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// Timeout of a call. A stopped switch delays changes.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The kinds of calls that are counted.
+const CALLS: [&str; 7] = [
+    "admissions",
+    "iterations",
+    "moves",
+    "rates",
+    "releases",
+    "leases let go",
+    "releases after a move that failed",
+];
+
+/// How many calls of each kind have succeeded.
+#[derive(Debug, Default)]
+pub(crate) struct Counts([AtomicU64; CALLS.len()]);
+
+impl Counts {
+    fn add(&self, call: usize) {
+        self.0[call].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The counts with their names.
+    pub(crate) fn text(&self) -> String {
+        let named = CALLS.iter().zip(&self.0);
+        let named = named.map(|(name, count)| format!("{} {name}", count.load(Ordering::Relaxed)));
+        named.collect::<Vec<_>>().join(", ")
+    }
+}
+
+const ADMISSION: usize = 0;
+const ITERATION: usize = 1;
+const MOVE: usize = 2;
+const RATE: usize = 3;
+const RELEASE: usize = 4;
+const LET_GO: usize = 5;
+const BROKEN: usize = 6;
+
+/// A job, as far as a client decides about it.
+#[derive(Clone, Debug)]
+struct Wanted {
+    id: u32,
+    segment: u32,
+    /// The least segment that its window needs.
+    least: u32,
+    has_server: bool,
+    /// Whether it has a segment and may be moved.
+    moves: bool,
+    /// Whether it may be admitted with a lease, and then has no iterations.
+    leased: bool,
+}
+
+/// The client.
+#[derive(Debug)]
+pub(crate) struct Clients {
+    stop: Arc<AtomicBool>,
+    counts: Arc<Counts>,
+    problem: Arc<Mutex<Option<String>>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Clients {
+    /// Begins to decide about these jobs at the controller with this address.
+    ///
+    /// # Errors
+    /// If no thread can be started.
+    pub(crate) fn start<'j>(
+        address: &str,
+        jobs: impl Iterator<Item = &'j JobSpec>,
+        seed: u64,
+    ) -> Result<Self> {
+        let wanted = |job: &JobSpec| Wanted {
+            id: job.id.get().into(),
+            segment: job.segment.max(1),
+            least: job.window.clamp(1, job.segment.max(1)),
+            has_server: job.ps.is_some(),
+            moves: job.protocol == Protocol::P4inc,
+            leased: !job.on_death.goes_on(),
+        };
+        let jobs: Vec<Wanted> = jobs.map(wanted).collect();
+        let remote = Remote::new(address, None)?.context("the controller has an address")?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let client = {
+            let _context = runtime.enter();
+            JobsClient::new(remote.connect_lazy())
+        };
+        let stop = Arc::<AtomicBool>::default();
+        let counts = Arc::<Counts>::default();
+        let problem = Arc::<Mutex<Option<String>>>::default();
+        let mut deciding = Deciding {
+            client,
+            random: ChaCha8Rng::seed_from_u64(seed),
+            leases: BTreeMap::new(),
+            counts: Arc::clone(&counts),
+        };
+        let (stopped, complaint) = (Arc::clone(&stop), Arc::clone(&problem));
+        let work = move || {
+            runtime.block_on(async {
+                while !stopped.load(Ordering::Relaxed) {
+                    if let Err(why) = deciding.look(&jobs).await {
+                        *complaint.lock().unwrap_or_else(PoisonError::into_inner) = Some(why);
+                    }
+                    tokio::time::sleep(PAUSE).await;
+                }
+            });
+        };
+        let thread = std::thread::Builder::new().name("clients".into()).spawn(work);
+        Ok(Self { stop, counts, problem, thread: Some(thread.context("cannot start a thread")?) })
+    }
+
+    pub(crate) fn counts(&self) -> &Arc<Counts> {
+        &self.counts
+    }
+
+    /// What a controller has answered that it never should.
+    pub(crate) fn problem(&self) -> Option<String> {
+        self.problem.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl Drop for Clients {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            drop(thread.join());
+        }
+    }
+}
+
+/// A lease of a job.
+enum Lease {
+    /// Named by this run; nobody holds it now.
+    Free(u32),
+    /// Held until then.
+    Held(u32, Box<Streaming<v1::HoldResponse>>, Instant),
+    /// Let go.
+    Lost,
+}
+
+struct Deciding {
+    client: JobsClient<Channel>,
+    random: ChaCha8Rng,
+    leases: BTreeMap<u32, Lease>,
+    counts: Arc<Counts>,
+}
+
+/// A call's answer; `None` if it was refused, or there was none.
+async fn answer<T>(
+    call: impl Future<Output = Result<tonic::Response<T>, Status>>,
+) -> Result<Option<T>, String> {
+    match timeout(PATIENCE, call).await {
+        Ok(Ok(answer)) => Ok(Some(answer.into_inner())),
+        // What a switch refuses is a fault of ours.
+        Ok(Err(status)) if status.code() == tonic::Code::Internal => {
+            let broken = std::error::Error::source(&status).is_some();
+            if broken { Ok(None) } else { Err(status.message().to_owned()) }
+        }
+        Ok(Err(_)) | Err(_) => Ok(None),
+    }
+}
+
+impl Deciding {
+    async fn look(&mut self, jobs: &[Wanted]) -> Result<(), String> {
+        let Some(listed) = answer(self.client.list(v1::ListRequest {})).await? else {
+            return Ok(());
+        };
+        for wanted in jobs {
+            match listed.jobs.iter().find(|job| job.job_id == wanted.id) {
+                None => self.admit(wanted).await?,
+                Some(job) if job.lease.is_some() => self.hold(wanted).await?,
+                Some(job) => self.step(wanted, job).await?,
+            }
+        }
+        Ok(())
+    }
+
+    async fn admit(&mut self, wanted: &Wanted) -> Result<(), String> {
+        let lease = wanted.leased && self.random.random_bool(0.3);
+        let aggregation = self.place(wanted);
+        let request = v1::AdmitRequest {
+            job_id: wanted.id,
+            aggregation: aggregation.into(),
+            size: wanted.segment,
+            lease,
+            stepped: !lease,
+            ..v1::AdmitRequest::default()
+        };
+        if let Some(admitted) = answer(self.client.admit(request)).await? {
+            self.counts.add(ADMISSION);
+            self.leases.remove(&wanted.id);
+            if lease {
+                self.leases.insert(wanted.id, Lease::Free(admitted.epoch));
+            }
+        }
+        Ok(())
+    }
+
+    /// Where a job is summed next.
+    fn place(&mut self, wanted: &Wanted) -> v1::Aggregation {
+        match wanted.moves && wanted.has_server && self.random.random_bool(0.3) {
+            true => v1::Aggregation::Server,
+            false => v1::Aggregation::Network,
+        }
+    }
+
+    /// A job with a lease: held for some seconds, over restarts of the controller, and then let go.
+    async fn hold(&mut self, wanted: &Wanted) -> Result<(), String> {
+        let lease = self.leases.remove(&wanted.id);
+        let next = match lease {
+            Some(Lease::Held(_, _, until)) if until <= Instant::now() => {
+                self.counts.add(LET_GO);
+                Lease::Lost
+            }
+            Some(Lease::Held(epoch, mut told, until)) => {
+                // The stream ends with the controller.
+                match timeout(Duration::ZERO, told.message()).await {
+                    Err(_) => Lease::Held(epoch, told, until),
+                    Ok(_) => Lease::Free(epoch),
+                }
+            }
+            Some(Lease::Free(epoch)) => {
+                let request = v1::HoldRequest { job_id: wanted.id, epoch };
+                match answer(self.client.hold(request)).await? {
+                    Some(told) => {
+                        let length = Duration::from_millis(self.random.random_range(500..8_000));
+                        Lease::Held(epoch, Box::new(told), Instant::now() + length)
+                    }
+                    None => Lease::Free(epoch),
+                }
+            }
+            Some(Lease::Lost) | None => Lease::Lost,
+        };
+        self.leases.insert(wanted.id, next);
+        Ok(())
+    }
+
+    async fn step(&mut self, wanted: &Wanted, job: &v1::Job) -> Result<(), String> {
+        let job_id = wanted.id;
+        let running = job
+            .iteration
+            .as_ref()
+            .is_some_and(|iteration| iteration.state() == v1::iteration::State::Running);
+        if self.random.random_bool(if running { 0.0005 } else { 0.003 }) {
+            let released = answer(self.client.release(v1::ReleaseRequest { job_id })).await?;
+            released.iter().for_each(|_| self.counts.add(RELEASE));
+            return Ok(());
+        }
+        if self.random.random_bool(0.1) {
+            let rate = match self.random.random_bool(0.5) {
+                true => self.random.random_range(5_000_000..50_000_000),
+                false => 0,
+            };
+            let set = answer(self.client.set_rate(v1::SetRateRequest { job_id, rate })).await?;
+            set.iter().for_each(|_| self.counts.add(RATE));
+        }
+        if running {
+            return Ok(());
+        }
+        if wanted.moves && self.random.random_bool(0.2) {
+            let aggregation = self.place(wanted).into();
+            let size = self.random.random_range(wanted.least..=wanted.segment);
+            let request = v1::MoveRequest { job_id, aggregation, size };
+            let moved = answer(self.client.r#move(request)).await?;
+            moved.iter().for_each(|_| self.counts.add(MOVE));
+        }
+        let request = v1::StartIterationRequest { job_id, number: 0 };
+        match timeout(PATIENCE, self.client.start_iteration(request)).await {
+            Ok(Ok(_)) => self.counts.add(ITERATION),
+            // A move has failed at a switch that was away.
+            Ok(Err(status)) if status.message().contains("left half-way") => {
+                let released = answer(self.client.release(v1::ReleaseRequest { job_id })).await?;
+                released.iter().for_each(|_| self.counts.add(BROKEN));
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}
