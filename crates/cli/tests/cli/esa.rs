@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
@@ -103,28 +104,28 @@ fn tokens_are_on_no_command_line_and_the_run_names_the_dead_process() {
     {
         let args = ["run", &name, "--fabric", "netns"];
         let (run, victim, before) = under_way(&args, victim);
-        let tokens: Vec<_> = before
+        // They come through a socket that only this user reaches.
+        let sockets: Vec<_> = before
             .iter()
-            .filter_map(|(_, line)| line.split(' ').skip_while(|arg| *arg != "--tokens").nth(1))
+            .filter_map(|(_, line)| line.split(' ').skip_while(|arg| *arg != "--controller").nth(1))
             .collect();
-        assert_eq!(tokens.len(), 3, "two workers and a parameter server: {before:?}");
-        assert_eq!(fs::metadata(tokens[0]).unwrap().permissions().mode() & 0o777, 0o600);
-        let text = fs::read_to_string(tokens[0]).unwrap();
-        let written: Value = serde_json::from_str(&text).unwrap();
-        let token = written["long"].as_str().unwrap().to_owned();
-        assert_eq!(token.len(), 32);
+        assert_eq!(sockets.len(), 3, "two workers and a parameter server: {before:?}");
+        let socket = Path::new(sockets[0].strip_prefix("unix:").unwrap()).to_owned();
+        let directory = socket.parent().unwrap();
+        assert_eq!(fs::metadata(directory).unwrap().permissions().mode() & 0o077, 0);
+        let is_token = |word: &str| word.len() == 32 && word.bytes().all(|c| c.is_ascii_hexdigit());
         for (id, line) in &before {
-            assert!(!line.contains(&token), "{line}");
+            assert!(!line.split([' ', '=', ':']).any(is_token), "{line}");
             let environment = fs::read(format!("/proc/{id}/environ")).unwrap();
-            assert!(!String::from_utf8_lossy(&environment).contains(&token));
+            let environment = String::from_utf8_lossy(&environment).into_owned();
+            assert!(!environment.split(['\0', '=', ':']).any(is_token));
         }
-        let tokens = tokens[0].to_owned();
         signal(victim, Signal::SIGKILL);
         let output = run.wait_with_output().unwrap();
         let line = failure(&args, &output);
         assert!(line.contains(said), "{line}");
         assert_gone(&before);
-        assert!(!fs::exists(tokens).unwrap(), "the tokens are gone with the run");
+        assert!(!socket.exists(), "the socket is gone with the run");
     }
 }
 
