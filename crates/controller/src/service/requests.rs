@@ -36,6 +36,11 @@ impl Service for Jobs {
     async fn admit(&self, request: Request<v1::AdmitRequest>) -> Answer<v1::AdmitResponse> {
         let grant = Grant::of(&request)?.require(Role::Submit)?;
         let request = request.into_inner();
+        if self.protocol() == Protocol::Esa {
+            return Err(invalid(
+                "no client admits jobs of esa, whose endpoints need tokens; write them into the controller's job file",
+            ));
+        }
         let any_id = request.job_id == 0 && request.lease;
         let limits = limits(&request)?;
         let placement = placement(self, &request, any_id)?;

@@ -459,6 +459,15 @@ async fn a_job_broken_by_a_lost_switch_can_be_released() {
     assert_eq!(answer.assignment, assignment(2, 0, 64, v1::Mode::Partial));
 }
 
+/// Their endpoints have tokens from the controller's file only.
+#[tokio::test(flavor = "multi_thread")]
+async fn clients_admit_no_esa_jobs() {
+    let mut setting = setting("esa").await;
+    let message = refused(setting.client.admit(admit(1, NETWORK, 8)).await, Code::InvalidArgument);
+    assert!(message.starts_with("no client admits jobs of esa"), "{message}");
+    assert!(setting.list().await.jobs.is_empty());
+}
+
 /// SwitchML: static parts, jobs at one switch, and no server to move to.
 #[tokio::test(flavor = "multi_thread")]
 async fn switchml_jobs_get_static_parts() {
