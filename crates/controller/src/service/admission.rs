@@ -334,7 +334,7 @@ impl Jobs {
         recorded.map_err(Refusal::Unrecorded)
     }
 
-    /// Begins no more runs and admits no more jobs, and disconnects endpoints. Returns when no switch is changing to
+    /// Stops admitting jobs and beginning runs, and disconnects endpoints. Returns when no switch is changing to
     /// another run.
     pub async fn close(&self) {
         {

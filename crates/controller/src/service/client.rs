@@ -53,7 +53,8 @@ impl Outbox {
         self.filled.notify_one();
     }
 
-    /// The next news. Whom the client waits for is due at the time that is returned otherwise.
+    /// The next news. If only the list of missing workers is left, and it is not due yet, the error is the time when it
+    /// is due.
     fn take(&self, said: Option<Instant>) -> Result<Item, Option<Instant>> {
         let mut waiting = self.news.lock().unwrap_or_else(PoisonError::into_inner);
         let due = said.map(|said| said + PAUSE).filter(|due| *due > Instant::now());

@@ -142,7 +142,7 @@ pub enum Event {
     /// Switches serve another run, which a client has begun, and the journal has it. No worker takes part with a
     /// stream.
     Renewed(Epoch),
-    /// The job is over, and switches serve it no more.
+    /// The job was released: switches no longer serve it.
     Released,
     /// The controller ends.
     Close,

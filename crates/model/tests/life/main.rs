@@ -5,7 +5,7 @@
 //!
 //! - no run is told that the journal does not have or that switches do not serve, and none is two things;
 //! - workers that finish have the same sums;
-//! - if no more faults happen, each worker ends, or waits for one that has.
+//! - without further faults, each worker ends, or waits for a worker that has ended.
 
 mod world;
 
