@@ -15,10 +15,11 @@ use tributary_wire::{Epoch, FRAGMENTS_MAX, JobId, POSITIONS_MAX, WORKERS_MAX};
 
 use crate::network::{RATES, Servers};
 use crate::protocol::{self, Choice, ESA_KEYS, P4INC_KEYS};
+use crate::site::Place;
 use lanes::threads;
 use tributary_model::{
     Aggregation, HostId, HostRole, JobSpec, Lane, Limits, OnUnderflow, Protocol, Straggler,
-    SwitchSettings, Topology, Workload, worker_index,
+    Network, SwitchSettings, Topology, Workload, worker_index,
 };
 
 /// Numbers of values per packet for which the P4 programs can be built.
@@ -131,6 +132,36 @@ fn switch_settings(
     })
 }
 
+/// The keys of `[[job]]`.
+fn job_keys() -> Vec<&'static str> {
+    let keys = [
+        "name",
+        "id",
+        "protocol",
+        "workers",
+        "ps",
+        "workload",
+        "scale",
+        "max_underflow",
+        "on_underflow",
+        "slots",
+        "window",
+        "rate",
+        "max_rate",
+        "levels",
+        "threads",
+        "jitter",
+        "straggler",
+        "on_death",
+        "min_workers",
+    ];
+    keys.into_iter().chain(ESA_KEYS).chain(P4INC_KEYS).collect()
+}
+
+/// Keys of `[[job]]` that the settings of a job do not have: its endpoints follow from who takes part, on one port each.
+const ENDPOINT_KEYS: [&str; 9] =
+    ["name", "id", "workers", "ps", "agent", "workload", "straggler", "jitter", "threads"];
+
 /// The `[[job]]` tables, before the topology that they refer to is known.
 pub(crate) struct Jobs<'a> {
     tables: Vec<Table<'a>>,
@@ -152,28 +183,6 @@ impl<'a> Jobs<'a> {
     }
 
     pub(crate) fn open(document: &Table<'a>) -> Result<Self, Error> {
-        let keys = [
-            "name",
-            "id",
-            "protocol",
-            "workers",
-            "ps",
-            "workload",
-            "scale",
-            "max_underflow",
-            "on_underflow",
-            "slots",
-            "window",
-            "rate",
-            "max_rate",
-            "levels",
-            "threads",
-            "jitter",
-            "straggler",
-            "on_death",
-            "min_workers",
-        ];
-        let keys: Vec<&str> = keys.into_iter().chain(ESA_KEYS).chain(P4INC_KEYS).collect();
         let items = document.items("job")?;
         if items.is_empty() {
             return Err(document.place_of("job").fault("there is no job", "add a [[job]]"));
@@ -182,9 +191,49 @@ impl<'a> Jobs<'a> {
             return Err(extra.fault("there are too many jobs", format!("stay within {MAX_JOBS}")));
         }
         let tables =
-            items.iter().map(|item| item.table("[[job]]", &keys)).collect::<Result<Vec<_>, _>>()?;
+            items.iter().map(|item| item.table("[[job]]", &job_keys())).collect::<Result<Vec<_>, _>>()?;
         let choice = Choice::read(document, &tables)?;
         Ok(Self { tables, protocol: protocol::settings(document)?, choice })
+    }
+
+    /// The settings of one job, for the network of this file.
+    pub(crate) fn of_settings(file: &Table<'a>, settings: &Table<'a>) -> Result<Self, Error> {
+        let table = settings.table("job", &job_keys())?;
+        if let Some(item) = ENDPOINT_KEYS.iter().find_map(|key| table.get(key)) {
+            return Err(item.fault(
+                format!("{} follows from who takes part in the job", item.name()),
+                "leave it out",
+            ));
+        }
+        let choice = Choice::read(file, &[])?;
+        Ok(Self { tables: vec![table], protocol: protocol::settings(file)?, choice })
+    }
+
+    /// The only job, at a place of its own.
+    pub(crate) fn place(
+        &self,
+        network: &Network,
+        place: Place,
+        server: impl FnOnce() -> Option<HostId>,
+    ) -> Result<JobSpec, Error> {
+        let table = &self.tables[0];
+        let context = self.context(&network.topology, &network.switch, None);
+        self.choice.check(table)?;
+        self.choice.refuse_keys_of_others(table)?;
+        let Place { id, name, workers } = place;
+        let local = context.is_local(table, protocol::aggregation(table)?, &workers)?;
+        let ps = match local {
+            true => None,
+            false => Some(server().ok_or_else(|| {
+                table.fault(
+                    "the job needs a parameter server, and no host has one that takes part",
+                    "start `tributary ps --controller ADDR --interface IF` on a host without a worker of the job",
+                )
+            })?),
+        };
+        let agent = ps.filter(|_| self.choice.protocol == Protocol::Esa);
+        let placed = Placed { id, name, workers, ps, agent };
+        context.placed(table, placed, 0)
     }
 
     /// The protocol of all jobs.
@@ -253,6 +302,25 @@ impl<'a> Jobs<'a> {
         Ok(jobs)
     }
 
+    /// That of a job that has the switches for itself.
+    fn context<'t>(
+        &'t self,
+        topology: &'t Topology,
+        switch: &'t SwitchSettings,
+        directory: Option<&'t Path>,
+    ) -> Context<'t, 'a> {
+        Context {
+            topology,
+            switch,
+            share: switch.pool,
+            protocol: &self.protocol,
+            choice: self.choice,
+            directory,
+            taken: vec![0; topology.hosts.len()],
+            jobs: self.tables.len(),
+        }
+    }
+
     /// Reads all jobs.
     pub(crate) fn resolve(
         &self,
@@ -261,16 +329,8 @@ impl<'a> Jobs<'a> {
         seed: u64,
         directory: Option<&Path>,
     ) -> Result<Vec<JobSpec>, Error> {
-        let mut context = Context {
-            topology,
-            switch,
-            share: (switch.pool / self.jobs_in_network()?.max(1)).max(1),
-            protocol: &self.protocol,
-            choice: self.choice,
-            directory,
-            taken: vec![0; topology.hosts.len()],
-            jobs: self.tables.len(),
-        };
+        let mut context = self.context(topology, switch, directory);
+        context.share = (switch.pool / self.jobs_in_network()?.max(1)).max(1);
         let mut jobs: Vec<JobSpec> = Vec::with_capacity(self.tables.len());
         for (index, table) in self.tables.iter().enumerate() {
             let job = context.job(table, index, workload_seed(seed, index))?;
@@ -331,6 +391,15 @@ struct Context<'t, 'a> {
     jobs: usize,
 }
 
+/// A job, and where its endpoints are.
+struct Placed {
+    id: JobId,
+    name: String,
+    workers: Vec<HostId>,
+    ps: Option<HostId>,
+    agent: Option<HostId>,
+}
+
 impl Context<'_, '_> {
     fn job(&mut self, table: &Table<'_>, index: usize, seed: u64) -> Result<JobSpec, Error> {
         let id = job_id(table, index)?;
@@ -339,10 +408,16 @@ impl Context<'_, '_> {
         self.choice.check(table)?;
         self.choice.refuse_keys_of_others(table)?;
         let workers = self.workers(table)?;
-        let aggregation = protocol::aggregation(table)?;
-        let local = self.is_local(table, aggregation, &workers)?;
+        let local = self.is_local(table, protocol::aggregation(table)?, &workers)?;
         let ps = self.parameter_server(table, index, local, &workers)?;
         let agent = self.agent(table, ps, &workers)?;
+        self.placed(table, Placed { id, name, workers, ps, agent }, seed)
+    }
+
+    fn placed(&self, table: &Table<'_>, placed: Placed, seed: u64) -> Result<JobSpec, Error> {
+        let Placed { id, name, workers, ps, agent } = placed;
+        let aggregation = protocol::aggregation(table)?;
+        let local = self.is_local(table, aggregation, &workers)?;
         let two_levels = table.or("levels", 1, |levels| levels.integer32(1..=2))? == 2;
         let racks = self.topology.racks(&workers, ps, self.choice.protocol, two_levels);
         if let Err(unfit) = racks {

@@ -7,13 +7,14 @@
 //! The crate does not start or connect anything. `docs/job-files.md` documents the format for
 //! users.
 //!
-//! Start reading at [`load`]. The values are those of `tributary-model`; `tributary-document` reads values and their positions from the
+//! Start reading at [`load`]. A [`Site`] has the network of a file for jobs that come later. The values are those of `tributary-model`; `tributary-document` reads values and their positions from the
 //! TOML.
 
 mod jobs;
 mod network;
 mod orchestration;
 mod protocol;
+mod site;
 mod units;
 
 use std::path::Path;
@@ -27,12 +28,27 @@ use tributary_protocol::rtt::RttConfig;
 pub use tributary_document::{Error, Fault};
 
 pub use jobs::SCALES;
+pub use site::{Place, Site};
 
 use jobs::Jobs;
 use network::Demand;
 
 /// The name of such a file in messages.
 const KIND: Kind = Kind { name: "job file", page: "docs/job-files.md" };
+
+/// The keys of a job file.
+const KEYS: [&str; 10] = [
+    "name",
+    "seed",
+    "timeout",
+    "worker_timeout",
+    "topology",
+    "protocol",
+    "switch",
+    "faults",
+    "orchestrator",
+    "job",
+];
 
 /// The warning where the rates and latencies of links have no effect.
 pub const TIMING_IGNORED: &str = "`rate` and `latency` of links are ignored: they have an effect only \
@@ -113,18 +129,7 @@ fn read(
     seed: Option<u64>,
 ) -> Result<Scenario, Error> {
     let parsed = Document::parse(KIND, text, file)?;
-    let document = parsed.table(&[
-        "name",
-        "seed",
-        "timeout",
-        "worker_timeout",
-        "topology",
-        "protocol",
-        "switch",
-        "faults",
-        "orchestrator",
-        "job",
-    ])?;
+    let document = parsed.table(&KEYS)?;
     let stem = Path::new(file).file_stem().map_or("job".into(), |stem| stem.to_string_lossy());
     let name = document.or("name", stem.as_ref(), |name| name.word("digits"))?.to_owned();
     let written = document.or("seed", 1, |seed| seed.integer(0..=u64::MAX))?;

@@ -16,6 +16,8 @@
 //! switches change to a new run with exactly these workers. The stream stays open while the worker takes
 //! part: its end is the worker's death, unless it comes back within [`RETURN`].
 //!
+//! Workers whose sequence numbers run short stop as well. When all have, they go on in another run with the same workers.
+//!
 //! When a worker has died, the others learn it. What they do follows from [`OnDeath`]: they end; or they
 //! stop, say of how many rounds they have the sums, and go on in another run, from the round that the one
 //! furthest behind is in: without the dead worker, or when it has been started again.
@@ -27,6 +29,9 @@
 //! A controller that is killed before 2 is [resumed](Job::resume) with the run before, of which nobody was
 //! told the end: it decides again. After 2 it tells the same to those that were not told. A worker that dies
 //! after 2 has died in the new run.
+//!
+//! A job with a [grace period](Rules::grace) is released when no worker has taken part for that long, or at once when all
+//! have left with all sums.
 
 mod progress;
 mod run;
@@ -51,6 +56,13 @@ pub const ABSENCE: Duration = Duration::from_secs(10);
 /// Pause before switches are asked again to change to the next run.
 pub const AGAIN: Duration = Duration::from_secs(1);
 
+/// Least pause between two news of who is behind.
+pub const BEHIND: Duration = Duration::from_millis(250);
+
+/// How a worker's death was noticed.
+const GONE: &str = "its process has ended, or the way to it";
+const ABSENT: &str = "it has not come back since the controller was started again";
+
 /// The stream of an endpoint to the controller. No number is used twice.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Stream(pub u64);
@@ -66,6 +78,11 @@ pub struct Rules {
     pub on_death: OnDeath,
     /// Whether a client lets each round begin.
     pub stepped: bool,
+    /// How long a worker whose stream has ended may take to come back, before it is taken for dead: [`RETURN`], unless a
+    /// stream that ends is always the end of the process.
+    pub patience: Duration,
+    /// The job is released when no worker has taken part for this long; `None` if only a client releases it.
+    pub grace: Option<Duration>,
 }
 
 impl Rules {
@@ -107,8 +124,27 @@ pub struct Handover {
 pub struct Standing {
     /// The number of rounds of the job whose sums it has.
     pub rounds: u64,
-    /// Whether these are all.
-    pub done: bool,
+    /// Why it has stopped.
+    pub why: Stop,
+}
+
+/// Why a worker has stopped summing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Stop {
+    /// It was told of a loss, or no sum has come to it for too long.
+    Stuck,
+    /// Its sequence numbers run short: it goes on in another run.
+    Renewal,
+    /// It has all sums.
+    Done,
+}
+
+impl Standing {
+    /// Whether the worker has all sums.
+    #[must_use]
+    pub fn is_done(self) -> bool {
+        self.why == Stop::Done
+    }
 }
 
 /// A run that a worker or a server begins.
@@ -131,6 +167,10 @@ pub enum Event {
     Follow(Stream),
     /// A worker has stopped summing in this run.
     Stand(Stream, Epoch, Standing),
+    /// A worker has begun so many rounds.
+    Reached(Stream, u64),
+    /// A worker has failed, for this reason.
+    Failed(Stream, String),
     /// A stream has ended.
     Gone(Stream),
     /// Switches have answered an [`Order::Change`].
@@ -139,11 +179,10 @@ pub enum Event {
     Recorded(Result<(), Failure>),
     /// A client, or a worker's report, has changed the job's progress, and the journal has it.
     Progressed(Progress),
-    /// Switches serve another run, which a client has begun, and the journal has it. No worker takes part with a
-    /// stream.
-    Renewed(Epoch),
     /// The job was released: switches no longer serve it.
     Released,
+    /// The release that was ordered has failed.
+    Unreleased,
     /// The controller ends.
     Close,
 }
@@ -166,6 +205,8 @@ pub enum Order {
     Change(WorkerSet),
     /// Write the run to the journal, before anyone is told.
     Record(Served),
+    /// Release the job: no worker takes part any more.
+    Release,
 }
 
 /// What an endpoint is told.
@@ -175,8 +216,12 @@ pub enum News {
     Waiting(WorkerSet),
     /// A run begins.
     Begin(Begin),
-    /// This worker has died in the middle of the run.
-    Lost(WorkerIndex),
+    /// This worker has died in the middle of the run, and how that was noticed.
+    Lost(WorkerIndex, String),
+    /// This worker has left after so many rounds, fewer than any before it.
+    Left(WorkerIndex, u64),
+    /// These workers have begun the fewest rounds, and how many.
+    Behind(WorkerSet, u64),
     /// The run's iteration, and how it is summed.
     Turn(Turn),
     /// All workers that are left have all sums. The last news.
@@ -250,6 +295,12 @@ pub struct Job {
     change: Option<Change>,
     /// When switches are asked again.
     again: Option<Time>,
+    /// Since when no worker takes part, or wants to, in a job that ends then.
+    idle: Option<Time>,
+    /// Whether its release is ordered.
+    ending: bool,
+    /// Whether a release has failed.
+    unreleased: bool,
     closed: bool,
     orders: VecDeque<Order>,
 }
@@ -276,7 +327,8 @@ struct Next {
 
 impl Job {
     /// A job of which switches serve a run: one that nobody has begun, one that was found in the switches, or the
-    /// last one in the journal of an earlier controller.
+    /// last one in the journal of an earlier controller. Its grace period begins with the next event or
+    /// [tick](Self::tick).
     #[must_use]
     pub fn resume(rules: Rules, served: Served) -> Self {
         Self {
@@ -287,6 +339,9 @@ impl Job {
             run: Run::new(served),
             change: None,
             again: None,
+            idle: None,
+            ending: false,
+            unreleased: false,
             closed: false,
             orders: VecDeque::new(),
         }
@@ -377,7 +432,33 @@ impl Job {
     /// When [`tick`](Self::tick) is due.
     #[must_use]
     pub fn deadline(&self) -> Option<Time> {
-        self.run.deadline().into_iter().chain(self.again).min()
+        let news = self.run.behind_at().filter(|_| !self.closed);
+        let all = self.run.deadline().into_iter().chain(self.again).chain(self.ends_at());
+        all.chain(news).min()
+    }
+
+    /// When the job is to be released unless a worker takes part by then.
+    fn ends_at(&self) -> Option<Time> {
+        // One change at a time.
+        let idle = self.idle.filter(|_| !self.ending && !self.is_changing())?;
+        // Nobody comes back to a job that is complete, or that ends with a death.
+        let lost = self.rules.on_death == OnDeath::End && self.run.first_lost().is_some();
+        let over = lost || self.run.end() == Some(&News::Complete);
+        let grace = self.rules.grace.filter(|_| !over).unwrap_or_default();
+        Some(idle + if self.unreleased { grace.max(AGAIN) } else { grace })
+    }
+
+    /// After each event: whether the job is left alone, and whether that has lasted long enough.
+    fn look_for_the_end(&mut self) {
+        if self.closed || self.rules.grace.is_none() || self.is_taken_part_in() {
+            self.idle = None;
+            return;
+        }
+        self.idle.get_or_insert(self.now);
+        if self.ends_at().is_some_and(|end| end <= self.now) {
+            self.ending = true;
+            self.orders.push_back(Order::Release);
+        }
     }
 
     /// Time passes.
@@ -388,9 +469,11 @@ impl Job {
             self.change = None;
             self.look();
         }
-        for worker in self.run.overdue(self.now) {
-            self.lose(worker);
+        for (worker, absent) in self.run.overdue(self.now) {
+            self.lose(worker, if absent { ABSENT } else { GONE });
         }
+        self.tell_behind();
+        self.look_for_the_end();
     }
 
     /// Something happens.
@@ -401,25 +484,50 @@ impl Job {
             Event::Follow(stream) => self.follow(stream),
             Event::Stand(stream, epoch, standing) => {
                 if self.run.stand(stream, epoch, standing) {
-                    if standing.done && self.rules.on_death == OnDeath::End {
+                    if standing.is_done() && self.rules.on_death == OnDeath::End {
                         // Its end is not its death, and it waits for nobody.
-                        self.run.leave(stream);
-                        self.tell(stream, News::Complete);
+                        self.leave(stream, standing.rounds);
                     }
                     self.look();
+                }
+            }
+            Event::Reached(stream, rounds) => {
+                self.run.reach(stream, rounds, self.now);
+                self.tell_behind();
+            }
+            Event::Failed(stream, why) => {
+                if let Some(worker) = self.run.worker(stream) {
+                    self.lose(worker, &why);
                 }
             }
             Event::Gone(stream) => self.gone(stream),
             Event::Changed(outcome) => self.changed(outcome),
             Event::Recorded(outcome) => self.recorded(outcome),
             Event::Progressed(progress) => self.progressed(progress),
-            Event::Renewed(epoch) => {
-                let served = Served { epoch, handover: None, begun: true, ..self.run.served };
-                self.run = Run::new(served);
-                self.tell_followers();
-            }
             Event::Released => self.released(),
+            Event::Unreleased => {
+                // After a pause, or the grace period, it is ordered again.
+                (self.ending, self.unreleased, self.idle) = (false, true, None);
+            }
             Event::Close => self.close(),
+        }
+        self.look_for_the_end();
+    }
+
+    /// A worker leaves with all sums.
+    fn leave(&mut self, stream: Stream, rounds: u64) {
+        let Some(worker) = self.run.worker(stream) else { return };
+        let first = self.run.leave(stream, rounds);
+        self.tell(stream, News::Complete);
+        if first {
+            self.tell_run(&News::Left(worker, rounds));
+        }
+    }
+
+    /// Tells all workers who is behind, if that has changed, and not more often than necessary.
+    fn tell_behind(&mut self) {
+        if !self.closed && let Some((workers, rounds)) = self.run.behind(self.now) {
+            self.tell_run(&News::Behind(workers, rounds));
         }
     }
 
@@ -542,7 +650,8 @@ impl Job {
         }
         // Nobody else can be the worker: its index is claimed on its host.
         self.waiting.remove(&worker);
-        let waits = self.rules.on_death != OnDeath::End;
+        // Others may have left before the controller was started again, if the job ends with a death.
+        let waits = self.rules.on_death != OnDeath::End || self.rules.grace.is_some();
         if let Some(other) = self.run.sit(stream, worker, waits.then_some(self.now + ABSENCE)) {
             let refusal = Refusal::Displaced(name());
             self.refuse(other, refusal);
@@ -554,8 +663,11 @@ impl Job {
         } else {
             self.tell_begin(stream, Some(worker));
         }
-        if let Some(lost) = self.run.first_lost() {
-            self.tell(stream, News::Lost(lost));
+        if let Some((lost, why)) = self.run.first_lost().cloned() {
+            self.tell(stream, News::Lost(lost, why));
+        }
+        if let Some((left, rounds)) = self.run.least_left() {
+            self.tell(stream, News::Left(left, rounds));
         }
         if let Some(end) = self.run.end().cloned() {
             let its = self.end_for(worker, end);
@@ -581,7 +693,10 @@ impl Job {
         if self.waiting.len() < before {
             return self.gather();
         }
-        self.run.rise(stream, self.now + RETURN);
+        self.run.rise(stream, self.now + self.rules.patience);
+        if self.rules.patience.is_zero() {
+            self.tick(self.now);
+        }
     }
 
     /// Tells all that wait who is missing.
@@ -594,12 +709,12 @@ impl Job {
     }
 
     /// A worker of the run has died.
-    fn lose(&mut self, worker: WorkerIndex) {
+    fn lose(&mut self, worker: WorkerIndex, why: &str) {
         let first = self.run.first_lost().is_none();
-        self.run.lose(worker);
+        self.run.lose(worker, why);
         self.turn_away();
         if first {
-            self.tell_run(&News::Lost(worker));
+            self.tell_run(&News::Lost(worker, why.to_owned()));
         }
         self.look();
     }
@@ -619,10 +734,14 @@ impl Job {
         if spoken.done {
             return self.end_run(News::Complete);
         }
+        let whole = self.run.first_lost().is_none();
+        if whole && spoken.renews {
+            return self.begin(Next { workers: spoken.left, spoken: Some(spoken), epoch: None });
+        }
         if self.rules.on_death == OnDeath::End {
             return;
         }
-        if self.run.first_lost().is_none() {
+        if whole {
             let reason = format!("job {name}: no results come, and no worker has died");
             return self.end_run(News::Over(reason));
         }
@@ -762,7 +881,7 @@ impl Job {
             match self.waiting.remove(&worker) {
                 Some(stream) => drop(self.run.sit(stream, worker, None)),
                 // It has gone while the journal was written.
-                None => self.run.miss(worker, self.now + RETURN),
+                None => self.run.miss(worker, self.now + self.rules.patience),
             }
         }
         for (worker, stream) in self.run.present() {

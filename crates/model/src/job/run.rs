@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use tributary_protocol::Time;
 use tributary_wire::{Epoch, WorkerIndex, WorkerSet};
 
-use super::{Begin, News, Served, Standing, Stream};
+use super::{BEHIND, Begin, News, Served, Standing, Stop, Stream};
 
 /// A run, and the workers that take part in it.
 #[derive(Clone, Debug)]
@@ -13,7 +13,10 @@ pub(super) struct Run {
     pub(super) served: Served,
     seats: BTreeMap<WorkerIndex, Seat>,
     lost: WorkerSet,
-    first_lost: Option<WorkerIndex>,
+    first_lost: Option<(WorkerIndex, String)>,
+    /// The worker that has left after the fewest rounds.
+    least_left: Option<(WorkerIndex, u64)>,
+    behind: Behind,
     /// When workers that have not come back to a controller are taken for dead.
     absence: Option<Time>,
     /// The last news of its workers.
@@ -22,11 +25,23 @@ pub(super) struct Run {
     done: WorkerSet,
 }
 
+/// Who was told to be behind.
+#[derive(Clone, Copy, Debug, Default)]
+struct Behind {
+    told: Option<(WorkerSet, u64)>,
+    /// When news of it are due.
+    due: Option<Time>,
+    /// Before which none are told.
+    pause: Time,
+}
+
 /// A worker's place in a run.
 #[derive(Clone, Copy, Debug)]
 struct Seat {
     at: Place,
     standing: Option<Standing>,
+    /// Rounds that the worker has begun, if it says that.
+    reached: Option<u64>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -58,6 +73,8 @@ pub(super) struct Spoken {
     pub(super) rounds: u64,
     /// Whether all of them have all sums.
     pub(super) done: bool,
+    /// Whether all of them go on in another run.
+    pub(super) renews: bool,
 }
 
 impl Run {
@@ -67,6 +84,8 @@ impl Run {
             seats: BTreeMap::new(),
             lost: WorkerSet::EMPTY,
             first_lost: None,
+            least_left: None,
+            behind: Behind::default(),
             absence: None,
             done: WorkerSet::EMPTY,
             end: served.ended.then(|| News::Over("the run of the job has ended".to_owned())),
@@ -83,8 +102,12 @@ impl Run {
         self.served.workers.without(self.lost)
     }
 
-    pub(super) fn first_lost(&self) -> Option<WorkerIndex> {
-        self.first_lost
+    pub(super) fn first_lost(&self) -> Option<&(WorkerIndex, String)> {
+        self.first_lost.as_ref()
+    }
+
+    pub(super) fn least_left(&self) -> Option<(WorkerIndex, u64)> {
+        self.least_left
     }
 
     pub(super) fn end(&self) -> Option<&News> {
@@ -93,7 +116,7 @@ impl Run {
 
     pub(super) fn finish(&mut self, end: News) {
         self.end = Some(end);
-        let done = |seat: &Seat| seat.standing.is_some_and(|standing| standing.done);
+        let done = |seat: &Seat| seat.standing.is_some_and(Standing::is_done);
         self.done = self.seats.iter().filter(|(_, seat)| done(seat)).map(|(at, _)| *at).collect();
     }
 
@@ -124,13 +147,13 @@ impl Run {
         if self.seats.is_empty() {
             self.absence = absence;
         }
-        let seat = Seat { at: Place::Here(stream), standing: None };
+        let seat = Seat { at: Place::Here(stream), standing: None, reached: None };
         self.seats.insert(worker, seat).and_then(|before| before.at.stream())
     }
 
     /// A worker without a place has gone, and may come back until then.
     pub(super) fn miss(&mut self, worker: WorkerIndex, until: Time) {
-        let seat = Seat { at: Place::Away(until), standing: None };
+        let seat = Seat { at: Place::Away(until), standing: None, reached: None };
         self.seats.entry(worker).or_insert(seat);
     }
 
@@ -150,11 +173,48 @@ impl Run {
         }
     }
 
-    /// A worker leaves with all sums.
-    pub(super) fn leave(&mut self, stream: Stream) {
-        if let Some(seat) = self.seats.values_mut().find(|seat| seat.at == Place::Here(stream)) {
-            seat.at = Place::Finished;
+    /// The worker that takes part with a stream.
+    pub(super) fn worker(&self, stream: Stream) -> Option<WorkerIndex> {
+        let own = self.seats.iter().find(|(_, seat)| seat.at == Place::Here(stream));
+        own.map(|(worker, _)| *worker)
+    }
+
+    /// A worker leaves with all sums of so many rounds. Returns whether these are fewer than those of any before it.
+    pub(super) fn leave(&mut self, stream: Stream, rounds: u64) -> bool {
+        let own = self.seats.iter_mut().find(|(_, seat)| seat.at == Place::Here(stream));
+        let Some((worker, seat)) = own else { return false };
+        seat.at = Place::Finished;
+        let fewer = self.least_left.is_none_or(|(_, least)| rounds < least);
+        if fewer {
+            self.least_left = Some((*worker, rounds));
         }
+        fewer
+    }
+
+    /// A worker has begun so many rounds.
+    pub(super) fn reach(&mut self, stream: Stream, rounds: u64, now: Time) {
+        if let Some(seat) = self.seats.values_mut().find(|seat| seat.at == Place::Here(stream)) {
+            seat.reached = Some(rounds);
+            self.behind.due.get_or_insert(now.max(self.behind.pause));
+        }
+    }
+
+    /// When news of who is behind are due.
+    pub(super) fn behind_at(&self) -> Option<Time> {
+        self.behind.due
+    }
+
+    /// Those that have begun the fewest rounds, and how many, if that is to be told now. A worker that has said nothing
+    /// has begun none.
+    pub(super) fn behind(&mut self, now: Time) -> Option<(WorkerSet, u64)> {
+        self.behind.due.filter(|due| *due <= now)?;
+        (self.behind.due, self.behind.pause) = (None, now + BEHIND);
+        let there = self.seats.iter().filter(|(_, seat)| seat.at != Place::Finished);
+        let reached = there.map(|(worker, seat)| (*worker, seat.reached.unwrap_or(0)));
+        let least = reached.clone().map(|(_, rounds)| rounds).min()?;
+        let those = reached.filter(|(_, rounds)| *rounds == least).map(|(worker, _)| worker);
+        let now = Some((those.collect(), least));
+        (std::mem::replace(&mut self.behind.told, now) != now).then_some(now).flatten()
     }
 
     /// Whether a worker has left with all sums.
@@ -167,10 +227,10 @@ impl Run {
         self.lost = self.lost.without(WorkerSet::of(worker));
     }
 
-    pub(super) fn lose(&mut self, worker: WorkerIndex) {
+    pub(super) fn lose(&mut self, worker: WorkerIndex, why: &str) {
         self.seats.remove(&worker);
         self.lost |= WorkerSet::of(worker);
-        self.first_lost.get_or_insert(worker);
+        self.first_lost.get_or_insert_with(|| (worker, why.to_owned()));
     }
 
     /// When a worker is taken for dead.
@@ -179,18 +239,22 @@ impl Run {
         away.chain(self.absence).min()
     }
 
-    /// The workers that are dead by now. Each is returned once.
-    pub(super) fn overdue(&mut self, now: Time) -> Vec<WorkerIndex> {
+    /// The workers that are dead by now, and whether they have not come back to another controller. Each is returned once.
+    pub(super) fn overdue(&mut self, now: Time) -> Vec<(WorkerIndex, bool)> {
         let gone =
             |_: &WorkerIndex, seat: &mut Seat| seat.at.until().is_some_and(|until| until <= now);
-        let mut dead: WorkerSet =
-            self.seats.extract_if(.., gone).map(|(worker, _)| worker).collect();
+        let dead: WorkerSet = self.seats.extract_if(.., gone).map(|(worker, _)| worker).collect();
+        let mut absent = WorkerSet::EMPTY;
         if self.absence.is_some_and(|until| until <= now) {
             self.absence = None;
             let there: WorkerSet = self.seats.keys().copied().collect();
-            dead |= self.left().without(there);
+            absent = self.left().without(there).without(dead);
         }
-        if self.end.is_some() { Vec::new() } else { dead.iter().collect() }
+        if self.end.is_some() {
+            return Vec::new();
+        }
+        let (dead, absent) = (dead.iter().map(|at| (at, false)), absent.iter().map(|at| (at, true)));
+        dead.chain(absent).collect()
     }
 
     /// What is left of the run, if it has not ended and none of its workers sums any more.
@@ -202,9 +266,10 @@ impl Run {
         let standing = |worker| self.seats.get(&worker).and_then(|seat| seat.standing);
         let all: Option<Vec<Standing>> = left.iter().map(standing).collect();
         let all = all?;
-        let done = !all.is_empty() && all.iter().all(|standing| standing.done);
+        let every = |why| !all.is_empty() && all.iter().all(|standing| standing.why == why);
+        let (done, renews) = (every(Stop::Done), every(Stop::Renewal));
         let rounds = all.iter().map(|standing| standing.rounds).min().unwrap_or(0);
-        Some(Spoken { left, lost: self.lost, rounds, done })
+        Some(Spoken { left, lost: self.lost, rounds, done, renews })
     }
 
     /// The run goes on with workers of the one before, on the same streams.

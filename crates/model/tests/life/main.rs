@@ -14,11 +14,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use tributary_model::OnDeath;
 
-use world::{Budget, Step, World};
+use world::{Budget, Kind, Step, World};
 
 /// Tries all. Returns how many worlds there are.
-fn search(workers: u16, on_death: OnDeath, stepped: bool, budget: Budget) -> usize {
-    let first = World::new(workers, on_death, stepped, budget);
+fn search(workers: u16, kind: Kind, budget: Budget) -> usize {
+    let first = World::new(workers, kind, budget);
     let mut seen = HashSet::from([first.key()]);
     let mut ways: Vec<(usize, Option<Step>)> = vec![(0, None)];
     let mut open = vec![(first, 0)];
@@ -62,17 +62,24 @@ const NONE: Budget = Budget { deaths: 0, starts: 0, crashes: 0, breaks: 0, delay
 const ALL: [OnDeath; 3] = [OnDeath::End, OnDeath::Continue { least: 1 }, OnDeath::Wait];
 
 fn each(workers: u16, budget: Budget) {
-    for on_death in ALL {
-        let worlds = search(workers, on_death, false, budget);
-        println!("{workers} workers, {on_death:?}, {budget:?}: {worlds} worlds");
-    }
+    each_of(workers, |kind| kind, budget);
 }
 
 /// The same for a job whose client lets each round begin.
 fn each_stepped(workers: u16, budget: Budget) {
+    each_of(workers, |kind| Kind { stepped: true, ..kind }, budget);
+}
+
+/// The same for a job whose workers go on in another run after a round, and that ends when none takes part.
+fn each_of_a_group(workers: u16, budget: Budget) {
+    each_of(workers, |kind| Kind { renews: true, leased: true, ..kind }, budget);
+}
+
+fn each_of(workers: u16, kind: fn(Kind) -> Kind, budget: Budget) {
     for on_death in ALL {
-        let worlds = search(workers, on_death, true, budget);
-        println!("{workers} workers with iterations, {on_death:?}, {budget:?}: {worlds} worlds");
+        let kind = kind(Kind::of(on_death));
+        let worlds = search(workers, kind, budget);
+        println!("{workers} workers, {kind:?}, {budget:?}: {worlds} worlds");
     }
 }
 
@@ -123,7 +130,7 @@ fn three_workers_of_which_two_die() {
 
 #[test]
 fn too_few_workers_are_left() {
-    search(3, OnDeath::Continue { least: 2 }, false, Budget { deaths: 2, ..NONE });
+    search(3, Kind::of(OnDeath::Continue { least: 2 }), Budget { deaths: 2, ..NONE });
 }
 
 #[test]
@@ -149,4 +156,29 @@ fn iterations_while_a_worker_dies_and_a_controller_is_killed() {
 #[test]
 fn iterations_while_changes_fail() {
     each_stepped(2, Budget { deaths: 1, delays: 1, ..NONE });
+}
+
+#[test]
+fn a_group_that_renews_while_a_worker_dies() {
+    each_of_a_group(2, Budget { deaths: 1, ..NONE });
+}
+
+#[test]
+fn a_group_that_renews_while_a_controller_is_killed() {
+    each_of_a_group(2, Budget { deaths: 1, crashes: 1, ..NONE });
+}
+
+#[test]
+fn a_group_that_renews_while_streams_break() {
+    each_of_a_group(2, Budget { deaths: 1, breaks: 1, ..NONE });
+}
+
+#[test]
+fn a_group_that_renews_while_changes_and_its_release_fail() {
+    each_of_a_group(2, Budget { deaths: 1, delays: 1, refusals: 1, ..NONE });
+}
+
+#[test]
+fn a_group_of_three_that_renews_while_a_worker_dies() {
+    each_of_a_group(3, Budget { deaths: 1, ..NONE });
 }

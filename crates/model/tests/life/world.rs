@@ -4,13 +4,31 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use tributary_model::OnDeath;
 use tributary_model::job::{
-    Begin, Event, Failure, Job, News, Order, Progress, Rules, Served, Standing, Stream, Turn,
+    Begin, Event, Failure, Job, News, Order, Progress, RETURN, Rules, Served, Standing, Stop, Stream, Turn,
 };
 use tributary_protocol::{Assignment, Time};
 use tributary_wire::{Epoch, WorkerIndex, WorkerSet};
 
 /// Rounds of the job.
 pub(crate) const ROUNDS: u64 = 2;
+
+/// What is searched.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Kind {
+    pub(crate) on_death: OnDeath,
+    /// Whether a client lets each round begin.
+    pub(crate) stepped: bool,
+    /// Whether workers go on in another run after the first round.
+    pub(crate) renews: bool,
+    /// Whether the job is released when no worker takes part.
+    pub(crate) leased: bool,
+}
+
+impl Kind {
+    pub(crate) fn of(on_death: OnDeath) -> Self {
+        Self { on_death, stepped: false, renews: false, leased: false }
+    }
+}
 
 /// How many faults of each kind may happen.
 #[derive(Clone, Copy, Debug)]
@@ -39,6 +57,8 @@ pub(crate) enum Step {
     Reconnect(usize),
     Switches(Answer),
     Journal(Answer),
+    /// The job is released, or that fails.
+    Release(Answer),
     Timer,
     /// No sum has come to a worker for too long.
     Stall(usize),
@@ -72,7 +92,7 @@ struct Part {
     stream: Option<Stream>,
     run: Begin,
     sums: Sums,
-    stopped: bool,
+    stopped: Option<Stop>,
     /// As last told in this run, in a job with iterations.
     turn: Option<Turn>,
 }
@@ -87,6 +107,14 @@ struct Sums {
 }
 
 impl Part {
+    fn stop(&mut self, why: Stop) {
+        self.stopped = Some(if self.sums.are_all() { Stop::Done } else { why });
+    }
+
+    fn standing(&self) -> Option<Standing> {
+        self.stopped.map(|why| Standing { rounds: self.sums.of.len() as u64, why })
+    }
+
     /// Whether the controller does not know that the worker has the sums of its iteration.
     fn is_to_report(&self) -> bool {
         let number = self.sums.of.len() as u64;
@@ -96,17 +124,20 @@ impl Part {
 }
 
 impl Sums {
-    fn standing(&self) -> Standing {
-        let rounds = self.of.len() as u64;
-        Standing { rounds, done: rounds == ROUNDS }
+    fn are_all(&self) -> bool {
+        self.of.len() as u64 == ROUNDS
     }
 }
 
 #[derive(Clone, Debug)]
 pub(crate) struct World {
     rules: Rules,
+    renews: bool,
     budget: Budget,
     job: Option<Job>,
+    /// Whether the job is being released, and what it orders meanwhile.
+    releasing: Option<Vec<Order>>,
+    released: bool,
     journal: Served,
     /// What switches serve.
     switches: (Epoch, WorkerSet),
@@ -137,8 +168,11 @@ fn epoch(number: u32) -> Epoch {
 }
 
 impl World {
-    pub(crate) fn new(workers: u16, on_death: OnDeath, stepped: bool, budget: Budget) -> Self {
-        let rules = Rules { name: "a".into(), workers, on_death, stepped };
+    pub(crate) fn new(workers: u16, kind: Kind, budget: Budget) -> Self {
+        let Kind { on_death, stepped, renews, leased } = kind;
+        let grace = leased.then_some(10 * RETURN);
+        let name = "a".into();
+        let rules = Rules { name, workers, on_death, stepped, patience: RETURN, grace };
         let served = Served {
             epoch: epoch(1),
             workers: rules.everyone(),
@@ -149,6 +183,9 @@ impl World {
         };
         Self {
             job: Some(Job::resume(rules.clone(), served)),
+            renews,
+            releasing: None,
+            released: false,
             budget: Budget { starts: budget.starts + u8::try_from(workers).unwrap(), ..budget },
             journal: served,
             switches: (served.epoch, served.workers),
@@ -171,9 +208,9 @@ impl World {
     pub(crate) fn steps(&self) -> (Vec<Step>, Vec<Step>) {
         let (mut due, mut starts, mut faults) = (Vec::new(), Vec::new(), Vec::new());
         let up = self.job.is_some();
-        if !up {
+        if !up && !self.released {
             due.push(Step::Restart);
-        } else if self.budget.crashes > 0 {
+        } else if up && self.budget.crashes > 0 {
             faults.push(Step::Crash);
         }
         let late = |due: &mut Vec<Step>, faults: &mut Vec<Step>, step: fn(Answer) -> Step| {
@@ -191,11 +228,14 @@ impl World {
         if up && self.record.is_some() {
             late(&mut due, &mut faults, Step::Journal);
         }
+        if up && self.releasing.is_some() {
+            late(&mut due, &mut faults, Step::Release);
+        }
         if self.next_iteration().is_some() {
             due.push(Step::Iterate);
         }
         for (worker, member) in self.members.iter().enumerate() {
-            if up && !self.inboxes[worker].is_empty() {
+            if (up || self.released) && !self.inboxes[worker].is_empty() {
                 due.push(Step::Deliver(worker));
             }
             match member {
@@ -207,7 +247,7 @@ impl World {
                     if up && self.record.is_none() && part.stream.is_some() && part.is_to_report() {
                         due.push(Step::Report(worker));
                     }
-                    if up && part.stream.is_none() {
+                    if (up || self.released) && part.stream.is_none() {
                         due.push(Step::Reconnect(worker));
                     }
                     if up && part.stream.is_some() && self.budget.breaks > 0 {
@@ -226,7 +266,11 @@ impl World {
         }
         if due.is_empty() {
             let ends = self.rules.on_death == OnDeath::End;
-            let stays = |part: &Part| !part.stopped || ends && part.sums.standing().done;
+            let stays = |part: &Part| match part.stopped {
+                None => true,
+                Some(Stop::Done | Stop::Renewal) => ends,
+                Some(Stop::Stuck) => false,
+            };
             let sums = |member: &Member| matches!(member, Member::In(part) if stays(part));
             let sums = self.members.iter().position(sums);
             due.extend(sums.map(Step::Stall));
@@ -245,7 +289,7 @@ impl World {
     fn may_sum(&self, part: &Part) -> bool {
         let round = part.sums.of.len() as u64;
         let runs = |turn: Turn| turn.number == round + 1 && turn.running && !turn.reported;
-        !part.stopped && round < ROUNDS && (!self.rules.stepped || part.turn.is_some_and(runs))
+        part.stopped.is_none() && round < ROUNDS && (!self.rules.stepped || part.turn.is_some_and(runs))
     }
 
     /// What follows when the client lets the next iteration begin. The journal is written by one at a time.
@@ -269,6 +313,8 @@ impl World {
             && !self.members.iter().all(waits)
             && self.change.is_none()
             && self.record.is_none()
+            // Without a client, a job that nobody waits for ends by itself.
+            && (self.released || self.rules.grace.is_none() || self.members.iter().any(waits))
     }
 
     pub(crate) fn step(&mut self, step: Step) {
@@ -287,15 +333,12 @@ impl World {
             Step::Sum(worker) => {
                 let Member::In(part) = &mut self.members[worker] else { unreachable!() };
                 part.sums.of.push(Some(part.run.workers));
-                let standing = part.sums.standing();
-                let (stream, run) = (part.stream, part.run.epoch);
+                let renews = self.renews && part.run.rounds == 0;
                 if self.rules.stepped {
                     // First it reports the end of the iteration.
-                } else if standing.done {
-                    part.stopped = true;
-                    if let Some(stream) = stream {
-                        self.tell(Event::Stand(stream, run, standing));
-                    }
+                } else if renews || part.sums.are_all() {
+                    part.stop(Stop::Renewal);
+                    self.stand(worker);
                 } else {
                     self.contribute(worker);
                 }
@@ -318,13 +361,14 @@ impl World {
             }
             Step::Reconnect(worker) => {
                 let stream = self.stream(worker);
+                if self.released {
+                    return self.end(worker, Member::Out);
+                }
                 let Member::In(part) = &mut self.members[worker] else { unreachable!() };
                 part.stream = Some(stream);
-                let (run, stopped, standing) = (part.run.epoch, part.stopped, part.sums.standing());
+                let run = part.run.epoch;
                 self.tell(Event::Take(stream, index(worker), Some(run)));
-                if stopped {
-                    self.tell(Event::Stand(stream, run, standing));
-                }
+                self.stand(worker);
             }
             Step::Switches(answer) => {
                 let workers = self.change.take().expect("a change is under way");
@@ -344,6 +388,18 @@ impl World {
                 }
                 self.tell(Event::Recorded(outcome));
             }
+            Step::Release(answer) => {
+                let outcome = self.answer(answer);
+                let deferred = self.releasing.take().expect("it is being released");
+                if outcome.is_ok() {
+                    self.tell(Event::Released);
+                    (self.job, self.released) = (None, true);
+                } else {
+                    let job = self.job.as_mut().expect("it is up");
+                    deferred.into_iter().for_each(|order| job.again(order));
+                    self.tell(Event::Unreleased);
+                }
+            }
             Step::Timer => {
                 let job = self.job.as_mut().expect("it is up");
                 self.now = self.now.max(job.deadline().expect("one is set"));
@@ -352,17 +408,15 @@ impl World {
             }
             Step::Stall(worker) => {
                 let Member::In(part) = &mut self.members[worker] else { unreachable!() };
-                part.stopped = true;
-                let (stream, run) = (part.stream, part.run.epoch);
-                let standing = part.sums.standing();
+                part.stop(Stop::Stuck);
                 match self.rules.on_death {
                     // It does not wait for others that are gone.
-                    OnDeath::End if standing.done => {
+                    OnDeath::End if part.sums.are_all() => {
                         let sums = part.sums.clone();
                         self.finish(worker, sums);
                     }
                     OnDeath::End => self.end(worker, Member::Out),
-                    _ => drop(stream.map(|stream| self.tell(Event::Stand(stream, run, standing)))),
+                    _ => self.stand(worker),
                 }
             }
             Step::Die(worker) => {
@@ -379,6 +433,7 @@ impl World {
             Step::Crash => {
                 self.budget.crashes -= 1;
                 self.job = None;
+                self.releasing = None;
                 // The switches may have changed, and nobody knows.
                 if let Some(workers) = self.change.take() {
                     self.last_epoch += 1;
@@ -398,7 +453,9 @@ impl World {
             Step::Restart => {
                 // It brings switches to what the journal has.
                 self.switches = (self.journal.epoch, self.journal.workers);
-                self.job = Some(Job::resume(self.rules.clone(), self.journal));
+                let mut job = Job::resume(self.rules.clone(), self.journal);
+                job.tick(self.now);
+                self.job = Some(job);
             }
         }
     }
@@ -424,9 +481,30 @@ impl World {
         }
     }
 
+    /// A worker that has stopped says so.
+    fn stand(&mut self, worker: usize) {
+        let Member::In(part) = &self.members[worker] else { return };
+        if let (Some(stream), Some(standing)) = (part.stream, part.standing()) {
+            self.tell(Event::Stand(stream, part.run.epoch, standing));
+        }
+    }
+
     fn obey(&mut self) {
         while let Some(order) = self.job.as_mut().and_then(Job::poll) {
             match order {
+                Order::Change(_) | Order::Record(_) if self.releasing.is_some() => {
+                    self.releasing.get_or_insert_default().push(order);
+                }
+                Order::Release => {
+                    let others = (&self.change, &self.record, &self.releasing);
+                    assert!(matches!(others, (None, None, None)), "one at a time");
+                    let needs_it = |part: &Part| part.stream.is_some() && !part.sums.are_all();
+                    let here = |member: &Member| matches!(member, Member::In(part) if needs_it(part));
+                    let told = |inbox: &VecDeque<News>| inbox.iter().any(News::is_last);
+                    let mut all = self.members.iter().zip(&self.inboxes);
+                    assert!(!all.any(|(one, inbox)| here(one) && !told(inbox)), "no worker takes part");
+                    self.releasing = Some(Vec::new());
+                }
                 Order::Tell(stream, news) => {
                     if let News::Begin(begin) = news {
                         self.check_run(begin);
@@ -509,49 +587,47 @@ impl World {
                 let rounds = usize::try_from(run.rounds).unwrap();
                 let sums = Sums { first: self.families[&run.epoch], of: vec![None; rounds] };
                 let stream = Some(*stream);
-                let part = Part { stream, run, sums, stopped: false, turn: None };
+                let part = Part { stream, run, sums, stopped: None, turn: None };
                 self.members[worker] = Member::In(part);
                 self.contribute(worker);
             }
             (News::Begin(run), Member::In(part)) => {
                 assert!(run.workers.contains(index(worker)));
                 assert!(run.epoch > part.run.epoch, "runs follow each other");
-                assert!(part.stopped || run.rounds <= part.sums.of.len() as u64);
+                assert!(part.stopped.is_some() || run.rounds <= part.sums.of.len() as u64);
                 let rounds = usize::try_from(run.rounds).unwrap();
                 assert!(part.sums.of.len() >= rounds && part.sums.of.len() <= rounds + 1);
                 part.sums.of.truncate(rounds);
-                (part.run, part.stopped, part.turn) = (run, false, None);
+                (part.run, part.stopped, part.turn) = (run, None, None);
                 self.contribute(worker);
             }
             (News::Turn(turn), Member::In(part)) => {
                 part.turn = Some(turn);
-                let (standing, run) = (part.sums.standing(), part.run.epoch);
-                assert!(turn.number <= standing.rounds + 1, "no iteration ends without it");
-                let heard = turn.number == standing.rounds && (turn.reported || !turn.running);
-                if standing.done && heard && !part.stopped {
-                    part.stopped = true;
-                    if let Some(stream) = part.stream {
-                        self.tell(Event::Stand(stream, run, standing));
-                    }
+                let rounds = part.sums.of.len() as u64;
+                assert!(turn.number <= rounds + 1, "no iteration ends without it");
+                let heard = turn.number == rounds && (turn.reported || !turn.running);
+                if part.sums.are_all() && heard && part.stopped.is_none() {
+                    part.stop(Stop::Done);
+                    self.stand(worker);
                 }
                 self.contribute(worker);
             }
-            (News::Lost(_), Member::In(part)) => {
-                let (standing, run) = (part.sums.standing(), part.run.epoch);
-                if ends && standing.done {
+            (News::Lost(..), Member::In(part)) => {
+                if ends && part.sums.are_all() {
                     let sums = part.sums.clone();
                     self.finish(worker, sums);
                 } else if ends {
                     self.end(worker, Member::Out);
-                } else if !part.stopped {
-                    part.stopped = true;
-                    if let Some(stream) = part.stream {
-                        self.tell(Event::Stand(stream, run, standing));
-                    }
+                } else if part.stopped.is_none() {
+                    part.stop(Stop::Stuck);
+                    self.stand(worker);
                 }
             }
+            (News::Left(_, rounds), Member::In(_)) => {
+                assert_eq!(rounds, ROUNDS);
+            }
             (News::Complete, Member::In(part)) => {
-                assert!(part.sums.standing().done);
+                assert!(part.sums.are_all());
                 let sums = part.sums.clone();
                 self.finish(worker, sums);
             }
@@ -561,7 +637,7 @@ impl World {
             }
             (News::Over(_), Member::In(part)) => {
                 let sums = part.sums.clone();
-                match sums.standing().done {
+                match sums.are_all() {
                     true => self.finish(worker, sums),
                     false => self.end(worker, Member::Out),
                 }
