@@ -205,6 +205,8 @@ pub struct Policy(Arc<Rules>);
 enum Rules {
     /// Each client that the server accepts may do everything.
     AllMayOperate,
+    /// Each client that the server accepts may look.
+    AllMayObserve,
     Listed(Fresh<Arc<List>>),
 }
 
@@ -213,6 +215,12 @@ impl Policy {
     #[must_use]
     pub fn all_may_operate() -> Self {
         Self(Arc::new(Rules::AllMayOperate))
+    }
+
+    /// All that the server lets in may observe, and no more.
+    #[must_use]
+    pub fn all_may_observe() -> Self {
+        Self(Arc::new(Rules::AllMayObserve))
     }
 
     /// Reads an access file, and again when it changes.
@@ -239,7 +247,7 @@ impl Policy {
     #[must_use]
     pub fn tenants(&self) -> Vec<Arc<Tenant>> {
         match &*self.0 {
-            Rules::AllMayOperate => Vec::new(),
+            Rules::AllMayOperate | Rules::AllMayObserve => Vec::new(),
             Rules::Listed(list) => list.get().tenants.values().cloned().collect(),
         }
     }
@@ -254,6 +262,7 @@ impl Policy {
             _ if is_own => (Role::Operate, None),
             Rules::AllMayOperate if matches!(caller, Caller::User(_)) => return None,
             Rules::AllMayOperate => (Role::Operate, None),
+            Rules::AllMayObserve => (Role::Observe, None),
             Rules::Listed(list) => list.get().find(caller)?,
         };
         Some(Grant::new(caller.clone(), role, tenant))

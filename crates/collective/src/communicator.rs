@@ -9,23 +9,28 @@ mod events;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
+use std::net::SocketAddr;
 use std::os::unix::net::UnixListener;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{self, Sender, SyncSender};
-use std::sync::{Arc, Mutex, OnceLock, Weak};
+use std::sync::{Arc, Mutex, Weak};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
+use tributary_access::Remote;
+use tributary_endpoint::channel;
+use tributary_endpoint::membership::{Begun, Membership, Occurrence, Setup, Voice, Which, Who};
 use tributary_endpoint::numbers::Jobs;
+use tributary_endpoint::tokens::Tokens;
 use tributary_metrics::Board;
-use tributary_model::Deployment;
+use tributary_model::{Deployment, HostId};
 use tributary_netio::FrameIo;
 use tributary_netio::udp::Tunnel;
 use tributary_protocol::priority::Code;
 use tributary_protocol::worker::Stats;
 use tributary_protocol::{Tensor, fixed};
-use tributary_wire::WorkerIndex;
+use tributary_wire::{Epoch, WorkerIndex, WorkerSet};
 use tributary_worker::live::{self, LanePort};
 use tributary_worker::numbers::{Numbers, Workers};
 use tributary_worker::{Error as WorkerError, Node, Sums};
@@ -33,7 +38,7 @@ use tributary_worker::{Error as WorkerError, Node, Sums};
 use crate::admission::Port;
 use crate::agreement;
 use crate::description::Fabric;
-use crate::membership::{FIRST, Member, News, Standing, Voice};
+use crate::follower::Follower;
 use crate::meter::Meter;
 use crate::metrics::OfGroup;
 use crate::outcome::{Callers, Outcome, lock};
@@ -41,6 +46,12 @@ use crate::settings::{JOB, NonFinite};
 use crate::underflow::{Policy, Warnings};
 use crate::work::{Call, Work};
 use crate::{Description, Error, Station, Switch};
+
+/// The rank whose process has an embedded switch.
+const FIRST: u16 = 0;
+
+/// Time for a connection to the first rank.
+const REACH: Duration = Duration::from_secs(10);
 
 /// How long a rank that leaves serves others that lack results (ESA).
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -59,7 +70,7 @@ pub struct Pending {
 pub struct Communicator {
     shared: Arc<Shared>,
     /// Until the group is left.
-    member: Mutex<Option<Member>>,
+    follower: Mutex<Option<Follower>>,
     finisher: Mutex<Option<JoinHandle<()>>>,
     _parts: Parts,
 }
@@ -68,7 +79,7 @@ pub struct Communicator {
 struct Parts {
     /// Excludes other processes from the same part in the job.
     _claim: Vec<UnixListener>,
-    shown: Shown,
+    _shown: Shown,
 }
 
 /// Where the numbers of a rank are published.
@@ -94,7 +105,8 @@ enum Happening {
     /// After an agreement that shows a mistake.
     Explained(Mistake, Result<Tensor, WorkerError>, Stats),
     Summed(u64, Result<Sums, WorkerError>, Stats),
-    News(News),
+    /// What the controller tells, or nothing for some time.
+    Told(Option<Occurrence>),
     /// The worker continues in another run of the job.
     Renewed(Result<(), WorkerError>),
     Broken(Error),
@@ -134,8 +146,6 @@ struct Shared {
     /// Milliseconds after which a call without a result breaks the group.
     timeout: AtomicU64,
     begun: AtomicU64,
-    /// Runs of the job that are over here.
-    runs: AtomicU64,
     /// See [`Settings::fragments_per_run`](crate::Settings).
     fragments_per_run: Option<u64>,
     lanes: usize,
@@ -148,7 +158,45 @@ struct Shared {
     /// Why the group cannot be used any more.
     failure: Arc<Outcome>,
     /// Tells the other ranks if the group fails here.
-    voice: OnceLock<Voice>,
+    voice: Voice,
+}
+
+/// What a rank needs to begin its first run.
+struct Entry {
+    deployment: Deployment,
+    ports: Vec<LanePort>,
+    /// Where the reminder agent of a host is reached, unless the ports have their channels (ESA).
+    agent: Option<Agent>,
+    tokens: Tokens,
+    board: Board<Numbers>,
+}
+
+/// The address of the reminder agent on a host.
+type Agent = Box<dyn Fn(HostId) -> SocketAddr + Send>;
+
+impl Entry {
+    /// The worker of this rank in a run.
+    fn begin(
+        self,
+        rank: u16,
+        begun: &Begun,
+        stop: &Arc<AtomicBool>,
+    ) -> Result<Node<Box<dyn FrameIo>>> {
+        let Self { mut deployment, mut ports, agent, tokens, board } = self;
+        let lanes = deployment.scenario().lanes(JOB);
+        for (lane, epoch) in lanes.clone().zip(&begun.epochs) {
+            deployment.set_epoch(lane, *epoch);
+        }
+        let index = WorkerIndex::new(rank).context("at most 1024 ranks")?;
+        if let Some(agent) = agent {
+            for (lane, port) in lanes.zip(&mut ports) {
+                let job = deployment.job(lane);
+                port.link =
+                    channel::worker_link(deployment.scenario(), job, index, &tokens, &agent)?;
+            }
+        }
+        Ok(Node::on(live::lanes(&deployment, JOB, index, ports)?, stop, &board)?)
+    }
 }
 
 /// What is left when a call is over.
@@ -158,7 +206,9 @@ enum Finish {
 }
 
 struct State {
-    /// `None` once the group is left.
+    /// Until the first run begins.
+    entry: Option<Entry>,
+    /// `None` before the first run, and once the group is left.
     node: Option<Node<Box<dyn FrameIo>>>,
     broken: Option<Error>,
     /// Calls whose agreement has not begun.
@@ -167,11 +217,20 @@ struct State {
     agreeing: Option<Box<Work>>,
     /// Calls whose values are under way, by number.
     summing: BTreeMap<u64, Box<Work>>,
+    /// This run of the job.
+    run: Option<Epoch>,
     /// Runs of the job before this one.
     runs: u64,
+    /// Whether the controller was told that this rank waits for the next run.
+    renews: bool,
     /// Fragments of a lane in this run of the job, at most: the same at all ranks after the same call.
     fragments: u64,
-    standings: Vec<Standing>,
+    /// Ranks that have not joined yet.
+    missing: WorkerSet,
+    /// The ranks that have made the fewest calls, and how many.
+    behind: Option<(WorkerSet, u64)>,
+    /// A rank that has left after so many calls.
+    left: Option<(u16, u64)>,
     stats: Stats,
     done: u64,
     values: u64,
@@ -204,77 +263,121 @@ pub struct Counters {
     pub worker: Stats,
 }
 
+/// Takes part in a group's job, up to its first run.
+fn take(
+    controller: Remote,
+    description: &Description,
+    rank: u16,
+    led: bool,
+) -> Result<(Membership, Setup)> {
+    let index = WorkerIndex::new(rank).context("at most 1024 ranks")?;
+    let (job, admitted) = (description.name.clone(), Some(description.admitted()?));
+    let which = Which { job, admitted, who: Who::Index(index), led };
+    let stop = Arc::<AtomicBool>::default();
+    let mut membership = Membership::take(controller, which, &stop)?;
+    let setup = membership.setup(&stop, |_| ())?;
+    ensure!(
+        setup.stepped.is_empty(),
+        "job {}: a client lets its iterations begin, and a group sums when it likes",
+        description.name
+    );
+    Ok((membership, setup))
+}
+
 fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 impl Communicator {
-    /// Joins a group. The rank in the process of the switch gives the switch, the others their tunnels.
+    /// Joins a group with an embedded switch. The rank in the process of the switch gives the switch, the others their
+    /// tunnels.
     ///
     /// # Errors
-    /// If the group cannot be reached.
+    /// If the first rank cannot be reached.
     pub fn join(
         description: &Description,
         rank: u16,
         tunnels: Vec<Tunnel>,
         switch: Option<&mut Switch>,
     ) -> Result<Self> {
-        let deployment = Deployment::new(description.settings.scenario()?)?;
+        let Fabric::Embedded { controller, tunnels: ends } = &description.fabric else {
+            bail!("the group has no embedded switch")
+        };
+        let remote = Remote::new(&controller.to_string(), None)?.context("no address")?;
+        let taken = take(remote.with_patience(REACH), description, rank, true);
+        let (membership, setup) =
+            taken.with_context(|| format!("cannot reach the first rank at {controller}"))?;
+        let Setup { deployment, tokens, .. } = setup;
         let shown = match &switch {
             Some(switch) => Shown { board: switch.board().clone(), _of_group: None },
             None => Shown::new(&deployment)?,
         };
-        let ports = match (&description.fabric, switch.and_then(Switch::take_own)) {
-            (Fabric::Embedded(_), Some(own)) if rank == FIRST => own,
-            (Fabric::Embedded(ends), _) => ends.connect(description, &deployment, rank, tunnels)?,
-            (Fabric::External(_), _) => bail!("the group has no embedded switch"),
+        let (ports, agent) = match switch.and_then(Switch::take_own) {
+            Some(own) if rank == FIRST => (own, None),
+            _ => {
+                let ports = ends.connect(&deployment, rank, tunnels)?;
+                let agent = ends.channel(rank).map(|agent| -> Agent { Box::new(move |_| agent) });
+                (ports, agent)
+            }
         };
-        Self::with(description, &deployment, rank, ports, Parts { _claim: Vec::new(), shown })
+        let entry = Entry { deployment, ports, agent, tokens, board: shown.board.clone() };
+        let parts = Parts { _claim: Vec::new(), _shown: shown };
+        Self::with(description, rank, membership, entry, parts)
     }
 
-    /// Joins a group whose job was admitted by a controller.
+    /// Joins a group whose job was admitted by a controller. A call may take `timeout`.
     ///
     /// # Errors
-    /// If the group cannot be reached, or the port of this host cannot be opened.
-    pub fn join_at(description: &Description, rank: u16, station: &Station) -> Result<Self> {
-        let Fabric::External(admitted) = &description.fabric else {
-            bail!("the group has an embedded switch")
-        };
-        let deployment = admitted.deployment(description.settings.scenario()?)?;
+    /// If the controller cannot be reached or refuses this rank, or the port of this host cannot be opened.
+    pub fn join_at(
+        description: &Description,
+        rank: u16,
+        station: &Station,
+        timeout: Duration,
+    ) -> Result<Self> {
+        let controller = station.controller().clone();
+        let (membership, setup) = take(controller, description, rank, false)?;
+        let Setup { mut deployment, tokens, .. } = setup;
+        deployment.set_worker_timeout(timeout);
         let Port { lane, claim } = station.open(&deployment, rank)?;
         let shown = Shown::new(&deployment)?;
-        Self::with(description, &deployment, rank, vec![lane], Parts { _claim: claim, shown })
+        let scenario = deployment.scenario().clone();
+        let agent: Agent = Box::new(move |host| channel::agent_address(&scenario, host));
+        let (agent, board) = (Some(agent), shown.board.clone());
+        let entry = Entry { deployment, ports: vec![lane], agent, tokens, board };
+        Self::with(description, rank, membership, entry, Parts { _claim: claim, _shown: shown })
     }
 
     fn with(
         description: &Description,
-        deployment: &Deployment,
         rank: u16,
-        ports: Vec<LanePort>,
+        membership: Membership,
+        entry: Entry,
         parts: Parts,
     ) -> Result<Self> {
-        let scenario = deployment.scenario();
+        let (scenario, job) = (entry.deployment.scenario(), entry.deployment.job(JOB));
         let (priorities, values_per_packet) =
             (scenario.network.priorities, scenario.network.switch.values_per_packet);
         let timeout = scenario.network.worker_timeout;
-        let job = deployment.job(JOB);
         let ranks = u16::try_from(job.workers.len()).context("at most 1024 ranks")?;
-        let profile = job.profile;
-        let index = WorkerIndex::new(rank).context("at most 1024 ranks")?;
-        let stop = Arc::new(AtomicBool::new(false));
-        let count = ports.len();
-        let lanes = live::lanes(deployment, JOB, index, ports)?;
-        let node = Node::on(lanes, &stop, &parts.shown.board)?;
+        let (profile, underflow) = (job.profile, Policy::of(job));
+        let fragments_per_run = description.group.fragments_per_run(job.protocol);
+        let lanes = entry.ports.len();
         let (finisher, to_finish) = mpsc::channel();
         let state = State {
-            node: Some(node),
+            entry: Some(entry),
+            node: None,
             broken: None,
             waiting: VecDeque::new(),
             agreeing: None,
             summing: BTreeMap::new(),
+            run: None,
             runs: 0,
+            renews: false,
             fragments: 0,
-            standings: Vec::new(),
+            missing: WorkerSet::EMPTY,
+            behind: None,
+            left: None,
             stats: Stats::default(),
             done: 0,
             values: 0,
@@ -286,25 +389,24 @@ impl Communicator {
             rank,
             ranks,
             values_per_packet,
-            nonfinite: description.settings.group.nonfinite,
-            underflow: Policy::of(job),
+            nonfinite: description.group.nonfinite,
+            underflow,
             profile,
             priorities,
             meter: Arc::default(),
             created: Instant::now(),
             timeout: AtomicU64::new(millis(timeout)),
             begun: AtomicU64::new(0),
-            runs: AtomicU64::new(0),
-            lanes: count,
-            fragments_per_run: description.settings.fragments_per_run(job.protocol),
-            stop,
+            lanes,
+            fragments_per_run,
+            stop: Arc::default(),
             inbox: Mutex::default(),
             this: Weak::clone(this),
             state: Mutex::new(state),
             finisher,
             failure: Arc::new(Outcome::new(u64::MAX, Arc::clone(&callers))),
             callers,
-            voice: OnceLock::new(),
+            voice: membership.voice(),
         });
         let finish = move || {
             for finish in to_finish {
@@ -316,28 +418,11 @@ impl Communicator {
         };
         let finisher = std::thread::Builder::new().name("results".into()).spawn(finish);
         let finisher = Mutex::new(Some(finisher.context("cannot start a thread")?));
-        let communicator = Self { shared, member: Mutex::default(), finisher, _parts: parts };
-        let shared = &communicator.shared;
-        let (asked, told) = (Arc::clone(shared), Arc::clone(shared));
-        let progress = move || asked.progress();
-        let has = match &description.fabric {
-            Fabric::Embedded(_) => "has the switch",
-            Fabric::External(_) => "holds the group's job",
-        };
-        let tell = move |news: Result<News, String>| {
-            told.happen(match news {
-                Ok(news) => Happening::News(news),
-                Err(why) => {
-                    let why = format!("{has} and is gone: {why}");
-                    Happening::Broken(Error::PeerLost { rank: FIRST, why })
-                }
-            });
-        };
-        let (hub, secret) = (description.hub, &description.secret);
-        let member = Member::join(hub, secret, rank, progress, tell)?;
-        // It is set once.
-        drop(shared.voice.set(member.voice()));
-        *lock(&communicator.member) = Some(member);
+        let communicator = Self { shared, follower: Mutex::default(), finisher, _parts: parts };
+        membership.ready();
+        let told = Arc::clone(&communicator.shared);
+        let tell = move |occurrence| told.happen(Happening::Told(occurrence));
+        *lock(&communicator.follower) = Some(Follower::start(membership, tell)?);
         Ok(communicator)
     }
 
@@ -358,6 +443,7 @@ impl Communicator {
     pub fn call(&self, call: Call) -> Pending {
         let shared = &self.shared;
         let number = shared.begun.fetch_add(1, Ordering::Relaxed);
+        shared.voice.reach(number + 1);
         let outcome = Arc::new(Outcome::new(number, Arc::clone(&shared.callers)));
         let fits = |elements| agreement::fits(elements, shared.ranks, shared.values_per_packet);
         let enter = |(index, count)| {
@@ -392,36 +478,43 @@ impl Communicator {
     /// Leaves the group when all calls are over. Calls that are not over soon fail, here and at the
     /// others. No callback is called afterwards.
     pub fn close(&self) {
-        let Some(member) = lock(&self.member).take() else { return };
+        let Some(follower) = lock(&self.follower).take() else { return };
         let last = self.shared.pending();
         let deadline = Instant::now() + PATIENCE;
         let left = || deadline.saturating_duration_since(Instant::now());
         if last.iter().all(|outcome| outcome.wait(left()).is_some()) {
-            let node = lock(&self.shared.state).node.take();
+            let (node, run) = {
+                let mut state = lock(&self.shared.state);
+                (state.node.take(), state.run)
+            };
             if let Some(mut node) = node {
                 // A worker whose group is broken has failed already.
                 drop(node.leave(PATIENCE, false));
             }
-            member.leave(self.shared.progress());
+            if let Some(run) = run {
+                follower.voice().leave(run, self.shared.begun.load(Ordering::Relaxed));
+                follower.end();
+            }
         } else {
-            self.give_up(&member, "it left while calls were pending");
+            self.give_up(follower, "it left while calls were pending");
         }
-        drop(member);
         self.finish();
     }
 
     /// Fails all calls, here and at the others, and leaves the group. No callback is called afterwards.
     pub fn abort(&self) {
-        if let Some(member) = lock(&self.member).take() {
-            self.give_up(&member, "it was aborted");
+        let follower = lock(&self.follower).take();
+        if let Some(follower) = follower {
+            self.give_up(follower, "it was aborted");
         }
         self.finish();
     }
 
-    /// Breaks the group. This rank first, as the hub tells all ranks of it, this one too.
-    fn give_up(&self, member: &Member, why: &str) {
+    /// Breaks the group. This rank first, as the controller tells all ranks of it, this one too.
+    fn give_up(&self, follower: Follower, why: &str) {
         self.shared.happen(Happening::Broken(Error::Closed));
-        member.voice().give_up(why);
+        self.shared.give_up(why);
+        follower.end();
     }
 
     fn finish(&self) {

@@ -1,36 +1,46 @@
-//! What the first rank tells the others: how they reach the network of a group.
+//! What the first rank tells the others: which job is theirs, and how they reach its network.
 
 use std::net::SocketAddr;
 
 use anyhow::{Context, Result};
-use rand::Rng as _;
+use rand::RngCore as _;
 use serde::{Deserialize, Serialize};
+use tributary_wire::JobId;
 
-use crate::admission::Admitted;
-use crate::settings::Settings;
+use crate::settings::Group;
 use crate::switch::Tunnels;
 
-/// How ranks reach each other and the switches: text for all of them, which is secret.
+/// Bytes of a job's key.
+const KEY: usize = 16;
+
+/// The job of a group: text for all ranks, which is secret.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Description {
-    /// The group's settings.
-    pub settings: Settings,
-    /// What ranks show to the hub.
-    pub secret: String,
-    /// Where the hub listens.
-    pub hub: SocketAddr,
-    /// The switches.
+    /// The group's settings that are not its job's.
+    pub group: Group,
+    /// The job's name, for people.
+    pub name: String,
+    /// The job's ID.
+    pub job: u16,
+    /// What ranks show to the controller of the job.
+    pub key: Vec<u8>,
+    /// Its network.
     pub fabric: Fabric,
 }
 
-/// The switches of a group.
+/// The network of a group.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Fabric {
-    /// A switch in the process of the first rank.
-    Embedded(Tunnels),
-    /// Switches of a network whose controller has admitted the group's job.
-    External(Admitted),
+    /// A switch and its controller, in the process of the first rank.
+    Embedded {
+        /// Where the controller listens.
+        controller: SocketAddr,
+        /// How ranks reach the switch.
+        tunnels: Tunnels,
+    },
+    /// Switches of a network, whose controller has admitted the group's job. Each rank knows the controller.
+    External,
 }
 
 impl Description {
@@ -50,9 +60,20 @@ impl Description {
     pub fn to_text(&self) -> String {
         serde_json::to_string(self).expect("plain data")
     }
+
+    /// The job and its key.
+    ///
+    /// # Errors
+    /// If the ID is zero.
+    pub(crate) fn admitted(&self) -> Result<(JobId, Vec<u8>)> {
+        let job = JobId::new(self.job).context("the first rank describes no job")?;
+        Ok((job, self.key.clone()))
+    }
 }
 
-/// A new secret.
-pub(crate) fn secret() -> String {
-    format!("{:032x}", rand::rng().random::<u128>())
+/// A new key.
+pub(crate) fn key() -> Vec<u8> {
+    let mut key = vec![0; KEY];
+    rand::rng().fill_bytes(&mut key);
+    key
 }

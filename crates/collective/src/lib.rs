@@ -1,9 +1,10 @@
 //! All-reduce for the ranks of a group, as machine-learning frameworks want it: calls overlap, memory is
 //! lent, and a failure names a rank.
 //!
-//! A group is a job of Tributary. Its first rank hosts the job's [`Switch`]: an embedded switch and
-//! its controller, over UDP and without privileges. Or it has the [`Admission`] of the job at the controller
-//! of a network. Each rank has a [`Communicator`].
+//! A group is a job of Tributary, and each rank a worker of it, which takes part at the job's controller like any
+//! other. The first rank hosts the job's [`Switch`]: an embedded switch and its controller, over UDP and without
+//! privileges. Or it has the job [admitted](admission) at the controller of a network. Each rank has a
+//! [`Communicator`].
 //!
 //! | module | content |
 //! | --- | --- |
@@ -11,7 +12,7 @@
 //! | [`agreement`] | what ranks tell each other before each sum: whether they call the same |
 //! | [`scales`] | the fixed-point scale of each sum |
 //! | `underflow` | values that become zero at this scale: a warning, or an error |
-//! | [`membership`] | who is alive, and how far each rank is |
+//! | `follower` | what the controller tells a rank |
 //! | [`switch`] | the embedded switch, and how ranks reach it |
 //! | [`admission`] | the job at a controller, and the ports of ranks in its network |
 //! | [`description`] | what the first rank tells the others about either |
@@ -28,9 +29,8 @@
 //! # Runs
 //!
 //! A run of a job has a limited number of sequence numbers. When half of them are used, which all ranks
-//! find after the same call, each rank waits for the results that it lacks, and tells the
-//! [hub](membership). When all have told, the hub has the switches begin another run, in which fragments
-//! are counted from zero. Calls that come meanwhile wait for it.
+//! find after the same call, each rank waits for the results that it lacks, and tells the controller. When all have told,
+//! another run begins, in which fragments are counted from zero. Calls that come meanwhile wait for it.
 //!
 //! # Failures
 //!
@@ -44,7 +44,7 @@ pub mod communicator;
 pub mod description;
 mod error;
 mod floats;
-pub mod membership;
+mod follower;
 mod meter;
 mod metrics;
 mod outcome;
@@ -54,7 +54,7 @@ pub mod switch;
 mod underflow;
 mod work;
 
-pub use admission::{Admission, Station};
+pub use admission::Station;
 pub use communicator::{Communicator, Pending};
 pub use description::Description;
 pub use error::Error;

@@ -56,6 +56,36 @@ pub struct Group {
     pub switch_threads: Option<u16>,
 }
 
+impl Group {
+    /// Fragments of a lane after which the job begins another run; `None` if it has only one run: the
+    /// reminder agent of ESA serves no other.
+    pub(crate) fn fragments_per_run(&self, protocol: Protocol) -> Option<u64> {
+        let half = fragments(protocol) / 2;
+        let wanted = self.fragments_per_run.unwrap_or(half).min(half);
+        (protocol != Protocol::Esa).then_some(wanted.into())
+    }
+}
+
+/// A user's settings for a group in a network with a controller: those of the group, and the text of the table `[job]`.
+///
+/// # Errors
+/// If the settings are invalid, or decide what the network decides.
+pub(crate) fn within(text: &str) -> Result<(Group, String)> {
+    let (mut table, group) = read(text)?;
+    let job = job(&mut table)?;
+    if let Some(key) = table.keys().next() {
+        bail!(
+            "the settings have the key `{key}`, which the network's job file decides for all jobs of \
+             a controller; remove it"
+        );
+    }
+    ensure!(
+        !job.contains_key("threads") && group.switch_threads.is_none(),
+        "the settings have threads, and a rank at a controller has one port; remove them"
+    );
+    Ok((group, toml::to_string(&Table::from_iter([("job".to_owned(), Value::from(job))]))?))
+}
+
 /// Settings, complete.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Settings {
@@ -149,35 +179,6 @@ impl Settings {
         Ok(settings)
     }
 
-    /// Completes a user's settings for a group whose ranks are on these hosts of a network, which a job
-    /// file describes.
-    ///
-    /// # Errors
-    /// If the settings are invalid, or do not suit the network.
-    pub fn within(text: &str, network: &str, hosts: &[String], timeout: Duration) -> Result<Self> {
-        let (mut table, group) = read(text)?;
-        let mut job = job(&mut table)?;
-        if let Some(key) = table.keys().next() {
-            bail!(
-                "the settings have the key `{key}`, which the network's job file decides for all jobs of \
-                 a controller; remove it"
-            );
-        }
-        ensure!(
-            !job.contains_key("threads") && group.switch_threads.is_none(),
-            "the settings have threads, and a rank at a controller has one port; remove them"
-        );
-        job.insert("name".into(), "group".into());
-        let hosts = hosts.iter().map(|host| Value::from(host.clone()));
-        job.insert("workers".into(), hosts.collect::<Vec<_>>().into());
-        let mut table: Table = network.parse().context("the network's job file is not TOML")?;
-        table.insert("worker_timeout".into(), patience(timeout));
-        table.insert("job".into(), vec![Value::from(job)].into());
-        let settings = Self { group, job_file: toml::to_string(&table)? };
-        settings.scenario()?;
-        Ok(settings)
-    }
-
     /// The threads that pass packets.
     ///
     /// # Errors
@@ -186,14 +187,6 @@ impl Settings {
         let lanes = self.scenario()?.jobs[JOB].lane.count;
         let lanes = u16::try_from(lanes).context("a worker has at most 16 threads")?;
         Ok(Threads { lanes, switch: self.group.switch_threads.unwrap_or(1) })
-    }
-
-    /// Fragments of a lane after which the job begins another run; `None` if it has only one run: the
-    /// reminder agent of ESA serves no other.
-    pub(crate) fn fragments_per_run(&self, protocol: Protocol) -> Option<u64> {
-        let half = fragments(protocol) / 2;
-        let wanted = self.group.fragments_per_run.unwrap_or(half).min(half);
-        (protocol != Protocol::Esa).then_some(wanted.into())
     }
 
     /// The job.
@@ -206,7 +199,7 @@ impl Settings {
 }
 
 /// Threads that pass packets.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Threads {
     /// Of each rank: its lanes.
     pub lanes: u16,
@@ -286,6 +279,11 @@ fn job(table: &mut Table) -> Result<Table> {
         Value::Table(job) => job,
         _ => bail!("the settings have several jobs; write one `[job]`, the group's"),
     };
+    ensure!(
+        !job.contains_key("on_death"),
+        "[job] in the settings has the key `on_death`: a group ends with the first rank that dies, because the others \
+         cannot know which gradients it has applied; remove it, and restart with torchrun from a checkpoint"
+    );
     for key in ["workers", "workload", "ps", "agent", "straggler"] {
         ensure!(
             !job.contains_key(key),

@@ -8,23 +8,23 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
 use tokio::runtime::{Builder, Runtime};
-use tokio::sync::Mutex;
+use tributary_access::{Door, Listen, Policy, Server};
+use tributary_controller::server::LIMITS;
+use tributary_controller::service::{Jobs, Known};
 use tributary_dataplane::EngineKind;
 use tributary_driver::faults::Links;
-use tributary_endpoint::tokens::Tokens;
-use tributary_endpoint::{channel, numbers};
+use tributary_endpoint::numbers;
 use tributary_job::fabric::{Memory, Outside, row};
 use tributary_job::{Fabric as _, program};
 use tributary_metrics::Board;
-use tributary_model::{Deployment, End, worker_index};
+use tributary_model::{Deployment, End};
 use tributary_netio::udp::Tunnel;
 use tributary_netio::{Fan, FrameIo};
-use tributary_wire::Epoch;
+use tributary_wire::JobId;
 use tributary_worker::live::LanePort;
 use tributary_worker::numbers::Numbers;
 
 use crate::description::{self, Description, Fabric};
-use crate::membership::{Hub, SILENCE};
 use crate::metrics::OfGroup;
 use crate::settings::{JOB, Settings, Threads};
 
@@ -32,7 +32,10 @@ use crate::settings::{JOB, Settings, Threads};
 const RECEIVE_BUFFER: usize = 4 << 20;
 
 /// How long the first rank waits for others that are still there when it is done.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Pause between two looks whether they are.
+const LOOK: Duration = Duration::from_millis(5);
 
 /// How ranks reach an embedded switch.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -42,8 +45,7 @@ pub struct Tunnels {
     tunnels: Vec<Vec<SocketAddrV4>>,
     /// Each rank's way to the reminder agent (ESA).
     channels: Vec<Option<SocketAddr>>,
-    /// The tokens of the reminder agent.
-    tokens: String,
+    threads: Threads,
 }
 
 /// A switch with its controller, and all else that a group needs, in this process.
@@ -60,10 +62,12 @@ pub struct Switch {
 
 struct Inner {
     runtime: Runtime,
-    memory: Arc<Mutex<Memory>>,
+    memory: Memory,
     /// Those of the group's job.
     lanes: Range<usize>,
-    hub: Hub,
+    job: JobId,
+    jobs: Jobs,
+    server: Server,
 }
 
 /// A rank's ends of this many tunnels to the switch.
@@ -131,10 +135,7 @@ impl Switch {
         let runtime = runtime.context("cannot start threads")?;
         let pipeline = program::pipeline_once(scenario)?;
         let engine = EngineKind::default();
-        let secret = description::secret();
-        let ranks = u16::try_from(endpoints.len()).context("a group has at most 1024 ranks")?;
-        let patience = scenario.network.worker_timeout.max(SILENCE);
-        let (mut memory, hub) = runtime.block_on(async {
+        let mut memory = runtime.block_on(async {
             let open = Memory::open(
                 &deployment,
                 &pipeline,
@@ -148,26 +149,35 @@ impl Switch {
             for lane in scenario.lanes(JOB) {
                 memory.admit(lane).await?;
             }
-            let hub = Hub::start((address, 0).into(), secret.clone(), ranks, patience).await?;
-            anyhow::Ok((memory, hub))
+            anyhow::Ok(memory)
         })?;
         let contacts = memory.start_servers(address.into())?;
         let channels = job.workers.iter().map(|&host| job.agent.map(contacts.from(host))).collect();
         let own = Some(memory.worker(JOB, 0, &contacts)?);
-        let tokens = contacts.tokens.to_text();
-        let hub_address = hub.address();
-        let fabric = Fabric::Embedded(Tunnels { tunnels, channels, tokens });
-        let description = Description { settings, secret, hub: hub_address, fabric };
+        let key = description::key();
+        let known = Known {
+            tokens: contacts.tokens.by_job(),
+            own: true,
+            key: key.clone(),
+            // The connection of a rank breaks when its process ends.
+            patience: Duration::ZERO,
+            ..Known::from((*deployment).clone())
+        };
+        let (jobs, server) = runtime.block_on(async {
+            let jobs = Jobs::new(memory.controller(), known);
+            let policy = Policy::all_may_observe();
+            let door = Door { policy, ..Door::unlocked(Listen::Tcp((address, 0).into())) };
+            let server = Server::start(jobs.service(), door, LIMITS).await;
+            anyhow::Ok((jobs, server.with_context(|| format!("cannot listen on {address}"))?))
+        })?;
+        let Listen::Tcp(controller) = *server.address() else { unreachable!("it is at a TCP address") };
+        let fabric =
+            Fabric::Embedded { controller, tunnels: Tunnels { tunnels, channels, threads } };
+        let (name, id) = (job.name.clone(), job.id);
+        let description = Description { group: settings.group, name, job: id.get(), key, fabric };
         let lanes = scenario.lanes(JOB);
         let board = memory.boards().workers.clone();
-        let memory = Arc::new(Mutex::new(memory));
-        let entered = runtime.enter();
-        hub.renew_with({
-            let (memory, lanes) = (Arc::clone(&memory), lanes.clone());
-            move || renew(Arc::clone(&memory), lanes.clone())
-        });
-        drop(entered);
-        let inner = Some(Inner { runtime, memory, lanes, hub });
+        let inner = Some(Inner { runtime, memory, lanes, job: id, jobs, server });
         Ok(Self { inner, description, own, board, _of_group: of_group })
     }
 
@@ -195,9 +205,16 @@ impl Switch {
     pub fn close(&mut self) -> Result<u32> {
         self.own = None;
         let Some(inner) = self.inner.take() else { return Ok(0) };
-        let Inner { runtime, memory, lanes, hub } = inner;
-        runtime.block_on(hub.emptied(PATIENCE));
-        let mut memory = memory.blocking_lock();
+        let Inner { runtime, mut memory, lanes, job, jobs, server } = inner;
+        runtime.block_on(async {
+            let deadline = tokio::time::Instant::now() + PATIENCE;
+            while jobs.is_taken_part_in(job) && tokio::time::Instant::now() < deadline {
+                tokio::time::sleep(LOOK).await;
+            }
+            server.stop().await;
+            jobs.close().await;
+        });
+        drop(jobs);
         memory.stop_endpoints();
         let removed = runtime.block_on(async {
             let mut freed = 0;
@@ -223,13 +240,9 @@ impl Drop for Switch {
 }
 
 impl Tunnels {
-    /// The connections of a rank in another process than the switch's: those of each lane.
-    ///
-    /// # Errors
-    /// If the group has no such rank, or a socket fails.
-    pub fn connect(
+    /// Connects a rank's tunnels, in the order of its lanes. Its channel to the reminder agent is made with each run.
+    pub(crate) fn connect(
         &self,
-        description: &Description,
         deployment: &Deployment,
         rank: u16,
         mut tunnels: Vec<Tunnel>,
@@ -240,43 +253,28 @@ impl Tunnels {
             "the group has {} ranks, not rank {rank}",
             self.tunnels.len()
         );
-        let threads = description.settings.threads()?;
         let peers = &self.tunnels[rank];
         ensure!(!peers.is_empty(), "rank {rank} has no tunnels");
-        check_number(rank, tunnels.len(), threads)?;
+        check_number(rank, tunnels.len(), self.threads)?;
         for (tunnel, &peer) in tunnels.iter_mut().zip(peers) {
             tunnel.connect(peer).with_context(|| format!("cannot reach the switch at {peer}"))?;
         }
         let scenario = deployment.scenario();
         let host = deployment.job(JOB).workers[rank];
-        let tokens = Tokens::parse(&self.tokens, "the group's tokens")?;
         let connect = |(job, tunnels)| {
-            let lane = deployment.job(job);
-            let link = match self.channels[rank] {
-                Some(agent) => {
-                    channel::worker_link(scenario, lane, worker_index(rank), &tokens, |_| agent)?
-                }
-                None => None,
-            };
             let link_number = scenario.network.topology.host(host).link;
-            let (number, end) = (lane.lane.index, End::Host(host));
+            let (number, end) = (deployment.job(job).lane.index, End::Host(host));
             let io = Fan::new(tunnels, row);
             let io = Links::from(scenario).faulty_lane(number, link_number, end, io)?;
-            Ok(LanePort { io: Box::new(io), executor: None, link })
+            Ok(LanePort { io: Box::new(io), executor: None, link: None })
         };
-        scenario.lanes(JOB).zip(by_lane(tunnels, threads)).map(connect).collect()
+        scenario.lanes(JOB).zip(by_lane(tunnels, self.threads)).map(connect).collect()
     }
-}
 
-/// Begins another run of each lane.
-async fn renew(memory: Arc<Mutex<Memory>>, lanes: Range<usize>) -> Result<Vec<Epoch>, String> {
-    let mut memory = memory.lock().await;
-    let mut epochs = Vec::new();
-    for lane in lanes {
-        let renewed = memory.renew(lane).await;
-        epochs.push(renewed.map_err(|error| format!("has the switch, which fails: {error:#}"))?);
+    /// The rank's way to the reminder agent (ESA).
+    pub(crate) fn channel(&self, rank: u16) -> Option<SocketAddr> {
+        self.channels.get(usize::from(rank)).copied().flatten()
     }
-    Ok(epochs)
 }
 
 fn check_number(rank: usize, tunnels: usize, threads: Threads) -> Result<()> {

@@ -8,14 +8,14 @@
 //! | [`mod@claim`] | one process per part of a job on an interface |
 //! | [`membership`] | a worker's part in its job |
 //! | [`serving`] | the jobs that a host's parameter servers, or its agent, serve |
-//! | [`lease`] | a job that this process has admitted, and that ends with it |
+//! | [`admission`] | admits a job at a controller |
 //! | [`tokens`], [`channel`] | ESA's reliable channels |
 //! | [`names`] | jobs and hosts by their names |
 //! | [`numbers`] | the names of jobs, for metrics |
 
+pub mod admission;
 pub mod channel;
 pub mod claim;
-pub mod lease;
 pub mod membership;
 pub mod names;
 pub mod numbers;

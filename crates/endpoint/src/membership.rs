@@ -4,9 +4,10 @@
 //! so that packets never wait for the controller. When it breaks in the middle of a run, the worker calls again
 //! at once, because it is soon taken for dead; sums go on meanwhile, and an iteration that runs ends.
 //!
-//! [`Turns`] are the iterations of a job whose client lets each one begin.
+//! [`Turns`] are the iterations of a job whose client lets each one begin. Ranks of a group, which sum when they are
+//! called, follow their part with [`Membership::next`] and speak with a [`Voice`].
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
@@ -17,13 +18,13 @@ use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 use tonic::{Code, Status};
 use tributary_access::Remote;
-use tributary_model::job::{Standing, Turn};
+use tributary_model::job::{BEHIND, Standing, Stop, Turn};
 use tributary_netio::Waker;
 use tributary_proto::jobs::v1;
 use tributary_proto::jobs::v1::part::Role;
 use tributary_proto::jobs::v1::take_request::Request;
 use tributary_proto::jobs::v1::take_response::News;
-use tributary_wire::{Epoch, WorkerIndex, WorkerSet};
+use tributary_wire::{Epoch, JobId, WorkerIndex, WorkerSet};
 
 pub use crate::stream::{Begun, Setup};
 use crate::stream::{Broken, KEEPALIVE, Stream, set, turn};
@@ -68,8 +69,89 @@ pub enum Verdict {
 pub struct Which {
     /// Name of the job.
     pub job: String,
+    /// The ID of a job that is not in the controller's file, and what it was admitted with.
+    pub admitted: Option<(JobId, Vec<u8>)>,
     /// Which of the job's workers.
     pub who: Who,
+    /// Whether the controller is in the process of another worker, so that its end is a death.
+    pub led: bool,
+}
+
+impl Which {
+    /// A worker of a job of the controller's file.
+    #[must_use]
+    pub fn of_file(job: String, who: Who) -> Self {
+        Self { job, admitted: None, who, led: false }
+    }
+}
+
+/// What happens to a rank of a group.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Occurrence {
+    /// The job waits for these workers.
+    Waiting(WorkerSet),
+    /// A run begins.
+    Begun(Begun),
+    /// A worker is lost. Text that follows its name.
+    Lost(WorkerIndex, String),
+    /// A worker has left after fewer rounds than any before it.
+    Left(WorkerIndex, u64),
+    /// These workers have begun the fewest rounds.
+    Behind(WorkerSet, u64),
+    /// The controller is gone, which was in the process of another worker.
+    Unled(String),
+    /// The worker's part is over, for this reason. Nothing follows.
+    Over(String),
+    /// All that are left have all sums. Nothing follows.
+    Complete,
+}
+
+/// Speaks for a rank of a group.
+#[derive(Clone, Debug)]
+pub struct Voice {
+    said: watch::Sender<Option<Said>>,
+    reached: Arc<AtomicU64>,
+}
+
+impl Voice {
+    /// The worker has begun so many rounds.
+    pub fn reach(&self, rounds: u64) {
+        self.reached.store(rounds, Ordering::Relaxed);
+    }
+
+    /// The worker has all sums of so many rounds, and of a run, and goes on in the next one.
+    pub fn renew(&self, run: Epoch, rounds: u64) {
+        self.say(Said::Standing(run, Standing { rounds, why: Stop::Renewal }));
+    }
+
+    /// The worker leaves after so many rounds, in this run.
+    pub fn leave(&self, run: Epoch, rounds: u64) {
+        self.say(Said::Standing(run, Standing { rounds, why: Stop::Done }));
+    }
+
+    /// The worker has failed: text that follows its name.
+    pub fn fail(&self, why: String) {
+        self.say(Said::Failed(why));
+    }
+
+    /// After its failure, a worker says nothing else.
+    fn say(&self, what: Said) {
+        self.said.send_if_modified(|said| {
+            let open = !matches!(said, Some(Said::Failed(_)));
+            if open {
+                *said = Some(what);
+            }
+            open
+        });
+    }
+}
+
+/// What a worker says, also again after its stream has broken.
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum Said {
+    /// It has stopped summing in a run.
+    Standing(Epoch, Standing),
+    Failed(String),
 }
 
 /// A worker of a job.
@@ -149,7 +231,7 @@ pub struct Membership {
     /// Workers to which no sum comes stop after this time.
     stall: Duration,
     told: mpsc::Receiver<Told>,
-    standing: watch::Sender<Option<(Epoch, Standing)>>,
+    voice: Voice,
     turns: Turns,
     ready: Arc<Notify>,
     task: Option<JoinHandle<()>>,
@@ -168,6 +250,10 @@ enum Told {
     Begun(Begun, Seat),
     Ended(Verdict, Seat),
     Failed(String),
+    Lost(WorkerIndex, String),
+    Left(WorkerIndex, u64),
+    Behind(WorkerSet, u64),
+    Unled(String),
 }
 
 /// A worker's place in one run.
@@ -204,7 +290,8 @@ impl Membership {
     /// # Errors
     /// If no thread can be started.
     pub fn take(controller: Remote, which: Which, stop: &Arc<AtomicBool>) -> Result<Self> {
-        let (standing, said) = watch::channel(None);
+        let (said, saying) = watch::channel(None);
+        let voice = Voice { said, reached: Arc::default() };
         let (tell, told) = mpsc::channel();
         let runtime = crate::runtime()?;
         let (seat, ready, turns) = (Seat::new(None), Arc::new(Notify::new()), Turns::new());
@@ -215,14 +302,52 @@ impl Membership {
             ready: Arc::clone(&ready),
             tell,
             turns: turns.clone(),
+            reached: Arc::clone(&voice.reached),
             told: None,
             is_ready: false,
+            lease: false,
             away: None,
             stop: Arc::clone(stop),
         };
-        let task = Some(runtime.spawn(member.attend(said)));
+        let task = Some(runtime.spawn(member.attend(saying)));
         let (stall, runtime) = (Duration::ZERO, Some(runtime));
-        Ok(Self { which, seat, stall, told, standing, turns, ready, task, runtime })
+        Ok(Self { which, seat, stall, told, voice, turns, ready, task, runtime })
+    }
+
+    /// Speaks for a rank of a group.
+    #[must_use]
+    pub fn voice(&self) -> Voice {
+        self.voice.clone()
+    }
+
+    /// A rank of a group is ready: its runs begin with [`next`](Self::next).
+    pub fn ready(&self) {
+        self.ready.notify_one();
+    }
+
+    /// What happens next to a rank of a group, if something does within `patience`.
+    pub fn next(&mut self, patience: Duration) -> Option<Occurrence> {
+        let deadline = Instant::now() + patience;
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let over = |reason: &str| Occurrence::Over(reason.to_owned());
+            return Some(match self.told.recv_timeout(left) {
+                Ok(Told::Begun(begun, _)) | Ok(Told::Ended(Verdict::GoOn(begun), _)) => {
+                    Occurrence::Begun(begun)
+                }
+                Ok(Told::Ended(Verdict::Complete, _)) => Occurrence::Complete,
+                Ok(Told::Ended(Verdict::Over(why), _) | Told::Failed(why)) => Occurrence::Over(why),
+                Ok(Told::Waiting(missing)) => Occurrence::Waiting(missing),
+                Ok(Told::Lost(worker, why)) => Occurrence::Lost(worker, why),
+                Ok(Told::Left(worker, rounds)) => Occurrence::Left(worker, rounds),
+                Ok(Told::Behind(workers, rounds)) => Occurrence::Behind(workers, rounds),
+                Ok(Told::Unled(why)) => Occurrence::Unled(why),
+                // It waits until the job is admitted.
+                Ok(Told::Setup(_) | Told::Unadmitted(_)) => continue,
+                Err(RecvTimeoutError::Timeout) => return None,
+                Err(RecvTimeoutError::Disconnected) => over("the stream to the controller has ended"),
+            });
+        }
     }
 
     /// What the process needs to take part. `unadmitted` gets the reasons why it must wait until the job is admitted.
@@ -281,9 +406,10 @@ impl Membership {
                 }
                 Ok(Told::Ended(Verdict::Over(reason), _) | Told::Failed(reason)) => bail!(reason),
                 Ok(Told::Unadmitted(reason)) => tracing::warn!("job {job}: {reason}"),
-                Ok(Told::Setup(_) | Told::Ended(..)) => {
+                Ok(Told::Setup(_) | Told::Ended(..) | Told::Unled(_)) => {
                     bail!("job {job}: the controller makes no sense")
                 }
+                Ok(Told::Lost(..) | Told::Left(..) | Told::Behind(..)) => {}
                 Err(RecvTimeoutError::Timeout) if stop.load(Ordering::Relaxed) => {
                     bail!("job {job}: stopped before it had joined a run")
                 }
@@ -337,8 +463,8 @@ impl Membership {
     }
 
     /// The worker of a job that ends with its first death has all results: its end is not its death.
-    pub fn leave(mut self) {
-        self.say(Standing { rounds: 0, done: true });
+    pub fn leave(mut self, rounds: u64) {
+        self.say(Standing { rounds, why: Stop::Done });
         if let (Some(runtime), Some(task)) = (&self.runtime, self.task.take()) {
             // A controller that does not answer now takes the worker for dead, when all others have their
             // results, too.
@@ -374,7 +500,7 @@ impl Membership {
                     deadline = None;
                     missing(workers);
                 }
-                Ok(Told::Setup(_) | Told::Unadmitted(_) | Told::Begun(..)) => {}
+                Ok(_) => {}
                 Err(RecvTimeoutError::Timeout) if stop.load(Ordering::Relaxed) => bail!("stopped"),
                 Err(RecvTimeoutError::Timeout)
                     if deadline.is_none_or(|deadline| Instant::now() < deadline) => {}
@@ -388,7 +514,7 @@ impl Membership {
 
     fn say(&self, standing: Standing) {
         if let Some(epoch) = self.seat.epoch {
-            self.standing.send_replace(Some((epoch, standing)));
+            self.voice.say(Said::Standing(epoch, standing));
         }
     }
 }
@@ -410,9 +536,13 @@ struct Member {
     ready: Arc<Notify>,
     tell: mpsc::Sender<Told>,
     turns: Turns,
+    /// Rounds that the worker has begun, if it tells.
+    reached: Arc<AtomicU64>,
     /// The set-up as it was told, and whether the worker has used it.
     told: Option<v1::Setup>,
     is_ready: bool,
+    /// Whether a controller that does not know the job has released it.
+    lease: bool,
     /// Since when no stream leads to the controller, in a run, and since when it does not know the job.
     away: Option<Away>,
     stop: Arc<AtomicBool>,
@@ -425,7 +555,7 @@ struct Away {
 
 impl Member {
     /// Takes part until the last news.
-    async fn attend(mut self, mut said: watch::Receiver<Option<(Epoch, Standing)>>) {
+    async fn attend(mut self, mut said: watch::Receiver<Option<Said>>) {
         loop {
             let broken = match self.once(&mut said).await {
                 Ok(()) => return,
@@ -437,6 +567,17 @@ impl Member {
                 Broken::Lost(_) => None,
             };
             match code {
+                None if self.which.led && self.told.is_some() => {
+                    let _ = self.tell.send(Told::Unled(broken.reason().to_owned()));
+                    return;
+                }
+                Some(Code::NotFound) if in_a_run && self.lease => {
+                    let (job, controller) = (&self.which.job, &self.controller);
+                    return self.end(Verdict::Over(format!(
+                        "job {job}: the controller at {controller} does not know it any more: it was released, or the \
+                         controller was started again without its --journal"
+                    )));
+                }
                 Some(Code::FailedPrecondition | Code::PermissionDenied) if in_a_run => {
                     return self.end(Verdict::Over(broken.reason().to_owned()));
                 }
@@ -504,18 +645,26 @@ impl Member {
 
     async fn once(
         &mut self,
-        said: &mut watch::Receiver<Option<(Epoch, Standing)>>,
+        said: &mut watch::Receiver<Option<Said>>,
     ) -> Result<(), Broken> {
         let which = match &self.which.who {
             Who::Index(index) => v1::worker::Which::Worker(index.get().into()),
             Who::Host(host) => v1::worker::Which::Host(host.clone()),
         };
+        let (job_id, key) = match &self.which.admitted {
+            Some((job, key)) => (job.get().into(), key.clone()),
+            None => (0, Vec::new()),
+        };
         let worker = v1::Worker {
             job: self.which.job.clone(),
+            job_id,
+            key,
             which: Some(which),
             epoch: self.seat.epoch.map_or(0, Epoch::get),
         };
         let mut unready = false;
+        let mut looks = tokio::time::interval(BEHIND);
+        let mut reached = 0;
         let mut finished = self.turns.0.finished.subscribe();
         let mut stream = Stream::open(&self.controller, Role::Worker(worker)).await?;
         if self.seat.epoch.is_some() {
@@ -541,10 +690,30 @@ impl Member {
                         // The worker has gone, and this task with it.
                         return std::future::pending().await;
                     }
-                    let now = *said.borrow_and_update();
-                    if let Some((epoch, Standing { rounds, done })) = now {
-                        let standing = v1::Standing { epoch: epoch.get(), rounds, done };
-                        stream.say(Request::Standing(standing)).await;
+                    let now = said.borrow_and_update().clone();
+                    match now {
+                        Some(Said::Standing(epoch, Standing { rounds, why })) => {
+                            let why = match why {
+                                Stop::Stuck => v1::Stop::Unspecified,
+                                Stop::Done => v1::Stop::Done,
+                                Stop::Renewal => v1::Stop::Renewal,
+                            };
+                            let standing =
+                                v1::Standing { epoch: epoch.get(), rounds, why: why.into() };
+                            stream.say(Request::Standing(standing)).await;
+                        }
+                        Some(Said::Failed(why)) => {
+                            stream.end(Request::Failed(why)).await;
+                            return Ok(());
+                        }
+                        None => {}
+                    }
+                    continue;
+                }
+                _ = looks.tick() => {
+                    let now = self.reached.load(Ordering::Relaxed);
+                    if std::mem::replace(&mut reached, now) != now {
+                        stream.say(Request::Reached(now)).await;
                     }
                     continue;
                 }
@@ -557,6 +726,7 @@ impl Member {
                 News::Setup(told) if self.told.is_none() => {
                     unready = true;
                     let setup = Setup::of(told.clone()).map_err(Broken::Refused)?;
+                    self.lease = setup.lease;
                     self.told = Some(told);
                     self.which.who = Who::Index(setup.worker);
                     let _ = self.tell.send(Told::Setup(Box::new(setup)));
@@ -584,7 +754,20 @@ impl Member {
                     let _ = self.tell.send(Told::Waiting(set(&missing)));
                 }
                 News::Run(run) => self.begun(Begun::of(run).map_err(Broken::Refused)?),
-                News::Lost(index) => set(&[index]).iter().for_each(|lost| self.seat.lose(lost)),
+                News::Lost(v1::Lost { worker, reason }) => {
+                    for lost in set(&[worker]).iter() {
+                        self.seat.lose(lost);
+                        let _ = self.tell.send(Told::Lost(lost, reason.clone()));
+                    }
+                }
+                News::Left(v1::Left { worker, rounds }) => {
+                    for left in set(&[worker]).iter() {
+                        let _ = self.tell.send(Told::Left(left, rounds));
+                    }
+                }
+                News::Behind(v1::Behind { workers, rounds }) => {
+                    let _ = self.tell.send(Told::Behind(set(&workers), rounds));
+                }
                 News::Complete(v1::Complete {}) => {
                     self.end(Verdict::Complete);
                     return Ok(());

@@ -397,7 +397,7 @@ impl Serving {
         let (runs, setup) = if args.job_file.is_some() {
             let worker = WorkerIndex::new(0).expect("an index");
             let (deployment, tokens) = (args.load()?, args.tokens()?);
-            (None, Setup { deployment, tokens, worker, stepped: Vec::new() })
+            (None, Setup { deployment, tokens, worker, stepped: Vec::new(), lease: false })
         } else {
             let host = (kind.host)(name.to_owned());
             let runs = Runs::follow_patiently(args.controller("")?, host, true, again)?;

@@ -66,6 +66,8 @@ pub struct Setup {
     pub worker: WorkerIndex,
     /// The jobs of the deployment, by their indices, whose rounds a client lets begin.
     pub stepped: Vec<usize>,
+    /// Whether the worker's job is released when no worker takes part.
+    pub lease: bool,
 }
 
 impl Setup {
@@ -86,7 +88,8 @@ impl Setup {
         let stepped: Vec<usize> = told.stepped.into_iter().map(|job| job as usize).collect();
         let worker = u16::try_from(told.worker).ok().and_then(WorkerIndex::new);
         let worker = worker.filter(|_| stepped.iter().all(|job| *job < jobs.len()));
-        Ok(Self { worker: worker.ok_or_else(senseless)?, tokens, stepped, deployment })
+        let (worker, lease) = (worker.ok_or_else(senseless)?, told.lease);
+        Ok(Self { worker, tokens, stepped, lease, deployment })
     }
 }
 
@@ -145,7 +148,8 @@ impl Broken {
 }
 
 pub(crate) struct Stream {
-    requests: queue::Sender<v1::TakeRequest>,
+    /// `None` when nothing follows.
+    requests: Option<queue::Sender<v1::TakeRequest>>,
     answers: Streaming<v1::TakeResponse>,
 }
 
@@ -161,7 +165,7 @@ impl Stream {
         let call = tokio::time::timeout(PATIENCE, client.take(ReceiverStream::new(outgoing))).await;
         let late = |_| Broken::Lost(format!("no answer came in {} s", PATIENCE.as_secs()));
         let answers = call.map_err(late)?.map_err(broken)?.into_inner();
-        Ok(Self { requests, answers })
+        Ok(Self { requests: Some(requests), answers })
     }
 
     pub(crate) async fn news(&mut self) -> Result<News, Broken> {
@@ -171,8 +175,17 @@ impl Stream {
     }
 
     pub(crate) async fn say(&self, request: Request) {
-        // The stream may have ended.
-        let _ = self.requests.send(v1::TakeRequest { request: Some(request) }).await;
+        if let Some(requests) = &self.requests {
+            // The stream may have ended.
+            let _ = requests.send(v1::TakeRequest { request: Some(request) }).await;
+        }
+    }
+
+    /// The endpoint says the last thing. Returns when the controller has heard it.
+    pub(crate) async fn end(mut self, request: Request) {
+        self.say(request).await;
+        self.requests = None;
+        while self.news().await.is_ok() {}
     }
 
     /// The endpoint has used its set-up.
@@ -236,7 +249,8 @@ mod tests {
     fn setup(text: &str) -> v1::Setup {
         let scenario = tributary_jobfile::parse(text, "setup").unwrap();
         let deployment = serde_json::to_vec(&Deployment::new(scenario).unwrap()).unwrap();
-        v1::Setup { deployment, tokens: vec![vec![7; TOKEN_LEN]], worker: 1, stepped: vec![0] }
+        let tokens = vec![vec![7; TOKEN_LEN]];
+        v1::Setup { deployment, tokens, worker: 1, stepped: vec![0], lease: false }
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! A scenario, and its settings for each switch, worker, parameter server and reminder agent.
 
+use std::time::Duration;
+
 use tributary_protocol::esa::{AgentJob, Target};
 use tributary_protocol::{Assignment, PsConfig, WorkerConfig};
 use tributary_wire::{Epoch, Host as Address, WorkerIndex, WorkerSet};
@@ -47,19 +49,14 @@ impl Deployment {
         Self { scenario, memory: None, assignments }
     }
 
-    /// These jobs of it, for an endpoint that takes part in them. Their assignments do not change.
+    /// The deployment of jobs with these assignments, for an endpoint that takes part in them. They do not change.
     ///
     /// # Panics
-    /// If it does not have them.
+    /// Unless each job has one.
     #[must_use]
-    pub fn only(&self, jobs: &[usize]) -> Self {
-        let Self { scenario, assignments, .. } = self;
-        let own = jobs.iter().map(|job| scenario.jobs[*job].clone()).collect();
-        Self {
-            scenario: Scenario { jobs: own, ..scenario.clone() },
-            memory: None,
-            assignments: jobs.iter().map(|job| assignments[*job]).collect(),
-        }
+    pub fn assigned(scenario: Scenario, assignments: Vec<Assignment>) -> Self {
+        assert_eq!(scenario.jobs.len(), assignments.len());
+        Self { scenario, memory: None, assignments }
     }
 
     /// Whether all that is named exists: otherwise an endpoint that was given it could not use it.
@@ -118,6 +115,11 @@ impl Deployment {
         self.scenario.seed = seed;
     }
 
+    /// Sets the time after which a worker to which no sum comes stops.
+    pub fn set_worker_timeout(&mut self, timeout: Duration) {
+        self.scenario.network.worker_timeout = timeout;
+    }
+
     /// Sets the run that an endpoint has joined.
     pub fn set_epoch(&mut self, job: usize, epoch: Epoch) {
         self.scenario.jobs[job].epoch = epoch;
@@ -138,13 +140,6 @@ impl Deployment {
     /// Sets the assignment that the controller has given a job.
     pub fn set_assignment(&mut self, job: usize, assignment: Assignment) {
         self.assignments[job] = assignment;
-    }
-
-    /// Puts a job's endpoints on other hosts.
-    pub fn place(&mut self, job: usize, placement: &Placement) {
-        let its = &mut self.scenario.jobs[job];
-        its.workers.clone_from(&placement.workers);
-        (its.ps, its.agent) = (placement.ps, placement.agent);
     }
 
     /// Sets the circuits over which switches forward.

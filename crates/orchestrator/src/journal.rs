@@ -9,10 +9,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use redb::{Database, ReadableTable as _, StorageBackend, TableHandle as _};
 use serde::{Deserialize, Serialize};
 use tributary_controller::entries::JobSlot;
-use tributary_controller::service::{Demand, Journal, Record};
+use tributary_controller::service::{Demand, Described, Journal, Record};
 use tributary_model::job::{Handover, Iteration};
 use tributary_model::{
-    Aggregation, HostId, Limits, Topology,
+    Aggregation, HostId, JobSpec, Limits, Topology,
     circuits::{Circuits, Port},
     plan::Placement,
 };
@@ -35,7 +35,7 @@ const LAYOUT: &str = "layout";
 const OURS: &str = "tributary orchestrator ";
 
 /// The versions that this program reads. It writes the last one.
-const VERSIONS: [&str; 5] = ["1", "2", "3", "4", "5"];
+const VERSIONS: [&str; 6] = ["1", "2", "3", "4", "5", "6"];
 
 /// Why the journal is unusable.
 #[derive(Debug, thiserror::Error)]
@@ -279,7 +279,7 @@ struct Stored {
     /// Files of version 1 may lack what follows.
     #[serde(default)]
     name: String,
-    /// 0: none.
+    /// 0: no lease. Up to version 5, the first run of a job with one.
     #[serde(default)]
     lease: u32,
     #[serde(default)]
@@ -314,6 +314,32 @@ struct Stored {
     /// All workers, also those that have died.
     #[serde(default)]
     all: Vec<usize>,
+    /// What endpoints need to know, if the job is not in the controller's file. Files of version 5 lack it.
+    #[serde(default)]
+    described: Option<Description>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Description {
+    spec: JobSpec,
+    /// 64 hexadecimal digits (ESA).
+    token: Option<String>,
+    key: Vec<u8>,
+}
+
+impl Description {
+    fn of(described: &Described) -> Self {
+        let token = described.token().map(|token| token.to_hex());
+        Self { spec: described.spec().clone(), token, key: described.key().to_vec() }
+    }
+
+    /// `None` if it makes no sense.
+    fn described(self) -> Option<Described> {
+        let token = self.token.map(|hex| hex.parse().ok());
+        let token = if let Some(token) = token { Some(token?) } else { None };
+        Some(Described::new(self.spec, token, self.key))
+    }
 }
 
 const fn yes() -> bool {
@@ -352,7 +378,7 @@ impl Stored {
             unfinished: iteration.unfinished.iter().map(WorkerIndex::get).collect(),
             rate: rate.map_or(0, Rate::get),
             name: name.clone(),
-            lease: lease.map_or(0, Epoch::get),
+            lease: u32::from(*lease),
             tenant: tenant.clone(),
             max_rate: limits.rate.map_or(0, Rate::get),
             max_preemption: limits.preemption.map_or(0, Rate::get),
@@ -365,6 +391,7 @@ impl Stored {
             begun,
             stepped: Some(stepped),
             all: record.all.iter().map(|host| host.0).collect(),
+            described: record.described.as_ref().map(Description::of),
         }
     }
 
@@ -418,7 +445,11 @@ impl Stored {
             },
             rate: Rate::new(self.rate),
             name: self.name,
-            lease: Epoch::new(self.lease),
+            lease: self.lease != 0,
+            described: match self.described {
+                Some(described) => Some(described.described()?),
+                None => None,
+            },
             tenant: self.tenant,
             handover: Epoch::new(self.before)
                 .map(|before| Handover { before, rounds: self.rounds }),

@@ -72,9 +72,10 @@ impl Known {
             }
             None => membership::Who::Host(args.host_name(which.host)?),
         };
-        let mut membership = Membership::take(controller, membership::Which { job, who }, stop)?;
+        let which = membership::Which::of_file(job, who);
+        let mut membership = Membership::take(controller, which, stop)?;
         let unadmitted = |reason| tell(&Event::Unadmitted { reason });
-        let membership::Setup { mut deployment, tokens, worker: index, stepped } =
+        let membership::Setup { mut deployment, tokens, worker: index, stepped, .. } =
             membership.setup(stop, unadmitted)?;
         if let Some(seed) = args.seed {
             deployment.set_seed(seed);
@@ -140,8 +141,8 @@ pub fn run(
         (None, None) => {
             let (job, who) = (job.name.clone(), membership::Who::Index(index));
             let controller = args.controller(&job)?;
-            let mut membership =
-                Membership::take(controller, membership::Which { job, who }, stop)?;
+            let which = membership::Which::of_file(job, who);
+            let mut membership = Membership::take(controller, which, stop)?;
             let told = membership.setup(stop, |reason| tell(&Event::Unadmitted { reason }))?;
             ensure!(
                 told.stepped.is_empty(),

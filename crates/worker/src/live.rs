@@ -153,7 +153,7 @@ fn carry_out(
             let reported = |turn: Turn| turn.number > number || turn.reported || !turn.running;
             match node.wait(|| turns.now().is_some_and(reported).then_some(())) {
                 // The job was released after its last iteration, while nobody could tell this worker.
-                Err(Error::Stopped) if rounds.standing().done => {}
+                Err(Error::Stopped) if rounds.standing().is_done() => {}
                 waited => waited?,
             }
         }

@@ -87,7 +87,7 @@ pub(crate) fn run(
         let stopped = |error: &anyhow::Error| matches!(error.downcast_ref(), Some(Error::Stopped));
         let silence = match worked {
             Ok(()) if !goes_on => {
-                membership.leave();
+                membership.leave(rounds.standing().rounds);
                 return Ok(rounds.report(&stats));
             }
             Ok(()) => None,
@@ -112,7 +112,7 @@ pub(crate) fn run(
         let verdict = match (verdict, silence) {
             // It has all sums, whoever is away, and however it goes on with the others.
             (Err(_) | Ok(Verdict::Over(_)), _)
-                if standing.done && !stop.load(Ordering::Relaxed) =>
+                if standing.is_done() && !stop.load(Ordering::Relaxed) =>
             {
                 Verdict::Complete
             }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow, bail};
 use serde::{Deserialize, Serialize};
 use tributary_endpoint::membership::Begun;
-use tributary_model::job::Standing;
+use tributary_model::job::{Standing, Stop};
 use tributary_model::{Deployment, OnUnderflow, worker_index};
 use tributary_protocol::worker::Stats;
 use tributary_protocol::{Assignment, Mode, Tensor, Terms};
@@ -222,7 +222,8 @@ impl Rounds {
     #[must_use]
     pub fn standing(&self) -> Standing {
         let rounds = self.report.rounds;
-        Standing { rounds, done: rounds == self.workload.rounds() }
+        let done = rounds == self.workload.rounds();
+        Standing { rounds, why: if done { Stop::Done } else { Stop::Stuck } }
     }
 
     /// Begins after `done` rounds, whose sums the worker does not have: it was started again, and its job has

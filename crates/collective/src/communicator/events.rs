@@ -1,21 +1,21 @@
 //! What a group does when something happens.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
-use anyhow::Result;
+use tributary_endpoint::membership::{Begun, Occurrence};
+use tributary_job::one_line;
 use tributary_netio::FrameIo;
 use tributary_protocol::fixed::Rounding;
 use tributary_protocol::worker::Stats;
 use tributary_protocol::{Tensor, Terms, fixed};
-use tributary_wire::Epoch;
+use tributary_wire::{WorkerIndex, WorkerSet};
 use tributary_worker::{Error as WorkerError, Node, Sums};
 
-use super::{Finish, Happening, Mistake, Shared, State};
+use super::{FIRST, Finish, Happening, Mistake, Shared, State};
 use crate::Error;
 use crate::agreement::{self, Claim, Magnitude};
-use crate::membership::{News, Progress, Standing};
 use crate::outcome::{Outcome, lock};
 use crate::scales::scale;
 use crate::settings::NonFinite;
@@ -137,24 +137,8 @@ impl Shared {
                     self.break_up(state, Error::Failed(error.to_string()));
                 }
             }
-            Happening::News(news) => {
-                self.look_for_a_run(state, &news);
-                let standings = news.standings;
-                let mut lost =
-                    standings.iter().zip(0_u16..).filter_map(|(standing, rank)| match standing {
-                        Standing::Lost(why) => Some(Error::PeerLost { rank, why: why.clone() }),
-                        _ => None,
-                    });
-                let lost = lost.next();
-                state.standings = standings;
-                match lost {
-                    Some(error) => self.break_up(state, error),
-                    None => {
-                        self.look_for_leavers(state);
-                        self.look_at_time(state);
-                    }
-                }
-            }
+            Happening::Told(Some(occurrence)) => self.told(state, occurrence),
+            Happening::Told(None) => self.look_at_time(state),
             Happening::Broken(error) => self.break_up(state, error),
         }
         self.advance(state);
@@ -184,32 +168,64 @@ impl Shared {
     }
 
     /// Whether this run of the job is over: no call begins before the next one. All ranks find that after
-    /// the same call. The hub is told when this rank has all results of the run.
-    fn run_is_over(&self, state: &State) -> bool {
+    /// the same call. The controller is told when this rank has all results of the run.
+    fn run_is_over(&self, state: &mut State) -> bool {
         let is_over = self.fragments_per_run.is_some_and(|most| state.fragments >= most);
-        if is_over && state.summing.is_empty() {
-            self.runs.store(state.runs + 1, Ordering::Relaxed);
+        if let Some(run) = state.run
+            && is_over
+            && state.summing.is_empty()
+            && !std::mem::replace(&mut state.renews, true)
+        {
+            self.voice.renew(run, state.runs + 1);
         }
         is_over
     }
 
-    /// Continues in the next run of the job if it has begun.
-    fn look_for_a_run(&self, state: &mut State, news: &News) {
-        let Some(node) = state.node.as_ref().filter(|_| news.runs != state.runs) else { return };
-        let epochs: Vec<_> = news.epochs.iter().copied().filter_map(Epoch::new).collect();
-        if epochs.len() != self.lanes {
-            let what = format!("a run has {} epochs for {} lanes", epochs.len(), self.lanes);
-            return self.break_up(state, Error::Failed(what));
+    /// The controller tells this rank something.
+    fn told(&self, state: &mut State, occurrence: Occurrence) {
+        match occurrence {
+            Occurrence::Begun(begun) => self.begin_run(state, &begun),
+            Occurrence::Waiting(missing) => state.missing = missing,
+            Occurrence::Behind(ranks, calls) => state.behind = Some((ranks, calls)),
+            Occurrence::Left(rank, calls) => {
+                state.left = Some((rank.get(), calls));
+                self.look_for_leavers(state);
+            }
+            Occurrence::Lost(rank, why) => {
+                self.break_up(state, Error::PeerLost { rank: rank.get(), why });
+            }
+            Occurrence::Unled(why) => {
+                let why = format!("has the switch and is gone: {why}");
+                self.break_up(state, Error::PeerLost { rank: FIRST, why });
+            }
+            Occurrence::Over(why) => self.break_up(state, Error::Failed(why)),
+            // This rank has left.
+            Occurrence::Complete => {}
         }
-        let this = self.this();
-        // What the worker is told to sum from now on belongs to the next run.
-        node.renew(epochs, move |outcome| this.happen(Happening::Renewed(outcome)));
-        (state.runs, state.fragments) = (news.runs, 0);
+        self.look_at_time(state);
     }
 
-    pub(super) fn progress(&self) -> Progress {
-        let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        Progress { calls: load(&self.begun), runs: load(&self.runs) }
+    /// The first run of the job begins, or the next one.
+    fn begin_run(&self, state: &mut State, begun: &Begun) {
+        if state.broken.is_some() {
+            return;
+        }
+        if begun.epochs.len() != self.lanes {
+            let what = format!("a run has {} epochs for {} lanes", begun.epochs.len(), self.lanes);
+            return self.break_up(state, Error::Failed(what));
+        }
+        if let Some(entry) = state.entry.take() {
+            match entry.begin(self.rank, begun, &self.stop) {
+                Ok(node) => state.node = Some(node),
+                Err(error) => return self.break_up(state, Error::Failed(one_line(&error))),
+            }
+        } else if let Some(node) = &state.node {
+            let this = self.this();
+            // What the worker is told to sum from now on belongs to the next run.
+            node.renew(begun.epochs.clone(), move |outcome| this.happen(Happening::Renewed(outcome)));
+            (state.runs, state.fragments, state.renews) = (state.runs + 1, 0, false);
+        }
+        state.run = Some(begun.epoch());
     }
 
     /// Has all ranks, which see the same mistake, tell each other about it.
@@ -325,18 +341,12 @@ impl Shared {
     /// A call that a rank has left out by leaving never ends.
     fn look_for_leavers(&self, state: &mut State) {
         let begun = self.begun.load(Ordering::Relaxed);
-        let gone =
-            state.standings.iter().zip(0_u16..).find_map(|(standing, rank)| match standing {
-                Standing::Left(Progress { calls, .. }) if *calls < begun && rank != self.rank => {
-                    let why = format!(
-                        "has left the group after {calls} calls, and this rank made {begun}"
-                    );
-                    Some(Error::PeerLost { rank, why })
-                }
-                _ => None,
-            });
-        if let Some(error) = gone {
-            self.break_up(state, error);
+        if let Some((rank, calls)) = state.left
+            && calls < begun
+            && rank != self.rank
+        {
+            let why = format!("has left the group after {calls} calls, and this rank made {begun}");
+            self.break_up(state, Error::PeerLost { rank, why });
         }
     }
 
@@ -352,18 +362,27 @@ impl Shared {
 
     /// The error for a call that takes too long, with the ranks that have not made it.
     pub(super) fn too_late(&self, outcome: &Outcome, state: &State) -> Error {
-        let (number, standings) = (outcome.number, &state.standings);
-        let has_called = |standing: &Standing| matches!(standing, Standing::Present(progress) if progress.calls > number);
-        let late: Vec<usize> = (0..standings.len())
-            .filter(|rank| *rank != usize::from(self.rank) && !has_called(&standings[*rank]))
-            .collect();
-        let what = match late.len() {
-            0 if self.runs.load(Ordering::Relaxed) > state.runs => {
+        let number = outcome.number;
+        let others = |ranks: WorkerSet| -> Vec<usize> {
+            let others = ranks.iter().map(WorkerIndex::get).filter(|rank| *rank != self.rank);
+            others.map(usize::from).collect()
+        };
+        let missing = others(state.missing);
+        let late = state.behind.filter(|(_, calls)| *calls <= number);
+        let late = late.map(|(ranks, _)| others(ranks)).unwrap_or_default();
+        let have = |ranks: &[usize]| if ranks.len() == 1 { "has" } else { "have" };
+        let what = match () {
+            () if state.run.is_none() && !missing.is_empty() => {
+                format!("{} {} not joined the group", agreement::names(&missing), have(&missing))
+            }
+            () if state.run.is_none() => "the group's first run has not begun".into(),
+            () if state.renews => {
                 "the switches have not begun another run of the group's job".into()
             }
-            0 => format!("all ranks have made call {number}; is the network up?"),
-            1 => format!("{} has not made call {number}", agreement::names(&late)),
-            _ => format!("{} have not made call {number}", agreement::names(&late)),
+            () if late.is_empty() => {
+                format!("all ranks have made call {number}; is the network up?")
+            }
+            () => format!("{} {} not made call {number}", agreement::names(&late), have(&late)),
         };
         Error::TimedOut { waited: outcome.begun.elapsed(), what }
     }
@@ -372,15 +391,18 @@ impl Shared {
     fn break_up(&self, state: &mut State, error: Error) {
         if state.broken.is_none() {
             // The others see anything else by themselves.
-            if let Error::TimedOut { .. } | Error::Failed(_) = &error
-                && let Some(voice) = self.voice.get()
-            {
-                voice.give_up(&error.to_string());
+            if let Error::TimedOut { .. } | Error::Failed(_) = &error {
+                self.give_up(&error.to_string());
             }
             self.failure.set(Err(error.clone()));
             state.broken = Some(error);
             self.stop.store(true, Ordering::Relaxed);
         }
+    }
+
+    /// Tells all ranks that this one's calls have failed.
+    pub(super) fn give_up(&self, why: &str) {
+        self.voice.fail(format!("gave up: {why}"));
     }
 
     /// Fails a call that the worker does not have.

@@ -7,16 +7,19 @@ use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::time::Duration;
 
+use rand::RngCore as _;
 use tributary_access::{Grant, Tenant};
-use tributary_model::job::{Event, Progress, Rules, Served};
+use tributary_jobfile::Place;
+use tributary_model::job::{Event, Progress, Served};
 use tributary_model::plan::Placement;
-use tributary_model::{Aggregation, Error as Unservable, Limits, OnDeath};
+use tributary_model::{Aggregation, Error as Unservable, HostId, JobSpec, Limits};
 use tributary_protocol::priority::Priority;
 use tributary_protocol::{Assignment, Rate};
-use tributary_wire::{Epoch, JobId, WorkerSet};
+use tributary_wire::channel::{TOKEN_LEN, Token};
+use tributary_wire::{Epoch, JobId, Protocol, WorkerSet};
 
-use super::leases::Lease;
-use super::{Admitted, Entry, Jobs, Phase, Refusal, State};
+use super::taking::Host;
+use super::{Admitted, Described, Entry, Jobs, Phase, Refusal, State};
 use crate::error::Error;
 
 /// Pause between attempts to release a job that another request is changing.
@@ -36,24 +39,29 @@ pub struct Demand {
 /// What a client asks for when it admits a job.
 #[derive(Clone, Debug)]
 pub struct Admission {
-    /// The hosts of the job's endpoints. Its epoch and assignment are not looked at.
+    /// The hosts of the job's endpoints. Its epoch and assignment are not looked at. With settings, the parameter server
+    /// may be left out.
     pub placement: Placement,
     /// Whether the controller chooses the job's ID.
     pub any_id: bool,
     /// The run that goes on, if the job was admitted before.
     pub continued: Option<Epoch>,
-    /// Where the job is summed.
-    pub aggregation: Aggregation,
-    /// How many aggregators it gets.
-    pub size: u32,
+    /// Where the job is summed; `None`: as its settings say.
+    pub aggregation: Option<Aggregation>,
+    /// How many aggregators it gets; `None`: as its settings say.
+    pub size: Option<u32>,
     /// What it sends. Such a job has iterations.
     pub demand: Option<Demand>,
     /// Its name, for people.
     pub name: String,
-    /// Whether it is released by itself when no client holds its lease.
+    /// Whether it is released by itself when no worker takes part.
     pub lease: bool,
     /// Whether a client lets each round begin.
     pub stepped: bool,
+    /// The text of its table `[job]`, if workers are to take part in a job that is not in the controller's file.
+    pub settings: Option<String>,
+    /// What a worker must show then.
+    pub key: Vec<u8>,
     /// Whose job it is.
     pub tenant: Option<Arc<Tenant>>,
 }
@@ -66,15 +74,24 @@ impl Admission {
             placement,
             any_id: false,
             continued: None,
-            aggregation,
-            size,
+            aggregation: Some(aggregation),
+            size: Some(size),
             demand: None,
             name: String::new(),
             lease: false,
             stepped: false,
+            settings: None,
+            key: Vec::new(),
             tenant: None,
         }
     }
+}
+
+/// Where a job is summed, and in how many aggregators.
+#[derive(Clone, Copy)]
+struct Wish {
+    aggregation: Aggregation,
+    size: u32,
 }
 
 impl Jobs {
@@ -90,47 +107,106 @@ impl Jobs {
     ///
     /// # Errors
     /// [`Refusal::Admitted`], [`Refusal::NoId`], [`Refusal::Closing`], [`Refusal::Leased`] for a lease and
-    /// iterations, [`Refusal::Lanes`], [`Refusal::Quota`], [`Refusal::Controller`], [`Refusal::Unrecorded`].
+    /// iterations, [`Refusal::Undescribed`], [`Refusal::Settings`], [`Refusal::NoSite`], [`Refusal::Lanes`],
+    /// [`Refusal::Quota`], [`Refusal::Controller`], [`Refusal::Unrecorded`].
     ///
     /// # Panics
     /// If the placement has no worker or more than 32 at a switch, or names a host that the topology does not
     /// have.
     pub async fn admit(&self, admission: Admission) -> Result<Placement, Refusal> {
-        let Admission { ref placement, ref tenant, any_id, size, .. } = admission;
-        let Admission { demand, lease, stepped, .. } = admission;
-        // The control loop schedules such a job, which waits at its server.
-        if demand.is_some() && placement.ps.is_none() {
-            return Err(Error::from(Unservable::NoServer(placement.job)).into());
-        }
+        let Admission { demand, lease, stepped, any_id, .. } = admission;
         if (demand.is_some() || stepped) && lease {
-            return Err(Refusal::Leased(placement.job));
+            return Err(Refusal::Leased(admission.placement.job));
         }
-        let job = {
+        let (placement, described, wish) = {
             let mut state = self.state();
-            let job = if any_id { self.free_id(&state)? } else { placement.job };
+            let job = if any_id { self.free_id(&state)? } else { admission.placement.job };
             if self.spec(job).is_some_and(|job| job.lane.count > 1) {
                 return Err(Refusal::Lanes(job));
             }
+            let described = self.describe(&state, job, &admission)?;
+            if lease && described.is_none() {
+                return Err(Refusal::Undescribed);
+            }
+            let own = described.as_ref().filter(|described| !described.of_file);
+            let placement = match own.map(Described::spec) {
+                Some(spec) => Placement::unassigned(spec),
+                None => Placement { job, ..admission.placement.clone() },
+            };
+            // The control loop schedules such a job, which waits at its server.
+            if demand.is_some() && placement.ps.is_none() {
+                return Err(Error::from(Unservable::NoServer(job)).into());
+            }
+            let spec = described.as_ref().map(Described::spec);
+            let aggregation = admission.aggregation.or(spec.map(|spec| spec.aggregation));
+            let size = admission.size.or(spec.map(|spec| spec.segment));
+            let wish = Wish { aggregation: aggregation.unwrap_or_default(), size: size.unwrap_or(1) };
             // Jobs of ATP have no aggregators of their own.
-            let own = if self.0.controller.memory.is_some() { size } else { 0 };
-            state.begin_admission(job, tenant.as_deref(), own)?;
-            job
+            let size = if self.0.controller.memory.is_some() { wish.size } else { 0 };
+            state.begin_admission(job, admission.tenant.as_deref(), size)?;
+            (placement, described, wish)
         };
-        let limits = tenant.as_deref().map_or(Limits::NONE, tenants_limits).and(placement.limits);
-        let placement = Placement { job, limits, ..placement.clone() };
+        let tenant = admission.tenant.as_deref().map_or(Limits::NONE, tenants_limits);
+        let limits = tenant.and(placement.limits).and(admission.placement.limits);
+        let placement = Placement { limits, ..placement };
         let own = self.clone();
         let admission = Admission { placement, ..admission };
-        carry_through(async move { own.begin_serving(admission).await }).await
+        carry_through(async move { own.begin_serving(admission, described, wish).await }).await
+    }
+
+    /// What endpoints need to know of a job that is about to be admitted; `None` if none can take part.
+    fn describe(
+        &self,
+        state: &State,
+        job: JobId,
+        admission: &Admission,
+    ) -> Result<Option<Described>, Refusal> {
+        let Admission { settings, placement, name, key, .. } = admission;
+        let Some(settings) = settings else {
+            return Ok(self.index(job).map(|at| self.0.known.described(at..at + 1)));
+        };
+        let site = self.0.known.site.as_ref().ok_or(Refusal::NoSite)?;
+        let workers = placement.workers.clone();
+        let name = if name.is_empty() { format!("job{job}") } else { name.clone() };
+        let server = || placement.ps.or_else(|| self.server_for(state, &workers));
+        let place = Place { id: job, name, workers: workers.clone() };
+        let spec = site.job(place, settings, server);
+        let spec = spec.map_err(|error| Refusal::Settings(error.to_string()))?;
+        let token = spec.agent.map(|_| {
+            let mut token = [0; TOKEN_LEN];
+            rand::rng().fill_bytes(&mut token);
+            Token(token)
+        });
+        let spec = JobSpec { limits: spec.limits.and(placement.limits), ..spec };
+        Ok(Some(Described::new(spec, token, key.clone())))
+    }
+
+    /// The host whose parameter servers take part, and have the fewest jobs.
+    fn server_for(&self, state: &State, workers: &[HostId]) -> Option<HostId> {
+        let may_share = self.protocol() == Protocol::Atp;
+        let there = state.hosts.values().filter_map(|host| match host {
+            Host::Server(host) if may_share || !workers.contains(host) => Some(*host),
+            _ => None,
+        });
+        let jobs = |host: HostId| {
+            let of = |entry: &&Entry| entry.admitted.as_ref().is_some_and(|job| job.placement.ps == Some(host));
+            state.jobs.values().filter(of).count()
+        };
+        there.min_by_key(|host| (jobs(*host), *host))
     }
 
     /// Makes switches serve a job whose admission has begun.
-    async fn begin_serving(&self, admission: Admission) -> Result<Placement, Refusal> {
+    async fn begin_serving(
+        &self,
+        admission: Admission,
+        described: Option<Described>,
+        wish: Wish,
+    ) -> Result<Placement, Refusal> {
         let job = admission.placement.job;
         let tenant = admission.tenant.as_ref().map(|tenant| tenant.name.clone());
-        let lease = admission.lease;
         // Whether a job that is not recorded is left in the switches.
         let mut left = false;
-        let outcome = match self.serve(admission).await {
+        let outcome = match self.serve(admission, described, wish).await {
             Ok(admitted) => match self.record(&admitted, tenant.as_deref(), admitted.life.served())
             {
                 Ok(()) => Ok(admitted),
@@ -161,21 +237,22 @@ impl Jobs {
                         self.handle_in(&mut state, job, Event::Close);
                     }
                     self.tell_hosts(&mut state, job);
+                    self.tick(&mut state, job);
                 }
                 (Err(_), Some(entry)) if left => entry.phase = Phase::Broken,
                 _ => drop(state.jobs.remove(&job)),
             }
         }
-        if let (Ok(placement), true) = (&answer, lease) {
-            self.begin_grace(placement.run());
-        }
         answer
     }
 
-    async fn serve(&self, admission: Admission) -> Result<Admitted, Error> {
-        let Admission {
-            placement, continued, aggregation, size, demand, name, lease, stepped, ..
-        } = admission;
+    async fn serve(
+        &self,
+        admission: Admission,
+        described: Option<Described>,
+        Wish { aggregation, size }: Wish,
+    ) -> Result<Admitted, Error> {
+        let Admission { placement, continued, demand, name, lease, stepped, .. } = admission;
         let controller = &self.0.controller;
         let epoch = match continued {
             Some(epoch) => controller.continued(epoch)?,
@@ -183,20 +260,14 @@ impl Jobs {
         };
         let placement = Placement { epoch, ..placement };
         let assignment = controller.admit_sized(placement.clone(), aggregation, size).await?;
-        let placement = placement.assigned(assignment);
-        let at = self.index(placement.job);
-        let spec = at.map(|at| self.0.known.deployment.job(at));
-        let workers = u16::try_from(placement.workers.len()).unwrap_or(u16::MAX);
-        let rules = Rules {
-            // Endpoints know it by the name in the file.
-            name: spec.map_or_else(|| name.clone(), |job| job.name.clone()),
-            workers,
-            on_death: spec.map_or(OnDeath::End, |job| job.on_death),
-            stepped: stepped || demand.is_some(),
-        };
+        let lanes = [placement.assigned(assignment)];
+        let [placement] = &lanes;
+        let spec = described.as_ref().map(Described::spec);
+        let all = placement.workers.len();
+        let rules = self.0.known.rules(spec, &name, all, stepped || demand.is_some(), lease);
         let served = Served {
             epoch,
-            workers: WorkerSet::first(workers),
+            workers: WorkerSet::first(rules.workers),
             handover: None,
             // Its workers may be in the middle of it.
             begun: continued.is_some(),
@@ -206,14 +277,11 @@ impl Jobs {
                 spec.and_then(|job| job.rate).into_iter().chain(placement.limits.rate).min(),
             ),
         };
-        let lanes = [placement.clone()];
-        let at = at.map(|at| at..at + 1);
-        let mut admitted = Admitted::new(placement, at, rules, served, &lanes);
+        let mut admitted = Admitted::new(placement.clone(), described, rules, served, &lanes);
         if !name.is_empty() {
             admitted.title = name;
         }
         admitted.demand = demand;
-        admitted.lease = lease.then(|| Lease::new(epoch));
         Ok(admitted)
     }
 
@@ -482,7 +550,7 @@ fn tenants_limits(tenant: &Tenant) -> Limits {
 }
 
 /// Runs a change to its end in a separate task: a client that hangs up must not leave it half-way.
-pub(super) async fn carry_through<T: Send + 'static>(
+async fn carry_through<T: Send + 'static>(
     change: impl Future<Output = Result<T, Refusal>> + Send + 'static,
 ) -> Result<T, Refusal> {
     match tokio::spawn(change).await {

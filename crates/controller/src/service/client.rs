@@ -45,7 +45,7 @@ impl Outbox {
         match (&item, waiting.back_mut()) {
             (Item::Missing(_), Some(last @ Item::Missing(_))) => *last = item,
             // What was decided before does not matter any more.
-            (Item::News(Ok(new)), Some(Item::News(Ok(last)))) if messages::are_turns(last, new) => {
+            (Item::News(Ok(new)), Some(Item::News(Ok(last)))) if messages::supersede(last, new) => {
                 *last = new.clone();
             }
             _ => waiting.push_back(item),

@@ -3,9 +3,9 @@
 use tributary_model::job::{Handover, Iteration};
 use tributary_model::{HostId, Topology};
 use tributary_protocol::Rate;
-use tributary_wire::{Epoch, JobId, Service};
+use tributary_wire::{JobId, Service};
 
-use super::Demand;
+use super::{Demand, Described};
 use crate::entries::JobSlot;
 use tributary_model::plan::Placement;
 
@@ -28,8 +28,10 @@ pub struct Record {
     pub rate: Option<Rate>,
     /// Its name, for people.
     pub name: String,
-    /// The epoch of its first run, if it has a lease.
-    pub lease: Option<Epoch>,
+    /// Whether it is released when no worker takes part.
+    pub lease: bool,
+    /// What endpoints need to know of a job that is not in the controller's file.
+    pub described: Option<Described>,
     /// Name of the tenant whose job it is.
     pub tenant: Option<String>,
     /// How its run has begun, if it continues another one.
@@ -52,6 +54,7 @@ impl Record {
         !workers.is_empty()
             && hosts.all(|host| host.0 < topology.hosts.len())
             && self.iteration.unfinished.len() as usize <= workers.len()
+            && self.described.as_ref().is_none_or(|described| described.spec().id == self.placement.job)
     }
 }
 

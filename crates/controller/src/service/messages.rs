@@ -1,14 +1,17 @@
 //! Values as messages, and back.
 
 use tonic::{Code, Status};
-use tributary_model::job::{Begin, Iteration, News, Refusal, Standing, Turn};
+use tributary_model::job::{Begin, Iteration, News, Refusal, Standing, Stop, Turn};
 use tributary_proto::JOBS_VERSION;
 use tributary_proto::jobs::v1;
-use tributary_proto::jobs::v1::part::Role as Named;
+use tributary_proto::jobs::v1::part::Role as Part;
 use tributary_proto::jobs::v1::take_request::Request;
 use tributary_proto::jobs::v1::take_response::News as Told;
 use tributary_protocol::{Assignment, Mode, Rate};
-use tributary_wire::{Epoch, WorkerIndex, WorkerSet};
+use tributary_wire::{Epoch, JobId, WorkerIndex, WorkerSet};
+
+/// Characters of the reason for a worker's failure that others are told.
+const REASON: usize = 1000;
 
 /// Which worker a client is.
 pub(super) enum Which {
@@ -17,10 +20,27 @@ pub(super) enum Which {
     Host(String),
 }
 
+/// Which job a worker names.
+pub(super) enum Named {
+    Name(String),
+    Id(JobId),
+}
+
+impl std::fmt::Display for Named {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Name(name) => write!(f, "job `{name}`"),
+            Self::Id(job) => write!(f, "job {job}"),
+        }
+    }
+}
+
 /// Who a client is.
 pub(super) enum Role {
     Worker {
-        job: String,
+        job: Named,
+        /// What the job was admitted with.
+        key: Vec<u8>,
         which: Which,
         run: Option<Epoch>,
     },
@@ -44,7 +64,7 @@ pub(super) fn role(first: Option<v1::TakeRequest>) -> Result<Role, Status> {
         )));
     }
     Ok(match part.role.ok_or_else(invalid)? {
-        Named::Worker(v1::Worker { job, which, epoch }) => {
+        Part::Worker(v1::Worker { job, job_id, key, which, epoch }) => {
             let many = || Status::invalid_argument("a job has at most 1024 workers");
             let which = match which.ok_or_else(invalid)? {
                 v1::worker::Which::Worker(index) => {
@@ -53,10 +73,15 @@ pub(super) fn role(first: Option<v1::TakeRequest>) -> Result<Role, Status> {
                 }
                 v1::worker::Which::Host(host) => Which::Host(host),
             };
-            Role::Worker { job, which, run: Epoch::new(epoch) }
+            let id = u16::try_from(job_id).ok();
+            let job = match id.ok_or_else(invalid).map(JobId::new)? {
+                Some(id) => Named::Id(id),
+                None => Named::Name(job),
+            };
+            Role::Worker { job, key, which, run: Epoch::new(epoch) }
         }
-        Named::Server(host) => Role::Server(host),
-        Named::Agent(host) => Role::Agent(host),
+        Part::Server(host) => Role::Server(host),
+        Part::Agent(host) => Role::Agent(host),
     })
 }
 
@@ -67,6 +92,10 @@ pub(super) enum Said {
     Stands(Epoch, Standing),
     /// A worker has finished an iteration of this run.
     Finished(Epoch, u64),
+    /// A worker has begun so many rounds.
+    Reached(u64),
+    /// A worker has failed.
+    Failed(String),
     /// Nothing that makes sense.
     Nothing,
 }
@@ -75,16 +104,30 @@ pub(super) enum Said {
 pub(super) fn said(request: v1::TakeRequest) -> Option<Said> {
     Some(match request.request? {
         Request::Ready(v1::Ready {}) => Said::Ready,
-        Request::Standing(v1::Standing { epoch, rounds, done }) => match Epoch::new(epoch) {
-            Some(epoch) => Said::Stands(epoch, Standing { rounds, done }),
+        Request::Standing(standing) => match Epoch::new(standing.epoch) {
+            Some(epoch) => {
+                let why = match standing.why() {
+                    v1::Stop::Unspecified => Stop::Stuck,
+                    v1::Stop::Done => Stop::Done,
+                    v1::Stop::Renewal => Stop::Renewal,
+                };
+                Said::Stands(epoch, Standing { rounds: standing.rounds, why })
+            }
             None => Said::Nothing,
         },
         Request::Finished(v1::Finished { epoch, number }) => match Epoch::new(epoch) {
             Some(epoch) => Said::Finished(epoch, number),
             None => Said::Nothing,
         },
+        Request::Reached(rounds) => Said::Reached(rounds),
+        Request::Failed(why) => Said::Failed(short(why)),
         Request::Part(_) => Said::Nothing,
     })
+}
+
+/// All others are told it, and logs have it.
+fn short(text: String) -> String {
+    text.chars().filter(|c| !c.is_control()).take(REASON).collect()
 }
 
 pub(super) fn indices(workers: WorkerSet) -> Vec<u32> {
@@ -100,7 +143,11 @@ pub(super) fn response(
     let news = match news {
         News::Waiting(workers) => return Ok(missing(workers)),
         News::Begin(begin) => Told::Run(run(begin)),
-        News::Lost(worker) => Told::Lost(worker.get().into()),
+        News::Lost(worker, reason) => Told::Lost(v1::Lost { worker: worker.get().into(), reason }),
+        News::Left(worker, rounds) => Told::Left(v1::Left { worker: worker.get().into(), rounds }),
+        News::Behind(workers, rounds) => {
+            Told::Behind(v1::Behind { workers: indices(workers), rounds })
+        }
         News::Turn(Turn { number, running, reported, assignment, rate }) => Told::Turn(v1::Turn {
             job: job.to_owned(),
             number,
@@ -127,10 +174,12 @@ pub(super) fn setup(setup: v1::Setup) -> v1::TakeResponse {
     v1::TakeResponse { news: Some(Told::Setup(setup)) }
 }
 
-/// Whether both are about the iteration of the same job.
-pub(super) fn are_turns(one: &v1::TakeResponse, other: &v1::TakeResponse) -> bool {
+/// Whether the second one makes the first one needless: both are about the iteration of the same job, or about who is
+/// behind.
+pub(super) fn supersede(one: &v1::TakeResponse, other: &v1::TakeResponse) -> bool {
     match (&one.news, &other.news) {
         (Some(Told::Turn(one)), Some(Told::Turn(other))) => one.job == other.job,
+        (Some(Told::Behind(_)), Some(Told::Behind(_))) => true,
         _ => false,
     }
 }

@@ -7,15 +7,15 @@
 //! - `admission`: jobs that come, are moved and go;
 //! - `progress`: their iterations and rates, and those who watch;
 //! - `taking`: endpoints that take part;
-//! - `leases`: jobs that end when no client holds them;
+//! - `described`: what endpoints need to know of a job;
 //! - `tenants`: whose they are;
 //! - `journal`: what outlives the controller;
 //! - `requests` and `messages`: values as messages, and back.
 
 mod admission;
 mod client;
+mod described;
 mod journal;
-mod leases;
 mod messages;
 mod progress;
 mod refusal;
@@ -30,8 +30,9 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 use tonic::service::Routes;
+use tributary_jobfile::Site;
 use tributary_model::job::{
-    Event, Failure, Handover, Iteration, Job, News, Order, Progress, Rules, Served, Stream,
+    Event, Failure, Handover, Iteration, Job, News, Order, Progress, RETURN, Rules, Served, Stream,
 };
 use tributary_model::memory::Room;
 use tributary_model::plan::Placement;
@@ -43,8 +44,8 @@ use tributary_wire::{Epoch, JobId, Protocol, WorkerSet};
 
 pub use admission::{Admission, Demand};
 pub use journal::{Forgetful, Journal, Record};
-pub use leases::GRACE;
-use leases::Lease;
+pub use described::Described;
+use described::Part;
 pub use progress::Listed;
 pub use refusal::Refusal;
 
@@ -53,6 +54,9 @@ use crate::jobs::{Controller, lock};
 use crate::server::MESSAGE_LIMIT;
 use client::Outbox;
 use taking::Host;
+
+/// How long a job with a lease stays admitted while no worker takes part.
+pub const GRACE: Duration = Duration::from_secs(10);
 
 /// The jobs of a controller, and the endpoints that take part in them. Clones share them.
 #[derive(Clone, Debug)]
@@ -63,8 +67,6 @@ struct Shared {
     controller: Arc<Controller>,
     journal: Arc<dyn Journal>,
     known: Known,
-    /// How long a job stays admitted while no client holds its lease.
-    grace: Duration,
     state: Mutex<State>,
     begin: Instant,
 }
@@ -78,11 +80,27 @@ pub struct Known {
     pub tokens: BTreeMap<String, Token>,
     /// Whether the controller has admitted them by itself, so that no client releases them.
     pub own: bool,
+    /// For jobs whose settings come with their admission.
+    pub site: Option<Arc<Site>>,
+    /// The key that workers of the known jobs must show, if there is one.
+    pub key: Vec<u8>,
+    /// See [`GRACE`].
+    pub grace: Duration,
+    /// See [`Rules::patience`].
+    pub patience: Duration,
 }
 
 impl From<Deployment> for Known {
     fn from(deployment: Deployment) -> Self {
-        Self { deployment, tokens: BTreeMap::new(), own: false }
+        Self {
+            deployment,
+            tokens: BTreeMap::new(),
+            own: false,
+            site: None,
+            key: Vec::new(),
+            grace: GRACE,
+            patience: RETURN,
+        }
     }
 }
 
@@ -129,12 +147,11 @@ struct Admitted {
     title: String,
     /// With all its workers. Its run and its assignment are those of its life.
     placement: Placement,
-    /// Its place among the known jobs: in the network, each thread of a worker has a job of its own.
-    at: Option<Range<usize>>,
-    /// The IDs of these.
+    /// What endpoints need to know, if they can take part.
+    described: Option<Described>,
+    /// In the network, each thread of a worker has a job of its own.
     lanes: Vec<JobId>,
     demand: Option<Demand>,
-    lease: Option<Lease>,
     watched: watch::Sender<(Epoch, Progress)>,
     /// What a worker needs to take part, as JSON.
     setup: Option<Arc<Vec<u8>>>,
@@ -150,21 +167,21 @@ impl Admitted {
     /// A job whose lanes (at least one) switches serve, in this state.
     fn new(
         placement: Placement,
-        at: Option<Range<usize>>,
+        mut described: Option<Described>,
         rules: Rules,
         served: Served,
         lanes: &[Placement],
     ) -> Self {
+        described.iter_mut().for_each(|described| described.place(&placement, lanes));
         let epochs = lanes.iter().map(|lane| lane.epoch).collect();
         Self {
             serial: 0,
             title: rules.name.clone(),
             life: Job::resume(rules, served),
             placement,
-            at,
+            described,
             lanes: lanes.iter().map(|lane| lane.job).collect(),
             demand: None,
-            lease: None,
             watched: watch::Sender::new((served.epoch, served.progress)),
             setup: None,
             epochs: BTreeMap::from([(served.epoch, epochs)]),
@@ -213,7 +230,7 @@ impl Jobs {
             }
             let at = at.map(|at| scenario.lanes(at));
             let record = records.iter().find(|record| record.placement.job == id);
-            if let Some(entry) = resumed(&controller, &scenario.jobs, id, at, record) {
+            if let Some(entry) = resumed(&controller, &known, id, at, record) {
                 jobs.insert(id, entry);
             }
         }
@@ -224,27 +241,21 @@ impl Jobs {
             admitted.serial = serial;
         }
         let state = Mutex::new(State { jobs, last_serial, ..State::default() });
-        let (grace, begin) = (GRACE, Instant::now());
-        Self(Arc::new(Shared { controller, journal, known, grace, state, begin }))
+        Self(Arc::new(Shared { controller, journal, known, state, begin: Instant::now() }))
     }
 
-    /// The same with another grace period of leases.
-    ///
-    /// # Panics
-    /// If it was cloned.
-    #[must_use]
-    pub fn with_grace(self, grace: Duration) -> Self {
-        let shared = Arc::into_inner(self.0).expect("nobody else has it yet");
-        Self(Arc::new(Shared { grace, ..shared }))
-    }
-
-    /// The gRPC service. The grace periods of leases begin, because only now can they be held.
+    /// The gRPC service. The grace periods of leases begin, because only now can endpoints take part.
     ///
     /// # Panics
     /// Outside of a Tokio runtime, if a job has a lease.
     #[must_use]
     pub fn service(&self) -> Routes {
-        self.begin_grace_periods();
+        {
+            let mut state = self.state();
+            for job in state.jobs.keys().copied().collect::<Vec<_>>() {
+                self.tick(&mut state, job);
+            }
+        }
         let server = JobsServer::new(self.clone());
         Routes::new(server.max_decoding_message_size(MESSAGE_LIMIT))
     }
@@ -314,6 +325,10 @@ impl Jobs {
                     let (lanes, hosts) = (admitted.lanes.clone(), admitted.hosts(workers));
                     tokio::spawn(self.clone().change(job, lanes, hosts));
                 }
+                Order::Release => {
+                    let serial = admitted.serial;
+                    tokio::spawn(self.clone().end(job, serial));
+                }
                 Order::Record(served) => {
                     // It may have been moved, or have another rate, since the order.
                     let now = admitted.life.served().progress;
@@ -356,8 +371,32 @@ impl Jobs {
         if admitted.alarm == Some(alarm) {
             admitted.alarm = None;
         }
-        admitted.life.tick(self.now());
-        self.obey(job, &mut state);
+        self.tick(&mut state, job);
+    }
+
+    fn tick(&self, state: &mut State, job: JobId) {
+        if let Some(admitted) = state.admitted_mut(job) {
+            admitted.life.tick(self.now());
+            self.obey(job, state);
+        }
+    }
+
+    /// Releases a job in which no worker takes part any more.
+    async fn end(self, job: JobId, serial: u64) {
+        let is_it = |state: &State| state.admitted(job).is_some_and(|own| own.serial == serial);
+        if !is_it(&self.state()) {
+            return;
+        }
+        match self.release(job).await {
+            Ok(_) => tracing::info!("job {job}: released, because no worker takes part"),
+            Err(refusal) => {
+                tracing::warn!("job {job}, in which no worker takes part, is not released yet: {refusal}");
+                let mut state = self.state();
+                if is_it(&state) {
+                    self.handle_in(&mut state, job, Event::Unreleased);
+                }
+            }
+        }
     }
 
     /// Changes the switches to a new run of these workers, for each lane.
@@ -418,7 +457,8 @@ impl Jobs {
                 iteration: progress.iteration,
                 rate: progress.rate,
                 name: admitted.title.clone(),
-                lease: admitted.lease.as_ref().map(|lease| lease.epoch),
+                lease: admitted.life.rules().grace.is_some(),
+                described: admitted.described.clone().filter(|described| !described.of_file),
                 tenant: tenant.map(str::to_owned),
                 handover,
                 begun,
@@ -456,23 +496,44 @@ impl State {
     }
 }
 
+impl Known {
+    /// What a job's life depends on; `title` is its name unless it has a description.
+    fn rules(
+        &self,
+        spec: Option<&JobSpec>,
+        title: &str,
+        workers: usize,
+        stepped: bool,
+        lease: bool,
+    ) -> Rules {
+        Rules {
+            // Endpoints know it by the name in the file.
+            name: spec.map_or_else(|| title.to_owned(), |job| job.name.clone()),
+            workers: u16::try_from(workers).unwrap_or(u16::MAX),
+            on_death: spec.map_or(OnDeath::End, |job| job.on_death),
+            stepped,
+            patience: self.patience,
+            grace: lease.then_some(self.grace),
+        }
+    }
+}
+
 /// A job that a controller serves when this begins.
 fn resumed(
     controller: &Controller,
-    known: &[JobSpec],
+    known: &Known,
     id: JobId,
     at: Option<Range<usize>>,
     record: Option<&Record>,
 ) -> Option<Entry> {
-    let lanes: Vec<JobId> = match &at {
-        Some(at) => known[at.clone()].iter().map(|lane| lane.id).collect(),
-        None => vec![id],
-    };
+    let of_record = record.and_then(|record| record.described.clone());
+    let described = of_record.or_else(|| at.map(|at| known.described(at)));
+    let lanes = described.as_ref().map_or_else(|| vec![id], Described::ids);
     // Some lanes may be missing after an admission that has failed.
     let lanes = lanes.iter().filter_map(|lane| Some(controller.placement(*lane)?.0));
     let lanes: Vec<Placement> = lanes.collect();
     let current = lanes.first()?;
-    let spec = at.clone().map(|at| &known[at.start]);
+    let spec = described.as_ref().map(Described::spec);
     // Some of the workers may have died. The journal has all of them; without one, those of the file are all.
     let of_file = spec.map(|job| &job.workers);
     let of_record = record.map(|record| &record.all).filter(|all| !all.is_empty());
@@ -482,13 +543,8 @@ fn resumed(
     let there = all.iter().enumerate().filter(|(_, host)| current.workers.contains(host));
     let there: WorkerSet = there.map(|(index, _)| worker_index(index)).collect();
     let title = record.map(|record| record.name.clone()).unwrap_or_default();
-    let rules = Rules {
-        // Endpoints know it by the name in the file.
-        name: spec.map_or_else(|| title.clone(), |job| job.name.clone()),
-        workers: u16::try_from(all.len()).unwrap_or(u16::MAX),
-        on_death: spec.map_or(OnDeath::End, |job| job.on_death),
-        stepped: record.is_some_and(|record| record.stepped),
-    };
+    let (stepped, lease) = record.map_or((false, false), |record| (record.stepped, record.lease));
+    let rules = known.rules(spec, &title, all.len(), stepped, lease);
     let rate = match record {
         Some(record) => record.rate,
         None => spec.and_then(|job| job.rate).into_iter().chain(current.limits.rate).min(),
@@ -511,12 +567,11 @@ fn resumed(
         progress,
     };
     let placement = Placement { workers: all, ..current.clone() };
-    let mut admitted = Admitted::new(placement, at, rules, served, &lanes);
+    let mut admitted = Admitted::new(placement, described, rules, served, &lanes);
     if !title.is_empty() {
         admitted.title = title;
     }
     admitted.demand = record.and_then(|record| record.demand);
-    admitted.lease = record.and_then(|record| record.lease).map(Lease::new);
     let tenant = record.and_then(|record| record.tenant.clone());
     let size = current.assignment.segment.size;
     Some(Entry { phase: Phase::Settled, tenant, size, admitted: Some(admitted) })

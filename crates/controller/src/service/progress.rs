@@ -14,7 +14,7 @@ use super::{Admitted, Demand, Entry, Jobs, Refusal, State};
 pub struct Listed {
     /// Its name, for people.
     pub name: String,
-    /// Whether somebody holds its lease; `None` if it has none.
+    /// Whether some worker takes part in a job with a lease; `None` if it has none.
     pub held: Option<bool>,
     /// The hosts of its endpoints, its run and its assignment.
     pub placement: Placement,
@@ -93,7 +93,7 @@ impl Jobs {
     pub fn set_rate(&self, job: JobId, rate: Option<Rate>) -> Result<(), Refusal> {
         let mut state = self.state();
         let (_, admitted) = state.settled(job)?;
-        if admitted.lease.is_some() {
+        if admitted.life.rules().grace.is_some() {
             return Err(Refusal::Leased(job));
         }
         if admitted.lanes.len() > 1 {
@@ -157,7 +157,7 @@ impl Jobs {
                 stepped: admitted.life.rules().stepped,
                 demand: admitted.demand,
                 name: admitted.title.clone(),
-                held: admitted.lease.as_ref().map(super::Lease::is_held),
+                held: admitted.life.rules().grace.map(|_| admitted.life.is_taken_part_in()),
             }
         });
         listed.collect()
@@ -167,6 +167,12 @@ impl Jobs {
     #[must_use]
     pub fn served(&self, job: JobId) -> Option<Served> {
         self.state().admitted(job).map(|admitted| admitted.life.served())
+    }
+
+    /// Whether some worker takes part in a job.
+    #[must_use]
+    pub fn is_taken_part_in(&self, job: JobId) -> bool {
+        self.state().admitted(job).is_some_and(|admitted| admitted.life.is_taken_part_in())
     }
 
     /// The workers of each job that take part in its run, and those of all.

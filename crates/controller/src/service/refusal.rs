@@ -36,16 +36,13 @@ pub enum Refusal {
         workers: usize,
     },
     /// Processes of a job with a lease follow no client.
-    #[error("job {0} has a lease, so it has neither iterations nor a rate")]
+    #[error("job {0} has a lease, so it has no iterations, and its rate stays as it is")]
     Leased(JobId),
     /// Each thread of a worker has a job of its own in the network.
     #[error(
         "job {0} has several threads per worker, so that no client admits it, and its rate stays as it is"
     )]
     Lanes(JobId),
-    /// The job was admitted without a lease.
-    #[error("job {0} has no lease; release it when it is over")]
-    Unleased(JobId),
     /// The tenant has as much as it may have.
     #[error("tenant `{tenant}` has {has} of {most} {what}; the request needs {more} more")]
     Quota {
@@ -60,9 +57,15 @@ pub enum Refusal {
         /// How much it may have.
         most: u32,
     },
-    /// Workers take part in the job, so that it has runs of theirs.
-    #[error("workers take part in job {0}, and begin its runs; no client does")]
-    TakenPartIn(JobId),
+    /// The job's settings are wrong, or do not suit the network.
+    #[error("{0}")]
+    Settings(String),
+    /// The controller has no job file with which it could read settings.
+    #[error("this controller admits only jobs of its file; leave the settings out")]
+    NoSite,
+    /// No worker could take part in a job that is to last as long as workers do.
+    #[error("a job with a lease is one of the controller's job file, or has settings")]
+    Undescribed,
     /// The controller admits the job by itself.
     #[error("job {0} is one of the controller's job file, and ends with the controller")]
     OfFile(JobId),
@@ -95,12 +98,12 @@ impl Refusal {
             | Self::OutOfTurn(..)
             | Self::Leased(_)
             | Self::Lanes(_)
-            | Self::OfFile(_)
-            | Self::TakenPartIn(_)
-            | Self::Unleased(_) => Code::FailedPrecondition,
+            | Self::OfFile(_) => Code::FailedPrecondition,
             Self::NoId | Self::Quota { .. } => Code::ResourceExhausted,
             Self::Foreign(_) => Code::PermissionDenied,
-            Self::Worker { .. } => Code::InvalidArgument,
+            Self::Worker { .. } | Self::Settings(_) | Self::NoSite | Self::Undescribed => {
+                Code::InvalidArgument
+            }
             Self::Unrecorded(_) | Self::Closing => Code::Unavailable,
             Self::Controller(error) => match error {
                 Error::JobTaken(..) => Code::AlreadyExists,

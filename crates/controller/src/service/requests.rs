@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::num::NonZeroU64;
 use std::pin::Pin;
 
-use tokio_stream::wrappers::{ReceiverStream, WatchStream};
+use tokio_stream::wrappers::WatchStream;
 use tokio_stream::{Stream, StreamExt as _};
 use tonic::{Request, Response, Status, Streaming};
 use tributary_access::{Grant, Role};
@@ -23,6 +23,9 @@ use tributary_model::plan::Placement;
 /// Longest name of a job, in characters.
 const NAME: usize = 64;
 
+/// Longest key of a job, in bytes.
+const KEY: usize = 64;
+
 type Answer<T> = Result<Response<T>, Status>;
 
 #[tonic::async_trait]
@@ -36,12 +39,17 @@ impl Service for Jobs {
     async fn admit(&self, request: Request<v1::AdmitRequest>) -> Answer<v1::AdmitResponse> {
         let grant = Grant::of(&request)?.require(Role::Submit)?;
         let request = request.into_inner();
-        if self.protocol() == Protocol::Esa {
+        let settings = Some(request.settings.clone()).filter(|settings| !settings.is_empty());
+        if self.protocol() == Protocol::Esa && settings.is_none() {
             return Err(invalid(
-                "no client admits jobs of esa, whose endpoints need tokens; write them into the controller's job file",
+                "jobs of esa, whose endpoints need tokens, are admitted with their settings; give them, or write the \
+                 job into the controller's job file",
             ));
         }
-        let any_id = request.job_id == 0 && request.lease;
+        if request.key.len() > KEY {
+            return Err(invalid(format!("a job's key has at most {KEY} bytes")));
+        }
+        let any_id = request.job_id == 0;
         let limits = limits(&request)?;
         let placement = placement(self, &request, any_id)?;
         let placement = Placement { limits: placement.limits.and(limits), ..placement };
@@ -50,7 +58,16 @@ impl Service for Jobs {
             return Err(invalid("a job with a lease has no iterations, so it has no demand"));
         }
         let continued = Epoch::new(request.epoch);
-        let (aggregation, size) = wish(request.aggregation(), request.size)?;
+        let (aggregation, size) = match (request.aggregation(), request.size) {
+            (v1::Aggregation::Unspecified, size) if settings.is_some() => {
+                (None, Some(size).filter(|size| *size > 0))
+            }
+            (v1::Aggregation::Network, 0) if settings.is_some() => (Some(Aggregation::Network), None),
+            (aggregation, size) => {
+                let (aggregation, size) = wish(aggregation, size)?;
+                (Some(aggregation), Some(size))
+            }
+        };
         let demand = request.demand.map(demand).transpose()?;
         let (lease, stepped) = (request.lease, request.stepped);
         let tenant = grant.tenant().cloned();
@@ -64,6 +81,8 @@ impl Service for Jobs {
             name,
             lease,
             stepped,
+            settings,
+            key: request.key,
             tenant,
         };
         let Placement { job, epoch, assignment, limits, .. } = Jobs::admit(self, admission).await?;
@@ -112,25 +131,6 @@ impl Service for Jobs {
         let job = self.own_job(&request, job_id)?;
         let now = self.finish(job, number, worker)?.iteration;
         Ok(Response::new(v1::FinishIterationResponse { iteration: Some(iteration(now)) }))
-    }
-
-    type HoldStream = ReceiverStream<Result<v1::HoldResponse, Status>>;
-
-    async fn hold(&self, request: Request<v1::HoldRequest>) -> Answer<Self::HoldStream> {
-        let v1::HoldRequest { job_id, epoch } = *request.get_ref();
-        let epoch = Epoch::new(epoch).ok_or_else(|| invalid("name the run with its epoch"))?;
-        let told = Jobs::hold(self, self.own_job(&request, job_id)?.run(epoch))?;
-        Ok(Response::new(ReceiverStream::new(told)))
-    }
-
-    async fn renew(&self, request: Request<v1::RenewRequest>) -> Answer<v1::RenewResponse> {
-        let v1::RenewRequest { job_id, epoch, over } = *request.get_ref();
-        let named = Epoch::new(epoch).zip(Epoch::new(over));
-        let (lease, over) =
-            named.ok_or_else(|| invalid("name the lease and the run that is over"))?;
-        let lease = self.own_job(&request, job_id)?.run(lease);
-        let epoch = Jobs::renew(self, lease, over).await?.get();
-        Ok(Response::new(v1::RenewResponse { epoch }))
     }
 
     type WatchStream = Pin<Box<dyn Stream<Item = Result<v1::WatchResponse, Status>> + Send>>;
@@ -268,10 +268,7 @@ fn placement(jobs: &Jobs, request: &v1::AdmitRequest, any_id: bool) -> Result<Pl
             || format!("the controller's job file has no job {job}: say where its workers are");
         return known.ok_or_else(|| Status::not_found(unknown()));
     }
-    let host = |name: &String| {
-        let host = jobs.topology().host_named(name);
-        host.ok_or_else(|| invalid(format!("the network has no host `{name}`")))
-    };
+    let host = |name: &String| jobs.host(name);
     let workers = request.workers.iter().map(host).collect::<Result<Vec<_>, _>>()?;
     let ps = Some(&request.parameter_server).filter(|name| !name.is_empty());
     let ps = ps.map(host).transpose()?;

@@ -1,5 +1,6 @@
 //! Endpoints that take part in jobs, each with a stream.
 
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,7 +14,7 @@ use tributary_proto::jobs::v1;
 use tributary_wire::{Epoch, JobId, WorkerIndex};
 
 use super::client::{Outbox, Reader};
-use super::{Admitted, Jobs, Known, State, messages};
+use super::{Admitted, Jobs, Part, State, messages};
 
 /// How long a client may take to name itself.
 const FIRST_MESSAGE: Duration = Duration::from_secs(10);
@@ -33,7 +34,7 @@ impl Host {
     fn serves(self, job: &Admitted) -> bool {
         let (ps, agent) = (job.placement.ps, job.placement.agent);
         match self {
-            _ if job.at.is_none() => false,
+            _ if job.described.is_none() => false,
             Self::Server(host) => ps == Some(host),
             Self::Agent(host) => agent == Some(host) && ps != Some(host),
         }
@@ -56,14 +57,14 @@ impl Jobs {
         &self,
         request: Request<Streaming<v1::TakeRequest>>,
     ) -> Result<Response<Told>, Status> {
-        let grant = Grant::of(&request)?.require(Role::Submit)?;
+        let grant = Grant::of(&request)?.require(Role::Observe)?;
         let mut requests = request.into_inner();
         let first = tokio::time::timeout(FIRST_MESSAGE, requests.message()).await;
         let first = first.map_err(|_| Status::deadline_exceeded("no endpoint was named"))??;
         match messages::role(first)? {
-            messages::Role::Worker { job, which, run } => {
+            messages::Role::Worker { job, key, which, run } => {
                 let mut state = self.state();
-                let job = self.named(&state, &job, run, &grant)?;
+                let job = self.named(&state, &job, &key, run, grant)?;
                 let worker = match which {
                     messages::Which::Index(worker) => worker,
                     messages::Which::Host(host) => self.worker_on(&state, job, &host)?,
@@ -75,8 +76,8 @@ impl Jobs {
                 let enters = |stream| Event::Take(stream, worker, run);
                 Ok(self.open(&mut state, &[job], None, enters, setup, requests))
             }
-            messages::Role::Server(host) => self.open_host(&host, Host::Server, &grant, requests),
-            messages::Role::Agent(host) => self.open_host(&host, Host::Agent, &grant, requests),
+            messages::Role::Server(host) => self.open_host(&host, Host::Server, grant, requests),
+            messages::Role::Agent(host) => self.open_host(&host, Host::Agent, grant, requests),
         }
     }
 
@@ -85,11 +86,11 @@ impl Jobs {
         &self,
         name: &str,
         part: fn(HostId) -> Host,
-        grant: &Grant,
+        grant: Grant,
         requests: Streaming<v1::TakeRequest>,
     ) -> Result<Response<Told>, Status> {
         // It serves jobs of all tenants.
-        must_be_operators(grant)?;
+        must_be_operators(&grant.require(Role::Submit)?)?;
         let host = part(self.host(name)?);
         let mut state = self.state();
         let entries = state.jobs.iter();
@@ -157,6 +158,14 @@ impl Jobs {
                     Ok(Some(messages::Said::Finished(run, number))) => {
                         jobs.iter().for_each(|(job, _)| self.finish_on(*job, stream, run, number));
                     }
+                    Ok(Some(messages::Said::Reached(rounds))) => {
+                        let event = Event::Reached(stream, rounds);
+                        jobs.iter().for_each(|(job, _)| self.handle(*job, event.clone()));
+                    }
+                    Ok(Some(messages::Said::Failed(why))) => {
+                        let event = Event::Failed(stream, why);
+                        jobs.iter().for_each(|(job, _)| self.handle(*job, event.clone()));
+                    }
                     Ok(Some(messages::Said::Nothing)) => {}
                     Ok(None) | Err(_) => break,
                 },
@@ -221,36 +230,18 @@ impl Jobs {
             None => self.setup_of([&*admitted]),
         };
         admitted.setup.get_or_insert_with(|| Arc::new(setup.deployment.clone()));
+        setup.lease = admitted.life.rules().grace.is_some();
         setup.worker = worker.get().into();
         Ok(setup)
     }
 
-    /// What endpoints of these known jobs need.
+    /// What endpoints of these jobs need.
     fn setup_of<'j>(&self, jobs: impl IntoIterator<Item = &'j Admitted>) -> v1::Setup {
         let jobs: Vec<&Admitted> = jobs.into_iter().collect();
-        let known = &self.0.known.deployment;
-        let at: Vec<usize> =
-            jobs.iter().flat_map(|job| job.at.clone().unwrap_or_default()).collect();
-        let mut own = known.only(&at);
-        let mut place = 0;
-        for job in &jobs {
-            for _ in job.at.clone().unwrap_or_default() {
-                own.place(place, &job.placement);
-                // Jobs with iterations are told their assignments, which change.
-                if !job.life.rules().stepped && !self.is_assigned(job) {
-                    own.set_assignment(place, job.placement.assignment);
-                }
-                place += 1;
-            }
-        }
-        let deployment = serde_json::to_vec(&own).expect("plain values");
+        let lanes = jobs.iter().flat_map(|job| job.parts());
+        let deployment = self.0.known.deployment_of(lanes);
+        let deployment = serde_json::to_vec(&deployment).expect("plain values");
         self.about(jobs, v1::Setup { deployment, ..v1::Setup::default() })
-    }
-
-    /// Whether the known jobs have their assignments: a client has not admitted this one.
-    fn is_assigned(&self, job: &Admitted) -> bool {
-        let first = job.at.clone().map(|at| at.start);
-        first.is_some_and(|at| self.0.known.deployment.assignment(at) == job.placement.assignment)
     }
 
     /// Adds what the deployment of these jobs does not have.
@@ -259,18 +250,16 @@ impl Jobs {
         jobs: impl IntoIterator<Item = &'j Admitted>,
         setup: v1::Setup,
     ) -> v1::Setup {
-        let Known { deployment, tokens, .. } = &self.0.known;
-        let (mut all, mut stepped) = (Vec::new(), Vec::new());
+        let (mut tokens, mut stepped) = (Vec::new(), Vec::new());
         for job in jobs {
-            for lane in job.at.clone().unwrap_or_default() {
+            for lane in job.parts() {
                 if job.life.rules().stepped {
-                    stepped.push(u32::try_from(all.len()).expect("a file has fewer jobs"));
+                    stepped.push(u32::try_from(tokens.len()).expect("a file has fewer jobs"));
                 }
-                let token = tokens.get(deployment.job(lane).name.as_str());
-                all.push(token.map_or_else(Vec::new, |token| token.0.to_vec()));
+                tokens.push(lane.token.map_or_else(Vec::new, |token| token.0.to_vec()));
             }
         }
-        v1::Setup { tokens: all, stepped, ..setup }
+        v1::Setup { tokens, stepped, ..setup }
     }
 
     /// The worker of a job on a host.
@@ -285,47 +274,75 @@ impl Jobs {
         })
     }
 
-    /// The host with a name or an IP address.
-    fn host(&self, name: &str) -> Result<HostId, Status> {
+    /// The host with a name, or with one of some IP addresses with commas in between.
+    pub(super) fn host(&self, name: &str) -> Result<HostId, Status> {
         let topology = self.topology();
-        let by_address = || {
-            let ip = name.parse::<std::net::Ipv4Addr>().ok()?;
-            topology.host_ids().find(|host| topology.host(*host).address.ip == ip)
-        };
-        let host = topology.host_named(name).or_else(by_address);
-        host.ok_or_else(|| Status::invalid_argument(format!("the network has no host `{name}`")))
+        if let Some(host) = topology.host_named(name) {
+            return Ok(host);
+        }
+        let all: Vec<Ipv4Addr> = name.split(',').filter_map(|ip| ip.parse().ok()).collect();
+        let hosts = topology.host_ids().filter(|host| all.contains(&topology.host(*host).address.ip));
+        let hosts: Vec<HostId> = hosts.collect();
+        match hosts[..] {
+            [host] => Ok(host),
+            [] => Err(Status::invalid_argument(format!("the network has no host `{name}`"))),
+            [first, second, ..] => {
+                let [first, second] = [first, second].map(|host| &topology.host(host).name);
+                Err(Status::invalid_argument(format!(
+                    "the hosts `{first}` and `{second}` of the network both have one of the addresses {name}"
+                )))
+            }
+        }
     }
 
-    /// The job with a name, which a worker wants to take part in, or already does.
+    /// The job that a worker wants to take part in, or already does.
     fn named(
         &self,
         state: &State,
-        name: &str,
+        job: &messages::Named,
+        key: &[u8],
         run: Option<Epoch>,
-        grant: &Grant,
+        grant: Grant,
     ) -> Result<JobId, Status> {
         let mut entries = state.jobs.iter();
-        // Clients give any name to jobs that the controller does not know.
-        let named = entries.find(|(_, entry)| {
-            let admitted = entry.admitted.as_ref().filter(|admitted| admitted.at.is_some());
-            admitted.is_some_and(|admitted| admitted.name() == name)
+        let takeable = entries.find_map(|(id, entry)| {
+            let admitted = entry.admitted.as_ref()?;
+            let described = admitted.described.as_ref()?;
+            let is_it = match job {
+                messages::Named::Id(job) => job == id,
+                // Clients give any name to jobs that are not in the file.
+                messages::Named::Name(name) => described.of_file && admitted.name() == name,
+            };
+            is_it.then_some((*id, entry, described))
         });
-        if let Some((job, entry)) = named {
-            if !grant.covers(entry.tenant.as_deref()) {
-                let why = format!("job {name} is another tenant's, or the operator's");
+        if let Some((id, entry, described)) = takeable {
+            if !described.opens_with(key) {
+                let why = format!("{job} has another key; only those whom its owner gives it take part");
                 return Err(Status::permission_denied(why));
             }
-            return Ok(*job);
+            if described.key().is_empty() && !grant.require(Role::Submit)?.covers(entry.tenant.as_deref()) {
+                let why = format!("{job} is another tenant's, or the operator's");
+                return Err(Status::permission_denied(why));
+            }
+            return Ok(id);
         }
-        let is_known =
-            self.0.known.deployment.scenario().whole_jobs().any(|(_, job)| job.name == name);
+        let grant = grant.require(Role::Submit);
+        let mut known = self.0.known.deployment.scenario().whole_jobs();
+        let is_known = known.any(|(_, known)| match job {
+            messages::Named::Id(job) => known.id == *job,
+            messages::Named::Name(name) => known.name == *name,
+        });
+        let name = match job {
+            messages::Named::Name(name) => name.clone(),
+            messages::Named::Id(job) => job.to_string(),
+        };
         match run {
-            _ if !is_known => Err(Status::not_found(format!("there is no job `{name}`"))),
+            _ if !is_known => Err(Status::not_found(format!("there is no {job} in which workers can take part"))),
             // The job may be about to be admitted again for the same run, if nobody can know that it is over.
             Some(_) if self.0.journal.lasts() => {
-                Err(Status::failed_precondition(Turned::Released(name.to_owned()).to_string()))
+                Err(Status::failed_precondition(Turned::Released(name).to_string()))
             }
-            _ => Err(Status::aborted(format!("job {name} is not admitted yet"))),
+            _ => grant.and(Err(Status::aborted(format!("{job} is not admitted yet")))),
         }
     }
 
@@ -350,6 +367,11 @@ fn must_be_operators(grant: &Grant) -> Result<(), Status> {
 }
 
 impl Admitted {
+    /// Its lanes, if endpoints can take part.
+    fn parts(&self) -> &[Part] {
+        self.described.as_ref().map_or(&[], |described| &described.lanes)
+    }
+
     pub(super) fn message(&self, news: News) -> Result<v1::TakeResponse, Status> {
         let run = |Begin { epoch, workers, rounds }: Begin| v1::Run {
             job: self.name().to_owned(),

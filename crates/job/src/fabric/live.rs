@@ -24,7 +24,7 @@ use tributary_orchestrator::live::Live as Plant;
 use tributary_orchestrator::planner::Planner;
 use tributary_p4runtime_proto::p4::v1::Entity;
 use tributary_protocol::Tensor;
-use tributary_wire::{Epoch, JobId};
+use tributary_wire::JobId;
 use tributary_worker::workload;
 
 use super::{Note, Removed};
@@ -128,7 +128,7 @@ impl Live {
         Ok(())
     }
 
-    fn controller(&self) -> &Controller {
+    pub(super) fn controller(&self) -> &Arc<Controller> {
         match self.control.as_ref().expect("the switches run") {
             Control::Plain(controller) => controller,
             Control::Orchestrated(orchestrated) => orchestrated.jobs.controller(),
@@ -146,10 +146,6 @@ impl Live {
         }
         self.controller().admit(&deployment.placement(job)).await?;
         Ok(())
-    }
-
-    pub(super) async fn renew(&mut self, deployment: &Deployment, job: usize) -> Result<Epoch> {
-        Ok(self.controller().renew(deployment.job(job).id).await?)
     }
 
     /// Records the start of the endpoints, and starts the control loop if there is one.

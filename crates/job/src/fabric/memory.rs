@@ -23,6 +23,7 @@ use tonic::transport::{Channel, Endpoint, Uri};
 use tower::service_fn;
 use tributary_capture::Taps;
 use tributary_controller::client::{SwitchConfig, Target};
+use tributary_controller::jobs::Controller;
 use tributary_controller::programs::{Compiled, Pipeline};
 use tributary_dataplane::EngineKind;
 use tributary_driver::executor::Executor;
@@ -38,7 +39,6 @@ use tributary_ps::numbers::{Backends, Numbers as ServerNumbers};
 use tributary_ps::report as servers;
 use tributary_switch::runtime::{Runtime, SwitchHandle};
 use tributary_switch::server::Service;
-use tributary_wire::Epoch;
 use tributary_worker::numbers::{Numbers as WorkerNumbers, Workers};
 use tributary_worker::workload::Verifier;
 use tributary_worker::{live, rounds};
@@ -343,13 +343,10 @@ impl Memory {
         &self.boards
     }
 
-    /// Begins another run of a job, all of whose workers have all results of this one. Parameter servers
-    /// follow, but not those of ESA.
-    ///
-    /// # Errors
-    /// If a switch fails.
-    pub async fn renew(&mut self, job: usize) -> Result<Epoch> {
-        self.live.renew(&self.deployment, job).await
+    /// The controller of the switches.
+    #[must_use]
+    pub fn controller(&self) -> Arc<Controller> {
+        Arc::clone(self.live.controller())
     }
 
     /// Starts the reminder agents, which listen for their peers at an address of this host, and the

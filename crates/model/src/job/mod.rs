@@ -60,8 +60,8 @@ pub const AGAIN: Duration = Duration::from_secs(1);
 pub const BEHIND: Duration = Duration::from_millis(250);
 
 /// How a worker's death was noticed.
-const GONE: &str = "its process has ended, or the way to it";
-const ABSENT: &str = "it has not come back since the controller was started again";
+const GONE: &str = "is gone: its process has ended, or its connection is cut";
+const ABSENT: &str = "is gone: it has not come back to the controller, which was started again";
 
 /// The stream of an endpoint to the controller. No number is used twice.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
