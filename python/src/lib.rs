@@ -4,7 +4,7 @@
 //! interpreter's lock.
 
 use std::mem::ManuallyDrop;
-use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, ToSocketAddrs as _};
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -221,53 +221,24 @@ impl PyStation {
     }
 }
 
-#[pyclass(name = "Admission")]
-struct PyAdmission {
-    admission: Own<Mutex<group::Admission>>,
-    description: String,
-}
-
-#[pymethods]
-impl PyAdmission {
-    #[new]
-    #[expect(clippy::too_many_arguments, reason = "they are named in Python")]
-    fn new(
-        py: Python<'_>,
-        controller: &str,
-        station: PyRef<'_, PyStation>,
-        settings: &str,
-        name: &str,
-        hosts: Vec<String>,
-        address: &str,
-        timeout: f64,
-    ) -> PyResult<Self> {
-        let timeout = seconds(timeout)?;
-        let own = ipv4(address)?;
-        let station = &station.0;
-        let request = || {
-            let controller = group::admission::controller(controller, &variable)?;
-            group::Admission::request(&controller, station, settings, name, &hosts, own, timeout)
-        };
-        let admission = py.detach(request).map_err(other)?;
-        let description = admission.description().to_text();
-        Ok(Self { admission: Own::new(Mutex::new(admission)), description })
-    }
-
-    #[getter]
-    fn description(&self) -> &str {
-        &self.description
-    }
-
-    fn close(&self, py: Python<'_>) -> PyResult<u32> {
-        let close = || self.admission.lock().unwrap_or_else(PoisonError::into_inner).close();
-        py.detach(close).map_err(other)
-    }
+/// Has a job admitted for ranks on these hosts. Returns its description.
+#[pyfunction]
+fn admit(
+    py: Python<'_>,
+    station: PyRef<'_, PyStation>,
+    settings: &str,
+    name: &str,
+    hosts: Vec<String>,
+) -> PyResult<String> {
+    let station = &station.0;
+    let admit = || group::admission::admit(station, settings, name, &hosts);
+    Ok(py.detach(admit).map_err(other)?.to_text())
 }
 
 #[pyclass(name = "Communicator")]
 struct PyCommunicator {
     communicator: Own<Communicator>,
-    hub: SocketAddr,
+    controllers: Vec<SocketAddr>,
 }
 
 #[pymethods]
@@ -290,7 +261,11 @@ impl PyCommunicator {
             Communicator::join(&description, rank, tunnels, switch.as_deref_mut()).map_err(other)
         };
         let communicator = Own::new(py.detach(join)?);
-        Ok(Self { communicator, hub: description.hub })
+        let controllers = match description.fabric {
+            group::description::Fabric::Embedded { controller, .. } => vec![controller],
+            group::description::Fabric::External => Vec::new(),
+        };
+        Ok(Self { communicator, controllers })
     }
 
     #[staticmethod]
@@ -299,17 +274,25 @@ impl PyCommunicator {
         station: PyRef<'_, PyStation>,
         description: &str,
         rank: u16,
+        timeout: f64,
     ) -> PyResult<Self> {
+        let timeout = seconds(timeout)?;
         let description = Description::parse(description).map_err(other)?;
         let station = &station.0;
-        let join = || Communicator::join_at(&description, rank, station).map_err(other);
-        let communicator = Own::new(py.detach(join)?);
-        Ok(Self { communicator, hub: description.hub })
+        let join = || {
+            let joined = Communicator::join_at(&description, rank, station, timeout);
+            let at = station.controller().to_string();
+            // A Unix socket has none.
+            let controllers = at.to_socket_addrs().map(Iterator::collect).unwrap_or_default();
+            Ok::<_, PyErr>((joined.map_err(other)?, controllers))
+        };
+        let (communicator, controllers) = py.detach(join)?;
+        Ok(Self { communicator: Own::new(communicator), controllers })
     }
 
     #[getter]
-    fn hub(&self) -> (String, u16) {
-        (self.hub.ip().to_string(), self.hub.port())
+    fn controllers(&self) -> Vec<(String, u16)> {
+        self.controllers.iter().map(|at| (at.ip().to_string(), at.port())).collect()
     }
 
     #[pyo3(signature = (address, elements, dtype, *, average, layer, owner))]
@@ -468,7 +451,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<PyPlan>()?;
     module.add_class::<PySwitch>()?;
     module.add_class::<PyStation>()?;
-    module.add_class::<PyAdmission>()?;
+    module.add_function(wrap_pyfunction!(admit, module)?)?;
     module.add_class::<PyCommunicator>()?;
     module.add_class::<Handle>()
 }

@@ -1,20 +1,19 @@
 //! A client of the controller that decides about jobs at random: admits them, lets their iterations begin, moves and
-//! paces them in between, holds and loses leases, and releases them at any moment.
+//! paces them in between, leaves some to their workers with a lease, and releases others at any moment.
 //!
 //! It is a thread of its own. A call that fails is made again later: the controller may be away.
 
-use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use rand::{Rng as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 use tokio::time::timeout;
 use tonic::transport::Channel;
-use tonic::{Status, Streaming};
+use tonic::Status;
 use tributary_access::Remote;
 use tributary_model::{JobSpec, Protocol};
 use tributary_proto::jobs::v1;
@@ -33,7 +32,7 @@ const CALLS: [&str; 7] = [
     "moves",
     "rates",
     "releases",
-    "leases let go",
+    "admissions with a lease",
     "releases after a move that failed",
 ];
 
@@ -59,7 +58,7 @@ const ITERATION: usize = 1;
 const MOVE: usize = 2;
 const RATE: usize = 3;
 const RELEASE: usize = 4;
-const LET_GO: usize = 5;
+const LEASE: usize = 5;
 const BROKEN: usize = 6;
 
 /// A job, as far as a client decides about it.
@@ -72,8 +71,6 @@ struct Wanted {
     has_server: bool,
     /// Whether it has a segment and may be moved.
     moves: bool,
-    /// Whether it may be admitted with a lease, and then has no iterations.
-    leased: bool,
 }
 
 /// The client.
@@ -101,7 +98,6 @@ impl Clients {
             least: job.window.clamp(1, job.segment.max(1)),
             has_server: job.ps.is_some(),
             moves: job.protocol == Protocol::P4inc,
-            leased: !job.on_death.goes_on(),
         };
         let jobs: Vec<Wanted> = jobs.map(wanted).collect();
         let remote = Remote::new(address, None)?.context("the controller has an address")?;
@@ -116,7 +112,6 @@ impl Clients {
         let mut deciding = Deciding {
             client,
             random: ChaCha8Rng::seed_from_u64(seed),
-            leases: BTreeMap::new(),
             counts: Arc::clone(&counts),
         };
         let (stopped, complaint) = (Arc::clone(&stop), Arc::clone(&problem));
@@ -153,20 +148,9 @@ impl Drop for Clients {
     }
 }
 
-/// A lease of a job.
-enum Lease {
-    /// Named by this run; nobody holds it now.
-    Free(u32),
-    /// Held until then.
-    Held(u32, Box<Streaming<v1::HoldResponse>>, Instant),
-    /// Let go.
-    Lost,
-}
-
 struct Deciding {
     client: JobsClient<Channel>,
     random: ChaCha8Rng,
-    leases: BTreeMap<u32, Lease>,
     counts: Arc<Counts>,
 }
 
@@ -193,7 +177,8 @@ impl Deciding {
         for wanted in jobs {
             match listed.jobs.iter().find(|job| job.job_id == wanted.id) {
                 None => self.admit(wanted).await?,
-                Some(job) if job.lease.is_some() => self.hold(wanted).await?,
+                // It ends with its workers.
+                Some(job) if job.lease.is_some() => {}
                 Some(job) => self.step(wanted, job).await?,
             }
         }
@@ -201,7 +186,7 @@ impl Deciding {
     }
 
     async fn admit(&mut self, wanted: &Wanted) -> Result<(), String> {
-        let lease = wanted.leased && self.random.random_bool(0.3);
+        let lease = self.random.random_bool(0.3);
         let aggregation = self.place(wanted);
         let request = v1::AdmitRequest {
             job_id: wanted.id,
@@ -211,12 +196,8 @@ impl Deciding {
             stepped: !lease,
             ..v1::AdmitRequest::default()
         };
-        if let Some(admitted) = answer(self.client.admit(request)).await? {
-            self.counts.add(ADMISSION);
-            self.leases.remove(&wanted.id);
-            if lease {
-                self.leases.insert(wanted.id, Lease::Free(admitted.epoch));
-            }
+        if answer(self.client.admit(request)).await?.is_some() {
+            self.counts.add(if lease { LEASE } else { ADMISSION });
         }
         Ok(())
     }
@@ -227,37 +208,6 @@ impl Deciding {
             true => v1::Aggregation::Server,
             false => v1::Aggregation::Network,
         }
-    }
-
-    /// A job with a lease: held for some seconds, over restarts of the controller, and then let go.
-    async fn hold(&mut self, wanted: &Wanted) -> Result<(), String> {
-        let lease = self.leases.remove(&wanted.id);
-        let next = match lease {
-            Some(Lease::Held(_, _, until)) if until <= Instant::now() => {
-                self.counts.add(LET_GO);
-                Lease::Lost
-            }
-            Some(Lease::Held(epoch, mut told, until)) => {
-                // The stream ends with the controller.
-                match timeout(Duration::ZERO, told.message()).await {
-                    Err(_) => Lease::Held(epoch, told, until),
-                    Ok(_) => Lease::Free(epoch),
-                }
-            }
-            Some(Lease::Free(epoch)) => {
-                let request = v1::HoldRequest { job_id: wanted.id, epoch };
-                match answer(self.client.hold(request)).await? {
-                    Some(told) => {
-                        let length = Duration::from_millis(self.random.random_range(500..8_000));
-                        Lease::Held(epoch, Box::new(told), Instant::now() + length)
-                    }
-                    None => Lease::Free(epoch),
-                }
-            }
-            Some(Lease::Lost) | None => Lease::Lost,
-        };
-        self.leases.insert(wanted.id, next);
-        Ok(())
     }
 
     async fn step(&mut self, wanted: &Wanted, job: &v1::Job) -> Result<(), String> {

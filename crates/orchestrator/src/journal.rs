@@ -323,7 +323,7 @@ struct Stored {
 #[serde(deny_unknown_fields)]
 struct Description {
     spec: JobSpec,
-    /// 64 hexadecimal digits (ESA).
+    /// 32 hexadecimal digits (ESA).
     token: Option<String>,
     key: Vec<u8>,
 }
@@ -467,6 +467,8 @@ mod tests {
     use std::sync::atomic::AtomicI64;
     use std::sync::atomic::Ordering::Relaxed;
 
+    use tributary_wire::channel::Token;
+
     use super::*;
 
     fn topology(units: u32) -> Topology {
@@ -504,10 +506,13 @@ mod tests {
         let records =
             [record(1, Mode::Local), record(2, Mode::Partial), record(9, Mode::Forwarded)];
         records.iter().for_each(|record| journal.keep(record).unwrap());
-        let (name, lease, tenant) = ("resnet".to_owned(), Epoch::new(77), Some("blue".to_owned()));
+        let (name, tenant) = ("resnet".to_owned(), Some("blue".to_owned()));
         let handover = Some(Handover { before: Epoch::new(8).unwrap(), rounds: 17 });
         let other = Record { rate: None, demand: None, handover, ..records[1].clone() };
-        let other = Record { name, lease, tenant, ..other };
+        let text = "protocol = \"p4inc\"\n[[job]]\nid = 2\nworkers = 2\n";
+        let spec = tributary_jobfile::parse(text, "job").unwrap().jobs.remove(0);
+        let described = Some(Described::new(spec, Some(Token([7; 16])), b"key".to_vec()));
+        let other = Record { name, lease: true, described, tenant, ..other };
         journal.keep(&other).unwrap();
         let circuits = Circuits::new([(Port(1), Port(4))]).unwrap();
         journal.keep_circuits(&circuits).unwrap();
@@ -547,15 +552,15 @@ mod tests {
             let journal = Redb::open(&path, &topology).unwrap();
             journal.write(Change::Network(LAYOUT, format!("{OURS}{version}").into())).unwrap();
         };
-        for version in ["1", "2", "3", "4"] {
+        for version in ["1", "2", "3", "4", "5"] {
             written(version);
             let journal = Redb::open(&path, &topology).unwrap();
             assert_eq!(journal.records(&topology).unwrap(), [record(1, Mode::Local)]);
-            assert_eq!(journal.store().tables().network[LAYOUT], b"tributary orchestrator 5");
+            assert_eq!(journal.store().tables().network[LAYOUT], b"tributary orchestrator 6");
         }
-        written("6");
+        written("7");
         let error = Redb::open(&path, &topology).unwrap_err().to_string();
-        assert!(error.contains("has version 6, and this program reads versions 1 to 5"), "{error}");
+        assert!(error.contains("has version 7, and this program reads versions 1 to 6"), "{error}");
     }
 
     #[test]

@@ -83,50 +83,23 @@ class Switch:
 class Station:
     """This rank's host in a network with a controller, found by the environment.
 
-    `TRIBUTARY_NETWORK` names the network's job file. `TRIBUTARY_HOST` and `TRIBUTARY_INTERFACE`
-    replace what follows from this machine's IP addresses, and `TRIBUTARY_IO` is how packets are
-    sent: `udp` unless it is set.
+    `TRIBUTARY_CONTROLLER` is the controller: `host:port`, perhaps behind `tributary://`, `http://` or
+    `https://`, or `unix:path`. `TRIBUTARY_CA`, `TRIBUTARY_CERT`, `TRIBUTARY_KEY` and
+    `TRIBUTARY_CERT_NAME` are for TLS. `TRIBUTARY_HOST` and `TRIBUTARY_INTERFACE` replace what follows
+    from this machine's IP addresses, and `TRIBUTARY_IO` is how packets are sent: `udp` unless it is set.
     """
 
     def __init__(self) -> None: ...
     @property
     def host(self) -> str:
-        """The name of the host."""
+        """The name of the host, or the IP addresses of this machine."""
 
-@final
-class Admission:
-    """The job of a group at a controller. The first rank has one.
+def admit(station: Station, settings: str, name: str, hosts: list[str]) -> str:
+    """Has a job admitted for ranks on these hosts, in the order of the ranks.
 
-    The job ends with this process, however it ends.
+    `name` is shown to people. The job ends when no rank takes part any more. Returns its description:
+    opaque text for `Communicator.at`, the same for all ranks. It is secret: who knows it can take part.
     """
-
-    def __init__(
-        self,
-        controller: str,
-        station: Station,
-        settings: str,
-        name: str,
-        hosts: list[str],
-        address: str,
-        timeout: float,
-    ) -> None:
-        """Admits the job, for ranks on these hosts, in the order of the ranks.
-
-        `controller` is `host:port`, perhaps behind `tributary://`, `http://` or `https://`.
-        `TRIBUTARY_CA`, `TRIBUTARY_CERT`, `TRIBUTARY_KEY` and `TRIBUTARY_CERT_NAME` are for TLS.
-        `name` is shown to people, and `address` is an IP address of this host, by which the other
-        ranks reach this process. A rank may take `timeout` seconds to make a call.
-        """
-
-    @property
-    def description(self) -> str:
-        """As that of `Switch`."""
-
-    def close(self) -> int:
-        """Waits until all ranks have left, for a limited time, and releases the job.
-
-        Returns the number of aggregators that were still in use.
-        """
 
 @final
 class Communicator:
@@ -141,12 +114,15 @@ class Communicator:
         """Joins the group behind a `Switch`. The rank that has it in its process passes it."""
 
     @staticmethod
-    def at(station: Station, description: str, rank: int) -> Communicator:
-        """Joins the group of an `Admission`, through the interface of this rank's host."""
+    def at(station: Station, description: str, rank: int, timeout: float) -> Communicator:
+        """Joins the group of a job that was admitted, through the interface of this rank's host.
+
+        A rank may take `timeout` seconds to make a call.
+        """
 
     @property
-    def hub(self) -> tuple[str, int]:
-        """IP address and TCP port of the first rank, by which the ranks know who is alive."""
+    def controllers(self) -> list[tuple[str, int]]:
+        """IP addresses and TCP ports of the job's controller, which notices when this rank ends."""
 
     def all_reduce(
         self,

@@ -9,6 +9,7 @@ import os
 import signal
 import socket
 import threading
+from collections import Counter
 from typing import Protocol
 
 from ._native import Error
@@ -29,8 +30,8 @@ _forks = 0
 _groups: set[Group] = set()
 # A child must not drop its copies of the parent's groups: their sockets are the parent's.
 _inherited: list[Group] = []
-# Addresses of the connections by which the other ranks notice that this process has ended.
-_hubs: set[tuple[str, int]] = set()
+# Addresses of the connections by which the other ranks notice that this process has ended, of all groups.
+_peers: Counter[tuple[str, int]] = Counter()
 _watched = False
 
 
@@ -60,14 +61,14 @@ def unregister(group: Group) -> None:
     _groups.discard(group)
 
 
-def add_hub(address: tuple[str, int]) -> None:
-    """Has children that are forked close their copies of the connections to and at `address`."""
-    _hubs.add(address)
+def add_peers(addresses: list[tuple[str, int]]) -> None:
+    """Has children that are forked close their copies of the connections to and at these addresses."""
+    _peers.update(addresses)
 
 
-def remove_hub(address: tuple[str, int]) -> None:
-    """Forgets the address of a group that this process has left."""
-    _hubs.discard(address)
+def remove_peers(addresses: list[tuple[str, int]]) -> None:
+    """Forgets the addresses of a group that this process has left."""
+    _peers.subtract(addresses)
 
 
 def keep_until_exit(object_: object) -> None:
@@ -97,7 +98,7 @@ def _after_fork() -> None:
 
 def _close_connections() -> None:
     """Closes copies of the parent's connections: while one is open, its end is not noticed."""
-    if not _hubs:
+    if not any(_peers.values()):
         return
     nothing = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
     for name in os.listdir("/proc/self/fd"):
@@ -105,19 +106,19 @@ def _close_connections() -> None:
         if _is_connection(int(name)):
             os.dup2(nothing, int(name), inheritable=False)
     os.close(nothing)
-    _hubs.clear()
+    _peers.clear()
 
 
 def _is_connection(descriptor: int) -> bool:
-    """Whether it is a socket of a hub, or connected to one."""
+    """Whether it is a socket of such an address, or connected to one."""
     try:
         found = socket.socket(fileno=descriptor)
     except OSError:
         return False
     try:
-        if found.getsockname() in _hubs:
+        if _peers[found.getsockname()] > 0:
             return True
-        return found.getpeername() in _hubs
+        return _peers[found.getpeername()] > 0
     except OSError:
         # It is not connected.
         return False

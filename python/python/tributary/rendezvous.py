@@ -8,7 +8,6 @@ import os
 import socket
 import sys
 import time
-import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
@@ -18,16 +17,7 @@ from typing import Any
 from torch._C._distributed_c10d import PrefixStore, Store
 
 from . import settings
-from ._native import (
-    Admission,
-    Communicator,
-    Endpoint,
-    Error,
-    Plan,
-    Station,
-    Switch,
-    TimeoutError,
-)
+from ._native import Communicator, Endpoint, Error, Plan, Station, Switch, TimeoutError, admit
 
 
 class RendezvousError(Error):
@@ -45,11 +35,11 @@ class Fabric:
     """What this rank needs to take part, and what it must close afterwards."""
 
     communicator: Communicator
-    # The first rank of a group runs its switch, or has its job at a controller.
-    switch: Switch | Admission | None
+    # The first rank of a group runs its switch, unless a controller has admitted the group's job.
+    switch: Switch | None
 
     def close(self) -> None:
-        """Leaves the group. The first rank then waits until the others have left, too."""
+        """Leaves the group. The rank with the switch then waits until the others have left, too."""
         self.communicator.close()
         self._end()
 
@@ -59,14 +49,8 @@ class Fabric:
         self._end()
 
     def _end(self) -> None:
-        if isinstance(self.switch, Switch):
+        if self.switch is not None:
             self.switch.close()
-        elif self.switch is not None:
-            try:
-                self.switch.close()
-            except Error as error:
-                # A controller that is away releases the job when it is back.
-                warnings.warn(str(error), RuntimeWarning, stacklevel=3)
 
 
 def unused_part(store: Store, rank: int) -> Store:
@@ -85,9 +69,8 @@ def connect(store: Store, rank: int, size: int, timeout: float) -> Fabric:
     A problem at one rank is raised at all.
     """
     board = _Board(store, rank, size, timeout)
-    controller = os.environ.get("TRIBUTARY_CONTROLLER")
-    if controller:
-        return _connect_to_controller(controller, board, rank, timeout)
+    if os.environ.get("TRIBUTARY_CONTROLLER"):
+        return _connect_to_controller(board, rank, timeout)
 
     switch = communicator = None
     try:
@@ -119,28 +102,24 @@ def connect(store: Store, rank: int, size: int, timeout: float) -> Fabric:
     return Fabric(communicator, switch)
 
 
-def _connect_to_controller(controller: str, board: _Board, rank: int, timeout: float) -> Fabric:
-    admission = communicator = None
+def _connect_to_controller(board: _Board, rank: int, timeout: float) -> Fabric:
+    communicator = None
     try:
         with board.reporting_errors("host", "fabric", "port"):
             station = Station()
             board.post("host", station.host)
-            hosts = board.read_all("host", "found their host in TRIBUTARY_NETWORK")
+            hosts = board.read_all("host", "found their host")
             if rank == 0:
-                address = _own_address()
-                admission = Admission(
-                    controller, station, settings.current(), _job_name(), hosts, address, timeout
-                )
-                board.post("fabric", admission.description)
+                board.post("fabric", admit(station, settings.current(), _job_name(), hosts))
             description = board.read("fabric", 0, "had the group's job admitted")
-            communicator = Communicator.at(station, description, rank)
+            communicator = Communicator.at(station, description, rank, timeout)
             board.post("port", "open")
             board.read_all("port", "opened their port")
             _check_path(communicator, rank, timeout, "`tributary doctor` checks hosts and switch")
     except BaseException:
-        _abandon(communicator, admission)
+        _abandon(communicator, None)
         raise
-    return Fabric(communicator, admission)
+    return Fabric(communicator, None)
 
 
 def _check_path(communicator: Communicator, rank: int, timeout: float, hint: str) -> None:
@@ -153,7 +132,7 @@ def _check_path(communicator: Communicator, rank: int, timeout: float, hint: str
         ) from error
 
 
-def _abandon(communicator: Communicator | None, switch: Switch | Admission | None) -> None:
+def _abandon(communicator: Communicator | None, switch: Switch | None) -> None:
     """Leaves a group that some ranks could not join."""
     if communicator is not None:
         communicator.abort()

@@ -121,14 +121,12 @@ impl Net {
     }
 
     fn rank(&self, rank: u8, directory: &Path, variables: &[(&str, &str)]) -> Process {
-        let (host, number) = HOSTS[usize::from(rank)];
+        let (host, _) = HOSTS[usize::from(rank)];
         let names: Vec<&str> = HOSTS[..RANKS.into()].iter().map(|(name, _)| *name).collect();
         let mut command = Command::new(std::env::current_exe().unwrap());
         command.env(rank::NUMBER, rank.to_string());
         command.env(rank::HOSTS, names.join(","));
         command.env(rank::DIRECTORY, directory);
-        command.env(rank::ADDRESS, format!("10.9.1.{number}"));
-        command.env("TRIBUTARY_NETWORK", self.path("network.toml"));
         command.env("TRIBUTARY_CONTROLLER", format!("tributary://{ADDRESS}"));
         command.envs(variables.iter().copied());
         self.testbed.spawn(host, command, Output::Keep).unwrap()

@@ -1,14 +1,11 @@
 //! A rank of a group, as a process of its own: sums and compares until the first one is told to stop.
 
-use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use tributary_collective::{
-    Admission, Call, Communicator, Description, Station, Values, admission,
-};
+use tributary_collective::{Call, Communicator, Description, Station, Values, admission};
 use tributary_protocol::buffer::Buffer;
 
 /// Number of the rank in the environment; the other variables are those of the Python package.
@@ -19,8 +16,6 @@ pub(crate) const HOSTS: &str = "TRIBUTARY_TEST_HOSTS";
 pub(crate) const DIRECTORY: &str = "TRIBUTARY_TEST_DIRECTORY";
 /// Fragments after which the job begins another run, if not those of the default.
 pub(crate) const FRAGMENTS: &str = "TRIBUTARY_TEST_FRAGMENTS_PER_RUN";
-/// The IP address of the rank.
-pub(crate) const ADDRESS: &str = "TRIBUTARY_TEST_ADDRESS";
 
 /// Values of a sum, without the one that tells to stop.
 const ELEMENTS: usize = 20_000;
@@ -54,12 +49,11 @@ fn take_part(rank: u16) -> Result<()> {
     let directory = PathBuf::from(required(DIRECTORY)?);
     let hosts: Vec<String> = required(HOSTS)?.split(',').map(str::to_owned).collect();
     let station = Station::find(&variable)?;
-    let mut own = match rank {
-        0 => Some(admit(&station, &hosts, &directory)?),
-        _ => None,
-    };
+    if rank == 0 {
+        admit(&station, &hosts, &directory)?;
+    }
     let description = Description::parse(&read(&directory.join("description"))?)?;
-    let communicator = Communicator::join_at(&description, rank, &station)?;
+    let communicator = Communicator::join_at(&description, rank, &station, PATIENCE)?;
     for call in 0.. {
         let stop = rank == 0 && directory.join("stop").exists();
         if sum(&communicator, rank, call, hosts.len(), stop)? {
@@ -68,25 +62,19 @@ fn take_part(rank: u16) -> Result<()> {
         println!("sum {call}");
     }
     communicator.close();
-    if let Some(own) = &mut own {
-        println!("{} aggregators in use", own.close()?);
-    }
     Ok(())
 }
 
-fn admit(station: &Station, hosts: &[String], directory: &Path) -> Result<Admission> {
-    let controller = admission::controller(&required("TRIBUTARY_CONTROLLER")?, &variable)?;
-    let own: Ipv4Addr = required(ADDRESS)?.parse()?;
+fn admit(station: &Station, hosts: &[String], directory: &Path) -> Result<()> {
     let mut settings = "[job]\nslots = 32\nwindow = 16\n".to_owned();
     if let Some(fragments) = variable(FRAGMENTS) {
         settings += &format!("[group]\nfragments_per_run = {fragments}\n");
     }
-    let admission =
-        Admission::request(&controller, station, &settings, "groups", hosts, own, PATIENCE)?;
+    let description = admission::admit(station, &settings, "groups", hosts)?;
     let (partial, whole) = (directory.join("partial"), directory.join("description"));
-    std::fs::write(&partial, admission.description().to_text())?;
+    std::fs::write(&partial, description.to_text())?;
     std::fs::rename(partial, whole)?;
-    Ok(admission)
+    Ok(())
 }
 
 /// The text of a file, once it is there.

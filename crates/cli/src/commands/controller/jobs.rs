@@ -19,14 +19,8 @@ use crate::sources::{Controlled, Served, TakingPart};
 /// Refuses jobs that clients cannot admit, step and move.
 ///
 /// # Errors
-/// If jobs are of ESA, whose endpoints need tokens, or a worker has several threads, whose lanes would be moved one by
-/// one.
+/// If a worker has several threads, whose lanes would be moved one by one.
 pub(super) fn fit_for_clients(scenario: &Scenario) -> Result<()> {
-    ensure!(
-        scenario.network.protocol != Protocol::Esa,
-        "--on-demand serves jobs of atp, p4inc and switchml, and those of the file use esa, whose endpoints need \
-         tokens; leave it out"
-    );
     for (_, job) in scenario.whole_jobs() {
         ensure!(
             job.lane.count == 1,
@@ -37,10 +31,13 @@ pub(super) fn fit_for_clients(scenario: &Scenario) -> Result<()> {
     Ok(())
 }
 
-/// Divides the records of a journal into those of jobs that the file still has as they were, and the
-/// others.
+/// Divides the records of a journal into those of jobs that clients have admitted with their settings or that the file
+/// still has as they were, and the others.
 pub(super) fn of_file(records: Vec<Record>, deployment: &Deployment) -> (Vec<Record>, Vec<Record>) {
-    records.into_iter().partition(|Record { placement, .. }| {
+    records.into_iter().partition(|Record { placement, described, .. }| {
+        if described.is_some() {
+            return true;
+        }
         let jobs = &deployment.scenario().jobs;
         let index = jobs.iter().position(|job| job.id == placement.job);
         index.is_some_and(|index| {

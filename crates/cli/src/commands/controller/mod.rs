@@ -5,12 +5,13 @@ mod push;
 pub(crate) mod switches;
 
 use std::path::Path;
+use std::sync::Arc;
 
 use anyhow::{Context, Result, bail, ensure};
 use tributary_controller::jobs::Controller;
 use tributary_controller::service::Known;
 use tributary_endpoint::tokens::Tokens;
-use tributary_jobfile::TIMING_IGNORED;
+use tributary_jobfile::{Site, TIMING_IGNORED};
 use tributary_metrics::Metrics;
 use tributary_model::{Deployment, Protocol, Scenario};
 use tributary_orchestrator::journal::Redb;
@@ -32,8 +33,9 @@ pub(crate) fn run(args: &ControllerArgs, metrics: &Metrics) -> Result<()> {
 fn serve_until_end(args: &ControllerArgs, metrics: &Metrics) -> Result<()> {
     let stop = signals::stop_flag()?;
     let job_file = args.job_file.as_deref().context("name a job file")?;
-    let scenario =
-        tributary_jobfile::load_for(job_file, None, switches::read_for(args.switches.target))?;
+    let kind = switches::read_for(args.switches.target);
+    let scenario = tributary_jobfile::load_for(job_file, None, kind)?;
+    let site = Site::load(job_file, kind)?;
     if scenario.network.topology.has_timing() {
         tracing::warn!("{TIMING_IGNORED}");
     }
@@ -67,13 +69,16 @@ fn serve_until_end(args: &ControllerArgs, metrics: &Metrics) -> Result<()> {
         true => (records, Vec::new()),
         false => jobs::of_file(records, &deployment),
     };
-    let hands_out = args.listen.is_some() && args.journal.is_none();
+    // The tokens of jobs that clients admit are in the journal.
+    let hands_out = args.on_demand || args.listen.is_some() && args.journal.is_none();
     let tokens = tokens(&scenario, args.tokens.as_deref(), hands_out, !records.is_empty())?;
     let door = args.listen.as_ref().map(|address| args.door.door(address)).transpose()?;
     let served: Vec<_> =
         records.iter().map(|record| (record.placement.clone(), record.slot)).collect();
     let on_demand = args.on_demand;
-    let known = Known { deployment, tokens: tokens.by_job(), own: !on_demand };
+    let site = Some(Arc::new(site));
+    let known =
+        Known { tokens: tokens.by_job(), own: !on_demand, site, ..Known::from(deployment) };
     let beginning = jobs::Beginning { journal, records, outdated, door, on_demand };
     tributary_endpoint::runtime()?.block_on(async {
         let controller =

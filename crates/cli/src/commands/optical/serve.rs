@@ -14,7 +14,7 @@ use tributary_controller::jobs::Controller;
 use tributary_controller::server::LIMITS;
 use tributary_controller::service::{Jobs, Known};
 use tributary_crossconnect::CrossConnect;
-use tributary_jobfile::TIMING_IGNORED;
+use tributary_jobfile::{Site, TIMING_IGNORED};
 use tributary_metrics::Metrics;
 use tributary_model::{Deployment, Orchestration, Protocol, Scenario, circuits::Circuits};
 use tributary_orchestrator::journal::Redb;
@@ -119,7 +119,9 @@ async fn serve(
         let state = if iteration.is_running() { "runs" } else { "is over" };
         say!("job {}: goes on; iteration {} {state}", record.placement.job, iteration.number);
     }
-    let known = Known::from(Deployment::unassigned(scenario.clone()));
+    let site = Site::load(&args.job_file, switches::read_for(args.switches.target))?;
+    let known =
+        Known { site: Some(Arc::new(site)), ..Deployment::unassigned(scenario.clone()).into() };
     let jobs = match &journal {
         Some(journal) => {
             let journal: Arc<Redb> = Arc::clone(journal);

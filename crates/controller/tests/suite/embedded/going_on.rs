@@ -221,7 +221,7 @@ impl Worker {
     async fn hears_of(&mut self, lost: u32) {
         loop {
             match self.news().await {
-                News::Lost(worker) => return assert_eq!(worker, lost),
+                News::Lost(v1::Lost { worker, .. }) => return assert_eq!(worker, lost),
                 News::Waiting(_) => {}
                 other => panic!("{other:?}"),
             }

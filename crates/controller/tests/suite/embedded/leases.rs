@@ -1,5 +1,5 @@
-//! Leases of jobs: who holds one, and what happens when nobody does; iterations with endpoints that take part, and
-//! tenants.
+//! Jobs that clients admit with their settings: who takes part, and that they end with their workers; iterations with
+//! endpoints that take part, and tenants.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -10,17 +10,18 @@ use std::time::{Duration, Instant};
 use tokio::time::{sleep, timeout};
 use tokio_stream::StreamExt as _;
 use tonic::transport::Channel;
-use tonic::{Code, Request, Status, Streaming};
+use tonic::{Code, Request, Status};
 use tributary_access::{Caller, Door, Grant, Listen, Remote, Role, Server, Tenant};
 use tributary_controller::jobs::Controller;
 use tributary_controller::ports::PortMap;
 use tributary_controller::server::LIMITS;
-use tributary_controller::service::{Jobs, Journal, Record};
-use tributary_jobfile::parse;
+use tributary_controller::service::{Jobs, Journal, Known, Record};
+use tributary_jobfile::{Site as Places, parse};
 use tributary_model::{Deployment, Scenario};
 use tributary_proto::jobs::v1;
 use tributary_proto::jobs::v1::jobs_client::JobsClient;
 use tributary_proto::jobs::v1::jobs_server::{Jobs as Service, JobsServer};
+use tributary_proto::jobs::v1::take_request::Request as Say;
 use tributary_proto::jobs::v1::take_response::News;
 use tributary_wire::{Epoch, JobId};
 
@@ -30,6 +31,7 @@ use crate::support::{self, Kit as _, free_port};
 
 const GRACE: Duration = Duration::from_millis(800);
 const SOON: Duration = Duration::from_secs(10);
+const KEY: &[u8] = b"secret";
 
 /// Outlives the controllers of a test, as a file does.
 #[derive(Clone, Debug, Default)]
@@ -60,6 +62,7 @@ impl Journal for Kept {
 /// A switch with four workers and 64 aggregators, and a job file with one job.
 struct Site {
     scenario: Scenario,
+    places: Arc<Places>,
     kit: Embedded,
     port: u16,
     kept: Kept,
@@ -76,12 +79,17 @@ struct Life {
 
 impl Site {
     fn new() -> Self {
+        Self::of("p4inc", "segment = 16\n")
+    }
+
+    fn of(protocol: &str, job: &str) -> Self {
         let text = "[topology]\nworkers = 4\nps_hosts = 1\n[switch]\npool = 64\n[[job]]\n";
-        let text = format!("protocol = \"p4inc\"\n{text}segment = 16\nwindow = 8\nslots = 8\n");
+        let text = format!("protocol = \"{protocol}\"\n{text}window = 8\nslots = 8\n{job}");
         let scenario = parse(&text, "test").unwrap_or_else(|error| panic!("{error}"));
-        let (kit, port) = (running("p4inc"), free_port());
+        let places = Arc::new(Places::of(&text, "test").unwrap());
+        let (kit, port) = (running(protocol), free_port());
         let _switch = kit.start(port);
-        Self { scenario, kit, port, kept: Kept::default(), _switch }
+        Self { scenario, places, kit, port, kept: Kept::default(), _switch }
     }
 
     /// Starts a controller, which goes on with what an earlier one kept.
@@ -93,7 +101,11 @@ impl Site {
             .unwrap();
         let (topology, kept) = (self.scenario.network.topology.clone(), self.kept.clone());
         let switches = vec![support::config("s1", self.port)];
-        let known = Deployment::unassigned(self.scenario.clone());
+        let known = Known {
+            site: Some(Arc::clone(&self.places)),
+            grace: GRACE,
+            ..Deployment::unassigned(self.scenario.clone()).into()
+        };
         let pipeline = self.kit.pipeline();
         let (sender, started) = tokio::sync::oneshot::channel();
         runtime.spawn(async move {
@@ -104,7 +116,6 @@ impl Site {
             let controller =
                 Controller::resume(&topology, &ports, switches, &pipeline, &served, |_| {});
             let jobs = Jobs::resume(controller.await.unwrap(), known, &records, Arc::new(kept));
-            let jobs = jobs.with_grace(GRACE);
             let service = jobs.service();
             let anywhere = Listen::Tcp(SocketAddr::from(([127, 0, 0, 1], 0)));
             let server = Server::start(service, Door::unlocked(anywhere), LIMITS).await.unwrap();
@@ -135,27 +146,35 @@ fn leased(job_id: u32, workers: &[&str]) -> v1::AdmitRequest {
         size: 16,
         name: "resnet".into(),
         lease: true,
+        settings: "[job]\n".into(),
+        key: KEY.to_vec(),
         ..v1::AdmitRequest::default()
     }
 }
 
+/// The same without a lease.
+fn plain(job_id: u32, workers: &[&str]) -> v1::AdmitRequest {
+    let (settings, key) = (String::new(), Vec::new());
+    v1::AdmitRequest { lease: false, settings, key, ..leased(job_id, workers) }
+}
+
 impl Life {
-    async fn admit(&mut self, request: v1::AdmitRequest) -> v1::HoldRequest {
-        let answer = self.client.admit(request).await.unwrap().into_inner();
-        v1::HoldRequest { job_id: answer.job_id, epoch: answer.epoch }
+    /// Returns the job's ID.
+    async fn admit(&mut self, request: v1::AdmitRequest) -> u32 {
+        self.client.admit(request).await.unwrap().into_inner().job_id
     }
 
-    /// The stream of a holder, after the first message.
-    async fn hold(&mut self, run: v1::HoldRequest) -> Streaming<v1::HoldResponse> {
-        let mut told = self.client.hold(run).await.unwrap().into_inner();
-        let first = timeout(SOON, told.message()).await.unwrap().unwrap().unwrap();
-        assert_eq!(u128::from(first.grace_ms), GRACE.as_millis());
-        told
+    /// A worker, in a run or (0) the next one.
+    async fn take(&self, job_id: u32, worker: u32, run: u32) -> Taking {
+        Taking::of_admitted(&self.address, job_id, KEY, worker, run).await.unwrap()
     }
 
-    async fn refused(&mut self, run: v1::HoldRequest) -> (Code, String) {
-        let status = self.client.hold(run).await.unwrap_err();
-        (status.code(), status.message().to_owned())
+    /// Two workers in their run.
+    async fn pair(&self, job_id: u32) -> (Taking, Taking, Epoch) {
+        let [mut one, mut two] = [self.take(job_id, 0, 0).await, self.take(job_id, 1, 0).await];
+        let run = one.epoch().await.unwrap();
+        assert_eq!(two.epoch().await.unwrap(), run);
+        (one, two, run)
     }
 
     async fn jobs(&mut self) -> Vec<(u32, String, Option<bool>)> {
@@ -164,7 +183,7 @@ impl Life {
         jobs.map(|job| (job.job_id, job.name, job.lease.map(|lease| lease.held))).collect()
     }
 
-    /// The only job, which has a lease.
+    /// Whether some worker takes part in the only job, which has a lease.
     async fn is_held(&mut self) -> bool {
         let [(_, name, Some(held))] = &self.jobs().await[..] else { panic!("not one leased job") };
         assert_eq!(name, "resnet");
@@ -184,147 +203,230 @@ impl Life {
     }
 }
 
-async fn end(told: &mut Streaming<v1::HoldResponse>) -> Result<Option<v1::HoldResponse>, Status> {
-    timeout(SOON, told.message()).await.expect("the stream ends")
-}
-
 #[tokio::test(flavor = "multi_thread")]
-async fn a_job_ends_with_its_holder() {
+async fn a_job_ends_with_its_workers() {
     let site = Site::new();
     let mut life = site.live().await;
-    let run = life.admit(leased(0, &["w1", "w2"])).await;
+    let job = life.admit(leased(0, &["w1", "w2"])).await;
     // The job of the file keeps its ID.
-    assert_eq!(run.job_id, 2);
+    assert_eq!(job, 2);
     assert!(!life.is_held().await);
-    let told = life.hold(run).await;
-    assert!(life.is_held().await);
+    let (one, mut two, _) = life.pair(job).await;
     sleep(2 * GRACE).await;
     assert!(life.is_held().await);
-    drop(told);
-    let took = life.emptied().await;
-    assert!(took > GRACE / 2 && took < 4 * GRACE, "{took:?}");
-    assert_eq!(life.refused(run).await, (Code::NotFound, "job 2 is not admitted".into()));
+    // The other one learns how it was lost, and ends.
+    drop(one);
+    let lost = v1::Lost {
+        worker: 0,
+        reason: "is gone: its process has ended, or its connection is cut".into(),
+    };
+    assert_eq!(two.news().await.unwrap(), News::Lost(lost));
+    drop(two);
+    life.emptied().await;
     assert!(site.kept.records().is_empty());
+
+    // In order, it takes no time.
+    let job = life.admit(leased(0, &["w1", "w2"])).await;
+    let (mut one, mut two, run) = life.pair(job).await;
+    for worker in [&mut one, &mut two] {
+        worker.stand(run, 7, true).await;
+        while worker.news().await.unwrap() != News::Complete(v1::Complete {}) {}
+    }
+    let took = life.emptied().await;
+    assert!(took < GRACE / 2, "{took:?}");
 
     // Nobody comes for this one.
     life.admit(leased(7, &["w1", "w2"])).await;
-    life.emptied().await;
+    let took = life.emptied().await;
+    assert!(took > GRACE / 2 && took < 4 * GRACE, "{took:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_holder_that_comes_back_in_time_keeps_the_job() {
+async fn a_job_survives_its_controller_but_not_its_workers() {
     let site = Site::new();
     let mut life = site.live().await;
-    let run = life.admit(leased(0, &["w1", "w2"])).await;
-    let told = life.hold(run).await;
-    drop(told);
-    sleep(GRACE / 2).await;
-    let mut first = life.hold(run).await;
-    sleep(2 * GRACE).await;
-    assert!(life.is_held().await);
-
-    // The last one has it, and the end of the one before changes nothing.
-    let second = life.hold(run).await;
-    // A grace period that begins while the lease is held, as if the holder had come a moment before it.
-    drop(life.jobs.service());
-    let status = end(&mut first).await.unwrap_err();
-    assert_eq!(status.code(), Code::AlreadyExists);
-    assert_eq!(status.message(), "another client holds the lease of job 2");
-    drop(first);
-    sleep(2 * GRACE).await;
-    assert!(life.is_held().await);
-    drop(second);
-    life.emptied().await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_lease_survives_the_controller_but_not_its_holder() {
-    let site = Site::new();
-    let mut life = site.live().await;
-    let run = life.admit(leased(0, &["w1", "w2", "w3"])).await;
-    let mut told = life.hold(run).await;
+    let job = life.admit(leased(0, &["w1", "w2"])).await;
+    let (_, _, run) = life.pair(job).await;
     drop(life);
-    assert!(end(&mut told).await.is_err());
     assert_eq!(site.kept.records().len(), 1);
 
     let mut life = site.live().await;
     assert!(!life.is_held().await);
-    let mut told = life.hold(run).await;
+    let [one, two] = [life.take(job, 0, run.get()).await, life.take(job, 1, run.get()).await];
     sleep(2 * GRACE).await;
     assert!(life.is_held().await);
     drop(life);
-    assert!(end(&mut told).await.is_err());
+    drop((one, two));
 
+    // A worker that does not come back is lost.
     let mut life = site.live().await;
-    assert!(!life.is_held().await);
+    let mut one = life.take(job, 0, run.get()).await;
+    let lost = timeout(2 * SOON, one.news()).await.unwrap().unwrap();
+    let News::Lost(v1::Lost { worker: 1, reason }) = lost else { panic!("{lost:?}") };
+    assert!(reason.starts_with("is gone: it has not come back to the controller"), "{reason}");
+    drop(one);
+    life.emptied().await;
+
+    let job = life.admit(leased(0, &["w1", "w2"])).await;
+    drop(life.pair(job).await);
+    drop(life);
+    let mut life = site.live().await;
     let took = life.emptied().await;
     assert!(took > GRACE / 2, "{took:?}");
     assert!(site.kept.records().is_empty());
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_holder_learns_of_the_release_and_has_no_part_in_the_next_run() {
+async fn workers_learn_of_the_release_and_have_no_part_in_the_next_job() {
     let site = Site::new();
     let mut life = site.live().await;
-    let run = life.admit(leased(5, &["w1", "w2"])).await;
-    let mut told = life.hold(run).await;
+    life.admit(leased(5, &["w1", "w2"])).await;
+    let (mut one, _two, run) = life.pair(5).await;
     let release = v1::ReleaseRequest { job_id: 5 };
     life.client.release(release).await.unwrap();
-    assert_eq!(end(&mut told).await.unwrap(), None);
+    let over = News::Over("the controller has released job resnet".into());
+    assert_eq!(one.news().await.unwrap(), over);
     let again = life.client.release(release).await.unwrap_err();
     assert_eq!(again.code(), Code::NotFound);
 
-    let next = life.admit(leased(5, &["w3", "w4"])).await;
-    let held = life.hold(next).await;
-    drop(told);
-    assert_eq!(life.refused(run).await.0, Code::NotFound);
+    let next = v1::AdmitRequest { key: b"another".to_vec(), ..leased(5, &["w3", "w4"]) };
+    life.admit(next).await;
+    for run in [0, run.get()] {
+        let mut late = Taking::of_admitted(&life.address, 5, KEY, 0, run).await;
+        let status = match &mut late {
+            Ok(late) => late.news().await.unwrap_err(),
+            Err(status) => status.clone(),
+        };
+        assert_eq!(status.code(), Code::PermissionDenied);
+        assert!(status.message().starts_with("job 5 has another key"), "{status}");
+    }
+    life.emptied().await;
+}
+
+/// Its sequence numbers are limited, and its controller is killed in between.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_lasts_longer_than_a_run() {
+    let site = Site::new();
+    let mut life = site.live().await;
+    let job = life.admit(leased(0, &["w1", "w2"])).await;
+    let (mut one, mut two, first) = life.pair(job).await;
+    for worker in [&one, &two] {
+        worker.stop(first, 1, v1::Stop::Renewal).await;
+    }
+    let second = one.epoch().await.unwrap();
+    assert!(second.is_after(first));
+    assert_eq!(two.epoch().await.unwrap(), second);
+    let recorded = |kept: &Kept| kept.records()[0].placement.epoch;
+    assert_eq!(recorded(&site.kept), second);
+
+    // One has said so, and the controller is gone.
+    one.stop(second, 2, v1::Stop::Renewal).await;
+    drop(life);
+    drop((one, two));
+    let mut life = site.live().await;
+    let again = second.get();
+    let [mut one, mut two] = [life.take(job, 0, again).await, life.take(job, 1, again).await];
+    for worker in [&one, &two] {
+        worker.stop(second, 2, v1::Stop::Renewal).await;
+    }
+    let third = one.epoch().await.unwrap();
+    assert!(third.is_after(second));
+    assert_eq!(two.epoch().await.unwrap(), third);
     sleep(2 * GRACE).await;
     assert!(life.is_held().await);
-    drop(held);
+    // One that dies between two runs is lost.
+    one.stop(third, 3, v1::Stop::Renewal).await;
+    drop(two);
+    assert_eq!(one.lost().await, 1);
+    drop(one);
     life.emptied().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_lease_lasts_longer_than_a_run() {
+async fn all_learn_who_is_behind_has_left_or_has_failed() {
     let site = Site::new();
     let mut life = site.live().await;
-    let lease = life.admit(leased(0, &["w1", "w2"])).await;
-    let mut told = life.hold(lease).await;
-    let v1::HoldRequest { job_id, epoch } = lease;
-    let renewal = |over| v1::RenewRequest { job_id, epoch, over };
-    let renewed = life.client.renew(renewal(epoch)).await.unwrap().into_inner();
-    let is_after =
-        |later, earlier| Epoch::new(later).unwrap().is_after(Epoch::new(earlier).unwrap());
-    assert!(is_after(renewed.epoch, epoch));
-    let recorded = |kept: &Kept| kept.records()[0].placement.epoch.get();
-    assert_eq!(recorded(&site.kept), renewed.epoch);
-    // As if the answer had been lost.
-    let again = life.client.renew(renewal(epoch)).await.unwrap().into_inner();
-    assert_eq!(again, renewed);
-    sleep(2 * GRACE).await;
-    assert!(life.is_held().await);
-
-    // The lease has the same name at the next controller, which knows the current run.
-    drop(life);
-    assert!(end(&mut told).await.is_err());
-    let mut life = site.live().await;
-    let told = life.hold(lease).await;
-    let next = life.client.renew(renewal(renewed.epoch)).await.unwrap().into_inner();
-    assert!(is_after(next.epoch, renewed.epoch));
-    assert_eq!(recorded(&site.kept), next.epoch);
-    sleep(2 * GRACE).await;
-    assert!(life.is_held().await);
-    drop(told);
+    let job = life.admit(leased(0, &["w1", "w2", "w3"])).await;
+    let mut all = Vec::new();
+    for worker in 0..3 {
+        all.push(life.take(job, worker, 0).await);
+    }
+    let run = all[0].epoch().await.unwrap();
+    for worker in &mut all[1..] {
+        worker.epoch().await.unwrap();
+    }
+    // What comes soon after other news comes later, and only the last of it.
+    for (worker, reached) in [(0, 5), (1, 3), (2, 2), (2, 3)] {
+        all[worker].say(Say::Reached(reached)).await;
+    }
+    let behind = |workers: &[u32], rounds| {
+        News::Behind(v1::Behind { workers: workers.to_vec(), rounds })
+    };
+    loop {
+        match all[0].news().await.unwrap() {
+            news if news == behind(&[1, 2], 3) => break,
+            News::Behind(_) => {}
+            other => panic!("{other:?}"),
+        }
+    }
+    // Of several that leave, only those after fewer rounds than any before are news.
+    all[1].stand(run, 8, true).await;
+    let left = |worker, rounds| News::Left(v1::Left { worker, rounds });
+    assert_eq!(all[0].news().await.unwrap(), left(1, 8));
+    all[2].stand(run, 7, true).await;
+    assert_eq!(all[0].news().await.unwrap(), left(2, 7));
+    all[0].stand(run, 7, true).await;
+    assert_eq!(all[0].news().await.unwrap(), News::Complete(v1::Complete {}));
     life.emptied().await;
-    let over = life.client.renew(renewal(next.epoch)).await.unwrap_err();
-    assert_eq!(over.code(), Code::NotFound);
 
-    let plain = life.admit(v1::AdmitRequest { lease: false, ..leased(3, &["w3", "w4"]) }).await;
-    let v1::HoldRequest { job_id, epoch } = plain;
-    let refused = life.client.renew(v1::RenewRequest { job_id, epoch, over: epoch }).await;
-    assert_eq!(refused.unwrap_err().code(), Code::FailedPrecondition);
-    let unnamed = life.client.renew(v1::RenewRequest { job_id, epoch, over: 0 }).await;
-    assert_eq!(unnamed.unwrap_err().code(), Code::InvalidArgument);
+    let job = life.admit(leased(0, &["w1", "w2"])).await;
+    let (mut one, two, _) = life.pair(job).await;
+    two.say(Say::Failed("gave up:\nit was aborted".into())).await;
+    let lost = v1::Lost { worker: 1, reason: "gave up:it was aborted".into() };
+    assert_eq!(one.news().await.unwrap(), News::Lost(lost));
+}
+
+/// Jobs that one switch does not sum alone get one of the parameter servers that take part.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_gets_a_parameter_server_that_takes_part() {
+    for (protocol, settings) in
+        [("p4inc", "[job]\naggregation = \"server\"\n"), ("atp", "[job]\n"), ("esa", "[job]\n")]
+    {
+        let site = Site::of(protocol, "");
+        let mut life = site.live().await;
+        let aggregation = v1::Aggregation::Unspecified.into();
+        let settings = settings.to_owned();
+        let request = || v1::AdmitRequest {
+            aggregation,
+            size: 0,
+            settings: settings.clone(),
+            ..leased(0, &["w1", "w2"])
+        };
+        let status = life.client.admit(request()).await.unwrap_err();
+        assert_eq!(status.code(), Code::InvalidArgument);
+        let why = "the job needs a parameter server, and no host has one that takes part; start";
+        assert!(status.message().contains(why), "{status}");
+
+        let mut server = Taking::server(&life.address, "ps1").await.unwrap();
+        // It names itself, and is then there.
+        let job = loop {
+            match life.client.admit(request()).await {
+                Ok(admitted) => break admitted.into_inner().job_id,
+                Err(_) => sleep(Duration::from_millis(10)).await,
+            }
+        };
+        let changed = News::Changed(v1::Changed {});
+        assert_eq!(server.news().await.unwrap(), changed);
+        let mut server = Taking::server(&life.address, "ps1").await.unwrap();
+        let run = server.run().await.unwrap();
+        assert_eq!((run.job.as_str(), run.workers.len()), ("resnet", 2));
+        let (_one, _two, own) = life.pair(job).await;
+        assert_eq!(run.epochs, [own.get()]);
+        let kept = &site.kept.records()[0];
+        let described = kept.described.as_ref().unwrap();
+        assert_eq!(described.token().is_some(), protocol == "esa");
+        assert_eq!(described.spec().ps, kept.placement.ps);
+    }
 }
 
 /// A request of a client.
@@ -348,7 +450,7 @@ async fn tenants_have_quotas_and_only_their_own_jobs() {
     let observer = Grant::new(Caller::Anyone, Role::Observe, None);
     let jobs = &life.jobs;
     let admit = async |who: &Grant, job_id, workers: &[&str]| {
-        let request = v1::AdmitRequest { lease: false, stepped: true, ..leased(job_id, workers) };
+        let request = v1::AdmitRequest { stepped: true, ..plain(job_id, workers) };
         let answer = Service::admit(jobs, by(who, request)).await;
         answer.map(drop).map_err(|status| (status.code(), status.message().to_owned()))
     };
@@ -384,10 +486,6 @@ async fn tenants_have_quotas_and_only_their_own_jobs() {
     denied(Service::start_iteration(jobs, by(&blue, start)).await.map(drop));
     let finish = v1::FinishIterationRequest { job_id, number: 1, worker: 0 };
     denied(Service::finish_iteration(jobs, by(&blue, finish)).await.map(drop));
-    let hold = v1::HoldRequest { job_id, epoch: 1 };
-    denied(Service::hold(jobs, by(&blue, hold)).await.map(drop));
-    let renew = v1::RenewRequest { job_id, epoch: 1, over: 1 };
-    denied(Service::renew(jobs, by(&blue, renew)).await.map(drop));
     let watch = v1::WatchRequest { job_id, epoch: 0 };
     denied(Service::watch(jobs, by(&blue, watch)).await.map(drop));
     let seen = async |jobs: &Jobs, who: &Grant| {
@@ -411,7 +509,7 @@ async fn tenants_have_quotas_and_only_their_own_jobs() {
     drop(life);
     let life = site.live().await;
     assert_eq!(seen(&life.jobs, &blue).await, blues);
-    let one_more = v1::AdmitRequest { lease: false, ..leased(5, &["w2", "w3"]) };
+    let one_more = plain(5, &["w2", "w3"]);
     let full = Service::admit(&life.jobs, by(&blue, one_more)).await.unwrap_err();
     assert_eq!(full.code(), Code::ResourceExhausted);
 }
@@ -421,14 +519,20 @@ async fn what_does_not_suit_a_lease_is_refused() {
     let site = Site::new();
     let mut life = site.live().await;
     let demand = Some(v1::Demand { bits: 32, iterations: 0, aggregators: 8 });
-    let plain = v1::AdmitRequest { lease: false, ..leased(3, &["w3", "w4"]) };
+    let settings = |text: &str| v1::AdmitRequest { settings: text.into(), ..leased(0, &["w1", "w2"]) };
     for (request, what) in [
-        (v1::AdmitRequest { job_id: 0, ..plain.clone() }, "a job ID is between 1 and 65535, not 0"),
-        (leased(0, &[]), "name the job's workers"),
+        (plain(0, &[]), "name the job's workers"),
         (leased(0, &["w1", "w9"]), "the network has no host `w9`"),
+        (leased(0, &["w1", "10.9.9.9,10.9.9.8"]), "the network has no host `10.9.9.9,10.9.9.8`"),
         (v1::AdmitRequest { name: "x".repeat(65), ..leased(0, &["w1"]) }, "a job's name has"),
         (v1::AdmitRequest { name: "a\nb".into(), ..leased(0, &["w1"]) }, "a job's name has"),
+        (v1::AdmitRequest { key: vec![1; 65], ..leased(0, &["w1"]) }, "a job's key has at most 64"),
         (v1::AdmitRequest { demand, ..leased(0, &["w1", "w2"]) }, "a job with a lease has no iter"),
+        (v1::AdmitRequest { lease: true, ..plain(7, &["w1", "w2"]) }, "a job with a lease is one of"),
+        (settings("job = 3"), "the job's settings:1:7: "),
+        (settings("[job]\nname = \"a\"\n"), "the job's settings:2:8: `name` follows from who takes part"),
+        (settings("[job]\nslots = 3\n"), "the job's settings:2:9: 3 slots are not a power of two"),
+        (settings("[switch]\n"), "the job's settings:1:2: unknown key `switch`"),
     ] {
         let status = life.client.admit(request).await.unwrap_err();
         assert_eq!(status.code(), Code::InvalidArgument);
@@ -437,17 +541,14 @@ async fn what_does_not_suit_a_lease_is_refused() {
     assert!(life.jobs().await.is_empty());
 
     let run = life.admit(leased(0, &["w1", "w2"])).await;
-    let unleased = life.admit(plain).await;
+    let unleased = life.admit(plain(3, &["w3", "w4"])).await;
     let next = life.admit(leased(0, &["w1", "w3"])).await;
-    assert_eq!((run.job_id, unleased.job_id, next.job_id), (2, 3, 4));
-    let (code, text) = life.refused(unleased).await;
-    assert_eq!(
-        (code, &*text),
-        (Code::FailedPrecondition, "job 3 has no lease; release it when it is over")
-    );
-    assert_eq!(life.refused(v1::HoldRequest { epoch: 0, ..run }).await.0, Code::InvalidArgument);
-    let _told = life.hold(run).await;
-    let job_id = run.job_id;
+    assert_eq!((run, unleased, next), (2, 3, 4));
+    // Who has admitted a job without settings has not said what its workers need.
+    let closed = Taking::of_admitted(&life.address, 3, b"", 0, 0).await.err().expect("it is refused");
+    assert_eq!(closed.code(), Code::NotFound);
+    let _workers = life.pair(run).await;
+    let job_id = run;
     let start = v1::StartIterationRequest { job_id, number: 1 };
     let rate = v1::SetRateRequest { job_id, rate: 1 };
     let there = v1::MoveRequest { job_id, aggregation: v1::Aggregation::Network.into(), size: 32 };
@@ -481,7 +582,7 @@ async fn a_tenants_limits_reach_switches_and_workers() {
         support::entries_of(session, &site.kit.pipeline(), ".limits").await
     };
     assert!(limits().await.is_empty());
-    let request = v1::AdmitRequest { lease: false, ..leased(5, &["w2", "w3"]) };
+    let request = plain(5, &["w2", "w3"]);
     let admitted = Service::admit(jobs, by(&slow, request)).await.unwrap().into_inner();
     assert_eq!(admitted.rate, 8_000_000);
     // Twice the rate of values, in bytes: ports 2 and 3.
@@ -614,7 +715,7 @@ async fn a_host_is_told_when_it_has_other_jobs() {
     let served = v1::AdmitRequest { workers, parameter_server: "ps".into(), ..Default::default() };
     let request = v1::AdmitRequest { job_id: 1, aggregation, size: 8, ..served };
     // One without a server on the host is none of its business.
-    life.admit(v1::AdmitRequest { lease: false, ..leased(7, &["w1", "w2"]) }).await;
+    life.admit(plain(7, &["w1", "w2"])).await;
     life.client.admit(request).await.unwrap();
     assert!(matches!(server.news().await.unwrap(), News::Changed(_)));
     let mut server = Taking::server(&life.address, "ps").await.unwrap();

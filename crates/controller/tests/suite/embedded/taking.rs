@@ -45,7 +45,21 @@ impl Taking {
         epoch: u32,
     ) -> Result<Self, Status> {
         let which = Some(v1::worker::Which::Worker(worker));
-        let worker = v1::Worker { job: job.to_owned(), which, epoch };
+        let worker = v1::Worker { job: job.to_owned(), which, epoch, ..v1::Worker::default() };
+        Self::part(controller, part(Role::Worker(worker))).await
+    }
+
+    /// A worker of a job that a client has admitted with a key.
+    pub(crate) async fn of_admitted(
+        controller: &Remote,
+        job_id: u32,
+        key: &[u8],
+        worker: u32,
+        epoch: u32,
+    ) -> Result<Self, Status> {
+        let which = Some(v1::worker::Which::Worker(worker));
+        let worker =
+            v1::Worker { job_id, key: key.to_vec(), which, epoch, ..v1::Worker::default() };
         Self::part(controller, part(Role::Worker(worker))).await
     }
 
@@ -118,7 +132,7 @@ impl Taking {
     pub(crate) async fn lost(&mut self) -> u32 {
         loop {
             match self.news().await.unwrap() {
-                News::Lost(worker) => return worker,
+                News::Lost(v1::Lost { worker, .. }) => return worker,
                 News::Waiting(_) => {}
                 other => panic!("{other:?}"),
             }
@@ -126,10 +140,18 @@ impl Taking {
     }
 
     pub(crate) async fn stand(&self, epoch: Epoch, rounds: u64, done: bool) {
-        let standing = v1::Standing { epoch: epoch.get(), rounds, done };
-        let request = v1::TakeRequest { request: Some(Request::Standing(standing)) };
+        let why = if done { v1::Stop::Done } else { v1::Stop::Unspecified };
+        self.stop(epoch, rounds, why).await;
+    }
+
+    pub(crate) async fn stop(&self, epoch: Epoch, rounds: u64, why: v1::Stop) {
+        let standing = v1::Standing { epoch: epoch.get(), rounds, why: why.into() };
+        self.say(Request::Standing(standing)).await;
+    }
+
+    pub(crate) async fn say(&self, request: Request) {
         // The stream may have broken.
-        let _ = self.requests.send(request).await;
+        let _ = self.requests.send(v1::TakeRequest { request: Some(request) }).await;
     }
 }
 

@@ -136,19 +136,9 @@ impl Jobs for Controller {
         none()
     }
 
-    type HoldStream = Pin<Box<dyn Stream<Item = Result<v1::HoldResponse, Status>> + Send>>;
-
-    async fn hold(&self, _: Request<v1::HoldRequest>) -> Answer<Self::HoldStream> {
-        none()
-    }
-
     type TakeStream = Pin<Box<dyn Stream<Item = Result<v1::TakeResponse, Status>> + Send>>;
 
     async fn take(&self, _: Request<Streaming<v1::TakeRequest>>) -> Answer<Self::TakeStream> {
-        none()
-    }
-
-    async fn renew(&self, _: Request<v1::RenewRequest>) -> Answer<v1::RenewResponse> {
         none()
     }
 }
