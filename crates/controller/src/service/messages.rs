@@ -29,7 +29,7 @@ pub(super) enum Named {
 impl std::fmt::Display for Named {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Name(name) => write!(f, "job `{name}`"),
+            Self::Name(name) => write!(f, "job {name}"),
             Self::Id(job) => write!(f, "job {job}"),
         }
     }

@@ -332,12 +332,14 @@ impl Jobs {
             messages::Named::Id(job) => known.id == *job,
             messages::Named::Name(name) => known.name == *name,
         });
-        let name = match job {
-            messages::Named::Name(name) => name.clone(),
-            messages::Named::Id(job) => job.to_string(),
+        let (name, unknown) = match job {
+            messages::Named::Name(name) => (name.clone(), format!("there is no job `{name}`")),
+            messages::Named::Id(job) => {
+                (job.to_string(), format!("there is no job {job} in which workers can take part"))
+            }
         };
         match run {
-            _ if !is_known => Err(Status::not_found(format!("there is no {job} in which workers can take part"))),
+            _ if !is_known => Err(Status::not_found(unknown)),
             // The job may be about to be admitted again for the same run, if nobody can know that it is over.
             Some(_) if self.0.journal.lasts() => {
                 Err(Status::failed_precondition(Turned::Released(name).to_string()))

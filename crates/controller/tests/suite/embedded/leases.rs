@@ -407,7 +407,7 @@ async fn a_job_gets_a_parameter_server_that_takes_part() {
         let why = "the job needs a parameter server, and no host has one that takes part; start";
         assert!(status.message().contains(why), "{status}");
 
-        let mut server = Taking::server(&life.address, "ps1").await.unwrap();
+        let mut server = Taking::server(&life.address, "ps").await.unwrap();
         // It names itself, and is then there.
         let job = loop {
             match life.client.admit(request()).await {
@@ -417,7 +417,7 @@ async fn a_job_gets_a_parameter_server_that_takes_part() {
         };
         let changed = News::Changed(v1::Changed {});
         assert_eq!(server.news().await.unwrap(), changed);
-        let mut server = Taking::server(&life.address, "ps1").await.unwrap();
+        let mut server = Taking::server(&life.address, "ps").await.unwrap();
         let run = server.run().await.unwrap();
         assert_eq!((run.job.as_str(), run.workers.len()), ("resnet", 2));
         let (_one, _two, own) = life.pair(job).await;

@@ -202,7 +202,7 @@ async fn a_job_is_admitted_stepped_moved_and_released() {
 async fn what_cannot_be_is_refused_with_the_right_status() {
     let mut setting = setting("p4inc").await;
     for (request, code, what) in [
-        (admit(0, NETWORK, 8), Code::InvalidArgument, "a job ID is between 1 and 65535, not 0"),
+        (admit(0, NETWORK, 8), Code::InvalidArgument, "name the job's workers, or its ID in the con"),
         (admit(65_536, NETWORK, 8), Code::InvalidArgument, "a job ID is between"),
         (admit(1, 0, 8), Code::InvalidArgument, "say where the job is to be summed"),
         (admit(1, 77, 8), Code::InvalidArgument, "say where the job is to be summed"),
@@ -461,10 +461,10 @@ async fn a_job_broken_by_a_lost_switch_can_be_released() {
 
 /// Their endpoints have tokens from the controller's file only.
 #[tokio::test(flavor = "multi_thread")]
-async fn clients_admit_no_esa_jobs() {
+async fn clients_admit_esa_jobs_only_with_settings() {
     let mut setting = setting("esa").await;
     let message = refused(setting.client.admit(admit(1, NETWORK, 8)).await, Code::InvalidArgument);
-    assert!(message.starts_with("no client admits jobs of esa"), "{message}");
+    assert!(message.starts_with("jobs of esa, whose endpoints need tokens, are adm"), "{message}");
     assert!(setting.list().await.jobs.is_empty());
 }
 

@@ -133,7 +133,7 @@ impl Taking {
         loop {
             match self.news().await.unwrap() {
                 News::Lost(v1::Lost { worker, .. }) => return worker,
-                News::Waiting(_) => {}
+                News::Waiting(_) | News::Left(_) => {}
                 other => panic!("{other:?}"),
             }
         }
