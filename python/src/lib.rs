@@ -221,6 +221,13 @@ impl PyStation {
     }
 }
 
+/// The description of the job that was admitted for this group's ranks, if there is one.
+#[pyfunction]
+fn given_job(settings: &str, ranks: usize) -> PyResult<Option<String>> {
+    let given = group::admission::given(&variable, settings, ranks).map_err(other)?;
+    Ok(given.map(|given| given.to_text()))
+}
+
 /// Has a job admitted for ranks on these hosts. Returns its description.
 #[pyfunction]
 fn admit(
@@ -452,6 +459,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<PySwitch>()?;
     module.add_class::<PyStation>()?;
     module.add_function(wrap_pyfunction!(admit, module)?)?;
+    module.add_function(wrap_pyfunction!(given_job, module)?)?;
     module.add_class::<PyCommunicator>()?;
     module.add_class::<Handle>()
 }

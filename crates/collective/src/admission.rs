@@ -21,7 +21,11 @@ use tributary_wire::{Host, JobId, PORT};
 use tributary_worker::live::LanePort;
 
 use crate::description::{self, Description, Fabric};
-use crate::settings::{self, JOB};
+use crate::settings;
+
+/// Environment variables of commands whose job was admitted for them.
+const JOB: &str = "TRIBUTARY_JOB";
+const WORKERS: &str = "TRIBUTARY_WORKERS";
 
 /// Environment variables, which all ranks read.
 const CONTROLLER: &str = "TRIBUTARY_CONTROLLER";
@@ -132,7 +136,7 @@ impl Station {
     /// # Errors
     /// If this machine is not the rank's host, or the port cannot be opened.
     pub(crate) fn open(&self, deployment: &Deployment, rank: u16) -> Result<Port> {
-        let (scenario, job) = (deployment.scenario(), deployment.job(JOB));
+        let (scenario, job) = (deployment.scenario(), deployment.job(settings::JOB));
         let host = *job.workers.get(usize::from(rank)).with_context(|| {
             format!("the job has {} workers, and this is rank {rank}", job.workers.len())
         })?;
@@ -178,6 +182,31 @@ fn check_route(interface: &str, own: Ipv4Addr) -> Result<()> {
         mac = switch.mac
     );
     Ok(())
+}
+
+/// The job that a placement manager or Slurm has admitted for the processes that it has started, if it has as many workers
+/// as the group has ranks.
+///
+/// # Errors
+/// If the variables or the settings contradict that.
+pub fn given(
+    variables: Variables<'_>,
+    settings: &str,
+    ranks: usize,
+) -> Result<Option<Description>> {
+    let (Some(id), Some(workers)) = (variables(JOB), variables(WORKERS)) else { return Ok(None) };
+    if workers.split(',').count() != ranks {
+        return Ok(None);
+    }
+    let job: Option<JobId> = id.parse().ok().and_then(JobId::new);
+    let job = job.with_context(|| format!("{JOB} is {id:?}, which is not the ID of a job"))?;
+    let (group, settings) = settings::within(settings)?;
+    ensure!(
+        settings.trim() == "[job]",
+        "the settings have [job], and the job was admitted already ({JOB}={job}); remove it"
+    );
+    let (name, key) = (format!("job {job}"), Vec::new());
+    Ok(Some(Description { group, name, job: job.get(), key, fabric: Fabric::External }))
 }
 
 /// Has a job admitted for ranks on these hosts. `name` is shown to people.

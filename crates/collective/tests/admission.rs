@@ -56,6 +56,28 @@ fn settings_that_the_network_or_the_group_decides_are_refused() {
 }
 
 #[test]
+fn a_job_that_was_admitted_for_the_ranks_is_theirs() {
+    let given = |variables: &[(&str, &str)], settings, ranks| {
+        let get = |name: &str| {
+            let found = variables.iter().find(|(known, _)| *known == name)?;
+            Some(found.1.to_owned())
+        };
+        let given = admission::given(&get, settings, ranks);
+        given.map(|job| job.map(|job| job.job)).map_err(|error| format!("{error:#}"))
+    };
+    let all = [("TRIBUTARY_JOB", "7"), ("TRIBUTARY_WORKERS", "w1,w2")];
+    assert_eq!(given(&all, "", 2), Ok(Some(7)));
+    // A group of some ranks, or of several on a host, has a job of its own.
+    assert_eq!(given(&all, "", 4), Ok(None));
+    assert_eq!(given(&all[..1], "", 2), Ok(None));
+    let error = given(&all, "[job]\nslots = 4\n", 2).unwrap_err();
+    assert!(error.contains("the job was admitted already (TRIBUTARY_JOB=7)"), "{error}");
+    let wrong = [("TRIBUTARY_JOB", "resnet"), all[1]];
+    let error = given(&wrong, "", 2).unwrap_err();
+    assert!(error.contains("TRIBUTARY_JOB is \"resnet\", which is not the ID"), "{error}");
+}
+
+#[test]
 fn certificates_and_address_must_fit() {
     let missing = "/nowhere/root.pem";
     for (address, variables, why) in [

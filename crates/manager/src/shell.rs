@@ -103,6 +103,8 @@ pub struct Shell<S> {
     tickets: Ticket,
     view: watch::Sender<View>,
     switches: mpsc::UnboundedSender<Action>,
+    /// Where commands reach the controller; empty if they do not.
+    controller: String,
 }
 
 /// The time since the epoch in milliseconds: the system time at the start plus the monotonic time
@@ -127,6 +129,16 @@ impl Clock {
 }
 
 impl<S: Store> Shell<S> {
+    /// The same with the address of the controller, for the commands of jobs. They are on other hosts, which reach no
+    /// Unix socket of this one.
+    #[must_use]
+    pub fn with_controller(mut self, address: &str) -> Self {
+        if !address.starts_with("unix:") {
+            self.controller = address.to_owned();
+        }
+        self
+    }
+
     /// Loads the recorded state. `switches` receives [`Action::Admit`] and [`Action::Release`].
     ///
     /// # Errors
@@ -157,6 +169,7 @@ impl<S: Store> Shell<S> {
             tickets: 0,
             view,
             switches,
+            controller: String::new(),
         };
         shell.carry_out(actions)?;
         shell.show_servers();
@@ -266,6 +279,7 @@ impl<S: Store> Shell<S> {
                     command: record.request.command.clone(),
                     directory: record.request.directory.clone(),
                     gpus: task.map_or(0, |task| task.gpus),
+                    controller: self.controller.clone(),
                 })
             }
             Command::Stop(id) => Message::Stop(id.into()),

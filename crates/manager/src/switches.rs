@@ -22,6 +22,9 @@ const INTERVAL: Duration = Duration::from_secs(1);
 /// Maximum time for an answer. A sweep visits all aggregators.
 const PATIENCE: Duration = Duration::from_secs(40);
 
+/// The settings of jobs: the defaults of the network.
+const SETTINGS: &str = "[job]\n";
+
 /// Maximum time between two attempts for one job.
 const PAUSE_MAX: Duration = Duration::from_secs(16);
 
@@ -176,6 +179,8 @@ impl Switches {
             size: 1,
             epoch: epoch.unwrap_or_default(),
             max_rate: max_rate.map_or(0, NonZeroU64::get),
+            // Its command may take part as the workers.
+            settings: SETTINGS.into(),
             ..v1::AdmitRequest::default()
         };
         match self.client.admit(request).await {

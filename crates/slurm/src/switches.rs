@@ -18,6 +18,9 @@ const PATIENCE: Duration = Duration::from_secs(40);
 /// Aggregators that a job asks for. ATP jobs share all of them.
 const SIZE: u32 = 1;
 
+/// The settings of jobs: the defaults of the network.
+const SETTINGS: &str = "[job]\n";
+
 /// A connection to the controller, made when it is needed.
 #[derive(Clone, Debug)]
 pub struct Switches(JobsClient<Channel>);
@@ -65,7 +68,8 @@ impl Switches {
             size: SIZE,
             epoch: run.unwrap_or_default(),
             name: format!("slurm-{job}"),
-            // No lease: Slurm tells when the job is over.
+            // Its processes may take part as the workers. No lease: Slurm tells when the job is over.
+            settings: SETTINGS.into(),
             ..v1::AdmitRequest::default()
         };
         Ok(self.0.admit(request).await?.into_inner().epoch)

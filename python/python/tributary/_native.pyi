@@ -94,6 +94,13 @@ class Station:
     def host(self) -> str:
         """The name of the host, or the IP addresses of this machine."""
 
+def given_job(settings: str, ranks: int) -> str | None:
+    """The description of the job that a placement manager or Slurm has admitted for this process.
+
+    `TRIBUTARY_JOB` names it, and `TRIBUTARY_WORKERS` its workers. `None` if there is none, or if it has not as
+    many workers as the group has ranks.
+    """
+
 def admit(station: Station, settings: str, name: str, hosts: list[str]) -> str:
     """Has a job admitted for ranks on these hosts, in the order of the ranks.
 

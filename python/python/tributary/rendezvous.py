@@ -8,6 +8,7 @@ import os
 import socket
 import sys
 import time
+import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
@@ -17,7 +18,17 @@ from typing import Any
 from torch._C._distributed_c10d import PrefixStore, Store
 
 from . import settings
-from ._native import Communicator, Endpoint, Error, Plan, Station, Switch, TimeoutError, admit
+from ._native import (
+    Communicator,
+    Endpoint,
+    Error,
+    Plan,
+    Station,
+    Switch,
+    TimeoutError,
+    admit,
+    given_job,
+)
 
 
 class RendezvousError(Error):
@@ -28,6 +39,7 @@ LOOPBACK = "127.0.0.1"
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.001, 0.05
 # In seconds. All ranks have joined then, and each answers within milliseconds.
 _PATIENCE = 30.0
+_given_job_is_taken = False
 
 
 @dataclass
@@ -70,7 +82,9 @@ def connect(store: Store, rank: int, size: int, timeout: float) -> Fabric:
     """
     board = _Board(store, rank, size, timeout)
     if os.environ.get("TRIBUTARY_CONTROLLER"):
-        return _connect_to_controller(board, rank, timeout)
+        fabric = _connect_to_controller(board, rank, timeout)
+        if fabric is not None:
+            return fabric
 
     switch = communicator = None
     try:
@@ -102,15 +116,25 @@ def connect(store: Store, rank: int, size: int, timeout: float) -> Fabric:
     return Fabric(communicator, switch)
 
 
-def _connect_to_controller(board: _Board, rank: int, timeout: float) -> Fabric:
+def _connect_to_controller(board: _Board, rank: int, timeout: float) -> Fabric | None:
+    """Joins the group through the switches of a network; `None` if they cannot sum it."""
     communicator = None
     try:
-        with board.reporting_errors("host", "fabric", "port"):
+        with board.reporting_errors("station", "fabric", "port"):
             station = Station()
-            board.post("host", station.host)
-            hosts = board.read_all("host", "found their host")
+            board.post("station", station.host)
+            hosts = board.read_all("station", "found their host")
+            if len(set(hosts)) < len(hosts) and os.environ.get("TRIBUTARY_JOB"):
+                if rank == 0:
+                    warnings.warn(
+                        f"{len(hosts)} ranks are on {len(set(hosts))} hosts, and a switch counts one for each "
+                        "host: they are summed in the process of rank 0, not by the switches of their job",
+                        RuntimeWarning,
+                        stacklevel=2,
+                    )
+                return None
             if rank == 0:
-                board.post("fabric", admit(station, settings.current(), _job_name(), hosts))
+                board.post("fabric", _take_given_job(len(hosts)) or _admit(station, hosts))
             description = board.read("fabric", 0, "had the group's job admitted")
             communicator = Communicator.at(station, description, rank, timeout)
             board.post("port", "open")
@@ -120,6 +144,18 @@ def _connect_to_controller(board: _Board, rank: int, timeout: float) -> Fabric:
         _abandon(communicator, None)
         raise
     return Fabric(communicator, None)
+
+
+def _take_given_job(ranks: int) -> str | None:
+    """The job that was admitted for this process, for its first group of all ranks."""
+    global _given_job_is_taken
+    given = None if _given_job_is_taken else given_job(settings.current(), ranks)
+    _given_job_is_taken = _given_job_is_taken or given is not None
+    return given
+
+
+def _admit(station: Station, hosts: list[str]) -> str:
+    return admit(station, settings.current(), _job_name(), hosts)
 
 
 def _check_path(communicator: Communicator, rank: int, timeout: float, hint: str) -> None:

@@ -130,7 +130,10 @@ impl Jobs {
             }
             let own = described.as_ref().filter(|described| !described.of_file);
             let placement = match own.map(Described::spec) {
-                Some(spec) => Placement::unassigned(spec),
+                Some(spec) => {
+                    let placement = Placement::unassigned(spec);
+                    Placement { ps: admission.placement.ps.or(placement.ps), ..placement }
+                }
                 None => Placement { job, ..admission.placement.clone() },
             };
             // The control loop schedules such a job, which waits at its server.

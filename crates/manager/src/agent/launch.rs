@@ -22,7 +22,7 @@ const ROUNDS: u32 = 200;
 const PAUSE: Duration = Duration::from_millis(5);
 
 /// What a command finds in its environment: its GPUs; the variables of torchrun, which also uses
-/// `PET_*` as its options; and those with which `tributary worker` takes part in the job.
+/// `PET_*` as its options; and those with which `tributary worker` or a PyTorch group takes part in the job.
 ///
 /// # Errors
 ///
@@ -69,6 +69,9 @@ pub(super) fn variables(
             ("TRIBUTARY_WORKER", rank.to_string()),
             ("TRIBUTARY_SERVER", job.ps.as_ref().map(name).unwrap_or_default()),
         ]);
+        if !start.controller.is_empty() {
+            variables.push(("TRIBUTARY_CONTROLLER", start.controller.clone()));
+        }
     }
     Ok(variables)
 }
@@ -174,7 +177,8 @@ mod tests {
                         workers = [\"w2\", \"w3\"]\nps = \"w2\"\n";
 
     fn start() -> v1::Start {
-        v1::Start { job_file: FILE.into(), epoch: 5, gpus: 2, ..v1::Start::default() }
+        let controller = "10.0.0.9:29813".into();
+        v1::Start { job_file: FILE.into(), epoch: 5, gpus: 2, controller, ..v1::Start::default() }
     }
 
     fn value(variables: &[(&str, String)], name: &str) -> String {
@@ -199,6 +203,7 @@ mod tests {
             ("TRIBUTARY_WORKERS", "w2,w3"),
             ("TRIBUTARY_WORKER", "1"),
             ("TRIBUTARY_SERVER", "w2"),
+            ("TRIBUTARY_CONTROLLER", "10.0.0.9:29813"),
         ] {
             assert_eq!(value(&variables, name), expected, "{name}");
         }
@@ -209,7 +214,9 @@ mod tests {
         let task = TaskId { job: 3, attempt: 1, role: Role::Alone };
         let variables = variables(&start(), task, &[1], Path::new("job.toml")).unwrap();
         assert_eq!(value(&variables, "MASTER_ADDR"), "127.0.0.1");
-        assert!(!variables.iter().any(|(name, _)| *name == "TRIBUTARY_RUN"), "it sends nothing");
+        for name in ["TRIBUTARY_RUN", "TRIBUTARY_CONTROLLER"] {
+            assert!(!variables.iter().any(|(other, _)| *other == name), "it sends nothing");
+        }
     }
 
     #[test]

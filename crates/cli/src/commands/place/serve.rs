@@ -91,7 +91,8 @@ pub(crate) fn run(args: &ServeArgs, metrics: &Metrics) -> Result<()> {
     let (view, seen) = watch::channel(View::default());
     metrics.add(Managed(seen.clone()));
     let (wishes, wanted) = queue::unbounded_channel();
-    let mut shell = Shell::start(site, settings, policy, store, view, wishes)?;
+    let shell = Shell::start(site, settings, policy, store, view, wishes)?;
+    let mut shell = shell.with_controller(&args.controller);
     let (inputs, incoming) = channel();
     let runtime = tributary_endpoint::runtime()?;
     let service = Service::new(inputs.clone(), seen);
