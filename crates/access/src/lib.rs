@@ -30,4 +30,4 @@ pub use keys::{ClientKeys, KeyError, ServerKeys};
 pub use listen::Listen;
 pub use policy::{Caller, Grant, Policy, Role, Tenant};
 pub use remote::Remote;
-pub use server::{Door, Limits, Server};
+pub use server::{Door, Limits, SILENCE, Server};

@@ -75,7 +75,12 @@ pub struct Limits {
     pub connections: usize,
     /// Calls of a connection, including streams.
     pub calls: u32,
+    /// A client that answers nothing for this long has vanished without closing its connection.
+    pub silence: Duration,
 }
+
+/// For most servers: a host that is very busy is not taken for one that is gone.
+pub const SILENCE: Duration = Duration::from_secs(30);
 
 /// A running server. Dropping it stops it at once.
 #[derive(Debug)]
@@ -142,8 +147,8 @@ impl Server {
             let _ = stopped.await;
         };
         let router = tonic::transport::Server::builder()
-            // Detects clients that vanished without closing, whose streams would stay open.
-            .http2_keepalive_interval(Some(Duration::from_secs(10)))
+            .http2_keepalive_interval(Some(limits.silence / 3))
+            .http2_keepalive_timeout(Some(limits.silence * 2 / 3))
             .initial_connection_window_size(CONNECTION_WINDOW)
             .max_concurrent_streams(limits.calls)
             .layer(services.layer)

@@ -13,10 +13,11 @@ use tonic_health::pb::health_client::HealthClient;
 use tonic_health::pb::health_server::{Health, HealthServer};
 use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
 use tributary_access::{
+    SILENCE,
     ClientKeys, Door, Grant, Limits, Listen, Policy, Remote, Role, Server, ServerKeys, certs,
 };
 
-const LIMITS: Limits = Limits { connections: 8, calls: 4 };
+const LIMITS: Limits = Limits { connections: 8, calls: 4, silence: SILENCE };
 
 /// Its callers must have the role that they name as the service to check.
 struct Checked;

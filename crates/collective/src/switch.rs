@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
 use tokio::runtime::{Builder, Runtime};
-use tributary_access::{Door, Listen, Policy, Server};
+use tributary_access::{Door, Limits, Listen, Policy, Server};
 use tributary_controller::server::LIMITS;
 use tributary_controller::service::{Jobs, Known};
 use tributary_dataplane::EngineKind;
@@ -33,6 +33,9 @@ const RECEIVE_BUFFER: usize = 4 << 20;
 
 /// How long the first rank waits for others that are still there when it is done.
 const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A rank that answers nothing for this long is gone.
+const SILENCE: Duration = Duration::from_secs(10);
 
 /// Pause between two looks whether they are.
 const LOOK: Duration = Duration::from_millis(5);
@@ -167,7 +170,8 @@ impl Switch {
             let jobs = Jobs::new(memory.controller(), known);
             let policy = Policy::all_may_observe();
             let door = Door { policy, ..Door::unlocked(Listen::Tcp((address, 0).into())) };
-            let server = Server::start(jobs.service(), door, LIMITS).await;
+            let limits = Limits { silence: SILENCE, ..LIMITS };
+            let server = Server::start(jobs.service(), door, limits).await;
             anyhow::Ok((jobs, server.with_context(|| format!("cannot listen on {address}"))?))
         })?;
         let Listen::Tcp(controller) = *server.address() else { unreachable!("it is at a TCP address") };

@@ -509,3 +509,62 @@ fn a_group_may_refuse_sums_that_lose_too_much_at_all_ranks_alike() {
         assert!(text.starts_with(expected), "{text}");
     }
 }
+
+/// Who reaches the controller of a group without its key sees it, and no more.
+#[test]
+fn strangers_take_no_part_in_a_group() {
+    use tributary_access::Remote;
+    use tributary_collective::description::Fabric;
+    use tributary_proto::jobs::v1::{self, jobs_client::JobsClient, part::Role, take_request::Request};
+
+    let settings = Settings::complete("", Ranks::of_one_host(2), TIMEOUT).unwrap();
+    let needed = settings.threads().unwrap().tunnels();
+    let tunnels = switch::endpoint(Ipv4Addr::LOCALHOST, needed).unwrap();
+    let ends = [Vec::new(), switch::addresses(&tunnels).unwrap()];
+    let mut switch = Switch::start(settings, Ipv4Addr::LOCALHOST, &ends).unwrap();
+    let description = switch.description().clone();
+    let first = Communicator::join(&description, 0, Vec::new(), Some(&mut switch)).unwrap();
+    let second = Communicator::join(&description, 1, tunnels, None).unwrap();
+    let Fabric::Embedded { controller, .. } = description.fabric else { panic!("it has a switch") };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let remote = Remote::new(&controller.to_string(), None).unwrap().unwrap();
+        let mut client = JobsClient::new(remote.connect().await.unwrap());
+        let job_id = description.job.into();
+        let listed = client.list(v1::ListRequest {}).await.unwrap().into_inner();
+        assert_eq!(listed.jobs.len(), 1);
+        for key in [Vec::new(), vec![0; description.key.len()]] {
+            let which = Some(v1::worker::Which::Worker(1));
+            let role = Role::Worker(v1::Worker { job_id, key, which, ..v1::Worker::default() });
+            let part = v1::Part { version: tributary_proto::JOBS_VERSION, role: Some(role) };
+            let first = v1::TakeRequest { request: Some(Request::Part(part)) };
+            let refused = client.take(tokio_stream::iter([first])).await.unwrap_err();
+            assert_eq!(refused.code(), tonic::Code::PermissionDenied, "{refused}");
+        }
+        let server = v1::Part {
+            version: tributary_proto::JOBS_VERSION,
+            role: Some(Role::Server("w1".into())),
+        };
+        let first = v1::TakeRequest { request: Some(Request::Part(server)) };
+        let refused = [
+            client.take(tokio_stream::iter([first])).await.map(drop).unwrap_err(),
+            client.release(v1::ReleaseRequest { job_id }).await.map(drop).unwrap_err(),
+            client.admit(v1::AdmitRequest::default()).await.map(drop).unwrap_err(),
+        ];
+        for status in refused {
+            assert_eq!(status.code(), tonic::Code::PermissionDenied, "{status}");
+        }
+    });
+    // They are as they were.
+    for _ in 0..3 {
+        let calls = [&first, &second].map(|rank| rank.call(reduce(vec![1.0; 5000])));
+        for call in calls {
+            assert_eq!(call.wait(TIMEOUT).expect("in time"), Ok(()));
+        }
+    }
+    thread::scope(|scope| {
+        scope.spawn(|| second.close());
+        first.close();
+    });
+    assert_eq!(switch.close().unwrap(), 0);
+}

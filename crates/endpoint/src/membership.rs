@@ -43,6 +43,9 @@ const REPEAT: Duration = Duration::from_secs(1);
 /// A controller that was started again admits its jobs again sooner.
 const FORGOTTEN: Duration = Duration::from_secs(30);
 
+/// Interval and timeout of the pings that detect that another worker, in whose process the controller is, is gone.
+const LED: Duration = Duration::from_secs(5);
+
 /// Interval of checks for the end of the process.
 const TICK: Duration = Duration::from_millis(50);
 
@@ -296,7 +299,8 @@ impl Membership {
         let runtime = crate::runtime()?;
         let (seat, ready, turns) = (Seat::new(None), Arc::new(Notify::new()), Turns::new());
         let member = Member {
-            controller: controller.with_keepalive(KEEPALIVE),
+            // The end of another worker is noticed as soon as that of this one.
+            controller: controller.with_keepalive(if which.led { LED } else { KEEPALIVE }),
             which: which.clone(),
             seat: seat.clone(),
             ready: Arc::clone(&ready),
@@ -306,6 +310,7 @@ impl Membership {
             told: None,
             is_ready: false,
             lease: false,
+            unled: false,
             away: None,
             stop: Arc::clone(stop),
         };
@@ -543,6 +548,8 @@ struct Member {
     is_ready: bool,
     /// Whether a controller that does not know the job has released it.
     lease: bool,
+    /// Whether the controller in another worker's process has not answered since the stream broke.
+    unled: bool,
     /// Since when no stream leads to the controller, in a run, and since when it does not know the job.
     away: Option<Away>,
     stop: Arc<AtomicBool>,
@@ -567,6 +574,8 @@ impl Member {
                 Broken::Lost(_) => None,
             };
             match code {
+                // It may be this worker that was not heard from.
+                None if self.which.led && in_a_run && !std::mem::replace(&mut self.unled, true) => {}
                 None if self.which.led && self.told.is_some() => {
                     let _ = self.tell.send(Told::Unled(broken.reason().to_owned()));
                     return;
@@ -718,6 +727,7 @@ impl Member {
                     continue;
                 }
             };
+            self.unled = false;
             if self.away.take().is_some() {
                 let (job, controller) = (&self.which.job, &self.controller);
                 tracing::info!("job {job}: the controller at {controller} answers again");

@@ -12,7 +12,7 @@ use tokio::sync::{mpsc as queue, watch};
 use tonic::service::Routes;
 use tributary_access::args::{DoorArgs, KeyArgs};
 use tributary_access::listen::standard;
-use tributary_access::{Limits, Listen, Server};
+use tributary_access::{Limits, Listen, SILENCE, Server};
 use tributary_cluster::{Collective, Policy};
 use tributary_manager::database::Redb;
 use tributary_manager::manager::Settings;
@@ -123,7 +123,7 @@ fn policy(name: &str) -> Result<Box<dyn Policy>> {
 
 /// Limits: connections of agents and users, their calls, and the length of a message, which describes a
 /// job or the jobs of a server. Unfinished requests take at most 1.5 GiB of memory.
-const LIMITS: Limits = Limits { connections: 2048, calls: 4 };
+const LIMITS: Limits = Limits { connections: 2048, calls: 4, silence: SILENCE };
 const MESSAGE_LIMIT: usize = 128 << 10;
 
 async fn end(stop: Arc<AtomicBool>, inputs: Sender<Input>) {

@@ -20,7 +20,7 @@ use tokio::sync::watch;
 use tonic::Code;
 use tonic::service::Routes;
 use tonic::transport::Channel;
-use tributary_access::{Door, Limits, Remote, Server};
+use tributary_access::{Door, Limits, Remote, SILENCE, Server};
 use tributary_manager::agent::{Agent, AgentError, Settings as AgentSettings};
 use tributary_manager::database::Redb;
 use tributary_manager::manager::Settings;
@@ -94,7 +94,7 @@ impl Place {
         });
         let service = PlacementManagerServer::new(Service::new(inputs.clone(), seen));
         let door = Door::unlocked("127.0.0.1:0".parse().unwrap());
-        let limits = Limits { connections: 100, calls: 4 };
+        let limits = Limits { connections: 100, calls: 4, silence: SILENCE };
         let starting = Server::start(Routes::new(service), door, limits);
         let server = runtime.block_on(starting).unwrap();
         let controller = remote(&switches.address.to_string());
