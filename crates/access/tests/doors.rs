@@ -13,8 +13,8 @@ use tonic_health::pb::health_client::HealthClient;
 use tonic_health::pb::health_server::{Health, HealthServer};
 use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
 use tributary_access::{
-    SILENCE,
-    ClientKeys, Door, Grant, Limits, Listen, Policy, Remote, Role, Server, ServerKeys, certs,
+    ClientKeys, Door, Grant, Limits, Listen, Policy, Remote, Role, SILENCE, Server, ServerKeys,
+    certs,
 };
 
 const LIMITS: Limits = Limits { connections: 8, calls: 4, silence: SILENCE };

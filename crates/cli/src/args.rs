@@ -407,7 +407,7 @@ pub(crate) struct ControllerArgs {
     /// ADDRESS:PORT or unix:PATH (proto/README.md). When all workers of a job have come, a new run begins.
     #[arg(long, value_name = "ADDR")]
     pub(crate) listen: Option<Listen>,
-    /// Leave the jobs of the file to clients, which admit and release them (not ESA).
+    /// Leave the jobs of the file to clients, which admit and release them.
     #[arg(long, requires = "listen")]
     pub(crate) on_demand: bool,
     #[command(flatten)]

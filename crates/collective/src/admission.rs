@@ -66,7 +66,8 @@ impl Station {
         let host = match variables(HOST) {
             Some(name) => name,
             None => {
-                let own = |name: &str| interface.as_deref().is_none_or(|interface| interface == name);
+                let own =
+                    |name: &str| interface.as_deref().is_none_or(|interface| interface == name);
                 let all = interface::addresses().into_iter().filter(|(name, _)| own(name));
                 let all: Vec<_> = all.map(|(_, ip)| ip).filter(|ip| !ip.is_loopback()).collect();
                 ensure!(

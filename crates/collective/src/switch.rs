@@ -174,7 +174,9 @@ impl Switch {
             let server = Server::start(jobs.service(), door, limits).await;
             anyhow::Ok((jobs, server.with_context(|| format!("cannot listen on {address}"))?))
         })?;
-        let Listen::Tcp(controller) = *server.address() else { unreachable!("it is at a TCP address") };
+        let Listen::Tcp(controller) = *server.address() else {
+            unreachable!("it is at a TCP address")
+        };
         let fabric =
             Fabric::Embedded { controller, tunnels: Tunnels { tunnels, channels, threads } };
         let (name, id) = (job.name.clone(), job.id);

@@ -38,12 +38,36 @@ fn a_station_is_found_by_its_variables() {
 fn settings_that_the_network_or_the_group_decides_are_refused() {
     let station = find(&[]).unwrap();
     for (settings, hosts, why) in [
-        ("", &["w1", "w2", "w1"][..], "ranks 0 and 2 are both on host `w1`; with a controller, start"),
-        ("protocol = \"p4inc\"", &["w1", "w2"], "the settings have the key `protocol`, which the netw"),
-        ("[switch]\npool = 5", &["w1", "w2"], "the settings have the key `switch`, which the network"),
-        ("[job]\nworkers = 5", &["w1", "w2"], "[job] in the settings has the key `workers`, which fol"),
-        ("[job]\non_death = \"continue\"", &["w1", "w2"], "a group ends with the first rank that dies"),
-        ("[job]\nthreads = 2", &["w1", "w2"], "the settings have threads, and a rank at a controller"),
+        (
+            "",
+            &["w1", "w2", "w1"][..],
+            "ranks 0 and 2 are both on host `w1`; with a controller, start",
+        ),
+        (
+            "protocol = \"p4inc\"",
+            &["w1", "w2"],
+            "the settings have the key `protocol`, which the netw",
+        ),
+        (
+            "[switch]\npool = 5",
+            &["w1", "w2"],
+            "the settings have the key `switch`, which the network",
+        ),
+        (
+            "[job]\nworkers = 5",
+            &["w1", "w2"],
+            "[job] in the settings has the key `workers`, which fol",
+        ),
+        (
+            "[job]\non_death = \"continue\"",
+            &["w1", "w2"],
+            "a group ends with the first rank that dies",
+        ),
+        (
+            "[job]\nthreads = 2",
+            &["w1", "w2"],
+            "the settings have threads, and a rank at a controller",
+        ),
         ("[group]\nnothing = 1", &["w1", "w2"], "unknown key `nothing` in [group]"),
         ("", &["w1", "w2"], "no controller answers at 127.0.0.1:9 (Connection refused"),
     ] {

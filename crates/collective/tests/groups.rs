@@ -515,7 +515,9 @@ fn a_group_may_refuse_sums_that_lose_too_much_at_all_ranks_alike() {
 fn strangers_take_no_part_in_a_group() {
     use tributary_access::Remote;
     use tributary_collective::description::Fabric;
-    use tributary_proto::jobs::v1::{self, jobs_client::JobsClient, part::Role, take_request::Request};
+    use tributary_proto::jobs::v1::{
+        self, jobs_client::JobsClient, part::Role, take_request::Request,
+    };
 
     let settings = Settings::complete("", Ranks::of_one_host(2), TIMEOUT).unwrap();
     let needed = settings.threads().unwrap().tunnels();

@@ -59,7 +59,9 @@ impl fmt::Display for Address {
 pub fn controller(address: &Address, keys: Option<Arc<ClientKeys>>) -> Result<Remote> {
     match (address.encrypted, &keys) {
         (Some(true), None) => {
-            bail!("the controller is at https://{address}, and there is no root for its certificate")
+            bail!(
+                "the controller is at https://{address}, and there is no root for its certificate"
+            )
         }
         (Some(false), Some(_)) => bail!(
             "the controller is at http://{address}, which is not encrypted, and there is a root for its certificate; \
@@ -94,11 +96,18 @@ pub async fn admit(controller: &Remote, request: Request) -> Result<JobId> {
         )
     })?;
     let Request { name, workers, settings, key } = request;
-    let admission =
-        v1::AdmitRequest { name, workers, settings, key, lease: true, ..v1::AdmitRequest::default() };
+    let admission = v1::AdmitRequest {
+        name,
+        workers,
+        settings,
+        key,
+        lease: true,
+        ..v1::AdmitRequest::default()
+    };
     let mut client = JobsClient::new(channel);
     let admitted = tokio::time::timeout(CHANGE, client.admit(admission)).await;
-    let admitted = admitted.with_context(|| format!("the controller at {controller} takes too long"))?;
+    let admitted =
+        admitted.with_context(|| format!("the controller at {controller} takes too long"))?;
     let refused = |status: Status| {
         anyhow!("the controller at {controller} refuses the job: {}", reason(&status))
     };

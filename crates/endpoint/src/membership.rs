@@ -350,7 +350,9 @@ impl Membership {
                 // It waits until the job is admitted.
                 Ok(Told::Setup(_) | Told::Unadmitted(_)) => continue,
                 Err(RecvTimeoutError::Timeout) => return None,
-                Err(RecvTimeoutError::Disconnected) => over("the stream to the controller has ended"),
+                Err(RecvTimeoutError::Disconnected) => {
+                    over("the stream to the controller has ended")
+                }
             });
         }
     }
@@ -575,7 +577,8 @@ impl Member {
             };
             match code {
                 // It may be this worker that was not heard from.
-                None if self.which.led && in_a_run && !std::mem::replace(&mut self.unled, true) => {}
+                None if self.which.led && in_a_run && !std::mem::replace(&mut self.unled, true) => {
+                }
                 None if self.which.led && self.told.is_some() => {
                     let _ = self.tell.send(Told::Unled(broken.reason().to_owned()));
                     return;
@@ -652,10 +655,7 @@ impl Member {
         let _ = self.tell.send(Told::Failed(reason));
     }
 
-    async fn once(
-        &mut self,
-        said: &mut watch::Receiver<Option<Said>>,
-    ) -> Result<(), Broken> {
+    async fn once(&mut self, said: &mut watch::Receiver<Option<Said>>) -> Result<(), Broken> {
         let which = match &self.which.who {
             Who::Index(index) => v1::worker::Which::Worker(index.get().into()),
             Who::Host(host) => v1::worker::Which::Host(host.clone()),

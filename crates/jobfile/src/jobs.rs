@@ -18,8 +18,8 @@ use crate::protocol::{self, Choice, ESA_KEYS, P4INC_KEYS};
 use crate::site::Place;
 use lanes::threads;
 use tributary_model::{
-    Aggregation, HostId, HostRole, JobSpec, Lane, Limits, OnUnderflow, Protocol, Straggler,
-    Network, SwitchSettings, Topology, Workload, worker_index,
+    Aggregation, HostId, HostRole, JobSpec, Lane, Limits, Network, OnUnderflow, Protocol,
+    Straggler, SwitchSettings, Topology, Workload, worker_index,
 };
 
 /// Numbers of values per packet for which the P4 programs can be built.
@@ -190,8 +190,10 @@ impl<'a> Jobs<'a> {
         if let Some(extra) = items.get(MAX_JOBS) {
             return Err(extra.fault("there are too many jobs", format!("stay within {MAX_JOBS}")));
         }
-        let tables =
-            items.iter().map(|item| item.table("[[job]]", &job_keys())).collect::<Result<Vec<_>, _>>()?;
+        let tables = items
+            .iter()
+            .map(|item| item.table("[[job]]", &job_keys()))
+            .collect::<Result<Vec<_>, _>>()?;
         let choice = Choice::read(document, &tables)?;
         Ok(Self { tables, protocol: protocol::settings(document)?, choice })
     }

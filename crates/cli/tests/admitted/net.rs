@@ -101,6 +101,23 @@ impl Net {
         self.testbed.spawn("control", command, Output::Keep).unwrap()
     }
 
+    /// Starts a parameter server beside the controller, on which no rank is.
+    pub(crate) fn server(&self) -> Process {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tributary"));
+        command.args(["ps", "--controller", ADDRESS, "--interface", "eth0"]);
+        let server = self.testbed.spawn("control", command, Output::Keep).unwrap();
+        until(&server, "end with Ctrl-C");
+        server
+    }
+
+    /// Admits a job for all ranks, as others do. Returns its ID.
+    pub(crate) fn admit(&self, name: &str) -> u32 {
+        let workers = HOSTS[..RANKS.into()].iter().map(|(name, _)| (*name).to_owned()).collect();
+        let (name, settings) = (name.to_owned(), "[job]\n".to_owned());
+        let request = v1::AdmitRequest { name, workers, settings, ..v1::AdmitRequest::default() };
+        self.ask(async |client| client.admit(request).await.unwrap().into_inner().job_id)
+    }
+
     /// Starts all ranks of a group. These variables replace those of the environment.
     pub(crate) fn group(&self, variables: &[(&str, &str)]) -> Group {
         let directory = self.group_directory();

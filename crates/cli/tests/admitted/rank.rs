@@ -14,6 +14,8 @@ pub(crate) const NUMBER: &str = "TRIBUTARY_TEST_RANK";
 pub(crate) const HOSTS: &str = "TRIBUTARY_TEST_HOSTS";
 /// The directory through which ranks find each other.
 pub(crate) const DIRECTORY: &str = "TRIBUTARY_TEST_DIRECTORY";
+/// More settings of the group's job.
+pub(crate) const SETTINGS: &str = "TRIBUTARY_TEST_SETTINGS";
 /// Fragments after which the job begins another run, if not those of the default.
 pub(crate) const FRAGMENTS: &str = "TRIBUTARY_TEST_FRAGMENTS_PER_RUN";
 
@@ -66,11 +68,16 @@ fn take_part(rank: u16) -> Result<()> {
 }
 
 fn admit(station: &Station, hosts: &[String], directory: &Path) -> Result<()> {
-    let mut settings = "[job]\nslots = 32\nwindow = 16\n".to_owned();
-    if let Some(fragments) = variable(FRAGMENTS) {
-        settings += &format!("[group]\nfragments_per_run = {fragments}\n");
-    }
-    let description = admission::admit(station, &settings, "groups", hosts)?;
+    let group = match variable(FRAGMENTS) {
+        Some(fragments) => format!("[group]\nfragments_per_run = {fragments}\n"),
+        None => String::new(),
+    };
+    let more = variable(SETTINGS).unwrap_or_default();
+    let settings = format!("[job]\nslots = 32\nwindow = 16\n{more}{group}");
+    let description = match admission::given(&variable, &group, hosts.len())? {
+        Some(given) => given,
+        None => admission::admit(station, &settings, "groups", hosts)?,
+    };
     let (partial, whole) = (directory.join("partial"), directory.join("description"));
     std::fs::write(&partial, description.to_text())?;
     std::fs::rename(partial, whole)?;

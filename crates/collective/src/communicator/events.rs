@@ -222,7 +222,9 @@ impl Shared {
         } else if let Some(node) = &state.node {
             let this = self.this();
             // What the worker is told to sum from now on belongs to the next run.
-            node.renew(begun.epochs.clone(), move |outcome| this.happen(Happening::Renewed(outcome)));
+            node.renew(begun.epochs.clone(), move |outcome| {
+                this.happen(Happening::Renewed(outcome))
+            });
             (state.runs, state.fragments, state.renews) = (state.runs + 1, 0, false);
         }
         state.run = Some(begun.epoch());

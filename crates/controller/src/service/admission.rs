@@ -22,6 +22,9 @@ use super::taking::Host;
 use super::{Admitted, Described, Entry, Jobs, Phase, Refusal, State};
 use crate::error::Error;
 
+/// How long a host's servers may take to call again.
+const CALL: Duration = Duration::from_secs(5);
+
 /// Pause between attempts to release a job that another request is changing.
 const BUSY_PAUSE: Duration = Duration::from_millis(20);
 
@@ -143,7 +146,8 @@ impl Jobs {
             let spec = described.as_ref().map(Described::spec);
             let aggregation = admission.aggregation.or(spec.map(|spec| spec.aggregation));
             let size = admission.size.or(spec.map(|spec| spec.segment));
-            let wish = Wish { aggregation: aggregation.unwrap_or_default(), size: size.unwrap_or(1) };
+            let wish =
+                Wish { aggregation: aggregation.unwrap_or_default(), size: size.unwrap_or(1) };
             // Jobs of ATP have no aggregators of their own.
             let size = if self.0.controller.memory.is_some() { wish.size } else { 0 };
             state.begin_admission(job, admission.tenant.as_deref(), size)?;
@@ -184,15 +188,20 @@ impl Jobs {
         Ok(Some(Described::new(spec, token, key.clone())))
     }
 
-    /// The host whose parameter servers take part, and have the fewest jobs.
+    /// The host whose parameter servers take part, or have done so a moment ago, and have the fewest jobs.
     fn server_for(&self, state: &State, workers: &[HostId]) -> Option<HostId> {
         let may_share = self.protocol() == Protocol::Atp;
-        let there = state.hosts.values().filter_map(|host| match host {
-            Host::Server(host) if may_share || !workers.contains(host) => Some(*host),
-            _ => None,
+        let here = state.hosts.values().filter_map(|host| match host {
+            Host::Server(host) => Some(*host),
+            Host::Agent(_) => None,
         });
+        let lately = state.called.iter().filter(|(_, ended)| ended.elapsed() < CALL);
+        let there = here.chain(lately.map(|(host, _)| *host));
+        let there = there.filter(|host| may_share || !workers.contains(host));
         let jobs = |host: HostId| {
-            let of = |entry: &&Entry| entry.admitted.as_ref().is_some_and(|job| job.placement.ps == Some(host));
+            let of = |entry: &&Entry| {
+                entry.admitted.as_ref().is_some_and(|job| job.placement.ps == Some(host))
+            };
             state.jobs.values().filter(of).count()
         };
         there.min_by_key(|host| (jobs(*host), *host))

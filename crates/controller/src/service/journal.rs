@@ -54,7 +54,10 @@ impl Record {
         !workers.is_empty()
             && hosts.all(|host| host.0 < topology.hosts.len())
             && self.iteration.unfinished.len() as usize <= workers.len()
-            && self.described.as_ref().is_none_or(|described| described.spec().id == self.placement.job)
+            && self
+                .described
+                .as_ref()
+                .is_none_or(|described| described.spec().id == self.placement.job)
     }
 }
 

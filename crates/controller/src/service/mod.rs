@@ -43,9 +43,9 @@ use tributary_wire::channel::Token;
 use tributary_wire::{Epoch, JobId, Protocol, WorkerSet};
 
 pub use admission::{Admission, Demand};
-pub use journal::{Forgetful, Journal, Record};
 pub use described::Described;
 use described::Part;
+pub use journal::{Forgetful, Journal, Record};
 pub use progress::Listed;
 pub use refusal::Refusal;
 
@@ -110,6 +110,8 @@ struct State {
     clients: HashMap<Stream, Arc<Outbox>>,
     /// Hosts with a stream that stays when they have other jobs.
     hosts: HashMap<Stream, Host>,
+    /// When the last stream of a host's servers has ended. They call again when their jobs change.
+    called: HashMap<HostId, Instant>,
     last_stream: u64,
     last_serial: u64,
     closing: bool,
@@ -390,7 +392,9 @@ impl Jobs {
         match self.release(job).await {
             Ok(_) => tracing::info!("job {job}: released, because no worker takes part"),
             Err(refusal) => {
-                tracing::warn!("job {job}, in which no worker takes part, is not released yet: {refusal}");
+                tracing::warn!(
+                    "job {job}, in which no worker takes part, is not released yet: {refusal}"
+                );
                 let mut state = self.state();
                 if is_it(&state) {
                     self.handle_in(&mut state, job, Event::Unreleased);

@@ -62,7 +62,9 @@ impl Service for Jobs {
             (v1::Aggregation::Unspecified, size) if settings.is_some() => {
                 (None, Some(size).filter(|size| *size > 0))
             }
-            (v1::Aggregation::Network, 0) if settings.is_some() => (Some(Aggregation::Network), None),
+            (v1::Aggregation::Network, 0) if settings.is_some() => {
+                (Some(Aggregation::Network), None)
+            }
             (aggregation, size) => {
                 let (aggregation, size) = wish(aggregation, size)?;
                 (Some(aggregation), Some(size))

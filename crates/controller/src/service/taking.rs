@@ -2,7 +2,7 @@
 
 use std::net::Ipv4Addr;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
@@ -181,7 +181,9 @@ impl Jobs {
         {
             let mut state = self.state();
             state.clients.remove(&stream);
-            state.hosts.remove(&stream);
+            if let Some(Host::Server(host)) = state.hosts.remove(&stream) {
+                state.called.insert(host, Instant::now());
+            }
         }
         jobs.iter().for_each(|(job, _)| self.handle(*job, Event::Gone(stream)));
     }
@@ -281,7 +283,8 @@ impl Jobs {
             return Ok(host);
         }
         let all: Vec<Ipv4Addr> = name.split(',').filter_map(|ip| ip.parse().ok()).collect();
-        let hosts = topology.host_ids().filter(|host| all.contains(&topology.host(*host).address.ip));
+        let hosts =
+            topology.host_ids().filter(|host| all.contains(&topology.host(*host).address.ip));
         let hosts: Vec<HostId> = hosts.collect();
         match hosts[..] {
             [host] => Ok(host),
@@ -317,10 +320,13 @@ impl Jobs {
         });
         if let Some((id, entry, described)) = takeable {
             if !described.opens_with(key) {
-                let why = format!("{job} has another key; only those whom its owner gives it take part");
+                let why =
+                    format!("{job} has another key; only those whom its owner gives it take part");
                 return Err(Status::permission_denied(why));
             }
-            if described.key().is_empty() && !grant.require(Role::Submit)?.covers(entry.tenant.as_deref()) {
+            if described.key().is_empty()
+                && !grant.require(Role::Submit)?.covers(entry.tenant.as_deref())
+            {
                 let why = format!("{job} is another tenant's, or the operator's");
                 return Err(Status::permission_denied(why));
             }

@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustls::{AlertDescription, ClientConfig};
 use tokio::io::{ReadHalf, WriteHalf, split};
@@ -27,6 +27,9 @@ const FIRST_PAUSE: Duration = Duration::from_millis(10);
 
 /// The longest pause between attempts.
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+
+/// How long the agent of a new job or run may take to learn of it.
+const BEGINNING: Duration = Duration::from_secs(3);
 
 /// How long the agent has to receive pending messages when the link ends.
 const FAREWELL: Duration = Duration::from_millis(500);
@@ -202,7 +205,7 @@ impl Failure {
 impl<In: Message> Task<In> {
     async fn run(self, mut stopped: oneshot::Receiver<()>) {
         let agent = self.config.agent;
-        let mut pause = FIRST_PAUSE;
+        let (begin, mut pause) = (Instant::now(), FIRST_PAUSE);
         loop {
             let attempt = self.attempt();
             tokio::pin!(attempt);
@@ -221,16 +224,22 @@ impl<In: Message> Task<In> {
                 pause = FIRST_PAUSE;
             }
             // An agent closes connections when its jobs end. If it was replaced, the next attempt
-            // reaches the new agent; otherwise that attempt's failure is logged. An agent that
-            // restarts for a new run refuses its peers for a moment.
-            let beginning =
-                matches!(failure, Failure::Refused(Refusal::Run)) && pause < LONGEST_PAUSE;
+            // reaches the new agent; otherwise that attempt's failure is logged. An agent learns of a new job or run
+            // at the same time as its peers, and refuses them until then.
+            let beginning = !opened
+                && matches!(
+                    failure,
+                    Failure::Refused(Refusal::Job | Refusal::Token | Refusal::Run)
+                )
+                && begin.elapsed() < BEGINNING;
             if !(beginning || opened && matches!(failure, Failure::Read(ReadError::Closed))) {
                 self.shared.complaints.say("agent", || {
                     format!("no channel to the reminder agent at {agent}: {failure}")
                 });
             }
-            if let Failure::Refused(refusal) = failure {
+            if let Failure::Refused(refusal) = failure
+                && !beginning
+            {
                 self.tell(LinkEvent::Refused(refusal)).await;
             }
             tokio::select! {

@@ -526,7 +526,9 @@ impl Job {
 
     /// Tells all workers who is behind, if that has changed, and not more often than necessary.
     fn tell_behind(&mut self) {
-        if !self.closed && let Some((workers, rounds)) = self.run.behind(self.now) {
+        if !self.closed
+            && let Some((workers, rounds)) = self.run.behind(self.now)
+        {
             self.tell_run(&News::Behind(workers, rounds));
         }
     }

@@ -253,7 +253,8 @@ impl Run {
         if self.end.is_some() {
             return Vec::new();
         }
-        let (dead, absent) = (dead.iter().map(|at| (at, false)), absent.iter().map(|at| (at, true)));
+        let (dead, absent) =
+            (dead.iter().map(|at| (at, false)), absent.iter().map(|at| (at, true)));
         dead.chain(absent).collect()
     }
 

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use tributary_model::OnDeath;
 use tributary_model::job::{
-    Begin, Event, Failure, Job, News, Order, Progress, RETURN, Rules, Served, Standing, Stop, Stream, Turn,
+    Begin, Event, Failure, Job, News, Order, Progress, RETURN, Rules, Served, Standing, Stop,
+    Stream, Turn,
 };
 use tributary_protocol::{Assignment, Time};
 use tributary_wire::{Epoch, WorkerIndex, WorkerSet};
@@ -289,7 +290,9 @@ impl World {
     fn may_sum(&self, part: &Part) -> bool {
         let round = part.sums.of.len() as u64;
         let runs = |turn: Turn| turn.number == round + 1 && turn.running && !turn.reported;
-        part.stopped.is_none() && round < ROUNDS && (!self.rules.stepped || part.turn.is_some_and(runs))
+        part.stopped.is_none()
+            && round < ROUNDS
+            && (!self.rules.stepped || part.turn.is_some_and(runs))
     }
 
     /// What follows when the client lets the next iteration begin. The journal is written by one at a time.
@@ -499,10 +502,14 @@ impl World {
                     let others = (&self.change, &self.record, &self.releasing);
                     assert!(matches!(others, (None, None, None)), "one at a time");
                     let needs_it = |part: &Part| part.stream.is_some() && !part.sums.are_all();
-                    let here = |member: &Member| matches!(member, Member::In(part) if needs_it(part));
+                    let here =
+                        |member: &Member| matches!(member, Member::In(part) if needs_it(part));
                     let told = |inbox: &VecDeque<News>| inbox.iter().any(News::is_last);
                     let mut all = self.members.iter().zip(&self.inboxes);
-                    assert!(!all.any(|(one, inbox)| here(one) && !told(inbox)), "no worker takes part");
+                    assert!(
+                        !all.any(|(one, inbox)| here(one) && !told(inbox)),
+                        "no worker takes part"
+                    );
                     self.releasing = Some(Vec::new());
                 }
                 Order::Tell(stream, news) => {

@@ -77,8 +77,7 @@ fn serve_until_end(args: &ControllerArgs, metrics: &Metrics) -> Result<()> {
         records.iter().map(|record| (record.placement.clone(), record.slot)).collect();
     let on_demand = args.on_demand;
     let site = Some(Arc::new(site));
-    let known =
-        Known { tokens: tokens.by_job(), own: !on_demand, site, ..Known::from(deployment) };
+    let known = Known { tokens: tokens.by_job(), own: !on_demand, site, ..Known::from(deployment) };
     let beginning = jobs::Beginning { journal, records, outdated, door, on_demand };
     tributary_endpoint::runtime()?.block_on(async {
         let controller =

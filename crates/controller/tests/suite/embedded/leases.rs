@@ -359,9 +359,8 @@ async fn all_learn_who_is_behind_has_left_or_has_failed() {
     for (worker, reached) in [(0, 5), (1, 3), (2, 2), (2, 3)] {
         all[worker].say(Say::Reached(reached)).await;
     }
-    let behind = |workers: &[u32], rounds| {
-        News::Behind(v1::Behind { workers: workers.to_vec(), rounds })
-    };
+    let behind =
+        |workers: &[u32], rounds| News::Behind(v1::Behind { workers: workers.to_vec(), rounds });
     loop {
         match all[0].news().await.unwrap() {
             news if news == behind(&[1, 2], 3) => break,
@@ -519,7 +518,8 @@ async fn what_does_not_suit_a_lease_is_refused() {
     let site = Site::new();
     let mut life = site.live().await;
     let demand = Some(v1::Demand { bits: 32, iterations: 0, aggregators: 8 });
-    let settings = |text: &str| v1::AdmitRequest { settings: text.into(), ..leased(0, &["w1", "w2"]) };
+    let settings =
+        |text: &str| v1::AdmitRequest { settings: text.into(), ..leased(0, &["w1", "w2"]) };
     for (request, what) in [
         (plain(0, &[]), "name the job's workers"),
         (leased(0, &["w1", "w9"]), "the network has no host `w9`"),
@@ -528,9 +528,15 @@ async fn what_does_not_suit_a_lease_is_refused() {
         (v1::AdmitRequest { name: "a\nb".into(), ..leased(0, &["w1"]) }, "a job's name has"),
         (v1::AdmitRequest { key: vec![1; 65], ..leased(0, &["w1"]) }, "a job's key has at most 64"),
         (v1::AdmitRequest { demand, ..leased(0, &["w1", "w2"]) }, "a job with a lease has no iter"),
-        (v1::AdmitRequest { lease: true, ..plain(7, &["w1", "w2"]) }, "a job with a lease is one of"),
+        (
+            v1::AdmitRequest { lease: true, ..plain(7, &["w1", "w2"]) },
+            "a job with a lease is one of",
+        ),
         (settings("job = 3"), "the job's settings:1:7: "),
-        (settings("[job]\nname = \"a\"\n"), "the job's settings:2:8: `name` follows from who takes part"),
+        (
+            settings("[job]\nname = \"a\"\n"),
+            "the job's settings:2:8: `name` follows from who takes part",
+        ),
         (settings("[job]\nslots = 3\n"), "the job's settings:2:9: 3 slots are not a power of two"),
         (settings("[switch]\n"), "the job's settings:1:2: unknown key `switch`"),
     ] {
@@ -545,7 +551,8 @@ async fn what_does_not_suit_a_lease_is_refused() {
     let next = life.admit(leased(0, &["w1", "w3"])).await;
     assert_eq!((run, unleased, next), (2, 3, 4));
     // Who has admitted a job without settings has not said what its workers need.
-    let closed = Taking::of_admitted(&life.address, 3, b"", 0, 0).await.err().expect("it is refused");
+    let closed =
+        Taking::of_admitted(&life.address, 3, b"", 0, 0).await.err().expect("it is refused");
     assert_eq!(closed.code(), Code::NotFound);
     let _workers = life.pair(run).await;
     let job_id = run;

@@ -240,7 +240,11 @@ async fn requests_that_make_no_sense_are_refused() {
         Ok(mut taking) => taking.run().await.map(|_| ()).unwrap_err().code(),
         Err(status) => status.code(),
     };
-    let named = |job: &str, which| v1::Worker { job: job.to_owned(), which: Some(which), ..v1::Worker::default() };
+    let named = |job: &str, which| v1::Worker {
+        job: job.to_owned(),
+        which: Some(which),
+        ..v1::Worker::default()
+    };
     let worker = |job: &str, index| part(Role::Worker(named(job, Which::Worker(index))));
     for job in ["", "b", "a/1", "aa"] {
         assert_eq!(code(worker(job, 0)).await, Code::NotFound, "{job}");

@@ -202,7 +202,11 @@ async fn a_job_is_admitted_stepped_moved_and_released() {
 async fn what_cannot_be_is_refused_with_the_right_status() {
     let mut setting = setting("p4inc").await;
     for (request, code, what) in [
-        (admit(0, NETWORK, 8), Code::InvalidArgument, "name the job's workers, or its ID in the con"),
+        (
+            admit(0, NETWORK, 8),
+            Code::InvalidArgument,
+            "name the job's workers, or its ID in the con",
+        ),
         (admit(65_536, NETWORK, 8), Code::InvalidArgument, "a job ID is between"),
         (admit(1, 0, 8), Code::InvalidArgument, "say where the job is to be summed"),
         (admit(1, 77, 8), Code::InvalidArgument, "say where the job is to be summed"),
