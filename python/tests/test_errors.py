@@ -227,10 +227,10 @@ def test_a_stopped_rank_is_named_and_fails_when_it_goes_on(victim: int) -> None:
     text, seconds = outcomes.pop(victim)
     assert seconds < SOON, (text, seconds)
     if victim != 0:
-        assert text == f"rank {victim} was silent for 10s", text
+        assert text.startswith(f"rank {victim} is gone: "), text
     for text, seconds in outcomes:
-        assert text.startswith(f"rank {victim} ") and "silent for 10s" in text, text
-        assert 8 < seconds < SOON, (text, seconds)
+        assert text.startswith(f"rank {victim} ") and "is gone: " in text, text
+        assert 4 < seconds < SOON, (text, seconds)
 
 
 class _StopsInBarrier:
@@ -267,7 +267,7 @@ def _meet_until_stopped() -> tuple[str, float]:
 def test_a_rank_that_stops_within_gloo_is_named() -> None:
     outcomes = ranks.values(ranks.run(_meet_until_stopped, 3))
     for rank, (text, seconds) in enumerate(outcomes):
-        assert "PeerLostError: rank 1 was silent for 10s" in text, (rank, text)
+        assert "PeerLostError: rank 1 is gone: " in text, (rank, text)
         assert seconds < SOON, (rank, seconds)
 
 
@@ -411,7 +411,7 @@ def _sum() -> None:
         ({"TRIBUTARY_SETTINGS": "[bad"}, ["the group's settings:1:"]),
         ({"TRIBUTARY_SETTINGS": "/no/such/file"}, ["/no/such/file"]),
         ({"TRIBUTARY_SETTINGS": "[group]\nswitch_threads = 0"}, ["switch_threads"]),
-        ({"TRIBUTARY_CONTROLLER": "host:1"}, ["TRIBUTARY_NETWORK"]),
+        ({"TRIBUTARY_CONTROLLER": "nowhere"}, ["TRIBUTARY_CONTROLLER", "not the address of a"]),
     ],
 )
 def test_wrong_settings_fail_at_all_ranks(variables: dict[str, str], words: list[str]) -> None:

@@ -206,7 +206,7 @@ pub fn given(
         settings.trim() == "[job]",
         "the settings have [job], and the job was admitted already ({JOB}={job}); remove it"
     );
-    let (name, key) = (format!("job {job}"), Vec::new());
+    let (name, key) = (job.to_string(), Vec::new());
     Ok(Some(Description { group, name, job: job.get(), key, fabric: Fabric::External }))
 }
 

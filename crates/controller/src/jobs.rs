@@ -323,36 +323,20 @@ impl Controller {
         Ok(())
     }
 
-    /// Begins a new run of a job: stops admitting packets of the previous run, sweeps its
-    /// aggregators, and makes the switches serve the new run. Workers of the previous run get no
+    /// Begins a new run of a job with these workers, some or all of those of its placement: stops admitting packets of the
+    /// previous run, sweeps its aggregators, and makes the switches serve the new run. Workers of the previous run get no
     /// more results.
     ///
     /// # Errors
     /// [`Error::Clock`]; [`Error::UnknownJob`]; [`Error::JobTaken`] if the job is being changed; or
     /// the error of a switch: no switch serves the job then, and it can be renewed again or
     /// removed.
-    pub async fn renew(&self, job: JobId) -> Result<Epoch, Error> {
-        self.renew_with(job, None).await
-    }
-
-    /// [`renew`](Self::renew) with other workers, which fit the job's assignment: some or all of those of
-    /// the placement with which it was admitted.
-    ///
-    /// # Errors
-    /// As of `renew`.
     #[instrument(name = "renewal", skip_all, fields(%job))]
-    pub(crate) async fn renew_with(
-        &self,
-        job: JobId,
-        workers: Option<Vec<HostId>>,
-    ) -> Result<Epoch, Error> {
+    pub(crate) async fn renew(&self, job: JobId, workers: Vec<HostId>) -> Result<Epoch, Error> {
         let epoch = self.issue().await?;
         let routes = self.routes.read().await;
         let before = self.begin_change(job)?;
-        let mut placement = Placement { epoch, ..before.placement.clone() };
-        if let Some(workers) = workers {
-            placement.workers = workers;
-        }
+        let placement = Placement { epoch, workers, ..before.placement.clone() };
         let renewed = match self.clear(&before).await {
             Ok(_) => self.serve(&routes, &placement, before.slot, &before.parts).await,
             Err(error) => Err(error),

@@ -27,7 +27,7 @@ use tributary_proto::jobs::v1::take_response::News;
 use tributary_wire::{Epoch, JobId, WorkerIndex, WorkerSet};
 
 pub use crate::stream::{Begun, Setup};
-use crate::stream::{Broken, KEEPALIVE, Stream, set, turn};
+use crate::stream::{Broken, KEEPALIVE, PATIENCE, Stream, set, turn};
 use crate::until;
 
 /// Pause before a controller that has not admitted the job is asked again.
@@ -278,12 +278,12 @@ impl Seat {
     }
 
     /// Halts when the process is to stop.
-    fn follow(&self, stop: &Arc<AtomicBool>) {
+    fn follow(&self, stop: &Arc<AtomicBool>) -> JoinHandle<()> {
         let (stop, halt) = (Arc::clone(stop), Arc::clone(&self.halt));
         tokio::spawn(async move {
             until(&stop).await;
             halt.store(true, Ordering::Relaxed);
-        });
+        })
     }
 }
 
@@ -313,6 +313,7 @@ impl Membership {
             unled: false,
             away: None,
             stop: Arc::clone(stop),
+            stops: None,
         };
         let task = Some(runtime.spawn(member.attend(saying)));
         let (stall, runtime) = (Duration::ZERO, Some(runtime));
@@ -555,6 +556,8 @@ struct Member {
     /// Since when no stream leads to the controller, in a run, and since when it does not know the job.
     away: Option<Away>,
     stop: Arc<AtomicBool>,
+    /// Halts the worker in its run when the process is to stop.
+    stops: Option<JoinHandle<()>>,
 }
 
 /// A time without a stream.
@@ -594,12 +597,19 @@ impl Member {
                     return self.end(Verdict::Over(broken.reason().to_owned()));
                 }
                 Some(Code::FailedPrecondition) => return self.fail(broken.reason().to_owned()),
-                // It waits for the job, or for a controller that was there before.
-                Some(Code::Aborted) if !in_a_run => self.wait(&broken).await,
+                // It waits for a job of the file, or for a controller that was there before.
+                Some(Code::Aborted) if !in_a_run && self.which.admitted.is_none() => {
+                    self.wait(&broken).await;
+                }
                 None if !in_a_run && self.told.is_some() => self.wait(&broken).await,
                 _ if !in_a_run => {
-                    let reason = broken.explained(&self.controller);
-                    return self.fail(format!("job {}: {reason}", self.which.job));
+                    let (job, controller) = (&self.which.job, &self.controller);
+                    return self.fail(match &self.which.admitted {
+                        Some(_) => {
+                            format!("{job}: the controller at {controller}: {}", broken.reason())
+                        }
+                        None => format!("job {job}: {}", broken.explained(controller)),
+                    });
                 }
                 _ => {
                     let unknown = matches!(code, Some(Code::NotFound | Code::Aborted));
@@ -643,12 +653,19 @@ impl Member {
             Verdict::GoOn(begun) => Some(begun.epoch()),
             Verdict::Complete | Verdict::Over(_) => None,
         };
-        let before = std::mem::replace(&mut self.seat, Seat::new(next));
-        self.seat.follow(&self.stop);
+        let before = self.sit(Seat::new(next));
         // The worker may have gone.
         let _ = self.tell.send(Told::Ended(verdict, self.seat.clone()));
         // It may not know of any loss yet.
         before.halt.store(true, Ordering::Relaxed);
+    }
+
+    /// Takes the place in the next run. Returns the one before.
+    fn sit(&mut self, seat: Seat) -> Seat {
+        if let Some(before) = self.stops.replace(seat.follow(&self.stop)) {
+            before.abort();
+        }
+        std::mem::replace(&mut self.seat, seat)
     }
 
     fn fail(&self, reason: String) {
@@ -675,7 +692,9 @@ impl Member {
         let mut looks = tokio::time::interval(BEHIND);
         let mut reached = 0;
         let mut finished = self.turns.0.finished.subscribe();
-        let mut stream = Stream::open(&self.controller, Role::Worker(worker)).await?;
+        let waits = !self.which.led || self.seat.epoch.is_none();
+        let patience = if waits { PATIENCE } else { LED };
+        let mut stream = Stream::open(&self.controller, Role::Worker(worker), patience).await?;
         if self.seat.epoch.is_some() {
             // What the worker has said on an earlier stream, it says again.
             said.mark_changed();
@@ -763,7 +782,11 @@ impl Member {
                 News::Waiting(v1::Waiting { missing }) => {
                     let _ = self.tell.send(Told::Waiting(set(&missing)));
                 }
-                News::Run(run) => self.begun(Begun::of(run).map_err(Broken::Refused)?),
+                News::Run(run) => {
+                    self.begun(Begun::of(run).map_err(Broken::Refused)?);
+                    // What was said before was of no run, or of another one.
+                    reached = 0;
+                }
                 News::Lost(v1::Lost { worker, reason }) => {
                     for lost in set(&[worker]).iter() {
                         self.seat.lose(lost);
@@ -800,8 +823,7 @@ impl Member {
             Some(epoch) if epoch == begun.epoch() => {}
             Some(_) => self.end(Verdict::GoOn(begun)),
             None => {
-                self.seat = Seat::new(Some(begun.epoch()));
-                self.seat.follow(&self.stop);
+                self.sit(Seat::new(Some(begun.epoch())));
                 let _ = self.tell.send(Told::Begun(begun, self.seat.clone()));
             }
         }

@@ -21,7 +21,7 @@ use tributary_wire::{Epoch, WorkerIndex};
 
 use crate::claim::claim;
 pub use crate::stream::Setup;
-use crate::stream::{Begun, Broken, KEEPALIVE, Stream, turn};
+use crate::stream::{Begun, Broken, KEEPALIVE, PATIENCE, Stream, turn};
 use crate::{Args, names, numbers, until};
 
 /// Pause before a controller that does not answer is asked again.
@@ -220,7 +220,7 @@ impl Follower {
             Host::Agent(host) => Role::Agent(host),
         };
         let mut unready = false;
-        let mut stream = match Stream::open(&self.controller, role).await {
+        let mut stream = match Stream::open(&self.controller, role, PATIENCE).await {
             Ok(stream) => stream,
             Err(broken) => return broken,
         };

@@ -21,7 +21,7 @@ use tributary_wire::{AggregatorIndex, Epoch, Segment, Service, WorkerIndex, Work
 use crate::tokens::Tokens;
 
 /// Timeout of the connection, and of the first answer, which waits while switches change runs.
-const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Interval and timeout of the HTTP/2 pings that detect a lost controller.
 pub(crate) const KEEPALIVE: Duration = Duration::from_secs(10);
@@ -154,7 +154,12 @@ pub(crate) struct Stream {
 }
 
 impl Stream {
-    pub(crate) async fn open(controller: &Remote, role: Role) -> Result<Self, Broken> {
+    /// A stream of an endpoint. The first answer may take `patience`.
+    pub(crate) async fn open(
+        controller: &Remote,
+        role: Role,
+        patience: Duration,
+    ) -> Result<Self, Broken> {
         let lost = |error| Broken::Lost(crate::root_cause(&error));
         let channel = controller.connect().await.map_err(lost)?;
         let (requests, outgoing) = queue::channel(2);
@@ -162,8 +167,8 @@ impl Stream {
         let first = v1::TakeRequest { request: Some(Request::Part(part)) };
         requests.try_send(first).expect("it has room for two");
         let mut client = JobsClient::new(channel).max_decoding_message_size(LARGEST);
-        let call = tokio::time::timeout(PATIENCE, client.take(ReceiverStream::new(outgoing))).await;
-        let late = |_| Broken::Lost(format!("no answer came in {} s", PATIENCE.as_secs()));
+        let call = tokio::time::timeout(patience, client.take(ReceiverStream::new(outgoing))).await;
+        let late = |_| Broken::Lost(format!("no answer came in {} s", patience.as_secs()));
         let answers = call.map_err(late)?.map_err(broken)?.into_inner();
         Ok(Self { requests: Some(requests), answers })
     }

@@ -50,12 +50,6 @@ impl Site {
         Ok(Self { network: parse(text, file)?.network, text: text.into(), file: file.into() })
     }
 
-    /// The network.
-    #[must_use]
-    pub fn network(&self) -> &Network {
-        &self.network
-    }
-
     /// A job with settings of its own: the table `[job]` as in a job file, but without name, ID, hosts and workload.
     /// Where it is summed by servers, `server` is asked for their host.
     ///

@@ -129,13 +129,10 @@ impl Clock {
 }
 
 impl<S: Store> Shell<S> {
-    /// The same with the address of the controller, for the commands of jobs. They are on other hosts, which reach no
-    /// Unix socket of this one.
+    /// The same with the address at which the commands of jobs, on other hosts, reach the controller.
     #[must_use]
     pub fn with_controller(mut self, address: &str) -> Self {
-        if !address.starts_with("unix:") {
-            self.controller = address.to_owned();
-        }
+        address.clone_into(&mut self.controller);
         self
     }
 

@@ -12,6 +12,7 @@ use tonic::{Code, Status};
 use tributary_access::{Remote, remote};
 use tributary_proto::jobs::v1;
 use tributary_proto::jobs::v1::jobs_client::JobsClient;
+use tributary_wire::Epoch;
 
 use crate::manager::{Action, Admission, Event};
 use crate::shell::Input;
@@ -104,6 +105,14 @@ struct Served {
     epoch: u32,
 }
 
+impl Served {
+    /// Whether it is in a run that was begun with this epoch, or in a later one.
+    fn is_of(&self, first: Option<u32>) -> bool {
+        let (own, first) = (Epoch::new(self.epoch), first.and_then(Epoch::new));
+        own.zip(first).is_some_and(|(own, first)| own == first || own.is_after(first))
+    }
+}
+
 struct Switches {
     client: JobsClient<Channel>,
     inputs: Sender<Input>,
@@ -142,7 +151,9 @@ impl Switches {
     /// Lists all served jobs.
     async fn list(&mut self) -> Result<BTreeMap<u16, Served>, Status> {
         let jobs = self.client.list(v1::ListRequest {}).await?.into_inner().jobs;
-        let described = jobs.into_iter().filter_map(|job| {
+        // One with a lease is no manager's, but of the processes of a job.
+        let jobs = jobs.into_iter().filter(|job| job.lease.is_none());
+        let described = jobs.filter_map(|job| {
             let wire = u16::try_from(job.job_id).ok()?;
             let hosts = job.workers.into_iter().chain([job.parameter_server]).collect();
             Some((wire, Served { hosts, epoch: job.epoch }))
@@ -159,7 +170,8 @@ impl Switches {
             *admission;
         let hosts = || workers.iter().chain([ps]);
         match served {
-            Some(served) if Some(served.epoch) == epoch && served.hosts.iter().eq(hosts()) => {
+            // Its workers may have begun another run.
+            Some(served) if served.is_of(epoch) && served.hosts.iter().eq(hosts()) => {
                 return Ok(Event::Admitted { wire, epoch: served.epoch });
             }
             // The job stems from a manager that lost its database, or from an admission whose

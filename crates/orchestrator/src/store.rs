@@ -7,9 +7,9 @@
 //! The lock of the file belongs to its [`Disk`], not to the database, so that no other process gets it in between.
 
 use std::collections::BTreeMap;
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::{File, OpenOptions, Permissions, TryLockError};
 use std::io;
-use std::os::unix::fs::FileExt as _;
+use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -24,15 +24,26 @@ pub(crate) const JOBS: TableDefinition<'_, u16, &[u8]> = TableDefinition::new("j
 /// Of the network that the jobs run in, by name.
 pub(crate) const NETWORK: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("network");
 
+/// Only the owner may read and write.
+const OWNER: u32 = 0o600;
+
+/// Permissions of users other than the owner.
+const OTHERS: u32 = 0o077;
+
 /// A locked file. Clones share it.
 #[derive(Clone, Debug)]
 pub struct Disk(Arc<File>);
 
 impl Disk {
-    /// Opens or creates a file, and locks it; `None` if another process has the lock.
+    /// Opens or creates a file, and locks it; `None` if another process has the lock. It has keys of jobs, so only its
+    /// owner may read it.
     pub(crate) fn open(path: &Path) -> io::Result<Option<Self>> {
-        let file =
-            OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(false).mode(OWNER);
+        let file = options.open(path)?;
+        if file.metadata()?.permissions().mode() & OTHERS != 0 {
+            file.set_permissions(Permissions::from_mode(OWNER))?;
+        }
         match file.try_lock() {
             Ok(()) => Ok(Some(Self(Arc::new(file)))),
             Err(TryLockError::WouldBlock) => Ok(None),

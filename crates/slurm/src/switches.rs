@@ -40,7 +40,9 @@ impl Switches {
     /// The controller's status.
     pub async fn list(&mut self) -> Result<BTreeMap<u16, Served>, Status> {
         let jobs = self.0.list(v1::ListRequest {}).await?.into_inner().jobs;
-        let served = jobs.into_iter().filter_map(|job| {
+        // One with a lease is not Slurm's, but of the processes of a job.
+        let jobs = jobs.into_iter().filter(|job| job.lease.is_none());
+        let served = jobs.filter_map(|job| {
             let number = u16::try_from(job.job_id).ok()?;
             let served =
                 Served { workers: job.workers, ps: job.parameter_server, epoch: job.epoch };

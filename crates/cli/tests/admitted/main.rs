@@ -19,6 +19,8 @@ use net::{Group, Net, RANKS};
 
 /// How long ranks may take to come back to a controller that was started again, and how soon what takes no time happens.
 const GRACE: Duration = Duration::from_secs(10);
+/// The first ID that the controller chooses for a job.
+const FIRST: u32 = 65_535;
 const SOON: Duration = Duration::from_secs(5);
 
 const CASES: [(&str, fn()); 9] = [
@@ -62,7 +64,7 @@ fn a_job_lives_as_long_as_its_group() {
         let group = net.group(&[]);
         group.sum(5);
         // The job of the file has the first ID.
-        assert_eq!(net.jobs(), [(2, "groups".to_owned(), Some(true))]);
+        assert_eq!(net.jobs(), [(FIRST, "groups".to_owned(), Some(true))]);
         group.leave();
         net.until_jobs(&[], SOON);
         assert!(net.is_free());
@@ -88,8 +90,8 @@ fn training_goes_on_without_the_controller() {
         }
         let away = begin.elapsed();
         let controller = net.controller(&options);
-        assert!(controller.output(Stream::Out).contains("job groups (2) goes on"));
-        net.until_jobs(&[(2, "groups".to_owned(), Some(true))], GRACE);
+        assert!(controller.output(Stream::Out).contains("job groups (65535) goes on"));
+        net.until_jobs(&[(FIRST, "groups".to_owned(), Some(true))], GRACE);
         let begin = Instant::now();
         let mut sums = 0;
         while begin.elapsed() < GRACE + Duration::from_secs(2) {
@@ -126,7 +128,7 @@ fn a_job_continues_in_other_runs() {
             controller = net.controller(&options);
             group.sum(7);
         }
-        assert_eq!(net.jobs(), [(2, "groups".to_owned(), Some(true))]);
+        assert_eq!(net.jobs(), [(FIRST, "groups".to_owned(), Some(true))]);
         group.leave();
         net.until_jobs(&[], Duration::from_secs(5));
         assert!(net.is_free());
@@ -170,7 +172,7 @@ fn a_group_takes_a_job_that_was_admitted() {
     for _ in 0..2 {
         let group = net.group(&given);
         group.sum(5);
-        assert_eq!(net.jobs(), [(2, "planned".to_owned(), None)]);
+        assert_eq!(net.jobs(), [(FIRST, "planned".to_owned(), None)]);
         group.leave();
     }
     let mut group = net.group(&given);
@@ -180,7 +182,7 @@ fn a_group_takes_a_job_that_was_admitted() {
     let group = net.group(&given);
     group.sum(5);
     group.leave();
-    net.release(2);
+    net.release(FIRST);
     assert!(net.is_free());
     net::stop(&controller);
 }
@@ -224,8 +226,8 @@ fn a_controller_that_forgets_the_job_ends_it() {
     // A job that an operator releases ends its group, too.
     let group = net.group(&[]);
     group.sum(5);
-    net.release(2);
-    fail(&group.ranks, "the controller has released job groups");
+    net.release(FIRST);
+    fail(&group.ranks, "the controller has released job groups#65535");
     net::stop(&controller);
 }
 

@@ -130,20 +130,6 @@ fn an_unreachable_switch() {
 }
 
 #[test]
-fn jobs_that_need_tokens_left_to_clients() {
-    let line = fail(&[
-        "controller",
-        "examples/esa-two-jobs.toml",
-        "--switch",
-        "s1=127.0.0.1:1",
-        "--on-demand",
-        "--listen",
-        "127.0.0.1:0",
-    ]);
-    assert!(line.contains("--on-demand") && line.contains("esa"), "{line}");
-}
-
-#[test]
 fn a_p4runtime_port_in_use() {
     let held = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = held.local_addr().unwrap().to_string();

@@ -12,14 +12,14 @@ use tributary_access::{Grant, Tenant};
 use tributary_jobfile::Place;
 use tributary_model::job::{Event, Progress, Served};
 use tributary_model::plan::Placement;
-use tributary_model::{Aggregation, Error as Unservable, HostId, JobSpec, Limits};
+use tributary_model::{Aggregation, Error as Unservable, HostId, Limits};
 use tributary_protocol::priority::Priority;
 use tributary_protocol::{Assignment, Rate};
 use tributary_wire::channel::{TOKEN_LEN, Token};
 use tributary_wire::{Epoch, JobId, Protocol, WorkerSet};
 
 use super::taking::Host;
-use super::{Admitted, Described, Entry, Jobs, Phase, Refusal, State};
+use super::{Admitted, Described, Entry, Jobs, Refusal, Stage, State};
 use crate::error::Error;
 
 /// How long a host's servers may take to call again.
@@ -151,10 +151,13 @@ impl Jobs {
             // Jobs of ATP have no aggregators of their own.
             let size = if self.0.controller.memory.is_some() { wish.size } else { 0 };
             state.begin_admission(job, admission.tenant.as_deref(), size)?;
+            state.last_id = any_id.then_some(job).or(state.last_id);
             (placement, described, wish)
         };
         let tenant = admission.tenant.as_deref().map_or(Limits::NONE, tenants_limits);
         let limits = tenant.and(placement.limits).and(admission.placement.limits);
+        let mut described = described;
+        described.iter_mut().for_each(|described| described.limit(limits));
         let placement = Placement { limits, ..placement };
         let own = self.clone();
         let admission = Admission { placement, ..admission };
@@ -174,7 +177,8 @@ impl Jobs {
         };
         let site = self.0.known.site.as_ref().ok_or(Refusal::NoSite)?;
         let workers = placement.workers.clone();
-        let name = if name.is_empty() { format!("job{job}") } else { name.clone() };
+        // Endpoints tell jobs apart by their names. No name in a file has this character.
+        let name = format!("{}#{job}", if name.is_empty() { "job" } else { name });
         let server = || placement.ps.or_else(|| self.server_for(state, &workers));
         let place = Place { id: job, name, workers: workers.clone() };
         let spec = site.job(place, settings, server);
@@ -184,7 +188,6 @@ impl Jobs {
             rand::rng().fill_bytes(&mut token);
             Token(token)
         });
-        let spec = JobSpec { limits: spec.limits.and(placement.limits), ..spec };
         Ok(Some(Described::new(spec, token, key.clone())))
     }
 
@@ -199,9 +202,8 @@ impl Jobs {
         let there = here.chain(lately.map(|(host, _)| *host));
         let there = there.filter(|host| may_share || !workers.contains(host));
         let jobs = |host: HostId| {
-            let of = |entry: &&Entry| {
-                entry.admitted.as_ref().is_some_and(|job| job.placement.ps == Some(host))
-            };
+            let of =
+                |entry: &&Entry| entry.admitted().is_some_and(|job| job.placement.ps == Some(host));
             state.jobs.values().filter(of).count()
         };
         there.min_by_key(|host| (jobs(*host), *host))
@@ -238,8 +240,7 @@ impl Jobs {
             match (outcome, state.jobs.get_mut(&job)) {
                 (Ok(admitted), Some(entry)) => {
                     entry.size = admitted.life.served().progress.assignment.segment.size;
-                    entry.admitted = Some(admitted);
-                    entry.phase = Phase::Settled;
+                    entry.stage = Stage::Admitted(Box::new(admitted));
                     state.last_serial += 1;
                     let serial = state.last_serial;
                     if let Some(admitted) = state.admitted_mut(job) {
@@ -251,7 +252,7 @@ impl Jobs {
                     self.tell_hosts(&mut state, job);
                     self.tick(&mut state, job);
                 }
-                (Err(_), Some(entry)) if left => entry.phase = Phase::Broken,
+                (Err(_), Some(entry)) if left => entry.stage = Stage::Left,
                 _ => drop(state.jobs.remove(&job)),
             }
         }
@@ -333,7 +334,13 @@ impl Jobs {
                     // An earlier attempt has come so far.
                     Err(Refusal::Controller(Error::UnknownJob(_))) if several => {}
                     Err(refusal) => {
-                        own.settle(&mut own.state(), job, Phase::Broken);
+                        let mut state = own.state();
+                        own.handle_in(&mut state, job, Event::Unreleased);
+                        if let Some(Entry { stage: stage @ Stage::Coming, .. }) =
+                            state.jobs.get_mut(&job)
+                        {
+                            *stage = Stage::Left;
+                        }
                         return Err(refusal);
                     }
                 }
@@ -384,18 +391,16 @@ impl Jobs {
             let moved = own.0.controller.relocate_recorded(job, aggregation, size, record).await;
             let mut state = own.state();
             let whole = own.0.controller.serves(job);
+            let mut now = None;
             if let Some(entry) = state.jobs.get_mut(&job) {
                 entry.size = before;
-                if let (Ok(assignment), Some(admitted)) = (&moved, &mut entry.admitted) {
-                    entry.size = assignment.segment.size;
+                if let (Ok(assignment), Some(admitted)) = (&moved, entry.admitted()) {
                     let progress = admitted.life.served().progress;
-                    if progress.assignment != *assignment {
-                        let next = Progress { assignment: *assignment, ..progress };
-                        own.handle_in(&mut state, job, Event::Progressed(next));
-                    }
+                    now = Some(Progress { assignment: *assignment, ..progress });
+                    entry.size = assignment.segment.size;
                 }
             }
-            own.settle(&mut state, job, if whole { Phase::Settled } else { Phase::Broken });
+            own.handle_in(&mut state, job, Event::Moved { now, whole });
             moved
         })
         .await
@@ -405,7 +410,7 @@ impl Jobs {
     fn record_move(&self, placement: &Placement) -> Result<(), Refusal> {
         let state = self.state();
         let entry = state.jobs.get(&placement.job);
-        let entry = entry.and_then(|entry| Some((entry, entry.admitted.as_ref()?)));
+        let entry = entry.and_then(|entry| Some((entry, entry.admitted()?)));
         let (entry, admitted) = entry.ok_or(Refusal::Unknown(placement.job))?;
         let served = admitted.life.served();
         let progress = Progress { assignment: placement.assignment, ..served.progress };
@@ -424,9 +429,10 @@ impl Jobs {
                 self.handle_in(&mut state, job, Event::Close);
             }
         }
-        let is_changing = |entry: &Entry| match &entry.admitted {
-            Some(admitted) => admitted.life.is_changing(),
-            None => entry.phase == Phase::Changing,
+        let is_changing = |entry: &Entry| match &entry.stage {
+            Stage::Admitted(admitted) => admitted.life.is_changing(),
+            Stage::Coming => true,
+            Stage::Left => false,
         };
         while self.state().jobs.values().any(is_changing) {
             tokio::time::sleep(BUSY_PAUSE).await;
@@ -440,7 +446,7 @@ impl Jobs {
         let mut done: Vec<(JobId, String, Result<u32, Refusal>)> = Vec::new();
         loop {
             let left = |(job, entry): (&JobId, &Entry)| {
-                let name = entry.admitted.as_ref().map_or("", Admitted::name);
+                let name = entry.admitted().map_or("", Admitted::name);
                 (*job, name.to_owned())
             };
             let mut jobs: Vec<_> = self.state().jobs.iter().map(left).collect();
@@ -466,15 +472,17 @@ impl Jobs {
     pub fn keep_all(&self) -> Result<(), String> {
         let state = self.state();
         let entries = state.jobs.values();
-        let mut admitted = entries.filter_map(|entry| Some((entry, entry.admitted.as_ref()?)));
+        let mut admitted = entries.filter_map(|entry| Some((entry, entry.admitted()?)));
         admitted.try_for_each(|(entry, admitted)| {
             self.record(admitted, entry.tenant.as_deref(), admitted.life.served())
         })
     }
 
-    /// The lowest ID that no job has. Those of known jobs are theirs.
+    /// The next ID below the last one that no job has. Those of known jobs are theirs, and other clients count from 1.
+    /// None is used again soon, so that what was of the job before it is gone.
     fn free_id(&self, state: &State) -> Result<JobId, Refusal> {
-        let mut ids = (1..=u16::MAX).filter_map(JobId::new);
+        let last = state.last_id.map_or(0, JobId::get);
+        let mut ids = (1..last).rev().chain((last..=u16::MAX).rev()).filter_map(JobId::new);
         let free = ids.find(|id| !state.jobs.contains_key(id) && self.index(*id).is_none());
         free.ok_or(Refusal::NoId)
     }
@@ -503,18 +511,22 @@ impl State {
         }
         tenant.map_or(Ok(()), |tenant| self.check_quota(tenant, size, None))?;
         let tenant = tenant.map(|tenant| tenant.name.clone());
-        self.jobs.insert(job, Entry { phase: Phase::Changing, tenant, size, admitted: None });
+        self.jobs.insert(job, Entry { tenant, size, stage: Stage::Coming });
         Ok(())
     }
 
-    pub(super) fn begin_release(&mut self, job: JobId) -> Result<(), Refusal> {
+    fn begin_release(&mut self, job: JobId) -> Result<(), Refusal> {
         let entry = self.jobs.get_mut(&job).ok_or(Refusal::Unknown(job))?;
-        let changing = entry.admitted.as_ref().is_some_and(|job| job.life.is_changing());
-        if changing || entry.phase == Phase::Changing {
-            return Err(Refusal::Busy(job));
+        match &mut entry.stage {
+            Stage::Admitted(admitted) => {
+                admitted.life.begin_release().map_err(|blocked| Refusal::blocked(job, blocked))
+            }
+            Stage::Coming => Err(Refusal::Busy(job)),
+            left @ Stage::Left => {
+                *left = Stage::Coming;
+                Ok(())
+            }
         }
-        entry.phase = Phase::Changing;
-        Ok(())
     }
 
     /// Returns how many aggregators the job has. Until it is moved, it counts with the larger number.
@@ -525,12 +537,8 @@ impl State {
         tenant: Option<&Tenant>,
     ) -> Result<u32, Refusal> {
         tenant.map_or(Ok(()), |tenant| self.check_quota(tenant, size, Some(job)))?;
-        let (phase, admitted) = self.settled(job)?;
-        admitted.life.may_move().map_err(|refusal| Refusal::OutOfTurn(job, refusal))?;
-        if admitted.life.is_between_runs() {
-            return Err(Refusal::Busy(job));
-        }
-        *phase = Phase::Changing;
+        let admitted = self.whole(job)?;
+        admitted.life.begin_move().map_err(|blocked| Refusal::blocked(job, blocked))?;
         let before = admitted.life.served().progress.assignment.segment.size;
         if let Some(entry) = self.jobs.get_mut(&job) {
             entry.size = before.max(size);
@@ -538,14 +546,12 @@ impl State {
         Ok(before)
     }
 
-    /// A job that is ready for requests.
-    pub(super) fn settled(&mut self, job: JobId) -> Result<(&mut Phase, &mut Admitted), Refusal> {
-        let entry = self.jobs.get_mut(&job).ok_or(Refusal::Unknown(job))?;
-        let Entry { phase, admitted, .. } = entry;
-        match (*phase, admitted) {
-            (Phase::Settled, Some(admitted)) => Ok((phase, admitted)),
-            (Phase::Broken, _) => Err(Refusal::Broken(job)),
-            _ => Err(Refusal::Busy(job)),
+    /// A job whose admission is over.
+    pub(super) fn whole(&mut self, job: JobId) -> Result<&mut Admitted, Refusal> {
+        match &mut self.jobs.get_mut(&job).ok_or(Refusal::Unknown(job))?.stage {
+            Stage::Admitted(admitted) => Ok(admitted),
+            Stage::Left => Err(Refusal::Broken(job)),
+            Stage::Coming => Err(Refusal::Busy(job)),
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use tributary_model::plan::Placement;
-use tributary_model::{Deployment, JobSpec, Scenario};
+use tributary_model::{Deployment, JobSpec, Limits, Scenario};
 use tributary_protocol::Assignment;
 use tributary_wire::JobId;
 use tributary_wire::channel::Token;
@@ -67,6 +67,13 @@ impl Described {
             lane.assignment = placement.assignment;
             lane.spec.workers.clone_from(&whole.workers);
             (lane.spec.ps, lane.spec.agent) = (whole.ps, whole.agent);
+        }
+    }
+
+    /// Its workers keep to what switches let them send.
+    pub(super) fn limit(&mut self, limits: Limits) {
+        for Part { spec, .. } in &mut self.lanes {
+            spec.rate = spec.rate.into_iter().chain(limits.rate).min();
         }
     }
 

@@ -110,33 +110,43 @@ struct State {
     clients: HashMap<Stream, Arc<Outbox>>,
     /// Hosts with a stream that stays when they have other jobs.
     hosts: HashMap<Stream, Host>,
-    /// When the last stream of a host's servers has ended. They call again when their jobs change.
+    /// When a host's servers were told to call again, because their jobs have changed.
     called: HashMap<HostId, Instant>,
     last_stream: u64,
     last_serial: u64,
+    /// The last ID that was chosen for a job.
+    last_id: Option<JobId>,
     closing: bool,
 }
 
 /// A job whose ID is taken.
 #[derive(Debug)]
 struct Entry {
-    phase: Phase,
     /// Whose job it is.
     tenant: Option<String>,
     /// Aggregators that it has in each switch that adds for it, or asks for.
     size: u32,
-    /// `None` while the job is being admitted. Dropping it closes the watchers' channels.
-    admitted: Option<Admitted>,
+    stage: Stage,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Phase {
-    /// Ready for requests.
-    Settled,
-    /// A request is in progress.
-    Changing,
-    /// A request failed; the job can only be released.
-    Broken,
+#[derive(Debug)]
+enum Stage {
+    /// It is being admitted, or what its admission has left in switches is being removed.
+    Coming,
+    /// Its admission has failed half-way: it can only be released.
+    Left,
+    /// Dropping it closes the watchers' channels.
+    Admitted(Box<Admitted>),
+}
+
+impl Entry {
+    fn admitted(&self) -> Option<&Admitted> {
+        if let Stage::Admitted(admitted) = &self.stage { Some(admitted) } else { None }
+    }
+
+    fn admitted_mut(&mut self) -> Option<&mut Admitted> {
+        if let Stage::Admitted(admitted) = &mut self.stage { Some(admitted) } else { None }
+    }
 }
 
 /// An admitted job.
@@ -161,8 +171,6 @@ struct Admitted {
     epochs: BTreeMap<Epoch, Vec<Epoch>>,
     /// When the next check of its deadline is due.
     alarm: Option<Time>,
-    /// What its life has ordered while a request changed it.
-    deferred: Vec<Order>,
 }
 
 impl Admitted {
@@ -188,7 +196,6 @@ impl Admitted {
             setup: None,
             epochs: BTreeMap::from([(served.epoch, epochs)]),
             alarm: None,
-            deferred: Vec::new(),
         }
     }
 
@@ -237,9 +244,7 @@ impl Jobs {
             }
         }
         let last_serial = jobs.len() as u64;
-        for (admitted, serial) in
-            jobs.values_mut().filter_map(|job: &mut Entry| job.admitted.as_mut()).zip(1..)
-        {
+        for (admitted, serial) in jobs.values_mut().filter_map(Entry::admitted_mut).zip(1..) {
             admitted.serial = serial;
         }
         let state = Mutex::new(State { jobs, last_serial, ..State::default() });
@@ -308,15 +313,10 @@ impl Jobs {
     /// Does what a job's life orders.
     fn obey(&self, job: JobId, state: &mut State) {
         let State { jobs, clients, .. } = state;
-        let Some(Entry { phase, tenant, admitted: Some(admitted), .. }) = jobs.get_mut(&job) else {
-            return;
-        };
+        let entry = jobs.get_mut(&job);
+        let Some(Entry { tenant, stage: Stage::Admitted(admitted), .. }) = entry else { return };
         while let Some(order) = admitted.life.poll() {
             match order {
-                // One change at a time: a request is moving, renewing or releasing the job.
-                Order::Change(_) | Order::Record(_) if *phase == Phase::Changing => {
-                    admitted.deferred.push(order);
-                }
                 Order::Tell(stream, news) => match (clients.get(&stream), news) {
                     (Some(client), News::Waiting(missing)) => client.say_missing(missing),
                     (Some(client), news) => client.put(admitted.message(news)),
@@ -397,7 +397,7 @@ impl Jobs {
                 );
                 let mut state = self.state();
                 if is_it(&state) {
-                    self.handle_in(&mut state, job, Event::Unreleased);
+                    self.handle_in(&mut state, job, Event::Postponed);
                 }
             }
         }
@@ -408,7 +408,7 @@ impl Jobs {
         let mut epochs = Vec::with_capacity(lanes.len());
         let mut outcome = Ok(());
         for lane in lanes {
-            match self.0.controller.renew_with(lane, Some(workers.clone())).await {
+            match self.0.controller.renew(lane, workers.clone()).await {
                 Ok(epoch) => epochs.push(epoch),
                 Err(error) => {
                     tracing::warn!("job {job} does not begin another run yet: {error}");
@@ -474,29 +474,13 @@ impl Jobs {
     }
 }
 
-impl Jobs {
-    /// A request that has changed a job is over. Then its life goes on.
-    fn settle(&self, state: &mut State, job: JobId, phase: Phase) {
-        let Some(entry) = state.jobs.get_mut(&job) else { return };
-        entry.phase = phase;
-        let deferred =
-            entry.admitted.as_mut().map(|admitted| std::mem::take(&mut admitted.deferred));
-        for order in deferred.into_iter().flatten() {
-            if let Some(admitted) = state.admitted_mut(job) {
-                admitted.life.again(order);
-            }
-        }
-        self.obey(job, state);
-    }
-}
-
 impl State {
     fn admitted(&self, job: JobId) -> Option<&Admitted> {
-        self.jobs.get(&job)?.admitted.as_ref()
+        self.jobs.get(&job)?.admitted()
     }
 
     fn admitted_mut(&mut self, job: JobId) -> Option<&mut Admitted> {
-        self.jobs.get_mut(&job)?.admitted.as_mut()
+        self.jobs.get_mut(&job)?.admitted_mut()
     }
 }
 
@@ -578,7 +562,7 @@ fn resumed(
     admitted.demand = record.and_then(|record| record.demand);
     let tenant = record.and_then(|record| record.tenant.clone());
     let size = current.assignment.segment.size;
-    Some(Entry { phase: Phase::Settled, tenant, size, admitted: Some(admitted) })
+    Some(Entry { tenant, size, stage: Stage::Admitted(Box::new(admitted)) })
 }
 
 impl Admitted {

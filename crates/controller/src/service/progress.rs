@@ -7,7 +7,7 @@ use tributary_model::plan::Placement;
 use tributary_protocol::Rate;
 use tributary_wire::{Epoch, JobId, WorkerIndex};
 
-use super::{Admitted, Demand, Entry, Jobs, Refusal, State};
+use super::{Admitted, Demand, Jobs, Refusal, State};
 
 /// A job as [`Jobs::list`] gives it.
 #[derive(Clone, Debug)]
@@ -40,13 +40,8 @@ impl Jobs {
     /// [`Refusal::Unrecorded`].
     pub fn start(&self, job: JobId, number: u64) -> Result<Progress, Refusal> {
         let mut state = self.state();
-        let (_, admitted) = state.settled(job)?;
-        if admitted.life.is_between_runs() {
-            // Another run may count its iterations from the first again.
-            return Err(Refusal::Busy(job));
-        }
-        let next = admitted.life.started(number);
-        let next = next.map_err(|refusal| Refusal::OutOfTurn(job, refusal))?;
+        let next = state.whole(job)?.life.started(number);
+        let next = next.map_err(|blocked| Refusal::blocked(job, blocked))?;
         self.change_progress(&mut state, job, next)
     }
 
@@ -65,13 +60,13 @@ impl Jobs {
         number: u64,
         worker: u32,
     ) -> Result<Progress, Refusal> {
-        let (_, admitted) = state.settled(job)?;
+        let admitted = state.whole(job)?;
         let workers = admitted.placement.workers.len();
         let index = u16::try_from(worker).ok().and_then(WorkerIndex::new);
         let index = index.filter(|index| usize::from(index.get()) < workers);
         let index = index.ok_or(Refusal::Worker { job, worker, workers })?;
         let next = admitted.life.finished(number, index);
-        let next = next.map_err(|refusal| Refusal::OutOfTurn(job, refusal))?;
+        let next = next.map_err(|blocked| Refusal::blocked(job, blocked))?;
         self.change_progress(state, job, next)
     }
 
@@ -92,7 +87,7 @@ impl Jobs {
     /// [`Refusal::Unrecorded`].
     pub fn set_rate(&self, job: JobId, rate: Option<Rate>) -> Result<(), Refusal> {
         let mut state = self.state();
-        let (_, admitted) = state.settled(job)?;
+        let admitted = state.whole(job)?;
         if admitted.life.rules().grace.is_some() {
             return Err(Refusal::Leased(job));
         }
@@ -100,7 +95,7 @@ impl Jobs {
             return Err(Refusal::Lanes(job));
         }
         let rate = rate.into_iter().chain(admitted.placement.limits.rate).min();
-        let next = Progress { rate, ..admitted.life.served().progress };
+        let next = admitted.life.paced(rate).map_err(|blocked| Refusal::blocked(job, blocked))?;
         self.change_progress(&mut state, job, next).map(drop)
     }
 
@@ -111,13 +106,13 @@ impl Jobs {
         job: JobId,
         next: Progress,
     ) -> Result<Progress, Refusal> {
-        let Some(Entry { tenant, admitted: Some(admitted), .. }) = state.jobs.get(&job) else {
-            return Err(Refusal::Unknown(job));
-        };
+        let entry = state.jobs.get(&job);
+        let admitted = entry.and_then(|entry| Some((entry.tenant.as_deref(), entry.admitted()?)));
+        let (tenant, admitted) = admitted.ok_or(Refusal::Unknown(job))?;
         let served = admitted.life.served();
         if next != served.progress {
             let next = Served { progress: next, ..served };
-            self.record(admitted, tenant.as_deref(), next).map_err(Refusal::Unrecorded)?;
+            self.record(admitted, tenant, next).map_err(Refusal::Unrecorded)?;
             self.handle_in(state, job, Event::Progressed(next.progress));
         }
         Ok(next)
@@ -145,7 +140,7 @@ impl Jobs {
     pub fn list(&self) -> Vec<Listed> {
         let state = self.state();
         let entries = state.jobs.values();
-        let admitted = entries.filter_map(|entry| Some((entry, entry.admitted.as_ref()?)));
+        let admitted = entries.filter_map(|entry| Some((entry, entry.admitted()?)));
         let listed = admitted.map(|(entry, admitted)| {
             let Progress { iteration, rate, .. } = admitted.life.served().progress;
             Listed {
@@ -179,8 +174,7 @@ impl Jobs {
     #[must_use]
     pub fn taking_part(&self) -> Vec<(JobId, u32, u32)> {
         let state = self.state();
-        let admitted =
-            state.jobs.iter().filter_map(|(job, entry)| Some((job, entry.admitted.as_ref()?)));
+        let admitted = state.jobs.iter().filter_map(|(job, entry)| Some((job, entry.admitted()?)));
         let counted = admitted.map(|(job, Admitted { life, .. })| {
             (*job, life.served().workers.len(), u32::from(life.rules().workers))
         });

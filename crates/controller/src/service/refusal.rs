@@ -4,7 +4,7 @@ use tonic::Code;
 use tributary_wire::JobId;
 
 use crate::error::Error;
-use tributary_model::job::OutOfTurn;
+use tributary_model::job::{Blocked, OutOfTurn};
 use tributary_model::{Error as Unservable, segments};
 
 /// Why a request is refused.
@@ -87,6 +87,15 @@ pub enum Refusal {
 }
 
 impl Refusal {
+    /// A change of a job that has to wait, or cannot be.
+    pub(super) fn blocked(job: JobId, blocked: Blocked) -> Self {
+        match blocked {
+            Blocked::Busy => Self::Busy(job),
+            Blocked::Broken => Self::Broken(job),
+            Blocked::OutOfTurn(turn) => Self::OutOfTurn(job, turn),
+        }
+    }
+
     /// The gRPC status code, which tells a client how to proceed.
     #[must_use]
     pub fn code(&self) -> Code {

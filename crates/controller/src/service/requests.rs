@@ -23,6 +23,9 @@ use tributary_model::plan::Placement;
 /// Longest name of a job, in characters.
 const NAME: usize = 64;
 
+/// Longest settings of a job, in bytes: they are a dozen of lines.
+const SETTINGS: usize = 8 << 10;
+
 /// Longest key of a job, in bytes.
 const KEY: usize = 64;
 
@@ -46,6 +49,9 @@ impl Service for Jobs {
                  job into the controller's job file",
             ));
         }
+        if request.settings.len() > SETTINGS {
+            return Err(invalid(format!("the settings of a job have at most {SETTINGS} bytes")));
+        }
         if request.key.len() > KEY {
             return Err(invalid(format!("a job's key has at most {KEY} bytes")));
         }
@@ -54,9 +60,6 @@ impl Service for Jobs {
         let placement = placement(self, &request, any_id)?;
         let placement = Placement { limits: placement.limits.and(limits), ..placement };
         let name = name(request.name.clone())?;
-        if request.lease && (request.stepped || request.demand.is_some()) {
-            return Err(invalid("a job with a lease has no iterations, so it has no demand"));
-        }
         let continued = Epoch::new(request.epoch);
         let (aggregation, size) = match (request.aggregation(), request.size) {
             (v1::Aggregation::Unspecified, size) if settings.is_some() => {

@@ -94,7 +94,7 @@ impl Jobs {
         let host = part(self.host(name)?);
         let mut state = self.state();
         let entries = state.jobs.iter();
-        let admitted = entries.filter_map(|(id, entry)| Some((*id, entry.admitted.as_ref()?)));
+        let admitted = entries.filter_map(|(id, entry)| Some((*id, entry.admitted()?)));
         let own: Vec<_> = admitted.filter(|(_, job)| host.serves(job)).collect();
         let setup = self.setup_of(own.iter().map(|(_, job)| *job));
         let jobs: Vec<JobId> = own.iter().map(|(id, _)| *id).collect();
@@ -181,9 +181,7 @@ impl Jobs {
         {
             let mut state = self.state();
             state.clients.remove(&stream);
-            if let Some(Host::Server(host)) = state.hosts.remove(&stream) {
-                state.called.insert(host, Instant::now());
-            }
+            state.hosts.remove(&stream);
         }
         jobs.iter().for_each(|(job, _)| self.handle(*job, Event::Gone(stream)));
     }
@@ -207,9 +205,14 @@ impl Jobs {
     /// Tells hosts that serve a job that it has come, or that it goes.
     pub(super) fn tell_hosts(&self, state: &mut State, job: JobId) {
         let Some(admitted) = state.admitted(job) else { return };
-        for (stream, _) in state.hosts.iter().filter(|(_, host)| host.serves(admitted)) {
-            if let Some(client) = state.clients.get(stream) {
+        let told = state.hosts.iter().filter(|(_, host)| host.serves(admitted));
+        let told: Vec<(Stream, Host)> = told.map(|(stream, host)| (*stream, *host)).collect();
+        for (stream, host) in told {
+            if let Some(client) = state.clients.get(&stream) {
                 client.put(Ok(messages::changed()));
+            }
+            if let Host::Server(host) = host {
+                state.called.insert(host, Instant::now());
             }
         }
     }
@@ -309,7 +312,7 @@ impl Jobs {
     ) -> Result<JobId, Status> {
         let mut entries = state.jobs.iter();
         let takeable = entries.find_map(|(id, entry)| {
-            let admitted = entry.admitted.as_ref()?;
+            let admitted = entry.admitted()?;
             let described = admitted.described.as_ref()?;
             let is_it = match job {
                 messages::Named::Id(job) => job == id,

@@ -76,6 +76,10 @@ const FIRST: Duration = Duration::from_millis(20);
 const NETWORK: &str = "protocol = \"p4inc\"\n[topology]\nracks = 1\nhosts_per_rack = 3\nps_hosts = 1\n\
      [switch]\npool = 64\n[[job]]\nworkers = 2\n";
 
+/// The manager places jobs of ATP.
+const MANAGED: &str =
+    "[topology]\nracks = 1\nhosts_per_rack = 3\nps_hosts = 1\n[[job]]\nworkers = 2\n";
+
 const SITE: &str = "network = \"network.toml\"\n[[server]]\nhost = \"w1\"\ngpus = 2\n[[server]]\nhost = \"w2\"\ngpus = 2\n";
 
 /// Fields are dropped in order: servers before their switches.
@@ -175,7 +179,7 @@ fn manager() -> (Sender<Input>, watch::Receiver<View>) {
     let (view, jobs) = watch::channel(View::default());
     let (inputs, incoming) = channel();
     std::thread::spawn(move || {
-        let site = Site::parse(SITE, NETWORK).unwrap();
+        let site = Site::parse(SITE, MANAGED).unwrap();
         let settings = Settings { kept: 8, ..Settings::default() };
         let policy = tributary_placement::by_name("netpack").expect("there is one");
         // Without agents, nothing is admitted to switches.

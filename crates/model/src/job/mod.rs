@@ -30,6 +30,9 @@
 //! told the end: it decides again. After 2 it tells the same to those that were not told. A worker that dies
 //! after 2 has died in the new run.
 //!
+//! Requests of clients come in between: a move, a release. One change of a job is under way at a time, whether its life or
+//! a client wants it.
+//!
 //! A job with a [grace period](Rules::grace) is released when no worker has taken part for that long, or at once when all
 //! have left with all sums.
 
@@ -39,7 +42,7 @@ mod run;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
-use tributary_protocol::Time;
+use tributary_protocol::{Rate, Time};
 use tributary_wire::{Epoch, WorkerIndex, WorkerSet};
 
 use crate::OnDeath;
@@ -179,10 +182,20 @@ pub enum Event {
     Recorded(Result<(), Failure>),
     /// A client, or a worker's report, has changed the job's progress, and the journal has it.
     Progressed(Progress),
+    /// The move that a client [began](Job::begin_move) is over: with this progress, which the journal has, if it has come
+    /// about. Otherwise switches serve the job as before, or, unless it is `whole`, no longer.
+    Moved {
+        /// After the move.
+        now: Option<Progress>,
+        /// Whether all switches serve the job.
+        whole: bool,
+    },
     /// The job was released: switches no longer serve it.
     Released,
-    /// The release that was ordered has failed.
+    /// The release that has [begun](Job::begin_release) has failed: it can only be repeated.
     Unreleased,
+    /// The release that was ordered has not begun, because a client's request came before it.
+    Postponed,
     /// The controller ends.
     Close,
 }
@@ -194,6 +207,20 @@ pub struct Failure {
     pub reason: String,
     /// Whether it may go by itself: a switch is away, or the disk is full.
     pub passes: bool,
+}
+
+/// Why a client's request has to wait, or cannot be.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum Blocked {
+    /// Another change of the job is under way.
+    #[error("it is being changed")]
+    Busy,
+    /// A change has failed half-way.
+    #[error("a change has failed half-way")]
+    Broken,
+    /// The step does not follow from the job's iteration.
+    #[error(transparent)]
+    OutOfTurn(#[from] OutOfTurn),
 }
 
 /// What is to be done.
@@ -295,6 +322,8 @@ pub struct Job {
     change: Option<Change>,
     /// When switches are asked again.
     again: Option<Time>,
+    /// Whether a change has failed half-way, so that the job can only be released.
+    broken: bool,
     /// Since when no worker takes part, or wants to, in a job that ends then.
     idle: Option<Time>,
     /// Whether its release is ordered.
@@ -313,6 +342,8 @@ enum Change {
     /// The run ends with this news, which the journal must have first: otherwise workers that are not told would
     /// go on without the others.
     End(News),
+    /// A client moves or releases the job.
+    Request,
 }
 
 /// A run that is about to begin.
@@ -339,6 +370,7 @@ impl Job {
             run: Run::new(served),
             change: None,
             again: None,
+            broken: false,
             idle: None,
             ending: false,
             unreleased: false,
@@ -362,11 +394,11 @@ impl Job {
     /// What follows when a client lets an iteration begin; `number` as in [`Iteration::start`].
     ///
     /// # Errors
-    /// [`OutOfTurn`].
-    pub fn started(&self, number: u64) -> Result<Progress, OutOfTurn> {
-        if !self.rules.stepped {
-            return Err(OutOfTurn::Free);
-        }
+    /// [`Blocked`].
+    pub fn started(&self, number: u64) -> Result<Progress, Blocked> {
+        self.check_stepped()?;
+        // Another run may count its iterations from the first again.
+        self.check_free()?;
         let Served { progress, workers, .. } = self.run.served;
         Ok(progress.with(progress.iteration.start(number, workers)?))
     }
@@ -374,22 +406,69 @@ impl Job {
     /// What follows when a worker has all sums of an iteration, and nothing in flight.
     ///
     /// # Errors
-    /// [`OutOfTurn`].
-    pub fn finished(&self, number: u64, worker: WorkerIndex) -> Result<Progress, OutOfTurn> {
+    /// [`Blocked`].
+    pub fn finished(&self, number: u64, worker: WorkerIndex) -> Result<Progress, Blocked> {
+        self.check_unrequested()?;
         let progress = self.run.served.progress;
         Ok(progress.with(progress.iteration.finish(number, worker)?))
     }
 
-    /// Whether the job may be moved, between two iterations.
+    /// What follows when a client sets the rate of the workers.
     ///
     /// # Errors
-    /// [`OutOfTurn`].
-    pub fn may_move(&self) -> Result<(), OutOfTurn> {
+    /// [`Blocked`].
+    pub fn paced(&self, rate: Option<Rate>) -> Result<Progress, Blocked> {
+        self.check_unrequested()?;
+        Ok(Progress { rate, ..self.run.served.progress })
+    }
+
+    /// A client begins to move the job, between two iterations. No other change begins until it has
+    /// [moved](Event::Moved).
+    ///
+    /// # Errors
+    /// [`Blocked`].
+    pub fn begin_move(&mut self) -> Result<(), Blocked> {
+        self.check_stepped()?;
         let Iteration { number, unfinished } = self.run.served.progress.iteration;
-        match () {
-            () if !self.rules.stepped => Err(OutOfTurn::Free),
-            () if unfinished.is_empty() => Ok(()),
-            () => Err(OutOfTurn::Running(number, Box::new(unfinished))),
+        if !unfinished.is_empty() {
+            return Err(OutOfTurn::Running(number, Box::new(unfinished)).into());
+        }
+        self.check_free()?;
+        self.change = Some(Change::Request);
+        Ok(())
+    }
+
+    /// The release of the job begins. No other change begins unless it fails.
+    ///
+    /// # Errors
+    /// [`Blocked::Busy`].
+    pub fn begin_release(&mut self) -> Result<(), Blocked> {
+        if self.is_changing() {
+            return Err(Blocked::Busy);
+        }
+        (self.change, self.again) = (Some(Change::Request), None);
+        Ok(())
+    }
+
+    fn check_stepped(&self) -> Result<(), Blocked> {
+        if self.rules.stepped { Ok(()) } else { Err(OutOfTurn::Free.into()) }
+    }
+
+    /// Whether no client moves or releases the job.
+    fn check_unrequested(&self) -> Result<(), Blocked> {
+        match &self.change {
+            _ if self.broken => Err(Blocked::Broken),
+            Some(Change::Request) => Err(Blocked::Busy),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether nothing changes the job.
+    fn check_free(&self) -> Result<(), Blocked> {
+        match &self.change {
+            _ if self.broken => Err(Blocked::Broken),
+            Some(_) => Err(Blocked::Busy),
+            None => Ok(()),
         }
     }
 
@@ -405,17 +484,6 @@ impl Job {
     #[must_use]
     pub fn is_changing(&self) -> bool {
         self.change.as_ref().is_some_and(|_| self.again.is_none())
-    }
-
-    /// An order that could not be carried out yet comes back, to be given again.
-    pub fn again(&mut self, order: Order) {
-        self.orders.push_back(order);
-    }
-
-    /// Whether the workers are between two runs: switches or the journal change, or are asked again after a pause.
-    #[must_use]
-    pub fn is_between_runs(&self) -> bool {
-        self.change.is_some()
     }
 
     /// Whether some endpoint takes part, or waits to.
@@ -483,7 +551,7 @@ impl Job {
             Event::Take(stream, worker, run) => self.take(stream, worker, run),
             Event::Follow(stream) => self.follow(stream),
             Event::Stand(stream, epoch, standing) => {
-                if self.run.stand(stream, epoch, standing) {
+                if self.may_stand(epoch, standing) && self.run.stand(stream, standing) {
                     if standing.is_done() && self.rules.on_death == OnDeath::End {
                         // Its end is not its death, and it waits for nobody.
                         self.leave(stream, standing.rounds);
@@ -504,14 +572,36 @@ impl Job {
             Event::Changed(outcome) => self.changed(outcome),
             Event::Recorded(outcome) => self.recorded(outcome),
             Event::Progressed(progress) => self.progressed(progress),
+            Event::Moved { now, whole } => {
+                (self.change, self.broken) = (None, !whole);
+                if let Some(now) = now.filter(|now| *now != self.run.served.progress) {
+                    self.progressed(now);
+                }
+                self.look();
+            }
             Event::Released => self.released(),
             Event::Unreleased => {
-                // After a pause, or the grace period, it is ordered again.
-                (self.ending, self.unreleased, self.idle) = (false, true, None);
+                (self.change, self.broken) = (None, true);
+                self.postpone();
             }
+            Event::Postponed => self.postpone(),
             Event::Close => self.close(),
         }
         self.look_for_the_end();
+    }
+
+    /// Whether a worker that has stopped in a run has stopped in the one that is served.
+    fn may_stand(&self, epoch: Epoch, standing: Standing) -> bool {
+        let Served { epoch: current, handover, .. } = self.run.served;
+        let before = handover.map(|handover| handover.before);
+        // A worker with all sums needs no other run, whether it has heard of one or not.
+        let ends = standing.is_done() && self.rules.on_death == OnDeath::End;
+        epoch == current || ends && Some(epoch) == before
+    }
+
+    /// After a pause, or the grace period, the release is ordered again.
+    fn postpone(&mut self) {
+        (self.ending, self.unreleased, self.idle) = (false, true, None);
     }
 
     /// A worker leaves with all sums.
@@ -723,7 +813,7 @@ impl Job {
 
     /// After a change among the workers: begins a run, or ends the one that nobody sums in any more.
     fn look(&mut self) {
-        if self.closed || self.change.is_some() {
+        if self.closed || self.broken || self.change.is_some() {
             return;
         }
         let everyone = self.rules.everyone();
@@ -831,7 +921,11 @@ impl Job {
     }
 
     fn changed(&mut self, outcome: Result<Epoch, Failure>) {
-        let Some(Change::Next(next)) = self.change.take() else { return };
+        let Some(Change::Next(next)) =
+            self.change.take_if(|change| matches!(change, Change::Next(_)))
+        else {
+            return;
+        };
         match outcome {
             Ok(epoch) if self.still_holds(&next) => {
                 self.change = Some(Change::Next(Box::new(Next { epoch: Some(epoch), ..*next })));
@@ -866,7 +960,8 @@ impl Job {
                     self.go_on(&next, epoch);
                 }
             }
-            (None, _) => {}
+            // The journal was not asked.
+            (request, _) => self.change = request,
         }
     }
 
@@ -881,6 +976,11 @@ impl Job {
         self.run = run;
         for worker in next.workers.iter() {
             match self.waiting.remove(&worker) {
+                // One that has been in the run before goes on.
+                Some(stream) if self.run.is_here(worker) => {
+                    let refusal = Refusal::Displaced(self.rules.name.clone());
+                    self.refuse(stream, refusal);
+                }
                 Some(stream) => drop(self.run.sit(stream, worker, None)),
                 // It has gone while the journal was written.
                 None => self.run.miss(worker, self.now + self.rules.patience),

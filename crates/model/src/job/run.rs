@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use tributary_protocol::Time;
-use tributary_wire::{Epoch, WorkerIndex, WorkerSet};
+use tributary_wire::{WorkerIndex, WorkerSet};
 
 use super::{BEHIND, Begin, News, Served, Standing, Stop, Stream};
 
@@ -158,10 +158,7 @@ impl Run {
     }
 
     /// A worker has stopped. Returns whether it takes part with this stream.
-    pub(super) fn stand(&mut self, stream: Stream, epoch: Epoch, standing: Standing) -> bool {
-        if epoch != self.served.epoch {
-            return false;
-        }
+    pub(super) fn stand(&mut self, stream: Stream, standing: Standing) -> bool {
         let seat = self.seats.values_mut().find(|seat| seat.at == Place::Here(stream));
         seat.map(|seat| seat.standing = Some(standing)).is_some()
     }
@@ -171,6 +168,11 @@ impl Run {
         if let Some(seat) = self.seats.values_mut().find(|seat| seat.at == Place::Here(stream)) {
             seat.at = Place::Away(until);
         }
+    }
+
+    /// Whether a worker takes part with some stream.
+    pub(super) fn is_here(&self, worker: WorkerIndex) -> bool {
+        self.seats.get(&worker).is_some_and(|seat| seat.at.stream().is_some())
     }
 
     /// The worker that takes part with a stream.

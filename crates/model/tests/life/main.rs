@@ -57,7 +57,8 @@ fn search(workers: u16, kind: Kind, budget: Budget) -> usize {
     seen.len()
 }
 
-const NONE: Budget = Budget { deaths: 0, starts: 0, crashes: 0, breaks: 0, delays: 0, refusals: 0 };
+const NONE: Budget =
+    Budget { deaths: 0, starts: 0, crashes: 0, breaks: 0, delays: 0, refusals: 0, requests: 0 };
 
 const ALL: [OnDeath; 3] = [OnDeath::End, OnDeath::Continue { least: 1 }, OnDeath::Wait];
 
@@ -181,4 +182,22 @@ fn a_group_that_renews_while_changes_and_its_release_fail() {
 #[test]
 fn a_group_of_three_that_renews_while_a_worker_dies() {
     each_of_a_group(3, Budget { deaths: 1, ..NONE });
+}
+
+#[test]
+fn a_client_that_moves_or_releases_a_job_while_a_worker_dies() {
+    each_stepped(2, Budget { deaths: 1, requests: 1, ..NONE });
+    each_of_a_group(2, Budget { deaths: 1, requests: 1, ..NONE });
+}
+
+#[test]
+fn two_requests_of_a_client_that_fail() {
+    each_stepped(2, Budget { requests: 2, delays: 1, refusals: 1, ..NONE });
+    each(2, Budget { requests: 2, delays: 1, refusals: 1, ..NONE });
+}
+
+#[test]
+fn a_request_while_a_controller_is_killed() {
+    each_stepped(2, Budget { requests: 1, crashes: 1, ..NONE });
+    each_of_a_group(2, Budget { requests: 1, crashes: 1, ..NONE });
 }

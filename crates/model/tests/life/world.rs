@@ -8,7 +8,7 @@ use tributary_model::job::{
     Stream, Turn,
 };
 use tributary_protocol::{Assignment, Time};
-use tributary_wire::{Epoch, WorkerIndex, WorkerSet};
+use tributary_wire::{Epoch, Service, WorkerIndex, WorkerSet};
 
 /// Rounds of the job.
 pub(crate) const ROUNDS: u64 = 2;
@@ -43,6 +43,8 @@ pub(crate) struct Budget {
     pub(crate) delays: u8,
     /// Changes that switches refuse for good.
     pub(crate) refusals: u8,
+    /// Moves and releases of clients.
+    pub(crate) requests: u8,
 }
 
 /// A step of the world.
@@ -58,8 +60,10 @@ pub(crate) enum Step {
     Reconnect(usize),
     Switches(Answer),
     Journal(Answer),
-    /// The job is released, or that fails.
-    Release(Answer),
+    /// A client asks for something.
+    Ask(Request),
+    /// Switches have done it, or not.
+    Requested(Answer),
     Timer,
     /// No sum has come to a worker for too long.
     Stall(usize),
@@ -67,6 +71,12 @@ pub(crate) enum Step {
     Break(usize),
     Crash,
     Restart,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Request {
+    Move,
+    Release,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -136,8 +146,10 @@ pub(crate) struct World {
     renews: bool,
     budget: Budget,
     job: Option<Job>,
-    /// Whether the job is being released, and what it orders meanwhile.
-    releasing: Option<Vec<Order>>,
+    /// What is being done for a client, or because no worker takes part.
+    request: Option<Request>,
+    /// Whether something has failed half-way, so that the client releases the job.
+    broken: bool,
     released: bool,
     journal: Served,
     /// What switches serve.
@@ -185,7 +197,8 @@ impl World {
         Self {
             job: Some(Job::resume(rules.clone(), served)),
             renews,
-            releasing: None,
+            request: None,
+            broken: false,
             released: false,
             budget: Budget { starts: budget.starts + u8::try_from(workers).unwrap(), ..budget },
             journal: served,
@@ -229,8 +242,24 @@ impl World {
         if up && self.record.is_some() {
             late(&mut due, &mut faults, Step::Journal);
         }
-        if up && self.releasing.is_some() {
-            late(&mut due, &mut faults, Step::Release);
+        if up && self.request.is_some() {
+            late(&mut due, &mut faults, Step::Requested);
+        }
+        for request in [Request::Move, Request::Release] {
+            let may = |job: &Job| {
+                let mut job = job.clone();
+                match request {
+                    Request::Move => job.begin_move().is_ok(),
+                    Request::Release => job.begin_release().is_ok(),
+                }
+            };
+            if self.job.as_ref().is_some_and(may) {
+                if self.broken && request == Request::Release {
+                    due.push(Step::Ask(request));
+                } else if self.budget.requests > 0 {
+                    faults.push(Step::Ask(request));
+                }
+            }
         }
         if self.next_iteration().is_some() {
             due.push(Step::Iterate);
@@ -316,6 +345,8 @@ impl World {
             && !self.members.iter().all(waits)
             && self.change.is_none()
             && self.record.is_none()
+            && self.request.is_none()
+            && !self.broken
             // Without a client, a job that nobody waits for ends by itself.
             && (self.released || self.rules.grace.is_none() || self.members.iter().any(waits))
     }
@@ -391,16 +422,42 @@ impl World {
                 }
                 self.tell(Event::Recorded(outcome));
             }
-            Step::Release(answer) => {
-                let outcome = self.answer(answer);
-                let deferred = self.releasing.take().expect("it is being released");
-                if outcome.is_ok() {
-                    self.tell(Event::Released);
-                    (self.job, self.released) = (None, true);
-                } else {
-                    let job = self.job.as_mut().expect("it is up");
-                    deferred.into_iter().for_each(|order| job.again(order));
-                    self.tell(Event::Unreleased);
+            Step::Ask(request) => {
+                if !(self.broken && request == Request::Release) {
+                    self.budget.requests -= 1;
+                }
+                self.request(request);
+            }
+            Step::Requested(answer) => {
+                match self.request.take().expect("something was asked for") {
+                    Request::Move => {
+                        let served = self.job.as_ref().expect("it is up").served();
+                        let before = served.progress;
+                        let service = Service::new(before.assignment.service.get() + 1);
+                        let now = Progress {
+                            assignment: Assignment { service, ..before.assignment },
+                            ..before
+                        };
+                        let now = match self.answer(answer) {
+                            Ok(()) => {
+                                self.journal = Served { progress: now, ..served };
+                                Some(now)
+                            }
+                            Err(_) => None,
+                        };
+                        let whole = answer != Answer::Never;
+                        self.broken |= !whole;
+                        self.tell(Event::Moved { now, whole });
+                    }
+                    Request::Release => {
+                        if self.answer(answer).is_ok() {
+                            self.tell(Event::Released);
+                            (self.job, self.released, self.broken) = (None, true, false);
+                        } else {
+                            self.broken = true;
+                            self.tell(Event::Unreleased);
+                        }
+                    }
                 }
             }
             Step::Timer => {
@@ -436,7 +493,8 @@ impl World {
             Step::Crash => {
                 self.budget.crashes -= 1;
                 self.job = None;
-                self.releasing = None;
+                // What was half-way is repaired when it is started again.
+                (self.request, self.broken) = (None, false);
                 // The switches may have changed, and nobody knows.
                 if let Some(workers) = self.change.take() {
                     self.last_epoch += 1;
@@ -484,6 +542,24 @@ impl World {
         }
     }
 
+    /// A change of the job begins.
+    fn request(&mut self, request: Request) {
+        self.check_alone();
+        let job = self.job.as_mut().expect("it is up");
+        let begun = match request {
+            Request::Move => job.begin_move(),
+            Request::Release => job.begin_release(),
+        };
+        assert_eq!(begun, Ok(()));
+        self.request = Some(request);
+    }
+
+    /// One change of a job is under way at a time.
+    fn check_alone(&self) {
+        let others = (&self.change, &self.record, &self.request);
+        assert!(matches!(others, (None, None, None)), "one at a time: {others:?}");
+    }
+
     /// A worker that has stopped says so.
     fn stand(&mut self, worker: usize) {
         let Member::In(part) = &self.members[worker] else { return };
@@ -495,12 +571,7 @@ impl World {
     fn obey(&mut self) {
         while let Some(order) = self.job.as_mut().and_then(Job::poll) {
             match order {
-                Order::Change(_) | Order::Record(_) if self.releasing.is_some() => {
-                    self.releasing.get_or_insert_default().push(order);
-                }
                 Order::Release => {
-                    let others = (&self.change, &self.record, &self.releasing);
-                    assert!(matches!(others, (None, None, None)), "one at a time");
                     let needs_it = |part: &Part| part.stream.is_some() && !part.sums.are_all();
                     let here =
                         |member: &Member| matches!(member, Member::In(part) if needs_it(part));
@@ -510,11 +581,16 @@ impl World {
                         !all.any(|(one, inbox)| here(one) && !told(inbox)),
                         "no worker takes part"
                     );
-                    self.releasing = Some(Vec::new());
+                    self.request(Request::Release);
                 }
                 Order::Tell(stream, news) => {
-                    if let News::Begin(begin) = news {
-                        self.check_run(begin);
+                    match news {
+                        News::Begin(begin) => self.check_run(begin),
+                        News::Turn(turn) => {
+                            let kept = self.journal.progress.assignment;
+                            assert_eq!(turn.assignment, kept, "the journal has it");
+                        }
+                        _ => {}
                     }
                     let at = self.members.iter().position(|member| match member {
                         Member::Waiting(own) => *own == stream,
@@ -526,12 +602,12 @@ impl World {
                     }
                 }
                 Order::Change(workers) => {
-                    assert!(self.change.is_none() && self.record.is_none(), "one at a time");
+                    self.check_alone();
                     assert!(!workers.is_empty());
                     self.change = Some(workers);
                 }
                 Order::Record(served) => {
-                    assert!(self.change.is_none() && self.record.is_none(), "one at a time");
+                    self.check_alone();
                     self.record = Some(served);
                 }
             }

@@ -31,14 +31,14 @@ pub(super) fn fit_for_clients(scenario: &Scenario) -> Result<()> {
     Ok(())
 }
 
-/// Divides the records of a journal into those of jobs that clients have admitted with their settings or that the file
-/// still has as they were, and the others.
+/// Divides the records of a journal into those of jobs that the file still has as they were, or that clients have admitted
+/// with their settings under IDs that no job of the file has, and the others.
 pub(super) fn of_file(records: Vec<Record>, deployment: &Deployment) -> (Vec<Record>, Vec<Record>) {
     records.into_iter().partition(|Record { placement, described, .. }| {
-        if described.is_some() {
-            return true;
-        }
         let jobs = &deployment.scenario().jobs;
+        if described.is_some() {
+            return jobs.iter().all(|job| job.id != placement.job);
+        }
         let index = jobs.iter().position(|job| job.id == placement.job);
         index.is_some_and(|index| {
             let whole = deployment.placement(index);

@@ -32,6 +32,8 @@ use crate::support::{self, Kit as _, free_port};
 const GRACE: Duration = Duration::from_millis(800);
 const SOON: Duration = Duration::from_secs(10);
 const KEY: &[u8] = b"secret";
+/// The first ID that is chosen for a job. The next ones are lower.
+const FIRST: u32 = 65_535;
 
 /// Outlives the controllers of a test, as a file does.
 #[derive(Clone, Debug, Default)]
@@ -208,8 +210,8 @@ async fn a_job_ends_with_its_workers() {
     let site = Site::new();
     let mut life = site.live().await;
     let job = life.admit(leased(0, &["w1", "w2"])).await;
-    // The job of the file keeps its ID.
-    assert_eq!(job, 2);
+    // Those of files and other clients are low.
+    assert_eq!(job, FIRST);
     assert!(!life.is_held().await);
     let (one, mut two, _) = life.pair(job).await;
     sleep(2 * GRACE).await;
@@ -284,7 +286,7 @@ async fn workers_learn_of_the_release_and_have_no_part_in_the_next_job() {
     let (mut one, _two, run) = life.pair(5).await;
     let release = v1::ReleaseRequest { job_id: 5 };
     life.client.release(release).await.unwrap();
-    let over = News::Over("the controller has released job resnet".into());
+    let over = News::Over("the controller has released job resnet#5".into());
     assert_eq!(one.news().await.unwrap(), over);
     let again = life.client.release(release).await.unwrap_err();
     assert_eq!(again.code(), Code::NotFound);
@@ -339,6 +341,41 @@ async fn a_job_lasts_longer_than_a_run() {
     drop(two);
     assert_eq!(one.lost().await, 1);
     drop(one);
+    life.emptied().await;
+}
+
+/// What it says of the run before is not lost, and nobody takes the place of one that goes on.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_may_leave_or_be_imitated_while_another_run_begins() {
+    let site = Site::new();
+    let mut life = site.live().await;
+    let job = life.admit(leased(0, &["w1", "w2"])).await;
+    let (mut one, mut two, first) = life.pair(job).await;
+    let mut stranger = life.take(job, 0, 0).await;
+    assert!(matches!(stranger.news().await.unwrap(), News::Waiting(_)));
+    for worker in [&one, &two] {
+        worker.stop(first, 1, v1::Stop::Renewal).await;
+    }
+    let second = two.epoch().await.unwrap();
+    assert_eq!(one.epoch().await.unwrap(), second);
+    let refused = loop {
+        match stranger.news().await {
+            Ok(News::Waiting(_)) => {}
+            Ok(other) => panic!("{other:?}"),
+            Err(status) => break status,
+        }
+    };
+    assert_eq!(refused.code(), Code::AlreadyExists);
+
+    // As if it had not heard of the second run yet.
+    one.stand(first, 7, true).await;
+    while one.news().await.unwrap() != News::Complete(v1::Complete {}) {}
+    drop(one);
+    let left = News::Left(v1::Left { worker: 0, rounds: 7 });
+    assert_eq!(two.news().await.unwrap(), left);
+    sleep(Duration::from_millis(1500)).await;
+    two.stand(second, 7, true).await;
+    assert_eq!(two.news().await.unwrap(), News::Complete(v1::Complete {}));
     life.emptied().await;
 }
 
@@ -418,7 +455,7 @@ async fn a_job_gets_a_parameter_server_that_takes_part() {
         assert_eq!(server.news().await.unwrap(), changed);
         let mut server = Taking::server(&life.address, "ps").await.unwrap();
         let run = server.run().await.unwrap();
-        assert_eq!((run.job.as_str(), run.workers.len()), ("resnet", 2));
+        assert_eq!((run.job, run.workers.len()), (format!("resnet#{job}"), 2));
         let (_one, _two, own) = life.pair(job).await;
         assert_eq!(run.epochs, [own.get()]);
         let kept = &site.kept.records()[0];
@@ -527,7 +564,7 @@ async fn what_does_not_suit_a_lease_is_refused() {
         (v1::AdmitRequest { name: "x".repeat(65), ..leased(0, &["w1"]) }, "a job's name has"),
         (v1::AdmitRequest { name: "a\nb".into(), ..leased(0, &["w1"]) }, "a job's name has"),
         (v1::AdmitRequest { key: vec![1; 65], ..leased(0, &["w1"]) }, "a job's key has at most 64"),
-        (v1::AdmitRequest { demand, ..leased(0, &["w1", "w2"]) }, "a job with a lease has no iter"),
+        (settings(&" ".repeat(9000)), "the settings of a job have at most 8192 bytes"),
         (
             v1::AdmitRequest { lease: true, ..plain(7, &["w1", "w2"]) },
             "a job with a lease is one of",
@@ -544,12 +581,16 @@ async fn what_does_not_suit_a_lease_is_refused() {
         assert_eq!(status.code(), Code::InvalidArgument);
         assert!(status.message().starts_with(what), "{}", status.message());
     }
+    let both = v1::AdmitRequest { demand, ..leased(7, &["w1", "w2"]) };
+    let status = life.client.admit(both).await.unwrap_err();
+    assert_eq!(status.code(), Code::FailedPrecondition);
+    assert!(status.message().starts_with("job 7 has a lease, so it has no iterations"), "{status}");
     assert!(life.jobs().await.is_empty());
 
     let run = life.admit(leased(0, &["w1", "w2"])).await;
     let unleased = life.admit(plain(3, &["w3", "w4"])).await;
     let next = life.admit(leased(0, &["w1", "w3"])).await;
-    assert_eq!((run, unleased, next), (2, 3, 4));
+    assert_eq!((run, unleased, next), (FIRST, 3, FIRST - 1));
     // Who has admitted a job without settings has not said what its workers need.
     let closed =
         Taking::of_admitted(&life.address, 3, b"", 0, 0).await.err().expect("it is refused");
@@ -560,9 +601,9 @@ async fn what_does_not_suit_a_lease_is_refused() {
     let rate = v1::SetRateRequest { job_id, rate: 1 };
     let there = v1::MoveRequest { job_id, aggregation: v1::Aggregation::Network.into(), size: 32 };
     let refusals = [
-        (life.client.start_iteration(start).await.unwrap_err(), "job 2: its workers sum when they"),
-        (life.client.set_rate(rate).await.unwrap_err(), "job 2 has a lease"),
-        (life.client.r#move(there).await.unwrap_err(), "job 2: its workers sum when they like"),
+        (life.client.start_iteration(start).await.unwrap_err(), "job 65535: its workers sum when"),
+        (life.client.set_rate(rate).await.unwrap_err(), "job 65535 has a lease"),
+        (life.client.r#move(there).await.unwrap_err(), "job 65535: its workers sum when"),
     ];
     for (status, what) in refusals {
         assert_eq!(status.code(), Code::FailedPrecondition);
