@@ -24,7 +24,7 @@ use tributary_access::{Caller, Grant, Role, Tenant};
 use tributary_controller::client::{SwitchConfig, Target};
 use tributary_controller::jobs::Controller;
 use tributary_controller::programs::{self, Pipeline, Source};
-use tributary_controller::service::Jobs;
+use tributary_controller::service::{Jobs, Known};
 use tributary_crossconnect::emulated::{self, Control, Mirrors, Plane};
 use tributary_manager::durable::{Change, Durable, Store};
 use tributary_manager::manager::Settings;
@@ -41,15 +41,13 @@ use crate::bounds::{MIB, Turn};
 use crate::reader::Reader;
 
 /// All methods, by the services that have them.
-const METHODS: [&str; 17] = [
+const METHODS: [&str; 15] = [
     "tributary.jobs.v1.Jobs/Admit",
     "tributary.jobs.v1.Jobs/Release",
     "tributary.jobs.v1.Jobs/Move",
     "tributary.jobs.v1.Jobs/SetRate",
     "tributary.jobs.v1.Jobs/StartIteration",
     "tributary.jobs.v1.Jobs/FinishIteration",
-    "tributary.jobs.v1.Jobs/Hold",
-    "tributary.jobs.v1.Jobs/Renew",
     "tributary.jobs.v1.Jobs/Watch",
     "tributary.jobs.v1.Jobs/List",
     "tributary.placement.v1.PlacementManager/Submit",
@@ -113,7 +111,9 @@ impl Servers {
         let network = controller("network");
         // The second job is for clients.
         runtime.block_on(network.admit(&known)).unwrap();
-        let clients = Jobs::new(network, Deployment::new(scenario.clone()).unwrap());
+        let site = Some(Arc::new(tributary_jobfile::Site::of(NETWORK, "fuzz").unwrap()));
+        let known = Known { site, ..Deployment::new(scenario.clone()).unwrap().into() };
+        let clients = Jobs::new(network, known);
         let (manager, jobs) = manager();
         let placement = PlacementManagerServer::new(Service::new(manager.clone(), jobs.clone()));
         let routes = runtime.block_on(async { clients.service() });
