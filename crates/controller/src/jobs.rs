@@ -160,12 +160,14 @@ impl Controller {
                 memory.claim(topology, placement)?;
             }
         }
+        let mut ids = (1..=u16::MAX).rev().filter_map(JobId::new);
+        let spare = ids.find(|id| resumed.iter().all(|(placement, _)| placement.job != *id));
         for (switch, session) in topology.switch_ids().zip(&sessions) {
             session.orphans().iter().for_each(|run| epochs.found(*run));
             match &memory {
                 Some(memory) => {
                     for gap in memory.gaps(switch) {
-                        wipe(session, gap).await?;
+                        wipe(session, gap, spare.expect("there are more IDs than jobs")).await?;
                     }
                 }
                 None => free_orphans(session).await?,
@@ -616,12 +618,11 @@ async fn free_orphans(session: &Session) -> Result<(), Error> {
 }
 
 /// Frees aggregators of a switch whose aggregators do not name their job. Until that is done, a
-/// placeholder job holds them.
-async fn wipe(session: &Session, segment: Segment) -> Result<(), Error> {
+/// placeholder job, with an ID that no other has, holds them.
+async fn wipe(session: &Session, segment: Segment, somebody: JobId) -> Result<(), Error> {
     if !session.was_running() {
         return Ok(());
     }
-    let somebody = JobId::new(u16::MAX).expect("not zero");
     let assignment = Assignment { service: Service::new(1), segment, mode: Mode::Local };
     let all = ServiceAtSwitch::Aggregate { segment, everyone: Bitmap::EMPTY, total: Bitmap::EMPTY };
     let service = entries::serve(session.catalogue(), somebody, assignment.service, all);
