@@ -19,6 +19,14 @@ PROGRAM = shutil.which("tributary")
 HOSTS = {"w1": 1, "w2": 2, "control": 9}
 CONTROLLER = "10.214.1.9:29813"
 
+# Without a checksum, a frame that has left the host is no packet (SIOCETHTOOL, ETHTOOL_STXCSUM).
+CHECKSUMS = """
+import array, fcntl, socket, struct
+value = array.array("I", [0x17, 0])
+request = struct.pack("16sP", b"eth0", value.buffer_info()[0])
+fcntl.ioctl(socket.socket(socket.AF_INET, socket.SOCK_DGRAM), 0x8946, request)
+"""
+
 RANK = """
 import os, torch, torch.distributed as dist
 dist.init_process_group("tributary")
@@ -113,6 +121,8 @@ def hosts() -> Iterator[None]:
             _ip("-n", at, "route", "add", "192.0.0.8/32", "dev", "eth0")
             neighbour = ("192.0.0.8", "lladdr", "02:00:5e:54:00:01", "dev", "eth0")
             _ip("-n", at, "neighbour", "add", *neighbour)
+            command = ["ip", "netns", "exec", at, sys.executable, "-c", CHECKSUMS]
+            subprocess.run(command, check=True)
             for other, peer in HOSTS.items():
                 if other != name:
                     mac = f"02:00:00:00:00:{peer:02}"
@@ -140,7 +150,7 @@ def test_ranks_sum_in_the_switch_of_their_network(hosts: None, tmp_path: Path, p
             net.start(host, sys.executable, "-c", RANK, **variables, RANK=str(rank))
             for rank, host in enumerate(["w1", "w2"])
         ]
-        printed = [rank.communicate(timeout=120)[0] for rank in ranks]
+        printed = [rank.communicate(timeout=60)[0] for rank in ranks]
         assert [rank.returncode for rank in ranks] == [0, 0], printed
         assert all(text.endswith("summed\n") for text in printed), printed
     finally:
