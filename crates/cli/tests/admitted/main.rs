@@ -23,11 +23,12 @@ const GRACE: Duration = Duration::from_secs(10);
 const FIRST: u32 = 65_535;
 const SOON: Duration = Duration::from_secs(5);
 
-const CASES: [(&str, fn()); 9] = [
+const CASES: [(&str, fn()); 10] = [
     ("a_job_lives_as_long_as_its_group", a_job_lives_as_long_as_its_group),
     ("training_goes_on_without_the_controller", training_goes_on_without_the_controller),
     ("a_job_continues_in_other_runs", a_job_continues_in_other_runs),
     ("a_job_gets_a_parameter_server_of_its_network", a_job_gets_a_parameter_server),
+    ("groups_of_the_same_name_share_a_parameter_server", groups_share_a_server),
     ("a_group_takes_a_job_that_was_admitted_for_it", a_group_takes_a_job_that_was_admitted),
     ("a_job_ends_when_a_rank_dies", a_job_ends_when_a_rank_dies),
     ("a_controller_that_forgets_the_job_ends_it", a_controller_that_forgets_the_job_ends_it),
@@ -157,6 +158,27 @@ fn a_job_gets_a_parameter_server() {
             group.sum(10);
             group.leave();
         }
+        net::stop(&server);
+        net::stop(&controller);
+    }
+}
+
+/// Scripts have the same name, and ranks of two groups the same hosts.
+fn groups_share_a_server() {
+    for protocol in ["atp", "esa"] {
+        let net = Net::new(protocol);
+        let controller = net.controller(&[]);
+        let server = net.server();
+        let io = [("TRIBUTARY_IO", "packet")];
+        let one = net.group(&io);
+        one.sum(5);
+        let two = net.group(&io);
+        two.sum(10);
+        one.sum(10);
+        one.leave();
+        two.sum(10);
+        two.leave();
+        net.until_jobs(&[], SOON);
         net::stop(&server);
         net::stop(&controller);
     }
