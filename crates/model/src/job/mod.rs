@@ -35,19 +35,35 @@
 //!
 //! A job with a [grace period](Rules::grace) is released when no worker has taken part for that long, or at once when all
 //! have left with all sums.
+//!
+//! | module | content |
+//! | --- | --- |
+//! | `terms` | events, orders, and what endpoints are told |
+//! | `run` | the workers of a run |
+//! | `change` | the change to another run, or to the end of one |
+//! | `progress`, `requests` | iterations, and what clients want |
 
+mod change;
 mod progress;
+mod requests;
 mod run;
+mod terms;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
-use tributary_protocol::{Rate, Time};
+use tributary_protocol::Time;
 use tributary_wire::{Epoch, WorkerIndex, WorkerSet};
 
 use crate::OnDeath;
+use change::{Change, Next};
 pub use progress::{Iteration, OutOfTurn, Progress, Turn};
-use run::{Run, Spoken};
+use run::Run;
+use terms::released;
+pub use terms::{
+    Begin, Blocked, Event, Failure, Handover, News, Order, Refusal, Rules, Served, Standing, Stop,
+    Stream,
+};
 
 /// How long a worker whose stream has ended may take to come back, before it is taken for dead.
 pub const RETURN: Duration = Duration::from_secs(1);
@@ -65,250 +81,6 @@ pub const BEHIND: Duration = Duration::from_millis(250);
 /// How a worker's death was noticed.
 const GONE: &str = "is gone: its process has ended, or its connection is cut";
 const ABSENT: &str = "is gone: it has not come back to the controller, which was started again";
-
-/// The stream of an endpoint to the controller. No number is used twice.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct Stream(pub u64);
-
-/// What a job is, as far as its life depends on it.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Rules {
-    /// Its name, for messages.
-    pub name: String,
-    /// Number of its workers.
-    pub workers: u16,
-    /// The consequence of a worker's death.
-    pub on_death: OnDeath,
-    /// Whether a client lets each round begin.
-    pub stepped: bool,
-    /// How long a worker whose stream has ended may take to come back, before it is taken for dead: [`RETURN`], unless a
-    /// stream that ends is always the end of the process.
-    pub patience: Duration,
-    /// The job is released when no worker has taken part for this long; `None` if only a client releases it.
-    pub grace: Option<Duration>,
-}
-
-impl Rules {
-    /// All workers.
-    #[must_use]
-    pub fn everyone(&self) -> WorkerSet {
-        WorkerSet::first(self.workers)
-    }
-}
-
-/// The run that switches serve.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Served {
-    /// Its number.
-    pub epoch: Epoch,
-    /// Its workers.
-    pub workers: WorkerSet,
-    /// How it has begun, if it continues another one.
-    pub handover: Option<Handover>,
-    /// Whether a worker may take part in it already.
-    pub begun: bool,
-    /// Whether it has ended, so that nobody goes on with it.
-    pub ended: bool,
-    /// Its iteration, and how it is summed.
-    pub progress: Progress,
-}
-
-/// The end of a run whose workers went on in the next one.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Handover {
-    /// The run that has ended.
-    pub before: Epoch,
-    /// The number of rounds whose sums stay as they were.
-    pub rounds: u64,
-}
-
-/// A worker that has stopped summing.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Standing {
-    /// The number of rounds of the job whose sums it has.
-    pub rounds: u64,
-    /// Why it has stopped.
-    pub why: Stop,
-}
-
-/// Why a worker has stopped summing.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Stop {
-    /// It was told of a loss, or no sum has come to it for too long.
-    Stuck,
-    /// Its sequence numbers run short: it goes on in another run.
-    Renewal,
-    /// It has all sums.
-    Done,
-}
-
-impl Standing {
-    /// Whether the worker has all sums.
-    #[must_use]
-    pub fn is_done(self) -> bool {
-        self.why == Stop::Done
-    }
-}
-
-/// A run that a worker or a server begins.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Begin {
-    /// The run. All packets of it carry this number.
-    pub epoch: Epoch,
-    /// Its workers. Packets name them by their places in this set.
-    pub workers: WorkerSet,
-    /// The sums of so many rounds stay as they are; the run begins with the next one.
-    pub rounds: u64,
-}
-
-/// What happens to a job.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Event {
-    /// A worker takes part: in the run with this number, or in the next one that begins.
-    Take(Stream, WorkerIndex, Option<Epoch>),
-    /// A parameter server or a reminder agent follows the job's runs.
-    Follow(Stream),
-    /// A worker has stopped summing in this run.
-    Stand(Stream, Epoch, Standing),
-    /// A worker has begun so many rounds.
-    Reached(Stream, u64),
-    /// A worker has failed, for this reason.
-    Failed(Stream, String),
-    /// A stream has ended.
-    Gone(Stream),
-    /// Switches have answered an [`Order::Change`].
-    Changed(Result<Epoch, Failure>),
-    /// The journal has answered an [`Order::Record`].
-    Recorded(Result<(), Failure>),
-    /// A client, or a worker's report, has changed the job's progress, and the journal has it.
-    Progressed(Progress),
-    /// The move that a client [began](Job::begin_move) is over: with this progress, which the journal has, if it has come
-    /// about. Otherwise switches serve the job as before, or, unless it is `whole`, no longer.
-    Moved {
-        /// After the move.
-        now: Option<Progress>,
-        /// Whether all switches serve the job.
-        whole: bool,
-    },
-    /// The job was released: switches no longer serve it.
-    Released,
-    /// The release that has [begun](Job::begin_release) has failed: it can only be repeated.
-    Unreleased,
-    /// The release that was ordered has not begun, because a client's request came before it.
-    Postponed,
-    /// The controller ends.
-    Close,
-}
-
-/// Why a change did not happen.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Failure {
-    /// The reason, in one line.
-    pub reason: String,
-    /// Whether it may go by itself: a switch is away, or the disk is full.
-    pub passes: bool,
-}
-
-/// Why a client's request has to wait, or cannot be.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-pub enum Blocked {
-    /// Another change of the job is under way.
-    #[error("it is being changed")]
-    Busy,
-    /// A change has failed half-way.
-    #[error("a change has failed half-way")]
-    Broken,
-    /// The step does not follow from the job's iteration.
-    #[error(transparent)]
-    OutOfTurn(#[from] OutOfTurn),
-}
-
-/// What is to be done.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Order {
-    /// Tell an endpoint.
-    Tell(Stream, News),
-    /// Change switches to a new run with these workers, and answer with its number.
-    Change(WorkerSet),
-    /// Write the run to the journal, before anyone is told.
-    Record(Served),
-    /// Release the job: no worker takes part any more.
-    Release,
-}
-
-/// What an endpoint is told.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum News {
-    /// It waits for these workers; for none while switches change to the new run.
-    Waiting(WorkerSet),
-    /// A run begins.
-    Begin(Begin),
-    /// This worker has died in the middle of the run, and how that was noticed.
-    Lost(WorkerIndex, String),
-    /// This worker has left after so many rounds, fewer than any before it.
-    Left(WorkerIndex, u64),
-    /// These workers have begun the fewest rounds, and how many.
-    Behind(WorkerSet, u64),
-    /// The run's iteration, and how it is summed.
-    Turn(Turn),
-    /// All workers that are left have all sums. The last news.
-    Complete,
-    /// The run ends, for this reason. The last news.
-    Over(String),
-    /// The endpoint cannot take part. The last news.
-    Refused(Refusal),
-}
-
-impl News {
-    /// Whether nothing follows.
-    #[must_use]
-    pub const fn is_last(&self) -> bool {
-        matches!(self, Self::Complete | Self::Over(_) | Self::Refused(_))
-    }
-}
-
-/// Why an endpoint cannot take part in a job.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-pub enum Refusal {
-    /// The job has no such worker.
-    #[error("job {name} has workers 0 to {}, and no other", .workers - 1)]
-    NoWorker {
-        /// The job.
-        name: String,
-        /// How many workers it has.
-        workers: u16,
-    },
-    /// Another process is the same worker now.
-    #[error("another process takes part in job {0} as the same worker")]
-    Displaced(String),
-    /// The job goes on without the worker.
-    #[error(
-        "job {name} goes on without worker {worker}, which was not heard from; start it again when that run \
-         is over"
-    )]
-    Without {
-        /// The job.
-        name: String,
-        /// The worker.
-        worker: WorkerIndex,
-    },
-    /// The worker's run is over.
-    #[error("job {0} has another run now")]
-    OtherRun(String),
-    /// The run could not begin.
-    #[error("{}", .0.reason)]
-    Failed(Failure),
-    /// The job was released.
-    #[error("{}", released(.0))]
-    Released(String),
-    /// The controller ends.
-    #[error("the controller ends")]
-    Closing,
-}
-
-fn released(job: &str) -> String {
-    format!("the controller has released job {job}")
-}
 
 /// A job's life.
 #[derive(Clone, Debug)]
@@ -332,28 +104,6 @@ pub struct Job {
     unreleased: bool,
     closed: bool,
     orders: VecDeque<Order>,
-}
-
-/// A change that is under way.
-#[derive(Clone, PartialEq, Eq, Debug)]
-enum Change {
-    /// Another run begins.
-    Next(Box<Next>),
-    /// The run ends with this news, which the journal must have first: otherwise workers that are not told would
-    /// go on without the others.
-    End(News),
-    /// A client moves or releases the job.
-    Request,
-}
-
-/// A run that is about to begin.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Next {
-    workers: WorkerSet,
-    /// What the workers of the run have said, if these go on. Else all workers wait.
-    spoken: Option<Spoken>,
-    /// The run that switches serve by now, while the journal is written.
-    epoch: Option<Epoch>,
 }
 
 impl Job {
@@ -389,87 +139,6 @@ impl Job {
     #[must_use]
     pub fn served(&self) -> Served {
         self.run.served
-    }
-
-    /// What follows when a client lets an iteration begin; `number` as in [`Iteration::start`].
-    ///
-    /// # Errors
-    /// [`Blocked`].
-    pub fn started(&self, number: u64) -> Result<Progress, Blocked> {
-        self.check_stepped()?;
-        // Another run may count its iterations from the first again.
-        self.check_free()?;
-        let Served { progress, workers, .. } = self.run.served;
-        Ok(progress.with(progress.iteration.start(number, workers)?))
-    }
-
-    /// What follows when a worker has all sums of an iteration, and nothing in flight.
-    ///
-    /// # Errors
-    /// [`Blocked`].
-    pub fn finished(&self, number: u64, worker: WorkerIndex) -> Result<Progress, Blocked> {
-        self.check_unrequested()?;
-        let progress = self.run.served.progress;
-        Ok(progress.with(progress.iteration.finish(number, worker)?))
-    }
-
-    /// What follows when a client sets the rate of the workers.
-    ///
-    /// # Errors
-    /// [`Blocked`].
-    pub fn paced(&self, rate: Option<Rate>) -> Result<Progress, Blocked> {
-        self.check_unrequested()?;
-        Ok(Progress { rate, ..self.run.served.progress })
-    }
-
-    /// A client begins to move the job, between two iterations. No other change begins until it has
-    /// [moved](Event::Moved).
-    ///
-    /// # Errors
-    /// [`Blocked`].
-    pub fn begin_move(&mut self) -> Result<(), Blocked> {
-        self.check_stepped()?;
-        let Iteration { number, unfinished } = self.run.served.progress.iteration;
-        if !unfinished.is_empty() {
-            return Err(OutOfTurn::Running(number, Box::new(unfinished)).into());
-        }
-        self.check_free()?;
-        self.change = Some(Change::Request);
-        Ok(())
-    }
-
-    /// The release of the job begins. No other change begins unless it fails.
-    ///
-    /// # Errors
-    /// [`Blocked::Busy`].
-    pub fn begin_release(&mut self) -> Result<(), Blocked> {
-        if self.is_changing() {
-            return Err(Blocked::Busy);
-        }
-        (self.change, self.again) = (Some(Change::Request), None);
-        Ok(())
-    }
-
-    fn check_stepped(&self) -> Result<(), Blocked> {
-        if self.rules.stepped { Ok(()) } else { Err(OutOfTurn::Free.into()) }
-    }
-
-    /// Whether no client moves or releases the job.
-    fn check_unrequested(&self) -> Result<(), Blocked> {
-        match &self.change {
-            _ if self.broken => Err(Blocked::Broken),
-            Some(Change::Request) => Err(Blocked::Busy),
-            _ => Ok(()),
-        }
-    }
-
-    /// Whether nothing changes the job.
-    fn check_free(&self) -> Result<(), Blocked> {
-        match &self.change {
-            _ if self.broken => Err(Blocked::Broken),
-            Some(_) => Err(Blocked::Busy),
-            None => Ok(()),
-        }
     }
 
     /// The worker that takes part in a run with this stream, if that is the one that switches serve: what a worker
@@ -882,164 +551,6 @@ impl Job {
                 "job {name} is complete without worker {worker}, which was not heard from for a while"
             )),
             end => end,
-        }
-    }
-
-    fn begin(&mut self, next: Next) {
-        let Served { epoch, workers, begun, .. } = self.run.served;
-        self.change = Some(Change::Next(Box::new(next)));
-        if next.spoken.is_none() && !begun && workers == next.workers {
-            // Switches serve it already.
-            return self.changed(Ok(epoch));
-        }
-        self.orders.push_back(Order::Change(next.workers));
-    }
-
-    /// Whether a run that is about to begin is still what is needed.
-    fn still_holds(&self, next: &Next) -> bool {
-        let there: WorkerSet = self.waiting.keys().copied().collect();
-        match next.spoken {
-            None => there == next.workers,
-            Some(spoken) => {
-                self.run.spoken() == Some(spoken)
-                    && next.workers.without(spoken.left).without(there).is_empty()
-            }
-        }
-    }
-
-    fn served_by(&self, next: &Next, epoch: Epoch) -> Served {
-        let Served { epoch: before, progress, .. } = self.run.served;
-        let handover = next.spoken.map(|spoken| Handover { before, rounds: spoken.rounds });
-        let iteration = match next.spoken {
-            Some(spoken) => progress.iteration.after(spoken.rounds, next.workers),
-            // The run of the admission, of which a client may have begun the first iteration.
-            None if epoch == before => progress.iteration,
-            None => Iteration::NONE,
-        };
-        let progress = progress.with(iteration);
-        Served { epoch, workers: next.workers, handover, begun: true, ended: false, progress }
-    }
-
-    fn changed(&mut self, outcome: Result<Epoch, Failure>) {
-        let Some(Change::Next(next)) =
-            self.change.take_if(|change| matches!(change, Change::Next(_)))
-        else {
-            return;
-        };
-        match outcome {
-            Ok(epoch) if self.still_holds(&next) => {
-                self.change = Some(Change::Next(Box::new(Next { epoch: Some(epoch), ..*next })));
-                self.orders.push_back(Order::Record(self.served_by(&next, epoch)));
-            }
-            Ok(epoch) => {
-                // Nobody is told of this run. If all workers wait again, it is theirs.
-                if next.spoken.is_none() {
-                    self.supersede();
-                    let served = self.served_by(&next, epoch);
-                    self.run = Run::new(Served { begun: false, ..served });
-                }
-                self.gather();
-                self.tell_followers();
-                self.look();
-            }
-            Err(failure) => self.failed(*next, failure),
-        }
-    }
-
-    fn recorded(&mut self, outcome: Result<(), Failure>) {
-        match (self.change.take(), outcome) {
-            (Some(Change::End(end)), Ok(())) => {
-                self.run.served.ended = true;
-                self.tell_end(end);
-                self.look();
-            }
-            (Some(change @ Change::End(_)), Err(_)) => self.retry(change),
-            (Some(Change::Next(next)), Err(failure)) => self.failed(*next, failure),
-            (Some(Change::Next(next)), Ok(())) => {
-                if let Some(epoch) = next.epoch {
-                    self.go_on(&next, epoch);
-                }
-            }
-            // The journal was not asked.
-            (request, _) => self.change = request,
-        }
-    }
-
-    /// Switches and the journal have the next run.
-    fn go_on(&mut self, next: &Next, epoch: Epoch) {
-        let mut run = Run::new(self.served_by(next, epoch));
-        match next.spoken {
-            None => self.supersede(),
-            // Workers whose streams are broken for the moment may come back.
-            Some(_) => run.inherit(&self.run),
-        }
-        self.run = run;
-        for worker in next.workers.iter() {
-            match self.waiting.remove(&worker) {
-                // One that has been in the run before goes on.
-                Some(stream) if self.run.is_here(worker) => {
-                    let refusal = Refusal::Displaced(self.rules.name.clone());
-                    self.refuse(stream, refusal);
-                }
-                Some(stream) => drop(self.run.sit(stream, worker, None)),
-                // It has gone while the journal was written.
-                None => self.run.miss(worker, self.now + self.rules.patience),
-            }
-        }
-        for (worker, stream) in self.run.present() {
-            self.tell_begin(stream, Some(worker));
-        }
-        self.tell_followers();
-        self.turn_away();
-        self.look();
-    }
-
-    /// Refuses workers that wait and without which the run goes on.
-    fn turn_away(&mut self) {
-        let away: Vec<_> =
-            self.waiting.keys().copied().filter(|worker| self.goes_on_without(*worker)).collect();
-        for worker in away {
-            if let Some(stream) = self.waiting.remove(&worker) {
-                let name = self.rules.name.clone();
-                self.refuse(stream, Refusal::Without { name, worker });
-            }
-        }
-    }
-
-    fn tell_followers(&mut self) {
-        for stream in self.followers.clone() {
-            self.tell_begin(stream, None);
-        }
-    }
-
-    /// Workers that still take part in the run before another one learn that it is over.
-    fn supersede(&mut self) {
-        if self.run.end().is_none() {
-            self.tell_end(News::Over("the job has another run now".to_owned()));
-        }
-    }
-
-    fn failed(&mut self, next: Next, failure: Failure) {
-        if next.spoken.is_none() {
-            // Whatever switches serve now, it is not what they did.
-            self.run.served.begun = true;
-            for stream in std::mem::take(&mut self.waiting).into_values() {
-                self.refuse(stream, Refusal::Failed(failure.clone()));
-            }
-            return self.tell_followers();
-        }
-        if failure.passes {
-            return self.retry(Change::Next(Box::new(next)));
-        }
-        self.end_run(News::Over(failure.reason));
-        self.tell_followers();
-    }
-
-    /// Decides again after a pause.
-    fn retry(&mut self, change: Change) {
-        if !self.closed {
-            self.change = Some(change);
-            self.again = Some(self.now + AGAIN);
         }
     }
 
