@@ -205,7 +205,7 @@ pub struct Policy(Arc<Rules>);
 enum Rules {
     /// Each client that the server accepts may do everything.
     AllMayOperate,
-    /// Each client that the server accepts may look.
+    /// Every accepted client may observe.
     AllMayObserve,
     Listed(Fresh<Arc<List>>),
 }
@@ -217,7 +217,7 @@ impl Policy {
         Self(Arc::new(Rules::AllMayOperate))
     }
 
-    /// All that the server lets in may observe, and no more.
+    /// Every accepted client may observe, and change nothing.
     #[must_use]
     pub fn all_may_observe() -> Self {
         Self(Arc::new(Rules::AllMayObserve))

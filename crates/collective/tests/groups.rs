@@ -510,7 +510,7 @@ fn a_group_may_refuse_sums_that_lose_too_much_at_all_ranks_alike() {
     }
 }
 
-/// Who reaches the controller of a group without its key sees it, and no more.
+/// A client without the key of a group can list its job, but neither take part nor change it.
 #[test]
 fn strangers_take_no_part_in_a_group() {
     use tributary_access::Remote;

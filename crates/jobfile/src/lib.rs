@@ -7,8 +7,8 @@
 //! The crate does not start or connect anything. `docs/job-files.md` documents the format for
 //! users.
 //!
-//! Start reading at [`load`]. A [`Site`] has the network of a file for jobs that come later. The values are those of `tributary-model`; `tributary-document` reads values and their positions from the
-//! TOML.
+//! Start reading at [`load`]. A [`Site`] has the network of a file for jobs that come later. The values are those of
+//! `tributary-model`; `tributary-document` reads values and their positions from the TOML.
 
 mod jobs;
 mod network;

@@ -198,7 +198,7 @@ impl Jobs {
             Host::Server(host) => Some(*host),
             Host::Agent(_) => None,
         });
-        let lately = state.called.iter().filter(|(_, ended)| ended.elapsed() < CALL);
+        let lately = state.called.iter().filter(|(_, told)| told.elapsed() < CALL);
         let there = here.chain(lately.map(|(host, _)| *host));
         let there = there.filter(|host| may_share || !workers.contains(host));
         let jobs = |host: HostId| {

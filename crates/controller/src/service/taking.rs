@@ -323,8 +323,7 @@ impl Jobs {
         });
         if let Some((id, entry, described)) = takeable {
             if !described.opens_with(key) {
-                let why =
-                    format!("{job} has another key; only those whom its owner gives it take part");
+                let why = format!("this is not the key of {job}; ask the owner of the job for it");
                 return Err(Status::permission_denied(why));
             }
             if described.key().is_empty()

@@ -300,7 +300,7 @@ async fn workers_learn_of_the_release_and_have_no_part_in_the_next_job() {
             Err(status) => status.clone(),
         };
         assert_eq!(status.code(), Code::PermissionDenied);
-        assert!(status.message().starts_with("job 5 has another key"), "{status}");
+        assert!(status.message().starts_with("this is not the key of job 5"), "{status}");
     }
     life.emptied().await;
 }
