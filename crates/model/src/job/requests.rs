@@ -39,7 +39,7 @@ impl Job {
     }
 
     /// A client begins to move the job, between two iterations. No other change begins until it has
-    /// [moved](Event::Moved).
+    /// [moved](super::Event::Moved).
     ///
     /// # Errors
     /// [`Blocked`].
