@@ -48,7 +48,8 @@ pub enum Role {
     Observe,
     /// Have jobs, within its tenant, and take part in them. Without a tenant, it also observes.
     Submit,
-    /// Be the agent of the server that its certificate names, and nothing else.
+    /// Be the agent of the server that its certificate names, serve as its parameter server, and take part in jobs whose
+    /// key it has.
     Agent,
     /// Everything.
     Operate,

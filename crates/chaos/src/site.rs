@@ -184,7 +184,6 @@ impl Site {
             let name = &self.scenario.network.topology.switch(id).name;
             command.args(["--switch", &format!("{name}={}", self.socket(&switch_socket(id)))]);
         }
-        command.arg("--tokens").arg(self.path("tokens.json"));
     }
 
     fn switch(&self, id: SwitchId, command: &mut Command) {

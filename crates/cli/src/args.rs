@@ -13,6 +13,7 @@ use tributary_job::cores::Cores;
 use tributary_job::fabric::Kind as Fabric;
 use tributary_netio::device::Kind as Io;
 use tributary_p4::Architecture;
+use tributary_wire::channel::Token;
 
 use crate::commands::place::PlaceArgs;
 
@@ -279,18 +280,22 @@ pub(crate) struct SwitchArgs {
 pub(crate) struct WorkerArgs {
     #[command(flatten)]
     pub(crate) endpoint: tributary_endpoint::Args,
-    /// Name of the job; optional if there is a job file with only one.
-    #[arg(long, value_name = "NAME")]
-    pub(crate) job: Option<String>,
-    /// Index of the worker, from 0. Without a job file, the one on this host.
+    /// Name of the job in the controller's file, or number (ID) of any job.
+    #[arg(long, value_name = "NAME", env = "TRIBUTARY_JOB")]
+    pub(crate) job: String,
+    /// The key that workers of the job must show, in hexadecimal digits. Other users see command lines: rather set the
+    /// variable.
+    #[arg(long, value_name = "KEY", env = "TRIBUTARY_JOB_KEY", hide_env_values = true)]
+    pub(crate) job_key: Option<Token>,
+    /// Index of the worker, from 0, in place of the one on this host.
     #[arg(long, value_name = "N")]
     pub(crate) worker: Option<u16>,
     /// Name of this host in the network, if the address of its interface does not tell.
-    #[arg(long, value_name = "NAME", conflicts_with = "job_file")]
+    #[arg(long, value_name = "NAME")]
     pub(crate) host: Option<String>,
-    /// Also run the parameter server of a job that has no other worker, without the network.
-    #[arg(long, requires = "job_file")]
-    pub(crate) alone: bool,
+    /// Seed of random values in place of the job's, the same for all its workers: so that each run of a test sums others.
+    #[arg(long, value_name = "N")]
+    pub(crate) seed: Option<u64>,
 }
 
 #[derive(Debug, Args)]
@@ -395,10 +400,6 @@ pub(crate) struct ControllerArgs {
     pub(crate) job_file: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) switches: SwitchesArgs,
-    /// File for the tokens with which the endpoints of ESA jobs authenticate. Only its owner may
-    /// read it; copy it to the hosts of the endpoints.
-    #[arg(long, value_name = "FILE")]
-    pub(crate) tokens: Option<PathBuf>,
     /// File that remembers the jobs and their runs. If this process is killed or ended and started again
     /// with it, the jobs go on. Without it, they are removed.
     #[arg(long, value_name = "FILE")]
@@ -420,9 +421,6 @@ pub(crate) struct PushArgs {
     pub(crate) job_file: PathBuf,
     #[command(flatten)]
     pub(crate) switches: SwitchesArgs,
-    /// File for the tokens of ESA jobs.
-    #[arg(long, value_name = "FILE")]
-    pub(crate) tokens: Option<PathBuf>,
     /// Push only the program and forwarding; jobs in the switches are removed.
     #[arg(long)]
     pub(crate) no_jobs: bool,

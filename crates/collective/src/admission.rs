@@ -17,6 +17,7 @@ use tributary_endpoint::open_interface;
 use tributary_model::Deployment;
 use tributary_netio::device::Kind as Io;
 use tributary_netio::interface;
+use tributary_wire::channel::Token;
 use tributary_wire::{Host, JobId, PORT};
 use tributary_worker::live::LanePort;
 
@@ -25,6 +26,7 @@ use crate::settings;
 
 /// Environment variables of commands whose job was admitted for them.
 const JOB: &str = "TRIBUTARY_JOB";
+const JOB_KEY: &str = "TRIBUTARY_JOB_KEY";
 const WORKERS: &str = "TRIBUTARY_WORKERS";
 
 /// Environment variables, which all ranks read.
@@ -206,7 +208,11 @@ pub fn given(
         settings.trim() == "[job]",
         "the settings have [job], and the job was admitted already ({JOB}={job}); remove it"
     );
-    let (name, key) = (job.to_string(), Vec::new());
+    let key = match variables(JOB_KEY) {
+        Some(key) => key.parse::<Token>().context(JOB_KEY)?.0.to_vec(),
+        None => Vec::new(),
+    };
+    let name = job.to_string();
     Ok(Some(Description { group, name, job: job.get(), key, fabric: Fabric::External }))
 }
 

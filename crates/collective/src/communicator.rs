@@ -271,8 +271,8 @@ fn take(
     led: bool,
 ) -> Result<(Membership, Setup)> {
     let index = WorkerIndex::new(rank).context("at most 1024 ranks")?;
-    let (job, admitted) = (description.name.clone(), Some(description.admitted()?));
-    let which = Which { job, admitted, who: Who::Index(index), led };
+    let ((id, key), job) = (description.admitted()?, description.name.clone());
+    let which = Which { job, id: Some(id), key, who: Who::Index(index), led };
     let stop = Arc::<AtomicBool>::default();
     let mut membership = Membership::take(controller, which, &stop)?;
     let setup = membership.setup(&stop, |_| ())?;

@@ -1,5 +1,5 @@
 //! The shared part of workers, parameter servers and reminder agents outside their protocol: the
-//! command line, the interface, the run that they join, tokens and channels.
+//! command line, the interface, their part in jobs, tokens and channels.
 //!
 //! | module | content |
 //! | --- | --- |
@@ -10,7 +10,7 @@
 //! | [`serving`] | the jobs that a host's parameter servers, or its agent, serve |
 //! | [`admission`] | admits a job at a controller |
 //! | [`tokens`], [`channel`] | ESA's reliable channels |
-//! | [`names`] | jobs and hosts by their names |
+//! | [`names`] | hosts by their names |
 //! | [`numbers`] | the names of jobs, for metrics |
 
 pub mod admission;
@@ -19,13 +19,11 @@ pub mod claim;
 pub mod membership;
 pub mod names;
 pub mod numbers;
-mod runs;
 pub mod serving;
 mod stream;
 pub mod tokens;
 
 use std::net::UdpSocket;
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -37,36 +35,21 @@ use tributary_netio::faults::Faulty;
 use tributary_netio::interface::{self, Interface};
 use tributary_wire::{Host, Mac, PORT};
 
-use runs::Given;
-use tokens::Tokens;
 use tributary_access::Remote;
 use tributary_access::args::KeyArgs;
 
 /// The command line arguments of all endpoints.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The job file. Without it, the controller says what the process needs.
-    pub job_file: Option<PathBuf>,
     /// Network interface towards the switch.
     #[arg(long, value_name = "IFACE")]
     pub interface: String,
     /// How to send and receive our packets on the interface. The kernel handles all others.
     #[arg(long, value_enum, default_value_t)]
     pub io: Io,
-    /// Seed of the worker's values that replaces the job's; the same for all its workers.
-    #[arg(long, value_name = "N")]
-    pub seed: Option<u64>,
-    /// Tokens for the endpoints of ESA jobs: the file written by `tributary controller --tokens`.
-    #[arg(long, value_name = "FILE", requires = "job_file")]
-    pub tokens: Option<PathBuf>,
-    /// The controller, which names the run of the job: address of `tributary controller --listen`,
-    /// HOST:PORT or unix:PATH. A worker waits until all workers of its job have asked.
-    #[arg(long, value_name = "ADDR")]
-    pub controller: Option<String>,
-    /// The run itself, as printed by the controller, instead of --controller; with several jobs in
-    /// the file JOB=N, repeated for each. A worker may be started only once per epoch.
-    #[arg(long, value_name = "N", conflicts_with = "controller", requires = "job_file")]
-    pub epoch: Vec<Given>,
+    /// Address of `tributary controller --listen`, which says what the process needs: HOST:PORT or unix:PATH.
+    #[arg(long, value_name = "ADDR", env = "TRIBUTARY_CONTROLLER")]
+    pub controller: String,
     /// How we show the controller who we are.
     #[command(flatten)]
     pub keys: KeyArgs,
@@ -76,43 +59,12 @@ pub struct Args {
 }
 
 impl Args {
-    /// Reads the job file, and computes the assignments of its jobs.
+    /// The controller.
     ///
     /// # Errors
-    /// One line with file, line and column; or the switches have no room for all jobs of the file.
-    pub fn load(&self) -> Result<Deployment> {
-        let file = self.job_file.as_deref().context("name the job file, or a --controller")?;
-        let scenario = tributary_jobfile::load_with_seed(file, self.seed)?;
-        if let Some(job) = scenario.jobs.iter().find(|job| !job.lane.is_first())
-            && let Some(given) = self.epoch.iter().find(|given| given.is_for_all())
-        {
-            let first = job.name.split('/').next().unwrap_or_default();
-            bail!(
-                "--epoch {given}: job {first} has a run for each thread of a worker; name all of them: \
-                 --epoch {first}=N --epoch {}=N and so on",
-                job.name
-            );
-        }
-        Ok(Deployment::new(scenario)?)
-    }
-
-    /// The controller that names the runs of a job.
-    ///
-    /// # Errors
-    /// If none is named, or its address or our keys are unusable.
-    pub fn controller(&self, job: &str) -> Result<Remote> {
-        let controller = self.controller.as_ref().with_context(|| {
-            if job.is_empty() {
-                return "name a job file, or the controller with --controller ADDRESS, where `tributary \
-                        controller` was started with --listen ADDRESS"
-                    .to_owned();
-            }
-            format!(
-                "job {job}: which run of it is this? Name the controller with --controller ADDRESS, where \
-                 `tributary controller` was started with --listen ADDRESS, or the run with --epoch N"
-            )
-        })?;
-        self.keys.remote("--controller", controller)
+    /// If its address or our keys are unusable.
+    pub fn controller(&self) -> Result<Remote> {
+        self.keys.remote("--controller", &self.controller)
     }
 
     /// The name of this host, or else the address of its interface.
@@ -131,14 +83,6 @@ impl Args {
                 self.interface
             )
         })
-    }
-
-    /// Reads the tokens; empty without a file.
-    ///
-    /// # Errors
-    /// If the file is invalid.
-    pub fn tokens(&self) -> Result<Tokens> {
-        self.tokens.as_deref().map_or(Ok(Tokens::default()), Tokens::read)
     }
 }
 

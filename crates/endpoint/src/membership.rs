@@ -54,20 +54,14 @@ pub enum Verdict {
 pub struct Which {
     /// Name of the job.
     pub job: String,
-    /// The ID of a job that is not in the controller's file, and what it was admitted with.
-    pub admitted: Option<(JobId, Vec<u8>)>,
+    /// Its ID, by which a job is known that is not in the controller's file.
+    pub id: Option<JobId>,
+    /// What the job was admitted with, if it was with a key.
+    pub key: Vec<u8>,
     /// Which of the job's workers.
     pub who: Who,
     /// Whether the controller is in the process of another worker, so that its end is a death.
     pub led: bool,
-}
-
-impl Which {
-    /// A worker of a job of the controller's file.
-    #[must_use]
-    pub fn of_file(job: String, who: Who) -> Self {
-        Self { job, admitted: None, who, led: false }
-    }
 }
 
 /// What happens to a rank of a group.

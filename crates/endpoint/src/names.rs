@@ -1,29 +1,7 @@
-//! Jobs and hosts of a scenario by their names.
+//! Hosts of a scenario by their names.
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use tributary_model::{HostId, Scenario};
-
-/// Index of the job with this name, or of the only job: of its first lane.
-///
-/// # Errors
-/// If there is none, or there are several and no name was given.
-pub fn job(scenario: &Scenario, name: Option<&str>) -> Result<usize> {
-    let names = || {
-        let names: Vec<_> = scenario.whole_jobs().map(|(_, job)| job.name.as_str()).collect();
-        names.join(", ")
-    };
-    let mut jobs = scenario.whole_jobs();
-    match name {
-        Some(name) => {
-            let job = jobs.find(|(_, job)| job.name == name).map(|(index, _)| index);
-            job.with_context(|| format!("there is no job `{name}` in the file; it has {}", names()))
-        }
-        None => match (jobs.next(), jobs.next()) {
-            (Some((only, _)), None) => Ok(only),
-            _ => bail!("the file has several jobs ({}); name one with --job", names()),
-        },
-    }
-}
 
 /// The host with this name.
 ///

@@ -1,4 +1,4 @@
-//! The jobs that a process of a host serves, as a controller tells it, or the command line.
+//! The jobs that a process of a host serves, as a controller tells it.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,7 +17,7 @@ use tributary_netio::Waker;
 use tributary_proto::jobs::v1;
 use tributary_proto::jobs::v1::part::Role;
 use tributary_proto::jobs::v1::take_response::News;
-use tributary_wire::{Epoch, WorkerIndex};
+use tributary_wire::Epoch;
 
 use crate::claim::claim;
 pub use crate::stream::Setup;
@@ -48,7 +48,7 @@ struct Now {
 
 /// The runs of the jobs that a host serves.
 #[derive(Debug)]
-pub struct Runs {
+struct Runs {
     now: watch::Receiver<Now>,
     failed: Arc<OnceLock<String>>,
     setup: Arc<OnceLock<Setup>>,
@@ -61,22 +61,9 @@ pub struct Runs {
 }
 
 impl Runs {
-    /// Follows the runs of a host's jobs at a controller. While that does not answer, the last ones stay. A process
-    /// that needs a [`setup`](Self::setup) ends its service when the host has other jobs.
-    ///
-    /// # Errors
-    /// If no thread can be started.
-    pub fn follow(controller: Remote, host: Host, needs_setup: bool) -> Result<Self> {
-        Self::follow_patiently(controller, host, needs_setup, false)
-    }
-
-    /// The same for a controller that was there before, if `patient`: it may be away at first.
-    fn follow_patiently(
-        controller: Remote,
-        host: Host,
-        needs_setup: bool,
-        patient: bool,
-    ) -> Result<Self> {
+    /// Follows the runs of a host's jobs at a controller, until the host has other jobs. While the controller does not
+    /// answer, the last runs stay. If `patient`, it was there before, and may be away at first.
+    fn follow(controller: Remote, host: Host, patient: bool) -> Result<Self> {
         let controller = controller.with_keepalive(KEEPALIVE);
         let (runs, now) = watch::channel(Now::default());
         let (failed, setup, ready) = (Arc::new(OnceLock::new()), Arc::default(), Arc::default());
@@ -87,7 +74,6 @@ impl Runs {
             host,
             runs,
             failed: Arc::clone(&failed),
-            needs_setup,
             patient,
             setup: Arc::clone(&setup),
             told: None,
@@ -99,11 +85,11 @@ impl Runs {
         Ok(Self { now, failed, setup, ready, outdated, waker, runtime: Some(runtime) })
     }
 
-    /// What the process needs to serve the jobs, if it has asked for that.
+    /// What the process needs to serve the jobs.
     ///
     /// # Errors
     /// If the controller does not answer or refuses, or `stop` is raised.
-    pub fn setup(&self, stop: &AtomicBool) -> Result<Setup> {
+    fn setup(&self, stop: &AtomicBool) -> Result<Setup> {
         loop {
             if let Some(setup) = self.setup.get() {
                 return Ok(setup.clone());
@@ -117,7 +103,7 @@ impl Runs {
     }
 
     /// The process has used its set-up.
-    pub fn ready(&self) {
+    fn ready(&self) {
         self.ready.notify_one();
     }
 
@@ -125,7 +111,7 @@ impl Runs {
     ///
     /// # Errors
     /// If the controller does not answer or refuses, or `stop` is raised.
-    pub fn of(&mut self, jobs: &[&str], stop: &AtomicBool) -> Result<Option<Vec<Begun>>> {
+    fn of(&mut self, jobs: &[&str], stop: &AtomicBool) -> Result<Option<Vec<Begun>>> {
         loop {
             {
                 let now = self.now.borrow_and_update();
@@ -155,7 +141,7 @@ impl Runs {
 
     /// Raises a flag when one of these jobs has another run than this, or the host has other jobs, or `stop` is raised.
     #[must_use]
-    pub fn over(&self, jobs: Vec<(String, Epoch)>, stop: &Arc<AtomicBool>) -> Arc<AtomicBool> {
+    fn over(&self, jobs: Vec<(String, Epoch)>, stop: &Arc<AtomicBool>) -> Arc<AtomicBool> {
         let over = Arc::new(AtomicBool::new(false));
         let Some(runtime) = &self.runtime else { return over };
         let (raised, mut now, stop) = (Arc::clone(&over), self.now.clone(), Arc::clone(stop));
@@ -190,7 +176,6 @@ struct Follower {
     host: Host,
     runs: watch::Sender<Now>,
     failed: Arc<OnceLock<String>>,
-    needs_setup: bool,
     patient: bool,
     setup: Arc<OnceLock<Setup>>,
     /// The set-up as it was told.
@@ -237,7 +222,6 @@ impl Follower {
                 Ok(News::Setup(told)) => {
                     let before = self.told.replace(told.clone());
                     match before {
-                        _ if !self.needs_setup => stream.ready().await,
                         None => {
                             unready = true;
                             match Setup::of(told) {
@@ -253,10 +237,7 @@ impl Follower {
                     }
                     Ok(())
                 }
-                Ok(News::Changed(v1::Changed {})) if self.needs_setup => return self.has_others(),
-                Ok(News::Changed(v1::Changed {})) => {
-                    return Broken::Lost("it has other jobs for this host now".into());
-                }
+                Ok(News::Changed(v1::Changed {})) => return self.has_others(),
                 Ok(News::Run(run)) => self.begun(run),
                 Ok(News::Turn(told)) => self.turned(&told),
                 Ok(_) => Ok(()),
@@ -320,7 +301,7 @@ impl Turns {
     }
 }
 
-/// The jobs that a process of a host serves, and their runs: from the command line, or from the controller.
+/// The jobs that a process of a host serves, and their runs.
 #[derive(Debug)]
 pub struct Serving {
     /// What the process needs for the jobs.
@@ -329,8 +310,7 @@ pub struct Serving {
     pub id: HostId,
     /// Indices of the first lane of each job.
     jobs: Vec<usize>,
-    host: Host,
-    runs: Option<Runs>,
+    runs: Runs,
 }
 
 /// A kind of process that serves a host's jobs.
@@ -342,17 +322,14 @@ pub struct Kind {
     pub host: fn(String) -> Host,
     /// Whether it serves a job on this host.
     pub serves: fn(&JobSpec, HostId) -> bool,
-    /// What to do if a job file has no job for it.
-    pub none: &'static str,
 }
 
 impl Serving {
-    /// Serves the jobs of a host until `stop` is raised: those of the job file, or those that the controller has for the
-    /// host, as they come and go. `serve` returns when the host has other jobs, and `idle` is called when it has none.
+    /// Serves the jobs that the controller has for a host, as they come and go, until `stop` is raised. `serve` returns
+    /// when the host has other jobs, and `idle` is called when it has none.
     ///
     /// # Errors
-    /// If the file is invalid, or has no job for the host; the controller does not answer or refuses; another process
-    /// serves one of the jobs; or of `serve`.
+    /// If the controller does not answer or refuses; another process serves one of the jobs; or of `serve`.
     pub fn run(
         args: &Args,
         name: Option<&str>,
@@ -376,13 +353,8 @@ impl Serving {
             let jobs = || serving.scenario().jobs.iter().filter(own);
             named.set(jobs());
             if serving.jobs.is_empty() {
-                let (Host::Servers(host) | Host::Agent(host)) = &serving.host;
-                let Kind { name, none, .. } = kind;
-                ensure!(
-                    args.job_file.is_none(),
-                    "no job of the file has its {name} on host `{host}`{none}"
-                );
-                tracing::info!("no job has its {name} on host {host} yet");
+                let host = &serving.scenario().network.topology.host(serving.id).name;
+                tracing::info!("no job has its {} on host {host} yet", kind.name);
                 idle();
                 serving.idle(stop);
                 continue;
@@ -394,22 +366,13 @@ impl Serving {
     }
 
     fn new(args: &Args, name: &str, kind: Kind, again: bool, stop: &AtomicBool) -> Result<Self> {
-        let (runs, setup) = if args.job_file.is_some() {
-            let worker = WorkerIndex::new(0).expect("an index");
-            let (deployment, tokens) = (args.load()?, args.tokens()?);
-            (None, Setup { deployment, tokens, worker, stepped: Vec::new(), lease: false })
-        } else {
-            let host = (kind.host)(name.to_owned());
-            let runs = Runs::follow_patiently(args.controller("")?, host, true, again)?;
-            let setup = runs.setup(stop)?;
-            (Some(runs), setup)
-        };
+        let runs = Runs::follow(args.controller()?, (kind.host)(name.to_owned()), again)?;
+        let setup = runs.setup(stop)?;
         let scenario = setup.deployment.scenario();
         let id = names::host_at(scenario, name)?;
         let own = scenario.whole_jobs().filter(|(_, job)| (kind.serves)(job, id));
         let jobs = own.map(|(index, _)| index).collect();
-        let host = (kind.host)(scenario.network.topology.host(id).name.clone());
-        Ok(Self { setup, id, jobs, host, runs })
+        Ok(Self { setup, id, jobs, runs })
     }
 
     /// The network, and the jobs.
@@ -421,15 +384,12 @@ impl Serving {
     /// Whether the host still has these jobs.
     #[must_use]
     pub fn goes_on(&self, stop: &AtomicBool) -> bool {
-        let outdated = self.runs.as_ref().is_some_and(Runs::is_outdated);
-        !outdated && !stop.load(Ordering::Relaxed)
+        !self.runs.is_outdated() && !stop.load(Ordering::Relaxed)
     }
 
     /// Waits until the controller has other jobs for the host, or `stop` is raised.
     fn idle(&self, stop: &AtomicBool) {
-        if let Some(runs) = &self.runs {
-            runs.ready();
-        }
+        self.runs.ready();
         while self.goes_on(stop) {
             std::thread::sleep(TICK);
         }
@@ -439,40 +399,19 @@ impl Serving {
     /// `None` if the host has other jobs by then. `Turn`s have the assignments of jobs with iterations.
     ///
     /// # Errors
-    /// If neither the runs nor a controller are given; as of [`Runs::of`].
-    pub fn join(&mut self, args: &Args, stop: &AtomicBool) -> Result<Option<Deployment>> {
-        let scenario = self.setup.deployment.scenario();
-        let asks = |job: &&usize| args.given(&scenario.jobs[scenario.lanes(**job)]).is_none();
-        if let (None, Some(job)) = (&self.runs, self.jobs.iter().find(asks)) {
-            let controller = args.controller(&scenario.jobs[*job].name)?;
-            self.runs = Some(Runs::follow(controller, self.host.clone(), false)?);
-        }
-        if let Some(runs) = &self.runs {
-            runs.ready();
-        }
+    /// If the controller does not answer or refuses, or `stop` is raised.
+    pub fn join(&mut self, stop: &AtomicBool) -> Result<Option<Deployment>> {
+        self.runs.ready();
         let mut deployment = self.setup.deployment.clone();
+        let scenario = self.setup.deployment.scenario();
         let names = self.jobs.iter().map(|job| scenario.jobs[*job].name.as_str());
-        let names: Vec<&str> = names.collect();
-        let begun = match &mut self.runs {
-            Some(runs) => match runs.of(&names, stop)? {
-                Some(begun) => Some(begun),
-                None => return Ok(None),
-            },
-            None => None,
-        };
-        for (at, job) in self.jobs.iter().enumerate() {
-            let lanes = deployment.scenario().lanes(*job);
-            let epochs = match &begun {
-                Some(begun) => begun[at].epochs.clone(),
-                None => args.given(&deployment.scenario().jobs[lanes.clone()]).unwrap_or_default(),
-            };
-            let everyone = deployment.job(*job).workers.len();
-            for (lane, epoch) in lanes.zip(epochs) {
+        let Some(begun) = self.runs.of(&names.collect::<Vec<_>>(), stop)? else { return Ok(None) };
+        for (job, Begun { epochs, workers, .. }) in self.jobs.iter().zip(begun) {
+            let everyone = scenario.jobs[*job].workers.len();
+            for (lane, epoch) in scenario.lanes(*job).zip(epochs) {
                 deployment.set_epoch(lane, epoch);
-                if let Some(Begun { workers, .. }) = begun.as_ref().map(|begun| &begun[at])
-                    && workers.len() as usize != everyone
-                {
-                    deployment.keep(lane, *workers);
+                if workers.len() as usize != everyone {
+                    deployment.keep(lane, workers);
                 }
             }
         }
@@ -482,7 +421,7 @@ impl Serving {
     /// The iterations of the jobs; `None` if no job has any.
     #[must_use]
     pub fn turns(&self) -> Option<Turns> {
-        let runs = self.runs.as_ref().filter(|_| !self.setup.stepped.is_empty())?;
+        let runs = Some(&self.runs).filter(|_| !self.setup.stepped.is_empty())?;
         let mut now = runs.now.clone();
         now.mark_changed();
         Some(Turns { now, waker: runs.waker.clone() })
@@ -497,8 +436,7 @@ impl Serving {
         follows: impl Fn(&JobSpec) -> bool,
         stop: &Arc<AtomicBool>,
     ) -> Arc<AtomicBool> {
-        let Some(runs) = &self.runs else { return Arc::clone(stop) };
         let jobs = self.jobs.iter().map(|job| deployment.job(*job)).filter(|job| follows(job));
-        runs.over(jobs.map(|job| (job.name.clone(), job.epoch)).collect(), stop)
+        self.runs.over(jobs.map(|job| (job.name.clone(), job.epoch)).collect(), stop)
     }
 }

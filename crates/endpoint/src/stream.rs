@@ -130,11 +130,13 @@ pub(crate) enum Broken {
 
 impl Broken {
     pub(crate) fn explained(&self, controller: &Remote) -> String {
-        let named = format!("the controller at {controller} (--controller) names no run");
+        let named = format!("the controller at {controller}");
         match self {
             Self::Refused(status) => format!("{named}: {}", status.message()),
             Self::Lost(reason) => {
-                format!("{named}: {reason}; start it with --listen, and the endpoints after it")
+                format!(
+                    "{named} does not answer: {reason}; start `tributary controller --listen`, or correct the address"
+                )
             }
         }
     }

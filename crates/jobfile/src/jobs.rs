@@ -4,7 +4,6 @@ mod lanes;
 mod losses;
 mod workload;
 
-use std::ops::RangeInclusive;
 use std::path::Path;
 use std::time::Duration;
 
@@ -18,7 +17,7 @@ use crate::protocol::{self, Choice, ESA_KEYS, P4INC_KEYS};
 use crate::site::Place;
 use lanes::threads;
 use tributary_model::{
-    Aggregation, HostId, HostRole, JobSpec, Lane, Limits, Network, OnUnderflow, Protocol,
+    Aggregation, HostId, HostRole, JobSpec, Lane, Limits, Network, OnUnderflow, Protocol, SCALES,
     Straggler, SwitchSettings, Topology, Workload, worker_index,
 };
 
@@ -34,8 +33,6 @@ const INITIAL_WINDOW_BYTES: u32 = 60_000;
 const SLOTS: u32 = 256;
 /// Maximum number of jobs per file: the switch program keeps separate counters for this many.
 const MAX_JOBS: usize = 255;
-/// Range of a job's scale.
-pub const SCALES: RangeInclusive<f64> = 1e-30..=1e30;
 const ON_UNDERFLOW: [(&str, OnUnderflow); 2] =
     [("warn", OnUnderflow::Warn), ("fail", OnUnderflow::Fail)];
 /// Longest pause of a worker.
@@ -159,8 +156,10 @@ fn job_keys() -> Vec<&'static str> {
 }
 
 /// Keys of `[[job]]` that the settings of a job do not have: its endpoints follow from who takes part, on one port each.
-const ENDPOINT_KEYS: [&str; 9] =
-    ["name", "id", "workers", "ps", "agent", "workload", "straggler", "jitter", "threads"];
+const ENDPOINT_KEYS: [&str; 6] = ["name", "id", "workers", "ps", "agent", "threads"];
+
+/// Those that the settings of a group do not have either: it sums what it is called with.
+const WORKLOAD_KEYS: [&str; 3] = ["workload", "straggler", "jitter"];
 
 /// The `[[job]]` tables, before the topology that they refer to is known.
 pub(crate) struct Jobs<'a> {
@@ -198,13 +197,23 @@ impl<'a> Jobs<'a> {
         Ok(Self { tables, protocol: protocol::settings(document)?, choice })
     }
 
-    /// The settings of one job, for the network of this file.
-    pub(crate) fn of_settings(file: &Table<'a>, settings: &Table<'a>) -> Result<Self, Error> {
+    /// The settings of one job, perhaps of a group, for the network of this file.
+    pub(crate) fn of_settings(
+        file: &Table<'a>,
+        settings: &Table<'a>,
+        group: bool,
+    ) -> Result<Self, Error> {
         let table = settings.table("job", &job_keys())?;
         if let Some(item) = ENDPOINT_KEYS.iter().find_map(|key| table.get(key)) {
             return Err(item.fault(
                 format!("{} follows from who takes part in the job", item.name()),
                 "leave it out",
+            ));
+        }
+        if let Some(item) = WORKLOAD_KEYS.iter().find_map(|key| table.get(key)).filter(|_| group) {
+            return Err(item.fault(
+                format!("{} is for workers that sum by themselves", item.name()),
+                "leave it out: a group sums what it is called with",
             ));
         }
         let choice = Choice::read(file, &[])?;
@@ -222,7 +231,7 @@ impl<'a> Jobs<'a> {
         let context = self.context(&network.topology, &network.switch, None);
         self.choice.check(table)?;
         self.choice.refuse_keys_of_others(table)?;
-        let Place { id, name, workers } = place;
+        let Place { id, name, workers, .. } = place;
         let local = context.is_local(table, protocol::aggregation(table)?, &workers)?;
         let ps = match local {
             true => None,
@@ -371,6 +380,14 @@ fn job_id(table: &Table<'_>, index: usize) -> Result<JobId, Error> {
     })
 }
 
+fn job_name(item: &Item<'_>) -> Result<String, Error> {
+    let name = item.word("a")?;
+    if name.chars().all(|c| c.is_ascii_digit()) {
+        return Err(item.fault("a number is the ID of a job, not a name", "add a letter"));
+    }
+    Ok(name.to_owned())
+}
+
 fn pause(item: &Item<'_>) -> Result<Duration, Error> {
     item.duration(Duration::ZERO..=MAX_PAUSE)
 }
@@ -406,7 +423,7 @@ impl Context<'_, '_> {
     fn job(&mut self, table: &Table<'_>, index: usize, seed: u64) -> Result<JobSpec, Error> {
         let id = job_id(table, index)?;
         let default_name = format!("job{}", index + 1);
-        let name = table.or("name", default_name, |name| name.word("a").map(str::to_owned))?;
+        let name = table.or("name", default_name, job_name)?;
         self.choice.check(table)?;
         self.choice.refuse_keys_of_others(table)?;
         let workers = self.workers(table)?;

@@ -27,7 +27,6 @@ use tributary_protocol::rtt::RttConfig;
 
 pub use tributary_document::{Error, Fault};
 
-pub use jobs::SCALES;
 pub use site::{Place, Site};
 
 use jobs::Jobs;

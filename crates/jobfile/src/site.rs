@@ -29,6 +29,8 @@ pub struct Place {
     pub name: String,
     /// The hosts of its workers.
     pub workers: Vec<HostId>,
+    /// Whether its workers are a group, which sums what it is called with, and has no workload.
+    pub group: bool,
 }
 
 impl Site {
@@ -50,7 +52,7 @@ impl Site {
         Ok(Self { network: parse(text, file)?.network, text: text.into(), file: file.into() })
     }
 
-    /// A job with settings of its own: the table `[job]` as in a job file, but without name, ID, hosts and workload.
+    /// A job with settings of its own: the table `[job]` as in a job file, but without name, ID and hosts.
     /// Where it is summed by servers, `server` is asked for their host.
     ///
     /// # Errors
@@ -63,7 +65,7 @@ impl Site {
     ) -> Result<JobSpec, Error> {
         let file = Document::parse(KIND, &self.text, &self.file)?;
         let own = Document::parse(SETTINGS, settings, "the job's settings")?;
-        let raw = Jobs::of_settings(&file.table(&KEYS)?, &own.table(&["job"])?)?;
+        let raw = Jobs::of_settings(&file.table(&KEYS)?, &own.table(&["job"])?, place.group)?;
         raw.place(&self.network, place, server)
     }
 }

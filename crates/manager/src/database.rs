@@ -1,5 +1,7 @@
 //! The database file.
 
+use std::fs::OpenOptions;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use redb::{Database, ReadableDatabase as _, ReadableTable as _, TableDefinition};
@@ -13,7 +15,7 @@ const JOBS: TableDefinition<'_, u32, &[u8]> = TableDefinition::new("jobs");
 const NUMBERS: TableDefinition<'_, &str, u32> = TableDefinition::new("numbers");
 
 /// The version of the tables, which also distinguishes our files from those of other programs.
-const LAYOUT: (&str, u32) = ("layout", 1);
+const LAYOUT: (&str, u32) = ("layout", 2);
 const LAST_JOB: &str = "last_job";
 const LAST_WIRE: &str = "last_wire";
 
@@ -42,6 +44,9 @@ impl Redb {
     /// databases.
     pub fn open(path: &Path) -> Result<Self, DatabaseError> {
         let path = path.to_owned();
+        // It has the keys of jobs.
+        let file = OpenOptions::new().read(true).write(true).create(true).mode(0o600).open(&path);
+        drop(file.map_err(|error| DatabaseError { path: path.clone(), what: error.to_string() })?);
         let opened = Database::create(&path).map_err(|error| {
             let what = match error {
                 redb::DatabaseError::DatabaseAlreadyOpen => {
@@ -131,7 +136,8 @@ impl Store for Redb {
         let layout = self.at(self.number(LAYOUT.0))?;
         if layout != LAYOUT.1 {
             return Err(self.failure(format!(
-                "its layout is {layout}, and this program knows layout {}",
+                "its layout is {layout}, and this program knows layout {}; let the program that wrote it end its \
+                 jobs, and begin with a new file",
                 LAYOUT.1
             )));
         }

@@ -3,6 +3,7 @@
 use std::num::NonZeroU64;
 
 use serde::{Deserialize, Serialize};
+use tributary_wire::channel::Token;
 
 /// A request to run a job.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -40,36 +41,6 @@ pub struct Request {
     pub max_rate: Option<NonZeroU64>,
 }
 
-/// The role of a process in its job.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Role {
-    /// The worker with this index, which has all GPUs of the job on the server.
-    Worker(u8),
-    /// The parameter server.
-    ParameterServer,
-    /// All GPUs of the job on one server, without network traffic.
-    Alone,
-}
-
-impl Role {
-    /// Whether the job needs the completion of this process.
-    #[must_use]
-    pub const fn trains(self) -> bool {
-        !matches!(self, Self::ParameterServer)
-    }
-}
-
-impl std::fmt::Display for Role {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Worker(index) => write!(f, "worker {index}"),
-            Self::ParameterServer => f.write_str("the parameter server"),
-            Self::Alone => f.write_str("the worker"),
-        }
-    }
-}
-
 /// Identifies a process permanently. Each attempt starts a process at most once.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub struct TaskId {
@@ -77,13 +48,13 @@ pub struct TaskId {
     pub job: u32,
     /// The attempt, from 1.
     pub attempt: u32,
-    /// The role of the process.
-    pub role: Role,
+    /// Index of the worker, which has all GPUs of the job on its server.
+    pub worker: u8,
 }
 
 impl std::fmt::Display for TaskId {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} of job {}, attempt {}", self.role, self.job, self.attempt)
+        write!(f, "worker {} of job {}, attempt {}", self.worker, self.job, self.attempt)
     }
 }
 
@@ -129,8 +100,8 @@ impl Exit {
 /// A process of an attempt.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Task {
-    /// Its role.
-    pub role: Role,
+    /// Index of the worker.
+    pub worker: u8,
     /// Its server.
     pub server: String,
     /// The life of that server's agent in which it is started. Other lives of the agent do not have
@@ -156,20 +127,18 @@ pub struct Run {
     pub epoch: Option<u32>,
     /// Whether switches aggregate for it, rather than only forward.
     pub in_network: bool,
-    /// Its processes: workers by index, then the parameter server.
+    /// The server of the parameter server; `None` for a job that needs none.
+    pub ps: Option<String>,
+    /// What its workers show the controller.
+    pub key: Token,
+    /// Its workers, by index.
     pub tasks: Vec<Task>,
 }
 
 impl Run {
-    /// The tasks of the workers, by index.
-    pub fn workers(&self) -> impl Iterator<Item = &Task> {
-        self.tasks.iter().filter(|task| task.role.trains())
-    }
-
-    /// The parameter server.
-    #[must_use]
-    pub fn ps(&self) -> Option<&Task> {
-        self.tasks.iter().find(|task| task.role == Role::ParameterServer)
+    /// The servers that it needs.
+    pub fn servers(&self) -> impl Iterator<Item = &str> {
+        self.tasks.iter().map(|task| &task.server).chain(&self.ps).map(String::as_str)
     }
 
     /// Processes that are not known to have ended.
@@ -258,9 +227,9 @@ pub struct Record {
 }
 
 impl Record {
-    /// The ID of one of its processes in the current attempt.
+    /// The ID of a worker in the current attempt.
     #[must_use]
-    pub const fn task(&self, role: Role) -> TaskId {
-        TaskId { job: self.id, attempt: self.attempts, role }
+    pub const fn task(&self, worker: u8) -> TaskId {
+        TaskId { job: self.id, attempt: self.attempts, worker }
     }
 }

@@ -1,4 +1,4 @@
-//! Renders an attempt as a job of a job file.
+//! Renders what an attempt sums, as in a job file.
 
 use toml::{Table, Value};
 
@@ -20,10 +20,23 @@ pub(crate) fn probe(host: Option<&str>) -> Table {
     }
 }
 
-/// An attempt at a job.
-pub(crate) fn job(record: &Record, run: &Run) -> Table {
-    let Request { ref name, iterations, compute_us, gradient_bytes, .. } = record.request;
-    let hosts: Vec<&str> = run.workers().map(|task| task.server.as_str()).collect();
+/// The settings of an attempt at the controller.
+pub(crate) fn settings(record: &Record, run: &Run) -> String {
+    render(table([("job", Value::Table(job(record, run.tasks.len())))]))
+}
+
+/// The job file of an attempt on one server, which needs no network but that of a process.
+pub(crate) fn alone(record: &Record) -> String {
+    let mut job = job(record, 1);
+    job.insert("name".into(), text(&record.request.name));
+    let network = table([("kind", text("star")), ("workers", Value::Integer(1))]);
+    let jobs = Value::Array(vec![Value::Table(job)]);
+    render(table([("topology", Value::Table(network)), ("job", jobs)]))
+}
+
+/// What workers sum that have no command, and how long they compute.
+fn job(record: &Record, workers: usize) -> Table {
+    let Request { iterations, compute_us, gradient_bytes, .. } = record.request;
     let pause = |worker: usize| {
         let worker = Value::Integer(i64::try_from(worker).expect("at most 32 workers"));
         Value::Table(table([("worker", worker), ("delay", text(&format!("{compute_us}us")))]))
@@ -35,18 +48,92 @@ pub(crate) fn job(record: &Record, run: &Run) -> Table {
         // Every attempt sums the same values.
         ("seed", Value::Integer(record.id.into())),
     ]);
-    // A job on one server is its own parameter server.
-    let ps = run.ps().map_or(hosts[0], |task| task.server.as_str());
-    let mut job = table([
-        ("name", text(name)),
-        ("id", Value::Integer(run.wire.unwrap_or(1).into())),
-        ("workers", Value::Array(hosts.iter().map(|host| text(host)).collect())),
-        ("ps", text(ps)),
+    table([
         ("workload", Value::Table(workload)),
-        ("straggler", Value::Array((0..hosts.len()).map(pause).collect())),
-    ]);
-    if let Some(rate) = record.request.max_rate {
-        job.insert("max_rate".into(), text(&format!("{rate}b/s")));
+        ("straggler", Value::Array((0..workers).map(pause).collect())),
+    ])
+}
+
+/// A table as TOML.
+pub(crate) fn render(table: Table) -> String {
+    toml::to_string(&table).expect("plain tables can be written as TOML")
+}
+
+#[cfg(test)]
+mod tests {
+    use tributary_jobfile::{Place, Site};
+    use tributary_model::{HostId, JobSpec, Workload};
+    use tributary_wire::JobId;
+    use tributary_wire::channel::{TOKEN_LEN, Token};
+
+    use super::*;
+    use crate::job::{Phase, Task};
+
+    fn record(workers: u8) -> (Record, Run) {
+        let task = |worker: u8| {
+            let server = format!("w{}", worker + 1);
+            Task { worker, server, incarnation: 1, gpus: 2, exit: None }
+        };
+        let run = Run {
+            attempt: 2,
+            since_ms: 5,
+            wire: None,
+            epoch: None,
+            in_network: true,
+            ps: None,
+            key: Token([0; TOKEN_LEN]),
+            tasks: (0..workers).map(task).collect(),
+        };
+        let request = Request {
+            key: String::new(),
+            name: "job-1".into(),
+            model: String::new(),
+            gpus: 2 * u32::from(workers),
+            value: 1.0,
+            iterations: 7,
+            compute_us: 1_500,
+            gradient_bytes: 4_000,
+            retries: 0,
+            command: Vec::new(),
+            directory: String::new(),
+            tenant: None,
+            max_rate: None,
+        };
+        let record = Record {
+            id: 9,
+            request,
+            submitted_ms: 4,
+            attempts: 2,
+            failures: 0,
+            setback: None,
+            phase: Phase::Waiting,
+        };
+        (record, run)
     }
-    job
+
+    fn check(job: &JobSpec, workers: usize) {
+        let Workload::Random(random) = &job.workload else { panic!("{:?}", job.workload) };
+        assert_eq!((random.tensors, random.elements, random.seed), (7, 1_000, 9));
+        assert_eq!(job.stragglers.len(), workers);
+        assert!(job.stragglers.iter().all(|own| own.delay.as_micros() == 1_500));
+    }
+
+    #[test]
+    fn the_controller_takes_the_settings_of_an_attempt() {
+        let (record, run) = record(2);
+        let network = "[topology]\nkind = \"star\"\nworkers = 3\nps_hosts = 1\n[[job]]\n";
+        let site = Site::of(network, "network.toml").unwrap();
+        let workers = vec![HostId(2), HostId(0)];
+        let place =
+            Place { id: JobId::new(7).unwrap(), name: "job-1#7".into(), workers, group: false };
+        let job = site.job(place, &settings(&record, &run), || Some(HostId(0))).unwrap();
+        check(&job, 2);
+    }
+
+    #[test]
+    fn a_job_on_one_server_is_a_whole_job_file() {
+        let scenario = tributary_jobfile::parse(&alone(&record(1).0), "job-9-2.toml").unwrap();
+        assert_eq!(scenario.jobs[0].name, "job-1");
+        check(&scenario.jobs[0], 1);
+    }
 }

@@ -11,9 +11,11 @@ use tonic::Status;
 use tributary_cluster::Policy;
 use tributary_proto::placement::v1;
 use tributary_proto::placement::v1::manager_message::Message;
+use tributary_wire::channel::Token;
 
 use crate::durable::{Change, Store};
-use crate::job::{Phase, Record, Request};
+use crate::job::{Phase, Record, Request, Run, TaskId};
+use crate::job_file;
 use crate::manager::{Action, Command, Connection, Event, Manager, Refusal, Settings, Ticket};
 use crate::site::Site;
 
@@ -23,6 +25,11 @@ const BACKLOG: usize = 1 << 12;
 
 /// The sending end of the queue to an agent.
 pub(crate) type ToAgent = mpsc::Sender<Result<v1::ManagerMessage, Status>>;
+
+/// A key that nobody can guess.
+fn draw() -> Token {
+    Token(rand::random())
+}
 
 /// Both ends of a queue to an agent.
 pub(crate) fn agent_channel() -> (ToAgent, mpsc::Receiver<Result<v1::ManagerMessage, Status>>) {
@@ -103,8 +110,6 @@ pub struct Shell<S> {
     tickets: Ticket,
     view: watch::Sender<View>,
     switches: mpsc::UnboundedSender<Action>,
-    /// Where commands reach the controller; empty if they do not.
-    controller: String,
 }
 
 /// The time since the epoch in milliseconds: the system time at the start plus the monotonic time
@@ -129,13 +134,6 @@ impl Clock {
 }
 
 impl<S: Store> Shell<S> {
-    /// The same with the address at which the commands of jobs, on other hosts, reach the controller.
-    #[must_use]
-    pub fn with_controller(mut self, address: &str) -> Self {
-        address.clone_into(&mut self.controller);
-        self
-    }
-
     /// Loads the recorded state. `switches` receives [`Action::Admit`] and [`Action::Release`].
     ///
     /// # Errors
@@ -154,7 +152,7 @@ impl<S: Store> Shell<S> {
         let jobs = durable.jobs.iter().map(|(&id, job)| (id, Arc::new(job.clone()))).collect();
         view.send_replace(View { jobs, ..View::default() });
         let (manager, actions) =
-            Manager::start(site.clone(), settings, policy, durable, clock.now_ms());
+            Manager::start(site.clone(), settings, policy, draw, durable, clock.now_ms());
         let mut shell = Self {
             manager,
             store,
@@ -166,7 +164,6 @@ impl<S: Store> Shell<S> {
             tickets: 0,
             view,
             switches,
-            controller: String::new(),
         };
         shell.carry_out(actions)?;
         shell.show_servers();
@@ -266,23 +263,35 @@ impl<S: Store> Shell<S> {
             Command::Welcome => Message::Welcome(v1::Welcome { lease_ms: self.settings.lease_ms }),
             Command::Start(id, record) => {
                 let Some(run) = record.phase.run() else { return };
-                let task = run.tasks.iter().find(|task| task.role == id.role);
-                Message::Start(v1::Start {
-                    id: Some(id.into()),
-                    job: record.request.name.clone(),
-                    host: task.map(|task| task.server.clone()).unwrap_or_default(),
-                    job_file: self.site.job_file(&record, run),
-                    epoch: run.epoch.unwrap_or_default(),
-                    command: record.request.command.clone(),
-                    directory: record.request.directory.clone(),
-                    gpus: task.map_or(0, |task| task.gpus),
-                    controller: self.controller.clone(),
-                })
+                Message::Start(self.start_message(id, &record, run))
             }
             Command::Stop(id) => Message::Stop(id.into()),
             Command::Acknowledge(id) => Message::Acknowledge(id.into()),
         };
         self.tell(connection, message);
+    }
+
+    fn start_message(&self, id: TaskId, record: &Record, run: &Run) -> v1::Start {
+        let Request { name, command, directory, .. } = &record.request;
+        let first = run.tasks.first().and_then(|task| self.site.address(&task.server));
+        let task = run.tasks.iter().find(|task| task.worker == id.worker);
+        let part = run.wire.zip(run.ps.clone()).map(|(wire, server)| v1::Part {
+            job_id: wire.into(),
+            key: run.key.to_hex(),
+            server,
+        });
+        let alone = part.is_none() && command.is_empty();
+        v1::Start {
+            id: Some(id.into()),
+            command: command.clone(),
+            directory: directory.clone(),
+            gpus: task.map_or(0, |task| task.gpus),
+            name: name.clone(),
+            workers: run.tasks.iter().map(|task| task.server.clone()).collect(),
+            first_address: first.map(|ip| ip.to_string()).unwrap_or_default(),
+            part,
+            job_file: if alone { job_file::alone(record) } else { String::new() },
+        }
     }
 
     /// Sends a message to an agent. An agent that does not read its messages is disconnected. It

@@ -3,6 +3,7 @@
 //! A site file names a network file, which is the controller's job file; the manager ignores the
 //! jobs in it. The switch to which a server's host is attached determines the server's rack.
 
+use std::net::Ipv4Addr;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -13,7 +14,7 @@ use tributary_document::{Document, Item, Kind, Table as Reader, suggest};
 use tributary_limits::{EXCERPT, FileLimit, shortened};
 use tributary_model::{Scenario, SwitchSettings};
 
-use crate::job::{Record, Request, Run};
+use crate::job::Request;
 use crate::job_file;
 
 /// Why a site is invalid.
@@ -46,6 +47,8 @@ pub struct Server {
     pub gpus: u32,
     /// Bandwidth of its link in Gb/s.
     pub link_gbps: f64,
+    /// IP address of its host.
+    pub address: Ipv4Addr,
 }
 
 /// The servers attached to one switch.
@@ -175,6 +178,12 @@ impl Site {
         self.racks.iter().flat_map(|rack| &rack.servers)
     }
 
+    /// The IP address of a server's host.
+    #[must_use]
+    pub fn address(&self, server: &str) -> Option<Ipv4Addr> {
+        self.servers().find(|known| known.name == server).map(|known| known.address)
+    }
+
     /// Total number of GPUs.
     #[must_use]
     pub fn gpus(&self) -> u32 {
@@ -188,7 +197,7 @@ impl Site {
         for (rack, index) in self.racks.iter().zip(0..) {
             let first = servers.len() as u32;
             for server in rack.servers.iter().filter(|server| wanted(&server.name)) {
-                let Server { ref name, gpus, link_gbps } = *server;
+                let Server { ref name, gpus, link_gbps, .. } = *server;
                 servers.push(ClusterServer { rack: RackIndex(index), gpus, link_gbps });
                 names.push(name.clone());
             }
@@ -279,16 +288,10 @@ impl Site {
         Ok(())
     }
 
-    /// The job file of an attempt: the network file with only this job.
-    #[must_use]
-    pub fn job_file(&self, record: &Record, run: &Run) -> String {
-        self.render(job_file::job(record, run))
-    }
-
     fn render(&self, job: Table) -> String {
         let mut table = self.network.clone();
         table.insert("job".into(), Value::Array(vec![Value::Table(job)]));
-        toml::to_string(&table).expect("what was read as TOML can be written as TOML")
+        job_file::render(table)
     }
 }
 
@@ -342,7 +345,8 @@ fn racks(
         let link_gbps = server.or("link_gbps", every_link, |link| link.number(GBPS))?;
         let (switch, _) = topology.attachment(host);
         latency = latency.max(topology.link(topology.host(host).link).latency.unwrap_or_default());
-        by_switch[switch.0].push(Server { name: name.to_owned(), gpus, link_gbps });
+        let address = topology.host(host).address.ip;
+        by_switch[switch.0].push(Server { name: name.to_owned(), gpus, link_gbps, address });
     }
     let rack = |servers: Vec<Server>| {
         let links = servers.iter().map(|server| server.link_gbps);

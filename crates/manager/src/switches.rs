@@ -23,9 +23,6 @@ const INTERVAL: Duration = Duration::from_secs(1);
 /// Maximum time for an answer. A sweep visits all aggregators.
 const PATIENCE: Duration = Duration::from_secs(40);
 
-/// The settings of jobs: the defaults of the network.
-const SETTINGS: &str = "[job]\n";
-
 /// Maximum time between two attempts for one job.
 const PAUSE_MAX: Duration = Duration::from_secs(16);
 
@@ -166,8 +163,7 @@ impl Switches {
         admission: &Admission,
         served: Option<&Served>,
     ) -> Result<Event, Status> {
-        let Admission { wire, ref name, ref workers, ref ps, in_network, epoch, max_rate } =
-            *admission;
+        let Admission { wire, ref workers, ref ps, in_network, epoch, max_rate, .. } = *admission;
         let hosts = || workers.iter().chain([ps]);
         match served {
             // Its workers may have begun another run.
@@ -183,7 +179,7 @@ impl Switches {
             if in_network { v1::Aggregation::Network } else { v1::Aggregation::Server };
         let request = v1::AdmitRequest {
             job_id: wire.into(),
-            name: name.clone(),
+            name: admission.name.clone(),
             workers: workers.clone(),
             parameter_server: ps.clone(),
             aggregation: aggregation.into(),
@@ -191,8 +187,8 @@ impl Switches {
             size: 1,
             epoch: epoch.unwrap_or_default(),
             max_rate: max_rate.map_or(0, NonZeroU64::get),
-            // Its command may take part as the workers.
-            settings: SETTINGS.into(),
+            settings: admission.settings.clone(),
+            key: admission.key.0.to_vec(),
             ..v1::AdmitRequest::default()
         };
         match self.client.admit(request).await {

@@ -3,24 +3,12 @@
 use tonic::Status;
 use tributary_proto::placement::v1;
 
-use crate::job::{Exit, Outcome, Phase, Record, Request, Role, Task, TaskId};
+use crate::job::{Exit, Outcome, Phase, Record, Request, Task, TaskId};
 use crate::manager::{Dismissal, Refusal, Standing};
 
-impl From<Role> for v1::Role {
-    fn from(role: Role) -> Self {
-        use v1::role::Role as Kind;
-        let kind = match role {
-            Role::Worker(index) => Kind::Worker(index.into()),
-            Role::ParameterServer => Kind::ParameterServer(v1::Empty {}),
-            Role::Alone => Kind::Alone(v1::Empty {}),
-        };
-        Self { role: Some(kind) }
-    }
-}
-
 impl From<TaskId> for v1::TaskId {
-    fn from(TaskId { job, attempt, role }: TaskId) -> Self {
-        Self { job_id: job, attempt, role: Some(role.into()) }
+    fn from(TaskId { job, attempt, worker }: TaskId) -> Self {
+        Self { job_id: job, attempt, worker: worker.into() }
     }
 }
 
@@ -55,21 +43,16 @@ impl From<Standing> for v1::Report {
 
 /// A message lacks a field.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("a message names no process, or no role of one")]
+#[error("a message names no process")]
 pub struct Nameless;
 
 impl TryFrom<Option<v1::TaskId>> for TaskId {
     type Error = Nameless;
 
     fn try_from(id: Option<v1::TaskId>) -> Result<Self, Nameless> {
-        use v1::role::Role as Kind;
-        let v1::TaskId { job_id, attempt, role } = id.ok_or(Nameless)?;
-        let role = match role.and_then(|role| role.role).ok_or(Nameless)? {
-            Kind::Worker(index) => Role::Worker(u8::try_from(index).map_err(|_| Nameless)?),
-            Kind::ParameterServer(_) => Role::ParameterServer,
-            Kind::Alone(_) => Role::Alone,
-        };
-        Ok(Self { job: job_id, attempt, role })
+        let v1::TaskId { job_id, attempt, worker } = id.ok_or(Nameless)?;
+        let worker = u8::try_from(worker).map_err(|_| Nameless)?;
+        Ok(Self { job: job_id, attempt, worker })
     }
 }
 
@@ -132,7 +115,7 @@ impl From<&Record> for v1::Job {
             Phase::Cancelled => (State::Cancelled, None, Some("a client cancelled it".to_owned())),
         };
         let task = |task: &Task| v1::Task {
-            id: Some(record.task(task.role).into()),
+            id: Some(record.task(task.worker).into()),
             server: task.server.clone(),
             gpus: task.gpus,
             exit: task.exit.clone().map(Into::into),
@@ -144,6 +127,7 @@ impl From<&Record> for v1::Job {
             submitted_ms: record.submitted_ms,
             attempts: record.attempts,
             tasks: run.into_iter().flat_map(|run| &run.tasks).map(task).collect(),
+            server: run.and_then(|run| run.ps.clone()).unwrap_or_default(),
             reason: reason.or_else(|| record.setback.clone()).unwrap_or_default(),
         }
     }

@@ -46,7 +46,7 @@ pub use network::{Network, Preemption, SwitchSettings};
 pub use orchestration::{Orchestration, Policy};
 pub use spec::{
     Aggregation, Digits, Distribution, Duty, JobSpec, Lane, Limits, OnDeath, OnUnderflow, Profile,
-    RandomTensors, Scenario, Straggler, TensorFiles, Verify, Workload, worker_index,
+    RandomTensors, SCALES, Scenario, Straggler, TensorFiles, Verify, Workload, worker_index,
 };
 pub use topology::{
     End, Fibre, Host, HostId, HostRole, Link, LinkFaults, LinkId, Optical, ShortBursts, Switch,

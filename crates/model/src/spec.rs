@@ -1,6 +1,6 @@
 //! The content of a validated job file: plain values with all defaults filled in.
 
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -10,6 +10,9 @@ use tributary_wire::{Epoch, JobId, Protocol, Run, WorkerIndex};
 
 use crate::topology::HostId;
 use crate::{Network, Orchestration};
+
+/// Valid [scales](JobSpec::scale).
+pub const SCALES: RangeInclusive<f64> = 1e-30..=1e30;
 
 /// A validated job file: everything that a fabric needs to run it.
 #[derive(Clone, PartialEq, Debug, serde::Serialize, serde::Deserialize)]

@@ -18,6 +18,7 @@ use tributary_model::{
 };
 use tributary_protocol::priority::Priority;
 use tributary_protocol::{Assignment, Mode, Rate};
+use tributary_wire::channel::Token;
 use tributary_wire::{AggregatorIndex, Epoch, JobId, Segment, Service, WorkerIndex, WorkerSet};
 
 use crate::store::{self, Change, Disk, JOBS, NETWORK, Store};
@@ -35,7 +36,7 @@ const LAYOUT: &str = "layout";
 const OURS: &str = "tributary orchestrator ";
 
 /// The versions that this program reads. It writes the last one.
-const VERSIONS: [&str; 6] = ["1", "2", "3", "4", "5", "6"];
+const VERSIONS: [&str; 7] = ["1", "2", "3", "4", "5", "6", "7"];
 
 /// Why the journal is unusable.
 #[derive(Debug, thiserror::Error)]
@@ -317,28 +318,30 @@ struct Stored {
     /// What endpoints need to know, if the job is not in the controller's file. Files of version 5 lack it.
     #[serde(default)]
     described: Option<Description>,
+    /// The token of a job of the controller's file (ESA). Files of version 6 lack it.
+    #[serde(default)]
+    token: Option<Token>,
 }
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Description {
     spec: JobSpec,
-    /// 32 hexadecimal digits (ESA).
-    token: Option<String>,
+    /// ESA's.
+    token: Option<Token>,
     key: Vec<u8>,
 }
 
-impl Description {
-    fn of(described: &Described) -> Self {
-        let token = described.token().map(|token| token.to_hex());
-        Self { spec: described.spec().clone(), token, key: described.key().to_vec() }
+impl From<&Described> for Description {
+    fn from(described: &Described) -> Self {
+        let (spec, token) = (described.spec().clone(), described.token());
+        Self { spec, token, key: described.key().to_vec() }
     }
+}
 
-    /// `None` if it makes no sense.
-    fn described(self) -> Option<Described> {
-        let token = self.token.map(|hex| hex.parse().ok());
-        let token = if let Some(token) = token { Some(token?) } else { None };
-        Some(Described::new(self.spec, token, self.key))
+impl From<Description> for Described {
+    fn from(Description { spec, token, key }: Description) -> Self {
+        Self::new(spec, token, key)
     }
 }
 
@@ -391,7 +394,8 @@ impl Stored {
             begun,
             stepped: Some(stepped),
             all: record.all.iter().map(|host| host.0).collect(),
-            described: record.described.as_ref().map(Description::of),
+            described: record.described.as_ref().map(Into::into),
+            token: record.token,
         }
     }
 
@@ -446,10 +450,8 @@ impl Stored {
             rate: Rate::new(self.rate),
             name: self.name,
             lease: self.lease != 0,
-            described: match self.described {
-                Some(described) => Some(described.described()?),
-                None => None,
-            },
+            described: self.described.map(Into::into),
+            token: self.token,
             tenant: self.tenant,
             handover: Epoch::new(self.before)
                 .map(|before| Handover { before, rounds: self.rounds }),
@@ -466,8 +468,6 @@ mod tests {
     use std::sync::Arc;
     use std::sync::atomic::AtomicI64;
     use std::sync::atomic::Ordering::Relaxed;
-
-    use tributary_wire::channel::Token;
 
     use super::*;
 

@@ -25,7 +25,6 @@ const KIND: Kind = Kind {
     name: "parameter server",
     host: Host::Servers,
     serves: |job, host| job.ps == Some(host),
-    none: "",
 };
 
 /// Serves the jobs that have their parameter server on a host until `stop` is raised. `tell` gets
@@ -69,7 +68,7 @@ fn serve_jobs(
     let (id, waker) = (serving.id, Waker::new());
     while serving.goes_on(stop) {
         let ports = open_server_ports(serving.scenario(), id, args)?;
-        let Some(deployment) = serving.join(args, stop)? else { return Ok(()) };
+        let Some(deployment) = serving.join(stop)? else { return Ok(()) };
         let scenario = deployment.scenario();
         let servers = servers(&deployment, id, ports.len(), &serving.setup.stepped)?;
         let mut steps = Steps::of(serving, &deployment);

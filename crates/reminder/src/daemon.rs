@@ -17,7 +17,6 @@ const KIND: Kind = Kind {
     name: "reminder agent",
     host: Host::Agent,
     serves: |job, host| job.agent == Some(host) && job.ps != Some(host),
-    none: " alone; write `agent = \"HOST\"` in a job, or leave the agent to `tributary ps`",
 };
 
 /// An event of the daemon.
@@ -67,7 +66,7 @@ fn serve_jobs(
     let (id, waker) = (serving.id, Waker::new());
     while serving.goes_on(stop) {
         let io = open_interface(serving.scenario(), id, &args.interface, args.io)?;
-        let Some(deployment) = serving.join(args, stop)? else { return Ok(()) };
+        let Some(deployment) = serving.join(stop)? else { return Ok(()) };
         let scenario = deployment.scenario();
         let agent = agent(&deployment, id)?.context("a host serves a job")?;
         let address = channel::agent_address(scenario, id);

@@ -256,7 +256,7 @@ pub async fn environment(
     patience: Duration,
 ) -> Result<Vec<(&'static str, String)>, HookError> {
     let served = insist(job, patience, async || switches.clone().list().await).await?;
-    let Some(Served { workers, ps, epoch }) = served.get(&number(job)) else {
+    let Some(Served { workers, ps, .. }) = served.get(&number(job)) else {
         return Ok(Vec::new());
     };
     let all = workers.join(",");
@@ -264,7 +264,6 @@ pub async fn environment(
     let worker = worker.ok_or_else(|| HookError::Stranger(node.into(), job, all.clone()))?;
     Ok(vec![
         ("TRIBUTARY_JOB", number(job).to_string()),
-        ("TRIBUTARY_RUN", epoch.to_string()),
         ("TRIBUTARY_WORKER", worker.to_string()),
         ("TRIBUTARY_WORKERS", all),
         ("TRIBUTARY_SERVER", ps.clone()),

@@ -11,6 +11,7 @@ use tributary_proto::jobs::v1::jobs_client::JobsClient;
 
 use crate::number;
 use crate::placer::{Admission, Served};
+use crate::wish::Sums;
 
 /// Maximum time for an answer. A sweep visits all aggregators.
 const PATIENCE: Duration = Duration::from_secs(40);
@@ -18,8 +19,13 @@ const PATIENCE: Duration = Duration::from_secs(40);
 /// Aggregators that a job asks for. ATP jobs share all of them.
 const SIZE: u32 = 1;
 
-/// The settings of jobs: the defaults of the network.
-const SETTINGS: &str = "[job]\n";
+/// The table `[job]` of a job file: the defaults of the network, and what workers of ours sum.
+fn settings(sums: Option<Sums>) -> String {
+    let workload = sums.map(|Sums { count, bytes }| {
+        format!("workload = {{ kind = \"random\", tensors = {count}, bytes = \"{bytes}B\" }}\n")
+    });
+    format!("[job]\n{}", workload.unwrap_or_default())
+}
 
 /// A connection to the controller, made when it is needed.
 #[derive(Clone, Debug)]
@@ -58,7 +64,7 @@ impl Switches {
     ///
     /// The controller's status.
     pub async fn admit(&mut self, admission: &Admission) -> Result<u32, Status> {
-        let Admission { job, ref workers, ref ps, in_network, run } = *admission;
+        let Admission { job, ref workers, ref ps, in_network, run, sums } = *admission;
         self.release(number(job)).await?;
         let aggregation =
             if in_network { v1::Aggregation::Network } else { v1::Aggregation::Server };
@@ -71,7 +77,7 @@ impl Switches {
             epoch: run.unwrap_or_default(),
             name: format!("slurm-{job}"),
             // Its processes may take part as the workers. No lease: Slurm tells when the job is over.
-            settings: SETTINGS.into(),
+            settings: settings(sums),
             ..v1::AdmitRequest::default()
         };
         Ok(self.0.admit(request).await?.into_inner().epoch)

@@ -18,7 +18,10 @@ const GRADIENTS_MAX: u64 = 16 << 30;
 /// Maximum computing time of an iteration, in microseconds.
 const COMPUTE_US_MAX: u64 = 60_000_000;
 
-/// What policies are told of a job.
+/// Maximum number of sums of random numbers: the tensors that a job file may have.
+const SUMS_MAX: u64 = 1_000_000;
+
+/// What policies are told of a job, and what workers of ours sum in it.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Wish {
     /// Bytes that each worker sums in an iteration.
@@ -29,6 +32,17 @@ pub struct Wish {
     pub iterations: Option<f64>,
     /// The value of running the job.
     pub value: f64,
+    /// How often `tributary worker` sums random numbers in the job.
+    pub sums: Option<Sums>,
+}
+
+/// Sums of random numbers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Sums {
+    /// How many.
+    pub count: u64,
+    /// Bytes that each worker sums at a time.
+    pub bytes: u64,
 }
 
 impl Wish {
@@ -49,8 +63,9 @@ impl Wish {
             compute_s: usual.compute_s,
             iterations: None,
             value: 1.0,
+            sums: None,
         };
-        let mut given = (None, None);
+        let (mut given, mut sums) = ((None, None), None);
         for word in words {
             let (key, value) = word.split_once('=').unwrap_or((word, ""));
             match key {
@@ -68,6 +83,7 @@ impl Wish {
                 "iterations" => {
                     wish.iterations = Some(whole(word, value, u32::MAX.into())? as f64);
                 }
+                "sums" => sums = Some(whole(word, value, SUMS_MAX)?),
                 "value" => {
                     let number: Option<f64> = value.parse().ok();
                     let number = number.filter(|value| value.is_finite() && *value > 0.0);
@@ -77,13 +93,15 @@ impl Wish {
                 _ => {
                     return Err(format!(
                         "the comment's `{key}` is unknown; there are model, gradients, compute, \
-                         iterations and value"
+                         iterations, sums and value"
                     ));
                 }
             }
         }
         wish.gradient_bytes = given.0.unwrap_or(wish.gradient_bytes);
         wish.compute_s = given.1.unwrap_or(wish.compute_s);
+        let bytes = wish.gradient_bytes as u64;
+        wish.sums = sums.map(|count| Sums { count, bytes });
         Ok(Some(wish))
     }
 
@@ -128,10 +146,16 @@ mod tests {
 
     #[test]
     fn keys_describe_the_job() {
-        let comment = "tributary gradients=4000 model=vgg16 compute=500 iterations=20 value=2.5";
+        let comment =
+            "tributary gradients=4000 model=vgg16 compute=500 iterations=20 sums=30 value=2.5";
         let wish = Wish::read(comment).unwrap().unwrap();
-        let expected =
-            Wish { gradient_bytes: 4000.0, compute_s: 5e-4, iterations: Some(20.0), value: 2.5 };
+        let expected = Wish {
+            gradient_bytes: 4000.0,
+            compute_s: 5e-4,
+            iterations: Some(20.0),
+            value: 2.5,
+            sums: Some(Sums { count: 30, bytes: 4000 }),
+        };
         assert_eq!(wish, expected, "explicit numbers come before those of the model");
         assert_eq!(wish.job(7, 1.0, 4, None).iterations, 20.0);
     }

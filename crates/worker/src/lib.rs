@@ -8,14 +8,12 @@
 //! | [`workload`] | the source of a job's tensors, and their expected sums |
 //! | [`rounds`] | one worker's rounds: tensors, pauses, verification |
 //! | [`live`] | those rounds over a port, in real time |
-//! | [`alone`] | a worker with its parameter server in one process |
 //! | [`numbers`] | what running workers count, for metrics |
 //! | [`rounding`] | the effect of fixed point on the values |
 //! | [`daemon`] | `tributary worker` |
 //!
 //! Sums of floats are exact after rounding to fixed point; [`Node::stats`] counts its effect.
 
-pub mod alone;
 pub mod daemon;
 pub mod live;
 mod node;

@@ -34,7 +34,7 @@ impl Host<'_> {
         &self,
         rounds: &Rounds,
         ports: Vec<Faulty<Device>>,
-        membership: Option<&Membership>,
+        membership: &Membership,
     ) -> Result<Port> {
         let (deployment, at, index) = rounds.part();
         let scenario = deployment.scenario();
@@ -45,14 +45,13 @@ impl Host<'_> {
             Ok(LanePort { io: Box::new(io), executor: None, link })
         };
         let lanes = scenario.lanes(at).zip(ports).map(connect).collect::<Result<_>>()?;
-        let turns = membership.map(|membership| (membership.turns().clone(), self.stepped));
+        let turns = Some((membership.turns().clone(), self.stepped));
         let board = self.board.clone();
         Ok(Port { lanes, may_be_replaced: true, own_process: true, turns, board })
     }
 }
 
-/// Takes part in the run that has begun, on these ports, and in those in which its job goes on. Without a
-/// membership, the process that started this one sees to the others.
+/// Takes part in the run that has begun, on these ports, and in those in which its job goes on.
 ///
 /// # Errors
 /// One line that describes the problem.
@@ -60,16 +59,10 @@ pub(crate) fn run(
     host: &Host<'_>,
     mut rounds: Rounds,
     ports: Vec<Faulty<Device>>,
-    membership: Option<Membership>,
+    mut membership: Membership,
     stop: &Arc<AtomicBool>,
     tell: &mut dyn FnMut(Event),
 ) -> Result<WorkerReport> {
-    let Some(mut membership) = membership else {
-        // Nobody tells how others fare.
-        let port = host.port(&rounds, ports, None)?;
-        let (worked, stats) = live::work_on(&mut rounds, port, stop, tell);
-        return worked.map(|()| rounds.report(&stats));
-    };
     let (deployment, at, _) = rounds.part();
     // All others learn from the controller, too, with whom the job goes on.
     let whole = Arc::clone(deployment);
@@ -82,7 +75,7 @@ pub(crate) fn run(
             Some(ports) => ports,
             None => open_lanes(whole.scenario(), host.id, host.args, at)?,
         };
-        let port = host.port(&rounds, open, Some(&membership))?;
+        let port = host.port(&rounds, open, &membership)?;
         let (worked, stats) = live::work_on(&mut rounds, port, membership.halt(), tell);
         let stopped = |error: &anyhow::Error| matches!(error.downcast_ref(), Some(Error::Stopped));
         let silence = match worked {

@@ -1,7 +1,7 @@
 //! The effect of fixed point on a job's values, and advice if it was too large.
 
-use tributary_jobfile::SCALES;
 use tributary_model::JobSpec;
+use tributary_model::SCALES;
 use tributary_protocol::fixed::{self, Rounding};
 
 /// Fraction of the non-zero values that became zero.

@@ -1,4 +1,4 @@
-//! `tributary ps`: the parameter servers of a job file on this host.
+//! `tributary ps`: the parameter servers of the jobs that have them on this host.
 
 use anyhow::Result;
 use tributary_metrics::Metrics;

@@ -1,4 +1,4 @@
-//! `tributary worker`: one worker of a job file on this host.
+//! `tributary worker`: one worker of a job on this host.
 
 use anyhow::Result;
 use tributary_metrics::Metrics;
@@ -40,10 +40,11 @@ pub(crate) fn run(args: &WorkerArgs, metrics: &Metrics) -> Result<()> {
         }
     };
     let which = Which {
-        job: args.job.as_deref(),
+        job: &args.job,
+        key: args.job_key.map_or_else(Vec::new, |key| key.0.to_vec()),
         worker: args.worker,
         host: args.host.as_deref(),
-        alone: args.alone,
+        seed: args.seed,
     };
     match daemon::run(&args.endpoint, which, &signals::stop_flag()?, metrics, &tell) {
         Ok(report) => {

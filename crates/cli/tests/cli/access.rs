@@ -152,7 +152,7 @@ fn only_the_agent_of_a_server_is_its_agent() {
     let agent = |who: &str, server: &str| {
         let own = directory(&format!("{who} for {server}"));
         let args = ["agent", "--server", server, "--interface", "lo", "--directory", &own];
-        place.command(who, &args)
+        place.command(who, &[&args[..], &["--controller", "127.0.0.1:1"]].concat())
     };
     for (who, server) in [("w2.nodes", "w1"), ("alice", "w1"), ("watcher", "w2"), ("eve", "w1")] {
         let args = agent(who, server);

@@ -148,30 +148,21 @@ fn missing_interfaces_and_ports() {
         let line = fail(&["switch", "--port", port]);
         assert!(line.contains("PORT@INTERFACE"), "{line}");
     }
-    let args = ["worker", "examples/digits.toml", "--worker", "7", "--interface", "lo"];
-    let line = fail(&args);
-    assert!(line.contains("workers 0 to 3, not 7"), "{line}");
-    let line = fail(&["ps", "examples/digits.toml", "--host", "w9", "--interface", "lo"]);
-    assert!(line.contains("there is no host `w9`"), "{line}");
-    let line = fail(&["ps", "examples/digits.toml", "--host", "w1", "--interface", "lo"]);
-    assert!(line.contains("no job of the file has its parameter server"), "{line}");
 }
 
 #[test]
 fn missing_privileges_are_named() {
     // As the user `nobody`, if possible.
     let mut command = std::process::Command::new("setpriv");
-    let args = ["worker", "examples/digits.toml", "--worker", "0", "--interface", "lo"];
+    let args = ["switch", "--port", "1@lo"];
     command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]);
     // `nobody` may not read the build directory, so use a copy.
     let copy = tempfile::tempdir().unwrap();
     let program = copy.path().join("tributary");
     std::fs::copy(env!("CARGO_BIN_EXE_tributary"), &program).unwrap();
-    let job = copy.path().join("digits.toml");
-    std::fs::copy(crate::command::root().join("examples/digits.toml"), &job).unwrap();
     let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     std::fs::set_permissions(copy.path(), open).unwrap();
-    command.arg(&program).arg("worker").arg(&job).args(&args[2..]).current_dir("/");
+    command.arg(&program).args(args).current_dir("/");
     match command.output() {
         Ok(output) if output.status.code() == Some(1) => {
             let errors = String::from_utf8_lossy(&output.stderr);

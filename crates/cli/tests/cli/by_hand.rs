@@ -65,11 +65,7 @@ impl Net {
         format!("unix:{}", self.file.path("s1.sock").display())
     }
 
-    pub(crate) fn tokens(&self) -> String {
-        self.file.path("tokens.json").display().to_string()
-    }
-
-    /// The address at which the controller names runs.
+    /// The address at which endpoints take part.
     pub(crate) fn runs(&self) -> String {
         format!("unix:{}", self.file.path("runs.sock").display())
     }
@@ -91,17 +87,12 @@ impl Net {
     }
 
     /// Starts a controller and waits until it has admitted the job.
-    pub(crate) fn controller(&self, tokens: &str) -> Process {
-        self.controller_with(tokens, &[])
+    pub(crate) fn controller(&self) -> Process {
+        self.controller_with(&[])
     }
 
     /// The same with more options.
-    pub(crate) fn controller_with(&self, tokens: &str, more: &[&str]) -> Process {
-        self.controller_without_tokens(&[&["--tokens", tokens], more].concat())
-    }
-
-    /// A controller from which endpoints get the tokens of ESA's jobs.
-    pub(crate) fn controller_without_tokens(&self, more: &[&str]) -> Process {
+    pub(crate) fn controller_with(&self, more: &[&str]) -> Process {
         self.controller_of(&self.file.name(), more)
     }
 
@@ -124,7 +115,7 @@ impl Net {
 
     pub(crate) fn server_with(&self, host: &str, more: &[&str]) -> Process {
         let command = [&["ps", "--host", host], more].concat();
-        let server = self.endpoint(host, &command, &self.tokens());
+        let server = self.endpoint(host, &command);
         until(&server, "serving");
         server
     }
@@ -136,7 +127,7 @@ impl Net {
 
     pub(crate) fn agent_with(&self, host: &str, more: &[&str]) -> Process {
         let command = [&["reminder", "--host", host], more].concat();
-        let agent = self.endpoint(host, &command, &self.tokens());
+        let agent = self.endpoint(host, &command);
         until(&agent, "listening");
         agent
     }
@@ -146,27 +137,28 @@ impl Net {
         self.testbed.set_link(host, "eth0", up).unwrap();
     }
 
-    pub(crate) fn worker(&self, index: u8, tokens: &str) -> Process {
-        self.worker_with(index, tokens, &[])
+    /// A worker of the only job.
+    pub(crate) fn worker(&self, index: u8) -> Process {
+        self.worker_with(index, &[])
     }
 
-    pub(crate) fn worker_with(&self, index: u8, tokens: &str, more: &[&str]) -> Process {
+    pub(crate) fn worker_with(&self, index: u8, more: &[&str]) -> Process {
         let number = index.to_string();
-        let command = [&["worker", "--worker", &number], more].concat();
-        self.endpoint(&format!("w{}", index + 1), &command, tokens)
+        let command = [&["worker", "--job", "1", "--worker", &number], more].concat();
+        self.endpoint(&format!("w{}", index + 1), &command)
     }
 
-    fn endpoint(&self, host: &str, command: &[&str], tokens: &str) -> Process {
-        let (file, runs) = (self.file.name(), self.runs());
-        let more = [&file, "--interface", "eth0", "--tokens", tokens, "--controller", &runs];
+    /// An endpoint at the controller.
+    pub(crate) fn endpoint(&self, host: &str, command: &[&str]) -> Process {
+        let runs = self.runs();
+        let more = ["--interface", "eth0", "--controller", &runs];
         self.start(host, &[command, &more[..]].concat())
     }
 
     /// Ends the job, then admits and ends it again. Returns how many cells each sweep freed.
     pub(crate) fn sweeps(&self, controller: &Process) -> [u64; 2] {
         let first = freed(controller);
-        let again = self.controller(&self.file.path("other.json").display().to_string());
-        [first, freed(&again)]
+        [first, freed(&self.controller())]
     }
 }
 

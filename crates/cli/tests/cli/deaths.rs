@@ -271,7 +271,8 @@ fn daemons_end_cleanly_with_every_signal() {
     let manager = ["place", "serve", &site, "--listen", &listen, "--database", &database].to_vec();
     let agent =
         ["place", "agent", "--server", "w1", "--interface", "lo", "--directory", &directory];
-    let mut daemons = vec![manager, [&agent[..], &["--manager", "127.0.0.1:1"]].concat()];
+    let nobody = ["--manager", "127.0.0.1:1", "--controller", "127.0.0.1:1"];
+    let mut daemons = vec![manager, [&agent[..], &nobody].concat()];
     if namespaces() {
         daemons.push(["switch", "--port", "1@lo", "--p4runtime", &at].to_vec());
     }

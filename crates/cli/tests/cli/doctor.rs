@@ -104,7 +104,7 @@ fn a_host_and_its_switch() {
     assert_eq!(named(&before, "switch", "controller")["verdict"], "ok");
     assert_eq!(named(&before, "hosts", "silent")["verdict"], "warn");
 
-    let controller = net.controller(&net.tokens());
+    let controller = net.controller();
     let after = doctor("w1");
     let program = named(&after, "switch", "program");
     assert_eq!(program["verdict"], "ok", "{program}");

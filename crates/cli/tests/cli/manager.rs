@@ -22,7 +22,7 @@ const SITE: &str = "network = \"job.toml\"\nlink_gbps = 10\n\
 
 /// The manager's address, which agents reach through the switch.
 const MANAGER: &str = "10.0.1.4:9640";
-const CONTROLLER: &str = "127.0.0.1:9641";
+const CONTROLLER: &str = "10.0.1.4:9641";
 
 const SERVERS: [&str; 3] = ["w1", "w2", "w3"];
 
@@ -37,7 +37,7 @@ impl Cluster {
     fn start() -> Self {
         let net = Net::with(NETWORK, &["w1", "w2", "w3", "ps"]);
         std::fs::write(net.file.path("site.toml"), SITE).unwrap();
-        let controller = Self::controller(&net);
+        let controller = Self::controller(&net, &[]);
         let (manager, agents) = (None, BTreeMap::new());
         let mut cluster = Self { net, manager, agents, controller };
         cluster.start_manager();
@@ -47,11 +47,11 @@ impl Cluster {
         cluster
     }
 
-    fn controller(net: &Net) -> Process {
+    fn controller(net: &Net, more: &[&str]) -> Process {
         let at = format!("s1={}", net.socket());
         let args = ["controller", &net.file.name(), "--switch", &at, "--listen", CONTROLLER];
-        let more = ["--on-demand", "--allow-anyone"];
-        let controller = net.start("ps", &[&args[..], &more].concat());
+        let args = [&args[..], &["--on-demand", "--allow-anyone"], more].concat();
+        let controller = net.start("ps", &args);
         until(&controller, "end with Ctrl-C");
         controller
     }
@@ -76,6 +76,7 @@ impl Cluster {
         let args = [
             &["place", "agent", "--manager", MANAGER, "--server", server][..],
             &["--interface", "eth0", "--directory", &directory, "--commands"],
+            &["--controller", CONTROLLER],
         ];
         let agent = self.net.start(server, &args.concat());
         until(&agent, "registered");
@@ -162,9 +163,8 @@ impl Cluster {
 fn check_sums(job: &Value) {
     let iterations = job["iterations"].as_u64().unwrap();
     let tasks = job["tasks"].as_array().unwrap();
-    let workers: Vec<&Value> = tasks.iter().filter(|task| task["gpus"] != 0).collect();
-    assert!(!workers.is_empty());
-    for worker in workers {
+    assert!(!tasks.is_empty());
+    for worker in tasks {
         assert_eq!(worker["values"], 5_000 * iterations, "{job:#}");
         assert_eq!(worker["verified"], worker["values"], "{job:#}");
     }
@@ -172,7 +172,7 @@ fn check_sums(job: &Value) {
 
 /// Number of a job's servers, without its parameter server's.
 fn servers(job: &Value) -> usize {
-    job["tasks"].as_array().unwrap().iter().filter(|task| task["gpus"] != 0).count()
+    job["tasks"].as_array().unwrap().len()
 }
 
 #[test]
@@ -231,6 +231,33 @@ fn the_jobs_of_a_dead_agent_restart() {
     cluster.wait(|job| job["state"] == "finished" || job["state"] == "cancelled");
 }
 
+/// With and without a journal.
+#[test]
+fn a_controller_that_dies_costs_time_only() {
+    if !namespaces() {
+        return;
+    }
+    for journal in [false, true] {
+        let mut cluster = Cluster::start();
+        let path = cluster.path("controller.redb");
+        let more = if journal { &["--journal", &*path][..] } else { &[] };
+        if journal {
+            cluster.controller.ask_to_end();
+            cluster.controller.end(DEADLINE).unwrap();
+            cluster.controller = Cluster::controller(&cluster.net, more);
+        }
+        cluster.submit("all", 6, 300);
+        cluster.wait(|job| job["state"] == "running");
+        for _ in 0..2 {
+            std::thread::sleep(Duration::from_millis(400));
+            cluster.controller.kill().unwrap();
+            cluster.controller = Cluster::controller(&cluster.net, more);
+        }
+        let jobs = cluster.finish();
+        assert_eq!(jobs[0]["attempts"], 1, "{journal}: {jobs:#?}\n{}", cluster.errors());
+    }
+}
+
 /// The agent of its server starts it again, in the same attempt.
 #[test]
 fn a_parameter_server_that_dies_costs_time_only() {
@@ -272,8 +299,7 @@ fn a_command_of_a_user_takes_part_in_the_sums() {
     }
     let cluster = Cluster::start();
     let worker = format!(
-        "echo GPUs $CUDA_VISIBLE_DEVICES; exec {} worker $TRIBUTARY_JOB_FILE --worker $TRIBUTARY_WORKER \
-         --epoch $TRIBUTARY_RUN --interface $TRIBUTARY_INTERFACE",
+        "echo GPUs $CUDA_VISIBLE_DEVICES; exec {} worker --interface $TRIBUTARY_INTERFACE",
         env!("CARGO_BIN_EXE_tributary")
     );
     let args = ["--gpus", "5", "--iterations", "20", "--gradients", "20000", "--wait"];

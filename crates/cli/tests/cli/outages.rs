@@ -21,7 +21,7 @@ fn check(io: &str, job: &str, hosts: &[&str]) {
     // The ports that suit these hosts.
     let ports = if io == "udp" { "packet" } else { io };
     net.start_switch_at(&net.socket(), hosts.len(), &["--io", ports]);
-    let _controller = net.controller(&net.tokens());
+    let _controller = net.controller();
     let more = ["--io", io];
     let _servers: Vec<Process> = hosts[2..]
         .iter()
@@ -31,7 +31,7 @@ fn check(io: &str, job: &str, hosts: &[&str]) {
             _ => net.server_with(host, &more),
         })
         .collect();
-    let workers = [0, 1].map(|index| net.worker_with(index, &net.tokens(), &more));
+    let workers = [0, 1].map(|index| net.worker_with(index, &more));
     until(&workers[0], "round 5 of 300");
     for host in hosts {
         net.set_link(host, false);

@@ -127,7 +127,7 @@ fn forged_packets_are_in_no_sum() {
              workload = {{ kind = \"random\", tensors = 20, elements = 2000 }}\n"
         );
         let net = Net::with(&job, hosts);
-        let controller = net.controller(&net.tokens());
+        let controller = net.controller();
         let said = controller.output(Stream::Out);
         let epoch = said.lines().find_map(|line| line.split_once("epoch ")).unwrap().1;
         let epoch = Epoch::new(epoch.trim().parse().unwrap()).unwrap();
@@ -153,8 +153,7 @@ fn forged_packets_are_in_no_sum() {
                 }
             });
             // Workers join the run that was admitted.
-            let tokens = net.tokens();
-            let workers = [0, 1].map(|index| net.worker(index, &tokens));
+            let workers = [0, 1].map(|index| net.worker(index));
             let ends = workers.each_ref().map(ended);
             over.store(true, Ordering::Relaxed);
             for (worker, (success, errors)) in workers.iter().zip(ends) {

@@ -78,7 +78,7 @@ fn a_chassis_configuration_is_written() {
     assert!(line.contains("port 2 of switch s1, towards w2, is missing"), "{line}");
 }
 
-/// The pushed state serves a job without a controller; pushing again changes nothing.
+/// Pushing again changes nothing, and a controller goes on with what was pushed.
 #[test]
 fn a_job_runs_on_what_was_pushed() {
     if !namespaces() {
@@ -98,21 +98,14 @@ fn a_job_runs_on_what_was_pushed() {
     assert!(first.contains("no program") && first.contains("pushed"), "{first}");
     let second = push(&["--no-jobs"]);
     assert!(second.contains("the same") && second.contains("kept"), "{second}");
-    let said = push(&["--tokens", &net.tokens()]);
-    // No controller names the run, so push prints it once.
-    let epoch = said.lines().find_map(|line| line.split_once("--epoch ")).expect("an epoch").1;
-    let tokens = net.tokens();
-    let start = |host: &str, part: &[&str]| {
-        let more = [&file, "--interface", "eth0", "--tokens", &tokens, "--epoch", epoch];
-        net.start(host, &[part, &more[..]].concat())
-    };
-    let server = start("ps", &["ps", "--host", "ps"]);
-    until(&server, "serving");
-    let workers = ["0", "1"].map(|index| {
-        start(["w1", "w2"][usize::from(index == "1")], &["worker", "--worker", index])
-    });
-    for worker in &workers {
-        let (good, errors) = ended(worker);
+    let said = push(&[]);
+    let run = said.lines().find_map(|line| line.split_once(": run ")).expect("a run").1;
+    let controller = net.controller();
+    let admitted = controller.output(Stream::Out);
+    assert!(admitted.contains(&format!("admitted, epoch {run}")), "{admitted}");
+    let _server = net.server();
+    for worker in [0, 1].map(|index| net.worker(index)) {
+        let (good, errors) = ended(&worker);
         assert!(good, "{errors}");
     }
 }
@@ -153,9 +146,9 @@ fn a_switch_that_restarts_in_the_middle_of_a_job() {
         return;
     }
     let net = Net::new(LONG);
-    let controller = net.controller(&net.tokens());
+    let controller = net.controller();
     let _server = net.server();
-    let workers = [0, 1].map(|index| net.worker(index, &net.tokens()));
+    let workers = [0, 1].map(|index| net.worker(index));
     std::thread::sleep(Duration::from_millis(1500));
     for worker in &workers {
         assert!(worker.wait(Some(Duration::ZERO)).unwrap().is_none(), "the job is under way");
@@ -185,9 +178,9 @@ fn a_controller_that_restarts_in_the_middle_of_a_job() {
         return;
     }
     let net = Net::new(LONG);
-    let controller = net.controller(&net.tokens());
+    let controller = net.controller();
     let _server = net.server();
-    let workers = [0, 1].map(|index| net.worker(index, &net.tokens()));
+    let workers = [0, 1].map(|index| net.worker(index));
     std::thread::sleep(Duration::from_millis(1500));
     let process = wait_for_child(std::process::id(), &format!("controller {}", net.file.name()));
     signal(process, Signal::SIGKILL);
@@ -195,7 +188,7 @@ fn a_controller_that_restarts_in_the_middle_of_a_job() {
     for worker in &workers {
         assert!(worker.wait(Some(Duration::ZERO)).unwrap().is_none(), "the job is under way");
     }
-    let _again = net.controller(&net.tokens());
+    let _again = net.controller();
     for worker in &workers {
         let (good, errors) = ended(worker);
         assert!(good, "{errors}");

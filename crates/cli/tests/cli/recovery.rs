@@ -413,14 +413,14 @@ fn a_controller_with_a_journal_may_be_killed_in_the_middle_of_a_run_and_between_
                [[job.straggler]]\nworker = 0\ndelay = \"20ms\"\n";
     let net = Net::new(job);
     let journal = net.file.path("journal.redb").display().to_string();
-    let start = || net.controller_with(&net.tokens(), &["--journal", &journal]);
+    let start = || net.controller_with(&["--journal", &journal]);
     let mut controller = start();
     let said = controller.output(Stream::Out);
     assert!(said.contains("job long (1) admitted, epoch "), "{said}");
     let _server = net.server();
     let mut epochs = BTreeSet::new();
     for run in 0..2 {
-        let workers = [0, 1].map(|index| net.worker(index, &net.tokens()));
+        let workers = [0, 1].map(|index| net.worker(index));
         until(&workers[1], "round 5 ");
         controller.kill().unwrap();
         controller = start();
@@ -436,5 +436,5 @@ fn a_controller_with_a_journal_may_be_killed_in_the_middle_of_a_run_and_between_
     }
     // Without the journal, it is removed.
     controller.kill().unwrap();
-    freed(&net.controller(&net.tokens()));
+    freed(&net.controller());
 }

@@ -35,9 +35,9 @@ fn run(job: &str, deaths: usize, next: impl Fn(usize, &Process)) {
         return;
     }
     let net = Net::new(job);
-    let controller = net.controller(&net.tokens());
+    let controller = net.controller();
     let mut server = net.server();
-    let workers = [0, 1].map(|index| net.worker(index, &net.tokens()));
+    let workers = [0, 1].map(|index| net.worker(index));
     until(&workers[0], "round 1 ");
     for death in 0..deaths {
         next(death, &workers[0]);

@@ -1,7 +1,10 @@
 //! Rounding errors of fixed point are reported, and cause a warning or an error if they exceed what
 //! the job allows.
 
-use crate::command::{JobFile, fail, succeed, text, tributary};
+use tributary_testbed::Stream;
+
+use crate::by_hand::{Net, ended};
+use crate::command::{JobFile, fail, namespaces, succeed};
 use crate::examples::{number, report};
 
 /// Two workers with values of N(0, deviation), the same in every run.
@@ -50,13 +53,17 @@ fn a_job_may_refuse_sums_that_lost_too_much() {
 
 #[test]
 fn a_worker_by_itself_reports_and_warns() {
-    let file = JobFile::new(
-        "[topology]\nworkers = 1\n[[job]]\nworkload = { kind = \"random\", tensors = 1, \
-         elements = 1000, distribution = \"normal\", magnitude = 1e-7 }\n",
-    );
-    let args = ["worker", &file.name(), "--worker", "0", "--interface", "lo", "--alone"];
-    let output = tributary(&args).output().unwrap();
-    let (out, err) = (text(&output.stdout), text(&output.stderr));
+    if !namespaces() {
+        return;
+    }
+    let job = "[topology]\nkind = \"star\"\nworkers = 1\n[[job]]\nworkload = { kind = \"random\", \
+               tensors = 1, elements = 1000, distribution = \"normal\", magnitude = 1e-7 }\n";
+    let net = Net::with(job, &["w1", "ps"]);
+    let (_controller, _server) = (net.controller(), net.server());
+    let worker = net.worker(0);
+    let (success, err) = ended(&worker);
+    assert!(success, "{err}");
+    let out = worker.output(Stream::Out);
     assert!(out.contains("fixed point made 1 000 of 1 000 non-zero values zero"), "{out}");
     assert!(err.contains("job job1: fixed point made") && err.contains("set `scale = "), "{err}");
 }

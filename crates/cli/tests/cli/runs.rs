@@ -1,16 +1,15 @@
 //! Consecutive runs of a job with separately started processes, on the same switch: no values of
 //! one run enter sums of the next, which each worker verifies.
 
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use tributary_access::Remote;
-use tributary_endpoint::serving::{Host, Runs};
+use tributary_proto::jobs::v1;
+use tributary_proto::jobs::v1::jobs_client::JobsClient;
 use tributary_testbed::{Process, Stream};
-use tributary_wire::Epoch;
 
 use crate::by_hand::{Net, ended, freed, until};
-use crate::command::{namespaces, tributary};
+use crate::command::{fail, namespaces, text, tributary};
 
 /// Two workers, whose values depend on the seed.
 fn job(protocol: &str, rounds: u32) -> String {
@@ -23,8 +22,8 @@ fn job(protocol: &str, rounds: u32) -> String {
 
 /// Workers 0 and 1 with the values of a seed.
 fn workers(net: &Net, seed: u32) -> [Process; 2] {
-    let (tokens, seed) = (net.tokens(), seed.to_string());
-    [0, 1].map(|index| net.worker_with(index, &tokens, &["--seed", &seed]))
+    let seed = seed.to_string();
+    [0, 1].map(|index| net.worker_with(index, &["--seed", &seed]))
 }
 
 fn exact(workers: &[Process; 2], values: u32) {
@@ -42,17 +41,20 @@ fn served(protocol: &str, rounds: u32) -> (Net, Process, Vec<Process>) {
     let local = matches!(protocol, "p4inc" | "switchml");
     let hosts = if local { &["w1", "w2"][..] } else { &["w1", "w2", "ps"] };
     let net = Net::with(&job(protocol, rounds), hosts);
-    let controller = net.controller(&net.tokens());
+    let controller = net.controller();
     let servers = if local { Vec::new() } else { vec![net.server()] };
     (net, controller, servers)
 }
 
 /// The current run of the only job.
-fn epoch(net: &Net) -> Epoch {
+fn epoch(net: &Net) -> u32 {
     let controller = Remote::new(&net.runs(), None).unwrap().unwrap();
-    let mut runs = Runs::follow(controller, Host::Servers("ps".to_owned()), false).unwrap();
-    let begun = runs.of(&["job1"], &AtomicBool::new(false)).unwrap();
-    begun.expect("nothing else is served")[0].epoch()
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let mut client = JobsClient::new(controller.connect().await.unwrap());
+        let listed = client.list(v1::ListRequest {}).await.unwrap().into_inner();
+        listed.jobs[0].epoch
+    })
 }
 
 #[test]
@@ -81,7 +83,7 @@ fn an_agent_by_itself_serves_one_run_after_the_other() {
         .replace("workers = 2\n", "workers = 2\nps_hosts = 2\n")
         .replace("[[job]]\n", "[[job]]\nps = \"ps1\"\nagent = \"ps2\"\n");
     let net = Net::with(&job, &["w1", "w2", "ps1", "ps2"]);
-    let controller = net.controller(&net.tokens());
+    let controller = net.controller();
     let _servers = [net.agent_on("ps2"), net.server_on("ps1")];
     for seed in [1, 2, 3] {
         exact(&workers(&net, seed), 10_000);
@@ -128,12 +130,12 @@ fn a_worker_that_comes_again_waits_for_the_others() {
         let before = epoch(&net);
         dies.kill().unwrap();
         // It restarts and waits: the other worker's run continues as far as it can alone.
-        let again = net.worker_with(0, &net.tokens(), &["--seed", "3"]);
+        let again = net.worker_with(0, &["--seed", "3"]);
         until(&again, "waiting for worker 1 to join the run");
         let (success, errors) = ended(&left);
         assert!(!success && !errors.is_empty(), "{errors}");
         assert_eq!(epoch(&net), before, "{protocol}");
-        let other = net.worker_with(1, &net.tokens(), &["--seed", "3"]);
+        let other = net.worker_with(1, &["--seed", "3"]);
         exact(&[again, other], 4_000_000);
     }
 }
@@ -144,14 +146,14 @@ fn a_worker_that_waits_ends_on_a_signal_and_leaves_its_place() {
         return;
     }
     let (net, _controller, _servers) = served("switchml", 5);
-    let first = net.worker(0, &net.tokens());
+    let first = net.worker(0);
     until(&first, "waiting for worker 1");
     first.ask_to_end();
     let (success, errors) = ended(&first);
     assert!(!success && errors.contains("stopped before it had joined a run"), "{errors}");
-    let second = net.worker(1, &net.tokens());
+    let second = net.worker(1);
     until(&second, "waiting for worker 0");
-    exact(&[net.worker(0, &net.tokens()), second], 10_000);
+    exact(&[net.worker(0), second], 10_000);
 }
 
 /// Endpoints that know nothing but their interface, the controller's address, and the name of a job.
@@ -172,7 +174,7 @@ fn endpoints_need_no_job_file() {
             job = job.replace("workers = 2\n", "workers = 2\nps_hosts = 2\n");
         }
         let net = Net::with(&job, hosts);
-        let _controller = net.controller_without_tokens(&[]);
+        let _controller = net.controller();
         let (at, known) = (net.runs(), ["--interface", "eth0", "--controller"]);
         let start = |host, command: &[&str]| net.start(host, &[command, &known, &[&at]].concat());
         let agent = (protocol == "esa").then(|| start("ps2", &["reminder"]));
@@ -194,7 +196,6 @@ fn endpoints_need_no_job_file() {
         refused("w1", &["worker", "--job", "job2"], "there is no job `job2`");
         refused("w1", &["worker", "--job", "job1", "--host", "w9"], "the network has no host `w9`");
         refused("w1", &["worker", "--job", "job1", "--worker", "7"], "has workers 0 to 1");
-        refused("w1", &["worker"], "--job NAME");
     }
 }
 
@@ -211,7 +212,7 @@ fn a_server_serves_the_jobs_that_its_host_has_now() {
     let (at, known) = (net.runs(), ["--interface", "eth0", "--controller"]);
     let start = |host, command: &[&str]| net.start(host, &[command, &known, &[&at]].concat());
     let workers = |job| ["w1", "w2"].map(|host| start(host, &["worker", "--job", job]));
-    let controller = net.controller_without_tokens(&[]);
+    let controller = net.controller();
     let server = start("ps", &["ps"]);
     // This host has nothing to serve.
     let idle = start("w1", &["ps"]);
@@ -228,29 +229,21 @@ fn a_server_serves_the_jobs_that_its_host_has_now() {
 }
 
 #[test]
-fn without_an_epoch_no_endpoint_starts() {
-    if !namespaces() {
-        return;
-    }
-    let net = Net::with(&job("atp", 1), &["w1", "w2", "ps"]);
-    let file = net.file.name();
-    for command in [&["worker", "--worker", "0"][..], &["ps", "--host", "ps"]] {
-        let host = if command[0] == "ps" { "ps" } else { "w1" };
-        let process = net.start(host, &[command, &[&file, "--interface", "eth0"]].concat());
-        let (success, errors) = ended(&process);
-        let line = errors.lines().last().unwrap_or_default();
-        assert!(!success && line.contains("--controller") && line.contains("--epoch"), "{errors}");
+fn without_a_controller_no_endpoint_starts() {
+    for command in [&["worker", "--job", "a"][..], &["ps", "--host", "ps"], &["reminder"]] {
+        let command = [command, &["--interface", "lo"]].concat();
+        let output = tributary(&command).env_remove("TRIBUTARY_CONTROLLER").output().unwrap();
+        let errors = text(&output.stderr);
+        assert!(!output.status.success() && errors.contains("--controller <ADDR>"), "{errors}");
         let nobody = ["--controller", "unix:/nonexistent/runs.sock"];
-        let process =
-            net.start(host, &[command, &[&file, "--interface", "eth0"], &nobody].concat());
-        let (success, errors) = ended(&process);
-        let line = errors.lines().last().unwrap_or_default();
-        assert!(!success && line.contains("names no run"), "{errors}");
+        let line = fail(&[&command[..], &nobody].concat());
+        assert!(line.contains("/nonexistent/runs.sock does not answer"), "{line}");
+        let output = tributary(&command).env("TRIBUTARY_CONTROLLER", "nowhere").output().unwrap();
+        let errors = text(&output.stderr);
+        assert!(errors.contains("nowhere: it is not an address"), "{errors}");
     }
-    for epoch in ["0", "x", "a=", "4294967296"] {
-        let args = ["worker", &file, "--worker", "0", "--interface", "lo", "--epoch", epoch];
-        let output = tributary(&args).output().unwrap();
-        let errors = String::from_utf8_lossy(&output.stderr);
-        assert!(!output.status.success() && errors.contains("for '--epoch <N>'"), "{errors}");
-    }
+    let nobody = ["--controller", "127.0.0.1:1", "--interface", "lo"];
+    let output = tributary(&[&["worker"], &nobody[..]].concat()).output().unwrap();
+    let errors = text(&output.stderr);
+    assert!(!output.status.success() && errors.contains("--job <NAME>"), "{errors}");
 }

@@ -52,17 +52,30 @@ struct Cluster {
     slurmctld: Option<Process>,
     placer: Option<Process>,
     _slurmd: Vec<Process>,
+    _servers: Vec<Process>,
 }
 
 impl Cluster {
     fn start() -> Self {
         let net = Net::with("", &["w1", "w2", "w3", "ctl"]);
-        let mut cluster =
-            Self { net, controller: None, slurmctld: None, placer: None, _slurmd: Vec::new() };
+        let mut cluster = Self {
+            net,
+            controller: None,
+            slurmctld: None,
+            placer: None,
+            _slurmd: Vec::new(),
+            _servers: Vec::new(),
+        };
         cluster.configure();
         // Slurm's own packets pass the switch too, which forwards them once it is programmed.
         cluster.make_files();
         cluster.start_controller();
+        cluster._servers = NODES
+            .map(|node| {
+                let args = ["ps", "--controller", CONTROLLER, "--interface", "eth0"];
+                cluster.net.start(node, &args)
+            })
+            .into();
         cluster.start_slurmctld();
         cluster._slurmd = NODES.map(|node| cluster.start_slurmd(node)).into();
         cluster.until_idle();
@@ -234,12 +247,11 @@ impl Cluster {
         let mut command = Command::new("sbatch");
         command
             .args(["--parsable", "--no-requeue", "--output", "job-%j.log"])
+            .arg(format!("--comment=tributary gradients=200000 sums={tensors}"))
             .args(options)
             .arg(example("sum.sbatch"))
             .env("PATH", path.unwrap())
-            .env("CONTROLLER", CONTROLLER)
-            .env("NETWORK", self.network())
-            .env("TENSORS", tensors.to_string());
+            .env("CONTROLLER", CONTROLLER);
         self.finish(command).trim().parse().unwrap()
     }
 

@@ -63,10 +63,10 @@ fn a_separate_worker_names_only_parts_of_its_job() {
     }
     for protocol in ["switchml", "p4inc", "atp"] {
         let net = Net::new(&long(protocol));
-        let _controller = net.controller(&net.tokens());
+        let _controller = net.controller();
         let has_server = protocol == "atp";
         let server = has_server.then(|| net.server());
-        let workers = [0, 1].map(|index| net.worker(index, &net.tokens()));
+        let workers = [0, 1].map(|index| net.worker(index));
         until(&workers[0], "round 1 ");
         // The controller still has its connection, so nobody knows that it is away.
         signal(workers[1].id().cast_signed(), Signal::SIGSTOP);
@@ -92,9 +92,9 @@ fn a_separate_worker_that_dies_is_named_within_seconds() {
     }
     for protocol in ["switchml", "atp", "esa"] {
         let net = Net::new(&long(protocol).replace("\"3s\"", "\"60s\""));
-        let _controller = net.controller(&net.tokens());
+        let _controller = net.controller();
         let _server = (protocol != "switchml").then(|| net.server());
-        let workers = [0, 1].map(|index| net.worker(index, &net.tokens()));
+        let workers = [0, 1].map(|index| net.worker(index));
         until(&workers[0], "round 1 ");
         workers[1].kill().unwrap();
         let killed = Instant::now();
@@ -112,9 +112,9 @@ fn a_server_that_hears_nothing_blames_no_worker() {
     }
     let net = Net::without_switch(&long("atp"), &["w1", "w2", "ps"]);
     let switch = net.start_switch(3);
-    let _controller = net.controller(&net.tokens());
+    let _controller = net.controller();
     let server = net.server();
-    let workers = [0, 1].map(|index| net.worker(index, &net.tokens()));
+    let workers = [0, 1].map(|index| net.worker(index));
     until(&workers[0], "round 1 ");
     // Packets of one worker wait at the server for the other's.
     signal(workers[1].id().cast_signed(), Signal::SIGSTOP);
@@ -139,7 +139,7 @@ fn a_second_process_of_a_part_and_a_wrong_interface_are_refused_at_once() {
     }
     let net = Net::new(&long("atp"));
     let file = net.file.name();
-    let _controller = net.controller(&net.tokens());
+    let _controller = net.controller();
     let server = net.server();
     let runs = net.runs();
     let second = ["ps", &file, "--interface", "eth0", "--host", "ps"];
@@ -190,7 +190,7 @@ fn an_address_that_the_machine_does_not_have_is_refused_where_a_channel_needs_it
          { between = [\"ps\", \"s1\"] }]\n",
     );
     let net = Net::new(&job);
-    let _controller = net.controller(&net.tokens());
-    let (success, errors) = ended(&net.worker(0, &net.tokens()));
+    let _controller = net.controller();
+    let (success, errors) = ended(&net.worker(0));
     assert!(!success && errors.contains("does not have the address 10.0.9.9"), "{errors}");
 }

@@ -188,13 +188,13 @@ fn daemons_join_a_run_with_all_threads() {
             "protocol = \"{protocol}\"\n[topology]\nkind = \"star\"\nworkers = 2\n[[job]]\n\
              threads = 3\nworkload = {{ kind = \"random\", elements = 20_000 }}\n"
         ));
-        let controller = net.controller(&net.tokens());
+        let controller = net.controller();
         let said = controller.output(Stream::Out);
         for lane in ["job job1 (1)", "job job1/1 (2)", "job job1/2 (3)"] {
             assert!(said.contains(&format!("{lane} admitted")), "{said}");
         }
         let server = net.server();
-        let workers = [0, 1].map(|index| net.worker(index, &net.tokens()));
+        let workers = [0, 1].map(|index| net.worker(index));
         for worker in &workers {
             let (success, errors) = ended(worker);
             assert!(success, "{errors}");
@@ -211,18 +211,9 @@ fn daemons_join_a_run_with_all_threads() {
 fn threads_are_refused_or_ignored_where_they_cannot_be() {
     let file = file("atp", "", 2, "kind = \"random\", elements = 1_000");
     let name = file.name();
-    let worker = ["worker", &*name, "--worker", "0", "--interface", "lo"];
-    let line = fail(&[&worker[..], &["--epoch", "7"]].concat());
-    assert!(line.contains("--epoch a=N --epoch a/1=N"), "{line}");
     let controller = ["controller", &*name, "--switch", "s1=127.0.0.1:1"];
     let line = fail(&[&controller[..], &["--on-demand", "--listen", "127.0.0.1:0"]].concat());
     assert!(line.contains("--on-demand: ") && line.contains("`threads` out of job a"), "{line}");
-    let alone = "[topology]\nworkers = 1\n[[job]]\nname = \"a\"\nthreads = 2\n";
-    let alone = JobFile::new(alone);
-    let worker = ["worker", &*alone.name(), "--worker", "0", "--interface", "lo", "--alone"];
-    let line = fail(&worker);
-    assert!(line.contains("--alone: job a has several threads"), "{line}");
-
     let output = tributary(&["run", &name, "--fabric", "sim"]).output().unwrap();
     let errors = text(&output.stderr);
     assert!(output.status.success(), "{errors}");

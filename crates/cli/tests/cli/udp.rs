@@ -14,6 +14,9 @@ use crate::command::{fail, namespaces};
 /// The user without any rights.
 const NOBODY: &str = "65534";
 
+/// Where the endpoints take part.
+const CONTROLLER: &str = "10.0.1.3:29812";
+
 const JOB: &str = "[[topology.switch]]\nname = \"s1\"\n\
     [[topology.host]]\nname = \"w1\"\nmac = \"02:00:0a:00:01:01\"\nip = \"10.0.1.1\"\n\
     [[topology.host]]\nname = \"w2\"\nmac = \"02:00:0a:00:01:02\"\nip = \"10.0.1.2\"\n\
@@ -26,16 +29,15 @@ const JOB: &str = "[[topology.switch]]\nname = \"s1\"\n\
 struct Readable<'a> {
     net: &'a Net,
     program: String,
-    epoch: String,
 }
 
 impl<'a> Readable<'a> {
-    fn of(net: &'a Net, epoch: String) -> Self {
+    fn of(net: &'a Net) -> Self {
         let program = net.file.path("tributary");
         fs::copy(env!("CARGO_BIN_EXE_tributary"), &program).unwrap();
         let directory = program.parent().unwrap();
         fs::set_permissions(directory, fs::Permissions::from_mode(0o755)).unwrap();
-        Self { net, program: program.display().to_string(), epoch }
+        Self { net, program: program.display().to_string() }
     }
 
     /// Starts an endpoint without any privileges.
@@ -43,8 +45,8 @@ impl<'a> Readable<'a> {
         let mut command = Command::new("setpriv");
         command.args(["--reuid", NOBODY, "--regid", NOBODY, "--clear-groups", "--no-new-privs"]);
         command.args(["--bounding-set=-all", "--", &self.program]).args(endpoint);
-        command.args([&*self.net.file.name(), "--interface", "eth0", "--io", io]);
-        command.args(["--epoch", &self.epoch]).current_dir("/");
+        command.args(["--interface", "eth0", "--io", io, "--controller", CONTROLLER]);
+        command.current_dir("/");
         self.net.spawn(host, command)
     }
 }
@@ -67,23 +69,21 @@ fn workers_and_servers_need_no_privileges() {
         return;
     }
     let net = Net::new(JOB);
-    let controller = net.controller(&net.tokens());
-    let said = controller.output(Stream::Out);
-    let epoch = said.split_once("epoch ").unwrap_or_else(|| panic!("no epoch in {said}")).1;
-    let epoch = epoch.chars().take_while(char::is_ascii_digit).collect();
-    let readable = Readable::of(&net, epoch);
+    let (file, at) = (net.file.name(), format!("s1={}", net.socket()));
+    let args = ["controller", &file, "--switch", &at, "--listen", CONTROLLER, "--allow-anyone"];
+    let controller = net.start("ps", &args);
+    until(&controller, "end with Ctrl-C");
+    let readable = Readable::of(&net);
     // With raw frames, the same user is refused in one line.
-    let raw = readable.start("w1", &["worker", "--worker", "0"], "packet");
+    let raw = readable.start("w1", &["worker", "--job", "job1"], "packet");
     let (success, errors) = ended(&raw);
     assert!(!success);
     assert!(errors.contains("need the capability CAP_NET_RAW"), "{errors}");
 
-    let server = readable.start("ps", &["ps", "--host", "ps"], "udp");
+    let server = readable.start("ps", &["ps"], "udp");
     until(&server, "serving");
-    let workers = ["0", "1"].map(|index| {
-        let host = if index == "0" { "w1" } else { "w2" };
-        readable.start(host, &["worker", "--worker", index], "udp")
-    });
+    let workers =
+        ["w1", "w2"].map(|host| readable.start(host, &["worker", "--job", "job1"], "udp"));
     for worker in &workers {
         let (success, errors) = ended(worker);
         assert!(success, "{errors}");

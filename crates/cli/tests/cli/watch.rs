@@ -239,13 +239,12 @@ fn running_switches_are_watched_without_a_change() {
         return;
     }
     let net = Net::new(BY_HAND);
-    let tokens = net.tokens();
-    let controller = net.controller(&tokens);
+    let controller = net.controller();
     let at = format!("s1={}", net.socket());
     let mut watch = Running::start(tributary(&["watch", "--switch", &at]));
     let url = watch.url();
     let server = net.server();
-    let workers = [net.worker(0, &tokens), net.worker(1, &tokens)];
+    let workers = [net.worker(0), net.worker(1)];
     let completed = |sample: &Sample| sample.count(0, "completed");
     for worker in &workers {
         let (ended, errors) = ended(worker);

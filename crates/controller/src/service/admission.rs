@@ -171,7 +171,7 @@ impl Jobs {
         job: JobId,
         admission: &Admission,
     ) -> Result<Option<Described>, Refusal> {
-        let Admission { settings, placement, name, key, .. } = admission;
+        let Admission { settings, placement, name, key, lease, .. } = admission;
         let Some(settings) = settings else {
             return Ok(self.index(job).map(|at| self.0.known.described(at..at + 1)));
         };
@@ -180,7 +180,7 @@ impl Jobs {
         // Endpoints tell jobs apart by their names. No name in a file has this character.
         let name = format!("{}#{job}", if name.is_empty() { "job" } else { name });
         let server = || placement.ps.or_else(|| self.server_for(state, &workers));
-        let place = Place { id: job, name, workers: workers.clone() };
+        let place = Place { id: job, name, workers: workers.clone(), group: *lease };
         let spec = site.job(place, settings, server);
         let spec = spec.map_err(|error| Refusal::Settings(error.to_string()))?;
         let token = spec.agent.map(|_| {

@@ -3,6 +3,7 @@
 use tributary_model::job::{Handover, Iteration};
 use tributary_model::{HostId, Topology};
 use tributary_protocol::Rate;
+use tributary_wire::channel::Token;
 use tributary_wire::{JobId, Service};
 
 use super::{Demand, Described};
@@ -32,6 +33,8 @@ pub struct Record {
     pub lease: bool,
     /// What endpoints need to know of a job that is not in the controller's file.
     pub described: Option<Described>,
+    /// The token of a job of the controller's file (ESA).
+    pub token: Option<Token>,
     /// Name of the tenant whose job it is.
     pub tenant: Option<String>,
     /// How its run has begun, if it continues another one.

@@ -446,6 +446,7 @@ impl Jobs {
             // The controller may be about to serve another run, of which nobody was told.
             let epoch = epochs.and_then(|epochs| epochs.get(at)).copied();
             let first = at == 0;
+            let of_file = admitted.described.as_ref().filter(|described| described.of_file);
             let placement = Placement {
                 epoch: epoch.unwrap_or(placement.epoch),
                 workers: admitted.hosts(workers),
@@ -463,6 +464,7 @@ impl Jobs {
                 name: admitted.title.clone(),
                 lease: admitted.life.rules().grace.is_some(),
                 described: admitted.described.clone().filter(|described| !described.of_file),
+                token: of_file.and_then(|described| described.lanes.get(at)?.token),
                 tenant: tenant.map(str::to_owned),
                 handover,
                 begun,

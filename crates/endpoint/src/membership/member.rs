@@ -101,18 +101,11 @@ impl Member {
                 }
                 Some(Code::FailedPrecondition) => return self.fail(broken.reason().to_owned()),
                 // It waits for a job of the file, or for a controller that was there before.
-                Some(Code::Aborted) if !in_a_run && self.which.admitted.is_none() => {
-                    self.wait(&broken).await;
-                }
+                Some(Code::Aborted) if !in_a_run => self.wait(&broken).await,
                 None if !in_a_run && self.told.is_some() => self.wait(&broken).await,
                 _ if !in_a_run => {
-                    let (job, controller) = (&self.which.job, &self.controller);
-                    return self.fail(match &self.which.admitted {
-                        Some(_) => {
-                            format!("{job}: the controller at {controller}: {}", broken.reason())
-                        }
-                        None => format!("job {job}: {}", broken.explained(controller)),
-                    });
+                    let (job, why) = (&self.which.job, broken.explained(&self.controller));
+                    return self.fail(format!("job {job}: {why}"));
                 }
                 _ => {
                     let unknown = matches!(code, Some(Code::NotFound | Code::Aborted));
@@ -180,14 +173,10 @@ impl Member {
             Who::Index(index) => v1::worker::Which::Worker(index.get().into()),
             Who::Host(host) => v1::worker::Which::Host(host.clone()),
         };
-        let (job_id, key) = match &self.which.admitted {
-            Some((job, key)) => (job.get().into(), key.clone()),
-            None => (0, Vec::new()),
-        };
         let worker = v1::Worker {
             job: self.which.job.clone(),
-            job_id,
-            key,
+            job_id: self.which.id.map_or(0, |job| job.get().into()),
+            key: self.which.key.clone(),
             which: Some(which),
             epoch: self.seat.epoch.map_or(0, Epoch::get),
         };

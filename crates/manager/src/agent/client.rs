@@ -1,6 +1,7 @@
 //! The agent's connection to the manager.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -13,8 +14,8 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Code, Status, Streaming};
+use tributary_access::args::KeyArgs;
 use tributary_access::{Remote, remote};
-use tributary_limits::restarts::Restarts;
 use tributary_metrics::{Board, Entry, Guest, Metrics};
 use tributary_proto::placement::v1;
 use tributary_proto::placement::v1::agent_message::Message;
@@ -23,8 +24,9 @@ use tributary_proto::placement::v1::placement_manager_client::PlacementManagerCl
 
 use super::numbers::{Agents, Numbers};
 use super::processes::{Ended, Kind, Process};
+use super::server::Server;
 use super::{Effect, Tasks, launch};
-use crate::job::{Exit, Outcome, Role, TaskId};
+use crate::job::{Exit, Outcome, TaskId};
 use crate::service::SILENCE;
 
 /// Interval between heartbeats.
@@ -42,6 +44,12 @@ const TICK: Duration = Duration::from_millis(50);
 /// Maximum number of messages queued for the manager.
 const BACKLOG: usize = 1 << 12;
 
+/// The socket at which the parameter servers serve their metrics.
+const SERVER_SOCKET: &str = "ps.sock";
+
+/// Has the key of a job, for a worker of ours or of a command.
+pub(super) const JOB_KEY: &str = "TRIBUTARY_JOB_KEY";
+
 /// Names the interface of PyTorch's Gloo.
 const GLOO_INTERFACE: &str = "GLOO_SOCKET_IFNAME";
 
@@ -52,9 +60,13 @@ pub struct Settings {
     pub server: String,
     /// The manager.
     pub manager: Remote,
+    /// Address of the switches' controller, where workers and parameter servers take part in jobs.
+    pub controller: String,
+    /// The certificates that they use there.
+    pub keys: KeyArgs,
     /// The `tributary` program.
     pub program: PathBuf,
-    /// Directory of the job files of its processes. No other agent may use it.
+    /// Directory of what its processes write. No other agent may use it.
     pub directory: PathBuf,
     /// Network interface connected to the switch.
     pub interface: String,
@@ -64,6 +76,33 @@ pub struct Settings {
     pub commands: bool,
     /// Gets the agent's metrics, and those of its workers and parameter servers.
     pub metrics: Metrics,
+}
+
+impl Settings {
+    /// What workers and parameter servers are started with.
+    fn take_part(&self, command: &mut Command) {
+        command.args(["--controller", &self.controller, "--interface", &self.interface]);
+        command.arg("--json-events").args(&self.arguments);
+        let KeyArgs { tls_ca, tls_cert, tls_key, tls_name } = &self.keys;
+        for (option, file) in
+            [("--tls-ca", tls_ca), ("--tls-cert", tls_cert), ("--tls-key", tls_key)]
+        {
+            command.args(file.iter().flat_map(|file| [OsStr::new(option), file.as_os_str()]));
+        }
+        command.args(tls_name.iter().flat_map(|name| ["--tls-name", name]));
+    }
+
+    /// Where commands take part, as variables. A controller that wants certificates wants one of their user's, which the
+    /// agent's environment must name; the agent's own is not for them.
+    fn controller_of_commands(&self) -> Vec<(&'static str, OsString)> {
+        let KeyArgs { tls_ca, tls_cert, tls_name, .. } = &self.keys;
+        if tls_cert.is_some() && std::env::var_os("TRIBUTARY_CERT").is_none() {
+            return Vec::new();
+        }
+        let ca = tls_ca.iter().map(|ca| ("TRIBUTARY_CA", ca.into()));
+        let name = tls_name.iter().map(|name| ("TRIBUTARY_CERT_NAME", name.into()));
+        ca.chain(name).chain([("TRIBUTARY_CONTROLLER", self.controller.clone().into())]).collect()
+    }
 }
 
 /// Why an agent ended.
@@ -97,7 +136,8 @@ pub struct Agent {
     devices: BTreeMap<TaskId, Vec<u32>>,
     /// Processes killed because the lease expired.
     given_up: BTreeSet<TaskId>,
-    servers: BTreeMap<TaskId, Server>,
+    server: Server,
+    server_guest: Option<Guest>,
     ended: mpsc::UnboundedSender<(TaskId, Ended)>,
     exits: mpsc::UnboundedReceiver<(TaskId, Ended)>,
     /// The lease under which it may keep its processes; `None` before the first registration.
@@ -106,15 +146,6 @@ pub struct Agent {
     guests: BTreeMap<TaskId, Guest>,
     numbers: Entry<Numbers>,
     _lock: Flock<File>,
-}
-
-/// A parameter server. It is started again if it dies: workers have what the next one needs.
-#[derive(Debug)]
-struct Server {
-    restarts: Restarts,
-    since: Instant,
-    /// If it is dead: when it is started again, and how it died.
-    again: Option<(Instant, Exit)>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -165,7 +196,8 @@ impl Agent {
             starts: BTreeMap::new(),
             devices: BTreeMap::new(),
             given_up: BTreeSet::new(),
-            servers: BTreeMap::new(),
+            server: Server::default(),
+            server_guest: None,
             ended,
             exits,
             lease: None,
@@ -257,11 +289,11 @@ impl Agent {
                         self.hear(talk, message, say);
                     }
                 },
-                Some((task, ended)) = self.exits.recv() => self.on_end(task, ended, Some(talk)),
+                Some((task, ended)) = self.exits.recv() => self.on_exit(task, ended.exit, Some(talk)),
                 _ = beat.tick() => talk.beat(),
                 _ = tick.tick() => {
                     self.check_lease();
-                    self.restart_servers();
+                    self.tend_server();
                     if stop.load(Ordering::Relaxed) {
                         return Ok(());
                     }
@@ -325,11 +357,7 @@ impl Agent {
         for effect in effects {
             match effect {
                 Effect::Spawn(task) => self.spawn(task),
-                Effect::Terminate(task) => match self.dead_server(task) {
-                    None => self.terminate(task),
-                    // A server that is dead is not started again.
-                    Some(exit) => drop(self.ended.send((task, exit.into()))),
-                },
+                Effect::Terminate(task) => self.terminate(task),
                 Effect::Report(standing) => {
                     if let Some(talk) = &mut talk {
                         talk.send(Message::Report(standing.into()));
@@ -339,40 +367,22 @@ impl Agent {
         }
     }
 
-    fn on_end(&mut self, task: TaskId, ended: Ended, talk: Option<&mut Talk>) {
-        let Ended { exit, died } = ended;
-        if let Some(server) = self.servers.get_mut(&task)
-            && died
-            && self.tasks.is_wanted(task)
-            && !self.given_up.contains(&task)
-            && let Some(pause) = server.restarts.died(server.since.elapsed())
-        {
-            tracing::warn!("{task}: {}; it is started again in {pause:?}", exit.detail);
-            server.again = Some((Instant::now() + pause, exit));
-            self.processes.remove(&task);
-            self.guests.remove(&task);
-            self.numbers.update(|numbers| numbers.processes = self.processes.len());
-            return;
-        }
-        self.on_exit(task, exit, talk);
-    }
-
-    /// Starts the servers that are due again.
-    fn restart_servers(&mut self) {
-        let now = Instant::now();
-        let is_due = |server: &Server| server.again.as_ref().is_some_and(|(at, _)| *at <= now);
-        let due = self.servers.iter().filter(|(_, server)| is_due(server));
-        for task in due.map(|(task, _)| *task).collect::<Vec<_>>() {
-            if self.dead_server(task).is_some() {
-                self.spawn(task);
+    /// Keeps the parameter servers running.
+    fn tend_server(&mut self) {
+        let Settings { program, server, metrics, directory, .. } = &self.settings;
+        let (guest, process) = (&mut self.server_guest, &mut self.server);
+        process.tend(|| {
+            let mut command = Command::new(program);
+            command.arg("ps").arg(format!("--host={server}"));
+            self.settings.take_part(&mut command);
+            let socket = directory.join(SERVER_SOCKET);
+            let address = format!("unix:{}", socket.display());
+            *guest = metrics.add_process("parameter servers".to_owned(), socket);
+            if guest.is_some() {
+                command.args(["--metrics", &address]);
             }
-        }
-    }
-
-    /// The end of a server that died and is not started again.
-    fn dead_server(&mut self, task: TaskId) -> Option<Exit> {
-        let (_, exit) = self.servers.get_mut(&task)?.again.take()?;
-        Some(exit)
+            command
+        });
     }
 
     fn on_exit(&mut self, task: TaskId, exit: Exit, talk: Option<&mut Talk>) {
@@ -387,7 +397,6 @@ impl Agent {
             numbers.processes = self.processes.len();
             numbers.failed += u64::from(exit.outcome != Outcome::Success);
         });
-        self.servers.remove(&task);
         self.devices.remove(&task);
         let effects = self.tasks.exited(task, exit);
         self.carry_out(effects, talk);
@@ -398,64 +407,59 @@ impl Agent {
         self.starts.remove(&task);
         // A process that was killed has left it.
         let _ = fs::remove_file(self.settings.directory.join(launch::socket_name(task)));
-        let same = |other: &TaskId| (other.job, other.attempt) == (task.job, task.attempt);
-        if !self.starts.keys().any(same) {
-            // If this fails, the agent removes the file when it starts again.
-            let _ = fs::remove_file(self.job_file(task));
+        // If this fails, the agent removes the file when it starts again.
+        for kind in ["toml", "json"] {
+            let _ = fs::remove_file(self.file(task, kind));
         }
     }
 
-    fn job_file(&self, task: TaskId) -> PathBuf {
-        self.settings.directory.join(format!("job-{}-{}.toml", task.job, task.attempt))
+    /// The job file of a job on one server, or its report.
+    fn file(&self, task: TaskId, kind: &str) -> PathBuf {
+        self.settings.directory.join(format!("job-{}-{}.{kind}", task.job, task.attempt))
     }
 
     fn spawn(&mut self, task: TaskId) {
         let Some(start) = self.starts.get(&task) else { return };
-        let path = self.job_file(task);
-        if let Err(error) = tributary_limits::write_whole(&path, &start.job_file) {
-            let exit = Exit::failed(format!("cannot write {}: {error}", path.display()));
-            let _ = self.ended.send((task, exit.into()));
-            return;
-        }
-        if task.role.trains() && !start.command.is_empty() {
-            return self.spawn_command(task, &path);
+        if !start.command.is_empty() {
+            return self.spawn_command(task);
         }
         let mut command = Command::new(&self.settings.program);
-        let guest = self.measure(task, &start.job, &mut command);
-        match task.role {
-            Role::Worker(index) => {
-                command.arg("worker").arg(&path);
-                command.arg(format!("--job={}", start.job)).arg(format!("--worker={index}"));
+        let kind = match &start.part {
+            Some(part) => {
+                command.arg("worker").arg(format!("--job={}", part.job_id));
+                command.arg(format!("--host={}", self.settings.server));
+                command.env(JOB_KEY, &part.key);
+                self.settings.take_part(&mut command);
+                Kind::Endpoint
             }
-            Role::Alone => {
-                command.arg("worker").arg(&path);
-                command.arg(format!("--job={}", start.job)).args(["--worker=0", "--alone"]);
+            None => {
+                let [path, report] = ["toml", "json"].map(|kind| self.file(task, kind));
+                if let Err(error) = tributary_limits::write_whole(&path, &start.job_file) {
+                    let exit = Exit::failed(format!("cannot write {}: {error}", path.display()));
+                    let _ = self.ended.send((task, exit.into()));
+                    return;
+                }
+                command.arg("run").arg(&path).arg("--json").arg(&report);
+                Kind::Run(report)
             }
-            Role::ParameterServer => {
-                command.arg("ps").arg(&path).arg(format!("--host={}", start.host));
-            }
-        }
-        if task.role != Role::Alone {
-            command.arg(format!("--epoch={}", start.epoch));
-        }
-        command.args(["--interface", &self.settings.interface, "--json-events"]);
-        command.args(&self.settings.arguments);
+        };
+        let guest = self.measure(task, &start.name, &mut command);
         self.guests.extend(guest.map(|guest| (task, guest)));
-        self.start(task, command, Kind::Own);
+        self.start(task, command, kind);
     }
 
     /// Has a process serve its metrics to this one, if metrics are on.
     fn measure(&self, task: TaskId, job: &str, command: &mut Command) -> Option<Guest> {
         let socket = self.settings.directory.join(launch::socket_name(task));
         let address = format!("unix:{}", socket.display());
-        let name = format!("{} of job {} ({job})", task.role, task.job);
+        let name = format!("worker {} of job {} ({job})", task.worker, task.job);
         let guest = self.settings.metrics.add_process(name, socket)?;
         command.args(["--metrics", &address]);
         Some(guest)
     }
 
     /// Starts a user's command with its GPUs.
-    fn spawn_command(&mut self, task: TaskId, job_file: &Path) {
+    fn spawn_command(&mut self, task: TaskId) {
         let start = &self.starts[&task];
         let refused = |what: String| {
             let _ = self.ended.send((task, Exit::failed(what).into()));
@@ -473,10 +477,7 @@ impl Agent {
         let used: BTreeSet<u32> = self.devices.values().flatten().copied().collect();
         let free = (0..).filter(|device| !used.contains(device));
         let devices: Vec<u32> = free.take(start.gpus as usize).collect();
-        let variables = match launch::variables(start, task, &devices, job_file) {
-            Ok(variables) => variables,
-            Err(what) => return refused(what),
-        };
+        let variables = launch::variables(start, task, &devices);
         let Some((program, arguments)) = start.command.split_first() else { return };
         let mut command = Command::new(program);
         let marks = [launch::agent_mark(&self.settings.directory), launch::task_mark(task)];
@@ -485,9 +486,10 @@ impl Agent {
             .current_dir(&start.directory)
             .envs(variables)
             .envs(marks.iter().filter_map(|mark| mark.split_once('=')))
-            .env("TRIBUTARY_INTERFACE", &self.settings.interface);
+            .env("TRIBUTARY_INTERFACE", &self.settings.interface)
+            .envs(self.settings.controller_of_commands());
         // PyTorch's Gloo would use the address of the host's name, which is often a loopback address.
-        if task.role != Role::Alone && std::env::var_os(GLOO_INTERFACE).is_none() {
+        if start.part.is_some() && std::env::var_os(GLOO_INTERFACE).is_none() {
             command.env(GLOO_INTERFACE, &self.settings.interface);
         }
         let log = self.settings.directory.join(launch::log_name(task));
@@ -498,16 +500,10 @@ impl Agent {
     fn start(&mut self, task: TaskId, command: Command, kind: Kind) {
         let ended = self.ended.clone();
         tracing::info!("starting {task}");
-        let process = Process::start(task, command, kind, move |task, how| {
+        let process = Process::start(task.to_string(), command, kind, move |how| {
             // The agent may have ended.
             let _ = ended.send((task, how));
         });
-        if task.role == Role::ParameterServer {
-            let restarts = self.servers.get(&task).map(|server| server.restarts);
-            let restarts = restarts.unwrap_or_default();
-            let server = Server { restarts, since: Instant::now(), again: None };
-            self.servers.insert(task, server);
-        }
         self.processes.insert(task, process);
         self.numbers.update(|numbers| {
             numbers.processes = self.processes.len();
@@ -538,15 +534,6 @@ impl Agent {
             self.given_up.extend(self.processes.keys());
             self.processes.values().for_each(Process::kill);
         }
-        if self.lease_is_over() {
-            for task in self.servers.keys().copied().collect::<Vec<_>>() {
-                if self.dead_server(task).is_some() {
-                    self.given_up.insert(task);
-                    let exit = Exit::lost("it had died").into();
-                    let _ = self.ended.send((task, exit));
-                }
-            }
-        }
     }
 
     /// Waits without a connection.
@@ -556,9 +543,9 @@ impl Agent {
             tokio::select! {
                 () = sleep_until(end.min(Instant::now() + TICK)) => {
                     self.check_lease();
-                    self.restart_servers();
+                    self.tend_server();
                 }
-                Some((task, ended)) = self.exits.recv() => self.on_end(task, ended, None),
+                Some((task, ended)) = self.exits.recv() => self.on_exit(task, ended.exit, None),
             }
         }
     }
@@ -567,11 +554,17 @@ impl Agent {
     async fn end_all(&mut self) {
         let end = Instant::now() + GRACE;
         self.processes.values().for_each(Process::ask_to_end);
-        while !self.processes.is_empty() {
+        // Workers may need the parameter servers to end.
+        while !self.processes.is_empty() || !self.server.has_ended() {
+            if self.processes.is_empty() {
+                self.server.ask_to_end();
+            }
             tokio::select! {
-                () = sleep_until(end), if Instant::now() < end => {}
-                () = tokio::time::sleep(TICK), if Instant::now() >= end => {
-                    self.processes.values().for_each(Process::kill);
+                () = tokio::time::sleep(TICK) => {
+                    if Instant::now() >= end {
+                        self.processes.values().for_each(Process::kill);
+                        self.server.kill();
+                    }
                 }
                 Some((task, ended)) = self.exits.recv() => self.on_exit(task, ended.exit, None),
             }
@@ -599,7 +592,8 @@ fn remove_job_files(directory: &Path) -> io::Result<()> {
     for entry in fs::read_dir(directory)? {
         let path = entry?.path();
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        if name.starts_with("job-") && (name.ends_with(".toml") || name.ends_with(".sock")) {
+        let ours = ["toml", "json", "sock"].iter().any(|kind| name.ends_with(kind));
+        if name == SERVER_SOCKET || name.starts_with("job-") && ours {
             fs::remove_file(&path)?;
         }
     }

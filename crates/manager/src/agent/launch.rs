@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{AccessFlags, Pid, access};
-use tributary_model::HostId;
 use tributary_proto::placement::v1;
 
-use crate::job::{Exit, Outcome, Role, TaskId};
+use super::client::JOB_KEY;
+use crate::job::{Exit, Outcome, TaskId};
 
 /// Ports at which the first worker of a job meets the others: below those that the kernel gives out,
 /// and below ours.
@@ -23,30 +23,13 @@ const PAUSE: Duration = Duration::from_millis(5);
 
 /// What a command finds in its environment: its GPUs; the variables of torchrun, which also uses
 /// `PET_*` as its options; and those with which `tributary worker` or a PyTorch group takes part in the job.
-///
-/// # Errors
-///
-/// If the job file is invalid.
 pub(super) fn variables(
     start: &v1::Start,
     task: TaskId,
     devices: &[u32],
-    job_file: &Path,
-) -> Result<Vec<(&'static str, String)>, String> {
-    let file = job_file.display().to_string();
-    let scenario =
-        tributary_jobfile::parse(&start.job_file, &file).map_err(|error| error.to_string())?;
-    let job = scenario.jobs.first().ok_or("the job file has no job")?;
-    let topology = &scenario.network.topology;
-    let name = |host: &HostId| topology.host(*host).name.clone();
-    let rank = match task.role {
-        Role::Worker(index) => usize::from(index),
-        Role::ParameterServer | Role::Alone => 0,
-    };
-    let master = match task.role {
-        Role::Alone => "127.0.0.1".to_owned(),
-        _ => topology.host(job.workers[0]).address.ip.to_string(),
-    };
+) -> Vec<(&'static str, String)> {
+    let alone = "127.0.0.1".to_owned();
+    let master = start.part.as_ref().map_or(alone, |_| start.first_address.clone());
     let port = (PORTS.0 + task.job % PORTS.1).to_string();
     let devices: Vec<String> = devices.iter().map(u32::to_string).collect();
     let mut variables = vec![
@@ -55,25 +38,20 @@ pub(super) fn variables(
         ("MASTER_PORT", port.clone()),
         ("PET_MASTER_ADDR", master),
         ("PET_MASTER_PORT", port),
-        ("PET_NNODES", job.workers.len().to_string()),
-        ("PET_NODE_RANK", rank.to_string()),
+        ("PET_NNODES", start.workers.len().to_string()),
+        ("PET_NODE_RANK", task.worker.to_string()),
         ("PET_NPROC_PER_NODE", devices.len().to_string()),
-        ("TRIBUTARY_JOB_FILE", file),
     ];
-    if task.role != Role::Alone {
-        let workers: Vec<String> = job.workers.iter().map(name).collect();
+    if let Some(v1::Part { job_id, key, server }) = &start.part {
         variables.extend([
-            ("TRIBUTARY_JOB", job.id.to_string()),
-            ("TRIBUTARY_RUN", start.epoch.to_string()),
-            ("TRIBUTARY_WORKERS", workers.join(",")),
-            ("TRIBUTARY_WORKER", rank.to_string()),
-            ("TRIBUTARY_SERVER", job.ps.as_ref().map(name).unwrap_or_default()),
+            ("TRIBUTARY_JOB", job_id.to_string()),
+            (JOB_KEY, key.clone()),
+            ("TRIBUTARY_WORKERS", start.workers.join(",")),
+            ("TRIBUTARY_WORKER", task.worker.to_string()),
+            ("TRIBUTARY_SERVER", server.clone()),
         ]);
-        if !start.controller.is_empty() {
-            variables.push(("TRIBUTARY_CONTROLLER", start.controller.clone()));
-        }
     }
-    Ok(variables)
+    variables
 }
 
 /// Checks that a command can run in a directory. Otherwise, its start fails as if there were no such program.
@@ -109,18 +87,11 @@ pub(super) fn log_name(task: TaskId) -> PathBuf {
 
 /// The name of the socket at which a process of ours serves its metrics.
 pub(super) fn socket_name(task: TaskId) -> PathBuf {
-    let TaskId { job, attempt, role } = task;
-    match role {
-        Role::ParameterServer => format!("job-{job}-{attempt}-ps.sock").into(),
-        Role::Worker(_) | Role::Alone => format!("job-{}.sock", words(task)).into(),
-    }
+    format!("job-{}.sock", words(task)).into()
 }
 
-fn words(TaskId { job, attempt, role }: TaskId) -> String {
-    match role {
-        Role::Worker(index) => format!("{job}-{attempt}-{index}"),
-        Role::Alone | Role::ParameterServer => format!("{job}-{attempt}-0"),
-    }
+fn words(TaskId { job, attempt, worker }: TaskId) -> String {
+    format!("{job}-{attempt}-{worker}")
 }
 
 /// How a command ended.
@@ -173,12 +144,11 @@ mod tests {
 
     use super::*;
 
-    const FILE: &str = "[topology]\nworkers = 3\nps_hosts = 1\n[[job]]\nid = 7\n\
-                        workers = [\"w2\", \"w3\"]\nps = \"w2\"\n";
-
     fn start() -> v1::Start {
-        let controller = "10.0.0.9:29813".into();
-        v1::Start { job_file: FILE.into(), epoch: 5, gpus: 2, controller, ..v1::Start::default() }
+        let part = v1::Part { job_id: 7, key: "00ff".into(), server: "w2".into() };
+        let workers = vec!["w2".into(), "w3".into()];
+        let first_address = "10.0.1.2".into();
+        v1::Start { workers, first_address, part: Some(part), gpus: 2, ..v1::Start::default() }
     }
 
     fn value(variables: &[(&str, String)], name: &str) -> String {
@@ -188,8 +158,8 @@ mod tests {
 
     #[test]
     fn a_worker_finds_its_gpus_and_the_others() {
-        let task = TaskId { job: 3, attempt: 1, role: Role::Worker(1) };
-        let variables = variables(&start(), task, &[0, 2], Path::new("/tmp/job.toml")).unwrap();
+        let task = TaskId { job: 3, attempt: 1, worker: 1 };
+        let variables = variables(&start(), task, &[0, 2]);
         for (name, expected) in [
             ("CUDA_VISIBLE_DEVICES", "0,2"),
             ("MASTER_ADDR", "10.0.1.2"),
@@ -197,13 +167,11 @@ mod tests {
             ("PET_NNODES", "2"),
             ("PET_NODE_RANK", "1"),
             ("PET_NPROC_PER_NODE", "2"),
-            ("TRIBUTARY_JOB_FILE", "/tmp/job.toml"),
             ("TRIBUTARY_JOB", "7"),
-            ("TRIBUTARY_RUN", "5"),
+            ("TRIBUTARY_JOB_KEY", "00ff"),
             ("TRIBUTARY_WORKERS", "w2,w3"),
             ("TRIBUTARY_WORKER", "1"),
             ("TRIBUTARY_SERVER", "w2"),
-            ("TRIBUTARY_CONTROLLER", "10.0.0.9:29813"),
         ] {
             assert_eq!(value(&variables, name), expected, "{name}");
         }
@@ -211,10 +179,10 @@ mod tests {
 
     #[test]
     fn a_job_on_one_server_meets_itself() {
-        let task = TaskId { job: 3, attempt: 1, role: Role::Alone };
-        let variables = variables(&start(), task, &[1], Path::new("job.toml")).unwrap();
+        let task = TaskId { job: 3, attempt: 1, worker: 0 };
+        let variables = variables(&v1::Start { part: None, ..start() }, task, &[1]);
         assert_eq!(value(&variables, "MASTER_ADDR"), "127.0.0.1");
-        for name in ["TRIBUTARY_RUN", "TRIBUTARY_CONTROLLER"] {
+        for name in ["TRIBUTARY_JOB", "TRIBUTARY_JOB_KEY"] {
             assert!(!variables.iter().any(|(other, _)| *other == name), "it sends nothing");
         }
     }

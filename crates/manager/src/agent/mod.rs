@@ -2,12 +2,13 @@
 //! how they end. `numbers` is for metrics.
 //!
 //! [`Tasks`] is its state, without I/O. `processes` manages the processes, `launch` prepares users'
-//! commands, and [`Agent`] communicates with the manager.
+//! commands, `server` keeps the parameter servers running, and [`Agent`] communicates with the manager.
 
 mod client;
 mod launch;
 mod numbers;
 mod processes;
+mod server;
 mod tasks;
 
 pub use client::{Agent, AgentError, Settings};

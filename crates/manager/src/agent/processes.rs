@@ -5,9 +5,9 @@
 //! of a user's command may leave its group; they are found by variables in their environment.
 
 use std::fs::File;
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread;
@@ -17,16 +17,19 @@ use nix::sys::signal::{Signal, killpg};
 use nix::sys::wait::{Id, WaitPidFlag, waitid};
 use nix::unistd::{Pid, getppid};
 use serde::Deserialize;
+use tributary_limits::FileLimit;
 use tributary_limits::restarts::is_death;
 
 use super::launch;
-use crate::job::{Exit, Outcome, TaskId};
+use crate::job::{Exit, Outcome};
 
 /// The kind of a process.
 #[derive(Clone, Debug)]
 pub(super) enum Kind {
     /// A worker or a parameter server, which prints events.
-    Own,
+    Endpoint,
+    /// A run of a job file with one worker, which writes a report to this file.
+    Run(PathBuf),
     /// A user's command.
     Command {
         /// The file for its output.
@@ -59,21 +62,22 @@ pub(super) struct Process {
 
 impl Process {
     /// Starts a process, and tells `ended` how it ended or why it could not be started. When this
-    /// function returns, the process runs or will never run.
+    /// function returns, the process runs or will never run. `name` is for messages.
     pub(super) fn start(
-        task: TaskId,
+        name: String,
         mut command: Command,
         kind: Kind,
-        ended: impl FnOnce(TaskId, Ended) + Send + 'static,
+        ended: impl FnOnce(Ended) + Send + 'static,
     ) -> Self {
         let group = Arc::new(Mutex::new(None));
         let own = Arc::clone(&group);
         let (started, is_started) = mpsc::channel::<()>();
+        let thread = name.clone();
         let follow = move || {
             let spawned = spawn(&mut command, &kind, &own);
             drop(started);
             let exit = match (spawned, &kind) {
-                (Ok(child), Kind::Own) => follow(task, child, &own),
+                (Ok(child), Kind::Endpoint | Kind::Run(_)) => follow(&name, child, &kind, &own),
                 (Ok(child), Kind::Command { log, marks }) => {
                     let status = reap(child, &own);
                     launch::end_marked(marks);
@@ -84,11 +88,11 @@ impl Process {
                     Exit::failed(format!("cannot start `{program}`: {error}")).into()
                 }
             };
-            ended(task, exit);
+            ended(exit);
         };
         if let Err(error) = thread::Builder::new().name("process".into()).spawn(follow) {
             // `ended` was moved into the thread and is gone, so log the error.
-            tracing::error!("cannot start a thread for {task}: {error}");
+            tracing::error!("cannot start a thread for {thread}: {error}");
         }
         // Nothing is sent: this returns when the other end is dropped.
         let _ = is_started.recv();
@@ -121,7 +125,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 fn spawn(command: &mut Command, kind: &Kind, group: &Mutex<Option<Pid>>) -> std::io::Result<Child> {
     command.process_group(0).stdin(Stdio::null());
     match kind {
-        Kind::Own => command.stdout(Stdio::piped()).stderr(Stdio::piped()),
+        Kind::Endpoint | Kind::Run(_) => command.stdout(Stdio::piped()).stderr(Stdio::piped()),
         Kind::Command { log, .. } => {
             let log = File::create(log)?;
             command.stdout(log.try_clone()?).stderr(log)
@@ -164,37 +168,82 @@ enum Told {
     Other,
 }
 
+/// Far more than the report of a job takes.
+const REPORT: FileLimit = FileLimit::new("report", 4 << 20);
+
+/// The relevant part of the report of `tributary run --json` on a job with one worker.
+#[derive(Debug, Deserialize)]
+struct Report {
+    jobs: Vec<Summed>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Summed {
+    bytes: u64,
+    verified: u64,
+}
+
+/// What a process has said.
+#[derive(Debug, Default)]
+struct Said {
+    /// Values that it summed, and those of them that were compared.
+    done: Option<(u64, u64)>,
+    failed: Option<String>,
+}
+
+impl Said {
+    fn events(name: &str, output: impl BufRead) -> Self {
+        let mut said = Self::default();
+        for line in output.lines().map_while(Result::ok) {
+            match serde_json::from_str(&line) {
+                Ok(Told::Done { values, verified }) => said.done = Some((values, verified)),
+                Ok(Told::Failed { reason }) => said.failed = Some(reason),
+                Ok(Told::Other) => tracing::debug!("{name}: {line}"),
+                Err(_) => tracing::warn!("{name} says: {line}"),
+            }
+        }
+        said
+    }
+
+    fn report(path: &Path) -> Self {
+        let text = REPORT.read_text(path).ok();
+        let report = text.and_then(|text| serde_json::from_str::<Report>(&text).ok());
+        let job = report.and_then(|report| report.jobs.into_iter().next());
+        Self { done: job.map(|job| (job.bytes / 4, job.verified)), failed: None }
+    }
+}
+
 /// Reads the output of the process until it ends.
-fn follow(task: TaskId, mut child: Child, group: &Mutex<Option<Pid>>) -> Ended {
+fn follow(name: &str, mut child: Child, kind: &Kind, group: &Mutex<Option<Pid>>) -> Ended {
     // Without a thread, its messages are lost.
     let errors = child
         .stderr
         .take()
         .and_then(|stderr| thread::Builder::new().spawn(move || last_line(stderr)).ok());
-    let (mut done, mut failed) = (None, None);
-    if let Some(stdout) = child.stdout.take() {
-        for line in BufReader::new(stdout).lines().map_while(Result::ok) {
-            match serde_json::from_str(&line) {
-                Ok(Told::Done { values, verified }) => done = Some((values, verified)),
-                Ok(Told::Failed { reason }) => failed = Some(reason),
-                Ok(Told::Other) => tracing::debug!("{task}: {line}"),
-                Err(_) => tracing::warn!("{task} says: {line}"),
-            }
+    let output = child.stdout.take().map(BufReader::new);
+    let events = match kind {
+        Kind::Run(_) => {
+            // What it prints is for people.
+            output.map(|mut output| std::io::copy(&mut output, &mut std::io::sink()));
+            None
         }
-    }
+        _ => output.map(|output| Said::events(name, output)),
+    };
     let status = reap(child, group);
+    let said = match kind {
+        Kind::Run(report) => Said::report(report),
+        _ => events.unwrap_or_default(),
+    };
     let errors = errors.and_then(|thread| thread.join().ok()).flatten();
     let died = status.as_ref().is_ok_and(|status| is_death(*status));
-    let exit = match (status, done) {
+    let exit = match (status, said.done) {
         (Ok(status), Some((values, verified))) if status.success() => {
-            let detail = match task.role.trains() {
-                true => format!("{values} values summed, {verified} of them compared"),
-                false => "it served".to_owned(),
-            };
+            let detail = format!("{values} values summed, {verified} of them compared");
             Exit { outcome: Outcome::Success, detail, values, verified }
         }
         (Ok(status), _) => {
-            let reason = failed.or(errors).map_or(String::new(), |reason| format!(": {reason}"));
+            let reason = said.failed.or(errors);
+            let reason = reason.map_or(String::new(), |reason| format!(": {reason}"));
             Exit::failed(format!("it ended with {status}{reason}"))
         }
         (Err(error), _) => Exit::failed(format!("it cannot be waited for: {error}")),

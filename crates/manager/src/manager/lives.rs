@@ -5,18 +5,21 @@ use std::collections::BTreeSet;
 use super::{
     Action, Admission, Agent, Command, Connection, Dismissal, Manager, Standing, Stranger,
 };
-use crate::job::{Cause, Exit, Outcome, Phase, Record, Role, Run, Task, TaskId};
+use crate::job::{Cause, Exit, Outcome, Phase, Record, Run, Task, TaskId};
+use crate::job_file;
 
 /// The admission of an attempt to the switches, if it needs one.
 pub(super) fn admission(record: &Record, run: &Run) -> Option<Admission> {
     Some(Admission {
         wire: run.wire?,
         name: record.request.name.clone(),
-        workers: run.workers().map(|task| task.server.clone()).collect(),
-        ps: run.ps()?.server.clone(),
+        workers: run.tasks.iter().map(|task| task.server.clone()).collect(),
+        ps: run.ps.clone()?,
         in_network: run.in_network,
         epoch: run.epoch,
         max_rate: record.request.max_rate,
+        settings: job_file::settings(record, run),
+        key: run.key,
     })
 }
 
@@ -46,7 +49,7 @@ impl Manager {
             return;
         }
         for task in run.live().filter(|task| wanted(task)) {
-            let start = Command::Start(record.task(task.role), Box::new(record.clone()));
+            let start = Command::Start(record.task(task.worker), Box::new(record.clone()));
             self.send(&task.server, task.incarnation, start);
         }
     }
@@ -166,17 +169,17 @@ impl Manager {
         let record = &self.durable.jobs[&job];
         let ending = matches!(record.phase, Phase::Ending(..));
         let attempt = record.attempts;
-        let is_told = |task: &Task| told.contains(&TaskId { job, attempt, role: task.role });
+        let is_told = |task: &Task| told.contains(&TaskId { job, attempt, worker: task.worker });
         let live = record.phase.run().into_iter().flat_map(Run::live);
         let here: Vec<Task> = live.filter(|task| task.server == server).cloned().collect();
         let mut lost = None;
         for task in &here {
             if task.incarnation != incarnation {
                 let why = format!("the agent of {server} was started again");
-                self.note_exit(job, task.role, Exit::lost(&why));
+                self.note_exit(job, task.worker, Exit::lost(&why));
                 lost = Some(why);
             } else if ending && !is_told(task) {
-                self.note_exit(job, task.role, Exit::lost("it was never started"));
+                self.note_exit(job, task.worker, Exit::lost("it was never started"));
             }
         }
         match lost {
@@ -186,11 +189,13 @@ impl Manager {
         }
     }
 
-    /// The jobs that may have processes on a server.
+    /// The jobs that may have processes on a server, or use its parameter server.
     fn jobs_on(&self, server: &str) -> Vec<u32> {
         let live = |record: &&Record| {
             let run = record.phase.run();
-            run.is_some_and(|run| run.live().any(|task| task.server == server))
+            run.is_some_and(|run| {
+                run.live().any(|task| task.server == server) || run.ps.as_deref() == Some(server)
+            })
         };
         self.durable.jobs.values().filter(live).map(|record| record.id).collect()
     }
@@ -208,14 +213,14 @@ impl Manager {
         let server = server.clone();
         let record = self.durable.jobs.get(&id.job).filter(|record| record.attempts == id.attempt);
         let task = record.and_then(|record| record.phase.run()).and_then(|run| {
-            let same = |task: &&Task| task.role == id.role && task.server == server;
+            let same = |task: &&Task| task.worker == id.worker && task.server == server;
             run.tasks.iter().find(same).filter(|task| task.incarnation == incarnation)
         });
         let known = task.map(|task| task.exit.is_some());
         let running = record.is_some_and(|record| matches!(record.phase, Phase::Running(_)));
         match (known, exit) {
             (Some(false), Some(exit)) => {
-                self.note_exit(id.job, id.role, exit);
+                self.note_exit(id.job, id.worker, exit);
                 self.send(&server, incarnation, Command::Acknowledge(id));
                 self.after_exit(id.job);
             }
@@ -226,10 +231,10 @@ impl Manager {
     }
 
     /// Records how a process ended.
-    fn note_exit(&mut self, job: u32, role: Role, exit: Exit) {
+    fn note_exit(&mut self, job: u32, worker: u8, exit: Exit) {
         let mut record = self.durable.jobs[&job].clone();
         if let Phase::Running(run) | Phase::Ending(run, _) = &mut record.phase
-            && let Some(task) = run.tasks.iter_mut().find(|task| task.role == role)
+            && let Some(task) = run.tasks.iter_mut().find(|task| task.worker == worker)
         {
             task.exit = Some(exit);
         }
@@ -243,24 +248,21 @@ impl Manager {
             Phase::Ending(..) => return self.close(job),
             _ => return,
         };
-        let ended = run.tasks.iter().filter_map(|task| Some((task, task.exit.as_ref()?)));
-        // A parameter server must run until it is stopped.
-        let well =
-            |task: &Task, exit: &Exit| exit.outcome == Outcome::Success && task.role.trains();
-        let failed = ended.into_iter().find(|(task, exit)| !well(task, exit));
-        // A process that waited in vain for a process on an absent server failed through no fault
-        // of the job.
-        let away = run.live().find(|task| !self.is_here(&task.server));
+        let mut ended = run.tasks.iter().filter_map(|task| Some((task, task.exit.as_ref()?)));
+        let failed = ended.find(|(_, exit)| exit.outcome != Outcome::Success);
+        // A process that waited in vain for one on an absent server failed through no fault of the job.
+        let needed = run.live().map(|task| task.server.as_str()).chain(run.ps.as_deref());
+        let away = needed.into_iter().find(|server| !self.is_here(server));
         let cause = match (failed, away) {
             (Some((task, exit)), away) => {
-                let why = format!("{} on {}: {}", task.role, task.server, exit.detail);
+                let why = format!("worker {} on {}: {}", task.worker, task.server, exit.detail);
                 match (exit.outcome, away) {
                     (Outcome::Lost, _) => Cause::Lost(why),
-                    (_, Some(other)) => Cause::Lost(format!("{} is away; {why}", other.server)),
+                    (_, Some(other)) => Cause::Lost(format!("{other} is away; {why}")),
                     _ => Cause::Failed(why),
                 }
             }
-            (None, _) if run.workers().all(|task| task.exit.is_some()) => Cause::Finished,
+            (None, _) if run.live().next().is_none() => Cause::Finished,
             (None, _) => return,
         };
         self.end_attempt(job, cause);
@@ -277,7 +279,7 @@ impl Manager {
                     self.send(
                         &task.server,
                         task.incarnation,
-                        Command::Stop(record.task(task.role)),
+                        Command::Stop(record.task(task.worker)),
                     );
                 }
                 record.phase = Phase::Ending(run, cause);
@@ -347,10 +349,10 @@ impl Manager {
         for job in self.jobs_on(server) {
             let why = format!("the agent of {server} is gone");
             let live = self.durable.jobs[&job].phase.run().into_iter().flat_map(Run::live);
-            let here: Vec<Role> =
-                live.filter(|task| task.server == server).map(|task| task.role).collect();
-            for role in here {
-                self.note_exit(job, role, Exit::lost(&why));
+            let here: Vec<u8> =
+                live.filter(|task| task.server == server).map(|task| task.worker).collect();
+            for worker in here {
+                self.note_exit(job, worker, Exit::lost(&why));
             }
             self.end_attempt(job, Cause::Lost(why));
         }

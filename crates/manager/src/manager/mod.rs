@@ -30,9 +30,10 @@ use std::mem::discriminant;
 use std::num::NonZeroU64;
 
 use tributary_cluster::Policy;
+use tributary_wire::channel::Token;
 
 use crate::durable::{Change, Durable};
-use crate::job::{Exit, Phase, Record, Request, Role, Task, TaskId};
+use crate::job::{Exit, Phase, Record, Request, Task, TaskId};
 use crate::site::Site;
 
 /// Settings of the manager.
@@ -186,6 +187,10 @@ pub struct Admission {
     pub epoch: Option<u32>,
     /// Most bits of values per second that each worker sends.
     pub max_rate: Option<NonZeroU64>,
+    /// The table `[job]` of a job file: what its workers sum, if it has no command.
+    pub settings: String,
+    /// What its workers show.
+    pub key: Token,
 }
 
 /// Why a request is refused. The state is unchanged.
@@ -218,6 +223,8 @@ pub struct Manager {
     site: Site,
     settings: Settings,
     policy: Box<dyn Policy>,
+    /// Draws a key for an attempt.
+    draw: fn() -> Token,
     durable: Durable,
     agents: BTreeMap<String, Agent>,
     /// The manager's jobs that the switches serve, as far as known.
@@ -271,12 +278,13 @@ impl std::fmt::Debug for Manager {
 
 impl Manager {
     /// Creates a manager that continues from the recorded state. Its first actions are those that
-    /// its predecessor may not have carried out.
+    /// its predecessor may not have carried out. `draw` draws the keys of attempts.
     #[must_use]
     pub fn start(
         site: Site,
         settings: Settings,
         policy: Box<dyn Policy>,
+        draw: fn() -> Token,
         durable: Durable,
         now_ms: u64,
     ) -> (Self, Vec<Action>) {
@@ -284,12 +292,13 @@ impl Manager {
         let away = |name: &str| (name.to_owned(), Agent::Away { since_ms: now_ms });
         let mut agents: BTreeMap<_, _> = site.servers().map(|server| away(&server.name)).collect();
         for run in durable.jobs.values().filter_map(|record| record.phase.run()) {
-            agents.extend(run.tasks.iter().map(|task| away(&task.server)));
+            agents.extend(run.servers().map(away));
         }
         let mut manager = Self {
             site,
             settings,
             policy,
+            draw,
             durable,
             agents,
             admitted: BTreeSet::new(),
@@ -497,11 +506,9 @@ fn progress(record: &Record) -> String {
             None => format!("it was submitted as {:?} and waits", record.request.name),
         },
         Phase::Running(run) => {
-            let place = |task: &Task| match task.role {
-                Role::ParameterServer => format!("{} (PS)", task.server),
-                Role::Worker(_) | Role::Alone => format!("{}×{}", task.server, task.gpus),
-            };
-            let places: Vec<String> = run.tasks.iter().map(place).collect();
+            let place = |task: &Task| format!("{}×{}", task.server, task.gpus);
+            let server = run.ps.iter().map(|server| format!("{server} (PS)"));
+            let places: Vec<String> = run.tasks.iter().map(place).chain(server).collect();
             let switches = match (run.wire, run.in_network) {
                 (None, _) => "it needs no network",
                 (_, true) => "switches aggregate",
@@ -514,14 +521,4 @@ fn progress(record: &Record) -> String {
         Phase::Failed(why) => format!("it has failed: {why}"),
         Phase::Cancelled => "it is cancelled".to_owned(),
     }
-}
-
-/// The roles of a job's processes: `workers` workers and the parameter server, if any.
-fn roles(workers: usize, has_ps: bool) -> impl Iterator<Item = Role> {
-    let index = |worker| u8::try_from(worker).expect("a job has at most 32 workers");
-    let workers = (0..workers).map(move |worker| match has_ps {
-        true => Role::Worker(index(worker)),
-        false => Role::Alone,
-    });
-    workers.chain(has_ps.then_some(Role::ParameterServer))
 }

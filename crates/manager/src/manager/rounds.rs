@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use tributary_cluster::{Job, JobId, Pending, Plan, Round, ServerIndex, State};
 use tributary_wire::POSITIONS_MAX;
 
-use super::{Action, Agent, Manager, lives, roles};
+use super::{Action, Agent, Manager, lives};
 use crate::durable::Change;
 use crate::job::{Phase, Record, Request, Run, Task};
 use crate::site::Part;
@@ -125,18 +125,16 @@ impl Manager {
             None => None,
         };
         record.attempts += 1;
-        let count = workers.len();
-        let places = workers.into_iter().chain(ps.clone().map(|server| (server, 0)));
-        let task = |(role, (server, gpus))| {
+        let task = |(worker, (server, gpus))| {
             let Some(&Agent::Here { incarnation, .. }) = self.agents.get(&server) else {
                 return None;
             };
-            Some(Task { role, server, incarnation, gpus, exit: None })
+            Some(Task { worker, server, incarnation, gpus, exit: None })
         };
-        let tasks: Option<Vec<Task>> = roles(count, ps.is_some()).zip(places).map(task).collect();
+        let tasks: Option<Vec<Task>> = (0..).zip(workers).map(task).collect();
         let Some(tasks) = tasks else { return };
-        let attempt = record.attempts;
-        let run = Run { attempt, since_ms: now_ms, wire, epoch: None, in_network, tasks };
+        let (attempt, key) = (record.attempts, (self.draw)());
+        let run = Run { attempt, since_ms: now_ms, wire, epoch: None, in_network, ps, key, tasks };
         self.outbox.extend(lives::admission(&record, &run).map(Action::Admit));
         record.phase = Phase::Running(run);
         if let Some(wire) = wire {
@@ -195,9 +193,10 @@ fn occupied(
     spare: &mut impl Iterator<Item = JobId>,
 ) -> Vec<(Job, Plan)> {
     let job = described(record);
-    let places: Vec<_> = run.workers().map(|task| (part.index(&task.server), task.gpus)).collect();
+    let places: Vec<_> =
+        run.tasks.iter().map(|task| (part.index(&task.server), task.gpus)).collect();
     let all: Option<Vec<_>> = places.iter().map(|&(server, gpus)| Some((server?, gpus))).collect();
-    match (all, run.ps().map(|task| part.index(&task.server))) {
+    match (all, run.ps.as_deref().map(|server| part.index(server))) {
         (Some(shares), Some(Some(ps))) => {
             let mut plan = Plan::spread(&part.cluster, &shares, ps);
             if !run.in_network {

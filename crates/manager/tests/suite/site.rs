@@ -1,13 +1,14 @@
-//! Site files, the job files rendered from them, and the database.
+//! Site files, and the database.
 
 use std::num::NonZeroU64;
+use std::os::unix::fs::PermissionsExt as _;
 
 use tributary_cluster::ServerIndex;
 use tributary_manager::database::Redb;
 use tributary_manager::durable::{Change, Counters, Store};
-use tributary_manager::job::{Phase, Record, Request, Role, Run, Task};
+use tributary_manager::job::{Phase, Record, Request, Run, Task};
 use tributary_manager::site::Site;
-use tributary_model::Workload;
+use tributary_wire::channel::{TOKEN_LEN, Token};
 
 const NETWORK: &str = "name = \"other\"\nworker_timeout = \"7s\"\n[topology]\nracks = 2\n\
                        hosts_per_rack = 2\nps_hosts = 1\n[switch]\npool = 128\n\
@@ -47,13 +48,21 @@ fn request() -> Request {
     }
 }
 
-fn task(role: Role, server: &str, gpus: u32) -> Task {
-    Task { role, server: server.into(), incarnation: u64::MAX, gpus, exit: None }
+fn task(worker: u8, server: &str, gpus: u32) -> Task {
+    Task { worker, server: server.into(), incarnation: u64::MAX, gpus, exit: None }
 }
 
 fn record(wire: Option<u16>, tasks: Vec<Task>) -> Record {
-    let run =
-        Run { attempt: 2, since_ms: 5, wire, epoch: wire.map(u32::from), in_network: true, tasks };
+    let run = Run {
+        attempt: 2,
+        since_ms: 5,
+        wire,
+        epoch: wire.map(u32::from),
+        in_network: true,
+        ps: wire.map(|_| "w1".into()),
+        key: Token([9; TOKEN_LEN]),
+        tasks,
+    };
     Record {
         id: 9,
         request: request(),
@@ -105,40 +114,6 @@ fn the_peak_of_a_switch_follows_from_its_pool() {
     let twice = pat(&network(&switch.replace("200", "400")), &site);
     assert!((twice[0] / usual - 2.0).abs() < 1e-9, "{twice:?}");
     assert_eq!(pat(&network(switch), SITE), [20.0; 2], "the file's own");
-}
-
-#[test]
-fn an_attempt_becomes_a_job_file() {
-    let tasks = vec![
-        task(Role::Worker(0), "w3", 2),
-        task(Role::Worker(1), "w1", 1),
-        task(Role::ParameterServer, "w1", 0),
-    ];
-    let record = record(Some(700), tasks);
-    let text = site().job_file(&record, record.phase.run().unwrap());
-    let scenario = tributary_jobfile::parse(&text, "job-9-2.toml").unwrap();
-    assert_eq!((scenario.name.as_str(), scenario.jobs.len()), ("job-9-2", 1));
-    assert_eq!((scenario.network.worker_timeout.as_secs(), scenario.network.switch.pool), (7, 128));
-    let job = &scenario.jobs[0];
-    let name = |host| scenario.network.topology.host(host).name.as_str();
-    assert_eq!((job.id.get(), job.name.as_str()), (700, "job-1"));
-    assert_eq!(job.workers.iter().map(|&host| name(host)).collect::<Vec<_>>(), ["w3", "w1"]);
-    assert_eq!(name(job.server()), "w1");
-    let Workload::Random(random) = &job.workload else { panic!("{:?}", job.workload) };
-    assert_eq!((random.tensors, random.elements, random.seed), (7, 1_000, 9));
-    assert_eq!(job.stragglers.iter().map(|own| own.delay.as_micros()).max(), Some(1_500));
-    assert_eq!(job.stragglers.len(), 2);
-    // Its workers keep the limit of its tenant.
-    assert_eq!(job.rate.map(|rate| rate.get()), Some(5_000_000));
-    assert_eq!(job.limits.rate, job.rate);
-}
-
-#[test]
-fn a_job_on_one_server_serves_itself() {
-    let record = record(None, vec![task(Role::Alone, "w4", 2)]);
-    let text = site().job_file(&record, record.phase.run().unwrap());
-    let scenario = tributary_jobfile::parse(&text, "job.toml").unwrap();
-    assert_eq!(scenario.jobs[0].workers, [scenario.jobs[0].server()]);
 }
 
 #[test]
@@ -197,12 +172,14 @@ fn the_database_gives_back_what_was_recorded() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("m.redb");
     let mut store = Redb::open(&path).unwrap();
+    let mode = std::fs::metadata(&path).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600, "it has the keys of jobs");
     assert_eq!(store.load().unwrap(), Default::default());
     let mut expected = store.load().unwrap();
     let counters = Counters { job: 12, wire: 65_535 };
     let steps = [
         vec![Change::Counters(counters), Change::Job(Box::new(record(Some(1), Vec::new())))],
-        vec![Change::Job(Box::new(record(None, vec![task(Role::Alone, "w4", 2)])))],
+        vec![Change::Job(Box::new(record(None, vec![task(0, "w4", 2)])))],
         vec![Change::Job(Box::new(Record { id: 3, ..record(None, Vec::new()) }))],
         vec![Change::Forget(9)],
     ];

@@ -15,7 +15,7 @@ use tributary_wire::POSITIONS_MAX;
 use crate::decision::Decision;
 use crate::listing::{Job, Node, Phase};
 use crate::number;
-use crate::wish::Wish;
+use crate::wish::{Sums, Wish};
 
 /// The settings of the placer.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -81,6 +81,8 @@ pub struct Admission {
     pub in_network: bool,
     /// The run to continue; `None` for a new one.
     pub run: Option<u32>,
+    /// What `tributary worker` sums in it, if the comment says.
+    pub sums: Option<Sums>,
 }
 
 /// What was decided for a job, if anything.
@@ -352,22 +354,17 @@ impl<'a> Group<'a> {
             return Step::Leave(job, why);
         }
         let name = |server: ServerIndex| self.part.names[server.at()].clone();
-        let ps = plan.is_distributed().then(|| name(self.ps(plan, &shares)));
+        let ps = plan.is_distributed().then(|| name(Self::ps(plan, &shares)));
         let on = shares.into_iter().map(|(server, gpus)| (name(server), gpus)).collect();
         let in_network = ps.is_none() || !plan.aggregating.is_empty();
         Step::Place(job, Decision { on, ps, in_network, at_s: Some(now_s), run: None })
     }
 
-    /// The server of the parameter server. A Slurm job runs nothing outside its nodes, so it is
-    /// one of them: the policy's, or else one in the same rack, with as many GPUs as possible.
-    fn ps(&self, plan: &Plan, shares: &[(ServerIndex, u32)]) -> ServerIndex {
-        let wanted = plan.ps;
-        let rack = |server: ServerIndex| self.part.cluster.server(server).rack;
-        let preference = |&&(server, gpus): &&(ServerIndex, u32)| {
-            let same_rack = wanted.is_some_and(|wanted| rack(wanted) == rack(server));
-            (wanted == Some(server), same_rack, gpus, std::cmp::Reverse(server))
-        };
-        shares.iter().max_by_key(preference).expect("a plan has a worker").0
+    /// The server of the parameter server: the policy's, or else the one with most GPUs of the job.
+    fn ps(plan: &Plan, shares: &[(ServerIndex, u32)]) -> ServerIndex {
+        let preference = |&&(server, gpus): &&(ServerIndex, u32)| (gpus, std::cmp::Reverse(server));
+        let most = || shares.iter().max_by_key(preference).expect("a plan has a worker").0;
+        plan.ps.unwrap_or_else(most)
     }
 }
 
@@ -401,15 +398,15 @@ pub fn admission(job: &Job) -> Option<Admission> {
     let workers: Vec<String> = job.nodes.iter().map(|(node, _)| node.clone()).collect();
     let decision = decided(job);
     let decision = decision.as_ref();
-    // After it was requeued by hand, a job may have other nodes than it was placed on.
     let ps = decision.and_then(|decision| decision.ps.clone());
-    let ps = ps.filter(|ps| workers.contains(ps)).unwrap_or_else(|| workers[0].clone());
+    let ps = ps.unwrap_or_else(|| workers[0].clone());
     Some(Admission {
         job: job.id,
         workers,
         ps,
         in_network: decision.is_none_or(|decision| decision.in_network),
         run: decision.and_then(|decision| decision.run),
+        sums: Wish::read(&job.comment).ok().flatten().and_then(|wish| wish.sums),
     })
 }
 

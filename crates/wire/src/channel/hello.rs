@@ -5,6 +5,7 @@ use std::hint::black_box;
 use std::str::FromStr;
 
 use bytes::{BufMut, Bytes, BytesMut};
+use serde::{Deserialize, Serialize};
 
 use super::code::{Reader, frame};
 use super::{Error, Message, VERSION};
@@ -20,12 +21,27 @@ const REFUSED: u8 = 3;
 /// The role byte of the PS.
 const SERVER: u16 = u16::MAX;
 
-/// Authenticates the endpoints of a job: random bytes from the controller.
+/// Authenticates the endpoints of a job: random bytes.
 ///
-/// Comparison takes constant time, and [`Debug`](fmt::Debug) hides the bytes.
-/// [`to_hex`](Self::to_hex) and [`FromStr`] serve the file that stores tokens.
-#[derive(Clone, Copy)]
+/// Comparison takes constant time, and [`Debug`](fmt::Debug) hides the bytes. Files and environments have it in
+/// [hexadecimal digits](Self::to_hex).
+#[derive(Clone, Copy, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
 pub struct Token(pub [u8; TOKEN_LEN]);
+
+impl From<Token> for String {
+    fn from(token: Token) -> Self {
+        token.to_hex()
+    }
+}
+
+impl TryFrom<String> for Token {
+    type Error = BadToken;
+
+    fn try_from(text: String) -> Result<Self, BadToken> {
+        text.parse()
+    }
+}
 
 impl Token {
     /// 32 hexadecimal digits. They reveal the secret.

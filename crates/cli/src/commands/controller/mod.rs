@@ -4,17 +4,17 @@ pub(crate) mod jobs;
 mod push;
 pub(crate) mod switches;
 
-use std::path::Path;
 use std::sync::Arc;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, bail};
 use tributary_controller::jobs::Controller;
-use tributary_controller::service::Known;
+use tributary_controller::service::{Known, Record};
 use tributary_endpoint::tokens::Tokens;
 use tributary_jobfile::{Site, TIMING_IGNORED};
 use tributary_metrics::Metrics;
-use tributary_model::{Deployment, Protocol, Scenario};
+use tributary_model::Deployment;
 use tributary_orchestrator::journal::Redb;
+use tributary_wire::JobId;
 
 use crate::args::{ControllerArgs, ControllerTask};
 use crate::signals;
@@ -69,44 +69,21 @@ fn serve_until_end(args: &ControllerArgs, metrics: &Metrics) -> Result<()> {
         true => (records, Vec::new()),
         false => jobs::of_file(records, &deployment),
     };
-    // The tokens of jobs that clients admit are in the journal.
-    let hands_out = args.on_demand || args.listen.is_some() && args.journal.is_none();
-    let tokens = tokens(&scenario, args.tokens.as_deref(), hands_out, !records.is_empty())?;
+    let mut tokens = Tokens::draw(&scenario).by_job();
+    // The endpoints of jobs that go on have theirs.
+    let named = |job: JobId| scenario.jobs.iter().find(|known| known.id == job);
+    let kept = |record: &Record| Some((named(record.placement.job)?.name.clone(), record.token?));
+    tokens.extend(records.iter().filter_map(kept));
     let door = args.listen.as_ref().map(|address| args.door.door(address)).transpose()?;
     let served: Vec<_> =
         records.iter().map(|record| (record.placement.clone(), record.slot)).collect();
     let on_demand = args.on_demand;
     let site = Some(Arc::new(site));
-    let known = Known { tokens: tokens.by_job(), own: !on_demand, site, ..Known::from(deployment) };
+    let known = Known { tokens, own: !on_demand, site, ..Known::from(deployment) };
     let beginning = jobs::Beginning { journal, records, outdated, door, on_demand };
     tributary_endpoint::runtime()?.block_on(async {
         let controller =
             Controller::resume(topology, &ports, addresses, &pipeline, &served, |_| {}).await?;
         jobs::serve(controller, known, beginning, &stop, metrics).await
     })
-}
-
-/// Draws the tokens of ESA's jobs. Those of jobs that go on are kept: their endpoints have them.
-/// Endpoints get them from a controller that `hands_out` them, or else from the file.
-fn tokens(
-    scenario: &Scenario,
-    path: Option<&Path>,
-    hands_out: bool,
-    jobs_go_on: bool,
-) -> Result<Tokens> {
-    let drawn = Tokens::draw(scenario);
-    let Some(path) = path else {
-        ensure!(
-            scenario.network.protocol != Protocol::Esa || hands_out,
-            "the endpoints of ESA jobs need tokens, also after the controller was started again; say where to \
-             write them with --tokens FILE"
-        );
-        return Ok(drawn);
-    };
-    let tokens = match jobs_go_on && path.exists() {
-        true => drawn.keeping(&Tokens::read(path)?),
-        false => drawn,
-    };
-    tokens.write(path)?;
-    Ok(tokens)
 }

@@ -58,9 +58,6 @@ pub(super) fn run(args: &PushArgs) -> Result<()> {
         return Ok(());
     }
     let stop = signals::stop_flag()?;
-    if !args.no_jobs {
-        super::tokens(&scenario, args.tokens.as_deref(), false, false)?;
-    }
     tributary_endpoint::runtime()?.block_on(async {
         let mut done = Pushed::default();
         let progress = |step: Progress<'_>| done.note(step);
@@ -80,7 +77,7 @@ pub(super) fn run(args: &PushArgs) -> Result<()> {
             };
             let refused = match admit.await {
                 Ok(epoch) => {
-                    say!("job {} ({}): --epoch {}={epoch}", job.name, job.id, job.name);
+                    say!("job {} ({}): run {epoch}", job.name, job.id);
                     admitted.push(placement.job);
                     None
                 }

@@ -15,13 +15,17 @@ use crate::signals;
 pub(crate) struct AgentArgs {
     #[command(flatten)]
     manager: ManagerArgs,
+    /// Address of the switches' controller (`tributary controller --listen ADDR`), where workers and parameter servers take
+    /// part in jobs, with the certificates for the manager.
+    #[arg(long, value_name = "ADDR", env = "TRIBUTARY_CONTROLLER")]
+    controller: String,
     /// Name of the server, which is that of its host in the network file.
     #[arg(long, value_name = "NAME")]
     server: String,
     /// Network interface towards the switch.
     #[arg(long, value_name = "IFACE")]
     interface: String,
-    /// Directory for the job files of this server's processes only.
+    /// Directory for what this server's processes write, and nothing else.
     #[arg(long, value_name = "DIR", default_value = "agent")]
     directory: PathBuf,
     /// How workers and parameter servers send and receive packets. With `xdp` only one process per
@@ -43,6 +47,8 @@ pub(crate) fn run(args: &AgentArgs, metrics: &Metrics) -> Result<()> {
     let settings = Settings {
         server: args.server.clone(),
         manager: args.manager.remote()?,
+        controller: args.controller.clone(),
+        keys: args.manager.keys.clone(),
         program: std::env::current_exe().context("cannot find this program")?,
         directory: args.directory.clone(),
         interface: args.interface.clone(),

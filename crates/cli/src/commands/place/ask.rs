@@ -221,11 +221,9 @@ pub(super) fn list(args: &ListArgs) -> Result<()> {
 
 /// The servers of a job with its GPUs on each, and the parameter server's.
 fn places(job: &v1::Job) -> String {
-    let place = |task: &v1::Task| match task.gpus {
-        0 => format!("{} (PS)", task.server),
-        gpus => format!("{}×{gpus}", task.server),
-    };
-    job.tasks.iter().map(place).collect::<Vec<_>>().join(" ")
+    let place = |task: &v1::Task| format!("{}×{}", task.server, task.gpus);
+    let server = (!job.server.is_empty()).then(|| format!("{} (PS)", job.server));
+    job.tasks.iter().map(place).chain(server).collect::<Vec<_>>().join(" ")
 }
 
 fn word(state: State) -> &'static str {
@@ -270,6 +268,7 @@ fn json(listed: &v1::ListResponse) -> serde_json::Value {
             "attempts": job.attempts,
             "reason": job.reason,
             "tasks": job.tasks.iter().map(task).collect::<Vec<_>>(),
+            "server": (!job.server.is_empty()).then_some(&job.server),
         })
     };
     let server = |server: &v1::Server| {

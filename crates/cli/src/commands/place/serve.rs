@@ -1,6 +1,5 @@
 //! `tributary place serve`: the placement manager.
 
-use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Sender, channel};
@@ -92,12 +91,7 @@ pub(crate) fn run(args: &ServeArgs, metrics: &Metrics) -> Result<()> {
     let (view, seen) = watch::channel(View::default());
     metrics.add(Managed(seen.clone()));
     let (wishes, wanted) = queue::unbounded_channel();
-    let shell = Shell::start(site, settings, policy, store, view, wishes)?;
-    let mut shell =
-        match is_reached_by_commands(&args.controller) && args.keys.client_keys()?.is_none() {
-            true => shell.with_controller(&args.controller),
-            false => shell,
-        };
+    let mut shell = Shell::start(site, settings, policy, store, view, wishes)?;
     let (inputs, incoming) = channel();
     let runtime = tributary_endpoint::runtime()?;
     let service = Service::new(inputs.clone(), seen);
@@ -114,14 +108,6 @@ pub(crate) fn run(args: &ServeArgs, metrics: &Metrics) -> Result<()> {
     // Agents find another manager, or this one when it is restarted.
     runtime.shutdown_timeout(Duration::from_millis(100));
     Ok(())
-}
-
-/// Whether the commands of jobs, on other hosts, reach a controller at this address. Where clients need certificates, the
-/// commands' users would need some of their own.
-fn is_reached_by_commands(address: &str) -> bool {
-    let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
-    let is_loopback = host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback());
-    !(address.starts_with("unix:") || host == "localhost" || is_loopback)
 }
 
 /// A policy that gives jobs a parameter server.

@@ -75,7 +75,7 @@ impl Crew {
     }
 
     fn worker(&self, worker: usize) -> Process {
-        self.net.worker(u8::try_from(worker).unwrap(), &self.net.tokens())
+        self.net.worker(u8::try_from(worker).unwrap())
     }
 
     /// Waits for a round of a worker, and then kills another one.
@@ -111,7 +111,7 @@ impl Crew {
 /// A controller with a journal, also after another one.
 fn start_controller(net: &Net) -> Process {
     let journal = net.file.path("journal.redb").display().to_string();
-    net.controller_with(&net.tokens(), &["--journal", &journal])
+    net.controller_with(&["--journal", &journal])
 }
 
 fn text_of(process: &Process) -> String {
@@ -365,11 +365,9 @@ fn crew_with_relay() -> (Crew, Relay) {
     let controller = start_controller(&net);
     let servers = vec![net.server()];
     let relay = Relay::new(&net);
-    let tokens = net.tokens();
-    let mut workers: Vec<Process> = (0..2).map(|worker| net.worker(worker, &tokens)).collect();
-    let more = ["--interface", "eth0", "--tokens", &tokens, "--controller", &relay.address];
-    let name = net.file.name();
-    workers.push(net.start("w3", &[&["worker", "--worker", "2", &name], &more[..]].concat()));
+    let mut workers: Vec<Process> = (0..2).map(|worker| net.worker(worker)).collect();
+    let more = ["--interface", "eth0", "--controller", &relay.address];
+    workers.push(net.start("w3", &[&["worker", "--job", "1"], &more[..]].concat()));
     (Crew { net, controller, _servers: servers, workers }, relay)
 }
 

@@ -787,6 +787,7 @@ async fn a_tenants_workers_take_part_in_its_jobs_only() {
     let aggregation = v1::Aggregation::Network.into();
     let request = v1::AdmitRequest { job_id: 1, aggregation, size: 8, ..Default::default() };
     Service::admit(&life.jobs, by(&blue, request)).await.unwrap();
+    Service::admit(&life.jobs, by(&blue, leased(5, &["w3", "w4"]))).await.unwrap();
     let take = async |grant: Grant| {
         let jobs = life.jobs.clone();
         let door = move |mut request: Request<()>| {
@@ -801,12 +802,24 @@ async fn a_tenants_workers_take_part_in_its_jobs_only() {
         tokio::spawn(server.serve_with_incoming(incoming));
         let controller = Remote::new(&address, None).unwrap().unwrap();
         let worker = Taking::worker(&controller, "job1", 0, 0).await;
+        let wrong = Taking::of_admitted(&controller, 5, b"another", 0, 0).await;
+        assert_eq!(wrong.map(drop).unwrap_err().code(), Code::PermissionDenied);
+        let keyed = Taking::of_admitted(&controller, 5, KEY, 0, 0).await;
+        assert!(keyed.is_ok(), "the key is enough");
         let host = Taking::server(&controller, "ps").await;
         (worker.map(drop).err().map(|status| status.code()), host.is_ok())
     };
+    let refused = Some(Code::PermissionDenied);
     assert_eq!(take(blue).await, (None, false));
-    assert_eq!(take(red).await, (Some(Code::PermissionDenied), false));
+    assert_eq!(take(red).await, (refused, false));
     let observer = Grant::new(Caller::Anyone, Role::Observe, None);
-    assert_eq!(take(observer).await, (Some(Code::PermissionDenied), false));
+    assert_eq!(take(observer).await, (refused, false));
     assert_eq!(take(Grant::operator()).await, (None, true));
+    // The agent of a host serves there, and nowhere else.
+    let agent = |name: &str| {
+        let caller = Caller::Certified([name.to_owned()].into());
+        Grant::new(caller, Role::Agent, None)
+    };
+    assert_eq!(take(agent("ps.nodes")).await, (refused, true));
+    assert_eq!(take(agent("w1.nodes")).await, (refused, false));
 }

@@ -8,16 +8,20 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use tributary_manager::agent::{Effect, Tasks};
 use tributary_manager::durable::{Durable, Store};
-use tributary_manager::job::{Exit, Outcome, Phase, Record, Request, Role, TaskId};
+use tributary_manager::job::{Exit, Outcome, Phase, Record, Request, TaskId};
 use tributary_manager::manager::{
     Action, Command, Connection, Event, Manager, Refusal, Settings, Standing,
 };
 use tributary_manager::site::Site;
+use tributary_wire::channel::{TOKEN_LEN, Token};
 
 use crate::first_fit::FirstFit;
 
 pub(crate) const SETTINGS: Settings =
     Settings { period_ms: 100, lease_ms: 1_000, ageing: 1.0, kept: 100, max_value: 1_000.0 };
+
+/// The key of every attempt.
+const KEY: Token = Token([7; TOKEN_LEN]);
 
 const NETWORK: &str = "[topology]\nkind = \"star\"\nworkers = 3\nps_hosts = 1\n";
 
@@ -143,8 +147,8 @@ pub(crate) struct World<S> {
     /// Processes that completed.
     ended_well: BTreeSet<TaskId>,
     gpus: BTreeMap<TaskId, u32>,
-    /// Roles of the processes of an attempt, by job and attempt.
-    attempts: BTreeMap<(u32, u32), BTreeSet<Role>>,
+    /// Workers of an attempt, by job and attempt.
+    attempts: BTreeMap<(u32, u32), BTreeSet<u8>>,
     /// The current point, and the points at which the manager dies.
     pub(crate) moment: Moment,
     pub(crate) crashes: VecDeque<Moment>,
@@ -204,7 +208,7 @@ impl<S: Store> World<S> {
         self.note("the manager starts");
         let durable = self.store.load().unwrap();
         let (manager, actions) =
-            Manager::start(site(), SETTINGS, Box::new(FirstFit), durable, self.now_ms);
+            Manager::start(site(), SETTINGS, Box::new(FirstFit), || KEY, durable, self.now_ms);
         self.manager = Some(manager);
         // The client of the switches first lists the served jobs.
         let serving = Event::Serving(self.serving.keys().copied().collect());
@@ -377,13 +381,13 @@ impl<S: Store> World<S> {
 
     /// A worker has all its sums only if all others have taken part.
     fn can_finish(&self, task: TaskId) -> bool {
-        let Some(roles) = self.attempts.get(&(task.job, task.attempt)) else { return false };
-        let there = |&role: &Role| {
-            let id = TaskId { role, ..task };
+        let Some(workers) = self.attempts.get(&(task.job, task.attempt)) else { return false };
+        let there = |&worker: &u8| {
+            let id = TaskId { worker, ..task };
             let runs = self.hosts.values().any(|host| host.processes.contains_key(&id));
             runs || self.ended_well.contains(&id)
         };
-        task.role.trains() && roles.iter().all(there)
+        workers.iter().all(there)
     }
 
     pub(crate) fn step(&mut self, choice: Choice) {
@@ -469,10 +473,10 @@ impl<S: Store> World<S> {
             let other = self.epochs.insert(epoch, (task.job, task.attempt));
             assert!(other.is_none_or(|other| other == (task.job, task.attempt)), "epoch {epoch}");
         }
-        let mine = run.tasks.iter().find(|known| known.role == task.role).unwrap();
+        let mine = run.tasks.iter().find(|known| known.worker == task.worker).unwrap();
         self.gpus.insert(task, mine.gpus);
-        let roles = run.tasks.iter().map(|task| task.role).collect();
-        self.attempts.insert((task.job, task.attempt), roles);
+        let workers = run.tasks.iter().map(|task| task.worker).collect();
+        self.attempts.insert((task.job, task.attempt), workers);
     }
 
     fn carry_out(&mut self, name: &str, effects: Vec<Effect>) {
@@ -501,7 +505,7 @@ impl<S: Store> World<S> {
         let good = self.can_finish(task);
         let host = self.hosts.get_mut(name).unwrap();
         let Some(told) = host.processes.remove(&task) else { return };
-        let success = good && !told || task.role == Role::ParameterServer;
+        let success = good && !told;
         let failed = Exit::failed("it was told to end");
         let exit = match success {
             true => Exit { outcome: Outcome::Success, ..failed },

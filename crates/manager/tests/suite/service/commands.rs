@@ -37,7 +37,7 @@ fn a_command_runs_once_on_each_server_with_its_gpus() {
     let place = Place::start();
     let _agents = ["w1", "w2"].map(|server| place.agent(server));
     let script = "echo $CUDA_VISIBLE_DEVICES, node $PET_NODE_RANK of $PET_NNODES, $MASTER_ADDR, \
-                  $TRIBUTARY_WORKERS, $TRIBUTARY_SERVER, $GLOO_SOCKET_IFNAME, $PWD; test -r $TRIBUTARY_JOB_FILE";
+                  $TRIBUTARY_WORKERS, $TRIBUTARY_SERVER, $GLOO_SOCKET_IFNAME, $PWD; test ${#TRIBUTARY_JOB_KEY} = 32";
     let job = place.submit_script("three", 3, script);
     let last = place.watch(job).pop().unwrap();
     assert_eq!(last.state(), State::Finished, "{last:#?}");
