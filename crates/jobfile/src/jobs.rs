@@ -13,7 +13,7 @@ use tributary_protocol::{Addressing, Rate};
 use tributary_wire::{Epoch, FRAGMENTS_MAX, JobId, POSITIONS_MAX, WORKERS_MAX};
 
 use crate::network::{RATES, Servers};
-use crate::protocol::{self, Choice, ESA_KEYS, P4INC_KEYS};
+use crate::protocol::{self, ATP_KEYS, Choice, ESA_KEYS, P4INC_KEYS};
 use crate::site::Place;
 use lanes::threads;
 use tributary_model::{
@@ -152,7 +152,7 @@ fn job_keys() -> Vec<&'static str> {
         "on_death",
         "min_workers",
     ];
-    keys.into_iter().chain(ESA_KEYS).chain(P4INC_KEYS).collect()
+    keys.into_iter().chain(ATP_KEYS).chain(ESA_KEYS).chain(P4INC_KEYS).collect()
 }
 
 /// Keys of `[[job]]` that the settings of a job do not have: its endpoints follow from who takes part, on one port each.
@@ -492,6 +492,7 @@ impl Context<'_, '_> {
             rate,
             limits: limits.shared(threads),
             aggregation,
+            adding: protocol::adding(table, self.topology)?,
             segment,
             two_levels,
             jitter,

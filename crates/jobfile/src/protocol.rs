@@ -1,14 +1,15 @@
 //! Reads the protocol of a file, and the keys of a single protocol.
 
+use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use tributary_document::{Error, Item, Table};
+use tributary_document::{Error, Item, Table, suggest};
 use tributary_protocol::priority::Code;
 use tributary_protocol::{Addressing, Recovery};
 
 use crate::LONGEST;
-use tributary_model::{Aggregation, Preemption, Profile, Protocol};
+use tributary_model::{Aggregation, Preemption, Profile, Protocol, SwitchId, Topology};
 
 /// Keys of `[protocol]`.
 const KEYS: [&str; 11] = [
@@ -58,6 +59,8 @@ pub(crate) const ESA_KEYS: [&str; 7] = [
 ];
 /// Keys of a job that only P4INC uses.
 pub(crate) const P4INC_KEYS: [&str; 2] = ["segment", "aggregation"];
+/// Keys of a job that only ATP uses.
+pub(crate) const ATP_KEYS: [&str; 1] = ["switches"];
 /// Default number of partitions of the pool (SwitchML).
 const PARTITIONS: u32 = 8;
 
@@ -141,6 +144,7 @@ impl Choice {
 
     /// Rejects keys of a job that only other protocols use.
     pub(crate) fn refuse_keys_of_others(self, job: &Table<'_>) -> Result<(), Error> {
+        self.keep_for(Protocol::Atp, job, &ATP_KEYS)?;
         self.keep_for(Protocol::Esa, job, &ESA_KEYS)?;
         self.keep_for(Protocol::P4inc, job, &P4INC_KEYS)
     }
@@ -216,6 +220,26 @@ impl std::fmt::Display for Choice {
 /// Where the job is summed.
 pub(crate) fn aggregation(job: &Table<'_>) -> Result<Aggregation, Error> {
     job.or("aggregation", Aggregation::Network, |item| item.choice(&AGGREGATIONS))
+}
+
+/// The switches that add for the job, if it names them.
+pub(crate) fn adding(
+    job: &Table<'_>,
+    topology: &Topology,
+) -> Result<Option<BTreeSet<SwitchId>>, Error> {
+    let Some(item) = job.get("switches") else { return Ok(None) };
+    let named = |item: Item<'_>| {
+        let name = item.string("s1")?;
+        topology.switch_named(name).ok_or_else(|| {
+            let names = || topology.switches.iter().map(|switch| switch.name.as_str());
+            let mend = match suggest::nearest(name, names()) {
+                Some(near) => format!("did you mean `{near}`?"),
+                None => format!("the switches are {}", suggest::list(names())),
+            };
+            item.fault(format!("there is no switch `{name}`"), mend)
+        })
+    };
+    item.array("a switch")?.into_iter().map(named).collect::<Result<_, _>>().map(Some)
 }
 
 /// The job's training profile.

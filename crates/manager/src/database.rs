@@ -45,7 +45,9 @@ impl Redb {
     pub fn open(path: &Path) -> Result<Self, DatabaseError> {
         let path = path.to_owned();
         // It has the keys of jobs.
-        let file = OpenOptions::new().read(true).write(true).create(true).mode(0o600).open(&path);
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(false).mode(0o600);
+        let file = options.open(&path);
         drop(file.map_err(|error| DatabaseError { path: path.clone(), what: error.to_string() })?);
         let opened = Database::create(&path).map_err(|error| {
             let what = match error {

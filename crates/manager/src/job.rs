@@ -125,8 +125,8 @@ pub struct Run {
     /// The run that switches serve; `None` until they do.
     #[serde(default)]
     pub epoch: Option<u32>,
-    /// Whether switches aggregate for it, rather than only forward.
-    pub in_network: bool,
+    /// The switches that add for it; `None` for all that have something to add.
+    pub adding: Option<Vec<String>>,
     /// The server of the parameter server; `None` for a job that needs none.
     pub ps: Option<String>,
     /// What its workers show the controller.

@@ -22,7 +22,12 @@ pub(crate) fn probe(host: Option<&str>) -> Table {
 
 /// The settings of an attempt at the controller.
 pub(crate) fn settings(record: &Record, run: &Run) -> String {
-    render(table([("job", Value::Table(job(record, run.tasks.len())))]))
+    let mut job = job(record, run.tasks.len());
+    if let Some(adding) = &run.adding {
+        let switches = adding.iter().map(|switch| text(switch)).collect();
+        job.insert("switches".into(), Value::Array(switches));
+    }
+    render(table([("job", Value::Table(job))]))
 }
 
 /// The job file of an attempt on one server, which needs no network but that of a process.
@@ -62,7 +67,7 @@ pub(crate) fn render(table: Table) -> String {
 #[cfg(test)]
 mod tests {
     use tributary_jobfile::{Place, Site};
-    use tributary_model::{HostId, JobSpec, Workload};
+    use tributary_model::{HostId, JobSpec, SwitchId, Workload};
     use tributary_wire::JobId;
     use tributary_wire::channel::{TOKEN_LEN, Token};
 
@@ -79,7 +84,7 @@ mod tests {
             since_ms: 5,
             wire: None,
             epoch: None,
-            in_network: true,
+            adding: Some(vec!["s1".into()]),
             ps: None,
             key: Token([0; TOKEN_LEN]),
             tasks: (0..workers).map(task).collect(),
@@ -128,6 +133,7 @@ mod tests {
             Place { id: JobId::new(7).unwrap(), name: "job-1#7".into(), workers, group: false };
         let job = site.job(place, &settings(&record, &run), || Some(HostId(0))).unwrap();
         check(&job, 2);
+        assert_eq!(job.adding, Some([SwitchId(0)].into()));
     }
 
     #[test]

@@ -9,10 +9,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use toml::{Table, Value};
-use tributary_cluster::{Cluster, Rack, RackIndex, Server as ClusterServer, ServerIndex};
+use tributary_cluster::{Cluster, Plan, Rack, RackIndex, Server as ClusterServer, ServerIndex};
 use tributary_document::{Document, Item, Kind, Table as Reader, suggest};
 use tributary_limits::{EXCERPT, FileLimit, shortened};
-use tributary_model::{Scenario, SwitchSettings};
+use tributary_model::{Scenario, SwitchId, SwitchSettings};
 
 use crate::job::Request;
 use crate::job_file;
@@ -54,6 +54,8 @@ pub struct Server {
 /// The servers attached to one switch.
 #[derive(Clone, PartialEq, Debug)]
 struct SiteRack {
+    /// Name of its switch.
+    switch: String,
     uplink_gbps: f64,
     pat_gbps: f64,
     servers: Vec<Server>,
@@ -182,6 +184,25 @@ impl Site {
     #[must_use]
     pub fn address(&self, server: &str) -> Option<Ipv4Addr> {
         self.servers().find(|known| known.name == server).map(|known| known.address)
+    }
+
+    /// The switches that add for a plan; `None` if all do that have something to add.
+    #[must_use]
+    pub fn adding(&self, cluster: &Cluster, plan: &Plan) -> Option<Vec<String>> {
+        let all = plan.ps.map(|ps| Plan::spread(cluster, &plan.workers(), ps).aggregating);
+        if all.is_none_or(|all| all.iter().all(|rack| plan.aggregating.contains(rack))) {
+            return None;
+        }
+        let names = plan.aggregating.iter().map(|rack| self.racks[rack.at()].switch.clone());
+        Some(names.collect())
+    }
+
+    /// Takes the switches out of a plan that do not add.
+    pub fn leave_out(&self, plan: &mut Plan, adding: Option<&[String]>) {
+        let adds = |rack: &RackIndex| {
+            adding.is_none_or(|adding| adding.contains(&self.racks[rack.at()].switch))
+        };
+        plan.aggregating.retain(adds);
     }
 
     /// Total number of GPUs.
@@ -348,15 +369,17 @@ fn racks(
         let address = topology.host(host).address.ip;
         by_switch[switch.0].push(Server { name: name.to_owned(), gpus, link_gbps, address });
     }
-    let rack = |servers: Vec<Server>| {
+    let rack = |(id, servers): (SwitchId, Vec<Server>)| {
         let links = servers.iter().map(|server| server.link_gbps);
         let fastest = links.clone().fold(0.0, f64::max);
         SiteRack {
+            switch: topology.switch(id).name.clone(),
             uplink_gbps: every_uplink.unwrap_or(links.sum()),
             pat_gbps: every_pat
                 .unwrap_or_else(|| peak_gbps(&scenario.network.switch, fastest, latency)),
             servers,
         }
     };
-    Ok(by_switch.into_iter().filter(|servers| !servers.is_empty()).map(rack).collect())
+    let racks = topology.switch_ids().zip(by_switch);
+    Ok(racks.filter(|(_, servers)| !servers.is_empty()).map(rack).collect())
 }

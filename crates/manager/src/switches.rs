@@ -163,7 +163,7 @@ impl Switches {
         admission: &Admission,
         served: Option<&Served>,
     ) -> Result<Event, Status> {
-        let Admission { wire, ref workers, ref ps, in_network, epoch, max_rate, .. } = *admission;
+        let Admission { wire, ref workers, ref ps, epoch, max_rate, .. } = *admission;
         let hosts = || workers.iter().chain([ps]);
         match served {
             // Its workers may have begun another run.
@@ -175,16 +175,11 @@ impl Switches {
             Some(_) => drop(self.release(wire).await?),
             None => {}
         }
-        let aggregation =
-            if in_network { v1::Aggregation::Network } else { v1::Aggregation::Server };
         let request = v1::AdmitRequest {
             job_id: wire.into(),
             name: admission.name.clone(),
             workers: workers.clone(),
             parameter_server: ps.clone(),
-            aggregation: aggregation.into(),
-            // ATP jobs share all aggregators.
-            size: 1,
             epoch: epoch.unwrap_or_default(),
             max_rate: max_rate.map_or(0, NonZeroU64::get),
             settings: admission.settings.clone(),

@@ -19,13 +19,21 @@
 //! sums, and packets that are sent again. A switch adds at one level only, so the switch of a rack
 //! passes the sums of racks behind it.
 //!
+//! # Switches that do not add
+//!
+//! If only some switches are to add for a job of ATP ([`Placement::adding`]), the others pass its packets on. What comes
+//! from a port by which several contributions arrive one by one passes the switches further on, too: they add what comes
+//! from their other ports, and their sum is one contribution among several.
+//!
 //! In ESA the lowest switch where all workers meet is the job's *top*, which sends the results. The
 //! reminder agent may be on any host and must reach every switch that adds ([`targets`]).
 //!
 //! P4INC and SwitchML add at one level only, in the switches that workers are attached to; other
 //! switches pass their sums unchanged. Their jobs have an [`Assignment`]: see [`services`].
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
+use std::iter;
 
 use tributary_protocol::{Assignment, Mode, Racks, Rate};
 use tributary_wire::{Bitmap, Epoch, Host, JobId, Kind, Mac, Protocol, Rack, Run, WorkerIndex};
@@ -116,6 +124,8 @@ pub struct Placement {
     /// Whether switches add at all, with ATP. The assignment says so for P4INC and SwitchML; ESA
     /// always adds.
     pub aggregation: Aggregation,
+    /// The switches that add, with ATP; `None`: all in which contributions meet.
+    pub adding: Option<BTreeSet<SwitchId>>,
     /// How switches serve a job of P4INC or SwitchML; [`Assignment::NONE`] with ATP and ESA.
     pub assignment: Assignment,
     /// Whether packets name workers by rack even if there are up to 32.
@@ -143,6 +153,7 @@ impl Placement {
             ps: job.ps,
             agent: job.agent,
             aggregation: job.aggregation,
+            adding: job.adding.clone(),
             assignment: Assignment::NONE,
             two_levels: job.two_levels,
             limits: job.limits,
@@ -199,7 +210,7 @@ pub struct JobAtSwitch {
     pub reminders: BTreeMap<u16, BTreeSet<Rack>>,
     /// Ports on which answers to reminders arrive: each leads to other switches.
     pub answers: BTreeMap<u16, BTreeSet<Rack>>,
-    /// Whether the switch only forwards, with ATP.
+    /// Whether the switch only forwards what it could add, with ATP.
     pub forwards: bool,
     /// How switches serve the job, with P4INC and SwitchML.
     pub assignment: Assignment,
@@ -467,6 +478,9 @@ pub(crate) fn parts_in_tree(topology: &Topology, placement: &Placement) -> Vec<J
             *part.senders.entry(port).or_default() += count(&placement.workers);
         }
     }
+    if let Some(adding) = &placement.adding {
+        leave_out(&mut parts, &tree, adding);
+    }
     // The first switch where all workers meet is the same from every worker.
     let mut lowest = placement.workers.first().map(|&worker| topology.attachment(worker).0);
     while let Some(switch) = lowest {
@@ -481,4 +495,33 @@ pub(crate) fn parts_in_tree(topology: &Topology, placement: &Placement) -> Vec<J
         lowest = hop.map(|hop| hop.to);
     }
     parts.into_values().collect()
+}
+
+/// Has switches that are not to add pass everything, and those above pass what is no longer one contribution.
+fn leave_out(
+    parts: &mut BTreeMap<(bool, SwitchId), JobAtSwitch>,
+    tree: &Tree,
+    adding: &BTreeSet<SwitchId>,
+) {
+    let key = |switch: SwitchId| (tree.hop(switch).is_some(), switch);
+    let depth =
+        |switch: SwitchId| iter::successors(tree.hop(switch), |hop| tree.hop(hop.to)).count();
+    let mut order: Vec<SwitchId> = parts.keys().map(|(_, switch)| *switch).collect();
+    order.sort_by_key(|switch| Reverse(depth(*switch)));
+    for switch in order {
+        let Some(part) = parts.get_mut(&key(switch)) else { continue };
+        // With one unit, there is nothing to add.
+        part.forwards |= part.units.len() > 1 && !adding.contains(&switch);
+        let passes = part.relays.values().any(|racks| racks.contains(&Rack::NONE));
+        if !(part.forwards || passes) {
+            continue;
+        }
+        let Some(hop) = tree.hop(switch) else { continue };
+        let Some(upper) = parts.get_mut(&key(hop.to)) else { continue };
+        if let Some(unit) = upper.units.remove(&hop.into) {
+            upper.members = upper.members.without(unit);
+            upper.upward = upper.upward.without(unit);
+            upper.relays.entry(hop.into).or_default().insert(Rack::NONE);
+        }
+    }
 }

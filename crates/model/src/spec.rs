@@ -1,5 +1,6 @@
 //! The content of a validated job file: plain values with all defaults filled in.
 
+use std::collections::BTreeSet;
 use std::ops::{Range, RangeInclusive};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -8,7 +9,7 @@ use tributary_protocol::Rate;
 use tributary_protocol::priority::Priority;
 use tributary_wire::{Epoch, JobId, Protocol, Run, WorkerIndex};
 
-use crate::topology::HostId;
+use crate::topology::{HostId, SwitchId};
 use crate::{Network, Orchestration};
 
 /// Valid [scales](JobSpec::scale).
@@ -197,6 +198,9 @@ pub struct JobSpec {
     pub limits: Limits,
     /// Where it is summed (P4INC).
     pub aggregation: Aggregation,
+    /// The switches that add where contributions meet; `None`: all on the way (ATP; NetPack §5.2, step 4).
+    #[serde(default)]
+    pub adding: Option<BTreeSet<SwitchId>>,
     /// Number of the job's own aggregators in each switch that sums it (P4INC, SwitchML); zero in
     /// other protocols, whose jobs share the pool.
     pub segment: u32,

@@ -1,6 +1,7 @@
 //! Jobs in a database file, so that a controller that was killed goes on with them: those that
 //! clients have admitted, and those that it admits from its job file.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
@@ -12,7 +13,7 @@ use tributary_controller::entries::JobSlot;
 use tributary_controller::service::{Demand, Described, Journal, Record};
 use tributary_model::job::{Handover, Iteration};
 use tributary_model::{
-    Aggregation, HostId, JobSpec, Limits, Topology,
+    Aggregation, HostId, JobSpec, Limits, SwitchId, Topology,
     circuits::{Circuits, Port},
     plan::Placement,
 };
@@ -318,9 +319,12 @@ struct Stored {
     /// What endpoints need to know, if the job is not in the controller's file. Files of version 5 lack it.
     #[serde(default)]
     described: Option<Description>,
-    /// The token of a job of the controller's file (ESA). Files of version 6 lack it.
+    /// The token of a job of the controller's file (ESA), and the switches that add for a job of ATP. Files of version 6
+    /// lack both.
     #[serde(default)]
     token: Option<Token>,
+    #[serde(default)]
+    adding: Option<BTreeSet<usize>>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -361,7 +365,7 @@ impl Stored {
         let Record { demand, iteration, rate, name, lease, tenant, handover, .. } = record;
         let Record { begun, ended, stepped, .. } = *record;
         let Placement { epoch, workers, ps, agent, aggregation, assignment, .. } = placement;
-        let Placement { two_levels, limits, .. } = placement;
+        let Placement { two_levels, limits, adding, .. } = placement;
         let mode = MODES.iter().position(|mode| *mode == assignment.mode).expect("all are there");
         Self {
             epoch: epoch.get(),
@@ -396,6 +400,7 @@ impl Stored {
             all: record.all.iter().map(|host| host.0).collect(),
             described: record.described.as_ref().map(Into::into),
             token: record.token,
+            adding: adding.as_ref().map(|adding| adding.iter().map(|switch| switch.0).collect()),
         }
     }
 
@@ -424,6 +429,7 @@ impl Stored {
                 } else {
                     Aggregation::Network
                 },
+                adding: self.adding.map(|adding| adding.into_iter().map(SwitchId).collect()),
                 assignment: Assignment {
                     service: Service::new(self.service),
                     segment,
@@ -512,7 +518,9 @@ mod tests {
         let text = "protocol = \"p4inc\"\n[[job]]\nid = 2\nworkers = 2\n";
         let spec = tributary_jobfile::parse(text, "job").unwrap().jobs.remove(0);
         let described = Some(Described::new(spec, Some(Token([7; 16])), b"key".to_vec()));
-        let other = Record { name, lease: true, described, tenant, ..other };
+        let mut other = Record { name, lease: true, described, tenant, ..other };
+        other.placement.adding = Some([SwitchId(1), SwitchId(3)].into());
+        other.token = Some(Token([5; 16]));
         journal.keep(&other).unwrap();
         let circuits = Circuits::new([(Port(1), Port(4))]).unwrap();
         journal.keep_circuits(&circuits).unwrap();
@@ -552,15 +560,15 @@ mod tests {
             let journal = Redb::open(&path, &topology).unwrap();
             journal.write(Change::Network(LAYOUT, format!("{OURS}{version}").into())).unwrap();
         };
-        for version in ["1", "2", "3", "4", "5"] {
+        for version in ["1", "2", "3", "4", "5", "6"] {
             written(version);
             let journal = Redb::open(&path, &topology).unwrap();
             assert_eq!(journal.records(&topology).unwrap(), [record(1, Mode::Local)]);
-            assert_eq!(journal.store().tables().network[LAYOUT], b"tributary orchestrator 6");
+            assert_eq!(journal.store().tables().network[LAYOUT], b"tributary orchestrator 7");
         }
-        written("7");
+        written("8");
         let error = Redb::open(&path, &topology).unwrap_err().to_string();
-        assert!(error.contains("has version 7, and this program reads versions 1 to 6"), "{error}");
+        assert!(error.contains("has version 8, and this program reads versions 1 to 7"), "{error}");
     }
 
     #[test]
@@ -593,6 +601,8 @@ mod tests {
             ("\"epoch\":9", "\"epoch\":0"),
             ("\"rate\":1000", "\"rate\":-1"),
             ("\"workers\":[0,1]", "\"workers\":[]"),
+            ("\"adding\":null", "\"adding\":[2]"),
+            ("\"token\":null", "\"token\":\"07\""),
         ] {
             let good = serde_json::to_string(&Stored::of(&record(1, Mode::Forwarded))).unwrap();
             assert!(good.contains(field), "{good}");

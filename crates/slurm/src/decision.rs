@@ -6,6 +6,11 @@ use std::str::FromStr;
 
 use crate::wish::WORD;
 
+/// Where a job is summed, in the text of a decision.
+const NETWORK: &str = "network";
+const SERVER: &str = "server";
+const SWITCHES: &str = "switches:";
+
 /// Where a job was placed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Decision {
@@ -13,8 +18,8 @@ pub struct Decision {
     pub on: Vec<(String, u32)>,
     /// The node of its parameter server; `None` for a job on one node.
     pub ps: Option<String>,
-    /// Whether switches aggregate for it; otherwise its parameter server alone.
-    pub in_network: bool,
+    /// The switches that aggregate for it; `None` for all that have something to add.
+    pub adding: Option<Vec<String>>,
     /// When it was placed, in seconds since 1970; `None` if Slurm placed it itself.
     pub at_s: Option<u64>,
     /// The run that the switches serve, once the job is admitted.
@@ -31,7 +36,12 @@ impl fmt::Display for Decision {
         let on: Vec<String> = self.on.iter().map(|(node, gpus)| format!("{node}:{gpus}")).collect();
         write!(f, "{WORD} on={}", on.join(","))?;
         if let Some(ps) = &self.ps {
-            write!(f, " ps={ps} sum={}", if self.in_network { "network" } else { "server" })?;
+            let sum = match self.adding.as_deref() {
+                None => NETWORK.to_owned(),
+                Some([]) => SERVER.to_owned(),
+                Some(some) => format!("{SWITCHES}{}", some.join(",")),
+            };
+            write!(f, " ps={ps} sum={sum}")?;
         }
         if let Some(at_s) = self.at_s {
             write!(f, " at={at_s}")?;
@@ -51,15 +61,19 @@ impl FromStr for Decision {
         if words.next() != Some(WORD) {
             return Err(NotADecision);
         }
-        let mut decision =
-            Self { on: Vec::new(), ps: None, in_network: true, at_s: None, run: None };
+        let mut decision = Self { on: Vec::new(), ps: None, adding: None, at_s: None, run: None };
         for word in words {
             match word.split_once('=').ok_or(NotADecision)? {
                 ("on", nodes) => {
                     decision.on = nodes.split(',').map(share).collect::<Result<_, _>>()?
                 }
                 ("ps", node) => decision.ps = Some(node.to_owned()),
-                ("sum", place) => decision.in_network = place == "network",
+                ("sum", NETWORK) => decision.adding = None,
+                ("sum", place) => {
+                    let some = place.strip_prefix(SWITCHES).map(|some| some.split(','));
+                    let some = some.into_iter().flatten().map(str::to_owned);
+                    decision.adding = Some(some.collect());
+                }
                 ("at", seconds) => {
                     decision.at_s = Some(seconds.parse().map_err(|_| NotADecision)?);
                 }
@@ -87,11 +101,18 @@ mod tests {
         let decision = Decision {
             on: vec![("n1".into(), 2), ("n3".into(), 1)],
             ps: Some("n1".into()),
-            in_network: true,
+            adding: None,
             at_s: Some(9),
             run: Some(7),
         };
-        assert_eq!(decision.to_string(), "tributary on=n1:2,n3:1 ps=n1 sum=network at=9 run=7");
+        let text = |adding: Option<&[&str]>| {
+            let adding = adding.map(|some| some.iter().map(|&name| name.into()).collect());
+            Decision { adding, ..decision.clone() }.to_string()
+        };
+        let said = |sum: &str| format!("tributary on=n1:2,n3:1 ps=n1 sum={sum} at=9 run=7");
+        assert_eq!(text(None), said("network"));
+        assert_eq!(text(Some(&[])), said("server"));
+        assert_eq!(text(Some(&["s1", "s2"])), said("switches:s1,s2"));
         for other in ["", "tributary", "tributary on=n1", "tributary on=n1:2 x=1", "note"] {
             assert_eq!(other.parse::<Decision>(), Err(NotADecision), "{other}");
         }
@@ -102,14 +123,14 @@ mod tests {
         fn decisions_are_read_back(
             on in prop::collection::vec(("[a-z0-9-]{1,8}", 0_u32..9), 1..6),
             has_ps: bool,
-            in_network: bool,
+            adding in prop::option::of(prop::collection::vec("[a-z0-9-]{1,8}", 0..4)),
             at_s in prop::option::of(any::<u64>()),
             run in prop::option::of(1_u32..),
         ) {
             let ps = has_ps.then(|| on[0].0.clone());
             // It is not written where there is no parameter server.
-            let in_network = in_network || !has_ps;
-            let decision = Decision { on, ps, in_network, at_s, run };
+            let adding = adding.filter(|_| has_ps);
+            let decision = Decision { on, ps, adding, at_s, run };
             prop_assert_eq!(decision.to_string().parse(), Ok(decision));
         }
     }

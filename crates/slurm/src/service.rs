@@ -140,7 +140,11 @@ fn describe(decision: &Decision) -> String {
     match &decision.ps {
         None => format!("placed on {on}"),
         Some(ps) => {
-            let sum = if decision.in_network { "in the network" } else { "at the server alone" };
+            let sum = match decision.adding.as_deref() {
+                None => "in the network".to_owned(),
+                Some([]) => "at the server alone".to_owned(),
+                Some(some) => format!("by {} and the server", some.join(", ")),
+            };
             format!("placed on {on}; parameter server on {ps}, summed {sum}")
         }
     }
@@ -208,7 +212,7 @@ pub async fn prolog(
     let decision = Decision {
         on: found.nodes.clone(),
         ps: Some(admission.ps),
-        in_network: admission.in_network,
+        adding: admission.adding,
         at_s: decision.and_then(|decision| decision.at_s),
         run: Some(run),
     };

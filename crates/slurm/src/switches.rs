@@ -16,15 +16,18 @@ use crate::wish::Sums;
 /// Maximum time for an answer. A sweep visits all aggregators.
 const PATIENCE: Duration = Duration::from_secs(40);
 
-/// Aggregators that a job asks for. ATP jobs share all of them.
-const SIZE: u32 = 1;
-
-/// The table `[job]` of a job file: the defaults of the network, and what workers of ours sum.
-fn settings(sums: Option<Sums>) -> String {
-    let workload = sums.map(|Sums { count, bytes }| {
-        format!("workload = {{ kind = \"random\", tensors = {count}, bytes = \"{bytes}B\" }}\n")
-    });
-    format!("[job]\n{}", workload.unwrap_or_default())
+/// The table `[job]` of a job file: the switches that add, and what workers of ours sum.
+fn settings(admission: &Admission) -> String {
+    let mut text = "[job]\n".to_owned();
+    if let Some(adding) = &admission.adding {
+        // Names need no escapes.
+        text += &format!("switches = {adding:?}\n");
+    }
+    if let Some(Sums { count, bytes }) = admission.sums {
+        let workload = format!("kind = \"random\", tensors = {count}, bytes = \"{bytes}B\"");
+        text += &format!("workload = {{ {workload} }}\n");
+    }
+    text
 }
 
 /// A connection to the controller, made when it is needed.
@@ -64,20 +67,16 @@ impl Switches {
     ///
     /// The controller's status.
     pub async fn admit(&mut self, admission: &Admission) -> Result<u32, Status> {
-        let Admission { job, ref workers, ref ps, in_network, run, sums } = *admission;
+        let Admission { job, ref workers, ref ps, run, .. } = *admission;
         self.release(number(job)).await?;
-        let aggregation =
-            if in_network { v1::Aggregation::Network } else { v1::Aggregation::Server };
         let request = v1::AdmitRequest {
             job_id: number(job).into(),
             workers: workers.clone(),
             parameter_server: ps.clone(),
-            aggregation: aggregation.into(),
-            size: SIZE,
             epoch: run.unwrap_or_default(),
             name: format!("slurm-{job}"),
             // Its processes may take part as the workers. No lease: Slurm tells when the job is over.
-            settings: settings(sums),
+            settings: settings(admission),
             ..v1::AdmitRequest::default()
         };
         Ok(self.0.admit(request).await?.into_inner().epoch)

@@ -49,6 +49,33 @@ fn two_racks_add_at_both_levels() {
     }
 }
 
+/// NetPack's selective aggregation.
+#[test]
+fn only_the_named_switches_add() {
+    let text = std::fs::read_to_string(root().join("examples/two-racks.toml")).unwrap();
+    let fabrics = if namespaces() { &["memory", "sim", "netns"][..] } else { &["memory", "sim"] };
+    for names in [&[][..], &["rack1"], &["rack2"], &["rack1", "rack2"]] {
+        let file =
+            JobFile::new(&text.replace("[[job]]\n", &format!("[[job]]\nswitches = {names:?}\n")));
+        for fabric in fabrics {
+            let report = report(&file.name(), fabric, &[]);
+            assert_verified(&report);
+            for switch in report["switches"].as_array().unwrap() {
+                let adds = number(&switch["outcomes"]["completed"]) > 0;
+                let named = names.contains(&switch["name"].as_str().unwrap());
+                assert_eq!(adds, named, "{fabric}, {names:?}: {switch}");
+            }
+            let share = report["jobs"][0]["summed_in_network"].as_f64().unwrap();
+            // Of three additions, each rack makes one, and the upper switch another if both add.
+            let expected = [0.0, 1.0, 3.0][names.len()] / 3.0;
+            assert!((share - expected).abs() < 0.05, "{fabric}, {names:?}: {share}");
+        }
+    }
+    let file = JobFile::new(&text.replace("[[job]]\n", "[[job]]\nswitches = [\"rack3\"]\n"));
+    let line = fail(&["run", &file.name()]);
+    assert!(line.contains("there is no switch `rack3`; did you mean `rack1`?"), "{line}");
+}
+
 #[test]
 fn units_get_light_and_rates_from_the_control_loop() {
     let refused = fail(&["run", "examples/units.toml"]);

@@ -53,9 +53,11 @@ impl Record {
     pub fn fits(&self, topology: &Topology) -> bool {
         let Placement { workers, ps, agent, .. } = &self.placement;
         let mut hosts = workers.iter().chain(&self.all).chain(ps).chain(agent);
+        let mut switches = self.placement.adding.iter().flatten();
         // Those that are left of a job keep their indices, which may be beyond their number.
         !workers.is_empty()
             && hosts.all(|host| host.0 < topology.hosts.len())
+            && switches.all(|switch| switch.0 < topology.switches.len())
             && self.iteration.unfinished.len() as usize <= workers.len()
             && self
                 .described

@@ -293,6 +293,7 @@ fn placement(jobs: &Jobs, request: &v1::AdmitRequest, any_id: bool) -> Result<Pl
         ps,
         agent,
         aggregation,
+        adding: None,
         assignment: Assignment::NONE,
         two_levels: false,
         limits: Limits::NONE,

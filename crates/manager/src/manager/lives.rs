@@ -15,7 +15,6 @@ pub(super) fn admission(record: &Record, run: &Run) -> Option<Admission> {
         name: record.request.name.clone(),
         workers: run.tasks.iter().map(|task| task.server.clone()).collect(),
         ps: run.ps.clone()?,
-        in_network: run.in_network,
         epoch: run.epoch,
         max_rate: record.request.max_rate,
         settings: job_file::settings(record, run),

@@ -181,8 +181,6 @@ pub struct Admission {
     pub workers: Vec<String>,
     /// Host of the parameter server.
     pub ps: String,
-    /// Whether switches aggregate, rather than only forward.
-    pub in_network: bool,
     /// The run, if it has already begun because its processes exist.
     pub epoch: Option<u32>,
     /// Most bits of values per second that each worker sends.
@@ -509,10 +507,11 @@ fn progress(record: &Record) -> String {
             let place = |task: &Task| format!("{}×{}", task.server, task.gpus);
             let server = run.ps.iter().map(|server| format!("{server} (PS)"));
             let places: Vec<String> = run.tasks.iter().map(place).chain(server).collect();
-            let switches = match (run.wire, run.in_network) {
-                (None, _) => "it needs no network",
-                (_, true) => "switches aggregate",
-                (_, false) => "switches forward only",
+            let switches = match (run.wire, run.adding.as_deref()) {
+                (None, _) => "it needs no network".to_owned(),
+                (_, None) => "switches aggregate".to_owned(),
+                (_, Some([])) => "switches forward only".to_owned(),
+                (_, Some(some)) => format!("{} aggregate, others forward only", some.join(", ")),
             };
             format!("attempt {} is placed on {}; {switches}", run.attempt, places.join(" "))
         }

@@ -8,7 +8,7 @@ use tributary_wire::POSITIONS_MAX;
 use super::{Action, Agent, Manager, lives};
 use crate::durable::Change;
 use crate::job::{Phase, Record, Request, Run, Task};
-use crate::site::Part;
+use crate::site::{Part, Site};
 
 impl Manager {
     /// Starts the waiting jobs that the policy places.
@@ -77,7 +77,7 @@ impl Manager {
         let mut spare = (0..=u32::MAX).rev().map(JobId);
         for record in self.durable.jobs.values() {
             let Some(run) = record.phase.run() else { continue };
-            for (job, plan) in occupied(record, run, &part, &mut spare) {
+            for (job, plan) in occupied(&self.site, record, run, &part, &mut spare) {
                 if let Err(error) = state.start(&job, plan) {
                     // Only possible if the site file has changed. The remaining GPUs of the job are
                     // not assigned to others.
@@ -94,7 +94,7 @@ impl Manager {
             let workers = plan.workers().into_iter().map(|(server, gpus)| (name(server), gpus));
             let workers = workers.collect();
             let ps = if plan.is_distributed() { plan.ps.map(name) } else { None };
-            (job.0, Planned { workers, ps, in_network: !plan.aggregating.is_empty() })
+            (job.0, Planned { workers, ps, adding: self.site.adding(&part.cluster, &plan) })
         };
         started.into_iter().map(plan).collect()
     }
@@ -102,7 +102,7 @@ impl Manager {
     /// Records an attempt, and lets the switches serve it or its process start.
     fn begin(&mut self, now_ms: u64, job: u32, planned: Planned) {
         let Some(mut record) = self.durable.jobs.get(&job).cloned() else { return };
-        let Planned { workers, ps, in_network } = planned;
+        let Planned { workers, ps, adding } = planned;
         if workers.len() > usize::from(POSITIONS_MAX) || (workers.len() > 1 && ps.is_none()) {
             let what = match &ps {
                 None => "no parameter server".to_owned(),
@@ -134,7 +134,7 @@ impl Manager {
         let tasks: Option<Vec<Task>> = (0..).zip(workers).map(task).collect();
         let Some(tasks) = tasks else { return };
         let (attempt, key) = (record.attempts, (self.draw)());
-        let run = Run { attempt, since_ms: now_ms, wire, epoch: None, in_network, ps, key, tasks };
+        let run = Run { attempt, since_ms: now_ms, wire, epoch: None, adding, ps, key, tasks };
         self.outbox.extend(lives::admission(&record, &run).map(Action::Admit));
         record.phase = Phase::Running(run);
         if let Some(wire) = wire {
@@ -167,7 +167,8 @@ impl Manager {
 struct Planned {
     workers: Vec<(String, u32)>,
     ps: Option<String>,
-    in_network: bool,
+    /// The switches that add; `None` for all.
+    adding: Option<Vec<String>>,
 }
 
 /// A recorded job in the policy's terms.
@@ -187,6 +188,7 @@ fn described(record: &Record) -> Job {
 /// The resources that an attempt holds on these servers: its plan if all of its servers are among
 /// them; otherwise its GPUs without traffic, as a separate job per server.
 fn occupied(
+    site: &Site,
     record: &Record,
     run: &Run,
     part: &Part,
@@ -199,9 +201,7 @@ fn occupied(
     match (all, run.ps.as_deref().map(|server| part.index(server))) {
         (Some(shares), Some(Some(ps))) => {
             let mut plan = Plan::spread(&part.cluster, &shares, ps);
-            if !run.in_network {
-                plan.aggregating.clear();
-            }
+            site.leave_out(&mut plan, run.adding.as_deref());
             vec![(job, plan)]
         }
         (Some(shares), None) => shares

@@ -3,7 +3,7 @@
 use std::num::NonZeroU64;
 use std::os::unix::fs::PermissionsExt as _;
 
-use tributary_cluster::ServerIndex;
+use tributary_cluster::{Plan, RackIndex, ServerIndex};
 use tributary_manager::database::Redb;
 use tributary_manager::durable::{Change, Counters, Store};
 use tributary_manager::job::{Phase, Record, Request, Run, Task};
@@ -58,7 +58,7 @@ fn record(wire: Option<u16>, tasks: Vec<Task>) -> Record {
         since_ms: 5,
         wire,
         epoch: wire.map(u32::from),
-        in_network: true,
+        adding: None,
         ps: wire.map(|_| "w1".into()),
         key: Token([9; TOKEN_LEN]),
         tasks,
@@ -91,6 +91,28 @@ fn servers_stand_in_the_racks_of_their_switches() {
     let some = site.part(|name| name == "w4");
     assert_eq!((some.cluster.gpus(), some.cluster.server(ServerIndex(0)).rack.0), (2, 1));
     assert_eq!((some.index("w4"), some.index("w3")), (Some(ServerIndex(0)), None));
+}
+
+#[test]
+fn a_plan_may_leave_switches_out() {
+    let site = site();
+    let all = site.part(|_| true);
+    // Servers 0 and 1 are below the first switch, 2 and 3 below the second.
+    let shares =
+        [(ServerIndex(0), 2), (ServerIndex(1), 2), (ServerIndex(2), 2), (ServerIndex(3), 2)];
+    let whole = Plan::spread(&all.cluster, &shares, ServerIndex(0));
+    assert_eq!((whole.aggregating.len(), site.adding(&all.cluster, &whole)), (2, None));
+    for (racks, names) in [(&[][..], &[][..]), (&[1], &["rack2"]), (&[0], &["rack1"])] {
+        let aggregating: Vec<RackIndex> = racks.iter().map(|&rack| RackIndex(rack)).collect();
+        let some = Plan { aggregating, ..whole.clone() };
+        let adding = site.adding(&all.cluster, &some).unwrap();
+        assert_eq!(adding, names);
+        let mut again = whole.clone();
+        site.leave_out(&mut again, Some(&adding));
+        assert_eq!(again, some);
+    }
+    let alone = Plan::on_one(ServerIndex(0), 2);
+    assert_eq!(site.adding(&all.cluster, &alone), None);
 }
 
 #[test]

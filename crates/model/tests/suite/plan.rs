@@ -1,12 +1,14 @@
 //! Plans of topologies.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
 use tributary_jobfile::parse;
-use tributary_model::plan::{Forwarding, JobAtSwitch, Part, Placement, forwarding, job};
-use tributary_model::{Aggregation, End, HostId, Scenario, SwitchId, Topology};
-use tributary_wire::{Bitmap, Kind, Mac, Protocol};
+use tributary_model::plan::{
+    Forwarding, JobAtSwitch, Membership, Part, Placement, forwarding, job,
+};
+use tributary_model::{Aggregation, End, HostId, Scenario, SwitchId, Topology, worker_index};
+use tributary_wire::{Bitmap, Kind, Mac, Protocol, Rack, WorkerSet};
 
 /// Follows a frame for a host hop by hop, and returns the host where it arrives.
 fn follow(topology: &Topology, plan: &[Forwarding], from: SwitchId, mac: Mac) -> HostId {
@@ -93,6 +95,96 @@ fn racks_that_meet_in_a_spine_are_one_unit_below_it() {
     assert_eq!(top.members, Bitmap(0b11_1111));
 }
 
+/// The plan of a scenario's job if only these switches add.
+fn selective(scenario: &Scenario, names: &[&str]) -> BTreeMap<String, JobAtSwitch> {
+    let topology = &scenario.network.topology;
+    let adding = names.iter().map(|name| topology.switch_named(name).unwrap()).collect();
+    let placement = Placement::unassigned(&scenario.jobs[0]);
+    let parts = job(topology, &Placement { adding: Some(adding), ..placement });
+    parts.into_iter().map(|part| (topology.switch(part.switch).name.clone(), part)).collect()
+}
+
+#[test]
+fn what_a_switch_does_not_add_passes_those_above() {
+    let racks = scenario("[topology]\nracks = 2\n[[job]]");
+    let parts = selective(&racks, &["rack1"]);
+    let passed = BTreeMap::from([(4, [Rack::NONE].into())]);
+    let (top, rack) = (&parts["rack1"], &parts["rack2"]);
+    assert!(rack.forwards && !top.forwards);
+    assert_eq!(top.units, BTreeMap::from([(1, Bitmap(1)), (2, Bitmap(2))]));
+    assert_eq!((top.members, top.upward, &top.relays), (Bitmap(3), Bitmap(3), &passed));
+    assert_eq!(top.group().collect::<Vec<_>>(), [1, 2, 4], "results go to all");
+    // The other way round, the switch of the parameter server adds nothing.
+    let parts = selective(&racks, &["rack2"]);
+    assert!(parts["rack1"].forwards && parts["rack2"].aggregates());
+
+    // A spine has nothing to add to what one rack has added, and its own packets are not one contribution.
+    let parts = selective(&scenario("[topology]\nracks = 3\n[[job]]"), &["rack1", "rack2"]);
+    let spine = &parts["spine"];
+    assert_eq!((spine.units.len(), spine.relays.len(), spine.aggregates()), (1, 1, false));
+    assert_eq!((parts["rack1"].members, &parts["rack1"].relays), (Bitmap(3), &passed));
+}
+
+/// Follows each worker's gradient up to the parameter server, by the entries of the switches alone. Returns the workers
+/// in each packet that arrives, and how many switches are left with a part of a sum.
+fn gradients(scenario: &Scenario, adding: &BTreeSet<SwitchId>) -> (Vec<WorkerSet>, usize) {
+    let (topology, its) = (&scenario.network.topology, &scenario.jobs[0]);
+    let placement = Placement::unassigned(its);
+    let placement = Placement { adding: Some(adding.clone()), ..placement };
+    let racks = placement.racks(topology);
+    let parts = job(topology, &placement);
+    let parts: BTreeMap<SwitchId, JobAtSwitch> =
+        parts.into_iter().map(|part| (part.switch, part)).collect();
+    let mut held: BTreeMap<SwitchId, Bitmap> = BTreeMap::new();
+    let mut arrived = Vec::new();
+    let mut packets: Vec<(SwitchId, u16, Rack, Bitmap)> = Vec::new();
+    for (worker, &host) in its.workers.iter().enumerate() {
+        let (switch, port) = topology.attachment(host);
+        let (rack, bitmap) = racks.name(worker_index(worker));
+        packets.push((switch, port, rack, bitmap));
+    }
+    while let Some((switch, port, rack, bitmap)) = packets.pop() {
+        let part = &parts[&switch];
+        let entries = part.memberships(Protocol::Atp);
+        let is_it = |entry: &&Membership| {
+            (entry.port, entry.kind, entry.rack) == (port, Kind::Gradient, rack)
+        };
+        let entry = entries.iter().find(is_it).expect("the switch knows the packet");
+        let (rack, bitmap) = match entry.part {
+            Part::Contribute { unit, members, upward, .. } if unit == bitmap => {
+                let sum = held.entry(switch).or_default();
+                assert!(sum.is_disjoint(bitmap));
+                *sum |= bitmap;
+                if *sum != members {
+                    continue;
+                }
+                held.remove(&switch);
+                (Rack::NONE, upward)
+            }
+            _ => (rack, bitmap),
+        };
+        let uplink = part.uplink.unwrap();
+        match topology.ports(switch).find(|(port, ..)| *port == uplink).unwrap().2 {
+            End::Host(host) => {
+                assert_eq!(host, its.server());
+                arrived.push(racks.members(rack, bitmap).expect("it names workers"));
+            }
+            End::Switch(next, into) => packets.push((next, into, rack, bitmap)),
+        }
+    }
+    (arrived, held.len())
+}
+
+fn sums_arrive(scenario: &Scenario, adding: &BTreeSet<SwitchId>) -> Result<(), TestCaseError> {
+    let (arrived, held) = gradients(scenario, adding);
+    prop_assert_eq!(held, 0, "a switch waits in vain");
+    let workers = scenario.jobs[0].workers.len();
+    let counted: u32 = arrived.iter().map(|set| set.len()).sum();
+    let all = arrived.iter().fold(WorkerSet::EMPTY, |all, one| all | *one);
+    prop_assert_eq!((counted as usize, all.len() as usize), (workers, workers), "once each");
+    Ok(())
+}
+
 #[test]
 fn switches_off_the_tree_have_no_part() {
     let scenario = scenario("[topology]\nracks = 4\n[[job]]\nworkers = [\"w1\", \"w3\"]");
@@ -143,6 +235,33 @@ pub(crate) fn network() -> impl Strategy<Value = String> {
 }
 
 proptest! {
+    /// Whichever switches add, each worker's values arrive once, and no switch waits for what never comes.
+    #[test]
+    fn any_switches_may_add(text in network(), chosen in any::<u64>()) {
+        let scenario = scenario(&text);
+        let all = scenario.network.topology.switch_ids();
+        sums_arrive(&scenario, &all.filter(|switch| chosen >> switch.0 & 1 == 1).collect())?;
+    }
+
+    /// The same where packets name workers by rack.
+    #[test]
+    fn any_switches_may_add_for_racks(
+        racks in 1..6_usize,
+        hosts in 1..5_usize,
+        ps_rack in 1..6_usize,
+        chosen in any::<u64>(),
+    ) {
+        let ps_rack = ps_rack.min(racks);
+        let shape = format!("racks = {racks}\nhosts_per_rack = {hosts}\nps_rack = {ps_rack}\n");
+        let workers = racks * hosts;
+        let text = format!(
+            "[topology]\nkind = \"racks\"\n{shape}[[job]]\nlevels = 2\nworkers = {workers}\n"
+        );
+        let scenario = scenario(&text);
+        let all = scenario.network.topology.switch_ids();
+        sums_arrive(&scenario, &all.filter(|switch| chosen >> switch.0 & 1 == 1).collect())?;
+    }
+
     #[test]
     fn every_host_is_reached_from_everywhere(text in network()) {
         let topology = scenario(&text).network.topology;

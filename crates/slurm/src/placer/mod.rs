@@ -77,8 +77,8 @@ pub struct Admission {
     pub workers: Vec<String>,
     /// The node of its parameter server.
     pub ps: String,
-    /// Whether switches aggregate for it.
-    pub in_network: bool,
+    /// The switches that aggregate for it; `None` for all that have something to add.
+    pub adding: Option<Vec<String>>,
     /// The run to continue; `None` for a new one.
     pub run: Option<u32>,
     /// What `tributary worker` sums in it, if the comment says.
@@ -228,6 +228,7 @@ impl Reserved {
 
 /// The usable nodes of a set of partitions.
 struct Group<'a> {
+    site: &'a Site,
     part: Part,
     /// Jobs with traffic: running ones, and placed ones.
     busy: Vec<(PolicyJob, Plan)>,
@@ -237,7 +238,12 @@ struct Group<'a> {
 }
 
 impl<'a> Group<'a> {
-    fn new(site: &Site, listing: &Listing, partitions: &'a [String], reserved: &Reserved) -> Self {
+    fn new(
+        site: &'a Site,
+        listing: &Listing,
+        partitions: &'a [String],
+        reserved: &Reserved,
+    ) -> Self {
         let known: BTreeMap<&str, &Node> =
             listing.nodes.iter().map(|node| (node.name.as_str(), node)).collect();
         let is_in = |node: &&&Node| {
@@ -254,12 +260,12 @@ impl<'a> Group<'a> {
         let running = running.map(|job| {
             let decision = decided(job);
             let ps = decision.as_ref().and_then(|decision| decision.ps.clone());
-            (job.nodes.clone(), ps, decision.is_none_or(|decision| decision.in_network))
+            (job.nodes.clone(), ps, decision.and_then(|decision| decision.adding))
         });
         let placed = reserved.decisions.iter();
-        let placed =
-            placed.map(|decision| (decision.on.clone(), decision.ps.clone(), decision.in_network));
-        for (on, ps, in_network) in running.chain(placed) {
+        let placed = placed
+            .map(|decision| (decision.on.clone(), decision.ps.clone(), decision.adding.clone()));
+        for (on, ps, adding) in running.chain(placed) {
             let shares = on.iter().map(|(node, gpus)| Some((part.index(node)?, *gpus)));
             // The GPUs of a job that is partly on other nodes are blocked below.
             let Some(shares) = shares.collect::<Option<Vec<_>>>() else { continue };
@@ -269,9 +275,7 @@ impl<'a> Group<'a> {
                 _ => {
                     let ps = ps.and_then(|ps| part.index(&ps)).unwrap_or(shares[0].0);
                     let mut plan = Plan::spread(&part.cluster, &shares, ps);
-                    if !in_network {
-                        plan.aggregating.clear();
-                    }
+                    site.leave_out(&mut plan, adding.as_deref());
                     plan
                 }
             };
@@ -285,7 +289,7 @@ impl<'a> Group<'a> {
             node.gpus.saturating_sub(node.used).saturating_sub(reserved.on(name))
         });
         let free = free.collect();
-        Self { part, busy, free, partitions }
+        Self { site, part, busy, free, partitions }
     }
 
     /// Asks the policy.
@@ -356,8 +360,8 @@ impl<'a> Group<'a> {
         let name = |server: ServerIndex| self.part.names[server.at()].clone();
         let ps = plan.is_distributed().then(|| name(Self::ps(plan, &shares)));
         let on = shares.into_iter().map(|(server, gpus)| (name(server), gpus)).collect();
-        let in_network = ps.is_none() || !plan.aggregating.is_empty();
-        Step::Place(job, Decision { on, ps, in_network, at_s: Some(now_s), run: None })
+        let adding = self.site.adding(&self.part.cluster, plan);
+        Step::Place(job, Decision { on, ps, adding, at_s: Some(now_s), run: None })
     }
 
     /// The server of the parameter server: the policy's, or else the one with most GPUs of the job.
@@ -404,7 +408,7 @@ pub fn admission(job: &Job) -> Option<Admission> {
         job: job.id,
         workers,
         ps,
-        in_network: decision.is_none_or(|decision| decision.in_network),
+        adding: decision.and_then(|decision| decision.adding.clone()),
         run: decision.and_then(|decision| decision.run),
         sums: Wish::read(&job.comment).ok().flatten().and_then(|wish| wish.sums),
     })

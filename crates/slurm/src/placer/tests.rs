@@ -60,7 +60,7 @@ fn running(id: u32, decision: &Decision) -> Job {
 fn decision(on: &[(&str, u32)]) -> Decision {
     let on: Vec<_> = on.iter().map(|(node, gpus)| ((*node).to_owned(), *gpus)).collect();
     let ps = (on.len() > 1).then(|| on[0].0.clone());
-    Decision { on, ps, in_network: true, at_s: Some(NOW_S - 10), run: None }
+    Decision { on, ps, adding: None, at_s: Some(NOW_S - 10), run: None }
 }
 
 /// Four idle nodes.
@@ -114,8 +114,7 @@ fn a_held_job_gets_nodes() {
     assert_eq!((one.on.len(), &one.ps, one.at_s), (1, &None, Some(NOW_S)));
     let two = &placed[&2];
     assert_eq!(two.on.iter().map(|(_, gpus)| gpus).sum::<u32>(), 3);
-    let ps = two.ps.as_ref().unwrap();
-    assert!(two.on.iter().any(|(node, _)| node == ps), "Slurm runs nothing elsewhere: {two}");
+    assert!(two.ps.is_some(), "{two}");
     assert_eq!(steps.len(), 2);
 }
 
@@ -127,7 +126,7 @@ fn every_policy_places_jobs() {
         let listing = listing(vec![held(1, 5)]);
         let steps = decide(&site(), policy.as_mut(), &SETTINGS, &listing, NOW_S);
         let one = placed(&steps).remove(&1).unwrap_or_else(|| panic!("{name}: {steps:?}"));
-        assert!(one.on.iter().any(|(node, _)| Some(node) == one.ps.as_ref()), "{name}: {one}");
+        assert!(one.on.len() > 1 && one.ps.is_some(), "{name}: {one}");
     }
 }
 
@@ -228,16 +227,18 @@ fn jobs_with_the_same_number_run_one_after_the_other() {
 
 #[test]
 fn a_job_is_admitted_with_the_nodes_that_it_has() {
-    let two = Decision { in_network: false, run: Some(9), ..decision(&[("n1", 2), ("n3", 1)]) };
+    let two =
+        Decision { adding: Some(Vec::new()), run: Some(9), ..decision(&[("n1", 2), ("n3", 1)]) };
     let admission = admission(&running(7, &two)).unwrap();
     assert_eq!(admission.workers, ["n1", "n3"]);
-    assert_eq!((admission.ps.as_str(), admission.in_network), ("n1", false));
+    assert_eq!((admission.ps.as_str(), admission.adding), ("n1", Some(Vec::new())));
     assert_eq!(admission.run, Some(9));
     // Slurm placed it: elsewhere, or without us.
     let moved = Job { nodes: vec![("n2".into(), 2), ("n4".into(), 2)], ..running(7, &two) };
-    assert_eq!(self::admission(&moved).unwrap().ps, "n2");
+    assert_eq!(self::admission(&moved).unwrap().ps, "n1", "its process is there");
     let own = Job { admin_comment: String::new(), ..moved };
-    assert!(self::admission(&own).unwrap().in_network);
+    let of_slurm = self::admission(&own).unwrap();
+    assert_eq!((of_slurm.ps.as_str(), of_slurm.adding), ("n2", None));
     assert_eq!(self::admission(&Job { comment: String::new(), ..own }), None, "not ours");
     assert_eq!(self::admission(&running(7, &decision(&[("n1", 2)]))), None, "it sends nothing");
 }
@@ -294,7 +295,8 @@ fn worlds() -> impl Strategy<Value = Listing> {
             }
             let ps = (on.len() > 1).then(|| on[0].0.clone());
             let at_s = Some(NOW_S - u64::from(gpus) * 10);
-            let decision = Decision { on, ps, in_network: kind % 2 == 0, at_s, run: None };
+            let adding = (kind % 2 == 1).then(Vec::new);
+            let decision = Decision { on, ps, adding, at_s, run: None };
             match kind {
                 0 => running(id, &decision),
                 1 => released(id, &decision),

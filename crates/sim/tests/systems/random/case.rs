@@ -76,6 +76,8 @@ pub(crate) struct Case {
     pub(crate) ps_rack: Option<u32>,
     /// Packets name the workers of the rack without parameter servers by that rack.
     pub(crate) two_levels: bool,
+    /// ATP: only some switches add for a job, or none.
+    pub(crate) selective: bool,
     pub(crate) jobs: Vec<JobCase>,
     pub(crate) slots: u32,
     pub(crate) window: u32,
@@ -116,6 +118,7 @@ impl Case {
             recovery: recovery(seed),
             ps_rack: [None, Some(1), Some(2)].choose(random).copied().unwrap(),
             two_levels: seed.is_multiple_of(3),
+            selective: false,
             slots,
             window: random.random_range(1..=slots),
             pool: random.random_range(1..=8),
@@ -154,6 +157,7 @@ impl Case {
             recovery: recovery(seed),
             ps_rack: [None, Some(1), Some(2)].choose(random).copied().unwrap(),
             two_levels: seed.is_multiple_of(3),
+            selective: false,
             slots,
             window: random.random_range(1..=slots),
             pool: *[1, 64].choose(random).unwrap(),
@@ -179,7 +183,9 @@ impl Case {
 
     /// The ATP case of a seed.
     pub(crate) fn atp(seed: u64) -> Self {
-        let mut case = Self { protocol: Protocol::Atp, acts: Vec::new(), ..Self::esa(seed) };
+        let selective = seed % 5 < 2;
+        let case = Self { protocol: Protocol::Atp, acts: Vec::new(), selective, ..Self::esa(seed) };
+        let mut case = case;
         for job in &mut case.jobs {
             job.agent_apart = false;
         }
@@ -342,6 +348,16 @@ impl Case {
             }
             if job.at_server {
                 let _ = writeln!(file, "aggregation = \"server\"");
+            }
+            if self.selective {
+                let names: &[&str] = match (self.ps_rack, (self.seed + index as u64) % 4) {
+                    (_, 0) => &[],
+                    (None, _) => &["s1"],
+                    (_, 1) => &["rack1"],
+                    (_, 2) => &["rack2"],
+                    _ => &["rack1", "rack2"],
+                };
+                let _ = writeln!(file, "switches = {names:?}");
             }
             for (worker, pause) in &job.pauses {
                 let _ =

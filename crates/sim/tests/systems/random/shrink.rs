@@ -155,6 +155,7 @@ fn smaller(case: &Case) -> Vec<Case> {
     }
     offer(&|case| case.ps_rack = None);
     offer(&|case| case.two_levels = false);
+    offer(&|case| case.selective = false);
     offer(&|case| case.loss = 0);
     offer(&|case| case.duplicate = 0);
     offer(&|case| case.reorder = 0);
