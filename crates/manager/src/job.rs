@@ -127,7 +127,7 @@ pub struct Run {
     pub epoch: Option<u32>,
     /// The switches that add for it; `None` for all that have something to add.
     pub adding: Option<Vec<String>>,
-    /// The server of the parameter server; `None` for a job that needs none.
+    /// The server of the parameter server; `None` for a job that needs none, or if the controller chooses one.
     pub ps: Option<String>,
     /// What its workers show the controller.
     pub key: Token,

@@ -12,18 +12,19 @@ fn table<const N: usize>(pairs: [(&str, Value); N]) -> Table {
     pairs.map(|(key, value)| (key.to_owned(), value)).into_iter().collect()
 }
 
-/// A job to test a network file with, on a given host or on any.
-pub(crate) fn probe(host: Option<&str>) -> Table {
-    match host {
-        Some(host) => table([("workers", Value::Array(vec![text(host)])), ("ps", text(host))]),
-        None => table([("workers", Value::Integer(1))]),
+/// A job to test a network file with: its worker and its parameter server on these hosts, or on any.
+pub(crate) fn probe(hosts: &[&str]) -> Table {
+    match hosts {
+        [worker, ps] => table([("workers", Value::Array(vec![text(worker)])), ("ps", text(ps))]),
+        [worker] => table([("workers", Value::Array(vec![text(worker)]))]),
+        _ => table([("workers", Value::Integer(1))]),
     }
 }
 
 /// The settings of an attempt at the controller.
 pub(crate) fn settings(record: &Record, run: &Run) -> String {
     let mut job = job(record, run.tasks.len());
-    if let Some(adding) = &run.adding {
+    if let Some(adding) = run.adding.as_ref().filter(|adding| !adding.is_empty()) {
         let switches = adding.iter().map(|switch| text(switch)).collect();
         job.insert("switches".into(), Value::Array(switches));
     }

@@ -275,10 +275,10 @@ impl<S: Store> Shell<S> {
         let Request { name, command, directory, .. } = &record.request;
         let first = run.tasks.first().and_then(|task| self.site.address(&task.server));
         let task = run.tasks.iter().find(|task| task.worker == id.worker);
-        let part = run.wire.zip(run.ps.clone()).map(|(wire, server)| v1::Part {
+        let part = run.wire.map(|wire| v1::Part {
             job_id: wire.into(),
             key: run.key.to_hex(),
-            server,
+            server: run.ps.clone().unwrap_or_default(),
         });
         let alone = part.is_none() && command.is_empty();
         v1::Start {

@@ -3,6 +3,7 @@
 //! A site file names a network file, which is the controller's job file; the manager ignores the
 //! jobs in it. The switch to which a server's host is attached determines the server's rack.
 
+use std::cmp::Reverse;
 use std::net::Ipv4Addr;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
@@ -12,7 +13,7 @@ use toml::{Table, Value};
 use tributary_cluster::{Cluster, Plan, Rack, RackIndex, Server as ClusterServer, ServerIndex};
 use tributary_document::{Document, Item, Kind, Table as Reader, suggest};
 use tributary_limits::{EXCERPT, FileLimit, shortened};
-use tributary_model::{Scenario, SwitchId, SwitchSettings};
+use tributary_model::{Protocol, Scenario, SwitchId, SwitchSettings};
 
 use crate::job::Request;
 use crate::job_file;
@@ -67,6 +68,8 @@ pub struct Site {
     racks: Vec<SiteRack>,
     /// The network file without its jobs.
     network: Table,
+    /// The protocol of all jobs.
+    protocol: Protocol,
     /// Number of 32-bit values per packet.
     values_per_packet: u16,
 }
@@ -87,6 +90,16 @@ impl Part {
         let at = self.names.iter().position(|known| known == name)?;
         u32::try_from(at).ok().map(ServerIndex)
     }
+}
+
+/// Where a job is summed.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Summed {
+    /// The server of the parameter server. `None` if the job needs none, or if the controller chooses one: except with ATP,
+    /// it is on no worker's server.
+    pub ps: Option<String>,
+    /// The switches that add; `None` for all that have something to add, `[]` for the parameter server alone.
+    pub adding: Option<Vec<String>>,
 }
 
 /// The same limit as for job files.
@@ -141,11 +154,10 @@ impl Site {
         let item = table.require("network", "\"network.toml\"")?;
         let name = item.string("network.toml")?;
         let servers = table.items("server")?;
-        let Some(first) = servers.first() else {
+        if servers.is_empty() {
             let mend = "add a [[server]] with `host` and `gpus`";
             return Err(table.place_of("server").fault("there is no server", mend).into());
-        };
-        let first = first.table("[[server]]", &SERVER_KEYS)?.require("host", "\"w1\"")?;
+        }
         let network = network(name)?;
         let mut rest: Table = network.parse().map_err(|_| {
             // The reader of job files gives better error messages.
@@ -158,21 +170,39 @@ impl Site {
         for key in ["job", "name"] {
             rest.remove(key);
         }
-        let mut site = Self { racks: Vec::new(), network: rest, values_per_packet: 0 };
-        if let Some(other) = protocol(&site.network).filter(|protocol| *protocol != "atp") {
-            let problem = format!("the jobs of `{name}` are of \"{other}\"");
-            return Err(item.fault(problem, "the manager runs jobs of \"atp\"").into());
-        }
-        let probe = |host| {
-            let text = site.render(job_file::probe(host));
+        let protocol = Protocol::Atp;
+        let mut site = Self { racks: Vec::new(), network: rest, protocol, values_per_packet: 0 };
+        let probe = |hosts: &[&str]| {
+            let text = site.render(job_file::probe(hosts));
             tributary_jobfile::parse(&text, name)
         };
-        // If the host is wrong, an error in the site file is more helpful.
-        let scenario =
-            probe(Some(first.string("w1")?)).or_else(|error| probe(None).map_err(|_| error))?;
+        // If a host is wrong, an error in the site file is more helpful.
+        let hosts = servers.iter().take(2).map(|server| {
+            server.table("[[server]]", &SERVER_KEYS)?.require("host", "\"w1\"")?.string("w1")
+        });
+        let hosts = hosts.collect::<Result<Vec<_>, _>>()?;
+        let scenario = probe(&hosts).or_else(|error| probe(&[]).map_err(|_| error))?;
+        site.protocol = scenario.network.protocol;
         site.values_per_packet = scenario.network.switch.values_per_packet;
         site.racks = racks(&table, &servers, &scenario)?;
+        if site.protocol == Protocol::SwitchMl && site.racks.len() > 1 {
+            let problem = format!(
+                "the jobs of `{name}` are of \"switchml\", and the servers are at {} switches",
+                site.racks.len()
+            );
+            let mend =
+                "one switch sums such a job: list the servers of one switch, or use \"p4inc\"";
+            return Err(item.fault(problem, mend).into());
+        }
         Ok(site)
+    }
+
+    /// The policy of this name, or its variant that suits the protocol: with ESA and P4INC, a parameter server is on no
+    /// worker's server.
+    pub fn policy<P>(&self, name: &str, by_name: impl Fn(&str) -> Option<P>) -> Option<P> {
+        let apart = matches!(self.protocol, Protocol::Esa | Protocol::P4inc);
+        let apart = apart.then(|| by_name(&format!("{name}:apart"))).flatten();
+        apart.or_else(|| by_name(name))
     }
 
     /// All servers, rack by rack.
@@ -186,9 +216,35 @@ impl Site {
         self.servers().find(|known| known.name == server).map(|known| known.address)
     }
 
-    /// The switches that add for a plan; `None` if all do that have something to add.
+    /// Where the job of a plan is summed.
     #[must_use]
-    pub fn adding(&self, cluster: &Cluster, plan: &Plan) -> Option<Vec<String>> {
+    pub fn summed(&self, part: &Part, plan: &Plan) -> Summed {
+        if !plan.is_distributed() {
+            return Summed::default();
+        }
+        let workers = plan.workers();
+        let ps = match (self.protocol, plan.ps) {
+            (Protocol::Atp, None) => {
+                let most = workers.iter().min_by_key(|(server, gpus)| (Reverse(*gpus), *server));
+                most.map(|(server, _)| *server)
+            }
+            (Protocol::Atp, chosen) => chosen,
+            (Protocol::SwitchMl, _) => None,
+            (Protocol::Esa | Protocol::P4inc, chosen) => {
+                chosen.filter(|ps| workers.iter().all(|(server, _)| server != ps))
+            }
+        };
+        let ps = ps.map(|server| part.names[server.at()].clone());
+        let adding = match self.protocol {
+            Protocol::Atp => self.adding(&part.cluster, plan),
+            Protocol::P4inc => plan.aggregating.is_empty().then(Vec::new),
+            Protocol::Esa | Protocol::SwitchMl => None,
+        };
+        Summed { ps, adding }
+    }
+
+    /// The switches that add for a plan; `None` if all do that have something to add.
+    fn adding(&self, cluster: &Cluster, plan: &Plan) -> Option<Vec<String>> {
         let all = plan.ps.map(|ps| Plan::spread(cluster, &plan.workers(), ps).aggregating);
         if all.is_none_or(|all| all.iter().all(|rack| plan.aggregating.contains(rack))) {
             return None;
@@ -314,12 +370,6 @@ impl Site {
         table.insert("job".into(), Value::Array(vec![Value::Table(job)]));
         job_file::render(table)
     }
-}
-
-/// The aggregation protocol of a network file, if it names one.
-fn protocol(network: &Table) -> Option<&str> {
-    let protocol = network.get("protocol")?;
-    protocol.as_str().or_else(|| protocol.get("kind")?.as_str())
 }
 
 /// Peak aggregation throughput of a switch in Gb/s (NetPack §4.1): it sums as many packets as it has

@@ -97,8 +97,8 @@ fn note(open: &mut BTreeMap<u16, Wish>, action: Action) {
 
 /// A job that the switches serve.
 struct Served {
-    /// The hosts of the workers, followed by that of the parameter server.
-    hosts: Vec<String>,
+    workers: Vec<String>,
+    ps: String,
     epoch: u32,
 }
 
@@ -152,8 +152,8 @@ impl Switches {
         let jobs = jobs.into_iter().filter(|job| job.lease.is_none());
         let described = jobs.filter_map(|job| {
             let wire = u16::try_from(job.job_id).ok()?;
-            let hosts = job.workers.into_iter().chain([job.parameter_server]).collect();
-            Some((wire, Served { hosts, epoch: job.epoch }))
+            let v1::Job { workers, parameter_server: ps, epoch, .. } = job;
+            Some((wire, Served { workers, ps, epoch }))
         });
         Ok(described.collect())
     }
@@ -164,10 +164,12 @@ impl Switches {
         served: Option<&Served>,
     ) -> Result<Event, Status> {
         let Admission { wire, ref workers, ref ps, epoch, max_rate, .. } = *admission;
-        let hosts = || workers.iter().chain([ps]);
+        let there = |served: &Served| {
+            served.workers == *workers && ps.as_ref().is_none_or(|ps| *ps == served.ps)
+        };
         match served {
             // Its workers may have begun another run.
-            Some(served) if served.is_of(epoch) && served.hosts.iter().eq(hosts()) => {
+            Some(served) if served.is_of(epoch) && there(served) => {
                 return Ok(Event::Admitted { wire, epoch: served.epoch });
             }
             // The job stems from a manager that lost its database, or from an admission whose
@@ -179,7 +181,11 @@ impl Switches {
             job_id: wire.into(),
             name: admission.name.clone(),
             workers: workers.clone(),
-            parameter_server: ps.clone(),
+            parameter_server: ps.clone().unwrap_or_default(),
+            aggregation: match admission.at_server {
+                true => v1::Aggregation::Server.into(),
+                false => v1::Aggregation::Unspecified.into(),
+            },
             epoch: epoch.unwrap_or_default(),
             max_rate: max_rate.map_or(0, NonZeroU64::get),
             settings: admission.settings.clone(),

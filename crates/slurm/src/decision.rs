@@ -16,7 +16,7 @@ const SWITCHES: &str = "switches:";
 pub struct Decision {
     /// Its nodes, each with its number of GPUs.
     pub on: Vec<(String, u32)>,
-    /// The node of its parameter server; `None` for a job on one node.
+    /// The node of its parameter server; `None` for a job that needs none, or if the controller chooses one.
     pub ps: Option<String>,
     /// The switches that aggregate for it; `None` for all that have something to add.
     pub adding: Option<Vec<String>>,
@@ -36,12 +36,15 @@ impl fmt::Display for Decision {
         let on: Vec<String> = self.on.iter().map(|(node, gpus)| format!("{node}:{gpus}")).collect();
         write!(f, "{WORD} on={}", on.join(","))?;
         if let Some(ps) = &self.ps {
+            write!(f, " ps={ps}")?;
+        }
+        if self.on.len() > 1 {
             let sum = match self.adding.as_deref() {
                 None => NETWORK.to_owned(),
                 Some([]) => SERVER.to_owned(),
                 Some(some) => format!("{SWITCHES}{}", some.join(",")),
             };
-            write!(f, " ps={ps} sum={sum}")?;
+            write!(f, " sum={sum}")?;
         }
         if let Some(at_s) = self.at_s {
             write!(f, " at={at_s}")?;
@@ -128,8 +131,8 @@ mod tests {
             run in prop::option::of(1_u32..),
         ) {
             let ps = has_ps.then(|| on[0].0.clone());
-            // It is not written where there is no parameter server.
-            let adding = adding.filter(|_| has_ps);
+            // It is not written for a single node.
+            let adding = adding.filter(|_| on.len() > 1);
             let decision = Decision { on, ps, adding, at_s, run };
             prop_assert_eq!(decision.to_string().parse(), Ok(decision));
         }

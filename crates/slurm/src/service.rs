@@ -137,16 +137,17 @@ fn now_s() -> u64 {
 /// A decision for people.
 fn describe(decision: &Decision) -> String {
     let on = placer::nodes(decision);
+    if decision.on.len() < 2 {
+        return format!("placed on {on}");
+    }
+    let sum = match decision.adding.as_deref() {
+        None => "in the network".to_owned(),
+        Some([]) => "at the server alone".to_owned(),
+        Some(some) => format!("by {} and the server", some.join(", ")),
+    };
     match &decision.ps {
-        None => format!("placed on {on}"),
-        Some(ps) => {
-            let sum = match decision.adding.as_deref() {
-                None => "in the network".to_owned(),
-                Some([]) => "at the server alone".to_owned(),
-                Some(some) => format!("by {} and the server", some.join(", ")),
-            };
-            format!("placed on {on}; parameter server on {ps}, summed {sum}")
-        }
+        Some(ps) => format!("placed on {on}; parameter server on {ps}, summed {sum}"),
+        None => format!("placed on {on}; summed {sum}"),
     }
 }
 
@@ -211,7 +212,7 @@ pub async fn prolog(
     let decision: Option<Decision> = found.admin_comment.parse().ok();
     let decision = Decision {
         on: found.nodes.clone(),
-        ps: Some(admission.ps),
+        ps: admission.ps,
         adding: admission.adding,
         at_s: decision.and_then(|decision| decision.at_s),
         run: Some(run),

@@ -19,7 +19,7 @@ const PATIENCE: Duration = Duration::from_secs(40);
 /// The table `[job]` of a job file: the switches that add, and what workers of ours sum.
 fn settings(admission: &Admission) -> String {
     let mut text = "[job]\n".to_owned();
-    if let Some(adding) = &admission.adding {
+    if let Some(adding) = admission.adding.as_ref().filter(|adding| !adding.is_empty()) {
         // Names need no escapes.
         text += &format!("switches = {adding:?}\n");
     }
@@ -72,7 +72,11 @@ impl Switches {
         let request = v1::AdmitRequest {
             job_id: number(job).into(),
             workers: workers.clone(),
-            parameter_server: ps.clone(),
+            parameter_server: ps.clone().unwrap_or_default(),
+            aggregation: match admission.adding.as_deref() {
+                Some([]) => v1::Aggregation::Server.into(),
+                _ => v1::Aggregation::Unspecified.into(),
+            },
             epoch: run.unwrap_or_default(),
             name: format!("slurm-{job}"),
             // Its processes may take part as the workers. No lease: Slurm tells when the job is over.

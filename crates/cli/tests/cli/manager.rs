@@ -35,7 +35,19 @@ struct Cluster {
 
 impl Cluster {
     fn start() -> Self {
-        let net = Net::with(NETWORK, &["w1", "w2", "w3", "ps"]);
+        Self::of("atp")
+    }
+
+    /// A cluster whose jobs have this protocol.
+    fn of(protocol: &str) -> Self {
+        let network = format!("protocol = \"{protocol}\"\n{NETWORK}");
+        let network = match protocol {
+            "switchml" => {
+                network.replace("ps_hosts = 1\n", "").replace("workers = 3", "workers = 4")
+            }
+            _ => network,
+        };
+        let net = Net::with(&network, &["w1", "w2", "w3", "ps"]);
         std::fs::write(net.file.path("site.toml"), SITE).unwrap();
         let controller = Self::controller(&net, &[]);
         let (manager, agents) = (None, BTreeMap::new());
@@ -229,6 +241,26 @@ fn the_jobs_of_a_dead_agent_restart() {
     cluster.wait(|job| job["state"] != "waiting");
     cluster.call(&["cancel", "2"]);
     cluster.wait(|job| job["state"] == "finished" || job["state"] == "cancelled");
+}
+
+/// The parameter server of ESA is on the third server.
+#[test]
+fn jobs_of_every_protocol_are_placed_and_summed() {
+    if !namespaces() {
+        return;
+    }
+    for protocol in ["esa", "p4inc", "switchml"] {
+        let cluster = Cluster::of(protocol);
+        cluster.submit("one", 1, 50);
+        cluster.submit("four", 4, 50);
+        let jobs = cluster.finish();
+        let four = jobs.iter().find(|job| job["name"] == "four").unwrap();
+        assert_eq!((servers(four), &four["attempts"]), (2, &1.into()), "{protocol}: {four:#}");
+        let workers = four["tasks"].as_array().unwrap();
+        let its = &four["server"];
+        assert!(workers.iter().all(|worker| worker["server"] != *its), "{protocol}: {four:#}");
+        assert_eq!(its.is_null(), protocol == "switchml", "{four:#}");
+    }
 }
 
 /// With and without a journal.

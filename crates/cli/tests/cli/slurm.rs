@@ -57,6 +57,11 @@ struct Cluster {
 
 impl Cluster {
     fn start() -> Self {
+        Self::of("atp")
+    }
+
+    /// A cluster whose jobs have this protocol.
+    fn of(protocol: &str) -> Self {
         let net = Net::with("", &["w1", "w2", "w3", "ctl"]);
         let mut cluster = Self {
             net,
@@ -68,7 +73,7 @@ impl Cluster {
         };
         cluster.configure();
         // Slurm's own packets pass the switch too, which forwards them once it is programmed.
-        cluster.make_files();
+        cluster.make_files(protocol);
         cluster.start_controller();
         cluster._servers = NODES
             .map(|node| {
@@ -145,12 +150,16 @@ impl Cluster {
     }
 
     /// The network file and the site file.
-    fn make_files(&self) {
+    fn make_files(&self, protocol: &str) {
         self.topology("site", &["--gpus", "2"]);
         let network = self.path("site/network.toml");
         let text = std::fs::read_to_string(&network).unwrap();
         let (topology, job) = text.split_once("[[job]]").unwrap();
-        std::fs::write(&network, format!("{topology}{REST}[[job]]{job}")).unwrap();
+        std::fs::write(
+            &network,
+            format!("protocol = \"{protocol}\"\n{topology}{REST}[[job]]{job}"),
+        )
+        .unwrap();
     }
 
     /// Makes both files in a directory.
@@ -390,7 +399,7 @@ fn jobs_of_slurm_sum_in_the_network_and_leave_nothing() {
     cluster.until_summing(failing);
     cluster.slurm(&["scontrol", "update", "NodeName=w2", "State=DOWN", "Reason=test"]);
     cluster.until_released(failing);
-    assert_eq!(cluster.state(failing), "NODE_FAIL");
+    cluster.until("Slurm says why", |cluster| cluster.state(failing) == "NODE_FAIL");
     cluster.until_idle();
 
     // The epilog does nothing, so the placer releases the job.
@@ -401,6 +410,21 @@ fn jobs_of_slurm_sum_in_the_network_and_leave_nothing() {
     cluster.until_released(kept);
     let what = format!("job {kept}: released at the controller: Slurm has ended it");
     cluster.until("the placer tells", |cluster| cluster.said().contains(&what));
+}
+
+#[test]
+fn jobs_of_slurm_may_be_of_other_protocols() {
+    if !slurm() {
+        return;
+    }
+    for protocol in ["esa", "p4inc"] {
+        let cluster = Cluster::of(protocol);
+        let spread = cluster.submit(30, &["--gpus=4", "--ntasks=4"]);
+        cluster.until("it has finished", |cluster| cluster.state(spread) == "COMPLETED");
+        let log = cluster.log(spread);
+        assert_eq!(log.matches("1500000 of them compared").count(), 2, "{protocol}: {log}");
+        cluster.until_released(spread);
+    }
 }
 
 /// Runs ten jobs. Returns the time until the last one has ended, the mean time until one has, and
@@ -479,7 +503,11 @@ fn bad_input_is_refused_in_one_line() {
     let (name, out) = (file.name(), file.path("out").display().to_string());
     let line = fail(&["place", "slurm", "topology", &name, "--gpus", "4", "--out", &out]);
     assert!(line.contains("job.toml: line 1: Nodes: `n[1-2`: a bracket"), "{line}");
-    let line = fail(&["place", "slurm", &name, "--policy", "best"]);
+    std::fs::write(file.path("network.toml"), "[topology]\nkind = \"star\"\n[[job]]\n").unwrap();
+    let site = file.path("site.toml").display().to_string();
+    std::fs::write(&site, "network = \"network.toml\"\n[[server]]\nhost = \"w1\"\ngpus = 1\n")
+        .unwrap();
+    let line = fail(&["place", "slurm", &site, "--policy", "best"]);
     assert!(line.contains("there is no such policy; there are netpack"), "{line}");
     let hook = |variables: &[(&str, &str)], args: &[&str]| {
         let args = [&["place", "slurm"], args].concat();

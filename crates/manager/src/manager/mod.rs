@@ -179,8 +179,10 @@ pub struct Admission {
     pub name: String,
     /// Hosts of the workers, by index.
     pub workers: Vec<String>,
-    /// Host of the parameter server.
-    pub ps: String,
+    /// Host of the parameter server; `None` if the job needs none, or the controller chooses one.
+    pub ps: Option<String>,
+    /// Whether switches only forward.
+    pub at_server: bool,
     /// The run, if it has already begun because its processes exist.
     pub epoch: Option<u32>,
     /// Most bits of values per second that each worker sends.

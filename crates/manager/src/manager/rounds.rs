@@ -8,7 +8,7 @@ use tributary_wire::POSITIONS_MAX;
 use super::{Action, Agent, Manager, lives};
 use crate::durable::Change;
 use crate::job::{Phase, Record, Request, Run, Task};
-use crate::site::{Part, Site};
+use crate::site::{Part, Site, Summed};
 
 impl Manager {
     /// Starts the waiting jobs that the policy places.
@@ -93,8 +93,7 @@ impl Manager {
             let plan = state.running()[&job].plan.clone();
             let workers = plan.workers().into_iter().map(|(server, gpus)| (name(server), gpus));
             let workers = workers.collect();
-            let ps = if plan.is_distributed() { plan.ps.map(name) } else { None };
-            (job.0, Planned { workers, ps, adding: self.site.adding(&part.cluster, &plan) })
+            (job.0, Planned { workers, summed: self.site.summed(&part, &plan) })
         };
         started.into_iter().map(plan).collect()
     }
@@ -102,27 +101,23 @@ impl Manager {
     /// Records an attempt, and lets the switches serve it or its process start.
     fn begin(&mut self, now_ms: u64, job: u32, planned: Planned) {
         let Some(mut record) = self.durable.jobs.get(&job).cloned() else { return };
-        let Planned { workers, ps, adding } = planned;
-        if workers.len() > usize::from(POSITIONS_MAX) || (workers.len() > 1 && ps.is_none()) {
-            let what = match &ps {
-                None => "no parameter server".to_owned(),
-                Some(_) => {
-                    format!("{} servers; packets name {POSITIONS_MAX} at most", workers.len())
-                }
-            };
+        let Planned { workers, summed: Summed { ps, adding } } = planned;
+        if workers.len() > usize::from(POSITIONS_MAX) {
+            let count = workers.len();
+            let what = format!("{count} servers; packets name {POSITIONS_MAX} at most");
             record.phase = Phase::Failed(format!("the policy's plan has {what}"));
             self.put(record);
             return self.forget_old();
         }
-        let wire = match &ps {
-            Some(_) => match self.next_wire() {
+        let wire = match workers.len() {
+            2.. => match self.next_wire() {
                 Some(wire) => Some(wire),
                 None => {
                     self.waits.insert(job, "all numbers of jobs in packets are in use".to_owned());
                     return;
                 }
             },
-            None => None,
+            _ => None,
         };
         record.attempts += 1;
         let task = |(worker, (server, gpus))| {
@@ -166,9 +161,7 @@ impl Manager {
 /// A plan with the names of servers.
 struct Planned {
     workers: Vec<(String, u32)>,
-    ps: Option<String>,
-    /// The switches that add; `None` for all.
-    adding: Option<Vec<String>>,
+    summed: Summed,
 }
 
 /// A recorded job in the policy's terms.
@@ -198,16 +191,20 @@ fn occupied(
     let places: Vec<_> =
         run.tasks.iter().map(|task| (part.index(&task.server), task.gpus)).collect();
     let all: Option<Vec<_>> = places.iter().map(|&(server, gpus)| Some((server?, gpus))).collect();
-    match (all, run.ps.as_deref().map(|server| part.index(server))) {
-        (Some(shares), Some(Some(ps))) => {
-            let mut plan = Plan::spread(&part.cluster, &shares, ps);
+    // Where the controller has put a parameter server is not known here.
+    let ps = match (&run.ps, &all) {
+        (Some(server), _) => part.index(server),
+        (None, shares) => shares.as_ref().and_then(|shares| shares.first()).map(|share| share.0),
+    };
+    match (all.as_deref(), ps) {
+        (Some(&[(server, gpus)]), _) if run.wire.is_none() => {
+            vec![(job, Plan::on_one(server, gpus))]
+        }
+        (Some(shares), Some(ps)) => {
+            let mut plan = Plan::spread(&part.cluster, shares, ps);
             site.leave_out(&mut plan, run.adding.as_deref());
             vec![(job, plan)]
         }
-        (Some(shares), None) => shares
-            .into_iter()
-            .map(|(server, gpus)| (job.clone(), Plan::on_one(server, gpus)))
-            .collect(),
         _ => {
             let there = places.into_iter().filter_map(|(server, gpus)| Some((server?, gpus)));
             there

@@ -7,7 +7,7 @@ use tributary_cluster::{Plan, RackIndex, ServerIndex};
 use tributary_manager::database::Redb;
 use tributary_manager::durable::{Change, Counters, Store};
 use tributary_manager::job::{Phase, Record, Request, Run, Task};
-use tributary_manager::site::Site;
+use tributary_manager::site::{Site, Summed};
 use tributary_wire::channel::{TOKEN_LEN, Token};
 
 const NETWORK: &str = "name = \"other\"\nworker_timeout = \"7s\"\n[topology]\nracks = 2\n\
@@ -101,18 +101,34 @@ fn a_plan_may_leave_switches_out() {
     let shares =
         [(ServerIndex(0), 2), (ServerIndex(1), 2), (ServerIndex(2), 2), (ServerIndex(3), 2)];
     let whole = Plan::spread(&all.cluster, &shares, ServerIndex(0));
-    assert_eq!((whole.aggregating.len(), site.adding(&all.cluster, &whole)), (2, None));
+    assert_eq!((whole.aggregating.len(), site.summed(&all, &whole).adding), (2, None));
     for (racks, names) in [(&[][..], &[][..]), (&[1], &["rack2"]), (&[0], &["rack1"])] {
         let aggregating: Vec<RackIndex> = racks.iter().map(|&rack| RackIndex(rack)).collect();
         let some = Plan { aggregating, ..whole.clone() };
-        let adding = site.adding(&all.cluster, &some).unwrap();
+        let Summed { ps, adding } = site.summed(&all, &some);
+        let adding = adding.unwrap();
+        assert_eq!(ps.as_deref(), Some("w1"));
         assert_eq!(adding, names);
         let mut again = whole.clone();
         site.leave_out(&mut again, Some(&adding));
         assert_eq!(again, some);
     }
     let alone = Plan::on_one(ServerIndex(0), 2);
-    assert_eq!(site.adding(&all.cluster, &alone), None);
+    assert_eq!(site.summed(&all, &alone), Summed::default());
+}
+
+#[test]
+fn only_atp_shares_a_server_between_a_worker_and_the_parameter_server() {
+    let summed = |protocol: &str, ps: u32| {
+        let site = Site::parse(SITE, &format!("protocol = \"{protocol}\"\n{NETWORK}")).unwrap();
+        let all = site.part(|_| true);
+        let shares = [(ServerIndex(0), 2), (ServerIndex(1), 2)];
+        site.summed(&all, &Plan::spread(&all.cluster, &shares, ServerIndex(ps))).ps
+    };
+    for (protocol, shared) in [("atp", Some("w1")), ("esa", None), ("p4inc", None)] {
+        assert_eq!(summed(protocol, 0).as_deref(), shared, "{protocol}");
+        assert_eq!(summed(protocol, 2).as_deref(), Some("w3"), "{protocol}");
+    }
 }
 
 #[test]
@@ -152,8 +168,8 @@ fn faults_are_named_with_their_place() {
     assert!(line.contains("unknown key `gpu`") && line.contains("`gpus`"), "{line}");
     let line = refused(&SITE.replace("= 15", "= -1"), NETWORK);
     assert!(line.starts_with("site.toml:3:15:"), "{line}");
-    let line = refused(SITE, &format!("protocol = \"esa\"\n{NETWORK}"));
-    assert!(line.contains("\"esa\"") && line.contains("jobs of \"atp\""), "{line}");
+    let line = refused(SITE, &format!("protocol = \"switchml\"\n{NETWORK}"));
+    assert!(line.contains("\"switchml\"") && line.contains("at 2 switches"), "{line}");
     let line = refused(SITE, &NETWORK.replace("pool = 128", "pool = 0"));
     assert!(line.contains("n.toml"), "{line}");
     let line = refused(SITE, "[topology\n");

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use tributary_cluster::{
     Job as PolicyJob, JobId, Pending, Plan, Policy, Round, ServerIndex, State,
 };
-use tributary_manager::site::{Part, Site};
+use tributary_manager::site::{Part, Site, Summed};
 use tributary_wire::POSITIONS_MAX;
 
 use crate::decision::Decision;
@@ -75,8 +75,8 @@ pub struct Admission {
     pub job: u32,
     /// The nodes of its workers, in Slurm's order.
     pub workers: Vec<String>,
-    /// The node of its parameter server.
-    pub ps: String,
+    /// The node of its parameter server; `None` if it needs none, or the controller chooses one.
+    pub ps: Option<String>,
     /// The switches that aggregate for it; `None` for all that have something to add.
     pub adding: Option<Vec<String>>,
     /// The run to continue; `None` for a new one.
@@ -358,17 +358,9 @@ impl<'a> Group<'a> {
             return Step::Leave(job, why);
         }
         let name = |server: ServerIndex| self.part.names[server.at()].clone();
-        let ps = plan.is_distributed().then(|| name(Self::ps(plan, &shares)));
         let on = shares.into_iter().map(|(server, gpus)| (name(server), gpus)).collect();
-        let adding = self.site.adding(&self.part.cluster, plan);
+        let Summed { ps, adding } = self.site.summed(&self.part, plan);
         Step::Place(job, Decision { on, ps, adding, at_s: Some(now_s), run: None })
-    }
-
-    /// The server of the parameter server: the policy's, or else the one with most GPUs of the job.
-    fn ps(plan: &Plan, shares: &[(ServerIndex, u32)]) -> ServerIndex {
-        let preference = |&&(server, gpus): &&(ServerIndex, u32)| (gpus, std::cmp::Reverse(server));
-        let most = || shares.iter().max_by_key(preference).expect("a plan has a worker").0;
-        plan.ps.unwrap_or_else(most)
     }
 }
 
@@ -393,7 +385,7 @@ pub fn is_ours(job: &Job) -> bool {
 
 /// The admission of a job that has its nodes; `None` if the job sends nothing through the network.
 ///
-/// A job that Slurm placed itself has its parameter server on its first node.
+/// The controller chooses the parameter server of a job that Slurm placed itself.
 #[must_use]
 pub fn admission(job: &Job) -> Option<Admission> {
     if !is_ours(job) || job.nodes.len() < 2 {
@@ -403,7 +395,6 @@ pub fn admission(job: &Job) -> Option<Admission> {
     let decision = decided(job);
     let decision = decision.as_ref();
     let ps = decision.and_then(|decision| decision.ps.clone());
-    let ps = ps.unwrap_or_else(|| workers[0].clone());
     Some(Admission {
         job: job.id,
         workers,

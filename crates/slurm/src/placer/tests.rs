@@ -231,14 +231,14 @@ fn a_job_is_admitted_with_the_nodes_that_it_has() {
         Decision { adding: Some(Vec::new()), run: Some(9), ..decision(&[("n1", 2), ("n3", 1)]) };
     let admission = admission(&running(7, &two)).unwrap();
     assert_eq!(admission.workers, ["n1", "n3"]);
-    assert_eq!((admission.ps.as_str(), admission.adding), ("n1", Some(Vec::new())));
+    assert_eq!((admission.ps.as_deref(), admission.adding), (Some("n1"), Some(Vec::new())));
     assert_eq!(admission.run, Some(9));
     // Slurm placed it: elsewhere, or without us.
     let moved = Job { nodes: vec![("n2".into(), 2), ("n4".into(), 2)], ..running(7, &two) };
-    assert_eq!(self::admission(&moved).unwrap().ps, "n1", "its process is there");
+    assert_eq!(self::admission(&moved).unwrap().ps.as_deref(), Some("n1"), "its process is there");
     let own = Job { admin_comment: String::new(), ..moved };
     let of_slurm = self::admission(&own).unwrap();
-    assert_eq!((of_slurm.ps.as_str(), of_slurm.adding), ("n2", None));
+    assert_eq!((of_slurm.ps, of_slurm.adding), (None, None), "the controller chooses");
     assert_eq!(self::admission(&Job { comment: String::new(), ..own }), None, "not ours");
     assert_eq!(self::admission(&running(7, &decision(&[("n1", 2)]))), None, "it sends nothing");
 }

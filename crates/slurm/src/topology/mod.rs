@@ -193,11 +193,14 @@ impl Tree {
                 let _ = write!(text, "\n[[topology.link]]\nbetween = [\"{other}\", \"{name}\"]\n");
             }
         }
-        if let Some(node) = self.nodes().next() {
+        let mut nodes = self.nodes();
+        if let Some(node) = nodes.next() {
+            // Only with ATP may the two be on one host.
+            let server = nodes.next().unwrap_or(node);
             let _ = write!(
                 text,
                 "\n# A job file needs a job. `tributary controller --on-demand` admits only those that \
-                 Slurm starts.\n[[job]]\nworkers = [\"{node}\"]\nps = \"{node}\"\n"
+                 Slurm starts.\n[[job]]\nworkers = [\"{node}\"]\nps = \"{server}\"\n"
             );
         }
         text

@@ -76,8 +76,8 @@ pub(crate) fn run(args: &ServeArgs, metrics: &Metrics) -> Result<()> {
     if !args.max_value.is_finite() || args.max_value <= 0.0 {
         bail!("--max-value {}: choose a number above 0", args.max_value);
     }
-    let policy = policy(&args.policy)?;
     let site = Site::load(&args.site)?;
+    let policy = policy(&site, &args.policy)?;
     let controller = args.keys.remote("--controller", &args.controller)?;
     let door = args.door.door(&args.listen)?;
     let store = Redb::open(&args.database)?;
@@ -111,12 +111,12 @@ pub(crate) fn run(args: &ServeArgs, metrics: &Metrics) -> Result<()> {
 }
 
 /// A policy that gives jobs a parameter server.
-fn policy(name: &str) -> Result<Box<dyn Policy>> {
+fn policy(site: &Site, name: &str) -> Result<Box<dyn Policy>> {
     let names = tributary_placement::NAMES.join(", ");
     if tributary_placement::all_reduce(name, Collective::default()).is_some() {
         bail!("--policy {name}: it places jobs without a parameter server; choose one of {names}");
     }
-    let policy = tributary_placement::by_name(name);
+    let policy = site.policy(name, tributary_placement::by_name);
     policy.with_context(|| format!("--policy {name}: there is no such policy; there are {names}"))
 }
 
@@ -139,6 +139,10 @@ mod tests {
 
     #[test]
     fn policies_without_a_parameter_server_are_refused() {
+        let network = "[topology]\nkind = \"star\"\nworkers = 2\nps_hosts = 1\n";
+        let site = "network = \"n.toml\"\n[[server]]\nhost = \"w1\"\ngpus = 1\n";
+        let site = Site::parse(site, network).unwrap();
+        let policy = |name| policy(&site, name);
         for name in ["slurm", "titan", "elasticflow", "elasticflow-alone", "hived", "tiresias"] {
             let error = policy(name).err().map(|error| error.to_string()).unwrap_or_default();
             assert!(error.contains("without a parameter server; choose one of netpack"), "{error}");

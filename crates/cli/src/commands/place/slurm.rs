@@ -129,8 +129,8 @@ fn follow(args: &FollowArgs) -> Result<()> {
         "--ageing {}: choose 0 or more",
         args.ageing
     );
-    let policy = policy(&args.policy)?;
     let site = Site::load(args.site.as_deref().context("name a site file")?)?;
+    let policy = policy(&site, &args.policy)?;
     let settings =
         Settings { period_ms: args.period, ageing: args.ageing, patience_s: args.patience };
     tributary_endpoint::runtime()?.block_on(async {
@@ -145,9 +145,9 @@ fn follow(args: &FollowArgs) -> Result<()> {
     })
 }
 
-fn policy(name: &str) -> Result<Box<dyn Policy>> {
+fn policy(site: &Site, name: &str) -> Result<Box<dyn Policy>> {
     let names = || NAMES.iter().chain(ALL_REDUCE_NAMES).copied().collect::<Vec<_>>().join(", ");
-    tributary_placement::by_name(name)
+    site.policy(name, tributary_placement::by_name)
         .with_context(|| format!("--policy {name}: there is no such policy; there are {}", names()))
 }
 

@@ -523,7 +523,7 @@ impl<S: Store> World<S> {
         match self.wishes.pop_front() {
             Some(Action::Admit(admission)) => {
                 let mut hosts = admission.workers;
-                hosts.push(admission.ps);
+                hosts.extend(admission.ps);
                 let known = self.serving.insert(admission.wire, hosts.clone());
                 assert!(known.is_none_or(|known| known == hosts), "{:#?}", self.log);
                 let epoch = admission.epoch.unwrap_or_else(|| {
