@@ -48,7 +48,7 @@ const REASONS: [(&str, &[&str]); 6] = [
     ("the job was released", &["has released job", "so it was released"]),
     ("another run had begun", &["has another run", "as the same worker"]),
     ("no results came", &["no result came", "not decided within"]),
-    ("the controller was away", &["names no run", "stopped before it had joined"]),
+    ("the controller was away", &["does not answer: ", "stopped before it had joined"]),
     ("too few workers were left", &["and min_workers is", "complete without worker"]),
 ];
 

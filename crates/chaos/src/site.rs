@@ -45,7 +45,7 @@ pub(crate) struct Site {
     seed: u64,
     /// Whether clients decide about the jobs.
     clients: bool,
-    /// Sockets, tokens, and the controller's journal.
+    /// Sockets, and the controller's journal.
     directory: TempDir,
 }
 

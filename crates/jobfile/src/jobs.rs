@@ -244,7 +244,14 @@ impl<'a> Jobs<'a> {
         };
         let agent = ps.filter(|_| self.choice.protocol == Protocol::Esa);
         let placed = Placed { id, name, workers, ps, agent };
-        context.placed(table, placed, 0)
+        let job = context.placed(table, placed, 0)?;
+        if let Workload::Files(_) = job.workload {
+            return Err(table.place_of("workload").fault(
+                "only the controller's job file names files that workers read and write",
+                "leave `workload` out, or take the kind \"random\" or \"digits\"",
+            ));
+        }
+        Ok(job)
     }
 
     /// The protocol of all jobs.

@@ -55,6 +55,9 @@ pub const TIMING_IGNORED: &str = "`rate` and `latency` of links are ignored: the
 
 const LONGEST: Duration = Duration::from_secs(7 * 24 * 3600);
 
+/// Longest run.
+const LONGEST_RUN: Duration = Duration::from_secs(1000 * 24 * 3600);
+
 /// Reads and validates a job file. Names of tensor files are relative to its directory, and the
 /// files must exist.
 ///
@@ -134,8 +137,8 @@ fn read(
     let written = document.or("seed", 1, |seed| seed.integer(0..=u64::MAX))?;
     let seed = seed.unwrap_or(written);
     let times = Duration::from_millis(1)..=LONGEST;
-    let timeout =
-        document.or("timeout", Duration::from_secs(600), |t| t.duration(times.clone()))?;
+    let timeout = document
+        .or("timeout", Duration::from_secs(600), |t| t.duration(*times.start()..=LONGEST_RUN))?;
     let worker_timeout =
         document.or("worker_timeout", Duration::from_secs(10), |t| t.duration(times))?;
 

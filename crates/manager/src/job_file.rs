@@ -4,6 +4,9 @@ use toml::{Table, Value};
 
 use crate::job::{Record, Request, Run};
 
+/// The longest run that a job file allows: a job takes as long as it takes.
+const LONGEST: &str = "86400000s";
+
 fn text(text: &str) -> Value {
     Value::String(text.into())
 }
@@ -21,9 +24,10 @@ pub(crate) fn probe(hosts: &[&str]) -> Table {
     }
 }
 
-/// The settings of an attempt at the controller.
-pub(crate) fn settings(record: &Record, run: &Run) -> String {
-    let mut job = job(record, run.tasks.len());
+/// The settings of an attempt at the controller. A command may sum what it likes: it gets the sums of a job without one if
+/// they `fit`.
+pub(crate) fn settings(record: &Record, run: &Run, fit: bool) -> String {
+    let mut job = if fit { sums(record, run.tasks.len()) } else { Table::new() };
     if let Some(adding) = run.adding.as_ref().filter(|adding| !adding.is_empty()) {
         let switches = adding.iter().map(|switch| text(switch)).collect();
         job.insert("switches".into(), Value::Array(switches));
@@ -32,16 +36,20 @@ pub(crate) fn settings(record: &Record, run: &Run) -> String {
 }
 
 /// The job file of an attempt on one server, which needs no network but that of a process.
-pub(crate) fn alone(record: &Record) -> String {
-    let mut job = job(record, 1);
-    job.insert("name".into(), text(&record.request.name));
+pub(crate) fn alone(record: &Record, values_per_packet: u16) -> String {
     let network = table([("kind", text("star")), ("workers", Value::Integer(1))]);
-    let jobs = Value::Array(vec![Value::Table(job)]);
-    render(table([("topology", Value::Table(network)), ("job", jobs)]))
+    let values = Value::Integer(values_per_packet.into());
+    let protocol = table([("kind", text("atp")), ("values_per_packet", values)]);
+    render(table([
+        ("timeout", text(LONGEST)),
+        ("topology", Value::Table(network)),
+        ("protocol", Value::Table(protocol)),
+        ("job", Value::Array(vec![Value::Table(sums(record, 1))])),
+    ]))
 }
 
 /// What workers sum that have no command, and how long they compute.
-fn job(record: &Record, workers: usize) -> Table {
+fn sums(record: &Record, workers: usize) -> Table {
     let Request { iterations, compute_us, gradient_bytes, .. } = record.request;
     let pause = |worker: usize| {
         let worker = Value::Integer(i64::try_from(worker).expect("at most 32 workers"));
@@ -132,15 +140,20 @@ mod tests {
         let workers = vec![HostId(2), HostId(0)];
         let place =
             Place { id: JobId::new(7).unwrap(), name: "job-1#7".into(), workers, group: false };
-        let job = site.job(place, &settings(&record, &run), || Some(HostId(0))).unwrap();
-        check(&job, 2);
+        let job = |fit| {
+            let settings = settings(&record, &run, fit);
+            site.job(place.clone(), &settings, || Some(HostId(0))).unwrap()
+        };
+        check(&job(true), 2);
+        let job = job(false);
+        assert!(job.stragglers.is_empty());
         assert_eq!(job.adding, Some([SwitchId(0)].into()));
     }
 
     #[test]
     fn a_job_on_one_server_is_a_whole_job_file() {
-        let scenario = tributary_jobfile::parse(&alone(&record(1).0), "job-9-2.toml").unwrap();
-        assert_eq!(scenario.jobs[0].name, "job-1");
+        let scenario = tributary_jobfile::parse(&alone(&record(1).0, 256), "job-9-2.toml").unwrap();
+        assert_eq!(scenario.network.switch.values_per_packet, 256);
         check(&scenario.jobs[0], 1);
     }
 }

@@ -290,7 +290,11 @@ impl<S: Store> Shell<S> {
             workers: run.tasks.iter().map(|task| task.server.clone()).collect(),
             first_address: first.map(|ip| ip.to_string()).unwrap_or_default(),
             part,
-            job_file: if alone { job_file::alone(record) } else { String::new() },
+            job_file: if alone {
+                job_file::alone(record, self.site.values_per_packet())
+            } else {
+                String::new()
+            },
         }
     }
 

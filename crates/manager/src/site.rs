@@ -14,6 +14,7 @@ use tributary_cluster::{Cluster, Plan, Rack, RackIndex, Server as ClusterServer,
 use tributary_document::{Document, Item, Kind, Table as Reader, suggest};
 use tributary_limits::{EXCERPT, FileLimit, shortened};
 use tributary_model::{Protocol, Scenario, SwitchId, SwitchSettings};
+use tributary_wire::FRAGMENTS_MAX;
 
 use crate::job::Request;
 use crate::job_file;
@@ -181,7 +182,10 @@ impl Site {
             server.table("[[server]]", &SERVER_KEYS)?.require("host", "\"w1\"")?.string("w1")
         });
         let hosts = hosts.collect::<Result<Vec<_>, _>>()?;
-        let scenario = probe(&hosts).or_else(|error| probe(&[]).map_err(|_| error))?;
+        // Only with ATP may the parameter server be on the worker's host.
+        let alone = [hosts[0], hosts[0]];
+        let scenario = probe(&hosts)
+            .or_else(|error| probe(&alone).or_else(|_| probe(&[])).map_err(|_| error))?;
         site.protocol = scenario.network.protocol;
         site.values_per_packet = scenario.network.switch.values_per_packet;
         site.racks = racks(&table, &servers, &scenario)?;
@@ -237,7 +241,7 @@ impl Site {
         let ps = ps.map(|server| part.names[server.at()].clone());
         let adding = match self.protocol {
             Protocol::Atp => self.adding(&part.cluster, plan),
-            Protocol::P4inc => plan.aggregating.is_empty().then(Vec::new),
+            Protocol::P4inc => (ps.is_some() && plan.aggregating.is_empty()).then(Vec::new),
             Protocol::Esa | Protocol::SwitchMl => None,
         };
         Summed { ps, adding }
@@ -355,14 +359,34 @@ impl Site {
                  {GRADIENT_BYTES_MAX}"
             ));
         }
-        let fragments = (gradient_bytes / 4).div_ceil(self.values_per_packet.into());
-        if fragments.saturating_mul(iterations.into()) > u32::MAX.into() {
+        if command.is_empty() && !self.fits(request) {
             return Err(format!(
-                "{iterations} iterations of {fragments} packets are more than a job may send; take \
-                 fewer iterations"
+                "{iterations} iterations of {} packets are more than a job may send; take fewer iterations",
+                self.fragments(request)
             ));
         }
         Ok(())
+    }
+
+    /// Packets of an iteration.
+    fn fragments(&self, request: &Request) -> u64 {
+        (request.gradient_bytes / 4).div_ceil(self.values_per_packet.into())
+    }
+
+    /// Whether one job may send all sums of a request.
+    #[must_use]
+    pub fn fits(&self, request: &Request) -> bool {
+        let most = match self.protocol {
+            Protocol::Atp | Protocol::Esa => u32::MAX,
+            Protocol::P4inc | Protocol::SwitchMl => FRAGMENTS_MAX,
+        };
+        self.fragments(request).saturating_mul(request.iterations.into()) <= most.into()
+    }
+
+    /// Number of 32-bit values per packet.
+    #[must_use]
+    pub fn values_per_packet(&self) -> u16 {
+        self.values_per_packet
     }
 
     fn render(&self, job: Table) -> String {

@@ -2,6 +2,7 @@
 
 use tributary_cluster::model::Profiles;
 use tributary_cluster::{Job, JobId};
+use tributary_wire::FRAGMENTS_MAX;
 
 /// The first word of the comment of each job that is to be placed.
 pub const WORD: &str = "tributary";
@@ -20,6 +21,9 @@ const COMPUTE_US_MAX: u64 = 60_000_000;
 
 /// Maximum number of sums of random numbers: the tensors that a job file may have.
 const SUMS_MAX: u64 = 1_000_000;
+
+/// Bytes of values in the shortest packets.
+const FEWEST_BYTES: u64 = 4 * 32;
 
 /// What policies are told of a job, and what workers of ours sum in it.
 #[derive(Clone, PartialEq, Debug)]
@@ -101,7 +105,15 @@ impl Wish {
         wish.gradient_bytes = given.0.unwrap_or(wish.gradient_bytes);
         wish.compute_s = given.1.unwrap_or(wish.compute_s);
         let bytes = wish.gradient_bytes as u64;
-        wish.sums = sums.map(|count| Sums { count, bytes });
+        if let Some(count) = sums {
+            if !bytes.is_multiple_of(4) || bytes / FEWEST_BYTES * count > FRAGMENTS_MAX.into() {
+                return Err(format!(
+                    "the comment's `sums={count}` of {bytes} bytes are more than a job may send, or no whole values; \
+                     lower `sums` or `gradients`, which is a multiple of 4"
+                ));
+            }
+            wish.sums = Some(Sums { count, bytes });
+        }
         Ok(Some(wish))
     }
 
@@ -167,6 +179,8 @@ mod tests {
             ("tributary value=-1", "`value=-1`: write a number above 0"),
             ("tributary value", "`value`: write a number above 0"),
             ("tributary iterations=0", "write a whole number from 1 to 4294967295"),
+            ("tributary gradients=1001 sums=3", "a multiple of 4"),
+            ("tributary model=vgg16 sums=1000000", "more than a job may send"),
             ("tributary size=3", "`size` is unknown; there are model"),
         ] {
             let error = Wish::read(comment).unwrap_err();

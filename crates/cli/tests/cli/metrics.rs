@@ -69,18 +69,18 @@ fn each_process_of_a_site_counts_what_it_does() {
     until(&controller, "end with Ctrl-C");
     let endpoint = |host: &str, name: &str, command: &[&str]| {
         let more = ["--interface", "eth0", "--controller", &runs, "--metrics", &address(name)];
-        net.start(host, &[&[command[0], &file], &command[1..], &more].concat())
+        net.start(host, &[command, &more].concat())
     };
     let server = endpoint("ps", "ps", &["ps", "--host", "ps"]);
     until(&server, "serving");
 
     // A page is readable before there is anything to count.
-    let first = endpoint("w1", "w1", &["worker", "--worker", "0"]);
+    let first = endpoint("w1", "w1", &["worker", "--job", "train"]);
     wait(&socket("w1"), |page| page.value("process_open_fds", &[]).is_some());
     let controlled = wait(&socket("c"), |page| {
         page.value("tributary_controller_switch_up", &[("switch", "s1")]) == Some(1.0)
     });
-    let second: Process = endpoint("w2", "w2", &["worker", "--worker", "1"]);
+    let second: Process = endpoint("w2", "w2", &["worker", "--job", "train"]);
     for worker in [&first, &second] {
         let (success, errors) = ended(worker);
         assert!(success, "{errors}");

@@ -1,8 +1,8 @@
-//! Jobs with aggregators of their own, as processes that share only the job file.
+//! Jobs with aggregators of their own, as processes that share only their controller.
 
 use tributary_testbed::Stream;
 
-use crate::by_hand::{Net, ended, freed, until};
+use crate::by_hand::{Net, ended, freed};
 use crate::command::namespaces;
 
 /// Two jobs; the second one's segment follows the first one's.
@@ -29,17 +29,9 @@ fn processes_started_by_hand_agree_on_segments() {
     for protocol in ["p4inc", "switchml"] {
         let hosts = ["w1", "w2", "w3", "w4"];
         let net = Net::with(&file(protocol), &hosts);
-        let (name, switch) = (net.file.name(), format!("s1={}", net.socket()));
-        let runs = net.runs();
-        let listen = ["controller", &name, "--switch", &switch, "--listen", &runs];
-        let controller = net.start("s1", &listen);
-        until(&controller, "end with Ctrl-C");
+        let controller = net.controller();
         let workers = hosts.iter().enumerate().map(|(at, host)| {
-            let (job, index) = (["first", "second"][at / 2], (at % 2).to_string());
-            let own = ["--interface", "eth0", "--job", job, "--worker", &index];
-            let own = [&own[..], &["--controller", &runs]].concat();
-            let args: Vec<&str> = ["worker", &*name].into_iter().chain(own).collect();
-            net.start(host, &args)
+            net.endpoint(host, &["worker", "--job", ["first", "second"][at / 2]])
         });
         for worker in workers.collect::<Vec<_>>() {
             let (success, errors) = ended(&worker);

@@ -138,14 +138,12 @@ fn a_second_process_of_a_part_and_a_wrong_interface_are_refused_at_once() {
         return;
     }
     let net = Net::new(&long("atp"));
-    let file = net.file.name();
     let _controller = net.controller();
     let server = net.server();
-    let runs = net.runs();
-    let second = ["ps", &file, "--interface", "eth0", "--host", "ps"];
+    let second = ["ps", "--host", "ps"];
     let refused = |node: &str, args: &[&str]| {
         let started = Instant::now();
-        let (success, errors) = ended(&net.start(node, args));
+        let (success, errors) = ended(&net.endpoint(node, args));
         assert!(!success && started.elapsed() < Duration::from_secs(5), "{errors}");
         assert_eq!(errors.lines().count(), 1, "{errors}");
         errors
@@ -154,15 +152,14 @@ fn a_second_process_of_a_part_and_a_wrong_interface_are_refused_at_once() {
     let part = "another process is the parameter server of job long (ID 1) on network interface";
     assert!(line.contains(part) && line.contains("`eth0`"), "{line}");
     // A worker does not run on another's host.
-    let worker =
-        |index| ["worker", &file, "--interface", "eth0", "--worker", index, "--controller", &runs];
+    let worker = |index| ["worker", "--job", "long", "--worker", index];
     let line = refused("w1", &worker("1"));
     assert!(line.contains("has the MAC address 02:00:0a:00:01:01"), "{line}");
     assert!(line.contains("gives host `w2` 02:00:0a:00:01:02"), "{line}");
     // Nor does the parameter server.
-    let line = refused("w1", &["ps", &file, "--interface", "eth0", "--host", "ps"]);
+    let line = refused("w1", &["ps", "--host", "ps"]);
     assert!(line.contains("gives host `ps`"), "{line}");
-    let first = net.start("w1", &worker("0"));
+    let first = net.endpoint("w1", &worker("0"));
     std::thread::sleep(Duration::from_secs(1));
     let line = refused("w1", &worker("0"));
     assert!(line.contains("another process is the worker of job long"), "{line}");
@@ -170,7 +167,7 @@ fn a_second_process_of_a_part_and_a_wrong_interface_are_refused_at_once() {
     first.kill().unwrap();
     server.kill().unwrap();
     net.server();
-    let again = net.start("w1", &worker("0"));
+    let again = net.endpoint("w1", &worker("0"));
     assert!(again.wait(Some(Duration::from_secs(1))).unwrap().is_none());
 }
 

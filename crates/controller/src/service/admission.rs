@@ -3,6 +3,7 @@
 //! A job is moved only between iterations: then only late copies are in flight, and after a move these name a service
 //! that no longer exists.
 
+use std::cell::Cell;
 use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::time::Duration;
@@ -110,7 +111,7 @@ impl Jobs {
     ///
     /// # Errors
     /// [`Refusal::Admitted`], [`Refusal::NoId`], [`Refusal::Closing`], [`Refusal::Leased`] for a lease and
-    /// iterations, [`Refusal::Undescribed`], [`Refusal::Settings`], [`Refusal::NoSite`], [`Refusal::Lanes`],
+    /// iterations, [`Refusal::Unled`], [`Refusal::Undescribed`], [`Refusal::Settings`], [`Refusal::Serverless`], [`Refusal::NoSite`], [`Refusal::Lanes`],
     /// [`Refusal::Quota`], [`Refusal::Controller`], [`Refusal::Unrecorded`].
     ///
     /// # Panics
@@ -120,6 +121,9 @@ impl Jobs {
         let Admission { demand, lease, stepped, any_id, .. } = admission;
         if (demand.is_some() || stepped) && lease {
             return Err(Refusal::Leased(admission.placement.job));
+        }
+        if (demand.is_some() || stepped) && self.protocol() == Protocol::Esa {
+            return Err(Refusal::Unled(admission.placement.job));
         }
         let (placement, described, wish) = {
             let mut state = self.state();
@@ -179,14 +183,25 @@ impl Jobs {
         let workers = placement.workers.clone();
         // Endpoints tell jobs apart by their names. No name in a file has this character.
         let name = format!("{}#{job}", if name.is_empty() { "job" } else { name });
-        let server = || placement.ps.or_else(|| self.server_for(state, &workers));
+        let lacks = Cell::new(false);
+        let server = || {
+            let server = placement.ps.or_else(|| self.server_for(state, &workers));
+            lacks.set(server.is_none());
+            server
+        };
         let place = Place { id: job, name, workers: workers.clone(), group: *lease };
         let spec = site.job(place, settings, server);
-        let spec = spec.map_err(|error| Refusal::Settings(error.to_string()))?;
+        let spec = spec.map_err(|error| match lacks.get() {
+            true => Refusal::Serverless(error.to_string()),
+            false => Refusal::Settings(error.to_string()),
+        })?;
         let token = spec.agent.map(|_| {
-            let mut token = [0; TOKEN_LEN];
-            rand::rng().fill_bytes(&mut token);
-            Token(token)
+            // A key stays the same when the job is admitted again for the run that goes on, and who has it gets the token.
+            Token(key.as_slice().try_into().unwrap_or_else(|_| {
+                let mut token = [0; TOKEN_LEN];
+                rand::rng().fill_bytes(&mut token);
+                token
+            }))
         });
         Ok(Some(Described::new(spec, token, key.clone())))
     }

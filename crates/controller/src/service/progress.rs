@@ -5,7 +5,7 @@ use tributary_access::Grant;
 use tributary_model::job::{Event, Iteration, Progress, Served, Stream};
 use tributary_model::plan::Placement;
 use tributary_protocol::Rate;
-use tributary_wire::{Epoch, JobId, WorkerIndex};
+use tributary_wire::{Epoch, JobId, Protocol, WorkerIndex};
 
 use super::{Admitted, Demand, Jobs, Refusal, State};
 
@@ -84,7 +84,7 @@ impl Jobs {
     ///
     /// # Errors
     /// [`Refusal::Unknown`], [`Refusal::Busy`], [`Refusal::Broken`], [`Refusal::Leased`], [`Refusal::Lanes`],
-    /// [`Refusal::Unrecorded`].
+    /// [`Refusal::Unled`], [`Refusal::Unrecorded`].
     pub fn set_rate(&self, job: JobId, rate: Option<Rate>) -> Result<(), Refusal> {
         let mut state = self.state();
         let admitted = state.whole(job)?;
@@ -93,6 +93,9 @@ impl Jobs {
         }
         if admitted.lanes.len() > 1 {
             return Err(Refusal::Lanes(job));
+        }
+        if self.protocol() == Protocol::Esa {
+            return Err(Refusal::Unled(job));
         }
         let rate = rate.into_iter().chain(admitted.placement.limits.rate).min();
         let next = admitted.life.paced(rate).map_err(|blocked| Refusal::blocked(job, blocked))?;

@@ -43,6 +43,9 @@ pub enum Refusal {
         "job {0} has several threads per worker, so that no client admits it, and its rate stays as it is"
     )]
     Lanes(JobId),
+    /// With ESA, a thread of its own sums, which follows no client.
+    #[error("job {0} is of esa, so it has no iterations, and its rate stays as it is")]
+    Unled(JobId),
     /// The tenant has as much as it may have.
     #[error("tenant `{tenant}` has {has} of {most} {what}; the request needs {more} more")]
     Quota {
@@ -60,6 +63,9 @@ pub enum Refusal {
     /// The job's settings are wrong, or do not suit the network.
     #[error("{0}")]
     Settings(String),
+    /// No host's parameter servers take part that the job could use. Text that says so.
+    #[error("{0}")]
+    Serverless(String),
     /// The controller has no job file with which it could read settings.
     #[error("this controller admits only jobs of its file; leave the settings out")]
     NoSite,
@@ -107,8 +113,9 @@ impl Refusal {
             | Self::OutOfTurn(..)
             | Self::Leased(_)
             | Self::Lanes(_)
+            | Self::Unled(_)
             | Self::OfFile(_) => Code::FailedPrecondition,
-            Self::NoId | Self::Quota { .. } => Code::ResourceExhausted,
+            Self::NoId | Self::Quota { .. } | Self::Serverless(_) => Code::ResourceExhausted,
             Self::Foreign(_) => Code::PermissionDenied,
             Self::Worker { .. } | Self::Settings(_) | Self::NoSite | Self::Undescribed => {
                 Code::InvalidArgument

@@ -103,6 +103,14 @@ impl Member {
                 // It waits for a job of the file, or for a controller that was there before.
                 Some(Code::Aborted) if !in_a_run => self.wait(&broken).await,
                 None if !in_a_run && self.told.is_some() => self.wait(&broken).await,
+                // The controller may have been started again, and not know the job yet.
+                Some(Code::NotFound)
+                    if !in_a_run
+                        && self.told.is_some()
+                        && !self.is_forgotten(true, broken.reason()) =>
+                {
+                    self.wait(&broken).await;
+                }
                 _ if !in_a_run => {
                     let (job, why) = (&self.which.job, broken.explained(&self.controller));
                     return self.fail(format!("job {job}: {why}"));
@@ -132,9 +140,7 @@ impl Member {
     fn is_forgotten(&mut self, unknown: bool, reason: &str) -> bool {
         let (job, controller) = (&self.which.job, &self.controller);
         let away = self.away.get_or_insert_with(|| {
-            tracing::warn!(
-                "job {job}: no news from the controller at {controller} ({reason}); the run goes on"
-            );
+            tracing::warn!("job {job}: no news from the controller at {controller} ({reason})");
             Away { unknown_since: None }
         });
         // A connection that breaks tells nothing of the job.

@@ -50,6 +50,9 @@ const SERVER_SOCKET: &str = "ps.sock";
 /// Has the key of a job, for a worker of ours or of a command.
 pub(super) const JOB_KEY: &str = "TRIBUTARY_JOB_KEY";
 
+/// Has the address of the controller.
+const CONTROLLER: &str = "TRIBUTARY_CONTROLLER";
+
 /// Names the interface of PyTorch's Gloo.
 const GLOO_INTERFACE: &str = "GLOO_SOCKET_IFNAME";
 
@@ -83,25 +86,24 @@ impl Settings {
     fn take_part(&self, command: &mut Command) {
         command.args(["--controller", &self.controller, "--interface", &self.interface]);
         command.arg("--json-events").args(&self.arguments);
-        let KeyArgs { tls_ca, tls_cert, tls_key, tls_name } = &self.keys;
+        // The name in the manager's certificate is not the controller's.
+        let KeyArgs { tls_ca, tls_cert, tls_key, .. } = &self.keys;
         for (option, file) in
             [("--tls-ca", tls_ca), ("--tls-cert", tls_cert), ("--tls-key", tls_key)]
         {
             command.args(file.iter().flat_map(|file| [OsStr::new(option), file.as_os_str()]));
         }
-        command.args(tls_name.iter().flat_map(|name| ["--tls-name", name]));
     }
 
     /// Where commands take part, as variables. A controller that wants certificates wants one of their user's, which the
     /// agent's environment must name; the agent's own is not for them.
     fn controller_of_commands(&self) -> Vec<(&'static str, OsString)> {
-        let KeyArgs { tls_ca, tls_cert, tls_name, .. } = &self.keys;
+        let KeyArgs { tls_ca, tls_cert, .. } = &self.keys;
         if tls_cert.is_some() && std::env::var_os("TRIBUTARY_CERT").is_none() {
             return Vec::new();
         }
         let ca = tls_ca.iter().map(|ca| ("TRIBUTARY_CA", ca.into()));
-        let name = tls_name.iter().map(|name| ("TRIBUTARY_CERT_NAME", name.into()));
-        ca.chain(name).chain([("TRIBUTARY_CONTROLLER", self.controller.clone().into())]).collect()
+        ca.chain([(CONTROLLER, self.controller.clone().into())]).collect()
     }
 }
 
@@ -487,6 +489,7 @@ impl Agent {
             .envs(variables)
             .envs(marks.iter().filter_map(|mark| mark.split_once('=')))
             .env("TRIBUTARY_INTERFACE", &self.settings.interface)
+            .env_remove(CONTROLLER)
             .envs(self.settings.controller_of_commands());
         // PyTorch's Gloo would use the address of the host's name, which is often a loopback address.
         if start.part.is_some() && std::env::var_os(GLOO_INTERFACE).is_none() {
@@ -555,8 +558,9 @@ impl Agent {
         let end = Instant::now() + GRACE;
         self.processes.values().for_each(Process::ask_to_end);
         // Workers may need the parameter servers to end.
+        let mut asked = false;
         while !self.processes.is_empty() || !self.server.has_ended() {
-            if self.processes.is_empty() {
+            if self.processes.is_empty() && !std::mem::replace(&mut asked, true) {
                 self.server.ask_to_end();
             }
             tokio::select! {

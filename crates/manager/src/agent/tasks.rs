@@ -56,12 +56,6 @@ impl Tasks {
         vec![Effect::Spawn(task), Effect::Report(Standing { task, exit: None })]
     }
 
-    /// Whether a process was started, has not ended, and was not told to end.
-    #[must_use]
-    pub fn is_wanted(&self, task: TaskId) -> bool {
-        self.0.get(&task) == Some(&State::Running)
-    }
-
     /// The manager does not need a process any more.
     pub fn stop(&mut self, task: TaskId) -> Vec<Effect> {
         let exit = match self.0.get_mut(&task) {

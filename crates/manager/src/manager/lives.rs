@@ -7,9 +7,10 @@ use super::{
 };
 use crate::job::{Cause, Exit, Outcome, Phase, Record, Run, Task, TaskId};
 use crate::job_file;
+use crate::site::Site;
 
 /// The admission of an attempt to the switches, if it needs one.
-pub(super) fn admission(record: &Record, run: &Run) -> Option<Admission> {
+pub(super) fn admission(site: &Site, record: &Record, run: &Run) -> Option<Admission> {
     Some(Admission {
         wire: run.wire?,
         name: record.request.name.clone(),
@@ -18,7 +19,7 @@ pub(super) fn admission(record: &Record, run: &Run) -> Option<Admission> {
         at_server: run.adding.as_ref().is_some_and(Vec::is_empty),
         epoch: run.epoch,
         max_rate: record.request.max_rate,
-        settings: job_file::settings(record, run),
+        settings: job_file::settings(record, run, site.fits(&record.request)),
         key: run.key,
     })
 }
@@ -31,7 +32,7 @@ impl Manager {
             let record = &self.durable.jobs[&job];
             match &record.phase {
                 Phase::Running(run) => {
-                    let admission = admission(record, run);
+                    let admission = admission(&self.site, record, run);
                     self.outbox.extend(admission.map(Action::Admit));
                 }
                 Phase::Ending(..) => self.close(job),
@@ -100,7 +101,7 @@ impl Manager {
         for wire in lost {
             self.admitted.remove(&wire);
             let run = self.on_wire(wire).and_then(|record| match &record.phase {
-                Phase::Running(run) => admission(record, run),
+                Phase::Running(run) => admission(&self.site, record, run),
                 _ => None,
             });
             self.outbox.extend(run.map(Action::Admit));

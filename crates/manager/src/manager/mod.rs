@@ -187,7 +187,7 @@ pub struct Admission {
     pub epoch: Option<u32>,
     /// Most bits of values per second that each worker sends.
     pub max_rate: Option<NonZeroU64>,
-    /// The table `[job]` of a job file: what its workers sum, if it has no command.
+    /// The table `[job]` of a job file: which switches add, and what its workers sum.
     pub settings: String,
     /// What its workers show.
     pub key: Token,

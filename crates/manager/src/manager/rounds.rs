@@ -130,7 +130,7 @@ impl Manager {
         let Some(tasks) = tasks else { return };
         let (attempt, key) = (record.attempts, (self.draw)());
         let run = Run { attempt, since_ms: now_ms, wire, epoch: None, adding, ps, key, tasks };
-        self.outbox.extend(lives::admission(&record, &run).map(Action::Admit));
+        self.outbox.extend(lives::admission(&self.site, &record, &run).map(Action::Admit));
         record.phase = Phase::Running(run);
         if let Some(wire) = wire {
             let mut counters = self.durable.counters;

@@ -394,12 +394,17 @@ pub fn admission(job: &Job) -> Option<Admission> {
     let workers: Vec<String> = job.nodes.iter().map(|(node, _)| node.clone()).collect();
     let decision = decided(job);
     let decision = decision.as_ref();
-    let ps = decision.and_then(|decision| decision.ps.clone());
+    // After it was requeued by hand, a job may have other nodes than it was placed on.
+    let nodes = |decision: &Decision| decision.on.iter().map(|(node, _)| node.clone()).collect();
+    let here: BTreeSet<String> = workers.iter().cloned().collect();
+    let here = |decision: &&Decision| -> bool { here == nodes(decision) };
+    let placed = decision.filter(here);
+    let ps = placed.and_then(|decision| decision.ps.clone());
     Some(Admission {
         job: job.id,
         workers,
         ps,
-        adding: decision.and_then(|decision| decision.adding.clone()),
+        adding: placed.and_then(|decision| decision.adding.clone()),
         run: decision.and_then(|decision| decision.run),
         sums: Wish::read(&job.comment).ok().flatten().and_then(|wish| wish.sums),
     })

@@ -31,6 +31,10 @@ use crate::support::{self, Kit as _, free_port};
 
 const GRACE: Duration = Duration::from_millis(800);
 const SOON: Duration = Duration::from_secs(10);
+/// Settings that would have workers read and write files.
+const FILES: &str =
+    "[job]\nworkload = { kind = \"files\", inputs = [\"a.npy\", \"b.npy\"], output_dir = \"c\" }\n";
+
 const KEY: &[u8] = b"secret";
 /// The first ID that is chosen for a job. The next ones are lower.
 const FIRST: u32 = 65_535;
@@ -439,7 +443,7 @@ async fn a_job_gets_a_parameter_server_that_takes_part() {
             ..leased(0, &["w1", "w2"])
         };
         let status = life.client.admit(request()).await.unwrap_err();
-        assert_eq!(status.code(), Code::InvalidArgument);
+        assert_eq!(status.code(), Code::ResourceExhausted, "there may be one later");
         let why = "the job needs a parameter server, and no host has one that takes part; start";
         assert!(status.message().contains(why), "{status}");
 
@@ -576,6 +580,14 @@ async fn what_does_not_suit_a_lease_is_refused() {
         ),
         (settings("[job]\nslots = 3\n"), "the job's settings:2:9: 3 slots are not a power of two"),
         (settings("[switch]\n"), "the job's settings:1:2: unknown key `switch`"),
+        (
+            settings("[job]\nworkload = { kind = \"random\" }\n"),
+            "the job's settings:2:12: `workload` is for workers that sum by themselves",
+        ),
+        (
+            v1::AdmitRequest { lease: false, ..settings(FILES) },
+            "the job's settings:2:12: only the controller's job file names files",
+        ),
     ] {
         let status = life.client.admit(request).await.unwrap_err();
         assert_eq!(status.code(), Code::InvalidArgument);

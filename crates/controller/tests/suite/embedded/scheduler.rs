@@ -469,6 +469,11 @@ async fn clients_admit_esa_jobs_only_with_settings() {
     let mut setting = setting("esa").await;
     let message = refused(setting.client.admit(admit(1, NETWORK, 8)).await, Code::InvalidArgument);
     assert!(message.starts_with("jobs of esa, whose endpoints need tokens, are adm"), "{message}");
+    // Nor with iterations, which their workers would not wait for.
+    let settings = "[job]\n".to_owned();
+    let stepped = v1::AdmitRequest { settings, stepped: true, ..admit(1, NETWORK, 8) };
+    let message = refused(setting.client.admit(stepped).await, Code::FailedPrecondition);
+    assert!(message.starts_with("job 1 is of esa, so it has no iterations"), "{message}");
     assert!(setting.list().await.jobs.is_empty());
 }
 

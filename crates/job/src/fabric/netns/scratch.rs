@@ -1,4 +1,4 @@
-//! The directory of a run: sockets, and the token file.
+//! The directory of a run, which has its sockets.
 //!
 //! A run removes its directory when it ends, on every signal that a process can handle. It holds a
 //! lock on the directory, so after SIGKILL the next run finds the directory unlocked and removes
@@ -75,17 +75,17 @@ mod tests {
     fn the_next_run_removes_only_directories_of_dead_runs() {
         let parent = tempfile::tempdir().unwrap();
         let alive = Scratch::new(parent.path()).unwrap();
-        fs::write(alive.path().join("tokens.json"), "{}").unwrap();
+        fs::write(alive.path().join("note.txt"), "{}").unwrap();
         let dead = parent.path().join(format!("{PREFIX}dead"));
         let other = parent.path().join("other");
         for left in [&dead, &other] {
             fs::create_dir(left).unwrap();
-            fs::write(left.join("tokens.json"), "{}").unwrap();
+            fs::write(left.join("note.txt"), "{}").unwrap();
         }
         std::os::unix::fs::symlink(&other, parent.path().join(format!("{PREFIX}link"))).unwrap();
         let next = Scratch::new(parent.path()).unwrap();
         assert!(!dead.exists());
-        assert!(other.join("tokens.json").exists() && alive.path().join("tokens.json").exists());
+        assert!(other.join("note.txt").exists() && alive.path().join("note.txt").exists());
         let mode = fs::metadata(next.path()).unwrap().mode();
         assert_eq!(mode & 0o777, 0o700);
         let path = next.path().to_owned();
