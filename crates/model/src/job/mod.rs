@@ -441,10 +441,8 @@ impl Job {
             return self.refuse(stream, Refusal::Closing);
         }
         self.followers.insert(stream);
-        // Else it is told the run that is about to begin.
-        if !matches!(self.change, Some(Change::Next(_))) {
-            self.tell_begin(stream, None);
-        }
+        // Another one may be about to begin. A host serves others meanwhile, for which it waits until it knows all.
+        self.tell_begin(stream, None);
     }
 
     fn gone(&mut self, stream: Stream) {
