@@ -136,11 +136,6 @@ pub struct Run {
 }
 
 impl Run {
-    /// The servers that it needs.
-    pub fn servers(&self) -> impl Iterator<Item = &str> {
-        self.tasks.iter().map(|task| &task.server).chain(&self.ps).map(String::as_str)
-    }
-
     /// Processes that are not known to have ended.
     pub fn live(&self) -> impl Iterator<Item = &Task> {
         self.tasks.iter().filter(|task| task.exit.is_none())

@@ -170,7 +170,8 @@ impl Switches {
         match served {
             // Its workers may have begun another run.
             Some(served) if served.is_of(epoch) && there(served) => {
-                return Ok(Event::Admitted { wire, epoch: served.epoch });
+                let ps = Some(served.ps.clone()).filter(|ps| !ps.is_empty());
+                return Ok(Event::Admitted { wire, epoch: served.epoch, ps });
             }
             // The job stems from a manager that lost its database, or from an admission whose
             // answer was lost.
@@ -193,7 +194,11 @@ impl Switches {
             ..v1::AdmitRequest::default()
         };
         match self.client.admit(request).await {
-            Ok(admitted) => Ok(Event::Admitted { wire, epoch: admitted.into_inner().epoch }),
+            Ok(admitted) => {
+                let v1::AdmitResponse { epoch, parameter_server, .. } = admitted.into_inner();
+                let ps = Some(parameter_server).filter(|ps| !ps.is_empty());
+                Ok(Event::Admitted { wire, epoch, ps })
+            }
             Err(status) => match status.code() {
                 Code::Unavailable | Code::Aborted | Code::DeadlineExceeded | Code::Cancelled => {
                     Err(status)

@@ -110,7 +110,7 @@ impl Placer {
                 }
                 Repair::Admit(admission) => {
                     let done = self.switches.admit(&admission).await;
-                    let what = |run| format!("admitted again for run {run}");
+                    let what = |(run, _)| format!("admitted again for run {run}");
                     (admission.job, done.map(what))
                 }
             };
@@ -208,11 +208,12 @@ pub async fn prolog(
     let Some(mut admission) = placer::admission(found) else { return Ok(None) };
     // Each start is a run of its own.
     admission.run = None;
-    let run = insist(job, patience, async || switches.clone().admit(&admission).await).await?;
+    let admitted = insist(job, patience, async || switches.clone().admit(&admission).await);
+    let (run, ps) = admitted.await?;
     let decision: Option<Decision> = found.admin_comment.parse().ok();
     let decision = Decision {
         on: found.nodes.clone(),
-        ps: admission.ps,
+        ps,
         adding: admission.adding,
         at_s: decision.and_then(|decision| decision.at_s),
         run: Some(run),

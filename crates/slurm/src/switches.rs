@@ -60,13 +60,13 @@ impl Switches {
         Ok(served.collect())
     }
 
-    /// Admits a job and returns its run. What an earlier admission with this number has left is
+    /// Admits a job and returns its run and the node of its parameter server, if it has one. What an earlier admission with this number has left is
     /// released first, so it may be repeated until the job starts.
     ///
     /// # Errors
     ///
     /// The controller's status.
-    pub async fn admit(&mut self, admission: &Admission) -> Result<u32, Status> {
+    pub async fn admit(&mut self, admission: &Admission) -> Result<(u32, Option<String>), Status> {
         let Admission { job, ref workers, ref ps, run, .. } = *admission;
         self.release(number(job)).await?;
         let request = v1::AdmitRequest {
@@ -83,7 +83,9 @@ impl Switches {
             settings: settings(admission),
             ..v1::AdmitRequest::default()
         };
-        Ok(self.0.admit(request).await?.into_inner().epoch)
+        let v1::AdmitResponse { epoch, parameter_server, .. } =
+            self.0.admit(request).await?.into_inner();
+        Ok((epoch, Some(parameter_server).filter(|ps| !ps.is_empty())))
     }
 
     /// Releases a job; a job that is not served is released already.

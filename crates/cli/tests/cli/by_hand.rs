@@ -150,8 +150,12 @@ impl Net {
 
     /// An endpoint at the controller.
     pub(crate) fn endpoint(&self, host: &str, command: &[&str]) -> Process {
-        let runs = self.runs();
-        let more = ["--interface", "eth0", "--controller", &runs];
+        self.endpoint_at(host, &self.runs(), command)
+    }
+
+    /// The same at another address.
+    pub(crate) fn endpoint_at(&self, host: &str, controller: &str, command: &[&str]) -> Process {
+        let more = ["--interface", "eth0", "--controller", controller];
         self.start(host, &[command, &more[..]].concat())
     }
 

@@ -260,6 +260,15 @@ fn jobs_of_every_protocol_are_placed_and_summed() {
         let its = &four["server"];
         assert!(workers.iter().all(|worker| worker["server"] != *its), "{protocol}: {four:#}");
         assert_eq!(its.is_null(), protocol == "switchml", "{four:#}");
+        // Every server has a worker of this one, so the controller chooses another host.
+        if protocol == "esa" {
+            let spare = cluster.net.endpoint_at("ps", CONTROLLER, &["ps"]);
+            until(&spare, "no job has its parameter server here yet");
+            cluster.submit("six", 6, 50);
+            let jobs = cluster.finish();
+            let six = jobs.iter().find(|job| job["name"] == "six").unwrap();
+            assert_eq!((servers(six), &six["server"]), (3, &"ps".into()), "{six:#}");
+        }
     }
 }
 

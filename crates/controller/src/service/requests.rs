@@ -90,10 +90,14 @@ impl Service for Jobs {
             key: request.key,
             tenant,
         };
-        let Placement { job, epoch, assignment, limits, .. } = Jobs::admit(self, admission).await?;
+        let Placement { job, epoch, assignment, limits, ps, .. } =
+            Jobs::admit(self, admission).await?;
+        let parameter_server = ps.map(|ps| self.topology().host(ps).name.clone());
+        let parameter_server = parameter_server.unwrap_or_default();
         let (job_id, epoch, rate) = (job.get().into(), epoch.get(), bits_per_second(limits.rate));
         let assignment = Some(described(assignment));
-        Ok(Response::new(v1::AdmitResponse { assignment, epoch, job_id, rate }))
+        let response = v1::AdmitResponse { assignment, epoch, job_id, rate, parameter_server };
+        Ok(Response::new(response))
     }
 
     async fn release(&self, request: Request<v1::ReleaseRequest>) -> Answer<v1::ReleaseResponse> {

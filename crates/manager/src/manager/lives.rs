@@ -61,7 +61,7 @@ impl Manager {
         self.durable.jobs.values().find(has)
     }
 
-    pub(super) fn on_admitted(&mut self, wire: u16, epoch: u32) {
+    pub(super) fn on_admitted(&mut self, wire: u16, epoch: u32, ps: Option<String>) {
         let Some(mut record) = self.on_wire(wire).cloned() else { return };
         let job = record.id;
         self.admitted.insert(wire);
@@ -69,6 +69,8 @@ impl Manager {
             && run.epoch.is_none()
         {
             run.epoch = Some(epoch);
+            // Workers send to the one that the controller has chosen.
+            run.ps = run.ps.take().or(ps);
             self.put(record);
         }
         self.start_tasks(job, |_| true);
@@ -252,8 +254,11 @@ impl Manager {
         let mut ended = run.tasks.iter().filter_map(|task| Some((task, task.exit.as_ref()?)));
         let failed = ended.find(|(_, exit)| exit.outcome != Outcome::Success);
         // A process that waited in vain for one on an absent server failed through no fault of the job.
-        let needed = run.live().map(|task| task.server.as_str()).chain(run.ps.as_deref());
-        let away = needed.into_iter().find(|server| !self.is_here(server));
+        // The controller may have chosen a parameter server that is none of the site's servers.
+        let ps = run.ps.as_deref().filter(|ps| self.agents.contains_key(*ps));
+        let workers = run.live().map(|task| task.server.as_str());
+        let needed: Vec<&str> = workers.chain(ps).collect();
+        let away = needed.iter().find(|server| !self.is_here(server));
         let cause = match (failed, away) {
             (Some((task, exit)), away) => {
                 let why = format!("worker {} on {}: {}", task.worker, task.server, exit.detail);

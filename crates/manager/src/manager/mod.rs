@@ -109,6 +109,8 @@ pub enum Event {
         wire: u16,
         /// The run that they serve.
         epoch: u32,
+        /// The host of the parameter server, if there is one.
+        ps: Option<String>,
     },
     /// The switches refused a job.
     Refused {
@@ -292,7 +294,7 @@ impl Manager {
         let away = |name: &str| (name.to_owned(), Agent::Away { since_ms: now_ms });
         let mut agents: BTreeMap<_, _> = site.servers().map(|server| away(&server.name)).collect();
         for run in durable.jobs.values().filter_map(|record| record.phase.run()) {
-            agents.extend(run.servers().map(away));
+            agents.extend(run.tasks.iter().map(|task| away(&task.server)));
         }
         let mut manager = Self {
             site,
@@ -351,7 +353,7 @@ impl Manager {
             }
             Event::Reported(connection, standing) => self.reported(connection, standing),
             Event::Disconnected(connection) => self.disconnected(now_ms, connection),
-            Event::Admitted { wire, epoch } => self.on_admitted(wire, epoch),
+            Event::Admitted { wire, epoch, ps } => self.on_admitted(wire, epoch, ps),
             Event::Refused { wire, reason, passing } => {
                 self.on_refused(wire, reason, passing);
             }

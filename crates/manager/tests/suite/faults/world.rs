@@ -530,7 +530,8 @@ impl<S: Store> World<S> {
                     self.last_epoch += 1;
                     self.last_epoch
                 });
-                self.answers.push_back(Event::Admitted { wire: admission.wire, epoch });
+                let ps = Some("w3".to_owned());
+                self.answers.push_back(Event::Admitted { wire: admission.wire, epoch, ps });
             }
             Some(Action::Release(wire)) => {
                 self.serving.remove(&wire);
