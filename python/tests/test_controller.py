@@ -119,6 +119,9 @@ def hosts() -> Iterator[None]:
             _ip("-n", at, "link", "set", "eth0", "up")
             _ip("-n", "trb-pc-s1", "link", "set", f"port{port}", "up")
             _ip("-n", at, "route", "add", "192.0.0.8/32", "dev", "eth0")
+            # The packet that completes one of ESA's sums comes back to the host that sent it.
+            accept = ("sh", "-c", "echo 1 > /proc/sys/net/ipv4/conf/eth0/accept_local")
+            subprocess.run(["ip", "netns", "exec", at, *accept], check=True)
             neighbour = ("192.0.0.8", "lladdr", "02:00:5e:54:00:01", "dev", "eth0")
             _ip("-n", at, "neighbour", "add", *neighbour)
             command = ["ip", "netns", "exec", at, sys.executable, "-c", CHECKSUMS]

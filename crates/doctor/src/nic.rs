@@ -61,6 +61,8 @@ pub(super) struct Facts {
     /// Names of the existing interfaces, as suggestions for a wrong name.
     pub(super) others: Vec<String>,
     pub(super) offloads: Offloads,
+    /// Whether the kernel delivers packets from the interface's own address.
+    pub(super) accepts_own: Option<bool>,
 }
 
 /// Adds the facts below `root`, which is `/` except in tests. They are dropped if `/sys` shows
@@ -69,7 +71,8 @@ pub(super) fn gather(root: &Path, found: Option<Interface>, offloads: Offloads) 
     let Some(found) = found else {
         return Facts { others: interface::names(), ..Facts::default() };
     };
-    let own = root.join("sys/class/net").join(&found.name);
+    let name = found.name.clone();
+    let own = root.join("sys/class/net").join(&name);
     let text = |name: &str| -> Option<String> {
         fs::read_to_string(own.join(name)).ok().map(|text| text.trim().to_owned())
     };
@@ -95,6 +98,7 @@ pub(super) fn gather(root: &Path, found: Option<Interface>, offloads: Offloads) 
         speed_mbps: text("speed").and_then(|speed| speed.parse().ok()),
         receive_queues: queues("rx-"),
         send_queues: queues("tx-"),
+        accepts_own: interface::accepts_own(root, &name),
         ..facts
     }
 }
@@ -127,6 +131,7 @@ pub(super) fn judge(interface: &str, facts: &Facts, wanted: &Wanted) -> Vec<Chec
     address(&mut area, interface, Mac(found.mac), wanted);
     mtu(&mut area, interface, found.mtu, wanted);
     offloads(&mut area, interface, facts, wanted);
+    own_packets(&mut area, interface, facts, wanted);
     xdp(&mut area, facts);
     area.into_checks()
 }
@@ -213,6 +218,20 @@ fn offloads(area: &mut Area, interface: &str, facts: &Facts, wanted: &Wanted) {
         ),
         (Some(false), _) => area.ok("merging", "off"),
         (None, _) => area.note("merging", "not told by the driver"),
+    }
+}
+
+fn own_packets(area: &mut Area, interface: &str, facts: &Facts, wanted: &Wanted) {
+    match facts.accepts_own {
+        Some(false) if wanted.tcp => area.note_with(
+            "own packets",
+            "the kernel drops packets from its own address, in which the switch may announce a sum",
+            format!(
+                "before --io udp or udp-gso: sysctl -w net.ipv4.conf.{interface}.accept_local=1"
+            ),
+        ),
+        Some(true) if wanted.tcp => area.ok("own packets", "come back"),
+        _ => {}
     }
 }
 
@@ -371,6 +390,31 @@ mod tests {
             let mend = named(&checks, "super-frames").mend.as_deref().unwrap();
             assert!(mend.ends_with("ethtool -K eth0 tx on sg on tx-udp-segmentation on"), "{mend}");
         }
+    }
+
+    #[test]
+    fn packets_from_the_own_address_matter_to_announced_sums() {
+        let root = machine(&[]);
+        let settings = root.path().join("proc/sys/net/ipv4/conf");
+        let judged = |all: &str, own: &str, tcp| {
+            for (which, value) in [("all", all), ("eth0", own)] {
+                fs::create_dir_all(settings.join(which)).unwrap();
+                fs::write(settings.join(which).join("accept_local"), format!("{value}\n")).unwrap();
+            }
+            let facts = gather(root.path(), Some(eth0()), Offloads::default());
+            judge("eth0", &facts, &Wanted { tcp, ..wanted() })
+        };
+        for (all, own, expected) in
+            [("0", "0", Verdict::Note), ("1", "0", Verdict::Ok), ("0", "1", Verdict::Ok)]
+        {
+            assert_eq!(
+                named(&judged(all, own, true), "own packets").verdict,
+                expected,
+                "{all} {own}"
+            );
+        }
+        let without = judged("0", "0", false);
+        assert!(without.iter().all(|check| check.name != "own packets"), "{without:#?}");
     }
 
     #[test]

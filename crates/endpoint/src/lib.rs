@@ -29,7 +29,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use tributary_driver::faults::Links;
-use tributary_model::{Deployment, End, HostId, JobSpec, Scenario};
+use tributary_model::{Deployment, End, HostId, JobSpec, Protocol, Scenario};
 use tributary_netio::device::{Config, Device, Kind as Io};
 use tributary_netio::faults::Faulty;
 use tributary_netio::interface::{self, Interface};
@@ -125,6 +125,15 @@ pub fn open_lanes(
     args: &Args,
     job: usize,
 ) -> Result<Vec<Faulty<Device>>> {
+    let over_udp = matches!(args.io, Io::Udp | Io::UdpGso);
+    let esa = scenario.network.protocol == Protocol::Esa;
+    if esa && over_udp && interface::accepts_own("/".as_ref(), &args.interface) == Some(false) {
+        tracing::warn!(
+            "a sum that a switch announces in a packet of this host is lost, and must be recovered: the kernel \
+             drops packets from its own address; set `sysctl -w net.ipv4.conf.{}.accept_local=1`",
+            args.interface
+        );
+    }
     let lanes = scenario.jobs[scenario.lanes(job)].iter();
     open_ports(scenario, host, args, lanes.map(|lane| vec![lane]).collect())
 }

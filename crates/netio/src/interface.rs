@@ -1,7 +1,8 @@
 //! The kernel's data on a network interface of the calling thread's network namespace.
 
-use std::io;
 use std::net::{IpAddr, Ipv4Addr};
+use std::path::Path;
+use std::{fs, io};
 
 use crate::sys;
 
@@ -91,6 +92,17 @@ pub fn addresses() -> Vec<(String, Ipv4Addr)> {
         own.map(|ip| (name.clone(), ip)).collect::<Vec<_>>()
     };
     pnet_datalink::interfaces().into_iter().flat_map(of).collect()
+}
+
+/// Whether the kernel delivers packets that come back to an interface from its own address
+/// (`accept_local`), by the files below `root`, which is `/` except in tests; `None` if it does not say.
+#[must_use]
+pub fn accepts_own(root: &Path, name: &str) -> Option<bool> {
+    let settings = root.join("proc/sys/net/ipv4/conf");
+    let of = |which: &str| {
+        Some(fs::read_to_string(settings.join(which).join("accept_local")).ok()?.trim() == "1")
+    };
+    Some(of("all")? || of(name)?)
 }
 
 /// The names of all interfaces of the calling thread's network namespace.
