@@ -125,15 +125,6 @@ pub fn open_lanes(
     args: &Args,
     job: usize,
 ) -> Result<Vec<Faulty<Device>>> {
-    let over_udp = matches!(args.io, Io::Udp | Io::UdpGso);
-    let esa = scenario.network.protocol == Protocol::Esa;
-    if esa && over_udp && interface::accepts_own("/".as_ref(), &args.interface) == Some(false) {
-        tracing::warn!(
-            "a sum that a switch announces in a packet of this host is lost, and must be recovered: the kernel \
-             drops packets from its own address; set `sysctl -w net.ipv4.conf.{}.accept_local=1`",
-            args.interface
-        );
-    }
     let lanes = scenario.jobs[scenario.lanes(job)].iter();
     open_ports(scenario, host, args, lanes.map(|lane| vec![lane]).collect())
 }
@@ -186,7 +177,7 @@ fn config(scenario: &Scenario, interface: &str) -> Config {
     Config { outage: scenario.network.worker_timeout, ..Config::endpoint(interface, PORT) }
 }
 
-/// Refuses an interface that is not the host's, or whose packets are too short.
+/// Refuses an interface that is not the host's, or whose packets are too short, and warns of one that loses sums.
 fn check_interface(scenario: &Scenario, host: HostId, found: &Interface, io: Io) -> Result<()> {
     must_be(scenario, host, found, io.is_routed())?;
     let interface = &found.name;
@@ -197,6 +188,15 @@ fn check_interface(scenario: &Scenario, host: HostId, found: &Interface, io: Io)
             "network interface `{interface}` has an MTU of {mtu}, and packets with {} values need \
              {needed}; raise it with `ip link set {interface} mtu {needed}`",
             scenario.network.switch.values_per_packet
+        );
+    }
+    let sends = scenario.jobs.iter().any(|job| job.workers.contains(&host));
+    let announced = sends && scenario.network.protocol == Protocol::Esa;
+    if announced && io.is_routed() && interface::accepts_own("/".as_ref(), interface) == Some(false)
+    {
+        tracing::warn!(
+            "a sum that a switch announces in a packet of this host is lost, and must be recovered: the kernel \
+             drops packets from its own address; set `sysctl -w net.ipv4.conf.{interface}.accept_local=1`"
         );
     }
     Ok(())
