@@ -195,7 +195,9 @@ fn a_link_tells_no_token_to_a_host_that_pretends_to_be_the_agent() {
     // The right one is still welcome.
     let mut agent = accept(&listener);
     say(&mut agent, &Answer::Welcome);
-    assert_eq!(event(&mut link), LinkEvent::Opened);
+    // The last attempts may have been refused before the first refusal was seen.
+    let next = std::iter::repeat_with(|| event(&mut link)).find(|event| *event != refused);
+    assert_eq!(next, Some(LinkEvent::Opened));
 }
 
 /// What passes on the wire, in one direction.
