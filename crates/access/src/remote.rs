@@ -26,12 +26,35 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Why there is no connection: the innermost cause, such as "Connection refused".
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("{0}")]
-pub struct ConnectError(String);
+#[error("{cause}")]
+pub struct ConnectError {
+    cause: String,
+    absent: bool,
+}
+
+impl ConnectError {
+    /// Whether nobody listened there, or the connection was cut off, as by a server that is started again.
+    #[must_use]
+    pub fn is_absence(&self) -> bool {
+        self.absent
+    }
+}
 
 impl From<tonic::transport::Error> for ConnectError {
     fn from(error: tonic::transport::Error) -> Self {
-        Self(root_cause(&error))
+        let absent = causes(&error).any(|cause| {
+            let io = cause.downcast_ref::<io::Error>().map(io::Error::kind);
+            matches!(
+                io,
+                Some(
+                    io::ErrorKind::ConnectionRefused
+                        | io::ErrorKind::ConnectionReset
+                        | io::ErrorKind::BrokenPipe
+                        | io::ErrorKind::NotFound
+                )
+            )
+        });
+        Self { cause: root_cause(&error), absent }
     }
 }
 
@@ -41,13 +64,16 @@ pub fn reason(status: &Status) -> String {
     status.source().map_or_else(|| status.message().to_owned(), root_cause)
 }
 
-/// The innermost cause: the others only say that the transport failed.
-fn root_cause(error: &dyn Error) -> String {
-    let mut cause = error;
-    while let Some(inner) = cause.source() {
-        cause = inner;
-    }
-    cause.to_string()
+/// The innermost cause, in one line: the others only say that the transport failed.
+fn root_cause(error: &(dyn Error + 'static)) -> String {
+    let text = causes(error).last().map(ToString::to_string).unwrap_or_default();
+    let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    lines.join(" | ")
+}
+
+/// An error and its causes.
+fn causes<'e>(error: &'e (dyn Error + 'static)) -> impl Iterator<Item = &'e (dyn Error + 'static)> {
+    std::iter::successors(Some(error), |&error| error.source())
 }
 
 /// A server, and how to connect to it. Certificates that change are used from the next connection on.

@@ -7,12 +7,11 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use tonic::Status;
+use tributary_access::remote::reason;
 use tributary_access::{ClientKeys, Remote};
 use tributary_proto::jobs::v1;
 use tributary_proto::jobs::v1::jobs_client::JobsClient;
 use tributary_wire::JobId;
-
-use crate::stream::reason;
 
 /// Timeout of an admission, which changes all switches of a job.
 const CHANGE: Duration = Duration::from_secs(60);
@@ -91,8 +90,7 @@ pub struct Request {
 pub async fn admit(controller: &Remote, request: Request) -> Result<JobId> {
     let channel = controller.connect().await.map_err(|error| {
         anyhow!(
-            "no controller answers at {controller} ({}); start `tributary controller --listen`, or correct the address",
-            crate::root_cause(&error)
+            "no controller answers at {controller} ({error}); start `tributary controller --listen`, or correct the address"
         )
     })?;
     let Request { name, workers, settings, key } = request;

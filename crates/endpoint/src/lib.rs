@@ -256,14 +256,3 @@ pub fn runtime() -> Result<tokio::runtime::Runtime> {
         .build()
         .context("cannot start threads")
 }
-
-/// The innermost cause of an error, in one line.
-pub(crate) fn root_cause(error: &dyn std::error::Error) -> String {
-    let mut cause = error;
-    while let Some(inner) = cause.source() {
-        cause = inner;
-    }
-    let text = cause.to_string();
-    let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
-    lines.join(" | ")
-}

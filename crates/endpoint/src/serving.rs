@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use tokio::runtime::Runtime;
@@ -187,14 +187,20 @@ struct Follower {
 
 impl Follower {
     async fn follow(mut self) {
+        let (begin, mut waits) = (Instant::now(), self.patient);
         while !self.outdated.load(Ordering::Relaxed) {
             let broken = self.once().await;
             // One that was there may come back.
-            if self.told.is_none() && !(self.patient && matches!(broken, Broken::Lost(_))) {
+            let patient = self.patient && !matches!(broken, Broken::Refused(_));
+            if self.told.is_none() && !patient && !broken.passes(begin) {
                 self.failed.get_or_init(|| broken.explained(&self.controller));
                 return;
             }
-            tracing::debug!("{}", broken.reason());
+            let (controller, reason) = (&self.controller, broken.reason());
+            if self.told.is_none() && !std::mem::replace(&mut waits, true) {
+                tracing::warn!("waiting for the controller at {controller}: {reason}");
+            }
+            tracing::debug!("{reason}");
             tokio::time::sleep(AGAIN).await;
         }
     }

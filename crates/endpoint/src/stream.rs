@@ -1,11 +1,12 @@
 //! The stream of an endpoint to a controller: `Take` of the service `Jobs`.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc as queue;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Code, Status, Streaming};
 use tributary_access::Remote;
+use tributary_access::remote::{ConnectError, reason};
 use tributary_model::job::Turn;
 use tributary_model::{Deployment, JobSpec};
 use tributary_proto::JOBS_VERSION;
@@ -22,6 +23,10 @@ use crate::tokens::Tokens;
 
 /// Timeout of the connection, and of the first answer, which waits while switches change runs.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Time for a controller that nobody finds there to be started, or started again, before an endpoint gives up that
+/// has never heard of it.
+const AT_FIRST: Duration = Duration::from_secs(10);
 
 /// Interval and timeout of the HTTP/2 pings that detect a lost controller.
 pub(crate) const KEEPALIVE: Duration = Duration::from_secs(10);
@@ -126,6 +131,8 @@ pub(crate) enum Broken {
     Refused(Status),
     /// It does not answer, or the connection is broken.
     Lost(String),
+    /// The same where it may be about to start.
+    Away(String),
 }
 
 impl Broken {
@@ -133,7 +140,7 @@ impl Broken {
         let named = format!("the controller at {controller}");
         match self {
             Self::Refused(status) => format!("{named}: {}", status.message()),
-            Self::Lost(reason) => {
+            Self::Lost(reason) | Self::Away(reason) => {
                 format!(
                     "{named} does not answer: {reason}; start `tributary controller --listen`, or correct the address"
                 )
@@ -144,8 +151,13 @@ impl Broken {
     pub(crate) fn reason(&self) -> &str {
         match self {
             Self::Refused(status) => status.message(),
-            Self::Lost(reason) => reason,
+            Self::Lost(reason) | Self::Away(reason) => reason,
         }
+    }
+
+    /// Whether a controller that an endpoint calls for the first time, since then, may still be about to start.
+    pub(crate) fn passes(&self, since: Instant) -> bool {
+        matches!(self, Self::Away(_)) && since.elapsed() < AT_FIRST
     }
 }
 
@@ -162,7 +174,10 @@ impl Stream {
         role: Role,
         patience: Duration,
     ) -> Result<Self, Broken> {
-        let lost = |error| Broken::Lost(crate::root_cause(&error));
+        let lost = |error: ConnectError| match error.is_absence() {
+            true => Broken::Away(error.to_string()),
+            false => Broken::Lost(error.to_string()),
+        };
         let channel = controller.connect().await.map_err(lost)?;
         let (requests, outgoing) = queue::channel(2);
         let part = v1::Part { version: JOBS_VERSION, role: Some(role) };
@@ -203,21 +218,13 @@ impl Stream {
 
 fn broken(status: Status) -> Broken {
     match (status.code(), std::error::Error::source(&status)) {
-        (_, Some(_)) => Broken::Lost(reason(&status)),
+        (_, Some(_)) => Broken::Away(reason(&status)),
         // Another service listens there, or the call was cut off.
         (Code::Unimplemented, None) if status.message().is_empty() => {
             Broken::Lost("it does not serve jobs".into())
         }
         (Code::Unknown | Code::Cancelled, None) => Broken::Lost(reason(&status)),
         (_, None) => Broken::Refused(status),
-    }
-}
-
-/// What the controller answered, or how the connection broke.
-pub(crate) fn reason(status: &Status) -> String {
-    match std::error::Error::source(status) {
-        Some(source) => crate::root_cause(source),
-        None => status.message().to_owned(),
     }
 }
 

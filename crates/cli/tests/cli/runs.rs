@@ -228,9 +228,28 @@ fn a_server_serves_the_jobs_that_its_host_has_now() {
     }
 }
 
+/// Hosts start their processes in any order.
+#[test]
+fn endpoints_wait_a_while_for_their_controller() {
+    if !namespaces() {
+        return;
+    }
+    let net = Net::with(&job("atp", 5), &["w1", "w2", "ps"]);
+    let (at, known) = (net.runs(), ["ps", "--interface", "eth0", "--controller"]);
+    let server = net.start("ps", &[&known[..], &[&at]].concat());
+    let workers = workers(&net, 1);
+    workers.iter().for_each(|worker| until(worker, "waiting for the controller: "));
+    let _controller = net.controller();
+    exact(&workers, 10_000);
+    server.ask_to_end();
+    let (success, errors) = ended(&server);
+    let said = errors.lines().filter(|line| line.contains("waiting for the controller at "));
+    assert!(success && said.count() == 1, "{errors}");
+}
+
 #[test]
 fn without_a_controller_no_endpoint_starts() {
-    for command in [&["worker", "--job", "a"][..], &["ps", "--host", "ps"], &["reminder"]] {
+    let ask = |command: &[&str]| {
         let command = [command, &["--interface", "lo"]].concat();
         let output = tributary(&command).env_remove("TRIBUTARY_CONTROLLER").output().unwrap();
         let errors = text(&output.stderr);
@@ -241,7 +260,12 @@ fn without_a_controller_no_endpoint_starts() {
         let output = tributary(&command).env("TRIBUTARY_CONTROLLER", "nowhere").output().unwrap();
         let errors = text(&output.stderr);
         assert!(errors.contains("nowhere: it is not an address"), "{errors}");
-    }
+    };
+    std::thread::scope(|scope| {
+        for command in [&["worker", "--job", "a"][..], &["ps", "--host", "ps"], &["reminder"]] {
+            scope.spawn(move || ask(command));
+        }
+    });
     let nobody = ["--controller", "127.0.0.1:1", "--interface", "lo"];
     let output = tributary(&[&["worker"], &nobody[..]].concat()).output().unwrap();
     let errors = text(&output.stderr);

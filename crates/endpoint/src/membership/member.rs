@@ -71,6 +71,7 @@ pub(super) fn keepalive(led: bool) -> Duration {
 impl Member {
     /// Takes part until the last news.
     pub(super) async fn attend(mut self, mut said: watch::Receiver<Option<Said>>) {
+        let begin = Instant::now();
         loop {
             let broken = match self.once(&mut said).await {
                 Ok(()) => return,
@@ -79,7 +80,7 @@ impl Member {
             let in_a_run = self.seat.epoch.is_some();
             let code = match &broken {
                 Broken::Refused(status) => Some(status.code()),
-                Broken::Lost(_) => None,
+                Broken::Lost(_) | Broken::Away(_) => None,
             };
             match code {
                 // It may be this worker that was not heard from.
@@ -102,7 +103,9 @@ impl Member {
                 Some(Code::FailedPrecondition) => return self.fail(broken.reason().to_owned()),
                 // It waits for a job of the file, or for a controller that was there before.
                 Some(Code::Aborted) if !in_a_run => self.wait(&broken).await,
-                None if !in_a_run && self.told.is_some() => self.wait(&broken).await,
+                None if !in_a_run && (self.told.is_some() || broken.passes(begin)) => {
+                    self.wait(&broken).await;
+                }
                 // The controller may have been started again, and not know the job yet.
                 Some(Code::NotFound)
                     if !in_a_run
