@@ -61,7 +61,13 @@ fn jobs_go_on_whoever_is_killed() {
         }
         controller = site.controller();
         kills += 1;
-        assert!(kills < 200, "the jobs do not end: {}", controller.output(Stream::Err));
+        let said = || {
+            let parts = workers.iter().chain(&servers).chain([&controller]);
+            let said = parts
+                .map(|part| format!("{}\n{}", part.output(Stream::Out), part.output(Stream::Err)));
+            said.collect::<Vec<_>>().join("\n--\n")
+        };
+        assert!(kills < 200, "the jobs do not end: {}", said());
     }
     println!("{kills} times killed");
     assert!(kills > 1, "the jobs were over before anything happened");

@@ -97,8 +97,11 @@ impl Known {
     }
 
     /// These jobs in the network, for an endpoint that takes part in them.
-    pub(super) fn deployment_of<'p>(&self, lanes: impl Iterator<Item = &'p Part>) -> Deployment {
-        let (jobs, assignments) = lanes.map(|lane| (lane.spec.clone(), lane.assignment)).unzip();
+    pub(super) fn deployment_of(
+        &self,
+        lanes: impl Iterator<Item = (JobSpec, Assignment)>,
+    ) -> Deployment {
+        let (jobs, assignments) = lanes.unzip();
         let scenario = self.deployment.scenario();
         Deployment::assigned(Scenario { jobs, ..scenario.clone() }, assignments)
     }

@@ -523,6 +523,8 @@ fn resumed(
     let lanes = lanes.iter().filter_map(|lane| Some(controller.placement(*lane)?.0));
     let lanes: Vec<Placement> = lanes.collect();
     let current = lanes.first()?;
+    let mut described = described;
+    described.iter_mut().for_each(|described| described.limit(current.limits));
     let spec = described.as_ref().map(Described::spec);
     // Some of the workers may have died. The journal has all of them; without one, those of the file are all.
     let of_file = spec.map(|job| &job.workers);

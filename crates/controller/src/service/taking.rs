@@ -11,6 +11,7 @@ use tributary_access::{Grant, Role};
 use tributary_model::job::{Begin, Event, News, Refusal as Turned, Stream};
 use tributary_model::{HostId, JobSpec, worker_index};
 use tributary_proto::jobs::v1;
+use tributary_protocol::Assignment;
 use tributary_wire::{Epoch, JobId, WorkerIndex};
 
 use super::client::{Outbox, Reader};
@@ -246,7 +247,13 @@ impl Jobs {
     /// What endpoints of these jobs need.
     fn setup_of<'j>(&self, jobs: impl IntoIterator<Item = &'j Admitted>) -> v1::Setup {
         let jobs: Vec<&Admitted> = jobs.into_iter().collect();
-        let lanes = jobs.iter().flat_map(|job| job.parts());
+        let lanes = |job: &'j Admitted| {
+            // Turns tell the assignment of a job with iterations, which may be moved before its workers are ready.
+            let stepped = job.life.rules().stepped;
+            let of = move |lane: &Part| if stepped { Assignment::NONE } else { lane.assignment };
+            job.parts().iter().map(move |lane| (lane.spec.clone(), of(lane)))
+        };
+        let lanes = jobs.iter().copied().flat_map(lanes);
         let deployment = self.0.known.deployment_of(lanes);
         let deployment = serde_json::to_vec(&deployment).expect("plain values");
         self.about(jobs, v1::Setup { deployment, ..v1::Setup::default() })

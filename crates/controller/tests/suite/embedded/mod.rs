@@ -8,6 +8,7 @@ mod moves;
 mod runs;
 mod scheduler;
 mod taking;
+mod tenants;
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};

@@ -77,6 +77,15 @@ impl Taking {
         }
     }
 
+    /// The first news.
+    pub(crate) async fn setup(&mut self) -> Result<v1::Setup, Status> {
+        let first = timeout(SOON, self.answers.message()).await.expect("news come")?;
+        match first.and_then(|answer| answer.news) {
+            Some(News::Setup(setup)) => Ok(setup),
+            other => Err(Status::internal(format!("{other:?}"))),
+        }
+    }
+
     async fn any_news(&mut self) -> Result<News, Status> {
         loop {
             let answer = timeout(SOON, self.answers.message()).await.expect("news come")?;
