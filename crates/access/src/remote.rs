@@ -33,7 +33,7 @@ pub struct ConnectError {
 }
 
 impl ConnectError {
-    /// Whether nobody listened there, or the connection was cut off, as by a server that is started again.
+    /// See [`is_absence`].
     #[must_use]
     pub fn is_absence(&self) -> bool {
         self.absent
@@ -42,20 +42,29 @@ impl ConnectError {
 
 impl From<tonic::transport::Error> for ConnectError {
     fn from(error: tonic::transport::Error) -> Self {
-        let absent = causes(&error).any(|cause| {
-            let io = cause.downcast_ref::<io::Error>().map(io::Error::kind);
-            matches!(
-                io,
-                Some(
-                    io::ErrorKind::ConnectionRefused
-                        | io::ErrorKind::ConnectionReset
-                        | io::ErrorKind::BrokenPipe
-                        | io::ErrorKind::NotFound
-                )
-            )
-        });
-        Self { cause: root_cause(&error), absent }
+        Self { cause: root_cause(&error), absent: is_absence(&error) }
     }
+}
+
+/// Whether a connection failed as one does whose server, or its host, is about to start, or ends.
+#[must_use]
+pub fn is_absence(error: &(dyn Error + 'static)) -> bool {
+    let kind = |cause: &(dyn Error + 'static)| {
+        let h2 = cause.downcast_ref::<h2::Error>().and_then(h2::Error::get_io);
+        cause.downcast_ref::<io::Error>().or(h2).map(io::Error::kind)
+    };
+    causes(error).filter_map(kind).any(|kind| {
+        matches!(
+            kind,
+            io::ErrorKind::ConnectionRefused
+                | io::ErrorKind::ConnectionReset
+                | io::ErrorKind::BrokenPipe
+                | io::ErrorKind::NotFound
+                | io::ErrorKind::HostUnreachable
+                | io::ErrorKind::NetworkUnreachable
+                | io::ErrorKind::TimedOut
+        )
+    })
 }
 
 /// What a server answered, or how the connection broke.

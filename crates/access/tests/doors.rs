@@ -12,6 +12,7 @@ use tonic::{Code, Request, Response, Status};
 use tonic_health::pb::health_client::HealthClient;
 use tonic_health::pb::health_server::{Health, HealthServer};
 use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
+use tributary_access::remote::is_absence;
 use tributary_access::{
     ClientKeys, Door, Grant, Limits, Listen, Policy, Remote, Role, SILENCE, Server, ServerKeys,
     certs,
@@ -185,18 +186,23 @@ async fn strangers_do_not_get_in() {
     assert_eq!(check(&remote(&server, Some(Arc::new(keys))), "observe").await, Code::Unknown);
 }
 
-/// Why a request fails.
+/// Why a request fails, which waiting does not change.
 async fn problem(remote: &Remote) -> String {
     let channel = match remote.connect().await {
         Ok(channel) => channel,
-        Err(error) => return error.to_string(),
+        Err(error) => {
+            assert!(!error.is_absence(), "{error}");
+            return error.to_string();
+        }
     };
     let status = HealthClient::new(channel).check(HealthCheckRequest::default()).await.unwrap_err();
     let mut cause: &dyn std::error::Error = &status;
     while let Some(inner) = cause.source() {
         cause = inner;
     }
-    cause.to_string()
+    let said = cause.to_string();
+    assert!(!said.contains("certificate") || !is_absence(&status), "{status:?}");
+    said
 }
 
 /// Appends to a text.
@@ -361,8 +367,10 @@ async fn a_unix_socket_is_its_users() {
     // A second server does not take the socket of one that runs.
     let second = Server::start(Routes::default(), Door::unlocked(at), LIMITS).await;
     assert_eq!(second.unwrap_err().kind(), std::io::ErrorKind::AddrInUse);
+    let gone = remote(&server, None);
     drop(server);
     assert!(!site.path("own.sock").exists());
+    assert!(gone.connect().await.unwrap_err().is_absence());
 
     // With a list, others may connect, and this user still operates.
     std::fs::write(site.path("list"), "[[client]]\nuser = 65534\nrole = \"observe\"\n").unwrap();

@@ -6,7 +6,7 @@ use tokio::sync::mpsc as queue;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Code, Status, Streaming};
 use tributary_access::Remote;
-use tributary_access::remote::{ConnectError, reason};
+use tributary_access::remote::{ConnectError, is_absence, reason};
 use tributary_model::job::Turn;
 use tributary_model::{Deployment, JobSpec};
 use tributary_proto::JOBS_VERSION;
@@ -192,7 +192,7 @@ impl Stream {
 
     pub(crate) async fn news(&mut self) -> Result<News, Broken> {
         let answer = self.answers.message().await.map_err(broken)?;
-        let ended = || Broken::Lost("it ended the stream".into());
+        let ended = || Broken::Away("it ended the stream".into());
         answer.and_then(|answer| answer.news).ok_or_else(ended)
     }
 
@@ -218,7 +218,8 @@ impl Stream {
 
 fn broken(status: Status) -> Broken {
     match (status.code(), std::error::Error::source(&status)) {
-        (_, Some(_)) => Broken::Away(reason(&status)),
+        (_, Some(source)) if is_absence(source) => Broken::Away(reason(&status)),
+        (_, Some(_)) => Broken::Lost(reason(&status)),
         // Another service listens there, or the call was cut off.
         (Code::Unimplemented, None) if status.message().is_empty() => {
             Broken::Lost("it does not serve jobs".into())

@@ -239,6 +239,8 @@ fn endpoints_wait_a_while_for_their_controller() {
     let server = net.start("ps", &[&known[..], &[&at]].concat());
     let workers = workers(&net, 1);
     workers.iter().for_each(|worker| until(worker, "waiting for the controller: "));
+    let said = || server.output(Stream::Err).contains("waiting for the controller at ");
+    while !said() && server.wait(Some(Duration::from_millis(20))).unwrap().is_none() {}
     let _controller = net.controller();
     exact(&workers, 10_000);
     server.ask_to_end();

@@ -101,9 +101,12 @@ impl Member {
                     return self.end(Verdict::Over(broken.reason().to_owned()));
                 }
                 Some(Code::FailedPrecondition) => return self.fail(broken.reason().to_owned()),
-                // It waits for a job of the file, or for a controller that was there before.
+                // It waits for a job of the file, or for a controller that was there before, or is not there yet.
                 Some(Code::Aborted) if !in_a_run => self.wait(&broken).await,
-                None if !in_a_run && (self.told.is_some() || broken.passes(begin)) => {
+                // That of another worker is there before the others.
+                None if !in_a_run
+                    && (self.told.is_some() || !self.which.led && broken.passes(begin)) =>
+                {
                     self.wait(&broken).await;
                 }
                 // The controller may have been started again, and not know the job yet.
