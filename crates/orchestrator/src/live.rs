@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::{Instant, MissedTickBehavior};
-use tributary_controller::service::{Jobs, Refusal};
+use tributary_controller::service::{Carries, Jobs, Refusal};
 use tributary_crossconnect::{CrossConnect, Error};
-use tributary_model::{Aggregation, HostId, circuits::Circuits};
+use tributary_model::{Aggregation, HostId, Orchestration, SwitchId, Topology, circuits::Circuits};
 use tributary_protocol::Rate;
 use tributary_wire::JobId;
 
@@ -36,6 +36,19 @@ pub struct Live {
     kept: bool,
     /// Whether jobs whose iterations are all over stay admitted.
     keep_done: bool,
+}
+
+/// Which jobs with a demand the network of this topology can carry.
+#[must_use]
+pub fn carries(topology: &Topology, settings: &Orchestration) -> Carries {
+    let planner = Planner::new(topology, settings);
+    let topology = topology.clone();
+    let unit = move |host: HostId| topology.attachment(host).0;
+    Carries(Arc::new(move |placement| {
+        let Some(server) = placement.ps else { return Ok(()) };
+        let workers: Vec<SwitchId> = placement.workers.iter().map(|&host| unit(host)).collect();
+        planner.carries(&workers, unit(server))
+    }))
 }
 
 impl Live {

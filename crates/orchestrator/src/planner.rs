@@ -163,6 +163,31 @@ impl Planner {
         &self.topology
     }
 
+    /// Whether some slot can carry a job with workers in these units, when the network has no other.
+    ///
+    /// # Errors
+    /// Why none can.
+    pub fn carries(&self, workers: &[SwitchId], server: SwitchId) -> Result<(), String> {
+        let mut counts = vec![0; self.topology.switches.len()];
+        workers.iter().for_each(|unit| counts[unit.0] += 1);
+        let order = Job::training(0, 0, &counts, UnitId(server.0), 1.0, 0.0);
+        let carried = order.and_then(|order| carries(&self.network, &order));
+        if carried.map_err(|error| error.to_string())? {
+            return Ok(());
+        }
+        let others: BTreeSet<SwitchId> =
+            workers.iter().copied().filter(|unit| *unit != server).collect();
+        let name = |unit: SwitchId| self.topology.switch(unit).name.as_str();
+        let others: Vec<&str> = others.into_iter().map(name).collect();
+        Err(format!(
+            "it needs circuits from {} to its parameter server in {} at once, and a unit has `optical_ports = {}`; choose \
+             another server, or give units more ports",
+            others.join(", "),
+            name(server),
+            self.network.units[server.0].ports
+        ))
+    }
+
     /// Decides the slot that begins at `now`, with the circuits that exist.
     ///
     /// # Errors

@@ -11,7 +11,7 @@ use tributary_controller::client::{SwitchConfig as Address, Target};
 use tributary_controller::jobs::Controller;
 use tributary_controller::ports::PortMap;
 use tributary_controller::programs::{Pipeline, Source, compile, defines};
-use tributary_controller::service::{Admission, Demand, Jobs};
+use tributary_controller::service::{Admission, Demand, Jobs, Known};
 use tributary_crossconnect::double::{Double, Fault};
 use tributary_model::{
     Aggregation, Deployment, Scenario,
@@ -20,7 +20,7 @@ use tributary_model::{
 };
 use tributary_netio::memory::{self, MemoryPort};
 use tributary_orchestrator::journal::Redb;
-use tributary_orchestrator::live::Live;
+use tributary_orchestrator::live::{Live, carries};
 use tributary_orchestrator::planner::{End, Planner};
 use tributary_orchestrator::slots::{Report, slot};
 use tributary_protocol::Mode;
@@ -91,10 +91,11 @@ impl Switches {
         let controller = controller.await.unwrap();
         let journal = Arc::new(journal);
         let kept: Arc<Redb> = Arc::clone(&journal);
-        let known = Deployment::unassigned(self.scenario.clone());
+        let settings = self.scenario.orchestration.as_ref().unwrap();
+        let carries = Some(carries(&topology, settings));
+        let known = Known { carries, ..Deployment::unassigned(self.scenario.clone()).into() };
         let jobs = Jobs::resume(controller, known, &records, kept);
         let live = Live::new(jobs.clone(), Box::new(device.clone()));
-        let settings = self.scenario.orchestration.as_ref().unwrap();
         let planner = Planner::new(&topology, settings);
         Loop { jobs, live: live.resumed(circuits, journal), planner }
     }
@@ -327,6 +328,27 @@ fn a_job_that_has_nowhere_to_wait_is_refused() {
         let admission = its.jobs.admit(Admission { demand, ..admission });
         let refusal = admission.await.unwrap_err().to_string();
         assert!(refusal.contains("job 1 needs a parameter server"), "{refusal}");
+        assert!(its.jobs.list().is_empty());
+    });
+}
+
+/// Two units would send to a third one at once, which has one port.
+#[test]
+fn a_job_that_no_slot_can_carry_is_refused() {
+    with_switches(async |switches| {
+        let its = switches.control(&device(switches)).await;
+        let topology = &switches.scenario.network.topology;
+        let host = |name: &str| topology.host_named(name).unwrap();
+        let placement = Placement::unassigned(&switches.scenario.jobs[0]);
+        let workers = [host("w1"), host("w3")].to_vec();
+        let placement = Placement { workers, ps: Some(host("ps3")), ..placement };
+        let demand = Some(Demand { bits: NonZeroU64::MIN, iterations: None, aggregators: 16 });
+        let admission = Admission::new(placement, Aggregation::Server, 0);
+        let admission = its.jobs.admit(Admission { demand, ..admission });
+        let refusal = admission.await.unwrap_err().to_string();
+        let why =
+            "job 1: it needs circuits from unit1, unit2 to its parameter server in unit3 at once";
+        assert!(refusal.starts_with(why), "{refusal}");
         assert!(its.jobs.list().is_empty());
     });
 }

@@ -20,7 +20,7 @@ use tributary_wire::channel::{TOKEN_LEN, Token};
 use tributary_wire::{Epoch, JobId, Protocol, WorkerSet};
 
 use super::taking::Host;
-use super::{Admitted, Described, Entry, Jobs, Refusal, Stage, State};
+use super::{Admitted, Carries, Described, Entry, Jobs, Refusal, Stage, State};
 use crate::error::Error;
 
 /// How long a host's servers may take to call again.
@@ -111,7 +111,7 @@ impl Jobs {
     ///
     /// # Errors
     /// [`Refusal::Admitted`], [`Refusal::NoId`], [`Refusal::Closing`], [`Refusal::Leased`] for a lease and
-    /// iterations, [`Refusal::Unled`], [`Refusal::Undescribed`], [`Refusal::Settings`], [`Refusal::Serverless`], [`Refusal::NoSite`], [`Refusal::Lanes`],
+    /// iterations, [`Refusal::Unled`], [`Refusal::Undescribed`], [`Refusal::Settings`], [`Refusal::Serverless`], [`Refusal::NoSite`], [`Refusal::Lanes`], [`Refusal::Uncarried`],
     /// [`Refusal::Quota`], [`Refusal::Controller`], [`Refusal::Unrecorded`].
     ///
     /// # Panics
@@ -146,6 +146,9 @@ impl Jobs {
             // The control loop schedules such a job, which waits at its server.
             if demand.is_some() && placement.ps.is_none() {
                 return Err(Error::from(Unservable::NoServer(job)).into());
+            }
+            if let (Some(_), Some(Carries(carries))) = (demand, &self.0.known.carries) {
+                carries(&placement).map_err(|why| Refusal::Uncarried(job, why))?;
             }
             let spec = described.as_ref().map(Described::spec);
             let aggregation = admission.aggregation.or(spec.map(|spec| spec.aggregation));
@@ -185,7 +188,7 @@ impl Jobs {
         let name = format!("{}#{job}", if name.is_empty() { "job" } else { name });
         let lacks = Cell::new(false);
         let server = || {
-            let server = placement.ps.or_else(|| self.server_for(state, &workers));
+            let server = placement.ps.or_else(|| self.server_for(state, admission));
             lacks.set(server.is_none());
             server
         };
@@ -207,8 +210,16 @@ impl Jobs {
     }
 
     /// The host whose parameter servers take part, or have done so a moment ago, and have the fewest jobs.
-    fn server_for(&self, state: &State, workers: &[HostId]) -> Option<HostId> {
+    fn server_for(&self, state: &State, admission: &Admission) -> Option<HostId> {
+        let Admission { placement, demand, .. } = admission;
+        let workers = &placement.workers;
         let may_share = self.protocol() == Protocol::Atp;
+        let carried = |host: &HostId| match &self.0.known.carries {
+            Some(Carries(carries)) if demand.is_some() => {
+                carries(&Placement { ps: Some(*host), ..placement.clone() }).is_ok()
+            }
+            _ => true,
+        };
         let here = state.hosts.values().filter_map(|host| match host {
             Host::Server(host) => Some(*host),
             Host::Agent(_) => None,
@@ -216,6 +227,7 @@ impl Jobs {
         let lately = state.called.iter().filter(|(_, told)| told.elapsed() < CALL);
         let there = here.chain(lately.map(|(host, _)| *host));
         let there = there.filter(|host| may_share || !workers.contains(host));
+        let there = there.filter(carried);
         let jobs = |host: HostId| {
             let of =
                 |entry: &&Entry| entry.admitted().is_some_and(|job| job.placement.ps == Some(host));

@@ -24,6 +24,7 @@ mod taking;
 mod tenants;
 
 use std::collections::{BTreeMap, HashMap};
+use std::fmt;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
@@ -71,6 +72,16 @@ struct Shared {
     begin: Instant,
 }
 
+/// Says why a network can never carry a job that its control loop is to schedule.
+#[derive(Clone)]
+pub struct Carries(pub Arc<dyn Fn(&Placement) -> Result<(), String> + Send + Sync>);
+
+impl fmt::Debug for Carries {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Carries")
+    }
+}
+
 /// The jobs whose settings a controller has, so that endpoints can take part in them.
 #[derive(Clone, Debug)]
 pub struct Known {
@@ -88,6 +99,8 @@ pub struct Known {
     pub grace: Duration,
     /// See [`Rules::patience`].
     pub patience: Duration,
+    /// Which jobs a control loop can schedule, if there is one.
+    pub carries: Option<Carries>,
 }
 
 impl From<Deployment> for Known {
@@ -100,6 +113,7 @@ impl From<Deployment> for Known {
             key: Vec::new(),
             grace: GRACE,
             patience: RETURN,
+            carries: None,
         }
     }
 }

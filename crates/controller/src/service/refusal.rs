@@ -46,6 +46,9 @@ pub enum Refusal {
     /// With ESA, a thread of its own sums, which follows no client.
     #[error("job {0} is of esa, so it has no iterations, and its rate stays as it is")]
     Unled(JobId),
+    /// The network can never carry it, for this reason.
+    #[error("job {0}: {1}")]
+    Uncarried(JobId, String),
     /// The tenant has as much as it may have.
     #[error("tenant `{tenant}` has {has} of {most} {what}; the request needs {more} more")]
     Quota {
@@ -117,9 +120,11 @@ impl Refusal {
             | Self::OfFile(_) => Code::FailedPrecondition,
             Self::NoId | Self::Quota { .. } | Self::Serverless(_) => Code::ResourceExhausted,
             Self::Foreign(_) => Code::PermissionDenied,
-            Self::Worker { .. } | Self::Settings(_) | Self::NoSite | Self::Undescribed => {
-                Code::InvalidArgument
-            }
+            Self::Worker { .. }
+            | Self::Settings(_)
+            | Self::NoSite
+            | Self::Undescribed
+            | Self::Uncarried(..) => Code::InvalidArgument,
             Self::Unrecorded(_) | Self::Closing => Code::Unavailable,
             Self::Controller(error) => match error {
                 Error::JobTaken(..) => Code::AlreadyExists,

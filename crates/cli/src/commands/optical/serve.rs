@@ -18,7 +18,7 @@ use tributary_jobfile::{Site, TIMING_IGNORED};
 use tributary_metrics::Metrics;
 use tributary_model::{Deployment, Orchestration, Protocol, Scenario, circuits::Circuits};
 use tributary_orchestrator::journal::Redb;
-use tributary_orchestrator::live::Live;
+use tributary_orchestrator::live::{Live, carries};
 use tributary_orchestrator::planner::{End, Planner};
 use tributary_orchestrator::slots::Report;
 
@@ -120,8 +120,11 @@ async fn serve(
         say!("job {}: goes on; iteration {} {state}", record.placement.job, iteration.number);
     }
     let site = Site::load(&args.job_file, switches::read_for(args.switches.target))?;
-    let known =
-        Known { site: Some(Arc::new(site)), ..Deployment::unassigned(scenario.clone()).into() };
+    let known = Known {
+        site: Some(Arc::new(site)),
+        carries: Some(carries(&topology, &settings)),
+        ..Deployment::unassigned(scenario.clone()).into()
+    };
     let jobs = match &journal {
         Some(journal) => {
             let journal: Arc<Redb> = Arc::clone(journal);
