@@ -27,7 +27,7 @@ use tributary_wire::{
 
 use super::{Spread, processor_time};
 use crate::{Args, Program};
-use tributary_job::program;
+use tributary_embedded::program;
 use tributary_job::report::table;
 
 /// Duration of a repetition.

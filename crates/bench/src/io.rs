@@ -34,7 +34,7 @@ use tributary_wire::{
 
 use super::Spread;
 use crate::Args;
-use tributary_job::program;
+use tributary_embedded::program;
 use tributary_job::report::table;
 
 /// Duration of a measurement, and of its warm-up.

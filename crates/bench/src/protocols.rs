@@ -18,8 +18,8 @@ use super::runs::{
     MAX_JOBS, Measured, Output, Setting, WORKERS, in_network, once, ratio, throughput,
 };
 use crate::Args;
+use tributary_embedded::program;
 use tributary_job::fabric::Kind as Fabric;
-use tributary_job::program;
 use tributary_job::report::{aggregator_bits, bytes, table};
 use tributary_model::Protocol;
 

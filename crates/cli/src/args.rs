@@ -44,12 +44,11 @@ pub(crate) enum Command {
     Chaos(ChaosArgs),
     /// Run a P4 program as a switch over network interfaces, controlled by P4Runtime.
     Switch(SwitchArgs),
-    /// Run one worker of a job file on this host.
+    /// Run one worker of a job on this host.
     Worker(WorkerArgs),
-    /// Run the parameter servers of a job file that are placed on this host.
+    /// Run the parameter servers of all jobs that have one on this host.
     Ps(PsArgs),
-    /// Run the reminder agent of the jobs of a job file (ESA) that have it on this host without
-    /// their parameter servers.
+    /// Run the reminder agent for ESA jobs whose agent has its own host.
     Reminder(PsArgs),
     /// Connect two interfaces of this host, with the faults of a link of a job file.
     Cable(CableArgs),
@@ -665,7 +664,7 @@ pub(crate) struct TraceArgs {
     /// Write to a file instead of standard output.
     #[arg(long, value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,
-    /// Also show what repeats the lines above for another of many values. JSON always has it.
+    /// Do not collapse repeated lines that differ only in a value. JSON never collapses them.
     #[arg(long)]
     pub(crate) full: bool,
 }

@@ -88,7 +88,11 @@ fn fail(error: &anyhow::Error) -> ExitCode {
         false => "",
     };
     // The terminal may be closed.
-    let _ = writeln!(std::io::stderr(), "error: {}{advice}", tributary_job::one_line(error));
+    let _ = writeln!(
+        std::io::stderr(),
+        "error: {}{advice}",
+        tributary_limits::one_line(error.as_ref())
+    );
     ExitCode::FAILURE
 }
 

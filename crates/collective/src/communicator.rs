@@ -275,7 +275,8 @@ fn take(
     let which = Which { job, id: Some(id), key, who: Who::Index(index), led };
     let stop = Arc::<AtomicBool>::default();
     let mut membership = Membership::take(controller, which, &stop)?;
-    let setup = membership.setup(&stop, |_| ())?;
+    let waits = |reason| tracing::warn!("rank {rank} waits for the controller: {reason}");
+    let setup = membership.setup(&stop, waits)?;
     ensure!(
         setup.stepped.is_empty(),
         "job {}: a client lets its iterations begin, and a group sums when it likes",

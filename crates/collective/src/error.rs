@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use tributary_job::one_line;
+use tributary_limits::one_line;
 
 /// Why a call failed.
 #[derive(Clone, PartialEq, Debug, thiserror::Error)]
@@ -54,6 +54,6 @@ pub enum Error {
 
 impl From<anyhow::Error> for Error {
     fn from(error: anyhow::Error) -> Self {
-        Self::Failed(one_line(&error))
+        Self::Failed(one_line(error.as_ref()))
     }
 }

@@ -424,7 +424,7 @@ mod tests {
             ("[[job]]\n[[job]]\n", "write one `[job]`"),
         ];
         for (text, expected) in cases {
-            let error = tributary_job::one_line(&complete(text, 2).unwrap_err());
+            let error = tributary_limits::one_line(complete(text, 2).unwrap_err().as_ref());
             assert!(error.contains(expected), "{text}: {error}");
         }
     }

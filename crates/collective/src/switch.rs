@@ -1,7 +1,6 @@
 //! The embedded switch of a group, and how ranks reach it.
 
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
-use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,9 +12,8 @@ use tributary_controller::server::LIMITS;
 use tributary_controller::service::{Jobs, Known};
 use tributary_dataplane::EngineKind;
 use tributary_driver::faults::Links;
+use tributary_embedded::{Embedded, Options, Outside, Tell, program, row};
 use tributary_endpoint::numbers;
-use tributary_job::fabric::{Memory, Outside, row};
-use tributary_job::{Fabric as _, program};
 use tributary_metrics::Board;
 use tributary_model::{Deployment, End};
 use tributary_netio::udp::Tunnel;
@@ -65,9 +63,9 @@ pub struct Switch {
 
 struct Inner {
     runtime: Runtime,
-    memory: Memory,
+    network: Embedded,
     /// Those of the group's job.
-    lanes: Range<usize>,
+    lanes: Vec<JobId>,
     job: JobId,
     jobs: Jobs,
     server: Server,
@@ -137,26 +135,25 @@ impl Switch {
         let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build();
         let runtime = runtime.context("cannot start threads")?;
         let pipeline = program::pipeline_once(scenario)?;
-        let engine = EngineKind::default();
-        let mut memory = runtime.block_on(async {
-            let open = Memory::open(
-                &deployment,
-                &pipeline,
-                engine,
-                threads.switch,
-                outside,
-                None,
-                &of_group.metrics,
-            );
-            let mut memory = open.await?;
+        let options = Options {
+            engine: EngineKind::default(),
+            threads: threads.switch,
+            outside,
+            tap: None,
+            metrics: &of_group.metrics,
+        };
+        let mut network = runtime.block_on(async {
+            let network = Embedded::open(&deployment, &pipeline, options).await?;
             for lane in scenario.lanes(JOB) {
-                memory.admit(lane).await?;
+                network.controller().admit(&deployment.placement(lane)).await?;
             }
-            anyhow::Ok(memory)
+            anyhow::Ok(network)
         })?;
-        let contacts = memory.start_servers(address.into())?;
+        // A rank to which no sum comes says so.
+        let nobody: Tell = Arc::new(|_| {});
+        let contacts = network.start_servers(address.into(), &nobody)?;
         let channels = job.workers.iter().map(|&host| job.agent.map(contacts.from(host))).collect();
-        let own = Some(memory.worker(JOB, 0, &contacts)?);
+        let own = Some(network.worker(JOB, 0, &contacts)?);
         let key = description::key();
         let known = Known {
             tokens: contacts.tokens.by_job(),
@@ -167,7 +164,7 @@ impl Switch {
             ..Known::from((*deployment).clone())
         };
         let (jobs, server) = runtime.block_on(async {
-            let jobs = Jobs::new(memory.controller(), known);
+            let jobs = Jobs::new(Arc::clone(network.controller()), known);
             let policy = Policy::all_may_observe();
             let door = Door { policy, ..Door::unlocked(Listen::Tcp((address, 0).into())) };
             let limits = Limits { silence: SILENCE, ..LIMITS };
@@ -181,9 +178,9 @@ impl Switch {
             Fabric::Embedded { controller, tunnels: Tunnels { tunnels, channels, threads } };
         let (name, id) = (job.name.clone(), job.id);
         let description = Description { group: settings.group, name, job: id.get(), key, fabric };
-        let lanes = scenario.lanes(JOB);
-        let board = memory.boards().workers.clone();
-        let inner = Some(Inner { runtime, memory, lanes, job: id, jobs, server });
+        let lanes = scenario.lanes(JOB).map(|lane| deployment.job(lane).id).collect();
+        let board = network.boards().workers.clone();
+        let inner = Some(Inner { runtime, network, lanes, job: id, jobs, server });
         Ok(Self { inner, description, own, board, _of_group: of_group })
     }
 
@@ -211,7 +208,7 @@ impl Switch {
     pub fn close(&mut self) -> Result<u32> {
         self.own = None;
         let Some(inner) = self.inner.take() else { return Ok(0) };
-        let Inner { runtime, mut memory, lanes, job, jobs, server } = inner;
+        let Inner { runtime, mut network, lanes, job, jobs, server } = inner;
         runtime.block_on(async {
             let deadline = tokio::time::Instant::now() + PATIENCE;
             while jobs.is_taken_part_in(job) && tokio::time::Instant::now() < deadline {
@@ -221,17 +218,17 @@ impl Switch {
             jobs.close().await;
         });
         drop(jobs);
-        memory.stop_endpoints();
+        network.stop_endpoints();
         let removed = runtime.block_on(async {
             let mut freed = 0;
             for lane in lanes {
-                let removed = memory.remove(lane).await?;
-                freed += removed.iter().map(|at_switch| at_switch.freed).sum::<u32>();
+                let removed = network.controller().remove(lane).await?;
+                freed += removed.values().sum::<u32>();
             }
             anyhow::Ok(freed)
         });
-        memory.stop_switches();
-        drop(memory);
+        network.stop_switches();
+        drop(network);
         runtime.shutdown_timeout(Duration::from_secs(1));
         removed
     }

@@ -14,6 +14,15 @@ const LANE: u64 = 1 << 34;
 /// A reordered frame is overtaken by at most this many later frames.
 const DISPLACEMENT: u32 = 8;
 
+/// Bytes per frame on the link outside the frame itself: preamble, check sequence, gap.
+const FRAMING: usize = 24;
+
+/// Nanoseconds that a link of `bandwidth` bits per second takes to send so many bytes of a frame.
+#[must_use]
+pub fn serialisation(bandwidth: f64, frame_bytes: usize) -> u64 {
+    ((8 * (frame_bytes + FRAMING)) as f64 * 1e9 / bandwidth).ceil() as u64
+}
+
 /// The faults of a link, as an injector applies them.
 #[must_use]
 pub fn of_link(link: &LinkFaults) -> Faults {

@@ -5,11 +5,13 @@
 //! due, sends the endpoint's frames, and sleeps if there was nothing to do. It spawns no thread and
 //! runs in the thread that calls `turn`. An endpoint with a message channel exchanges its messages
 //! in the same turns: [`turn_with`](Driver::turn_with). [`channel`] is such a channel, over TCP.
-//! An [`executor`] runs many endpoints in one thread. [`faults`] puts the faults of links around ports.
+//! An [`executor`] runs many endpoints in one thread. [`faults`] puts the faults of links around ports,
+//! and [`tcp`] has what they do to a connection.
 
 pub mod channel;
 pub mod executor;
 pub mod faults;
+pub mod tcp;
 
 use std::io;
 use std::time::{Duration, Instant};

@@ -12,8 +12,10 @@ use anyhow::{Context, Result, anyhow, bail, ensure};
 use tracing::{Instrument as _, info_span};
 use tributary_controller::targets::Kind as Target;
 use tributary_dataplane::EngineKind;
+use tributary_embedded::program;
 use tributary_endpoint::numbers;
 use tributary_jobfile::{Switches, TIMING_IGNORED};
+use tributary_limits::one_line;
 use tributary_metrics::Metrics;
 use tributary_model::{Deployment, JobSpec, Protocol, Scenario, Workload, services};
 use tributary_netio::device::Kind as Io;
@@ -30,7 +32,6 @@ use tributary_worker::workload::{self, Rule, need};
 
 use crate::capture::{self, Capture, Capturing};
 use crate::fabric::{self, Bmv2, Fabric, Memory, Netns, Note, Sim, Stopped};
-use crate::program;
 use crate::report::{Counted, JobReport, RunReport, SegmentReport, SwitchReport, aggregator_bits};
 use crate::watch::Sampler;
 
@@ -304,7 +305,7 @@ pub fn run(
     };
     let report = runtime.block_on(execution.instrument(span));
     if let Some(hub) = &options.watch {
-        hub.end(report.as_ref().err().map(crate::one_line));
+        hub.end(report.as_ref().err().map(|error| one_line(error.as_ref())));
     }
     let Some(capturing) = capturing else { return report };
     let (captured, memory) = capturing.finish(missing, report.is_err());
@@ -606,8 +607,8 @@ impl Run<'_> {
                     known.map_or("?", |lane| &scenario.jobs[scenario.lanes(lane).start].name);
                 if quiet {
                     bail!(
-                        "job {name}: nothing has come to its parameter server for {seconds:.1} s, \
-                         from no worker (worker_timeout in the job file)"
+                        "job {name}: its parameter server has received nothing from any worker for \
+                         {seconds:.1} s (worker_timeout in the job file)"
                     );
                 }
                 let verb = if missing.len() == 1 { "was" } else { "were" };

@@ -2,7 +2,7 @@
 //! ([`output_directory`]), output files that are there whole or not at all ([`OutputFile`]), a directory for
 //! sockets ([`socket_parent`]), the limits of this process ([`descriptors`], [`address_space`]), the
 //! available memory of this machine ([`memory`]), how often a process that dies is started again
-//! ([`restarts`]), the length of text that messages repeat ([`shortened`]), and the connections of a server
+//! ([`restarts`]), text in messages ([`shortened`], [`printable`], [`one_line`]), and the connections of a server
 //! (`connections`, behind the feature of that name).
 //!
 //! Every file that a person or another program names is read through this crate, so that neither
@@ -23,7 +23,7 @@ pub use directory::{output_directory, socket_parent};
 pub use file::{FileLimit, Limited};
 pub use output::{OutputFile, write_whole, write_whole_with_mode};
 pub use process::{address_space, descriptors};
-pub use text::{EXCERPT, shortened};
+pub use text::{EXCERPT, one_line, printable, shortened, unprintable};
 
 /// A number of bytes in human-readable form: `512 bytes`, `4.0 MiB`.
 #[must_use]

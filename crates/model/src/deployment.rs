@@ -125,8 +125,7 @@ impl Deployment {
         self.scenario.jobs[job].epoch = epoch;
     }
 
-    /// Leaves a job these workers of those that it has. Their new indices are in the same order; the job's
-    /// assignment stays.
+    /// Keeps only these workers of a job. Their new indices are in the same order; the job's assignment stays.
     ///
     /// # Panics
     /// If there is none.

@@ -7,6 +7,7 @@ use std::fmt;
 use std::ops::Range;
 
 use ariadne::{Color, Config, IndexType, Label, Report, ReportKind, Source};
+use tributary_limits::{printable, unprintable};
 
 use crate::limits::{MESSAGE_BYTES, shortened};
 
@@ -23,23 +24,6 @@ pub(crate) fn window(line: &str, range: &Range<usize>) -> (String, Range<usize>)
     let underline =
         range.start - start..range.end.clamp(range.start, end.max(range.start)).min(end) - start;
     (line[start..end].to_owned(), underline)
-}
-
-/// Whether a terminal would interpret a character: control characters, and characters that change
-/// the writing direction and so disguise a line.
-fn unprintable(c: char) -> bool {
-    let turns =
-        matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-    turns || c.is_control() && c != '\t'
-}
-
-/// Escapes characters that a terminal would interpret, as in a Rust string.
-pub fn printable(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        if unprintable(c) { out.extend(c.escape_unicode()) } else { out.push(c) }
-    }
-    out
 }
 
 /// Number of bytes shown of a long line, from the position on.

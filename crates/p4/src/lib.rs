@@ -28,7 +28,7 @@ mod types;
 mod walk;
 
 pub use arch::{Architecture, UnknownArchitecture};
-pub use diagnostics::{Diagnostic, Diagnostics, Severity, printable};
+pub use diagnostics::{Diagnostic, Diagnostics, Severity};
 pub use dump::{Pass, dump};
 pub use format::format;
 pub use ir::Block;

@@ -7,7 +7,7 @@
 //! seed fails again.
 //!
 //! ESA's endpoints also use reliable channels: TCP connections over the same links, with the same
-//! faults ([`tcp`]), which break when a process dies. An [`Act`] happens at a given time: it stops
+//! faults ([`tcp`](tributary_driver::tcp)), which break when a process dies. An [`Act`] happens at a given time: it stops
 //! or starts a process, takes a link down or up, ends a job, or moves it between the network and
 //! its parameter server. A [`Trace`] records a run and is drawn as a sequence [`Chart`]; a
 //! [capture](tributary_capture) holds the frames themselves, as a pcapng file.
@@ -38,7 +38,6 @@ mod program;
 mod run;
 pub mod sharing;
 mod system;
-pub mod tcp;
 pub mod testbed;
 mod trace;
 pub mod training;

@@ -4,6 +4,7 @@ use std::collections::{BTreeSet, VecDeque};
 use std::fmt;
 use std::time::Duration;
 
+use tributary_driver::faults::serialisation;
 use tributary_netio::faults::{Admission, FaultInjector, Faults, InvalidFaults, Line, Statistics};
 use tributary_wire::agg::{Packet, Repr};
 
@@ -33,11 +34,6 @@ impl Cable {
             latency: latency.unwrap_or(self.latency),
         }
     }
-}
-
-/// Nanoseconds that a link of `bandwidth` bits per second takes to send so many bytes of a frame.
-pub(crate) fn serialisation(bandwidth: f64, frame_bytes: usize) -> u64 {
-    ((8 * (frame_bytes + FRAMING)) as f64 * 1e9 / bandwidth).ceil() as u64
 }
 
 /// One direction: at most one frame is being sent, any number is in flight.
@@ -87,9 +83,6 @@ impl fmt::Debug for Loss {
         f.debug_struct("Loss").field("skip", &self.skip).finish_non_exhaustive()
     }
 }
-
-/// Bytes per frame on the link outside the frame itself: preamble, check sequence, gap.
-const FRAMING: usize = 24;
 
 /// Bytes of an aggregation frame without values: all frames of a simulation are of this protocol.
 const BARE: usize = 14 + 20 + 8 + 28;

@@ -36,8 +36,8 @@ use crate::capture::Capture;
 use crate::channel::Channel;
 use crate::line::{Cable, Direction, Loss};
 use crate::process::Process;
-use crate::tcp::Luck;
 use crate::trace::{Fate, Trace, What};
+use tributary_driver::tcp::Luck;
 
 /// Recirculations of a switch between two frames.
 const PENDING_BUDGET: usize = 64;

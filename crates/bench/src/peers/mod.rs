@@ -410,7 +410,7 @@ fn measure(
 
 impl Row {
     fn fail(&mut self, error: &anyhow::Error) {
-        let line = tributary_job::one_line(error);
+        let line = tributary_limits::one_line(error.as_ref());
         self.failure.get_or_insert(line);
     }
 

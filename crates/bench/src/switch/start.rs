@@ -11,7 +11,7 @@ use super::super::Spread;
 use super::super::engine::scenario;
 use super::Measurement;
 use crate::{Args, Program};
-use tributary_job::program;
+use tributary_embedded::program;
 
 pub(super) fn times(args: &Args) -> Result<Vec<Measurement>> {
     let mut all = Vec::new();

@@ -68,7 +68,7 @@ pub(crate) fn run(args: &WorkerArgs, metrics: &Metrics) -> Result<()> {
             Ok(())
         }
         Err(error) => {
-            tell(&Event::Failed { reason: tributary_job::one_line(&error) });
+            tell(&Event::Failed { reason: tributary_limits::one_line(error.as_ref()) });
             Err(error)
         }
     }

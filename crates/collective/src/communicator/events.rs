@@ -5,7 +5,7 @@ use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 use tributary_endpoint::membership::{Begun, Occurrence};
-use tributary_job::one_line;
+use tributary_limits::one_line;
 use tributary_netio::FrameIo;
 use tributary_protocol::fixed::Rounding;
 use tributary_protocol::worker::Stats;
@@ -217,7 +217,7 @@ impl Shared {
         if let Some(entry) = state.entry.take() {
             match entry.begin(self.rank, begun, &self.stop) {
                 Ok(node) => state.node = Some(node),
-                Err(error) => return self.break_up(state, Error::Failed(one_line(&error))),
+                Err(error) => return self.break_up(state, Error::Failed(one_line(error.as_ref()))),
             }
         } else if let Some(node) = &state.node {
             let this = self.this();

@@ -20,7 +20,7 @@ use tributary_endpoint::tokens::Tokens;
 use tributary_model::{
     Aggregation, Deployment, JobSpec, Orchestration, SwitchId, circuits::Circuits, plan::Placement,
 };
-use tributary_orchestrator::live::Live as Plant;
+use tributary_orchestrator::live::{Live as Plant, carries};
 use tributary_orchestrator::planner::Planner;
 use tributary_p4runtime_proto::p4::v1::Entity;
 use tributary_protocol::Tensor;
@@ -77,8 +77,13 @@ impl Live {
     ) -> Result<()> {
         let topology = &deployment.scenario().network.topology;
         let controller = Controller::connect(topology, switches, pipeline).await?;
-        self.control = Some(Control::Plain(Arc::new(controller)));
+        self.control(Arc::new(controller));
         Ok(())
+    }
+
+    /// Goes on with a controller that has done so.
+    pub(super) fn control(&mut self, controller: Arc<Controller>) {
+        self.control = Some(Control::Plain(controller));
     }
 
     /// Lets endpoints take part in the jobs at this Unix socket, after all were admitted.
@@ -117,7 +122,9 @@ impl Live {
         let settings = scenario.orchestration.context("units have a schedule")?;
         let topology = scenario.network.topology.patched(&Circuits::DARK)?;
         let controller = Controller::connect(&topology, switches, pipeline).await?;
-        let jobs = Jobs::new(controller, Deployment::unassigned(scenario.clone()));
+        let carries = Some(carries(&topology, &settings));
+        let known = Known { carries, ..Deployment::unassigned(scenario.clone()).into() };
+        let jobs = Jobs::new(controller, known);
         let door = Door::unlocked(Listen::Unix(socket.to_owned()));
         let server = Server::start(jobs.service(), door, LIMITS).await?;
         let plant = Plant::new(jobs.clone(), cross_connect).keep_done();

@@ -4,7 +4,6 @@ mod live;
 mod memory;
 mod netns;
 mod sim;
-mod threads;
 
 use std::fmt;
 use std::sync::Arc;
@@ -23,10 +22,9 @@ use tributary_worker::rounds;
 use crate::Options;
 use crate::report::Counted;
 
-pub use memory::{Contacts, Memory, Outside};
-pub use netns::{Bmv2, LastWords, Netns, testbed_topology};
+pub use memory::Memory;
+pub use netns::{Bmv2, CROSS_CONNECT, LastWords, Netns, testbed_topology};
 pub use sim::Sim;
-pub use threads::{row, share};
 
 /// A fabric.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
@@ -98,6 +96,15 @@ pub enum Note {
     Warning(String),
     /// A part that must keep running has ended.
     Broken(String),
+}
+
+impl From<tributary_embedded::Note> for Note {
+    fn from(note: tributary_embedded::Note) -> Self {
+        match note {
+            tributary_embedded::Note::Servers(event) => Self::Servers(event),
+            tributary_embedded::Note::Broken(why) => Self::Broken(why),
+        }
+    }
 }
 
 /// A process that is stopped (SIGSTOP).
@@ -286,9 +293,4 @@ pub fn one_process_per_host(scenario: &Scenario) -> Result<()> {
         }
     }
     Ok(())
-}
-
-/// P4Runtime's device ID of a switch.
-fn device_id(switch: SwitchId) -> u64 {
-    switch.0 as u64 + 1
 }

@@ -24,6 +24,7 @@ use tributary_controller::client::{SwitchConfig, Target};
 use tributary_controller::programs::Compiled;
 use tributary_controller::targets::Kind as TargetKind;
 use tributary_crossconnect::CrossConnect;
+use tributary_embedded::device_id;
 use tributary_limits::restarts::is_death;
 use tributary_metrics::Guest;
 use tributary_model::{
@@ -35,7 +36,7 @@ use tributary_wire::Host as Address;
 use tributary_worker::rounds;
 
 use super::live::Live;
-use super::{Fabric, Note, PortCount, QueueReport, Removed, Stopped, SwitchEnd, device_id};
+use super::{Fabric, Note, PortCount, QueueReport, Removed, Stopped, SwitchEnd};
 use crate::Options;
 use crate::cores::Pins;
 use crate::report::Counted;
@@ -56,7 +57,7 @@ const OWN_DESCRIPTORS: u64 = 24;
 const START_TIME: Duration = Duration::from_secs(30);
 
 /// Name of the cross-connect's namespace; no host or switch has such a name.
-const CROSS_CONNECT: &str = "cross=connect";
+pub const CROSS_CONNECT: &str = "cross=connect";
 
 /// Time limit for the cross-connect to answer, beside the outage.
 const CROSS_CONNECT_TIME: Duration = Duration::from_secs(5);

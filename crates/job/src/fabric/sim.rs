@@ -25,8 +25,8 @@ use tributary_worker::workload::{Verifier, need};
 use slots::Slots;
 
 use super::{Fabric, Note, PortCount, QueueReport, Removed, SwitchEnd};
+use crate::Options;
 use crate::report::Counted;
-use crate::{Options, one_line};
 
 /// Network events between two checks for an interrupt.
 const BATCH: usize = 10_000;
@@ -154,7 +154,7 @@ impl Sim {
     /// Runs an action for a worker; its error becomes the worker's last note.
     fn attempt(&mut self, at: (usize, usize), act: impl FnOnce(&mut Self) -> Result<()>) {
         if let Err(error) = act(self) {
-            let event = Event::Failed { reason: one_line(&error) };
+            let event = Event::Failed { reason: tributary_limits::one_line(error.as_ref()) };
             self.notes.push_back(Note::Worker { job: at.0, worker: at.1, event });
         }
     }

@@ -125,7 +125,7 @@ pub(super) fn segment_table<'a>(jobs: impl Iterator<Item = (&'a str, &'a Segment
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::program;
+    use tributary_embedded::program;
 
     /// The sizes in docs/p4.
     #[test]

@@ -9,8 +9,8 @@ use tributary_wire::{JobId, WorkerIndex};
 use super::{Event, Network};
 use crate::channel::{Channel, Pace, Standing};
 use crate::process::Process;
-use crate::tcp::Way;
 use crate::trace::{Fate, What, Words};
+use tributary_driver::tcp::Way;
 
 impl Network {
     /// Connects a worker, or a server outside the agent's process, to the agent of its job. The

@@ -11,7 +11,7 @@ use tributary_controller::ports::PortMap;
 use tributary_controller::programs::Source;
 use tributary_controller::targets::{self, Built, Given, Kind};
 use tributary_controller::{Error, programs};
-use tributary_job::program;
+use tributary_embedded::program;
 use tributary_model::Scenario;
 
 use crate::args::SwitchesArgs;

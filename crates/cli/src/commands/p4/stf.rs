@@ -22,7 +22,8 @@ pub(crate) fn run(args: &StfArgs) -> Result<ExitCode> {
     match test(args) {
         Ok(()) => crate::print("PASS").map(|()| ExitCode::SUCCESS),
         Err(error) => {
-            let reason = tributary_job::one_line(&error).lines().collect::<Vec<_>>().join("; ");
+            let reason =
+                tributary_limits::one_line(error.as_ref()).lines().collect::<Vec<_>>().join("; ");
             crate::print(&format!("FAIL: {reason}")).map(|()| ExitCode::FAILURE)
         }
     }

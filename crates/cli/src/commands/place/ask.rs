@@ -36,7 +36,7 @@ pub(crate) struct SubmitArgs {
     /// Number of iterations.
     #[arg(long, value_name = "N", required_unless_present = "command")]
     iterations: Option<u32>,
-    /// Name of the model. For known models, such as vgg16, the next two arguments have defaults.
+    /// Name of the model. A known model (vgg16, …) sets defaults for --compute and --gradients.
     #[arg(long, value_name = "NAME", default_value = "")]
     model: String,
     /// Computing time of an iteration on each GPU, in microseconds.

@@ -96,7 +96,7 @@ fn the_tables_have_exactly_the_metrics_of_the_code() {
         "endpoint/src/numbers.rs",
         "worker/src/numbers.rs",
         "ps/src/numbers.rs",
-        "job/src/switches.rs",
+        "embedded/src/switches.rs",
         "manager/src/agent/numbers.rs",
         "cli/src/sources",
     ] {

@@ -9,10 +9,10 @@
 
 use std::time::Duration;
 
+use tributary_driver::tcp::USER_TIMEOUT;
 use tributary_model::{Protocol, Scenario};
 use tributary_netio::faults::Reorder;
 use tributary_protocol::{Recovery, Time};
-use tributary_sim::tcp::USER_TIMEOUT;
 use tributary_sim::{Act, Network, Outcome};
 
 use super::case::{Case, VALUES};

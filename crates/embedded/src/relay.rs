@@ -11,10 +11,10 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use tributary_driver::tcp::{Connection, Luck, Way};
 use tributary_model::{Deployment, HostId, plan};
 use tributary_netio::faults::Delay;
 use tributary_netio::{Waker, Watch};
-use tributary_sim::tcp::{Connection, Luck, Way};
 
 /// Bytes that a connection holds in each direction before its writer must wait.
 const CAPACITY: usize = 256 << 10;
@@ -24,7 +24,7 @@ const PIECE: usize = 64 << 10;
 
 /// A thread that relays the channels whose links have faults.
 #[derive(Debug)]
-pub(super) struct Relay {
+pub(crate) struct Relay {
     stop: Arc<AtomicBool>,
     waker: Waker,
     thread: Option<JoinHandle<()>>,
@@ -38,7 +38,7 @@ impl Relay {
     ///
     /// # Errors
     /// If no more sockets or threads can be created.
-    pub(super) fn start(
+    pub(crate) fn start(
         deployment: &Arc<Deployment>,
         hubs: &BTreeMap<HostId, SocketAddr>,
     ) -> Result<(Self, Addresses)> {

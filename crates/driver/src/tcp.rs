@@ -27,12 +27,11 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
-use tributary_driver::faults::of_link;
 use tributary_model::{HostId, LinkId, Topology, plan};
 use tributary_netio::faults::{Delay, FaultInjector, Faults, InvalidFaults, Line};
 use tributary_protocol::rtt::{RttConfig, RttEstimator};
 
-use crate::line::serialisation;
+use crate::faults::{of_link, serialisation};
 
 /// Time without acknowledgement after which a connection is broken.
 pub const USER_TIMEOUT: Duration = Duration::from_secs(25);

@@ -11,14 +11,14 @@ use tributary_wire::agg;
 const JOB: Range<usize> = agg::OFFSET + agg::field::JOB.start..agg::OFFSET + agg::field::JOB.end;
 
 /// Number of threads of a host's worker: one for each lane.
-pub(super) fn of_worker(scenario: &Scenario, host: HostId) -> usize {
+pub(crate) fn of_worker(scenario: &Scenario, host: HostId) -> usize {
     let jobs = scenario.jobs.iter().filter(|job| job.workers.contains(&host));
     jobs.map(|job| job.lane.count).max().unwrap_or(1)
 }
 
 /// Sends each frame to the thread that its job has, as network cards choose a queue, and frames of no
 /// job to the first one. `ports` are in the order of the threads.
-pub(super) fn fan<Io: FrameIo + 'static>(scenario: &Scenario, ports: Vec<Io>) -> Box<dyn FrameIo> {
+pub(crate) fn fan<Io: FrameIo + 'static>(scenario: &Scenario, ports: Vec<Io>) -> Box<dyn FrameIo> {
     let thread = |job: &JobSpec| (job.id.get(), job.lane.thread(ports.len()));
     let of_jobs: BTreeMap<u16, usize> = scenario.jobs.iter().map(thread).collect();
     Box::new(Fan::new(ports, move |frame| {

@@ -1,6 +1,8 @@
 //! What our crates depend on: each arrow between two of them is a line in `crates/dependencies.txt`, and a new one
 //! is for a reviewer to see. `TRIBUTARY_BLESS=1` writes the file.
 
+mod pages;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -89,17 +91,29 @@ fn the_p4_target_knows_nothing_of_aggregation() {
     }
 }
 
+/// Checks that a crate is built from at most so many packages, and from none of these.
+fn assert_few(crate_name: &str, most: usize, not: &[&str]) {
+    let package = format!("tributary-{crate_name}");
+    let tree = cargo(&["tree", "-p", &package, "-e", "normal", "--prefix", "none"]);
+    let packages: BTreeSet<&str> = tree.lines().map(|line| line.trim_end_matches(" (*)")).collect();
+    for heavy in not {
+        let has = packages.iter().any(|package| package.split(' ').next() == Some(heavy));
+        assert!(!has, "{crate_name} is built with {heavy}");
+    }
+    assert!(packages.len() <= most, "{crate_name}: {} packages, {packages:#?}", packages.len());
+}
+
 #[test]
 fn what_describes_jobs_is_built_from_few_packages() {
     for (crate_name, most) in MOST {
-        let package = format!("tributary-{crate_name}");
-        let tree = cargo(&["tree", "-p", &package, "-e", "normal", "--prefix", "none"]);
-        let packages: BTreeSet<&str> =
-            tree.lines().map(|line| line.trim_end_matches(" (*)")).collect();
-        for heavy in ["tokio ", "tonic ", "rustls ", "prost "] {
-            let has = packages.iter().any(|package| package.starts_with(heavy));
-            assert!(!has, "{crate_name} is built with {heavy}");
-        }
-        assert!(packages.len() <= most, "{crate_name}: {} packages, {packages:#?}", packages.len());
+        assert_few(crate_name, most, &["tokio", "tonic", "rustls", "prost"]);
     }
+}
+
+/// People build it when they install the package.
+#[test]
+fn the_python_package_has_no_simulator_solver_or_terminal_library() {
+    let not = ["tributary-sim", "tributary-optical", "tributary-testbed", "tributary-watch"];
+    let libraries = ["microlp", "redb", "ratatui", "crossterm", "comfy-table", "rtnetlink"];
+    assert_few("python", 240, &[&not[..], &libraries].concat());
 }
