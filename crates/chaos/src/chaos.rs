@@ -131,7 +131,7 @@ impl<'a> Chaos<'a> {
     pub(crate) fn run(&mut self, stop: &AtomicBool, tell: &mut dyn FnMut(&str)) -> Result<()> {
         if self.options.clients {
             let at = self.site.controller_at();
-            let clients = Clients::start(&at, self.site.jobs(), self.options.seed)?;
+            let clients = Clients::start(&at, &self.site.scenario, self.options.seed)?;
             self.tally.clients = Some(Arc::clone(clients.counts()));
             self.clients = Some(clients);
         }
@@ -415,8 +415,8 @@ impl<'a> Chaos<'a> {
     pub(crate) fn end(&mut self) {
         self.clients = None;
         for part in &mut self.parts {
-            // The switches stay for the controller that cleans up.
-            if part.role.kind != Kind::Switch
+            // The network stays for the controller that cleans up.
+            if !matches!(part.role.kind, Kind::Switch | Kind::CrossConnect)
                 && let Some(process) = part.process.take()
             {
                 drop(process.kill());
@@ -456,7 +456,11 @@ impl<'a> Chaos<'a> {
     }
 
     pub(crate) fn report(&self) -> String {
-        self.tally.text(self.elapsed, self.options.seed, &self.wounds)
+        let there = |kind: &Kind| {
+            *kind == Kind::Link || self.parts.iter().any(|part| part.role.kind == *kind)
+        };
+        let kinds: Vec<Kind> = Kind::ALL.into_iter().filter(there).collect();
+        self.tally.text(self.elapsed, self.options.seed, &kinds, &self.wounds)
     }
 }
 

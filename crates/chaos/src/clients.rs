@@ -15,7 +15,7 @@ use tokio::time::timeout;
 use tonic::Status;
 use tonic::transport::Channel;
 use tributary_access::Remote;
-use tributary_model::{JobSpec, Protocol};
+use tributary_model::{JobSpec, Protocol, Scenario, Workload};
 use tributary_proto::jobs::v1;
 use tributary_proto::jobs::v1::jobs_client::JobsClient;
 
@@ -26,7 +26,7 @@ const PAUSE: Duration = Duration::from_millis(20);
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The kinds of calls that are counted.
-const CALLS: [&str; 7] = [
+const CALLS: [&str; 8] = [
     "admissions",
     "iterations",
     "moves",
@@ -34,6 +34,7 @@ const CALLS: [&str; 7] = [
     "releases",
     "admissions with a lease",
     "releases after a move that failed",
+    "admissions with a demand",
 ];
 
 /// How many calls of each kind have succeeded.
@@ -60,6 +61,7 @@ const RATE: usize = 3;
 const RELEASE: usize = 4;
 const LEASE: usize = 5;
 const BROKEN: usize = 6;
+const DEMAND: usize = 7;
 
 /// A job, as far as a client decides about it.
 #[derive(Clone, Debug)]
@@ -68,9 +70,39 @@ struct Wanted {
     segment: u32,
     /// The least segment that its window needs.
     least: u32,
+    /// Whether it may be summed at its server without circuits between units.
     has_server: bool,
     /// Whether it has a segment and may be moved.
     moves: bool,
+    /// What the control loop needs to know, if there is one.
+    demand: Option<v1::Demand>,
+    /// Whether its workers need light between units.
+    needs_light: bool,
+}
+
+impl Wanted {
+    fn new(job: &JobSpec, scenario: &Scenario) -> Self {
+        let topology = &scenario.network.topology;
+        let demand = scenario.orchestration.as_ref().and_then(|_| demand(job));
+        let mut units = job.workers.iter().map(|&host| topology.attachment(host).0);
+        let first = units.next();
+        Self {
+            id: job.id.get().into(),
+            segment: job.segment.max(1),
+            least: job.window.clamp(1, job.segment.max(1)),
+            has_server: job.ps.is_some() && demand.is_none(),
+            moves: job.protocol == Protocol::P4inc,
+            demand,
+            needs_light: units.any(|unit| Some(unit) != first),
+        }
+    }
+}
+
+/// An iteration of the control loop is a sum.
+fn demand(job: &JobSpec) -> Option<v1::Demand> {
+    let Workload::Random(tensors) = &job.workload else { return None };
+    let (bits, iterations) = (32 * tensors.elements, tensors.rounds());
+    Some(v1::Demand { bits, iterations, aggregators: job.segment })
 }
 
 /// The client.
@@ -87,19 +119,9 @@ impl Clients {
     ///
     /// # Errors
     /// If no thread can be started.
-    pub(crate) fn start<'j>(
-        address: &str,
-        jobs: impl Iterator<Item = &'j JobSpec>,
-        seed: u64,
-    ) -> Result<Self> {
-        let wanted = |job: &JobSpec| Wanted {
-            id: job.id.get().into(),
-            segment: job.segment.max(1),
-            least: job.window.clamp(1, job.segment.max(1)),
-            has_server: job.ps.is_some(),
-            moves: job.protocol == Protocol::P4inc,
-        };
-        let jobs: Vec<Wanted> = jobs.map(wanted).collect();
+    pub(crate) fn start(address: &str, scenario: &Scenario, seed: u64) -> Result<Self> {
+        let jobs = scenario.whole_jobs().map(|(_, job)| Wanted::new(job, scenario));
+        let jobs: Vec<Wanted> = jobs.collect();
         let remote = Remote::new(address, None)?.context("the controller has an address")?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let client = {
@@ -186,18 +208,36 @@ impl Deciding {
     }
 
     async fn admit(&mut self, wanted: &Wanted) -> Result<(), String> {
-        let lease = self.random.random_bool(0.3);
-        let aggregation = self.place(wanted);
+        let loops = wanted.needs_light || self.random.random_bool(0.5);
+        let demand = wanted.demand.filter(|_| loops);
+        let lease = demand.is_none() && self.random.random_bool(0.3);
+        let aggregation = match demand {
+            // Until the loop moves it.
+            Some(_) => v1::Aggregation::Server,
+            None => self.place(wanted),
+        };
         let request = v1::AdmitRequest {
             job_id: wanted.id,
             aggregation: aggregation.into(),
             size: wanted.segment,
             lease,
-            stepped: !lease,
+            stepped: demand.is_none() && !lease,
+            demand,
             ..v1::AdmitRequest::default()
         };
-        if answer(self.client.admit(request)).await?.is_some() {
-            self.counts.add(if lease { LEASE } else { ADMISSION });
+        let admitted = self.client.admit(request).await;
+        if let Err(status) = &admitted
+            && status.code() == tonic::Code::InvalidArgument
+        {
+            // It would be refused again and again.
+            return Err(status.message().to_owned());
+        }
+        if answer(async { admitted }).await?.is_some() {
+            self.counts.add(match demand {
+                Some(_) => DEMAND,
+                None if lease => LEASE,
+                None => ADMISSION,
+            });
         }
         Ok(())
     }
@@ -219,6 +259,10 @@ impl Deciding {
         if self.random.random_bool(if running { 0.0005 } else { 0.003 }) {
             let released = answer(self.client.release(v1::ReleaseRequest { job_id })).await?;
             released.iter().for_each(|_| self.counts.add(RELEASE));
+            return Ok(());
+        }
+        // The loop decides the rest.
+        if job.demand.is_some() {
             return Ok(());
         }
         if self.random.random_bool(0.1) {

@@ -45,7 +45,10 @@ const SAME_FAILURES: u64 = 100;
 /// Reasons for which a worker may end, and words of each.
 const REASONS: [(&str, &[&str]); 6] = [
     ("another worker had died", &["has died in the middle of the run", "goes on without worker"]),
-    ("the job was released", &["has released job", "so it was released"]),
+    (
+        "the job was released",
+        &["has released job", "so it was released", "was released before the worker was ready"],
+    ),
     ("another run had begun", &["has another run", "as the same worker"]),
     ("no results came", &["no result came", "not decided within"]),
     ("the controller was away", &["does not answer: ", "stopped before it had joined"]),
@@ -99,11 +102,17 @@ impl Tally {
         )
     }
 
-    /// The table at the end.
-    pub(crate) fn text(&self, elapsed: Duration, seed: u64, wounds: &Wounds) -> String {
+    /// The table at the end, for the kinds of parts that there are.
+    pub(crate) fn text(
+        &self,
+        elapsed: Duration,
+        seed: u64,
+        kinds: &[Kind],
+        wounds: &Wounds,
+    ) -> String {
         let mut rows =
             table(&["part", "killed", "stopped", "cut", "got over", "median", "longest"]);
-        for kind in Kind::ALL {
+        for &kind in kinds {
             let of = |counts: &BTreeMap<Kind, u64>| counts.get(&kind).copied().unwrap_or(0);
             let cuts = if kind == Kind::Link { self.cuts } else { 0 };
             let times = wounds.times(kind);

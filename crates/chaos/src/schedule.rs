@@ -23,6 +23,8 @@ pub enum Kind {
     Switch,
     /// The controller.
     Controller,
+    /// The cross-connect between units.
+    CrossConnect,
     /// The parameter servers of a host.
     Server,
     /// The reminder agent of a host.
@@ -35,8 +37,15 @@ pub enum Kind {
 
 impl Kind {
     /// All kinds.
-    pub const ALL: [Self; 6] =
-        [Self::Switch, Self::Controller, Self::Server, Self::Agent, Self::Worker, Self::Link];
+    pub const ALL: [Self; 7] = [
+        Self::Switch,
+        Self::Controller,
+        Self::CrossConnect,
+        Self::Server,
+        Self::Agent,
+        Self::Worker,
+        Self::Link,
+    ];
 }
 
 impl fmt::Display for Kind {
@@ -44,6 +53,7 @@ impl fmt::Display for Kind {
         f.pad(match self {
             Self::Switch => "switch",
             Self::Controller => "controller",
+            Self::CrossConnect => "cross-connect",
             Self::Server => "parameter server",
             Self::Agent => "reminder agent",
             Self::Worker => "worker",
@@ -134,7 +144,7 @@ mod tests {
 
     fn schedule(seed: u64) -> Schedule {
         let parts = |kind| match kind {
-            Kind::Agent => 0,
+            Kind::Agent | Kind::CrossConnect => 0,
             Kind::Worker | Kind::Link => 4,
             _ => 1,
         };

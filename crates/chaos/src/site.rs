@@ -2,10 +2,12 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use tempfile::TempDir;
-use tributary_model::{Duty, End, JobSpec, Scenario, SwitchId, Workload};
+use tributary_job::fabric::CROSS_CONNECT;
+use tributary_model::{Duty, End, JobSpec, Protocol, Scenario, SwitchId, Workload};
 use tributary_netio::device::Kind as Io;
 use tributary_testbed::{Port, Testbed};
 
@@ -27,6 +29,7 @@ pub(crate) struct Role {
 enum Task {
     Switch(SwitchId),
     Controller,
+    CrossConnect,
     Server,
     Agent,
     Worker { crew: usize, index: usize },
@@ -55,10 +58,13 @@ pub(crate) struct Site {
 /// If it is invalid, or its jobs cannot be disturbed.
 pub(crate) fn scenario(options: &Options) -> Result<Scenario> {
     let scenario = tributary_jobfile::load_with_seed(&options.job_file, Some(options.seed))?;
-    if scenario.orchestration.is_some() {
+    if scenario.orchestration.is_some() && !options.clients {
         bail!(
-            "units around a cross-connect cannot be disturbed; leave out `units` and [orchestrator]"
+            "clients admit the jobs of units around a cross-connect, with their demands; add --clients"
         );
+    }
+    if scenario.orchestration.is_some() && scenario.network.protocol != Protocol::P4inc {
+        bail!("the control loop of a cross-connect has jobs of p4inc; set protocol = \"p4inc\"");
     }
     for (_, job) in scenario.whole_jobs() {
         if !matches!(job.workload, Workload::Random(_)) {
@@ -115,6 +121,10 @@ impl Site {
         });
         let mut roles: Vec<Role> = switches.collect();
         let first = roles[0].node.clone();
+        if topology.optical.is_some() {
+            let name = "the cross-connect".into();
+            roles.push(role(Kind::CrossConnect, name, CROSS_CONNECT, Task::CrossConnect));
+        }
         roles.push(role(Kind::Controller, "the controller".into(), &first, Task::Controller));
         for host in topology.host_ids() {
             let name = &topology.host(host).name;
@@ -150,10 +160,11 @@ impl Site {
                 self.controller(&mut command);
                 command.arg("--listen").arg(self.socket("runs"));
                 command.arg("--journal").arg(self.path("journal.redb"));
-                if self.clients {
+                if self.clients && self.scenario.orchestration.is_none() {
                     command.arg("--on-demand");
                 }
             }
+            Task::CrossConnect => self.cross_connect(&mut command),
             Task::Server | Task::Agent => {
                 let name = if role.task == Task::Agent { "reminder" } else { "ps" };
                 self.endpoint(name, &mut command);
@@ -175,11 +186,19 @@ impl Site {
     pub(crate) fn cleaner(&self) -> Command {
         let mut command = Command::new(&self.program);
         self.controller(&mut command);
+        if self.scenario.orchestration.is_some() {
+            command.arg("--listen").arg(self.socket("cleaner"));
+        }
         command
     }
 
     fn controller(&self, command: &mut Command) {
-        command.arg("controller").arg(&self.job_file);
+        if self.scenario.orchestration.is_some() {
+            command.args(["optical", "serve"]).arg(&self.job_file);
+            command.args(["--cross-connect", &format!("emulated:{}", self.socket("crossconnect"))]);
+        } else {
+            command.arg("controller").arg(&self.job_file);
+        }
         for id in self.scenario.network.topology.switch_ids() {
             let name = &self.scenario.network.topology.switch(id).name;
             command.args(["--switch", &format!("{name}={}", self.socket(&switch_socket(id)))]);
@@ -200,6 +219,17 @@ impl Site {
         let mut faults = self.job_file.clone().into_os_string();
         faults.push(format!(":{name}"));
         command.arg("--faults").arg(faults);
+    }
+
+    fn cross_connect(&self, command: &mut Command) {
+        let topology = &self.scenario.network.topology;
+        command.arg("crossconnect").args(["--listen", &self.socket("crossconnect")]);
+        for port in 1..=topology.cross_connect_ports() {
+            let interface = self.topology.interface(&Port::new(CROSS_CONNECT, port));
+            command.arg("--port").arg(format!("{port}@{interface}"));
+        }
+        let outage = topology.optical.as_ref().map_or(Duration::ZERO, |optical| optical.outage);
+        command.args(["--outage", &format!("{}us", outage.as_micros())]);
     }
 
     fn endpoint(&self, name: &str, command: &mut Command) {

@@ -117,6 +117,25 @@ fn jobs_that_a_client_decides_about_are_disturbed() {
     assert_eq!(count(&report, "wrong"), 0, "{report}");
 }
 
+/// The control loop schedules some of the jobs, and the cross-connect fails, too.
+#[test]
+fn jobs_of_the_control_loop_are_disturbed() {
+    if !namespaces() {
+        return;
+    }
+    let args = ["chaos", "examples/chaos/units.toml", "--minutes", "0.4", "--every", "900"];
+    let line = fail(&args);
+    assert!(line.contains("add --clients"), "{line}");
+    let args = [&args[..], &["--seed", "1", "--clients"]].concat();
+    let output = tributary(&args).output().unwrap();
+    let (report, errors) = (text(&output.stdout), text(&output.stderr));
+    assert!(output.status.success(), "{errors}\n{report}");
+    assert!(count(&report, "sums compared") > 20, "{report}");
+    assert!(count(&report, "admissions with a demand") > 0, "{report}");
+    assert!(errors.contains("the cross-connect: killed"), "{errors}");
+    assert_eq!(count(&report, "wrong"), 0, "{report}");
+}
+
 #[test]
 fn an_interrupted_chaos_leaves_nothing_behind() {
     if !namespaces() {
