@@ -4,6 +4,12 @@
 //! w1, w2, w3 (a rank each), control (the controller) ── s1
 //! ```
 //!
+//! or, with two racks:
+//!
+//! ```text
+//! w1, w2 ── s1 ── s2 ── w3, control
+//! ```
+//!
 //! The test program is also the program of the ranks: see [`rank`].
 
 mod net;
@@ -23,11 +29,12 @@ const GRACE: Duration = Duration::from_secs(10);
 const FIRST: u32 = 65_535;
 const SOON: Duration = Duration::from_secs(5);
 
-const CASES: [(&str, fn()); 10] = [
+const CASES: [(&str, fn()); 11] = [
     ("a_job_lives_as_long_as_its_group", a_job_lives_as_long_as_its_group),
     ("training_goes_on_without_the_controller", training_goes_on_without_the_controller),
     ("a_job_continues_in_other_runs", a_job_continues_in_other_runs),
     ("a_job_gets_a_parameter_server_of_its_network", a_job_gets_a_parameter_server),
+    ("groups_sum_over_two_racks", groups_sum_over_two_racks),
     ("groups_of_the_same_name_share_a_parameter_server", groups_share_a_server),
     ("a_group_takes_a_job_that_was_admitted_for_it", a_group_takes_a_job_that_was_admitted),
     ("a_job_ends_when_a_rank_dies", a_job_ends_when_a_rank_dies),
@@ -158,6 +165,29 @@ fn a_job_gets_a_parameter_server() {
             group.sum(10);
             group.leave();
         }
+        net::stop(&server);
+        net::stop(&controller);
+    }
+}
+
+/// In each protocol that has a parameter server.
+fn groups_sum_over_two_racks() {
+    for protocol in ["atp", "esa", "p4inc"] {
+        let net = Net::racks(protocol);
+        let controller = net.controller(&[]);
+        let server = net.server();
+        let settings = if protocol == "p4inc" { "aggregation = \"network\"\n" } else { "" };
+        for _ in 0..2 {
+            let group = net.group(&[(rank::SETTINGS, settings)]);
+            group.sum(10);
+            group.leave();
+            net.until_jobs(&[], SOON);
+        }
+        let mut group = net.group(&[(rank::SETTINGS, settings)]);
+        group.sum(5);
+        net::slay(&group.ranks.remove(2));
+        fail(&group.ranks, "rank 2 is gone");
+        net.until_jobs(&[], SOON);
         net::stop(&server);
         net::stop(&controller);
     }

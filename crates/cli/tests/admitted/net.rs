@@ -1,6 +1,7 @@
 //! The network, its processes, and a client of the controller.
 
 use std::cell::Cell;
+use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -24,12 +25,46 @@ const HOSTS: [(&str, u8); 4] = [("w1", 1), ("w2", 2), ("w3", 3), ("control", 9)]
 /// Where the controller listens, on its host.
 pub(crate) const ADDRESS: &str = "10.9.1.9:29813";
 
-/// A network with a running switch.
+/// The switches of hosts, and the link between two switches, which comes last.
+struct Shape {
+    of_hosts: [&'static str; HOSTS.len()],
+    between: Option<[&'static str; 2]>,
+}
+
+const STAR: Shape = Shape { of_hosts: ["s1"; HOSTS.len()], between: None };
+const RACKS: Shape = Shape { of_hosts: ["s1", "s1", "s2", "s2"], between: Some(["s1", "s2"]) };
+
+impl Shape {
+    fn switches(&self) -> Vec<&'static str> {
+        let mut switches = self.of_hosts.to_vec();
+        switches.dedup();
+        switches
+    }
+
+    /// The ends of each link.
+    fn links(&self) -> impl Iterator<Item = [&'static str; 2]> {
+        let hosts = HOSTS.iter().zip(self.of_hosts).map(|((name, _), switch)| [*name, switch]);
+        hosts.chain(self.between)
+    }
+
+    /// The number of the port that each end of a switch gets: in the order of the links.
+    fn ports(&self) -> BTreeMap<&'static str, Vec<u16>> {
+        let mut ports: BTreeMap<_, Vec<u16>> = BTreeMap::new();
+        for switch in self.links().flatten().filter(|end| self.of_hosts.contains(end)) {
+            let of = ports.entry(switch).or_default();
+            of.push(of.len() as u16 + 1);
+        }
+        ports
+    }
+}
+
+/// A network with running switches.
 pub(crate) struct Net {
     directory: tempfile::TempDir,
     testbed: Testbed,
     groups: Cell<u32>,
-    _switch: Process,
+    shape: Shape,
+    _switches: Vec<Process>,
 }
 
 /// A rank on each of the first hosts.
@@ -40,21 +75,33 @@ pub(crate) struct Group {
 
 impl Net {
     pub(crate) fn new(protocol: &str) -> Self {
+        Self::of(protocol, STAR)
+    }
+
+    /// Two switches, with two hosts each.
+    pub(crate) fn racks(protocol: &str) -> Self {
+        Self::of(protocol, RACKS)
+    }
+
+    fn of(protocol: &str, shape: Shape) -> Self {
         let host = |&(name, number): &(&str, u8)| Host {
             name: name.into(),
             mac: [2, 0, 0, 0, 0, number],
             ip: Ipv4Addr::new(10, 9, 1, number),
             prefix: 24,
         };
-        let link = |(port, (name, _)): (u16, &(&str, u8))| Link {
-            a: Port::new(*name, 0),
-            b: Port::new("s1", port),
-            mtu: 1500,
+        let mut used: BTreeMap<&str, u16> = BTreeMap::new();
+        let mut port = |end: &'static str| {
+            let next = used.entry(end).or_default();
+            *next += u16::from(shape.of_hosts.contains(&end));
+            Port::new(end, *next)
         };
+        let links = shape.links().map(|[a, b]| Link { a: port(a), b: port(b), mtu: 1500 });
+        let switches = shape.switches();
         let testbed = Testbed::build(&Topology {
             hosts: HOSTS.iter().map(host).collect(),
-            switches: vec![Switch { name: "s1".into() }],
-            links: (1..).zip(&HOSTS).map(link).collect(),
+            switches: switches.iter().map(|&name| Switch { name: name.into() }).collect(),
+            links: links.collect(),
         });
         let testbed = testbed.unwrap();
         // As an operator sets it up once: the number of the job does not matter.
@@ -63,15 +110,20 @@ impl Net {
             testbed.add_neighbour(name, "eth0", switch.ip, switch.mac.0).unwrap();
         }
         let directory = tempfile::tempdir().unwrap();
-        std::fs::write(directory.path().join("network.toml"), network(protocol)).unwrap();
-        let socket = format!("unix:{}", directory.path().join("s1.sock").display());
-        let ports: Vec<String> = (1..=HOSTS.len()).map(|n| format!("{n}@port{n}")).collect();
-        let mut command = Command::new(env!("CARGO_BIN_EXE_tributary"));
-        command.args(["switch", "--p4runtime", &socket]);
-        command.args(ports.iter().flat_map(|port| ["--port", port]));
-        let _switch = testbed.spawn("s1", command, Output::Keep).unwrap();
-        until(&_switch, "end with Ctrl-C");
-        Self { directory, testbed, groups: Cell::new(0), _switch }
+        std::fs::write(directory.path().join("network.toml"), network(protocol, &shape)).unwrap();
+        let start = |(switch, ports): (&str, Vec<u16>)| {
+            let socket = directory.path().join(format!("{switch}.sock"));
+            let mut command = Command::new(env!("CARGO_BIN_EXE_tributary"));
+            command.args(["switch", "--p4runtime", &format!("unix:{}", socket.display())]);
+            for port in ports {
+                command.args(["--port", &format!("{port}@port{port}")]);
+            }
+            let process = testbed.spawn(switch, command, Output::Keep).unwrap();
+            until(&process, "end with Ctrl-C");
+            process
+        };
+        let _switches = shape.ports().into_iter().map(start).collect();
+        Self { directory, testbed, groups: Cell::new(0), shape, _switches }
     }
 
     pub(crate) fn path(&self, name: &str) -> String {
@@ -95,8 +147,11 @@ impl Net {
     /// Starts a controller, which may end at once.
     pub(crate) fn failing_controller(&self, options: &[&str]) -> Process {
         let mut command = Command::new(env!("CARGO_BIN_EXE_tributary"));
-        let switch = format!("s1=unix:{}", self.path("s1.sock"));
-        command.args(["controller", &self.path("network.toml"), "--switch", &switch]);
+        command.args(["controller", &self.path("network.toml")]);
+        for switch in self.shape.switches() {
+            let socket = self.path(&format!("{switch}.sock"));
+            command.args(["--switch", &format!("{switch}=unix:{socket}")]);
+        }
         command.args(options);
         self.testbed.spawn("control", command, Output::Keep).unwrap()
     }
@@ -185,7 +240,9 @@ impl Net {
 
     /// Whether no job holds aggregators.
     pub(crate) fn is_free(&self) -> bool {
-        self.list().memory.iter().all(|memory| memory.free == memory.aggregators)
+        let memory = self.list().memory;
+        assert!(!memory.is_empty(), "jobs of this protocol have no aggregators of their own");
+        memory.iter().all(|memory| memory.free == memory.aggregators)
     }
 
     pub(crate) fn release(&self, job_id: u32) {
@@ -212,18 +269,21 @@ impl Net {
 }
 
 /// The network in the words of a job file.
-fn network(protocol: &str) -> String {
+fn network(protocol: &str, shape: &Shape) -> String {
     let host = |(name, number): &(&str, u8)| {
         let role = if *name == "control" { "role = \"ps\"\n" } else { "" };
         format!(
             "[[topology.host]]\nname = \"{name}\"\n{role}mac = \"02:00:00:00:00:{number:02}\"\n\
-             ip = \"10.9.1.{number}\"\n[[topology.link]]\nbetween = [\"{name}\", \"s1\"]\n"
+             ip = \"10.9.1.{number}\"\n"
         )
     };
+    let switch = |name: &str| format!("[[topology.switch]]\nname = \"{name}\"\n");
+    let link = |[a, b]: [&str; 2]| format!("[[topology.link]]\nbetween = [\"{a}\", \"{b}\"]\n");
+    let switches: String = shape.switches().into_iter().map(switch).collect();
     let hosts: String = HOSTS.iter().map(host).collect();
+    let links: String = shape.links().map(link).collect();
     format!(
-        "protocol = \"{protocol}\"\n[switch]\npool = 512\n[[topology.switch]]\nname = \"s1\"\n{hosts}\
-         [[job]]\nname = \"other\"\n"
+        "protocol = \"{protocol}\"\n[switch]\npool = 512\n{switches}{hosts}{links}[[job]]\nname = \"other\"\n"
     )
 }
 

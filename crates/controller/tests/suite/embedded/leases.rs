@@ -28,6 +28,8 @@ use crate::support::{self, Kit as _, free_port};
 
 const GRACE: Duration = Duration::from_millis(800);
 const SOON: Duration = Duration::from_secs(10);
+/// Time limit where there are many jobs.
+pub(crate) const LATE: Duration = Duration::from_secs(60);
 /// Settings that would have workers read and write files.
 const FILES: &str =
     "[job]\nworkload = { kind = \"files\", inputs = [\"a.npy\", \"b.npy\"], output_dir = \"c\" }\n";
@@ -77,7 +79,7 @@ pub(crate) struct Life {
     runtime: Option<tokio::runtime::Runtime>,
     pub(crate) jobs: Jobs,
     pub(crate) address: Remote,
-    client: JobsClient<Channel>,
+    pub(crate) client: JobsClient<Channel>,
 }
 
 impl Site {
@@ -85,7 +87,7 @@ impl Site {
         Self::of("p4inc", "segment = 16\n")
     }
 
-    fn of(protocol: &str, job: &str) -> Self {
+    pub(crate) fn of(protocol: &str, job: &str) -> Self {
         let text = "[topology]\nworkers = 4\nps_hosts = 1\n[switch]\npool = 64\n[[job]]\n";
         let text = format!("protocol = \"{protocol}\"\n{text}window = 8\nslots = 8\n{job}");
         let scenario = parse(&text, "test").unwrap_or_else(|error| panic!("{error}"));
@@ -126,7 +128,7 @@ impl Site {
             assert!(sender.send((address, jobs)).is_ok(), "the test waits");
             std::future::pending::<()>().await;
         });
-        let (address, jobs) = timeout(SOON, started).await.unwrap().unwrap();
+        let (address, jobs) = timeout(LATE, started).await.unwrap().unwrap();
         let client = JobsClient::connect(format!("http://{address}")).await.unwrap();
         let address = Remote::new(&address, None).unwrap().unwrap();
         Life { runtime: Some(runtime), jobs, address, client }
@@ -163,7 +165,7 @@ pub(crate) fn plain(job_id: u32, workers: &[&str]) -> v1::AdmitRequest {
 
 impl Life {
     /// Returns the job's ID.
-    async fn admit(&mut self, request: v1::AdmitRequest) -> u32 {
+    pub(crate) async fn admit(&mut self, request: v1::AdmitRequest) -> u32 {
         self.client.admit(request).await.unwrap().into_inner().job_id
     }
 
@@ -180,7 +182,7 @@ impl Life {
         (one, two, run)
     }
 
-    async fn jobs(&mut self) -> Vec<(u32, String, Option<bool>)> {
+    pub(crate) async fn jobs(&mut self) -> Vec<(u32, String, Option<bool>)> {
         let listed = self.client.list(v1::ListRequest {}).await.unwrap().into_inner();
         let jobs = listed.jobs.into_iter();
         jobs.map(|job| (job.job_id, job.name, job.lease.map(|lease| lease.held))).collect()
@@ -194,10 +196,10 @@ impl Life {
     }
 
     /// Waits until there is no job. Returns how long that took.
-    async fn emptied(&mut self) -> Duration {
+    pub(crate) async fn emptied(&mut self) -> Duration {
         let begin = Instant::now();
         while !self.jobs().await.is_empty() {
-            assert!(begin.elapsed() < SOON, "the job stays");
+            assert!(begin.elapsed() < LATE, "the job stays");
             sleep(Duration::from_millis(10)).await;
         }
         let listed = self.client.list(v1::ListRequest {}).await.unwrap().into_inner();

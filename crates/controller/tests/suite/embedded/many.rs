@@ -1,4 +1,4 @@
-//! As many workers as a job may have, at once.
+//! As many workers as a job may have, and many jobs, at once.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -15,14 +15,22 @@ use tributary_proto::jobs::v1;
 use tributary_proto::jobs::v1::take_response::News;
 use tributary_switch::server::Listen as At;
 
+use crate::embedded::leases::{KEY, LATE, Site, leased, plain};
 use crate::embedded::taking::Taking;
 use crate::embedded::{running, runtime_with, serve};
+use crate::support::entries_of;
 
 const RACKS: usize = 32;
 const WORKERS: u32 = 32 * RACKS as u32;
 
 /// Longest time for all workers to come, on a busy machine.
-const TOGETHER: Duration = Duration::from_secs(60);
+const TOGETHER: Duration = LATE;
+
+/// Jobs that come at once.
+const JOBS: usize = 100;
+
+/// Jobs of a switch: nearly as many as it can count.
+const SERVED: u32 = 250;
 
 /// What a worker heard until its run began.
 struct Heard {
@@ -95,4 +103,56 @@ async fn a_thousand_workers_come_at_once() {
     let lost: BTreeSet<u32> = heard.join_all().await.into_iter().collect();
     println!("all others knew of a death after {:.2?}", begin.elapsed());
     assert_eq!(lost.len(), 1);
+}
+
+/// Each loses a worker as soon as it runs, and is gone soon after.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_hundred_jobs_are_admitted_while_workers_die() {
+    let site = Site::of("atp", "");
+    let mut life = site.live().await;
+    let begin = Instant::now();
+    let mut coming = JoinSet::new();
+    for _ in 0..JOBS {
+        let (mut client, address) = (life.client.clone(), life.address.clone());
+        coming.spawn(async move {
+            let request =
+                v1::AdmitRequest { parameter_server: "ps".into(), ..leased(0, &["w1", "w2"]) };
+            let job = client.admit(request).await.unwrap().into_inner().job_id;
+            let take = async |worker| Taking::of_admitted(&address, job, KEY, worker, 0).await;
+            let (mut one, mut two) = (take(0).await.unwrap(), take(1).await.unwrap());
+            assert_eq!(one.epoch().await.unwrap(), two.epoch().await.unwrap());
+            drop(two);
+            assert_eq!(one.lost().await, 1);
+            job
+        });
+    }
+    let jobs: BTreeSet<u32> = coming.join_all().await.into_iter().collect();
+    let took = begin.elapsed();
+    println!("{JOBS} jobs were admitted, ran and lost a worker in {took:.2?}");
+    assert!(jobs.len() == JOBS && took < TOGETHER, "{took:?}");
+    life.emptied().await;
+    let session = &life.jobs.controller().switches()[0];
+    assert!(entries_of(session, &site.kit.pipeline, ".memberships").await.is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_controller_goes_on_with_many_jobs() {
+    let site = Site::of("atp", "");
+    let mut life = site.live().await;
+    let begin = Instant::now();
+    for job in 2..SERVED + 2 {
+        let request =
+            v1::AdmitRequest { parameter_server: "ps".into(), ..plain(job, &["w1", "w2"]) };
+        life.admit(request).await;
+    }
+    println!("{SERVED} jobs were admitted in {:.2?}", begin.elapsed());
+    drop(life);
+    let begin = Instant::now();
+    let mut life = site.live().await;
+    let took = begin.elapsed();
+    println!("another controller served them after {took:.2?}");
+    assert_eq!(life.jobs().await.len(), SERVED as usize);
+    let session = &life.jobs.controller().switches()[0];
+    assert_eq!(session.found().updates, 0);
+    assert!(!entries_of(session, &site.kit.pipeline, ".memberships").await.is_empty());
 }
