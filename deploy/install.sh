@@ -48,7 +48,7 @@ else
     files share/zsh/site-functions "$made/_tributary"
 fi
 # The documentation, laid out as in the repository, so that its links hold.
-(cd "$here/.." && find README.md docs examples proto/README.md -type f ! -path '*/sums/*' ! -path '*/__pycache__/*') |
+(cd "$here/.." && find README.md ARCHITECTURE.md CONTRIBUTING.md docs examples proto/README.md -type f ! -path '*/sums/*' ! -path '*/__pycache__/*') |
     while read -r page; do
         install -D -m 0644 "$here/../$page" "$root$prefix/share/doc/tributary/$page"
     done
