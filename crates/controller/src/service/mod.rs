@@ -72,9 +72,12 @@ struct Shared {
     begin: Instant,
 }
 
+/// The error is the reason.
+type Check = dyn Fn(&Placement) -> Result<(), String> + Send + Sync;
+
 /// Says why a network can never carry a job that its control loop is to schedule.
 #[derive(Clone)]
-pub struct Carries(pub Arc<dyn Fn(&Placement) -> Result<(), String> + Send + Sync>);
+pub struct Carries(pub Arc<Check>);
 
 impl fmt::Debug for Carries {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
