@@ -46,7 +46,7 @@ impl From<tonic::transport::Error> for ConnectError {
     }
 }
 
-/// Whether a connection failed as one does whose server, or its host, is about to start, or ends.
+/// Whether a connection failed because the server, or its host, is not running.
 #[must_use]
 pub fn is_absence(error: &(dyn Error + 'static)) -> bool {
     let kind = |cause: &(dyn Error + 'static)| {

@@ -186,7 +186,7 @@ async fn strangers_do_not_get_in() {
     assert_eq!(check(&remote(&server, Some(Arc::new(keys))), "observe").await, Code::Unknown);
 }
 
-/// Why a request fails, which waiting does not change.
+/// Why a request fails. Waiting does not help against a refused certificate.
 async fn problem(remote: &Remote) -> String {
     let channel = match remote.connect().await {
         Ok(channel) => channel,

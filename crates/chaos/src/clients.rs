@@ -74,7 +74,7 @@ struct Wanted {
     has_server: bool,
     /// Whether it has a segment and may be moved.
     moves: bool,
-    /// What the control loop needs to know, if there is one.
+    /// Its demand, if there is a control loop.
     demand: Option<v1::Demand>,
     /// Whether its workers need light between units.
     needs_light: bool,
@@ -212,7 +212,7 @@ impl Deciding {
         let demand = wanted.demand.filter(|_| loops);
         let lease = demand.is_none() && self.random.random_bool(0.3);
         let aggregation = match demand {
-            // Until the loop moves it.
+            // The loop moves it later.
             Some(_) => v1::Aggregation::Server,
             None => self.place(wanted),
         };
@@ -229,7 +229,7 @@ impl Deciding {
         if let Err(status) = &admitted
             && status.code() == tonic::Code::InvalidArgument
         {
-            // It would be refused again and again.
+            // Another attempt would be refused for the same reason.
             return Err(status.message().to_owned());
         }
         if answer(async { admitted }).await?.is_some() {
@@ -261,7 +261,7 @@ impl Deciding {
             released.iter().for_each(|_| self.counts.add(RELEASE));
             return Ok(());
         }
-        // The loop decides the rest.
+        // The loop decides rate, place and iterations.
         if job.demand.is_some() {
             return Ok(());
         }

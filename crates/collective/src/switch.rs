@@ -149,7 +149,7 @@ impl Switch {
             }
             anyhow::Ok(network)
         })?;
-        // A rank to which no sum comes says so.
+        // Ranks report missing sums themselves.
         let nobody: Tell = Arc::new(|_| {});
         let contacts = network.start_servers(address.into(), &nobody)?;
         let channels = job.workers.iter().map(|&host| job.agent.map(contacts.from(host))).collect();

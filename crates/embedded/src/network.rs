@@ -73,22 +73,22 @@ impl Contacts {
     }
 }
 
-/// Gets what servers and agents tell, from their threads.
+/// Receives the notes of servers and agents, in their threads.
 pub type Tell = Arc<dyn Fn(Note) + Send + Sync>;
 
-/// What a server or an agent tells.
+/// A note of a parameter server or a reminder agent.
 #[derive(Clone, Debug)]
 pub enum Note {
-    /// What happens to it.
+    /// An event of its jobs.
     Servers(Event),
-    /// It has ended with this error.
+    /// It ended with this error.
     Broken(String),
 }
 
-/// Puts something around the port at an end of a link, such as a capture.
+/// Wraps the port at an end of a link, for example to capture its frames.
 pub type Tap = Arc<dyn Fn(End, Box<dyn FrameIo>) -> Box<dyn FrameIo> + Send + Sync>;
 
-/// What a network is opened with.
+/// Settings of a network.
 pub struct Options<'m> {
     /// Execution engine of the switches.
     pub engine: EngineKind,
@@ -96,9 +96,9 @@ pub struct Options<'m> {
     pub threads: u16,
     /// Hosts in other processes.
     pub outside: Outside,
-    /// What goes around the ports at all ends of links in this process.
+    /// Wraps the ports at all ends of links in this process.
     pub tap: Option<Tap>,
-    /// Gets what the switches and endpoints count.
+    /// Publishes the counters of switches and endpoints.
     pub metrics: &'m Metrics,
 }
 
@@ -371,7 +371,7 @@ impl Embedded {
         Ok(tapped(self.tap.as_ref(), end, io))
     }
 
-    /// Ends the parameter servers and reminder agents, and what runs the workers of this process, which have ended.
+    /// Ends the parameter servers and reminder agents, and the executors of workers, which have ended by then.
     pub fn stop_endpoints(&mut self) {
         self.executors.clear();
         self.stop_servers.store(true, Ordering::Relaxed);
@@ -379,8 +379,8 @@ impl Embedded {
         self.relay = None;
     }
 
-    /// Stops the switches. Returns what each has counted. Nobody else may have the controller any more, which would
-    /// report them as lost.
+    /// Stops the switches, and returns the counters of each. Drop all other references to the controller first: it would
+    /// report the switches as lost.
     pub fn stop_switches(&mut self) -> Vec<Option<Report>> {
         self.controller = None;
         let stop = |running: &mut Running| running.handle.take().map(SwitchHandle::stop);
@@ -476,7 +476,7 @@ fn executors(
 /// Starts a thread.
 ///
 /// # Errors
-/// If there can be no more.
+/// If the system refuses another thread.
 pub fn spawn(name: String, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {
     thread::Builder::new().name(name).spawn(work).context("cannot start a thread")
 }

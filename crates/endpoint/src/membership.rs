@@ -162,7 +162,7 @@ pub struct Membership {
 #[derive(Debug)]
 enum Told {
     Setup(Box<Setup>),
-    /// The job is not admitted yet, or the controller does not answer yet, or any more.
+    /// The job is not admitted yet, or the controller does not answer.
     Unadmitted(String),
     Waiting(WorkerSet),
     /// The first run.

@@ -62,8 +62,8 @@ struct Runs {
 
 impl Runs {
     /// Follows the runs of a host's jobs at a controller, until the host has other jobs. While the controller does not
-    /// answer, the last runs stay. If `patient`, it was there before, and may be away at first for longer than one that may
-    /// be about to start.
+    /// answer, the last runs stay. If `patient`, the first call is repeated without limit: the controller
+    /// has run before.
     fn follow(controller: Remote, host: Host, patient: bool) -> Result<Self> {
         let controller = controller.with_keepalive(KEEPALIVE);
         let (runs, now) = watch::channel(Now::default());

@@ -24,8 +24,7 @@ use crate::tokens::Tokens;
 /// Timeout of the connection, and of the first answer, which waits while switches change runs.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Time for a controller that nobody finds there to be started, or started again, before an endpoint gives up that
-/// has never heard of it.
+/// How long an endpoint that has never reached its controller tries again: the controller may be starting.
 const AT_FIRST: Duration = Duration::from_secs(10);
 
 /// Interval and timeout of the HTTP/2 pings that detect a lost controller.
@@ -131,7 +130,7 @@ pub(crate) enum Broken {
     Refused(Status),
     /// It does not answer, or the connection is broken.
     Lost(String),
-    /// The same where it may be about to start.
+    /// The connection failed, and the controller may be starting.
     Away(String),
 }
 
@@ -155,7 +154,7 @@ impl Broken {
         }
     }
 
-    /// Whether a controller that an endpoint calls for the first time, since then, may still be about to start.
+    /// Whether an endpoint that has tried to reach its controller since this time should try again.
     pub(crate) fn passes(&self, since: Instant) -> bool {
         matches!(self, Self::Away(_)) && since.elapsed() < AT_FIRST
     }

@@ -163,7 +163,7 @@ impl Planner {
         &self.topology
     }
 
-    /// Whether some slot can carry a job with workers in these units, when the network has no other.
+    /// Checks that an otherwise empty network can carry a job with workers in these units.
     ///
     /// # Errors
     /// Why none can.

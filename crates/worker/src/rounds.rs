@@ -26,7 +26,7 @@ pub enum Event {
         /// Indices of workers that have not joined; empty while switches change to the new run.
         missing: Vec<u16>,
     },
-    /// Nobody has admitted the job yet, or the controller does not answer yet, or any more.
+    /// The job is not admitted yet, or the controller does not answer.
     Unadmitted {
         /// What it answers, or why it does not.
         reason: String,

@@ -72,10 +72,10 @@ struct Shared {
     begin: Instant,
 }
 
-/// The error is the reason.
+/// An error is the reason why the network cannot carry a job.
 type Check = dyn Fn(&Placement) -> Result<(), String> + Send + Sync;
 
-/// Says why a network can never carry a job that its control loop is to schedule.
+/// Decides whether the network of a control loop can ever carry a job.
 #[derive(Clone)]
 pub struct Carries(pub Arc<Check>);
 

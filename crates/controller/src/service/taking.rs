@@ -248,7 +248,7 @@ impl Jobs {
     fn setup_of<'j>(&self, jobs: impl IntoIterator<Item = &'j Admitted>) -> v1::Setup {
         let jobs: Vec<&Admitted> = jobs.into_iter().collect();
         let lanes = |job: &'j Admitted| {
-            // Turns tell the assignment of a job with iterations, which may be moved before its workers are ready.
+            // The assignment of a job with iterations is part of each turn: the job may move before its workers are ready.
             let stepped = job.life.rules().stepped;
             let of = move |lane: &Part| if stepped { Assignment::NONE } else { lane.assignment };
             job.parts().iter().map(move |lane| (lane.spec.clone(), of(lane)))

@@ -101,9 +101,9 @@ impl Member {
                     return self.end(Verdict::Over(broken.reason().to_owned()));
                 }
                 Some(Code::FailedPrecondition) => return self.fail(broken.reason().to_owned()),
-                // It waits for a job of the file, or for a controller that was there before, or is not there yet.
+                // It waits for a job of the file, or for a controller that restarts or starts.
                 Some(Code::Aborted) if !in_a_run => self.wait(&broken).await,
-                // That of another worker is there before the others.
+                // A controller in the process of another worker runs before others learn its address.
                 None if !in_a_run
                     && (self.told.is_some() || !self.which.led && broken.passes(begin)) =>
                 {
