@@ -13,7 +13,7 @@ while [ $# -gt 0 ]; do
         *) break ;;
     esac
 done
-[ $# -gt 0 ] || set -- p4src/v1model/*.p4 crates/stf/tests/cases/*.p4
+[ $# -gt 0 ] || set -- p4src/v1model/*.p4 crates/switch/tests/stf/cases/*.p4
 
 cargo build --release --bin tributary
 echo "| program | tests | statements | branches | parser | table actions, misses | all goals | mutants that fail a test |"

@@ -134,7 +134,7 @@ fn write(
     let [pem, private] = files(directory, name);
     for (path, text, mode) in [(&private, &*key.serialize_pem(), 0o600), (&pem, certificate, 0o644)]
     {
-        tributary_limits::write_whole_with_mode(path, text, mode)
+        tributary_base::write_whole_with_mode(path, text, mode)
             .with_context(|| format!("cannot write {}", path.display()))?;
     }
     written.extend([pem, private]);

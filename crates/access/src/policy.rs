@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use nix::unistd::{Uid, User};
 use tonic::{Request, Status};
-use tributary_document::{Document, Error, Item, Kind, Table};
+use tributary_base::document::{Document, Error, Item, Kind, Table};
 
 use crate::fresh::Fresh;
 

@@ -22,7 +22,7 @@ use tonic::body::Body;
 use tonic::service::Routes;
 use tonic::transport::server::Connected;
 use tower::{Layer, Service};
-use tributary_limits::connections::{Connection, ConnectionId, Greeted, bounded};
+use tributary_base::connections::{Connection, ConnectionId, Greeted, bounded};
 use x509_parser::extensions::GeneralName;
 use x509_parser::parse_x509_certificate;
 

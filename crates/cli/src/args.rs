@@ -4,18 +4,19 @@ use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, Parser, Subcommand};
 use tributary_access::Listen;
 use tributary_access::args::DoorArgs;
+use tributary_base::program::{Completions, ManualPages};
 use tributary_controller::targets::Kind as Target;
 use tributary_dataplane::EngineKind;
-use tributary_job::cores::Cores;
-use tributary_job::fabric::Kind as Fabric;
 use tributary_netio::device::Kind as Io;
 use tributary_p4::Architecture;
+use tributary_run::cores::Cores;
+use tributary_run::fabric::Kind as Fabric;
 use tributary_wire::channel::Token;
 
-use crate::commands::place::PlaceArgs;
+use crate::commands::place::PlaceCommand;
 
 /// Sums the gradients of distributed training inside the network.
 #[derive(Debug, Parser)]
@@ -40,8 +41,6 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Run a job file: start its network, workers and parameter servers, check every sum, report.
     Run(RunArgs),
-    /// Run the jobs of a file in network namespaces while parts fail at random, and check every sum.
-    Chaos(ChaosArgs),
     /// Run a P4 program as a switch over network interfaces, controlled by P4Runtime.
     Switch(SwitchArgs),
     /// Run one worker of a job on this host.
@@ -65,30 +64,32 @@ pub(crate) enum Command {
     /// Make certificates for the servers and clients of a testbed.
     Certs(crate::commands::certs::CertsArgs),
     /// Check this host and its switches for problems that prevent jobs from running, with advice.
-    Doctor(tributary_doctor::Args),
-    /// Check P4 programs and describe them.
+    Doctor(crate::commands::doctor::Args),
+    /// Place training jobs on servers: run the manager, its agents, or Slurm's placer, and submit jobs.
     #[command(subcommand)]
-    P4(P4Command),
-    /// Place training jobs: compare policies over a trace of jobs, or run the manager that places
-    /// jobs on servers.
-    Place(Box<PlaceArgs>),
-    /// Simulate training jobs packet by packet, in virtual time.
-    #[command(subcommand)]
-    Sim(SimCommand),
+    Place(Box<PlaceCommand>),
     /// Schedule jobs, aggregation in switches and light paths together (P4INC-AOI).
     #[command(subcommand)]
-    Optical(crate::commands::optical::OpticalCommand),
-    /// Measure the engine, all-reduce, fixed-point conversion, packet I/O and the protocols side by
-    /// side on this machine.
-    Bench(tributary_bench::Args),
-    /// Run jobs one after the other in network namespaces, for hours, and check that memory, descriptors,
-    /// threads and table entries stay flat.
-    Soak(tributary_soak::Args),
+    Optical(Box<crate::commands::optical::OpticalCommand>),
     /// Print a script that completes this command in a shell.
-    Completions(crate::commands::completions::CompletionsArgs),
+    Completions(Completions),
     /// Write the manual pages, for packages.
     #[command(hide = true)]
-    Man(crate::commands::man::ManArgs),
+    Man(ManualPages),
+    /// Check, test and trace P4 programs: runs `tributary-p4`.
+    #[command(disable_help_flag = true)]
+    P4(Elsewhere),
+    /// Measure, simulate, and let parts fail at random: runs `tributary-lab`.
+    #[command(disable_help_flag = true)]
+    Lab(Elsewhere),
+}
+
+/// The command line of another program.
+#[derive(Debug, Args)]
+pub(crate) struct Elsewhere {
+    /// Arguments of that program.
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENT")]
+    pub(crate) arguments: Vec<OsString>,
 }
 
 #[derive(Debug, Args)]
@@ -147,31 +148,6 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "N", default_value_t = 1,
         value_parser = clap::value_parser!(u16).range(1..=MOST_THREADS))]
     pub(crate) switch_threads: u16,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct ChaosArgs {
-    /// The job file. Its jobs have random tensors, and are run again and again.
-    pub(crate) job: PathBuf,
-    /// For how long parts fail; then all must get over it.
-    #[arg(long, value_name = "N", default_value_t = 1.0, value_parser = minutes)]
-    pub(crate) minutes: f64,
-    /// Seed of the schedule of failures, and of all values.
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    pub(crate) seed: u64,
-    /// Time between two failures, on average, in milliseconds.
-    #[arg(long, value_name = "MS", default_value_t = 2_000,
-        value_parser = clap::value_parser!(u64).range(10..=3_600_000))]
-    pub(crate) every: u64,
-    /// Leave the jobs to a client, which admits them, lets iterations begin, moves, paces and releases them at random.
-    #[arg(long)]
-    pub(crate) clients: bool,
-}
-
-/// A length of time that is not unreasonable.
-fn minutes(text: &str) -> Result<f64, String> {
-    let minutes = text.parse().ok().filter(|minutes| (0.0..=100_000.0).contains(minutes));
-    minutes.ok_or_else(|| "write a number of minutes, such as 0.5 or 60".into())
 }
 
 #[derive(Debug, Args)]
@@ -307,12 +283,6 @@ pub(crate) struct PsArgs {
 }
 
 #[derive(Debug, Subcommand)]
-pub(crate) enum SimCommand {
-    /// Make the figures of ESA's paper, with the paper's numbers.
-    Esa(crate::commands::sim::EsaArgs),
-}
-
-#[derive(Debug, Subcommand)]
 pub(crate) enum ControllerTask {
     /// Push the program, forwarding and jobs into the switches once, and leave them there.
     Push(PushArgs),
@@ -432,263 +402,4 @@ pub(crate) struct PushArgs {
     /// Also write Stratum's chassis configuration of each switch, as NAME.pb.txt. Needs --ports.
     #[arg(long, value_name = "DIR", requires = "ports")]
     pub(crate) chassis_config: Option<PathBuf>,
-}
-
-#[derive(Debug, Subcommand)]
-pub(crate) enum P4Command {
-    /// Report all errors of a program.
-    Check(CheckArgs),
-    /// Compile all programs of a folder, beside p4c if it is installed: counts, and the list of
-    /// disagreements.
-    Corpus(CorpusArgs),
-    /// Format files: indentation and white space. Comments and line breaks stay.
-    Fmt(FmtArgs),
-    /// Write the program's P4Info.
-    Info(InfoArgs),
-    /// Draw the control flow of the program's parsers and controls, one file per block.
-    Graph(GraphArgs),
-    /// Run a packet test in the STF format of p4c's test suite: prints PASS, or FAIL and the
-    /// reason.
-    Stf(StfArgs),
-    /// Generate packet tests that cover a program, in the STF format, and report what they reach.
-    Test(TestArgs),
-    /// Explain a packet: everything that the program and the switch do to it, as a tree.
-    Trace(TraceArgs),
-    /// Generate a dissector in Lua, with which Wireshark and tshark show the headers that the
-    /// program's parser extracts.
-    Dissector(DissectorArgs),
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct CheckArgs {
-    #[command(flatten)]
-    pub(crate) program: P4Args,
-    /// One line for each error: FILE:LINE:COLUMN: error: MESSAGE, as editors read it.
-    #[arg(long)]
-    pub(crate) short: bool,
-    /// Print the program after this pass: tokens, syntax, typed, ir, code. `list` says what each
-    /// one shows.
-    #[arg(long, value_name = "PASS")]
-    pub(crate) dump: Option<String>,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct FmtArgs {
-    /// The files, which are changed in place.
-    #[arg(required = true)]
-    pub(crate) files: Vec<PathBuf>,
-    /// Change nothing: list the files that would change, and fail if there are any.
-    #[arg(long)]
-    pub(crate) check: bool,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct CorpusArgs {
-    /// Folder with the programs.
-    pub(crate) dir: PathBuf,
-    /// Take the programs for this architecture only.
-    #[arg(long, value_enum, default_value_t = Dialect::V1model)]
-    pub(crate) arch: Dialect,
-    /// Compiler to compare with. Default: p4c-bm2-ss or p4test, if it is on the PATH.
-    #[arg(long, value_name = "NAME")]
-    pub(crate) compiler: Option<String>,
-    /// Maximum time of each compiler for each program, in seconds.
-    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=86_400))]
-    pub(crate) time: u64,
-    /// Directory to search for included files; repeat for each directory.
-    #[arg(short = 'I', value_name = "DIR")]
-    pub(crate) include: Vec<PathBuf>,
-    /// Compile-time constant, such as VALUES=256.
-    #[arg(short = 'D', value_name = "NAME=VALUE")]
-    pub(crate) defines: Vec<String>,
-}
-
-/// Architectures of programs in a folder.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-pub(crate) enum Dialect {
-    V1model,
-    Tna,
-    Psa,
-    /// Every P4 file.
-    Any,
-}
-
-impl Dialect {
-    /// Its name in a sentence.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::V1model => "v1model",
-            Self::Tna => "tna",
-            Self::Psa => "psa",
-            Self::Any => "any architecture",
-        }
-    }
-
-    /// The files that declare it.
-    pub(crate) fn declarations(self) -> &'static [&'static str] {
-        match self {
-            Self::V1model => &["v1model.p4"],
-            Self::Tna => &["tna.p4"],
-            Self::Psa => &["psa.p4", "bmv2/psa.p4", "dpdk/psa.p4"],
-            Self::Any => &[],
-        }
-    }
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct DissectorArgs {
-    #[command(flatten)]
-    pub(crate) program: P4Args,
-    /// Write to a file instead of standard output.
-    #[arg(long, value_name = "FILE")]
-    pub(crate) output: Option<PathBuf>,
-    /// Name of the protocol in display filters. Default: `p4_` and the file's name.
-    #[arg(long, value_name = "NAME")]
-    pub(crate) name: Option<String>,
-    /// Dissect the payloads of this UDP port. Default: the ports at which the program's parser goes on
-    /// to more headers; without any, whole frames.
-    #[arg(long, value_name = "UDP_PORT", group = "place")]
-    pub(crate) port: Option<u16>,
-    /// Dissect the payloads of this EtherType, such as 0x88b5.
-    #[arg(long, value_name = "N", group = "place", value_parser = ether_type)]
-    pub(crate) ethertype: Option<u16>,
-    /// Dissect whole Ethernet frames, instead of Wireshark's own dissectors.
-    #[arg(long, group = "place")]
-    pub(crate) frames: bool,
-}
-
-/// An EtherType, in decimal or in hexadecimal after `0x`.
-fn ether_type(text: &str) -> Result<u16, String> {
-    let number = match text.strip_prefix("0x") {
-        Some(digits) => u16::from_str_radix(digits, 16),
-        None => text.parse(),
-    };
-    number.map_err(|_| "write a number up to 65535, or 0x and up to four hexadecimal digits".into())
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct InfoArgs {
-    #[command(flatten)]
-    pub(crate) program: P4Args,
-    /// Write to a file instead of standard output.
-    #[arg(long, value_name = "FILE")]
-    pub(crate) out: Option<PathBuf>,
-    /// Encoded protobuf instead of protobuf text.
-    #[arg(long, requires = "out")]
-    pub(crate) binary: bool,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct GraphArgs {
-    #[command(flatten)]
-    pub(crate) program: P4Args,
-    /// Directory for the files; created if missing.
-    #[arg(long, value_name = "DIR")]
-    pub(crate) out: PathBuf,
-    /// Graphviz's language instead of SVG.
-    #[arg(long)]
-    pub(crate) dot: bool,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct StfArgs {
-    #[command(flatten)]
-    pub(crate) program: P4Args,
-    /// The packet test.
-    pub(crate) script: PathBuf,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct TestArgs {
-    #[command(flatten)]
-    pub(crate) program: P4Args,
-    /// Directory for the tests, coverage.txt and coverage.json; created if missing.
-    #[arg(long, value_name = "DIR")]
-    pub(crate) out: Option<PathBuf>,
-    /// Seed of all random choices. The same seed gives the same tests.
-    #[arg(long, default_value_t = 1)]
-    pub(crate) seed: u64,
-    /// Stop searching after this many minutes; p4testgen is stopped after as many.
-    #[arg(long, default_value_t = 1.0, value_parser = minutes)]
-    pub(crate) minutes: f64,
-    /// Maximum number of tests. Those that reach most come first.
-    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = whole(1..=1_000_000))]
-    pub(crate) max_tests: u64,
-    /// Maximum number of packets in a test.
-    #[arg(long, value_name = "N", default_value_t = 4, value_parser = whole(1..=64))]
-    pub(crate) packets: u64,
-    /// Also run the tests on this many faulty variants of the program, and report how many fail.
-    #[arg(long, value_name = "N", value_parser = whole(1..=1_000_000))]
-    pub(crate) mutants: Option<u64>,
-    /// Also let p4testgen of p4c, from the PATH, generate up to this many tests, and run them.
-    #[arg(long, value_name = "N", requires = "out", value_parser = whole(1..=1_000_000))]
-    pub(crate) with_p4testgen: Option<u64>,
-    /// Report what these tests reach instead of generating any.
-    #[arg(long, value_name = "FILE", num_args = 1.., conflicts_with_all = ["mutants", "with_p4testgen"])]
-    pub(crate) measure: Vec<PathBuf>,
-}
-
-/// A number within bounds.
-fn whole(range: std::ops::RangeInclusive<u64>) -> clap::builder::RangedU64ValueParser {
-    clap::value_parser!(u64).range(range)
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct TraceArgs {
-    #[command(flatten)]
-    pub(crate) program: P4Args,
-    /// The packet's bytes in hexadecimal digits; blanks are ignored.
-    #[arg(long, value_name = "HEX")]
-    pub(crate) packet: String,
-    /// The port by which it arrives.
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    pub(crate) port: u16,
-    /// Entries, groups and earlier packets, as commands of a packet test (STF); what the test expects
-    /// is ignored.
-    #[arg(long, value_name = "FILE")]
-    pub(crate) entries: Option<PathBuf>,
-    /// Show all possible outcomes: each member of a group, and, without --entries, each action of
-    /// each table that the control plane fills.
-    #[arg(long)]
-    pub(crate) all_outcomes: bool,
-    /// Table whose entries are unknown: each of its actions is a possible outcome. Repeat for each.
-    #[arg(long, value_name = "TABLE")]
-    pub(crate) unknown: Vec<String>,
-    /// Most outcomes to show.
-    #[arg(long, value_name = "N", default_value_t = 64,
-        value_parser = clap::value_parser!(u32).range(1..=10_000))]
-    pub(crate) max_outcomes: u32,
-    /// Format of the tree.
-    #[arg(long, value_enum, default_value_t)]
-    pub(crate) format: TraceFormat,
-    /// Write to a file instead of standard output.
-    #[arg(long, value_name = "FILE")]
-    pub(crate) out: Option<PathBuf>,
-    /// Do not collapse repeated lines that differ only in a value. JSON never collapses them.
-    #[arg(long)]
-    pub(crate) full: bool,
-}
-
-/// How to show a trace.
-#[derive(Clone, Copy, Debug, Default, clap::ValueEnum)]
-pub(crate) enum TraceFormat {
-    /// A tree of lines, with colours in a terminal.
-    #[default]
-    Text,
-    /// A document for other programs.
-    Json,
-    /// A picture.
-    Svg,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct P4Args {
-    /// The program.
-    pub(crate) file: PathBuf,
-    /// Directory to search for included files; repeat for each directory.
-    #[arg(short = 'I', value_name = "DIR")]
-    pub(crate) include: Vec<PathBuf>,
-    /// Compile-time constant, such as VALUES=256.
-    #[arg(short = 'D', value_name = "NAME=VALUE")]
-    pub(crate) defines: Vec<String>,
 }

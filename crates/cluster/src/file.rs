@@ -6,7 +6,7 @@
 
 use std::path::Path;
 
-use tributary_document::{Document, Error, Item, Kind, Table};
+use tributary_base::document::{Document, Error, Item, Kind, Table};
 
 use crate::topology::{Cluster, Pod, PodIndex, Rack, RackIndex, Server, Shape};
 

@@ -15,6 +15,7 @@ pub mod file;
 mod job;
 pub mod metrics;
 pub mod model;
+pub mod placement;
 mod plan;
 mod policy;
 pub mod simulate;

@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use tributary_document::{Document, Error, Item, Kind};
+use tributary_base::document::{Document, Error, Item, Kind};
 
 use crate::job::{Job, JobId};
 

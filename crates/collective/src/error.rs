@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use tributary_limits::one_line;
+use tributary_base::one_line;
 
 /// Why a call failed.
 #[derive(Clone, PartialEq, Debug, thiserror::Error)]

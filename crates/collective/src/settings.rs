@@ -1,7 +1,7 @@
 //! From a user's settings to a job.
 //!
 //! Settings are TOML: `[group]` has the keys of this module, `[job]` those of a job, and all other keys
-//! are those of a [job file](tributary_jobfile). The network and the workers follow from the ranks.
+//! are those of a [job file](tributary_model::jobfile). The network and the workers follow from the ranks.
 
 use std::thread;
 use std::time::Duration;
@@ -9,8 +9,8 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail, ensure};
 use serde::{Deserialize, Serialize};
 use toml::{Table, Value};
+use tributary_base::document::{Document, Kind};
 use tributary_dataplane::ROW_BITS;
-use tributary_document::{Document, Kind};
 use tributary_model::{Protocol, Scenario};
 use tributary_protocol::fragments;
 
@@ -194,7 +194,7 @@ impl Settings {
     /// # Errors
     /// If the job file is invalid.
     pub fn scenario(&self) -> Result<Scenario> {
-        Ok(tributary_jobfile::parse(&self.job_file, NAME)?)
+        Ok(tributary_model::jobfile::parse(&self.job_file, NAME)?)
     }
 }
 
@@ -424,7 +424,7 @@ mod tests {
             ("[[job]]\n[[job]]\n", "write one `[job]`"),
         ];
         for (text, expected) in cases {
-            let error = tributary_limits::one_line(complete(text, 2).unwrap_err().as_ref());
+            let error = tributary_base::one_line(complete(text, 2).unwrap_err().as_ref());
             assert!(error.contains(expected), "{text}: {error}");
         }
     }

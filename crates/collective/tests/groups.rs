@@ -514,10 +514,10 @@ fn a_group_may_refuse_sums_that_lose_too_much_at_all_ranks_alike() {
 #[test]
 fn strangers_take_no_part_in_a_group() {
     use tributary_access::Remote;
-    use tributary_collective::description::Fabric;
-    use tributary_proto::jobs::v1::{
+    use tributary_api::jobs::v1::{
         self, jobs_client::JobsClient, part::Role, take_request::Request,
     };
+    use tributary_collective::description::Fabric;
 
     let settings = Settings::complete("", Ranks::of_one_host(2), TIMEOUT).unwrap();
     let needed = settings.threads().unwrap().tunnels();
@@ -538,13 +538,13 @@ fn strangers_take_no_part_in_a_group() {
         for key in [Vec::new(), vec![0; description.key.len()]] {
             let which = Some(v1::worker::Which::Worker(1));
             let role = Role::Worker(v1::Worker { job_id, key, which, ..v1::Worker::default() });
-            let part = v1::Part { version: tributary_proto::JOBS_VERSION, role: Some(role) };
+            let part = v1::Part { version: tributary_api::JOBS_VERSION, role: Some(role) };
             let first = v1::TakeRequest { request: Some(Request::Part(part)) };
             let refused = client.take(tokio_stream::iter([first])).await.unwrap_err();
             assert_eq!(refused.code(), tonic::Code::PermissionDenied, "{refused}");
         }
         let server = v1::Part {
-            version: tributary_proto::JOBS_VERSION,
+            version: tributary_api::JOBS_VERSION,
             role: Some(Role::Server("w1".into())),
         };
         let first = v1::TakeRequest { request: Some(Request::Part(server)) };

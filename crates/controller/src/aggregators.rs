@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use tributary_p4runtime_proto::p4::config::v1::P4Info;
-use tributary_p4runtime_proto::p4::v1::{
+use tributary_p4runtime::p4::config::v1::P4Info;
+use tributary_p4runtime::p4::v1::{
     self as p4, Entity, P4Data, RegisterEntry, TableEntry, entity, p4_data, table_action,
 };
 use tributary_wire::{Bitmap, Epoch, JobId, Run};

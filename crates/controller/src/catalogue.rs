@@ -1,6 +1,6 @@
 //! The numbers that P4Runtime uses for the names of a P4 program.
 
-use tributary_p4runtime_proto::p4::config::v1::{Action, P4Info, Preamble, Table};
+use tributary_p4runtime::p4::config::v1::{Action, P4Info, Preamble, Table};
 use tributary_wire::Protocol;
 
 use crate::Error;

@@ -7,8 +7,8 @@
 
 use std::collections::BTreeMap;
 
-use tributary_p4runtime_proto::p4::config::v1::P4Info;
-use tributary_p4runtime_proto::p4::v1::{
+use tributary_p4runtime::p4::config::v1::P4Info;
+use tributary_p4runtime::p4::v1::{
     Entity, P4Data, RegisterEntry, TableEntry, entity, p4_data, table_action,
 };
 use tributary_wire::{Epoch, JobId, Run, Segment};
@@ -198,7 +198,7 @@ fn number(bytes: &[u8]) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use tributary_p4runtime_proto::p4::v1::P4StructLike;
+    use tributary_p4runtime::p4::v1::P4StructLike;
 
     use super::*;
 

@@ -12,10 +12,10 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::Channel;
 use tonic::{Code, Status, Streaming};
 use tributary_access::{ClientKeys, Remote};
-use tributary_p4runtime_proto::google::rpc;
-use tributary_p4runtime_proto::p4::config::v1::P4Info;
-use tributary_p4runtime_proto::p4::v1::p4_runtime_client::P4RuntimeClient;
-use tributary_p4runtime_proto::p4::v1::{
+use tributary_p4runtime::google::rpc;
+use tributary_p4runtime::p4::config::v1::P4Info;
+use tributary_p4runtime::p4::v1::p4_runtime_client::P4RuntimeClient;
+use tributary_p4runtime::p4::v1::{
     self as p4, Entity, ForwardingPipelineConfig, GetForwardingPipelineConfigRequest,
     MasterArbitrationUpdate, PacketOut, ReadRequest, SetForwardingPipelineConfigRequest,
     StreamMessageRequest, StreamMessageResponse, Uint128, Update, WriteRequest,

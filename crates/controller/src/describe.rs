@@ -1,7 +1,7 @@
 //! Entities as readable text, with the names of the program.
 
-use tributary_p4runtime_proto::p4::config::v1::{Action, P4Info, Preamble, Table};
-use tributary_p4runtime_proto::p4::v1::{
+use tributary_p4runtime::p4::config::v1::{Action, P4Info, Preamble, Table};
+use tributary_p4runtime::p4::v1::{
     self as p4, Entity, TableEntry, entity, field_match, packet_replication_engine_entry, replica,
     table_action,
 };

@@ -3,7 +3,7 @@
 //! Nothing here needs a connection: a driver can also apply the updates directly.
 
 use tributary_model::{Limits, Topology};
-use tributary_p4runtime_proto::p4::v1::{
+use tributary_p4runtime::p4::v1::{
     self as p4, Action, CounterData, CounterEntry, Entity, FieldMatch, Index, MeterConfig,
     MulticastGroupEntry, PacketReplicationEngineEntry, Replica, TableAction, TableEntry, Update,
     action, entity, field_match, packet_replication_engine_entry, replica, table_action, update,

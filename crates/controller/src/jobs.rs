@@ -10,7 +10,7 @@ use tracing::{Instrument as _, info_span, instrument};
 use tributary_model::circuits::Circuits;
 use tributary_model::memory::Memory;
 use tributary_model::{Error as Unservable, HostId, SwitchId, Topology};
-use tributary_p4runtime_proto::p4::v1::Entity;
+use tributary_p4runtime::p4::v1::Entity;
 use tributary_protocol::{Assignment, Mode};
 use tributary_wire::{Bitmap, Epoch, JobId, Segment, Service};
 

@@ -2,7 +2,7 @@
 
 use std::ops::{AddAssign, Index};
 
-use tributary_p4runtime_proto::p4::v1::{
+use tributary_p4runtime::p4::v1::{
     self as p4, CounterData, CounterEntry, DirectCounterEntry, Entity, TableEntry, entity,
 };
 use tributary_wire::Epoch;

@@ -3,15 +3,14 @@
 //! The compiler is looked up on the `PATH`. Programs of the library exist only in memory, so they
 //! are written to a temporary directory.
 
-use std::env;
 use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use tributary_limits::FileLimit;
-use tributary_p4runtime_proto::p4::config::v1::P4Info;
-use tributary_p4runtime_proto::text;
+use tributary_base::{FileLimit, programs};
+use tributary_p4runtime::p4::config::v1::P4Info;
+use tributary_p4runtime::text;
 
 use crate::Error;
 use crate::programs::{Pipeline, Source};
@@ -27,11 +26,7 @@ const LINES: usize = 12;
 /// # Errors
 /// [`Error::NoTool`].
 pub fn find(program: &'static str, mend: &'static str) -> Result<PathBuf, Error> {
-    let path = env::var_os("PATH").unwrap_or_default();
-    env::split_paths(&path)
-        .map(|directory| directory.join(program))
-        .find(|file| file.is_file())
-        .ok_or(Error::NoTool { program, mend })
+    programs::on_path(program).ok_or(Error::NoTool { program, mend })
 }
 
 /// p4c's back end for BMv2.
@@ -56,7 +51,7 @@ pub fn bmv2(source: &Source, defines: &[(String, String)]) -> Result<Pipeline, E
         path: path.display().to_string(),
         reason: reason.to_string(),
     };
-    let directory = tempfile::tempdir().map_err(|error| failed(&env::temp_dir(), error))?;
+    let directory = tempfile::tempdir().map_err(|error| failed(&std::env::temp_dir(), error))?;
     let at = directory.path();
     for (name, text) in &source.files {
         let file = at.join("p4src").join(name);

@@ -24,7 +24,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use tributary_document::{Document, Error, Item, Kind, Table, suggest};
+use tributary_base::document::{Document, Error, Item, Kind, Table, suggest};
 use tributary_model::{SwitchId, Topology};
 
 use tributary_model::plan::{Forwarding, JobAtSwitch};
@@ -261,8 +261,8 @@ fn check_device_port(item: &Item<'_>, device_port: u16) -> Result<(), Error> {
 pub(crate) mod tests {
     use std::collections::BTreeSet;
 
-    use tributary_jobfile::parse;
     use tributary_model::Scenario;
+    use tributary_model::jobfile::parse;
 
     use super::*;
     use tributary_model::plan::{self, Placement};

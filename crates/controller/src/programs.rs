@@ -5,7 +5,7 @@ use std::path::Path;
 use prost::Message;
 use tributary_model::{Preemption, SwitchSettings};
 use tributary_p4::{Architecture, Sources, ir};
-use tributary_p4runtime_proto::p4::config::v1::P4Info;
+use tributary_p4runtime::p4::config::v1::P4Info;
 
 use crate::Error;
 

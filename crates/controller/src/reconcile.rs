@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use tributary_p4runtime_proto::p4::v1::{
+use tributary_p4runtime::p4::v1::{
     Action, Entity, FieldMatch, MeterConfig, TableEntry, Update, entity, field_match,
     packet_replication_engine_entry as replication, replica, table_action, update,
 };

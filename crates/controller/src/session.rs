@@ -12,7 +12,7 @@ use tokio::sync::{Mutex as AsyncMutex, broadcast, watch};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tracing::{Instrument as _, info_span};
-use tributary_p4runtime_proto::p4::v1::{
+use tributary_p4runtime::p4::v1::{
     Entity, MeterConfig, MulticastGroupEntry, TableEntry, Update, entity, update,
 };
 use tributary_wire::{Protocol, Run};

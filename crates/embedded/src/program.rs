@@ -9,7 +9,7 @@ use tributary_controller::targets::Kind;
 use tributary_controller::{Catalogue, p4c};
 use tributary_model::Scenario;
 use tributary_p4::Architecture;
-use tributary_p4runtime_proto::p4::config::v1::P4Info;
+use tributary_p4runtime::p4::config::v1::P4Info;
 use tributary_switch::kept::Kept;
 
 /// The protocol of all jobs: a switch runs one program.

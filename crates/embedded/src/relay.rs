@@ -11,7 +11,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use tributary_driver::tcp::{Connection, Luck, Way};
+use tributary_endpoint::driver::tcp::{Connection, Luck, Way};
 use tributary_model::{Deployment, HostId, plan};
 use tributary_netio::faults::Delay;
 use tributary_netio::{Waker, Watch};

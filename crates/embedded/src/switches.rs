@@ -11,7 +11,7 @@ use tonic::Status;
 use tributary_controller::census::{Census, InUse};
 use tributary_controller::outcomes::{Count, Outcomes};
 use tributary_metrics::{Page, Source};
-use tributary_p4runtime_proto::p4::v1::Entity;
+use tributary_p4runtime::p4::v1::Entity;
 use tributary_switch::runtime::Control;
 use tributary_switch::server::Service;
 use tributary_switch::{PortStatistics, SwitchStatistics};

@@ -9,8 +9,8 @@ use anyhow::{Context, Result, anyhow, bail, ensure};
 use tonic::Status;
 use tributary_access::remote::reason;
 use tributary_access::{ClientKeys, Remote};
-use tributary_proto::jobs::v1;
-use tributary_proto::jobs::v1::jobs_client::JobsClient;
+use tributary_api::jobs::v1;
+use tributary_api::jobs::v1::jobs_client::JobsClient;
 use tributary_wire::JobId;
 
 /// Timeout of an admission, which changes all switches of a job.

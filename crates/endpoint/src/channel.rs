@@ -2,8 +2,8 @@
 
 use std::net::SocketAddr;
 
+use crate::driver::channel::{self, Hub, HubConfig, LinkConfig};
 use anyhow::{Context, Result};
-use tributary_driver::channel::{self, Hub, HubConfig, LinkConfig};
 use tributary_model::{HostId, JobSpec, Scenario};
 use tributary_netio::Waker;
 use tributary_wire::WorkerIndex;

@@ -44,7 +44,7 @@ mod tests {
     #[test]
     fn a_claim_ends_with_its_holder_and_excludes_only_the_same_part() {
         let file = "[topology]\nkind = \"star\"\n[[job]]\nworkers = 1\n[[job]]\nworkers = 1\n";
-        let scenario = tributary_jobfile::parse(file, "claim.toml").unwrap();
+        let scenario = tributary_model::jobfile::parse(file, "claim.toml").unwrap();
         let [first, second] = &scenario.jobs[..] else { unreachable!("two jobs") };
         // A unique name, because other tests run at the same time.
         let interface = format!("test{}", std::process::id());

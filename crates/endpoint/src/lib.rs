@@ -16,6 +16,7 @@
 pub mod admission;
 pub mod channel;
 pub mod claim;
+pub mod driver;
 pub mod membership;
 pub mod names;
 pub mod numbers;
@@ -27,8 +28,8 @@ use std::net::UdpSocket;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use crate::driver::faults::Links;
 use anyhow::{Context, Result, bail, ensure};
-use tributary_driver::faults::Links;
 use tributary_model::{Deployment, End, HostId, JobSpec, Protocol, Scenario};
 use tributary_netio::device::{Config, Device, Kind as Io};
 use tributary_netio::faults::Faulty;

@@ -10,13 +10,13 @@ use tokio::runtime::Runtime;
 use tokio::sync::{Notify, watch};
 use tonic::Status;
 use tributary_access::Remote;
+use tributary_api::jobs::v1;
+use tributary_api::jobs::v1::part::Role;
+use tributary_api::jobs::v1::take_response::News;
 use tributary_metrics::Metrics;
 use tributary_model::job::Turn;
 use tributary_model::{Deployment, HostId, JobSpec, Scenario};
 use tributary_netio::Waker;
-use tributary_proto::jobs::v1;
-use tributary_proto::jobs::v1::part::Role;
-use tributary_proto::jobs::v1::take_response::News;
 use tributary_wire::Epoch;
 
 use crate::claim::claim;

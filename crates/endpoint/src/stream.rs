@@ -7,14 +7,14 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Code, Status, Streaming};
 use tributary_access::Remote;
 use tributary_access::remote::{ConnectError, is_absence, reason};
+use tributary_api::JOBS_VERSION;
+use tributary_api::jobs::v1;
+use tributary_api::jobs::v1::jobs_client::JobsClient;
+use tributary_api::jobs::v1::part::Role;
+use tributary_api::jobs::v1::take_request::Request;
+use tributary_api::jobs::v1::take_response::News;
 use tributary_model::job::Turn;
 use tributary_model::{Deployment, JobSpec};
-use tributary_proto::JOBS_VERSION;
-use tributary_proto::jobs::v1;
-use tributary_proto::jobs::v1::jobs_client::JobsClient;
-use tributary_proto::jobs::v1::part::Role;
-use tributary_proto::jobs::v1::take_request::Request;
-use tributary_proto::jobs::v1::take_response::News;
 use tributary_protocol::{Assignment, Mode, Rate};
 use tributary_wire::channel::{TOKEN_LEN, Token};
 use tributary_wire::{AggregatorIndex, Epoch, Segment, Service, WorkerIndex, WorkerSet};
@@ -261,7 +261,7 @@ mod tests {
     }
 
     fn setup(text: &str) -> v1::Setup {
-        let scenario = tributary_jobfile::parse(text, "setup").unwrap();
+        let scenario = tributary_model::jobfile::parse(text, "setup").unwrap();
         let deployment = serde_json::to_vec(&Deployment::new(scenario).unwrap()).unwrap();
         let tokens = vec![vec![7; TOKEN_LEN]];
         v1::Setup { deployment, tokens, worker: 1, stepped: vec![0], lease: false }

@@ -75,7 +75,7 @@ pub(crate) fn render(table: Table) -> String {
 
 #[cfg(test)]
 mod tests {
-    use tributary_jobfile::{Place, Site};
+    use tributary_model::jobfile::{Place, Site};
     use tributary_model::{HostId, JobSpec, SwitchId, Workload};
     use tributary_wire::JobId;
     use tributary_wire::channel::{TOKEN_LEN, Token};
@@ -152,7 +152,8 @@ mod tests {
 
     #[test]
     fn a_job_on_one_server_is_a_whole_job_file() {
-        let scenario = tributary_jobfile::parse(&alone(&record(1).0, 256), "job-9-2.toml").unwrap();
+        let scenario =
+            tributary_model::jobfile::parse(&alone(&record(1).0, 256), "job-9-2.toml").unwrap();
         assert_eq!(scenario.network.switch.values_per_packet, 256);
         check(&scenario.jobs[0], 1);
     }

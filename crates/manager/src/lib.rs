@@ -21,5 +21,6 @@ pub mod manager;
 pub mod service;
 pub mod shell;
 pub mod site;
+pub mod slurm;
 pub mod switches;
 mod wire;

@@ -12,9 +12,9 @@ use tokio_stream::Stream;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Response, Status, Streaming};
 use tributary_access::{Grant, Role};
-use tributary_proto::placement::v1;
-use tributary_proto::placement::v1::agent_message::Message;
-use tributary_proto::placement::v1::placement_manager_server::PlacementManager;
+use tributary_api::placement::v1;
+use tributary_api::placement::v1::agent_message::Message;
+use tributary_api::placement::v1::placement_manager_server::PlacementManager;
 
 use crate::job::{Record, Request};
 use crate::manager::{Event, Refusal, Standing};

@@ -8,9 +8,9 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use tokio::sync::{mpsc, oneshot, watch};
 use tonic::Status;
+use tributary_api::placement::v1;
+use tributary_api::placement::v1::manager_message::Message;
 use tributary_cluster::Policy;
-use tributary_proto::placement::v1;
-use tributary_proto::placement::v1::manager_message::Message;
 use tributary_wire::channel::Token;
 
 use crate::durable::{Change, Store};

@@ -10,9 +10,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use toml::{Table, Value};
+use tributary_base::document::{Document, Item, Kind, Table as Reader, suggest};
+use tributary_base::{EXCERPT, FileLimit, shortened};
 use tributary_cluster::{Cluster, Plan, Rack, RackIndex, Server as ClusterServer, ServerIndex};
-use tributary_document::{Document, Item, Kind, Table as Reader, suggest};
-use tributary_limits::{EXCERPT, FileLimit, shortened};
 use tributary_model::{Protocol, Scenario, SwitchId, SwitchSettings};
 use tributary_wire::FRAGMENTS_MAX;
 
@@ -24,7 +24,7 @@ use crate::job_file;
 pub enum SiteError {
     /// The site file or its network file is invalid.
     #[error(transparent)]
-    File(#[from] tributary_document::Error),
+    File(#[from] tributary_base::document::Error),
     /// The network file is not TOML, or cannot be read.
     #[error("{path}: {what}")]
     Unreadable {
@@ -162,7 +162,7 @@ impl Site {
         let network = network(name)?;
         let mut rest: Table = network.parse().map_err(|_| {
             // The reader of job files gives better error messages.
-            match tributary_jobfile::parse(&network, name) {
+            match tributary_model::jobfile::parse(&network, name) {
                 Err(error) => error.into(),
                 Ok(_) => SiteError::Unreadable { path: name.into(), what: "it is not TOML".into() },
             }
@@ -175,7 +175,7 @@ impl Site {
         let mut site = Self { racks: Vec::new(), network: rest, protocol, values_per_packet: 0 };
         let probe = |hosts: &[&str]| {
             let text = site.render(job_file::probe(hosts));
-            tributary_jobfile::parse(&text, name)
+            tributary_model::jobfile::parse(&text, name)
         };
         // If a host is wrong, an error in the site file is more helpful.
         let hosts = servers.iter().take(2).map(|server| {
@@ -414,7 +414,7 @@ fn racks(
     table: &Reader<'_>,
     servers: &[Item<'_>],
     scenario: &Scenario,
-) -> Result<Vec<SiteRack>, tributary_document::Error> {
+) -> Result<Vec<SiteRack>, tributary_base::document::Error> {
     let topology = &scenario.network.topology;
     let every_link = table.or("link_gbps", 100.0, |link| link.number(GBPS))?;
     let every_uplink = table.or("uplink_gbps", None, |up| up.number(GBPS).map(Some))?;

@@ -10,8 +10,8 @@ use tokio::time::Instant;
 use tonic::transport::Channel;
 use tonic::{Code, Status};
 use tributary_access::{Remote, remote};
-use tributary_proto::jobs::v1;
-use tributary_proto::jobs::v1::jobs_client::JobsClient;
+use tributary_api::jobs::v1;
+use tributary_api::jobs::v1::jobs_client::JobsClient;
 use tributary_wire::Epoch;
 
 use crate::manager::{Action, Admission, Event};

@@ -1,7 +1,7 @@
 //! Conversion between protobuf messages and the manager's types.
 
 use tonic::Status;
-use tributary_proto::placement::v1;
+use tributary_api::placement::v1;
 
 use crate::job::{Exit, Outcome, Phase, Record, Request, Task, TaskId};
 use crate::manager::{Dismissal, Refusal, Standing};

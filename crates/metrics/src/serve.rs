@@ -19,7 +19,7 @@ use tokio::sync::oneshot;
 use tokio_stream::wrappers::{TcpListenerStream, UnixListenerStream};
 use tokio_stream::{Stream, StreamExt as _};
 use tributary_access::{Listen, listen};
-use tributary_limits::connections::bounded;
+use tributary_base::connections::bounded;
 
 use crate::source::{Format, Metrics};
 

@@ -28,6 +28,7 @@ mod configs;
 mod deployment;
 mod error;
 pub mod job;
+pub mod jobfile;
 pub mod memory;
 mod network;
 mod orchestration;

@@ -25,6 +25,7 @@
 use std::io;
 use std::time::Duration;
 
+pub mod capture;
 pub mod device;
 pub mod ethtool;
 mod fan;

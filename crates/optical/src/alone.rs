@@ -1,9 +1,9 @@
 //! One coflow at a time, as in Sunflow's evaluation (CoNEXT 2016, §5.3).
 
-use crate::simulate::on_all_cores;
 use crate::{
     Network, Order, Scheduler, Shuffle, Unit, Unsolved, check, circuit_bound, coflows, sunflow,
 };
+use tributary_base::on_all_cores;
 
 /// The network, and how many coflows go to the schedulers of slots.
 #[derive(Clone, Copy, PartialEq, Debug)]

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use crate::simulate::{on_all_cores, processor_time, run};
+use crate::simulate::{processor_time, run};
 use crate::{Case, Circuits, Exact, Run, Scheduler, Unsolved, check, outcome};
+use tributary_base::on_all_cores;
 
 /// All schedulers and the exact model on one instance.
 #[derive(Clone, PartialEq, Debug)]

@@ -38,8 +38,8 @@ impl Error {
     }
 }
 
-impl From<tributary_document::Error> for Error {
-    fn from(error: tributary_document::Error) -> Self {
+impl From<tributary_base::document::Error> for Error {
+    fn from(error: tributary_base::document::Error) -> Self {
         Self::File(error.to_string())
     }
 }

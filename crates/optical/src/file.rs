@@ -1,6 +1,6 @@
 //! Files of a network and its jobs, in TOML.
 
-use tributary_document::{Document, Item, Kind, Table};
+use tributary_base::document::{Document, Item, Kind, Table};
 
 use crate::instance::Instance;
 use crate::limits::{JOBS_MAX, PORTS_MAX, SLOTS_MAX, UNITS_MAX};

@@ -1,10 +1,5 @@
 //! Experiments: schedulers over workloads and seeds, on all cores.
 
-use std::collections::BTreeMap;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
-
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::{Error, Job, Network, Schedule, Scheduler, Setting, Shuffle, outcome};
@@ -72,47 +67,13 @@ pub fn simulate(
     seeds: u64,
     progress: &(dyn Fn(u64, u64) + Sync),
 ) -> Result<Vec<Run>, Error> {
-    on_all_cores(cases.len() * schedulers.len() * seeds as usize, progress, |at| {
+    tributary_base::on_all_cores(cases.len() * schedulers.len() * seeds as usize, progress, |at| {
         let (rest, seed) = (at / seeds as usize, at as u64 % seeds);
         let (case, scheduler) = (rest / schedulers.len(), rest % schedulers.len());
         let (network, jobs) = cases[case].instance(seed)?;
         let (_, run) = run(&network, &jobs, &*schedulers[scheduler])?;
         Ok(Run { case, scheduler, seed, ..run })
     })
-}
-
-/// Calls `work` with all numbers below `total`, on all cores. The results are in the order of the
-/// numbers. `progress` gets the number of finished calls and of all calls.
-///
-/// # Errors
-/// The error of the first number whose call failed.
-pub fn on_all_cores<T: Send, E: Send>(
-    total: usize,
-    progress: &(dyn Fn(u64, u64) + Sync),
-    work: impl Fn(usize) -> Result<T, E> + Sync,
-) -> Result<Vec<T>, E> {
-    let (next, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
-    let results = Mutex::new(BTreeMap::new());
-    let turn = || {
-        loop {
-            let at = next.fetch_add(1, Ordering::Relaxed);
-            if at >= total {
-                break;
-            }
-            let result = work(at);
-            results.lock().expect("no work panics with this lock").insert(at, result);
-            progress(done.fetch_add(1, Ordering::Relaxed) as u64 + 1, total as u64);
-        }
-    };
-    thread::scope(|scope| {
-        let threads = thread::available_parallelism().map_or(1, usize::from).min(total);
-        for _ in 1..threads {
-            // Without more threads, this one does all.
-            drop(thread::Builder::new().spawn_scoped(scope, turn));
-        }
-        turn();
-    });
-    results.into_inner().expect("all threads have ended").into_values().collect()
 }
 
 /// Runs a scheduler. Case, scheduler and seed of the result are 0.

@@ -6,7 +6,7 @@
 
 use std::str::{FromStr, SplitWhitespace};
 
-use tributary_limits::{EXCERPT, shortened};
+use tributary_base::{EXCERPT, shortened};
 
 use crate::{Demand, Error, Job, UnitId};
 

@@ -43,7 +43,7 @@ fn main() -> ExitCode {
                     start.elapsed().as_millis()
                 );
                 if show_info {
-                    println!("{}", tributary_p4runtime_proto::text::to_text(&done.p4info));
+                    println!("{}", tributary_p4runtime::text::to_text(&done.p4info));
                 }
                 if show_ir {
                     println!("{p:#?}");

@@ -7,7 +7,7 @@ use std::fmt;
 use std::ops::Range;
 
 use ariadne::{Color, Config, IndexType, Label, Report, ReportKind, Source};
-use tributary_limits::{printable, unprintable};
+use tributary_base::{printable, unprintable};
 
 use crate::limits::{MESSAGE_BYTES, shortened};
 
@@ -153,6 +153,16 @@ impl Diagnostics {
     pub fn failure(&self) -> Option<&str> {
         let first = self.list.first().filter(|first| first.file.is_empty())?;
         Some(&first.message)
+    }
+
+    /// One line: the failure, or the number of errors.
+    #[must_use]
+    pub fn summary(&self) -> String {
+        if let Some(failure) = self.failure() {
+            return failure.to_owned();
+        }
+        let errors = self.iter().filter(|one| one.severity == Severity::Error).count();
+        format!("{errors} error{}", if errors == 1 { "" } else { "s" })
     }
 
     /// Adds a diagnostic, unless the same one exists for the same position. Long texts are

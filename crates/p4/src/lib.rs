@@ -33,7 +33,7 @@ pub use dump::{Pass, dump};
 pub use format::format;
 pub use ir::Block;
 pub use source::{SOURCE, Sources};
-pub use tributary_p4runtime_proto::p4::config::v1::P4Info;
+pub use tributary_p4runtime::p4::config::v1::P4Info;
 
 use std::sync::Arc;
 
@@ -53,6 +53,20 @@ pub struct Compilation {
 
 /// `(name, value)` of predefined macros, as with `-D NAME=VALUE`.
 pub type Defines<'a> = &'a [(String, String)];
+
+/// Parses the values of `-D`: `NAME=VALUE`, or `NAME` for 1.
+///
+/// # Errors
+///
+/// One line, if a name is empty.
+pub fn defines(values: &[String]) -> Result<Vec<(String, String)>, String> {
+    let parse = |define: &String| match define.split_once('=') {
+        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
+        None if !define.is_empty() => Ok((define.clone(), "1".to_owned())),
+        _ => Err(format!("-D {define}: write NAME=VALUE")),
+    };
+    values.iter().map(parse).collect()
+}
 
 /// Joins a main file and all files that it includes into one self-contained text. Lines of the form
 /// `# n "file"` in it give the origin of the following line; [`compile_text`] understands them.

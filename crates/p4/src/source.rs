@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tributary_limits::FileLimit;
+use tributary_base::FileLimit;
 
 use crate::arch;
 use crate::diagnostics::{Diagnostic, Diagnostics, EXCERPT, Severity, window};

@@ -3,8 +3,8 @@
 use std::net::SocketAddr;
 
 use anyhow::{Context, Result};
-use tributary_driver::channel::{Hub, Link};
 use tributary_endpoint::channel::link;
+use tributary_endpoint::driver::channel::{Hub, Link};
 use tributary_endpoint::jobs_at;
 use tributary_endpoint::tokens::Tokens;
 use tributary_model::{Deployment, HostId, Scenario};

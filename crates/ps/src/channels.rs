@@ -1,6 +1,6 @@
 //! The reliable channels of a host's ESA servers.
 
-use tributary_driver::channel::{Hub, Link, LinkEvent};
+use tributary_endpoint::driver::channel::{Hub, Link, LinkEvent};
 use tributary_protocol::Time;
 use tributary_protocol::esa::Backend;
 use tributary_wire::JobId;

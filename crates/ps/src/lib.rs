@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tracing::info_span;
-use tributary_driver::Driver;
+use tributary_endpoint::driver::Driver;
 use tributary_metrics::Board;
 use tributary_netio::{FrameIo, Waker};
 use tributary_protocol::Endpoint;

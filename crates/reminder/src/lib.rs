@@ -1,7 +1,7 @@
 //! Reminder agent: fetches partial sums of ESA jobs from switches.
 //!
 //! The protocol is in `tributary-protocol`, the channel to workers and parameter servers in
-//! [`tributary_driver::channel`]. This crate is for agents with a host of their own; by default an
+//! [`tributary_endpoint::driver::channel`]. This crate is for agents with a host of their own; by default an
 //! agent shares the process of the parameter server (`tributary-ps`). [`daemon`] is `tributary
 //! reminder`.
 
@@ -13,8 +13,8 @@ use std::time::Duration;
 
 use anyhow::Result;
 use tracing::info_span;
-use tributary_driver::Driver;
-use tributary_driver::channel::Hub;
+use tributary_endpoint::driver::Driver;
+use tributary_endpoint::driver::channel::Hub;
 use tributary_endpoint::jobs_at;
 use tributary_metrics::Board;
 use tributary_model::{Deployment, HostId};

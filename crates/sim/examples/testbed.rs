@@ -10,9 +10,9 @@
 use std::time::Instant;
 
 use tributary_cluster::model::Profiles;
+use tributary_cluster::placement::by_name;
 use tributary_cluster::simulate::{Options, Outcome, SteadyState, Sums, simulate_by};
 use tributary_cluster::{Cluster, Job, JobId, Shape};
-use tributary_placement::by_name;
 use tributary_sim::testbed::{Error, Packets, replay};
 
 fn main() -> Result<(), Error> {

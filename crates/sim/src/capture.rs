@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use tributary_capture::{Direction, Frame, Recorder};
+use tributary_netio::capture::{Direction, Frame, Recorder};
 
 use crate::trace::Fate;
 

@@ -11,7 +11,7 @@ use tributary_netio::faults::{Delay, InvalidFaults};
 use tributary_wire::JobId;
 use tributary_wire::channel::{BODY_MAX, LENGTH_LEN, Message, Role, WITH_VALUES, split_frame};
 
-use tributary_driver::tcp::{Connection, Luck, Way};
+use tributary_endpoint::driver::tcp::{Connection, Luck, Way};
 
 /// Timing of channels, in addition to the faults of their links.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -7,10 +7,10 @@
 //! seed fails again.
 //!
 //! ESA's endpoints also use reliable channels: TCP connections over the same links, with the same
-//! faults ([`tcp`](tributary_driver::tcp)), which break when a process dies. An [`Act`] happens at a given time: it stops
+//! faults ([`tcp`](tributary_endpoint::driver::tcp)), which break when a process dies. An [`Act`] happens at a given time: it stops
 //! or starts a process, takes a link down or up, ends a job, or moves it between the network and
 //! its parameter server. A [`Trace`] records a run and is drawn as a sequence [`Chart`]; a
-//! [capture](tributary_capture) holds the frames themselves, as a pcapng file.
+//! [capture](tributary_netio::capture) holds the frames themselves, as a pcapng file.
 //!
 //! The tests run whole systems. `TRIBUTARY_SEED=n` replays one seed, `TRIBUTARY_SEEDS=n` runs that
 //! many, and `TRIBUTARY_CHARTS=write` redraws the documentation's charts:
@@ -30,6 +30,7 @@
 mod capture;
 mod channel;
 mod chart;
+mod ends;
 mod line;
 pub mod loss;
 mod network;
@@ -44,6 +45,7 @@ pub mod training;
 
 pub use channel::Pace;
 pub use chart::Chart;
+pub use ends::{Ends, Taps};
 pub use line::Cable;
 pub use network::{Disturbance, Happening, Intercept, Network, Processing};
 pub use process::Process;

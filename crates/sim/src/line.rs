@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, VecDeque};
 use std::fmt;
 use std::time::Duration;
 
-use tributary_driver::faults::serialisation;
+use tributary_endpoint::driver::faults::serialisation;
 use tributary_netio::faults::{Admission, FaultInjector, Faults, InvalidFaults, Line, Statistics};
 use tributary_wire::agg::{Packet, Repr};
 

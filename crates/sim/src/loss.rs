@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tributary_controller::programs::Source;
-use tributary_jobfile::parse;
+use tributary_model::jobfile::parse;
 use tributary_model::{Protocol, Scenario};
 use tributary_p4::Architecture;
 use tributary_protocol::{Recovery, Tensor};

@@ -15,12 +15,12 @@ mod turns;
 
 use std::collections::BTreeSet;
 
-use tributary_capture::Recorder;
 use tributary_controller::outcomes::Outcome;
-use tributary_driver::faults::of_link;
+use tributary_endpoint::driver::faults::of_link;
 use tributary_model::{
     End, Fibre, HostId, Link, LinkId, Scenario, SwitchId, Topology, circuits::Port,
 };
+use tributary_netio::capture::Recorder;
 use tributary_netio::faults::{InvalidFaults, Statistics};
 use tributary_p4::ir::ExternId;
 use tributary_protocol::{Endpoint, ParameterServer, Time, Worker, server, worker};
@@ -37,7 +37,7 @@ use crate::channel::Channel;
 use crate::line::{Cable, Direction, Loss};
 use crate::process::Process;
 use crate::trace::{Fate, Trace, What};
-use tributary_driver::tcp::Luck;
+use tributary_endpoint::driver::tcp::Luck;
 
 /// Recirculations of a switch between two frames.
 const PENDING_BUDGET: usize = 64;
@@ -312,7 +312,7 @@ impl Network {
     }
 
     /// Captures every frame from now on. The recorder has the interfaces of
-    /// [`Ends`](tributary_capture::Ends).
+    /// [`Ends`](crate::Ends).
     pub fn record_frames(&mut self, recorder: Recorder) {
         self.capture = Some(Capture::new(recorder));
     }

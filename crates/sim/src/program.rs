@@ -4,8 +4,8 @@ use tributary_controller::Error;
 use tributary_controller::programs::{self, Compiled, Source};
 use tributary_model::SwitchSettings;
 use tributary_p4::ir;
-use tributary_p4runtime_proto::p4::config::v1::P4Info;
-use tributary_p4runtime_proto::p4::v1::ForwardingPipelineConfig;
+use tributary_p4runtime::p4::config::v1::P4Info;
+use tributary_p4runtime::p4::v1::ForwardingPipelineConfig;
 use tributary_switch::Forwarding;
 
 /// A compiled program.

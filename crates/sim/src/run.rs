@@ -7,12 +7,12 @@ mod moves;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use tributary_capture::Recorder;
 use tributary_controller::outcomes::Outcomes;
 use tributary_dataplane::EngineKind;
 use tributary_model::{
     Aggregation, Deployment, JobSpec, Scenario, circuits::Circuits, worker_index,
 };
+use tributary_netio::capture::Recorder;
 use tributary_netio::faults::{InvalidFaults, Statistics};
 use tributary_protocol::priority::Priority;
 use tributary_protocol::rtt::RttConfig;
@@ -64,7 +64,7 @@ pub struct Options {
     pub farewell: Duration,
     /// Whether to record every frame and message.
     pub trace: bool,
-    /// Captures every frame, with the interfaces of [`Ends`](tributary_capture::Ends).
+    /// Captures every frame, with the interfaces of [`Ends`](crate::Ends).
     pub capture: Option<Recorder>,
     /// The only disturbances that may happen by chance, if restricted.
     pub only: Option<BTreeSet<Disturbance>>,

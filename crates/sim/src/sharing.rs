@@ -10,8 +10,8 @@ use std::time::Duration;
 use tributary_cluster as cluster;
 use tributary_cluster::{Cluster, Network, Plan, RackIndex, ServerIndex};
 use tributary_controller::programs::Source;
-use tributary_jobfile::parse;
 use tributary_model::Scenario;
+use tributary_model::jobfile::parse;
 use tributary_p4::Architecture;
 use tributary_protocol::Tensor;
 

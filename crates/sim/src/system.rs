@@ -11,7 +11,7 @@ use tributary_model::{
     Aggregation, Deployment, JobSpec, Protocol, SwitchId, circuits::Circuits, plan,
     plan::JobAtSwitch, worker_index,
 };
-use tributary_p4runtime_proto::p4::v1::{Entity, Update};
+use tributary_p4runtime::p4::v1::{Entity, Update};
 use tributary_protocol::esa::Backend;
 use tributary_protocol::rtt::RttConfig;
 use tributary_protocol::{ConfigError, ParameterServer, PsConfig, Rate, Time, Worker};

@@ -3,7 +3,7 @@
 //! A program that declares headers with `@controller_header` writes or expects their bytes before
 //! the frame; P4Runtime carries their fields separately.
 
-use tributary_p4runtime_proto::p4::v1::PacketMetadata;
+use tributary_p4runtime::p4::v1::PacketMetadata;
 
 use crate::entities::{MetadataField, Refusal, decode};
 

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 use proptest::sample::Index;
-use tributary_p4runtime_proto::p4::config::v1 as p4config;
-use tributary_p4runtime_proto::p4::v1::{
+use tributary_p4runtime::p4::config::v1 as p4config;
+use tributary_p4runtime::p4::v1::{
     self as p4, CounterEntry, DirectCounterEntry, Entity, Index as At, RegisterEntry, TableEntry,
     Update, entity, p4_data, packet_replication_engine_entry, replica, update,
 };
@@ -134,8 +134,7 @@ impl Cores {
     /// The entry of an operation, or a template for all entries.
     fn entry(&self, op: Option<u8>) -> TableEntry {
         let info = self.cores[0].forwarding().unwrap().p4info();
-        let id =
-            |p: &tributary_p4runtime_proto::p4::config::v1::Table| p.preamble.clone().unwrap().id;
+        let id = |p: &tributary_p4runtime::p4::config::v1::Table| p.preamble.clone().unwrap().id;
         let table_id = id(&info.tables[0]);
         let Some(op) = op else { return TableEntry { table_id, ..TableEntry::default() } };
         let action = info.actions.iter().find_map(|action| {
@@ -407,7 +406,7 @@ fn a_meter_is_that_of_all_cores_together() {
 /// A refused batch leaves nothing at any core.
 #[test]
 fn a_batch_that_is_undone_is_undone_everywhere() {
-    use tributary_p4runtime_proto::p4::v1::write_request::Atomicity;
+    use tributary_p4runtime::p4::v1::write_request::Atomicity;
     let mut switch = Cores::new(3);
     switch.start();
     let update = |kind: update::Type, op| {

@@ -5,9 +5,9 @@ use std::sync::{Arc, OnceLock};
 
 use tributary_dataplane::{EngineKind, LoadError, MachineCode, Pipeline};
 use tributary_p4::Architecture;
-use tributary_p4runtime_proto::google::rpc::Code;
-use tributary_p4runtime_proto::p4::config::v1::P4Info;
-use tributary_p4runtime_proto::p4::v1::{ForwardingPipelineConfig, PacketIn, PacketOut, Update};
+use tributary_p4runtime::google::rpc::Code;
+use tributary_p4runtime::p4::config::v1::P4Info;
+use tributary_p4runtime::p4::v1::{ForwardingPipelineConfig, PacketIn, PacketOut, Update};
 
 use crate::controller_header;
 use crate::entities::{Annotations, Digests, GroupSizes, Names, Objects, Refusal};

@@ -16,6 +16,7 @@ mod controller_header;
 #[cfg(test)]
 mod divided;
 mod entities;
+pub mod explained;
 mod forwarding;
 mod generator;
 pub mod kept;
@@ -30,6 +31,7 @@ mod roles;
 pub mod runtime;
 pub mod server;
 mod statistics;
+pub mod stf;
 mod switch;
 mod tofino;
 pub mod trace;

@@ -1,6 +1,6 @@
 //! Unsolicited messages to primary controllers besides packets: lists of digests, and idle entries.
 
-use tributary_p4runtime_proto::p4::v1::{
+use tributary_p4runtime::p4::v1::{
     DigestList, IdleTimeoutNotification, P4Data, stream_message_response::Update,
 };
 

@@ -1,6 +1,6 @@
 //! Checks that a controller's P4Info belongs to the program that it sends.
 
-use tributary_p4runtime_proto::p4::config::v1::{self as info, P4Info};
+use tributary_p4runtime::p4::config::v1::{self as info, P4Info};
 
 /// Compares everything in two P4Infos that entities depend on: objects, ids, names, widths, kinds
 /// and sizes. Annotations, documentation, type names, the package's description and the order of

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use tributary_dataplane::{Owner, Value};
 use tributary_p4::ir::ExternId;
-use tributary_p4runtime_proto::p4::config::v1::{P4Info, Preamble};
-use tributary_p4runtime_proto::p4::v1::write_request::Atomicity;
-use tributary_p4runtime_proto::p4::v1::{Entity, Update, update};
+use tributary_p4runtime::p4::config::v1::{P4Info, Preamble};
+use tributary_p4runtime::p4::v1::write_request::Atomicity;
+use tributary_p4runtime::p4::v1::{Entity, Update, update};
 
 use crate::config::SwitchConfig;
 use crate::entities::{self, Refusal, WriteBatch};

@@ -7,8 +7,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use prost::Message as _;
-use tributary_p4runtime_proto::google::rpc::Code;
-use tributary_p4runtime_proto::p4::v1::{
+use tributary_p4runtime::google::rpc::Code;
+use tributary_p4runtime::p4::v1::{
     Entity, PacketIn, TableEntry, entity, stream_message_response::Update,
 };
 

@@ -21,8 +21,8 @@ use tributary_dataplane::{
 };
 use tributary_p4::Architecture;
 use tributary_p4::ir::TableId;
-use tributary_p4runtime_proto::p4::v1::write_request::Atomicity;
-use tributary_p4runtime_proto::p4::v1::{Entity, ForwardingPipelineConfig, Update};
+use tributary_p4runtime::p4::v1::write_request::Atomicity;
+use tributary_p4runtime::p4::v1::{Entity, ForwardingPipelineConfig, Update};
 
 pub(crate) use self::cores::Handover;
 use crate::config::SwitchConfig;

@@ -23,6 +23,7 @@ mod parts;
 pub mod rounding;
 pub mod rounds;
 pub mod tensors;
+pub mod train;
 pub mod workload;
 
 pub use node::{Error, Lane, Node, Sums};

@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 use std::{fmt, io};
 
 use tracing::{Span, debug_span};
-use tributary_driver::Driver;
-use tributary_driver::channel::{Link, LinkConfig, LinkEvent};
-use tributary_driver::executor::{Executor, Task, Turn};
+use tributary_endpoint::driver::Driver;
+use tributary_endpoint::driver::channel::{Link, LinkConfig, LinkEvent};
+use tributary_endpoint::driver::executor::{Executor, Task, Turn};
 use tributary_endpoint::membership::Turns;
 use tributary_metrics::Board;
 use tributary_netio::{FrameIo, Watch};
@@ -842,7 +842,7 @@ mod tests {
     #[test]
     fn an_error_in_one_lane_ends_the_others() {
         let file = "[[job]]\nworkers = 2\nthreads = 3\n";
-        let scenario = tributary_jobfile::parse(file, "f").unwrap();
+        let scenario = tributary_model::jobfile::parse(file, "f").unwrap();
         let deployment = Deployment::new(scenario).unwrap();
         let index = WorkerIndex::new(0).unwrap();
         let mut far = Vec::new();

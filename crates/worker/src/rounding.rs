@@ -92,7 +92,7 @@ mod tests {
 
     fn job(rest: &str) -> JobSpec {
         let text = format!("[topology]\nworkers = 4\n[[job]]\n{rest}");
-        tributary_jobfile::parse(&text, "f").unwrap().jobs.remove(0)
+        tributary_model::jobfile::parse(&text, "f").unwrap().jobs.remove(0)
     }
 
     const ALL: Rounding = Rounding {

@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::train::digest::Fnv;
 use anyhow::{Context, Result, anyhow, bail};
 use serde::{Deserialize, Serialize};
 use tributary_endpoint::membership::Begun;
@@ -11,7 +12,6 @@ use tributary_model::job::{Standing, Stop};
 use tributary_model::{Deployment, OnUnderflow, worker_index};
 use tributary_protocol::worker::Stats;
 use tributary_protocol::{Assignment, Mode, Tensor, Terms};
-use tributary_train::digest::Fnv;
 use tributary_wire::{WorkerIndex, WorkerSet, name_workers};
 
 use crate::rounding::complaint;

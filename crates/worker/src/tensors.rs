@@ -15,7 +15,7 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use tributary_limits::FileLimit;
+use tributary_base::FileLimit;
 
 /// Name of the only tensor of a `.npy` file, which stores no name.
 pub const NPY_TENSOR: &str = "array";
@@ -212,7 +212,7 @@ impl TensorFile {
     /// Those of [`encode`](Self::encode), [`TensorError::Write`].
     pub fn write(&self, path: &Path) -> Result<(), TensorError> {
         let bytes = self.encode()?;
-        tributary_limits::write_whole(path, &bytes)
+        tributary_base::write_whole(path, &bytes)
             .map_err(|source| TensorError::Write { path: path.into(), source })
     }
 

@@ -7,18 +7,18 @@ use std::ffi::OsStr;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use tributary_crossconnect::emulated::{Mirrors, Plane};
-use tributary_driver::faults::Links;
+use tributary_endpoint::driver::faults::Links;
 use tributary_model::{
     End, LinkId, Scenario, Topology,
     circuits::{Circuits, Port},
 };
 use tributary_netio::FrameIo;
 use tributary_netio::packet::{Config, PacketSocket};
+use tributary_optical::crossconnect::emulated::{Mirrors, Plane};
 
 use super::switch::faults_of;
 use crate::args::CableArgs;
-use crate::signals;
+use tributary_base::program::stop_flag;
 
 /// Forwards frames until Ctrl-C or SIGTERM.
 ///
@@ -29,7 +29,7 @@ pub(crate) fn run(args: &CableArgs) -> Result<()> {
     if first == second {
         bail!("--between {first} {second}: a cable has two ends; name two interfaces");
     }
-    let stop = signals::stop_flag()?;
+    let stop = stop_flag()?;
     let open = |interface: &String| PacketSocket::open(&Config::switch_port(interface.clone()));
     let (near, far) = (open(first)?, open(second)?);
     let near: Box<dyn FrameIo> = match &args.faults {
@@ -60,7 +60,7 @@ fn read(spec: &OsStr, seed: Option<u64>) -> Result<(Scenario, LinkId)> {
         let spec = spec.display();
         format!("--faults {spec}: write JOB.toml:NAME:NAME, with the names of the link's ends")
     })?;
-    let mut scenario = tributary_jobfile::load_with_seed(file, seed)?;
+    let mut scenario = tributary_model::jobfile::load_with_seed(file, seed)?;
     let topology = &mut scenario.network.topology;
     let ends = |link: LinkId| topology.link(link).ends.map(|end| name(topology, end));
     let found = (0..topology.links.len()).map(LinkId).find(|&link| {

@@ -7,12 +7,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
-use tributary_capture::{Direction, Frame, Interface, Recorder};
 use tributary_netio::Watch;
+use tributary_netio::capture::{Direction, Frame, Interface, Recorder};
 use tributary_netio::packet::Sniffer;
 
 use crate::args::CaptureArgs;
-use crate::signals;
+use tributary_base::program::stop_flag;
 
 /// Interval of checks for the end.
 const TICK: Duration = Duration::from_millis(100);
@@ -25,7 +25,7 @@ const ROOM: usize = 32 << 20;
 /// # Errors
 /// One line that describes the problem. What was captured before stays in the file.
 pub(crate) fn run(args: &CaptureArgs) -> Result<()> {
-    let stop = signals::stop_flag()?;
+    let stop = stop_flag()?;
     let port = (!args.all).then_some(tributary_wire::PORT);
     // Opened before the file is created, so that an error leaves no empty file.
     let mut sniffer = Sniffer::open(&args.interface, port, ROOM)?;

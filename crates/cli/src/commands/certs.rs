@@ -27,7 +27,7 @@ pub(crate) struct CertsArgs {
 /// One line that describes the problem.
 pub(crate) fn run(args: &CertsArgs) -> Result<()> {
     for file in certs::make(&args.directory, &args.names, args.days)? {
-        say!("{}", file.display());
+        tributary_base::say!("{}", file.display());
     }
     Ok(())
 }

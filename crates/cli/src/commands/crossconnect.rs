@@ -10,15 +10,15 @@ use tributary_access::args::{DoorArgs, KeyArgs};
 use tributary_access::listen::standard;
 use tributary_access::{Listen, Server};
 use tributary_controller::server::LIMITS;
-use tributary_crossconnect::CrossConnect;
-use tributary_crossconnect::emulated::{Mirrors, Plane, service};
 use tributary_metrics::Metrics;
 use tributary_model::circuits::{Circuits, Port};
 use tributary_netio::FrameIo;
 use tributary_netio::device::{self as netio, Kind as Io};
+use tributary_optical::crossconnect::CrossConnect;
+use tributary_optical::crossconnect::emulated::{Mirrors, Plane, service};
 
-use crate::signals;
 use crate::sources::Mirror;
+use tributary_base::program::stop_flag;
 
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
@@ -74,7 +74,7 @@ struct Device {
 const OUTAGE_MAX: Duration = Duration::from_secs(3600);
 
 fn outage(text: &str) -> Result<Duration, String> {
-    let outage = tributary_document::duration(text).filter(|outage| *outage <= OUTAGE_MAX);
+    let outage = tributary_base::document::duration(text).filter(|outage| *outage <= OUTAGE_MAX);
     outage.ok_or_else(|| "write a time of at most one hour, such as 20ms or 1.5s".to_owned())
 }
 
@@ -86,7 +86,7 @@ pub(crate) fn run(args: &CrossconnectArgs, metrics: &Metrics) -> Result<()> {
         Some(Task::Show(device)) => device.with(async |device| {
             let ports = device.ports().await?;
             let circuits = device.circuits().await?;
-            say!("{ports} ports, circuits {circuits}");
+            tributary_base::say!("{ports} ports, circuits {circuits}");
             Ok(())
         }),
         Some(Task::Change { device, circuits }) => {
@@ -107,8 +107,11 @@ impl Device {
     fn with(&self, work: impl AsyncFnOnce(&mut dyn CrossConnect) -> Result<()>) -> Result<()> {
         tributary_endpoint::runtime()?.block_on(async {
             let limit = Duration::from_secs(self.timeout);
-            let mut device =
-                tributary_crossconnect::connect(&self.address, limit, self.keys.client_keys()?)?;
+            let mut device = tributary_optical::crossconnect::connect(
+                &self.address,
+                limit,
+                self.keys.client_keys()?,
+            )?;
             work(device.as_mut()).await
         })
     }
@@ -116,7 +119,7 @@ impl Device {
 
 /// Forwards frames until Ctrl-C or SIGTERM.
 fn emulate(args: &CrossconnectArgs, metrics: &Metrics) -> Result<()> {
-    let stop = signals::stop_flag()?;
+    let stop = stop_flag()?;
     let door = args.door.door(&args.listen)?;
     let interfaces = parse_ports(&args.ports)?;
     let count =
@@ -136,7 +139,10 @@ fn emulate(args: &CrossconnectArgs, metrics: &Metrics) -> Result<()> {
     let server = runtime
         .block_on(Server::start(Routes::new(service(control)), door, LIMITS))
         .with_context(|| format!("cannot listen at {}", args.listen))?;
-    say!("cross-connect with {count} ports at {}; end with Ctrl-C", server.address());
+    tributary_base::say!(
+        "cross-connect with {count} ports at {}; end with Ctrl-C",
+        server.address()
+    );
     let lost = plane.run(&stop).context("cannot wait for frames")?;
     runtime.block_on(server.stop());
     if lost > 0 {

@@ -3,8 +3,8 @@
 
 use anyhow::Result;
 use serde::Serialize;
-use tributary_job::report::table;
 use tributary_model::{Deployment, Duty, End, HostId, LinkFaults, Scenario};
+use tributary_run::report::table;
 
 use super::cable::name;
 use crate::args::NetworkArgs;
@@ -60,10 +60,10 @@ struct Link<'a> {
 /// One line that describes the problem.
 pub(crate) fn run(args: &NetworkArgs) -> Result<()> {
     // Refuses a file whose jobs do not fit into the switches.
-    let deployment = Deployment::new(tributary_jobfile::load(&args.job_file)?)?;
+    let deployment = Deployment::new(tributary_model::jobfile::load(&args.job_file)?)?;
     let network = network(deployment.scenario());
     if args.json {
-        return crate::print(
+        return tributary_base::program::print(
             &serde_json::to_string_pretty(&network).expect("a network is plain data"),
         );
     }
@@ -95,7 +95,10 @@ pub(crate) fn run(args: &NetworkArgs) -> Result<()> {
             format!("{} µs", link.delay_us),
         ]);
     }
-    crate::print(&format!("{} ({})\n{hosts}\n{links}", network.name, network.protocol))
+    tributary_base::program::print(&format!(
+        "{} ({})\n{hosts}\n{links}",
+        network.name, network.protocol
+    ))
 }
 
 impl Task<'_> {

@@ -1,353 +1,234 @@
-//! `tributary optical`: schedules of jobs, aggregation and light paths (P4INC-AOI).
+//! `tributary optical serve`: the network controller of P4INC-AOI.
 
-mod serve;
-
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
-use tributary_figures::gantt::gantt;
-use tributary_figures::optical::{Effort, Which, figures, single};
-use tributary_figures::{Cell, Figure, Table};
-use tributary_limits::output_directory;
+use tributary_access::args::DoorArgs;
+use tributary_access::listen::standard;
+use tributary_access::{Listen, Server};
+use tributary_controller::jobs::Controller;
+use tributary_controller::server::LIMITS;
+use tributary_controller::service::{Jobs, Known};
 use tributary_metrics::Metrics;
-use tributary_optical::{
-    Case, Input, JOBS_MAX, Load, Refine, Schedule, Scheduler, Setting, Shuffle, check, coflows,
-    outcome, parse, quick_bound, read, schedulers,
-};
+use tributary_model::jobfile::{Site, TIMING_IGNORED};
+use tributary_model::{Deployment, Orchestration, Protocol, Scenario, circuits::Circuits};
+use tributary_optical::crossconnect::CrossConnect;
+use tributary_optical::orchestrator::journal::Redb;
+use tributary_optical::orchestrator::live::{Live, carries};
+use tributary_optical::orchestrator::planner::{End, Planner};
+use tributary_optical::orchestrator::slots::Report;
 
-use crate::figures::{put, show, with_bar, write};
-
-/// Limit of seeds, so that a typing error does not take months.
-const SEEDS_MAX: u64 = 1_000;
+use crate::args::SwitchesArgs;
+use crate::commands::controller::jobs::release;
+use crate::commands::controller::switches;
+use crate::sources::{Controlled, Served, Slots, TakingPart};
+use tributary_base::program::stop_flag;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum OpticalCommand {
-    /// Schedule the jobs of a file, or a random batch as in table I, with each scheduler.
-    Schedule(ScheduleArgs),
-    /// Schedule random batches in one setting, and print averages.
-    Simulate(SimulateArgs),
     /// Run the network controller: schedule the jobs that clients admit, slot by slot, and have switches
     /// and a cross-connect do so until Ctrl-C.
-    Serve(Box<serve::ServeArgs>),
-    /// Make table I and figures 5 to 12 of P4INC-AOI's paper, with the paper's numbers.
-    Figures(FiguresArgs),
+    Serve(ServeArgs),
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct ScheduleArgs {
-    /// A network and its jobs (.toml, see docs/optical.md), or else a trace of shuffles in the
-    /// format of the coflow benchmark.
-    #[arg(required_unless_present = "table1", conflicts_with = "table1")]
-    file: Option<PathBuf>,
-    /// Schedule this number of random training jobs on 8 units instead.
-    #[arg(long, value_name = "JOBS")]
-    table1: Option<usize>,
-    /// Seed of the random jobs.
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    seed: u64,
-    /// Scheduler whose decisions are listed.
-    #[arg(long, value_name = "NAME", default_value = "INC-TW")]
-    scheduler: String,
-    /// Draw that scheduler's slots, circuits, rates and jobs (SVG).
+pub(crate) struct ServeArgs {
+    /// The job file: units, cross-connect and schedule. Its jobs can be admitted by their IDs.
+    job_file: PathBuf,
+    #[command(flatten)]
+    switches: SwitchesArgs,
+    /// The cross-connect, such as emulated:127.0.0.1:9642 or openflow:listen:0.0.0.0:6653
+    /// (docs/cross-connects.md). With --tls-ca, the connection to an emulated one is encrypted, too.
+    #[arg(long, value_name = "ADDR")]
+    cross_connect: String,
+    /// Listening address for clients that admit jobs, and for endpoints: ADDRESS:PORT or unix:PATH.
+    #[arg(long, value_name = "ADDR", default_value_t = standard("controller"))]
+    listen: Listen,
+    #[command(flatten)]
+    door: DoorArgs,
+    /// File that remembers the jobs. If this process is killed and started again with it, running jobs go
+    /// on. Without it, the jobs that the switches serve are removed at the start.
     #[arg(long, value_name = "FILE")]
-    gantt: Option<PathBuf>,
+    journal: Option<PathBuf>,
 }
 
-#[derive(Debug, Args)]
-pub(crate) struct SimulateArgs {
-    /// Number of jobs.
-    #[arg(long, value_name = "N", default_value_t = 1_000)]
-    jobs: usize,
-    /// Number of units.
-    #[arg(long, value_name = "N", default_value_t = 64)]
-    units: usize,
-    /// Optical ports of each unit.
-    #[arg(long, value_name = "N", default_value_t = 24)]
-    ports: u32,
-    /// Jobs that each switch can aggregate at once.
-    #[arg(long, value_name = "N", default_value_t = 4)]
-    inc: u32,
-    /// Length of a slot.
-    #[arg(long, value_name = "SECONDS", default_value_t = 1.0)]
-    slot: f64,
-    /// Time of a reconfiguration.
-    #[arg(long, value_name = "MILLISECONDS", default_value_t = 20.0)]
-    reconfiguration: f64,
-    /// Mean number of jobs that arrive in a second.
-    #[arg(long, value_name = "N", default_value_t = 20.0)]
-    arrivals: f64,
-    /// Also aggregate the part of a job's workers that is in one unit (§IV, not §VI.A).
-    #[arg(long)]
-    partial_inc: bool,
-    /// Draw MapReduce jobs from this trace instead of training jobs.
-    #[arg(long, value_name = "FILE")]
-    trace: Option<PathBuf>,
-    /// Repetitions with other jobs.
-    #[arg(long, value_name = "N", default_value_t = 3)]
-    seeds: u64,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct FiguresArgs {
-    /// Figures: table1; 5 to 12 (6 and 7 together); `batch`: 8 with all jobs at once; `take`: bandwidth that a job may take;
-    /// `load`: more data; `reconfiguration` and `update`: their times; `packed`: shuffles in few units;
-    /// `sunflow`: one coflow at a time; `growth`: processor time; or `all`.
-    #[arg(long = "figure", value_name = "NAME", value_delimiter = ',', default_value = "all",
-        value_parser = choice)]
-    figures: Vec<Choice>,
-    /// Trace of shuffles for figure 9, `packed` and `sunflow`, in the format of the coflow benchmark. Without
-    /// one, `all` leaves them out.
-    #[arg(long, value_name = "FILE")]
-    trace: Option<PathBuf>,
-    /// Repetitions with other jobs. Default 5; with --quick, 2.
-    #[arg(long, value_name = "N")]
-    seeds: Option<u64>,
-    /// Use few jobs and few points, as a quick test.
-    #[arg(long)]
-    quick: bool,
-    /// Time for the exact model, for each instance of table I. Default 10; with --quick, 1.
-    #[arg(long, value_name = "SECONDS")]
-    limit: Option<f64>,
-    /// A directory for CSV files, plots (SVG) and a page (HTML).
-    #[arg(long, value_name = "DIR")]
-    out: Option<PathBuf>,
-}
-
-/// A figure, or all.
-#[derive(Clone, Copy, Debug)]
-enum Choice {
-    One(Which),
-    All,
-}
-
-fn choice(name: &str) -> Result<Choice, String> {
-    Ok(Choice::One(match name {
-        "all" => return Ok(Choice::All),
-        "table1" => Which::Table1,
-        "batch" => Which::Batch,
-        "take" => Which::Take,
-        "load" => Which::Load,
-        "reconfiguration" => Which::Reconfiguration,
-        "update" => Which::Update,
-        "packed" => Which::Packed,
-        "sunflow" => Which::Sunflow,
-        "growth" => Which::Growth,
-        _ => match name.parse() {
-            // Both figures show the same runs.
-            Ok(6 | 7) => Which::Number(6),
-            Ok(number @ (5 | 8..=12)) => Which::Number(number),
-            _ => {
-                let names = "table1, 5 to 12, batch, take, load, reconfiguration, update, packed, \
-                             sunflow, growth or all";
-                return Err(format!("write {names}"));
-            }
-        },
-    }))
-}
-
-impl OpticalCommand {
-    /// Whether this is the control loop.
-    pub(crate) fn serves(&self) -> bool {
-        matches!(self, Self::Serve(_))
-    }
-}
-
-/// Runs a command.
-///
 /// # Errors
 /// One line that describes the problem.
 pub(crate) fn run(command: &OpticalCommand, metrics: &Metrics) -> Result<()> {
-    match command {
-        OpticalCommand::Schedule(args) => schedule(args),
-        OpticalCommand::Simulate(args) => simulate(args),
-        OpticalCommand::Serve(args) => serve::run(args, metrics),
-        OpticalCommand::Figures(args) => make_figures(args),
-    }
-}
-
-fn schedule(args: &ScheduleArgs) -> Result<()> {
-    let Input { network, jobs } = match (&args.file, args.table1) {
-        (Some(file), _) => input(file)?,
-        (None, jobs) => {
-            let jobs = jobs.unwrap_or_default();
-            ensure!((1..=JOBS_MAX).contains(&jobs), "--table1 {jobs}: choose 1 to {JOBS_MAX}");
-            let setting = Setting::small();
-            Input { network: setting.network(), jobs: setting.training(jobs, args.seed)? }
-        }
-    };
-    network.check()?;
-    let mut all = schedulers();
-    all.push(Box::new(Refine::default()));
-    let names: Vec<&str> = all.iter().map(|scheduler| scheduler.name()).collect();
-    let listed = all.iter().find(|scheduler| scheduler.name() == args.scheduler);
-    let Some(listed) = listed else {
-        anyhow::bail!(
-            "no scheduler is called `{}`; there are {}",
-            args.scheduler,
-            names.join(", ")
+    let OpticalCommand::Serve(args) = command;
+    let stop = stop_flag()?;
+    let scenario = tributary_model::jobfile::load_for(
+        &args.job_file,
+        None,
+        switches::read_for(args.switches.target),
+    )?;
+    let Some(settings) = scenario.orchestration else {
+        bail!(
+            "{}: no cross-connect joins its switches; describe units with `units` in [topology] \
+             (docs/job-files.md)",
+            args.job_file.display()
         );
     };
-    let bound = quick_bound(&network, &jobs)?;
-    let mut table =
-        Table::new(["scheduler", "new circuits", "slots", "CT-BTI, s", "above the lower bound, %"]);
-    for scheduler in &all {
-        // Without changing circuits, some pairs of units may have none.
-        let mut row = vec![Cell::text(scheduler.name())];
-        row.resize(5, Cell::None);
-        match scheduler.schedule(&network, &jobs) {
-            Ok(schedule) => {
-                let outcome = outcome(&network, &jobs, &schedule);
-                row[1] = Cell::Number(outcome.reconfigurations.into(), 0);
-                row[2] = Cell::Number(outcome.slots as f64, 0);
-                row[3] = Cell::Number(outcome.ct_bti, 3);
-                // Without data, both are 0.
-                let above = if bound > 0.0 { outcome.ct_bti / bound - 1.0 } else { 0.0 };
-                row[4] = Cell::Number(100.0 * above, 1);
-                let violations = check(&network, &jobs, &schedule).err().unwrap_or_default();
-                ensure!(violations.is_empty(), "{}: {}", scheduler.name(), violations[0]);
-            }
-            Err(error) => eprintln!("{}: {error}", scheduler.name()),
-        }
-        table.push(row);
+    if scenario.network.protocol != Protocol::P4inc {
+        bail!("jobs that wait at their parameter servers are of p4inc; set protocol = \"p4inc\"");
     }
-    crate::print(&table.to_terminal())?;
-    let schedule = listed.schedule(&network, &jobs)?;
-    list(&Input { network, jobs }, &schedule, &**listed, args.gantt.as_deref())
+    if scenario.network.topology.has_timing() {
+        tracing::warn!("{TIMING_IGNORED}");
+    }
+    tributary_endpoint::runtime()?.block_on(serve(args, &scenario, settings, &stop, metrics))
 }
 
-/// Prints the decisions for each job, and draws them.
-fn list(
-    input: &Input,
-    schedule: &Schedule,
-    scheduler: &dyn Scheduler,
-    picture: Option<&Path>,
+async fn serve(
+    args: &ServeArgs,
+    scenario: &Scenario,
+    settings: Orchestration,
+    stop: &AtomicBool,
+    metrics: &Metrics,
 ) -> Result<()> {
-    let Input { network, jobs } = input;
-    let outcome = outcome(network, jobs, schedule);
-    let mut table =
-        Table::new(["job", "arrival, slot", "switch", "first slot", "last slot", "end, s"]);
-    for (at, job) in jobs.iter().enumerate() {
-        let sends = |slot: &tributary_optical::Slot| slot.rates[at] > 0.0;
-        let number = |slot: Option<usize>| slot.map_or(Cell::None, |at| Cell::Number(at as f64, 0));
-        table.push(vec![
-            Cell::Number(job.id.into(), 0),
-            Cell::Number(job.arrival as f64, 0),
-            number(job.ways[schedule.ways[at]].inc.map(|unit| unit.0)),
-            number(schedule.slots.iter().position(sends)),
-            number(schedule.slots.iter().rposition(sends)),
-            Cell::Number(outcome.completion[at], 3),
-        ]);
-    }
-    crate::print(&format!("\n{}\n{}", scheduler.name(), table.to_terminal()))?;
-    if let Some(path) = picture {
-        let title = format!("{}: CT-BTI {:.3} s", scheduler.name(), outcome.ct_bti);
-        put(path, gantt(&title, jobs, schedule))?;
-        say!("{}: slots, circuits, rates and jobs", path.display());
-    }
-    Ok(())
-}
-
-fn input(path: &Path) -> Result<Input> {
-    if path.extension().is_some_and(|extension| extension == "toml") {
-        return Ok(read(&text(path)?, &path.display().to_string())?);
-    }
-    let setting = Setting::default();
-    let (units, ports) = (setting.units, setting.ports as usize);
-    let jobs = coflows(&shuffles(path)?, units, ports, setting.slot)?;
-    Ok(Input { network: setting.network(), jobs })
-}
-
-fn text(path: &Path) -> Result<String> {
-    std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))
-}
-
-fn shuffles(path: &Path) -> Result<Vec<Shuffle>> {
-    parse(&text(path)?).with_context(|| path.display().to_string())
-}
-
-fn simulate(args: &SimulateArgs) -> Result<()> {
-    check_seeds(args.seeds)?;
-    ensure!((1..=JOBS_MAX).contains(&args.jobs), "--jobs {}: choose 1 to {JOBS_MAX}", args.jobs);
-    let positive = args.arrivals.is_finite() && args.arrivals > 0.0;
-    ensure!(positive, "--arrivals {}: choose more than 0", args.arrivals);
-    let setting = Setting {
-        units: args.units,
-        ports: args.ports,
-        inc: args.inc,
-        slot: args.slot,
-        reconfiguration: args.reconfiguration / 1e3,
-        arrivals: args.arrivals,
-        local_inc_only: !args.partial_inc,
-        ..Setting::default()
+    let door = args.door.door(&args.listen)?;
+    let mut topology = scenario.network.topology.clone();
+    let outage = topology.optical.as_ref().map_or(Duration::ZERO, |optical| optical.outage);
+    let limit = outage + Duration::from_secs(args.switches.timeout);
+    let mut cross_connect = tributary_optical::crossconnect::connect(
+        &args.cross_connect,
+        limit,
+        switches::keys(&args.switches)?,
+    )?;
+    let journal = args.journal.as_deref().map(|path| Redb::open(path, &topology)).transpose()?;
+    let journal = journal.map(Arc::new);
+    let (records, remembered) = match &journal {
+        Some(journal) => (journal.records(&topology)?, journal.circuits()?),
+        None => (Vec::new(), Circuits::DARK),
     };
-    setting.check()?;
-    let trace = args.trace.as_deref().map(shuffles).transpose()?;
-    let load = trace.as_deref().map_or(Load::Training, Load::MapReduce);
-    let case = Case { x: args.jobs as f64, setting, jobs: args.jobs, load };
-    let figure = with_bar("schedules", |progress| single(case, args.seeds, progress))?;
-    show(&figure)
+    let circuits = first_circuits(&mut *cross_connect, topology.cross_connect_ports()).await;
+    let circuits = match circuits {
+        Ok(circuits) => circuits,
+        // Jobs that run need their routes now, and the cross-connect may come back.
+        Err(error) if !records.is_empty() => {
+            tracing::warn!("{error:#}");
+            remembered
+        }
+        Err(error) => return Err(error),
+    };
+    topology.patch(&circuits).context("the cross-connect has more ports than the job file")?;
+    let ports = switches::ports(scenario, &args.switches)?;
+    let addresses = switches::switches(scenario, &args.switches)?;
+    let pipeline = switches::build(scenario, &args.switches)?.pipeline;
+    let resumed: Vec<_> =
+        records.iter().map(|record| (record.placement.clone(), record.slot)).collect();
+    let controller =
+        Controller::resume(&topology, &ports, addresses, &pipeline, &resumed, |_| {}).await?;
+    for record in &records {
+        let iteration = record.iteration;
+        let state = if iteration.is_running() { "runs" } else { "is over" };
+        tributary_base::say!(
+            "job {}: goes on; iteration {} {state}",
+            record.placement.job,
+            iteration.number
+        );
+    }
+    let site = Site::load(&args.job_file, switches::read_for(args.switches.target))?;
+    let known = Known {
+        site: Some(Arc::new(site)),
+        carries: Some(carries(&topology, &settings)),
+        ..Deployment::unassigned(scenario.clone()).into()
+    };
+    let jobs = match &journal {
+        Some(journal) => {
+            let journal: Arc<Redb> = Arc::clone(journal);
+            Jobs::resume(controller, known, &records, journal)
+        }
+        None => Jobs::new(controller, known),
+    };
+    let slots = Slots::default();
+    let tally = slots.tally();
+    metrics.add(slots);
+    metrics.add(Controlled(Arc::clone(jobs.controller())));
+    metrics.add(TakingPart(jobs.clone()));
+    metrics.add(Served { jobs: jobs.clone(), policy: door.policy.clone() });
+    let server = Server::start(jobs.service(), door, LIMITS)
+        .await
+        .with_context(|| format!("cannot listen at {} (--listen)", args.listen))?;
+    tributary_base::say!("{} units, {} circuits", topology.switches.len(), circuits.len());
+    tributary_base::say!("endpoints and clients are served at {}", server.address());
+    tributary_base::say!("end with Ctrl-C");
+    let mut live = Live::new(jobs.clone(), cross_connect);
+    if let Some(journal) = &journal {
+        live = live.resumed(circuits, Arc::clone(journal));
+    }
+    let planner = Planner::new(&topology, &settings);
+    let stopped = tributary_endpoint::until(stop);
+    let slot = |report: &Report| {
+        tally.add(report);
+        tell(report);
+    };
+    let outcome = live.run(planner, settings.slot, stopped, slot).await;
+    // A controller with a journal leaves its jobs to the next one.
+    let released = match journal {
+        Some(_) => {
+            jobs.close().await;
+            Ok(())
+        }
+        None => release(&jobs).await,
+    };
+    server.stop().await;
+    outcome?;
+    released
 }
 
-fn check_seeds(seeds: u64) -> Result<()> {
-    ensure!((1..=SEEDS_MAX).contains(&seeds), "--seeds {seeds}: choose 1 to {SEEDS_MAX}");
-    Ok(())
+/// The circuits of the cross-connect, which must have a port for each of ours.
+async fn first_circuits(cross_connect: &mut dyn CrossConnect, ports: u16) -> Result<Circuits> {
+    let has = cross_connect.ports().await?;
+    if has < ports {
+        bail!(
+            "the cross-connect {} has {has} ports, and the units of the job file have {ports} optical \
+             ports; lower `optical_ports`, or name another cross-connect",
+            cross_connect.name()
+        );
+    }
+    match cross_connect.circuits().await {
+        Ok(circuits) | Err(tributary_optical::crossconnect::Error::Foreign { circuits, .. }) => {
+            Ok(circuits)
+        }
+        Err(error) => Err(error.into()),
+    }
 }
 
-fn make_figures(args: &FiguresArgs) -> Result<()> {
-    let seeds = args.seeds.unwrap_or(if args.quick { 2 } else { 5 });
-    check_seeds(seeds)?;
-    let trace = args.trace.as_deref().map(shuffles).transpose()?;
-    let mut which: Vec<Which> = Vec::new();
-    for choice in &args.figures {
-        match choice {
-            Choice::One(one) => {
-                let possible = trace.is_some() || !one.needs_trace();
-                ensure!(possible, "shuffles come from a trace; name its file with --trace FILE");
-                which.push(*one);
+/// Prints what happened in a slot, if anything did.
+fn tell(report: &Report) {
+    let at = report.at.as_secs_f64();
+    for (job, end) in &report.released {
+        match end {
+            End::Done => tributary_base::say!("{at:9.3} s  job {job}: over"),
+            End::Late { iteration, after } => tributary_base::say!(
+                "{at:9.3} s  job {job}: released, because iteration {iteration} has run for {after:.1?}"
+            ),
+            End::Impossible => {
+                tributary_base::say!(
+                    "{at:9.3} s  job {job}: released, because no slot can carry it"
+                )
             }
-            Choice::All => which.extend(Which::ALL),
         }
     }
-    which.sort_unstable();
-    which.dedup();
-    if let Some(out) = &args.out {
-        output_directory(out).with_context(|| format!("cannot write to {}", out.display()))?;
+    for (job, to) in &report.moved {
+        tributary_base::say!("{at:9.3} s  job {job}: moves to the {}", to.name());
     }
-    let limit = args.limit.unwrap_or(if args.quick { 1.0 } else { 10.0 });
-    let limit = Duration::try_from_secs_f64(limit)
-        .with_context(|| format!("--limit {limit}: choose 0 seconds or more"))?;
-    let effort = Effort { seeds, quick: args.quick, limit };
-    let figures: Vec<Figure> =
-        with_bar("steps", |progress| figures(&which, effort, trace.as_deref(), progress))?;
-    for figure in &figures {
-        show(figure)?;
+    if report.new_circuits > 0 {
+        tributary_base::say!(
+            "{at:9.3} s  {} new circuits: {}",
+            report.new_circuits,
+            report.circuits
+        );
     }
-    if let Some(out) = &args.out {
-        write(out, "P4INC-AOI's table and figures", &figures)?;
-        say!("{}: index.html, and a CSV file and plots for each figure", out.display());
+    for (job, number) in &report.started {
+        let rate = report.rates.get(job).map_or(0.0, |rate| rate.get() as f64 / 1e6);
+        tributary_base::say!("{at:9.3} s  job {job}: iteration {number}, {rate:.1} Mb/s");
     }
-    Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn figures_have_the_numbers_of_the_paper() {
-        let which = |name| match choice(name) {
-            Ok(Choice::One(which)) => Ok(which),
-            Ok(Choice::All) => Err("all".to_owned()),
-            Err(problem) => Err(problem),
-        };
-        assert_eq!(which("5"), Ok(Which::Number(5)));
-        assert_eq!(which("6"), which("7"), "they show the same runs");
-        assert_eq!(which("table1"), Ok(Which::Table1));
-        for name in ["4", "13", "", "figure5"] {
-            let problem = which(name).unwrap_err();
-            assert!(problem.starts_with("write table1, 5 to 12, batch"), "{problem}");
-        }
+    for problem in &report.problems {
+        tracing::warn!("{problem}");
     }
 }

@@ -6,7 +6,7 @@ use tributary_ps::report::{Event, ServerReport};
 use tributary_wire::name_workers;
 
 use crate::args::PsArgs;
-use crate::signals;
+use tributary_base::program::stop_flag;
 
 /// Serves until Ctrl-C or SIGTERM.
 ///
@@ -15,44 +15,47 @@ use crate::signals;
 pub(crate) fn run(args: &PsArgs, metrics: &Metrics) -> Result<()> {
     let tell = |event: &Event, switch: &str| {
         if args.endpoint.json_events {
-            say!("{}", serde_json::to_string(event).expect("events are plain data"));
+            tributary_base::say!(
+                "{}",
+                serde_json::to_string(event).expect("events are plain data")
+            );
             return;
         }
         match event {
-            Event::Idle => say!("no job has its parameter server here yet; end with Ctrl-C"),
-            Event::Ready => say!("serving on {}; end with Ctrl-C", args.endpoint.interface),
+            Event::Idle => {
+                tributary_base::say!("no job has its parameter server here yet; end with Ctrl-C")
+            }
+            Event::Ready => {
+                tributary_base::say!("serving on {}; end with Ctrl-C", args.endpoint.interface)
+            }
             Event::Stalled { job, seconds, quiet: true, .. } => {
-                say!("job {job}: nothing has come for {seconds:.1} s; is switch {switch} up?");
+                tributary_base::say!(
+                    "job {job}: nothing has come for {seconds:.1} s; is switch {switch} up?"
+                );
             }
             Event::Stalled { job, missing, seconds, quiet: false } => {
                 let workers = name_workers(missing.iter().copied());
-                say!("job {job} waits for {workers} since {seconds:.1} s");
+                tributary_base::say!("job {job} waits for {workers} since {seconds:.1} s");
             }
             Event::Serving { job, epoch, service } => {
-                say!("job {job}: serving run {epoch}, service {service}");
+                tributary_base::say!("job {job}: serving run {epoch}, service {service}");
             }
             Event::Done { servers, .. } => {
                 servers.iter().for_each(|(job, report)| count(*job, report));
             }
         }
     };
-    tributary_ps::daemon::run(
-        &args.endpoint,
-        args.host.as_deref(),
-        &signals::stop_flag()?,
-        metrics,
-        &tell,
-    )
+    tributary_ps::daemon::run(&args.endpoint, args.host.as_deref(), &stop_flag()?, metrics, &tell)
 }
 
 fn count(job: u16, report: &ServerReport) {
     match &report.agent {
-        None => say!(
+        None => tributary_base::say!(
             "job {job}: {} fragments, {} of them summed by switches alone",
             report.stats.completed(),
             report.stats.complete_on_arrival()
         ),
-        Some(agent) => say!(
+        Some(agent) => tributary_base::say!(
             "job {job}: {} fragments that switches did not finish, {} reminders",
             report.stats.completed(),
             agent.reminders

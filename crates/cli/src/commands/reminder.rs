@@ -6,7 +6,7 @@ use tributary_ps::report::Event;
 use tributary_reminder::daemon::{self, Event as Told};
 
 use crate::args::PsArgs;
-use crate::signals;
+use tributary_base::program::stop_flag;
 
 /// Runs the agent until Ctrl-C or SIGTERM.
 ///
@@ -20,15 +20,20 @@ pub(crate) fn run(args: &PsArgs, metrics: &Metrics) -> Result<()> {
                 Told::Ready => Event::Ready,
                 Told::Done(backend) => Event::backend(backend),
             };
-            say!("{}", serde_json::to_string(&event).expect("events are plain data"));
+            tributary_base::say!(
+                "{}",
+                serde_json::to_string(&event).expect("events are plain data")
+            );
             return;
         }
         match told {
-            Told::Idle => say!("no job has its reminder agent here yet; end with Ctrl-C"),
-            Told::Ready => say!("listening; end with Ctrl-C"),
+            Told::Idle => {
+                tributary_base::say!("no job has its reminder agent here yet; end with Ctrl-C")
+            }
+            Told::Ready => tributary_base::say!("listening; end with Ctrl-C"),
             Told::Done(backend) => {
                 for (job, stats) in backend.agent().stats() {
-                    say!(
+                    tributary_base::say!(
                         "job {job}: {} reminders of workers, {} reminders to switches, {} of them \
                          fetched a partial sum",
                         stats.reminded,
@@ -39,5 +44,5 @@ pub(crate) fn run(args: &PsArgs, metrics: &Metrics) -> Result<()> {
             }
         }
     };
-    daemon::run(&args.endpoint, args.host.as_deref(), &signals::stop_flag()?, metrics, &tell)
+    daemon::run(&args.endpoint, args.host.as_deref(), &stop_flag()?, metrics, &tell)
 }

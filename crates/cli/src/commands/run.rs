@@ -4,18 +4,18 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
-use tributary_job::Options;
-use tributary_job::capture::Capture;
-use tributary_job::run::Observer;
-use tributary_limits::OutputFile;
+use tributary_base::OutputFile;
 use tributary_metrics::Metrics;
 use tributary_model::Scenario;
+use tributary_run::Options;
+use tributary_run::capture::Capture;
+use tributary_run::run::Observer;
 use tributary_sim::{Chart, Trace};
 
 use super::watch::View;
 use crate::args::RunArgs;
 use crate::progress::Bars;
-use crate::signals;
+use tributary_base::program::stop_flag;
 
 /// Runs a job file and prints its report.
 ///
@@ -52,19 +52,19 @@ pub(crate) fn run(args: &RunArgs, metrics: &Metrics) -> Result<()> {
         processing: None,
         metrics: metrics.clone(),
     };
-    let stop = signals::stop_flag()?;
+    let stop = stop_flag()?;
     let mut screen = Screen { bars: None, quiet: args.terminal, warnings: Vec::new(), trace };
     let report = match &view {
-        None => tributary_job::run(&options, &stop, &mut screen)?,
+        None => tributary_run::run(&options, &stop, &mut screen)?,
         Some(view) => {
-            view.beside(&stop, false, |stop| tributary_job::run(&options, stop, &mut screen))?
+            view.beside(&stop, false, |stop| tributary_run::run(&options, stop, &mut screen))?
         }
     };
     screen.warnings.iter().for_each(|warning| eprintln!("warning: {warning}"));
     if let Some(json) = json {
         json.write_text(&serde_json::to_string_pretty(&report).expect("reports are plain data"))?;
     }
-    crate::print(&report.to_text())?;
+    tributary_base::program::print(&report.to_text())?;
     if let Some(view) = &view {
         view.linger(&stop);
     }

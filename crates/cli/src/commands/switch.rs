@@ -3,6 +3,7 @@
 mod traces;
 
 use std::ffi::OsStr;
+use std::io::IsTerminal as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::sync::atomic::Ordering;
@@ -10,23 +11,23 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use tributary_access::ServerKeys;
-use tributary_driver::faults;
+use tributary_base::program::stop_flag;
 use tributary_embedded::share;
 use tributary_embedded::switches::{Reader, Switches};
-use tributary_job::fabric::{LastWords, QueueReport};
+use tributary_endpoint::driver::faults;
 use tributary_metrics::Metrics;
 use tributary_model::{End, Scenario, SwitchId};
 use tributary_netio::FrameIo;
 use tributary_netio::device::{Config, Device};
 use tributary_netio::interface::Interface;
-use tributary_stf::Script;
+use tributary_p4::Sources;
+use tributary_run::fabric::{LastWords, QueueReport};
 use tributary_switch::runtime::{Control, Runtime};
 use tributary_switch::server::{Listen, ServerHandle, Service};
+use tributary_switch::stf::Script;
 use tributary_switch::{Forwarding, SwitchConfig, TofinoConfig};
 
 use crate::args::SwitchArgs;
-use crate::commands::p4;
-use crate::signals;
 use traces::Traces;
 
 /// Runs a switch until Ctrl-C or SIGTERM.
@@ -34,7 +35,7 @@ use traces::Traces;
 /// # Errors
 /// One line that describes the problem.
 pub(crate) fn run(args: &SwitchArgs, metrics: &Metrics) -> Result<()> {
-    let stop = signals::stop_flag()?;
+    let stop = stop_flag()?;
     let program = match &args.program {
         Some(path) => Some(load(path, &args.defines)?),
         None => None,
@@ -92,7 +93,7 @@ pub(crate) fn run(args: &SwitchArgs, metrics: &Metrics) -> Result<()> {
     metrics.add(Switches::new([(name, reader)]));
     let server = ServerHandle::start_with(service, listen(&args.p4runtime)?, tls)?;
     if !args.json_statistics {
-        say!(
+        tributary_base::say!(
             "{} ports, P4Runtime device {} on {}; end with Ctrl-C",
             ports.len(),
             args.device_id,
@@ -117,9 +118,12 @@ pub(crate) fn run(args: &SwitchArgs, metrics: &Metrics) -> Result<()> {
     let statistics = QueueReport::of(report.ports.iter().map(|(_, port)| port));
     if args.json_statistics {
         let words = LastWords { statistics };
-        say!("{}", serde_json::to_string(&words).expect("statistics are plain data"));
+        tributary_base::say!(
+            "{}",
+            serde_json::to_string(&words).expect("statistics are plain data")
+        );
     } else {
-        say!(
+        tributary_base::say!(
             "longest egress queue {} packets, {} packets dropped at full queues",
             statistics.longest,
             statistics.drops
@@ -163,8 +167,24 @@ impl<'a> Links<'a> {
     }
 }
 
+/// The program as one self-contained text. Errors of the preprocessor go to standard error.
+fn preprocess(path: &Path, defines: &[String]) -> Result<String> {
+    // Before errors name a position in it.
+    let opened = tributary_p4::SOURCE.open(path);
+    opened.map(drop).with_context(|| format!("cannot read {}", path.display()))?;
+    let defines = tributary_p4::defines(defines).map_err(anyhow::Error::msg)?;
+    tributary_p4::preprocess(&Sources::disk(), &path.display().to_string(), &defines).map_err(
+        |errors| {
+            if errors.failure().is_none() {
+                eprint!("{}", errors.render(std::io::stderr().is_terminal()));
+            }
+            anyhow::anyhow!("{}: {}", path.display(), errors.summary())
+        },
+    )
+}
+
 fn load(path: &Path, defines: &[String]) -> Result<Forwarding> {
-    let text = p4::preprocess(path, defines)?;
+    let text = preprocess(path, defines)?;
     Forwarding::from_source(&text).map_err(|refusal| anyhow::anyhow!("{refusal}"))
 }
 
@@ -235,7 +255,7 @@ impl Injected {
     fn read(spec: &OsStr, seed: Option<u64>) -> Result<Self> {
         let (file, [name]) = faults_of(spec)
             .with_context(|| format!("--faults {}: write JOB.toml:SWITCH", spec.display()))?;
-        let scenario = tributary_jobfile::load_with_seed(file, seed)?;
+        let scenario = tributary_model::jobfile::load_with_seed(file, seed)?;
         let switch = scenario.network.topology.switch_named(name);
         let switch =
             switch.with_context(|| format!("there is no switch `{name}` in {}", file.display()))?;

@@ -8,7 +8,7 @@ use tributary_worker::rounding;
 use tributary_worker::rounds::Event;
 
 use crate::args::WorkerArgs;
-use crate::signals;
+use tributary_base::program::stop_flag;
 
 /// Runs the worker to its end.
 ///
@@ -17,25 +17,35 @@ use crate::signals;
 pub(crate) fn run(args: &WorkerArgs, metrics: &Metrics) -> Result<()> {
     let tell = |event: &Event| {
         if args.endpoint.json_events {
-            say!("{}", serde_json::to_string(event).expect("events are plain data"));
+            tributary_base::say!(
+                "{}",
+                serde_json::to_string(event).expect("events are plain data")
+            );
             return;
         }
         match event {
-            Event::Waiting { missing } if missing.is_empty() => say!("all workers have joined"),
+            Event::Waiting { missing } if missing.is_empty() => {
+                tributary_base::say!("all workers have joined")
+            }
             Event::Waiting { missing } => {
                 let workers = name_workers(missing.iter().copied());
-                say!("waiting for {workers} to join the run");
+                tributary_base::say!("waiting for {workers} to join the run");
             }
             Event::Unadmitted { reason } => {
-                say!("waiting for the controller: {reason}");
+                tributary_base::say!("waiting for the controller: {reason}");
             }
             Event::Iteration { number, mode, service, size } => {
-                say!("iteration {number}: {mode}, service {service}, {size} aggregators");
+                tributary_base::say!(
+                    "iteration {number}: {mode}, service {service}, {size} aggregators"
+                );
             }
             Event::Round { done, of, note } => {
-                say!("round {done} of {of}  {}", note.as_deref().unwrap_or_default());
+                tributary_base::say!(
+                    "round {done} of {of}  {}",
+                    note.as_deref().unwrap_or_default()
+                );
             }
-            Event::GoesOn(loss) => say!("the job {loss}"),
+            Event::GoesOn(loss) => tributary_base::say!("the job {loss}"),
             Event::Done(_) | Event::Failed { .. } => {}
         }
     };
@@ -46,10 +56,10 @@ pub(crate) fn run(args: &WorkerArgs, metrics: &Metrics) -> Result<()> {
         host: args.host.as_deref(),
         seed: args.seed,
     };
-    match daemon::run(&args.endpoint, which, &signals::stop_flag()?, metrics, &tell) {
+    match daemon::run(&args.endpoint, which, &stop_flag()?, metrics, &tell) {
         Ok(report) => {
             if !args.endpoint.json_events {
-                say!(
+                tributary_base::say!(
                     "{} values summed, {} of them compared with sums computed separately; {} packets, \
                      {} resends",
                     report.values,
@@ -58,17 +68,17 @@ pub(crate) fn run(args: &WorkerArgs, metrics: &Metrics) -> Result<()> {
                     report.stats.resent
                 );
                 if let Some(digest) = &report.digest {
-                    say!("digest of all sums: {digest}");
+                    tributary_base::say!("digest of all sums: {digest}");
                 }
                 if let Some(rounding) = rounding::text(&report.stats.rounding) {
-                    say!("{rounding}");
+                    tributary_base::say!("{rounding}");
                 }
             }
             tell(&Event::Done(Box::new(report)));
             Ok(())
         }
         Err(error) => {
-            tell(&Event::Failed { reason: tributary_limits::one_line(error.as_ref()) });
+            tell(&Event::Failed { reason: tributary_base::one_line(error.as_ref()) });
             Err(error)
         }
     }

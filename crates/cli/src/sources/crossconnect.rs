@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use tributary_crossconnect::emulated::Control;
 use tributary_metrics::{Page, Source};
+use tributary_optical::crossconnect::emulated::Control;
 
 use super::wait;
 

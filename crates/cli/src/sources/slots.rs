@@ -3,8 +3,8 @@
 use std::fmt;
 
 use tributary_metrics::{Board, Entry, Page, Source};
-use tributary_orchestrator::planner::End;
-use tributary_orchestrator::slots::Report;
+use tributary_optical::orchestrator::planner::End;
+use tributary_optical::orchestrator::slots::Report;
 
 /// What the control loop has done so far.
 #[derive(Clone, Debug, Default)]

@@ -19,7 +19,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use libtest_mimic::{Arguments, Trial};
-use tributary_testbed::{Process, Stream, enter_user_namespace_if_needed};
+use tributary_run::testbed::{Process, Stream, enter_user_namespace_if_needed};
 
 use net::{Group, Net, RANKS};
 

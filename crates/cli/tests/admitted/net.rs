@@ -9,9 +9,11 @@ use std::time::{Duration, Instant};
 
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use tributary_access::Remote;
-use tributary_proto::jobs::v1;
-use tributary_proto::jobs::v1::jobs_client::JobsClient;
-use tributary_testbed::{Host, Link, Output, Port, Process, Stream, Switch, Testbed, Topology};
+use tributary_api::jobs::v1;
+use tributary_api::jobs::v1::jobs_client::JobsClient;
+use tributary_run::testbed::{
+    Host, Link, Output, Port, Process, Stream, Switch, Testbed, Topology,
+};
 use tributary_wire::JobId;
 
 use crate::rank;

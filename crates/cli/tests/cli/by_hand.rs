@@ -4,7 +4,9 @@ use std::net::Ipv4Addr;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use tributary_testbed::{Host, Link, Output, Port, Process, Stream, Switch, Testbed, Topology};
+use tributary_run::testbed::{
+    Host, Link, Output, Port, Process, Stream, Switch, Testbed, Topology,
+};
 
 use crate::command::{JobFile, root};
 

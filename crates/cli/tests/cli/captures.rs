@@ -13,7 +13,7 @@ use pcap_parser::{Block, PcapBlockOwned, PcapNGSlice};
 use tributary_netio::FrameIo as _;
 use tributary_netio::device::Kind as Io;
 use tributary_netio::packet::{Config, PacketSocket};
-use tributary_testbed::{Host, Link, Output, Port, Stream, Testbed, Topology};
+use tributary_run::testbed::{Host, Link, Output, Port, Stream, Testbed, Topology};
 use tributary_wire::agg::{Flags, Packet, Repr};
 use tributary_wire::golden;
 

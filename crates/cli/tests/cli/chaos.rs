@@ -1,4 +1,4 @@
-//! `tributary chaos` for a few seconds.
+//! `tributary-lab chaos` for a few seconds.
 
 use std::process::Stdio;
 use std::time::Duration;
@@ -32,7 +32,7 @@ fn every_sum_is_right_while_parts_are_killed() {
     }
     let file = JobFile::new(&job("atp"));
     let name = file.name();
-    let args = ["chaos", &name, "--minutes", "0.15", "--seed", "4", "--every", "700"];
+    let args = ["lab", "chaos", &name, "--minutes", "0.15", "--seed", "4", "--every", "700"];
     let temporary = tempfile::tempdir().unwrap();
     let output = tributary(&args).env("TMPDIR", temporary.path()).output().unwrap();
     let (report, errors) = (text(&output.stdout), text(&output.stderr));
@@ -55,7 +55,7 @@ fn jobs_go_on_without_workers_that_are_killed() {
     let file = job("atp").replace("name = \"a\"\n", "name = \"a\"\non_death = \"continue\"\n");
     let file = JobFile::new(&file.replace("tensors = 40", "tensors = 150"));
     let name = file.name();
-    let args = ["chaos", &name, "--minutes", "0.3", "--seed", "6", "--every", "900"];
+    let args = ["lab", "chaos", &name, "--minutes", "0.3", "--seed", "6", "--every", "900"];
     let output = tributary(&args).output().unwrap();
     let (report, errors) = (text(&output.stdout), text(&output.stderr));
     assert!(output.status.success(), "{errors}\n{report}");
@@ -90,7 +90,7 @@ fn a_job_over_racks_goes_on_beside_another() {
     {
         let file = JobFile::new(&over_racks(protocol, servers, roles));
         let name = file.name();
-        let args = ["chaos", &name, "--minutes", "0.3", "--seed", "11", "--every", "900"];
+        let args = ["lab", "chaos", &name, "--minutes", "0.3", "--seed", "11", "--every", "900"];
         let output = tributary(&args).output().unwrap();
         let (report, errors) = (text(&output.stdout), text(&output.stderr));
         assert!(output.status.success(), "{protocol}: {errors}\n{report}");
@@ -106,7 +106,7 @@ fn jobs_that_a_client_decides_about_are_disturbed() {
     if !namespaces() {
         return;
     }
-    let args = ["chaos", "examples/chaos/p4inc.toml", "--minutes", "0.4", "--every", "900"];
+    let args = ["lab", "chaos", "examples/chaos/p4inc.toml", "--minutes", "0.4", "--every", "900"];
     let args = [&args[..], &["--seed", "1", "--clients"]].concat();
     let output = tributary(&args).output().unwrap();
     let (report, errors) = (text(&output.stdout), text(&output.stderr));
@@ -123,7 +123,7 @@ fn jobs_of_the_control_loop_are_disturbed() {
     if !namespaces() {
         return;
     }
-    let args = ["chaos", "examples/chaos/units.toml", "--minutes", "0.4", "--every", "900"];
+    let args = ["lab", "chaos", "examples/chaos/units.toml", "--minutes", "0.4", "--every", "900"];
     let line = fail(&args);
     assert!(line.contains("add --clients"), "{line}");
     let args = [&args[..], &["--seed", "1", "--clients"]].concat();
@@ -143,7 +143,7 @@ fn an_interrupted_chaos_leaves_nothing_behind() {
     }
     let file = JobFile::new(&job("switchml").replace("pool = 64", "pool = 1024\npartitions = 1"));
     let name = file.name();
-    let args = ["chaos", &name, "--minutes", "5", "--every", "500"];
+    let args = ["lab", "chaos", &name, "--minutes", "5", "--every", "500"];
     let temporary = tempfile::tempdir().unwrap();
     let mut command = tributary(&args);
     command.env("TMPDIR", temporary.path()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -165,9 +165,9 @@ fn an_interrupted_chaos_leaves_nothing_behind() {
 #[test]
 fn jobs_whose_sums_prove_nothing_are_refused() {
     let file = JobFile::new("[[job]]\nworkload = { kind = \"digits\" }\n");
-    let line = fail(&["chaos", &file.name()]);
+    let line = fail(&["lab", "chaos", &file.name()]);
     assert!(line.contains("give it a workload of kind \"random\""), "{line}");
-    let line = fail(&["chaos", "/nonexistent.toml"]);
+    let line = fail(&["lab", "chaos", "/nonexistent.toml"]);
     assert!(
         line.contains("/nonexistent.toml") || line.contains("cannot find the job file"),
         "{line}"

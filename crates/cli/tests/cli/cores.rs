@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use tributary_job::cores::Cores;
+use tributary_run::cores::Cores;
 
 use crate::command::{JobFile, fail, namespaces};
 use crate::deaths::{children, start};

@@ -3,7 +3,7 @@
 use std::net::TcpListener;
 
 use serde_json::Value;
-use tributary_testbed::Stream;
+use tributary_run::testbed::Stream;
 
 use crate::by_hand::Net;
 use crate::command::{JobFile, failure, namespaces, text, tributary};

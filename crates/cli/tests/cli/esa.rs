@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use nix::sys::signal::Signal;
 use serde_json::Value;
-use tributary_testbed::{Process, Stream};
+use tributary_run::testbed::{Process, Stream};
 
 use crate::by_hand::{DEADLINE, Net, ended, until};
 use crate::command::{JobFile, fail, failure, namespaces, succeed};

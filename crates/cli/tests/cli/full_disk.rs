@@ -10,8 +10,8 @@ use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use tonic::transport::Channel;
 use tonic::{Code, Status};
 use tributary_access::Remote;
-use tributary_proto::jobs::v1;
-use tributary_proto::jobs::v1::jobs_client::JobsClient;
+use tributary_api::jobs::v1;
+use tributary_api::jobs::v1::jobs_client::JobsClient;
 
 use crate::command::{JobFile, fail, text, tributary};
 use crate::on_demand::switch;

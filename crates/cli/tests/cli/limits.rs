@@ -53,9 +53,9 @@ fn endless_files_are_refused() {
         (&["controller", &zero, "--switch", switch], &mib4),
         (&["place", "serve", &zero], &mib4),
         (&["place", "serve", &site], &mib4),
-        (&["place", "--cluster", &zero], &mib4),
-        (&["place", "--models", &zero], &mib4),
-        (&["place", "--trace", &zero], "a line is longer than 1 MB"),
+        (&["lab", "place", "--cluster", &zero], &mib4),
+        (&["lab", "place", "--models", &zero], &mib4),
+        (&["lab", "place", "--trace", &zero], "a line is longer than 1 MB"),
         (&["p4", "check", &zero], "it is not a regular file, and a P4 source file must be one"),
         (&["run", &name, "--p4", &zero], "it is not a regular file"),
         (&["controller", &name, "--switch", switch, "--tls-ca", &zero], &mib4),
@@ -114,11 +114,11 @@ fn tensors_larger_than_memory_are_refused() {
 
 #[test]
 fn more_jobs_than_can_be_simulated_are_refused() {
-    let line = refused(&["place", "--jobs", "99999999999"]);
+    let line = refused(&["lab", "place", "--jobs", "99999999999"]);
     assert!(line.contains("--jobs 99999999999: a trace may have at most 10000000"), "{line}");
-    let line = refused(&["place", "--jobs", "1000000", "--seeds", "99999999999"]);
+    let line = refused(&["lab", "place", "--jobs", "1000000", "--seeds", "99999999999"]);
     assert!(line.contains("lower --jobs or --seeds"), "{line}");
-    let line = refused(&["place", "figures", "netpack", "--testbed-jobs", "99999999999"]);
+    let line = refused(&["lab", "place", "figures", "netpack", "--testbed-jobs", "99999999999"]);
     assert!(line.contains("at most 10000000"), "{line}");
 }
 
@@ -162,7 +162,7 @@ fn a_trace_with_a_group_for_each_job_is_read_in_time() {
     fs::write(&trace, format!("submit_s,duration_s,gpus,group\n{rows}")).unwrap();
     let trace = trace.display().to_string();
     let begin = Instant::now();
-    succeed(&["place", "--trace", &trace, "--jobs", "10", "--policy", "netpack"]);
+    succeed(&["lab", "place", "--trace", &trace, "--jobs", "10", "--policy", "netpack"]);
     assert!(begin.elapsed() < SOON, "{:?}", begin.elapsed());
 }
 
@@ -234,11 +234,11 @@ fn an_output_directory_that_takes_no_files_is_noticed_before_the_work() {
     assert!(line.contains("cannot write to the output directory"), "{line}");
     let out = job.path("out").display().to_string();
     for args in [
-        &["place", "--out", &out][..],
-        &["place", "figures", "titan", "--quick", "--out", &out],
+        &["lab", "place", "--out", &out][..],
+        &["lab", "place", "figures", "titan", "--quick", "--out", &out],
         &["p4", "graph", "p4src/v1model/atp.p4", "--out", &out],
-        &["place", "--json", "/proc/self/net/measures.json"],
-        &["bench", "esa", "--plots", &out],
+        &["lab", "place", "--json", "/proc/self/net/measures.json"],
+        &["lab", "bench", "esa", "--plots", &out],
         &["controller", "push", &job.name(), "--dry-run", "--p4", "none.p4", "--save", &out],
     ] {
         let begin = Instant::now();
@@ -257,7 +257,7 @@ fn read_only(directory: &Path) {
         println!("skipped: nothing is read-only for this user");
         return;
     }
-    let line = refused(&["place", "--out", &directory.display().to_string()]);
+    let line = refused(&["lab", "place", "--out", &directory.display().to_string()]);
     assert!(line.contains("Permission denied"), "{line}");
 }
 

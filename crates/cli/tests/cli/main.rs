@@ -6,9 +6,9 @@ mod bmv2;
 mod by_hand;
 mod captures;
 mod chaos;
+#[path = "../shared/command.rs"]
 mod command;
 mod cores;
-mod corpus;
 mod deaths;
 mod doctor;
 mod esa;
@@ -22,12 +22,9 @@ mod mininet;
 mod on_demand;
 mod outages;
 mod outsiders;
-mod p4_test;
 mod packages;
 mod peers;
-mod place;
 mod plain_traffic;
-mod programs;
 mod push;
 mod recovery;
 mod replaced;
@@ -36,7 +33,6 @@ mod runs;
 mod segments;
 mod sim;
 mod slurm;
-mod stf;
 mod stopped;
 mod switch_threads;
 mod threads;
@@ -46,3 +42,6 @@ mod trace;
 mod udp;
 mod units;
 mod watch;
+
+/// The program that tests call. It also runs the other two.
+const PROGRAM: &str = env!("CARGO_BIN_EXE_tributary");

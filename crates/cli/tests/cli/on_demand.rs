@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use nix::sys::signal::Signal;
 use tonic::Code;
+use tributary_api::jobs::v1;
+use tributary_api::jobs::v1::jobs_client::JobsClient;
 use tributary_netio::memory::{self, MemoryPort};
-use tributary_proto::jobs::v1;
-use tributary_proto::jobs::v1::jobs_client::JobsClient;
 use tributary_switch::SwitchConfig;
 use tributary_switch::runtime::{Runtime, SwitchHandle};
 use tributary_switch::server::{Listen, ServerHandle, Service};

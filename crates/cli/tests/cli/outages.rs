@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tributary_testbed::{Process, Stream};
+use tributary_run::testbed::{Process, Stream};
 
 use crate::by_hand::{Net, ended, until};
 use crate::command::namespaces;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tributary_netio::FrameIo;
 use tributary_netio::device::{Config, Device, Kind as Sockets};
-use tributary_testbed::Stream;
+use tributary_run::testbed::Stream;
 use tributary_wire::agg::Repr;
 use tributary_wire::{
     AggregatorIndex, Bitmap, Ecn, Envelope, Epoch, Flags, Host, JobId, Kind, Mac, Protocol,

@@ -12,7 +12,8 @@ use crate::command::{fail, failure, namespaces, text, tributary};
 use crate::deaths::{names, signal, wait_for_child};
 
 /// The smallest measurement; without Gloo, whose start takes long.
-const SMALLEST: [&str; 11] = [
+const SMALLEST: [&str; 12] = [
+    "lab",
     "bench",
     "allreduce",
     "--peers",
@@ -132,7 +133,7 @@ fn an_interrupted_measurement_leaves_nothing() {
 #[test]
 fn peers_are_beside_all_reduce_only() {
     for what in [&["engine"][..], &["allreduce", "io"], &[]] {
-        let line = fail(&[&["bench"][..], what, &["--peers"]].concat());
+        let line = fail(&[&["lab", "bench"][..], what, &["--peers"]].concat());
         assert!(line.contains("write `bench allreduce --peers`"), "{line}");
     }
     for wrong in [
@@ -145,7 +146,7 @@ fn peers_are_beside_all_reduce_only() {
         &["--io", "tcp"],
         &["--fabric", "netns"],
     ] {
-        let args = [&["bench", "allreduce", "--peers"][..], wrong].concat();
+        let args = [&["lab", "bench", "allreduce", "--peers"][..], wrong].concat();
         let output = tributary(&args).output().unwrap();
         assert_eq!(output.status.code(), Some(2), "{args:?}");
         assert!(text(&output.stderr).contains(wrong[0]), "{}", text(&output.stderr));

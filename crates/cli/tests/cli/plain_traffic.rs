@@ -6,7 +6,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use tributary_netio::device::Kind as Io;
-use tributary_testbed::{Host, Link, Output, Port, Switch, Testbed, Topology};
+use tributary_run::testbed::{Host, Link, Output, Port, Switch, Testbed, Topology};
 
 use crate::command::{JobFile, namespaces, root};
 
@@ -65,7 +65,7 @@ fn check_transfer(io: Io, bytes: usize) {
     }
     let at = format!("s1={socket}");
     let controller = start(&["controller", &file.name(), "--switch", &at]);
-    while !controller.output(tributary_testbed::Stream::Out).contains("admitted") {
+    while !controller.output(tributary_run::testbed::Stream::Out).contains("admitted") {
         assert!(Instant::now() < deadline, "the controller admits no job");
         std::thread::sleep(Duration::from_millis(20));
     }

@@ -18,14 +18,14 @@ use rand_chacha::ChaCha8Rng;
 use tonic::Status;
 use tonic::transport::Channel;
 use tributary_access::Remote;
+use tributary_api::jobs::v1;
+use tributary_api::jobs::v1::jobs_client::JobsClient;
 use tributary_controller::client::{Client, SwitchConfig, Target};
-use tributary_p4runtime_proto::p4::v1::{
+use tributary_p4runtime::p4::v1::{
     Entity, MulticastGroupEntry, PacketReplicationEngineEntry, TableEntry, entity,
     packet_replication_engine_entry,
 };
-use tributary_proto::jobs::v1;
-use tributary_proto::jobs::v1::jobs_client::JobsClient;
-use tributary_testbed::Stream;
+use tributary_run::testbed::Stream;
 
 use crate::by_hand::{Net, ended, freed, until};
 use crate::command::{JobFile, namespaces, tributary};

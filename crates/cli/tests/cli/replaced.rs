@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
-use tributary_testbed::{Process, Stream};
+use tributary_run::testbed::{Process, Stream};
 
 use crate::by_hand::{Net, ended, freed, until};
 use crate::command::namespaces;

@@ -1,7 +1,7 @@
 //! Rounding errors of fixed point are reported, and cause a warning or an error if they exceed what
 //! the job allows.
 
-use tributary_testbed::Stream;
+use tributary_run::testbed::Stream;
 
 use crate::by_hand::{Net, ended};
 use crate::command::{JobFile, fail, namespaces, succeed};

@@ -4,9 +4,9 @@
 use std::time::Duration;
 
 use tributary_access::Remote;
-use tributary_proto::jobs::v1;
-use tributary_proto::jobs::v1::jobs_client::JobsClient;
-use tributary_testbed::{Process, Stream};
+use tributary_api::jobs::v1;
+use tributary_api::jobs::v1::jobs_client::JobsClient;
+use tributary_run::testbed::{Process, Stream};
 
 use crate::by_hand::{Net, ended, freed, until};
 use crate::command::{fail, namespaces, text, tributary};

@@ -1,6 +1,6 @@
 //! Jobs with aggregators of their own, as processes that share only their controller.
 
-use tributary_testbed::Stream;
+use tributary_run::testbed::Stream;
 
 use crate::by_hand::{Net, ended, freed};
 use crate::command::namespaces;

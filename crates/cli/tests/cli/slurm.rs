@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use tributary_proto::jobs::v1;
-use tributary_proto::jobs::v1::jobs_client::JobsClient;
-use tributary_testbed::{Process, Stream};
+use tributary_api::jobs::v1;
+use tributary_api::jobs::v1::jobs_client::JobsClient;
+use tributary_run::testbed::{Process, Stream};
 
 use crate::by_hand::{DEADLINE, Net, until};
 use crate::command::{JobFile, fail, failure, namespaces, root, succeed, text, tributary};

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
-use tributary_testbed::Stream;
+use tributary_run::testbed::Stream;
 
 use crate::by_hand::{Net, ended, until};
 use crate::command::{JobFile, failure, namespaces};

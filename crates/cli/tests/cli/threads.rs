@@ -4,7 +4,7 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use tributary_testbed::Stream;
+use tributary_run::testbed::Stream;
 
 use crate::bad_input::npy;
 use crate::by_hand::{Net, ended, freed};

@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
-use tributary_testbed::Process;
+use tributary_run::testbed::Process;
 
 use crate::by_hand::{DEADLINE, Net, ended};
 use crate::command::namespaces;

@@ -8,7 +8,7 @@ use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use tributary_testbed::{Host, Link, Output as Keep, Port, Switch, Testbed, Topology};
+use tributary_run::testbed::{Host, Link, Output as Keep, Port, Switch, Testbed, Topology};
 
 use crate::command::{namespaces, root, text, tributary};
 

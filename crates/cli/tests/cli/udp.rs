@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 
 use nix::unistd::geteuid;
-use tributary_testbed::{Process, Stream};
+use tributary_run::testbed::{Process, Stream};
 
 use crate::by_hand::{Net, ended, freed, until};
 use crate::command::{fail, namespaces};

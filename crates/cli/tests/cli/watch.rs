@@ -9,8 +9,8 @@ use std::time::Duration;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
-use tributary_watch::Hub;
-use tributary_watch::model::{Line, Sample, Scene};
+use tributary_run::live::Hub;
+use tributary_run::live::model::{Line, Sample, Scene};
 
 use crate::by_hand::{Net, ended, freed};
 use crate::command::{JobFile, fail, namespaces, succeed, text, tributary};

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tempfile::TempDir;
-use tributary_crossconnect::CrossConnect;
-use tributary_testbed::{Output as Kept, Process, Stream};
+use tributary_optical::crossconnect::CrossConnect;
+use tributary_run::testbed::{Output as Kept, Process, Stream};
 
 use crate::lab::{Lab, NODE, PORTS};
 
@@ -91,7 +91,7 @@ impl Device {
     }
 
     pub(crate) fn driver(&self) -> Box<dyn CrossConnect> {
-        tributary_crossconnect::connect(&self.address(), LIMIT, None).unwrap()
+        tributary_optical::crossconnect::connect(&self.address(), LIMIT, None).unwrap()
     }
 
     /// Kills the process that forwards frames.

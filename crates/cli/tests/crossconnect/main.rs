@@ -12,10 +12,10 @@ use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 
 use libtest_mimic::{Arguments, Trial};
-use tributary_crossconnect::openflow::OpenFlow;
-use tributary_crossconnect::{CrossConnect, Error};
 use tributary_model::circuits::{Circuits, Port};
-use tributary_testbed::{Output, enter_user_namespace_if_needed};
+use tributary_optical::crossconnect::openflow::OpenFlow;
+use tributary_optical::crossconnect::{CrossConnect, Error};
+use tributary_run::testbed::{Output, enter_user_namespace_if_needed};
 
 use devices::{Device, Kind, LIMIT};
 use lab::{Lab, NODE};

@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
-use tributary_crossconnect::{CrossConnect, Error};
 use tributary_model::circuits::{Circuits, Invalid, Port};
+use tributary_optical::crossconnect::{CrossConnect, Error};
 
 use crate::devices::{Device, Kind, LIMIT};
 use crate::lab::{Lab, PORTS};

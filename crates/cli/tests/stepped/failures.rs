@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tributary_testbed::{Process, Stream};
+use tributary_run::testbed::{Process, Stream};
 
 use crate::net::{NETWORK, Net, ended, slay, stop, succeed, until, until_on};
 

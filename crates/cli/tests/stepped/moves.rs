@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
-use tributary_testbed::Stream;
+use tributary_run::testbed::Stream;
 
 use crate::net::{NETWORK, Net, SERVER, signal, stop, succeed, until};
 

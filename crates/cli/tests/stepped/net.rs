@@ -9,9 +9,11 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tonic::transport::Channel;
 use tributary_access::Remote;
-use tributary_proto::jobs::v1;
-use tributary_proto::jobs::v1::jobs_client::JobsClient;
-use tributary_testbed::{Host, Link, Output, Port, Process, Stream, Switch, Testbed, Topology};
+use tributary_api::jobs::v1;
+use tributary_api::jobs::v1::jobs_client::JobsClient;
+use tributary_run::testbed::{
+    Host, Link, Output, Port, Process, Stream, Switch, Testbed, Topology,
+};
 
 /// Time limit of each wait.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
@@ -57,7 +59,7 @@ impl Net {
             links: links.into(),
         });
         let testbed = match testbed {
-            Err(error @ tributary_testbed::Error::NotPermitted(_)) => {
+            Err(error @ tributary_run::testbed::Error::NotPermitted(_)) => {
                 println!("skipped: {error}");
                 return None;
             }

@@ -4,7 +4,7 @@
 
 use std::time::{Duration, Instant};
 
-use tributary_testbed::Stream;
+use tributary_run::testbed::Stream;
 
 use crate::net::{Client, NETWORK, Net, stop, succeed};
 

@@ -6,7 +6,7 @@ mod site;
 use std::time::Duration;
 
 use site::{Site, kill_now};
-use tributary_testbed::Stream;
+use tributary_run::testbed::Stream;
 
 const ELEMENTS: usize = 30_000;
 const ROUNDS: usize = 6;

@@ -7,10 +7,12 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tributary_access::Remote;
+use tributary_api::jobs::v1;
+use tributary_api::jobs::v1::jobs_client::JobsClient;
 use tributary_model::{End, Scenario, circuits::Port as Fibre};
-use tributary_proto::jobs::v1;
-use tributary_proto::jobs::v1::jobs_client::JobsClient;
-use tributary_testbed::{Host, Link, Output, Port, Process, Stream, Switch, Testbed, Topology};
+use tributary_run::testbed::{
+    Host, Link, Output, Port, Process, Stream, Switch, Testbed, Topology,
+};
 
 /// Time limit of each wait.
 const DEADLINE: Duration = Duration::from_secs(90);
@@ -29,7 +31,7 @@ pub(crate) struct Site {
 impl Site {
     /// The units of a job file; `None`, with a message, if there cannot be network namespaces here.
     pub(crate) fn start(file: &str) -> Option<Self> {
-        let scenario = tributary_jobfile::parse(file, "units.toml");
+        let scenario = tributary_model::jobfile::parse(file, "units.toml");
         let scenario = scenario.unwrap_or_else(|error| panic!("{error}"));
         let network = &scenario.network.topology;
         let end = |end: End| match end {
@@ -58,7 +60,7 @@ impl Site {
             links: links.chain(fibres).collect(),
         };
         let testbed = match Testbed::build(&topology) {
-            Err(error @ tributary_testbed::Error::NotPermitted(_)) => {
+            Err(error @ tributary_run::testbed::Error::NotPermitted(_)) => {
                 println!("skipped: {error}");
                 return None;
             }

@@ -7,7 +7,7 @@ use std::io::BufRead;
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;
-use tributary_limits::{EXCERPT, shortened};
+use tributary_base::{EXCERPT, shortened};
 
 use super::{Error, Record, Records, time};
 

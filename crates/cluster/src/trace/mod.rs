@@ -23,7 +23,7 @@ use std::sync::Arc;
 
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use tributary_limits::FileLimit;
+use tributary_base::FileLimit;
 
 use crate::job::{Job, JobId};
 use crate::model::Profile;

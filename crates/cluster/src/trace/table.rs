@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, Read as _};
 
-use tributary_limits::{EXCERPT, shortened};
+use tributary_base::{EXCERPT, shortened};
 
 use super::{Error, Format, Record, Records, time};
 

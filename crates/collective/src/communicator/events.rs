@@ -4,8 +4,8 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
+use tributary_base::one_line;
 use tributary_endpoint::membership::{Begun, Occurrence};
-use tributary_limits::one_line;
 use tributary_netio::FrameIo;
 use tributary_protocol::fixed::Rounding;
 use tributary_protocol::worker::Stats;

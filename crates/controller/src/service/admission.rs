@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use rand::RngCore as _;
 use tributary_access::{Grant, Tenant};
-use tributary_jobfile::Place;
 use tributary_model::job::{Event, Progress, Served};
+use tributary_model::jobfile::Place;
 use tributary_model::plan::Placement;
 use tributary_model::{Aggregation, Error as Unservable, HostId, Limits};
 use tributary_protocol::priority::Priority;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 use tonic::Status;
-use tributary_proto::jobs::v1::TakeResponse;
+use tributary_api::jobs::v1::TakeResponse;
 use tributary_wire::WorkerSet;
 
 use super::messages;

@@ -1,12 +1,12 @@
 //! Values as messages, and back.
 
 use tonic::{Code, Status};
+use tributary_api::JOBS_VERSION;
+use tributary_api::jobs::v1;
+use tributary_api::jobs::v1::part::Role as Part;
+use tributary_api::jobs::v1::take_request::Request;
+use tributary_api::jobs::v1::take_response::News as Told;
 use tributary_model::job::{Begin, Iteration, News, Refusal, Standing, Stop, Turn};
-use tributary_proto::JOBS_VERSION;
-use tributary_proto::jobs::v1;
-use tributary_proto::jobs::v1::part::Role as Part;
-use tributary_proto::jobs::v1::take_request::Request;
-use tributary_proto::jobs::v1::take_response::News as Told;
 use tributary_protocol::{Assignment, Mode, Rate};
 use tributary_wire::{Epoch, JobId, WorkerIndex, WorkerSet};
 

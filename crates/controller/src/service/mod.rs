@@ -31,14 +31,14 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 use tonic::service::Routes;
-use tributary_jobfile::Site;
+use tributary_api::jobs::v1::jobs_server::JobsServer;
 use tributary_model::job::{
     Event, Failure, Handover, Iteration, Job, News, Order, Progress, RETURN, Rules, Served, Stream,
 };
+use tributary_model::jobfile::Site;
 use tributary_model::memory::Room;
 use tributary_model::plan::Placement;
 use tributary_model::{Deployment, HostId, JobSpec, OnDeath, Topology, worker_index};
-use tributary_proto::jobs::v1::jobs_server::JobsServer;
 use tributary_protocol::Time;
 use tributary_wire::channel::Token;
 use tributary_wire::{Epoch, JobId, Protocol, WorkerSet};

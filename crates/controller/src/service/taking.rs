@@ -8,9 +8,9 @@ use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
 use tributary_access::{Grant, Role};
+use tributary_api::jobs::v1;
 use tributary_model::job::{Begin, Event, News, Refusal as Turned, Stream};
 use tributary_model::{HostId, JobSpec, worker_index};
-use tributary_proto::jobs::v1;
 use tributary_protocol::Assignment;
 use tributary_wire::{Epoch, JobId, WorkerIndex};
 

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use serde_json::Value;
-use tributary_p4runtime_proto::p4::config::v1::P4Info;
+use tributary_p4runtime::p4::config::v1::P4Info;
 
 use super::{Built, Shape, bundle_error, difference, files, named, tables_of};
 use crate::error::Error;
@@ -108,7 +108,7 @@ fn check(json: &Value, info: &P4Info) -> Result<(), String> {
 
 #[cfg(test)]
 mod tests {
-    use tributary_p4runtime_proto::text;
+    use tributary_p4runtime::text;
 
     use super::*;
     use crate::programs;

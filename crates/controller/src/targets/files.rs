@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use prost::Message;
-use tributary_limits::FileLimit;
-use tributary_p4runtime_proto::p4::config::v1::P4Info;
-use tributary_p4runtime_proto::text;
+use tributary_base::FileLimit;
+use tributary_p4runtime::p4::config::v1::P4Info;
+use tributary_p4runtime::text;
 
 use super::bundle_error;
 use crate::error::{Error, one_line};

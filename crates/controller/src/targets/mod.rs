@@ -19,7 +19,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use tributary_p4runtime_proto::p4::config::v1::{P4Info, Preamble};
+use tributary_p4runtime::p4::config::v1::{P4Info, Preamble};
 
 use crate::error::Error;
 use crate::p4c;
@@ -182,7 +182,7 @@ fn tables_of(info: &P4Info) -> Vec<Shape> {
         let mut actions = info.actions.iter().filter_map(|action| action.preamble.as_ref());
         actions.find(|preamble| preamble.id == id).map_or("", |preamble| preamble.name.as_str())
     };
-    let table = |table: &tributary_p4runtime_proto::p4::config::v1::Table| {
+    let table = |table: &tributary_p4runtime::p4::config::v1::Table| {
         let keys = table.match_fields.iter().map(|field| format!("key {}", field.name));
         let actions =
             table.action_refs.iter().map(|reference| format!("action {}", action(reference.id)));

@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 
 use prost::Message;
 use serde_json::Value;
-use tributary_p4runtime_proto::p4::config::v1::P4Info;
+use tributary_p4runtime::p4::config::v1::P4Info;
 
 use super::{
     Built, Shape, bundle_error, difference, files, named, on_disk, run_compiler, scratch,
@@ -336,7 +336,7 @@ fn check_info(config: &BfPipelineConfig, info: &P4Info) -> Result<(), String> {
 mod tests {
     use std::fs;
 
-    use tributary_p4runtime_proto::text;
+    use tributary_p4runtime::text;
 
     use super::*;
     use crate::programs;

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use crate::support::{self, Kit};
 use tributary_controller::programs::{Pipeline, defines};
-use tributary_p4runtime_proto::p4::config::v1::P4Info;
-use tributary_p4runtime_proto::text;
+use tributary_p4runtime::p4::config::v1::P4Info;
+use tributary_p4runtime::text;
 
 struct Bmv2 {
     pipeline: Pipeline,

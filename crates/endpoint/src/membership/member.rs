@@ -8,11 +8,11 @@ use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 use tonic::{Code, Status};
 use tributary_access::Remote;
+use tributary_api::jobs::v1;
+use tributary_api::jobs::v1::part::Role;
+use tributary_api::jobs::v1::take_request::Request;
+use tributary_api::jobs::v1::take_response::News;
 use tributary_model::job::{BEHIND, Standing, Stop};
-use tributary_proto::jobs::v1;
-use tributary_proto::jobs::v1::part::Role;
-use tributary_proto::jobs::v1::take_request::Request;
-use tributary_proto::jobs::v1::take_response::News;
 use tributary_wire::Epoch;
 
 use super::{Begun, Said, Seat, Setup, Told, Turns, Verdict, Which, Who};

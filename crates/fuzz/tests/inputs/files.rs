@@ -18,7 +18,7 @@ fn toml() {
         let kind = input.index(3);
         let Ok(text) = std::str::from_utf8(input.rest()) else { return };
         turn.bounded(64 * MIB, || match kind {
-            0 => check(tributary_jobfile::parse(text, "job.toml")),
+            0 => check(tributary_model::jobfile::parse(text, "job.toml")),
             1 => check(tributary_cluster::file::parse(text, "cluster.toml")),
             _ => check(Site::parse(text, NETWORK)),
         });

@@ -21,11 +21,11 @@ use tonic::body::Body;
 use tonic::service::Routes;
 use tower::ServiceExt as _;
 use tributary_access::{Caller, Grant, Role, Tenant};
+use tributary_api::placement::v1::placement_manager_server::PlacementManagerServer;
 use tributary_controller::client::{SwitchConfig, Target};
 use tributary_controller::jobs::Controller;
 use tributary_controller::programs::{self, Pipeline, Source};
 use tributary_controller::service::{Jobs, Known};
-use tributary_crossconnect::emulated::{self, Control, Mirrors, Plane};
 use tributary_manager::durable::{Change, Durable, Store};
 use tributary_manager::manager::Settings;
 use tributary_manager::service::Service;
@@ -33,7 +33,7 @@ use tributary_manager::shell::{Input, Shell, View};
 use tributary_manager::site::Site;
 use tributary_model::{Deployment, Scenario};
 use tributary_netio::{FrameIo, memory};
-use tributary_proto::placement::v1::placement_manager_server::PlacementManagerServer;
+use tributary_optical::crossconnect::emulated::{self, Control, Mirrors, Plane};
 use tributary_switch::runtime::SwitchHandle;
 use tributary_switch::server::{self, ServerHandle};
 
@@ -111,7 +111,7 @@ impl Servers {
         let network = controller("network");
         // The second job is for clients.
         runtime.block_on(network.admit(&known)).unwrap();
-        let site = Some(Arc::new(tributary_jobfile::Site::of(NETWORK, "fuzz").unwrap()));
+        let site = Some(Arc::new(tributary_model::jobfile::Site::of(NETWORK, "fuzz").unwrap()));
         let known = Known { site, ..Deployment::new(scenario.clone()).unwrap().into() };
         let clients = Jobs::new(network, known);
         let (manager, jobs) = manager();
@@ -153,7 +153,7 @@ impl Servers {
 }
 
 fn scenario() -> Scenario {
-    tributary_jobfile::parse(NETWORK, "fuzz").unwrap_or_else(|error| panic!("{error}"))
+    tributary_model::jobfile::parse(NETWORK, "fuzz").unwrap_or_else(|error| panic!("{error}"))
 }
 
 fn pipeline() -> Pipeline {
@@ -181,7 +181,7 @@ fn manager() -> (Sender<Input>, watch::Receiver<View>) {
     std::thread::spawn(move || {
         let site = Site::parse(SITE, MANAGED).unwrap();
         let settings = Settings { kept: 8, ..Settings::default() };
-        let policy = tributary_placement::by_name("netpack").expect("there is one");
+        let policy = tributary_cluster::placement::by_name("netpack").expect("there is one");
         // Without agents, nothing is admitted to switches.
         let (switches, _wishes) = mpsc::unbounded_channel();
         let mut shell = Shell::start(site, settings, policy, Forgetful, view, switches).unwrap();

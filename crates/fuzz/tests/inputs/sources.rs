@@ -3,9 +3,9 @@
 use std::sync::LazyLock;
 
 use tributary_p4::{Compilation, compile_text};
-use tributary_p4runtime_proto::p4::v1::ForwardingPipelineConfig;
-use tributary_stf::Script;
+use tributary_p4runtime::p4::v1::ForwardingPipelineConfig;
 use tributary_switch::Forwarding;
+use tributary_switch::stf::Script;
 
 use crate::bounds::{MIB, Turn};
 
@@ -50,7 +50,7 @@ fn stf() {
             };
             let forwarding =
                 Forwarding::load(COMPILED.program.clone(), config).expect("it was loaded before");
-            if let Err(failure) = tributary_stf::run(&script, forwarding) {
+            if let Err(failure) = tributary_switch::stf::run(&script, forwarding) {
                 assert!(failure.to_string().len() < OUTPUT);
             }
         });

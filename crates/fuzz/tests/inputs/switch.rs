@@ -9,10 +9,8 @@ use tributary_controller::{Catalogue, entries};
 use tributary_dataplane::EngineKind;
 use tributary_model::{Deployment, plan::Placement};
 use tributary_p4::{Compilation, compile_text};
-use tributary_p4runtime_proto::p4::config::v1::P4Info;
-use tributary_p4runtime_proto::p4::v1::{
-    ForwardingPipelineConfig, ReadRequest, Update, WriteRequest,
-};
+use tributary_p4runtime::p4::config::v1::P4Info;
+use tributary_p4runtime::p4::v1::{ForwardingPipelineConfig, ReadRequest, Update, WriteRequest};
 use tributary_switch::{Forwarding, Switch, SwitchConfig};
 use tributary_wire::{JobId, golden};
 
@@ -41,8 +39,8 @@ impl Network {
         let text = format!(
             "protocol = \"{protocol}\"\n[switch]\npool = 64\n[topology]\nkind = \"star\"\nworkers = 3\n[[job]]\n"
         );
-        let scenario =
-            tributary_jobfile::parse(&text, "fuzz").unwrap_or_else(|error| panic!("{error}"));
+        let scenario = tributary_model::jobfile::parse(&text, "fuzz")
+            .unwrap_or_else(|error| panic!("{error}"));
         let source = Source::built_in(protocol).expect("a program of ours");
         let compiled = programs::compile(&source, &programs::defines(&scenario.network.switch));
         let compiled = compiled.unwrap_or_else(|error| panic!("{error}"));

@@ -16,11 +16,11 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Code, Status, Streaming};
 use tributary_access::args::KeyArgs;
 use tributary_access::{Remote, remote};
+use tributary_api::placement::v1;
+use tributary_api::placement::v1::agent_message::Message;
+use tributary_api::placement::v1::manager_message::Message as Told;
+use tributary_api::placement::v1::placement_manager_client::PlacementManagerClient;
 use tributary_metrics::{Board, Entry, Guest, Metrics};
-use tributary_proto::placement::v1;
-use tributary_proto::placement::v1::agent_message::Message;
-use tributary_proto::placement::v1::manager_message::Message as Told;
-use tributary_proto::placement::v1::placement_manager_client::PlacementManagerClient;
 
 use super::numbers::{Agents, Numbers};
 use super::processes::{Ended, Kind, Process};
@@ -436,7 +436,7 @@ impl Agent {
             }
             None => {
                 let [path, report] = ["toml", "json"].map(|kind| self.file(task, kind));
-                if let Err(error) = tributary_limits::write_whole(&path, &start.job_file) {
+                if let Err(error) = tributary_base::write_whole(&path, &start.job_file) {
                     let exit = Exit::failed(format!("cannot write {}: {error}", path.display()));
                     let _ = self.ended.send((task, exit.into()));
                     return;

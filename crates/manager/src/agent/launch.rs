@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{AccessFlags, Pid, access};
-use tributary_proto::placement::v1;
+use tributary_api::placement::v1;
 
 use super::client::JOB_KEY;
 use crate::job::{Exit, Outcome, TaskId};

@@ -17,8 +17,8 @@ use nix::sys::signal::{Signal, killpg};
 use nix::sys::wait::{Id, WaitPidFlag, waitid};
 use nix::unistd::{Pid, getppid};
 use serde::Deserialize;
-use tributary_limits::FileLimit;
-use tributary_limits::restarts::is_death;
+use tributary_base::FileLimit;
+use tributary_base::restarts::is_death;
 
 use super::launch;
 use crate::job::{Exit, Outcome};

@@ -4,7 +4,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc;
-use tributary_limits::restarts::Restarts;
+use tributary_base::restarts::Restarts;
 
 use super::processes::{Ended, Kind, Process};
 

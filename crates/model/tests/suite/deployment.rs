@@ -5,7 +5,7 @@ use tributary_protocol::{Assignment, Mode};
 use tributary_wire::{AggregatorIndex, Segment, Service};
 
 fn deployment(text: &str) -> Deployment {
-    let scenario = tributary_jobfile::parse(text, "test");
+    let scenario = tributary_model::jobfile::parse(text, "test");
     Deployment::new(scenario.unwrap_or_else(|error| panic!("{error}"))).unwrap()
 }
 

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use tributary_jobfile::parse;
 use tributary_model::Scenario;
+use tributary_model::jobfile::parse;
 
 fn paced(text: &str) -> Scenario {
     let mut scenario = parse(text, "job.toml").unwrap_or_else(|error| panic!("{error}"));

@@ -15,7 +15,7 @@ fn ring(switches: usize) -> Topology {
         );
     }
     text += "[[job]]\nworkers=[\"h1\"]\nps=\"h0\"\n";
-    tributary_jobfile::parse(&text, "ring")
+    tributary_model::jobfile::parse(&text, "ring")
         .unwrap_or_else(|error| panic!("{error}"))
         .network
         .topology

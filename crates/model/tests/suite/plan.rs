@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
-use tributary_jobfile::parse;
+use tributary_model::jobfile::parse;
 use tributary_model::plan::{
     Forwarding, JobAtSwitch, Membership, Part, Placement, forwarding, job,
 };

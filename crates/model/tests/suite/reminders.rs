@@ -1,7 +1,7 @@
 //! How reminders reach switches.
 
-use tributary_jobfile::parse;
 use tributary_model::Error;
+use tributary_model::jobfile::parse;
 use tributary_model::plan::{JobAtSwitch, Membership, Part, Placement, job, targets};
 use tributary_wire::{Bitmap, Kind, Protocol, Rack};
 

@@ -1,6 +1,6 @@
 //! Conversion of annotations to those of P4Info.
 
-use tributary_p4runtime_proto::p4::config::v1 as proto;
+use tributary_p4runtime::p4::config::v1 as proto;
 
 use crate::ir::{Annotation, AnnotationForm, AnnotationValue};
 

@@ -10,7 +10,7 @@ mod value_sets;
 
 use std::collections::HashMap;
 
-use tributary_p4runtime_proto::p4::config::v1 as proto;
+use tributary_p4runtime::p4::config::v1 as proto;
 
 use crate::Architecture;
 use crate::ir::{self, Annotation, CtorArg, ExternId, MatchKind, TableId};

@@ -1,7 +1,7 @@
 //! Conversion of types to those of P4Info.
 
 use num_bigint::BigInt;
-use tributary_p4runtime_proto::p4::config::v1::{
+use tributary_p4runtime::p4::config::v1::{
     P4BitTypeSpec, P4BitstringLikeTypeSpec, P4BoolType, P4DataTypeSpec, P4EnumTypeSpec,
     P4ErrorType, P4ErrorTypeSpec, P4HeaderStackTypeSpec, P4HeaderTypeSpec, P4IntTypeSpec,
     P4NamedType, P4NewTypeSpec, P4NewTypeTranslation, P4SerializableEnumTypeSpec, P4StructTypeSpec,

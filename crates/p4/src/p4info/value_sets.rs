@@ -1,7 +1,7 @@
 //! Parser value sets: match fields of their members.
 
-use tributary_p4runtime_proto::p4::config::v1::match_field::{Match, MatchType};
-use tributary_p4runtime_proto::p4::config::v1::{MatchField, Preamble, ValueSet};
+use tributary_p4runtime::p4::config::v1::match_field::{Match, MatchType};
+use tributary_p4runtime::p4::config::v1::{MatchField, Preamble, ValueSet};
 
 use super::ids::part_ids;
 use super::{Generator, annotations, types};

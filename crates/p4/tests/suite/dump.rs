@@ -10,7 +10,7 @@ use crate::common::program;
 fn programs() -> Vec<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let mut all = Vec::new();
-    for folder in ["crates/stf/tests/cases", "p4src/v1model", "p4src/tna"] {
+    for folder in ["crates/switch/tests/stf/cases", "p4src/v1model", "p4src/tna"] {
         for entry in root.join(folder).read_dir().expect("the folder is part of the sources") {
             let path = entry.expect("it can be listed").path();
             if path.extension().is_some_and(|e| e == "p4") {

@@ -1,7 +1,7 @@
 //! P4Info, compared with p4c's for the same declarations (numbers copied from its output).
 
 use tributary_p4::{P4Info, compile_text};
-use tributary_p4runtime_proto::p4::config::v1::match_field::{Match, MatchType};
+use tributary_p4runtime::p4::config::v1::match_field::{Match, MatchType};
 
 const L2: &str = include_str!("../programs/l2.p4");
 
@@ -87,8 +87,8 @@ table d { key = { hdr.h.a : ternary; } actions = { NoAction; } counters = dc; me
 /// The identifiers are those of p4c (1.2.5) for this program.
 #[test]
 fn structured_annotations_are_constants() {
-    use tributary_p4runtime_proto::p4::config::v1::expression::Value;
-    use tributary_p4runtime_proto::p4::config::v1::structured_annotation::Body;
+    use tributary_p4runtime::p4::config::v1::expression::Value;
+    use tributary_p4runtime::p4::config::v1::structured_annotation::Body;
     let locals = "const bit<8> LIMIT = 9;
 @mixed[1 + LIMIT, \"two\", 3 == 4] @named[unit = \"byte\", size = 2 * LIMIT] @mode(\"fair\") @bare
 table t { actions = { @mark[1] NoAction; } }";
@@ -137,7 +137,7 @@ fn the_package_describes_itself() {
 
 #[test]
 fn a_selectors_groups_have_a_size() {
-    use tributary_p4runtime_proto::p4::config::v1::action_profile::SelectorSizeSemantics;
+    use tributary_p4runtime::p4::config::v1::action_profile::SelectorSizeSemantics;
     let locals = "@max_group_size(7) @selector_size_semantics(\"sum_of_members\") @max_member_weight(40)
 action_selector(HashAlgorithm.crc16, 32, 8) s;
 table t { key = { hdr.h.a : exact; meta.x : selector; } actions = { NoAction; } implementation = s; }";

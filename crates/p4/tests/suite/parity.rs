@@ -2,7 +2,7 @@
 //! production programs for PINS need of the front end.
 
 use tributary_p4::{Diagnostics, compile_text};
-use tributary_p4runtime_proto::p4::config::v1::{p4_new_type_spec, p4_new_type_translation};
+use tributary_p4runtime::p4::config::v1::{p4_new_type_spec, p4_new_type_translation};
 
 use crate::common::{compile, compiles, program};
 

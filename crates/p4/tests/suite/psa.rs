@@ -149,7 +149,7 @@ fn types_of_the_architecture_are_in_p4info() {
     let apply = "t.apply(); counts.count(istd.ingress_port); rates.execute(istd.ingress_port);
         cells.write(istd.ingress_port, cells.read(istd.ingress_port));";
     let info = compiled(locals, apply).p4info;
-    let port = |name: &Option<tributary_p4runtime_proto::p4::config::v1::P4NamedType>| {
+    let port = |name: &Option<tributary_p4runtime::p4::config::v1::P4NamedType>| {
         assert_eq!(name.as_ref().map(|name| name.name.as_str()), Some("PortId_t"));
     };
     port(&info.counters[0].index_type_name);

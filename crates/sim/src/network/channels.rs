@@ -10,7 +10,7 @@ use super::{Event, Network};
 use crate::channel::{Channel, Pace, Standing};
 use crate::process::Process;
 use crate::trace::{Fate, What, Words};
-use tributary_driver::tcp::Way;
+use tributary_endpoint::driver::tcp::Way;
 
 impl Network {
     /// Connects a worker, or a server outside the agent's process, to the agent of its job. The

@@ -9,7 +9,7 @@ use tributary_model::{
     plan::{self, JobAtSwitch, Placement},
     worker_index,
 };
-use tributary_p4runtime_proto::p4::v1::Update;
+use tributary_p4runtime::p4::v1::Update;
 use tributary_protocol::{Assignment, ParameterServer, Tensor, Time, Worker, worker};
 use tributary_wire::{Epoch, JobId};
 

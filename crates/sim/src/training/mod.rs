@@ -27,7 +27,7 @@ pub enum Error {
     Setup(String),
     /// The setup's network or protocol is invalid.
     #[error(transparent)]
-    Scenario(#[from] tributary_jobfile::Error),
+    Scenario(#[from] tributary_model::jobfile::Error),
     /// The endpoints or the switch refused something.
     #[error(transparent)]
     Run(#[from] crate::Error),

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use tributary_controller::programs::Source;
-use tributary_jobfile::parse;
+use tributary_model::jobfile::parse;
 use tributary_model::{Aggregation, Preemption, Protocol, Scenario};
 use tributary_p4::Architecture;
 use tributary_protocol::priority::Code;

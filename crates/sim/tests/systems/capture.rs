@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use pcap_parser::pcapng::OptionCode;
 use pcap_parser::traits::PcapNGPacketBlock as _;
 use pcap_parser::{Block, Linktype, PcapBlockOwned, PcapNGSlice};
-use tributary_capture::{Ends, Recorder, Summary};
+use tributary_netio::capture::{Recorder, Summary};
+use tributary_sim::Ends;
 use tributary_sim::{Fate, Options, Run, What};
 use tributary_wire::agg::{Packet, Repr};
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::exact::{check_exact, describe};
 use tributary_controller::outcomes::{Outcome as Fate, Outcomes};
 use tributary_controller::programs::Source;
-use tributary_jobfile::parse;
+use tributary_model::jobfile::parse;
 use tributary_model::{HostId, Scenario, SwitchId};
 use tributary_p4::Architecture;
 use tributary_protocol::Tensor;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tributary_controller::outcomes::Outcome as Fate;
 use tributary_controller::programs::Source;
-use tributary_jobfile::parse;
+use tributary_model::jobfile::parse;
 use tributary_model::{Scenario, SwitchId};
 use tributary_protocol::priority::Priority;
 use tributary_protocol::{Tensor, esa};

@@ -6,7 +6,7 @@ use std::ops::Range;
 use tributary_model::{JobSpec, Protocol, Scenario};
 use tributary_protocol::Tensor;
 use tributary_sim::{Inputs, Outcome};
-use tributary_train::verify;
+use tributary_worker::train::verify;
 
 /// The seeds to run, and whether a single one was requested.
 pub(crate) fn seeds(default: u64) -> (Range<u64>, bool) {

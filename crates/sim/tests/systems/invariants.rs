@@ -12,7 +12,7 @@ use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use tributary_controller::programs::Source;
-use tributary_jobfile::parse;
+use tributary_model::jobfile::parse;
 use tributary_model::{Scenario, SwitchSettings};
 use tributary_protocol::Tensor;
 use tributary_sim::{Cable, Inputs, Options, Program, run};

@@ -5,7 +5,7 @@ use std::time::Duration;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use tributary_controller::programs::Source;
-use tributary_jobfile::parse;
+use tributary_model::jobfile::parse;
 use tributary_model::{HostId, Protocol, Scenario};
 use tributary_protocol::{Recovery, Tensor};
 use tributary_sim::loss::{Cost, Trial};

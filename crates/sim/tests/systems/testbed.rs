@@ -1,9 +1,9 @@
 //! Jobs on NetPack's testbed: sums timed by packets against every packet of every iteration.
 
 use tributary_cluster::model::Profiles;
+use tributary_cluster::placement::by_name;
 use tributary_cluster::simulate::{Options, Outcome, SteadyState, simulate_by};
 use tributary_cluster::{Cluster, Job, JobId, Shape};
-use tributary_placement::by_name;
 use tributary_sim::testbed::{Error, Packets, Unfit, replay};
 
 /// Divisor of the models' times and gradients, so that all their iterations can be run.

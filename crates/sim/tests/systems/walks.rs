@@ -2,8 +2,8 @@
 //! cases of loss of its §5.3. Tests follow them, and the documentation's charts show them.
 
 use tributary_controller::programs::Source;
-use tributary_jobfile::parse;
 use tributary_model::Scenario;
+use tributary_model::jobfile::parse;
 use tributary_protocol::Tensor;
 use tributary_protocol::priority::Priority;
 use tributary_protocol::rtt::RttConfig;

@@ -1,7 +1,7 @@
 //! Actions of table entries: an action of their own, or one of an action profile.
 
 use tributary_dataplane::{self as dataplane, ActionCall, ActionSet, WeightedCall};
-use tributary_p4runtime_proto::p4::v1::{
+use tributary_p4runtime::p4::v1::{
     self as p4, action_profile_action_set as action_set, table_action,
 };
 

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use tributary_dataplane::{self as dataplane, KeyMatch};
 use tributary_p4::ir::TableId;
-use tributary_p4runtime_proto::p4::v1::{TableEntry, table_action};
+use tributary_p4runtime::p4::v1::{TableEntry, table_action};
 
 /// Data attached to one entry.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]

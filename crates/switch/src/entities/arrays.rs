@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use tributary_p4runtime_proto::p4::v1::{Entity, Index};
+use tributary_p4runtime::p4::v1::{Entity, Index};
 
 use super::objects::Array;
 use super::{Change, Refusal};

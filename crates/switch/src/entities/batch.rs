@@ -3,9 +3,9 @@
 use std::collections::VecDeque;
 
 use tributary_dataplane::Changed;
-use tributary_p4runtime_proto::google::rpc::Code;
-use tributary_p4runtime_proto::p4::v1::write_request::Atomicity;
-use tributary_p4runtime_proto::p4::v1::{Entity, Update, entity};
+use tributary_p4runtime::google::rpc::Code;
+use tributary_p4runtime::p4::v1::write_request::Atomicity;
+use tributary_p4runtime::p4::v1::{Entity, Update, entity};
 
 use super::read::{PART_BYTES, Part, parts_of, size};
 use super::{Names, Refusal, read_part, undo, write};

@@ -1,7 +1,7 @@
 //! Counter arrays.
 
 use tributary_dataplane as dataplane;
-use tributary_p4runtime_proto::p4::v1::{CounterData, CounterEntry, Entity, entity};
+use tributary_p4runtime::p4::v1::{CounterData, CounterEntry, Entity, entity};
 
 use super::arrays::{Cells, index_of, only_modify, range};
 use super::objects::Array;

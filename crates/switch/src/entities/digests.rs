@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use tributary_dataplane::Value;
-use tributary_p4runtime_proto::p4::v1::{DigestEntry, Entity, P4Data, digest_entry, entity};
+use tributary_p4runtime::p4::v1::{DigestEntry, Entity, P4Data, digest_entry, entity};
 
 use super::values::encode_data;
 use super::{Change, Refusal};
@@ -209,7 +209,7 @@ fn checked(entry: &DigestEntry) -> Result<digest_entry::Config, Refusal> {
 
 #[cfg(test)]
 mod tests {
-    use tributary_p4runtime_proto::google::rpc::Code;
+    use tributary_p4runtime::google::rpc::Code;
 
     use super::*;
 

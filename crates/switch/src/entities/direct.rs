@@ -2,7 +2,7 @@
 
 use tributary_dataplane::{KeyMatch, Owner};
 use tributary_p4::ir::TableId;
-use tributary_p4runtime_proto::p4::v1::{
+use tributary_p4runtime::p4::v1::{
     DirectCounterEntry, DirectMeterEntry, Entity, TableEntry, entity,
 };
 

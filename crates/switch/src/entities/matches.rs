@@ -2,7 +2,7 @@
 
 use tributary_dataplane::{KeyMatch, Value};
 use tributary_p4::ir::MatchKind;
-use tributary_p4runtime_proto::p4::v1::{FieldMatch, field_match};
+use tributary_p4runtime::p4::v1::{FieldMatch, field_match};
 
 use super::objects::{Key, Table};
 use super::{Refusal, decode, encode};

@@ -1,8 +1,8 @@
 //! Meter arrays, and validation of meter configurations.
 
 use tributary_dataplane as dataplane;
-use tributary_p4runtime_proto::p4::config::v1::meter_spec::Type;
-use tributary_p4runtime_proto::p4::v1::{Entity, MeterConfig, MeterEntry, entity};
+use tributary_p4runtime::p4::config::v1::meter_spec::Type;
+use tributary_p4runtime::p4::v1::{Entity, MeterConfig, MeterEntry, entity};
 
 use super::arrays::{Cells, index_of, only_modify, range};
 use super::objects::Array;

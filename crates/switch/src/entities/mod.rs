@@ -25,7 +25,7 @@ mod undo;
 mod value_sets;
 mod values;
 
-use tributary_p4runtime_proto::p4::v1::{DigestEntry, Entity, Update, entity, update};
+use tributary_p4runtime::p4::v1::{DigestEntry, Entity, Update, entity, update};
 
 pub(crate) use self::annotations::Annotations;
 pub(crate) use self::batch::{ReadBatch, WriteBatch};

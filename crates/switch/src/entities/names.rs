@@ -9,9 +9,9 @@
 use std::collections::{HashMap, HashSet};
 
 use tributary_p4::ir;
-use tributary_p4runtime_proto::google::rpc::Code;
-use tributary_p4runtime_proto::p4::config::v1::{self as info, P4Info};
-use tributary_p4runtime_proto::p4::v1::{
+use tributary_p4runtime::google::rpc::Code;
+use tributary_p4runtime::p4::config::v1::{self as info, P4Info};
+use tributary_p4runtime::p4::v1::{
     self as p4, Entity, FieldMatch, PacketMetadata, entity, field_match,
     packet_replication_engine_entry as engine, replica, table_action,
 };

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use tributary_dataplane::{KeyMatch, Pipeline};
 use tributary_p4::ir::{self, ExternId, TableId};
-use tributary_p4runtime_proto::p4::config::v1::{self as info, P4Info, meter_spec};
+use tributary_p4runtime::p4::config::v1::{self as info, P4Info, meter_spec};
 
 use super::Refusal;
 use super::names::Places;

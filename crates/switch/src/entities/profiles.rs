@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use tributary_dataplane::{Action, GroupMember, ProfileGroup, Value, psa_port_value};
 use tributary_p4::Architecture;
-use tributary_p4runtime_proto::p4::v1::{
+use tributary_p4runtime::p4::v1::{
     ActionProfileGroup, ActionProfileMember, Entity, action_profile_group, entity,
 };
 

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use tributary_dataplane::Changed;
-use tributary_p4runtime_proto::p4::v1::{DirectCounterEntry, DirectMeterEntry, Entity, entity};
+use tributary_p4runtime::p4::v1::{DirectCounterEntry, DirectMeterEntry, Entity, entity};
 
 use super::arrays::Cells;
 use super::counters::CounterCells;

@@ -3,7 +3,7 @@
 use tributary_dataplane::{ProfileError, StateError, TableError};
 use tributary_p4::Diagnostic;
 use tributary_p4::ir::{Origin, Program};
-use tributary_p4runtime_proto::google::rpc::Code;
+use tributary_p4runtime::google::rpc::Code;
 
 /// A canonical error code and a message for developers.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]

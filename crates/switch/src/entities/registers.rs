@@ -1,7 +1,7 @@
 //! Registers.
 
 use tributary_dataplane::Value;
-use tributary_p4runtime_proto::p4::v1::{Entity, P4Data, RegisterEntry, entity};
+use tributary_p4runtime::p4::v1::{Entity, P4Data, RegisterEntry, entity};
 
 use super::arrays::{Cells, index_of, only_modify, range};
 use super::objects::{Array, Form, Register};

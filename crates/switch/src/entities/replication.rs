@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use tributary_dataplane::Value;
 use tributary_p4::Architecture;
-use tributary_p4runtime_proto::p4::v1::{
+use tributary_p4runtime::p4::v1::{
     self as p4, CloneSessionEntry, Entity, MulticastGroupEntry, entity, replica,
 };
 

@@ -1,7 +1,7 @@
 //! All state that controllers have written, for another program to take over.
 
 use tributary_dataplane::Owner;
-use tributary_p4runtime_proto::p4::v1::{
+use tributary_p4runtime::p4::v1::{
     self as p4, DirectMeterEntry, Entity, TableEntry, entity,
     packet_replication_engine_entry as engine, update,
 };

@@ -1,7 +1,7 @@
 //! Table entries and default actions, with the counter, meter and timeout of an entry.
 
 use tributary_dataplane::{self as dataplane, KeyMatch, Owner};
-use tributary_p4runtime_proto::p4::v1::{
+use tributary_p4runtime::p4::v1::{
     self as p4, CounterData, Entity, MeterConfig, TableEntry, entity, table_action,
 };
 

@@ -1,6 +1,6 @@
 //! Undoing updates.
 
-use tributary_p4runtime_proto::p4::v1::{
+use tributary_p4runtime::p4::v1::{
     DirectCounterEntry, DirectMeterEntry, Entity, TableEntry, Update, entity, update,
 };
 

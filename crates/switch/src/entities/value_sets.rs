@@ -2,7 +2,7 @@
 
 use tributary_dataplane::{KeyMatch, Pipeline};
 use tributary_p4::ir::ExternId;
-use tributary_p4runtime_proto::p4::v1::{Entity, ValueSetEntry, ValueSetMember, entity};
+use tributary_p4runtime::p4::v1::{Entity, ValueSetEntry, ValueSetMember, entity};
 
 use super::arrays::only_modify;
 use super::matches::{matches, to_field};

@@ -1,8 +1,8 @@
 //! P4Runtime's byte strings: big-endian, leading zeros are read but not written.
 
 use tributary_dataplane::Value;
-use tributary_p4runtime_proto::p4::v1::p4_data::Data;
-use tributary_p4runtime_proto::p4::v1::{P4Data, P4StructLike};
+use tributary_p4runtime::p4::v1::p4_data::Data;
+use tributary_p4runtime::p4::v1::{P4Data, P4StructLike};
 
 use super::Refusal;
 use super::objects::{Form, Scalar};
@@ -127,7 +127,7 @@ fn encode_signed(value: &Value, width: u32) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use tributary_p4runtime_proto::google::rpc::Code;
+    use tributary_p4runtime::google::rpc::Code;
 
     use super::*;
 

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use tokio::sync::mpsc as packets;
 use tributary_netio::Poller;
-use tributary_p4runtime_proto::p4::v1::stream_message_response::Update;
+use tributary_p4runtime::p4::v1::stream_message_response::Update;
 
 use super::control::{Command, Control};
 use super::crew::{Follower, Leader, Post};

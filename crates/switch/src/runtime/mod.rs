@@ -25,7 +25,7 @@ use std::time::Instant;
 
 use tokio::sync::mpsc as packets;
 use tributary_netio::{FrameIo, Poller, Waker};
-use tributary_p4runtime_proto::p4::v1::stream_message_response::Update;
+use tributary_p4runtime::p4::v1::stream_message_response::Update;
 
 use self::control::statistics;
 pub use self::control::{Control, Stopped};

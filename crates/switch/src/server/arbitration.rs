@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use tributary_p4runtime_proto::google::rpc::{Code, Status};
-use tributary_p4runtime_proto::p4::v1::{MasterArbitrationUpdate, Role, Uint128};
+use tributary_p4runtime::google::rpc::{Code, Status};
+use tributary_p4runtime::p4::v1::{MasterArbitrationUpdate, Role, Uint128};
 
 use crate::entities::Refusal;
 use crate::roles::{Access, RoleConfig};

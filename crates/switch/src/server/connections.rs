@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tonic::Status;
-use tributary_limits::connections::ConnectionId;
+use tributary_base::connections::ConnectionId;
 
 /// Reads in progress per connection: those whose answers were not all taken yet.
 const READS_PER_CONNECTION: usize = 16;

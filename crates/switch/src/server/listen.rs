@@ -16,8 +16,8 @@ use tonic::transport::Server;
 use tonic::transport::server::Connected;
 use tributary_access::ServerKeys;
 use tributary_access::server::encrypted;
-use tributary_limits::connections::bounded;
-use tributary_p4runtime_proto::p4::v1::p4_runtime_server::P4RuntimeServer;
+use tributary_base::connections::bounded;
+use tributary_p4runtime::p4::v1::p4_runtime_server::P4RuntimeServer;
 
 use super::intake::Intake;
 use super::service::Service;

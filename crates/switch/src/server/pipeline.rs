@@ -1,6 +1,6 @@
 //! Setting and getting the pipeline configuration.
 
-use tributary_p4runtime_proto::p4::v1::{
+use tributary_p4runtime::p4::v1::{
     ForwardingPipelineConfig, GetForwardingPipelineConfigRequest,
     SetForwardingPipelineConfigRequest, get_forwarding_pipeline_config_request::ResponseType,
     set_forwarding_pipeline_config_request::Action,

@@ -8,9 +8,9 @@ use tokio_stream::wrappers::ReceiverStream;
 use tokio_stream::{Stream, StreamExt as _};
 use tonic::{Request, Response, Status, Streaming};
 use tracing::{Instrument as _, info_span};
-use tributary_limits::connections::ConnectionId;
-use tributary_p4runtime_proto::p4::v1::p4_runtime_server::P4Runtime;
-use tributary_p4runtime_proto::p4::v1::{
+use tributary_base::connections::ConnectionId;
+use tributary_p4runtime::p4::v1::p4_runtime_server::P4Runtime;
+use tributary_p4runtime::p4::v1::{
     CapabilitiesRequest, CapabilitiesResponse, DigestListAck, DigestListAckError, Entity,
     GetForwardingPipelineConfigRequest, GetForwardingPipelineConfigResponse,
     MasterArbitrationUpdate, PacketIn, PacketOut, PacketOutError, ReadRequest, ReadResponse,

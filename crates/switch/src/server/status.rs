@@ -2,8 +2,8 @@
 
 use prost::{Message, Name};
 use tonic::Status;
-use tributary_p4runtime_proto::google::rpc::{self, Code};
-use tributary_p4runtime_proto::p4::v1::{Error, StreamError};
+use tributary_p4runtime::google::rpc::{self, Code};
+use tributary_p4runtime::p4::v1::{Error, StreamError};
 
 use crate::entities::Refusal;
 use crate::runtime::Stopped;
@@ -137,7 +137,7 @@ fn any<M: Message + Name>(message: &M) -> prost_types::Any {
 /// The error on a stream about a refused message.
 pub(super) fn stream_error(
     refusal: Refusal,
-    details: tributary_p4runtime_proto::p4::v1::stream_error::Details,
+    details: tributary_p4runtime::p4::v1::stream_error::Details,
 ) -> StreamError {
     StreamError {
         canonical_code: refusal.code.into(),

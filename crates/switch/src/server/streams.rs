@@ -10,8 +10,8 @@ use prost::Message as _;
 use tokio::sync::{mpsc, oneshot};
 use tokio_stream::Stream;
 use tonic::Status;
-use tributary_limits::connections::ConnectionId;
-use tributary_p4runtime_proto::p4::v1::{StreamMessageResponse, stream_message_response::Update};
+use tributary_base::connections::ConnectionId;
+use tributary_p4runtime::p4::v1::{StreamMessageResponse, stream_message_response::Update};
 
 use super::arbitration::{Arbitration, Client, Notification};
 
@@ -228,7 +228,7 @@ fn response(update: Update) -> StreamMessageResponse {
 #[cfg(test)]
 mod tests {
     use tokio_stream::StreamExt as _;
-    use tributary_p4runtime_proto::p4::v1::PacketIn;
+    use tributary_p4runtime::p4::v1::PacketIn;
 
     use super::*;
 

@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 use tokio_stream::StreamExt as _;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Status, Streaming};
-use tributary_p4runtime_proto::p4::v1::p4_runtime_client::P4RuntimeClient;
-use tributary_p4runtime_proto::p4::v1::set_forwarding_pipeline_config_request::Action;
-use tributary_p4runtime_proto::p4::v1::{
+use tributary_p4runtime::p4::v1::p4_runtime_client::P4RuntimeClient;
+use tributary_p4runtime::p4::v1::set_forwarding_pipeline_config_request::Action;
+use tributary_p4runtime::p4::v1::{
     CapabilitiesRequest, ForwardingPipelineConfig, ReadRequest, ReadResponse, RegisterEntry,
     TableEntry, entity,
 };
@@ -55,7 +55,7 @@ fn large() -> String {
 
 fn all_registers() -> ReadRequest {
     let entity = entity::Entity::RegisterEntry(RegisterEntry::default());
-    let entities = vec![tributary_p4runtime_proto::p4::v1::Entity { entity: Some(entity) }];
+    let entities = vec![tributary_p4runtime::p4::v1::Entity { entity: Some(entity) }];
     ReadRequest { device_id: DEVICE, entities, ..Default::default() }
 }
 

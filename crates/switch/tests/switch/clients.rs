@@ -3,7 +3,7 @@
 
 use std::process::Command;
 
-use tributary_p4runtime_proto::text;
+use tributary_p4runtime::text;
 use tributary_switch::server::{Listen, ServerHandle};
 
 use crate::common::*;

@@ -1,7 +1,7 @@
 //! Shared parts of the switch's tests.
 
-use tributary_p4runtime_proto::p4::config::v1::P4Info;
-use tributary_p4runtime_proto::p4::v1::{
+use tributary_p4runtime::p4::config::v1::P4Info;
+use tributary_p4runtime::p4::v1::{
     self as p4, Entity, FieldMatch, TableEntry, Update, entity, field_match, table_action, update,
 };
 use tributary_switch::{Forwarding, Refusal, Switch, SwitchConfig};
@@ -127,7 +127,7 @@ impl Names {
 }
 
 fn id<'a>(
-    preambles: impl Iterator<Item = Option<&'a tributary_p4runtime_proto::p4::config::v1::Preamble>>,
+    preambles: impl Iterator<Item = Option<&'a tributary_p4runtime::p4::config::v1::Preamble>>,
     name: &str,
 ) -> u32 {
     preambles.flatten().find(|p| p.name == name).unwrap_or_else(|| panic!("no {name}")).id

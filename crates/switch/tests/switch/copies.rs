@@ -3,7 +3,7 @@
 //! compare both.
 
 use tributary_dataplane::Value;
-use tributary_p4runtime_proto::p4::v1::{
+use tributary_p4runtime::p4::v1::{
     CloneSessionEntry, Entity, PacketReplicationEngineEntry, entity,
     packet_replication_engine_entry::Type,
 };

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use tributary_netio::memory::MemoryPort;
 use tributary_netio::{Fan, FrameIo, Waker, memory};
-use tributary_p4runtime_proto::p4::v1::{RegisterEntry, entity, p4_data};
+use tributary_p4runtime::p4::v1::{RegisterEntry, entity, p4_data};
 use tributary_switch::runtime::{Runtime, SwitchHandle};
 use tributary_switch::{Switch, SwitchConfig};
 
@@ -44,8 +44,8 @@ fn frame(op: u8, left: u8, row: u32) -> Vec<u8> {
 fn total(switch: &mut Switch) -> u64 {
     switch.gather();
     let template = entity::Entity::RegisterEntry(RegisterEntry::default());
-    let cells = read(switch, tributary_p4runtime_proto::p4::v1::Entity { entity: Some(template) });
-    let value = |entity: tributary_p4runtime_proto::p4::v1::Entity| match entity.entity {
+    let cells = read(switch, tributary_p4runtime::p4::v1::Entity { entity: Some(template) });
+    let value = |entity: tributary_p4runtime::p4::v1::Entity| match entity.entity {
         Some(entity::Entity::RegisterEntry(entry)) => match entry.data.and_then(|data| data.data) {
             Some(p4_data::Data::Bitstring(bytes)) => {
                 bytes.iter().fold(0, |value, byte| value << 8 | u64::from(*byte))

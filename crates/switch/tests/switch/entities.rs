@@ -1,8 +1,8 @@
 //! P4Runtime entities: every match kind, wildcards, refusals.
 
 use proptest::prelude::*;
-use tributary_p4runtime_proto::google::rpc::Code;
-use tributary_p4runtime_proto::p4::v1::{
+use tributary_p4runtime::google::rpc::Code;
+use tributary_p4runtime::p4::v1::{
     self as p4, CounterData, CounterEntry, DirectCounterEntry, Entity, Index, P4Data,
     RegisterEntry, TableEntry, Update, entity, p4_data,
 };

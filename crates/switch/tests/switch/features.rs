@@ -4,11 +4,11 @@
 use std::collections::BTreeSet;
 
 use tributary_netio::FrameIo;
-use tributary_p4runtime_proto::google::rpc::Code;
-use tributary_p4runtime_proto::p4::config::v1::Preamble;
-use tributary_p4runtime_proto::p4::v1::set_forwarding_pipeline_config_request::Action as Config;
-use tributary_p4runtime_proto::p4::v1::write_request::Atomicity;
-use tributary_p4runtime_proto::p4::v1::{
+use tributary_p4runtime::google::rpc::Code;
+use tributary_p4runtime::p4::config::v1::Preamble;
+use tributary_p4runtime::p4::v1::set_forwarding_pipeline_config_request::Action as Config;
+use tributary_p4runtime::p4::v1::write_request::Atomicity;
+use tributary_p4runtime::p4::v1::{
     self as p4, Entity, Index, MeterConfig, TableAction, TableEntry, Update, entity, p4_data,
     stream_message_request, stream_message_response, table_action,
 };

@@ -11,10 +11,10 @@ use tonic::transport::{Channel, Endpoint, Uri};
 use tonic::{Status, Streaming};
 use tower::service_fn;
 use tributary_netio::memory;
-use tributary_p4runtime_proto::google::rpc;
-use tributary_p4runtime_proto::p4::v1::p4_runtime_client::P4RuntimeClient;
-use tributary_p4runtime_proto::p4::v1::set_forwarding_pipeline_config_request::Action;
-use tributary_p4runtime_proto::p4::v1::{
+use tributary_p4runtime::google::rpc;
+use tributary_p4runtime::p4::v1::p4_runtime_client::P4RuntimeClient;
+use tributary_p4runtime::p4::v1::set_forwarding_pipeline_config_request::Action;
+use tributary_p4runtime::p4::v1::{
     self as p4, Entity, ForwardingPipelineConfig, MasterArbitrationUpdate, ReadRequest,
     SetForwardingPipelineConfigRequest, StreamMessageRequest, StreamMessageResponse, Uint128,
     Update, WriteRequest, forwarding_pipeline_config::Cookie, stream_message_request,

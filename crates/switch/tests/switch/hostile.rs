@@ -13,9 +13,9 @@ use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::Code;
 use tributary_netio::{FrameIo, memory};
-use tributary_p4runtime_proto::google::rpc;
-use tributary_p4runtime_proto::p4::v1::write_request::Atomicity;
-use tributary_p4runtime_proto::p4::v1::{
+use tributary_p4runtime::google::rpc;
+use tributary_p4runtime::p4::v1::write_request::Atomicity;
+use tributary_p4runtime::p4::v1::{
     self as p4, Entity, FieldMatch, Index, P4Data, TableEntry, Update, WriteRequest, entity,
     field_match, p4_data, table_action,
 };

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
-use tributary_p4runtime_proto::google::rpc::Code;
+use tributary_p4runtime::google::rpc::Code;
 
 /// The requirements that another implementation maps to tests.
 const AT_LEAST: usize = 154;

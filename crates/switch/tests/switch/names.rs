@@ -1,9 +1,9 @@
 //! Values that controllers call by names: `@p4runtime_translation("", string)`.
 
 use tributary_netio::FrameIo as _;
-use tributary_p4runtime_proto::google::rpc::Code;
-use tributary_p4runtime_proto::p4::v1::write_request::Atomicity;
-use tributary_p4runtime_proto::p4::v1::{
+use tributary_p4runtime::google::rpc::Code;
+use tributary_p4runtime::p4::v1::write_request::Atomicity;
+use tributary_p4runtime::p4::v1::{
     self as p4, Entity, PacketMetadata, PacketOut, TableAction, TableEntry, entity,
     stream_message_request, stream_message_response, table_action,
 };

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use tributary_p4::{Compilation, Options, Sources};
-use tributary_p4runtime_proto::p4::v1::ForwardingPipelineConfig;
+use tributary_p4runtime::p4::v1::ForwardingPipelineConfig;
 use tributary_switch::{Forwarding, Refusal};
 
 fn load(compiled: Compilation) -> Result<Forwarding, Refusal> {

@@ -1,8 +1,8 @@
 //! Traffic and entities of a PSA program, as a controller sees them.
 
 use tributary_dataplane::Value;
-use tributary_p4runtime_proto::p4::v1::packet_replication_engine_entry::Type;
-use tributary_p4runtime_proto::p4::v1::{
+use tributary_p4runtime::p4::v1::packet_replication_engine_entry::Type;
+use tributary_p4runtime::p4::v1::{
     self as p4, CloneSessionEntry, Entity, PacketReplicationEngineEntry, entity, table_action,
 };
 use tributary_switch::{Switch, SwitchConfig};

@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use tributary_netio::{FrameIo, memory};
-use tributary_p4runtime_proto::p4::v1::set_forwarding_pipeline_config_request::Action;
+use tributary_p4runtime::p4::v1::set_forwarding_pipeline_config_request::Action;
 
 use crate::grpc::*;
 

@@ -1,8 +1,8 @@
 //! Requirements of the P4Runtime specification on entities that the other tests do not show, in its
 //! order. `docs/p4/p4runtime-matrix.md` lists all requirements with their tests.
 
-use tributary_p4runtime_proto::google::rpc::Code;
-use tributary_p4runtime_proto::p4::v1::{
+use tributary_p4runtime::google::rpc::Code;
+use tributary_p4runtime::p4::v1::{
     self as p4, Entity, Index, P4Data, TableEntry, entity, p4_data, table_action,
 };
 use tributary_switch::{Switch, SwitchConfig};

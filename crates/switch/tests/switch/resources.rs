@@ -1,9 +1,9 @@
 //! Counters and meters of default entries, from controllers' requests to packets.
 
-use tributary_p4runtime_proto::google::rpc::Code;
-use tributary_p4runtime_proto::p4::v1::set_forwarding_pipeline_config_request::Action as Config;
-use tributary_p4runtime_proto::p4::v1::write_request::Atomicity;
-use tributary_p4runtime_proto::p4::v1::{
+use tributary_p4runtime::google::rpc::Code;
+use tributary_p4runtime::p4::v1::set_forwarding_pipeline_config_request::Action as Config;
+use tributary_p4runtime::p4::v1::write_request::Atomicity;
+use tributary_p4runtime::p4::v1::{
     self as p4, CounterData, Entity, MeterConfig, TableEntry, Update, entity,
 };
 use tributary_switch::Switch;

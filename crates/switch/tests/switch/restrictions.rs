@@ -1,7 +1,7 @@
 //! Constraints that a program puts on what controllers write, in the language p4-constraints.
 
-use tributary_p4runtime_proto::google::rpc::Code;
-use tributary_p4runtime_proto::p4::v1::{
+use tributary_p4runtime::google::rpc::Code;
+use tributary_p4runtime::p4::v1::{
     Entity, FieldMatch, TableAction, TableEntry, Update, field_match, table_action,
 };
 use tributary_switch::{Forwarding, Switch, SwitchConfig};

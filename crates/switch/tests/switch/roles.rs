@@ -5,10 +5,10 @@ use tokio_stream::StreamExt as _;
 use tonic::Code;
 use tonic::transport::Channel;
 use tributary_netio::FrameIo;
-use tributary_p4runtime_proto::google::rpc;
-use tributary_p4runtime_proto::p4::v1::p4_runtime_client::P4RuntimeClient;
-use tributary_p4runtime_proto::p4::v1::set_forwarding_pipeline_config_request::Action;
-use tributary_p4runtime_proto::p4::v1::{
+use tributary_p4runtime::google::rpc;
+use tributary_p4runtime::p4::v1::p4_runtime_client::P4RuntimeClient;
+use tributary_p4runtime::p4::v1::set_forwarding_pipeline_config_request::Action;
+use tributary_p4runtime::p4::v1::{
     self as p4, Entity, MasterArbitrationUpdate, ReadRequest, Role,
     SetForwardingPipelineConfigRequest, TableEntry, Update, WriteRequest, entity,
     stream_message_request, stream_message_response,

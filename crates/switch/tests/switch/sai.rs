@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use tributary_netio::FrameIo as _;
 use tributary_p4::Sources;
-use tributary_p4runtime_proto::p4::v1::{
+use tributary_p4runtime::p4::v1::{
     self as p4, Entity, FieldMatch, PacketMetadata, PacketOut, TableAction, TableEntry, entity,
     field_match, packet_replication_engine_entry as engine, replica, stream_message_request,
     stream_message_response, table_action,
@@ -40,8 +40,8 @@ fn sai(instantiation: &str, platform: Option<&str>) -> Option<String> {
 struct Sai(Names);
 
 impl Sai {
-    fn table(&self, alias: &str) -> &tributary_p4runtime_proto::p4::config::v1::Table {
-        let is = |t: &&tributary_p4runtime_proto::p4::config::v1::Table| {
+    fn table(&self, alias: &str) -> &tributary_p4runtime::p4::config::v1::Table {
+        let is = |t: &&tributary_p4runtime::p4::config::v1::Table| {
             t.preamble.as_ref().is_some_and(|p| p.alias == alias)
         };
         self.0.0.tables.iter().find(is).unwrap_or_else(|| panic!("no table {alias}"))
@@ -50,7 +50,7 @@ impl Sai {
     /// A call with parameters by name.
     fn call(&self, alias: &str, params: &[(&str, &[u8])]) -> p4::Action {
         let actions = &self.0.0.actions;
-        let named = |a: &&tributary_p4runtime_proto::p4::config::v1::Action| {
+        let named = |a: &&tributary_p4runtime::p4::config::v1::Action| {
             a.preamble.as_ref().is_some_and(|p| p.alias == alias)
         };
         let action = actions.iter().find(named).unwrap_or_else(|| panic!("no action {alias}"));

@@ -9,10 +9,10 @@ use tonic::Code;
 use tonic::transport::{Channel, Endpoint, Uri};
 use tower::service_fn;
 use tributary_netio::FrameIo;
-use tributary_p4runtime_proto::google::rpc;
-use tributary_p4runtime_proto::p4::v1::p4_runtime_client::P4RuntimeClient;
-use tributary_p4runtime_proto::p4::v1::set_forwarding_pipeline_config_request::Action;
-use tributary_p4runtime_proto::p4::v1::{
+use tributary_p4runtime::google::rpc;
+use tributary_p4runtime::p4::v1::p4_runtime_client::P4RuntimeClient;
+use tributary_p4runtime::p4::v1::set_forwarding_pipeline_config_request::Action;
+use tributary_p4runtime::p4::v1::{
     self as p4, CapabilitiesRequest, Entity, ForwardingPipelineConfig,
     GetForwardingPipelineConfigRequest, MasterArbitrationUpdate, PacketOut, ReadRequest,
     TableEntry, WriteRequest, get_forwarding_pipeline_config_request::ResponseType,

@@ -6,9 +6,9 @@ use std::time::Duration;
 use tokio_stream::StreamExt as _;
 use tonic::Code;
 use tributary_netio::FrameIo;
-use tributary_p4runtime_proto::google::rpc;
-use tributary_p4runtime_proto::p4::v1::set_forwarding_pipeline_config_request::Action;
-use tributary_p4runtime_proto::p4::v1::{
+use tributary_p4runtime::google::rpc;
+use tributary_p4runtime::p4::v1::set_forwarding_pipeline_config_request::Action;
+use tributary_p4runtime::p4::v1::{
     self as p4, CapabilitiesRequest, Entity, ForwardingPipelineConfig,
     GetForwardingPipelineConfigRequest, MasterArbitrationUpdate, PacketOut, ReadRequest, Role,
     SetForwardingPipelineConfigRequest, TableEntry, Uint128, WriteRequest, stream_message_request,

@@ -1,10 +1,10 @@
 //! Structs in structs: cells of registers, and data of digests.
 
 use tributary_netio::FrameIo;
-use tributary_p4runtime_proto::google::rpc::Code;
-use tributary_p4runtime_proto::p4::config::v1 as info;
-use tributary_p4runtime_proto::p4::v1::write_request::Atomicity;
-use tributary_p4runtime_proto::p4::v1::{
+use tributary_p4runtime::google::rpc::Code;
+use tributary_p4runtime::p4::config::v1 as info;
+use tributary_p4runtime::p4::v1::write_request::Atomicity;
+use tributary_p4runtime::p4::v1::{
     self as p4, Entity, Index, P4Data, P4StructLike, RegisterEntry, Update, digest_entry, entity,
     p4_data, stream_message_response,
 };

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use tonic::transport::{Certificate, ClientTlsConfig, Endpoint, Identity};
 use tributary_access::ServerKeys;
-use tributary_p4runtime_proto::p4::v1::CapabilitiesRequest;
-use tributary_p4runtime_proto::p4::v1::p4_runtime_client::P4RuntimeClient;
+use tributary_p4runtime::p4::v1::CapabilitiesRequest;
+use tributary_p4runtime::p4::v1::p4_runtime_client::P4RuntimeClient;
 use tributary_switch::server::{Listen, ServerHandle};
 
 use crate::grpc::*;

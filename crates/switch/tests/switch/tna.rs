@@ -1,8 +1,8 @@
 //! Traffic and entities of a TNA program.
 
 use tributary_netio::FrameIo;
-use tributary_p4runtime_proto::google::rpc::Code;
-use tributary_p4runtime_proto::p4::v1::{
+use tributary_p4runtime::google::rpc::Code;
+use tributary_p4runtime::p4::v1::{
     self as p4, Entity, RegisterEntry, entity, p4_data, packet_replication_engine_entry, replica,
 };
 use tributary_switch::{Application, Switch, SwitchConfig, TNA_CPU_PORT, TofinoConfig, Trigger};
@@ -291,10 +291,8 @@ fn steady_traffic_allocates_nothing() {
 /// The program of a packet test, with the file that it includes.
 macro_rules! case {
     ($name:literal) => {
-        include_str!(concat!("../../../stf/tests/cases/", $name, ".p4")).replace(
-            "#include \"tna/egress.p4\"",
-            include_str!("../../../stf/tests/cases/tna/egress.p4"),
-        )
+        include_str!(concat!("../stf/cases/", $name, ".p4"))
+            .replace("#include \"tna/egress.p4\"", include_str!("../stf/cases/tna/egress.p4"))
     };
 }
 

@@ -2,8 +2,8 @@
 
 use crate::common::*;
 use proptest::prelude::*;
-use tributary_p4runtime_proto::google::rpc::Code;
-use tributary_p4runtime_proto::p4::v1::update;
+use tributary_p4runtime::google::rpc::Code;
+use tributary_p4runtime::p4::v1::update;
 use tributary_switch::{CPU_PORT, Switch, SwitchConfig};
 
 fn traffic() -> Switch {

@@ -2,11 +2,11 @@
 
 use std::ops::Range;
 
+use crate::train::{Metrics, TrainConfig, Trainer};
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
 use tributary_model::Digits;
 use tributary_protocol::Tensor;
-use tributary_train::{Metrics, TrainConfig, Trainer};
 
 use super::{Rule, Workload};
 
@@ -123,6 +123,6 @@ pub fn reference_digest(
     rule: Rule,
 ) -> Result<String> {
     let config = TrainConfig { epochs, ..config(digits, workers) };
-    let outcome = tributary_train::reference(&config, |all| rule.sum(all))?;
+    let outcome = crate::train::reference(&config, |all| rule.sum(all))?;
     Ok(format!("{:016x}", outcome.digest))
 }

@@ -27,7 +27,7 @@ impl Files {
     pub(super) fn open(description: &TensorFiles, worker: usize) -> Result<Self> {
         if worker == WRITER {
             let directory = &description.output_dir;
-            tributary_limits::output_directory(directory).with_context(|| {
+            tributary_base::output_directory(directory).with_context(|| {
                 format!("cannot write to the output directory {}", directory.display())
             })?;
         }

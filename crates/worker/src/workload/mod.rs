@@ -11,10 +11,10 @@ use std::collections::hash_map::Entry;
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
+use crate::train::verify;
 use anyhow::{Context, Result, bail};
 use tributary_model::{JobSpec, Protocol, Workload as Description};
 use tributary_protocol::Tensor;
-use tributary_train::verify;
 
 pub use digits::{TrainingReport, reference_digest};
 pub use pauses::Pauses;
@@ -263,7 +263,7 @@ mod tests {
             "[topology]\nkind = \"star\"\n[[job]]\nworkers = 3\nworkload = {{ kind = \"random\", \
              tensors = 1, repeat = 2, elements = {VALUES}, verify = \"share\" }}\n"
         );
-        let job = tributary_jobfile::parse(&text, "job.toml").unwrap().jobs.remove(0);
+        let job = tributary_model::jobfile::parse(&text, "job.toml").unwrap().jobs.remove(0);
         let verifier = Verifier::new(&job, 64, 3);
         let mut workers: Vec<_> = (0..3).map(|worker| of(&job, worker).unwrap()).collect();
         for round in 0..2 {

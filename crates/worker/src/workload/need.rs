@@ -4,7 +4,7 @@
 //! with a worker also creates the tensors of all workers, or a share of each.
 
 use anyhow::{Result, ensure};
-use tributary_limits::{memory, size};
+use tributary_base::{memory, size};
 use tributary_model::{JobSpec, Scenario, Workload};
 
 /// The memory of one round of a job.
@@ -134,7 +134,7 @@ mod tests {
         let text = format!(
             "[topology]\nkind = \"star\"\n[[job]]\nname = \"big\"\nworkers = 4\nworkload = {workload}\n"
         );
-        tributary_jobfile::parse(&text, "job.toml").unwrap().jobs.remove(0)
+        tributary_model::jobfile::parse(&text, "job.toml").unwrap().jobs.remove(0)
     }
 
     #[test]

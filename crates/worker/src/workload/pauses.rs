@@ -40,7 +40,7 @@ mod tests {
 
     fn pauses(seed: u64, worker: u16, text: &str) -> Vec<Duration> {
         let text = format!("seed = {seed}\n[[job]]\nworkers = 2\n{text}");
-        let scenario = tributary_jobfile::parse(&text, "f").unwrap();
+        let scenario = tributary_model::jobfile::parse(&text, "f").unwrap();
         let worker = WorkerIndex::new(worker).unwrap();
         let mut pauses = Pauses::new(&scenario, &scenario.jobs[0], worker);
         (0..1000).map(|_| pauses.draw()).collect()

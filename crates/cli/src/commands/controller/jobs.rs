@@ -11,7 +11,7 @@ use tributary_controller::server::LIMITS;
 use tributary_controller::service::{Forgetful, Jobs, Journal, Known, Record};
 use tributary_metrics::Metrics;
 use tributary_model::{Deployment, Protocol, Scenario, plan::Placement};
-use tributary_orchestrator::journal::Redb;
+use tributary_optical::orchestrator::journal::Redb;
 use tributary_wire::JobId;
 
 use crate::sources::{Controlled, Served, TakingPart};
@@ -88,11 +88,15 @@ pub(super) async fn serve(
     for record in &outdated {
         let job = record.placement.job;
         journal.forget(job).map_err(|error| anyhow!(error))?;
-        say!("job {job} removed: the job file does not have it as it was");
+        tributary_base::say!("job {job} removed: the job file does not have it as it was");
     }
     for record in &records {
         let Record { name, placement, .. } = record;
-        say!("job {} goes on, epoch {}", called(placement.job, name), placement.epoch);
+        tributary_base::say!(
+            "job {} goes on, epoch {}",
+            called(placement.job, name),
+            placement.epoch
+        );
     }
     let mut admitted = Ok(());
     if !on_demand {
@@ -139,7 +143,7 @@ async fn admit(
             None => controller.issue().await?,
         };
         controller.admit(&Placement { epoch, ..deployment.placement(index) }).await?;
-        say!("job {} ({}) admitted, epoch {epoch}", job.name, job.id);
+        tributary_base::say!("job {} ({}) admitted, epoch {epoch}", job.name, job.id);
     }
     Ok(())
 }
@@ -147,7 +151,7 @@ async fn admit(
 /// Lets endpoints and clients in until the end.
 async fn listen(jobs: &Jobs, door: Option<Door>, stop: &AtomicBool) -> Result<()> {
     let Some(door) = door else {
-        say!("end with Ctrl-C");
+        tributary_base::say!("end with Ctrl-C");
         tributary_endpoint::until(stop).await;
         return Ok(());
     };
@@ -155,8 +159,8 @@ async fn listen(jobs: &Jobs, door: Option<Door>, stop: &AtomicBool) -> Result<()
     let server = Server::start(jobs.service(), door, LIMITS)
         .await
         .with_context(|| format!("cannot listen at {address} (--listen)"))?;
-    say!("endpoints and clients are served at {}", server.address());
-    say!("end with Ctrl-C");
+    tributary_base::say!("endpoints and clients are served at {}", server.address());
+    tributary_base::say!("end with Ctrl-C");
     tributary_endpoint::until(stop).await;
     jobs.close().await;
     server.stop().await;
@@ -168,7 +172,10 @@ pub(crate) async fn release(jobs: &Jobs) -> Result<()> {
     let mut left = 0;
     for (job, name, released) in jobs.release_all().await {
         match released {
-            Ok(freed) => say!("job {} removed, {freed} aggregators freed", called(job, &name)),
+            Ok(freed) => tributary_base::say!(
+                "job {} removed, {freed} aggregators freed",
+                called(job, &name)
+            ),
             Err(refusal) => {
                 left += 1;
                 eprintln!("job {} is left in the switches: {refusal}", called(job, &name));

@@ -10,14 +10,14 @@ use anyhow::{Context, Result, bail};
 use tributary_controller::jobs::Controller;
 use tributary_controller::service::{Known, Record};
 use tributary_endpoint::tokens::Tokens;
-use tributary_jobfile::{Site, TIMING_IGNORED};
 use tributary_metrics::Metrics;
 use tributary_model::Deployment;
-use tributary_orchestrator::journal::Redb;
+use tributary_model::jobfile::{Site, TIMING_IGNORED};
+use tributary_optical::orchestrator::journal::Redb;
 use tributary_wire::JobId;
 
 use crate::args::{ControllerArgs, ControllerTask};
-use crate::signals;
+use tributary_base::program::stop_flag;
 
 /// # Errors
 /// One line that describes the problem.
@@ -31,10 +31,10 @@ pub(crate) fn run(args: &ControllerArgs, metrics: &Metrics) -> Result<()> {
 /// Admits the jobs, or lets clients control them, keeps the switches in the desired state until
 /// Ctrl-C or SIGTERM, and removes the jobs.
 fn serve_until_end(args: &ControllerArgs, metrics: &Metrics) -> Result<()> {
-    let stop = signals::stop_flag()?;
+    let stop = stop_flag()?;
     let job_file = args.job_file.as_deref().context("name a job file")?;
     let kind = switches::read_for(args.switches.target);
-    let scenario = tributary_jobfile::load_for(job_file, None, kind)?;
+    let scenario = tributary_model::jobfile::load_for(job_file, None, kind)?;
     let site = Site::load(job_file, kind)?;
     if scenario.network.topology.has_timing() {
         tracing::warn!("{TIMING_IGNORED}");

@@ -14,30 +14,30 @@ use tributary_controller::jobs::{Controller, Progress};
 use tributary_controller::ports::PortMap;
 use tributary_controller::session::Found;
 use tributary_controller::targets::{Built, Kind, chassis};
-use tributary_job::report;
 use tributary_model::{
     Deployment, Scenario, SwitchId,
     plan::{self, JobAtSwitch, Placement},
 };
-use tributary_p4runtime_proto::p4::v1::Entity;
+use tributary_p4runtime::p4::v1::Entity;
+use tributary_run::report;
 
 use super::switches;
 use crate::args::PushArgs;
-use crate::signals;
+use tributary_base::program::stop_flag;
 
 /// Pushes, and prints the content of the switches.
 ///
 /// # Errors
 /// One line that describes the problem. Jobs admitted before it are removed again.
 pub(super) fn run(args: &PushArgs) -> Result<()> {
-    let scenario = tributary_jobfile::load_for(
+    let scenario = tributary_model::jobfile::load_for(
         &args.job_file,
         None,
         switches::read_for(args.switches.target),
     )?;
     // Checked before compiling, which can take minutes.
     for directory in [&args.save, &args.chassis_config].into_iter().flatten() {
-        tributary_limits::output_directory(directory)
+        tributary_base::output_directory(directory)
             .with_context(|| format!("cannot write to {}", directory.display()))?;
     }
     let ports = switches::ports(&scenario, &args.switches)?;
@@ -57,7 +57,7 @@ pub(super) fn run(args: &PushArgs) -> Result<()> {
         plan.print();
         return Ok(());
     }
-    let stop = signals::stop_flag()?;
+    let stop = stop_flag()?;
     tributary_endpoint::runtime()?.block_on(async {
         let mut done = Pushed::default();
         let progress = |step: Progress<'_>| done.note(step);
@@ -77,7 +77,7 @@ pub(super) fn run(args: &PushArgs) -> Result<()> {
             };
             let refused = match admit.await {
                 Ok(epoch) => {
-                    say!("job {} ({}): run {epoch}", job.name, job.id);
+                    tributary_base::say!("job {} ({}): run {epoch}", job.name, job.id);
                     admitted.push(placement.job);
                     None
                 }
@@ -151,8 +151,8 @@ impl<'a> Plan<'a> {
     /// Prints everything, for `--dry-run`.
     fn print(&self) {
         let pipeline = &self.built.pipeline;
-        say!("program    {}", self.built.origin);
-        say!(
+        tributary_base::say!("program    {}", self.built.origin);
+        tributary_base::say!(
             "pipeline   {} for {}, {} bytes, cookie {:#018x}",
             self.scenario.network.protocol.name(),
             self.target,
@@ -160,7 +160,7 @@ impl<'a> Plan<'a> {
             pipeline.cookie()
         );
         let info = &pipeline.p4info;
-        say!(
+        tributary_base::say!(
             "P4Info     {} tables, {} actions, {} counters, {} registers",
             info.tables.len(),
             info.actions.len(),
@@ -168,19 +168,19 @@ impl<'a> Plan<'a> {
             info.registers.len()
         );
         for switch in self.scenario.network.topology.switch_ids() {
-            say!("switch {}", self.scenario.network.topology.switch(switch).name);
+            tributary_base::say!("switch {}", self.scenario.network.topology.switch(switch).name);
             for entity in &self.forwarding[switch.0] {
-                say!("  {}", describe(info, entity));
+                tributary_base::say!("  {}", describe(info, entity));
             }
             for (index, job) in self.scenario.jobs.iter().enumerate() {
                 let Some(entities) = self.jobs.get(&(switch, index)) else { continue };
-                say!("  job {} ({})", job.name, job.id);
+                tributary_base::say!("  job {} ({})", job.name, job.id);
                 for entity in entities {
-                    say!("    {}", describe(info, entity));
+                    tributary_base::say!("    {}", describe(info, entity));
                 }
             }
         }
-        say!("nothing was pushed (--dry-run)");
+        tributary_base::say!("nothing was pushed (--dry-run)");
     }
 
     /// Prints the content of each switch.
@@ -213,8 +213,13 @@ impl<'a> Plan<'a> {
                 format!("{:.2}", took.as_secs_f64()),
             ]);
         }
-        say!("{} on {}: {}", self.scenario.network.protocol.name(), self.target, self.built.origin);
-        say!("{table}");
+        tributary_base::say!(
+            "{} on {}: {}",
+            self.scenario.network.protocol.name(),
+            self.target,
+            self.built.origin
+        );
+        tributary_base::say!("{table}");
     }
 }
 
@@ -254,7 +259,7 @@ fn save(built: &Built, target: Kind, directory: &Path) -> Result<()> {
         Kind::Bmv2 => "pipeline.json",
         Kind::Stratum => "pipeline.pb.bin",
     };
-    let info = tributary_p4runtime_proto::text::to_text(&built.pipeline.p4info);
+    let info = tributary_p4runtime::text::to_text(&built.pipeline.p4info);
     write(directory, name, &built.pipeline.device_config)?;
     write(directory, "p4info.txtpb", info.as_bytes())
 }
@@ -275,7 +280,7 @@ fn write_chassis(
 
 fn write(directory: &Path, name: &str, contents: &[u8]) -> Result<()> {
     let path = directory.join(name);
-    if let Err(error) = tributary_limits::write_whole(&path, contents) {
+    if let Err(error) = tributary_base::write_whole(&path, contents) {
         bail!("{}: cannot be written: {error}", path.display());
     }
     Ok(())

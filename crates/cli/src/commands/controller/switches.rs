@@ -41,8 +41,8 @@ pub(crate) fn build(scenario: &Scenario, args: &SwitchesArgs) -> Result<Built> {
 }
 
 /// The switches for which a job file is read.
-pub(crate) fn read_for(target: Kind) -> tributary_jobfile::Switches {
-    tributary_jobfile::Switches { bmv2: target == Kind::Bmv2, tna: false }
+pub(crate) fn read_for(target: Kind) -> tributary_model::jobfile::Switches {
+    tributary_model::jobfile::Switches { bmv2: target == Kind::Bmv2, tna: false }
 }
 
 /// The port numbers of the switches.

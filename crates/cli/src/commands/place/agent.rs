@@ -2,14 +2,14 @@
 
 use std::path::PathBuf;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::Args;
 use tributary_manager::agent::{Agent, Settings};
 use tributary_metrics::Metrics;
 use tributary_netio::device::Kind as Io;
 
 use super::ManagerArgs;
-use crate::signals;
+use tributary_base::program::stop_flag;
 
 #[derive(Debug, Args)]
 pub(crate) struct AgentArgs {
@@ -43,13 +43,13 @@ pub(crate) struct AgentArgs {
 /// # Errors
 /// One line that describes the problem.
 pub(crate) fn run(args: &AgentArgs, metrics: &Metrics) -> Result<()> {
-    let stop = signals::stop_flag()?;
+    let stop = stop_flag()?;
     let settings = Settings {
         server: args.server.clone(),
         manager: args.manager.remote()?,
         controller: args.controller.clone(),
         keys: args.manager.keys.clone(),
-        program: std::env::current_exe().context("cannot find this program")?,
+        program: tributary_base::programs::path("tributary")?,
         directory: args.directory.clone(),
         interface: args.interface.clone(),
         arguments: vec!["--io".to_owned(), args.io.to_string()],
@@ -57,7 +57,12 @@ pub(crate) fn run(args: &AgentArgs, metrics: &Metrics) -> Result<()> {
         metrics: metrics.clone(),
     };
     let mut agent = Agent::new(settings)?;
-    say!("agent of {}, manager at {}; end with Ctrl-C", args.server, args.manager.manager);
-    tributary_endpoint::runtime()?.block_on(agent.run(&stop, |what| say!("{what}")))?;
+    tributary_base::say!(
+        "agent of {}, manager at {}; end with Ctrl-C",
+        args.server,
+        args.manager.manager
+    );
+    tributary_endpoint::runtime()?
+        .block_on(agent.run(&stop, |what| tributary_base::say!("{what}")))?;
     Ok(())
 }

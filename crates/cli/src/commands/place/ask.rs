@@ -8,14 +8,14 @@ use clap::Args;
 use tonic::transport::Channel;
 use tonic::{Code, Status};
 use tributary_access::remote;
+use tributary_api::placement::v1;
+use tributary_api::placement::v1::exit::Outcome;
+use tributary_api::placement::v1::job::State;
+use tributary_api::placement::v1::placement_manager_client::PlacementManagerClient;
 use tributary_cluster::model::Profiles;
-use tributary_proto::placement::v1;
-use tributary_proto::placement::v1::exit::Outcome;
-use tributary_proto::placement::v1::job::State;
-use tributary_proto::placement::v1::placement_manager_client::PlacementManagerClient;
 
 use super::ManagerArgs;
-use tributary_job::report;
+use tributary_run::report;
 
 /// Maximum length of an answer: a list of about 100 000 jobs.
 const LONGEST_ANSWER: usize = 64 << 20;
@@ -136,7 +136,7 @@ pub(super) fn submit(args: &SubmitArgs) -> Result<()> {
     };
     ask(&args.manager, async |client| {
         let job_id = client.submit(request).await.map_err(refused)?.into_inner().job_id;
-        say!("job {job_id}");
+        tributary_base::say!("job {job_id}");
         if args.wait { wait(client, job_id).await } else { Ok(()) }
     })
 }
@@ -161,7 +161,7 @@ async fn wait(client: &mut Client, job_id: u32) -> Result<()> {
         let Some(job) = job else { continue };
         let state = job.state();
         if state != last {
-            say!("job {job_id} is {}", word(state));
+            tributary_base::say!("job {job_id} is {}", word(state));
             last = state;
         }
         if state == State::Failed {
@@ -189,7 +189,7 @@ pub(super) fn list(args: &ListArgs) -> Result<()> {
         Ok(client.list(v1::ListRequest {}).await.map_err(refused)?.into_inner())
     })?;
     if args.json {
-        return crate::print(&serde_json::to_string_pretty(&json(&listed))?);
+        return tributary_base::program::print(&serde_json::to_string_pretty(&json(&listed))?);
     }
     let mut servers = report::table(&["server", "GPUs", "free", "agent"]);
     for server in &listed.servers {
@@ -216,7 +216,7 @@ pub(super) fn list(args: &ListArgs) -> Result<()> {
             job.reason.clone(),
         ]);
     }
-    crate::print(&format!("{servers}\n{jobs}"))
+    tributary_base::program::print(&format!("{servers}\n{jobs}"))
 }
 
 /// The servers of a job with its GPUs on each, and the parameter server's.

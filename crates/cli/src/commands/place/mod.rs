@@ -1,14 +1,11 @@
-//! `tributary place`: placement of jobs. Without a command it compares policies over a trace.
+//! `tributary place`: placement of jobs on servers.
 //!
 //! `serve` is the placement manager, `agent` its agent on every server, and `ask` the users'
 //! commands. `slurm` places jobs of Slurm instead.
 
 mod agent;
 mod ask;
-mod compare;
-mod figures;
 mod serve;
-mod sharing;
 mod slurm;
 
 use anyhow::Result;
@@ -18,19 +15,8 @@ use tributary_access::args::KeyArgs;
 use tributary_access::listen::standard;
 use tributary_metrics::Metrics;
 
-#[derive(Debug, Args)]
-#[command(args_conflicts_with_subcommands = true)]
-pub(crate) struct PlaceArgs {
-    #[command(subcommand)]
-    command: Option<PlaceCommand>,
-    #[command(flatten)]
-    compare: compare::CompareArgs,
-}
-
 #[derive(Debug, Subcommand)]
-enum PlaceCommand {
-    /// Make the figures of NetPack's or Titan's paper, with the paper's numbers.
-    Figures(figures::FiguresArgs),
+pub(crate) enum PlaceCommand {
     /// Run the placement manager: accept jobs, place them, and have the servers' agents run them.
     Serve(serve::ServeArgs),
     /// Run the agent of this server: start and stop workers and parameter servers for the manager.
@@ -61,24 +47,22 @@ impl ManagerArgs {
     }
 }
 
-impl PlaceArgs {
+impl PlaceCommand {
     /// Whether this is the manager or one of its agents.
     pub(crate) fn serves(&self) -> bool {
-        matches!(self.command, Some(PlaceCommand::Serve(_) | PlaceCommand::Agent(_)))
+        matches!(self, Self::Serve(_) | Self::Agent(_))
     }
 }
 
 /// # Errors
 /// One line that describes the problem.
-pub(crate) fn run(args: &PlaceArgs, metrics: &Metrics) -> Result<()> {
-    match &args.command {
-        None => compare::run(&args.compare),
-        Some(PlaceCommand::Figures(args)) => figures::run(args),
-        Some(PlaceCommand::Serve(args)) => serve::run(args, metrics),
-        Some(PlaceCommand::Agent(args)) => agent::run(args, metrics),
-        Some(PlaceCommand::Submit(args)) => ask::submit(args),
-        Some(PlaceCommand::List(args)) => ask::list(args),
-        Some(PlaceCommand::Cancel(args)) => ask::cancel(args),
-        Some(PlaceCommand::Slurm(args)) => slurm::run(args),
+pub(crate) fn run(command: &PlaceCommand, metrics: &Metrics) -> Result<()> {
+    match command {
+        PlaceCommand::Serve(args) => serve::run(args, metrics),
+        PlaceCommand::Agent(args) => agent::run(args, metrics),
+        PlaceCommand::Submit(args) => ask::submit(args),
+        PlaceCommand::List(args) => ask::list(args),
+        PlaceCommand::Cancel(args) => ask::cancel(args),
+        PlaceCommand::Slurm(args) => slurm::run(args),
     }
 }

@@ -13,6 +13,7 @@ use tonic::service::Routes;
 use tributary_access::args::{DoorArgs, KeyArgs};
 use tributary_access::listen::standard;
 use tributary_access::{Limits, Listen, SILENCE, Server};
+use tributary_api::placement::v1::placement_manager_server::PlacementManagerServer;
 use tributary_cluster::{Collective, Policy};
 use tributary_manager::database::Redb;
 use tributary_manager::manager::Settings;
@@ -21,10 +22,9 @@ use tributary_manager::shell::{Input, Shell, View};
 use tributary_manager::site::Site;
 use tributary_manager::switches;
 use tributary_metrics::Metrics;
-use tributary_proto::placement::v1::placement_manager_server::PlacementManagerServer;
 
-use crate::signals;
 use crate::sources::Managed;
+use tributary_base::program::stop_flag;
 
 #[derive(Debug, Args)]
 pub(crate) struct ServeArgs {
@@ -69,7 +69,7 @@ pub(crate) struct ServeArgs {
 /// # Errors
 /// One line that describes the problem.
 pub(crate) fn run(args: &ServeArgs, metrics: &Metrics) -> Result<()> {
-    let stop = signals::stop_flag()?;
+    let stop = stop_flag()?;
     if !args.ageing.is_finite() || args.ageing < 0.0 {
         bail!("--ageing {}: choose 0 or more", args.ageing);
     }
@@ -101,8 +101,8 @@ pub(crate) fn run(args: &ServeArgs, metrics: &Metrics) -> Result<()> {
         .with_context(|| format!("cannot serve the manager at {}", args.listen))?;
     runtime.spawn(switches::follow(controller, wanted, inputs.clone()));
     runtime.spawn(end(stop, inputs));
-    say!("placement manager at {}, policy {}", server.address(), args.policy);
-    say!("end with Ctrl-C; running jobs continue");
+    tributary_base::say!("placement manager at {}, policy {}", server.address(), args.policy);
+    tributary_base::say!("end with Ctrl-C; running jobs continue");
     shell.run(&incoming)?;
     drop(server);
     // Agents find another manager, or this one when it is restarted.
@@ -112,11 +112,11 @@ pub(crate) fn run(args: &ServeArgs, metrics: &Metrics) -> Result<()> {
 
 /// A policy that gives jobs a parameter server.
 fn policy(site: &Site, name: &str) -> Result<Box<dyn Policy>> {
-    let names = tributary_placement::NAMES.join(", ");
-    if tributary_placement::all_reduce(name, Collective::default()).is_some() {
+    let names = tributary_cluster::placement::NAMES.join(", ");
+    if tributary_cluster::placement::all_reduce(name, Collective::default()).is_some() {
         bail!("--policy {name}: it places jobs without a parameter server; choose one of {names}");
     }
-    let policy = site.policy(name, tributary_placement::by_name);
+    let policy = site.policy(name, tributary_cluster::placement::by_name);
     policy.with_context(|| format!("--policy {name}: there is no such policy; there are {names}"))
 }
 
@@ -147,7 +147,9 @@ mod tests {
             let error = policy(name).err().map(|error| error.to_string()).unwrap_or_default();
             assert!(error.contains("without a parameter server; choose one of netpack"), "{error}");
         }
-        for name in tributary_placement::NAMES.iter().chain(&["netpack-plain", "tetris:apart"]) {
+        for name in
+            tributary_cluster::placement::NAMES.iter().chain(&["netpack-plain", "tetris:apart"])
+        {
             assert!(policy(name).is_ok(), "{name}");
         }
         assert!(policy("best").is_err_and(|error| error.to_string().contains("no such policy")));

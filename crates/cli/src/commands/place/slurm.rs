@@ -8,19 +8,19 @@ use anyhow::{Context, Result, ensure};
 use clap::{Args, Subcommand};
 use tributary_access::args::KeyArgs;
 use tributary_access::listen::standard;
+use tributary_base::output_directory;
 use tributary_cluster::Policy;
-use tributary_limits::output_directory;
+use tributary_cluster::placement::{ALL_REDUCE_NAMES, NAMES};
 use tributary_manager::site::Site;
-use tributary_placement::{ALL_REDUCE_NAMES, NAMES};
-use tributary_slurm::commands;
-use tributary_slurm::listing::Node;
-use tributary_slurm::placer::Settings;
-use tributary_slurm::service::{self, Placer};
-use tributary_slurm::switches::Switches;
-use tributary_slurm::topology::Tree;
+use tributary_manager::slurm::commands;
+use tributary_manager::slurm::listing::Node;
+use tributary_manager::slurm::placer::Settings;
+use tributary_manager::slurm::service::{self, Placer};
+use tributary_manager::slurm::switches::Switches;
+use tributary_manager::slurm::topology::Tree;
 
-use crate::figures::put;
-use crate::signals;
+use tributary_base::program::put;
+use tributary_base::program::stop_flag;
 
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
@@ -123,7 +123,7 @@ pub(super) fn run(args: &SlurmArgs) -> Result<()> {
 
 /// Places jobs until Ctrl-C or SIGTERM. Jobs continue.
 fn follow(args: &FollowArgs) -> Result<()> {
-    let stop = signals::stop_flag()?;
+    let stop = stop_flag()?;
     ensure!(
         args.ageing.is_finite() && args.ageing >= 0.0,
         "--ageing {}: choose 0 or more",
@@ -135,10 +135,13 @@ fn follow(args: &FollowArgs) -> Result<()> {
         Settings { period_ms: args.period, ageing: args.ageing, patience_s: args.patience };
     tributary_endpoint::runtime()?.block_on(async {
         let switches = args.controller.switches()?;
-        say!("placing Slurm's jobs by {}; end with Ctrl-C, jobs continue", args.policy);
+        tributary_base::say!(
+            "placing Slurm's jobs by {}; end with Ctrl-C, jobs continue",
+            args.policy
+        );
         let mut placer = Placer { site, policy, settings, shared: args.shared, switches };
         tokio::select! {
-            () = placer.run(|line| say!("{line}")) => {}
+            () = placer.run(|line| tributary_base::say!("{line}")) => {}
             () = tributary_endpoint::until(&stop) => {}
         }
         Ok(())
@@ -147,7 +150,7 @@ fn follow(args: &FollowArgs) -> Result<()> {
 
 fn policy(site: &Site, name: &str) -> Result<Box<dyn Policy>> {
     let names = || NAMES.iter().chain(ALL_REDUCE_NAMES).copied().collect::<Vec<_>>().join(", ");
-    site.policy(name, tributary_placement::by_name)
+    site.policy(name, tributary_cluster::placement::by_name)
         .with_context(|| format!("--policy {name}: there is no such policy; there are {}", names()))
 }
 
@@ -159,7 +162,7 @@ fn prolog(args: &HookArgs) -> Result<()> {
         Ok::<_, anyhow::Error>(service::prolog(&mut switches, job, patience).await?)
     })?;
     if let Some(run) = run {
-        say!("job {job}: admitted, run {run}");
+        tributary_base::say!("job {job}: admitted, run {run}");
     }
     Ok(())
 }
@@ -173,7 +176,7 @@ fn epilog(args: &HookArgs) -> Result<()> {
         Ok::<_, anyhow::Error>(service::epilog(&mut switches, job, &nodes, patience).await?)
     })?;
     if released {
-        say!("job {job}: released");
+        tributary_base::say!("job {job}: released");
     }
     Ok(())
 }
@@ -187,10 +190,10 @@ fn environment(args: &HookArgs) -> Result<()> {
         Ok::<_, anyhow::Error>(service::environment(&mut switches, job, &node, patience).await?)
     })?;
     if !variables.is_empty() {
-        say!("export TRIBUTARY_CONTROLLER={}", args.controller.controller);
+        tributary_base::say!("export TRIBUTARY_CONTROLLER={}", args.controller.controller);
     }
     for (name, value) in variables {
-        say!("export {name}={value}");
+        tributary_base::say!("export {name}={value}");
     }
     Ok(())
 }
@@ -222,8 +225,11 @@ fn topology(args: &TopologyArgs) -> Result<()> {
     put(&network, tree.network(&origin, &nodes))?;
     put(&site, tree.site(&origin, "network.toml", gpus))?;
     let (switches, hosts) = (tree.switches().len(), tree.nodes().count());
-    say!("{}: {switches} switches and {hosts} hosts; complete their addresses", network.display());
-    say!("{}: {} GPUs", site.display(), tree.nodes().map(gpus).sum::<u32>());
+    tributary_base::say!(
+        "{}: {switches} switches and {hosts} hosts; complete their addresses",
+        network.display()
+    );
+    tributary_base::say!("{}: {} GPUs", site.display(), tree.nodes().map(gpus).sum::<u32>());
     Ok(())
 }
 

@@ -7,11 +7,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use tributary_switch::explained::forks::Fork;
+use tributary_switch::explained::{Node, json, svg, text, tree};
 use tributary_switch::runtime::Control;
 use tributary_switch::trace::{Budget, Filter, Recording, Tracing};
 use tributary_switch::{Forwarding, Switch};
-use tributary_trace::forks::Fork;
-use tributary_trace::{Node, json, svg, text, tree};
 
 use crate::args::SwitchArgs;
 
@@ -128,7 +128,7 @@ impl Out {
             Self::Svg(path) => {
                 let stem = path.file_stem().unwrap_or_default().to_string_lossy();
                 let path = path.with_file_name(format!("{stem}-{number}.svg"));
-                tributary_limits::write_whole(&path, svg(node, true))
+                tributary_base::write_whole(&path, svg(node, true))
                     .with_context(|| format!("cannot write {}", path.display()))
             }
         }

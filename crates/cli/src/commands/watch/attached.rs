@@ -9,19 +9,19 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, bail, ensure};
 use tonic::transport::Channel;
 use tributary_access::Remote;
+use tributary_api::jobs::v1;
+use tributary_api::jobs::v1::iteration::State;
+use tributary_api::jobs::v1::jobs_client::JobsClient;
 use tributary_controller::aggregators::{Held, Registers, Served};
 use tributary_controller::client::{Client, SwitchConfig, Target};
 use tributary_controller::outcomes::{self, Outcomes};
 use tributary_controller::{Catalogue, Error};
-use tributary_proto::jobs::v1;
-use tributary_proto::jobs::v1::iteration::State;
-use tributary_proto::jobs::v1::jobs_client::JobsClient;
-use tributary_watch::Hub;
-use tributary_watch::model::{
+use tributary_run::live::Hub;
+use tributary_run::live::model::{
     Clock, Host, Job, JobSample, Line, Link, MOST_CELLS, MOST_JOBS, Node, Note, Sample, Scene,
     Switch, SwitchSample, VERSION, Weight, WorkerSample,
 };
-use tributary_watch::pool::{self, Holder, Tracker};
+use tributary_run::live::pool::{self, Holder, Tracker};
 use tributary_wire::{Bitmap, Epoch, JobId, Run};
 
 use super::WatchArgs;
@@ -411,7 +411,7 @@ impl Known {
                 let outcomes = Outcomes::of(catalogue, Some(**slot), &answer);
                 let mut counted = BTreeMap::new();
                 let evicted = outcomes::evictions(catalogue, run.epoch, &evictions);
-                tributary_job::watch::add(&mut counted, &outcomes, evicted);
+                tributary_run::watch::add(&mut counted, &outcomes, evicted);
                 counts.insert(**run, counted);
             }
         }

@@ -11,12 +11,12 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
 use tributary_access::args::KeyArgs;
-use tributary_watch::Hub;
-use tributary_watch::recording::Recorder;
-use tributary_watch::server::Server;
-use tributary_watch::terminal::{self, Position};
+use tributary_run::live::Hub;
+use tributary_run::live::recording::Recorder;
+use tributary_run::live::server::Server;
+use tributary_run::live::terminal::{self, Position};
 
-use crate::signals;
+use tributary_base::program::stop_flag;
 
 /// Interval of checks for a signal.
 const LOOK: Duration = Duration::from_millis(50);
@@ -56,7 +56,7 @@ pub(crate) struct WatchArgs {
 /// One line that describes the problem.
 pub(crate) fn run(args: &WatchArgs) -> Result<()> {
     let page = (!args.terminal).then_some(args.listen);
-    let stop = signals::stop_flag()?;
+    let stop = stop_flag()?;
     if let Some(file) = &args.replay {
         let hub = Hub::replay(file)?;
         let view = View::show(hub, page, args.terminal, Position::REPLAY)?;

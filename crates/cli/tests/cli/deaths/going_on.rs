@@ -9,7 +9,7 @@ use std::time::Duration;
 use nix::sys::signal::Signal;
 use rand::{Rng as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
-use tributary_testbed::{Process, Stream};
+use tributary_run::testbed::{Process, Stream};
 
 use super::signal;
 use crate::by_hand::{Net, ended, until};

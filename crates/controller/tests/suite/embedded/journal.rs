@@ -7,7 +7,7 @@ use tributary_access::{Door, Listen, Remote, Server};
 use tributary_controller::jobs::Controller;
 use tributary_controller::server::LIMITS;
 use tributary_controller::service::{Admission, Jobs, Journal, Record, Refusal};
-use tributary_jobfile::parse;
+use tributary_model::jobfile::parse;
 use tributary_model::{Aggregation, Deployment, plan::Placement};
 use tributary_wire::JobId;
 

@@ -5,14 +5,14 @@ use std::time::{Duration, Instant};
 
 use tokio::task::JoinSet;
 use tributary_access::{Door, Listen, Remote, Server};
+use tributary_api::jobs::v1;
+use tributary_api::jobs::v1::take_response::News;
 use tributary_controller::client::{SwitchConfig, Target};
 use tributary_controller::jobs::Controller;
 use tributary_controller::server::LIMITS;
 use tributary_controller::service::Jobs;
-use tributary_jobfile::parse;
+use tributary_model::jobfile::parse;
 use tributary_model::{Deployment, plan::Placement};
-use tributary_proto::jobs::v1;
-use tributary_proto::jobs::v1::take_response::News;
 use tributary_switch::server::Listen as At;
 
 use crate::embedded::leases::{KEY, LATE, Site, leased, plain};

@@ -20,7 +20,7 @@ use tributary_controller::jobs::Controller;
 use tributary_controller::outcomes::Outcome;
 use tributary_controller::programs::{Pipeline, Source, compile, defines};
 use tributary_controller::session::Session;
-use tributary_jobfile::parse;
+use tributary_model::jobfile::parse;
 use tributary_model::{SwitchId, plan::Placement};
 use tributary_netio::FrameIo;
 use tributary_netio::memory::{self, MemoryPort};

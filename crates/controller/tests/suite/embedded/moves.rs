@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use tributary_controller::jobs::Controller;
 use tributary_controller::outcomes::Outcome;
-use tributary_jobfile::parse;
+use tributary_model::jobfile::parse;
 use tributary_model::{Aggregation, Scenario, SwitchId, plan::Placement};
 use tributary_netio::FrameIo;
 use tributary_netio::memory::MemoryPort;

@@ -8,14 +8,14 @@ use tokio::time::timeout;
 use tonic::transport::Channel;
 use tonic::{Code, Status, Streaming};
 use tributary_access::{Door, Listen, Server};
+use tributary_api::jobs::v1;
+use tributary_api::jobs::v1::iteration::State;
+use tributary_api::jobs::v1::jobs_client::JobsClient;
 use tributary_controller::jobs::Controller;
 use tributary_controller::server::LIMITS;
 use tributary_controller::service::Jobs;
-use tributary_jobfile::parse;
+use tributary_model::jobfile::parse;
 use tributary_model::{Deployment, Scenario};
-use tributary_proto::jobs::v1;
-use tributary_proto::jobs::v1::iteration::State;
-use tributary_proto::jobs::v1::jobs_client::JobsClient;
 
 use crate::embedded::{Cables, Running, running};
 use crate::support::{self, Kit, free_port};

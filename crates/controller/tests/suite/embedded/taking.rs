@@ -7,12 +7,12 @@ use tokio::time::timeout;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Status, Streaming};
 use tributary_access::Remote;
-use tributary_proto::JOBS_VERSION;
-use tributary_proto::jobs::v1;
-use tributary_proto::jobs::v1::jobs_client::JobsClient;
-use tributary_proto::jobs::v1::part::Role;
-use tributary_proto::jobs::v1::take_request::Request;
-use tributary_proto::jobs::v1::take_response::News;
+use tributary_api::JOBS_VERSION;
+use tributary_api::jobs::v1;
+use tributary_api::jobs::v1::jobs_client::JobsClient;
+use tributary_api::jobs::v1::part::Role;
+use tributary_api::jobs::v1::take_request::Request;
+use tributary_api::jobs::v1::take_response::News;
 use tributary_wire::{Epoch, WorkerIndex, WorkerSet};
 
 /// Longer than the controller waits for workers that have not called.

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use tokio_stream::StreamExt as _;
 use tonic::{Code, Request, Status};
 use tributary_access::{Caller, Grant, Remote, Role, Tenant};
+use tributary_api::jobs::v1;
+use tributary_api::jobs::v1::jobs_server::{Jobs as Service, JobsServer};
 use tributary_controller::service::Jobs;
-use tributary_proto::jobs::v1;
-use tributary_proto::jobs::v1::jobs_server::{Jobs as Service, JobsServer};
 use tributary_wire::JobId;
 
 use crate::embedded::leases::{KEY, Life, Site, leased, plain};

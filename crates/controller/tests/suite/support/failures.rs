@@ -14,8 +14,8 @@ use tributary_controller::client::{SwitchConfig, Target};
 use tributary_controller::jobs::Controller;
 use tributary_controller::programs::Pipeline;
 use tributary_model::plan::Placement;
-use tributary_p4runtime_proto::p4::v1::p4_runtime_client::P4RuntimeClient;
-use tributary_p4runtime_proto::p4::v1::{
+use tributary_p4runtime::p4::v1::p4_runtime_client::P4RuntimeClient;
+use tributary_p4runtime::p4::v1::{
     self as p4, ForwardingPipelineConfig, SetForwardingPipelineConfigRequest, Uint128, Update,
     WriteRequest, set_forwarding_pipeline_config_request::Action, update,
 };

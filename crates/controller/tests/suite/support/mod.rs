@@ -12,14 +12,12 @@ use tributary_controller::outcomes::Outcome;
 use tributary_controller::programs::Pipeline;
 use tributary_controller::session::Session;
 use tributary_controller::{Catalogue, Error};
-use tributary_jobfile::parse;
+use tributary_model::jobfile::parse;
 use tributary_model::{Aggregation, Error as Unservable, Scenario, SwitchId, plan::Placement};
-use tributary_p4runtime_proto::p4::config::v1::Preamble;
-use tributary_p4runtime_proto::p4::v1::field_match::FieldMatchType;
-use tributary_p4runtime_proto::p4::v1::{
-    Entity, MeterConfig, MulticastGroupEntry, TableEntry, entity,
-};
-use tributary_p4runtime_proto::p4::v1::{
+use tributary_p4runtime::p4::config::v1::Preamble;
+use tributary_p4runtime::p4::v1::field_match::FieldMatchType;
+use tributary_p4runtime::p4::v1::{Entity, MeterConfig, MulticastGroupEntry, TableEntry, entity};
+use tributary_p4runtime::p4::v1::{
     PacketReplicationEngineEntry, packet_replication_engine_entry, table_action,
 };
 use tributary_protocol::{Assignment, Mode};

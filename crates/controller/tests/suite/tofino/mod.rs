@@ -65,7 +65,7 @@ fn a_bundle_of_two_compilations_is_refused() {
     std::fs::write(&other, text.replace("hosts", "places")).unwrap();
     let (mini, built) = compiled(&program());
     let (other, _) = compiled(&other);
-    let info = tributary_p4runtime_proto::text::to_text(&built.pipeline.p4info);
+    let info = tributary_p4runtime::text::to_text(&built.pipeline.p4info);
     std::fs::write(directory.path().join("p4info.txtpb"), info).unwrap();
     let bundle = directory.path().join("mixed.pb.bin");
     let refused = |config: &BfPipelineConfig| {

@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
+use tributary_api::placement::v1;
+use tributary_api::placement::v1::job::State;
 use tributary_manager::agent::{Agent, Settings as AgentSettings};
-use tributary_proto::placement::v1;
-use tributary_proto::placement::v1::job::State;
 
 use super::{Place, request};
 

@@ -1,8 +1,8 @@
 //! What users are told about jobs that wait, or are refused.
 
 use tonic::Code;
-use tributary_proto::placement::v1;
-use tributary_proto::placement::v1::job::State;
+use tributary_api::placement::v1;
+use tributary_api::placement::v1::job::State;
 
 use super::{Place, request};
 

@@ -14,6 +14,8 @@ use tokio::sync::watch;
 use tokio_stream::wrappers::TcpListenerStream;
 use tonic::Request;
 use tributary_access::Grant;
+use tributary_api::jobs::v1::jobs_server::JobsServer;
+use tributary_api::jobs::v1::{self, AdmitRequest};
 use tributary_controller::client::{SwitchConfig, Target};
 use tributary_controller::jobs::Controller;
 use tributary_controller::programs::{Source, compile, defines};
@@ -24,8 +26,6 @@ use tributary_manager::shell::{Input, Shell, View};
 use tributary_manager::site::Site;
 use tributary_model::Deployment;
 use tributary_netio::memory::{self, MemoryPort};
-use tributary_proto::jobs::v1::jobs_server::JobsServer;
-use tributary_proto::jobs::v1::{self, AdmitRequest};
 use tributary_switch::runtime::{self, SwitchHandle};
 use tributary_switch::server::{Listen, ServerHandle, Service};
 
@@ -69,7 +69,8 @@ impl Setting {
         let service = Service::new(switch.control().clone(), packets_in);
         let server = ServerHandle::start(service, Listen::Unix(socket.clone())).unwrap();
         let target = Target::Address(format!("unix:{}", socket.display()));
-        let network = tributary_jobfile::parse(&format!("{NETWORK}[[job]]\n"), "n.toml").unwrap();
+        let network =
+            tributary_model::jobfile::parse(&format!("{NETWORK}[[job]]\n"), "n.toml").unwrap();
         let source = Source::built_in("atp").unwrap();
         let pipeline = compile(&source, &defines(&network.network.switch)).unwrap().pipeline;
         let calls = Arc::<Mutex<usize>>::default();

@@ -9,8 +9,8 @@ use tokio::net::TcpListener;
 use tokio_stream::Stream;
 use tokio_stream::wrappers::TcpListenerStream;
 use tonic::{Request, Response, Status, Streaming};
-use tributary_proto::jobs::v1;
-use tributary_proto::jobs::v1::jobs_server::{Jobs, JobsServer};
+use tributary_api::jobs::v1;
+use tributary_api::jobs::v1::jobs_server::{Jobs, JobsServer};
 
 /// Number in packets, hosts of the workers, host of the parameter server.
 pub(crate) type Admitted = (u32, Vec<String>, String);

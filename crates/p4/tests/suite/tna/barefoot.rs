@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 use std::{env, fs, thread};
 
 use tributary_p4::P4Info;
-use tributary_p4runtime_proto::text;
+use tributary_p4runtime::text;
 
 use super::compiles;
 use super::samples::{SAMPLES, Verdict};

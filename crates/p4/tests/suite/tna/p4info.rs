@@ -91,7 +91,7 @@ table t { key = { hdr.d.a : exact; } actions = { count; } counters = hits; size 
     ))
     .p4info;
     assert_eq!(info.pkg_info.as_ref().unwrap().arch, "tna");
-    let name = |p: &Option<tributary_p4runtime_proto::p4::config::v1::Preamble>| {
+    let name = |p: &Option<tributary_p4runtime::p4::config::v1::Preamble>| {
         let p = p.as_ref().unwrap();
         (p.name.clone(), p.id)
     };

@@ -7,7 +7,7 @@ use std::time::Duration;
 use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use tributary_jobfile::parse;
+use tributary_model::jobfile::parse;
 use tributary_model::{End, LinkId, Preemption, Protocol, Scenario};
 use tributary_protocol::priority::Priority;
 use tributary_protocol::{Recovery, Tensor};

@@ -9,7 +9,7 @@
 
 use std::time::Duration;
 
-use tributary_driver::tcp::USER_TIMEOUT;
+use tributary_endpoint::driver::tcp::USER_TIMEOUT;
 use tributary_model::{Protocol, Scenario};
 use tributary_netio::faults::Reorder;
 use tributary_protocol::{Recovery, Time};

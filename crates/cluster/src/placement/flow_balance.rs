@@ -1,0 +1,27 @@
+//! Flow-balance: prefers servers with fewer flows (NetPack §6.1).
+
+use crate::ServerIndex;
+
+use crate::placement::ranked::{Preference, Ranked, View};
+
+/// Flow-balance.
+pub type FlowBalance = Ranked<FewerFlows>;
+
+/// Fewest flows first.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct FewerFlows;
+
+impl Preference for FewerFlows {
+    const NAME: &'static str = "flow-balance";
+
+    type Key = u32;
+
+    fn key(view: &View<'_>, server: ServerIndex) -> u32 {
+        view.network.flows(server)
+    }
+
+    /// Only flows matter: servers without a free GPU are equally suitable.
+    fn ps_key(view: &View<'_>, server: ServerIndex) -> Option<u32> {
+        Some(Self::key(view, server))
+    }
+}

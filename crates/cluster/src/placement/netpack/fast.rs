@@ -1,0 +1,209 @@
+//! Algorithm 2 over classes of servers.
+
+use std::collections::BTreeSet;
+
+use crate::{Cluster, Job, Pending, Plan, Policy, Round, ServerIndex};
+
+use super::classes::{Class, Filed, Index};
+use super::links::{FLOW, Links};
+use super::offers::{Kbps, Offer, fastest};
+use super::penalty::{Uplinks, is_oversubscribed};
+use super::ps::{Equation, Placed};
+use super::readings::{Duty, Readings};
+use super::workers::Candidate;
+use super::{Search, knapsack, place_jobs, plan, subset};
+use crate::placement::regions;
+use crate::placement::sharing::Sharing;
+
+/// NetPack's policy: computes the plans of [`Plain`](super::Plain), faster, with its default
+/// readings except those that are fields here.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct NetPack {
+    /// Whether step 3 may put the parameter server beside a worker.
+    pub sharing: Sharing,
+    /// How running jobs count.
+    pub duty: Duty,
+}
+
+impl NetPack {
+    /// `netpack+`: NetPack with a model of jobs that take turns on links, and with parameter
+    /// servers apart from workers. It is ours, not the paper's.
+    #[must_use]
+    pub const fn plus() -> Self {
+        Self { sharing: Sharing::Forbidden, duty: Duty::Cycles }
+    }
+}
+
+impl Policy for NetPack {
+    fn name(&self) -> &'static str {
+        match self.duty {
+            Duty::Always => "netpack",
+            Duty::Cycles => "netpack+",
+        }
+    }
+
+    fn place(&mut self, round: &mut Round<'_, '_>, waiting: &[Pending]) {
+        let readings = Readings { sharing: self.sharing, duty: self.duty, ..Readings::default() };
+        let mut search = Fast::new(round, readings);
+        place_jobs(&mut search, round, waiting);
+    }
+}
+
+/// The search of one round.
+struct Fast {
+    readings: Readings,
+    link: Kbps,
+    oversubscribed: bool,
+    /// Servers by free GPUs.
+    by_free: Vec<BTreeSet<ServerIndex>>,
+    /// By server: its key in `by_free`.
+    free: Vec<u32>,
+    /// The index, and the number of its first regions that are single racks. `None` before the
+    /// first distributed job.
+    index: Option<(Index, usize)>,
+}
+
+impl Fast {
+    fn new(round: &Round<'_, '_>, readings: Readings) -> Self {
+        let cluster = round.cluster();
+        let free: Vec<_> = cluster.server_indices().map(|server| round.free(server)).collect();
+        let most_free = free.iter().copied().max().unwrap_or(0);
+        let mut by_free = vec![BTreeSet::new(); most_free as usize + 1];
+        for (server, &free) in cluster.server_indices().zip(&free) {
+            by_free[free as usize].insert(server);
+        }
+        let oversubscribed = is_oversubscribed(cluster);
+        Self { readings, link: fastest(cluster), oversubscribed, by_free, free, index: None }
+    }
+}
+
+/// An index of single racks, if those come first, followed by all regions; and the number of racks.
+fn index(cluster: &Cluster, racks_first: bool) -> (Index, usize) {
+    let mut regions = if racks_first { regions::racks(cluster) } else { Vec::new() };
+    let racks = regions.len();
+    regions.extend(regions::of(cluster));
+    (Index::new(cluster, &regions), racks)
+}
+
+impl Search for Fast {
+    fn subset(&self, waiting: &[Pending], free_gpus: u32) -> Vec<usize> {
+        subset::subset(waiting, free_gpus)
+    }
+
+    fn single(&self, _: &Round<'_, '_>, gpus: u32) -> Option<ServerIndex> {
+        self.by_free.iter().skip(gpus as usize).find_map(BTreeSet::first).copied()
+    }
+
+    fn spread(&mut self, round: &mut Round<'_, '_>, job: &Job) -> Option<Plan> {
+        let (link, oversubscribed) = (self.link, self.oversubscribed);
+        let most_free = self.by_free.len() as u32 - 1;
+        let (state, network) = round.with_network();
+        let cluster = state.cluster();
+        let links = Links::of(state, network, self.readings.duty);
+        let (index, racks) = self.index.get_or_insert_with(|| index(cluster, oversubscribed));
+        index.refresh(state, &links);
+        let (index, racks) = (&*index, *racks);
+        let best_of = |regions: std::ops::Range<usize>, uplinks_count: bool| {
+            let equation = Equation::of(cluster, &links, link, uplinks_count, &self.readings);
+            regions
+                .filter_map(|region| within(&equation, index.region(region), job.gpus, most_free))
+                .reduce(|a, b| if b.worth > a.worth { b } else { a })
+        };
+        let placed =
+            best_of(0..racks, false).or_else(|| best_of(racks..index.len(), oversubscribed))?;
+        Some(plan(round, &placed, job.gpus))
+    }
+
+    fn started(&mut self, round: &Round<'_, '_>, servers: &[ServerIndex]) {
+        for &server in servers {
+            let now = round.free(server);
+            let before = std::mem::replace(&mut self.free[server.at()], now);
+            self.by_free[before as usize].remove(&server);
+            self.by_free[now as usize].insert(server);
+        }
+    }
+}
+
+/// The best plan among the servers of a region.
+///
+/// No server has more than `most_free` free GPUs.
+fn within(equation: &Equation<'_>, filed: &Filed, gpus: u32, most_free: u32) -> Option<Placed> {
+    if filed.free() < gpus {
+        return None;
+    }
+    let classes = filed.classes(gpus + most_free);
+    let mut best: Option<Placed> = None;
+    for workers in knapsack::candidates(&classes, gpus) {
+        let uplinks = equation.uplinks(&workers);
+        let at_least = best.as_ref().map_or(Kbps::MIN, |best| best.worth);
+        let may_share = equation.may_share(&workers, filed.len());
+        let search = PsSearch { equation, filed, workers: &workers, uplinks, may_share };
+        if let Some((worth, ps)) = search.better_than(at_least, &classes) {
+            best = Some(Placed { worth, workers, ps });
+        }
+    }
+    best
+}
+
+/// The search for a candidate's parameter server.
+struct PsSearch<'a> {
+    equation: &'a Equation<'a>,
+    filed: &'a Filed,
+    workers: &'a Candidate,
+    uplinks: Option<Uplinks>,
+    /// Whether it may be on a worker's server.
+    may_share: bool,
+}
+
+impl PsSearch<'_> {
+    /// The first best server, if it makes the plan worth more than `best`.
+    fn better_than(&self, mut best: Kbps, classes: &[Class]) -> Option<(Kbps, Offer)> {
+        let mut found = None;
+        let mut servers = self.workers.servers.as_slice();
+        for class in classes {
+            let of_class = servers.partition_point(|offer| offer.kind <= class.kind);
+            servers = &servers[of_class..];
+            if self.uplinks.is_some() {
+                self.walk(class, of_class, &mut best, &mut found);
+                continue;
+            }
+            let with_worker = (of_class > 0 && self.may_share).then(|| class.first[0]);
+            let without = class.first.get(of_class).copied();
+            for (ps, has_worker) in
+                with_worker.map(|ps| (ps, true)).into_iter().chain(without.map(|ps| (ps, false)))
+            {
+                let worth = self.equation.worth(self.workers, None, &ps, has_worker);
+                if worth > best {
+                    (best, found) = (worth, Some((worth, ps)));
+                }
+            }
+        }
+        found
+    }
+
+    /// Visits the servers of a class one by one, because the worth of each also depends on its
+    /// rack. Stops when the remaining servers cannot be worth more in any rack.
+    fn walk(
+        &self,
+        class: &Class,
+        workers: usize,
+        best: &mut Kbps,
+        found: &mut Option<(Kbps, Offer)>,
+    ) {
+        let flows = self.workers.flows.max(class.kind.flows);
+        let hot_spot = self.equation.penalty.term(flows, None);
+        for (at, ps) in self.filed.from(class.first[0]).enumerate() {
+            if self.workers.value + ps.value(FLOW) + hot_spot <= *best {
+                break;
+            }
+            if at < workers && !self.may_share {
+                continue;
+            }
+            let uplinks = self.uplinks.as_ref();
+            let worth = self.equation.worth(self.workers, uplinks, ps, at < workers);
+            if worth > *best {
+                (*best, *found) = (worth, Some((worth, *ps)));
+            }
+        }
+    }
+}

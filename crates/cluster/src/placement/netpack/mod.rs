@@ -1,0 +1,80 @@
+//! NetPack (ASPLOS '24, §5.2, algorithm 2): which jobs to place, on which servers their workers and
+//! parameter servers run, and which switches aggregate for them.
+//!
+//! The four steps are in the files `subset`, `workers`, `ps` and `enable`; `offers` and `penalty`
+//! contain their criteria. [`Plain`] is algorithm 2 as in the paper, server by server. [`NetPack`]
+//! computes the same plans in a fraction of the time (see `classes`). Where the paper is ambiguous,
+//! [`Readings`] lists the interpretations, and `docs/placement/netpack.md` the reasons for ours.
+
+mod classes;
+mod enable;
+pub mod exact;
+mod fast;
+mod knapsack;
+mod links;
+mod offers;
+mod penalty;
+mod plain;
+mod ps;
+mod readings;
+pub mod subset;
+mod workers;
+
+pub use fast::NetPack;
+pub use plain::Plain;
+pub use readings::{Duty, Epsilon, Fits, HotSpot, Oversubscribed, Readings, Surplus};
+
+use crate::{Job, Pending, Plan, Round, ServerIndex};
+
+/// The searches within the steps of algorithm 2.
+trait Search {
+    /// Step 1: the waiting jobs to place, in order.
+    fn subset(&self, waiting: &[Pending], free_gpus: u32) -> Vec<usize>;
+
+    /// Line 4: a server for a whole job.
+    ///
+    /// The paper does not specify which. We take the one with the fewest remaining GPUs, then the
+    /// first: a job on one server does not use the network, so only GPUs matter.
+    fn single(&self, round: &Round<'_, '_>, gpus: u32) -> Option<ServerIndex>;
+
+    /// Steps 2 and 3: workers and a parameter server for a job; `None` if it cannot be distributed.
+    fn spread(&mut self, round: &mut Round<'_, '_>, job: &Job) -> Option<Plan>;
+
+    /// A job has started.
+    fn started(&mut self, round: &Round<'_, '_>, plan: &[ServerIndex]);
+}
+
+/// Algorithm 2, lines 1 to 11.
+fn place_jobs(search: &mut impl Search, round: &mut Round<'_, '_>, waiting: &[Pending]) {
+    for at in search.subset(waiting, round.free_total()) {
+        let job = &waiting[at].job;
+        let plan = match search.single(round, job.gpus) {
+            Some(server) => Some(Plan::on_one(server, job.gpus)),
+            None => search.spread(round, job),
+        };
+        // If the cluster is partitioned, there may be no plan: the job waits.
+        let Some(plan) = plan else { continue };
+        let mut servers = plan.ranks.clone();
+        servers.dedup();
+        round.start(job, plan).expect("a plan takes only what is free");
+        search.started(round, &servers);
+    }
+    enable::selectively(round);
+}
+
+/// A plan with the workers and parameter server that were found.
+///
+/// It may have a single worker: line 4 as printed leaves a job that exactly fits on a server to the
+/// search. Such a job needs no parameter server (table 3, constraint 6).
+fn plan(round: &Round<'_, '_>, placed: &ps::Placed, gpus: u32) -> Plan {
+    let shares: Vec<_> = placed
+        .workers
+        .shares(gpus)
+        .into_iter()
+        .map(|(offer, share)| (offer.server, share))
+        .collect();
+    match shares[..] {
+        [(server, _)] => Plan::on_one(server, gpus),
+        _ => Plan::spread(round.cluster(), &shares, placed.ps.server),
+    }
+}

@@ -1,0 +1,105 @@
+//! Algorithm 2, server by server.
+
+use crate::{Cluster, Job, Network, Pending, Plan, Policy, Round, ServerIndex, State};
+
+use super::links::Links;
+use super::offers::{Kbps, Offer, fastest};
+use super::penalty::is_oversubscribed;
+use super::ps::{Equation, Placed};
+use super::readings::{Fits, Oversubscribed, Readings};
+use super::{Search, place_jobs, plan, ps, subset, workers};
+use crate::placement::regions::{self, Region};
+
+/// NetPack's policy in its plain form: the reference, in any of its [`Readings`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Plain {
+    /// The interpretation of the paper.
+    pub readings: Readings,
+}
+
+impl Policy for Plain {
+    fn name(&self) -> &'static str {
+        if self.readings == Readings::default() { "netpack-plain" } else { "netpack-printed" }
+    }
+
+    fn place(&mut self, round: &mut Round<'_, '_>, waiting: &[Pending]) {
+        place_jobs(self, round, waiting);
+    }
+}
+
+impl Search for Plain {
+    fn subset(&self, waiting: &[Pending], free_gpus: u32) -> Vec<usize> {
+        subset::subset_plain(waiting, free_gpus)
+    }
+
+    fn single(&self, round: &Round<'_, '_>, gpus: u32) -> Option<ServerIndex> {
+        let wanted = match self.readings.fits {
+            Fits::Exactly => gpus,
+            Fits::WithRoom => gpus + 1,
+        };
+        let servers = round.cluster().server_indices();
+        servers
+            .filter(|&server| round.free(server) >= wanted)
+            .min_by_key(|&server| (round.free(server), server))
+    }
+
+    fn spread(&mut self, round: &mut Round<'_, '_>, job: &Job) -> Option<Plan> {
+        let (state, network) = round.with_network();
+        let search = Spread::new(state, network, &self.readings);
+        let placed = search.anywhere(job.gpus)?;
+        Some(plan(round, &placed, job.gpus))
+    }
+
+    fn started(&mut self, _: &Round<'_, '_>, _: &[ServerIndex]) {}
+}
+
+/// The search for one job.
+struct Spread<'a> {
+    state: &'a State<'a>,
+    cluster: &'a Cluster,
+    links: Links<'a>,
+    readings: &'a Readings,
+    link: Kbps,
+    oversubscribed: bool,
+}
+
+impl<'a> Spread<'a> {
+    fn new(state: &'a State<'a>, network: &'a Network, readings: &'a Readings) -> Self {
+        let cluster = state.cluster();
+        let (link, oversubscribed) = (fastest(cluster), is_oversubscribed(cluster));
+        let links = Links::of(state, network, readings.duty);
+        Self { state, cluster, links, readings, link, oversubscribed }
+    }
+
+    /// First within one rack, if that is the reading of oversubscription; then within a region.
+    fn anywhere(&self, gpus: u32) -> Option<Placed> {
+        let racks_first = self.readings.oversubscribed == Oversubscribed::RacksFirst;
+        let racks = (self.oversubscribed && racks_first).then(|| regions::racks(self.cluster));
+        let in_a_rack = racks.and_then(|racks| self.best_of(&racks, gpus));
+        in_a_rack.or_else(|| self.best_of(&regions::of(self.cluster), gpus))
+    }
+
+    /// The best plan within one of the regions; among equals that in the first region.
+    fn best_of(&self, regions: &[Region], gpus: u32) -> Option<Placed> {
+        let plans = regions.iter().filter_map(|region| self.within(region, gpus));
+        plans.reduce(|a, b| if b.worth > a.worth { b } else { a })
+    }
+
+    fn within(&self, region: &Region, gpus: u32) -> Option<Placed> {
+        if region.free(self.state) < gpus {
+            return None;
+        }
+        let mut offers: Vec<_> = region
+            .servers(self.cluster)
+            .map(|server| Offer::of(self.state, &self.links, server))
+            .collect();
+        offers.sort_unstable();
+        let with_gpus: Vec<_> =
+            offers.iter().copied().filter(|offer| offer.kind.gpus > 0).collect();
+        let candidates = workers::candidates(&with_gpus, gpus, self.readings.surplus);
+        let uplinks_count = self.oversubscribed && region.racks.len() > 1;
+        let equation =
+            Equation::of(self.cluster, &self.links, self.link, uplinks_count, self.readings);
+        ps::best(&equation, candidates, &offers)
+    }
+}

@@ -1,0 +1,115 @@
+//! Step 3: selects the server of the parameter server, and with it one of the candidates for the
+//! workers (NetPack §5.2, equation 1).
+
+use crate::Cluster;
+
+use super::links::{FLOW, Links};
+use super::offers::{Kbps, Offer};
+use super::penalty::{Penalty, Uplinks};
+use super::readings::{Epsilon, Readings};
+use super::workers::Candidate;
+use crate::placement::sharing::Sharing;
+
+/// Workers and a parameter server.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Placed {
+    /// The value of equation 1.
+    pub(super) worth: Kbps,
+    /// The workers.
+    pub(super) workers: Candidate,
+    /// The parameter server.
+    pub(super) ps: Offer,
+}
+
+/// The inputs of equation 1 besides the plan.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Equation<'a> {
+    /// The cluster.
+    pub(super) cluster: &'a Cluster,
+    /// The links before the job starts.
+    pub(super) links: &'a Links<'a>,
+    /// The hot-spot penalty.
+    pub(super) penalty: Penalty,
+    /// Where the parameter server adds a flow.
+    pub(super) epsilon: Epsilon,
+    /// Whether the parameter server may be beside a worker.
+    sharing: Sharing,
+    /// Whether uplinks count.
+    pub(super) oversubscribed: bool,
+}
+
+impl<'a> Equation<'a> {
+    /// The equation for one job.
+    pub(super) fn of(
+        cluster: &'a Cluster,
+        links: &'a Links<'a>,
+        link: Kbps,
+        oversubscribed: bool,
+        readings: &Readings,
+    ) -> Self {
+        let penalty = Penalty { link, reading: readings.hot_spot };
+        let Readings { epsilon, sharing, .. } = *readings;
+        Self { cluster, links, penalty, epsilon, sharing, oversubscribed }
+    }
+
+    /// The uplinks that a candidate may cross, if uplinks count.
+    pub(super) fn uplinks(&self, workers: &Candidate) -> Option<Uplinks> {
+        let servers = workers.servers.iter().map(|offer| offer.server);
+        self.oversubscribed
+            .then(|| Uplinks::of(self.cluster, self.links, servers, self.penalty.reading))
+    }
+
+    /// The worth of a candidate with its parameter server at `ps`, which may have a worker.
+    pub(super) fn worth(
+        &self,
+        workers: &Candidate,
+        uplinks: Option<&Uplinks>,
+        ps: &Offer,
+        has_worker: bool,
+    ) -> Kbps {
+        let epsilon = self.epsilon(has_worker);
+        let flows = workers.flows.max(ps.kind.flows + epsilon);
+        let rack = self.cluster.server(ps.server).rack;
+        let uplink = uplinks.and_then(|uplinks| uplinks.share(self.cluster, self.links, rack));
+        workers.value + ps.value(epsilon) + self.penalty.term(flows, uplink)
+    }
+
+    /// `ε`, in units of [`FLOW`].
+    pub(super) fn epsilon(&self, has_worker: bool) -> u32 {
+        let adds = match self.epsilon {
+            Epsilon::WithWorker => has_worker,
+            Epsilon::Elsewhere => !has_worker,
+        };
+        u32::from(adds) * FLOW
+    }
+
+    /// Whether a parameter server may be beside one of the workers, if it can be on any of
+    /// `servers` servers.
+    pub(super) fn may_share(&self, workers: &Candidate, servers: usize) -> bool {
+        self.sharing == Sharing::Allowed || servers == workers.servers.len()
+    }
+}
+
+/// The best plan over all candidates and servers; the first among equals.
+pub(super) fn best(
+    equation: &Equation<'_>,
+    candidates: Vec<Candidate>,
+    offers: &[Offer],
+) -> Option<Placed> {
+    let mut best: Option<Placed> = None;
+    for workers in candidates {
+        let uplinks = equation.uplinks(&workers);
+        let worth = |ps: &Offer| equation.worth(&workers, uplinks.as_ref(), ps, workers.has(ps));
+        let may_share = equation.may_share(&workers, offers.len());
+        let first_best = offers
+            .iter()
+            .filter(|ps| may_share || !workers.has(ps))
+            .map(|ps| (worth(ps), *ps))
+            .reduce(|a, b| if b.0 > a.0 { b } else { a });
+        let Some((worth, ps)) = first_best else { continue };
+        if best.as_ref().is_none_or(|best| best.worth < worth) {
+            best = Some(Placed { worth, workers, ps });
+        }
+    }
+    best
+}

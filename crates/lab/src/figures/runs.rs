@@ -1,0 +1,151 @@
+//! Parallel simulations on the available cores.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tributary_base::on_all_cores;
+use tributary_cluster::placement::{all_reduce, by_name};
+use tributary_cluster::simulate::{
+    Communication, Observer, Options, Outcome, simulate, simulate_by,
+};
+use tributary_cluster::validate::Validator;
+use tributary_cluster::{Cluster, Job, JobId, Plan, Policy, State};
+use tributary_sim::testbed::Packets;
+
+/// One simulation.
+#[derive(Clone, Copy, Debug)]
+pub struct Run<'a> {
+    /// The cluster.
+    pub cluster: &'a Cluster,
+    /// The jobs.
+    pub jobs: &'a [Job],
+    /// The policy's name.
+    pub policy: &'a str,
+    /// The options.
+    pub options: Options,
+    /// Packet-level timing of sums in the network; `None` for the steady state.
+    pub packets: Option<&'a Packets>,
+}
+
+/// Progress callback: number of completed jobs and total number of jobs over all simulations.
+/// Called from several threads.
+pub type Progress<'a> = &'a (dyn Fn(u64, u64) + Sync);
+
+/// Why a comparison failed.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum RunError {
+    /// The policy is unknown.
+    #[error("no policy is called `{0}`; there are {1}")]
+    Policy(String, String),
+    /// A policy violated a rule of the cluster: a bug in this program.
+    #[error("{policy}: {count} plans or rates cannot be; the first: {first}")]
+    Infeasible {
+        /// The policy.
+        policy: String,
+        /// Number of violations.
+        count: usize,
+        /// The first violation.
+        first: String,
+    },
+    /// The testbed failed: a bug in this program.
+    #[error("the testbed in virtual time: {0}")]
+    Testbed(String),
+}
+
+impl From<tributary_sim::testbed::Error> for RunError {
+    fn from(error: tributary_sim::testbed::Error) -> Self {
+        Self::Testbed(error.to_string())
+    }
+}
+
+/// Creates the policy with this name. A policy for all-reduce gets the collective of the jobs.
+///
+/// # Errors
+///
+/// If the policy is unknown.
+pub fn policy(name: &str, communication: Communication) -> Result<Box<dyn Policy>, RunError> {
+    let found = match communication {
+        Communication::AllReduce(collective) => all_reduce(name, collective),
+        Communication::InNetwork => None,
+    };
+    found.or_else(|| by_name(name)).ok_or_else(|| RunError::Policy(name.to_owned(), names()))
+}
+
+fn names() -> String {
+    let names = tributary_cluster::placement::NAMES
+        .iter()
+        .chain(tributary_cluster::placement::ALL_REDUCE_NAMES);
+    names.copied().collect::<Vec<_>>().join(", ")
+}
+
+/// Runs simulations. The validator, which shares no code with the simulator, checks every plan and
+/// every rate.
+///
+/// # Errors
+///
+/// If a policy is unknown, or a plan or a rate is invalid.
+pub fn run(runs: &[Run<'_>], progress: Progress<'_>) -> Result<Vec<Outcome>, RunError> {
+    for run in runs {
+        policy(run.policy, run.options.communication)?;
+    }
+    let total = runs.iter().map(|run| run.jobs.len() as u64).sum();
+    let done = AtomicU64::new(0);
+    on_all_cores(runs.len(), &|_, _| (), |at| {
+        let run = &runs[at];
+        let in_network = run.options.communication == Communication::InNetwork;
+        let mut watch = Watch {
+            validator: Validator::new(run.cluster, in_network),
+            settled: 0,
+            tell: &|more| progress(done.fetch_add(more, Ordering::Relaxed) + more, total),
+        };
+        one(run, &mut watch)
+    })
+}
+
+fn one(run: &Run<'_>, watch: &mut Watch<'_>) -> Result<Outcome, RunError> {
+    let mut policy = policy(run.policy, run.options.communication)?;
+    let outcome = match run.packets {
+        None => simulate(run.cluster, run.jobs, &mut *policy, &run.options, watch),
+        Some(mut packets) => {
+            let sums = &mut packets;
+            simulate_by(run.cluster, run.jobs, &mut *policy, &run.options, watch, sums)?
+        }
+    };
+    let violations = watch.validator.violations();
+    match violations.first() {
+        None => Ok(outcome),
+        Some(first) => Err(RunError::Infeasible {
+            policy: run.policy.to_owned(),
+            count: violations.len(),
+            first: first.to_string(),
+        }),
+    }
+}
+
+/// Validates a simulation and reports its progress.
+struct Watch<'a> {
+    validator: Validator<'a>,
+    settled: usize,
+    tell: &'a dyn Fn(u64),
+}
+
+impl Observer for Watch<'_> {
+    fn progress(&mut self, _: f64, settled: usize, total: usize) {
+        // Not at every event, because there are too many.
+        if settled - self.settled >= 256 || settled == total {
+            (self.tell)((settled - self.settled) as u64);
+            self.settled = settled;
+        }
+    }
+
+    fn started(&mut self, now_s: f64, job: &Job, plan: &Plan) {
+        self.validator.started(now_s, job, plan);
+    }
+
+    fn ended(&mut self, now_s: f64, job: JobId) {
+        self.validator.ended(now_s, job);
+    }
+
+    fn network(&mut self, now_s: f64, state: &mut State<'_>) {
+        self.validator.network(now_s, state);
+    }
+}

@@ -1,0 +1,6 @@
+//! Measurements, simulations and trials.
+
+pub mod bench;
+pub mod chaos;
+pub mod figures;
+pub mod soak;

@@ -1,0 +1,67 @@
+//! `topology.yaml`, from Slurm 25.05 on: a list of topologies, of which trees are read.
+
+use serde::Deserialize;
+
+use super::{Switch, TopologyError};
+use crate::slurm::hostlist;
+
+#[derive(Deserialize)]
+struct Topology {
+    topology: String,
+    #[serde(default)]
+    cluster_default: bool,
+    tree: Option<Tree>,
+}
+
+#[derive(Deserialize)]
+struct Tree {
+    #[serde(default)]
+    switches: Vec<RawSwitch>,
+}
+
+#[derive(Deserialize)]
+struct RawSwitch {
+    switch: String,
+    #[serde(default)]
+    children: String,
+    #[serde(default)]
+    nodes: String,
+}
+
+/// The switches of the default topology, or of the only tree.
+pub(super) fn switches(text: &str) -> Result<Vec<Switch>, TopologyError> {
+    let yaml = |problem: String| TopologyError::Yaml(problem);
+    let topologies: Vec<Topology> = serde_saphyr::from_str(text).map_err(|error| {
+        let error = error.to_string();
+        // The lines below the first one show the place in the file.
+        let first = error.lines().next().unwrap_or_default();
+        yaml(first.strip_prefix("error: ").unwrap_or(first).to_owned())
+    })?;
+    let chosen = match topologies.iter().find(|topology| topology.cluster_default) {
+        Some(default) => default,
+        None => {
+            let mut trees = topologies.iter().filter(|topology| topology.tree.is_some());
+            let first = trees.next();
+            let first = first.ok_or_else(|| yaml("there is no tree in it; describe one".into()))?;
+            if let Some(second) = trees.next() {
+                return Err(yaml(format!(
+                    "topologies {} and {} are trees; mark one with `cluster_default: true`",
+                    first.topology, second.topology
+                )));
+            }
+            first
+        }
+    };
+    let tree = chosen.tree.as_ref().ok_or_else(|| {
+        yaml(format!("topology {} is not a tree of switches; describe one", chosen.topology))
+    })?;
+    let read = |raw: &RawSwitch| {
+        let list = |text| {
+            hostlist::expand(text)
+                .map_err(|error| TopologyError::List { switch: raw.switch.clone(), error })
+        };
+        let (nodes, children) = (list(&raw.nodes)?, list(&raw.children)?);
+        Ok(Switch { name: raw.switch.clone(), nodes, children })
+    };
+    tree.switches.iter().map(read).collect()
+}

@@ -1,0 +1,256 @@
+//! Reads the protocol of a file, and the keys of a single protocol.
+
+use std::collections::BTreeSet;
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use tributary_base::document::{Error, Item, Table, suggest};
+use tributary_protocol::priority::Code;
+use tributary_protocol::{Addressing, Recovery};
+
+use crate::jobfile::LONGEST;
+use crate::{Aggregation, Preemption, Profile, Protocol, SwitchId, Topology};
+
+/// Keys of `[protocol]`.
+const KEYS: [&str; 11] = [
+    "kind",
+    "values_per_packet",
+    "scale",
+    "max_underflow",
+    "on_underflow",
+    "slots",
+    "window",
+    "rate",
+    "recovery",
+    "addressing",
+    "priority_unit",
+];
+/// The protocols for which the switches have a program.
+const PROTOCOLS: [(&str, Protocol); 4] = [
+    ("atp", Protocol::Atp),
+    ("esa", Protocol::Esa),
+    ("p4inc", Protocol::P4inc),
+    ("switchml", Protocol::SwitchMl),
+];
+const AGGREGATIONS: [(&str, Aggregation); 2] =
+    [("network", Aggregation::Network), ("server", Aggregation::Server)];
+const RECOVERIES: [(&str, Recovery); 2] =
+    [(Recovery::Rack.name(), Recovery::Rack), (Recovery::Papers.name(), Recovery::Papers)];
+const ADDRESSINGS: [(&str, Addressing); 3] = [
+    (Addressing::Default.name(), Addressing::Default),
+    (Addressing::Hashed.name(), Addressing::Hashed),
+    (Addressing::Spread.name(), Addressing::Spread),
+];
+const PREEMPTIONS: [(&str, Preemption); 3] = [
+    ("priority", Preemption::Priority),
+    ("always", Preemption::Always),
+    ("coin", Preemption::Coin),
+];
+
+/// Keys of a job that only ESA uses.
+pub(crate) const ESA_KEYS: [&str; 7] = [
+    "layers",
+    "communication",
+    "computation",
+    "remaining",
+    "agent",
+    "max_priority",
+    "max_preemption",
+];
+/// Keys of a job that only P4INC uses.
+pub(crate) const P4INC_KEYS: [&str; 2] = ["segment", "aggregation"];
+/// Keys of a job that only ATP uses.
+pub(crate) const ATP_KEYS: [&str; 1] = ["switches"];
+/// Default number of partitions of the pool (SwitchML).
+const PARTITIONS: u32 = 8;
+
+const MAX_LAYERS: u32 = 1 << 20;
+/// Maximum remaining training time, more than a year.
+const MAX_REMAINING: Duration = Duration::from_secs(400 * 24 * 3600);
+/// Minimum of times that are divisors.
+const SHORTEST: Duration = Duration::from_nanos(1);
+
+/// `[protocol]`, or an empty table if the file names the protocol in one word.
+pub(crate) fn settings<'a>(document: &Table<'a>) -> Result<Table<'a>, Error> {
+    document.table_unless_word("protocol", &KEYS)
+}
+
+/// `[protocol] recovery`.
+pub(crate) fn recovery(document: &Table<'_>) -> Result<Recovery, Error> {
+    settings(document)?.or("recovery", Recovery::default(), |item| item.choice(&RECOVERIES))
+}
+
+/// Range of the value of one level of a linear code of priorities.
+const UNITS: RangeInclusive<f64> = 1e-12..=1e12;
+
+/// The protocol of a file, and the location of its setting.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Choice {
+    pub(crate) protocol: Protocol,
+    /// Whether the file has a table `[protocol]`, where the user would change the protocol.
+    table: bool,
+}
+
+impl Choice {
+    /// The protocol of `[protocol]`, else of the first job that names one, else ATP. A switch runs
+    /// one program, so there is one protocol per file.
+    pub(crate) fn read(document: &Table<'_>, jobs: &[Table<'_>]) -> Result<Self, Error> {
+        let settings = settings(document)?;
+        let word = document.get("protocol").filter(Item::is_string);
+        let of_file = word.or_else(|| settings.get("kind"));
+        let of_jobs = || jobs.iter().find_map(|job| job.get("protocol"));
+        let protocol = match of_file.or_else(of_jobs) {
+            Some(item) => item.choice(&PROTOCOLS)?,
+            None => Protocol::Atp,
+        };
+        let table = document.get("protocol").is_some_and(|item| !item.is_string());
+        Ok(Self { protocol, table })
+    }
+
+    /// Rejects a job whose protocol differs from the rest of the file.
+    pub(crate) fn check(self, job: &Table<'_>) -> Result<(), Error> {
+        let Some(item) = job.get("protocol") else { return Ok(()) };
+        let own = item.choice(&PROTOCOLS)?;
+        if own == self.protocol {
+            return Ok(());
+        }
+        Err(item.fault(
+            format!(
+                "the job wants \"{}\" but the file uses \"{}\", and a switch runs one program",
+                own.name(),
+                self.protocol.name()
+            ),
+            "put jobs with different protocols into different files",
+        ))
+    }
+
+    /// Rejects keys of protocol `owner` if the file uses another protocol.
+    fn keep_for(self, owner: Protocol, table: &Table<'_>, keys: &[&str]) -> Result<(), Error> {
+        if owner == self.protocol {
+            return Ok(());
+        }
+        let Some(item) = keys.iter().find_map(|key| table.get(key)) else { return Ok(()) };
+        let owner = owner.name();
+        let write = if self.table {
+            format!("write `kind = \"{owner}\"` into [protocol]")
+        } else {
+            format!("write `protocol = \"{owner}\"` at the top of the file")
+        };
+        Err(item.fault(
+            format!("{} means nothing to {self}, the protocol of this file", item.name()),
+            format!("{write}, or leave {} out", item.name()),
+        ))
+    }
+
+    /// Rejects keys of a job that only other protocols use.
+    pub(crate) fn refuse_keys_of_others(self, job: &Table<'_>) -> Result<(), Error> {
+        self.keep_for(Protocol::Atp, job, &ATP_KEYS)?;
+        self.keep_for(Protocol::Esa, job, &ESA_KEYS)?;
+        self.keep_for(Protocol::P4inc, job, &P4INC_KEYS)
+    }
+
+    /// Whether each job has its own segment of the pool.
+    pub(crate) fn has_segments(self) -> bool {
+        matches!(self.protocol, Protocol::P4inc | Protocol::SwitchMl)
+    }
+
+    /// `[protocol] addressing`.
+    pub(crate) fn addressing(self, protocol: &Table<'_>) -> Result<Addressing, Error> {
+        if self.has_segments() {
+            self.keep_for(Protocol::Atp, protocol, &["addressing"])?;
+        }
+        protocol.or("addressing", Addressing::Default, |item| item.choice(&ADDRESSINGS))
+    }
+
+    /// `[protocol] priority_unit`: without it, the code is logarithmic.
+    pub(crate) fn priorities(self, protocol: &Table<'_>) -> Result<Code, Error> {
+        self.keep_for(Protocol::Esa, protocol, &["priority_unit"])?;
+        let linear = |item: &Item<'_>| Ok(Code::Linear { unit: item.number(UNITS)? });
+        protocol.or("priority_unit", Code::Logarithmic, linear)
+    }
+
+    /// `[switch] partitions`: number of partitions of a pool of `pool` aggregators, each with at
+    /// least two.
+    pub(crate) fn partitions(self, switch: &Table<'_>, pool: u32) -> Result<u32, Error> {
+        self.keep_for(Protocol::SwitchMl, switch, &["partitions"])?;
+        let partitions = switch.or("partitions", PARTITIONS, |p| p.integer32(1..=1 << 23))?;
+        if self.protocol == Protocol::SwitchMl && pool / partitions < 2 {
+            let written = switch.get("partitions").is_some();
+            let place = switch.place_of(if written { "partitions" } else { "pool" });
+            return Err(place.fault(
+                format!(
+                    "{partitions} partitions of {pool} aggregators have no room for two versions \
+                     of a slot"
+                ),
+                "choose fewer partitions or a larger pool",
+            ));
+        }
+        Ok(partitions)
+    }
+
+    /// `[switch] preemption`.
+    pub(crate) fn preemption(self, switch: &Table<'_>) -> Result<Preemption, Error> {
+        self.keep_for(Protocol::Esa, switch, &["preemption"])?;
+        switch.or("preemption", Preemption::Priority, |item| item.choice(&PREEMPTIONS))
+    }
+
+    /// Rejects settings that only ATP switches have.
+    pub(crate) fn refuse_atp_keys(self, switch: &Table<'_>) -> Result<(), Error> {
+        let instead = match self.protocol {
+            Protocol::Atp => return Ok(()),
+            Protocol::Esa => "each lost collision lowers an aggregator's priority instead",
+            Protocol::P4inc | Protocol::SwitchMl => "no job takes another's aggregators",
+        };
+        match switch.get("idle_timeout") {
+            None => Ok(()),
+            Some(item) => Err(item.fault(
+                format!("`idle_timeout` means nothing to {self}, the protocol of this file"),
+                format!("leave it out: there, {instead}"),
+            )),
+        }
+    }
+}
+
+impl std::fmt::Display for Choice {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "\"{}\"", self.protocol.name())
+    }
+}
+
+/// Where the job is summed.
+pub(crate) fn aggregation(job: &Table<'_>) -> Result<Aggregation, Error> {
+    job.or("aggregation", Aggregation::Network, |item| item.choice(&AGGREGATIONS))
+}
+
+/// The switches that add for the job, if it names them.
+pub(crate) fn adding(
+    job: &Table<'_>,
+    topology: &Topology,
+) -> Result<Option<BTreeSet<SwitchId>>, Error> {
+    let Some(item) = job.get("switches") else { return Ok(None) };
+    let named = |item: Item<'_>| {
+        let name = item.string("s1")?;
+        topology.switch_named(name).ok_or_else(|| {
+            let names = || topology.switches.iter().map(|switch| switch.name.as_str());
+            let mend = match suggest::nearest(name, names()) {
+                Some(near) => format!("did you mean `{near}`?"),
+                None => format!("the switches are {}", suggest::list(names())),
+            };
+            item.fault(format!("there is no switch `{name}`"), mend)
+        })
+    };
+    item.array("a switch")?.into_iter().map(named).collect::<Result<_, _>>().map(Some)
+}
+
+/// The job's training profile.
+pub(crate) fn profile(job: &Table<'_>) -> Result<Profile, Error> {
+    let default = Profile::default();
+    let time = |item: &Item<'_>| item.duration(SHORTEST..=LONGEST);
+    let remaining = job.get("remaining");
+    Ok(Profile {
+        layers: job.or("layers", default.layers, |item| item.integer32(1..=MAX_LAYERS))?,
+        communication: job.or("communication", default.communication, time)?,
+        computation: job.or("computation", default.computation, time)?,
+        remaining: remaining.map(|item| item.duration(SHORTEST..=MAX_REMAINING)).transpose()?,
+    })
+}

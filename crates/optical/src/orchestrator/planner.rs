@@ -1,0 +1,340 @@
+//! The decisions for a slot, from the state of the jobs and of the circuits.
+//!
+//! The scheduler is any [`Online`] one. Each job is scheduled one iteration at a time: an iteration is
+//! what P4INC-AOI calls a job, and its data is what the job's workers send in one. The planner estimates
+//! how much of that is left from the rates that it gave; whether an iteration is over, only the workers
+//! tell.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use crate::{Begun, Error, Fcfs, Job, Network, Online, Tw, Unit, UnitId, carries};
+use tributary_model::{
+    Aggregation, Orchestration, Policy, SwitchId, Topology, circuits::Circuits as Joined,
+};
+use tributary_protocol::{Mode, Rate};
+use tributary_wire::JobId;
+
+use crate::orchestrator::ports;
+
+/// The step in which schedulers raise a rate, in bits per second (§VII.B). A network with another step is
+/// scheduled in multiples of it.
+const STEP: f64 = 10e9;
+
+/// What is never assumed to be sent, as a part of an iteration's data. As long as workers have not
+/// reported its end, something is left: packets that were lost and are sent again, or those of a worker
+/// that was late.
+const REST: f64 = 0.25;
+
+/// A job, as far as the planner must know it.
+#[derive(Clone, PartialEq, Debug)]
+pub struct JobState {
+    /// Its ID.
+    pub id: JobId,
+    /// The units of its workers, one for each worker.
+    pub workers: Vec<SwitchId>,
+    /// The unit of its parameter server.
+    pub server: SwitchId,
+    /// Bits of values that a worker sends in an iteration.
+    pub bits: u64,
+    /// Number of its iterations, if it is known.
+    pub iterations: Option<u64>,
+    /// Aggregators that it wants in the network.
+    pub aggregators: u32,
+    /// How it is summed.
+    pub mode: Mode,
+    /// The number of the last iteration that was started; 0 before the first.
+    pub iteration: u64,
+    /// Whether that one runs.
+    pub running: bool,
+}
+
+impl JobState {
+    fn is_done(&self) -> bool {
+        !self.running && self.iterations.is_some_and(|all| self.iteration >= all)
+    }
+
+    fn is_local(&self) -> bool {
+        self.workers.iter().all(|unit| *unit == self.workers[0])
+    }
+
+    /// Ends of the circuits that it needs as long as it is summed at its server: pairs of units.
+    fn ways(&self) -> impl Iterator<Item = (UnitId, UnitId)> {
+        let others = self.workers.iter().filter(|unit| **unit != self.server);
+        others.map(|unit| (UnitId(unit.0), UnitId(self.server.0)))
+    }
+}
+
+/// Why a job is released.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum End {
+    /// All its iterations are over.
+    Done,
+    /// An iteration took longer than the limit.
+    Late {
+        /// The iteration.
+        iteration: u64,
+        /// How long it has run.
+        after: Duration,
+    },
+    /// It can never be scheduled.
+    Impossible,
+}
+
+/// What is to be done in a slot, in the order of the fields.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Plan {
+    /// Jobs to release.
+    pub releases: Vec<(JobId, End)>,
+    /// Jobs to move, with the aggregators that they want.
+    pub moves: Vec<(JobId, Aggregation, u32)>,
+    /// The circuits; `None` if they stay.
+    pub circuits: Option<Joined>,
+    /// New rates of running jobs.
+    pub rates: Vec<(JobId, Rate)>,
+    /// Iterations to start, each with its number and its job's rate.
+    pub starts: Vec<(JobId, u64, Rate)>,
+}
+
+/// An iteration that runs.
+#[derive(Clone, Copy, Debug)]
+struct Flight {
+    number: u64,
+    since: Duration,
+    begun: Begun,
+    /// When `left` was estimated.
+    at: Duration,
+}
+
+/// The scheduler of a network, and what it has given to jobs.
+#[derive(Debug)]
+pub struct Planner {
+    topology: Topology,
+    network: Network,
+    /// Its bits per second for one of ours.
+    scale: f64,
+    policy: Policy,
+    limit: Duration,
+    flights: BTreeMap<JobId, Flight>,
+    /// Jobs for which switches had no room when they were moved, until then.
+    no_room: BTreeMap<JobId, Duration>,
+    /// The order of arrivals.
+    arrivals: Vec<JobId>,
+}
+
+/// How long a job that found no room in its switch is scheduled without aggregation.
+const NO_ROOM: Duration = Duration::from_secs(10);
+
+impl Planner {
+    /// A planner for a topology with a cross-connect.
+    ///
+    /// # Panics
+    /// If the topology has no cross-connect.
+    #[must_use]
+    pub fn new(topology: &Topology, settings: &Orchestration) -> Self {
+        let optical = topology.optical.as_ref().expect("units have a cross-connect");
+        let scale = STEP / settings.step as f64;
+        let unit = Unit {
+            ports: optical.ports.into(),
+            inc: settings.inc,
+            bandwidth: settings.switch_rate as f64 * scale,
+        };
+        let network = Network {
+            units: vec![unit; topology.switches.len()],
+            port_rate: settings.port_rate as f64 * scale,
+            reconfiguration: optical.outage.as_secs_f64(),
+            slot: settings.slot.as_secs_f64(),
+        };
+        Self {
+            topology: topology.clone(),
+            network,
+            scale,
+            policy: settings.policy,
+            limit: settings.iteration_timeout,
+            flights: BTreeMap::new(),
+            no_room: BTreeMap::new(),
+            arrivals: Vec::new(),
+        }
+    }
+
+    /// The topology.
+    #[must_use]
+    pub fn topology(&self) -> &Topology {
+        &self.topology
+    }
+
+    /// Checks that an otherwise empty network can carry a job with workers in these units.
+    ///
+    /// # Errors
+    /// Why none can.
+    pub fn carries(&self, workers: &[SwitchId], server: SwitchId) -> Result<(), String> {
+        let mut counts = vec![0; self.topology.switches.len()];
+        workers.iter().for_each(|unit| counts[unit.0] += 1);
+        let order = Job::training(0, 0, &counts, UnitId(server.0), 1.0, 0.0);
+        let carried = order.and_then(|order| carries(&self.network, &order));
+        if carried.map_err(|error| error.to_string())? {
+            return Ok(());
+        }
+        let others: BTreeSet<SwitchId> =
+            workers.iter().copied().filter(|unit| *unit != server).collect();
+        let name = |unit: SwitchId| self.topology.switch(unit).name.as_str();
+        let others: Vec<&str> = others.into_iter().map(name).collect();
+        Err(format!(
+            "it needs circuits from {} to its parameter server in {} at once, and a unit has `optical_ports = {}`; choose \
+             another server, or give units more ports",
+            others.join(", "),
+            name(server),
+            self.network.units[server.0].ports
+        ))
+    }
+
+    /// Decides the slot that begins at `now`, with the circuits that exist.
+    ///
+    /// # Errors
+    /// If the network is impossible.
+    pub fn plan(
+        &mut self,
+        now: Duration,
+        jobs: &[JobState],
+        circuits: &Joined,
+    ) -> Result<Plan, Error> {
+        let mut plan = Plan::default();
+        self.forget(jobs);
+        let jobs: BTreeMap<JobId, &JobState> = jobs.iter().map(|job| (job.id, job)).collect();
+        let mut scheduled = Vec::new();
+        let mut orders = Vec::new();
+        let mut begun = Vec::new();
+        for id in self.arrivals.clone() {
+            let job = jobs[&id];
+            if job.is_done() {
+                plan.releases.push((id, End::Done));
+                continue;
+            }
+            let flight = self.flight(now, job);
+            if let Some(Flight { since, number, .. }) = flight
+                && now - since > self.limit
+            {
+                plan.releases.push((id, End::Late { iteration: number, after: now - since }));
+                continue;
+            }
+            match self.order(job, now).filter(|order| carries(&self.network, order) == Ok(true)) {
+                Some(order) => {
+                    scheduled.push(job);
+                    begun.push(flight.map(|flight| Begun {
+                        way: flight.begun.way.min(order.ways.len() - 1),
+                        ..flight.begun
+                    }));
+                    orders.push(order);
+                }
+                None => plan.releases.push((id, End::Impossible)),
+            }
+        }
+        let before = ports::counted(&self.topology, circuits);
+        let decision = self.scheduler().decide(&self.network, &orders, &begun, &before)?;
+        let next = ports::joined(&self.topology, circuits, &decision.slot.circuits);
+        plan.circuits = (next != *circuits).then_some(next);
+        for (at, job) in scheduled.into_iter().enumerate() {
+            let (way, rate) = (decision.ways[at], decision.slot.rates[at]);
+            let bits_per_second = Rate::new((rate / self.scale).ceil() as u64);
+            let Some(paced) = bits_per_second.filter(|_| rate > 0.0) else { continue };
+            if job.running {
+                plan.rates.push((job.id, paced));
+                let flight = self.flights.get_mut(&job.id).expect("running jobs have one");
+                flight.begun.rate = rate;
+                continue;
+            }
+            let local = orders[at].ways[way].inc.is_some();
+            let to = if local { Aggregation::Network } else { Aggregation::Server };
+            if local != (job.mode == Mode::Local) || job.mode == Mode::Partial {
+                plan.moves.push((job.id, to, if local { job.aggregators } else { 0 }));
+            }
+            let number = job.iteration + 1;
+            let begun = Begun { way, left: orders[at].bits, rate };
+            self.flights.insert(job.id, Flight { number, since: now, begun, at: now });
+            plan.starts.push((job.id, number, paced));
+        }
+        Ok(plan)
+    }
+
+    /// The iteration was not started after all: it is scheduled again.
+    pub fn not_started(&mut self, job: JobId) {
+        self.flights.remove(&job);
+    }
+
+    /// The job's switch had no room for it. For a while it is scheduled at its server.
+    pub fn found_no_room(&mut self, now: Duration, job: JobId) {
+        self.no_room.insert(job, now + NO_ROOM);
+        self.not_started(job);
+    }
+
+    /// Whether the job has an iteration that runs, or is about to be started.
+    #[must_use]
+    pub fn is_under_way(&self, job: JobId) -> bool {
+        self.flights.contains_key(&job)
+    }
+
+    /// Whether these circuits lead from all workers of the job to its server.
+    #[must_use]
+    pub fn has_light(&self, job: &JobState, circuits: &Joined) -> bool {
+        let circuits = ports::counted(&self.topology, circuits);
+        job.ways().all(|(a, b)| circuits.between(a, b) > 0)
+    }
+
+    fn scheduler(&self) -> Box<dyn Online> {
+        match self.policy {
+            Policy::NoIncFcfs => Box::new(Fcfs::new(false)),
+            Policy::IncFcfs => Box::new(Fcfs::new(true)),
+            Policy::NoIncTw => Box::new(Tw::new(false, true)),
+            Policy::IncTw => Box::new(Tw::new(true, true)),
+        }
+    }
+
+    /// Drops what is known of jobs that are gone or between iterations, and adds new jobs.
+    fn forget(&mut self, jobs: &[JobState]) {
+        let running: BTreeMap<JobId, u64> =
+            jobs.iter().filter(|job| job.running).map(|job| (job.id, job.iteration)).collect();
+        self.flights.retain(|id, flight| running.get(id) == Some(&flight.number));
+        let known: BTreeSet<JobId> = jobs.iter().map(|job| job.id).collect();
+        self.no_room.retain(|id, _| known.contains(id));
+        self.arrivals.retain(|id| known.contains(id));
+        let new = known.into_iter().filter(|id| !self.arrivals.contains(id));
+        let new: Vec<JobId> = new.collect();
+        self.arrivals.extend(new);
+    }
+
+    /// What is known of a job's running iteration, with what is left of it. One that an earlier
+    /// controller started counts as whole.
+    fn flight(&mut self, now: Duration, job: &JobState) -> Option<Flight> {
+        if !job.running {
+            return None;
+        }
+        let all = job.bits as f64 * self.scale;
+        let way = usize::from(job.mode == Mode::Local);
+        let flight = self.flights.entry(job.id).or_insert_with(|| {
+            let begun = Begun { way, left: all, rate: 0.0 };
+            Flight { number: job.iteration, since: now, begun, at: now }
+        });
+        let sent = flight.begun.rate * (now - flight.at).as_secs_f64();
+        flight.begun.left = (flight.begun.left - sent).max(REST * all);
+        flight.at = now;
+        Some(*flight)
+    }
+
+    /// An iteration of the job, as the scheduler sees it. A switch aggregates only for a job whose
+    /// workers are all in its unit (§VI.A).
+    fn order(&self, job: &JobState, now: Duration) -> Option<Job> {
+        let mut workers = vec![0; self.topology.switches.len()];
+        for unit in &job.workers {
+            workers[unit.0] += 1;
+        }
+        let bits = job.bits as f64 * self.scale;
+        let server = UnitId(job.server.0);
+        let order = Job::training(job.id.get().into(), 0, &workers, server, bits, 0.0).ok()?;
+        let order = order.local_inc_only();
+        let room = self.no_room.get(&job.id).is_none_or(|until| *until <= now) && job.is_local();
+        // The way of a running iteration stays.
+        let keeps = job.running && job.mode == Mode::Local;
+        let ways = order.ways.into_iter().filter(|way| way.inc.is_none() || room || keeps);
+        Some(Job { ways: ways.collect(), ..order })
+    }
+}

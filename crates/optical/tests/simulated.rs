@@ -1,0 +1,206 @@
+//! The control loop over simulated units: sums stay exact while jobs move, circuits change and rates
+//! follow, and what goes wrong with one job stays with it.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use tributary_controller::programs::Source;
+use tributary_model::{Aggregation, Scenario};
+use tributary_optical::orchestrator::planner::End;
+use tributary_optical::orchestrator::simulated::{Error, run};
+use tributary_optical::orchestrator::slots::Report;
+use tributary_protocol::Tensor;
+use tributary_sim::{Inputs, Options, Outcome, Program};
+
+fn scenario(text: &str) -> Scenario {
+    tributary_model::jobfile::parse(text, "units").unwrap_or_else(|error| panic!("{error}\n{text}"))
+}
+
+/// Integers: their sums are exact in any order.
+fn inputs(scenario: &Scenario, rounds: usize, values: usize) -> Inputs {
+    let number = |job: usize, worker: usize, round: usize, at: usize| {
+        ((job * 31 + worker * 17 + round * 7 + at) % 1013) as i32 - 500
+    };
+    let tensor = |job, worker, round| {
+        Tensor::I32((0..values).map(|at| number(job, worker, round, at)).collect())
+    };
+    let worker = |job, worker| (0..rounds).map(|round| tensor(job, worker, round)).collect();
+    let jobs = scenario.jobs.iter().enumerate();
+    jobs.map(|(job, its)| (0..its.workers.len()).map(|own| worker(job, own)).collect()).collect()
+}
+
+fn simulate(scenario: &Scenario, inputs: &Inputs) -> (Outcome, Vec<Report>) {
+    let source = Source::built_in("p4inc").unwrap();
+    let program = Program::compile(&source, &scenario.network.switch).unwrap();
+    let options = Options { limit: Duration::from_secs(10), ..Options::seeded(scenario.seed) };
+    run(scenario, &program, inputs.clone(), &options, |_| ()).unwrap()
+}
+
+/// Every worker of a job that is not left out has every sum of all workers' values.
+fn check_sums(inputs: &Inputs, outcome: &Outcome, left_out: &BTreeSet<usize>) {
+    for (job, (inputs, sums)) in inputs.iter().zip(&outcome.sums).enumerate() {
+        for round in 0..inputs[0].len() {
+            let values = |tensor: &Tensor| match tensor {
+                Tensor::I32(values) => values.clone(),
+                Tensor::F32(_) => unreachable!("the inputs are integers"),
+            };
+            let all = inputs.iter().map(|own| values(&own[round]));
+            let expected =
+                all.reduce(|sum, own| sum.iter().zip(&own).map(|(a, b)| a + b).collect());
+            for worker in sums {
+                match worker.get(round) {
+                    Some(sum) => {
+                        assert_eq!(Some(values(sum)), expected, "job {job}, round {round}")
+                    }
+                    None => assert!(left_out.contains(&job), "job {job} lacks round {round}"),
+                }
+            }
+        }
+    }
+}
+
+const FOUR_UNITS: &str = "[protocol]\nkind = \"p4inc\"\nslots = 32\nwindow = 32\n\
+    [topology]\nunits = 4\nhosts_per_unit = 3\noptical_ports = 1\nreconfiguration = \"1ms\"\n\
+    [orchestrator]\nslot = \"10ms\"\nport_rate = \"400Mb/s\"\nswitch_rate = \"4Gb/s\"\n\
+    step = \"100Mb/s\"\ninc = 1\n";
+
+#[test]
+fn jobs_of_four_units_take_turns_with_one_port_each() {
+    // Two jobs in one unit, of which its switch takes one, one over two units, and one in a fourth.
+    let file = format!(
+        "{FOUR_UNITS}[[job]]\nworkers = [\"w1\", \"w2\"]\nps = \"ps2\"\n\
+         [[job]]\nworkers = [\"w3\", \"w7\"]\nps = \"ps3\"\n\
+         [[job]]\nworkers = [\"w4\", \"w5\"]\nps = \"ps1\"\n\
+         [[job]]\nworkers = [\"w6\"]\nps = \"ps4\"\n\
+         [[job]]\nworkers = [\"w10\"]\nps = \"ps2\"\n"
+    );
+    let scenario = scenario(&file);
+    let inputs = inputs(&scenario, 4, 40_000);
+    let (outcome, reports) = simulate(&scenario, &inputs);
+    let problems: Vec<_> = reports.iter().flat_map(|report| &report.problems).collect();
+    assert_eq!(problems, Vec::<&String>::new());
+    assert!(outcome.complete, "{:?}\n{:#?}", outcome.stalls, &reports[..reports.len().min(20)]);
+    check_sums(&inputs, &outcome, &BTreeSet::new());
+    assert_eq!(outcome.left_behind, 0);
+    let started = |report: &Report| report.started.len();
+    assert_eq!(reports.iter().map(started).sum::<usize>(), 5 * 4, "each iteration once");
+    assert!(reports.iter().map(|report| report.new_circuits).sum::<usize>() > 1);
+    assert!(reports.iter().flat_map(|report| &report.moved).any(|m| m.1 == Aggregation::Server));
+}
+
+#[test]
+fn a_job_that_never_finishes_is_released_and_the_others_go_on() {
+    // The link of w4 loses everything: its job's iteration does not end.
+    let file = format!(
+        "{FOUR_UNITS}iteration_timeout = \"200ms\"\n\
+         [[job]]\nworkers = [\"w1\", \"w2\"]\nps = \"ps2\"\n\
+         [[job]]\nworkers = [\"w4\", \"w5\"]\nps = \"ps3\"\n\
+         [[faults.link]]\nbetween = [\"w4\", \"unit2\"]\nloss = 1.0\n"
+    );
+    let scenario = scenario(&file);
+    let inputs = inputs(&scenario, 60, 10_000);
+    let (outcome, reports) = simulate(&scenario, &inputs);
+    assert!(outcome.complete, "{:?}", outcome.stalls);
+    check_sums(&inputs, &outcome, &BTreeSet::from([1]));
+    assert_eq!((outcome.left_behind, outcome.leaks.len()), (0, 0));
+    let released: Vec<_> = reports.iter().flat_map(|report| report.released.clone()).collect();
+    assert_eq!(released.len(), 1, "{released:?}");
+    assert_eq!(released[0].0, scenario.jobs[1].id);
+}
+
+#[test]
+fn a_job_that_no_slot_can_carry_is_released_at_once() {
+    // Two units send to a third, which has one port.
+    let file = format!(
+        "{FOUR_UNITS}[[job]]\nworkers = [\"w1\", \"w4\"]\nps = \"ps3\"\n\
+         [[job]]\nworkers = [\"w2\", \"w3\"]\nps = \"ps4\"\n"
+    );
+    let scenario = scenario(&file);
+    let inputs = inputs(&scenario, 3, 2_000);
+    let (outcome, reports) = simulate(&scenario, &inputs);
+    assert!(outcome.complete, "{:?}", outcome.stalls);
+    check_sums(&inputs, &outcome, &BTreeSet::from([0]));
+    assert_eq!(reports[0].released, [(scenario.jobs[0].id, End::Impossible)]);
+}
+
+#[test]
+fn a_switch_without_room_leaves_its_job_at_the_server() {
+    let file = format!(
+        "{FOUR_UNITS}[switch]\npool = 64\n\
+         [[job]]\nworkers = [\"w1\", \"w2\"]\nps = \"ps2\"\nsegment = 64\naggregation = \"server\"\n\
+         [[job]]\nworkers = [\"w3\"]\nps = \"ps4\"\nsegment = 64\n"
+    );
+    let file = file.replace("inc = 1", "inc = 2");
+    let scenario = scenario(&file);
+    let inputs = inputs(&scenario, 5, 20_000);
+    let (outcome, reports) = simulate(&scenario, &inputs);
+    assert!(outcome.complete, "{:?}", outcome.stalls);
+    check_sums(&inputs, &outcome, &BTreeSet::new());
+    let problems: Vec<_> = reports.iter().flat_map(|report| &report.problems).collect();
+    let job = scenario.jobs[0].id;
+    let expected =
+        format!("job {job}: its switch has no room for it; it is summed at its server for now");
+    assert_eq!(problems, [&expected]);
+}
+
+#[test]
+fn sixty_four_units_run_a_hundred_jobs() {
+    let mut file = "[switch]\npool = 8192\n\
+        [protocol]\nkind = \"p4inc\"\nvalues_per_packet = 256\nslots = 32\n\
+        [topology]\nunits = 64\nhosts_per_unit = 4\nps_hosts = 2\noptical_ports = 4\n\
+        reconfiguration = \"1ms\"\n\
+        [orchestrator]\nslot = \"20ms\"\nport_rate = \"4Gb/s\"\nswitch_rate = \"40Gb/s\"\n\
+        step = \"1Gb/s\"\ninc = 1\n"
+        .to_owned();
+    // Two jobs start in each of 50 units; every other one reaches into the next unit.
+    for job in 0..100 {
+        let unit = job / 2;
+        let first = 4 * unit + 2 * (job % 2) + 1;
+        let second = if job % 4 < 2 { first + 1 } else { 4 * ((unit + 7) % 50 + 13) + 1 + job % 4 };
+        let second = if second == first { first + 1 } else { second };
+        let server = 2 * ((unit + 31) % 64) + job % 2 + 1;
+        let free = !file.contains(&format!("\"w{second}\"")) && second <= 256;
+        let workers =
+            if free { format!("\"w{first}\", \"w{second}\"") } else { format!("\"w{first}\"") };
+        if file.contains(&format!("\"w{first}\"")) || file.contains(&format!("\"ps{server}\"\n")) {
+            continue;
+        }
+        let _ = writeln!(file, "[[job]]\nworkers = [{workers}]\nps = \"ps{server}\"");
+    }
+    let scenario = scenario(&file);
+    assert!(scenario.jobs.len() > 60, "{}", scenario.jobs.len());
+    let inputs = inputs(&scenario, 2, 20_000);
+    let (outcome, reports) = simulate(&scenario, &inputs);
+    assert!(outcome.complete, "{:?}", outcome.stalls);
+    check_sums(&inputs, &outcome, &BTreeSet::new());
+    assert_eq!(outcome.left_behind, 0);
+    let problems: Vec<_> = reports.iter().flat_map(|report| &report.problems).collect();
+    assert_eq!(problems, Vec::<&String>::new());
+    println!(
+        "{} jobs, {} slots, {} new circuits, {:?}",
+        scenario.jobs.len(),
+        reports.len(),
+        reports.iter().map(|report| report.new_circuits).sum::<usize>(),
+        outcome.time
+    );
+}
+
+#[test]
+fn what_cannot_be_scheduled_is_one_clear_line() {
+    let text = "protocol = \"p4inc\"\n[[job]]\n";
+    let other = scenario(text);
+    let program =
+        Program::compile(&Source::built_in("p4inc").unwrap(), &other.network.switch).unwrap();
+    let options = Options::seeded(1);
+    let refused = |scenario: &Scenario| {
+        let inputs = inputs(scenario, 1, 64);
+        run(scenario, &program, inputs, &options, |_| ()).unwrap_err()
+    };
+    assert!(matches!(refused(&other), Error::NoCrossConnect));
+    let alone = scenario(&format!("{FOUR_UNITS}[[job]]\nworkers = [\"w1\"]\n"));
+    if alone.jobs[0].ps.is_none() {
+        let message = refused(&alone).to_string();
+        assert!(message.contains("needs a parameter server"), "{message}");
+    }
+}

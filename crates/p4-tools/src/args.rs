@@ -1,0 +1,290 @@
+//! The command line.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use tributary_base::program::{Completions, ManualPages};
+
+/// Checks, tests, traces and describes P4_16 programs for v1model, PSA and TNA.
+#[derive(Debug, Parser)]
+#[command(
+    name = "tributary-p4",
+    version,
+    arg_required_else_help = true,
+    after_help = "Start with:  tributary-p4 check p4src/v1model/atp.p4"
+)]
+pub(crate) struct Cli {
+    /// The command to run.
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Report all errors of a program.
+    Check(CheckArgs),
+    /// Compile all programs of a folder, beside p4c if it is installed: counts, and the list of
+    /// disagreements.
+    Corpus(CorpusArgs),
+    /// Format files: indentation and white space. Comments and line breaks stay.
+    Fmt(FmtArgs),
+    /// Write the program's P4Info.
+    Info(InfoArgs),
+    /// Draw the control flow of the program's parsers and controls, one file per block.
+    Graph(GraphArgs),
+    /// Run a packet test in the STF format of p4c's test suite: prints PASS, or FAIL and the
+    /// reason.
+    Stf(StfArgs),
+    /// Generate packet tests that cover a program, in the STF format, and report what they reach.
+    Test(TestArgs),
+    /// Explain a packet: everything that the program and the switch do to it, as a tree.
+    Trace(TraceArgs),
+    /// Generate a dissector in Lua, with which Wireshark and tshark show the headers that the
+    /// program's parser extracts.
+    Dissector(DissectorArgs),
+    /// Print a script that completes this command in a shell.
+    Completions(Completions),
+    /// Write the manual pages, for packages.
+    #[command(hide = true)]
+    Man(ManualPages),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CheckArgs {
+    #[command(flatten)]
+    pub(crate) program: P4Args,
+    /// One line for each error: FILE:LINE:COLUMN: error: MESSAGE, as editors read it.
+    #[arg(long)]
+    pub(crate) short: bool,
+    /// Print the program after this pass: tokens, syntax, typed, ir, code. `list` says what each
+    /// one shows.
+    #[arg(long, value_name = "PASS")]
+    pub(crate) dump: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct FmtArgs {
+    /// The files, which are changed in place.
+    #[arg(required = true)]
+    pub(crate) files: Vec<PathBuf>,
+    /// Change nothing: list the files that would change, and fail if there are any.
+    #[arg(long)]
+    pub(crate) check: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CorpusArgs {
+    /// Folder with the programs.
+    pub(crate) dir: PathBuf,
+    /// Take the programs for this architecture only.
+    #[arg(long, value_enum, default_value_t = Dialect::V1model)]
+    pub(crate) arch: Dialect,
+    /// Compiler to compare with. Default: p4c-bm2-ss or p4test, if it is on the PATH.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) compiler: Option<String>,
+    /// Maximum time of each compiler for each program, in seconds.
+    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    pub(crate) time: u64,
+    /// Directory to search for included files; repeat for each directory.
+    #[arg(short = 'I', value_name = "DIR")]
+    pub(crate) include: Vec<PathBuf>,
+    /// Compile-time constant, such as VALUES=256.
+    #[arg(short = 'D', value_name = "NAME=VALUE")]
+    pub(crate) defines: Vec<String>,
+}
+
+/// Architectures of programs in a folder.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub(crate) enum Dialect {
+    V1model,
+    Tna,
+    Psa,
+    /// Every P4 file.
+    Any,
+}
+
+impl Dialect {
+    /// Its name in a sentence.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::V1model => "v1model",
+            Self::Tna => "tna",
+            Self::Psa => "psa",
+            Self::Any => "any architecture",
+        }
+    }
+
+    /// The files that declare it.
+    pub(crate) fn declarations(self) -> &'static [&'static str] {
+        match self {
+            Self::V1model => &["v1model.p4"],
+            Self::Tna => &["tna.p4"],
+            Self::Psa => &["psa.p4", "bmv2/psa.p4", "dpdk/psa.p4"],
+            Self::Any => &[],
+        }
+    }
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DissectorArgs {
+    #[command(flatten)]
+    pub(crate) program: P4Args,
+    /// Write to a file instead of standard output.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+    /// Name of the protocol in display filters. Default: `p4_` and the file's name.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) name: Option<String>,
+    /// Dissect the payloads of this UDP port. Default: the ports at which the program's parser goes on
+    /// to more headers; without any, whole frames.
+    #[arg(long, value_name = "UDP_PORT", group = "place")]
+    pub(crate) port: Option<u16>,
+    /// Dissect the payloads of this EtherType, such as 0x88b5.
+    #[arg(long, value_name = "N", group = "place", value_parser = ether_type)]
+    pub(crate) ethertype: Option<u16>,
+    /// Dissect whole Ethernet frames, instead of Wireshark's own dissectors.
+    #[arg(long, group = "place")]
+    pub(crate) frames: bool,
+}
+
+/// An EtherType, in decimal or in hexadecimal after `0x`.
+fn ether_type(text: &str) -> Result<u16, String> {
+    let number = match text.strip_prefix("0x") {
+        Some(digits) => u16::from_str_radix(digits, 16),
+        None => text.parse(),
+    };
+    number.map_err(|_| "write a number up to 65535, or 0x and up to four hexadecimal digits".into())
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct InfoArgs {
+    #[command(flatten)]
+    pub(crate) program: P4Args,
+    /// Write to a file instead of standard output.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: Option<PathBuf>,
+    /// Encoded protobuf instead of protobuf text.
+    #[arg(long, requires = "out")]
+    pub(crate) binary: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct GraphArgs {
+    #[command(flatten)]
+    pub(crate) program: P4Args,
+    /// Directory for the files; created if missing.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: PathBuf,
+    /// Graphviz's language instead of SVG.
+    #[arg(long)]
+    pub(crate) dot: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct StfArgs {
+    #[command(flatten)]
+    pub(crate) program: P4Args,
+    /// The packet test.
+    pub(crate) script: PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct TestArgs {
+    #[command(flatten)]
+    pub(crate) program: P4Args,
+    /// Directory for the tests, coverage.txt and coverage.json; created if missing.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+    /// Seed of all random choices. The same seed gives the same tests.
+    #[arg(long, default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// Stop searching after this many minutes; p4testgen is stopped after as many.
+    #[arg(long, default_value_t = 1.0, value_parser = minutes)]
+    pub(crate) minutes: f64,
+    /// Maximum number of tests. Those that reach most come first.
+    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = whole(1..=1_000_000))]
+    pub(crate) max_tests: u64,
+    /// Maximum number of packets in a test.
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = whole(1..=64))]
+    pub(crate) packets: u64,
+    /// Also run the tests on this many faulty variants of the program, and report how many fail.
+    #[arg(long, value_name = "N", value_parser = whole(1..=1_000_000))]
+    pub(crate) mutants: Option<u64>,
+    /// Also let p4testgen of p4c, from the PATH, generate up to this many tests, and run them.
+    #[arg(long, value_name = "N", requires = "out", value_parser = whole(1..=1_000_000))]
+    pub(crate) with_p4testgen: Option<u64>,
+    /// Report what these tests reach instead of generating any.
+    #[arg(long, value_name = "FILE", num_args = 1.., conflicts_with_all = ["mutants", "with_p4testgen"])]
+    pub(crate) measure: Vec<PathBuf>,
+}
+
+/// A length of time that is not unreasonable.
+fn minutes(text: &str) -> Result<f64, String> {
+    let minutes = text.parse().ok().filter(|minutes| (0.0..=100_000.0).contains(minutes));
+    minutes.ok_or_else(|| "write a number of minutes, such as 0.5 or 60".into())
+}
+
+/// A number within bounds.
+fn whole(range: std::ops::RangeInclusive<u64>) -> clap::builder::RangedU64ValueParser {
+    clap::value_parser!(u64).range(range)
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct TraceArgs {
+    #[command(flatten)]
+    pub(crate) program: P4Args,
+    /// The packet's bytes in hexadecimal digits; blanks are ignored.
+    #[arg(long, value_name = "HEX")]
+    pub(crate) packet: String,
+    /// The port by which it arrives.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) port: u16,
+    /// Entries, groups and earlier packets, as commands of a packet test (STF); what the test expects
+    /// is ignored.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) entries: Option<PathBuf>,
+    /// Show all possible outcomes: each member of a group, and, without --entries, each action of
+    /// each table that the control plane fills.
+    #[arg(long)]
+    pub(crate) all_outcomes: bool,
+    /// Table whose entries are unknown: each of its actions is a possible outcome. Repeat for each.
+    #[arg(long, value_name = "TABLE")]
+    pub(crate) unknown: Vec<String>,
+    /// Most outcomes to show.
+    #[arg(long, value_name = "N", default_value_t = 64,
+        value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(crate) max_outcomes: u32,
+    /// Format of the tree.
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) format: TraceFormat,
+    /// Write to a file instead of standard output.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: Option<PathBuf>,
+    /// Do not collapse repeated lines that differ only in a value. JSON never collapses them.
+    #[arg(long)]
+    pub(crate) full: bool,
+}
+
+/// How to show a trace.
+#[derive(Clone, Copy, Debug, Default, clap::ValueEnum)]
+pub(crate) enum TraceFormat {
+    /// A tree of lines, with colours in a terminal.
+    #[default]
+    Text,
+    /// A document for other programs.
+    Json,
+    /// A picture.
+    Svg,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct P4Args {
+    /// The program.
+    pub(crate) file: PathBuf,
+    /// Directory to search for included files; repeat for each directory.
+    #[arg(short = 'I', value_name = "DIR")]
+    pub(crate) include: Vec<PathBuf>,
+    /// Compile-time constant, such as VALUES=256.
+    #[arg(short = 'D', value_name = "NAME=VALUE")]
+    pub(crate) defines: Vec<String>,
+}

@@ -1,0 +1,65 @@
+//! `tributary-p4 stf`: a packet test.
+
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, anyhow};
+use tributary_base::FileLimit;
+use tributary_p4::{Diagnostic, Options, Severity};
+use tributary_p4runtime::p4::v1::ForwardingPipelineConfig;
+use tributary_switch::Forwarding;
+use tributary_switch::stf::Script;
+
+use crate::args::{P4Args, StfArgs};
+
+/// Hundreds of times the longest test of p4c's suite.
+pub(super) const SCRIPT: FileLimit = FileLimit::new("packet test", 64 << 20);
+
+/// Runs a test and prints its outcome in one line: `PASS`, or `FAIL` and the reason.
+///
+/// # Errors
+/// If standard output cannot be written to. A failed test is a status, not an error.
+pub(crate) fn run(args: &StfArgs) -> Result<ExitCode> {
+    match test(args) {
+        Ok(()) => tributary_base::program::print("PASS").map(|()| ExitCode::SUCCESS),
+        Err(error) => {
+            let reason =
+                tributary_base::one_line(error.as_ref()).lines().collect::<Vec<_>>().join("; ");
+            tributary_base::program::print(&format!("FAIL: {reason}")).map(|()| ExitCode::FAILURE)
+        }
+    }
+}
+
+fn test(args: &StfArgs) -> Result<()> {
+    let path = args.script.display();
+    let text = SCRIPT.read(&args.script).with_context(|| format!("cannot read {path}"))?;
+    let script = Script::parse(&String::from_utf8_lossy(&text));
+    let script = script.map_err(|error| anyhow!("{path}:{error}"))?;
+    let outcome = tributary_switch::stf::run(&script, load(&args.program)?);
+    outcome.map(drop).map_err(|failure| match failure.place {
+        Some(_) => anyhow!("{path}:{failure}"),
+        None => anyhow!("{path}: {failure}"),
+    })
+}
+
+/// Compiles and loads the program; reports only its first error.
+fn load(args: &P4Args) -> Result<Forwarding> {
+    super::must_be_there(&args.file)?;
+    let defines = super::parse_defines(&args.defines)?;
+    let sources = super::sources(args);
+    let (file, options) = (args.file.display().to_string(), Options::marked(&defines));
+    let compiled = tributary_p4::compile(&sources, &file, options);
+    let compiled = compiled.map_err(|diagnostics| {
+        let error = diagnostics.iter().find(|one| one.severity == Severity::Error);
+        placed(error.expect("a program that is refused has an error"))
+    })?;
+    let config = ForwardingPipelineConfig { p4info: Some(compiled.p4info), ..Default::default() };
+    let loaded = Forwarding::load(compiled.program, config);
+    loaded.map_err(|refusal| match &refusal.diagnostic {
+        Some(error) => placed(error),
+        None => anyhow!("{file}: {refusal}"),
+    })
+}
+
+fn placed(error: &Diagnostic) -> anyhow::Error {
+    anyhow!("{}:{}:{}: {}", error.file, error.line, error.column, error.message)
+}

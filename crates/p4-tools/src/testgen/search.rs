@@ -1,0 +1,613 @@
+//! Searches for tests that reach new goals.
+//!
+//! Each step takes a known test and changes it: it takes the other side of a condition on the test's
+//! path, for which the solver finds inputs, or it adds, changes or removes an entry, lengthens or
+//! shortens a packet, or appends another packet. Changes that lead to a goal that no test reaches
+//! come first. Others follow, those of rarely tried places first.
+
+use std::collections::{BTreeSet, BinaryHeap, HashMap, HashSet, VecDeque};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use tributary_p4::P4Info;
+use tributary_p4::ir::{MatchKind, Stmt, TableId};
+
+use crate::testgen::case::{Call, Case, Rule, profile};
+use crate::testgen::circuit::{Gate, to_bits};
+use crate::testgen::goals::{Instrumented, counted};
+use crate::testgen::judge::{Verdict, judge};
+use crate::testgen::machine::{Applied, Branch, Outcome, Trace, mix};
+use crate::testgen::solver::{Answer, solve};
+use crate::testgen::tables::widths;
+use crate::testgen::{Options, Progress, Statistics, passes};
+
+/// Bytes of the first packet.
+const FIRST_BYTES: usize = 1600;
+/// Longest packet in bytes.
+const MOST_BYTES: usize = 9000;
+/// Steps without a new goal before tests get another packet.
+const STALE: usize = 60;
+/// Tests that get another packet at a time, and how often that happens without a new goal.
+const EXTENDED: usize = 24;
+const ROUNDS: usize = 60;
+/// Steps without a new goal, after which the search ends.
+const HOPELESS: usize = 12_000;
+/// Attempts as which an impossible one counts.
+const IMPOSSIBLE: u32 = 3;
+/// Executions that are kept.
+const RECENT: usize = 64;
+/// The end of a search without an end.
+const FOREVER: Duration = Duration::from_secs(u32::MAX as u64);
+/// Bytes of payload that packets keep.
+const PAYLOAD: usize = 3;
+
+/// A change of a known test.
+#[derive(Debug)]
+enum Change {
+    /// A side of a branch that the test does not take, by its position.
+    Flip(usize),
+    /// None: the test is new.
+    Whole,
+}
+
+/// What a change may lead to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Promise {
+    /// A new goal.
+    Goal,
+    /// A place in which new goals are.
+    Within,
+    /// Another path.
+    Nothing,
+}
+
+impl Promise {
+    fn attempts(self) -> u32 {
+        match self {
+            Self::Goal => 8,
+            Self::Within => 6,
+            Self::Nothing => 3,
+        }
+    }
+
+    /// Lower classes come first.
+    fn class(self, tries: u32) -> u32 {
+        match self {
+            Self::Goal => tries,
+            Self::Within => 3 + 2 * tries,
+            Self::Nothing => 20 + 4 * tries,
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Work {
+    /// Lower numbers come first.
+    rank: (u32, u64),
+    case: Rc<Case>,
+    change: Change,
+}
+
+impl PartialEq for Work {
+    fn eq(&self, other: &Self) -> bool {
+        self.rank == other.rank
+    }
+}
+
+impl Eq for Work {}
+
+impl PartialOrd for Work {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Work {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        other.rank.cmp(&self.rank)
+    }
+}
+
+/// A test that reached new goals.
+#[derive(Clone, Debug)]
+pub(crate) struct Kept {
+    pub(crate) case: Case,
+    pub(crate) verdict: Verdict,
+}
+
+pub(crate) struct Search<'a> {
+    of: &'a Instrumented,
+    p4info: &'a P4Info,
+    options: &'a Options,
+    /// When it ends at the latest.
+    until: Instant,
+    random: ChaCha8Rng,
+    queue: BinaryHeap<Work>,
+    /// The goals that count, and the entries of the program.
+    wanted: BTreeSet<usize>,
+    /// The goal of each action of each table.
+    actions: HashMap<(TableId, usize), usize>,
+    /// The goal of the action of each entry of the program.
+    action_of: HashMap<usize, usize>,
+    covered: BTreeSet<usize>,
+    kept: Vec<Kept>,
+    /// Attempts at sites.
+    tried: HashMap<u64, u32>,
+    signatures: HashSet<u64>,
+    cases: HashSet<u64>,
+    /// The last executions: changes of one test come in turns with those of others.
+    recent: VecDeque<(Rc<Case>, Rc<Trace>)>,
+    turn: u64,
+    /// Steps since the last new goal.
+    stale: usize,
+    rounds: usize,
+    pub(crate) statistics: Statistics,
+}
+
+impl<'a> Search<'a> {
+    pub(crate) fn new(of: &'a Instrumented, p4info: &'a P4Info, options: &'a Options) -> Self {
+        let mut actions = HashMap::new();
+        for (number, table) in of.program.tables.iter().enumerate() {
+            for (action, listed) in table.actions.iter().enumerate() {
+                let goal = listed.prologue.first().and_then(|s: &Stmt| counted(s, of.counter));
+                if let Some(goal) = goal {
+                    actions.insert((TableId(number as u32), action), goal);
+                }
+            }
+        }
+        let mut action_of = HashMap::new();
+        for (number, table) in of.program.tables.iter().enumerate() {
+            for (entry, goal) in table.entries.iter().zip(&of.entries[number]) {
+                let key = (TableId(number as u32), entry.call.action as usize);
+                action_of.extend(actions.get(&key).map(|action| (*goal, *action)));
+            }
+        }
+        let now = Instant::now();
+        Self {
+            of,
+            p4info,
+            options,
+            // A time so long that it cannot be added has no end in practice.
+            until: now.checked_add(options.time).unwrap_or(now + FOREVER),
+            random: ChaCha8Rng::seed_from_u64(options.seed),
+            queue: BinaryHeap::new(),
+            wanted: of.alive.iter().copied().chain(of.entries.iter().flatten().copied()).collect(),
+            actions,
+            action_of,
+            covered: BTreeSet::new(),
+            kept: Vec::new(),
+            tried: HashMap::new(),
+            signatures: HashSet::new(),
+            cases: HashSet::new(),
+            recent: VecDeque::new(),
+            turn: 0,
+            stale: 0,
+            rounds: 0,
+            statistics: Statistics::default(),
+        }
+    }
+
+    /// Searches until all goals are reached, nothing is left to try, or a limit is reached.
+    pub(crate) fn run(&mut self, progress: &mut dyn FnMut(Progress)) {
+        self.execute(Case::new(FIRST_BYTES), 0);
+        let mut steps = 0;
+        while !self.is_complete() && Instant::now() < self.until {
+            steps += 1;
+            if steps > self.options.steps {
+                break;
+            }
+            self.stale += 1;
+            if self.stale > HOPELESS {
+                break;
+            }
+            let extends = self.stale.is_multiple_of(STALE) || self.queue.is_empty();
+            if extends && (self.rounds >= ROUNDS || !self.extend()) && self.queue.is_empty() {
+                break;
+            }
+            let Some(work) = self.queue.pop() else { continue };
+            self.step(work);
+            progress(Progress {
+                covered: self.covered.intersection(&self.of.alive).count(),
+                goals: self.of.alive.len(),
+                tests: self.kept.len(),
+                executed: self.statistics.executed,
+            });
+        }
+    }
+
+    fn is_complete(&self) -> bool {
+        self.wanted.is_subset(&self.covered)
+    }
+
+    fn is_new(&self, goal: usize) -> bool {
+        self.wanted.contains(&goal) && !self.covered.contains(&goal)
+    }
+
+    fn hope(&self, branch: &Branch) -> Promise {
+        match self.promise(branch.goal) {
+            Promise::Nothing if branch.likely => Promise::Within,
+            promise => promise,
+        }
+    }
+
+    /// What a change may lead to, if it leads to this goal first.
+    fn promise(&self, goal: Option<usize>) -> Promise {
+        let Some(goal) = goal else { return Promise::Nothing };
+        if self.is_new(goal) {
+            return Promise::Goal;
+        }
+        let goal = self.action_of.get(&goal).copied().unwrap_or(goal);
+        let inside = self.of.inside.get(&goal);
+        match inside.is_some_and(|inside| inside.iter().any(|&goal| self.is_new(goal))) {
+            true => Promise::Within,
+            false => Promise::Nothing,
+        }
+    }
+
+    fn push(&mut self, class: u32, case: Rc<Case>, change: Change) {
+        self.turn += 1;
+        self.queue.push(Work { rank: (class, self.turn), case, change });
+    }
+
+    fn tries(&self, site: u64) -> u32 {
+        self.tried.get(&site).copied().unwrap_or(0)
+    }
+
+    fn step(&mut self, work: Work) {
+        let Change::Flip(at) = work.change else {
+            self.execute((*work.case).clone(), 0);
+            return;
+        };
+        let known = self.recent.iter().find(|(case, _)| Rc::ptr_eq(case, &work.case));
+        let trace = match known {
+            Some((_, trace)) => Rc::clone(trace),
+            None => {
+                let trace = Rc::new(passes::run(self.of, &work.case));
+                self.remember(&work.case, &trace);
+                trace
+            }
+        };
+        let branch = &trace.branches[at];
+        let tries = self.tries(branch.site);
+        if tries >= self.hope(branch).attempts() {
+            return;
+        }
+        self.tried.insert(branch.site, tries + 1);
+        let mut conditions = trace.path[..branch.after].to_vec();
+        conditions.push(branch.wanted);
+        conditions.extend(trace.unknown.iter().map(|&unknown| !unknown));
+        self.statistics.solved += 1;
+        match solve(&trace.circuit, &conditions, self.until) {
+            Answer::Solved(values) => {
+                let mut case = (*work.case).clone();
+                case.adopt(&trace.inputs, &values);
+                self.execute(case, at + 1);
+            }
+            Answer::Impossible => {
+                // The same is to be expected of other tests with this history.
+                self.tried.insert(branch.site, tries + IMPOSSIBLE);
+                self.statistics.impossible += 1;
+            }
+            Answer::Unsolved => self.statistics.unsolved += 1,
+        }
+    }
+
+    /// Executes a test, keeps it if it reaches a new goal, and queues changes of it. Conditions
+    /// before `bound` have been queued already.
+    fn execute(&mut self, mut case: Case, bound: usize) {
+        let mut hasher = DefaultHasher::new();
+        (&case.packets, &case.rules, &case.defaults, &case.members).hash(&mut hasher);
+        if !self.cases.insert(hasher.finish()) {
+            return;
+        }
+        self.statistics.executed += 1;
+        let trace = passes::run(self.of, &case);
+        case.sessions.extend(&trace.sessions);
+        case.groups.extend(trace.groups.iter().filter(|&&group| group != 0));
+        let new = trace.goals.iter().any(|&goal| self.is_new(goal));
+        if !self.signatures.insert(trace.signature) && !new {
+            return;
+        }
+        if new {
+            self.keep(&case, &trace);
+        }
+        if trace.endless {
+            return;
+        }
+        let case = Rc::new(case);
+        for (at, branch) in trace.branches.iter().enumerate().skip(bound) {
+            let tries = self.tries(branch.site);
+            let promise = self.hope(branch);
+            if tries < promise.attempts() {
+                self.push(promise.class(tries), Rc::clone(&case), Change::Flip(at));
+            }
+        }
+        self.entries(&case, &trace);
+        self.lengths(&case, &trace);
+        self.remember(&case, &Rc::new(trace));
+    }
+
+    fn remember(&mut self, case: &Rc<Case>, trace: &Rc<Trace>) {
+        self.recent.truncate(RECENT - 1);
+        self.recent.push_front((Rc::clone(case), Rc::clone(trace)));
+    }
+
+    /// Runs a test on the switch, and keeps it if it reaches new goals there.
+    fn keep(&mut self, case: &Case, trace: &Trace) {
+        let Some(verdict) = judge(self.of, self.p4info, case, trace) else {
+            self.statistics.refused += 1;
+            return;
+        };
+        self.statistics.judged += 1;
+        self.statistics.surprising += usize::from(verdict.surprising);
+        if verdict.goals.iter().any(|&goal| self.is_new(goal)) {
+            self.stale = 0;
+            self.rounds = 0;
+            self.covered.extend(verdict.goals.intersection(&self.wanted));
+            self.kept.push(Kept { case: case.clone(), verdict });
+        }
+    }
+
+    /// Queues changes of entries, default actions and value sets.
+    fn entries(&mut self, case: &Rc<Case>, trace: &Trace) {
+        let mut seen = HashSet::new();
+        for applied in &trace.applied {
+            let Applied { table: id, outcome, .. } = applied;
+            if !seen.insert((*id, applied.keys.clone())) {
+                continue;
+            }
+            let table = &self.of.program.tables[id.index()];
+            let has_keys = table.keys.iter().any(|key| key.kind != MatchKind::Selector);
+            for (action, listed) in table.actions.iter().enumerate() {
+                let promise = self.promise(self.actions.get(&(*id, action)).copied());
+                if has_keys && !table.const_entries && listed.scope.in_entries() {
+                    self.entry(case, applied, action, promise);
+                }
+                let may_default = *outcome == Outcome::Miss
+                    && !table.const_default
+                    && listed.scope.as_default()
+                    && profile(&self.of.program, table).is_none();
+                let is_default = match case.defaults.get(&id.0) {
+                    Some(call) => call.action == action,
+                    None => table.default_action.action as usize == action,
+                };
+                if may_default && !is_default {
+                    let site =
+                        mix(u64::from(id.0) << 20 ^ action as u64 ^ 0xdefa ^ applied.context);
+                    if let Some(class) = self.try_site(site, promise) {
+                        let mut changed = (**case).clone();
+                        let call = self.new_call(*id, action);
+                        changed.defaults.insert(id.0, call);
+                        self.push(class, Rc::new(changed), Change::Whole);
+                    }
+                }
+            }
+        }
+        for (set, values) in &trace.absent {
+            let site = mix(u64::from(set.0) ^ 0x5e75);
+            if let Some(class) = self.try_site(site, Promise::Within) {
+                let mut changed = (**case).clone();
+                changed.members.push((*set, values.clone()));
+                self.push(class, Rc::new(changed), Change::Whole);
+            }
+        }
+    }
+
+    fn entry(&mut self, case: &Rc<Case>, applied: &Applied, action: usize, promise: Promise) {
+        let id = applied.table;
+        let kind = match applied.outcome {
+            Outcome::Miss => 0,
+            Outcome::Entry => 1,
+            Outcome::Rule(_) => 2,
+        };
+        let site = mix(u64::from(id.0) << 20 ^ (action as u64) << 2 ^ kind ^ 0xe1717);
+        let mut changed = (**case).clone();
+        if let Outcome::Rule(number) = applied.outcome
+            && changed.rules[number].call.action == action
+        {
+            return;
+        }
+        let Some(class) = self.try_site(site ^ applied.context, promise) else { return };
+        let call = self.new_call(id, action);
+        match applied.outcome {
+            Outcome::Rule(number) => changed.rules[number].call = call,
+            _ => changed.rules.push(Rule { table: id, keys: applied.keys.clone(), call }),
+        }
+        self.push(class, Rc::new(changed), Change::Whole);
+    }
+
+    /// The class of an attempt; `None` if there were enough.
+    fn try_site(&mut self, site: u64, promise: Promise) -> Option<u32> {
+        let tries = self.tried.entry(site).or_insert(0);
+        *tries += 1;
+        (*tries <= promise.attempts()).then(|| promise.class(*tries - 1))
+    }
+
+    /// An action with random data. Ports are small, as those of most switches.
+    fn new_call(&mut self, table: TableId, action: usize) -> Call {
+        let program = &self.of.program;
+        let widths = widths(program, &program.tables[table.index()], action);
+        let args = widths.into_iter().map(|width| match width {
+            9 => to_bits(self.random.random_range(1..16), 9),
+            _ => (0..width).map(|_| self.random.random()).collect(),
+        });
+        Call { action, args: args.collect() }
+    }
+
+    /// Queues changes of packets' lengths.
+    fn lengths(&mut self, case: &Rc<Case>, trace: &Trace) {
+        for &(packet, bytes) in &trace.short {
+            let site = mix(bytes as u64 ^ 0x5407 ^ (packet as u64) << 32);
+            if bytes <= MOST_BYTES
+                && let Some(class) = self.try_site(site, Promise::Within)
+            {
+                let mut changed = (**case).clone();
+                changed.packets[packet].bits.resize(8 * bytes, false);
+                self.push(class, Rc::new(changed), Change::Whole);
+            }
+        }
+        for (packet, ends) in trace.consumed.iter().enumerate() {
+            let mut before = 0;
+            for &end in ends {
+                let bytes = end.saturating_sub(1);
+                let site = mix(end as u64 ^ 0x7c07 ^ (packet as u64) << 32);
+                if bytes >= before.max(1)
+                    && let Some(class) = self.try_site(site, Promise::Nothing)
+                {
+                    let mut changed = (**case).clone();
+                    changed.packets[packet].bits.truncate(8 * bytes);
+                    self.push(class, Rc::new(changed), Change::Whole);
+                }
+                before = end;
+            }
+        }
+    }
+
+    /// Queues tests with another packet. False if there is none.
+    fn extend(&mut self) -> bool {
+        self.rounds += 1;
+        let mut any = false;
+        let kept: Vec<Case> = self.kept.iter().map(|kept| kept.case.clone()).collect();
+        for turn in 0..kept.len().min(EXTENDED) {
+            // Tests that were found last come first: they go deepest.
+            let last = kept.len() - 1;
+            let number =
+                if self.rounds == 1 { last - turn } else { self.random.random_range(0..=last) };
+            let one = &kept[number];
+            // Another packet like the last, or what another test does.
+            let same = self.random.random_bool(0.6);
+            let other = if same { number } else { self.random.random_range(0..=last) };
+            let other = &kept[other];
+            let room = self.options.packets.saturating_sub(one.packets.len());
+            if room == 0 {
+                continue;
+            }
+            // State may build up over several packets.
+            let more = 1 + (self.rounds - 1) % room;
+            let mut joined = one.clone();
+            let last = &other.packets[other.packets.len() - 1];
+            joined.packets.extend(std::iter::repeat_n(last.clone(), more));
+            for rule in &other.rules {
+                let same = |known: &Rule| (known.table, &known.keys) == (rule.table, &rule.keys);
+                if !joined.rules.iter().any(same) {
+                    joined.rules.push(rule.clone());
+                }
+            }
+            for member in &other.members {
+                if !joined.members.contains(member) {
+                    joined.members.push(member.clone());
+                }
+            }
+            if same && self.random.random_bool(0.5) {
+                self.double(&mut joined);
+            }
+            any = true;
+            self.push(2, Rc::new(joined), Change::Whole);
+        }
+        any
+    }
+
+    /// Adds a second entry like each one, for packets that differ in little.
+    fn double(&mut self, case: &mut Case) {
+        for at in 0..case.rules.len() {
+            let mut rule = case.rules[at].clone();
+            let key = self.random.random_range(0..rule.keys.len().max(1));
+            let Some(key) = rule.keys.get_mut(key) else { continue };
+            let bit = self.random.random_range(0..key.len());
+            key[bit] = !key[bit];
+            let known = |known: &Rule| (known.table, &known.keys) == (rule.table, &rule.keys);
+            if !case.rules.iter().any(known) {
+                case.rules.push(rule);
+            }
+        }
+    }
+
+    /// The fewest tests, about, that reach all goals that were reached, shortened and with random
+    /// values in place of those that do not matter.
+    pub(crate) fn finish(mut self) -> (Vec<Kept>, Statistics) {
+        let mut open = self.covered.clone();
+        let mut chosen = Vec::new();
+        let mut left = std::mem::take(&mut self.kept);
+        while !open.is_empty() && chosen.len() < self.options.max_tests {
+            let gain = |kept: &Kept| {
+                let gain = kept.verdict.goals.intersection(&open).count();
+                (gain, std::cmp::Reverse(kept.case.packets.len()))
+            };
+            let best = (0..left.len()).max_by_key(|&at| (gain(&left[at]), std::cmp::Reverse(at)));
+            let Some(best) = best else { break };
+            if gain(&left[best]).0 == 0 {
+                break;
+            }
+            let kept = left.remove(best);
+            open.retain(|goal| !kept.verdict.goals.contains(goal));
+            let improved = self.improve(kept);
+            chosen.push(improved);
+        }
+        (chosen, self.statistics)
+    }
+
+    fn improve(&mut self, mut kept: Kept) -> Kept {
+        for change in [Self::shorten, Self::spread] {
+            let mut case = kept.case.clone();
+            let trace = passes::run(self.of, &case);
+            change(self, &mut case, &trace);
+            let trace = passes::run(self.of, &case);
+            let verdict = judge(self.of, self.p4info, &case, &trace);
+            if let Some(verdict) = verdict.filter(|v| v.goals.is_superset(&kept.verdict.goals)) {
+                kept = Kept { case, verdict };
+            }
+        }
+        kept
+    }
+
+    /// Removes payload, and entries that no packet used.
+    fn shorten(&mut self, case: &mut Case, trace: &Trace) {
+        for (sent, ends) in case.packets.iter_mut().zip(&trace.consumed) {
+            let most = ends.last().copied().unwrap_or(0) + PAYLOAD;
+            sent.bits.truncate(8 * most);
+        }
+        let used: BTreeSet<usize> = trace
+            .applied
+            .iter()
+            .filter_map(|applied| match applied.outcome {
+                Outcome::Rule(number) => Some(number),
+                _ => None,
+            })
+            .collect();
+        let mut number = 0;
+        case.rules.retain(|_| {
+            number += 1;
+            used.contains(&(number - 1))
+        });
+    }
+
+    /// Gives random values to all inputs on which the path does not depend, so that a program that
+    /// treats them differently fails the test.
+    fn spread(&mut self, case: &mut Case, trace: &Trace) {
+        let gates = trace.circuit.gates();
+        let mut matters = vec![false; gates.len()];
+        let mut waiting: Vec<usize> = trace.path.iter().map(|holds| holds.gate()).collect();
+        while let Some(gate) = waiting.pop() {
+            if !std::mem::replace(&mut matters[gate], true)
+                && let Gate::And(a, b) = gates[gate]
+            {
+                waiting.extend([a.gate(), b.gate()]);
+            }
+        }
+        let values: Vec<Option<bool>> = matters
+            .iter()
+            .map(|matters| {
+                let random = self.random.random();
+                (!matters).then_some(random)
+            })
+            .collect();
+        let ports: Vec<Vec<bool>> = case.packets.iter().map(|sent| sent.port.clone()).collect();
+        case.adopt(&trace.inputs, &values);
+        for (sent, port) in case.packets.iter_mut().zip(ports) {
+            sent.port = port;
+        }
+    }
+}

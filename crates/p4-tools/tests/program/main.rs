@@ -1,0 +1,12 @@
+//! The `tributary-p4` program as a user calls it.
+
+#[path = "../../../cli/tests/shared/command.rs"]
+#[expect(dead_code, reason = "the tests of other programs use more of it")]
+mod command;
+mod corpus;
+mod describe;
+mod generate;
+mod stf;
+
+/// The program that tests call.
+const PROGRAM: &str = env!("CARGO_BIN_EXE_tributary-p4");

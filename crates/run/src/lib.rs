@@ -1,0 +1,28 @@
+//! The life of a job: admission, endpoints, work, report, sweep.
+//!
+//! [`run()`] runs a job file on a [`Fabric`]: threads of one process ([`fabric::Memory`]),
+//! processes in network namespaces ([`fabric::Netns`]), or virtual time ([`fabric::Sim`]). All
+//! produce the same kind of [`report`].
+//!
+//! | module | content |
+//! | --- | --- |
+//! | [`mod@run`] | the steps, the same on every fabric |
+//! | [`fabric`] | where switches and endpoints run |
+//! | [`capture`] | the capture of a run's frames |
+//! | [`cores`] | the processor cores of processes |
+//! | [`watch`] | samples for the live view |
+//! | [`report`] | the result, as tables and as JSON |
+//!
+//! To add a fabric, implement [`Fabric`] and add it to [`fabric::Kind`] and [`run()`].
+
+pub mod capture;
+pub mod cores;
+pub mod fabric;
+pub mod live;
+pub mod report;
+pub mod run;
+pub mod testbed;
+pub mod watch;
+
+pub use fabric::Fabric;
+pub use run::{Options, run};
