@@ -4,7 +4,7 @@
     sudo bmv2-testbed/run.py --topology two-racks --job examples/two-racks.toml
 
 Starts a simple_switch_grpc a switch, without a program; `tributary controller` compiles and pushes
-it; hosts run `tributary worker`, `ps` and `reminder`. docs/bmv2.md tells more.
+it; hosts run `tributary worker`, `ps` and `reminder`. docs/operate/bmv2.md tells more.
 """
 
 import argparse
@@ -39,7 +39,7 @@ def arguments():
         description="Runs a job file on BMv2 switches under Mininet.",
         epilog="Example: run.py --topology two-racks --job examples/two-racks.toml",
     )
-    parser.add_argument("--job", metavar="JOB.toml", help="the job file (docs/job-files.md)")
+    parser.add_argument("--job", metavar="JOB.toml", help="the job file (docs/start/job-files.md)")
     parser.add_argument(
         "--topology", metavar="NAME",
         help="what takes the place of the job file's [topology]: a name (--list) or a .toml file; "
@@ -88,8 +88,10 @@ def tools(given):
 
 def needed_to_run():
     found = {
-        "simple_switch_grpc": find("simple_switch_grpc", "install BMv2 (docs/bmv2.md)"),
-        "p4c-bm2-ss": find("p4c-bm2-ss", "install p4c, whose back end for BMv2 it is (docs/bmv2.md)"),
+        "simple_switch_grpc": find("simple_switch_grpc", "install BMv2 (docs/operate/bmv2.md)"),
+        "p4c-bm2-ss": find(
+            "p4c-bm2-ss", "install p4c, whose back end for BMv2 it is (docs/operate/bmv2.md)"
+        ),
     }
     if importlib.util.find_spec("mininet") is None:
         raise Wrong("Mininet is not installed for this Python; on Debian: apt install mininet")

@@ -1,6 +1,6 @@
 """Topology files: read, checked, generated, and put into job files.
 
-A topology file says what a job file's explicit form says (docs/job-files.md) and, of each link,
+A topology file says what a job file's explicit form says (docs/start/job-files.md) and, of each link,
 bandwidth, delay, loss, and the patch switch that it leads through. Everything else about the
 network (addresses, ports, who runs where) is worked out by `tributary network` from the job file
 that `merge` makes, so that there is one place which knows it.

@@ -1,5 +1,5 @@
 #!/bin/sh
-# The table of docs/p4/test.md: what generated tests reach, and how many mutants fail one.
+# The table of docs/reference/test.md: what generated tests reach, and how many mutants fail one.
 # Usage: scripts/p4-tests.sh [--minutes M] [--mutants N] [PROGRAM.p4 ...]
 set -eu
 cd "$(dirname "$0")/.."

@@ -1,5 +1,5 @@
 #!/bin/sh
-# The numbers of docs/p4/test.md about p4testgen: its tests of the programs, on the embedded switch.
+# The numbers of docs/reference/test.md about p4testgen: its tests of the programs, on the embedded switch.
 # Needs p4testgen on the PATH. TRIBUTARY names a built binary to use.
 # Usage: scripts/p4testgen.sh [--tests N] [--minutes M] PROGRAM.p4 ...
 set -eu

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Makes the pictures of docs/watch.md with headless Chromium: of examples/esa-two-jobs.toml in virtual time.
+# Makes the pictures of docs/operate/watch.md with headless Chromium: of examples/esa-two-jobs.toml in virtual time.
 set -eu
 cd "$(dirname "$0")/.."
 work=$(mktemp -d)

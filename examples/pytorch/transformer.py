@@ -56,7 +56,7 @@ def loss_of(scores: Tensor, targets: Tensor) -> Tensor:
 
 def main() -> None:
     parser = training.arguments(__doc__.splitlines()[0], steps=100)
-    parser.add_argument("--text", default="docs/*.md", help="files below the repository")
+    parser.add_argument("--text", default="docs/**/*.md", help="files below the repository")
     options = parser.parse_args()
     training.start(options)
     text = read_text(options.text)

@@ -1,4 +1,4 @@
-// Headers. docs/p4/atp.md draws the aggregation header bit by bit; crates/wire is its Rust side.
+// Headers. docs/concepts/atp.md draws the aggregation header bit by bit; crates/wire is its Rust side.
 #ifndef HEADERS_P4
 #define HEADERS_P4
 

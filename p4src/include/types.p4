@@ -1,4 +1,4 @@
-// Types and codes that all programs share. The numbers are those of docs/p4/*.md and crates/wire.
+// Types and codes that all programs share. The numbers are those of docs/concepts and crates/wire.
 #ifndef TYPES_P4
 #define TYPES_P4
 

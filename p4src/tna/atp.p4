@@ -1,4 +1,4 @@
-// ATP: statistical aggregation, first come, first served (docs/p4/atp.md), for Tofino (docs/p4/tofino.md).
+// ATP: statistical aggregation, first come, first served (docs/concepts/atp.md), for Tofino (docs/reference/tofino.md).
 //
 // A fresh gradient takes its aggregator if that is free, joins it if it is its own task's, and else
 // goes to the parameter server as it is. The last contribution leaves with the sum. The aggregator

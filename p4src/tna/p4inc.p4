@@ -1,5 +1,5 @@
-// P4INC-AOI: segments of aggregators, whole offload of local jobs for Tofino (docs/p4/p4inc.md,
-// docs/p4/tofino.md; the paper's §VI).
+// P4INC-AOI: segments of aggregators, whole offload of local jobs for Tofino (docs/concepts/p4inc.md,
+// docs/reference/tofino.md; the paper's §VI).
 //
 // A job has a segment of the aggregators to itself, so no packet meets another job's. A contribution
 // takes its aggregator if the round before is finished there, joins it if it is of the round that is
@@ -8,7 +8,7 @@
 // it. Where they are not, the sum of those that are goes to the parameter server, whose answer
 // finishes the round and fills the copy.
 //
-// A packet that starts a round takes two passes: docs/p4/tofino.md says why.
+// A packet that starts a round takes two passes: docs/reference/tofino.md says why.
 //
 // The ingress control is SwitchML's too, except for the tables of intents and rules and for the hooks below:
 // declarations.p4 and apply.p4 in include/tna/segments/ are its common part.

@@ -1,5 +1,5 @@
-// SwitchML: static pools of aggregators, two for each slot, for Tofino (docs/p4/switchml.md,
-// docs/p4/tofino.md), the baseline of the papers' comparisons.
+// SwitchML: static pools of aggregators, two for each slot, for Tofino (docs/concepts/switchml.md,
+// docs/reference/tofino.md), the baseline of the papers' comparisons.
 //
 // The rounds of a slot take turns in its two aggregators, its versions. A worker goes on to a slot's
 // next round when it has the result of the last one, so while a round is under way in one version,

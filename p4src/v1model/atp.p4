@@ -1,4 +1,4 @@
-// ATP: statistical aggregation, first come, first served (docs/p4/atp.md).
+// ATP: statistical aggregation, first come, first served (docs/concepts/atp.md).
 //
 // A fresh gradient takes its aggregator if that is free, joins it if it is its own task's, and else
 // goes to the parameter server as it is. The last contribution leaves with the sum. The aggregator

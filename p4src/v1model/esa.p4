@@ -1,4 +1,4 @@
-// ESA: preemptive aggregators with priorities (docs/p4/esa.md; the paper's §5.2 and §6).
+// ESA: preemptive aggregators with priorities (docs/concepts/esa.md; the paper's §5.2 and §6).
 //
 // A fresh gradient takes its aggregator if that is free and joins it if it is its own task's. If it
 // is another task's, the one with the higher priority gets it: the packet swaps itself with what the

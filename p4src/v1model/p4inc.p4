@@ -1,4 +1,4 @@
-// P4INC-AOI: segments of aggregators, whole offload of local jobs (docs/p4/p4inc.md; the paper's §VI).
+// P4INC-AOI: segments of aggregators, whole offload of local jobs (docs/concepts/p4inc.md; the paper's §VI).
 //
 // A job has a segment of the aggregators to itself, so no packet meets another job's. A contribution
 // takes its aggregator if the round before is finished there, joins it if it is of the round that is

@@ -1,4 +1,4 @@
-// SwitchML: static pools of aggregators, two for each slot (docs/p4/switchml.md), the baseline of the
+// SwitchML: static pools of aggregators, two for each slot (docs/concepts/switchml.md), the baseline of the
 // papers' comparisons.
 //
 // The rounds of a slot take turns in its two aggregators, its versions. A worker goes on to a slot's

@@ -3,7 +3,7 @@
     pip install expecttest
     python -m pytest python/tests/pytorch_suite.py
 
-PyTorch's wheels contain them. `docs/pytorch.md` lists the tests that fail, with the reasons.
+PyTorch's wheels contain them. `docs/start/pytorch.md` lists the tests that fail, with the reasons.
 `BESIDE=gloo` runs the same tests with Gloo, and `WORLD_SIZE` is the number of ranks, 4 unless it is
 set.
 """

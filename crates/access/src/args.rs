@@ -23,8 +23,8 @@ pub struct DoorArgs {
     /// Let in only clients with a certificate from one of these roots (mutual TLS).
     #[arg(long, value_name = "FILE", requires = "serve_cert", conflicts_with = "allow_anyone")]
     pub serve_ca: Option<PathBuf>,
-    /// File that lists clients, their roles and tenants (docs/access.md). Without it, each client that is
-    /// let in may do everything.
+    /// File that lists clients, their roles and tenants (docs/operate/access.md). Without it, each
+    /// client that is let in may do everything.
     #[arg(long, value_name = "FILE")]
     pub access: Option<PathBuf>,
     /// Let in anyone who reaches the TCP address, with full control.

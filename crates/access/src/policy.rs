@@ -12,7 +12,7 @@ use tributary_base::document::{Document, Error, Item, Kind, Table};
 
 use crate::fresh::Fresh;
 
-const FILE: Kind = Kind { name: "access file", page: "docs/access.md" };
+const FILE: Kind = Kind { name: "access file", page: "docs/operate/access.md" };
 
 /// Who is at the other end of a connection.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -29,7 +29,8 @@ pub(crate) struct Cli {
     /// Processor cores to run on, such as 0,2-3; all if left out.
     #[arg(long, value_name = "LIST", global = true)]
     pub(crate) cores: Option<Cores>,
-    /// Serve metrics to Prometheus at this address, ADDRESS:PORT or unix:PATH (docs/metrics.md).
+    /// Serve metrics to Prometheus at this address, ADDRESS:PORT or unix:PATH
+    /// (docs/operate/metrics.md).
     #[arg(long, value_name = "ADDR", global = true)]
     pub(crate) metrics: Option<Listen>,
     /// The command to run.
@@ -94,7 +95,7 @@ pub(crate) struct Elsewhere {
 
 #[derive(Debug, Args)]
 pub(crate) struct RunArgs {
-    /// The job file (docs/job-files.md).
+    /// The job file (docs/start/job-files.md).
     pub(crate) job: PathBuf,
     /// How to run it.
     #[arg(long, value_enum, default_value_t)]
@@ -121,7 +122,7 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "DIR")]
     pub(crate) capture: Option<PathBuf>,
     /// Show the run on a web page while it lasts, and until Ctrl-C; at this address of this host, or at a
-    /// free port (docs/watch.md).
+    /// free port (docs/operate/watch.md).
     #[arg(long, value_name = "ADDR", num_args = 0..=1, default_missing_value = "127.0.0.1:0")]
     pub(crate) watch: Option<SocketAddr>,
     /// Show the run in this terminal, until `q` is pressed.
@@ -309,7 +310,7 @@ pub(crate) struct SwitchesArgs {
     #[arg(long, value_name = "FILE", requires = "bundle")]
     pub(crate) p4info: Option<PathBuf>,
     /// Port map from the job file's ports to those of the switches, for switches with their own
-    /// numbers (docs/tofino-deployment.md).
+    /// numbers (docs/operate/tofino-deployment.md).
     #[arg(long, value_name = "FILE")]
     pub(crate) ports: Option<PathBuf>,
     /// Roots of the switches' certificates, as a PEM file; encrypts connections (TLS).

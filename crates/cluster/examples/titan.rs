@@ -1,4 +1,4 @@
-//! Prints the results of docs/placement/titan.md: the `gap` to the exact optimum, the `testbed` of
+//! Prints the results of docs/evaluation/titan.md: the `gap` to the exact optimum, the `testbed` of
 //! figures 8 to 11, the `speed` of placing the jobs of a trace, and the results of a `trace` on
 //! Titan's cluster.
 //! ```text

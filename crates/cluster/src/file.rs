@@ -1,7 +1,7 @@
 //! Cluster files: a description of a cluster in TOML.
 //!
 //! A file either gives the shape of a cluster with identical racks, or lists every rack
-//! (`[[rack]]`). Defaults are as in NetPack §6.1. `docs/placement/simulator.md` documents the
+//! (`[[rack]]`). Defaults are as in NetPack §6.1. `docs/evaluation/simulator.md` documents the
 //! format for users.
 
 use std::path::Path;
@@ -11,7 +11,7 @@ use tributary_base::document::{Document, Error, Item, Kind, Table};
 use crate::topology::{Cluster, Pod, PodIndex, Rack, RackIndex, Server, Shape};
 
 /// The name of such a file in messages.
-const KIND: Kind = Kind { name: "cluster file", page: "docs/placement/simulator.md" };
+const KIND: Kind = Kind { name: "cluster file", page: "docs/evaluation/simulator.md" };
 
 /// Maximum number of racks, of servers and of GPUs per server, beyond any real cluster.
 const MAX_RACKS: u32 = 1 << 16;

@@ -1,7 +1,7 @@
 //! Models that jobs train: computing time and gradient size per iteration.
 //!
 //! NetPack §6.1 measured its models on RTX 2080 Ti GPUs and did not publish the figures. Ours are
-//! derived from public ones; `docs/placement/simulator.md` has sources and arithmetic.
+//! derived from public ones; `docs/evaluation/simulator.md` has sources and arithmetic.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use tributary_base::document::{Document, Error, Item, Kind};
 use crate::job::{Job, JobId};
 
 /// The name of a profile file in messages.
-const KIND: Kind = Kind { name: "profile file", page: "docs/placement/simulator.md" };
+const KIND: Kind = Kind { name: "profile file", page: "docs/evaluation/simulator.md" };
 
 /// Number of images per GPU and iteration.
 const BATCH: f64 = 32.0;

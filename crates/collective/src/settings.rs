@@ -14,7 +14,7 @@ use tributary_dataplane::ROW_BITS;
 use tributary_model::{Protocol, Scenario};
 use tributary_protocol::fragments;
 
-const KIND: Kind = Kind { name: "settings", page: "docs/pytorch.md" };
+const KIND: Kind = Kind { name: "settings", page: "docs/start/pytorch.md" };
 
 /// What messages call the settings.
 const NAME: &str = "the group's settings";

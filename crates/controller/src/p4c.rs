@@ -34,7 +34,7 @@ pub fn find(program: &'static str, mend: &'static str) -> Result<PathBuf, Error>
 /// # Errors
 /// [`Error::NoTool`].
 pub fn bmv2_compiler() -> Result<PathBuf, Error> {
-    find("p4c-bm2-ss", "install p4c, whose back end for BMv2 it is (docs/bmv2.md)")
+    find("p4c-bm2-ss", "install p4c, whose back end for BMv2 it is (docs/operate/bmv2.md)")
 }
 
 /// Compiles a program for BMv2 with the given constants (see [`programs::defines`]) into BMv2's

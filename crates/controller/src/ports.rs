@@ -29,7 +29,7 @@ use tributary_model::{SwitchId, Topology};
 
 use tributary_model::plan::{Forwarding, JobAtSwitch};
 
-const FILE: Kind = Kind { name: "port map", page: "docs/tofino-deployment.md" };
+const FILE: Kind = Kind { name: "port map", page: "docs/operate/tofino-deployment.md" };
 
 /// Device ports per pipe.
 const PIPE_PORTS: u16 = 128;

@@ -3,7 +3,7 @@
 //! Ingress and egress are parser, control and deparser each. The frame that the ingress deparser
 //! makes waits in the queue, with the metadata that the deparser hands to the next parser; egress
 //! parses it again. Clones and resubmitted or recirculated packets also travel as frames with
-//! metadata. `docs/p4/psa.md` lists where this differs from BMv2's `psa_switch`.
+//! metadata. `docs/reference/psa.md` lists where this differs from BMv2's `psa_switch`.
 
 use crate::code::Slot;
 use crate::exec::{Flow, Io, Runner};

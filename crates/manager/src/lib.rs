@@ -9,7 +9,7 @@
 //! - [`service`], [`switches`]: the gRPC service, and the client of the switches' controller;
 //! - [`agent`]: the agent of a server.
 //!
-//! Start reading at [`manager::Manager`]. `docs/placement/manager.md` is the documentation for
+//! Start reading at [`manager::Manager`]. `docs/operate/manager.md` is the documentation for
 //! operators.
 
 pub mod agent;

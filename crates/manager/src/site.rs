@@ -35,7 +35,7 @@ pub enum SiteError {
     },
 }
 
-const KIND: Kind = Kind { name: "site file", page: "docs/placement/manager.md" };
+const KIND: Kind = Kind { name: "site file", page: "docs/operate/manager.md" };
 
 /// Valid range of bandwidths in Gb/s.
 const GBPS: RangeInclusive<f64> = 1e-3..=1e9;

@@ -9,7 +9,7 @@ use crate::{Demand, Error, Job, Network, Unit, UnitId};
 const MEGABYTE: f64 = 8e6;
 const GIGABIT: f64 = 1e9;
 
-const KIND: Kind = Kind { name: "file of jobs", page: "docs/optical.md" };
+const KIND: Kind = Kind { name: "file of jobs", page: "docs/evaluation/optical.md" };
 
 /// Most workers of a job in a unit, and most jobs of a switch: more would be a typing error.
 const WORKERS_MAX: u32 = 1_000_000;

@@ -337,7 +337,7 @@ fn what_cannot_be_explained_is_refused_in_one_line() {
 
 #[test]
 fn the_documentation_names_every_kind() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/p4/trace.md");
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/trace.md");
     let documented = std::fs::read_to_string(path).unwrap();
     for kind in Kind::ALL {
         assert!(documented.contains(&format!("`{}`", kind.name())), "{}", kind.name());

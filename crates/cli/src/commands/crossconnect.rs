@@ -61,7 +61,7 @@ enum Task {
 
 #[derive(Debug, Args)]
 struct Device {
-    /// The cross-connect, such as emulated:127.0.0.1:9642 (docs/cross-connects.md).
+    /// The cross-connect, such as emulated:127.0.0.1:9642 (docs/operate/cross-connects.md).
     address: String,
     /// Time limit for each answer, in seconds.
     #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=3600))]

@@ -42,7 +42,7 @@ pub(crate) struct ServeArgs {
     #[command(flatten)]
     switches: SwitchesArgs,
     /// The cross-connect, such as emulated:127.0.0.1:9642 or openflow:listen:0.0.0.0:6653
-    /// (docs/cross-connects.md). With --tls-ca, the connection to an emulated one is encrypted, too.
+    /// (docs/operate/cross-connects.md). With --tls-ca, the connection to an emulated one is encrypted, too.
     #[arg(long, value_name = "ADDR")]
     cross_connect: String,
     /// Listening address for clients that admit jobs, and for endpoints: ADDRESS:PORT or unix:PATH.
@@ -69,7 +69,7 @@ pub(crate) fn run(command: &OpticalCommand, metrics: &Metrics) -> Result<()> {
     let Some(settings) = scenario.orchestration else {
         bail!(
             "{}: no cross-connect joins its switches; describe units with `units` in [topology] \
-             (docs/job-files.md)",
+             (docs/start/job-files.md)",
             args.job_file.display()
         );
     };

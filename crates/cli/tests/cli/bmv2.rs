@@ -148,7 +148,10 @@ fn missing_programs_are_named_before_anything_starts() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().display().to_string();
     let line = run(&path);
-    assert_eq!(line, "error: simple_switch_grpc is not on the PATH; install BMv2 (docs/bmv2.md)");
+    assert_eq!(
+        line,
+        "error: simple_switch_grpc is not on the PATH; install BMv2 (docs/operate/bmv2.md)"
+    );
     std::fs::write(directory.path().join("simple_switch_grpc"), "").unwrap();
     let line = run(&path);
     assert!(line.contains("p4c-bm2-ss is not on the PATH; install p4c"), "{line}");

@@ -1,5 +1,5 @@
-//! `tributary p4 trace` and `tributary switch --trace`: the examples of docs/p4/trace.md, live packets, and
-//! bad input.
+//! `tributary p4 trace` and `tributary switch --trace`: the examples of docs/reference/trace.md,
+//! live packets, and bad input.
 
 use std::io::Write;
 use std::net::{Ipv4Addr, UdpSocket};
@@ -18,9 +18,9 @@ fn between<'a>(page: &'a str, begin: &str, end: &str) -> &'a str {
     rest.split_once(&format!("\n{end}\n")).expect("it ends").0
 }
 
-/// Writes the example of docs/p4/stf.md, which both pages share.
+/// Writes the example of docs/reference/stf.md, which both pages share.
 fn example(directory: &Path) {
-    let page = std::fs::read_to_string(root().join("docs/p4/stf.md")).unwrap();
+    let page = std::fs::read_to_string(root().join("docs/reference/stf.md")).unwrap();
     std::fs::write(directory.join("port.p4"), between(&page, "```p4", "```")).unwrap();
     std::fs::write(directory.join("port.stf"), between(&page, "```text", "```")).unwrap();
 }
@@ -34,7 +34,7 @@ fn run(directory: &Path, args: &[&str]) -> Output {
 fn the_example_of_the_page_gives_the_output_of_the_page() {
     let directory = tempfile::tempdir().unwrap();
     example(directory.path());
-    let page = std::fs::read_to_string(root().join("docs/p4/trace.md")).unwrap();
+    let page = std::fs::read_to_string(root().join("docs/reference/trace.md")).unwrap();
     let shown = between(&page, "```console", "```");
     let (command, expected) = shown.split_once('\n').unwrap();
     assert_eq!(command, "$ tributary p4 trace port.p4 --entries port.stf --packet '15 00 AABB'");

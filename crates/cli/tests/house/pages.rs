@@ -105,18 +105,41 @@ fn every_link_leads_somewhere() {
     assert!(pages.len() > 40 && broken.is_empty(), "{broken:#?}");
 }
 
+/// The pages and files to which a page links.
+fn leads(pages: &BTreeMap<PathBuf, Page>, from: &Path) -> BTreeSet<PathBuf> {
+    let links = pages.get(from).into_iter().flat_map(Page::links);
+    links.map(|link| target(from, link).0).collect()
+}
+
 #[test]
-fn every_page_of_the_documentation_is_two_steps_from_the_readme() {
+fn every_page_of_the_documentation_is_at_most_three_links_from_the_readme() {
     let pages = pages();
-    let leads = |from: &Path| -> BTreeSet<PathBuf> {
-        let links = pages.get(from).into_iter().flat_map(Page::links);
-        links.map(|link| target(from, link).0).collect()
-    };
-    let one = leads(Path::new("README.md"));
-    let two: BTreeSet<PathBuf> = one.iter().flat_map(|page| leads(page)).collect();
-    let far = pages.keys().filter(|page| page.starts_with("docs") && !one.contains(*page));
-    let far: Vec<_> = far.filter(|page| !two.contains(*page)).collect();
+    // One link to the list of folders, one to a folder's index, one to its page.
+    let mut near = BTreeSet::from([PathBuf::from("README.md")]);
+    for _ in 0..3 {
+        let next: Vec<_> = near.iter().flat_map(|page| leads(&pages, page)).collect();
+        near.extend(next);
+    }
+    let far = pages.keys().filter(|page| page.starts_with("docs") && !near.contains(*page));
+    let far: Vec<_> = far.collect();
     assert!(far.is_empty(), "{far:?}");
+}
+
+#[test]
+fn the_index_of_each_folder_lists_all_its_pages() {
+    let pages = pages();
+    let mut unlisted = Vec::new();
+    for page in pages.keys().filter(|page| page.starts_with("docs")) {
+        let folder = page.parent().unwrap();
+        let index = match page.ends_with("README.md") {
+            true => folder.parent().unwrap().join("README.md"),
+            false => folder.join("README.md"),
+        };
+        if !leads(&pages, &index).contains(page) {
+            unlisted.push(format!("{} is not in {}", page.display(), index.display()));
+        }
+    }
+    assert!(unlisted.is_empty(), "{unlisted:#?}");
 }
 
 #[test]

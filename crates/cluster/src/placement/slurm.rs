@@ -1,4 +1,5 @@
-//! Slurm's own placement, for comparison with policies that name nodes to it (docs/slurm.md).
+//! Slurm's own placement, for comparison with policies that name nodes to it
+//! (docs/operate/slurm.md).
 //!
 //! Slurm's topology plugin for trees takes the lowest switch below which a job fits, and fills the
 //! leaf switches and nodes below it by best fit. How its plugin for GPUs breaks ties is not

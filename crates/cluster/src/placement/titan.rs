@@ -2,8 +2,8 @@
 //! (Fang et al., "Non-Idle Machine-Aware Worker Placement").
 //!
 //! [`Instance`] is the problem of one job (equation 1), [`place`] implements algorithms 1 to 3, and
-//! [`exact`] is their reference. `docs/placement/titan.md` lists omissions and errors in the paper,
-//! with our interpretations.
+//! [`exact`] is their reference. `docs/evaluation/titan.md` lists omissions and errors in the
+//! paper, with our interpretations.
 
 pub mod exact;
 mod feasible;

@@ -1,7 +1,7 @@
 //! Algorithm 1 of NetPack, line by line: slow, and the reference for tests of the fast one.
 //!
-//! `docs/placement/steady-state.md` describes the choices where the paper's lines are ambiguous. In
-//! short:
+//! `docs/evaluation/steady-state.md` describes the choices where the paper's lines are ambiguous.
+//! In short:
 //!
 //! - Lines 6 and 23 compare the rest of a link's capacity with zero. Here the link that offers the
 //!   least to each flow is full, whatever rounding leaves, so that the loop terminates. A link

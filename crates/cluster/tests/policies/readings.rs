@@ -1,4 +1,4 @@
-//! The effect of each reading of NetPack's algorithm on plans: docs/placement/netpack.md.
+//! The effect of each reading of NetPack's algorithm on plans: docs/evaluation/netpack.md.
 
 use tributary_cluster::placement::netpack::{
     Epsilon, Fits, HotSpot, Oversubscribed, Plain, Readings, Surplus,

@@ -123,7 +123,7 @@ fn run_compiler(
     set: impl FnOnce(&mut Command) -> &mut Command,
 ) -> Result<(), Error> {
     let mend = "install p4c's Tofino back end, or give what it makes with --bundle \
-                (docs/tofino-deployment.md)";
+                (docs/operate/tofino-deployment.md)";
     let output = set(&mut Command::new(p4c::find(tool, mend)?)).output();
     let output =
         output.map_err(|error| Error::Compile(format!("cannot start {tool}: {error}\n")))?;

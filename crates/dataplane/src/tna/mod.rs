@@ -2,8 +2,8 @@
 //!
 //! Ingress is parser, control and deparser. The deparser's output is the frame that waits in the
 //! queue; egress parses it again, with its own headers and metadata. [`intrinsic`] makes the bytes
-//! that the architecture puts in front of a frame. `docs/embedded-switch-tna.md` lists what is
-//! modelled.
+//! that the architecture puts in front of a frame. `docs/reference/embedded-switch-tna.md` lists
+//! what is modelled.
 
 mod intrinsic;
 

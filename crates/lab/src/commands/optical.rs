@@ -32,7 +32,7 @@ pub(crate) enum OpticalCommand {
 
 #[derive(Debug, Args)]
 pub(crate) struct ScheduleArgs {
-    /// A network and its jobs (.toml, see docs/optical.md), or else a trace of shuffles in the
+    /// A network and its jobs (.toml, see docs/evaluation/optical.md), or else a trace of shuffles in the
     /// format of the coflow benchmark.
     #[arg(required_unless_present = "table1", conflicts_with = "table1")]
     file: Option<PathBuf>,

@@ -13,7 +13,7 @@
 //! - [`service`]: the loop, and the two hooks that Slurm calls before and after each job;
 //! - [`topology`]: our files from Slurm's `topology.conf` or `topology.yaml`.
 //!
-//! Start reading at [`placer::decide`]. `docs/slurm.md` is the documentation for operators.
+//! Start reading at [`placer::decide`]. `docs/operate/slurm.md` is the documentation for operators.
 
 pub mod commands;
 pub mod decision;

@@ -4,7 +4,7 @@
 //! defaults filled in, references resolved, hosts addressed and switch ports numbered. Every error
 //! in a file becomes one line that names file, line and column and tells how to fix it ([`Error`]).
 //!
-//! The crate does not start or connect anything. `docs/job-files.md` documents the format for
+//! The crate does not start or connect anything. `docs/start/job-files.md` documents the format for
 //! users.
 //!
 //! Start reading at [`load`]. A [`Site`] has the network of a file for jobs that come later. The values are those of
@@ -33,7 +33,7 @@ use jobs::Jobs;
 use network::Demand;
 
 /// The name of such a file in messages.
-const KIND: Kind = Kind { name: "job file", page: "docs/job-files.md" };
+const KIND: Kind = Kind { name: "job file", page: "docs/start/job-files.md" };
 
 /// The keys of a job file.
 const KEYS: [&str; 10] = [

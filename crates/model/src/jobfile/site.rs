@@ -10,7 +10,7 @@ use crate::jobfile::jobs::Jobs;
 use crate::jobfile::{KEYS, KIND, Switches, load_for, parse};
 
 /// The settings of a job in messages.
-const SETTINGS: Kind = Kind { name: "settings of a job", page: "docs/job-files.md" };
+const SETTINGS: Kind = Kind { name: "settings of a job", page: "docs/start/job-files.md" };
 
 /// The network of a job file, and what the file says about all jobs.
 #[derive(Clone, Debug)]

@@ -29,8 +29,8 @@ pub(crate) const KEYS: [&str; 9] = [
 const MAX_UNITS: u32 = 256;
 const MAX_OPTICAL_PORTS: u32 = 128;
 
-/// The paper's cross-connect takes "milliseconds"; ours as long as the schedules of docs/optical.md
-/// assume.
+/// The paper's cross-connect takes "milliseconds"; ours as long as the schedules of
+/// docs/evaluation/optical.md assume.
 const RECONFIGURATION: Duration = Duration::from_millis(20);
 const LONGEST: Duration = Duration::from_secs(10);
 

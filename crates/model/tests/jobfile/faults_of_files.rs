@@ -22,7 +22,7 @@ fn refused(marked: &str) -> String {
 #[test]
 fn syntax() {
     let message = refused("[[job]]\nname = ‸\n");
-    assert!(message.contains("docs/job-files.md"), "{message}");
+    assert!(message.contains("docs/start/job-files.md"), "{message}");
     refused("[[job]]\nname = \"a\"\n‸name = \"b\"\n");
 }
 

@@ -11,7 +11,8 @@
 //! A driver for another control protocol, such as NETCONF, is a module next to these that implements
 //! the trait, and a prefix of addresses in [`connect`].
 //!
-//! Start reading at [`CrossConnect`]. `docs/cross-connects.md` is the documentation for operators.
+//! Start reading at [`CrossConnect`]. `docs/operate/cross-connects.md` is the documentation for
+//! operators.
 
 #![deny(unsafe_code)]
 

@@ -171,7 +171,7 @@ fn p4testgen(
     subject: &Subject,
 ) -> Result<ExitCode> {
     let tool = tributary_base::programs::on_path("p4testgen").context(
-        "p4testgen is not on the PATH; install p4c built with ENABLE_TEST_TOOLS (docs/p4/test.md)",
+        "p4testgen is not on the PATH; install p4c built with ENABLE_TEST_TOOLS (docs/reference/test.md)",
     )?;
     let out = args.out.as_deref().unwrap_or(Path::new(".")).join("p4testgen");
     tributary_base::output_directory(&out)

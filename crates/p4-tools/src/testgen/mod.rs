@@ -4,7 +4,7 @@
 //! transition and table action of a v1model program. It executes the program with packets, entries
 //! and ports as unknown bits (`machine`), finds inputs for the paths not taken yet (`solver`), and
 //! runs each candidate on the embedded switch (`judge`), which counts what it reaches (`goals`) and
-//! yields the packets to expect. [`Generated::tests`] are STF files: see `docs/p4/test.md`.
+//! yields the packets to expect. [`Generated::tests`] are STF files: see `docs/reference/test.md`.
 //!
 //! The symbolic machine only proposes tests. What a test reaches and expects comes from the switch.
 //!

@@ -2,7 +2,8 @@
 //! other's mistakes. Every field can be set to a wrong value; lengths and checksum are correct by
 //! default.
 
-/// Kinds of packets, as in `docs/p4/atp.md`, `docs/p4/esa.md` and `docs/p4/p4inc.md`.
+/// Kinds of packets, as in `docs/concepts/atp.md`, `docs/concepts/esa.md` and
+/// `docs/concepts/p4inc.md`.
 pub(crate) const GRADIENT: u8 = 1;
 pub(crate) const PARAMETER: u8 = 2;
 pub(crate) const REPLY: u8 = 3;

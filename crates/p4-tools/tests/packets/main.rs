@@ -2,7 +2,8 @@
 //!
 //! Every case sends frames through the embedded switch, with each variant of the program, and, if
 //! `simple_switch_grpc` and `p4c-bm2-ss` are on the PATH, through BMv2. It compares frames and
-//! counters with `docs/p4/` and with each other. BMv2 is the reference for the architecture.
+//! counters with the protocols' pages in `docs/concepts/` and with each other. BMv2 is the
+//! reference for the architecture.
 //!
 //! [`cases`] contains the cases, one file per part of the contract (programs other than ATP have
 //! their own modules). [`scene`] has the switch and jobs that most of ATP's cases share, [`lab`]

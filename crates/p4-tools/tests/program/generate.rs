@@ -12,7 +12,7 @@ fn run(directory: &Path, args: &[&str]) -> Output {
 
 /// The program of the packet tests' page.
 fn example(directory: &Path) {
-    let page = std::fs::read_to_string(root().join("docs/p4/stf.md")).unwrap();
+    let page = std::fs::read_to_string(root().join("docs/reference/stf.md")).unwrap();
     let (_, rest) = page.split_once("\n```p4\n").expect("the page has a program");
     std::fs::write(directory.join("port.p4"), rest.split_once("\n```\n").unwrap().0).unwrap();
 }

@@ -1,4 +1,4 @@
-//! `tributary-p4 stf`: the example of docs/p4/stf.md, and errors of tests that cannot run.
+//! `tributary-p4 stf`: the example of docs/reference/stf.md, and errors of tests that cannot run.
 
 use std::path::Path;
 use std::process::Output;
@@ -13,7 +13,7 @@ fn between<'a>(page: &'a str, begin: &str, end: &str) -> &'a str {
 
 /// Writes the page's example into a directory. Returns the page's output for the failing test.
 fn example(directory: &Path) -> String {
-    let page = std::fs::read_to_string(root().join("docs/p4/stf.md")).unwrap();
+    let page = std::fs::read_to_string(root().join("docs/reference/stf.md")).unwrap();
     std::fs::write(directory.join("port.p4"), between(&page, "```p4", "```")).unwrap();
     std::fs::write(directory.join("port.stf"), between(&page, "```text", "```")).unwrap();
     let shown = page.lines().find(|line| line.starts_with("FAIL: "));

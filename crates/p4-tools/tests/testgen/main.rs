@@ -19,7 +19,8 @@ use tributary_switch::stf::Script;
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
 /// Programs whose statements are not all reached, with the lowest share in percent. The four switch
-/// programs need more steps, and some statements need a clock or a meter: see docs/p4/test.md.
+/// programs need more steps, and some statements need a clock or a meter: see
+/// docs/reference/test.md.
 const FLOORS: [(&str, f64); 5] = [
     ("atp", 40.0),
     ("esa", 40.0),

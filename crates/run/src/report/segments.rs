@@ -127,7 +127,7 @@ mod tests {
     use super::*;
     use tributary_embedded::program;
 
-    /// The sizes in docs/p4.
+    /// The sizes in the pages of docs/concepts.
     #[test]
     fn the_size_of_an_aggregator_matches_the_documentation() {
         for (protocol, sums, rest) in

@@ -1,5 +1,6 @@
 //! What a tenant's host can do to another tenant's job with the frames that it sends: the sums stay the
-//! same, and with limits the job keeps most of its throughput. `docs/isolation.md` lists the attacks.
+//! same, and with limits the job keeps most of its throughput. `docs/concepts/isolation.md` lists
+//! the attacks.
 
 use std::time::Duration;
 

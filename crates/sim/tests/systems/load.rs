@@ -1,6 +1,6 @@
 //! Recovery on processors that busy loops share: with N loops on two cores, the longest run takes at
 //! most 1.5 · (1 + N/2) times the median on idle processors, at any loss
-//! (`docs/measurements.md`, *Beside other load*).
+//! (`docs/evaluation/measurements.md`, *Beside other load*).
 
 use std::fmt::Write as _;
 use std::time::Duration;

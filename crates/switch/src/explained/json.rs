@@ -1,4 +1,4 @@
-//! The tree as JSON. `docs/p4/trace.md` describes it.
+//! The tree as JSON. `docs/reference/trace.md` describes it.
 
 use serde_json::{Map, Value, json};
 

@@ -3,8 +3,8 @@
 //!
 //! The switch records the steps ([`crate::trace`]). `tree` makes a tree of them, with
 //! the program's names. [`Explainer`] sends a packet through a switch of its own, and, for all
-//! possible outcomes, as often as there are any: [`forks`] merges the recordings. `docs/p4/trace.md`
-//! describes what is shown, and the JSON.
+//! possible outcomes, as often as there are any: [`forks`] merges the recordings.
+//! `docs/reference/trace.md` describes what is shown, and the JSON.
 
 mod explain;
 mod fold;

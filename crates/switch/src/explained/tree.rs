@@ -14,7 +14,7 @@ use crate::explained::names::{Names, hex};
 
 /// The kind of a node; its name in JSON is stable.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-#[allow(missing_docs, reason = "docs/p4/trace.md describes them by their names")]
+#[allow(missing_docs, reason = "docs/reference/trace.md describes them by their names")]
 pub enum Kind {
     Packet,
     Copy,

@@ -6,8 +6,8 @@
 //! is compared at the end, port by port, and names of tables, actions and keys are resolved in the
 //! same way.
 //!
-//! `docs/p4/stf.md` describes the format. Start reading at [`run`]. `parser` reads scripts, and
-//! `runner` has one file for each part of the switch that commands access.
+//! `docs/reference/stf.md` describes the format. Start reading at [`run`]. `parser` reads scripts,
+//! and `runner` has one file for each part of the switch that commands access.
 
 mod error;
 mod lexer;

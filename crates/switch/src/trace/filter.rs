@@ -170,7 +170,7 @@ impl Filter {
         Self::default()
     }
 
-    /// Parses conditions, which `docs/p4/trace.md` describes.
+    /// Parses conditions, which `docs/reference/trace.md` describes.
     ///
     /// # Errors
     /// The first condition that is none.

@@ -1,4 +1,4 @@
-//! `docs/p4/p4runtime-matrix.md`: its tests exist, and each requirement has an answer.
+//! `docs/reference/p4runtime-matrix.md`: its tests exist, and each requirement has an answer.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -86,7 +86,7 @@ fn tests_in(source: &str) -> impl Iterator<Item = &str> {
 
 #[test]
 fn every_requirement_has_an_answer_and_every_test_exists() {
-    let page = fs::read_to_string(root().join("docs/p4/p4runtime-matrix.md")).unwrap();
+    let page = fs::read_to_string(root().join("docs/reference/p4runtime-matrix.md")).unwrap();
     let mut tests = BTreeSet::new();
     for krate in ["p4", "dataplane", "switch", "cli", "controller", "conformance", "testbed"] {
         for part in ["src", "tests"] {

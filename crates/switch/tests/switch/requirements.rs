@@ -1,5 +1,5 @@
 //! Requirements of the P4Runtime specification on entities that the other tests do not show, in its
-//! order. `docs/p4/p4runtime-matrix.md` lists all requirements with their tests.
+//! order. `docs/reference/p4runtime-matrix.md` lists all requirements with their tests.
 
 use tributary_p4runtime::google::rpc::Code;
 use tributary_p4runtime::p4::v1::{

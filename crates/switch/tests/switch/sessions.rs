@@ -1,5 +1,5 @@
 //! Requirements of the P4Runtime specification on sessions, calls and streams that the other tests do
-//! not show. `docs/p4/p4runtime-matrix.md` lists all requirements with their tests.
+//! not show. `docs/reference/p4runtime-matrix.md` lists all requirements with their tests.
 
 use std::time::Duration;
 

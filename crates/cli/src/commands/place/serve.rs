@@ -28,7 +28,7 @@ use tributary_base::program::stop_flag;
 
 #[derive(Debug, Args)]
 pub(crate) struct ServeArgs {
-    /// The site file: servers, their GPUs and the network (docs/placement/manager.md).
+    /// The site file: servers, their GPUs and the network (docs/operate/manager.md).
     site: PathBuf,
     /// Listening address for users and agents: ADDRESS:PORT or unix:PATH.
     #[arg(long, value_name = "ADDR", default_value_t = standard("manager"))]

@@ -1,4 +1,4 @@
-//! `tributary place slurm`: places the jobs of a Slurm cluster (docs/slurm.md).
+//! `tributary place slurm`: places the jobs of a Slurm cluster (docs/operate/slurm.md).
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -46,7 +46,7 @@ enum SlurmCommand {
 
 #[derive(Debug, Args)]
 struct FollowArgs {
-    /// The site file: servers, their GPUs and the network (docs/placement/manager.md). Servers have
+    /// The site file: servers, their GPUs and the network (docs/operate/manager.md). Servers have
     /// the names of Slurm's nodes.
     #[arg(required = true)]
     site: Option<PathBuf>,

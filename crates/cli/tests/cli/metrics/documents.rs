@@ -1,4 +1,4 @@
-//! The tables of docs/metrics.md, and whatever else names metrics.
+//! The tables of docs/operate/metrics.md, and whatever else names metrics.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -14,7 +14,7 @@ pub(super) struct Documented(BTreeMap<String, (String, BTreeSet<String>)>);
 
 impl Documented {
     pub(super) fn load() -> Self {
-        let text = fs::read_to_string(root().join("docs/metrics.md")).unwrap();
+        let text = fs::read_to_string(root().join("docs/operate/metrics.md")).unwrap();
         let mut all = BTreeMap::new();
         for line in text.lines().filter(|line| line.starts_with("| `")) {
             let cells: Vec<&str> = line.trim_matches('|').split('|').map(str::trim).collect();
@@ -37,8 +37,10 @@ impl Documented {
                 "counter" => format!("{family}_total"),
                 _ => family.clone(),
             };
-            let known =
-                self.0.get(&name).unwrap_or_else(|| panic!("{name}: not in docs/metrics.md"));
+            let known = self
+                .0
+                .get(&name)
+                .unwrap_or_else(|| panic!("{name}: not in docs/operate/metrics.md"));
             assert_eq!(known.0, *kind, "{name}");
         }
         for sample in &page.all {
@@ -154,8 +156,11 @@ fn dashboard_and_rules_ask_for_metrics_that_exist() {
     // Names of groups.
     assert!(unknown.iter().all(|name| name.ends_with('-')), "{unknown:?}");
     // The documentation lists the alerts.
-    let page = fs::read_to_string(root().join("docs/metrics.md")).unwrap();
+    let page = fs::read_to_string(root().join("docs/operate/metrics.md")).unwrap();
     for alert in rules.lines().filter_map(|line| line.trim().strip_prefix("- alert: ")) {
-        assert!(page.contains(&format!("| `{alert}` | ")), "{alert} is not in docs/metrics.md");
+        assert!(
+            page.contains(&format!("| `{alert}` | ")),
+            "{alert} is not in docs/operate/metrics.md"
+        );
     }
 }

@@ -4,7 +4,7 @@
 //! The four steps are in the files `subset`, `workers`, `ps` and `enable`; `offers` and `penalty`
 //! contain their criteria. [`Plain`] is algorithm 2 as in the paper, server by server. [`NetPack`]
 //! computes the same plans in a fraction of the time (see `classes`). Where the paper is ambiguous,
-//! [`Readings`] lists the interpretations, and `docs/placement/netpack.md` the reasons for ours.
+//! [`Readings`] lists the interpretations, and `docs/evaluation/netpack.md` the reasons for ours.
 
 mod classes;
 mod enable;

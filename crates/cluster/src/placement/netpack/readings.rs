@@ -2,7 +2,7 @@
 
 use crate::placement::sharing::Sharing;
 
-/// Interpretation of algorithm 2 and equation 1; `docs/placement/netpack.md` gives the reasons.
+/// Interpretation of algorithm 2 and equation 1; `docs/evaluation/netpack.md` gives the reasons.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Readings {
     /// Line 4.

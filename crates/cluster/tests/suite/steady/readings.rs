@@ -1,5 +1,5 @@
 //! Interpretations of algorithm 1 where its lines are ambiguous or cannot be meant literally: our
-//! choice, and the outcome of the alternative. `docs/placement/steady-state.md` gives the reasons.
+//! choice, and the outcome of the alternative. `docs/evaluation/steady-state.md` gives the reasons.
 
 use tributary_cluster::aggregation::{Switch, single};
 use tributary_cluster::{

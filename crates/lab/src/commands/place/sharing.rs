@@ -103,7 +103,7 @@ fn timeline() -> Result<Figure> {
             "Paper: the estimate is about what the testbed uses, which takes a little time to follow.".to_owned(),
             "Jobs that come one after the other and go in the opposite order, their parameter servers on one \
              host, memory for all. Where memory is short, ATP reaches less than the estimate: see \
-             docs/placement/steady-state.md."
+             docs/evaluation/steady-state.md."
                 .to_owned(),
         ],
         table,

@@ -1,4 +1,4 @@
-//! Fresh gradients: the table of "Rules" in docs/p4/atp.md, row by row.
+//! Fresh gradients: the table of "Rules" in docs/concepts/atp.md, row by row.
 
 use super::cases;
 use crate::frames::{COLLISION, Frame, GRADIENT, MARKED, OVERFLOW, RESEND};

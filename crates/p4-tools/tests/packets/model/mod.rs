@@ -1,6 +1,6 @@
-//! The rules of docs/p4/ as a program with a very different structure from the P4 source: a map of
-//! cells, and a match on the state that a packet finds. Idle cells are never taken over, and no
-//! packet passes between the passes of another.
+//! The rules of the protocols' pages in docs/concepts as a program with a very different structure
+//! from the P4 source: a map of cells, and a match on the state that a packet finds. Idle cells are
+//! never taken over, and no packet passes between the passes of another.
 
 mod esa;
 mod rounds;

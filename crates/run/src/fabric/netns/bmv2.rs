@@ -21,7 +21,7 @@ impl Bmv2 {
     /// # Errors
     /// One line that names the missing one.
     pub fn find() -> Result<Self> {
-        let program = p4c::find("simple_switch_grpc", "install BMv2 (docs/bmv2.md)")?;
+        let program = p4c::find("simple_switch_grpc", "install BMv2 (docs/operate/bmv2.md)")?;
         p4c::bmv2_compiler()?;
         Ok(Self { program })
     }
