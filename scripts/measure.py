@@ -66,6 +66,7 @@ class Measurement:
     virtual: bool = False
     environment: dict = field(default_factory=dict)
     images: dict = field(default_factory=dict)
+    accept: list[int] = field(default_factory=lambda: [0])
 
 
 @dataclass
@@ -127,6 +128,7 @@ def read_plan(text: str) -> Plan:
                 entry.get("virtual", False),
                 entry.get("environment", {}),
                 entry.get("images", {}),
+                entry.get("accept", [0]),
             )
         )
     by_hand = [
@@ -484,7 +486,7 @@ class Tool:
             words, cwd=self.root, stdout=subprocess.PIPE, text=True, env=os.environ | one.environment
         )
         (directory / "stdout").write_text(done.stdout, encoding="utf-8")
-        if done.returncode:
+        if done.returncode not in one.accept:
             raise Refused(f"{one.id}: the command failed with status {done.returncode}; see {directory}/stdout")
         state.write_text(json.dumps(record | {"finished": True}))
         self.take(one)
