@@ -33,8 +33,8 @@ END = "<!-- end -->"
 MARKER = re.compile(r"^<!-- measured: (\S+) -->$", re.MULTILINE)
 COMMIT = re.compile(r"commit `([0-9a-f]{7,40})`")
 PROGRAMS = {"lab": "tributary-lab", "tributary": "tributary"}
-# Larger JSON files are not kept.
-JSON_LIMIT = 64 * 1024
+# Larger raw results are not kept.
+RAW_LIMIT = 64 * 1024
 # Seconds over which the load is measured.
 LOAD_TIME = 2.0
 
@@ -303,22 +303,25 @@ def as_csv(rows: list[dict]) -> str:
     return text.getvalue()
 
 
-def body_of(table: Table, output: str, out: Path) -> tuple[str, str | None]:
-    """What stands in the page for a table, and its raw rows as CSV."""
+def body_of(table: Table, output: str, out: Path) -> tuple[str, dict[str, str]]:
+    """What stands in the page for a table, and its raw rows: CSV by the name of the file."""
     spec = table.spec
     if spec.get("text"):
-        return f"```text\n{output.strip()}\n```", None
+        return f"```text\n{output.strip()}\n```", {}
     if "csv" in spec:
         names = spec["csv"] if isinstance(spec["csv"], list) else [spec["csv"]]
         missing = [name for name in names if not (out / name).is_file()]
         if missing:
             raise Refused(f"the command wrote no {missing[0]}")
-        rows = from_csv([(out / name).read_text(encoding="utf-8") for name in names])
-    elif "lines" in spec:
+        texts = [(out / name).read_text(encoding="utf-8") for name in names]
+        command = table.id.split("/")[0]
+        raw = {f"{command}-{name}": text for name, text in zip(names, texts, strict=True)}
+        return markdown(selected(from_csv(texts), spec)), raw
+    if "lines" in spec:
         rows = matched(output, spec["lines"])
     else:
         rows = printed(output, spec.get("after"), spec.get("skip", 0))
-    return markdown(selected(rows, spec)), as_csv(rows)
+    return markdown(selected(rows, spec)), {f"{table.id.replace('/', '-')}.csv": as_csv(rows)}
 
 
 # The machine.
@@ -342,7 +345,8 @@ def machine() -> str:
     """Processor, cores and kernel."""
     model = re.search(r"^model name\s*: (.*)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
     name = model[1] if model else platform.machine()
-    return f"{len(os.sched_getaffinity(0))} cores of {name}, {platform.system()} {platform.release()}"
+    kernel = platform.release().split("-")[0]
+    return f"{len(os.sched_getaffinity(0))} cores of {name}, {platform.system()} {kernel}"
 
 
 # The tool.
@@ -509,7 +513,7 @@ class Tool:
         results = self.root / RESULTS
         for table in one.tables:
             try:
-                body, rows = body_of(table, output, directory / "out")
+                body, more = body_of(table, output, directory / "out")
             except (Refused, KeyError, ValueError) as error:
                 where = f"{directory}; correct {LIST} and use --take"
                 raise Refused(f"{table.id}: cannot make the table: {error}. The output is in {where}") from error
@@ -517,13 +521,12 @@ class Tool:
             text = texts.get(path) or path.read_text(encoding="utf-8")
             note = "\n".join(textwrap.wrap(paragraph, 120, break_long_words=False, break_on_hyphens=False))
             texts[path] = replaced(text, table.id, table.page, f"{body}\n\n{note}")
-            if rows is not None:
-                raw[results / f"{table.id.replace('/', '-')}.csv"] = rows
+            raw |= {results / name: rows for name, rows in more.items()}
         for path in (directory / "out").glob("*.json"):
-            if path.stat().st_size <= JSON_LIMIT:
-                raw[results / f"{one.id}.json"] = path.read_text(encoding="utf-8")
-            else:
-                self.say(f"{one.id}: {path.name} has more than {JSON_LIMIT} bytes and is not kept")
+            raw[results / f"{one.id}.json"] = path.read_text(encoding="utf-8")
+        for path in [path for path, text in raw.items() if len(text.encode()) > RAW_LIMIT]:
+            del raw[path]
+            self.say(f"{one.id}: {path.name} has more than {RAW_LIMIT} bytes and is not kept")
         missing = [name for name in one.images.values() if not (directory / "out" / name).is_file()]
         if missing:
             raise Refused(f"{one.id}: the command drew no {missing[0]}; correct {LIST} and use --take")

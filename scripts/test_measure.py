@@ -124,6 +124,20 @@ class Extraction(unittest.TestCase):
         self.assertEqual(rows, [{"ms": "12", "what": "x"}, {"ms": "7", "what": "y"}])
 
 
+    def test_raw_results(self):
+        with tempfile.TemporaryDirectory() as made:
+            out = Path(made)
+            (out / "f.csv").write_text("a,b\n1,2\n")
+            table = measure.Table("m/t", "page.md", [], {"csv": "f.csv", "columns": [["x", "b", 1]]})
+            body = ("| x |\n| --- |\n| 2.0 |", {"m-f.csv": "a,b\n1,2\n"})
+            self.assertEqual(measure.body_of(table, "", out), body)
+            table.spec["csv"] = "gone.csv"
+            with self.assertRaisesRegex(Refused, "the command wrote no gone.csv"):
+                measure.body_of(table, "", out)
+        text = measure.Table("m", "page.md", [], {"text": True})
+        self.assertEqual(measure.body_of(text, "\nall\n", out), ("```text\nall\n```", {}))
+
+
 class Pages(unittest.TestCase):
     def test_only_what_is_between_the_markers_is_replaced(self):
         page = measure.replaced(PAGE, "fake/sizes", "page.md", "new")
