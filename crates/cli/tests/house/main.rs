@@ -10,7 +10,7 @@ use std::process::Command;
 use serde_json::Value;
 
 /// The most packages that a crate may be built from, itself included.
-const MOST: [(&str, usize); 4] = [("wire", 20), ("protocol", 22), ("model", 24), ("jobfile", 30)];
+const MOST: [(&str, usize); 3] = [("wire", 20), ("protocol", 22), ("model", 30)];
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -80,12 +80,12 @@ fn reached(arrows: &BTreeMap<String, BTreeSet<String>>, from: &str) -> BTreeSet<
     reached
 }
 
-/// `p4`, `dataplane` and `switch` could be a repository of their own.
+/// `p4`, `dataplane`, `switch` and `p4-tools` could be a repository of their own.
 #[test]
 fn the_p4_target_knows_nothing_of_aggregation() {
     let arrows = arrows();
-    let aggregation = ["wire", "protocol", "model", "jobfile", "controller", "endpoint", "worker"];
-    for part in ["p4", "dataplane", "switch"] {
+    let aggregation = ["wire", "protocol", "model", "controller", "endpoint", "worker"];
+    for part in ["p4", "dataplane", "switch", "p4-tools"] {
         let reached = reached(&arrows, part);
         assert!(aggregation.iter().all(|other| !reached.contains(*other)), "{part}: {reached:?}");
     }
@@ -113,7 +113,7 @@ fn what_describes_jobs_is_built_from_few_packages() {
 /// People build it when they install the package.
 #[test]
 fn the_python_package_has_no_simulator_solver_or_terminal_library() {
-    let not = ["tributary-sim", "tributary-optical", "tributary-testbed", "tributary-watch"];
+    let not = ["tributary-sim", "tributary-optical", "tributary-run", "tributary-cluster"];
     let libraries = ["microlp", "redb", "ratatui", "crossterm", "comfy-table", "rtnetlink"];
     assert_few("python", 240, &[&not[..], &libraries].concat());
 }

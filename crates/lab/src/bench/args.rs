@@ -1,4 +1,4 @@
-//! Arguments of `tributary bench`.
+//! Arguments of `tributary-lab bench`.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! `tributary bench`: measures this machine, with the spread over repetitions.
+//! `tributary-lab bench`: measures this machine, with the spread over repetitions.
 
 mod allreduce;
 mod args;

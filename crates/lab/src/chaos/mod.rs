@@ -1,4 +1,4 @@
-//! `tributary chaos`: runs the jobs of a file in network namespaces, again and again, while parts of the network
+//! `tributary-lab chaos`: runs the jobs of a file in network namespaces, again and again, while parts of the network
 //! fail at random and come back; checks every sum.
 //!
 //! | module | content |

@@ -1,4 +1,4 @@
-//! Comparison of policies over one trace, as printed by `tributary place`.
+//! Comparison of policies over one trace, as printed by `tributary-lab place`.
 
 use tributary_cluster::metrics::{Metric, Spread, Summary};
 use tributary_cluster::model::Profile;

@@ -186,7 +186,7 @@ pub fn figures(
     Ok(figures)
 }
 
-/// Runs the four schedulers of the figures on one setting, for `tributary optical simulate`.
+/// Runs the four schedulers of the figures on one setting, for `tributary-lab optical simulate`.
 ///
 /// # Errors
 /// If a workload cannot be scheduled.

@@ -98,7 +98,7 @@ mod tests {
             table,
             charts: Vec::new(),
         };
-        let page = page("A page", "tributary place --trace '<x>'", &[figure]).unwrap();
+        let page = page("A page", "tributary-lab place --trace '<x>'", &[figure]).unwrap();
         for text in ["&lt;policy&gt;", "a &amp; b", "1 &lt; 2", "'&lt;x&gt;'"] {
             assert!(page.contains(text), "{text}\n{page}");
         }

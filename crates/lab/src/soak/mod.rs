@@ -1,4 +1,4 @@
-//! `tributary soak`: jobs come and go for hours, nothing fails, and nothing may grow.
+//! `tributary-lab soak`: jobs come and go for hours, nothing fails, and nothing may grow.
 //!
 //! Two switches, a controller and a parameter server run in network namespaces all the time.
 //! Meanwhile jobs are admitted, run by new workers, moved and released, one after the other (module `rounds`). Memory,

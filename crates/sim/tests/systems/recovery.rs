@@ -38,7 +38,7 @@ fn median_of(seeds: u64, trial: &Trial) -> Cost {
 
 #[test]
 fn goodput_under_loss() {
-    // As in `tributary bench loss`, except that it has 4 MB for 1 % too. The end of a tensor matters more in
+    // As in `tributary-lab bench loss`, except that it has 4 MB for 1 % too. The end of a tensor matters more in
     // short tensors.
     let goals = [
         (0.001, 4_000_000, 0.95),

@@ -54,7 +54,8 @@ pub(super) fn judge(found: &[Found], target: Target, bundle: bool) -> Vec<Check>
 }
 
 fn look(name: &str) -> Found {
-    tributary_base::programs::on_path(name).map_or(Found::Missing, |file| Found::Version(version(&file)))
+    tributary_base::programs::on_path(name)
+        .map_or(Found::Missing, |file| Found::Version(version(&file)))
 }
 
 fn version(program: &PathBuf) -> Option<String> {

@@ -450,7 +450,7 @@ fn sweeps(effort: Effort) -> Study {
     }
 }
 
-/// All endpoints and the switch as threads that share two cores, as in `tributary bench esa`.
+/// All endpoints and the switch as threads that share two cores, as in `tributary-lab bench esa`.
 fn cores(effort: Effort) -> Study {
     let series = [ATP, ESA];
     let of = |(recovery, name): (Recovery, &str)| {
@@ -493,7 +493,7 @@ fn cores(effort: Effort) -> Study {
         ],
         notes: vec![
             "Four jobs of two workers send tensors of 1 MB; 256 aggregators for all, links of 10 \
-             Gb/s, packets of 64 values: the setting of `tributary bench esa`, where all endpoints \
+             Gb/s, packets of 64 values: the setting of `tributary-lab bench esa`, where all endpoints \
              and the switch are threads on two cores. Each frame that a host receives or sends \
              takes a core for this time, and half of it at the switch."
                 .to_owned(),
