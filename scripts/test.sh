@@ -4,7 +4,12 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-step() { printf '\n== %s\n' "$*"; }
+# Each step's name and its seconds, for the table at the end.
+names=() begun=()
+step() {
+    names+=("$*") begun+=("$SECONDS")
+    printf '\n== %s\n' "$*"
+}
 
 step "format"
 cargo fmt --all --check
@@ -15,11 +20,15 @@ cargo clippy --workspace --all-targets --locked -- -D warnings
 step "dependencies"
 scripts/dependencies.sh
 
-step "tests"
 if cargo nextest --version >/dev/null 2>&1; then
+    step "the tests' programs"
+    cargo nextest run --workspace --locked --no-run
+    step "tests"
     cargo nextest run --workspace --locked --no-fail-fast
+    step "examples in the documentation"
     cargo test --workspace --locked --doc
 else
+    step "tests"
     cargo test --workspace --locked
 fi
 
@@ -41,3 +50,7 @@ step "the main job"
 "${CARGO_TARGET_DIR:-target}/debug/tributary" run examples/digits.toml
 
 step "all passed"
+for ((at = 0; at + 1 < ${#names[@]}; at++)); do
+    printf '%6d s  %s\n' $((begun[at + 1] - begun[at])) "${names[at]}"
+done
+printf '%6d s  together\n' "$SECONDS"

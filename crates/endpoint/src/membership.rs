@@ -20,7 +20,7 @@ use tokio::runtime::Runtime;
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 use tributary_access::Remote;
-use tributary_model::job::{Standing, Stop, Turn};
+use tributary_model::job::{Stop, Stopped, Turn};
 use tributary_wire::{Epoch, JobId, WorkerIndex, WorkerSet};
 
 pub use crate::stream::{Begun, Setup};
@@ -100,12 +100,12 @@ impl Voice {
 
     /// The worker has all sums of so many rounds, and of a run, and goes on in the next one.
     pub fn renew(&self, run: Epoch, rounds: u64) {
-        self.say(Said::Standing(run, Standing { rounds, why: Stop::Renewal }));
+        self.say(Said::Stopped(run, Stopped { rounds, why: Stop::Renewal }));
     }
 
     /// The worker leaves after so many rounds, in this run.
     pub fn leave(&self, run: Epoch, rounds: u64) {
-        self.say(Said::Standing(run, Standing { rounds, why: Stop::Done }));
+        self.say(Said::Stopped(run, Stopped { rounds, why: Stop::Done }));
     }
 
     /// The worker has failed: text that follows its name.
@@ -129,7 +129,7 @@ impl Voice {
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Said {
     /// It has stopped summing in a run.
-    Standing(Epoch, Standing),
+    Stopped(Epoch, Stopped),
     Failed(String),
 }
 
@@ -388,7 +388,7 @@ impl Membership {
 
     /// The worker of a job that ends with its first death has all results: its end is not its death.
     pub fn leave(mut self, rounds: u64) {
-        self.say(Standing { rounds, why: Stop::Done });
+        self.say(Stopped { rounds, why: Stop::Done });
         if let (Some(runtime), Some(task)) = (&self.runtime, self.task.take()) {
             // A controller that does not answer now takes the worker for dead, when all others have their
             // results, too.
@@ -403,11 +403,11 @@ impl Membership {
     /// If no decision comes in time, or `stop` is raised.
     pub fn settle(
         &mut self,
-        standing: Standing,
+        stopped: Stopped,
         stop: &AtomicBool,
         mut missing: impl FnMut(WorkerSet),
     ) -> Result<Verdict> {
-        self.say(standing);
+        self.say(stopped);
         let patience = DECISION + 2 * self.stall;
         let mut deadline = Some(Instant::now() + patience);
         loop {
@@ -436,9 +436,9 @@ impl Membership {
         }
     }
 
-    fn say(&self, standing: Standing) {
+    fn say(&self, stopped: Stopped) {
         if let Some(epoch) = self.seat.epoch {
-            self.voice.say(Said::Standing(epoch, standing));
+            self.voice.say(Said::Stopped(epoch, stopped));
         }
     }
 }

@@ -12,7 +12,7 @@ use tonic::Status;
 use tributary_access::Remote;
 use tributary_api::jobs::v1;
 use tributary_api::jobs::v1::part::Role;
-use tributary_api::jobs::v1::take_response::News;
+use tributary_api::jobs::v1::take_response::Notice;
 use tributary_metrics::Metrics;
 use tributary_model::job::Turn;
 use tributary_model::{Deployment, HostId, JobSpec, Scenario};
@@ -217,16 +217,16 @@ impl Follower {
             Err(broken) => return broken,
         };
         loop {
-            let news = tokio::select! {
-                news = stream.news() => news,
+            let notice = tokio::select! {
+                notice = stream.notice() => notice,
                 () = self.ready.notified(), if unready => {
                     unready = false;
                     stream.ready().await;
                     continue;
                 }
             };
-            let told = match news {
-                Ok(News::Setup(told)) => {
+            let told = match notice {
+                Ok(Notice::Setup(told)) => {
                     let before = self.told.replace(told.clone());
                     match before {
                         None => {
@@ -244,9 +244,9 @@ impl Follower {
                     }
                     Ok(())
                 }
-                Ok(News::Changed(v1::Changed {})) => return self.has_others(),
-                Ok(News::Run(run)) => self.begun(run),
-                Ok(News::Turn(told)) => self.turned(&told),
+                Ok(Notice::Changed(v1::Changed {})) => return self.has_others(),
+                Ok(Notice::Run(run)) => self.begun(run),
+                Ok(Notice::Turn(told)) => self.turned(&told),
                 Ok(_) => Ok(()),
                 Err(broken) => return broken,
             };
@@ -291,7 +291,7 @@ pub struct Turns {
 
 impl Turns {
     /// Those of jobs with iterations, by name, and the runs that they belong to, if there is something new.
-    pub fn news(&mut self) -> Option<BTreeMap<String, (Epoch, Turn)>> {
+    pub fn notice(&mut self) -> Option<BTreeMap<String, (Epoch, Turn)>> {
         if !self.now.has_changed().unwrap_or(false) {
             return None;
         }

@@ -12,7 +12,7 @@ use tributary_api::jobs::v1;
 use tributary_api::jobs::v1::jobs_client::JobsClient;
 use tributary_api::jobs::v1::part::Role;
 use tributary_api::jobs::v1::take_request::Request;
-use tributary_api::jobs::v1::take_response::News;
+use tributary_api::jobs::v1::take_response::Notice;
 use tributary_model::job::Turn;
 use tributary_model::{Deployment, JobSpec};
 use tributary_protocol::{Assignment, Mode, Rate};
@@ -124,7 +124,7 @@ pub(crate) fn set(indices: &[u32]) -> WorkerSet {
     indices.iter().filter_map(index).collect()
 }
 
-/// Why a stream has ended before the last news.
+/// Why a stream has ended before the last notice.
 pub(crate) enum Broken {
     /// The controller refuses.
     Refused(Status),
@@ -189,10 +189,10 @@ impl Stream {
         Ok(Self { requests: Some(requests), answers })
     }
 
-    pub(crate) async fn news(&mut self) -> Result<News, Broken> {
+    pub(crate) async fn notice(&mut self) -> Result<Notice, Broken> {
         let answer = self.answers.message().await.map_err(broken)?;
         let ended = || Broken::Away("it ended the stream".into());
-        answer.and_then(|answer| answer.news).ok_or_else(ended)
+        answer.and_then(|answer| answer.notice).ok_or_else(ended)
     }
 
     pub(crate) async fn say(&self, request: Request) {
@@ -206,7 +206,7 @@ impl Stream {
     pub(crate) async fn end(mut self, request: Request) {
         self.say(request).await;
         self.requests = None;
-        while self.news().await.is_ok() {}
+        while self.notice().await.is_ok() {}
     }
 
     /// The endpoint has used its set-up.

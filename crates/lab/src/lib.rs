@@ -4,3 +4,4 @@ pub mod bench;
 pub mod chaos;
 pub mod figures;
 pub mod soak;
+pub mod studies;

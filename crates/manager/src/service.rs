@@ -17,7 +17,7 @@ use tributary_api::placement::v1::agent_message::Message;
 use tributary_api::placement::v1::placement_manager_server::PlacementManager;
 
 use crate::job::{Record, Request};
-use crate::manager::{Event, Refusal, Standing};
+use crate::manager::{Event, ProcessState, Refusal};
 use crate::shell::{Input, ToAgentSender, View, agent_channel};
 
 type Answer<T> = Result<Response<T>, Status>;
@@ -143,7 +143,7 @@ impl PlacementManager for Service {
         };
         let v1::Register { server, incarnation, processes } = register;
         grant.require_server(&server)?;
-        let standings = processes.into_iter().map(Standing::try_from);
+        let standings = processes.into_iter().map(ProcessState::try_from);
         let standings = standings.collect::<Result<_, _>>();
         let standings = standings.map_err(|error| Status::invalid_argument(error.to_string()))?;
         let connection = self.connections.fetch_add(1, Ordering::Relaxed);

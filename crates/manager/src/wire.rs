@@ -4,7 +4,7 @@ use tonic::Status;
 use tributary_api::placement::v1;
 
 use crate::job::{Exit, Outcome, Phase, Record, Request, Task, TaskId};
-use crate::manager::{Dismissal, Refusal, Standing};
+use crate::manager::{Dismissal, ProcessState, Refusal};
 
 impl From<TaskId> for v1::TaskId {
     fn from(TaskId { job, attempt, worker }: TaskId) -> Self {
@@ -35,8 +35,8 @@ impl From<v1::Exit> for Exit {
     }
 }
 
-impl From<Standing> for v1::Report {
-    fn from(Standing { task, exit }: Standing) -> Self {
+impl From<ProcessState> for v1::Report {
+    fn from(ProcessState { task, exit }: ProcessState) -> Self {
         Self { id: Some(task.into()), exit: exit.map(Into::into) }
     }
 }
@@ -56,7 +56,7 @@ impl TryFrom<Option<v1::TaskId>> for TaskId {
     }
 }
 
-impl TryFrom<v1::Report> for Standing {
+impl TryFrom<v1::Report> for ProcessState {
     type Error = Nameless;
 
     fn try_from(report: v1::Report) -> Result<Self, Nameless> {

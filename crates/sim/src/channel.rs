@@ -139,11 +139,11 @@ impl Channel {
     }
 
     /// Processes everything that is due. Returns the change of the connection.
-    pub(crate) fn advance(&mut self, now: u64) -> Standing {
-        let Some(connection) = &mut self.connection else { return Standing::Unchanged };
+    pub(crate) fn advance(&mut self, now: u64) -> ConnectionChange {
+        let Some(connection) = &mut self.connection else { return ConnectionChange::Unchanged };
         connection.advance(now);
         if connection.is_broken(now) {
-            return Standing::Broken;
+            return ConnectionChange::Broken;
         }
         for way in Way::BOTH {
             let arrived = connection.received(way).len();
@@ -152,9 +152,9 @@ impl Channel {
         if !self.open && connection.is_established() {
             self.open = true;
             self.openings += 1;
-            return Standing::Opened;
+            return ConnectionChange::Opened;
         }
-        Standing::Unchanged
+        ConnectionChange::Unchanged
     }
 
     /// The next message that has arrived.
@@ -203,7 +203,7 @@ impl Channel {
 
 /// The change of a channel's connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Standing {
+pub(crate) enum ConnectionChange {
     /// The connection was established just now.
     Opened,
     /// The connection was given up.

@@ -22,8 +22,7 @@
 //! TRIBUTARY_CHARTS=write cargo test -p tributary-sim --test systems charts
 //! ```
 //!
-//! [`sharing`] measures the jobs' shares of a switch's memory and links, for comparison with a
-//! model; [`testbed`] runs a trace of training jobs at rates measured with packets.
+//! Experiments that use it are in `tributary-lab`.
 //!
 //! Start reading at [`Network::step`].
 
@@ -32,16 +31,12 @@ mod channel;
 mod chart;
 mod ends;
 mod line;
-pub mod loss;
 mod network;
 mod process;
 mod program;
 mod run;
-pub mod sharing;
 mod system;
-pub mod testbed;
 mod trace;
-pub mod training;
 
 pub use channel::Pace;
 pub use chart::Chart;

@@ -88,7 +88,7 @@ pub(crate) fn work_on(
         Err(error) => return (Err(error), Stats::default()),
     };
     let has_runner =
-        deployment.scenario().lanes(job).len() == 1 && turns.is_some() && !node.is_apart();
+        deployment.scenario().lanes(job).len() == 1 && turns.is_some() && !node.has_executor();
     let (node_turns, steps) = match turns {
         Some((turns, stepped)) if has_runner => (Some(turns.clone()), stepped.then_some(turns)),
         _ => (None, None),
@@ -127,7 +127,7 @@ fn carry_out(
     let (deployment, job, _) = rounds.part();
     let run = deployment.job(job).epoch;
     while let Some((pause, tensors)) = rounds.begin()? {
-        let number = rounds.standing().rounds + 1;
+        let number = rounds.stopped().rounds + 1;
         if let Some(turns) = turns {
             let turn = node.wait(|| due(turns, number).transpose())??;
             node.reassign(turn.assignment)?;
@@ -153,7 +153,7 @@ fn carry_out(
             let reported = |turn: Turn| turn.number > number || turn.reported || !turn.running;
             match node.wait(|| turns.now().is_some_and(reported).then_some(())) {
                 // The job was released after its last iteration, while nobody could tell this worker.
-                Err(Error::Stopped) if rounds.standing().is_done() => {}
+                Err(Error::Stopped) if rounds.stopped().is_done() => {}
                 waited => waited?,
             }
         }
@@ -177,7 +177,7 @@ fn due(turns: &Turns, number: u64) -> Result<Option<Turn>> {
 
 /// Stays until all workers have reported the last iteration, so that none lacks a result.
 fn leave(node: &mut Node<Box<dyn FrameIo>>, turns: &Turns, rounds: &Rounds) -> Result<()> {
-    let (last, patience) = (rounds.standing().rounds, rounds.patience());
+    let (last, patience) = (rounds.stopped().rounds, rounds.patience());
     let deadline = Instant::now() + patience;
     let left = node.wait(|| {
         let runs = turns.now().is_some_and(|turn| turn.number == last && turn.running);

@@ -80,7 +80,7 @@ pub(crate) fn run(
         let stopped = |error: &anyhow::Error| matches!(error.downcast_ref(), Some(Error::Stopped));
         let silence = match worked {
             Ok(()) if !goes_on => {
-                membership.leave(rounds.standing().rounds);
+                membership.leave(rounds.stopped().rounds);
                 return Ok(rounds.report(&stats));
             }
             Ok(()) => None,
@@ -100,12 +100,12 @@ pub(crate) fn run(
                 _ => return Err(error),
             },
         };
-        let standing = rounds.standing();
-        let verdict = membership.settle(standing, stop, |missing| tell(Event::waiting(missing)));
+        let stopped = rounds.stopped();
+        let verdict = membership.settle(stopped, stop, |missing| tell(Event::waiting(missing)));
         let verdict = match (verdict, silence) {
             // It has all sums, whoever is away, and however it goes on with the others.
             (Err(_) | Ok(Verdict::Over(_)), _)
-                if standing.is_done() && !stop.load(Ordering::Relaxed) =>
+                if stopped.is_done() && !stop.load(Ordering::Relaxed) =>
             {
                 Verdict::Complete
             }

@@ -8,7 +8,7 @@ use crate::train::digest::Fnv;
 use anyhow::{Context, Result, anyhow, bail};
 use serde::{Deserialize, Serialize};
 use tributary_endpoint::membership::Begun;
-use tributary_model::job::{Standing, Stop};
+use tributary_model::job::{Stop, Stopped};
 use tributary_model::{Deployment, OnUnderflow, worker_index};
 use tributary_protocol::worker::Stats;
 use tributary_protocol::{Assignment, Mode, Tensor, Terms};
@@ -220,10 +220,10 @@ impl Rounds {
 
     /// The number of rounds whose sums the worker has, and whether these are all.
     #[must_use]
-    pub fn standing(&self) -> Standing {
+    pub fn stopped(&self) -> Stopped {
         let rounds = self.report.rounds;
         let done = rounds == self.workload.rounds();
-        Standing { rounds, why: if done { Stop::Done } else { Stop::Stuck } }
+        Stopped { rounds, why: if done { Stop::Done } else { Stop::Stuck } }
     }
 
     /// Begins after `done` rounds, whose sums the worker does not have: it was started again, and its job has

@@ -16,24 +16,24 @@ use super::messages;
 /// would tell each of them a thousand times.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// News for a client that may be slower than they come. Of those that say who is missing, or the job's iteration, it gets
+/// Notice for a client that may be slower than they come. Of those that say who is missing, or the job's iteration, it gets
 /// the last one.
 #[derive(Debug, Default)]
 pub(super) struct Outbox {
-    news: Mutex<VecDeque<Item>>,
+    notice: Mutex<VecDeque<Item>>,
     filled: Notify,
 }
 
 #[derive(Debug)]
 enum Item {
-    News(Result<TakeResponse, Status>),
+    Notice(Result<TakeResponse, Status>),
     /// These workers are missing.
     Missing(WorkerSet),
 }
 
 impl Outbox {
-    pub(super) fn put(&self, news: Result<TakeResponse, Status>) {
-        self.add(Item::News(news));
+    pub(super) fn put(&self, notice: Result<TakeResponse, Status>) {
+        self.add(Item::Notice(notice));
     }
 
     pub(super) fn say_missing(&self, workers: WorkerSet) {
@@ -41,11 +41,13 @@ impl Outbox {
     }
 
     fn add(&self, item: Item) {
-        let mut waiting = self.news.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut waiting = self.notice.lock().unwrap_or_else(PoisonError::into_inner);
         match (&item, waiting.back_mut()) {
             (Item::Missing(_), Some(last @ Item::Missing(_))) => *last = item,
             // What was decided before does not matter any more.
-            (Item::News(Ok(new)), Some(Item::News(Ok(last)))) if messages::supersede(last, new) => {
+            (Item::Notice(Ok(new)), Some(Item::Notice(Ok(last))))
+                if messages::supersede(last, new) =>
+            {
                 *last = new.clone();
             }
             _ => waiting.push_back(item),
@@ -53,10 +55,10 @@ impl Outbox {
         self.filled.notify_one();
     }
 
-    /// The next news. If only the list of missing workers is left, and it is not due yet, the error is the time when it
+    /// The next notice. If only the list of missing workers is left, and it is not due yet, the error is the time when it
     /// is due.
     fn take(&self, said: Option<Instant>) -> Result<Item, Option<Instant>> {
-        let mut waiting = self.news.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut waiting = self.notice.lock().unwrap_or_else(PoisonError::into_inner);
         let due = said.map(|said| said + PAUSE).filter(|due| *due > Instant::now());
         match (waiting.front(), due) {
             (Some(Item::Missing(missing)), Some(due))
@@ -69,7 +71,7 @@ impl Outbox {
     }
 }
 
-/// Takes news out of an outbox.
+/// Takes notice out of an outbox.
 #[derive(Debug, Default)]
 pub(super) struct Reader {
     /// When the client was told last who is missing.
@@ -77,11 +79,11 @@ pub(super) struct Reader {
 }
 
 impl Reader {
-    /// The next news, when there are some. It may be dropped and called again.
+    /// The next notice, when there are some. It may be dropped and called again.
     pub(super) async fn next(&mut self, outbox: &Outbox) -> Result<TakeResponse, Status> {
         loop {
             match outbox.take(self.said) {
-                Ok(Item::News(news)) => return news,
+                Ok(Item::Notice(notice)) => return notice,
                 Ok(Item::Missing(workers)) => {
                     self.said = Some(Instant::now());
                     return Ok(messages::missing(workers));

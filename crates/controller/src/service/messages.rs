@@ -5,8 +5,8 @@ use tributary_api::JOBS_VERSION;
 use tributary_api::jobs::v1;
 use tributary_api::jobs::v1::part::Role as Part;
 use tributary_api::jobs::v1::take_request::Request;
-use tributary_api::jobs::v1::take_response::News as Told;
-use tributary_model::job::{Begin, Iteration, News, Refusal, Standing, Stop, Turn};
+use tributary_api::jobs::v1::take_response::Notice as Told;
+use tributary_model::job::{Begin, Iteration, Notice, Refusal, Stop, Stopped, Turn};
 use tributary_protocol::{Assignment, Mode, Rate};
 use tributary_wire::{Epoch, JobId, WorkerIndex, WorkerSet};
 
@@ -89,7 +89,7 @@ pub(super) fn role(first: Option<v1::TakeRequest>) -> Result<Role, Status> {
 pub(super) enum Said {
     /// It has used its set-up.
     Ready,
-    Stands(Epoch, Standing),
+    Stopped(Epoch, Stopped),
     /// A worker has finished an iteration of this run.
     Finished(Epoch, u64),
     /// A worker has begun so many rounds.
@@ -104,14 +104,14 @@ pub(super) enum Said {
 pub(super) fn said(request: v1::TakeRequest) -> Option<Said> {
     Some(match request.request? {
         Request::Ready(v1::Ready {}) => Said::Ready,
-        Request::Standing(standing) => match Epoch::new(standing.epoch) {
+        Request::Stopped(stopped) => match Epoch::new(stopped.epoch) {
             Some(epoch) => {
-                let why = match standing.why() {
+                let why = match stopped.why() {
                     v1::Stop::Unspecified => Stop::Stuck,
                     v1::Stop::Done => Stop::Done,
                     v1::Stop::Renewal => Stop::Renewal,
                 };
-                Said::Stands(epoch, Standing { rounds: standing.rounds, why })
+                Said::Stopped(epoch, Stopped { rounds: stopped.rounds, why })
             }
             None => Said::Nothing,
         },
@@ -134,50 +134,56 @@ pub(super) fn indices(workers: WorkerSet) -> Vec<u32> {
     workers.iter().map(|worker| worker.get().into()).collect()
 }
 
-/// News as a message.
+/// Notice as a message.
 pub(super) fn response(
-    news: News,
+    notice: Notice,
     job: &str,
     run: impl Fn(Begin) -> v1::Run,
 ) -> Result<v1::TakeResponse, Status> {
-    let news = match news {
-        News::Waiting(workers) => return Ok(missing(workers)),
-        News::Begin(begin) => Told::Run(run(begin)),
-        News::Lost(worker, reason) => Told::Lost(v1::Lost { worker: worker.get().into(), reason }),
-        News::Left(worker, rounds) => Told::Left(v1::Left { worker: worker.get().into(), rounds }),
-        News::Behind(workers, rounds) => {
+    let notice = match notice {
+        Notice::Waiting(workers) => return Ok(missing(workers)),
+        Notice::Begin(begin) => Told::Run(run(begin)),
+        Notice::Lost(worker, reason) => {
+            Told::Lost(v1::Lost { worker: worker.get().into(), reason })
+        }
+        Notice::Left(worker, rounds) => {
+            Told::Left(v1::Left { worker: worker.get().into(), rounds })
+        }
+        Notice::Behind(workers, rounds) => {
             Told::Behind(v1::Behind { workers: indices(workers), rounds })
         }
-        News::Turn(Turn { number, running, reported, assignment, rate }) => Told::Turn(v1::Turn {
-            job: job.to_owned(),
-            number,
-            running,
-            reported,
-            assignment: Some(described(assignment)),
-            rate: bits_per_second(rate),
-        }),
-        News::Complete => Told::Complete(v1::Complete {}),
-        News::Over(reason) => Told::Over(reason),
-        News::Refused(refusal) => return Err(Status::new(code(&refusal), refusal.to_string())),
+        Notice::Turn(Turn { number, running, reported, assignment, rate }) => {
+            Told::Turn(v1::Turn {
+                job: job.to_owned(),
+                number,
+                running,
+                reported,
+                assignment: Some(described(assignment)),
+                rate: bits_per_second(rate),
+            })
+        }
+        Notice::Complete => Told::Complete(v1::Complete {}),
+        Notice::Over(reason) => Told::Over(reason),
+        Notice::Refused(refusal) => return Err(Status::new(code(&refusal), refusal.to_string())),
     };
-    Ok(v1::TakeResponse { news: Some(news) })
+    Ok(v1::TakeResponse { notice: Some(notice) })
 }
 
 /// These workers are missing.
 pub(super) fn missing(workers: WorkerSet) -> v1::TakeResponse {
     let waiting = v1::Waiting { missing: indices(workers) };
-    v1::TakeResponse { news: Some(Told::Waiting(waiting)) }
+    v1::TakeResponse { notice: Some(Told::Waiting(waiting)) }
 }
 
 /// A set-up as a message.
 pub(super) fn setup(setup: v1::Setup) -> v1::TakeResponse {
-    v1::TakeResponse { news: Some(Told::Setup(setup)) }
+    v1::TakeResponse { notice: Some(Told::Setup(setup)) }
 }
 
 /// Whether the second one makes the first one needless: both are about the iteration of the same job, or about who is
 /// behind.
 pub(super) fn supersede(one: &v1::TakeResponse, other: &v1::TakeResponse) -> bool {
-    match (&one.news, &other.news) {
+    match (&one.notice, &other.notice) {
         (Some(Told::Turn(one)), Some(Told::Turn(other))) => one.job == other.job,
         (Some(Told::Behind(_)), Some(Told::Behind(_))) => true,
         _ => false,
@@ -186,7 +192,7 @@ pub(super) fn supersede(one: &v1::TakeResponse, other: &v1::TakeResponse) -> boo
 
 /// A host has other jobs now.
 pub(super) fn changed() -> v1::TakeResponse {
-    v1::TakeResponse { news: Some(Told::Changed(v1::Changed {})) }
+    v1::TakeResponse { notice: Some(Told::Changed(v1::Changed {})) }
 }
 
 pub(super) fn described(assignment: Assignment) -> v1::Assignment {
@@ -230,9 +236,11 @@ fn code(refusal: &Refusal) -> Code {
 }
 
 /// Whether nothing follows.
-pub(super) fn is_last(news: &Result<v1::TakeResponse, Status>) -> bool {
-    match news {
-        Ok(v1::TakeResponse { news }) => matches!(news, Some(Told::Complete(_) | Told::Over(_))),
+pub(super) fn is_last(notice: &Result<v1::TakeResponse, Status>) -> bool {
+    match notice {
+        Ok(v1::TakeResponse { notice }) => {
+            matches!(notice, Some(Told::Complete(_) | Told::Over(_)))
+        }
         Err(_) => true,
     }
 }

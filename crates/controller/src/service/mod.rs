@@ -33,7 +33,8 @@ use tokio::sync::watch;
 use tonic::service::Routes;
 use tributary_api::jobs::v1::jobs_server::JobsServer;
 use tributary_model::job::{
-    Event, Failure, Handover, Iteration, Job, News, Order, Progress, RETURN, Rules, Served, Stream,
+    Event, Failure, Handover, Iteration, Job, Notice, Order, Progress, RETURN, Rules, Served,
+    Stream,
 };
 use tributary_model::jobfile::Site;
 use tributary_model::memory::Room;
@@ -334,9 +335,9 @@ impl Jobs {
         let Some(Entry { tenant, stage: Stage::Admitted(admitted), .. }) = entry else { return };
         while let Some(order) = admitted.life.poll() {
             match order {
-                Order::Tell(stream, news) => match (clients.get(&stream), news) {
-                    (Some(client), News::Waiting(missing)) => client.say_missing(missing),
-                    (Some(client), news) => client.put(admitted.message(news)),
+                Order::Tell(stream, notice) => match (clients.get(&stream), notice) {
+                    (Some(client), Notice::Waiting(missing)) => client.say_missing(missing),
+                    (Some(client), notice) => client.put(admitted.message(notice)),
                     (None, _) => {}
                 },
                 Order::Change(workers) => {

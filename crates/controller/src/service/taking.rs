@@ -9,7 +9,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
 use tributary_access::{Grant, Role};
 use tributary_api::jobs::v1;
-use tributary_model::job::{Begin, Event, News, Refusal as Turned, Stream};
+use tributary_model::job::{Begin, Event, Notice, Refusal as Turned, Stream};
 use tributary_model::{HostId, JobSpec, worker_index};
 use tributary_protocol::Assignment;
 use tributary_wire::{Epoch, JobId, WorkerIndex};
@@ -155,8 +155,8 @@ impl Jobs {
                             self.enter(&jobs, host, &outbox, &event);
                         }
                     }
-                    Ok(Some(messages::Said::Stands(run, standing))) => {
-                        let event = Event::Stand(stream, run, standing);
+                    Ok(Some(messages::Said::Stopped(run, stopped))) => {
+                        let event = Event::Stopped(stream, run, stopped);
                         jobs.iter().for_each(|(job, _)| self.handle(*job, event.clone()));
                     }
                     Ok(Some(messages::Said::Finished(run, number))) => {
@@ -173,10 +173,10 @@ impl Jobs {
                     Ok(Some(messages::Said::Nothing)) => {}
                     Ok(None) | Err(_) => break,
                 },
-                news = reader.next(&outbox) => {
-                    let last = messages::is_last(&news);
+                notice = reader.next(&outbox) => {
+                    let last = messages::is_last(&notice);
                     // The client may have gone.
-                    if client.send(news).await.is_err() || last {
+                    if client.send(notice).await.is_err() || last {
                         break 'open;
                     }
                 }
@@ -392,7 +392,7 @@ impl Admitted {
         self.described.as_ref().map_or(&[], |described| &described.lanes)
     }
 
-    pub(super) fn message(&self, news: News) -> Result<v1::TakeResponse, Status> {
+    pub(super) fn message(&self, notice: Notice) -> Result<v1::TakeResponse, Status> {
         let run = |Begin { epoch, workers, rounds }: Begin| v1::Run {
             job: self.name().to_owned(),
             epochs: self
@@ -405,6 +405,6 @@ impl Admitted {
             workers: messages::indices(workers),
             rounds,
         };
-        messages::response(news, self.name(), run)
+        messages::response(notice, self.name(), run)
     }
 }

@@ -11,8 +11,8 @@ use tributary_access::Remote;
 use tributary_api::jobs::v1;
 use tributary_api::jobs::v1::part::Role;
 use tributary_api::jobs::v1::take_request::Request;
-use tributary_api::jobs::v1::take_response::News;
-use tributary_model::job::{BEHIND, Standing, Stop};
+use tributary_api::jobs::v1::take_response::Notice;
+use tributary_model::job::{BEHIND, Stop, Stopped};
 use tributary_wire::Epoch;
 
 use super::{Begun, Said, Seat, Setup, Told, Turns, Verdict, Which, Who};
@@ -69,7 +69,7 @@ pub(super) fn keepalive(led: bool) -> Duration {
 }
 
 impl Member {
-    /// Takes part until the last news.
+    /// Takes part until the last notice.
     pub(super) async fn attend(mut self, mut said: watch::Receiver<Option<Said>>) {
         let begin = Instant::now();
         loop {
@@ -205,8 +205,8 @@ impl Member {
             finished.mark_changed();
         }
         loop {
-            let news = tokio::select! {
-                news = stream.news() => news?,
+            let notice = tokio::select! {
+                notice = stream.notice() => notice?,
                 () = self.ready.notified(), if unready => {
                     (unready, self.is_ready) = (false, true);
                     stream.ready().await;
@@ -224,15 +224,15 @@ impl Member {
                     }
                     let now = said.borrow_and_update().clone();
                     match now {
-                        Some(Said::Standing(epoch, Standing { rounds, why })) => {
+                        Some(Said::Stopped(epoch, Stopped { rounds, why })) => {
                             let why = match why {
                                 Stop::Stuck => v1::Stop::Unspecified,
                                 Stop::Done => v1::Stop::Done,
                                 Stop::Renewal => v1::Stop::Renewal,
                             };
-                            let standing =
-                                v1::Standing { epoch: epoch.get(), rounds, why: why.into() };
-                            stream.say(Request::Standing(standing)).await;
+                            let stopped =
+                                v1::Stopped { epoch: epoch.get(), rounds, why: why.into() };
+                            stream.say(Request::Stopped(stopped)).await;
                         }
                         Some(Said::Failed(why)) => {
                             stream.end(Request::Failed(why)).await;
@@ -255,8 +255,8 @@ impl Member {
                 let (job, controller) = (&self.which.job, &self.controller);
                 tracing::info!("job {job}: the controller at {controller} answers again");
             }
-            match news {
-                News::Setup(told) if self.told.is_none() => {
+            match notice {
+                Notice::Setup(told) if self.told.is_none() => {
                     unready = true;
                     let setup = Setup::of(told.clone()).map_err(Broken::Refused)?;
                     self.lease = setup.lease;
@@ -265,51 +265,51 @@ impl Member {
                     let _ = self.tell.send(Told::Setup(Box::new(setup)));
                 }
                 // Another controller, for which the worker waited.
-                News::Setup(told) if self.told.as_ref() == Some(&told) => match self.is_ready {
+                Notice::Setup(told) if self.told.as_ref() == Some(&told) => match self.is_ready {
                     true => stream.ready().await,
                     false => unready = true,
                 },
-                News::Setup(_) => {
+                Notice::Setup(_) => {
                     let why = format!(
                         "job {} is another one now; start the worker again",
                         self.which.job
                     );
                     return Err(Broken::Refused(Status::failed_precondition(why)));
                 }
-                News::Turn(told) => {
+                Notice::Turn(told) => {
                     let turn = turn(&told).map_err(Broken::Refused)?;
                     if let Some(run) = self.seat.epoch {
                         self.turns.tell(run, turn);
                     }
                 }
-                News::Changed(v1::Changed {}) => {}
-                News::Waiting(v1::Waiting { missing }) => {
+                Notice::Changed(v1::Changed {}) => {}
+                Notice::Waiting(v1::Waiting { missing }) => {
                     let _ = self.tell.send(Told::Waiting(set(&missing)));
                 }
-                News::Run(run) => {
+                Notice::Run(run) => {
                     self.begun(Begun::of(run).map_err(Broken::Refused)?);
                     // What was said before was of no run, or of another one.
                     reached = 0;
                 }
-                News::Lost(v1::Lost { worker, reason }) => {
+                Notice::Lost(v1::Lost { worker, reason }) => {
                     for lost in set(&[worker]).iter() {
                         self.seat.lose(lost);
                         let _ = self.tell.send(Told::Lost(lost, reason.clone()));
                     }
                 }
-                News::Left(v1::Left { worker, rounds }) => {
+                Notice::Left(v1::Left { worker, rounds }) => {
                     for left in set(&[worker]).iter() {
                         let _ = self.tell.send(Told::Left(left, rounds));
                     }
                 }
-                News::Behind(v1::Behind { workers, rounds }) => {
+                Notice::Behind(v1::Behind { workers, rounds }) => {
                     let _ = self.tell.send(Told::Behind(set(&workers), rounds));
                 }
-                News::Complete(v1::Complete {}) => {
+                Notice::Complete(v1::Complete {}) => {
                     self.end(Verdict::Complete);
                     return Ok(());
                 }
-                News::Over(reason) => {
+                Notice::Over(reason) => {
                     self.end(Verdict::Over(reason));
                     return Ok(());
                 }

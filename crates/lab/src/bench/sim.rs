@@ -4,10 +4,10 @@ mod growth;
 mod memory;
 mod ns3;
 
+use crate::studies::training::{Model, Setup, train};
 use anyhow::Result;
 use tributary_model::Protocol;
 use tributary_run::report::table;
-use tributary_sim::training::{Model, Setup, train};
 
 use super::{Spread, processor_time};
 use crate::bench::Args;

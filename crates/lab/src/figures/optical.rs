@@ -90,7 +90,7 @@ pub enum FigureError {
     Unsolved(#[from] Unsolved),
     /// Training by packets failed, which is a bug in this program.
     #[error(transparent)]
-    Training(#[from] tributary_sim::training::Error),
+    Training(#[from] crate::studies::training::Error),
     /// The control loop failed on the testbed, which is a bug in this program.
     #[error("the control loop on the testbed: {0}")]
     Loop(String),

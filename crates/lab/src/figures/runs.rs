@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::studies::testbed::Packets;
 use tributary_base::on_all_cores;
 use tributary_cluster::placement::{all_reduce, by_name};
 use tributary_cluster::simulate::{
@@ -9,7 +10,6 @@ use tributary_cluster::simulate::{
 };
 use tributary_cluster::validate::Validator;
 use tributary_cluster::{Cluster, Job, JobId, Plan, Policy, State};
-use tributary_sim::testbed::Packets;
 
 /// One simulation.
 #[derive(Clone, Copy, Debug)]
@@ -51,8 +51,8 @@ pub enum RunError {
     Testbed(String),
 }
 
-impl From<tributary_sim::testbed::Error> for RunError {
-    fn from(error: tributary_sim::testbed::Error) -> Self {
+impl From<crate::studies::testbed::Error> for RunError {
+    fn from(error: crate::studies::testbed::Error) -> Self {
         Self::Testbed(error.to_string())
     }
 }

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
+use crate::studies::testbed::Packets;
 use tributary_cluster::metrics::{Metric, Spread, Summary};
 use tributary_cluster::model::Profile;
 use tributary_cluster::simulate::Options;
 use tributary_cluster::trace::Trace;
 use tributary_cluster::{Cluster, Job};
-use tributary_sim::testbed::Packets;
 
 use crate::figures::runs::{Progress, Run, RunError, run};
 use crate::figures::workload::Workload;

@@ -252,7 +252,7 @@ impl Agent {
         let register = v1::Register {
             server: self.settings.server.clone(),
             incarnation: self.incarnation,
-            processes: self.tasks.standings().into_iter().map(Into::into).collect(),
+            processes: self.tasks.processes().into_iter().map(Into::into).collect(),
         };
         let mut talk = Talk {
             to_manager,

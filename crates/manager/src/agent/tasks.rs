@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::job::{Exit, TaskId};
-use crate::manager::Standing;
+use crate::manager::ProcessState;
 
 /// The processes of one server during one life of its agent.
 ///
@@ -29,16 +29,16 @@ pub enum Effect {
     /// End the process: first SIGTERM, then SIGKILL.
     Terminate(TaskId),
     /// Report to the manager.
-    Report(Standing),
+    Report(ProcessState),
 }
 
 impl Tasks {
     /// The running processes, and those that ended without an acknowledgement.
     #[must_use]
-    pub fn standings(&self) -> Vec<Standing> {
+    pub fn processes(&self) -> Vec<ProcessState> {
         let standing = |(&task, state): (&TaskId, &State)| match state {
-            State::Running | State::Stopping => Standing { task, exit: None },
-            State::Exited(exit) => Standing { task, exit: Some(exit.clone()) },
+            State::Running | State::Stopping => ProcessState { task, exit: None },
+            State::Exited(exit) => ProcessState { task, exit: Some(exit.clone()) },
         };
         self.0.iter().map(standing).collect()
     }
@@ -50,10 +50,10 @@ impl Tasks {
                 State::Exited(exit) => Some(exit.clone()),
                 _ => None,
             };
-            return vec![Effect::Report(Standing { task, exit })];
+            return vec![Effect::Report(ProcessState { task, exit })];
         }
         self.0.insert(task, State::Running);
-        vec![Effect::Spawn(task), Effect::Report(Standing { task, exit: None })]
+        vec![Effect::Spawn(task), Effect::Report(ProcessState { task, exit: None })]
     }
 
     /// The manager does not need a process any more.
@@ -67,7 +67,7 @@ impl Tasks {
             Some(State::Exited(exit)) => exit.clone(),
             None => Exit::lost("it was never started"),
         };
-        vec![Effect::Report(Standing { task, exit: Some(exit) })]
+        vec![Effect::Report(ProcessState { task, exit: Some(exit) })]
     }
 
     /// The manager has recorded the end of a process.
@@ -82,7 +82,7 @@ impl Tasks {
         match self.0.get_mut(&task) {
             Some(state @ (State::Running | State::Stopping)) => {
                 *state = State::Exited(exit.clone());
-                vec![Effect::Report(Standing { task, exit: Some(exit) })]
+                vec![Effect::Report(ProcessState { task, exit: Some(exit) })]
             }
             _ => Vec::new(),
         }

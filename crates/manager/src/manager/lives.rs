@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::{
-    Action, Admission, Agent, Command, Connection, Dismissal, Manager, Standing, Stranger,
+    Action, Admission, Agent, Command, Connection, Dismissal, Manager, ProcessState, Stranger,
 };
 use crate::job::{Cause, Exit, Outcome, Phase, Record, Run, Task, TaskId};
 use crate::job_file;
@@ -138,7 +138,7 @@ impl Manager {
         connection: Connection,
         server: &str,
         incarnation: u64,
-        standings: Vec<Standing>,
+        processes: Vec<ProcessState>,
     ) {
         match self.agents.get(server) {
             None => {
@@ -156,11 +156,11 @@ impl Manager {
         }
         self.agents.insert(server.to_owned(), Agent::Here { connection, incarnation });
         self.outbox.push(Action::Send(connection, Command::Welcome));
-        let told: BTreeSet<TaskId> = standings.iter().map(|standing| standing.task).collect();
+        let told: BTreeSet<TaskId> = processes.iter().map(|standing| standing.task).collect();
         for job in self.jobs_on(server) {
             self.compare(job, server, incarnation, &told);
         }
-        for standing in standings {
+        for standing in processes {
             self.reported(connection, standing);
         }
     }
@@ -203,8 +203,8 @@ impl Manager {
         self.durable.jobs.values().filter(live).map(|record| record.id).collect()
     }
 
-    pub(super) fn reported(&mut self, connection: Connection, standing: Standing) {
-        let Standing { task: id, exit } = standing;
+    pub(super) fn reported(&mut self, connection: Connection, standing: ProcessState) {
+        let ProcessState { task: id, exit } = standing;
         let is_here =
             |agent: &Agent| matches!(agent, Agent::Here { connection: c, .. } if *c == connection);
         let Some((server, &Agent::Here { incarnation, .. })) =

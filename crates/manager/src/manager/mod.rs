@@ -74,7 +74,7 @@ pub type Connection = u64;
 
 /// The state of a process, as reported by its agent.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Standing {
+pub struct ProcessState {
     /// The process.
     pub task: TaskId,
     /// How it ended; `None` if it runs.
@@ -97,10 +97,10 @@ pub enum Event {
         /// Its life: a new number at each start of the agent.
         incarnation: u64,
         /// All running processes, and those that ended without an acknowledgement.
-        standings: Vec<Standing>,
+        processes: Vec<ProcessState>,
     },
     /// An agent reports the state of a process.
-    Reported(Connection, Standing),
+    Reported(Connection, ProcessState),
     /// A connection of an agent was closed.
     Disconnected(Connection),
     /// The switches serve a job.
@@ -348,8 +348,8 @@ impl Manager {
                 let answer = self.cancel(job);
                 self.outbox.push(Action::Answer(ticket, answer));
             }
-            Event::Registered { connection, server, incarnation, standings } => {
-                self.registered(connection, &server, incarnation, standings);
+            Event::Registered { connection, server, incarnation, processes } => {
+                self.registered(connection, &server, incarnation, processes);
             }
             Event::Reported(connection, standing) => self.reported(connection, standing),
             Event::Disconnected(connection) => self.disconnected(now_ms, connection),

@@ -57,7 +57,7 @@ impl Placer {
     /// Works until the future is dropped, which is safe at any time. `tell` gets one line per
     /// decision.
     pub async fn run(&mut self, tell: impl Fn(&str)) {
-        let mut news = News::default();
+        let mut news = LastTold::default();
         let mut rounds = tokio::time::interval(Duration::from_millis(self.settings.period_ms));
         rounds.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
@@ -76,7 +76,7 @@ impl Placer {
         }
     }
 
-    async fn place(&mut self, listing: &Listing, news: &mut News, tell: &impl Fn(&str)) {
+    async fn place(&mut self, listing: &Listing, news: &mut LastTold, tell: &impl Fn(&str)) {
         let Self { site, policy, settings, .. } = self;
         for step in placer::decide(site, policy.as_mut(), settings, listing, now_s()) {
             match step {
@@ -98,7 +98,7 @@ impl Placer {
         &mut self,
         served: &BTreeMap<u16, Served>,
         listing: &Listing,
-        news: &mut News,
+        news: &mut LastTold,
         tell: &impl Fn(&str),
     ) {
         for repair in placer::reconcile(served, &listing.jobs, self.shared) {
@@ -160,12 +160,12 @@ fn reason(status: &Status) -> String {
 
 /// What was told last, so that a round says only what is new.
 #[derive(Default)]
-struct News {
+struct LastTold {
     jobs: BTreeMap<u32, String>,
     troubles: BTreeMap<&'static str, String>,
 }
 
-impl News {
+impl LastTold {
     fn tell(&mut self, job: u32, what: String, tell: &impl Fn(&str)) {
         if self.jobs.get(&job) != Some(&what) {
             tell(&format!("job {job}: {what}"));

@@ -3,16 +3,16 @@
 use tributary_wire::{Epoch, WorkerSet};
 
 use super::run::{Run, Spoken};
-use super::{AGAIN, Failure, Handover, Iteration, Job, News, Order, Refusal, Served};
+use super::{AGAIN, Failure, Handover, Iteration, Job, Notice, Order, Refusal, Served};
 
 /// A change that is under way.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Change {
     /// Another run begins.
     Next(Box<Next>),
-    /// The run ends with this news, which the journal must have first: otherwise workers that are not told would
+    /// The run ends with this notice, which the journal must have first: otherwise workers that are not told would
     /// go on without the others.
-    End(News),
+    End(Notice),
     /// A client moves or releases the job.
     Request,
 }
@@ -158,7 +158,7 @@ impl Job {
     /// Workers that still take part in the run before another one learn that it is over.
     fn supersede(&mut self) {
         if self.run.end().is_none() {
-            self.tell_end(News::Over("the job has another run now".to_owned()));
+            self.tell_end(Notice::Over("the job has another run now".to_owned()));
         }
     }
 
@@ -174,7 +174,7 @@ impl Job {
         if failure.passes {
             return self.retry(Change::Next(Box::new(next)));
         }
-        self.end_run(News::Over(failure.reason));
+        self.end_run(Notice::Over(failure.reason));
         self.tell_followers();
     }
 

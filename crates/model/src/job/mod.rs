@@ -61,7 +61,7 @@ pub use progress::{Iteration, OutOfTurn, Progress, Turn};
 use run::Run;
 use terms::released;
 pub use terms::{
-    Begin, Blocked, Event, Failure, Handover, News, Order, Refusal, Rules, Served, Standing, Stop,
+    Begin, Blocked, Event, Failure, Handover, Notice, Order, Refusal, Rules, Served, Stop, Stopped,
     Stream,
 };
 
@@ -75,7 +75,7 @@ pub const ABSENCE: Duration = Duration::from_secs(10);
 /// Pause before switches are asked again to change to the next run.
 pub const AGAIN: Duration = Duration::from_secs(1);
 
-/// Least pause between two news of who is behind.
+/// Least pause between two notices of who is behind.
 pub const BEHIND: Duration = Duration::from_millis(250);
 
 /// How a worker's death was noticed.
@@ -169,9 +169,9 @@ impl Job {
     /// When [`tick`](Self::tick) is due.
     #[must_use]
     pub fn deadline(&self) -> Option<Time> {
-        let news = self.run.behind_at().filter(|_| !self.closed);
+        let notice = self.run.behind_at().filter(|_| !self.closed);
         let all = self.run.deadline().into_iter().chain(self.again).chain(self.ends_at());
-        all.chain(news).min()
+        all.chain(notice).min()
     }
 
     /// When the job is to be released unless a worker takes part by then.
@@ -180,7 +180,7 @@ impl Job {
         let idle = self.idle.filter(|_| !self.ending && !self.is_changing())?;
         // Nobody comes back to a job that is complete, or that ends with a death.
         let lost = self.rules.on_death == OnDeath::End && self.run.first_lost().is_some();
-        let over = lost || self.run.end() == Some(&News::Complete);
+        let over = lost || self.run.end() == Some(&Notice::Complete);
         let grace = self.rules.grace.filter(|_| !over).unwrap_or_default();
         Some(idle + if self.unreleased { grace.max(AGAIN) } else { grace })
     }
@@ -219,11 +219,11 @@ impl Job {
         match event {
             Event::Take(stream, worker, run) => self.take(stream, worker, run),
             Event::Follow(stream) => self.follow(stream),
-            Event::Stand(stream, epoch, standing) => {
-                if self.may_stand(epoch, standing) && self.run.stand(stream, standing) {
-                    if standing.is_done() && self.rules.on_death == OnDeath::End {
+            Event::Stopped(stream, epoch, stopped) => {
+                if self.may_stop(epoch, stopped) && self.run.stopped(stream, stopped) {
+                    if stopped.is_done() && self.rules.on_death == OnDeath::End {
                         // Its end is not its death, and it waits for nobody.
-                        self.leave(stream, standing.rounds);
+                        self.leave(stream, stopped.rounds);
                     }
                     self.look();
                 }
@@ -260,11 +260,11 @@ impl Job {
     }
 
     /// Whether a worker that has stopped in a run has stopped in the one that is served.
-    fn may_stand(&self, epoch: Epoch, standing: Standing) -> bool {
+    fn may_stop(&self, epoch: Epoch, stopped: Stopped) -> bool {
         let Served { epoch: current, handover, .. } = self.run.served;
         let before = handover.map(|handover| handover.before);
         // A worker with all sums needs no other run, whether it has heard of one or not.
-        let ends = standing.is_done() && self.rules.on_death == OnDeath::End;
+        let ends = stopped.is_done() && self.rules.on_death == OnDeath::End;
         epoch == current || ends && Some(epoch) == before
     }
 
@@ -277,9 +277,9 @@ impl Job {
     fn leave(&mut self, stream: Stream, rounds: u64) {
         let Some(worker) = self.run.worker(stream) else { return };
         let first = self.run.leave(stream, rounds);
-        self.tell(stream, News::Complete);
+        self.tell(stream, Notice::Complete);
         if first {
-            self.tell_run(&News::Left(worker, rounds));
+            self.tell_run(&Notice::Left(worker, rounds));
         }
     }
 
@@ -288,51 +288,51 @@ impl Job {
         if !self.closed
             && let Some((workers, rounds)) = self.run.behind(self.now)
         {
-            self.tell_run(&News::Behind(workers, rounds));
+            self.tell_run(&Notice::Behind(workers, rounds));
         }
     }
 
-    fn tell(&mut self, stream: Stream, news: News) {
-        self.orders.push_back(Order::Tell(stream, news));
+    fn tell(&mut self, stream: Stream, notice: Notice) {
+        self.orders.push_back(Order::Tell(stream, notice));
     }
 
     /// Tells all workers that take part.
-    fn tell_run(&mut self, news: &News) {
+    fn tell_run(&mut self, notice: &Notice) {
         for (_, stream) in self.run.present() {
-            self.tell(stream, news.clone());
+            self.tell(stream, notice.clone());
         }
     }
 
     /// Tells a worker, or who follows, that the run begins, and how.
     fn tell_begin(&mut self, stream: Stream, worker: Option<WorkerIndex>) {
         let begin = self.run.begin();
-        self.tell(stream, News::Begin(begin));
+        self.tell(stream, Notice::Begin(begin));
         self.tell_turn(stream, worker);
     }
 
     fn tell_turn(&mut self, stream: Stream, worker: Option<WorkerIndex>) {
         let progress = self.run.served.progress;
         if self.rules.stepped || progress.rate.is_some() {
-            self.tell(stream, News::Turn(progress.turn(worker)));
+            self.tell(stream, Notice::Turn(progress.turn(worker)));
         }
     }
 
     fn progressed(&mut self, next: Progress) {
         let before = std::mem::replace(&mut self.run.served.progress, next);
         let reported = before.iteration.unfinished.without(next.iteration.unfinished);
-        // The end of an iteration is news for all, and that one more worker has finished only for that one.
+        // The end of an iteration is told to all, and that one more worker has finished only for that one.
         let is_report = next.iteration.is_running()
             && before.with(next.iteration) == next
             && before.iteration.number == next.iteration.number
             && before.iteration.is_running();
         for (worker, stream) in self.run.present() {
             if !is_report || reported.contains(worker) {
-                self.tell(stream, News::Turn(next.turn(Some(worker))));
+                self.tell(stream, Notice::Turn(next.turn(Some(worker))));
             }
         }
         if !is_report {
             for stream in self.followers.clone() {
-                self.tell(stream, News::Turn(next.turn(None)));
+                self.tell(stream, Notice::Turn(next.turn(None)));
             }
         }
     }
@@ -346,12 +346,12 @@ impl Job {
             self.refuse(stream, Refusal::Released(name.clone()));
         }
         if self.run.end().is_none() {
-            self.tell_end(News::Over(released(&name)));
+            self.tell_end(Notice::Over(released(&name)));
         }
     }
 
     fn refuse(&mut self, stream: Stream, refusal: Refusal) {
-        self.tell(stream, News::Refused(refusal));
+        self.tell(stream, Notice::Refused(refusal));
     }
 
     fn take(&mut self, stream: Stream, worker: WorkerIndex, run: Option<Epoch>) {
@@ -407,7 +407,7 @@ impl Job {
             OnDeath::Continue { .. } | OnDeath::End => {}
         }
         if self.run.has_left(worker) {
-            return self.tell(stream, News::Complete);
+            return self.tell(stream, Notice::Complete);
         }
         // Nobody else can be the worker: its index is claimed on its host.
         self.waiting.remove(&worker);
@@ -420,15 +420,15 @@ impl Job {
         if epoch == current {
             // Also if there is no limit any more.
             let turn = self.run.served.progress.turn(Some(worker));
-            self.tell(stream, News::Turn(turn));
+            self.tell(stream, Notice::Turn(turn));
         } else {
             self.tell_begin(stream, Some(worker));
         }
         if let Some((lost, why)) = self.run.first_lost().cloned() {
-            self.tell(stream, News::Lost(lost, why));
+            self.tell(stream, Notice::Lost(lost, why));
         }
         if let Some((left, rounds)) = self.run.least_left() {
-            self.tell(stream, News::Left(left, rounds));
+            self.tell(stream, Notice::Left(left, rounds));
         }
         if let Some(end) = self.run.end().cloned() {
             let its = self.end_for(worker, end);
@@ -463,7 +463,7 @@ impl Job {
         let there: WorkerSet = self.waiting.keys().copied().collect();
         let missing = self.rules.everyone().without(there);
         for stream in self.waiting.values() {
-            self.orders.push_back(Order::Tell(*stream, News::Waiting(missing)));
+            self.orders.push_back(Order::Tell(*stream, Notice::Waiting(missing)));
         }
     }
 
@@ -473,7 +473,7 @@ impl Job {
         self.run.lose(worker, why);
         self.turn_away();
         if first {
-            self.tell_run(&News::Lost(worker, why.to_owned()));
+            self.tell_run(&Notice::Lost(worker, why.to_owned()));
         }
         self.look();
     }
@@ -491,7 +491,7 @@ impl Job {
         let Some(spoken) = self.run.spoken() else { return };
         let name = &self.rules.name;
         if spoken.done {
-            return self.end_run(News::Complete);
+            return self.end_run(Notice::Complete);
         }
         let whole = self.run.first_lost().is_none();
         if whole && spoken.renews {
@@ -502,7 +502,7 @@ impl Job {
         }
         if whole {
             let reason = format!("job {name}: no results come, and no worker has died");
-            return self.end_run(News::Over(reason));
+            return self.end_run(Notice::Over(reason));
         }
         let workers = match self.rules.on_death {
             OnDeath::Continue { least } if spoken.left.len() >= least => spoken.left,
@@ -514,18 +514,18 @@ impl Job {
                      workers of the job again",
                     spoken.lost
                 );
-                return self.end_run(News::Over(reason));
+                return self.end_run(Notice::Over(reason));
             }
             // With all of them, when they have come back.
             _ if spoken.lost.without(there).is_empty() => everyone,
             _ => {
-                return self.tell_run(&News::Waiting(spoken.lost.without(there)));
+                return self.tell_run(&Notice::Waiting(spoken.lost.without(there)));
             }
         };
         self.begin(Next { workers, spoken: Some(spoken), epoch: None });
     }
 
-    fn end_run(&mut self, end: News) {
+    fn end_run(&mut self, end: Notice) {
         if self.rules.on_death == OnDeath::End {
             return self.tell_end(end);
         }
@@ -533,7 +533,7 @@ impl Job {
         self.orders.push_back(Order::Record(Served { ended: true, ..self.run.served }));
     }
 
-    fn tell_end(&mut self, end: News) {
+    fn tell_end(&mut self, end: Notice) {
         self.run.finish(end.clone());
         for (worker, stream) in self.run.present() {
             let its = self.end_for(worker, end.clone());
@@ -542,10 +542,10 @@ impl Job {
     }
 
     /// The end of a run for a worker, which may lack sums: it was taken for dead, and has come back.
-    fn end_for(&self, worker: WorkerIndex, end: News) -> News {
+    fn end_for(&self, worker: WorkerIndex, end: Notice) -> Notice {
         let name = &self.rules.name;
         match end {
-            News::Complete if !self.run.has_all(worker) => News::Over(format!(
+            Notice::Complete if !self.run.has_all(worker) => Notice::Over(format!(
                 "job {name} is complete without worker {worker}, which was not heard from for a while"
             )),
             end => end,

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use tributary_protocol::Time;
 use tributary_wire::{WorkerIndex, WorkerSet};
 
-use super::{BEHIND, Begin, News, Served, Standing, Stop, Stream};
+use super::{BEHIND, Begin, Notice, Served, Stop, Stopped, Stream};
 
 /// A run, and the workers that take part in it.
 #[derive(Clone, Debug)]
@@ -19,8 +19,8 @@ pub(super) struct Run {
     behind: Behind,
     /// When workers that have not come back to a controller are taken for dead.
     absence: Option<Time>,
-    /// The last news of its workers.
-    end: Option<News>,
+    /// The last notice of its workers.
+    end: Option<Notice>,
     /// Workers that had all sums then.
     done: WorkerSet,
 }
@@ -29,7 +29,7 @@ pub(super) struct Run {
 #[derive(Clone, Copy, Debug, Default)]
 struct Behind {
     told: Option<(WorkerSet, u64)>,
-    /// When news of it are due.
+    /// When the notice about it is due.
     due: Option<Time>,
     /// Before which none are told.
     pause: Time,
@@ -39,7 +39,7 @@ struct Behind {
 #[derive(Clone, Copy, Debug)]
 struct Seat {
     at: Place,
-    standing: Option<Standing>,
+    stopped: Option<Stopped>,
     /// Rounds that the worker has begun, if it says that.
     reached: Option<u64>,
 }
@@ -88,7 +88,7 @@ impl Run {
             behind: Behind::default(),
             absence: None,
             done: WorkerSet::EMPTY,
-            end: served.ended.then(|| News::Over("the run of the job has ended".to_owned())),
+            end: served.ended.then(|| Notice::Over("the run of the job has ended".to_owned())),
         }
     }
 
@@ -110,13 +110,13 @@ impl Run {
         self.least_left
     }
 
-    pub(super) fn end(&self) -> Option<&News> {
+    pub(super) fn end(&self) -> Option<&Notice> {
         self.end.as_ref()
     }
 
-    pub(super) fn finish(&mut self, end: News) {
+    pub(super) fn finish(&mut self, end: Notice) {
         self.end = Some(end);
-        let done = |seat: &Seat| seat.standing.is_some_and(Standing::is_done);
+        let done = |seat: &Seat| seat.stopped.is_some_and(Stopped::is_done);
         self.done = self.seats.iter().filter(|(_, seat)| done(seat)).map(|(at, _)| *at).collect();
     }
 
@@ -147,20 +147,20 @@ impl Run {
         if self.seats.is_empty() {
             self.absence = absence;
         }
-        let seat = Seat { at: Place::Here(stream), standing: None, reached: None };
+        let seat = Seat { at: Place::Here(stream), stopped: None, reached: None };
         self.seats.insert(worker, seat).and_then(|before| before.at.stream())
     }
 
     /// A worker without a place has gone, and may come back until then.
     pub(super) fn miss(&mut self, worker: WorkerIndex, until: Time) {
-        let seat = Seat { at: Place::Away(until), standing: None, reached: None };
+        let seat = Seat { at: Place::Away(until), stopped: None, reached: None };
         self.seats.entry(worker).or_insert(seat);
     }
 
     /// A worker has stopped. Returns whether it takes part with this stream.
-    pub(super) fn stand(&mut self, stream: Stream, standing: Standing) -> bool {
+    pub(super) fn stopped(&mut self, stream: Stream, stopped: Stopped) -> bool {
         let seat = self.seats.values_mut().find(|seat| seat.at == Place::Here(stream));
-        seat.map(|seat| seat.standing = Some(standing)).is_some()
+        seat.map(|seat| seat.stopped = Some(stopped)).is_some()
     }
 
     /// A stream has ended. Its worker may come back until then.
@@ -201,7 +201,7 @@ impl Run {
         }
     }
 
-    /// When news of who is behind are due.
+    /// When the notice of who is behind is due.
     pub(super) fn behind_at(&self) -> Option<Time> {
         self.behind.due
     }
@@ -266,12 +266,12 @@ impl Run {
             return None;
         }
         let left = self.left();
-        let standing = |worker| self.seats.get(&worker).and_then(|seat| seat.standing);
-        let all: Option<Vec<Standing>> = left.iter().map(standing).collect();
+        let stopped = |worker| self.seats.get(&worker).and_then(|seat| seat.stopped);
+        let all: Option<Vec<Stopped>> = left.iter().map(stopped).collect();
         let all = all?;
-        let every = |why| !all.is_empty() && all.iter().all(|standing| standing.why == why);
+        let every = |why| !all.is_empty() && all.iter().all(|stopped| stopped.why == why);
         let (done, renews) = (every(Stop::Done), every(Stop::Renewal));
-        let rounds = all.iter().map(|standing| standing.rounds).min().unwrap_or(0);
+        let rounds = all.iter().map(|stopped| stopped.rounds).min().unwrap_or(0);
         Some(Spoken { left, lost: self.lost, rounds, done, renews })
     }
 
@@ -279,7 +279,7 @@ impl Run {
     pub(super) fn inherit(&mut self, before: &Self) {
         for (worker, seat) in &before.seats {
             if self.served.workers.contains(*worker) {
-                self.seats.insert(*worker, Seat { standing: None, ..*seat });
+                self.seats.insert(*worker, Seat { stopped: None, ..*seat });
             }
         }
     }

@@ -65,7 +65,7 @@ pub struct Handover {
 
 /// A worker that has stopped summing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Standing {
+pub struct Stopped {
     /// The number of rounds of the job whose sums it has.
     pub rounds: u64,
     /// Why it has stopped.
@@ -83,7 +83,7 @@ pub enum Stop {
     Done,
 }
 
-impl Standing {
+impl Stopped {
     /// Whether the worker has all sums.
     #[must_use]
     pub fn is_done(self) -> bool {
@@ -110,7 +110,7 @@ pub enum Event {
     /// A parameter server or a reminder agent follows the job's runs.
     Follow(Stream),
     /// A worker has stopped summing in this run.
-    Stand(Stream, Epoch, Standing),
+    Stopped(Stream, Epoch, Stopped),
     /// A worker has begun so many rounds.
     Reached(Stream, u64),
     /// A worker has failed, for this reason.
@@ -168,7 +168,7 @@ pub enum Blocked {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Order {
     /// Tell an endpoint.
-    Tell(Stream, News),
+    Tell(Stream, Notice),
     /// Change switches to a new run with these workers, and answer with its number.
     Change(WorkerSet),
     /// Write the run to the journal, before anyone is told.
@@ -179,7 +179,7 @@ pub enum Order {
 
 /// What an endpoint is told.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum News {
+pub enum Notice {
     /// It waits for these workers; for none while switches change to the new run.
     Waiting(WorkerSet),
     /// A run begins.
@@ -192,15 +192,15 @@ pub enum News {
     Behind(WorkerSet, u64),
     /// The run's iteration, and how it is summed.
     Turn(Turn),
-    /// All workers that are left have all sums. The last news.
+    /// All workers that are left have all sums. The last notice.
     Complete,
-    /// The run ends, for this reason. The last news.
+    /// The run ends, for this reason. The last notice.
     Over(String),
-    /// The endpoint cannot take part. The last news.
+    /// The endpoint cannot take part. The last notice.
     Refused(Refusal),
 }
 
-impl News {
+impl Notice {
     /// Whether nothing follows.
     #[must_use]
     pub const fn is_last(&self) -> bool {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use tributary_model::OnDeath;
 use tributary_model::job::{
-    Begin, Event, Failure, Job, News, Order, Progress, RETURN, Rules, Served, Standing, Stop,
+    Begin, Event, Failure, Job, Notice, Order, Progress, RETURN, Rules, Served, Stop, Stopped,
     Stream, Turn,
 };
 use tributary_protocol::{Assignment, Time};
@@ -122,8 +122,8 @@ impl Part {
         self.stopped = Some(if self.sums.are_all() { Stop::Done } else { why });
     }
 
-    fn standing(&self) -> Option<Standing> {
-        self.stopped.map(|why| Standing { rounds: self.sums.of.len() as u64, why })
+    fn stopped(&self) -> Option<Stopped> {
+        self.stopped.map(|why| Stopped { rounds: self.sums.of.len() as u64, why })
     }
 
     /// Whether the controller does not know that the worker has the sums of its iteration.
@@ -158,7 +158,7 @@ pub(crate) struct World {
     change: Option<WorkerSet>,
     record: Option<Served>,
     members: Vec<Member>,
-    inboxes: Vec<VecDeque<News>>,
+    inboxes: Vec<VecDeque<Notice>>,
     /// By run and round: whose values are there.
     values: BTreeMap<(Epoch, u64), WorkerSet>,
     /// What each run was said to be.
@@ -361,8 +361,8 @@ impl World {
                 self.tell(Event::Take(stream, index(worker), None));
             }
             Step::Deliver(worker) => {
-                let news = self.inboxes[worker].pop_front().expect("it is not empty");
-                self.hear(worker, news);
+                let notice = self.inboxes[worker].pop_front().expect("it is not empty");
+                self.hear(worker, notice);
             }
             Step::Sum(worker) => {
                 let Member::In(part) = &mut self.members[worker] else { unreachable!() };
@@ -372,7 +372,7 @@ impl World {
                     // First it reports the end of the iteration.
                 } else if renews || part.sums.are_all() {
                     part.stop(Stop::Renewal);
-                    self.stand(worker);
+                    self.stopped(worker);
                 } else {
                     self.contribute(worker);
                 }
@@ -402,7 +402,7 @@ impl World {
                 part.stream = Some(stream);
                 let run = part.run.epoch;
                 self.tell(Event::Take(stream, index(worker), Some(run)));
-                self.stand(worker);
+                self.stopped(worker);
             }
             Step::Switches(answer) => {
                 let workers = self.change.take().expect("a change is under way");
@@ -476,7 +476,7 @@ impl World {
                         self.finish(worker, sums);
                     }
                     OnDeath::End => self.end(worker, Member::Out),
-                    _ => self.stand(worker),
+                    _ => self.stopped(worker),
                 }
             }
             Step::Die(worker) => {
@@ -561,10 +561,10 @@ impl World {
     }
 
     /// A worker that has stopped says so.
-    fn stand(&mut self, worker: usize) {
+    fn stopped(&mut self, worker: usize) {
         let Member::In(part) = &self.members[worker] else { return };
-        if let (Some(stream), Some(standing)) = (part.stream, part.standing()) {
-            self.tell(Event::Stand(stream, part.run.epoch, standing));
+        if let (Some(stream), Some(stopped)) = (part.stream, part.stopped()) {
+            self.tell(Event::Stopped(stream, part.run.epoch, stopped));
         }
     }
 
@@ -575,7 +575,7 @@ impl World {
                     let needs_it = |part: &Part| part.stream.is_some() && !part.sums.are_all();
                     let here =
                         |member: &Member| matches!(member, Member::In(part) if needs_it(part));
-                    let told = |inbox: &VecDeque<News>| inbox.iter().any(News::is_last);
+                    let told = |inbox: &VecDeque<Notice>| inbox.iter().any(Notice::is_last);
                     let mut all = self.members.iter().zip(&self.inboxes);
                     assert!(
                         !all.any(|(one, inbox)| here(one) && !told(inbox)),
@@ -583,10 +583,10 @@ impl World {
                     );
                     self.request(Request::Release);
                 }
-                Order::Tell(stream, news) => {
-                    match news {
-                        News::Begin(begin) => self.check_run(begin),
-                        News::Turn(turn) => {
+                Order::Tell(stream, notice) => {
+                    match notice {
+                        Notice::Begin(begin) => self.check_run(begin),
+                        Notice::Turn(turn) => {
                             let kept = self.journal.progress.assignment;
                             assert_eq!(turn.assignment, kept, "the journal has it");
                         }
@@ -598,7 +598,7 @@ impl World {
                         Member::Out | Member::Finished(_) => false,
                     });
                     if let Some(worker) = at {
-                        self.inboxes[worker].push_back(news);
+                        self.inboxes[worker].push_back(notice);
                     }
                 }
                 Order::Change(workers) => {
@@ -661,11 +661,11 @@ impl World {
         }
     }
 
-    fn hear(&mut self, worker: usize, news: News) {
+    fn hear(&mut self, worker: usize, notice: Notice) {
         let ends = self.rules.on_death == OnDeath::End;
-        match (news, &mut self.members[worker]) {
-            (News::Waiting(_), _) => {}
-            (News::Begin(run), Member::Waiting(stream)) => {
+        match (notice, &mut self.members[worker]) {
+            (Notice::Waiting(_), _) => {}
+            (Notice::Begin(run), Member::Waiting(stream)) => {
                 assert!(run.workers.contains(index(worker)));
                 let rounds = usize::try_from(run.rounds).unwrap();
                 let sums = Sums { first: self.families[&run.epoch], of: vec![None; rounds] };
@@ -674,7 +674,7 @@ impl World {
                 self.members[worker] = Member::In(part);
                 self.contribute(worker);
             }
-            (News::Begin(run), Member::In(part)) => {
+            (Notice::Begin(run), Member::In(part)) => {
                 assert!(run.workers.contains(index(worker)));
                 assert!(run.epoch > part.run.epoch, "runs follow each other");
                 assert!(part.stopped.is_some() || run.rounds <= part.sums.of.len() as u64);
@@ -684,18 +684,18 @@ impl World {
                 (part.run, part.stopped, part.turn) = (run, None, None);
                 self.contribute(worker);
             }
-            (News::Turn(turn), Member::In(part)) => {
+            (Notice::Turn(turn), Member::In(part)) => {
                 part.turn = Some(turn);
                 let rounds = part.sums.of.len() as u64;
                 assert!(turn.number <= rounds + 1, "no iteration ends without it");
                 let heard = turn.number == rounds && (turn.reported || !turn.running);
                 if part.sums.are_all() && heard && part.stopped.is_none() {
                     part.stop(Stop::Done);
-                    self.stand(worker);
+                    self.stopped(worker);
                 }
                 self.contribute(worker);
             }
-            (News::Lost(..), Member::In(part)) => {
+            (Notice::Lost(..), Member::In(part)) => {
                 if ends && part.sums.are_all() {
                     let sums = part.sums.clone();
                     self.finish(worker, sums);
@@ -703,32 +703,32 @@ impl World {
                     self.end(worker, Member::Out);
                 } else if part.stopped.is_none() {
                     part.stop(Stop::Stuck);
-                    self.stand(worker);
+                    self.stopped(worker);
                 }
             }
-            (News::Left(_, rounds), Member::In(_)) => {
+            (Notice::Left(_, rounds), Member::In(_)) => {
                 assert_eq!(rounds, ROUNDS);
             }
-            (News::Complete, Member::In(part)) => {
+            (Notice::Complete, Member::In(part)) => {
                 assert!(part.sums.are_all());
                 let sums = part.sums.clone();
                 self.finish(worker, sums);
             }
             // It is not among those that are left, and so may have other sums.
-            (News::Refused(_), Member::In(_)) => {
+            (Notice::Refused(_), Member::In(_)) => {
                 self.end(worker, Member::Out);
             }
-            (News::Over(_), Member::In(part)) => {
+            (Notice::Over(_), Member::In(part)) => {
                 let sums = part.sums.clone();
                 match sums.are_all() {
                     true => self.finish(worker, sums),
                     false => self.end(worker, Member::Out),
                 }
             }
-            (News::Over(_) | News::Refused(_), Member::Waiting(_)) => {
+            (Notice::Over(_) | Notice::Refused(_), Member::Waiting(_)) => {
                 self.end(worker, Member::Out);
             }
-            (news, member) => panic!("{news:?} comes to {member:?}"),
+            (notice, member) => panic!("{notice:?} comes to {member:?}"),
         }
     }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tributary_model::OnDeath;
-use tributary_model::job::{Begin, Event, Job, News, Order, Progress, Rules, Served, Stream};
+use tributary_model::job::{Begin, Event, Job, Notice, Order, Progress, Rules, Served, Stream};
 use tributary_protocol::{Assignment, Time};
 use tributary_wire::{Epoch, WorkerIndex, WorkerSet};
 
@@ -42,7 +42,7 @@ fn a_host_that_comes_while_switches_change_is_told_the_run_before() {
     let host = Stream(9);
     let begin = |epoch| {
         let begin = Begin { epoch, workers: everyone, rounds: 0 };
-        Order::Tell(host, News::Begin(begin))
+        Order::Tell(host, Notice::Begin(begin))
     };
     assert_eq!(orders(&mut job, Event::Follow(host)), [begin(before)]);
     orders(&mut job, Event::Changed(Ok(next)));

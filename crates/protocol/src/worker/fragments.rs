@@ -84,7 +84,7 @@ pub(super) enum Walk {
 
 /// The state of a round at a worker.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Standing {
+pub(super) enum RoundState {
     /// Its result has arrived.
     Over,
     /// It is in flight.
@@ -167,19 +167,19 @@ impl Fragments {
     }
 
     /// The state of a round at this worker.
-    pub(super) fn standing(&self, round: Round) -> Standing {
+    pub(super) fn standing(&self, round: Round) -> RoundState {
         let Round { fragment, rung } = round;
         if fragment >= self.next {
-            return Standing::Unsent;
+            return RoundState::Unsent;
         }
         if !self.is_outstanding(fragment) {
-            return Standing::Over;
+            return RoundState::Over;
         }
         let slot = &self.slots[self.slot(fragment)];
         match rung {
-            rung if rung < slot.rung => Standing::Over,
-            rung if rung > slot.rung || slot.unsent => Standing::Unsent,
-            _ => Standing::Due,
+            rung if rung < slot.rung => RoundState::Over,
+            rung if rung > slot.rung || slot.unsent => RoundState::Unsent,
+            _ => RoundState::Due,
         }
     }
 

@@ -4,7 +4,7 @@ use tributary_wire::agg::{Packet, Repair, Repaired};
 use tributary_wire::{Bitmap, Flags, Kind, Protocol, Rack, Round, Sequence};
 
 use super::codec::{Form, KindMismatch};
-use super::fragments::Standing;
+use super::fragments::RoundState;
 use super::loss::Answered;
 use super::results::Kept;
 use super::{Failure, Worker};
@@ -101,9 +101,9 @@ impl Worker {
     /// Whether a round is in flight. If not, counts its result as dropped.
     pub(super) fn is_due(&mut self, round: Round) -> bool {
         match self.fragments.standing(round) {
-            Standing::Due => return true,
-            Standing::Over => self.stats.duplicates += 1,
-            Standing::Unsent => self.stats.unsent += 1,
+            RoundState::Due => return true,
+            RoundState::Over => self.stats.duplicates += 1,
+            RoundState::Unsent => self.stats.unsent += 1,
         }
         false
     }

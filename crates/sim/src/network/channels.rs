@@ -7,7 +7,7 @@ use tributary_wire::channel::{FromServer, FromWorker, Role, ToServer, ToWorker};
 use tributary_wire::{JobId, WorkerIndex};
 
 use super::{Event, Network};
-use crate::channel::{Channel, Pace, Standing};
+use crate::channel::{Channel, ConnectionChange, Pace};
 use crate::process::Process;
 use crate::trace::{Fate, What, Words};
 use tributary_endpoint::driver::tcp::Way;
@@ -166,13 +166,13 @@ impl Network {
         let standing = self.channels[at].advance(self.now);
         self.disturbed_at = self.disturbed_at.max(self.channels[at].disturbed_at());
         match standing {
-            Standing::Opened => self.opened(at),
-            Standing::Broken => {
+            ConnectionChange::Opened => self.opened(at),
+            ConnectionChange::Broken => {
                 self.close(at);
                 self.reconnect(at);
                 return;
             }
-            Standing::Unchanged => {}
+            ConnectionChange::Unchanged => {}
         }
         for way in Way::BOTH {
             self.arrive(at, way);

@@ -24,7 +24,7 @@ use tributary_switch::Forwarding;
 use tributary_switch::stf::{Passed, Script};
 use tributary_switch::trace::{Budget, Filter, Tracing};
 
-const DIRECTORY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests");
+const DIRECTORY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/stf");
 
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();

@@ -8,7 +8,7 @@ use tempfile::TempDir;
 use tokio::time::timeout;
 use tributary_access::{Door, Listen, Remote, Server};
 use tributary_api::jobs::v1;
-use tributary_api::jobs::v1::take_response::News;
+use tributary_api::jobs::v1::take_response::Notice;
 use tributary_controller::client::SwitchConfig;
 use tributary_controller::jobs::Controller;
 use tributary_controller::ports::PortMap;
@@ -181,16 +181,16 @@ impl Worker {
         Self { address, index, epoch, said: None, taking }
     }
 
-    async fn news(&mut self) -> News {
+    async fn notice(&mut self) -> Notice {
         loop {
-            match self.taking.news().await {
-                Ok(News::Run(run)) => {
+            match self.taking.notice().await {
+                Ok(Notice::Run(run)) => {
                     self.epoch = run.epochs[0];
-                    return News::Run(run);
+                    return Notice::Run(run);
                 }
-                Ok(news) => return news,
+                Ok(notice) => return notice,
                 Err(status) if status.code() == tonic::Code::FailedPrecondition => {
-                    return News::Over(status.message().to_owned());
+                    return Notice::Over(status.message().to_owned());
                 }
                 Err(_) => self.call_again().await,
             }
@@ -220,19 +220,19 @@ impl Worker {
 
     async fn hears_of(&mut self, lost: u32) {
         loop {
-            match self.news().await {
-                News::Lost(v1::Lost { worker, .. }) => return assert_eq!(worker, lost),
-                News::Waiting(_) => {}
+            match self.notice().await {
+                Notice::Lost(v1::Lost { worker, .. }) => return assert_eq!(worker, lost),
+                Notice::Waiting(_) => {}
                 other => panic!("{other:?}"),
             }
         }
     }
 
     /// What ends the run, or the next one.
-    async fn verdict(&mut self) -> News {
+    async fn verdict(&mut self) -> Notice {
         loop {
-            match self.news().await {
-                News::Lost(_) | News::Waiting(_) => {}
+            match self.notice().await {
+                Notice::Lost(_) | Notice::Waiting(_) => {}
                 other => return other,
             }
         }
@@ -240,7 +240,7 @@ impl Worker {
 
     async fn goes_on(&mut self) -> v1::Run {
         match self.verdict().await {
-            News::Run(next) => next,
+            Notice::Run(next) => next,
             other => panic!("{other:?}"),
         }
     }
@@ -248,8 +248,8 @@ impl Worker {
     fn die(self) {}
 }
 
-fn complete() -> News {
-    News::Complete(v1::Complete {})
+fn complete() -> Notice {
+    Notice::Complete(v1::Complete {})
 }
 
 fn run(epochs: &v1::Run) -> Epoch {
@@ -295,7 +295,10 @@ async fn a_job_goes_on_from_the_least_round_again_and_again_until_all_have_all_s
     // It comes back, and nobody waits for it.
     for epoch in [0, first.get()] {
         let stale = Worker::take(&site, 1, epoch).await.verdict().await;
-        assert!(matches!(&stale, News::Over(why) if why.contains("without worker 1")), "{stale:?}");
+        assert!(
+            matches!(&stale, Notice::Over(why) if why.contains("without worker 1")),
+            "{stale:?}"
+        );
     }
     one.die();
     three.hears_of(0).await;

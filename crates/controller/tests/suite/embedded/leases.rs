@@ -13,7 +13,7 @@ use tributary_access::{Door, Listen, Remote, Server};
 use tributary_api::jobs::v1;
 use tributary_api::jobs::v1::jobs_client::JobsClient;
 use tributary_api::jobs::v1::take_request::Request as Say;
-use tributary_api::jobs::v1::take_response::News;
+use tributary_api::jobs::v1::take_response::Notice;
 use tributary_controller::jobs::Controller;
 use tributary_controller::ports::PortMap;
 use tributary_controller::server::LIMITS;
@@ -225,7 +225,7 @@ async fn a_job_ends_with_its_workers() {
         worker: 0,
         reason: "is gone: its process has ended, or its connection is cut".into(),
     };
-    assert_eq!(two.news().await.unwrap(), News::Lost(lost));
+    assert_eq!(two.notice().await.unwrap(), Notice::Lost(lost));
     drop(two);
     life.emptied().await;
     assert!(site.kept.records().is_empty());
@@ -235,7 +235,7 @@ async fn a_job_ends_with_its_workers() {
     let (mut one, mut two, run) = life.pair(job).await;
     for worker in [&mut one, &mut two] {
         worker.stand(run, 7, true).await;
-        while worker.news().await.unwrap() != News::Complete(v1::Complete {}) {}
+        while worker.notice().await.unwrap() != Notice::Complete(v1::Complete {}) {}
     }
     let took = life.emptied().await;
     assert!(took < GRACE / 2, "{took:?}");
@@ -266,8 +266,8 @@ async fn a_job_survives_its_controller_but_not_its_workers() {
     // A worker that does not come back is lost.
     let mut life = site.live().await;
     let mut one = life.take(job, 0, run.get()).await;
-    let lost = timeout(2 * SOON, one.news()).await.unwrap().unwrap();
-    let News::Lost(v1::Lost { worker: 1, reason }) = lost else { panic!("{lost:?}") };
+    let lost = timeout(2 * SOON, one.notice()).await.unwrap().unwrap();
+    let Notice::Lost(v1::Lost { worker: 1, reason }) = lost else { panic!("{lost:?}") };
     assert!(reason.starts_with("is gone: it has not come back to the controller"), "{reason}");
     drop(one);
     life.emptied().await;
@@ -289,8 +289,8 @@ async fn workers_learn_of_the_release_and_have_no_part_in_the_next_job() {
     let (mut one, _two, run) = life.pair(5).await;
     let release = v1::ReleaseRequest { job_id: 5 };
     life.client.release(release).await.unwrap();
-    let over = News::Over("the controller has released job resnet#5".into());
-    assert_eq!(one.news().await.unwrap(), over);
+    let over = Notice::Over("the controller has released job resnet#5".into());
+    assert_eq!(one.notice().await.unwrap(), over);
     let again = life.client.release(release).await.unwrap_err();
     assert_eq!(again.code(), Code::NotFound);
 
@@ -299,7 +299,7 @@ async fn workers_learn_of_the_release_and_have_no_part_in_the_next_job() {
     for run in [0, run.get()] {
         let mut late = Taking::of_admitted(&life.address, 5, KEY, 0, run).await;
         let status = match &mut late {
-            Ok(late) => late.news().await.unwrap_err(),
+            Ok(late) => late.notice().await.unwrap_err(),
             Err(status) => status.clone(),
         };
         assert_eq!(status.code(), Code::PermissionDenied);
@@ -355,15 +355,15 @@ async fn a_worker_may_leave_or_be_imitated_while_another_run_begins() {
     let job = life.admit(leased(0, &["w1", "w2"])).await;
     let (mut one, mut two, first) = life.pair(job).await;
     let mut stranger = life.take(job, 0, 0).await;
-    assert!(matches!(stranger.news().await.unwrap(), News::Waiting(_)));
+    assert!(matches!(stranger.notice().await.unwrap(), Notice::Waiting(_)));
     for worker in [&one, &two] {
         worker.stop(first, 1, v1::Stop::Renewal).await;
     }
     let second = two.epoch().await.unwrap();
     assert_eq!(one.epoch().await.unwrap(), second);
     let refused = loop {
-        match stranger.news().await {
-            Ok(News::Waiting(_)) => {}
+        match stranger.notice().await {
+            Ok(Notice::Waiting(_)) => {}
             Ok(other) => panic!("{other:?}"),
             Err(status) => break status,
         }
@@ -372,13 +372,13 @@ async fn a_worker_may_leave_or_be_imitated_while_another_run_begins() {
 
     // As if it had not heard of the second run yet.
     one.stand(first, 7, true).await;
-    while one.news().await.unwrap() != News::Complete(v1::Complete {}) {}
+    while one.notice().await.unwrap() != Notice::Complete(v1::Complete {}) {}
     drop(one);
-    let left = News::Left(v1::Left { worker: 0, rounds: 7 });
-    assert_eq!(two.news().await.unwrap(), left);
+    let left = Notice::Left(v1::Left { worker: 0, rounds: 7 });
+    assert_eq!(two.notice().await.unwrap(), left);
     sleep(Duration::from_millis(1500)).await;
     two.stand(second, 7, true).await;
-    assert_eq!(two.news().await.unwrap(), News::Complete(v1::Complete {}));
+    assert_eq!(two.notice().await.unwrap(), Notice::Complete(v1::Complete {}));
     life.emptied().await;
 }
 
@@ -395,34 +395,34 @@ async fn all_learn_who_is_behind_has_left_or_has_failed() {
     for worker in &mut all[1..] {
         worker.epoch().await.unwrap();
     }
-    // What comes soon after other news comes later, and only the last of it.
+    // What comes soon after other notice comes later, and only the last of it.
     for (worker, reached) in [(0, 5), (1, 3), (2, 2), (2, 3)] {
         all[worker].say(Say::Reached(reached)).await;
     }
     let behind =
-        |workers: &[u32], rounds| News::Behind(v1::Behind { workers: workers.to_vec(), rounds });
+        |workers: &[u32], rounds| Notice::Behind(v1::Behind { workers: workers.to_vec(), rounds });
     loop {
-        match all[0].news().await.unwrap() {
-            news if news == behind(&[1, 2], 3) => break,
-            News::Behind(_) => {}
+        match all[0].notice().await.unwrap() {
+            notice if notice == behind(&[1, 2], 3) => break,
+            Notice::Behind(_) => {}
             other => panic!("{other:?}"),
         }
     }
-    // Of several that leave, only those after fewer rounds than any before are news.
+    // Of several that leave, only those after fewer rounds than any before are notice.
     all[1].stand(run, 8, true).await;
-    let left = |worker, rounds| News::Left(v1::Left { worker, rounds });
-    assert_eq!(all[0].news().await.unwrap(), left(1, 8));
+    let left = |worker, rounds| Notice::Left(v1::Left { worker, rounds });
+    assert_eq!(all[0].notice().await.unwrap(), left(1, 8));
     all[2].stand(run, 7, true).await;
-    assert_eq!(all[0].news().await.unwrap(), left(2, 7));
+    assert_eq!(all[0].notice().await.unwrap(), left(2, 7));
     all[0].stand(run, 7, true).await;
-    assert_eq!(all[0].news().await.unwrap(), News::Complete(v1::Complete {}));
+    assert_eq!(all[0].notice().await.unwrap(), Notice::Complete(v1::Complete {}));
     life.emptied().await;
 
     let job = life.admit(leased(0, &["w1", "w2"])).await;
     let (mut one, two, _) = life.pair(job).await;
     two.say(Say::Failed("gave up:\nit was aborted".into())).await;
     let lost = v1::Lost { worker: 1, reason: "gave up:it was aborted".into() };
-    assert_eq!(one.news().await.unwrap(), News::Lost(lost));
+    assert_eq!(one.notice().await.unwrap(), Notice::Lost(lost));
 }
 
 /// Jobs that one switch does not sum alone get one of the parameter servers that take part.
@@ -454,8 +454,8 @@ async fn a_job_gets_a_parameter_server_that_takes_part() {
                 Err(_) => sleep(Duration::from_millis(10)).await,
             }
         };
-        let changed = News::Changed(v1::Changed {});
-        assert_eq!(server.news().await.unwrap(), changed);
+        let changed = Notice::Changed(v1::Changed {});
+        assert_eq!(server.notice().await.unwrap(), changed);
         let mut server = Taking::server(&life.address, "ps").await.unwrap();
         let run = server.run().await.unwrap();
         assert_eq!((run.job, run.workers.len()), (format!("resnet#{job}"), 2));
@@ -622,7 +622,7 @@ async fn workers_follow_the_iterations_of_their_job() {
     drop(gone);
     life.client.release(v1::ReleaseRequest { job_id }).await.unwrap();
     for mut worker in again {
-        let News::Over(why) = worker.news().await.unwrap() else { panic!("it is over") };
+        let Notice::Over(why) = worker.notice().await.unwrap() else { panic!("it is over") };
         assert_eq!(why, "the controller has released job job1");
     }
     let back = Taking::worker(&address, "job1", 3, epoch.get()).await.err().unwrap();
@@ -676,9 +676,9 @@ async fn a_host_is_told_when_it_has_other_jobs() {
     // One without a server on the host is none of its business.
     life.admit(plain(7, &["w1", "w2"])).await;
     life.client.admit(request).await.unwrap();
-    assert!(matches!(server.news().await.unwrap(), News::Changed(_)));
+    assert!(matches!(server.notice().await.unwrap(), Notice::Changed(_)));
     let mut server = Taking::server(&life.address, "ps").await.unwrap();
     assert_eq!(server.run().await.unwrap().job, "job1");
     life.client.release(v1::ReleaseRequest { job_id: 1 }).await.unwrap();
-    assert!(matches!(server.news().await.unwrap(), News::Changed(_)));
+    assert!(matches!(server.notice().await.unwrap(), Notice::Changed(_)));
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
 use tributary_access::{Door, Listen, Remote, Server};
 use tributary_api::jobs::v1;
-use tributary_api::jobs::v1::take_response::News;
+use tributary_api::jobs::v1::take_response::Notice;
 use tributary_controller::client::{SwitchConfig, Target};
 use tributary_controller::jobs::Controller;
 use tributary_controller::server::LIMITS;
@@ -44,9 +44,9 @@ async fn come(controller: Remote, worker: u32) -> Heard {
     let mut taking = Taking::worker(&controller, "wide", worker, 0).await.unwrap();
     let mut times = 0;
     loop {
-        match taking.news().await.unwrap() {
-            News::Waiting(_) => times += 1,
-            News::Run(run) => return Heard { taking, run, times },
+        match taking.notice().await.unwrap() {
+            Notice::Waiting(_) => times += 1,
+            Notice::Run(run) => return Heard { taking, run, times },
             other => panic!("{other:?}"),
         }
     }

@@ -12,7 +12,7 @@ use tributary_api::jobs::v1;
 use tributary_api::jobs::v1::jobs_client::JobsClient;
 use tributary_api::jobs::v1::part::Role;
 use tributary_api::jobs::v1::take_request::Request;
-use tributary_api::jobs::v1::take_response::News;
+use tributary_api::jobs::v1::take_response::Notice;
 use tributary_wire::{Epoch, WorkerIndex, WorkerSet};
 
 /// Longer than the controller waits for workers that have not called.
@@ -67,32 +67,32 @@ impl Taking {
         Self::part(controller, part(Role::Server(host.to_owned()))).await
     }
 
-    /// The next news, without the set-up and turns.
-    pub(crate) async fn news(&mut self) -> Result<News, Status> {
+    /// The next notice, without the set-up and turns.
+    pub(crate) async fn notice(&mut self) -> Result<Notice, Status> {
         loop {
             match self.any_news().await? {
-                News::Turn(_) => {}
-                news => return Ok(news),
+                Notice::Turn(_) => {}
+                notice => return Ok(notice),
             }
         }
     }
 
-    /// The first news.
+    /// The first notice.
     pub(crate) async fn setup(&mut self) -> Result<v1::Setup, Status> {
-        let first = timeout(SOON, self.answers.message()).await.expect("news come")?;
-        match first.and_then(|answer| answer.news) {
-            Some(News::Setup(setup)) => Ok(setup),
+        let first = timeout(SOON, self.answers.message()).await.expect("notice come")?;
+        match first.and_then(|answer| answer.notice) {
+            Some(Notice::Setup(setup)) => Ok(setup),
             other => Err(Status::internal(format!("{other:?}"))),
         }
     }
 
-    async fn any_news(&mut self) -> Result<News, Status> {
+    async fn any_news(&mut self) -> Result<Notice, Status> {
         loop {
-            let answer = timeout(SOON, self.answers.message()).await.expect("news come")?;
+            let answer = timeout(SOON, self.answers.message()).await.expect("notice come")?;
             let ended = || Status::cancelled("the stream ended");
-            match answer.and_then(|answer| answer.news).ok_or_else(ended)? {
-                News::Setup(_) => {}
-                news => return Ok(news),
+            match answer.and_then(|answer| answer.notice).ok_or_else(ended)? {
+                Notice::Setup(_) => {}
+                notice => return Ok(notice),
             }
         }
     }
@@ -100,7 +100,7 @@ impl Taking {
     /// The next turn.
     pub(crate) async fn turn(&mut self) -> Result<v1::Turn, Status> {
         loop {
-            if let News::Turn(turn) = self.any_news().await? {
+            if let Notice::Turn(turn) = self.any_news().await? {
                 return Ok(turn);
             }
         }
@@ -116,7 +116,7 @@ impl Taking {
     /// The next run that begins.
     pub(crate) async fn run(&mut self) -> Result<v1::Run, Status> {
         loop {
-            if let News::Run(run) = self.news().await? {
+            if let Notice::Run(run) = self.notice().await? {
                 return Ok(run);
             }
         }
@@ -129,9 +129,9 @@ impl Taking {
     /// Waits until exactly these workers are missing.
     pub(crate) async fn missing(&mut self, missing: WorkerSet) {
         loop {
-            match self.news().await.unwrap() {
-                News::Waiting(v1::Waiting { missing: told }) if set(&told) == missing => return,
-                News::Waiting(_) => {}
+            match self.notice().await.unwrap() {
+                Notice::Waiting(v1::Waiting { missing: told }) if set(&told) == missing => return,
+                Notice::Waiting(_) => {}
                 other => panic!("{other:?}"),
             }
         }
@@ -140,22 +140,22 @@ impl Taking {
     /// The first worker that has died.
     pub(crate) async fn lost(&mut self) -> u32 {
         loop {
-            match self.news().await.unwrap() {
-                News::Lost(v1::Lost { worker, .. }) => return worker,
-                News::Waiting(_) | News::Left(_) => {}
+            match self.notice().await.unwrap() {
+                Notice::Lost(v1::Lost { worker, .. }) => return worker,
+                Notice::Waiting(_) | Notice::Left(_) => {}
                 other => panic!("{other:?}"),
             }
         }
     }
 
-    pub(crate) async fn stand(&self, epoch: Epoch, rounds: u64, done: bool) {
+    pub(crate) async fn stopped(&self, epoch: Epoch, rounds: u64, done: bool) {
         let why = if done { v1::Stop::Done } else { v1::Stop::Unspecified };
         self.stop(epoch, rounds, why).await;
     }
 
     pub(crate) async fn stop(&self, epoch: Epoch, rounds: u64, why: v1::Stop) {
-        let standing = v1::Standing { epoch: epoch.get(), rounds, why: why.into() };
-        self.say(Request::Standing(standing)).await;
+        let stopped = v1::Stopped { epoch: epoch.get(), rounds, why: why.into() };
+        self.say(Request::Stopped(stopped)).await;
     }
 
     pub(crate) async fn say(&self, request: Request) {

@@ -7,12 +7,12 @@
 
 mod machine;
 
+use crate::studies::loss::{Cost, Trial};
 use anyhow::{Context, Result, ensure};
 use plotters::style::RGBColor;
 use serde::Serialize;
 use tributary_model::Protocol;
 use tributary_protocol::Recovery;
-use tributary_sim::loss::{Cost, Trial};
 
 pub(super) use machine::beside;
 

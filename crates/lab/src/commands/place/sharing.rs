@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use tributary_cluster::metrics::Spread;
 use tributary_lab::figures::{Cell, Chart, Figure, Line, Marks, Scale, Table};
-use tributary_sim::sharing::Rack;
+use tributary_lab::studies::sharing::Rack;
 
 const MS: Duration = Duration::from_millis(1);
 

@@ -6,11 +6,11 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
+use crate::studies::training::{Setup, Trained, train};
 use serde::{Deserialize, Serialize};
 use tributary_base::on_all_cores;
 use tributary_cluster::metrics::Spread;
 use tributary_controller::outcomes::Outcome;
-use tributary_sim::training::{Setup, Trained, train};
 
 use super::store::Store;
 use crate::figures::runs::Progress;
@@ -44,7 +44,7 @@ impl Measured {
         let atp: u64 = jobs.iter().map(|job| job.server.completed).sum();
         let tasks = tasks.max(atp as f64).max(1.0);
         let ratio = setup.packet_bytes() as f64 / (4 * u64::from(setup.values)) as f64;
-        let gbps = |job: &tributary_sim::training::Job| job.throughput() / 1e9;
+        let gbps = |job: &crate::studies::training::Job| job.throughput() / 1e9;
         Self {
             jct_ms: jobs.iter().map(|job| job.jct().as_secs_f64() * 1e3).collect(),
             throughput_gbps: jobs.iter().map(gbps).collect(),
@@ -114,7 +114,7 @@ pub enum Error {
         /// The experiment.
         label: String,
         /// Its error.
-        source: Box<tributary_sim::training::Error>,
+        source: Box<crate::studies::training::Error>,
     },
     /// A result could not be kept.
     #[error("cannot write a result: {0}")]
@@ -131,7 +131,8 @@ pub(crate) fn key(setup: &Setup) -> String {
 
 /// Megabytes that the workers of an experiment send: a measure of its cost.
 fn weight(setup: &Setup) -> u64 {
-    let job = |job: &tributary_sim::training::Trainee| job.model.bytes() * job.workers.len() as u64;
+    let job =
+        |job: &crate::studies::training::Trainee| job.model.bytes() * job.workers.len() as u64;
     setup.jobs.iter().map(job).sum::<u64>() * u64::from(setup.warm_up + setup.iterations)
         / 1_000_000
 }

@@ -11,11 +11,11 @@ mod study;
 
 use std::time::Duration;
 
+use crate::studies::training::{Layer, Machine, Model, Setup, Trainee};
 use tributary_model::{Preemption, Protocol};
 use tributary_protocol::priority::Code;
 use tributary_protocol::rtt::RttConfig;
 use tributary_protocol::{Addressing, Readings, Recovery};
-use tributary_sim::training::{Layer, Machine, Model, Setup, Trainee};
 use tributary_sim::{Cable, Processing};
 
 pub use measure::Error;

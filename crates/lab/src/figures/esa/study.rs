@@ -1,7 +1,7 @@
 //! A study: experiments that differ in one parameter and in the protocol, as a table and charts.
 
+use crate::studies::training::Setup;
 use tributary_cluster::metrics::Spread;
-use tributary_sim::training::Setup;
 
 use super::measure::{self, Error, Labelled, Measured, Quantity};
 use super::store::Store;

@@ -3,11 +3,11 @@
 
 use std::sync::Arc;
 
+use crate::studies::testbed::{BDP, Effort, Packets, VALUES};
 use tributary_cluster::metrics::{Metric, Spread};
 use tributary_cluster::simulate::Options;
 use tributary_cluster::trace::Demand;
 use tributary_cluster::{Cluster, Shape};
-use tributary_sim::testbed::{BDP, Effort, Packets, VALUES};
 
 use super::{LOAD, POLICIES, demands, point};
 use crate::figures::agreement::Agreement;

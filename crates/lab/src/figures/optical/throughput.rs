@@ -3,11 +3,11 @@
 //! Two workers train at one switch with the real endpoints and the real P4 program. Without INC, the
 //! switch only forwards, and the server sums.
 
+use crate::studies::training::{Error, Machine, Model, Setup, train};
 use tributary_base::on_all_cores;
 use tributary_cluster::metrics::Spread;
 use tributary_model::{Aggregation, Protocol};
 use tributary_sim::Cable;
-use tributary_sim::training::{Error, Machine, Model, Setup, train};
 
 use super::Effort;
 use crate::figures::chart::{Chart, Marks, Scale};

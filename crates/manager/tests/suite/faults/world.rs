@@ -10,7 +10,7 @@ use tributary_manager::agent::{Effect, Tasks};
 use tributary_manager::durable::{Durable, Store};
 use tributary_manager::job::{Exit, Outcome, Phase, Record, Request, TaskId};
 use tributary_manager::manager::{
-    Action, Command, Connection, Event, Manager, Refusal, Settings, Standing,
+    Action, Command, Connection, Event, Manager, ProcessState, Refusal, Settings,
 };
 use tributary_manager::site::Site;
 use tributary_wire::channel::{TOKEN_LEN, Token};
@@ -81,8 +81,8 @@ enum ToAgent {
 /// A message in flight to the manager.
 #[derive(Clone, Debug)]
 enum ToManager {
-    Register(u64, Vec<Standing>),
-    Report(Standing),
+    Register(u64, Vec<ProcessState>),
+    Report(ProcessState),
 }
 
 #[derive(Debug, Default)]
@@ -412,7 +412,7 @@ impl<S: Store> World<S> {
         let host = self.hosts.get_mut(name).unwrap();
         host.connection = Some(self.connections);
         host.registered = false;
-        host.outbox = [ToManager::Register(host.incarnation, host.tasks.standings())].into();
+        host.outbox = [ToManager::Register(host.incarnation, host.tasks.processes())].into();
     }
 
     fn up(&mut self, name: &str) {
@@ -421,10 +421,10 @@ impl<S: Store> World<S> {
             return;
         };
         let event = match message {
-            ToManager::Register(incarnation, standings) => {
+            ToManager::Register(incarnation, processes) => {
                 host.registered = true;
                 host.lease_ms = self.now_ms + SETTINGS.lease_ms;
-                Event::Registered { connection, server: name.into(), incarnation, standings }
+                Event::Registered { connection, server: name.into(), incarnation, processes }
             }
             ToManager::Report(standing) => Event::Reported(connection, standing),
         };
@@ -632,7 +632,7 @@ impl<S: Store> World<S> {
     }
 
     fn is_over(&self) -> bool {
-        let settled = |host: &Host| host.connection.is_some() && host.tasks.standings().is_empty();
+        let settled = |host: &Host| host.connection.is_some() && host.tasks.processes().is_empty();
         self.asked.is_empty()
             && self.hosts.values().all(settled)
             && self.manager.as_ref().is_some_and(|manager| {
@@ -644,7 +644,7 @@ impl<S: Store> World<S> {
     pub(crate) fn check_over(&self) {
         assert!(self.serving.is_empty(), "{:?}: {:#?}", self.serving, self.log);
         for host in self.hosts.values() {
-            assert!(host.processes.is_empty() && host.tasks.standings().is_empty());
+            assert!(host.processes.is_empty() && host.tasks.processes().is_empty());
         }
     }
 

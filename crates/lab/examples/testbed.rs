@@ -2,7 +2,7 @@
 //! by packets, and the steady state.
 //!
 //! ```sh
-//! cargo run --release -p tributary-sim --example testbed -- [JOBS] [ITERATIONS] [PARTS] [PAT]
+//! cargo run --release -p tributary-lab --example testbed -- [JOBS] [ITERATIONS] [PARTS] [PAT]
 //! ```
 //!
 //! Models are NetPack's with times and gradients divided by PARTS.
@@ -13,7 +13,7 @@ use tributary_cluster::model::Profiles;
 use tributary_cluster::placement::by_name;
 use tributary_cluster::simulate::{Options, Outcome, SteadyState, Sums, simulate_by};
 use tributary_cluster::{Cluster, Job, JobId, Shape};
-use tributary_sim::testbed::{Error, Packets, replay};
+use tributary_lab::studies::testbed::{Error, Packets, replay};
 
 fn main() -> Result<(), Error> {
     let mut given = std::env::args().skip(1).map(|word| word.parse::<f64>().expect("a number"));

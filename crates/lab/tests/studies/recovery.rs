@@ -5,10 +5,10 @@ use std::time::Duration;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use tributary_controller::programs::Source;
+use tributary_lab::studies::loss::{Cost, Trial};
 use tributary_model::jobfile::parse;
 use tributary_model::{HostId, Protocol, Scenario};
 use tributary_protocol::{Recovery, Tensor};
-use tributary_sim::loss::{Cost, Trial};
 use tributary_sim::{Inputs, Options, Outcome, Program, Run};
 
 const PROTOCOLS: [Protocol; 4] =

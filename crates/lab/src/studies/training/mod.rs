@@ -30,7 +30,7 @@ pub enum Error {
     Scenario(#[from] tributary_model::jobfile::Error),
     /// The endpoints or the switch refused something.
     #[error(transparent)]
-    Run(#[from] crate::Error),
+    Run(#[from] tributary_sim::Error),
     /// An endpoint reported a stall.
     #[error("no progress: {0}")]
     Stalled(String),

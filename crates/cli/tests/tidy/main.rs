@@ -1,6 +1,9 @@
-//! What our crates depend on: each arrow between two of them is a line in `crates/dependencies.txt`, and a new one
-//! is for a reviewer to see. `TRIBUTARY_BLESS=1` writes the file.
+//! Rules that keep the house tidy: what crates depend on (here), the sources (`code`), and the pages (`pages`).
+//!
+//! Each arrow between two crates is a line in `crates/dependencies.txt`, and a new one is for a reviewer to see.
+//! `TRIBUTARY_BLESS=1` writes the file.
 
+mod code;
 mod pages;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,6 +17,16 @@ const MOST: [(&str, usize); 3] = [("wire", 20), ("protocol", 22), ("model", 30)]
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// The files of the repository that match a pattern of git, also new ones.
+fn listed(pattern: &str) -> Vec<String> {
+    let known = ["ls-files", "--cached", "--others", "--exclude-standard", "--", pattern];
+    let listed = Command::new("git").args(known).current_dir(root()).output().unwrap();
+    assert!(listed.status.success(), "{}", String::from_utf8_lossy(&listed.stderr));
+    let listed = String::from_utf8(listed.stdout).unwrap();
+    // One that is deleted and not committed is listed, too.
+    listed.lines().filter(|path| root().join(path).exists()).map(str::to_owned).collect()
 }
 
 fn cargo(arguments: &[&str]) -> String {

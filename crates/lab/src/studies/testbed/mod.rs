@@ -45,7 +45,7 @@ pub enum Error {
     Unfit(#[from] Unfit),
     /// The endpoints or the switch refused something.
     #[error(transparent)]
-    Run(#[from] crate::Error),
+    Run(#[from] tributary_sim::Error),
     /// A sum was wrong, which is a bug in this program.
     #[error("a job of {workers} workers got {sum} as the sum of ones")]
     Sum {

@@ -12,8 +12,8 @@ use tributary_protocol::rtt::RttConfig;
 use tributary_switch::{Switch, SwitchConfig};
 
 use super::Error;
-use crate::line::Cable;
-use crate::program::Program;
+use tributary_sim::Cable;
+use tributary_sim::Program;
 
 /// Values per packet.
 pub const VALUES: usize = 32;
@@ -93,11 +93,11 @@ impl Rig {
         );
         let mut scenario = parse(&file, "testbed.toml").expect("a job file");
         scenario.network.timeouts = TIMEOUTS;
-        let source =
-            Source::built_in_for(Architecture::V1model, "atp").map_err(crate::Error::from)?;
-        let program =
-            Program::compile(&source, &scenario.network.switch).map_err(crate::Error::from)?;
-        let catalogue = Catalogue::new(program.p4info()).map_err(crate::Error::from)?;
+        let source = Source::built_in_for(Architecture::V1model, "atp")
+            .map_err(tributary_sim::Error::from)?;
+        let program = Program::compile(&source, &scenario.network.switch)
+            .map_err(tributary_sim::Error::from)?;
+        let catalogue = Catalogue::new(program.p4info()).map_err(tributary_sim::Error::from)?;
         Ok(Self { scenario, catalogue, program, link_gbps, pool })
     }
 

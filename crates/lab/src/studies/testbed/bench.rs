@@ -16,8 +16,8 @@ use tributary_wire::{Epoch, JobId};
 use super::Error;
 use super::rig::{Rig, VALUES};
 use super::shape::Sender;
-use crate::network::{Happening, Network};
-use crate::process::Process;
+use tributary_sim::Process;
+use tributary_sim::{Happening, Network};
 
 const SWITCH: SwitchId = SwitchId(0);
 
@@ -59,7 +59,7 @@ pub(super) struct Bench<'a> {
 impl<'a> Bench<'a> {
     pub(super) fn new(rig: &'a Rig) -> Result<Self, Error> {
         let network = Network::new(&rig.scenario, vec![rig.switch()], Rig::cable(), 1, None, None);
-        let network = network.map_err(crate::Error::from)?;
+        let network = network.map_err(tributary_sim::Error::from)?;
         let mut bench = Self { rig, network, jobs: BTreeMap::new(), due: BTreeSet::new(), last: 0 };
         for forwarding in plan::forwarding(&rig.scenario.network.topology) {
             let entities = entries::forwarding(&rig.catalogue, &forwarding);
@@ -101,12 +101,12 @@ impl<'a> Bench<'a> {
         }
         let scenario = &self.rig.scenario;
         let server = ParameterServer::new(scenario.network.ps_config(&job, Assignment::NONE));
-        let server = Process::Server(id, server.map_err(crate::Error::from)?);
+        let server = Process::Server(id, server.map_err(tributary_sim::Error::from)?);
         self.network.start(job.server(), server);
         for (worker, &host) in job.workers.iter().enumerate() {
             let config =
                 scenario.network.worker_config(&job, Assignment::NONE, worker_index(worker));
-            let endpoint = Worker::new(config).map_err(crate::Error::from)?;
+            let endpoint = Worker::new(config).map_err(tributary_sim::Error::from)?;
             self.network.start(host, Process::Worker(id, endpoint));
             self.due.insert((self.now() + work.compute, id, worker));
         }
@@ -158,7 +158,7 @@ impl<'a> Bench<'a> {
                 .with_worker(host, id, |worker| worker.submit(Tensor::I32(ones.into())));
             if let Some(Err(source)) = submitted {
                 let job = usize::from(id.get());
-                return Err(crate::Error::Submit { job, worker, source }.into());
+                return Err(tributary_sim::Error::Submit { job, worker, source }.into());
             }
         }
         Ok(())
@@ -210,7 +210,7 @@ impl<'a> Bench<'a> {
     }
 
     fn write(&mut self, updates: &[Update]) -> Result<(), Error> {
-        let refused = |refusal| crate::Error::Refused { switch: SWITCH.0, refusal };
+        let refused = |refusal| tributary_sim::Error::Refused { switch: SWITCH.0, refusal };
         let results = self.network.switch_mut(SWITCH).write(updates).map_err(refused)?;
         Ok(results.into_iter().collect::<Result<(), _>>().map_err(refused)?)
     }

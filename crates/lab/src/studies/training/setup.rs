@@ -13,9 +13,9 @@ use tributary_protocol::{Addressing, Readings, Recovery};
 
 use super::Error;
 use super::model::Model;
-use crate::line::Cable;
-use crate::network::Processing;
-use crate::program::Program;
+use tributary_sim::Cable;
+use tributary_sim::Processing;
+use tributary_sim::Program;
 
 /// Bytes of registers for each aggregator beside its values: identity, bitmap, marks, priority.
 const AGGREGATOR_OVERHEAD: u64 = 20;
@@ -252,6 +252,6 @@ impl Setup {
         let source = Source::built_in_for(Architecture::V1model, name);
         let compiled =
             source.and_then(|source| Program::compile(&source, &scenario.network.switch));
-        Ok(compiled.map_err(crate::Error::from)?)
+        Ok(compiled.map_err(tributary_sim::Error::from)?)
     }
 }

@@ -2,13 +2,13 @@
 //! NetPack's algorithm 1: the paper's figures 14 and 15 in virtual time.
 //!
 //! ```sh
-//! cargo run --release -p tributary-sim --example shares
+//! cargo run --release -p tributary-lab --example shares
 //! ```
 
 use std::time::Duration;
 
+use tributary_lab::studies::sharing::Rack;
 use tributary_sim::Error;
-use tributary_sim::sharing::Rack;
 
 const MS: Duration = Duration::from_millis(1);
 

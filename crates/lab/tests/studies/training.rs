@@ -3,9 +3,9 @@
 use std::thread;
 use std::time::Duration;
 
+use tributary_lab::studies::training::{Job, Model, Run, Setup, Trained, train};
 use tributary_model::{Aggregation, Preemption, Protocol};
 use tributary_protocol::{Readings, Recovery};
-use tributary_sim::training::{Job, Model, Run, Setup, Trained, train};
 
 const PROTOCOLS: [Protocol; 4] =
     [Protocol::Atp, Protocol::Esa, Protocol::P4inc, Protocol::SwitchMl];

@@ -4,7 +4,7 @@ use tributary_cluster::model::Profiles;
 use tributary_cluster::placement::by_name;
 use tributary_cluster::simulate::{Options, Outcome, SteadyState, simulate_by};
 use tributary_cluster::{Cluster, Job, JobId, Shape};
-use tributary_sim::testbed::{Error, Packets, Unfit, replay};
+use tributary_lab::studies::testbed::{Error, Packets, Unfit, replay};
 
 /// Divisor of the models' times and gradients, so that all their iterations can be run.
 const PARTS: f64 = 100.0;

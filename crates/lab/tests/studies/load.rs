@@ -5,9 +5,9 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
+use tributary_lab::studies::loss::Trial;
 use tributary_model::Protocol;
 use tributary_sim::Processing;
-use tributary_sim::loss::Trial;
 
 /// Nanoseconds for a frame at a host and at the switch: about those of threads joined by memory, and of
 /// processes with raw sockets.

@@ -8,10 +8,10 @@ use tributary_model::{Protocol, Scenario};
 use tributary_p4::Architecture;
 use tributary_protocol::{Recovery, Tensor};
 
-use crate::line::Cable;
-use crate::network::Processing;
-use crate::program::Program;
-use crate::run::{Error, Inputs, Options, run};
+use tributary_sim::Cable;
+use tributary_sim::Processing;
+use tributary_sim::Program;
+use tributary_sim::{Error, Inputs, Options, run};
 
 /// Workers of one job at one switch, which sum tensors one after the other.
 #[derive(Clone, PartialEq, Debug)]

@@ -3,9 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Component, Path, PathBuf};
-use std::process::Command;
 
-use crate::root;
+use crate::{listed, root};
 
 /// Longest README, in lines.
 const README: usize = 120;
@@ -56,13 +55,8 @@ fn anchor(heading: &str) -> String {
 
 /// All pages, by their paths from the root.
 fn pages() -> BTreeMap<PathBuf, Page> {
-    let known = ["ls-files", "--cached", "--others", "--exclude-standard", "--", "*.md"];
-    let listed = Command::new("git").args(known).current_dir(root()).output().unwrap();
-    assert!(listed.status.success(), "{}", String::from_utf8_lossy(&listed.stderr));
-    let listed = String::from_utf8(listed.stdout).unwrap();
-    // One that is deleted and not committed is listed, too.
-    let there = listed.lines().filter(|path| root().join(path).exists());
-    there.map(|path| (PathBuf::from(path), Page::read(&root().join(path)))).collect()
+    let there = listed("*.md").into_iter().map(PathBuf::from);
+    there.map(|path| (path.clone(), Page::read(&root().join(path)))).collect()
 }
 
 /// Where a link of a page leads: a path from the root, and the heading.
@@ -146,6 +140,25 @@ fn the_index_of_each_folder_lists_all_its_pages() {
 fn the_readme_is_short() {
     let lines = fs::read_to_string(root().join("README.md")).unwrap().lines().count();
     assert!(lines <= README, "{lines} lines; move what not every reader needs to another page");
+}
+
+/// Words for which there is a plainer one: a name, a term, "is missing".
+const RIDDLES: [&str; 5] = ["nobody", "whoever", "what there is", "there is not ", "none of ours"];
+
+#[test]
+fn pages_have_no_riddles() {
+    let mut found = Vec::new();
+    for (path, page) in pages() {
+        // Names of tests are code.
+        let prose =
+            |line: &String| line.split('`').step_by(2).collect::<Vec<_>>().join(" ").to_lowercase();
+        for line in &page.lines {
+            let prose = prose(line);
+            let words = RIDDLES.iter().filter(|words| prose.contains(*words));
+            found.extend(words.map(|words| format!("{}: {words}: {line}", path.display())));
+        }
+    }
+    assert!(found.is_empty(), "{found:#?}");
 }
 
 #[test]

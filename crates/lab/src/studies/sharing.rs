@@ -15,9 +15,9 @@ use tributary_model::jobfile::parse;
 use tributary_p4::Architecture;
 use tributary_protocol::Tensor;
 
-use crate::line::Cable;
-use crate::program::Program;
-use crate::run::{Error, Inputs, Options, Run};
+use tributary_sim::Cable;
+use tributary_sim::Program;
+use tributary_sim::{Error, Inputs, Options, Run};
 
 /// Values per packet.
 const VALUES: usize = 64;

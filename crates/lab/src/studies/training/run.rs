@@ -15,9 +15,9 @@ use tributary_wire::JobId;
 use super::Error;
 use super::model::{Model, Part};
 use super::setup::Setup;
-use crate::network::Happening;
-use crate::run::{EsaStats, Options};
-use crate::system::System;
+use tributary_sim::Happening;
+use tributary_sim::System;
+use tributary_sim::{EsaStats, Options};
 
 /// The result of an experiment.
 #[derive(Clone, PartialEq, Debug)]
@@ -130,7 +130,7 @@ impl<'a> Run<'a> {
         setup.check()?;
         let scenario = setup.scenario()?;
         let program = setup.program(&scenario)?;
-        let deployment = Deployment::new(scenario).map_err(crate::Error::from)?;
+        let deployment = Deployment::new(scenario).map_err(tributary_sim::Error::from)?;
         let stretch = 4 * usize::from(setup.values - setup.carried());
         let Setup { cable, processing, seed, .. } = *setup;
         // Runs are long, and use all cores: a compiler in the background would take seconds.
@@ -255,7 +255,7 @@ impl<'a> Run<'a> {
         let (host, id) = (trainer.host, training.id);
         let submit = |worker: &mut Worker| worker.submit_with(tensor, priority);
         if let Some(Err(source)) = self.system.network.with_worker(host, id, submit) {
-            return Err(crate::Error::Submit { job, worker, source }.into());
+            return Err(tributary_sim::Error::Submit { job, worker, source }.into());
         }
         self.schedule(job, worker);
         Ok(())

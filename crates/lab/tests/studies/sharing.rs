@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use tributary_sim::sharing::{Rack, Sample, Share};
+use tributary_lab::studies::sharing::{Rack, Sample, Share};
 
 const MS: Duration = Duration::from_millis(1);
 

@@ -1,0 +1,7 @@
+//! The experiments in virtual time.
+
+mod load;
+mod recovery;
+mod sharing;
+mod testbed;
+mod training;
