@@ -236,7 +236,7 @@ pub(crate) struct SwitchArgs {
     #[arg(long, value_name = "FILTER")]
     pub(crate) trace: Option<String>,
     /// File for the traces, instead of standard output: JSON, one document per line, if it ends in
-    /// .json; one picture per packet, with its number in the name, if it ends in .svg; otherwise text.
+    /// .json; otherwise text.
     #[arg(long, value_name = "FILE", requires = "trace")]
     pub(crate) trace_out: Option<PathBuf>,
     /// Most packets to explain.

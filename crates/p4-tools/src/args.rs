@@ -273,8 +273,6 @@ pub(crate) enum TraceFormat {
     Text,
     /// A document for other programs.
     Json,
-    /// A picture.
-    Svg,
 }
 
 #[derive(Debug, Args)]

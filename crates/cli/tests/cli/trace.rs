@@ -47,7 +47,7 @@ fn the_example_of_the_page_gives_the_output_of_the_page() {
 
 /// The gradient that completes an aggregator: the sums are those of the two fragments.
 #[test]
-fn the_picture_of_the_page_is_of_this_program_and_the_sums_are_right() {
+fn the_packet_of_the_page_completes_the_sums_of_both_workers() {
     let hex = std::fs::read_to_string(root().join("examples/trace/atp-gradient.hex")).unwrap();
     let common = [
         "p4src/v1model/atp.p4",
@@ -60,10 +60,6 @@ fn the_picture_of_the_page_is_of_this_program_and_the_sums_are_right() {
         "--packet",
         &hex,
     ];
-    let output = run(&root(), &[&common[..], &["--format", "svg"]].concat());
-    let picture = std::fs::read_to_string(root().join("docs/images/atp-trace.svg")).unwrap();
-    assert_eq!(text(&output.stdout).trim_end(), picture.trim_end(), "make the picture again");
-
     let output = run(&root(), &[&common[..], &["--format", "json"]].concat());
     let document: Value = serde_json::from_slice(&output.stdout).unwrap();
     let mut nodes = vec![&document["tree"]];

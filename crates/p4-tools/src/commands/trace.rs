@@ -3,7 +3,7 @@
 use std::io::IsTerminal;
 
 use anyhow::{Context, Result, anyhow, bail};
-use tributary_switch::explained::{Explained, Explainer, Refused, json, svg, text};
+use tributary_switch::explained::{Explained, Explainer, Refused, json, text};
 use tributary_switch::stf::Script;
 
 use super::stf::SCRIPT;
@@ -74,7 +74,6 @@ fn show(args: &TraceArgs, explained: &Explained, program: &tributary_p4::ir::Pro
             let document = json(tree, &program.source, *ways, *cut);
             serde_json::to_string_pretty(&document).expect("a tree of texts is plain data") + "\n"
         }
-        TraceFormat::Svg => svg(tree, !args.full),
     }
 }
 

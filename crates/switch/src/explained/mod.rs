@@ -1,5 +1,5 @@
 //! Explains packets: everything that a P4 program and the switch around it did to a packet and its
-//! copies, as a tree of [`Node`]s, in text, JSON and SVG.
+//! copies, as a tree of [`Node`]s, in text and JSON.
 //!
 //! The switch records the steps ([`crate::trace`]). `tree` makes a tree of them, with
 //! the program's names. [`Explainer`] sends a packet through a switch of its own, and, for all
@@ -11,12 +11,10 @@ mod fold;
 pub mod forks;
 mod json;
 mod names;
-mod svg;
 mod text;
 mod tree;
 
 pub use explain::{Explained, Explainer, Refused};
 pub use json::{VERSION, json};
-pub use svg::svg;
 pub use text::text;
 pub use tree::{Kind, Node, tree};

@@ -2,13 +2,13 @@
 
 use std::fs::File;
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use tributary_switch::explained::forks::Fork;
-use tributary_switch::explained::{Node, json, svg, text, tree};
+use tributary_switch::explained::{Node, json, text, tree};
 use tributary_switch::runtime::Control;
 use tributary_switch::trace::{Budget, Filter, Recording, Tracing};
 use tributary_switch::{Forwarding, Switch};
@@ -23,8 +23,6 @@ enum Out {
     Text(Box<dyn Write>),
     /// One document per line.
     Json(File),
-    /// Pictures: this path with a number.
-    Svg(PathBuf),
 }
 
 /// The traces of a running switch.
@@ -33,8 +31,6 @@ pub(super) struct Traces {
     budget: Arc<Budget>,
     out: Out,
     looked: Instant,
-    /// Number of traces so far.
-    count: u64,
     done: bool,
 }
 
@@ -51,7 +47,7 @@ impl Traces {
             Some(path) => Out::open(path)?,
         };
         let budget = Arc::new(Budget::new(args.trace_count, args.trace_rate));
-        Ok(Some(Self { filter, budget, out, looked: Instant::now(), count: 0, done: false }))
+        Ok(Some(Self { filter, budget, out, looked: Instant::now(), done: false }))
     }
 
     pub(super) fn start(&mut self, control: &Control) -> Result<()> {
@@ -80,8 +76,7 @@ impl Traces {
             return Ok(());
         };
         for (tree, source, cut) in trees {
-            self.count += 1;
-            self.out.write(self.count, &tree, &source, cut)?;
+            self.out.write(&tree, &source, cut)?;
         }
         self.done = last && idle;
         Ok(())
@@ -104,15 +99,12 @@ fn trees(switch: &mut Switch) -> Vec<(Node, String, bool)> {
 
 impl Out {
     fn open(path: &Path) -> Result<Self> {
-        let is = |extension| path.extension().is_some_and(|it| it == extension);
-        if is("svg") {
-            return Ok(Self::Svg(path.to_owned()));
-        }
         let file = File::create(path).with_context(|| format!("--trace-out {}", path.display()))?;
-        Ok(if is("json") { Self::Json(file) } else { Self::Text(Box::new(file)) })
+        let json = path.extension().is_some_and(|extension| extension == "json");
+        Ok(if json { Self::Json(file) } else { Self::Text(Box::new(file)) })
     }
 
-    fn write(&mut self, number: u64, node: &Node, source: &str, cut: bool) -> Result<()> {
+    fn write(&mut self, node: &Node, source: &str, cut: bool) -> Result<()> {
         let failed = "cannot write a trace";
         match self {
             Self::Text(out) => {
@@ -124,12 +116,6 @@ impl Out {
             Self::Json(out) => {
                 let document = json(node, source, 1, cut);
                 writeln!(out, "{document}").context(failed)
-            }
-            Self::Svg(path) => {
-                let stem = path.file_stem().unwrap_or_default().to_string_lossy();
-                let path = path.with_file_name(format!("{stem}-{number}.svg"));
-                tributary_base::write_whole(&path, svg(node, true))
-                    .with_context(|| format!("cannot write {}", path.display()))
             }
         }
     }
