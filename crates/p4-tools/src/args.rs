@@ -175,9 +175,6 @@ pub(crate) struct GraphArgs {
     /// Directory for the files; created if missing.
     #[arg(long, value_name = "DIR")]
     pub(crate) out: PathBuf,
-    /// Graphviz's language instead of SVG.
-    #[arg(long)]
-    pub(crate) dot: bool,
 }
 
 #[derive(Debug, Args)]

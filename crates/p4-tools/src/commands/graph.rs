@@ -1,13 +1,11 @@
-//! `tributary-p4 graph`: parsers and controls as SVG.
-
-mod drawing;
+//! `tributary-p4 graph`: parsers and controls in Graphviz's language.
 
 use anyhow::{Context, Result};
 use tributary_p4::graph::Graph;
 
 use crate::args::GraphArgs;
 
-/// Draws a program's blocks and names the files.
+/// Writes the graph of each block of a program and names the files.
 ///
 /// # Errors
 /// If the program has errors, or the directory cannot be written to.
@@ -17,12 +15,8 @@ pub(crate) fn run(args: &GraphArgs) -> Result<()> {
         .with_context(|| format!("cannot write to {}", out.display()))?;
     let compilation = super::compile(&args.program)?;
     for graph in Graph::of(&compilation.program) {
-        let (suffix, contents) = match args.dot {
-            true => ("dot", graph.to_dot()),
-            false => ("svg", drawing::to_svg(&graph)),
-        };
-        let path = out.join(format!("{}.{suffix}", graph.name));
-        super::write(&path, contents.as_bytes())?;
+        let path = out.join(format!("{}.dot", graph.name));
+        super::write(&path, graph.to_dot().as_bytes())?;
         tributary_base::program::print(&path.display().to_string())?;
     }
     Ok(())
