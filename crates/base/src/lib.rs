@@ -7,7 +7,7 @@
 //! - Limits of this process ([`descriptors`], [`address_space`]) and the machine's [`memory`]; how often a process
 //!   that dies is started again ([`restarts`]); directories for output and sockets.
 //! - Work on all cores ([`on_all_cores`]).
-//! - Text in messages ([`one_line`], [`printable`], [`shortened`]).
+//! - Text in messages ([`one_line`], [`printable`], [`shortened`]); pictures ([`Svg`]).
 //! - The other programs of this workspace ([`programs`]), and behind the feature `program` what the programs do
 //!   alike; behind `connections`, the limits of a server's connections.
 
@@ -24,6 +24,7 @@ mod process;
 pub mod program;
 pub mod programs;
 pub mod restarts;
+mod svg;
 mod text;
 
 pub use cores::on_all_cores;
@@ -31,6 +32,7 @@ pub use directory::{output_directory, socket_parent};
 pub use file::{FileLimit, Limited};
 pub use output::{OutputFile, write_whole, write_whole_with_mode};
 pub use process::{address_space, descriptors};
+pub use svg::Svg;
 pub use text::{EXCERPT, one_line, printable, shortened, unprintable};
 
 /// A number of bytes in human-readable form: `512 bytes`, `4.0 MiB`.

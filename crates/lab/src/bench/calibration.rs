@@ -9,16 +9,15 @@ use std::thread::available_parallelism;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use plotters::style::RGBColor;
 use serde::Serialize;
 use tributary_model::Protocol;
 use tributary_run::fabric::Kind as Fabric;
 use tributary_run::report::{RunReport, bytes, table};
 use tributary_sim::Processing;
 
-use super::plot::{self, Cloud, Scatter};
-use super::runs::{Output, mean, run_text};
+use super::runs::{Output, color, mean, run_text};
 use crate::bench::Args;
+use crate::figures::{Chart, Marks, Series};
 
 /// Time for a frame that a host receives or sends over AF_PACKET.
 const HOST: Duration = Duration::from_nanos(3_000);
@@ -244,30 +243,25 @@ pub(super) fn run(args: &Args) -> Result<()> {
         );
         println!("{}\n{}", files(&pairs), correlations(&pairs, &turns));
         let (sim, real) = columns(&MEASURES[2], &pairs, LIKE_LINUX);
-        let clouds = CLOUDS.map(|(protocol, name, color)| {
+        let clouds = PROTOCOLS.map(|protocol| {
             let of = pairs.iter().zip(sim.iter().zip(&real));
             let own = of.filter(|(pair, _)| pair.file.protocol == protocol.name());
-            Cloud { name, color, points: own.map(|(_, (&sim, &real))| (sim, real)).collect() }
+            let points = own.map(|(_, (&sim, &real))| (sim, real)).collect();
+            Series { name: protocol.title().to_owned(), color: color(protocol), points }
         });
-        let chart = Scatter {
-            title: &format!("Relative throughput, the simulator and the {fabric} fabric"),
-            across: "simulator",
-            up: &format!("{fabric} fabric"),
-            clouds: &clouds,
+        let chart = Chart {
+            title: format!("Relative throughput, the simulator and the {fabric} fabric"),
+            y: format!("{fabric} fabric"),
+            marks: Marks::Agreement { x: "simulator".to_owned(), clouds: clouds.to_vec() },
         };
-        output.scatter(&format!("calibration-{fabric}.svg"), &chart)?;
+        output.draw(&format!("calibration-{fabric}.svg"), &chart)?;
         measured.push((fabric.to_string(), pairs));
     }
     output.write(&measured)
 }
 
-/// Protocols with their names and colours.
-const CLOUDS: [(Protocol, &str, RGBColor); 4] = [
-    (Protocol::Atp, "ATP", plot::ATP),
-    (Protocol::Esa, "ESA", plot::ESA),
-    (Protocol::P4inc, "P4INC", plot::P4INC),
-    (Protocol::SwitchMl, "SwitchML", plot::SWITCHML),
-];
+const PROTOCOLS: [Protocol; 4] =
+    [Protocol::Atp, Protocol::Esa, Protocol::P4inc, Protocol::SwitchMl];
 
 fn measure(args: &Args, fabric: Fabric, turns: &Turns) -> Result<Vec<Pair>> {
     let files = File::all();

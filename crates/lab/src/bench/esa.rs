@@ -9,9 +9,11 @@
 use anyhow::{Context, Result};
 use serde::Serialize;
 
-use super::plot::{self, Chart, Line};
-use super::runs::{Measured, Output, Setting, WORKERS, in_network, once, ratio, throughput};
+use super::runs::{
+    Measured, Output, Setting, WORKERS, in_network, line, once, ratio, throughput, throughput_chart,
+};
 use crate::bench::Args;
+use crate::figures::Chart;
 use tributary_model::Protocol;
 use tributary_run::fabric::Kind as Fabric;
 use tributary_run::report::{bytes, table};
@@ -119,21 +121,13 @@ impl Sweep {
         Ok(Self { name: format!("{name}-{fabric_name}"), title, axis, points })
     }
 
-    fn chart(&self) -> Chart<'_> {
-        let line = |name, color, of: fn(&Point) -> &[Measured]| Line {
-            name,
-            color,
-            spreads: self.points.iter().map(|point| throughput(of(point))).collect(),
-        };
-        Chart {
-            title: &self.title,
-            axis: self.axis,
-            labels: self.points.iter().map(|point| point.label.as_str()).collect(),
-            lines: vec![
-                line("ESA", plot::ESA, |point| &point.esa),
-                line("ATP", plot::ATP, |point| &point.atp),
-            ],
-        }
+    fn chart(&self) -> Chart {
+        let settings = self.points.iter().map(|point| point.label.clone()).collect();
+        let lines = vec![
+            line(Protocol::Esa, self.points.iter().map(|point| throughput(&point.esa))),
+            line(Protocol::Atp, self.points.iter().map(|point| throughput(&point.atp))),
+        ];
+        throughput_chart(&self.title, self.axis, settings, lines)
     }
 
     fn table(&self) -> comfy_table::Table {

@@ -47,9 +47,9 @@ pub(super) fn run(args: &Args) -> Result<()> {
         if args.quick { (1_000_000, &LOOPS[..2]) } else { (4_000_000, &LOOPS[..]) };
     let mut rows = Vec::new();
     for &fabric in &args.fabric {
-        for (protocol, name, _) in PROTOCOLS {
+        for protocol in PROTOCOLS {
             for loss in LOSSES {
-                let row = Row::empty(fabric, name, loss, loops);
+                let row = Row::empty(fabric, protocol.title(), loss, loops);
                 rows.push(row.measure(args, fabric, protocol.name(), tensor)?);
             }
         }

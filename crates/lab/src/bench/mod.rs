@@ -11,7 +11,6 @@ mod io;
 mod load;
 mod loss;
 mod peers;
-mod plot;
 mod protocols;
 mod runs;
 mod sim;

@@ -10,26 +10,22 @@
 use std::array;
 
 use anyhow::{Context, Result, ensure};
-use plotters::style::RGBColor;
 use serde::Serialize;
 
-use super::plot::{self, Chart};
 use super::runs::{
-    MAX_JOBS, Measured, Output, Setting, WORKERS, in_network, once, ratio, throughput,
+    MAX_JOBS, Measured, Output, Setting, WORKERS, in_network, line, once, ratio, throughput,
+    throughput_chart,
 };
 use crate::bench::Args;
+use crate::figures::Chart;
 use tributary_embedded::program;
 use tributary_model::Protocol;
 use tributary_run::fabric::Kind as Fabric;
 use tributary_run::report::{aggregator_bits, bytes, table};
 
-/// The protocols, their names in tables, and their colours.
-const PROTOCOLS: [(Protocol, &str, RGBColor); 4] = [
-    (Protocol::P4inc, "P4INC", plot::P4INC),
-    (Protocol::Atp, "ATP", plot::ATP),
-    (Protocol::Esa, "ESA", plot::ESA),
-    (Protocol::SwitchMl, "SwitchML", plot::SWITCHML),
-];
+/// The protocols, in the order of the tables.
+const PROTOCOLS: [Protocol; 4] =
+    [Protocol::P4inc, Protocol::Atp, Protocol::Esa, Protocol::SwitchMl];
 /// Index of the protocol that the others are compared with.
 const P4INC: usize = 0;
 
@@ -77,7 +73,7 @@ impl Sweep {
         };
         let memory_bytes = u64::from(args.memory) << 10;
         let mut pools = [0; 4];
-        for (pool, (protocol, ..)) in pools.iter_mut().zip(PROTOCOLS) {
+        for (pool, protocol) in pools.iter_mut().zip(PROTOCOLS) {
             *pool = aggregators(protocol, memory_bytes)?;
         }
         let name = format!("{fabric:?}").to_lowercase();
@@ -87,7 +83,8 @@ impl Sweep {
             for seed in 1..=u64::from(args.repeat) {
                 for turn in 0..PROTOCOLS.len() {
                     let at = (seed as usize + turn) % PROTOCOLS.len();
-                    let (protocol, own_name, _) = PROTOCOLS[at];
+                    let protocol = PROTOCOLS[at];
+                    let own_name = protocol.title();
                     eprint!("\r{name}, {jobs} jobs, {own_name}, seed {seed}          ");
                     let (pool, jitter_us) = (pools[at], args.jitter);
                     let setting = Setting { jobs, tensor_bytes, pool, jitter_us };
@@ -112,9 +109,9 @@ impl Sweep {
 
     fn throughputs(&self) -> comfy_table::Table {
         let mut heads = vec!["jobs".to_owned()];
-        heads.extend(PROTOCOLS.map(|(_, name, _)| format!("{name} MB/s")));
+        heads.extend(PROTOCOLS.map(|protocol| format!("{} MB/s", protocol.title())));
         let others = PROTOCOLS.iter().enumerate().filter(|&(at, _)| at != P4INC);
-        heads.extend(others.clone().map(|(_, (_, name, _))| format!("P4INC / {name}")));
+        heads.extend(others.clone().map(|(_, other)| format!("P4INC / {}", other.title())));
         let mut rows = table(&heads.iter().map(String::as_str).collect::<Vec<_>>());
         for point in &self.points {
             let mut row = vec![point.jobs.clone()];
@@ -131,8 +128,8 @@ impl Sweep {
     /// performed.
     fn memories(&self) -> comfy_table::Table {
         let mut heads = vec!["jobs".to_owned()];
-        heads.extend(PROTOCOLS.map(|(_, name, _)| format!("{name} memory")));
-        heads.extend(PROTOCOLS.map(|(_, name, _)| format!("{name} in network")));
+        heads.extend(PROTOCOLS.map(|protocol| format!("{} memory", protocol.title())));
+        heads.extend(PROTOCOLS.map(|protocol| format!("{} in network", protocol.title())));
         let mut rows = table(&heads.iter().map(String::as_str).collect::<Vec<_>>());
         for point in &self.points {
             let mut row = vec![point.jobs.clone()];
@@ -146,15 +143,13 @@ impl Sweep {
         rows
     }
 
-    fn chart(&self) -> Chart<'_> {
-        Chart {
-            title: &self.title,
-            axis: "jobs",
-            labels: self.points.iter().map(|point| point.jobs.as_str()).collect(),
-            lines: plot::lines(PROTOCOLS, |at| {
-                self.points.iter().map(|point| throughput(&point.runs[at])).collect()
-            }),
-        }
+    fn chart(&self) -> Chart {
+        let settings = self.points.iter().map(|point| point.jobs.clone()).collect();
+        let line = |(at, protocol): (usize, Protocol)| {
+            line(protocol, self.points.iter().map(|point| throughput(&point.runs[at])))
+        };
+        let lines = PROTOCOLS.into_iter().enumerate().map(line).collect();
+        throughput_chart(&self.title, "jobs", settings, lines)
     }
 }
 
@@ -182,7 +177,7 @@ mod tests {
     fn the_protocols_get_the_same_jobs_and_the_same_memory() {
         const MEMORY: u64 = 133 << 10;
         let mut workloads = Vec::new();
-        for (protocol, ..) in PROTOCOLS {
+        for protocol in PROTOCOLS {
             let pool = aggregators(protocol, MEMORY).unwrap();
             let setting = Setting { jobs: 8, tensor_bytes: 1 << 20, pool, jitter_us: 300 };
             let text = setting.job_file(protocol, 7);

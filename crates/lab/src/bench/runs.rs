@@ -10,8 +10,8 @@ use tributary_base::OutputFile;
 use tributary_run::Options;
 
 use super::Spread;
-use super::plot::{self, Chart, Scatter};
 use crate::bench::Args;
+use crate::figures::{self, Chart, Marks, Series};
 use tributary_controller::targets::Kind as Target;
 use tributary_model::Protocol;
 use tributary_netio::device::Kind as Io;
@@ -116,6 +116,44 @@ fn memory(report: &RunReport) -> u64 {
     }
 }
 
+/// Place of a protocol's colour in charts.
+pub(super) const fn color(protocol: Protocol) -> usize {
+    match protocol {
+        Protocol::Esa => 0,
+        Protocol::Atp => 1,
+        Protocol::P4inc => 2,
+        Protocol::SwitchMl => 4,
+    }
+}
+
+/// A protocol's line in a chart of throughputs: MB/s in each setting.
+pub(super) fn line(
+    protocol: Protocol,
+    spreads: impl Iterator<Item = Spread>,
+) -> Series<figures::Measured> {
+    let measured =
+        |Spread { median, least, greatest }| figures::Measured { median, least, greatest };
+    Series {
+        name: protocol.title().to_owned(),
+        color: color(protocol),
+        points: spreads.map(measured).collect(),
+    }
+}
+
+/// A chart of throughputs in several settings.
+pub(super) fn throughput_chart(
+    title: &str,
+    x: &str,
+    settings: Vec<String>,
+    lines: Vec<Series<figures::Measured>>,
+) -> Chart {
+    Chart {
+        title: title.to_owned(),
+        y: "sums a worker receives, MB/s".to_owned(),
+        marks: Marks::Settings { x: x.to_owned(), settings, lines },
+    }
+}
+
 /// MB/s over the seeds.
 pub(super) fn throughput(measured: &[Measured]) -> Spread {
     Spread::of(measured.iter().map(Measured::mean).collect())
@@ -203,23 +241,12 @@ impl Output {
     ///
     /// # Errors
     /// If the file cannot be written.
-    pub(super) fn draw(&self, name: &str, chart: &Chart<'_>) -> Result<()> {
-        self.save(name, || plot::render(chart))
-    }
-
-    /// Draws points, if plots were requested.
-    ///
-    /// # Errors
-    /// If the file cannot be written.
-    pub(super) fn scatter(&self, name: &str, chart: &Scatter<'_>) -> Result<()> {
-        self.save(name, || plot::scatter(chart))
-    }
-
-    fn save(&self, name: &str, render: impl FnOnce() -> Result<String>) -> Result<()> {
+    pub(super) fn draw(&self, name: &str, chart: &Chart) -> Result<()> {
         let Some(directory) = &self.plots else { return Ok(()) };
         let path = directory.join(name);
         let cannot = || format!("cannot draw {}", path.display());
-        tributary_base::write_whole(&path, render().with_context(cannot)?).with_context(cannot)?;
+        let svg = chart.to_svg().with_context(cannot)?;
+        tributary_base::write_whole(&path, svg).with_context(cannot)?;
         println!("Drawn in {}.", path.display());
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! Charts as SVG and PNG: lines over time or a parameter, grouped bars, and scatter plots.
+//! Charts as SVG and PNG: lines over time, a parameter or settings, grouped bars, and scatter plots.
 
 use std::ops::Range;
 
@@ -11,6 +11,8 @@ use tributary_cluster::metrics::Spread;
 use crate::figures::raster::{Raster, SCALE};
 
 const SIZE: (u32, u32) = (760, 420);
+/// Size of a chart whose axes have the same range.
+const SQUARE: (u32, u32) = (520, 520);
 const FONT: &str = "sans-serif";
 
 /// Factor by which an axis extends beyond the largest value, so that the legend covers no data.
@@ -79,6 +81,44 @@ pub enum Marks {
         /// Slope and intercept of the line; `None` if there is no regression line.
         fit: Option<(f64, f64)>,
     },
+    /// Lines over settings, which are at equal distances.
+    Settings {
+        /// Label of the horizontal axis.
+        x: String,
+        /// Labels of the settings.
+        settings: Vec<String>,
+        /// The lines, each with a value in each setting.
+        lines: Vec<Series<Measured>>,
+    },
+    /// Two measures of the same things, on logarithmic axes of the same range, with the diagonal.
+    Agreement {
+        /// Label of the horizontal axis, with its unit.
+        x: String,
+        /// Sets of points.
+        clouds: Vec<Series<(f64, f64)>>,
+    },
+}
+
+/// Marks of one colour.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Series<T> {
+    /// Name in the legend.
+    pub name: String,
+    /// Place of its colour among those of all charts.
+    pub color: usize,
+    /// Its data.
+    pub points: Vec<T>,
+}
+
+/// A median, and the range of all measurements.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Measured {
+    /// The median.
+    pub median: f64,
+    /// The least measurement.
+    pub least: f64,
+    /// The greatest.
+    pub greatest: f64,
 }
 
 /// A line: a name, and points from left to right. A `None` is a gap in the line.
@@ -102,7 +142,7 @@ impl Chart {
     /// If there is no data, or a value cannot be shown on its scale.
     pub fn to_svg(&self) -> Result<String, DrawError> {
         let mut text = String::new();
-        self.draw_on(SVGBackend::with_string(&mut text, SIZE))?;
+        self.draw_on(SVGBackend::with_string(&mut text, self.size()))?;
         Ok(text)
     }
 
@@ -112,10 +152,14 @@ impl Chart {
     ///
     /// As for [`to_svg`](Self::to_svg).
     pub fn to_png(&self) -> Result<Vec<u8>, DrawError> {
-        let (width, height) = SIZE;
+        let (width, height) = self.size();
         let mut pixels = Pixmap::new(SCALE * width, SCALE * height).expect("a size above zero");
         self.draw_on(Raster::new(&mut pixels))?;
         pixels.encode_png().map_err(|error| self.error(error.to_string()))
+    }
+
+    fn size(&self) -> (u32, u32) {
+        if matches!(self.marks, Marks::Agreement { .. }) { SQUARE } else { SIZE }
     }
 
     fn error(&self, why: String) -> DrawError {
@@ -129,11 +173,23 @@ impl Chart {
     fn draw<S: DrawingBackend>(&self, surface: S) -> Result<(), String> {
         let root = surface.into_drawing_area();
         root.fill(&WHITE).map_err(describe)?;
-        let root = root.titled(&self.title, (FONT, 18)).map_err(describe)?;
+        // Measurements name their setting after the first comma.
+        let (title, setting) = match self.marks {
+            Marks::Settings { .. } => self.title.split_once(", ").unwrap_or((&self.title, "")),
+            _ => (self.title.as_str(), ""),
+        };
+        let mut root = root.titled(title, (FONT, 18)).map_err(describe)?;
+        if !setting.is_empty() {
+            root = root.titled(setting, (FONT, 13)).map_err(describe)?;
+        }
         match &self.marks {
             Marks::Lines { x, scales, lines } => self.draw_lines(&root, x, *scales, lines)?,
             Marks::Bars { groups, bars } => self.draw_bars(&root, groups, bars)?,
             Marks::Points { x, clouds, fit } => self.draw_points(&root, x, clouds, *fit)?,
+            Marks::Settings { x, settings, lines } => {
+                self.draw_settings(&root, x, settings, lines)?;
+            }
+            Marks::Agreement { x, clouds } => self.draw_agreement(&root, x, clouds)?,
         }
         root.present().map_err(describe)
     }
@@ -250,7 +306,7 @@ impl Chart {
             });
             chart.draw_series(ranges).map_err(describe)?;
         }
-        draw_key(&mut chart)
+        draw_key(&mut chart, SeriesLabelPosition::UpperRight)
     }
 
     fn draw_points<S: DrawingBackend>(
@@ -280,7 +336,106 @@ impl Chart {
                 .label(name)
                 .legend(|(x, y)| Circle::new((x + 10, y), 3, color.filled()));
         }
-        draw_key(&mut chart)
+        draw_key(&mut chart, SeriesLabelPosition::UpperRight)
+    }
+
+    fn draw_agreement<S: DrawingBackend>(
+        &self,
+        root: &Area<S>,
+        x: &str,
+        clouds: &[Series<(f64, f64)>],
+    ) -> Result<(), String> {
+        let points = clouds.iter().flat_map(|cloud| &cloud.points);
+        let all = extent(points.flat_map(|&(x, y)| [x, y]))?;
+        if all.start <= 0.0 {
+            return Err("a logarithmic axis starts above zero".to_owned());
+        }
+        // The point where both measures are 1 is always shown.
+        let ends = [all.start.min(1.0) / 1.2, all.end.max(1.0) * 1.2];
+        let range = || (ends[0]..ends[1]).log_scale();
+        let mut chart = self.axes(root, x, range(), range())?;
+        let diagonal = ends.map(|end| (end, end));
+        chart.draw_series(LineSeries::new(diagonal, BLACK.mix(0.4))).map_err(describe)?;
+        for Series { name, color, points } in clouds {
+            let color = COLORS[color % COLORS.len()];
+            chart
+                .draw_series(points.iter().map(|&point| Circle::new(point, 4, color.filled())))
+                .map_err(describe)?
+                .label(name)
+                .legend(move |(x, y)| Circle::new((x + 10, y), 4, color.filled()));
+        }
+        draw_key(&mut chart, SeriesLabelPosition::UpperLeft)
+    }
+
+    fn draw_settings<S: DrawingBackend>(
+        &self,
+        root: &Area<S>,
+        x: &str,
+        settings: &[String],
+        lines: &[Series<Measured>],
+    ) -> Result<(), String> {
+        /// Distance between the ranges of two lines, so that they do not overlap.
+        const SHIFT: f64 = 0.08;
+        let all = lines.iter().flat_map(|line| &line.points);
+        let up = extent(all.map(|measured| measured.greatest))?;
+        let mut chart = self.categories(root, x, settings, up)?;
+        let middle = (lines.len() as f64 - 1.0) / 2.0;
+        for (at, Series { name, color, points }) in lines.iter().enumerate() {
+            let color = COLORS[color % COLORS.len()];
+            let shift = SHIFT * (at as f64 - middle);
+            let points =
+                || points.iter().enumerate().map(|(setting, of)| (setting as f64 + shift, of));
+            let medians = || points().map(|(x, of)| (x, of.median));
+            chart
+                .draw_series(LineSeries::new(medians(), color.stroke_width(2)))
+                .map_err(describe)?
+                .label(name)
+                .legend(move |(x, y)| {
+                    PathElement::new([(x, y), (x + 20, y)], color.stroke_width(2))
+                });
+            let ranges = points().map(|(x, of)| {
+                PathElement::new([(x, of.least), (x, of.greatest)], color.stroke_width(1))
+            });
+            chart.draw_series(ranges).map_err(describe)?;
+            let dots = medians().map(|median| Circle::new(median, 3, color.filled()));
+            chart.draw_series(dots).map_err(describe)?;
+        }
+        draw_key(&mut chart, SeriesLabelPosition::UpperRight)
+    }
+
+    /// An empty chart with a category at each whole number of the horizontal axis.
+    fn categories<'a, S: DrawingBackend + 'a>(
+        &self,
+        root: &Area<S>,
+        x: &str,
+        names: &[String],
+        up: Range<f64>,
+    ) -> Result<Axes<'a, S, Range<f64>, Range<f64>>, String> {
+        let across = -0.5..names.len() as f64 - 0.5;
+        let mut chart = ChartBuilder::on(root)
+            .margin(12)
+            .x_label_area_size(if x.is_empty() { 30 } else { 44 })
+            .y_label_area_size(72)
+            .build_cartesian_2d(across, up.start.min(0.0)..up.end * HEADROOM)
+            .map_err(describe)?;
+        let label = |x: &f64| {
+            let name = names.get(x.round().max(0.0) as usize);
+            name.filter(|_| (x - x.round()).abs() < 1e-6).cloned().unwrap_or_default()
+        };
+        chart
+            .configure_mesh()
+            .disable_x_mesh()
+            .x_labels(2 * names.len() + 1)
+            .x_label_formatter(&label)
+            .y_label_formatter(&|y| short(*y))
+            .x_desc(x)
+            .y_desc(&self.y)
+            .label_style((FONT, 13))
+            .axis_desc_style((FONT, 14))
+            .light_line_style(WHITE)
+            .draw()
+            .map_err(describe)?;
+        Ok(chart)
     }
 
     fn draw_bars<S: DrawingBackend>(
@@ -291,30 +446,7 @@ impl Chart {
     ) -> Result<(), String> {
         let all = bars.iter().flat_map(|(_, bars)| bars).flatten();
         let up = extent(all.map(|spread| spread.mean + spread.deviation))?;
-        let across = -0.5..groups.len() as f64 - 0.5;
-        let mut chart = ChartBuilder::on(root)
-            .margin(12)
-            .x_label_area_size(30)
-            .y_label_area_size(72)
-            .build_cartesian_2d(across, up.start.min(0.0)..up.end * HEADROOM)
-            .map_err(describe)?;
-        // Groups are at integer positions.
-        let label = |x: &f64| {
-            let group = groups.get(x.round().max(0.0) as usize);
-            group.filter(|_| (x - x.round()).abs() < 1e-6).cloned().unwrap_or_default()
-        };
-        chart
-            .configure_mesh()
-            .disable_x_mesh()
-            .x_labels(2 * groups.len() + 1)
-            .x_label_formatter(&label)
-            .y_label_formatter(&|y| short(*y))
-            .y_desc(&self.y)
-            .label_style((FONT, 13))
-            .axis_desc_style((FONT, 14))
-            .light_line_style(WHITE)
-            .draw()
-            .map_err(describe)?;
+        let mut chart = self.categories(root, "", groups, up)?;
         let width = 0.8 / bars.len().max(1) as f64;
         for (at, ((name, bars), color)) in bars.iter().zip(COLORS.iter().cycle()).enumerate() {
             let left = -0.4 + width * at as f64;
@@ -341,17 +473,18 @@ impl Chart {
                 ))
                 .map_err(describe)?;
         }
-        draw_key(&mut chart)
+        draw_key(&mut chart, SeriesLabelPosition::UpperRight)
     }
 }
 
 /// Draws the legend.
 fn draw_key<'a, S: DrawingBackend + 'a, T: CoordTranslate>(
     chart: &mut ChartContext<'a, S, T>,
+    position: SeriesLabelPosition,
 ) -> Result<(), String> {
     chart
         .configure_series_labels()
-        .position(SeriesLabelPosition::UpperRight)
+        .position(position)
         .label_font((FONT, 13))
         .border_style(BLACK.mix(0.3))
         .background_style(WHITE.mix(0.85).filled())
@@ -509,6 +642,34 @@ mod tests {
         }
         // Two points, and one in the legend.
         assert_eq!(svg.matches("<circle ").count(), 3, "{svg}");
+    }
+
+    #[test]
+    fn settings_and_lines_have_their_names_and_medians() {
+        let line = |name: &str, color, factor: f64| Series {
+            name: name.to_owned(),
+            color,
+            points: [10.0, 30.0, 40.0]
+                .map(|mb| Measured { median: factor * mb, least: mb / 2.0, greatest: 2.0 * mb })
+                .to_vec(),
+        };
+        let settings = ["64.0 KB", "1.0 MB", "4.0 MB"];
+        let chart = Chart {
+            title: "ESA and ATP, 4 jobs, memory fabric".to_owned(),
+            y: "MB/s".to_owned(),
+            marks: Marks::Settings {
+                x: "size of a tensor".to_owned(),
+                settings: settings.map(String::from).to_vec(),
+                lines: vec![line("ESA", 0, 1.2), line("ATP", 1, 0.9)],
+            },
+        };
+        let text = chart.to_svg().unwrap();
+        assert!(text.starts_with("<svg ") && text.trim_end().ends_with("</svg>"), "{text}");
+        for word in ["64.0 KB", "1.0 MB", "4.0 MB", "ESA", "ATP", "size of a tensor"] {
+            assert_eq!(text.matches(&format!(">\n{word}\n<")).count(), 1, "{word}\n{text}");
+        }
+        // A median for each point and line.
+        assert_eq!(text.matches("<circle ").count(), 6, "{text}");
     }
 
     #[test]

@@ -1,8 +1,7 @@
 //! A schedule of optical circuits as a picture: slots from left to right, a row for each pair of units
 //! with its circuits, and a row for each job with its rates.
 
-use std::fmt::Write as _;
-
+use tributary_base::Svg;
 use tributary_optical::{Job, Schedule, UnitId};
 
 const ROW: usize = 16;
@@ -25,11 +24,13 @@ pub fn gantt(title: &str, jobs: &[Job], schedule: &Schedule) -> String {
         .collect();
     let rows = pairs.len() + jobs.len();
     let (width, height) = (LEFT + wide * slots + 20, TOP + ROW * (rows + 4));
-    let mut svg = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" \
-         font-family=\"sans-serif\" font-size=\"11\">\n\
-         <rect width=\"{width}\" height=\"{height}\" fill=\"white\"/>\n"
-    );
+    let mut svg = Svg::new(&[
+        ("width", &width),
+        ("height", &height),
+        ("font-family", &"sans-serif"),
+        ("font-size", &11),
+    ]);
+    svg.shape("rect", &[("width", &width), ("height", &height), ("fill", &"white")]);
     text(&mut svg, 10, 18, title);
     for slot in 0..slots {
         text(&mut svg, LEFT + wide * slot + 2, TOP, &slot.to_string());
@@ -79,25 +80,27 @@ pub fn gantt(title: &str, jobs: &[Job], schedule: &Schedule) -> String {
             }
         }
     }
-    svg.push_str("</svg>\n");
-    svg
+    svg.finish()
 }
 
-fn text(svg: &mut String, x: usize, y: usize, text: &str) {
-    let text = text.replace('&', "&amp;").replace('<', "&lt;");
-    writeln!(svg, "<text x=\"{x}\" y=\"{y}\">{text}</text>").expect("memory takes everything");
+fn text(svg: &mut Svg, x: usize, y: usize, text: &str) {
+    svg.text("text", &[("x", &x), ("y", &y)], text);
 }
 
 /// A bar of one slot behind the text of a row, with a tooltip.
-fn bar(svg: &mut String, x: usize, y: usize, wide: usize, color: &str, opacity: f64, tip: &str) {
-    let (y, wide) = (y - 11, wide - 1);
-    let height = ROW - 2;
-    writeln!(
-        svg,
-        "<rect x=\"{x}\" y=\"{y}\" width=\"{wide}\" height=\"{height}\" fill=\"{color}\" \
-         fill-opacity=\"{opacity:.2}\"><title>{tip}</title></rect>"
-    )
-    .expect("memory takes everything");
+fn bar(svg: &mut Svg, x: usize, y: usize, wide: usize, color: &str, opacity: f64, tip: &str) {
+    svg.with_title(
+        "rect",
+        &[
+            ("x", &x),
+            ("y", &(y - 11)),
+            ("width", &(wide - 1)),
+            ("height", &(ROW - 2)),
+            ("fill", &color),
+            ("fill-opacity", &format!("{opacity:.2}")),
+        ],
+        tip,
+    );
 }
 
 #[cfg(test)]

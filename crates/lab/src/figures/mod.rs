@@ -20,7 +20,7 @@ mod table;
 pub mod titan;
 mod workload;
 
-pub use chart::{Chart, DrawError, Line, Marks, Scale};
+pub use chart::{Chart, DrawError, Line, Marks, Measured, Scale, Series};
 pub use page::{Figure, page};
 pub use runs::{Progress, Run, RunError, policy, run};
 pub use table::{Cell, Table};

@@ -1,6 +1,8 @@
 //! Charts as SVG, in the colours of the other figures of the documentation.
 
-use std::fmt::Write as _;
+use std::fmt::Display;
+
+use tributary_base::Svg;
 
 use super::{Chart, Row, Style};
 
@@ -33,50 +35,69 @@ impl Chart {
         let widest =
             (labels + texts.max().unwrap_or(0)).max(self.title.chars().count() * CHARACTER * 5 / 4);
         let (width, bottom) = (widest + 40, TOP + ROW * self.rows.len());
-        let mut svg = format!(
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {}\" \
-             font-family=\"sans-serif\" font-size=\"13\">\n<title>{title}</title>\n\
-             <rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n\
-             <text x=\"20\" y=\"26\" font-size=\"15\" font-weight=\"600\" fill=\"{INK}\">{title}</text>\n",
-            bottom + 20,
-            title = escape(&self.title),
+        let mut svg = Svg::new(&[
+            ("viewBox", &format!("0 0 {width} {}", bottom + 20)),
+            ("font-family", &"sans-serif"),
+            ("font-size", &13),
+        ]);
+        svg.text("title", &[], &self.title);
+        svg.shape("rect", &[("width", &"100%"), ("height", &"100%"), ("fill", &"#ffffff")]);
+        svg.text(
+            "text",
+            &[("x", &20), ("y", &26), ("font-size", &15), ("font-weight", &600), ("fill", &INK)],
+            &self.title,
         );
         for (column, name) in self.columns.iter().enumerate() {
             let x = x(column);
-            let _ = writeln!(
-                svg,
-                "<path d=\"M{x} 70 V{bottom}\" stroke=\"#c3ccd3\"/>\n\
-                 <rect x=\"{}\" y=\"42\" width=\"72\" height=\"28\" rx=\"6\" fill=\"#f4f6f8\" \
-                 stroke=\"{GREY}\"/>\n\
-                 <text x=\"{x}\" y=\"61\" text-anchor=\"middle\" font-weight=\"600\" \
-                 fill=\"{INK}\">{}</text>",
-                x - 36,
-                escape(name),
+            let lifeline = format!("M{x} 70 V{bottom}");
+            svg.shape("path", &[("d", &lifeline), ("stroke", &"#c3ccd3")]);
+            svg.shape(
+                "rect",
+                &[
+                    ("x", &(x - 36)),
+                    ("y", &42),
+                    ("width", &72),
+                    ("height", &28),
+                    ("rx", &6),
+                    ("fill", &"#f4f6f8"),
+                    ("stroke", &GREY),
+                ],
+            );
+            svg.text(
+                "text",
+                &[
+                    ("x", &x),
+                    ("y", &61),
+                    ("text-anchor", &"middle"),
+                    ("font-weight", &600),
+                    ("fill", &INK),
+                ],
+                name,
             );
         }
         for (at, row) in self.rows.iter().enumerate() {
             row.draw(&mut svg, TOP + ROW * at, labels);
         }
-        svg += "</svg>\n";
-        svg
+        svg.finish()
     }
 }
 
 impl Row {
-    fn draw(&self, svg: &mut String, y: usize, labels: usize) {
+    fn draw(&self, svg: &mut Svg, y: usize, labels: usize) {
         let colour = JOBS[usize::from(self.job) % JOBS.len()];
-        let _ = writeln!(
-            svg,
-            "<text x=\"66\" y=\"{}\" text-anchor=\"end\" font-size=\"11\" fill=\"{GREY}\">{} µs</text>",
-            y + 4,
-            self.microseconds(),
+        svg.text(
+            "text",
+            &[
+                ("x", &66),
+                ("y", &(y + 4)),
+                ("text-anchor", &"end"),
+                ("font-size", &11),
+                ("fill", &GREY),
+            ],
+            &format!("{} µs", self.microseconds()),
         );
         if self.style == Style::Event {
-            let _ = writeln!(
-                svg,
-                "<circle cx=\"{}\" cy=\"{y}\" r=\"5\" fill=\"{INK}\"/>",
-                x(self.from)
-            );
+            svg.shape("circle", &[("cx", &x(self.from)), ("cy", &y), ("r", &5), ("fill", &INK)]);
         } else {
             self.draw_arrow(svg, y, colour);
         }
@@ -85,12 +106,7 @@ impl Row {
             _ if self.lost => LOSS,
             _ => colour,
         };
-        let _ = writeln!(
-            svg,
-            "<text x=\"{labels}\" y=\"{}\" fill=\"{fill}\">{}</text>",
-            y + 4,
-            escape(&self.beside()),
-        );
+        svg.text("text", &[("x", &labels), ("y", &(y + 4)), ("fill", &fill)], &self.beside());
     }
 
     /// The label of the arrow.
@@ -103,40 +119,35 @@ impl Row {
     }
 
     /// A line with a head, or with a cross before its end; dashed if it is not a frame.
-    fn draw_arrow(&self, svg: &mut String, y: usize, colour: &str) {
+    fn draw_arrow(&self, svg: &mut Svg, y: usize, colour: &str) {
         let (from, to) = (x(self.from), x(self.to));
-        let dashes = if self.style == Style::Message { " stroke-dasharray=\"5 4\"" } else { "" };
+        let line = |svg: &mut Svg, end: usize, colour: &str| {
+            let line = format!("M{from} {y} H{end}");
+            let mut attributes: Vec<(&str, &dyn Display)> =
+                vec![("d", &line), ("stroke", &colour), ("stroke-width", &2)];
+            if self.style == Style::Message {
+                attributes.push(("stroke-dasharray", &"5 4"));
+            }
+            svg.shape("path", &attributes);
+        };
         if self.lost {
             let end = if from < to { to - SHORT } else { to + SHORT };
-            let _ = writeln!(
-                svg,
-                "<path d=\"M{from} {y} H{end}\" stroke=\"{LOSS}\" stroke-width=\"2\"{dashes}/>\n\
-                 <path d=\"M{l} {t} L{r} {b} M{l} {b} L{r} {t}\" stroke=\"{LOSS}\" stroke-width=\"2\"/>",
-                l = end - 5,
-                r = end + 5,
-                t = y - 5,
-                b = y + 5,
-            );
+            line(svg, end, LOSS);
+            let (l, r, t, b) = (end - 5, end + 5, y - 5, y + 5);
+            let cross = format!("M{l} {t} L{r} {b} M{l} {b} L{r} {t}");
+            svg.shape("path", &[("d", &cross), ("stroke", &LOSS), ("stroke-width", &2)]);
             return;
         }
         let (end, tip) = if from < to { (to - 8, to - 1) } else { (to + 8, to + 1) };
-        let _ = writeln!(
-            svg,
-            "<path d=\"M{from} {y} H{end}\" stroke=\"{colour}\" stroke-width=\"2\"{dashes}/>\n\
-             <path d=\"M{tip} {y} L{end} {} L{end} {} z\" fill=\"{colour}\"/>",
-            y - 4,
-            y + 4,
-        );
+        line(svg, end, colour);
+        let head = format!("M{tip} {y} L{end} {} L{end} {} z", y - 4, y + 4);
+        svg.shape("path", &[("d", &head), ("fill", &colour)]);
     }
 }
 
 /// Position of a lifeline.
 fn x(column: usize) -> usize {
     FIRST + SPACING * column
-}
-
-fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
 #[cfg(test)]

@@ -24,6 +24,16 @@ impl Protocol {
         }
     }
 
+    /// Its name in tables and charts, as its paper writes it.
+    pub const fn title(self) -> &'static str {
+        match self {
+            Self::Atp => "ATP",
+            Self::Esa => "ESA",
+            Self::P4inc => "P4INC",
+            Self::SwitchMl => "SwitchML",
+        }
+    }
+
     /// Whether its packets carry a [`Service`](crate::Service) in the priority byte.
     pub const fn has_services(self) -> bool {
         matches!(self, Self::P4inc | Self::SwitchMl)

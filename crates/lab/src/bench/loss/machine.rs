@@ -47,7 +47,8 @@ impl Sweep {
             for mut point in Point::all(args) {
                 let Point { loss, tensor_bytes, .. } = point;
                 for seed in 1..=args.repeat {
-                    for (at, (protocol, its_name, _)) in PROTOCOLS.into_iter().enumerate() {
+                    for (at, protocol) in PROTOCOLS.into_iter().enumerate() {
+                        let its_name = protocol.title();
                         eprint!("\r{name}, {its_name}, {}, seed {seed}          ", point.label);
                         let text = job_file(protocol.name(), loss, tensor_bytes, seed);
                         let report = once(fabric, &text)
@@ -72,8 +73,8 @@ impl Sweep {
 
     pub(super) fn goodput(&self) -> comfy_table::Table {
         let mut heads = vec!["loss, tensor".to_owned()];
-        heads.extend(PROTOCOLS.map(|(_, name, _)| format!("{name} Mb/s")));
-        heads.extend(PROTOCOLS.map(|(_, name, _)| format!("{name} resent")));
+        heads.extend(PROTOCOLS.map(|protocol| format!("{} Mb/s", protocol.title())));
+        heads.extend(PROTOCOLS.map(|protocol| format!("{} resent", protocol.title())));
         let mut rows = table(&heads.iter().map(String::as_str).collect::<Vec<_>>());
         for point in &self.points {
             let spread =

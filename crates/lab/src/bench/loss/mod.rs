@@ -9,7 +9,6 @@ mod machine;
 
 use crate::studies::loss::{Cost, Trial};
 use anyhow::{Context, Result, ensure};
-use plotters::style::RGBColor;
 use serde::Serialize;
 use tributary_model::Protocol;
 use tributary_protocol::Recovery;
@@ -17,9 +16,9 @@ use tributary_protocol::Recovery;
 pub(super) use machine::beside;
 
 use super::Spread;
-use super::plot::{self, Chart};
-use super::runs::Output;
+use super::runs::{Output, line, throughput_chart};
 use crate::bench::Args;
+use crate::figures::Chart;
 use tributary_run::report::{bytes, table};
 
 /// Loss of each link in each direction, and bytes of each of the two tensors.
@@ -32,12 +31,8 @@ const POINTS: [(f64, u64); 6] = [
     (0.2, 200_000),
 ];
 
-pub(super) const PROTOCOLS: [(Protocol, &str, RGBColor); 4] = [
-    (Protocol::Atp, "ATP", plot::ATP),
-    (Protocol::Esa, "ESA", plot::ESA),
-    (Protocol::P4inc, "P4INC", plot::P4INC),
-    (Protocol::SwitchMl, "SwitchML", plot::SWITCHML),
-];
+pub(super) const PROTOCOLS: [Protocol; 4] =
+    [Protocol::Atp, Protocol::Esa, Protocol::P4inc, Protocol::SwitchMl];
 
 pub(super) fn run(args: &Args) -> Result<()> {
     let output = Output::open(args)?;
@@ -117,7 +112,8 @@ impl Sweep {
         let mut points = Vec::new();
         for mut point in Point::all(args) {
             let mut lossless_bps = [0.0; 4];
-            for (at, (protocol, name, _)) in PROTOCOLS.into_iter().enumerate() {
+            for (at, protocol) in PROTOCOLS.into_iter().enumerate() {
+                let name = protocol.title();
                 eprint!("\r{}, {name}, {}          ", recovery.name(), point.label);
                 let trial = Trial { recovery, bytes: point.tensor_bytes, ..Trial::new(protocol) };
                 let lossless = trial.run(1).with_context(|| format!("{name} without loss"))?;
@@ -145,8 +141,8 @@ impl Sweep {
     fn shares(&self) -> comfy_table::Table {
         let mut heads = vec!["loss, tensor", "optimum"];
         let resent: Vec<String> =
-            PROTOCOLS.iter().map(|(_, name, _)| format!("{name} resent")).collect();
-        heads.extend(PROTOCOLS.map(|(_, name, _)| name));
+            PROTOCOLS.iter().map(|protocol| format!("{} resent", protocol.title())).collect();
+        heads.extend(PROTOCOLS.map(Protocol::title));
         heads.extend(resent.iter().map(String::as_str));
         let mut rows = table(&heads);
         for Compared { point, lossless_bps } in &self.points {
@@ -166,15 +162,17 @@ impl Sweep {
         rows
     }
 
-    fn chart(&self) -> Chart<'_> {
-        Chart {
-            title: &self.title,
-            axis: "loss of each link and direction, size of a tensor",
-            labels: self.points.iter().map(|it| it.point.label.as_str()).collect(),
-            lines: plot::lines(PROTOCOLS, |at| {
-                self.points.iter().map(|it| it.point.throughput(at)).collect()
-            }),
-        }
+    fn chart(&self) -> Chart {
+        let settings = self.points.iter().map(|it| it.point.label.clone()).collect();
+        let line =
+            |(at, protocol)| line(protocol, self.points.iter().map(|it| it.point.throughput(at)));
+        let lines = PROTOCOLS.into_iter().enumerate().map(line).collect();
+        throughput_chart(
+            &self.title,
+            "loss of each link and direction, size of a tensor",
+            settings,
+            lines,
+        )
     }
 }
 
