@@ -6,11 +6,12 @@
 //! - TOML with positions, for error messages ([`document`]).
 //! - Limits of this process ([`descriptors`], [`address_space`]) and the machine's [`memory`]; how often a process
 //!   that dies is started again ([`restarts`]); directories for output and sockets.
-//! - Work on all cores ([`on_all_cores`]).
+//! - Work on all cores ([`on_all_cores`]); pauses between attempts ([`Backoff`]).
 //! - Text in messages ([`one_line`], [`printable`], [`shortened`]); pictures ([`Svg`]).
 //! - The other programs of this workspace ([`programs`]), and behind the feature `program` what the programs do
 //!   alike; behind `connections`, the limits of a server's connections.
 
+mod backoff;
 #[cfg(feature = "connections")]
 pub mod connections;
 mod cores;
@@ -27,6 +28,7 @@ pub mod restarts;
 mod svg;
 mod text;
 
+pub use backoff::Backoff;
 pub use cores::on_all_cores;
 pub use directory::{output_directory, socket_parent};
 pub use file::{FileLimit, Limited};

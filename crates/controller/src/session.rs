@@ -12,6 +12,7 @@ use tokio::sync::{Mutex as AsyncMutex, broadcast, watch};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tracing::{Instrument as _, info_span};
+use tributary_base::Backoff;
 use tributary_p4runtime::p4::v1::{
     Entity, MeterConfig, MulticastGroupEntry, TableEntry, Update, entity, update,
 };
@@ -499,9 +500,9 @@ async fn supervise(shared: Arc<Shared>, mut stream: Stream) {
         let error = serving.instrument(info_span!("stream", connection = generation)).await;
         shared.link.send_replace(Link::Down(generation, error));
         drop(stream);
-        let mut pause = FIRST_PAUSE;
+        let mut backoff = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE);
         stream = loop {
-            tokio::time::sleep(pause).await;
+            tokio::time::sleep(backoff.next_pause()).await;
             match shared.establish(generation + 1).await {
                 Ok(stream) => break stream,
                 Err(error) => {
@@ -509,7 +510,6 @@ async fn supervise(shared: Arc<Shared>, mut stream: Stream) {
                     shared.link.send_replace(Link::Down(generation, error));
                 }
             }
-            pause = (2 * pause).min(LONGEST_PAUSE);
         };
         generation += 1;
         tracing::info!("connected again");

@@ -12,6 +12,7 @@ use tonic::{Code, Status};
 use tributary_access::{Remote, remote};
 use tributary_api::jobs::v1;
 use tributary_api::jobs::v1::jobs_client::JobsClient;
+use tributary_base::Backoff;
 use tributary_wire::Epoch;
 
 use crate::manager::{Action, Admission, Event};
@@ -68,20 +69,19 @@ struct Wish {
     action: Action,
     /// When it is next attempted.
     due: Instant,
-    /// Pause until the next attempt, if this one fails.
-    pause: Duration,
+    /// Pauses after attempts that fail.
+    backoff: Backoff,
 }
 
 impl Wish {
     /// Records a failed attempt.
     fn put_off(&mut self, wire: u16, status: &Status) {
-        let pause = self.pause;
+        let pause = self.backoff.next_pause();
         if pause == INTERVAL {
             let reason = remote::reason(status);
             tracing::warn!(job = wire, "the controller: {reason}; it is asked again");
         }
         self.due = Instant::now() + pause;
-        self.pause = (2 * pause).min(PAUSE_MAX);
     }
 }
 
@@ -89,7 +89,8 @@ fn note(open: &mut BTreeMap<u16, Wish>, action: Action) {
     match &action {
         Action::Admit(Admission { wire, .. }) | Action::Release(wire) => {
             let wire = *wire;
-            open.insert(wire, Wish { action, due: Instant::now(), pause: INTERVAL });
+            let backoff = Backoff::new(INTERVAL, PAUSE_MAX);
+            open.insert(wire, Wish { action, due: Instant::now(), backoff });
         }
         _ => {}
     }

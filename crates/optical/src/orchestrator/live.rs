@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use crate::crossconnect::{CrossConnect, Error};
 use tokio::time::{Instant, MissedTickBehavior};
+use tributary_base::Backoff;
 use tributary_controller::service::{Carries, Jobs, Refusal};
 use tributary_model::{Aggregation, HostId, Orchestration, SwitchId, Topology, circuits::Circuits};
 use tributary_protocol::Rate;
@@ -27,8 +28,9 @@ pub struct Live {
     cross_connect: Box<dyn CrossConnect>,
     /// Over which the switches route: what the cross-connect has, or is not known not to have.
     circuits: Circuits,
-    /// When the cross-connect may be asked again, and the pause until then, if it failed.
-    resting: Option<(Instant, Duration)>,
+    /// When the cross-connect may be asked again, if it failed.
+    resting: Option<Instant>,
+    backoff: Backoff,
     begin: Instant,
     /// Keeps the circuits for a controller that is started again.
     journal: Option<Arc<Redb>>,
@@ -61,6 +63,7 @@ impl Live {
             cross_connect,
             circuits: Circuits::DARK,
             resting: None,
+            backoff: Backoff::new(FIRST_PAUSE, LONGEST_PAUSE),
             begin: Instant::now(),
             journal: None,
             kept: true,
@@ -107,12 +110,11 @@ impl Live {
     }
 
     fn may_ask(&self) -> bool {
-        self.resting.is_none_or(|(until, _)| Instant::now() >= until)
+        self.resting.is_none_or(|until| Instant::now() >= until)
     }
 
     fn rest(&mut self) {
-        let pause = self.resting.map_or(FIRST_PAUSE, |(_, pause)| (2 * pause).min(LONGEST_PAUSE));
-        self.resting = Some((Instant::now() + pause, pause));
+        self.resting = Some(Instant::now() + self.backoff.next_pause());
     }
 
     /// Reads the circuits that the cross-connect has.
@@ -121,6 +123,7 @@ impl Live {
             // The next change removes what else there is.
             Ok(circuits) | Err(Error::Foreign { circuits, .. }) => {
                 self.resting = None;
+                self.backoff.reset();
                 Ok(circuits)
             }
             Err(error) => {

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
+use tributary_base::Backoff;
 
 /// Bytes of the messages that are kept: the first error is among them.
 const KEPT: usize = 1 << 16;
@@ -33,7 +34,7 @@ fn finish(mut child: Child, time: Duration) -> io::Result<(Option<ExitStatus>, S
         .spawn(move || stderr.map_or_else(String::new, read))
         .inspect_err(|_| drop(child.kill().and_then(|()| child.wait())))?;
     let start = Instant::now();
-    let mut pause = Duration::from_millis(1);
+    let mut backoff = Backoff::new(Duration::from_millis(1), Duration::from_millis(20));
     let status = loop {
         match child.try_wait() {
             Ok(Some(status)) => break Some(status),
@@ -45,8 +46,7 @@ fn finish(mut child: Child, time: Duration) -> io::Result<(Option<ExitStatus>, S
                 return Ok((None, String::new()));
             }
         }
-        std::thread::sleep(pause);
-        pause = (pause * 2).min(Duration::from_millis(20));
+        std::thread::sleep(backoff.next_pause());
     };
     Ok((status, reader.join().unwrap_or_default()))
 }

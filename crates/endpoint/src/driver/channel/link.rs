@@ -14,6 +14,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
+use tributary_base::Backoff;
 use tributary_netio::Waker;
 use tributary_wire::channel::{Answer, Hello, Message, Refusal};
 
@@ -205,7 +206,8 @@ impl Failure {
 impl<In: Message> Task<In> {
     async fn run(self, mut stopped: oneshot::Receiver<()>) {
         let agent = self.config.agent;
-        let (begin, mut pause) = (Instant::now(), FIRST_PAUSE);
+        let begin = Instant::now();
+        let mut backoff = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE);
         loop {
             let attempt = self.attempt();
             tokio::pin!(attempt);
@@ -221,7 +223,7 @@ impl<In: Message> Task<In> {
             };
             let Some(failure) = failure else { return };
             if opened {
-                pause = FIRST_PAUSE;
+                backoff.reset();
             }
             // An agent closes connections when its jobs end. If it was replaced, the next attempt
             // reaches the new agent; otherwise that attempt's failure is logged. An agent learns of a new job or run
@@ -243,10 +245,9 @@ impl<In: Message> Task<In> {
                 self.tell(LinkEvent::Refused(refusal)).await;
             }
             tokio::select! {
-                () = sleep(pause) => {}
+                () = sleep(backoff.next_pause()) => {}
                 _ = &mut stopped => return,
             }
-            pause = LONGEST_PAUSE.min(2 * pause);
         }
     }
 
