@@ -8,6 +8,7 @@
 //!   that dies is started again ([`restarts`]); directories for output and sockets.
 //! - Work on all cores ([`on_all_cores`]); pauses between attempts ([`Backoff`]).
 //! - Text in messages ([`one_line`], [`printable`], [`shortened`]); pictures ([`Svg`]).
+//! - Functions of bits that never change ([`SplitMix64`], [`Fnv`]).
 //! - The other programs of this workspace ([`programs`]), and behind the feature `program` what the programs do
 //!   alike; behind `connections`, the limits of a server's connections.
 
@@ -24,6 +25,7 @@ mod process;
 #[cfg(feature = "program")]
 pub mod program;
 pub mod programs;
+mod random;
 pub mod restarts;
 mod svg;
 mod text;
@@ -34,6 +36,7 @@ pub use directory::{output_directory, socket_parent};
 pub use file::{FileLimit, Limited};
 pub use output::{OutputFile, write_whole, write_whole_with_mode};
 pub use process::{address_space, descriptors};
+pub use random::{Fnv, SplitMix64};
 pub use svg::Svg;
 pub use text::{EXCERPT, one_line, printable, shortened, unprintable};
 

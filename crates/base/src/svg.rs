@@ -3,7 +3,7 @@
 use std::fmt::{Display, Write as _};
 
 /// The attributes of an element, in the order of the text.
-pub type Attributes<'a> = [(&'a str, &'a dyn Display)];
+type Attributes<'a> = [(&'a str, &'a dyn Display)];
 
 /// A picture that is being written.
 pub struct Svg(String);

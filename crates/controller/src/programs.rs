@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use prost::Message;
+use tributary_base::Fnv;
 use tributary_model::{Preemption, SwitchSettings};
 use tributary_p4::{Architecture, Sources, ir};
 use tributary_p4runtime::p4::config::v1::P4Info;
@@ -136,12 +137,11 @@ impl Pipeline {
     #[must_use]
     pub fn cookie(&self) -> u64 {
         let info = self.p4info.encode_to_vec();
-        let bytes = info.iter().chain(&self.device_config);
-        let hash = bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, &byte| {
-            (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
-        });
+        let mut fnv = Fnv::default();
+        fnv.write(&info);
+        fnv.write(&self.device_config);
         // A switch without a pipeline may report zero.
-        hash.max(1)
+        fnv.finish().max(1)
     }
 }
 

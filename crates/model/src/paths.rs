@@ -8,6 +8,8 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+use tributary_base::SplitMix64;
+
 use crate::{End, LinkId, SwitchId, Topology};
 
 /// Hops in the upper bits, the sum of the links' unique lengths in the lower 96 bits. Sums of
@@ -16,14 +18,11 @@ type Cost = u128;
 
 const HOP: Cost = 1 << 96;
 
-/// A link's unique length: its number, hashed by the finaliser of SplitMix64 so that two sums are
-/// practically never equal.
+/// A link's unique length: a hash of its number, so that two sums are practically never equal.
 fn own_length(topology: &Topology, link: LinkId) -> Cost {
-    let mut x =
-        (topology.lasting_number(link) as u64).wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    Cost::from(x ^ (x >> 31))
+    // The number of SplitMix64 at this position of its sequence.
+    let position = (topology.lasting_number(link) as u64).wrapping_mul(SplitMix64::STEP);
+    Cost::from(SplitMix64::new(position).next_u64())
 }
 
 /// The tree of shortest paths from every switch to one.

@@ -15,6 +15,7 @@ mod turns;
 
 use std::collections::BTreeSet;
 
+use tributary_base::Fnv;
 use tributary_controller::outcomes::Outcome;
 use tributary_endpoint::driver::faults::of_link;
 use tributary_model::{
@@ -137,24 +138,6 @@ impl Wiring {
         match end {
             End::Host(host) => self.from_host[host.0],
             End::Switch(switch, port) => self.from_port[switch.0][usize::from(port) - 1],
-        }
-    }
-}
-
-/// A digest: FNV-1a with 64 bits.
-#[derive(Clone, Copy, Debug)]
-struct Fnv(u64);
-
-impl Default for Fnv {
-    fn default() -> Self {
-        Self(0xcbf2_9ce4_8422_2325)
-    }
-}
-
-impl Fnv {
-    fn add(&mut self, bytes: &[u8]) {
-        for &byte in bytes {
-            self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
         }
     }
 }
@@ -298,7 +281,7 @@ impl Network {
     /// The digest of all arrivals: time, direction and bytes of each. Two runs with the same digest
     /// were the same.
     pub fn digest(&self) -> Option<u64> {
-        self.digest.as_ref().map(|digest| digest.0)
+        self.digest.as_ref().map(|digest| digest.finish())
     }
 
     /// Whether each frame that was sent has arrived, was lost, or is in flight.
@@ -622,9 +605,9 @@ impl Network {
         while self.directions[direction].arrive(self.now, &mut frame) {
             self.hops += 1;
             if let Some(digest) = &mut self.digest {
-                digest.add(&self.now.to_le_bytes());
-                digest.add(&(direction as u64).to_le_bytes());
-                digest.add(&frame);
+                digest.write(&self.now.to_le_bytes());
+                digest.write(&(direction as u64).to_le_bytes());
+                digest.write(&frame);
             }
             if let Some(capture) = &mut self.capture {
                 capture.arrived(self.now, self.wiring.from(to), &frame);

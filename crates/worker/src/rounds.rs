@@ -4,9 +4,9 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::train::digest::Fnv;
 use anyhow::{Context, Result, anyhow, bail};
 use serde::{Deserialize, Serialize};
+use tributary_base::Fnv;
 use tributary_endpoint::membership::Begun;
 use tributary_model::job::{Stop, Stopped};
 use tributary_model::{Deployment, OnUnderflow, worker_index};
@@ -153,7 +153,7 @@ struct Ledger {
 
 impl Ledger {
     fn new(name: WorkerIndex) -> Self {
-        Self { sums: Fnv::new(), name, before: None, earlier: Stats::default(), is_whole: true }
+        Self { sums: Fnv::default(), name, before: None, earlier: Stats::default(), is_whole: true }
     }
 
     fn note(&mut self, sums: &[Tensor], report: &WorkerReport) {

@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use tributary_base::SplitMix64;
+
 use crate::{Cluster, Job, JobId, Pending, Policy, Round, Shape, State};
 
 /// Parameters of a random batch.
@@ -72,11 +74,11 @@ impl Batch {
     /// The jobs.
     #[must_use]
     pub fn waiting(&self) -> Vec<Pending> {
-        let mut random = Random(self.seed);
+        let mut random = SplitMix64::new(self.seed);
         (0..self.jobs)
             .map(|id| {
                 let gpus = match self.demand {
-                    Demand::Trace => match random.below(100) {
+                    Demand::Trace => match random.next_u64() % 100 {
                         0..68 => 1,
                         68..78 => 2,
                         78..88 => 4,
@@ -84,7 +86,7 @@ impl Batch {
                         97..99 => 16,
                         _ => 32,
                     },
-                    Demand::Spread => 5 + random.below(8) as u32,
+                    Demand::Spread => 5 + (random.next_u64() % 8) as u32,
                 };
                 let job = Job {
                     id: JobId(id),
@@ -121,19 +123,6 @@ impl Batch {
 fn on_cpu() -> Option<Duration> {
     let statistics = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
     statistics.split_whitespace().next()?.parse().ok().map(Duration::from_nanos)
-}
-
-/// SplitMix64, which suffices to draw jobs.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (mixed ^ mixed >> 31) % bound
-    }
 }
 
 #[cfg(test)]

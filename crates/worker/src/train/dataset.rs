@@ -114,9 +114,9 @@ fn parse_line(line: &[u8]) -> Result<Sample, &'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::train::digest::Fnv;
     use proptest::prelude::*;
     use std::fmt::Write;
+    use tributary_base::Fnv;
 
     #[test]
     fn shape() {
@@ -149,7 +149,7 @@ mod tests {
             writeln!(csv, "{}", sample.class).unwrap();
         }
         assert_eq!(csv.len(), 264_712);
-        let mut fnv = Fnv::new();
+        let mut fnv = Fnv::default();
         fnv.write(csv.as_bytes());
         assert_eq!(fnv.finish(), 0x0b6d_b7d4_442b_bc5d);
     }

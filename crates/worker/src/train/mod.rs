@@ -29,7 +29,7 @@
 
 mod config;
 mod dataset;
-pub mod digest;
+mod digest;
 mod exp;
 mod model;
 mod random;

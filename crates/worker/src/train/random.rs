@@ -1,40 +1,28 @@
 //! The generator of initial weights and of the order of images.
-//!
-//! It is implemented here rather than taken from a crate: a new version of a crate may change the
-//! numbers of a seed, and with them every recorded digest.
 
-/// SplitMix64 (Steele, Lea and Flood, OOPSLA 2014): a counter stepped by an odd constant, hashed.
+use tributary_base::SplitMix64;
+
+/// Numbers of one seed and purpose.
 #[derive(Clone, Debug)]
-pub(crate) struct Random {
-    state: u64,
-}
+pub(crate) struct Random(SplitMix64);
 
 impl Random {
     /// A separate generator for each purpose, named by `stream`.
     pub(crate) fn new(seed: u64, stream: u64) -> Self {
-        let mut random = Self { state: seed };
-        let mixed = random.next_u64();
-        Self { state: mixed ^ stream.wrapping_mul(0xd1b5_4a32_d192_ed03) }
-    }
-
-    fn next_u64(&mut self) -> u64 {
-        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.state;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+        let mixed = SplitMix64::new(seed).next_u64();
+        Self(SplitMix64::new(mixed ^ stream.wrapping_mul(0xd1b5_4a32_d192_ed03)))
     }
 
     /// Uniform in `[-limit, limit)`.
     pub(crate) fn symmetric(&mut self, limit: f32) -> f32 {
         // 24 bits fill the significand of an f32 exactly.
-        let unit = (self.next_u64() >> 40) as f32 / (1u32 << 24) as f32;
+        let unit = (self.0.next_u64() >> 40) as f32 / (1u32 << 24) as f32;
         (unit * 2.0 - 1.0) * limit
     }
 
     /// Uniform in `0..bound`, from the high half of a product; its bias is below `bound` / 2^64.
     fn below(&mut self, bound: usize) -> usize {
-        ((u128::from(self.next_u64()) * bound as u128) >> 64) as usize
+        ((u128::from(self.0.next_u64()) * bound as u128) >> 64) as usize
     }
 
     /// The Fisher–Yates shuffle.
@@ -48,17 +36,6 @@ impl Random {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// The published reference sequence for seed 1234567.
-    #[test]
-    fn first_numbers_are_those_of_splitmix64() {
-        let mut random = Random { state: 1_234_567 };
-        let first: Vec<u64> = (0..3).map(|_| random.next_u64()).collect();
-        assert_eq!(
-            first,
-            [6_457_827_717_110_365_317, 3_203_168_211_198_807_973, 9_817_491_932_198_370_423]
-        );
-    }
 
     #[test]
     fn shuffle_permutes_and_streams_differ() {
