@@ -7,7 +7,7 @@
 //! - Limits of this process ([`descriptors`], [`address_space`]) and the machine's [`memory`]; how often a process
 //!   that dies is started again ([`restarts`]); directories for output and sockets.
 //! - Work on all cores ([`on_all_cores`]); pauses between attempts ([`Backoff`]).
-//! - Text in messages ([`one_line`], [`printable`], [`shortened`]); pictures ([`Svg`]).
+//! - Text in messages ([`one_line`], [`printable`], [`shortened`], [`size`]); pictures ([`Svg`]).
 //! - Functions of bits that never change ([`SplitMix64`], [`Fnv`]).
 //! - The other programs of this workspace ([`programs`]), and behind the feature `program` what the programs do
 //!   alike; behind `connections`, the limits of a server's connections.
@@ -27,6 +27,7 @@ pub mod program;
 pub mod programs;
 mod random;
 pub mod restarts;
+mod size;
 mod svg;
 mod text;
 
@@ -37,32 +38,6 @@ pub use file::{FileLimit, Limited};
 pub use output::{OutputFile, write_whole, write_whole_with_mode};
 pub use process::{address_space, descriptors};
 pub use random::{Fnv, SplitMix64};
+pub use size::{decimal_size, size};
 pub use svg::Svg;
-pub use text::{EXCERPT, one_line, printable, shortened, unprintable};
-
-/// A number of bytes in human-readable form: `512 bytes`, `4.0 MiB`.
-#[must_use]
-pub fn size(bytes: u64) -> String {
-    const UNITS: [&str; 5] = ["KiB", "MiB", "GiB", "TiB", "PiB"];
-    if bytes < 1 << 10 {
-        return format!("{bytes} bytes");
-    }
-    let unit = (bytes.ilog2() / 10).min(5);
-    let value = bytes as f64 / (1_u64 << (10 * unit)) as f64;
-    format!("{value:.1} {}", UNITS[unit as usize - 1])
-}
-
-#[cfg(test)]
-mod tests {
-    use super::size;
-
-    #[test]
-    fn sizes_are_readable() {
-        assert_eq!(size(0), "0 bytes");
-        assert_eq!(size(1023), "1023 bytes");
-        assert_eq!(size(1536), "1.5 KiB");
-        assert_eq!(size(4 << 20), "4.0 MiB");
-        assert_eq!(size(16 << 30), "16.0 GiB");
-        assert_eq!(size(u64::MAX), "16384.0 PiB");
-    }
-}
+pub use text::{EXCERPT, counted, joined_lines, one_line, printable, shortened, unprintable};

@@ -43,6 +43,19 @@ pub fn printable(text: &str) -> String {
     out
 }
 
+/// The lines of a text in one, without empty ones.
+#[must_use]
+pub fn joined_lines(text: &str, separator: &str) -> String {
+    let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    lines.join(separator)
+}
+
+/// A number and a noun whose plural ends in s: `1 test`, `2 tests`.
+#[must_use]
+pub fn counted(count: usize, noun: &str) -> String {
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
+}
+
 /// Most characters of a line of an error.
 const LINE: usize = 2_000;
 
@@ -105,6 +118,8 @@ mod tests {
 
     #[test]
     fn text_is_one_line() {
+        assert_eq!(joined_lines("a\n\n  b\n", " | "), "a | b");
+        assert_eq!(counted(1, "packet") + ", " + &counted(0, "error"), "1 packet, 0 errors");
         assert_eq!(shortened("a\nb\u{1b}[0m", 60), "a b [0m");
         assert_eq!(shortened("a\nbcdefghij", 4), "a …j");
     }

@@ -246,8 +246,7 @@ fn not_primary(primary: u128, own: u128) -> String {
     }
 }
 
-/// Joins the lines of a switch's message.
+/// A switch's message in one line.
 pub(crate) fn one_line(text: &str) -> String {
-    let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
-    lines.join(" | ")
+    tributary_base::joined_lines(text, " | ")
 }

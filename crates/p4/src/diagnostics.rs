@@ -162,7 +162,7 @@ impl Diagnostics {
             return failure.to_owned();
         }
         let errors = self.iter().filter(|one| one.severity == Severity::Error).count();
-        format!("{errors} error{}", if errors == 1 { "" } else { "s" })
+        tributary_base::counted(errors, "error")
     }
 
     /// Adds a diagnostic, unless the same one exists for the same position. Long texts are

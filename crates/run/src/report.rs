@@ -9,6 +9,7 @@ use std::iter::Sum;
 use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{CellAlignment, Table};
 use serde::Serialize;
+use tributary_base::decimal_size;
 use tributary_controller::outcomes::{Count, Outcome, Outcomes};
 use tributary_model::{JobSpec, Protocol};
 use tributary_protocol::fixed::Rounding;
@@ -345,10 +346,10 @@ impl RunReport {
             table.add_row([
                 format!("{} ({})", job.name, job.protocol),
                 job.workers.len().to_string(),
-                bytes(job.bytes),
+                decimal_size(job.bytes),
                 rate(job.goodput_gbps),
                 in_network.map_or("–".into(), |share| format!("{:.1} %", 100.0 * share)),
-                bytes(job.kept_bytes),
+                decimal_size(job.kept_bytes),
                 if job.protocol == Protocol::Atp.name() {
                     share(server.stats.collisions())
                 } else {
@@ -459,18 +460,6 @@ pub fn table(header: &[&str]) -> Table {
     table
 }
 
-/// A number of bytes with a unit.
-pub fn bytes(count: u64) -> String {
-    const UNITS: [&str; 4] = ["B", "KB", "MB", "GB"];
-    let mut value = count as f64;
-    let mut unit = 0;
-    while value >= 1000.0 && unit + 1 < UNITS.len() {
-        value /= 1000.0;
-        unit += 1;
-    }
-    if unit == 0 { format!("{count} B") } else { format!("{value:.1} {}", UNITS[unit]) }
-}
-
 /// A rate in Gb/s as three digits with a suitable unit.
 fn rate(gbps: f64) -> String {
     const UNITS: [&str; 4] = ["Gb/s", "Mb/s", "kb/s", "b/s"];
@@ -496,9 +485,6 @@ mod tests {
         assert_eq!(grouped(0), "0");
         assert_eq!(grouped(999), "999");
         assert_eq!(grouped(1_234_567), "1 234 567");
-        assert_eq!(bytes(999), "999 B");
-        assert_eq!(bytes(65_536), "65.5 KB");
-        assert_eq!(bytes(4_000_000), "4.0 MB");
         let rates = [123.4, 99.96, 9.994, 1.0, 0.9996, 0.118, 0.000_3, 0.000_000_09, 0.0];
         let texts = ["123 Gb/s", "100 Gb/s", "9.99 Gb/s", "1.00 Gb/s", "1.00 Gb/s", "118 Mb/s"];
         let small = ["300 kb/s", "90.0 b/s", "0.00 b/s"];

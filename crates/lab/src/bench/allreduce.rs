@@ -4,8 +4,9 @@ use anyhow::Result;
 
 use super::{Spread, runs};
 use crate::bench::Args;
+use tributary_base::decimal_size;
 use tributary_run::fabric::Kind as Fabric;
-use tributary_run::report::{JobReport, bytes, table};
+use tributary_run::report::{JobReport, table};
 
 /// Tensors per measurement, which covers all of them.
 const TENSORS: u32 = 3;
@@ -32,11 +33,11 @@ pub(super) fn run(args: &Args) -> Result<()> {
                     rows.add_row([
                         values.to_string(),
                         workers.to_string(),
-                        bytes(size),
+                        decimal_size(size),
                         Spread::of(goodput).text(3),
                         format!("{} %", Spread::of(in_network).text(1)),
                     ]);
-                    eprint!("\r{values} values, {workers} workers, {}      ", bytes(size));
+                    eprint!("\r{values} values, {workers} workers, {}      ", decimal_size(size));
                 }
             }
         }

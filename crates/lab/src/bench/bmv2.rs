@@ -6,10 +6,11 @@ use anyhow::{Context, Result};
 use super::Spread;
 use super::runs::once_on;
 use crate::bench::Args;
+use tributary_base::decimal_size;
 use tributary_controller::targets::Kind as Target;
 use tributary_run::fabric::Bmv2;
 use tributary_run::fabric::Kind as Fabric;
-use tributary_run::report::{RunReport, bytes, table};
+use tributary_run::report::{RunReport, table};
 
 const WORKERS: u64 = 4;
 
@@ -40,7 +41,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
     println!(
         "\nOne all-reduce of {} by {WORKERS} workers, 64 values a packet, in network namespaces: \
          median (range)",
-        bytes(size)
+        decimal_size(size)
     );
     let mut rows = table(&[
         "protocol",

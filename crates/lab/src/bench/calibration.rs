@@ -10,9 +10,10 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use serde::Serialize;
+use tributary_base::decimal_size;
 use tributary_model::Protocol;
 use tributary_run::fabric::Kind as Fabric;
-use tributary_run::report::{RunReport, bytes, table};
+use tributary_run::report::{RunReport, table};
 use tributary_sim::Processing;
 
 use super::runs::{Output, color, mean, run_text};
@@ -237,7 +238,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
         println!(
             "\nSimulator and {fabric} fabric, {TENSORS} tensors of {}, jitter up to {} µs, {} seeds. \
              In virtual time {cores} cores, {HOST:?} for each frame at a host, {SWITCH:?} at a switch",
-            bytes(TENSOR_BYTES.into()),
+            decimal_size(TENSOR_BYTES.into()),
             args.jitter,
             args.repeat
         );

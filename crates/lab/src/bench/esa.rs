@@ -14,9 +14,10 @@ use super::runs::{
 };
 use crate::bench::Args;
 use crate::figures::Chart;
+use tributary_base::decimal_size;
 use tributary_model::Protocol;
 use tributary_run::fabric::Kind as Fabric;
-use tributary_run::report::{bytes, table};
+use tributary_run::report::table;
 
 /// Number of jobs while the tensor size varies.
 const JOBS: u32 = 4;
@@ -66,7 +67,7 @@ impl Sweep {
         } else {
             &[64 << 10, 256 << 10, 1 << 20, 4 << 20]
         };
-        let settings = sizes.iter().map(|&size| (bytes(size), setting(args, JOBS, size)));
+        let settings = sizes.iter().map(|&size| (decimal_size(size), setting(args, JOBS, size)));
         Self::measure(args, fabric, "size of a tensor", "sizes", settings.collect())
     }
 
@@ -89,7 +90,9 @@ impl Sweep {
         settings: Vec<(String, Setting)>,
     ) -> Result<Self> {
         let what = match (axis, settings.first()) {
-            ("jobs", Some((_, first))) => format!("tensors of {}", bytes(first.tensor_bytes)),
+            ("jobs", Some((_, first))) => {
+                format!("tensors of {}", decimal_size(first.tensor_bytes))
+            }
             _ => format!("{JOBS} jobs"),
         };
         let fabric_name = format!("{fabric:?}").to_lowercase();

@@ -2,11 +2,12 @@
 
 use std::hint::black_box;
 
+use tributary_base::decimal_size;
 use tributary_protocol::fixed::{self, Rounding, Scale};
 
 use super::{Spread, processor_time};
 use crate::bench::Args;
-use tributary_run::report::{bytes, table};
+use tributary_run::report::table;
 
 /// Bytes of `f32` per repetition.
 const VOLUME: usize = 1 << 30;
@@ -30,7 +31,7 @@ pub(super) fn run(args: &Args) {
         let spreads: Vec<Spread> = rates.into_iter().map(Spread::of).collect();
         for (kernel, spread) in Kernel::ALL.iter().zip(&spreads) {
             rows.add_row([
-                bytes(4 * values as u64),
+                decimal_size(4 * values as u64),
                 kernel.name().to_owned(),
                 spread.text(1),
                 format!("{:.0} %", 100.0 * spread.median / spreads[0].median),

@@ -3,8 +3,9 @@
 
 use anyhow::{Context, Result, ensure};
 use serde::Serialize;
+use tributary_base::decimal_size;
 use tributary_run::fabric::Kind as Fabric;
-use tributary_run::report::{RunReport, bytes, table};
+use tributary_run::report::{RunReport, table};
 
 use super::loss::{PROTOCOLS, beside};
 use super::runs::{Output, once};
@@ -58,7 +59,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
     println!(
         "\nAll-reduce of {} by 4 workers beside busy loops: ms at the slowest worker, median (range); the \
          longest is compared with the median without loops",
-        bytes(tensor)
+        decimal_size(tensor)
     );
     let mut heads = table(&["fabric", "protocol", "loss", "loops", "ms", "longest", "bound", ""]);
     let mut above = 0;

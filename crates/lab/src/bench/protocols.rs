@@ -18,10 +18,11 @@ use super::runs::{
 };
 use crate::bench::Args;
 use crate::figures::Chart;
+use tributary_base::decimal_size;
 use tributary_embedded::program;
 use tributary_model::Protocol;
 use tributary_run::fabric::Kind as Fabric;
-use tributary_run::report::{aggregator_bits, bytes, table};
+use tributary_run::report::{aggregator_bits, table};
 
 /// The protocols, in the order of the tables.
 const PROTOCOLS: [Protocol; 4] =
@@ -99,8 +100,8 @@ impl Sweep {
         let title = format!(
             "Local jobs, {WORKERS} workers each, tensors of {}, {} for aggregators, jitter up to {} \
              µs, {name} fabric",
-            bytes(tensor_bytes),
-            bytes(memory_bytes),
+            decimal_size(tensor_bytes),
+            decimal_size(memory_bytes),
             args.jitter
         );
         let jitter_us = args.jitter;
@@ -135,7 +136,7 @@ impl Sweep {
             let mut row = vec![point.jobs.clone()];
             // It follows from the job file, so it is the same for all seeds.
             let memory = |runs: &Vec<Measured>| runs.first().map_or(0, |run| run.memory_bytes);
-            row.extend(point.runs.iter().map(|runs| bytes(memory(runs))));
+            row.extend(point.runs.iter().map(|runs| decimal_size(memory(runs))));
             let shares = point.runs.iter().map(|runs| in_network(runs).median);
             row.extend(shares.map(|share| format!("{share:.1} %")));
             rows.add_row(row);
@@ -164,7 +165,7 @@ fn aggregators(protocol: Protocol, memory_bytes: u64) -> Result<u32> {
     ensure!(
         fit >= 2 * MAX_JOBS,
         "{} hold only {fit} aggregators of {protocol}; raise --memory",
-        bytes(memory_bytes)
+        decimal_size(memory_bytes)
     );
     Ok(fit)
 }

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, anyhow};
-use tributary_base::FileLimit;
+use tributary_base::{FileLimit, joined_lines, one_line};
 use tributary_p4::{Diagnostic, Options, Severity};
 use tributary_p4runtime::p4::v1::ForwardingPipelineConfig;
 use tributary_switch::Forwarding;
@@ -22,8 +22,7 @@ pub(crate) fn run(args: &StfArgs) -> Result<ExitCode> {
     match test(args) {
         Ok(()) => tributary_base::program::print("PASS").map(|()| ExitCode::SUCCESS),
         Err(error) => {
-            let reason =
-                tributary_base::one_line(error.as_ref()).lines().collect::<Vec<_>>().join("; ");
+            let reason = joined_lines(&one_line(error.as_ref()), "; ");
             tributary_base::program::print(&format!("FAIL: {reason}")).map(|()| ExitCode::FAILURE)
         }
     }

@@ -17,6 +17,7 @@ use tributary_switch::stf::Script;
 
 use super::bounded;
 use crate::args::{P4Args, TestArgs};
+use tributary_base::counted;
 use tributary_base::program::{put, with_bar};
 
 /// Generates tests, or measures given ones, and reports what they reach.
@@ -60,10 +61,9 @@ pub(crate) fn run(args: &TestArgs) -> Result<ExitCode> {
         }
     }
     let report = generated.report();
-    let plural = if generated.tests.len() == 1 { "" } else { "s" };
     tributary_base::program::print(&format!(
-        "{} test{plural}\n{}",
-        generated.tests.len(),
+        "{}\n{}",
+        counted(generated.tests.len(), "test"),
         summary(&report)
     ))?;
     let compiled = super::compile(&args.program)?;

@@ -1,13 +1,14 @@
 //! The segment of a job with aggregators of its own (P4INC, SwitchML).
 use comfy_table::Table;
 use serde::Serialize;
+use tributary_base::decimal_size;
 use tributary_controller::outcomes::Outcome;
 use tributary_p4::ir;
 use tributary_protocol::{Assignment, Mode};
 use tributary_worker::rounding::grouped;
 use tributary_worker::rounds::WorkerReport;
 
-use super::{Counted, bytes, table};
+use super::{Counted, table};
 
 /// The segment of a job, and how it was used.
 #[derive(Clone, Debug, Serialize)]
@@ -116,7 +117,7 @@ pub(super) fn segment_table<'a>(jobs: impl Iterator<Item = (&'a str, &'a Segment
             size => format!("{} to {}", job.offset, job.offset + size - 1),
         };
         let counts = [job.turned_back, job.from_the_copy, job.again, job.stale, job.coarser];
-        let texts = [name.to_owned(), summed_by, aggregators, bytes(job.memory_bytes)];
+        let texts = [name.to_owned(), summed_by, aggregators, decimal_size(job.memory_bytes)];
         rows.add_row(texts.into_iter().chain(counts.map(grouped)));
     }
     rows

@@ -90,8 +90,8 @@ impl Port {
         };
         let pairs = self.expected.iter().zip(&self.sent);
         let odd = pairs.clone().position(|pair| !fits(pair)).unwrap_or(expected.min(sent));
-        let plural = if expected == 1 { "" } else { "s" };
-        let mut reason = format!("port {number}: expected {expected} packet{plural}, got {sent}");
+        let packets = tributary_base::counted(expected, "packet");
+        let mut reason = format!("port {number}: expected {packets}, got {sent}");
         if let Some((_, Some(pattern))) = self.expected.get(odd) {
             reason += &format!("; packet {} was to be {}", odd + 1, shown(&pattern.to_string()));
         }

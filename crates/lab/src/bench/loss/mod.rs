@@ -10,6 +10,7 @@ mod machine;
 use crate::studies::loss::{Cost, Trial};
 use anyhow::{Context, Result, ensure};
 use serde::Serialize;
+use tributary_base::decimal_size;
 use tributary_model::Protocol;
 use tributary_protocol::Recovery;
 
@@ -19,7 +20,7 @@ use super::Spread;
 use super::runs::{Output, line, throughput_chart};
 use crate::bench::Args;
 use crate::figures::Chart;
-use tributary_run::report::{bytes, table};
+use tributary_run::report::table;
 
 /// Loss of each link in each direction, and bytes of each of the two tensors.
 const POINTS: [(f64, u64); 6] = [
@@ -182,7 +183,7 @@ impl Point {
         let divisor = if args.quick { 10 } else { 1 };
         POINTS.into_iter().map(move |(loss, tensor_bytes)| {
             let tensor_bytes = tensor_bytes / divisor;
-            let label = format!("{} %, {}", 100.0 * loss, bytes(tensor_bytes));
+            let label = format!("{} %, {}", 100.0 * loss, decimal_size(tensor_bytes));
             Self { loss, tensor_bytes, label, runs: Default::default() }
         })
     }

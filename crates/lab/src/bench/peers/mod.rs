@@ -21,7 +21,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use anyhow::{Context, Result, bail};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::{Deserialize, Serialize};
-use tributary_run::report::{bytes, table};
+use tributary_base::decimal_size;
+use tributary_run::report::table;
 
 use super::Spread;
 use super::runs::Output;
@@ -357,7 +358,7 @@ fn measure(
             let Case { mtu, workers, tensor_bytes } = case;
             bar.set_message(format!(
                 "MTU {mtu}, {workers} workers, {}, {name}",
-                bytes(tensor_bytes)
+                decimal_size(tensor_bytes)
             ));
         };
         let mut turns = Vec::new();
@@ -421,7 +422,7 @@ impl Row {
 
     fn title(&self) -> String {
         let Case { workers, tensor_bytes, .. } = self.case;
-        format!("{}, {workers} workers, {}", self.contender, bytes(tensor_bytes))
+        format!("{}, {workers} workers, {}", self.contender, decimal_size(tensor_bytes))
     }
 }
 
@@ -437,7 +438,7 @@ fn print(mtu: u32, rows: &[Row]) {
         };
         table.add_row([
             case.workers.to_string(),
-            bytes(case.tensor_bytes),
+            decimal_size(case.tensor_bytes),
             contender.clone(),
             spread(|run| run.gbps, 2),
             spread(|run| run.processor_per_gb, 2),
