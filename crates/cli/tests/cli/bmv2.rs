@@ -12,8 +12,7 @@ use crate::examples::{assert_verified, number, report};
 
 /// Whether a program is on the `PATH`; prints a message if not.
 pub(crate) fn installed(program: &str) -> bool {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let found = std::env::split_paths(&path).any(|directory| directory.join(program).is_file());
+    let found = tributary_base::programs::on_path(program).is_some();
     if !found {
         println!("skipped: {program} not found on the PATH");
     }

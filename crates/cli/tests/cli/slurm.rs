@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use tributary_api::jobs::v1;
 use tributary_api::jobs::v1::jobs_client::JobsClient;
+use tributary_base::programs;
 use tributary_run::testbed::{Process, Stream};
 
 use crate::by_hand::{DEADLINE, Net, until};
@@ -28,12 +29,8 @@ const CONTROLLER: &str = "10.0.1.4:9641";
 
 /// Whether Slurm is installed, and this process may run its daemons; prints a message if not.
 fn slurm() -> bool {
-    let is_there = |program: &str| {
-        let paths = std::env::var_os("PATH").unwrap_or_default();
-        std::env::split_paths(&paths).any(|path| path.join(program).is_file())
-    };
-    let missing =
-        ["slurmctld", "slurmd", "sbatch", "unshare"].into_iter().find(|name| !is_there(name));
+    let mut needed = ["slurmctld", "slurmd", "sbatch", "unshare"].into_iter();
+    let missing = needed.find(|name| programs::on_path(name).is_none());
     if let Some(program) = missing {
         println!("skipped: {program} not found (Debian's slurm-wlm)");
         return false;

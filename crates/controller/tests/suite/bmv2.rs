@@ -50,9 +50,7 @@ impl Kit for Bmv2 {
 /// A switch with a program, if the tools are installed.
 fn running(program: &str) -> Option<Bmv2> {
     for tool in ["simple_switch_grpc", "p4c-bm2-ss"] {
-        let found = std::env::var_os("PATH")
-            .is_some_and(|path| std::env::split_paths(&path).any(|at| at.join(tool).is_file()));
-        if !found {
+        if tributary_base::programs::on_path(tool).is_none() {
             println!("skipped: {tool} not found");
             return None;
         }

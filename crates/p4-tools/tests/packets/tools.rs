@@ -1,12 +1,13 @@
 //! The switches available on this machine, and the programs compiled for them.
 
 use std::collections::hash_map::DefaultHasher;
+use std::fs;
 use std::hash::{Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Mutex, OnceLock, PoisonError};
-use std::{env, fs};
 
+use tributary_base::programs;
 use tributary_p4::Architecture;
 
 use crate::target::{Build, Program};
@@ -87,11 +88,7 @@ pub(crate) fn bmv2(
 }
 
 fn find(program: &str) -> Result<PathBuf, String> {
-    let path = env::var_os("PATH").unwrap_or_default();
-    env::split_paths(&path)
-        .map(|directory| directory.join(program))
-        .find(|file| file.is_file())
-        .ok_or_else(|| format!("skipped: {program} not found on the PATH"))
+    programs::on_path(program).ok_or_else(|| format!("skipped: {program} not found on the PATH"))
 }
 
 /// The configuration of BMv2.

@@ -24,9 +24,7 @@ const EXCEPTIONS: [&str; 2] = [
 ];
 
 pub(crate) fn trials(arguments: &Arguments) -> Vec<Trial> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let mut tools = std::env::split_paths(&path).map(|directory| directory.join("p4testgen"));
-    let Some(tool) = tools.find(|tool| tool.is_file()) else {
+    let Some(tool) = tributary_base::programs::on_path("p4testgen") else {
         if !arguments.list {
             eprintln!("skipped: tests of p4testgen: p4testgen not found on the PATH");
         }

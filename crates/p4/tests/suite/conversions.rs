@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::sync::LazyLock;
 
@@ -177,12 +177,6 @@ fn only_what_the_specification_lists_converts() {
     assert!(count > 20_000, "only {count} programs");
 }
 
-fn p4test() -> Option<PathBuf> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let mut found = std::env::split_paths(&path).map(|directory| directory.join("p4test"));
-    found.find(|tool| tool.is_file())
-}
-
 /// Notes the cells that p4c refuses. After an error, p4c leaves out some checks. So the lines that it
 /// reports are taken out until it accepts the rest.
 fn ask_p4c(
@@ -241,7 +235,7 @@ fn differences(tool: &Path, table: &Table, place: &Place) -> String {
 
 #[test]
 fn p4c_agrees_about_conversions() {
-    let Some(tool) = p4test() else {
+    let Some(tool) = tributary_base::programs::on_path("p4test") else {
         eprintln!("skipped: conversions beside p4c: p4test not found on the PATH");
         return;
     };

@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
-use std::{env, fs, thread};
+use std::{fs, thread};
 
+use tributary_base::programs;
 use tributary_p4::P4Info;
 use tributary_p4runtime::text;
 
@@ -20,9 +21,8 @@ struct Tools {
 }
 
 fn tools() -> Option<Tools> {
-    let path = env::var_os("PATH").unwrap_or_default();
     let find = |program: &str| {
-        let found = env::split_paths(&path).map(|d| d.join(program)).find(|file| file.is_file());
+        let found = programs::on_path(program);
         if found.is_none() {
             println!("skipped: {program} not found on the PATH");
         }
