@@ -7,7 +7,8 @@ use tributary_dataplane::{Instance, Packet};
 use crate::config::{PORT_COUNT, SwitchConfig};
 use crate::multicast::Replica;
 use crate::pool::Held;
-use crate::statistics::PortStatistics;
+use crate::statistics::{PortStatistics, SwitchStatistics};
+use crate::trace::Loss;
 
 /// A packet in an egress queue.
 #[derive(Debug)]
@@ -63,17 +64,6 @@ pub(crate) struct Queues {
     waiting: [u64; PORT_COUNT.div_ceil(64)],
 }
 
-/// Whether a queue accepts another packet.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Room {
-    Yes,
-    /// The queue is full; the drop was counted.
-    Full,
-    NoSuchPort,
-    /// The port has no queue of that priority.
-    NoSuchQueue,
-}
-
 impl Queues {
     pub(crate) fn new(config: &SwitchConfig) -> Self {
         let mut ports: Vec<Option<Port>> = (0..PORT_COUNT).map(|_| None).collect();
@@ -110,17 +100,29 @@ impl Queues {
         self.ports.get_mut(usize::from(port))?.as_mut()
     }
 
-    /// Checked before a packet is copied, so that a full queue costs nothing. Counts the drop.
-    pub(crate) fn room(&mut self, port: u16, size: Size) -> Room {
+    /// Why a queue does not accept another packet, if so; counted in the statistics. Checked before a packet is
+    /// copied, so that a full queue costs nothing.
+    pub(crate) fn refusal(
+        &mut self,
+        port: u16,
+        size: Size,
+        statistics: &mut SwitchStatistics,
+    ) -> Option<Loss> {
         let limit = self.limit;
-        let Some(port) = self.port_mut(port) else { return Room::NoSuchPort };
+        let Some(port) = self.port_mut(port) else {
+            statistics.no_such_port += 1;
+            return Some(Loss::NoSuchPort);
+        };
         match port.queues.get(usize::from(size.priority)) {
-            None => Room::NoSuchQueue,
+            None => {
+                statistics.no_such_queue += 1;
+                Some(Loss::NoSuchQueue)
+            }
             Some(queue) if queue.packets.len() >= limit => {
                 port.statistics.queue_drops += 1;
-                Room::Full
+                Some(Loss::QueueFull)
             }
-            Some(_) => Room::Yes,
+            Some(_) => None,
         }
     }
 

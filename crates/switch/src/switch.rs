@@ -31,7 +31,7 @@ use crate::forwarding::Forwarding;
 use crate::generator::{Application, Generator};
 use crate::multicast::Replica;
 use crate::pool::{Held, Pool, Shared, Slot};
-use crate::queues::{Queues, Room, Size};
+use crate::queues::{Queues, Size};
 use crate::reconcile;
 use crate::statistics::{PortStatistics, SwitchStatistics};
 use crate::tofino::PORT_METADATA_BYTES;
@@ -623,18 +623,12 @@ impl Switch {
     /// Puts a packet into a queue, if it has room.
     fn enqueue(&mut self, now_us: u64, slot: Box<Slot>, to: Replica, instance: Instance) {
         let size = Size::of(&slot.packet);
-        let room = self.queues.room(to.port, size);
-        match room {
-            Room::Yes => {
-                self.record(slot.trace, || What::Queued { port: to.port });
-                return self.queues.push(to, Held::Own(slot), size, instance, now_us);
-            }
-            Room::Full => {}
-            Room::NoSuchPort => self.statistics.no_such_port += 1,
-            Room::NoSuchQueue => self.statistics.no_such_queue += 1,
+        if let Some(loss) = self.queues.refusal(to.port, size, &mut self.statistics) {
+            trace::lost(&mut self.tracing, slot.trace, CopyOf::Packet, Some(to.port), loss);
+            return self.put(slot);
         }
-        self.record_loss(slot.trace, CopyOf::Packet, Some(to.port), room);
-        self.put(slot);
+        self.record(slot.trace, || What::Queued { port: to.port });
+        self.queues.push(to, Held::Own(slot), size, instance, now_us);
     }
 
     /// Makes a replica for each member of a group whose queue has room.
@@ -661,30 +655,23 @@ impl Switch {
                 trace::lost(tracing, trace, why, Some(replica.port), Loss::Excluded);
                 continue;
             }
-            let room = self.queues.room(replica.port, size);
-            if let Some(loss) = Loss::of(room) {
+            if let Some(loss) = self.queues.refusal(replica.port, size, &mut self.statistics) {
                 trace::lost(tracing, trace, why, Some(replica.port), loss);
+                continue;
             }
-            match room {
-                Room::Yes => {
-                    let held = match *of {
-                        Original::Shared(place) => {
-                            self.pool.add_replica(place);
-                            Held::Shared(place)
-                        }
-                        Original::Packet(packet) => {
-                            let mut copy = self.pool.take(active.pipeline());
-                            copy.packet.copy_from(packet);
-                            copy.trace = trace::copied(tracing, trace, why, *replica);
-                            Held::Own(copy)
-                        }
-                    };
-                    self.queues.push(*replica, held, size, Instance::Replication, now_us);
+            let held = match *of {
+                Original::Shared(place) => {
+                    self.pool.add_replica(place);
+                    Held::Shared(place)
                 }
-                Room::Full => {}
-                Room::NoSuchPort => self.statistics.no_such_port += 1,
-                Room::NoSuchQueue => self.statistics.no_such_queue += 1,
-            }
+                Original::Packet(packet) => {
+                    let mut copy = self.pool.take(active.pipeline());
+                    copy.packet.copy_from(packet);
+                    copy.trace = trace::copied(tracing, trace, why, *replica);
+                    Held::Own(copy)
+                }
+            };
+            self.queues.push(*replica, held, size, Instance::Replication, now_us);
         }
     }
 
@@ -705,21 +692,13 @@ impl Switch {
             let mut copy = self.pool.take(active.pipeline());
             copy.packet.become_copy(header, &frame[..length]);
             let size = Size::of(&copy.packet);
-            let room = self.queues.room(to.port, size);
-            if let Some(loss) = Loss::of(room) {
+            if let Some(loss) = self.queues.refusal(to.port, size, &mut self.statistics) {
                 trace::lost(&mut self.tracing, trace, why, Some(to.port), loss);
+                self.pool.put(copy);
+                continue;
             }
-            match room {
-                Room::Yes => {
-                    copy.trace = trace::copied(&mut self.tracing, trace, why, to);
-                    self.queues.push(to, Held::Own(copy), size, Instance::Normal, now_us);
-                    continue;
-                }
-                Room::Full => {}
-                Room::NoSuchPort => self.statistics.no_such_port += 1,
-                Room::NoSuchQueue => self.statistics.no_such_queue += 1,
-            }
-            self.pool.put(copy);
+            copy.trace = trace::copied(&mut self.tracing, trace, why, to);
+            self.queues.push(to, Held::Own(copy), size, Instance::Normal, now_us);
         }
     }
 
@@ -780,21 +759,14 @@ impl Switch {
         clone.packet.set_class_of_service(session.class_of_service as u8);
         let size = Size::of(&clone.packet);
         for replica in &session.replicas {
-            let room = self.queues.room(replica.port, size);
-            if let Some(loss) = Loss::of(room) {
+            if let Some(loss) = self.queues.refusal(replica.port, size, &mut self.statistics) {
                 trace::lost(&mut self.tracing, trace, why, Some(replica.port), loss);
+                continue;
             }
-            match room {
-                Room::Yes => {
-                    let mut copy = self.pool.take(active.pipeline());
-                    copy.packet.copy_from(&clone.packet);
-                    copy.trace = trace::copied(&mut self.tracing, trace, why, *replica);
-                    self.queues.push(*replica, Held::Own(copy), size, instance, now_us);
-                }
-                Room::Full => {}
-                Room::NoSuchPort => self.statistics.no_such_port += 1,
-                Room::NoSuchQueue => self.statistics.no_such_queue += 1,
-            }
+            let mut copy = self.pool.take(active.pipeline());
+            copy.packet.copy_from(&clone.packet);
+            copy.trace = trace::copied(&mut self.tracing, trace, why, *replica);
+            self.queues.push(*replica, Held::Own(copy), size, instance, now_us);
         }
         self.pool.put(clone);
     }

@@ -3,8 +3,7 @@
 use super::Switch;
 use crate::multicast::Replica;
 use crate::pool::Slot;
-use crate::queues::Room;
-use crate::trace::{self, CopyOf, Loss, Recording, Traced, Tracing, What};
+use crate::trace::{self, CopyOf, Recording, Traced, Tracing, What};
 
 impl Switch {
     /// Traces packets from now on; `None` ends it. Packets that are being traced lose their traces.
@@ -56,18 +55,6 @@ impl Switch {
         to: Replica,
     ) -> Option<Traced> {
         trace::copied(&mut self.tracing, trace, why, to)
-    }
-
-    pub(super) fn record_loss(
-        &mut self,
-        trace: Option<Traced>,
-        why: CopyOf,
-        port: Option<u16>,
-        room: Room,
-    ) {
-        if let Some(loss) = Loss::of(room) {
-            trace::lost(&mut self.tracing, trace, why, port, loss);
-        }
     }
 
     #[inline]

@@ -20,7 +20,6 @@ pub use self::budget::Budget;
 pub use self::filter::{Filter, FilterError};
 use crate::forwarding::Forwarding;
 use crate::multicast::Replica;
-use crate::queues::Room;
 
 /// Steps of a recording, after which it is cut: a program may recirculate or copy a packet without
 /// end.
@@ -398,18 +397,6 @@ impl Observer for Recorder<'_> {
         self.recording.choices += 1;
         self.recording.push(self.copy, What::Choice { choice: choice.clone(), taken });
         taken
-    }
-}
-
-impl Loss {
-    /// Why a queue has no room.
-    pub(crate) fn of(room: Room) -> Option<Self> {
-        match room {
-            Room::Yes => None,
-            Room::Full => Some(Self::QueueFull),
-            Room::NoSuchPort => Some(Self::NoSuchPort),
-            Room::NoSuchQueue => Some(Self::NoSuchQueue),
-        }
     }
 }
 
