@@ -32,11 +32,11 @@ else
     cargo test --workspace --locked
 fi
 
-step "measurements"
+step "scripts"
 if python3 -c 'import tomllib' > /dev/null 2>&1; then
     python3 -B -m unittest discover --quiet --start-directory scripts
 else
-    echo "skipped: the tests of scripts/measure.sh need Python 3.11 or later"
+    echo "skipped: the tests of scripts need Python 3.11 or later"
 fi
 
 step "Python"

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, Parser, Subcommand};
 use tributary_base::program::{Completions, ManualPages};
 
 /// Checks, tests, traces and describes P4_16 programs for v1model, PSA and TNA.
@@ -23,14 +23,11 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Report all errors of a program.
     Check(CheckArgs),
-    /// Compile all programs of a folder, beside p4c if it is installed: counts, and the list of
-    /// disagreements.
-    Corpus(CorpusArgs),
     /// Format files: indentation and white space. Comments and line breaks stay.
     Fmt(FmtArgs),
     /// Write the program's P4Info.
     Info(InfoArgs),
-    /// Draw the control flow of the program's parsers and controls, one file per block.
+    /// Write the control flow of the program's parsers and controls for Graphviz, one file per block.
     Graph(GraphArgs),
     /// Run a packet test in the STF format of p4c's test suite: prints PASS, or FAIL and the
     /// reason.
@@ -70,59 +67,6 @@ pub(crate) struct FmtArgs {
     /// Change nothing: list the files that would change, and fail if there are any.
     #[arg(long)]
     pub(crate) check: bool,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct CorpusArgs {
-    /// Folder with the programs.
-    pub(crate) dir: PathBuf,
-    /// Take the programs for this architecture only.
-    #[arg(long, value_enum, default_value_t = Dialect::V1model)]
-    pub(crate) arch: Dialect,
-    /// Compiler to compare with. Default: p4c-bm2-ss or p4test, if it is on the PATH.
-    #[arg(long, value_name = "NAME")]
-    pub(crate) compiler: Option<String>,
-    /// Maximum time of each compiler for each program, in seconds.
-    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=86_400))]
-    pub(crate) time: u64,
-    /// Directory to search for included files; repeat for each directory.
-    #[arg(short = 'I', value_name = "DIR")]
-    pub(crate) include: Vec<PathBuf>,
-    /// Compile-time constant, such as VALUES=256.
-    #[arg(short = 'D', value_name = "NAME=VALUE")]
-    pub(crate) defines: Vec<String>,
-}
-
-/// Architectures of programs in a folder.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-pub(crate) enum Dialect {
-    V1model,
-    Tna,
-    Psa,
-    /// Every P4 file.
-    Any,
-}
-
-impl Dialect {
-    /// Its name in a sentence.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::V1model => "v1model",
-            Self::Tna => "tna",
-            Self::Psa => "psa",
-            Self::Any => "any architecture",
-        }
-    }
-
-    /// The files that declare it.
-    pub(crate) fn declarations(self) -> &'static [&'static str] {
-        match self {
-            Self::V1model => &["v1model.p4"],
-            Self::Tna => &["tna.p4"],
-            Self::Psa => &["psa.p4", "bmv2/psa.p4", "dpdk/psa.p4"],
-            Self::Any => &[],
-        }
-    }
 }
 
 #[derive(Debug, Args)]

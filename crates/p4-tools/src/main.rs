@@ -24,7 +24,6 @@ fn main() -> ExitCode {
 fn run(command: Command) -> Result<ExitCode> {
     match command {
         Command::Check(args) => commands::check(&args),
-        Command::Corpus(args) => commands::corpus::run(&args),
         Command::Fmt(args) => commands::fmt::run(&args),
         Command::Info(args) => commands::info(&args),
         Command::Graph(args) => commands::graph::run(&args),

@@ -1,7 +1,6 @@
 //! `tributary-p4`: checks and describes programs.
 
 mod bounded;
-pub(crate) mod corpus;
 pub(crate) mod dissector;
 mod dump;
 pub(crate) mod fmt;

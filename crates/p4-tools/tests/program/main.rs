@@ -1,9 +1,9 @@
 //! The `tributary-p4` program as a user calls it.
 
+mod check;
 #[path = "../../../cli/tests/shared/command.rs"]
 #[expect(dead_code, reason = "the tests of other programs use more of it")]
 mod command;
-mod corpus;
 mod describe;
 mod generate;
 mod stf;
