@@ -53,8 +53,7 @@ pub(crate) struct CheckArgs {
     /// One line for each error: FILE:LINE:COLUMN: error: MESSAGE, as editors read it.
     #[arg(long)]
     pub(crate) short: bool,
-    /// Print the program after this pass: tokens, syntax, typed, ir, code. `list` says what each
-    /// one shows.
+    /// Print the program after this pass: typed, ir, code. `list` says what each one shows.
     #[arg(long, value_name = "PASS")]
     pub(crate) dump: Option<String>,
 }

@@ -3,23 +3,16 @@
 //! The text of a program is the same in each run. Its form is not an interface.
 
 mod ir;
-mod syntax;
 mod typed;
 
 use std::fmt;
 
 use crate::source::{Reporter, Text};
-use crate::{
-    Defines, Diagnostics, Sources, ast, check, compile, hir, lexer, load, on_large_stack, parser,
-};
+use crate::{Defines, Diagnostics, Sources, check, compile, lexer, load, on_large_stack, parser};
 
 /// A phase of the front end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Pass {
-    /// The tokens after the preprocessor, one per line with its position.
-    Tokens,
-    /// The syntax tree, as a P4 program.
-    Syntax,
     /// Parsers, controls, functions and actions with resolved names, and with types and conversions
     /// written out.
     Typed,
@@ -29,7 +22,7 @@ pub enum Pass {
 
 impl Pass {
     /// All passes, in order.
-    pub const ALL: [Self; 4] = [Self::Tokens, Self::Syntax, Self::Typed, Self::Ir];
+    pub const ALL: [Self; 2] = [Self::Typed, Self::Ir];
 
     /// The pass with this name.
     #[must_use]
@@ -41,8 +34,6 @@ impl Pass {
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
-            Self::Tokens => "tokens",
-            Self::Syntax => "syntax",
             Self::Typed => "typed",
             Self::Ir => "ir",
         }
@@ -52,8 +43,6 @@ impl Pass {
     #[must_use]
     pub const fn about(self) -> &'static str {
         match self {
-            Self::Tokens => "the tokens after the preprocessor",
-            Self::Syntax => "the syntax tree, as a P4 program",
             Self::Typed => "blocks with resolved names, types and conversions",
             Self::Ir => "the intermediate representation that the engine runs",
         }
@@ -71,47 +60,25 @@ pub fn dump(
     defines: Defines<'_>,
     pass: Pass,
 ) -> Result<String, Diagnostics> {
-    if pass == Pass::Ir {
-        return Ok(ir::print(&compile(sources, main, defines)?.program));
+    match pass {
+        Pass::Ir => Ok(ir::print(&compile(sources, main, defines)?.program)),
+        Pass::Typed => on_large_stack(|| {
+            let (text, diagnostics) = load(sources, main, defines)?;
+            typed(&text, diagnostics)
+        }),
     }
-    on_large_stack(|| {
-        let (text, diagnostics) = load(sources, main, defines)?;
-        early(&text, diagnostics, pass)
-    })
 }
 
-/// The passes before lowering.
-fn early(text: &Text, diagnostics: Diagnostics, pass: Pass) -> Result<String, Diagnostics> {
+fn typed(text: &Text, diagnostics: Diagnostics) -> Result<String, Diagnostics> {
     if diagnostics.has_errors() {
         return Err(diagnostics);
     }
     let mut reporter = Reporter::with(text, diagnostics);
     let tokens = lexer::lex(&mut reporter);
-    if pass == Pass::Tokens {
-        return end(reporter, || self::tokens(text, &tokens));
-    }
-    let syntax: ast::Program = parser::parse(&mut reporter, &tokens);
-    if pass == Pass::Syntax {
-        return end(reporter, || syntax::print(&syntax));
-    }
+    let syntax = parser::parse(&mut reporter, &tokens);
     let complete = !reporter.list.has_errors();
-    let checked: hir::Program = check::check(&mut reporter, &syntax, complete);
-    end(reporter, || typed::print(&checked))
-}
-
-fn end(reporter: Reporter<'_>, print: impl FnOnce() -> String) -> Result<String, Diagnostics> {
-    if reporter.list.has_errors() { Err(reporter.list) } else { Ok(print()) }
-}
-
-fn tokens(text: &Text, tokens: &[lexer::Token]) -> String {
-    let mut out = String::new();
-    for token in tokens {
-        let line =
-            format!("{}: {:?} {}\n", text.place(token.span), token.kind, text.slice(token.span));
-        out.push_str(line.trim_end());
-        out.push('\n');
-    }
-    out
+    let checked = check::check(&mut reporter, &syntax, complete);
+    if reporter.list.has_errors() { Err(reporter.list) } else { Ok(typed::print(&checked)) }
 }
 
 /// Indented lines.
