@@ -62,7 +62,7 @@ impl Group {
     pub(crate) fn fragments_per_run(&self, protocol: Protocol) -> Option<u64> {
         let half = fragments(protocol) / 2;
         let wanted = self.fragments_per_run.unwrap_or(half).min(half);
-        (protocol != Protocol::Esa).then_some(wanted.into())
+        (!protocol.has_reminder_agent()).then_some(wanted.into())
     }
 }
 

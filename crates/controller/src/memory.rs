@@ -11,7 +11,7 @@ use tributary_model::memory::{Memory, Room};
 use tributary_model::plan::{self, Placement};
 use tributary_model::{Aggregation, Error as Unservable, services};
 use tributary_protocol::{Assignment, Mode};
-use tributary_wire::{JobId, Protocol, Service};
+use tributary_wire::{JobId, Service};
 
 use crate::error::Error;
 use crate::jobs::{Admitted, Controller, State, lock};
@@ -162,29 +162,25 @@ impl Controller {
         if ps.is_none() && assignment.mode != Mode::Local {
             return Err(Unservable::NoServer(job).into());
         }
-        match protocol {
-            Protocol::Atp if assignment == Assignment::NONE => Ok(()),
-            Protocol::Esa if assignment == Assignment::NONE => {
-                Ok(plan::targets(&self.topology, placement).map(|_| ())?)
+        if !protocol.has_segments() {
+            if assignment != Assignment::NONE {
+                return refused("its protocol gives jobs no aggregators of their own; assign none");
             }
-            Protocol::Atp | Protocol::Esa => {
-                refused("its protocol gives jobs no aggregators of their own; assign none")
+            if protocol.has_reminder_agent() {
+                plan::targets(&self.topology, placement)?;
             }
-            Protocol::SwitchMl if assignment.mode != Mode::Local => {
-                Err(Unservable::NotLocal(job).into())
-            }
-            Protocol::P4inc | Protocol::SwitchMl => {
-                if assignment.mode == Mode::Local && !one_switch {
-                    return refused(
-                        "its workers are attached to several switches: it is not a local job",
-                    );
-                }
-                if assignment.service.is_aggregated() != (assignment.mode != Mode::Forwarded) {
-                    return refused("service ID 0 is that of jobs that are only forwarded");
-                }
-                Ok(())
-            }
+            return Ok(());
         }
+        if !protocol.spans_switches() && assignment.mode != Mode::Local {
+            return Err(Unservable::NotLocal(job).into());
+        }
+        if assignment.mode == Mode::Local && !one_switch {
+            return refused("its workers are attached to several switches: it is not a local job");
+        }
+        if assignment.service.is_aggregated() != (assignment.mode != Mode::Forwarded) {
+            return refused("service ID 0 is that of jobs that are only forwarded");
+        }
+        Ok(())
     }
 
     /// Reserves the segment of a job's assignment.

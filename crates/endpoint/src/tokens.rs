@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use anyhow::{Context, Result};
 use rand::RngCore as _;
-use tributary_model::{JobSpec, Protocol, Scenario};
+use tributary_model::{JobSpec, Scenario};
 use tributary_wire::channel::{TOKEN_LEN, Token};
 
 /// The tokens of jobs, by job name.
@@ -21,7 +21,7 @@ impl FromIterator<(String, Token)> for Tokens {
 impl Tokens {
     /// Draws tokens for those of a scenario's jobs whose protocol has a reminder agent.
     pub fn draw(scenario: &Scenario) -> Self {
-        let jobs = scenario.jobs.iter().filter(|job| job.protocol == Protocol::Esa);
+        let jobs = scenario.jobs.iter().filter(|job| job.protocol.has_reminder_agent());
         let draw = |job: &JobSpec| {
             let mut token = [0; TOKEN_LEN];
             // Seeded by the operating system, never by the scenario: tokens must not be guessed.

@@ -189,7 +189,7 @@ impl Site {
         site.protocol = scenario.network.protocol;
         site.values_per_packet = scenario.network.switch.values_per_packet;
         site.racks = racks(&table, &servers, &scenario)?;
-        if site.protocol == Protocol::SwitchMl && site.racks.len() > 1 {
+        if !site.protocol.spans_switches() && site.racks.len() > 1 {
             let problem = format!(
                 "the jobs of `{name}` are of \"switchml\", and the servers are at {} switches",
                 site.racks.len()
@@ -201,10 +201,9 @@ impl Site {
         Ok(site)
     }
 
-    /// The policy of this name, or its variant that suits the protocol: with ESA and P4INC, a parameter server is on no
-    /// worker's server.
+    /// The policy of this name, or its variant by which a parameter server is on no worker's server.
     pub fn policy<P>(&self, name: &str, by_name: impl Fn(&str) -> Option<P>) -> Option<P> {
-        let apart = matches!(self.protocol, Protocol::Esa | Protocol::P4inc);
+        let apart = self.protocol.may_have_server() && !self.protocol.allows_server_beside_worker();
         let apart = apart.then(|| by_name(&format!("{name}:apart"))).flatten();
         apart.or_else(|| by_name(name))
     }
@@ -227,16 +226,13 @@ impl Site {
             return Summed::default();
         }
         let workers = plan.workers();
-        let ps = match (self.protocol, plan.ps) {
-            (Protocol::Atp, None) => {
-                let most = workers.iter().min_by_key(|(server, gpus)| (Reverse(*gpus), *server));
-                most.map(|(server, _)| *server)
-            }
-            (Protocol::Atp, chosen) => chosen,
-            (Protocol::SwitchMl, _) => None,
-            (Protocol::Esa | Protocol::P4inc, chosen) => {
-                chosen.filter(|ps| workers.iter().all(|(server, _)| server != ps))
-            }
+        let most = || workers.iter().min_by_key(|(server, gpus)| (Reverse(*gpus), *server));
+        let ps = if !self.protocol.may_have_server() {
+            None
+        } else if self.protocol.allows_server_beside_worker() {
+            plan.ps.or_else(|| most().map(|(server, _)| *server))
+        } else {
+            plan.ps.filter(|ps| workers.iter().all(|(server, _)| server != ps))
         };
         let ps = ps.map(|server| part.names[server.at()].clone());
         let adding = match self.protocol {
@@ -376,10 +372,7 @@ impl Site {
     /// Whether one job may send all sums of a request.
     #[must_use]
     pub fn fits(&self, request: &Request) -> bool {
-        let most = match self.protocol {
-            Protocol::Atp | Protocol::Esa => u32::MAX,
-            Protocol::P4inc | Protocol::SwitchMl => FRAGMENTS_MAX,
-        };
+        let most = if self.protocol.has_rounds() { FRAGMENTS_MAX } else { u32::MAX };
         self.fragments(request).saturating_mul(request.iterations.into()) <= most.into()
     }
 

@@ -8,17 +8,19 @@ use tributary_protocol::priority::{Code, Horizon, JobProfile, Priority};
 use tributary_protocol::{Assignment, JobConfig, Mode, PsConfig, Rate, Timing, WorkerConfig};
 use tributary_wire::{Host, WorkerIndex};
 
-use crate::{Aggregation, HostId, JobSpec, Network, Profile, Protocol};
+use crate::{Aggregation, HostId, JobSpec, Network, Profile};
 
 impl Network {
     /// Where the gradients of a P4INC or SwitchML job are summed. (In ATP and ESA switches serve no
     /// job by assignment.)
     #[must_use]
     pub fn mode(&self, job: &JobSpec) -> Mode {
-        match (job.protocol, job.aggregation) {
-            (Protocol::Atp | Protocol::Esa, _) | (_, Aggregation::Server) => Mode::Forwarded,
-            _ if self.topology.common_switch(&job.workers).is_some() => Mode::Local,
-            _ => Mode::Partial,
+        if !job.protocol.has_services() || job.aggregation == Aggregation::Server {
+            Mode::Forwarded
+        } else if self.topology.common_switch(&job.workers).is_some() {
+            Mode::Local
+        } else {
+            Mode::Partial
         }
     }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use tributary_protocol::{Assignment, Mode};
-use tributary_wire::{JobId, Protocol, Segment, Service};
+use tributary_wire::{JobId, Segment, Service};
 
 use crate::plan::Placement;
 use crate::segments::{Allocator, Demand};
@@ -44,13 +44,13 @@ impl Memory {
     /// [`Error::Partitions`] if the pool is too small.
     pub fn of(network: &Network) -> Result<Option<Self>, Error> {
         let (switches, pool) = (network.topology.switches.len(), network.switch.pool);
-        match network.protocol {
-            Protocol::Atp | Protocol::Esa => Ok(None),
-            Protocol::P4inc => Ok(Some(Self::new(switches, pool))),
-            Protocol::SwitchMl => {
-                Self::partitioned(switches, pool, network.switch.partitions).map(Some)
-            }
+        if !network.protocol.has_segments() {
+            return Ok(None);
         }
+        if network.protocol.has_partitions() {
+            return Self::partitioned(switches, pool, network.switch.partitions).map(Some);
+        }
+        Ok(Some(Self::new(switches, pool)))
     }
 
     /// Gives a job its next service and, if switches add for it, a segment of `size` aggregators.

@@ -269,7 +269,7 @@ impl JobAtSwitch {
     /// The packets of the job that each port may send, and what the switch does with them.
     #[must_use]
     pub fn memberships(&self, protocol: Protocol) -> Vec<Membership> {
-        if matches!(protocol, Protocol::P4inc | Protocol::SwitchMl) {
+        if protocol.has_services() {
             return services::memberships(self);
         }
         let Self { members, upward, rack, .. } = *self;

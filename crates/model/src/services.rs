@@ -52,7 +52,7 @@ pub fn mode(
         Aggregation::Network => Mode::Partial,
         Aggregation::Server => Mode::Forwarded,
     };
-    if protocol == Protocol::SwitchMl {
+    if !protocol.spans_switches() {
         return Err(Error::NotLocal(placement.job));
     }
     if placement.ps.is_none() {

@@ -51,7 +51,7 @@ impl Scenario {
     #[must_use]
     pub fn server_threads(&self, host: HostId) -> usize {
         let jobs = self.jobs.iter().filter(|job| job.ps == Some(host));
-        let jobs = jobs.filter(|job| job.protocol != Protocol::Esa);
+        let jobs = jobs.filter(|job| !job.protocol.has_reminder_agent());
         jobs.map(|job| job.lane.count).max().unwrap_or(1)
     }
 

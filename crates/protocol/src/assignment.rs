@@ -127,12 +127,12 @@ impl Assignment {
         slots: u32,
         pool: NonZeroU32,
     ) -> Result<(), ConfigError> {
-        let suits = match protocol {
-            Protocol::Atp | Protocol::Esa => *self == Self::NONE,
-            Protocol::P4inc => {
-                *self == Self::NONE || self.mode != Mode::Forwarded && self.service.is_aggregated()
-            }
-            Protocol::SwitchMl => self.mode == Mode::Local && self.service.is_aggregated(),
+        let suits = if !protocol.has_services() {
+            *self == Self::NONE
+        } else if protocol.spans_switches() {
+            *self == Self::NONE || self.mode != Mode::Forwarded && self.service.is_aggregated()
+        } else {
+            self.mode == Mode::Local && self.service.is_aggregated()
         };
         if !suits {
             let Self { service, mode, .. } = *self;
@@ -148,9 +148,9 @@ impl Assignment {
         }
         // Otherwise a cell could be overwritten while a worker still lacks the result of the last
         // round but one, which would exist nowhere else.
-        let needed = match (protocol, self.mode) {
-            (Protocol::SwitchMl, _) => 2 * slots,
-            (_, Mode::Local) => slots,
+        let needed = match self.mode {
+            _ if protocol.has_partitions() => 2 * slots,
+            Mode::Local => slots,
             _ => 1,
         };
         if segment.size < needed {

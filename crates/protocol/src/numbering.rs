@@ -21,10 +21,7 @@ pub(crate) enum Numbering {
 
 impl Numbering {
     pub(crate) const fn of(protocol: Protocol) -> Self {
-        match protocol {
-            Protocol::Atp | Protocol::Esa => Self::Fragments,
-            Protocol::P4inc | Protocol::SwitchMl => Self::Rounds,
-        }
+        if protocol.has_rounds() { Self::Rounds } else { Self::Fragments }
     }
 
     /// Decodes a sequence.

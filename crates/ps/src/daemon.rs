@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 use tributary_endpoint::serving::{Host, Kind, Serving};
 use tributary_endpoint::{Args, channel, open_server_ports};
 use tributary_metrics::{Board, Metrics};
-use tributary_model::{JobSpec, Protocol};
+use tributary_model::JobSpec;
 use tributary_netio::device::Device;
 use tributary_netio::faults::Faulty;
 use tributary_netio::{FrameIo, Waker};
@@ -77,7 +77,7 @@ fn serve_jobs(
         let hub = channel::hub(scenario, id, tokens, at(id), waker.clone())?;
         let mut channels = channels(scenario, id, tokens, hub, &waker, at)?;
         // Other servers detect a new run by its packets, because it has the same workers.
-        let follows = |job: &JobSpec| job.protocol == Protocol::Esa || job.on_death.goes_on();
+        let follows = |job: &JobSpec| job.protocol.has_reminder_agent() || job.on_death.goes_on();
         let over = serving.over(&deployment, follows, stop);
         tell(&Event::Ready);
         let serve = |(servers, io): (Servers, Faulty<Device>),

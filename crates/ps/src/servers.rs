@@ -5,8 +5,8 @@ use tributary_protocol::server::Event;
 use tributary_protocol::{
     Assignment, ConfigError, Endpoint, ParameterServer, PsConfig, Rejected, Time,
 };
+use tributary_wire::JobId;
 use tributary_wire::agg::Packet;
-use tributary_wire::{JobId, Protocol};
 
 use crate::report::{ServerReport, Stats};
 
@@ -43,7 +43,7 @@ impl Servers {
             rejected: Rejected::default(),
         };
         for Job { server, agent } in jobs {
-            if server.job.protocol == Protocol::Esa {
+            if server.job.protocol.has_reminder_agent() {
                 servers.esa.add_server(server)?;
                 agent.map_or(Ok(()), |agent| servers.esa.add_agent(agent))?;
             } else {

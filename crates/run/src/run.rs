@@ -19,7 +19,7 @@ use tributary_embedded::program;
 use tributary_endpoint::numbers;
 use tributary_metrics::Metrics;
 use tributary_model::jobfile::{Switches, TIMING_IGNORED};
-use tributary_model::{Deployment, JobSpec, Protocol, Scenario, Workload, services};
+use tributary_model::{Deployment, JobSpec, Scenario, Workload, services};
 use tributary_netio::device::Kind as Io;
 use tributary_p4::Architecture;
 use tributary_p4runtime::p4::config::v1::P4Info;
@@ -706,7 +706,7 @@ impl Run<'_> {
             let server = servers.into_iter().reduce(ServerReport::add);
             // The control loop gives jobs other segments as they move.
             let fixed = scenario.orchestration.is_none();
-            let segment = if fixed && matches!(job.protocol, Protocol::P4inc | Protocol::SwitchMl) {
+            let segment = if fixed && job.protocol.has_segments() {
                 let placement = self.deployment.placement(position);
                 let units = services::units(&scenario.network.topology, &placement).len();
                 let assignments = lanes.map(|lane| self.deployment.assignment(lane));

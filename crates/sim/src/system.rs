@@ -8,8 +8,8 @@ use tributary_controller::outcomes::{self, Count, Outcomes};
 use tributary_controller::ports::PortMap;
 use tributary_controller::{Catalogue, sweep};
 use tributary_model::{
-    Aggregation, Deployment, JobSpec, Protocol, SwitchId, circuits::Circuits, plan,
-    plan::JobAtSwitch, worker_index,
+    Aggregation, Deployment, JobSpec, SwitchId, circuits::Circuits, plan, plan::JobAtSwitch,
+    worker_index,
 };
 use tributary_p4runtime::p4::v1::{Entity, Update};
 use tributary_protocol::esa::Backend;
@@ -323,18 +323,16 @@ impl System {
     ) -> Result<(), Error> {
         let JobSpec { id, ps, agent, protocol, .. } = *self.job(job);
         let (Some(ps), Some(config)) = (ps, self.deployment.server(job)) else { return Ok(()) };
-        let process = match protocol {
-            Protocol::Atp | Protocol::P4inc => Process::Server(id, plain(config)?),
-            Protocol::Esa => {
-                let mut backend = Backend::default();
-                backend.add_server(config)?;
-                if agent == Some(ps) {
-                    let agent = self.deployment.agent(job)?;
-                    agent.map_or(Ok(()), |agent| backend.add_agent(agent))?;
-                }
-                Process::Esa(id, backend)
+        let process = if protocol.has_reminder_agent() {
+            let mut backend = Backend::default();
+            backend.add_server(config)?;
+            if agent == Some(ps) {
+                let agent = self.deployment.agent(job)?;
+                agent.map_or(Ok(()), |agent| backend.add_agent(agent))?;
             }
-            Protocol::SwitchMl => return Ok(()),
+            Process::Esa(id, backend)
+        } else {
+            Process::Server(id, plain(config)?)
         };
         // Replaces a server that is still running.
         self.network.kill(ps, id);

@@ -15,7 +15,7 @@ use tributary_controller::server::LIMITS;
 use tributary_controller::service::{Jobs, Known};
 use tributary_metrics::Metrics;
 use tributary_model::jobfile::{Site, TIMING_IGNORED};
-use tributary_model::{Deployment, Orchestration, Protocol, Scenario, circuits::Circuits};
+use tributary_model::{Deployment, Orchestration, Scenario, circuits::Circuits};
 use tributary_optical::crossconnect::CrossConnect;
 use tributary_optical::orchestrator::journal::Redb;
 use tributary_optical::orchestrator::live::{Live, carries};
@@ -73,7 +73,7 @@ pub(crate) fn run(command: &OpticalCommand, metrics: &Metrics) -> Result<()> {
             args.job_file.display()
         );
     };
-    if scenario.network.protocol != Protocol::P4inc {
+    if !scenario.network.protocol.can_move() {
         bail!("jobs that wait at their parameter servers are of p4inc; set protocol = \"p4inc\"");
     }
     if scenario.network.topology.has_timing() {

@@ -17,7 +17,7 @@ use tributary_model::{Aggregation, Error as Unservable, HostId, Limits};
 use tributary_protocol::priority::Priority;
 use tributary_protocol::{Assignment, Rate};
 use tributary_wire::channel::{TOKEN_LEN, Token};
-use tributary_wire::{Epoch, JobId, Protocol, WorkerSet};
+use tributary_wire::{Epoch, JobId, WorkerSet};
 
 use super::taking::Host;
 use super::{Admitted, Carries, Described, Entry, Jobs, Refusal, Stage, State};
@@ -122,7 +122,7 @@ impl Jobs {
         if (demand.is_some() || stepped) && lease {
             return Err(Refusal::Leased(admission.placement.job));
         }
-        if (demand.is_some() || stepped) && self.protocol() == Protocol::Esa {
+        if (demand.is_some() || stepped) && self.protocol().has_reminder_agent() {
             return Err(Refusal::Unled(admission.placement.job));
         }
         let (placement, described, wish) = {
@@ -213,7 +213,7 @@ impl Jobs {
     fn server_for(&self, state: &State, admission: &Admission) -> Option<HostId> {
         let Admission { placement, demand, .. } = admission;
         let workers = &placement.workers;
-        let may_share = self.protocol() == Protocol::Atp;
+        let may_share = self.protocol().allows_server_beside_worker();
         let carried = |host: &HostId| match &self.0.known.carries {
             Some(Carries(carries)) if demand.is_some() => {
                 carries(&Placement { ps: Some(*host), ..placement.clone() }).is_ok()

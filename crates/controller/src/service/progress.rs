@@ -5,7 +5,7 @@ use tributary_access::Grant;
 use tributary_model::job::{Event, Iteration, Progress, Served, Stream};
 use tributary_model::plan::Placement;
 use tributary_protocol::Rate;
-use tributary_wire::{Epoch, JobId, Protocol, WorkerIndex};
+use tributary_wire::{Epoch, JobId, WorkerIndex};
 
 use super::{Admitted, Demand, Jobs, Refusal, State};
 
@@ -94,7 +94,7 @@ impl Jobs {
         if admitted.lanes.len() > 1 {
             return Err(Refusal::Lanes(job));
         }
-        if self.protocol() == Protocol::Esa {
+        if self.protocol().has_reminder_agent() {
             return Err(Refusal::Unled(job));
         }
         let rate = rate.into_iter().chain(admitted.placement.limits.rate).min();

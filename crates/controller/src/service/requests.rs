@@ -14,7 +14,7 @@ use tributary_model::job::Progress;
 use tributary_model::{Aggregation, HostId, Limits, Topology};
 use tributary_protocol::priority::Priority;
 use tributary_protocol::{Assignment, Rate};
-use tributary_wire::{Epoch, JobId, Protocol};
+use tributary_wire::{Epoch, JobId};
 
 use super::messages::{bits_per_second, described, iteration};
 use super::{Admission, Demand, Jobs, Refusal, taking};
@@ -43,7 +43,7 @@ impl Service for Jobs {
         let grant = Grant::of(&request)?.require(Role::Submit)?;
         let request = request.into_inner();
         let settings = Some(request.settings.clone()).filter(|settings| !settings.is_empty());
-        if self.protocol() == Protocol::Esa && settings.is_none() {
+        if self.protocol().has_reminder_agent() && settings.is_none() {
             return Err(invalid(
                 "jobs of esa, whose endpoints need tokens, are admitted with their settings; give them, or write the \
                  job into the controller's job file",
@@ -283,8 +283,7 @@ fn placement(jobs: &Jobs, request: &v1::AdmitRequest, any_id: bool) -> Result<Pl
     let ps = ps.map(host).transpose()?;
     let fit = jobs.topology().racks(&workers, ps, jobs.protocol(), false);
     fit.map_err(|unfit| invalid(unfit.to_string()))?;
-    // With ATP, the PS may share a host with a worker, in a process of its own.
-    let apart = ps.iter().filter(|_| jobs.protocol() != Protocol::Atp);
+    let apart = ps.iter().filter(|_| !jobs.protocol().allows_server_beside_worker());
     let apart: Vec<_> = workers.iter().chain(apart).collect();
     if apart.iter().collect::<BTreeSet<_>>().len() < apart.len() {
         return Err(invalid("the workers and the parameter server are on different hosts each"));

@@ -39,13 +39,9 @@ impl Setting {
     /// The job file of a run.
     pub(super) fn job_file(&self, protocol: Protocol, seed: u64) -> String {
         let Self { jobs, tensor_bytes, pool, jitter_us } = *self;
-        let [servers, partitions] = match protocol {
-            Protocol::Atp | Protocol::Esa => {
-                [format!("ps_hosts = {}\n", jobs.min(2)), String::new()]
-            }
-            Protocol::P4inc => [String::new(), String::new()],
-            Protocol::SwitchMl => [String::new(), format!("partitions = {MAX_JOBS}\n")],
-        };
+        let only_if = |has: bool, line: String| if has { line } else { String::new() };
+        let servers = only_if(protocol.needs_server(), format!("ps_hosts = {}\n", jobs.min(2)));
+        let partitions = only_if(protocol.has_partitions(), format!("partitions = {MAX_JOBS}\n"));
         let job = format!(
             "[[job]]\nworkers = {WORKERS}\njitter = \"{jitter_us}us\"\n\
              workload = {{ kind = \"random\", tensors = {TENSORS}, elements = {} }}\n",

@@ -17,7 +17,7 @@ use tonic::transport::Channel;
 use tributary_access::Remote;
 use tributary_api::jobs::v1;
 use tributary_api::jobs::v1::jobs_client::JobsClient;
-use tributary_model::{JobSpec, Protocol, Scenario, Workload};
+use tributary_model::{JobSpec, Scenario, Workload};
 
 /// Pause between two looks at the jobs.
 const PAUSE: Duration = Duration::from_millis(20);
@@ -91,7 +91,7 @@ impl Wanted {
             segment: job.segment.max(1),
             least: job.window.clamp(1, job.segment.max(1)),
             has_server: job.ps.is_some() && demand.is_none(),
-            moves: job.protocol == Protocol::P4inc,
+            moves: job.protocol.can_move(),
             demand,
             needs_light: units.any(|unit| Some(unit) != first),
         }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use tempfile::TempDir;
-use tributary_model::{Duty, End, JobSpec, Protocol, Scenario, SwitchId, Workload};
+use tributary_model::{Duty, End, JobSpec, Scenario, SwitchId, Workload};
 use tributary_netio::device::Kind as Io;
 use tributary_run::fabric::CROSS_CONNECT;
 use tributary_run::testbed::{Port, Testbed};
@@ -63,7 +63,7 @@ pub(crate) fn scenario(options: &Options) -> Result<Scenario> {
             "clients admit the jobs of units around a cross-connect, with their demands; add --clients"
         );
     }
-    if scenario.orchestration.is_some() && scenario.network.protocol != Protocol::P4inc {
+    if scenario.orchestration.is_some() && !scenario.network.protocol.can_move() {
         bail!("the control loop of a cross-connect has jobs of p4inc; set protocol = \"p4inc\"");
     }
     for (_, job) in scenario.whole_jobs() {

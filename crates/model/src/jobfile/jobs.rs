@@ -171,7 +171,7 @@ pub(crate) struct Jobs<'a> {
 impl<'a> Jobs<'a> {
     /// Refuses a protocol whose sums depend on the way of packets, in a network where that changes.
     pub(crate) fn check_re_patching(&self, document: &Table<'_>) -> Result<(), Error> {
-        if self.choice.has_segments() {
+        if self.choice.protocol.has_segments() {
             return Ok(());
         }
         Err(document.place_of("topology").fault(
@@ -242,7 +242,7 @@ impl<'a> Jobs<'a> {
                 )
             })?),
         };
-        let agent = ps.filter(|_| self.choice.protocol == Protocol::Esa);
+        let agent = ps.filter(|_| self.choice.protocol.has_reminder_agent());
         let placed = Placed { id, name, workers, ps, agent };
         let job = context.placed(table, placed, 0)?;
         if let Workload::Files(_) = job.workload {
@@ -293,20 +293,18 @@ impl<'a> Jobs<'a> {
         // There are at most hundreds of jobs.
         let count = |jobs: usize| u32::try_from(jobs).unwrap_or(u32::MAX);
         let all = count(self.tables.len());
-        Ok(match self.choice.protocol {
-            Protocol::Atp | Protocol::Esa => {
-                Servers { at_one_switch: all, at_several: all, least: 1 }
-            }
-            Protocol::P4inc => {
-                let mut wanted = 0;
-                for table in &self.tables {
-                    let by_server = protocol::aggregation(table)? == Aggregation::Server;
-                    wanted += usize::from(by_server || table.get("ps").is_some());
-                }
-                Servers { at_one_switch: count(wanted), at_several: all, least: 0 }
-            }
-            Protocol::SwitchMl => Servers { at_one_switch: 0, at_several: 0, least: 0 },
-        })
+        if self.choice.protocol.needs_server() {
+            return Ok(Servers { at_one_switch: all, at_several: all, least: 1 });
+        }
+        if !self.choice.protocol.may_have_server() {
+            return Ok(Servers { at_one_switch: 0, at_several: 0, least: 0 });
+        }
+        let mut wanted = 0;
+        for table in &self.tables {
+            let by_server = protocol::aggregation(table)? == Aggregation::Server;
+            wanted += usize::from(by_server || table.get("ps").is_some());
+        }
+        Ok(Servers { at_one_switch: count(wanted), at_several: all, least: 0 })
     }
 
     /// Number of jobs that share the pool; each thread of a worker counts.
@@ -530,13 +528,13 @@ impl Context<'_, '_> {
         workers: &[HostId],
     ) -> Result<bool, Error> {
         let together = self.topology.common_switch(workers).is_some();
-        if self.choice.protocol == Protocol::SwitchMl && !together {
+        if !self.choice.protocol.spans_switches() && !together {
             return Err(table.place_of("workers").fault(
                 "the job's workers are attached to several switches, and with \"switchml\" one sums up alone",
                 "choose workers at one switch, or use \"p4inc\"",
             ));
         }
-        Ok(self.choice.has_segments() && together && aggregation == Aggregation::Network)
+        Ok(self.choice.protocol.has_segments() && together && aggregation == Aggregation::Network)
     }
 
     /// What switches let the job take.
@@ -572,12 +570,12 @@ impl Context<'_, '_> {
         };
         let pool = self.switch.pool;
         let own = table.or("segment", None, |s| s.integer32(1..=pool).map(Some))?;
-        let (room, segment) = match self.choice.protocol {
-            Protocol::Atp | Protocol::Esa => {
-                return Ok((self.setting(table, "slots", SLOTS, read)?, 0));
-            }
-            Protocol::SwitchMl => (self.switch.partition() / 2, Some(self.switch.partition())),
-            Protocol::P4inc => (own.unwrap_or(self.share), own),
+        if !self.choice.protocol.has_segments() {
+            return Ok((self.setting(table, "slots", SLOTS, read)?, 0));
+        }
+        let (room, segment) = match self.choice.protocol.has_partitions() {
+            true => (self.switch.partition() / 2, Some(self.switch.partition())),
+            false => (own.unwrap_or(self.share), own),
         };
         let default = if local { SLOTS.min(largest_power(room)) } else { SLOTS };
         let slots = self.setting(table, "slots", default, |item| {
@@ -585,9 +583,9 @@ impl Context<'_, '_> {
             if !local || slots <= room {
                 return Ok(slots);
             }
-            let (what, mend) = match self.choice.protocol {
-                Protocol::SwitchMl => ("pairs of aggregators in its partition", "fewer partitions"),
-                _ => ("aggregators in its segment", "a larger `segment`"),
+            let (what, mend) = match self.choice.protocol.has_partitions() {
+                true => ("pairs of aggregators in its partition", "fewer partitions"),
+                false => ("aggregators in its segment", "a larger `segment`"),
             };
             Err(item.fault(
                 format!("a job with {slots} slots has only {room} {what}"),
@@ -703,7 +701,7 @@ impl Context<'_, '_> {
             .filter(|&host| self.topology.host(host).role == HostRole::ParameterServer)
             .collect();
         let ps = match table.get("ps") {
-            Some(item) if self.choice.protocol == Protocol::SwitchMl => {
+            Some(item) if !self.choice.protocol.may_have_server() => {
                 return Err(item.fault(
                     "a job of \"switchml\" has no parameter server",
                     "leave `ps` out, or use another protocol",
@@ -719,8 +717,7 @@ impl Context<'_, '_> {
             }
             None => servers[index % servers.len()],
         };
-        // In ATP a switch distinguishes the two by the kind of the packet.
-        if workers.contains(&ps) && self.choice.protocol != Protocol::Atp {
+        if workers.contains(&ps) && !self.choice.protocol.allows_server_beside_worker() {
             let name = &self.topology.host(ps).name;
             return Err(table.place_of("ps").fault(
                 format!("host `{name}` is both a worker and the parameter server of the job"),
@@ -738,7 +735,7 @@ impl Context<'_, '_> {
         workers: &[HostId],
     ) -> Result<Option<HostId>, Error> {
         let Some(item) = table.get("agent") else {
-            return Ok(ps.filter(|_| self.choice.protocol == Protocol::Esa));
+            return Ok(ps.filter(|_| self.choice.protocol.has_reminder_agent()));
         };
         let agent = self.find_host(&item)?;
         if workers.contains(&agent) {
@@ -788,7 +785,7 @@ impl Context<'_, '_> {
         let each = random.elements.div_ceil(u64::from(self.switch.values_per_packet));
         let all = u128::from(each.div_ceil(threads.into())) * u128::from(random.rounds());
         // Three bits of a sequence number may encode the rung of the scale ladder.
-        let numbers = if self.choice.has_segments() { FRAGMENTS_MAX } else { u32::MAX };
+        let numbers = if self.choice.protocol.has_segments() { FRAGMENTS_MAX } else { u32::MAX };
         if all > u128::from(numbers) {
             return Err(table.place_of("workload").fault(
                 format!("the job sends {all} fragments, more than there are sequence numbers"),

@@ -26,12 +26,9 @@ const KEYS: [&str; 11] = [
     "priority_unit",
 ];
 /// The protocols for which the switches have a program.
-const PROTOCOLS: [(&str, Protocol); 4] = [
-    ("atp", Protocol::Atp),
-    ("esa", Protocol::Esa),
-    ("p4inc", Protocol::P4inc),
-    ("switchml", Protocol::SwitchMl),
-];
+fn protocols() -> [(&'static str, Protocol); 4] {
+    Protocol::ALL.map(|protocol| (protocol.name(), protocol))
+}
 const AGGREGATIONS: [(&str, Aggregation); 2] =
     [("network", Aggregation::Network), ("server", Aggregation::Server)];
 const RECOVERIES: [(&str, Recovery); 2] =
@@ -100,7 +97,7 @@ impl Choice {
         let of_file = word.or_else(|| settings.get("kind"));
         let of_jobs = || jobs.iter().find_map(|job| job.get("protocol"));
         let protocol = match of_file.or_else(of_jobs) {
-            Some(item) => item.choice(&PROTOCOLS)?,
+            Some(item) => item.choice(&protocols())?,
             None => Protocol::Atp,
         };
         let table = document.get("protocol").is_some_and(|item| !item.is_string());
@@ -110,7 +107,7 @@ impl Choice {
     /// Rejects a job whose protocol differs from the rest of the file.
     pub(crate) fn check(self, job: &Table<'_>) -> Result<(), Error> {
         let Some(item) = job.get("protocol") else { return Ok(()) };
-        let own = item.choice(&PROTOCOLS)?;
+        let own = item.choice(&protocols())?;
         if own == self.protocol {
             return Ok(());
         }
@@ -149,14 +146,9 @@ impl Choice {
         self.keep_for(Protocol::P4inc, job, &P4INC_KEYS)
     }
 
-    /// Whether each job has its own segment of the pool.
-    pub(crate) fn has_segments(self) -> bool {
-        matches!(self.protocol, Protocol::P4inc | Protocol::SwitchMl)
-    }
-
     /// `[protocol] addressing`.
     pub(crate) fn addressing(self, protocol: &Table<'_>) -> Result<Addressing, Error> {
-        if self.has_segments() {
+        if self.protocol.has_segments() {
             self.keep_for(Protocol::Atp, protocol, &["addressing"])?;
         }
         protocol.or("addressing", Addressing::Default, |item| item.choice(&ADDRESSINGS))
@@ -174,7 +166,7 @@ impl Choice {
     pub(crate) fn partitions(self, switch: &Table<'_>, pool: u32) -> Result<u32, Error> {
         self.keep_for(Protocol::SwitchMl, switch, &["partitions"])?;
         let partitions = switch.or("partitions", PARTITIONS, |p| p.integer32(1..=1 << 23))?;
-        if self.protocol == Protocol::SwitchMl && pool / partitions < 2 {
+        if self.protocol.has_partitions() && pool / partitions < 2 {
             let written = switch.get("partitions").is_some();
             let place = switch.place_of(if written { "partitions" } else { "pool" });
             return Err(place.fault(

@@ -48,7 +48,7 @@ impl WorkerConfig {
     }
 
     pub(super) fn validate(&self) -> Result<(), ConfigError> {
-        self.job.validate(&[Protocol::Atp, Protocol::Esa, Protocol::P4inc, Protocol::SwitchMl])?;
+        self.job.validate(&Protocol::ALL)?;
         self.timing.validate()?;
         if self.index.get() >= self.job.workers() {
             return Err(ConfigError::Index {

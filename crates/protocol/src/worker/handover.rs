@@ -27,7 +27,7 @@ impl Handover {
     /// For a worker of this job; `None` if the protocol has no PS.
     pub(super) fn of(job: &JobConfig) -> Option<Self> {
         let slots = job.slots;
-        (job.protocol != Protocol::SwitchMl).then(|| Self {
+        job.protocol.may_have_server().then(|| Self {
             results: Results::new(job),
             due: SlotSet::new(slots),
             slots,

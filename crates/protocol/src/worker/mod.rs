@@ -154,7 +154,7 @@ impl Worker {
             fragments: Fragments::new(&config.job, sendings_through(&config)),
             controller,
             pacer: Pacer::new(config.rate),
-            channel: (config.job.protocol == Protocol::Esa).then(|| Channel::new(&config.job)),
+            channel: config.job.protocol.has_reminder_agent().then(|| Channel::new(&config.job)),
             handover: Handover::of(&config.job),
             rules: Rules::new(&config.timing, &config.job),
             timers: Timers::new(),

@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow};
 use tributary_controller::programs::Compiled;
 use tributary_model::{
-    Deployment, HostId, JobSpec, Protocol, Scenario, SwitchId, plan::JobAtSwitch, worker_index,
+    Deployment, HostId, JobSpec, Scenario, SwitchId, plan::JobAtSwitch, worker_index,
 };
 use tributary_p4runtime::p4::v1::Entity;
 use tributary_protocol::worker::{Event as WorkerEvent, Stats};
@@ -304,7 +304,7 @@ impl Fabric for Sim {
     fn stop_endpoints(&mut self) {
         let mut done = Vec::new();
         for job in &self.deployment.scenario().jobs {
-            if job.protocol == Protocol::Esa {
+            if job.protocol.has_reminder_agent() {
                 done.extend(self.system.backends(job.id).map(servers::Event::backend));
             } else if let Some(ps) = job.ps
                 && let Some(server) = self.system.network.server(ps, job.id)

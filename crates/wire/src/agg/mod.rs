@@ -36,6 +36,7 @@
 
 mod flags;
 mod kind;
+mod protocol;
 mod repair;
 
 use std::net::Ipv4Addr;
@@ -47,7 +48,8 @@ use crate::{
 };
 
 pub use flags::Flags;
-pub use kind::{Kind, Protocol};
+pub use kind::Kind;
+pub use protocol::Protocol;
 pub use repair::{Repair, Repaired};
 
 /// Length of the header in bytes.

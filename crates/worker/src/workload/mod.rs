@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex};
 
 use crate::train::verify;
 use anyhow::{Context, Result, bail};
-use tributary_model::{JobSpec, Protocol, Workload as Description};
+use tributary_model::{JobSpec, Workload as Description};
 use tributary_protocol::Tensor;
 
 pub use digits::{TrainingReport, reference_digest};
@@ -211,7 +211,7 @@ impl Rule {
         Self {
             scale: job.scale,
             fragment: values_per_packet.into(),
-            ladder: matches!(job.protocol, Protocol::P4inc | Protocol::SwitchMl),
+            ladder: job.protocol.has_rounds(),
         }
     }
 

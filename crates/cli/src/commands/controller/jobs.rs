@@ -10,7 +10,7 @@ use tributary_controller::jobs::Controller;
 use tributary_controller::server::LIMITS;
 use tributary_controller::service::{Forgetful, Jobs, Journal, Known, Record};
 use tributary_metrics::Metrics;
-use tributary_model::{Deployment, Protocol, Scenario, plan::Placement};
+use tributary_model::{Deployment, Scenario, plan::Placement};
 use tributary_optical::orchestrator::journal::Redb;
 use tributary_wire::JobId;
 
@@ -76,9 +76,9 @@ pub(super) async fn serve(
 ) -> Result<()> {
     let Beginning { journal, records, outdated, door, on_demand } = beginning;
     let network = &known.deployment.scenario().network;
-    let controller = match network.protocol {
-        Protocol::SwitchMl => controller.partitioned(network.switch.partitions)?,
-        _ => controller,
+    let controller = match network.protocol.has_partitions() {
+        true => controller.partitioned(network.switch.partitions)?,
+        false => controller,
     };
     let remembers = journal.is_some();
     let journal: Arc<dyn Journal> = match journal {

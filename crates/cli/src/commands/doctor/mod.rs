@@ -27,8 +27,8 @@ use tributary_controller::programs;
 use tributary_controller::targets::{self, Given, Kind as Target};
 use tributary_embedded::program;
 use tributary_endpoint::names;
+use tributary_model::Scenario;
 use tributary_model::jobfile::Switches;
-use tributary_model::{Protocol, Scenario};
 use tributary_netio::ethtool::Offloads;
 use tributary_netio::interface::Interface;
 use tributary_netio::{packet, xdp};
@@ -120,7 +120,7 @@ fn gather(args: &Args, scenario: Option<&Scenario>) -> Result<Vec<Check>> {
         let wanted = nic::Wanted {
             packet: scenario.map(packet),
             mac: host.zip(scenario).map(|(host, scenario)| mac(scenario, host)),
-            tcp: scenario.is_some_and(|scenario| scenario.network.protocol == Protocol::Esa),
+            tcp: scenario.is_some_and(|scenario| scenario.network.protocol.has_reminder_agent()),
         };
         checks.extend(nic::judge(interface, &facts, &wanted));
         if let (Some(host), Some(scenario), true) = (host, scenario, there) {

@@ -186,8 +186,9 @@ impl Setup {
         let workers = count(&mut self.jobs.iter().flat_map(|job| job.workers.iter().copied()));
         let servers = count(&mut self.jobs.iter().map(|job| job.server));
         let (partition, slots) = self.partition();
-        let at_server = self.protocol == Protocol::P4inc && self.aggregation == Aggregation::Server;
-        let needs_server = at_server || matches!(self.protocol, Protocol::Atp | Protocol::Esa);
+        let optional = self.protocol.may_have_server() && !self.protocol.needs_server();
+        let at_server = optional && self.aggregation == Aggregation::Server;
+        let needs_server = at_server || self.protocol.needs_server();
         let server = |number| if servers == 1 { "ps".into() } else { format!("ps{number}") };
         let mut file = format!(
             "[topology]\nkind = \"star\"\nworkers = {workers}\nps_hosts = {servers}\n\
@@ -240,10 +241,12 @@ impl Setup {
         let jobs = self.jobs.len() as u32;
         let share = self.pool() / jobs;
         let most = |room: u32| self.slots.min(1 << room.max(1).ilog2());
-        match self.protocol {
-            Protocol::Atp | Protocol::Esa => (String::new(), self.slots),
-            Protocol::P4inc => (String::new(), most(share)),
-            Protocol::SwitchMl => (format!("partitions = {jobs}\n"), most(share / 2)),
+        if !self.protocol.has_segments() {
+            (String::new(), self.slots)
+        } else if self.protocol.has_partitions() {
+            (format!("partitions = {jobs}\n"), most(share / 2))
+        } else {
+            (String::new(), most(share))
         }
     }
 
