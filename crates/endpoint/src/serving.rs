@@ -291,7 +291,7 @@ pub struct Turns {
 
 impl Turns {
     /// Those of jobs with iterations, by name, and the runs that they belong to, if there is something new.
-    pub fn notice(&mut self) -> Option<BTreeMap<String, (Epoch, Turn)>> {
+    pub fn changes(&mut self) -> Option<BTreeMap<String, (Epoch, Turn)>> {
         if !self.now.has_changed().unwrap_or(false) {
             return None;
         }

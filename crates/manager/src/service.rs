@@ -143,15 +143,15 @@ impl PlacementManager for Service {
         };
         let v1::Register { server, incarnation, processes } = register;
         grant.require_server(&server)?;
-        let standings = processes.into_iter().map(ProcessState::try_from);
-        let standings = standings.collect::<Result<_, _>>();
-        let standings = standings.map_err(|error| Status::invalid_argument(error.to_string()))?;
+        let processes = processes.into_iter().map(ProcessState::try_from);
+        let processes = processes.collect::<Result<_, _>>();
+        let processes = processes.map_err(|error| Status::invalid_argument(error.to_string()))?;
         let connection = self.connections.fetch_add(1, Ordering::Relaxed);
         let (to_agent, told) = agent_channel();
         let inputs = self.inputs.clone();
         let ended = |_| Status::unavailable("the manager has ended");
         inputs.send(Input::Connected(connection, ToAgentSender(to_agent))).map_err(ended)?;
-        let registered = Event::Registered { connection, server, incarnation, standings };
+        let registered = Event::Registered { connection, server, incarnation, processes };
         inputs.send(Input::Event(registered)).map_err(ended)?;
         tokio::spawn(async move {
             listen(&mut messages, &inputs, connection).await;

@@ -26,6 +26,7 @@
 //!
 //! Times below these bounds are excluded with a relative slack that covers the checker's tolerances.
 
+#[cfg(feature = "exact")]
 use good_lp::{
     Expression, IntoAffineExpression, ProblemVariables, Solution, SolverModel, Variable,
     constraint, variable,
@@ -47,6 +48,7 @@ pub fn quick_bound(network: &Network, jobs: &[Job]) -> Result<f64, Error> {
     Ok(bound)
 }
 
+#[cfg(feature = "exact")]
 /// The linear lower bound on CT-BTI in seconds: never less than the combinatorial one.
 ///
 /// # Errors
@@ -61,6 +63,7 @@ pub(crate) fn quick(instance: &Instance<'_>) -> f64 {
     first(instance, 0.0, |time| fits_each(instance, time))
 }
 
+#[cfg(feature = "exact")]
 /// The linear bound, given the combinatorial one.
 pub(crate) fn linear(instance: &Instance<'_>, quick: f64) -> f64 {
     first(instance, quick, |time| fits_together(instance, time))
@@ -132,6 +135,7 @@ impl Resource {
         }
     }
 
+    #[cfg(feature = "exact")]
     /// The same for a share of a job, in proportion to the share: a share of an aggregator's slots
     /// cannot be rounded up, except to a single slot.
     fn taken_by_share(self, job: &Prepared, choice: &Choice, slot: f64) -> f64 {
@@ -196,6 +200,7 @@ fn fits_each(instance: &Instance<'_>, time: f64) -> bool {
     true
 }
 
+#[cfg(feature = "exact")]
 /// Conditions 1 and 2, all resources and intervals together.
 fn fits_together(instance: &Instance<'_>, time: f64) -> bool {
     let usable = usable(instance, time);

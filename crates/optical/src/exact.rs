@@ -49,9 +49,9 @@ use good_lp::{
     constraint, variable,
 };
 
-use crate::check::{Violation, check};
+use crate::check::check;
 use crate::instance::{Choice, Instance};
-use crate::{Circuits, Error, Job, Network, Schedule, Slot, bound};
+use crate::{Circuits, Job, Network, Schedule, Slot, Unsolved, bound};
 
 #[cfg(not(feature = "highs"))]
 pub(crate) use good_lp::microlp as solver;
@@ -97,17 +97,6 @@ impl Solved {
     pub fn gap(&self) -> f64 {
         if self.completion > self.bound { self.completion / self.bound - 1.0 } else { 0.0 }
     }
-}
-
-/// Why there is no answer.
-#[derive(Clone, PartialEq, Debug, thiserror::Error)]
-pub enum Unsolved {
-    /// A job cannot be carried out at all.
-    #[error(transparent)]
-    Job(#[from] Error),
-    /// The schedule to start from is invalid.
-    #[error("the schedule to start from is invalid: {0}")]
-    Start(Violation),
 }
 
 /// Whether all jobs can be complete by a time.

@@ -19,10 +19,12 @@ mod allocation;
 mod alone;
 mod bound;
 mod check;
+#[cfg(feature = "exact")]
 mod compare;
 pub mod crossconnect;
 mod drive;
 mod error;
+#[cfg(feature = "exact")]
 mod exact;
 mod fcfs;
 mod file;
@@ -46,11 +48,15 @@ mod window;
 mod workload;
 
 pub use alone::{Alone, Lone, alone};
-pub use bound::{bound, quick_bound};
+#[cfg(feature = "exact")]
+pub use bound::bound;
+pub use bound::quick_bound;
 pub use check::{Checked, TOLERANCE, Violation, check};
+#[cfg(feature = "exact")]
 pub use compare::{Comparison, compare};
-pub use error::Error;
-pub use exact::{Exact, SOLVER, Solved, Unsolved};
+pub use error::{Error, Unsolved};
+#[cfg(feature = "exact")]
+pub use exact::{Exact, SOLVER, Solved};
 pub use fcfs::Fcfs;
 pub use file::{Input, read};
 pub use job::{Demand, Flow, Job, Way};

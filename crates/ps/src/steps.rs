@@ -54,9 +54,9 @@ impl Steps {
 
     /// Makes the servers what the controller has told last.
     pub(crate) fn look(&mut self, servers: &mut Servers, tell: &dyn Fn(&Event)) {
-        let Some(news) = self.turns.news() else { return };
+        let Some(changes) = self.turns.changes() else { return };
         for job in &mut self.jobs {
-            let Some(now) = news.get(&job.name) else { continue };
+            let Some(now) = changes.get(&job.name) else { continue };
             if let Some(event) = job.follow(*now, &mut self.deployment, servers) {
                 tell(&event);
             }

@@ -30,7 +30,8 @@ impl Program {
     }
 
     /// A fresh instance for a switch: empty tables, zero registers.
-    pub(crate) fn load(&self) -> Forwarding {
+    #[must_use]
+    pub fn load(&self) -> Forwarding {
         Forwarding::load(self.program.clone(), self.config.clone())
             .expect("a program that was compiled here can be loaded")
     }

@@ -156,7 +156,7 @@ pub struct EsaStats {
 
 impl EsaStats {
     /// The counters of a job's server and agent in its running processes.
-    pub(crate) fn of<'a>(backends: impl Iterator<Item = &'a esa::Backend>, job: JobId) -> Self {
+    pub fn of<'a>(backends: impl Iterator<Item = &'a esa::Backend>, job: JobId) -> Self {
         let mut stats = Self::default();
         for backend in backends {
             if let Some(server) = backend.server(job) {

@@ -5,8 +5,10 @@
 //! [`exact`] is their reference. `docs/evaluation/titan.md` lists omissions and errors in the
 //! paper, with our interpretations.
 
+#[cfg(feature = "exact")]
 pub mod exact;
 mod feasible;
+#[cfg(feature = "exact")]
 pub mod gap;
 mod instance;
 mod merge;
@@ -85,5 +87,5 @@ impl Policy for Titan {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "exact"))]
 mod tests;

@@ -213,38 +213,3 @@ impl<Io: FrameIo> Runner<Io> {
         *self.driver.endpoint().stats()
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use tributary_model::Deployment;
-    use tributary_netio::{Waker, memory};
-    use tributary_protocol::priority::Priority;
-    use tributary_wire::WorkerIndex;
-
-    use super::*;
-
-    /// The other lanes wait for workers that do not exist.
-    #[test]
-    fn an_error_in_one_lane_ends_the_others() {
-        let file = "[[job]]\nworkers = 2\nthreads = 3\n";
-        let scenario = tributary_model::jobfile::parse(file, "f").unwrap();
-        let deployment = Deployment::new(scenario).unwrap();
-        let index = WorkerIndex::new(0).unwrap();
-        let mut far = Vec::new();
-        let lanes = (0..3).map(|lane| {
-            let executor = Executor::start(format!("lane {lane}"), Waker::new()).unwrap();
-            let (io, other) = memory::link(64, executor.waker(), &Waker::new());
-            far.push(other);
-            let config = deployment.worker(lane, index);
-            Lane { executor: Arc::new(executor), config, io, channel: None }
-        });
-        let mut node = Node::on(lanes.collect(), &Arc::default(), &Board::default()).unwrap();
-        let mut values = vec![1.0; 1_000];
-        values[900] = f32::NAN;
-        let begin = Instant::now();
-        let error = node.all_reduce(vec![(values.into(), Priority::LOWEST.into())]).unwrap_err();
-        assert_eq!(error.to_string(), "tensor 0: value 900 is NaN, which cannot be summed");
-        drop(node);
-        assert!(begin.elapsed() < Duration::from_secs(10), "{:?}", begin.elapsed());
-    }
-}

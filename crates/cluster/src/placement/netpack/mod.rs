@@ -8,6 +8,7 @@
 
 mod classes;
 mod enable;
+#[cfg(feature = "exact")]
 pub mod exact;
 mod fast;
 mod knapsack;

@@ -208,14 +208,14 @@ impl Worker {
         };
         self.taking = timeout(SOON, again).await.expect("a controller answers");
         if let Some((epoch, rounds, done)) = self.said {
-            self.taking.stand(epoch, rounds, done).await;
+            self.taking.stopped(epoch, rounds, done).await;
         }
     }
 
     async fn say(&mut self, rounds: u64, done: bool) {
         let epoch = Epoch::new(self.epoch).unwrap();
         self.said = Some((epoch, rounds, done));
-        self.taking.stand(epoch, rounds, done).await;
+        self.taking.stopped(epoch, rounds, done).await;
     }
 
     async fn hears_of(&mut self, lost: u32) {
@@ -364,7 +364,7 @@ async fn a_controller_that_ends_after_its_decision_is_recorded_tells_the_same() 
     let _life = site.start(2).await;
     let mut again = Worker::take(&site, 2, first.get()).await;
     again.said = Some((first, 7, true));
-    again.taking.stand(first, 7, true).await;
+    again.taking.stopped(first, 7, true).await;
     assert_eq!(again.goes_on().await, next);
     assert_eq!((&next.workers[..], next.rounds), (&[0, 2][..], 3));
     // They go on.

@@ -234,7 +234,7 @@ async fn a_job_ends_with_its_workers() {
     let job = life.admit(leased(0, &["w1", "w2"])).await;
     let (mut one, mut two, run) = life.pair(job).await;
     for worker in [&mut one, &mut two] {
-        worker.stand(run, 7, true).await;
+        worker.stopped(run, 7, true).await;
         while worker.notice().await.unwrap() != Notice::Complete(v1::Complete {}) {}
     }
     let took = life.emptied().await;
@@ -371,13 +371,13 @@ async fn a_worker_may_leave_or_be_imitated_while_another_run_begins() {
     assert_eq!(refused.code(), Code::AlreadyExists);
 
     // As if it had not heard of the second run yet.
-    one.stand(first, 7, true).await;
+    one.stopped(first, 7, true).await;
     while one.notice().await.unwrap() != Notice::Complete(v1::Complete {}) {}
     drop(one);
     let left = Notice::Left(v1::Left { worker: 0, rounds: 7 });
     assert_eq!(two.notice().await.unwrap(), left);
     sleep(Duration::from_millis(1500)).await;
-    two.stand(second, 7, true).await;
+    two.stopped(second, 7, true).await;
     assert_eq!(two.notice().await.unwrap(), Notice::Complete(v1::Complete {}));
     life.emptied().await;
 }
@@ -409,12 +409,12 @@ async fn all_learn_who_is_behind_has_left_or_has_failed() {
         }
     }
     // Of several that leave, only those after fewer rounds than any before are notice.
-    all[1].stand(run, 8, true).await;
+    all[1].stopped(run, 8, true).await;
     let left = |worker, rounds| Notice::Left(v1::Left { worker, rounds });
     assert_eq!(all[0].notice().await.unwrap(), left(1, 8));
-    all[2].stand(run, 7, true).await;
+    all[2].stopped(run, 7, true).await;
     assert_eq!(all[0].notice().await.unwrap(), left(2, 7));
-    all[0].stand(run, 7, true).await;
+    all[0].stopped(run, 7, true).await;
     assert_eq!(all[0].notice().await.unwrap(), Notice::Complete(v1::Complete {}));
     life.emptied().await;
 

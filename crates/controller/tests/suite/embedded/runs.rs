@@ -169,7 +169,7 @@ async fn a_worker_that_dies_is_named_and_one_that_has_all_sums_leaves() {
         there.push(begun(worker).await.unwrap());
     }
     let (run, first) = there.remove(0);
-    first.stand(run, 7, true).await;
+    first.stopped(run, 7, true).await;
     tokio::time::sleep(Duration::from_millis(100)).await;
     drop(first);
     // It has left, and is not dead.
