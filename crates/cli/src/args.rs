@@ -96,7 +96,7 @@ pub(crate) struct Elsewhere {
 #[derive(Debug, Args)]
 pub(crate) struct RunArgs {
     /// The job file (docs/start/job-files.md).
-    pub(crate) job: PathBuf,
+    pub(crate) job_file: PathBuf,
     /// How to run it.
     #[arg(long, value_enum, default_value_t)]
     pub(crate) fabric: Fabric,
@@ -116,7 +116,7 @@ pub(crate) struct RunArgs {
     /// Also write every frame and message, for the fabric `sim`: as a sequence chart if the name
     /// ends in .svg, the frames alone for Wireshark if it ends in .pcapng, otherwise as text.
     #[arg(long, value_name = "FILE")]
-    pub(crate) trace: Option<PathBuf>,
+    pub(crate) frames: Option<PathBuf>,
     /// Capture the frames at both ends of all links in a new file in this directory, for Wireshark: the
     /// job file's name, with .pcapng. The directory is created if missing.
     #[arg(long, value_name = "DIR")]
@@ -159,7 +159,7 @@ pub(crate) struct CaptureArgs {
     /// New file for the capture, in the pcapng format; - for standard output, which must not be a
     /// terminal.
     #[arg(long, value_name = "FILE", default_value = "-")]
-    pub(crate) output: PathBuf,
+    pub(crate) out: PathBuf,
     /// Capture all frames, not only aggregation packets.
     #[arg(long)]
     pub(crate) all: bool,
@@ -234,19 +234,19 @@ pub(crate) struct SwitchArgs {
     /// Explain packets that meet these conditions, such as `udp.dst == 9559 && port == 1`; `all` for
     /// all packets.
     #[arg(long, value_name = "FILTER")]
-    pub(crate) trace: Option<String>,
-    /// File for the traces, instead of standard output: JSON, one document per line, if it ends in
+    pub(crate) explain: Option<String>,
+    /// File for the explanations, instead of standard output: JSON, one document per line, if it ends in
     /// .json; otherwise text.
-    #[arg(long, value_name = "FILE", requires = "trace")]
-    pub(crate) trace_out: Option<PathBuf>,
+    #[arg(long, value_name = "FILE", requires = "explain")]
+    pub(crate) explain_out: Option<PathBuf>,
     /// Most packets to explain.
-    #[arg(long, value_name = "N", default_value_t = 10, requires = "trace",
+    #[arg(long, value_name = "N", default_value_t = 10, requires = "explain",
         value_parser = clap::value_parser!(u64).range(1..))]
-    pub(crate) trace_count: u64,
+    pub(crate) explain_count: u64,
     /// Most packets to explain per second.
-    #[arg(long, value_name = "N", default_value_t = 10, requires = "trace",
+    #[arg(long, value_name = "N", default_value_t = 10, requires = "explain",
         value_parser = clap::value_parser!(u64).range(1..=1000))]
-    pub(crate) trace_rate: u64,
+    pub(crate) explain_rate: u64,
     /// Print only the final counters, as JSON.
     #[arg(long, hide = true)]
     pub(crate) json_statistics: bool,

@@ -53,7 +53,7 @@ pub(crate) enum Command {
 #[derive(Debug, Args)]
 pub(crate) struct ChaosArgs {
     /// The job file. Its jobs have random tensors, and are run again and again.
-    pub(crate) job: PathBuf,
+    pub(crate) job_file: PathBuf,
     /// For how long parts fail; then all must get over it.
     #[arg(long, value_name = "N", default_value_t = 1.0, value_parser = minutes)]
     pub(crate) minutes: f64,

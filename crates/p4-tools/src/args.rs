@@ -74,7 +74,7 @@ pub(crate) struct DissectorArgs {
     pub(crate) program: P4Args,
     /// Write to a file instead of standard output.
     #[arg(long, value_name = "FILE")]
-    pub(crate) output: Option<PathBuf>,
+    pub(crate) out: Option<PathBuf>,
     /// Name of the protocol in display filters. Default: `p4_` and the file's name.
     #[arg(long, value_name = "NAME")]
     pub(crate) name: Option<String>,
@@ -87,7 +87,7 @@ pub(crate) struct DissectorArgs {
     pub(crate) ethertype: Option<u16>,
     /// Dissect whole Ethernet frames, instead of Wireshark's own dissectors.
     #[arg(long, group = "place")]
-    pub(crate) frames: bool,
+    pub(crate) ethernet: bool,
 }
 
 /// An EtherType, in decimal or in hexadecimal after `0x`.

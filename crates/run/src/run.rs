@@ -128,7 +128,7 @@ impl Options {
         let traced = self.trace || self.capture == Some(Capture::Memory);
         ensure!(
             !traced || *fabric == fabric::Kind::Sim,
-            "--trace: the fabric `{fabric}` records nothing; add `--fabric sim`"
+            "--frames: the fabric `{fabric}` records nothing; add `--fabric sim`"
         );
         ensure!(
             self.capture.is_none() || *io != Io::Xdp,

@@ -35,8 +35,8 @@ pub(crate) fn run(args: &CaptureArgs) -> Result<()> {
     };
     let interface = Interface { name: args.interface.clone(), description: what.clone() };
     let comment = format!("tributary capture of {what} on {}", args.interface);
-    let output = args.output.display();
-    let recorder = Recorder::queued(open(&args.output)?, &comment, &[interface])
+    let output = args.out.display();
+    let recorder = Recorder::queued(open(&args.out)?, &comment, &[interface])
         .with_context(|| format!("cannot write {output}"))?;
     let followed = follow(&mut sniffer, &recorder, args, &stop);
     let (summary, written) = recorder.finish();
@@ -57,7 +57,7 @@ pub(crate) fn run(args: &CaptureArgs) -> Result<()> {
 /// Opens the output: a new file, or standard output.
 fn open(path: &Path) -> Result<Box<dyn Write + Send>> {
     if path == Path::new("-") {
-        ensure!(!io::stdout().is_terminal(), "a capture is not text; name a file with --output");
+        ensure!(!io::stdout().is_terminal(), "a capture is not text; name a file with --out");
         return Ok(Box::new(io::stdout()));
     }
     match File::create_new(path) {

@@ -24,11 +24,11 @@ use tributary_base::program::stop_flag;
 pub(crate) fn run(args: &RunArgs, metrics: &Metrics) -> Result<()> {
     // Opened before the run, so that an error does not waste it.
     let json = Output::create("the report", args.json.as_deref())?;
-    let trace = Output::create("the trace", args.trace.as_deref())?;
+    let trace = Output::create("the frames", args.frames.as_deref())?;
     let traced = trace.as_ref().is_some_and(|trace| trace.has_extension("pcapng"));
     ensure!(
         !traced || args.capture.is_none(),
-        "--capture and --trace with a name in .pcapng are the same; leave one out"
+        "--capture and --frames with a name in .pcapng are the same; leave one out"
     );
     let capture = match &args.capture {
         Some(directory) => Some(Capture::Directory(directory.clone())),
@@ -36,7 +36,7 @@ pub(crate) fn run(args: &RunArgs, metrics: &Metrics) -> Result<()> {
     };
     let view = View::open(args.watch, args.terminal, args.record.as_deref())?;
     let options = Options {
-        job_file: args.job.clone(),
+        job_file: args.job_file.clone(),
         fabric: args.fabric,
         target: args.target,
         arch: args.arch,

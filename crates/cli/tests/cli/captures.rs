@@ -162,7 +162,7 @@ fn a_capture_that_cannot_be_written_is_refused_and_loses_nothing() {
     let line = fail(&[&run[..], &["--p4", "no-such.p4"]].concat());
     assert!(line.contains("no-such.p4") && !path.exists(), "{line}");
     let trace = file.path("t.pcapng").display().to_string();
-    let line = fail(&[&run[..], &["--fabric", "sim", "--trace", &trace]].concat());
+    let line = fail(&[&run[..], &["--fabric", "sim", "--frames", &trace]].concat());
     assert!(line.contains("leave one out"), "{line}");
 }
 
@@ -269,7 +269,7 @@ fn tshark_shows_with_a_generated_dissector_what_is_in_each_packet() {
         let define = format!("VALUES={values}");
         let program = format!("p4src/{architecture}/{protocol}.p4");
         let output = lua.display().to_string();
-        let said = succeed(&["p4", "dissector", &program, "-D", &define, "--output", &output]);
+        let said = succeed(&["p4", "dissector", &program, "-D", &define, "--out", &output]);
         assert_eq!(
             said.trim_end(),
             format!("{output}: protocol p4_{protocol}, for UDP port 29810")
@@ -316,7 +316,7 @@ fn tshark_shows_names_in_its_list_of_packets_and_filters_by_them() {
         "p4",
         "dissector",
         "p4src/v1model/switchml.p4",
-        "--output",
+        "--out",
         &output,
         "--name",
         "own",
@@ -376,9 +376,9 @@ fn the_dissector_command_explains_what_it_cannot_do() {
     assert!(line.contains("`A B` cannot be a protocol's name"), "{line}");
     let line = fail(&["p4", "dissector", "no-such.p4"]);
     assert!(line.contains("no-such.p4"), "{line}");
-    let line = fail(&["p4", "dissector", &name, "--output", "/proc/self/net/x.lua"]);
+    let line = fail(&["p4", "dissector", &name, "--out", "/proc/self/net/x.lua"]);
     assert!(line.contains("cannot write /proc/self/net/x.lua"), "{line}");
-    let both = tributary(&["p4", "dissector", &name, "--port", "1", "--frames"]).output().unwrap();
+    let both = tributary(&["p4", "dissector", &name, "--port", "1", "--ethernet"]).output().unwrap();
     assert_eq!(both.status.code(), Some(2));
 }
 
@@ -401,7 +401,7 @@ fn an_interface_is_captured_until_a_limit_or_a_signal() {
     let start = |name: &str, more: &[&str]| {
         let output = file.path(name).display().to_string();
         let mut command = Command::new(env!("CARGO_BIN_EXE_tributary"));
-        command.args(["capture", "--interface", "eth0", "--output", &output]).args(more);
+        command.args(["capture", "--interface", "eth0", "--out", &output]).args(more);
         let process = testbed.spawn("h2", command, Output::Keep).unwrap();
         // The file is there when frames are seen.
         let deadline = Instant::now() + Duration::from_secs(20);
@@ -450,7 +450,7 @@ fn an_interface_is_captured_until_a_limit_or_a_signal() {
         "capture",
         "--interface",
         "no-such",
-        "--output",
+        "--out",
         &file.path("x").display().to_string(),
     ]);
     assert!(missing.contains("there is no network interface `no-such`"), "{missing}");

@@ -75,9 +75,9 @@ fn the_same_seed_gives_the_same_trace_and_report_byte_for_byte() {
                 |extension: &str| file.path(&format!("{name}.{extension}")).display().to_string();
             let (text, svg, json) = (path("txt"), path("svg"), path("json"));
             let run = ["run", &job, "--fabric", "sim", "--seed", seed];
-            succeed(&[&run[..], &["--trace", &text, "--json", &json]].concat());
+            succeed(&[&run[..], &["--frames", &text, "--json", &json]].concat());
             if example == "esa-lossy" {
-                succeed(&[&run[..], &["--trace", &svg]].concat());
+                succeed(&[&run[..], &["--frames", &svg]].concat());
             }
             [text, svg, json].map(|path| fs::read(path).unwrap_or_default())
         };
@@ -105,7 +105,7 @@ fn a_trace_named_pcapng_is_a_capture_with_one_interface_for_each_end_of_a_link()
     );
     let capture = |name: &str| {
         let path = file.path(name).display().to_string();
-        succeed(&["run", &file.name(), "--fabric", "sim", "--trace", &path]);
+        succeed(&["run", &file.name(), "--fabric", "sim", "--frames", &path]);
         fs::read(path).unwrap()
     };
     let bytes = capture("trace.pcapng");
@@ -138,7 +138,7 @@ fn a_run_that_cannot_end_says_so_in_virtual_time() {
          workload = { kind = \"random\", tensors = 1, bytes = \"4KB\" }\n",
     );
     let trace = file.path("trace.txt").display().to_string();
-    let line = fail(&["run", &file.name(), "--fabric", "sim", "--trace", &trace]);
+    let line = fail(&["run", &file.name(), "--fabric", "sim", "--frames", &trace]);
     assert!(line.contains("job lost: worker 0 failed: no result came for 4.0s"), "{line}");
     // The trace is written although the run failed.
     assert!(fs::read_to_string(trace).unwrap().contains("LOST"));
@@ -147,14 +147,14 @@ fn a_run_that_cannot_end_says_so_in_virtual_time() {
 #[test]
 fn options_of_other_fabrics_are_refused() {
     let job = "examples/digits.toml";
-    let line = fail(&["run", job, "--trace", "/dev/null"]);
+    let line = fail(&["run", job, "--frames", "/dev/null"]);
     assert!(line.contains("add `--fabric sim`"), "{line}");
     // A refused run leaves files as they were.
     let file = JobFile::new("old");
     let (old, new) = (file.name(), file.path("new.txt").display().to_string());
-    fail(&["run", job, "--trace", &old, "--json", &new]);
+    fail(&["run", job, "--frames", &old, "--json", &new]);
     let capture = file.path("new.pcapng").display().to_string();
-    let line = fail(&["run", job, "--trace", &capture]);
+    let line = fail(&["run", job, "--frames", &capture]);
     assert!(line.contains("add `--fabric sim`"), "{line}");
     assert!(!fs::exists(&capture).unwrap(), "{capture}");
     assert_eq!(fs::read_to_string(&old).unwrap(), "old");

@@ -1,4 +1,4 @@
-//! `tributary p4 trace` and `tributary switch --trace`: the examples of docs/reference/trace.md,
+//! `tributary p4 trace` and `tributary switch --explain`: the examples of docs/reference/trace.md,
 //! live packets, and bad input.
 
 use std::io::Write;
@@ -109,10 +109,10 @@ fn bad_input_gives_one_line() {
     let output = run(at, &["absent.p4", "--packet", "00"]);
     assert!(text(&output.stderr).contains("cannot read absent.p4"));
     for filter in ["udp.dst", "port = 1", "hdr.nothing == 1", "tag.tag == x"] {
-        let args = ["switch", "port.p4", "--port", "1@lo", "--io", "packet", "--trace", filter];
+        let args = ["switch", "port.p4", "--port", "1@lo", "--io", "packet", "--explain", filter];
         let output = tributary(&args).current_dir(at).output().unwrap();
         let error = text(&output.stderr);
-        assert!(!output.status.success() && error.contains("--trace: "), "{filter}: {error}");
+        assert!(!output.status.success() && error.contains("--explain: "), "{filter}: {error}");
         assert_eq!(error.trim_end().lines().count(), 1, "{error}");
     }
 }
@@ -196,8 +196,8 @@ fn live_packets_are_traced_by_a_filter_and_share_registers_with_the_others() {
     command.arg("switch").arg(&program).args(["--port", "1@port1", "--port", "2@port2"]);
     command.args(["--io", "packet", "--engine", "compiled", "--p4runtime"]);
     command.arg(format!("unix:{}", socket.display()));
-    command.args(["--trace", "port == 1 && udp.destination == 7010", "--trace-count", "5"]);
-    command.args(["--trace-rate", "1000", "--trace-out"]).arg(&out);
+    command.args(["--explain", "port == 1 && udp.destination == 7010", "--explain-count", "5"]);
+    command.args(["--explain-rate", "1000", "--explain-out"]).arg(&out);
     let switch = testbed.spawn("s1", command, Keep::Keep).unwrap();
     let deadline = Instant::now() + Duration::from_secs(60);
     while !socket.exists() {

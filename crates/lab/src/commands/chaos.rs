@@ -14,7 +14,7 @@ use tributary_base::program::stop_flag;
 /// One line that describes the problem; everything is cleaned up then.
 pub(crate) fn run(args: &ChaosArgs) -> Result<()> {
     let options = Options {
-        job_file: args.job.clone(),
+        job_file: args.job_file.clone(),
         length: Duration::from_secs_f64(60.0 * args.minutes),
         every: Duration::from_millis(args.every),
         seed: args.seed,

@@ -16,7 +16,7 @@ pub(crate) fn run(args: &DissectorArgs) -> Result<()> {
         options.name.clone_from(name);
     }
     options.check().context("--name")?;
-    options.place = match (args.port, args.ethertype, args.frames) {
+    options.place = match (args.port, args.ethertype, args.ethernet) {
         (Some(port), ..) => Some(Place::Udp(vec![port])),
         (_, Some(number), _) => Some(Place::EtherType(number)),
         (.., true) => Some(Place::Frames),
@@ -28,7 +28,7 @@ pub(crate) fn run(args: &DissectorArgs) -> Result<()> {
     for gap in &dissector.gaps {
         eprintln!("warning: the dissector stops early: {gap}");
     }
-    match &args.output {
+    match &args.out {
         None => tributary_base::program::print(dissector.text.trim_end()),
         Some(output) => {
             super::write(output, dissector.text.as_bytes())?;

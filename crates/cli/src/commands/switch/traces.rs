@@ -1,4 +1,4 @@
-//! `tributary switch --trace`: explains live packets.
+//! `tributary switch --explain`: explains live packets.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -37,16 +37,16 @@ pub(super) struct Traces {
 impl Traces {
     /// `None` if no packet is to be traced.
     pub(super) fn new(args: &SwitchArgs, program: Option<&Forwarding>) -> Result<Option<Self>> {
-        let Some(filter) = &args.trace else { return Ok(None) };
-        let filter = Filter::parse(filter).context("--trace")?;
+        let Some(filter) = &args.explain else { return Ok(None) };
+        let filter = Filter::parse(filter).context("--explain")?;
         if let Some(program) = program {
-            filter.check(program.pipeline()).context("--trace")?;
+            filter.check(program.pipeline()).context("--explain")?;
         }
-        let out = match &args.trace_out {
+        let out = match &args.explain_out {
             None => Out::Text(Box::new(io::stdout())),
             Some(path) => Out::open(path)?,
         };
-        let budget = Arc::new(Budget::new(args.trace_count, args.trace_rate));
+        let budget = Arc::new(Budget::new(args.explain_count, args.explain_rate));
         Ok(Some(Self { filter, budget, out, looked: Instant::now(), done: false }))
     }
 
@@ -99,7 +99,7 @@ fn trees(switch: &mut Switch) -> Vec<(Node, String, bool)> {
 
 impl Out {
     fn open(path: &Path) -> Result<Self> {
-        let file = File::create(path).with_context(|| format!("--trace-out {}", path.display()))?;
+        let file = File::create(path).with_context(|| format!("--explain-out {}", path.display()))?;
         let json = path.extension().is_some_and(|extension| extension == "json");
         Ok(if json { Self::Json(file) } else { Self::Text(Box::new(file)) })
     }
