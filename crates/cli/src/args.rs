@@ -26,13 +26,6 @@ use crate::commands::place::PlaceCommand;
     after_help = "Start with:  tributary run examples/digits.toml"
 )]
 pub(crate) struct Cli {
-    /// Processor cores to run on, such as 0,2-3; all if left out.
-    #[arg(long, value_name = "LIST", global = true)]
-    pub(crate) cores: Option<Cores>,
-    /// Serve metrics to Prometheus at this address, ADDRESS:PORT or unix:PATH
-    /// (docs/operate/metrics.md).
-    #[arg(long, value_name = "ADDR", global = true)]
-    pub(crate) metrics: Option<Listen>,
     /// The command to run.
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -83,6 +76,18 @@ pub(crate) enum Command {
     /// Measure, simulate, and let parts fail at random: runs `tributary-lab`.
     #[command(disable_help_flag = true)]
     Lab(Elsewhere),
+}
+
+/// Options of each command that runs parts of a network.
+#[derive(Debug, Args)]
+pub(crate) struct ProcessArgs {
+    /// Processor cores to run on, such as 0,2-3; all if left out.
+    #[arg(long, value_name = "LIST")]
+    pub(crate) cores: Option<Cores>,
+    /// Serve metrics to Prometheus at this address, ADDRESS:PORT or unix:PATH
+    /// (docs/operate/metrics.md).
+    #[arg(long, value_name = "ADDR")]
+    pub(crate) metrics: Option<Listen>,
 }
 
 /// The command line of another program.
@@ -149,6 +154,8 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "N", default_value_t = 1,
         value_parser = clap::value_parser!(u16).range(1..=MOST_THREADS))]
     pub(crate) switch_threads: u16,
+    #[command(flatten)]
+    pub(crate) process: ProcessArgs,
 }
 
 #[derive(Debug, Args)]
@@ -250,6 +257,8 @@ pub(crate) struct SwitchArgs {
     /// Print only the final counters, as JSON.
     #[arg(long, hide = true)]
     pub(crate) json_statistics: bool,
+    #[command(flatten)]
+    pub(crate) process: ProcessArgs,
 }
 
 #[derive(Debug, Args)]
@@ -272,6 +281,8 @@ pub(crate) struct WorkerArgs {
     /// Seed of random values in place of the job's, the same for all its workers: so that each run of a test sums others.
     #[arg(long, value_name = "N")]
     pub(crate) seed: Option<u64>,
+    #[command(flatten)]
+    pub(crate) process: ProcessArgs,
 }
 
 #[derive(Debug, Args)]
@@ -281,6 +292,8 @@ pub(crate) struct PsArgs {
     /// Name of this host in the network, if the address of its interface does not tell.
     #[arg(long, value_name = "NAME")]
     pub(crate) host: Option<String>,
+    #[command(flatten)]
+    pub(crate) process: ProcessArgs,
 }
 
 #[derive(Debug, Subcommand)]
@@ -348,6 +361,8 @@ pub(crate) struct CableArgs {
     /// Seed of the faults, replacing the file's.
     #[arg(long, value_name = "N")]
     pub(crate) seed: Option<u64>,
+    #[command(flatten)]
+    pub(crate) process: ProcessArgs,
 }
 
 #[derive(Debug, Args)]
@@ -383,6 +398,8 @@ pub(crate) struct ControllerArgs {
     pub(crate) on_demand: bool,
     #[command(flatten)]
     pub(crate) door: DoorArgs,
+    #[command(flatten)]
+    pub(crate) process: ProcessArgs,
 }
 
 #[derive(Debug, Args)]

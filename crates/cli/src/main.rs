@@ -15,13 +15,12 @@ use std::ffi::OsString;
 use std::os::unix::process::CommandExt as _;
 use std::process::ExitCode;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use clap::{CommandFactory as _, Parser as _};
-use tributary_access::Listen;
 use tributary_base::{program, programs};
 use tributary_metrics::{Metrics, Server};
 
-use args::{Cli, Command};
+use args::{Cli, Command, ProcessArgs};
 
 /// Address space of commands that compile P4 programs: the compiler's stack, and memory.
 const SPACE_WITH_COMPILER: u64 = tributary_p4::STACK_BYTES as u64 + (512 << 20);
@@ -29,7 +28,6 @@ const SPACE_WITH_COMPILER: u64 = tributary_p4::STACK_BYTES as u64 + (512 << 20);
 fn main() -> ExitCode {
     let cli = Cli::parse();
     programs::this_is("tributary");
-    let cores = || cli.cores.map_or(Ok(()), |cores| cores.keep().context("--cores"));
     #[cfg(feature = "otlp")]
     let exporter = otlp::Exporter::start(|| enter(&cli.command));
     #[cfg(feature = "otlp")]
@@ -42,8 +40,11 @@ fn main() -> ExitCode {
     let space = if compiles(&cli.command) { SPACE_WITH_COMPILER } else { program::SPACE };
     program::end(
         program::start(traces, space)
-            .and_then(|()| cores())
-            .and_then(|()| measured(cli.metrics.as_ref(), cli.command))
+            .and_then(|()| match process(&cli.command).and_then(|process| process.cores.clone()) {
+                Some(cores) => cores.keep().context("--cores"),
+                None => Ok(()),
+            })
+            .and_then(|()| measured(cli.command))
             .map(|()| ExitCode::SUCCESS),
     )
 }
@@ -68,35 +69,31 @@ fn compiles(command: &Command) -> bool {
     matches!(command, Command::Run(_) | Command::Switch(_) | Command::Controller(_))
 }
 
-/// Whether a command has numbers of its own to serve. A cable is a part of runs that have them.
-fn has_numbers(command: &Command) -> bool {
+/// The options of a command that runs parts of a network. A cable is a part of runs that have metrics.
+fn process(command: &Command) -> Option<&ProcessArgs> {
     match command {
-        Command::Run(_)
-        | Command::Switch(_)
-        | Command::Worker(_)
-        | Command::Ps(_)
-        | Command::Reminder(_)
-        | Command::Cable(_) => true,
-        Command::Controller(args) => args.command.is_none(),
-        Command::Crossconnect(args) => args.serves(),
-        Command::Place(args) => args.serves(),
-        Command::Optical(_) => true,
-        _ => false,
+        Command::Run(args) => Some(&args.process),
+        Command::Switch(args) => Some(&args.process),
+        Command::Worker(args) => Some(&args.process),
+        Command::Ps(args) | Command::Reminder(args) => Some(&args.process),
+        Command::Cable(args) => Some(&args.process),
+        Command::Controller(args) => Some(&args.process),
+        Command::Crossconnect(args) => Some(&args.process),
+        Command::Place(command) => command.process(),
+        Command::Optical(command) => Some(command.process()),
+        _ => None,
     }
 }
 
 /// Runs with a server for metrics, if there is an address for it.
-fn measured(address: Option<&Listen>, command: Command) -> Result<()> {
-    ensure!(
-        address.is_none() || has_numbers(&command),
-        "--metrics: this command has no numbers to serve; leave the option out"
-    );
+fn measured(command: Command) -> Result<()> {
+    let address = process(&command).and_then(|process| process.metrics.clone());
     // Pages have threads of their own.
     let watched = matches!(&command, Command::Run(args) if args.watch.is_some() || args.terminal);
     if address.is_some() || watched {
         enter(&command)?;
     }
-    let Some(address) = address else { return run(command, &Metrics::off()) };
+    let Some(address) = &address else { return run(command, &Metrics::off()) };
     let metrics = Metrics::on();
     let server = Server::start(metrics.clone(), address)?;
     tracing::info!(address = %server.address(), "serving metrics");

@@ -45,7 +45,7 @@ impl ManualPages {
     pub fn write(&self, program: Command) -> Result<()> {
         let directory = &self.directory;
         let mut program = program.disable_help_subcommand(true);
-        // Gives commands their full names, and the options that all commands have.
+        // Gives commands their full names.
         program.build();
         fs::create_dir_all(directory)
             .and_then(|()| write(&program, true, directory))

@@ -17,6 +17,7 @@ use tributary_netio::device::{self as netio, Kind as Io};
 use tributary_optical::crossconnect::CrossConnect;
 use tributary_optical::crossconnect::emulated::{Mirrors, Plane, service};
 
+use crate::args::ProcessArgs;
 use crate::sources::Mirror;
 use tributary_base::program::stop_flag;
 
@@ -43,6 +44,8 @@ pub(crate) struct CrossconnectArgs {
     /// Port that stays dark although changes report success, for tests; repeat for each port.
     #[arg(long, value_name = "N", hide = true)]
     stuck: Vec<u16>,
+    #[command(flatten)]
+    pub(crate) process: ProcessArgs,
 }
 
 #[derive(Debug, Subcommand)]
@@ -93,13 +96,6 @@ pub(crate) fn run(args: &CrossconnectArgs, metrics: &Metrics) -> Result<()> {
             let next = parse_circuits(circuits)?;
             device.with(async |device| Ok(device.change(&next).await?))
         }
-    }
-}
-
-impl CrossconnectArgs {
-    /// Whether this is the emulated cross-connect, rather than a question to one.
-    pub(crate) fn serves(&self) -> bool {
-        self.command.is_none()
     }
 }
 

@@ -22,7 +22,7 @@ use tributary_optical::orchestrator::live::{Live, carries};
 use tributary_optical::orchestrator::planner::{End, Planner};
 use tributary_optical::orchestrator::slots::Report;
 
-use crate::args::SwitchesArgs;
+use crate::args::{ProcessArgs, SwitchesArgs};
 use crate::commands::controller::jobs::release;
 use crate::commands::controller::switches;
 use crate::sources::{Controlled, Served, Slots, TakingPart};
@@ -54,6 +54,16 @@ pub(crate) struct ServeArgs {
     /// on. Without it, the jobs that the switches serve are removed at the start.
     #[arg(long, value_name = "FILE")]
     journal: Option<PathBuf>,
+    #[command(flatten)]
+    process: ProcessArgs,
+}
+
+impl OpticalCommand {
+    /// The options of the network controller.
+    pub(crate) fn process(&self) -> &ProcessArgs {
+        let Self::Serve(args) = self;
+        &args.process
+    }
 }
 
 /// # Errors

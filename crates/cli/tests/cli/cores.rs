@@ -73,7 +73,7 @@ fn a_switch_has_a_core_of_its_own_and_hosts_have_the_others() {
 
 #[test]
 fn cores_that_are_not_there_are_refused() {
-    let error = fail(&["--cores", "1023", "run", DIGITS]);
+    let error = fail(&["run", "--cores", "1023", DIGITS]);
     assert!(
         error.starts_with("error: --cores: this process may not use core 1023, only "),
         "{error}"
@@ -85,6 +85,6 @@ fn cores_that_are_not_there_are_refused() {
     );
     let one = Cores::available().unwrap().to_string();
     let one = one.split([',', '-']).next().unwrap();
-    let error = fail(&["--cores", one, "run", "--pin", "--fabric", "netns", DIGITS]);
+    let error = fail(&["run", "--cores", one, "--pin", "--fabric", "netns", DIGITS]);
     assert!(error.contains("2 in all, and this process may use 1; leave --pin out"), "{error}");
 }

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use tributary_run::testbed::Process;
 
 use crate::by_hand::{DEADLINE, Net, ended, until};
-use crate::command::{JobFile, fail, namespaces, tributary};
+use crate::command::{JobFile, namespaces, text, tributary};
 use documents::Documented;
 use page::{Page, over_unix};
 
@@ -43,8 +43,10 @@ fn commands_without_numbers_refuse_the_option() {
         &["controller", "push", "examples/digits.toml", "--dry-run"],
         &["completions", "bash"],
     ] {
-        let line = fail(&[args, &["--metrics", "127.0.0.1:0"]].concat());
-        assert!(line.contains("--metrics: this command has no numbers"), "{args:?}: {line}");
+        let output = tributary(&[args, &["--metrics", "127.0.0.1:0"]].concat()).output().unwrap();
+        let errors = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {errors}");
+        assert!(errors.contains("unexpected argument '--metrics'"), "{args:?}: {errors}");
     }
 }
 

@@ -375,9 +375,10 @@ impl Netns {
         Ok(())
     }
 
-    /// This program, for a switch or for something else.
-    fn command(&self, switch: Option<SwitchId>) -> Command {
+    /// A command of this program, for a switch or for something else.
+    fn command(&self, name: &str, switch: Option<SwitchId>) -> Command {
         let mut command = Command::new(&self.program);
+        command.arg(name);
         if let Some(pins) = &self.pins {
             let cores = switch.map_or(&pins.others, |id| &pins.switches[id.0]);
             command.args(["--cores", &cores.to_string()]);
@@ -394,9 +395,9 @@ impl Netns {
     ) -> Command {
         let scenario = self.deployment.scenario();
         let name = &scenario.network.topology.switch(id).name;
-        let mut command = self.command(Some(id));
+        let mut command = self.command("switch", Some(id));
         self.measure(&mut command, &format!("switch {name}"));
-        command.args(["switch", "--name", name]);
+        command.args(["--name", name]);
         for (port, interface) in ports {
             command.arg("--port").arg(format!("{port}@{interface}"));
         }
@@ -414,9 +415,9 @@ impl Netns {
 
     fn start_cable(&mut self, cable: &Cable) -> Result<()> {
         let [first, second] = &cable.between;
-        let mut command = self.command(None);
+        let mut command = self.command("cable", None);
         self.measure(&mut command, &format!("cable {first} {second}"));
-        command.args(["cable", "--between", "port1", "port2"]);
+        command.args(["--between", "port1", "port2"]);
         command.args(["--seed", &self.deployment.scenario().seed.to_string()]);
         command.arg("--faults").arg(self.faults_of(&format!("{first}:{second}")));
         let process = self.testbed.spawn(&cable.node, command, Output::Keep)?;
@@ -439,9 +440,8 @@ impl Netns {
         let deployment = Arc::clone(&self.deployment);
         let units = &deployment.scenario().network.topology;
         let socket = self.sockets.path().join("cross-connect.sock");
-        let mut command = self.command(None);
+        let mut command = self.command("crossconnect", None);
         self.measure(&mut command, "cross-connect");
-        command.arg("crossconnect");
         for port in 1..=units.cross_connect_ports() {
             let interface = topology.interface(&testbed::Port::new(CROSS_CONNECT, port));
             command.arg("--port").arg(format!("{port}@{interface}"));
@@ -475,9 +475,9 @@ impl Netns {
 
     /// The command line of workers and parameter servers. `name` is that of the process.
     fn endpoint(&self, command: &str, name: &str) -> Command {
-        let mut process = self.command(None);
+        let mut process = self.command(command, None);
         self.measure(&mut process, name);
-        process.arg(command).args(["--interface", "eth0", "--json-events"]);
+        process.args(["--interface", "eth0", "--json-events"]);
         process.args(["--io", &self.options.io.to_string()]);
         process.arg("--controller").arg(format!("unix:{}", self.runs().display()));
         process

@@ -9,6 +9,7 @@ use tributary_metrics::Metrics;
 use tributary_netio::device::Kind as Io;
 
 use super::ManagerArgs;
+use crate::args::ProcessArgs;
 use tributary_base::program::stop_flag;
 
 #[derive(Debug, Args)]
@@ -36,6 +37,8 @@ pub(crate) struct AgentArgs {
     /// one.
     #[arg(long)]
     commands: bool,
+    #[command(flatten)]
+    pub(super) process: ProcessArgs,
 }
 
 /// Serves the manager until Ctrl-C or SIGTERM, and then ends the server's processes.

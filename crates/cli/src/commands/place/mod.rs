@@ -15,6 +15,8 @@ use tributary_access::args::KeyArgs;
 use tributary_access::listen::standard;
 use tributary_metrics::Metrics;
 
+use crate::args::ProcessArgs;
+
 #[derive(Debug, Subcommand)]
 pub(crate) enum PlaceCommand {
     /// Run the placement manager: accept jobs, place them, and have the servers' agents run them.
@@ -48,9 +50,13 @@ impl ManagerArgs {
 }
 
 impl PlaceCommand {
-    /// Whether this is the manager or one of its agents.
-    pub(crate) fn serves(&self) -> bool {
-        matches!(self, Self::Serve(_) | Self::Agent(_))
+    /// The options of the manager and of its agents.
+    pub(crate) fn process(&self) -> Option<&ProcessArgs> {
+        match self {
+            Self::Serve(args) => Some(&args.process),
+            Self::Agent(args) => Some(&args.process),
+            _ => None,
+        }
     }
 }
 

@@ -23,6 +23,7 @@ use tributary_manager::site::Site;
 use tributary_manager::switches;
 use tributary_metrics::Metrics;
 
+use crate::args::ProcessArgs;
 use crate::sources::Managed;
 use tributary_base::program::stop_flag;
 
@@ -62,6 +63,8 @@ pub(crate) struct ServeArgs {
     /// Number of finished jobs that are listed.
     #[arg(long, value_name = "N", default_value_t = 10_000)]
     keep: usize,
+    #[command(flatten)]
+    pub(super) process: ProcessArgs,
 }
 
 /// Serves until Ctrl-C or SIGTERM. Running jobs continue.

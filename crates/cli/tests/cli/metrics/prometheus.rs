@@ -76,7 +76,7 @@ fn start_run(file: &JobFile) -> (Ended, SocketAddr) {
     let fabric = if namespaces() { "netns" } else { "memory" };
     let address = free();
     let metrics = address.to_string();
-    let mut run = tributary(&["--metrics", &metrics, "run", &file.name(), "--fabric", fabric]);
+    let mut run = tributary(&["run", &file.name(), "--fabric", fabric, "--metrics", &metrics]);
     let run = run.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     (Ended(run), address)
 }
