@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, Result, anyhow, bail, ensure};
 
-use crate::keys::{ClientKeys, ServerKeys};
+use crate::identity::Identity;
+use crate::keys::ClientKeys;
 use crate::listen::Listen;
 use crate::policy::Policy;
 use crate::remote::Remote;
@@ -14,15 +15,6 @@ use crate::server::Door;
 /// Who may use a server.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct DoorArgs {
-    /// Certificate of the server at a TCP address, as a PEM file; encrypts connections (TLS).
-    #[arg(long, value_name = "FILE", requires = "serve_key")]
-    pub serve_cert: Option<PathBuf>,
-    /// The certificate's key.
-    #[arg(long, value_name = "FILE", requires = "serve_cert")]
-    pub serve_key: Option<PathBuf>,
-    /// Let in only clients with a certificate from one of these roots (mutual TLS).
-    #[arg(long, value_name = "FILE", requires = "serve_cert", conflicts_with = "allow_anyone")]
-    pub serve_ca: Option<PathBuf>,
     /// File that lists clients, their roles and tenants (docs/operate/access.md). Without it, each
     /// client that is let in may do everything.
     #[arg(long, value_name = "FILE")]
@@ -33,18 +25,25 @@ pub struct DoorArgs {
 }
 
 impl DoorArgs {
-    /// The way into a server at this address.
+    /// The way into a server at this address. `elsewhere` tells whether the process uses its identity at other
+    /// addresses, too.
     ///
     /// # Errors
     /// One line, if the options contradict each other, let in more than they say, or name unusable files.
-    pub fn door(&self, listen: &Listen) -> Result<Door> {
-        let keys = match (listen, self.serve_cert.as_deref().zip(self.serve_key.as_deref())) {
+    pub fn door(
+        &self,
+        listen: &Listen,
+        identity: Option<&Identity>,
+        elsewhere: bool,
+    ) -> Result<Door> {
+        let keys = match (listen, identity) {
             (_, None) => None,
+            (Listen::Unix(_), Some(_)) if elsewhere => None,
             (Listen::Unix(_), Some(_)) => {
-                bail!("{listen}: a Unix socket needs no TLS; leave out --serve-cert")
+                bail!("{listen}: a Unix socket needs no TLS; leave out --identity")
             }
-            (Listen::Tcp(_), Some((certificate, key))) => {
-                Some(ServerKeys::read(certificate, key, self.serve_ca.as_deref())?)
+            (Listen::Tcp(_), Some(identity)) => {
+                Some(identity.server(self.allow_anyone).with_context(|| listen.to_string())?)
             }
         };
         if let Listen::Tcp(_) = listen {
@@ -52,12 +51,12 @@ impl DoorArgs {
             ensure!(
                 mutual || self.allow_anyone,
                 "{listen}: anyone who reaches this address would have full control; let in only holders of \
-                 certificates (--serve-cert, --serve-key and --serve-ca), listen at unix:PATH, or allow it \
-                 with --allow-anyone"
+                 certificates (--identity), listen at unix:PATH, or allow it with --allow-anyone"
             );
             ensure!(
                 mutual || self.access.is_none(),
-                "--access tells clients apart by their certificates; add --serve-ca, or listen at unix:PATH"
+                "--access tells clients apart by their certificates; add --identity without --allow-anyone, or listen \
+                 at unix:PATH"
             );
         }
         let policy = match &self.access {
@@ -68,21 +67,41 @@ impl DoorArgs {
     }
 }
 
+/// Who a server is. No environment variable names it: servers listen with certificates only if their command line says so.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub struct IdentityArgs {
+    /// Directory with the certificate of this process, its key, and the roots that it trusts, as `tributary certs`
+    /// makes it (docs/operate/access.md); encrypts TCP connections (TLS).
+    #[arg(long, value_name = "DIR")]
+    pub identity: Option<PathBuf>,
+}
+
+impl IdentityArgs {
+    /// The identity, if there is one. Nothing is read.
+    #[must_use]
+    pub fn identity(&self) -> Option<Identity> {
+        self.identity.as_deref().map(Identity::new)
+    }
+
+    /// Its keys as a client, if there are any, of servers with this name or the host of their addresses.
+    ///
+    /// # Errors
+    /// One line, if a file is unusable.
+    pub fn client_keys(&self, server_name: Option<&str>) -> Result<Option<Arc<ClientKeys>>> {
+        Ok(self.identity().map(|identity| identity.client(server_name)).transpose()?)
+    }
+}
+
 /// How a client shows who it is, and finds out who the server is.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct KeyArgs {
-    /// Roots of the server's certificate, as a PEM file; encrypts the connection (TLS).
-    #[arg(long, value_name = "FILE")]
-    pub tls_ca: Option<PathBuf>,
-    /// Our certificate, for a server that wants one.
-    #[arg(long, value_name = "FILE", requires_all = ["tls_key", "tls_ca"])]
-    pub tls_cert: Option<PathBuf>,
-    /// The certificate's key.
-    #[arg(long, value_name = "FILE", requires = "tls_cert")]
-    pub tls_key: Option<PathBuf>,
+    /// Directory with the roots that we trust, and our certificate and key if the server wants one, as `tributary
+    /// certs` makes it (docs/operate/access.md); encrypts TCP connections (TLS).
+    #[arg(long, value_name = "DIR", env = "TRIBUTARY_IDENTITY")]
+    pub identity: Option<PathBuf>,
     /// Name in the server's certificate, if it differs from the host of its address.
-    #[arg(long, value_name = "NAME", requires = "tls_ca")]
-    pub tls_name: Option<String>,
+    #[arg(long, value_name = "NAME", requires = "identity")]
+    pub server_name: Option<String>,
 }
 
 impl KeyArgs {
@@ -91,10 +110,8 @@ impl KeyArgs {
     /// # Errors
     /// One line, if a file is unusable.
     pub fn client_keys(&self) -> Result<Option<Arc<ClientKeys>>> {
-        let Some(roots) = &self.tls_ca else { return Ok(None) };
-        let own = self.tls_cert.as_deref().zip(self.tls_key.as_deref());
-        let keys = ClientKeys::read(roots, own, self.tls_name.as_deref())?;
-        Ok(Some(Arc::new(keys)))
+        let own = IdentityArgs { identity: self.identity.clone() };
+        own.client_keys(self.server_name.as_deref())
     }
 
     /// A server at an address, which an option names.
@@ -102,10 +119,19 @@ impl KeyArgs {
     /// # Errors
     /// One line, if it is no address, or a file is unusable.
     pub fn remote(&self, option: &str, address: &str) -> Result<Remote> {
-        let keys = self.client_keys()?;
-        let remote = Remote::new(address, keys).with_context(|| option.to_owned())?;
-        remote.with_context(|| {
-            format!("{option} {address}: it is not an address: write HOST:PORT or unix:PATH")
-        })
+        // A Unix socket needs no keys, even if the environment names some.
+        let keys = if address.starts_with("unix:") { None } else { self.client_keys()? };
+        remote(option, address, keys)
     }
+}
+
+/// A server at an address, which an option names.
+///
+/// # Errors
+/// One line, if it is no address, or the name in the server's certificate is not valid.
+pub fn remote(option: &str, address: &str, keys: Option<Arc<ClientKeys>>) -> Result<Remote> {
+    let remote = Remote::new(address, keys).with_context(|| option.to_owned())?;
+    remote.with_context(|| {
+        format!("{option} {address}: it is not an address: write HOST:PORT or unix:PATH")
+    })
 }

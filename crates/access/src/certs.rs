@@ -14,21 +14,28 @@ use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
 use x509_parser::parse_x509_certificate;
 
+use crate::identity;
+
 /// The root's certificate and key.
-const ROOT: &str = "ca";
+const ROOT: &str = "ca.pem";
+const ROOT_KEY: &str = "ca.key";
 
 /// The lifetime of a root in days, and so the longest of other certificates.
 pub const MOST_DAYS: u32 = 3650;
+
+/// Modes of files.
+const PUBLIC: u32 = 0o644;
+const PRIVATE: u32 = 0o600;
 
 const DAY: Duration = Duration::from_secs(86_400);
 
 /// Clocks of other hosts may be behind by this much.
 const SKEW: Duration = Duration::from_secs(3600);
 
-/// Makes a certificate for each name that is valid for some `days` from now on, and its key: `NAME.pem` and `NAME.key` in a directory, in place of
-/// earlier ones. A name may have addresses, as in `s1=10.0.0.1`, with which clients that connect to one of
-/// them find the server's certificate to be right. Their root is `ca.pem`, which is made if it is not
-/// there. Returns the files that were written.
+/// Makes an [`Identity`](crate::Identity) for each name, in the subdirectory of that name: a certificate that is valid for
+/// some `days` from now on, its key, and the root. It replaces earlier ones. A name may have addresses, as in
+/// `s1=10.0.0.1`: the certificate is also for these. The root is `ca.pem` in the directory itself, with its key `ca.key`;
+/// both are made if they are missing. Returns the subdirectories, after the root if that was made.
 ///
 /// # Errors
 /// If a name or an address is invalid, the root expires before that, or a file cannot be read or written.
@@ -41,8 +48,8 @@ pub fn make(directory: &Path, names: &[String], days: u32) -> Result<Vec<PathBuf
         if host.is_empty() || host.starts_with('.') || !host.chars().all(is_letter) {
             bail!("`{host}` is not a host name; write letters, digits, `-`, `_` and `.`");
         }
-        if host == ROOT {
-            bail!("`{ROOT}` is the root's name; choose another one");
+        if ["ca", ROOT, ROOT_KEY].contains(&host) {
+            bail!("`{host}` is the root's name; choose another one");
         }
         let addresses = parts.flat_map(|list| list.split(',')).map(|text| {
             let address: Result<IpAddr, _> = text.parse();
@@ -56,7 +63,7 @@ pub fn make(directory: &Path, names: &[String], days: u32) -> Result<Vec<PathBuf
         SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).context("the clock is wrong")?;
     let end = now + days * DAY;
     let issuer = root(directory, now, &mut written)?;
-    let [root, _] = files(directory, ROOT);
+    let root = directory.join(ROOT);
     if expiry(&root)? < end.as_secs() {
         bail!(
             "{} expires within {days} days; ask for fewer (--days), or remove it and its key to make another \
@@ -64,6 +71,7 @@ pub fn make(directory: &Path, names: &[String], days: u32) -> Result<Vec<PathBuf
             root.display()
         );
     }
+    let roots = read(&root)?;
     for (host, addresses) in all {
         let mut params = valid(CertificateParams::new(vec![host.to_owned()])?, now, end);
         params.distinguished_name.push(DnType::CommonName, host);
@@ -73,7 +81,12 @@ pub fn make(directory: &Path, names: &[String], days: u32) -> Result<Vec<PathBuf
             vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
         let key = KeyPair::generate()?;
         let certificate = params.signed_by(&key, &issuer)?;
-        write(directory, host, &certificate.pem(), &key, &mut written)?;
+        let own = directory.join(host);
+        fs::create_dir_all(&own).with_context(|| format!("cannot use {}", own.display()))?;
+        put(&own.join(identity::ROOTS), &roots, PUBLIC)?;
+        put(&own.join(identity::KEY), &key.serialize_pem(), PRIVATE)?;
+        put(&own.join(identity::CERTIFICATE), &certificate.pem(), PUBLIC)?;
+        written.push(own);
     }
     Ok(written)
 }
@@ -102,11 +115,8 @@ fn root(
     now: Duration,
     written: &mut Vec<PathBuf>,
 ) -> Result<Issuer<'static, KeyPair>> {
-    let [certificate, key] = files(directory, ROOT);
+    let (certificate, key) = (directory.join(ROOT), directory.join(ROOT_KEY));
     if certificate.exists() || key.exists() {
-        let read = |path: &Path| {
-            fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))
-        };
         let (text, key) = (read(&certificate)?, KeyPair::from_pem(&read(&key)?)?);
         return Ok(Issuer::from_ca_cert_pem(&text, key)?);
     }
@@ -114,29 +124,19 @@ fn root(
     params.distinguished_name.push(DnType::CommonName, "Tributary testbed");
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
-    let key = KeyPair::generate()?;
-    let certificate = params.self_signed(&key)?;
-    write(directory, ROOT, &certificate.pem(), &key, written)?;
-    Ok(Issuer::new(params, key))
+    let own = KeyPair::generate()?;
+    let text = params.self_signed(&own)?.pem();
+    put(&key, &own.serialize_pem(), PRIVATE)?;
+    put(&certificate, &text, PUBLIC)?;
+    written.push(certificate);
+    Ok(Issuer::new(params, own))
 }
 
-fn files(directory: &Path, name: &str) -> [PathBuf; 2] {
-    ["pem", "key"].map(|kind| directory.join(format!("{name}.{kind}")))
+fn read(path: &Path) -> Result<String> {
+    fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))
 }
 
-fn write(
-    directory: &Path,
-    name: &str,
-    certificate: &str,
-    key: &KeyPair,
-    written: &mut Vec<PathBuf>,
-) -> Result<()> {
-    let [pem, private] = files(directory, name);
-    for (path, text, mode) in [(&private, &*key.serialize_pem(), 0o600), (&pem, certificate, 0o644)]
-    {
-        tributary_base::write_whole_with_mode(path, text, mode)
-            .with_context(|| format!("cannot write {}", path.display()))?;
-    }
-    written.extend([pem, private]);
-    Ok(())
+fn put(path: &Path, text: &str, mode: u32) -> Result<()> {
+    tributary_base::write_whole_with_mode(path, text, mode)
+        .with_context(|| format!("cannot write {}", path.display()))
 }

@@ -12,6 +12,7 @@
 //! | [`server`] | accepts connections, and passes requests with their grants |
 //! | [`keys`] | certificates of servers and clients, which are read again when their files change |
 //! | [`remote`] | connections of clients |
+//! | [`identity`] | certificate, key and roots of a process, in one directory |
 //! | `args` | options of the command line (feature `clap`) |
 //! | [`certs`] | makes the certificates of a testbed |
 
@@ -19,6 +20,7 @@
 pub mod args;
 pub mod certs;
 mod fresh;
+pub mod identity;
 pub mod keys;
 pub mod listen;
 pub mod policy;
@@ -26,6 +28,7 @@ mod refusals;
 pub mod remote;
 pub mod server;
 
+pub use identity::Identity;
 pub use keys::{ClientKeys, KeyError, ServerKeys};
 pub use listen::Listen;
 pub use policy::{Caller, Grant, Policy, Role, Tenant};

@@ -37,13 +37,13 @@ pub(crate) fn of_handshake(error: io::Error, name: &str) -> io::Error {
     let text = match inner(&error) {
         Some(Error::InvalidCertificate(reason)) => match untimely(reason) {
             None if of_another_root(reason) => {
-                "the server's certificate is signed by an unknown authority; name the file with its root \
-                 (--tls-ca)"
+                "the server's certificate is signed by an unknown authority; add its root to ca.pem \
+                 in your --identity"
                     .to_owned()
             }
             None if of_another_name(reason) => format!(
                 "the server's certificate is not for `{name}`; connect to a name that it has, or give that \
-                 name (--tls-name)"
+                 name (--server-name)"
             ),
             Some(flaw) => format!(
                 "the server's certificate {flaw}; compare the clocks, or give the server another one"
@@ -51,7 +51,7 @@ pub(crate) fn of_handshake(error: io::Error, name: &str) -> io::Error {
             None => format!("the server's certificate is not valid: {reason}"),
         },
         Some(Error::InvalidMessage(_)) => "the server does not use TLS; start it with a certificate, or \
-                                           connect without --tls-ca"
+                                           connect without --identity"
             .to_owned(),
         _ => return of_alert(error),
     };
@@ -64,13 +64,13 @@ fn of_alert(error: io::Error) -> io::Error {
     let Some(Error::AlertReceived(alert)) = inner(&error) else { return error };
     let text = match alert {
         AlertDescription::CertificateRequired => {
-            "the server refuses clients without a certificate; give yours (--tls-cert, --tls-key)"
+            "the server refuses clients without a certificate; give yours (cert.pem and key.pem in --identity)"
                 .to_owned()
         }
         AlertDescription::UnknownCA | AlertDescription::DecryptError => "the server does not know the authority that signed this client's \
-                                        certificate (--tls-cert); give one that it knows"
+                                        certificate (--identity); give one that it knows"
             .to_owned(),
-        AlertDescription::CertificateExpired => "this client's certificate (--tls-cert) has expired, or is \
+        AlertDescription::CertificateExpired => "this client's certificate (--identity) has expired, or is \
                                                  not valid yet; compare the clocks, or give another one"
             .to_owned(),
         other => format!("the server refuses the TLS connection ({other:?}); see its log"),
@@ -82,11 +82,11 @@ fn of_alert(error: io::Error) -> io::Error {
 pub(crate) fn of_client(error: &io::Error) -> String {
     match inner(error) {
         Some(Error::NoCertificatesPresented) => {
-            "it has no certificate; give it one (--tls-cert, --tls-key)".to_owned()
+            "it has no certificate; give it one (cert.pem and key.pem in its --identity)".to_owned()
         }
         Some(Error::InvalidCertificate(reason)) => match untimely(reason) {
             None if of_another_root(reason) => "its certificate is signed by an unknown authority; give it \
-                                                another one, or name the file with the roots of clients here"
+                                                another one, or add its root to ca.pem in the --identity here"
                 .to_owned(),
             Some(flaw) => {
                 format!("its certificate {flaw}; compare the clocks, or give it another one")
@@ -97,7 +97,7 @@ pub(crate) fn of_client(error: &io::Error) -> String {
             "it refuses this server's certificate ({alert:?}); see its own error for what to do"
         ),
         Some(Error::InvalidMessage(_)) => {
-            "it does not use TLS; name the root of this server's certificate there (--tls-ca)".to_owned()
+            "it does not use TLS; give it an --identity with the root of this server's certificate".to_owned()
         }
         _ => error.to_string(),
     }

@@ -114,18 +114,20 @@ impl fmt::Debug for Remote {
 }
 
 impl Remote {
-    /// A server at HOST:PORT or unix:PATH; `None` if the address is neither.
+    /// A server at HOST:PORT or unix:PATH; `None` if the address is neither. Connections to the former are encrypted if
+    /// there are keys, unless it is written http://HOST:PORT. A Unix socket needs no TLS.
     ///
     /// # Errors
-    /// If the host's name cannot be that of a certificate, or keys are given for a Unix socket.
+    /// If the host's name cannot be that of a certificate.
     pub fn new(address: &str, keys: Option<Arc<ClientKeys>>) -> Result<Option<Self>, KeyError> {
         let place = match address.strip_prefix("unix:") {
             Some("") => return Ok(None),
-            Some(path) if keys.is_none() => Place::Unix(path.to_owned()),
-            Some(_) => {
-                return Err(KeyError(format!("{address} is a Unix socket, which needs no TLS")));
-            }
+            Some(path) => Place::Unix(path.to_owned()),
             None => {
+                let (address, keys) = match address.strip_prefix("http://") {
+                    Some(plain) => (plain, None),
+                    None => (address, keys),
+                };
                 let Some((host, port)) = address.rsplit_once(':') else { return Ok(None) };
                 if host.is_empty() || port.parse::<u16>().is_err() {
                     return Ok(None);

@@ -14,8 +14,8 @@ use tonic_health::pb::health_server::{Health, HealthServer};
 use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
 use tributary_access::remote::is_absence;
 use tributary_access::{
-    ClientKeys, Door, Grant, Limits, Listen, Policy, Remote, Role, SILENCE, Server, ServerKeys,
-    certs,
+    ClientKeys, Door, Grant, Identity, Limits, Listen, Policy, Remote, Role, SILENCE, Server,
+    ServerKeys, certs,
 };
 
 const LIMITS: Limits = Limits { connections: 8, calls: 4, silence: SILENCE };
@@ -78,8 +78,15 @@ impl Site {
         params.not_after = date_time_ymd(2021, 1, 1);
         let key = KeyPair::generate().unwrap();
         let certificate = params.signed_by(&key, &issuer).unwrap();
-        std::fs::write(self.path(&format!("{name}.pem")), certificate.pem()).unwrap();
-        std::fs::write(self.path(&format!("{name}.key")), key.serialize_pem()).unwrap();
+        let own = self.path(name);
+        std::fs::create_dir_all(&own).unwrap();
+        std::fs::write(own.join("cert.pem"), certificate.pem()).unwrap();
+        std::fs::write(own.join("key.pem"), key.serialize_pem()).unwrap();
+    }
+
+    /// The certificate and the key of a name.
+    fn own(&self, name: &str) -> [PathBuf; 2] {
+        ["cert.pem", "key.pem"].map(|file| self.path(name).join(file))
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -87,14 +94,12 @@ impl Site {
     }
 
     fn server(&self, policy: Policy) -> Door {
-        let [certificate, key, root] =
-            ["server.pem", "server.key", "ca.pem"].map(|it| self.path(it));
-        let keys = ServerKeys::read(&certificate, &key, Some(&root)).unwrap();
+        let keys = Identity::new(&self.path("server")).server(false).unwrap();
         Door { listen: "127.0.0.1:0".parse().unwrap(), keys: Some(keys), policy }
     }
 
     fn client(&self, name: &str, root: &Path) -> Arc<ClientKeys> {
-        let own = ["pem", "key"].map(|kind| self.path(&format!("{name}.{kind}")));
+        let own = self.own(name);
         Arc::new(ClientKeys::read(root, Some((&own[0], &own[1])), None).unwrap())
     }
 
@@ -181,7 +186,7 @@ async fn strangers_do_not_get_in() {
     // A client does not trust another root's server, or one of another name.
     let wary = remote(&server, Some(site.client("client", &other.path("ca.pem"))));
     assert_eq!(check(&wary, "observe").await, Code::Unknown);
-    let own = ["client.pem", "client.key"].map(|file| site.path(file));
+    let own = site.own("client");
     let keys = ClientKeys::read(&root, Some((&own[0], &own[1])), Some("elsewhere")).unwrap();
     assert_eq!(check(&remote(&server, Some(Arc::new(keys))), "observe").await, Code::Unknown);
 }
@@ -250,7 +255,7 @@ async fn each_refusal_has_its_reason() {
     site.make_old("old");
     let root = site.path("ca.pem");
     let as_named = |name: &str| {
-        let own = ["client.pem", "client.key"].map(|file| site.path(file));
+        let own = site.own("client");
         let keys = ClientKeys::read(&root, Some((&own[0], &own[1])), Some(name)).unwrap();
         Some(Arc::new(keys))
     };
@@ -265,12 +270,12 @@ async fn each_refusal_has_its_reason() {
         ),
         (
             Some(site.client("old", &root)),
-            "this client's certificate (--tls-cert) has expired",
+            "this client's certificate (--identity) has expired",
             "its certificate has expired",
         ),
         (
             Some(site.client("client", &other.path("ca.pem"))),
-            "the server's certificate is signed by an unknown authority; name the file with its root",
+            "the server's certificate is signed by an unknown authority; add its root to ca.pem",
             "it refuses this server's certificate",
         ),
         (
@@ -303,7 +308,7 @@ async fn each_refusal_has_its_reason() {
         .await;
 
     // A server whose certificate has expired, and one without TLS.
-    let [certificate, key] = ["old.pem", "old.key"].map(|file| site.path(file));
+    let [certificate, key] = site.own("old");
     let keys = Some(ServerKeys::read(&certificate, &key, None).unwrap());
     let expired = serve(Door { keys, ..site.server(Policy::all_may_operate()) }).await;
     let said = problem(&site.remote(&expired, "client")).await;
@@ -325,9 +330,11 @@ fn certificates_are_valid_for_the_days_that_were_asked_for() {
         let left = validity.not_after.timestamp() - now.timestamp();
         (left + 86_399) / 86_400
     };
-    assert_eq!((days("client.pem"), days("ca.pem")), (30, i64::from(certs::MOST_DAYS)));
+    assert_eq!((days("client/cert.pem"), days("ca.pem")), (30, i64::from(certs::MOST_DAYS)));
     // A root that would expire first.
-    site.make_old("ca");
+    site.make_old("old");
+    std::fs::copy(site.path("old/cert.pem"), site.path("ca.pem")).unwrap();
+    std::fs::copy(site.path("old/key.pem"), site.path("ca.key")).unwrap();
     let error = certs::make(site.0.path(), &["client".to_owned()], 7).unwrap_err().to_string();
     assert!(error.contains("ca.pem expires within 7 days; ask for fewer (--days)"), "{error}");
 }
@@ -340,7 +347,8 @@ async fn keys_rotate_without_a_restart() {
     assert_eq!(check(&client, "operate").await, Code::Ok);
     // A new root, with new certificates on both sides.
     let old = Site::new(&[]);
-    for file in ["ca.pem", "client.pem", "client.key"] {
+    std::fs::create_dir(old.path("client")).unwrap();
+    for file in ["ca.pem", "client/cert.pem", "client/key.pem"] {
         std::fs::copy(site.path(file), old.path(file)).unwrap();
     }
     for file in ["ca.pem", "ca.key"] {
@@ -351,7 +359,7 @@ async fn keys_rotate_without_a_restart() {
     until(&old.remote(&server, "client"), Code::Unknown).await;
     assert_eq!(check(&client, "operate").await, Code::Ok);
     // Half a file is not used.
-    std::fs::write(site.path("server.pem"), "-----BEGIN CERT").unwrap();
+    std::fs::write(site.path("server/cert.pem"), "-----BEGIN CERT").unwrap();
     tokio::time::sleep(Duration::from_millis(1200)).await;
     assert_eq!(check(&client, "operate").await, Code::Ok);
 }
@@ -436,15 +444,16 @@ async fn clients_that_are_silent_after_the_handshake_are_given_up() {
 fn certificates_are_made_again_and_bad_names_refused() {
     let site = Site::new(&["a", "b=10.0.0.1,::1"]);
     let read = |file: &str| std::fs::read(site.path(file)).unwrap();
-    let (root, own) = (read("ca.pem"), read("a.pem"));
+    let (root, own) = (read("ca.pem"), read("a/cert.pem"));
     site.make(&["a"]);
-    assert!(read("ca.pem") == root && read("a.pem") != own);
-    let mode = std::fs::metadata(site.path("a.key")).unwrap().permissions().mode() & 0o777;
+    assert!(read("ca.pem") == root && read("a/ca.pem") == root && read("a/cert.pem") != own);
+    let mode = std::fs::metadata(site.path("a/key.pem")).unwrap().permissions().mode() & 0o777;
     assert_eq!(mode, 0o600);
     for (name, expected) in [
         ("", "is not a host name"),
         ("../a", "is not a host name"),
         ("ca", "is the root's name"),
+        ("ca.key", "is the root's name"),
         ("a=b", "a=b: `b` is not an IP address"),
     ] {
         let error = certs::make(site.0.path(), &[name.to_owned()], 30).unwrap_err().to_string();

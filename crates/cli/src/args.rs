@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 use tributary_access::Listen;
-use tributary_access::args::DoorArgs;
+use tributary_access::args::{DoorArgs, IdentityArgs};
 use tributary_base::program::{Completions, ManualPages};
 use tributary_controller::targets::Kind as Target;
 use tributary_dataplane::EngineKind;
@@ -195,19 +195,16 @@ pub(crate) struct SwitchArgs {
     /// Listening address of P4Runtime: ADDRESS:PORT, or unix:PATH.
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:9559")]
     pub(crate) p4runtime: String,
-    /// Certificate of the P4Runtime server, as a PEM file; encrypts connections (TLS).
-    #[arg(long, value_name = "FILE", requires = "tls_key")]
-    pub(crate) tls_cert: Option<PathBuf>,
-    /// The certificate's key.
-    #[arg(long, value_name = "FILE", requires = "tls_cert")]
-    pub(crate) tls_key: Option<PathBuf>,
-    /// Accept only controllers with a certificate from one of these roots (mutual TLS).
-    #[arg(long, value_name = "FILE", requires = "tls_cert")]
-    pub(crate) tls_client_ca: Option<PathBuf>,
-    /// Name in the certificate of a controller, so that other holders of certificates from these roots do
+    /// Who the P4Runtime server is. With an identity, it accepts only controllers with a certificate from its roots.
+    #[command(flatten)]
+    pub(crate) identity: IdentityArgs,
+    /// Name in the certificate of a controller, so that other holders of certificates from the same roots do
     /// not get in; repeat for each.
-    #[arg(long, value_name = "NAME", requires = "tls_client_ca")]
-    pub(crate) tls_client_name: Vec<String>,
+    #[arg(long, value_name = "NAME", requires = "identity", conflicts_with = "allow_anyone")]
+    pub(crate) client_name: Vec<String>,
+    /// Encrypt connections, and accept controllers without a certificate, too.
+    #[arg(long, requires = "identity")]
+    pub(crate) allow_anyone: bool,
     /// P4Runtime device ID.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) device_id: u64,
@@ -306,7 +303,7 @@ pub(crate) enum ControllerTask {
 #[derive(Debug, Args)]
 pub(crate) struct SwitchesArgs {
     /// Address of P4Runtime of a switch in the job file, such as s1=10.0.0.1:9559 or
-    /// s1=unix:/run/s1.sock; repeat for each switch.
+    /// s1=unix:/run/s1.sock; repeat for each switch. http://10.0.0.1:9559 is never encrypted.
     #[arg(long = "switch", value_name = "NAME=ADDR")]
     pub(crate) switches: Vec<String>,
     /// Kind of the switches.
@@ -326,18 +323,11 @@ pub(crate) struct SwitchesArgs {
     /// numbers (docs/operate/tofino-deployment.md).
     #[arg(long, value_name = "FILE")]
     pub(crate) ports: Option<PathBuf>,
-    /// Roots of the switches' certificates, as a PEM file; encrypts connections (TLS).
-    #[arg(long, value_name = "FILE")]
-    pub(crate) tls_ca: Option<PathBuf>,
-    /// Our certificate, for switches that require one (mutual TLS).
-    #[arg(long, value_name = "FILE", requires_all = ["tls_key", "tls_ca"])]
-    pub(crate) tls_cert: Option<PathBuf>,
-    /// The certificate's key.
-    #[arg(long, value_name = "FILE", requires = "tls_cert")]
-    pub(crate) tls_key: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) identity: IdentityArgs,
     /// Name in the switches' certificates, if it differs from the host of their addresses.
-    #[arg(long, value_name = "NAME", requires = "tls_ca")]
-    pub(crate) tls_name: Option<String>,
+    #[arg(long, value_name = "NAME", requires = "identity")]
+    pub(crate) server_name: Option<String>,
     /// P4Runtime device ID of each switch; with Stratum the node's.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) device_id: u64,

@@ -6,11 +6,10 @@
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, UdpSocket};
 use std::os::unix::net::UnixListener;
-use std::path::PathBuf;
-use std::sync::Arc;
+use std::path::Path;
 
 use anyhow::{Context, Result, bail, ensure};
-use tributary_access::{ClientKeys, Remote};
+use tributary_access::{Identity, Remote};
 use tributary_endpoint::admission::{self, Address, Request};
 use tributary_endpoint::claim::claim;
 use tributary_endpoint::open_interface;
@@ -34,10 +33,8 @@ const CONTROLLER: &str = "TRIBUTARY_CONTROLLER";
 const HOST: &str = "TRIBUTARY_HOST";
 const INTERFACE: &str = "TRIBUTARY_INTERFACE";
 const IO: &str = "TRIBUTARY_IO";
-const CA: &str = "TRIBUTARY_CA";
-const CERTIFICATE: &str = "TRIBUTARY_CERT";
-const KEY: &str = "TRIBUTARY_KEY";
-const CERTIFIED_NAME: &str = "TRIBUTARY_CERT_NAME";
+const IDENTITY: &str = "TRIBUTARY_IDENTITY";
+const CERTIFIED_NAME: &str = "TRIBUTARY_CONTROLLER_NAME";
 
 /// An environment.
 pub type Variables<'a> = &'a dyn Fn(&str) -> Option<String>;
@@ -95,34 +92,24 @@ impl Station {
     }
 }
 
-/// The controller at an address, with the certificates that the environment names.
+/// The controller at an address, with the identity that the environment names.
 ///
 /// # Errors
-/// If the address or the certificates are unusable.
+/// If the address or the identity is unusable.
 pub fn controller(address: &str, variables: Variables<'_>) -> Result<Remote> {
     let address: Address = address.parse().context(CONTROLLER)?;
-    let file = |name| variables(name).map(PathBuf::from);
-    let own = match (file(CERTIFICATE), file(KEY)) {
-        (Some(certificate), Some(key)) => Some((certificate, key)),
-        (None, None) => None,
-        _ => bail!("only one of {CERTIFICATE} and {KEY} is set; set both, or none"),
-    };
     let name = variables(CERTIFIED_NAME);
-    let tls = match file(CA) {
-        Some(roots) => {
-            let own = own.as_ref().map(|(certificate, key)| (&**certificate, &**key));
-            Some(Arc::new(ClientKeys::read(&roots, own, name.as_deref())?))
-        }
+    let keys = match variables(IDENTITY) {
+        Some(directory) => Some(Identity::new(Path::new(&directory)).client(name.as_deref())?),
         None => {
             ensure!(
-                own.is_none() && name.is_none(),
-                "{CERTIFICATE}, {KEY} and {CERTIFIED_NAME} need {CA}, the root of the controller's \
-                 certificate"
+                name.is_none(),
+                "{CERTIFIED_NAME} needs {IDENTITY}, a directory with the root of the controller's certificate"
             );
             None
         }
     };
-    admission::controller(&address, tls).with_context(|| format!("{CONTROLLER} and {CA}"))
+    admission::controller(&address, keys).with_context(|| format!("{CONTROLLER} and {IDENTITY}"))
 }
 
 /// A rank's port, which no other process may use for the job.

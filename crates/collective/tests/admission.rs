@@ -103,13 +103,23 @@ fn a_job_that_was_admitted_for_the_ranks_is_theirs() {
 
 #[test]
 fn certificates_and_address_must_fit() {
-    let missing = "/nowhere/root.pem";
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::write(directory.path().join("key.pem"), "a key").unwrap();
+    let rootless = directory.path().to_str().unwrap();
     for (address, variables, why) in [
         ("nowhere", &[][..], "TRIBUTARY_CONTROLLER: `nowhere` is not the address of a controller"),
         ("https://a:1", &[], "there is no root for its certificate"),
-        ("a:1", &[("TRIBUTARY_CERT", "c")], "only one of TRIBUTARY_CERT and TRIBUTARY_KEY is set"),
-        ("a:1", &[("TRIBUTARY_CERT", "c"), ("TRIBUTARY_KEY", "k")], "need TRIBUTARY_CA, the root"),
-        ("a:1", &[("TRIBUTARY_CA", missing)], "cannot use the TLS certificates: /nowhere/root.pem"),
+        (
+            "a:1",
+            &[("TRIBUTARY_CONTROLLER_NAME", "c")],
+            "needs TRIBUTARY_IDENTITY, a directory with the root",
+        ),
+        ("a:1", &[("TRIBUTARY_IDENTITY", rootless)], "/ca.pem"),
+        (
+            "a:1",
+            &[("TRIBUTARY_IDENTITY", "/nowhere")],
+            "cannot use the TLS certificates: /nowhere/ca.pem",
+        ),
     ] {
         let get = |name: &str| {
             let found = variables.iter().find(|(known, _)| *known == name)?;

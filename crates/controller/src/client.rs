@@ -105,7 +105,7 @@ impl SwitchConfig {
             && matches!(&self.target, Target::Address(address) if !address.starts_with("unix:"));
         match reason(status) {
             reason if plain && is_garbled(status) => {
-                format!("{reason}; a switch that wants TLS needs --tls-ca")
+                format!("{reason}; a switch that wants TLS needs --identity")
             }
             reason => reason,
         }

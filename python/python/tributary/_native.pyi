@@ -84,8 +84,8 @@ class Station:
     """This rank's host in a network with a controller, found by the environment.
 
     `TRIBUTARY_CONTROLLER` is the controller: `host:port`, perhaps behind `tributary://`, `http://` or
-    `https://`, or `unix:path`. `TRIBUTARY_CA`, `TRIBUTARY_CERT`, `TRIBUTARY_KEY` and
-    `TRIBUTARY_CERT_NAME` are for TLS. `TRIBUTARY_HOST` and `TRIBUTARY_INTERFACE` replace what follows
+    `https://`, or `unix:path`. `TRIBUTARY_IDENTITY` and `TRIBUTARY_CONTROLLER_NAME` are for
+    TLS. `TRIBUTARY_HOST` and `TRIBUTARY_INTERFACE` replace what follows
     from this machine's IP addresses, and `TRIBUTARY_IO` is how packets are sent: `udp` unless it is set.
     """
 

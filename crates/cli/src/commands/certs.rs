@@ -8,8 +8,8 @@ use tributary_access::certs;
 
 #[derive(Debug, Args)]
 pub(crate) struct CertsArgs {
-    /// Directory of the certificates and keys; created if missing. `ca.pem` in it is their root, made
-    /// if it is not there.
+    /// Directory of the identities; created if missing. Each name gets a subdirectory for --identity. `ca.pem`
+    /// is the root of all certificates, made if it is missing.
     directory: PathBuf,
     /// Name of a server or a client; repeat for each. For a server that clients reach at IP addresses
     /// NAME=ADDRESS,ADDRESS.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
 use tonic::service::Routes;
-use tributary_access::args::{DoorArgs, KeyArgs};
+use tributary_access::args::{DoorArgs, IdentityArgs, KeyArgs};
 use tributary_access::listen::standard;
 use tributary_access::{Listen, Server};
 use tributary_controller::server::LIMITS;
@@ -39,6 +39,8 @@ pub(crate) struct CrossconnectArgs {
     /// Listening address for the controller: ADDRESS:PORT or unix:PATH.
     #[arg(long, value_name = "ADDR", default_value_t = standard("cross-connect"))]
     listen: Listen,
+    #[command(flatten)]
+    identity: IdentityArgs,
     #[command(flatten)]
     door: DoorArgs,
     /// Port that stays dark although changes report success, for tests; repeat for each port.
@@ -116,7 +118,7 @@ impl Device {
 /// Forwards frames until Ctrl-C or SIGTERM.
 fn emulate(args: &CrossconnectArgs, metrics: &Metrics) -> Result<()> {
     let stop = stop_flag()?;
-    let door = args.door.door(&args.listen)?;
+    let door = args.door.door(&args.listen, args.identity.identity().as_ref(), false)?;
     let interfaces = parse_ports(&args.ports)?;
     let count =
         u16::try_from(interfaces.len()).context("a cross-connect has at most 65535 ports")?;

@@ -42,7 +42,7 @@ pub(crate) struct ServeArgs {
     #[command(flatten)]
     switches: SwitchesArgs,
     /// The cross-connect, such as emulated:127.0.0.1:9642 or openflow:listen:0.0.0.0:6653
-    /// (docs/operate/cross-connects.md). With --tls-ca, the connection to an emulated one is encrypted, too.
+    /// (docs/operate/cross-connects.md). With --identity, the connection to an emulated one is encrypted, too.
     #[arg(long, value_name = "ADDR")]
     cross_connect: String,
     /// Listening address for clients that admit jobs, and for endpoints: ADDRESS:PORT or unix:PATH.
@@ -99,7 +99,11 @@ async fn serve(
     stop: &AtomicBool,
     metrics: &Metrics,
 ) -> Result<()> {
-    let door = args.door.door(&args.listen)?;
+    let elsewhere = switches::any_encrypted(&args.switches)
+        || args.cross_connect.starts_with("emulated:")
+            && !args.cross_connect.starts_with("emulated:unix:");
+    let door =
+        args.door.door(&args.listen, args.switches.identity.identity().as_ref(), elsewhere)?;
     let mut topology = scenario.network.topology.clone();
     let outage = topology.optical.as_ref().map_or(Duration::ZERO, |optical| optical.outage);
     let limit = outage + Duration::from_secs(args.switches.timeout);

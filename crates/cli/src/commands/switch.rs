@@ -10,7 +10,6 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use tributary_access::ServerKeys;
 use tributary_base::program::stop_flag;
 use tributary_embedded::share;
 use tributary_embedded::switches::{Reader, Switches};
@@ -44,13 +43,8 @@ pub(crate) fn run(args: &SwitchArgs, metrics: &Metrics) -> Result<()> {
         Some(spec) => Some(Injected::read(spec, args.seed)?),
         None => None,
     };
-    let tls = match args.tls_cert.as_deref().zip(args.tls_key.as_deref()) {
-        Some((certificate, key)) => {
-            let keys = ServerKeys::read(certificate, key, args.tls_client_ca.as_deref())?;
-            Some(keys.only(args.tls_client_name.iter().cloned()))
-        }
-        None => None,
-    };
+    let tls = args.identity.identity().map(|identity| identity.server(args.allow_anyone));
+    let tls = tls.transpose()?.map(|keys| keys.only(args.client_name.iter().cloned()));
     let mut runtime = Runtime::new(SwitchConfig {
         device_id: args.device_id,
         queue_limit: args.queue_capacity as usize,

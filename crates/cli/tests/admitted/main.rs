@@ -285,39 +285,28 @@ fn a_controller_that_forgets_the_job_ends_it() {
 
 fn controllers_and_groups_authenticate() {
     let net = Net::new("p4inc");
-    let [root, certificate, key] = net.certificates("ours");
-    let [other_root, other_certificate, other_key] = net.certificates("theirs");
-    let served = [
-        "--listen",
-        net::ADDRESS,
-        "--on-demand",
-        "--serve-cert",
-        &certificate,
-        "--serve-key",
-        &key,
-    ];
-    let mutual = [&served[..], &["--serve-ca", &root]].concat();
+    let [root, certificate, key] = net.certificates();
+    let [other_root, other_certificate, other_key] = net.certificates();
+    let own =
+        net.identity("own", &[("ca.pem", &root), ("cert.pem", &certificate), ("key.pem", &key)]);
+    let strange = net.identity(
+        "strange",
+        &[("ca.pem", &root), ("cert.pem", &other_certificate), ("key.pem", &other_key)],
+    );
+    let rooted = net.identity("rooted", &[("ca.pem", &root)]);
+    let elsewhere = net.identity("elsewhere", &[("ca.pem", &other_root)]);
+    let mutual = ["--listen", net::ADDRESS, "--on-demand", "--identity", &own];
     let controller = net.serving_controller(&mutual);
     let secured = ("TRIBUTARY_CONTROLLER", "https://10.9.1.9:29813");
-    let known = [
-        secured,
-        ("TRIBUTARY_CA", &root),
-        ("TRIBUTARY_CERT", &certificate),
-        ("TRIBUTARY_KEY", &key),
-    ];
+    let known = [secured, ("TRIBUTARY_IDENTITY", &own)];
     let group = net.group(&known);
     group.sum(5);
     group.leave();
-    let stranger = [
-        secured,
-        ("TRIBUTARY_CA", &root),
-        ("TRIBUTARY_CERT", &other_certificate),
-        ("TRIBUTARY_KEY", &other_key),
-    ];
+    let stranger = [secured, ("TRIBUTARY_IDENTITY", &strange)];
     let refused: [(&[(&str, &str)], &str); 4] = [
         (&[secured], "there is no root for its certificate"),
-        (&[secured, ("TRIBUTARY_CA", &other_root)], "is signed by an unknown authority"),
-        (&[secured, ("TRIBUTARY_CA", &root)], "10.9.1.9:29813"),
+        (&[secured, ("TRIBUTARY_IDENTITY", &elsewhere)], "is signed by an unknown authority"),
+        (&[secured, ("TRIBUTARY_IDENTITY", &rooted)], "10.9.1.9:29813"),
         (&stranger, "10.9.1.9:29813"),
     ];
     for (variables, why) in refused {
@@ -334,18 +323,20 @@ fn a_controller_that_cannot_serve_says_why() {
     let net = Net::new("p4inc");
     let journal = net.path("journal.redb");
     let controller = net.controller(&["--journal", &journal]);
-    let [_, certificate, key] = net.certificates("ours");
-    let tls = ["--serve-cert", &certificate, "--serve-key", &key];
-    let unix = [&["--on-demand", "--listen", "unix:/tmp/never.sock"], &tls[..]].concat();
-    let mixed = ["--listen", "10.9.1.9:1", "--serve-cert", &key, "--serve-key", &key];
+    let [root, certificate, key] = net.certificates();
+    let rootless = net.identity("own", &[("cert.pem", &certificate), ("key.pem", &key)]);
+    let mixed = net.identity("mixed", &[("ca.pem", &root), ("cert.pem", &key), ("key.pem", &key)]);
+    let unix = ["--on-demand", "--listen", "unix:/tmp/never.sock", "--identity", &rootless];
+    let mixed = ["--listen", "10.9.1.9:1", "--identity", &mixed];
+    let access = net.path("access.toml");
     let [address, anyone] = ["10.9.1.9:1", "--allow-anyone"];
     for (options, why) in [
         (&["--listen", address, anyone, "--journal", &journal][..], "another process has it open"),
-        (&unix, "a Unix socket needs no TLS; leave out --serve-cert"),
+        (&unix, "a Unix socket needs no TLS; leave out --identity"),
         (&mixed, "there is no certificate in PEM form in it"),
         (&["--listen", address], "anyone who reaches this address would have full control"),
-        (&[&["--listen", address][..], &tls].concat(), "would have full control"),
-        (&["--listen", address, anyone, "--access", &key], "by their certificates"),
+        (&["--listen", address, "--identity", &rootless], "would have full control"),
+        (&["--listen", address, anyone, "--access", &access], "by their certificates"),
     ] {
         fail(&[net.failing_controller(options)], why);
     }

@@ -252,21 +252,24 @@ impl Net {
     }
 
     /// The files of a root, and of a certificate for the controller's address with its key.
-    pub(crate) fn certificates(&self, name: &str) -> [String; 3] {
+    pub(crate) fn certificates(&self) -> [String; 3] {
         let mut params = CertificateParams::new(Vec::new()).unwrap();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let root = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
         let key = KeyPair::generate().unwrap();
         let params = CertificateParams::new(vec!["10.9.1.9".to_owned()]).unwrap();
         let certificate = params.signed_by(&key, &root).unwrap();
-        let files = [root.pem(), certificate.pem(), key.serialize_pem()];
-        let mut number = 0;
-        files.map(|text| {
-            number += 1;
-            let path = self.path(&format!("{name}-{number}.pem"));
-            std::fs::write(&path, text).unwrap();
-            path
-        })
+        [root.pem(), certificate.pem(), key.serialize_pem()]
+    }
+
+    /// A new directory with an identity: these files and their texts.
+    pub(crate) fn identity(&self, name: &str, files: &[(&str, &str)]) -> String {
+        let directory = self.path(name);
+        std::fs::create_dir(&directory).unwrap();
+        for (file, text) in files {
+            std::fs::write(format!("{directory}/{file}"), text).unwrap();
+        }
+        directory
     }
 }
 

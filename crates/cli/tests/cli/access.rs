@@ -62,16 +62,23 @@ impl Place {
         let keys = file.path("keys").display().to_string();
         let names = ["alice", "bob", "boss", "watcher", "eve", "w1.nodes", "w2.nodes"];
         let made = [&["certs", &keys, "manager=127.0.0.1"][..], &names].concat();
-        assert!(succeed(&made).contains("keys/manager.pem"));
+        assert!(succeed(&made).contains("keys/manager"));
         let path = |name: &str| file.path(name).display().to_string();
         let [site, access, database] = ["site.toml", "access.toml", "manager.redb"].map(path);
-        let [root, certificate, key] =
-            ["ca.pem", "manager.pem", "manager.key"].map(|name| format!("{keys}/{name}"));
+        let own = format!("{keys}/manager");
         let args = [
-            ["place", "serve", &site, "--listen", "127.0.0.1:0", "--database", &database],
-            ["--serve-cert", &certificate, "--serve-key", &key, "--serve-ca", &root, "--access"],
+            "place",
+            "serve",
+            &site,
+            "--listen",
+            "127.0.0.1:0",
+            "--database",
+            &database,
+            "--identity",
+            &own,
+            "--access",
         ];
-        let mut command = tributary(&args.concat());
+        let mut command = tributary(&args);
         command.arg(&access).stdout(Stdio::piped());
         let mut manager = Running(command.spawn().unwrap());
         let mut said = String::new();
@@ -83,12 +90,9 @@ impl Place {
 
     /// A command of a client.
     fn command(&self, who: &str, args: &[&str]) -> Vec<String> {
-        let keys = self.file.path("keys").display().to_string();
-        let [root, certificate, key] =
-            ["ca.pem".to_owned(), format!("{who}.pem"), format!("{who}.key")]
-                .map(|name| format!("{keys}/{name}"));
-        let own = ["--manager", &self.address, "--tls-ca", &root, "--tls-cert", &certificate];
-        let all = [&["place"], args, &own[..], &["--tls-key", &key]].concat();
+        let identity = self.file.path("keys").join(who).display().to_string();
+        let own = ["--manager", &self.address, "--identity", &identity];
+        let all = [&["place"], args, &own[..]].concat();
         all.into_iter().map(str::to_owned).collect()
     }
 
@@ -138,8 +142,12 @@ fn each_client_of_a_manager_does_what_its_role_says() {
     assert!(line.contains("the certificate of eve may not use this server"), "{line}");
     let unnamed = place.command("eve", &["list"]);
     let all: Vec<_> = unnamed.iter().map(String::as_str).collect();
-    // `place list --manager ADDRESS`, and with `--tls-ca ROOT`.
-    for some in [&all[..4], &all[..6]] {
+    // `place list --manager ADDRESS`, and with a root alone.
+    let rooted = place.file.path("rooted");
+    std::fs::create_dir(&rooted).unwrap();
+    std::fs::copy(place.file.path("keys/ca.pem"), rooted.join("ca.pem")).unwrap();
+    let rooted = rooted.display().to_string();
+    for some in [&all[..4], &[&all[..5], &[&*rooted]].concat()] {
         let line = fail(some);
         assert!(line.contains("manager"), "{line}");
     }

@@ -312,15 +312,7 @@ fn tshark_shows_names_in_its_list_of_packets_and_filters_by_them() {
     let path = capture(&file, &["--fabric", "sim"]);
     let lua = file.path("dissector.lua");
     let output = lua.display().to_string();
-    succeed(&[
-        "p4",
-        "dissector",
-        "p4src/v1model/switchml.p4",
-        "--out",
-        &output,
-        "--name",
-        "own",
-    ]);
+    succeed(&["p4", "dissector", "p4src/v1model/switchml.p4", "--out", &output, "--name", "own"]);
     let list = |more: &[&str]| {
         let mut command = Command::new("tshark");
         command.arg("-X").arg(format!("lua_script:{output}")).arg("-r").arg(&path).args(more);
@@ -378,7 +370,8 @@ fn the_dissector_command_explains_what_it_cannot_do() {
     assert!(line.contains("no-such.p4"), "{line}");
     let line = fail(&["p4", "dissector", &name, "--out", "/proc/self/net/x.lua"]);
     assert!(line.contains("cannot write /proc/self/net/x.lua"), "{line}");
-    let both = tributary(&["p4", "dissector", &name, "--port", "1", "--ethernet"]).output().unwrap();
+    let both =
+        tributary(&["p4", "dissector", &name, "--port", "1", "--ethernet"]).output().unwrap();
     assert_eq!(both.status.code(), Some(2));
 }
 

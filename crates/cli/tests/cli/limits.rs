@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::os::unix::ffi::OsStringExt as _;
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -58,12 +58,23 @@ fn endless_files_are_refused() {
         (&["lab", "place", "--trace", &zero], "a line is longer than 1 MB"),
         (&["p4", "check", &zero], "it is not a regular file, and a P4 source file must be one"),
         (&["run", &name, "--p4", &zero], "it is not a regular file"),
-        (&["controller", &name, "--switch", switch, "--tls-ca", &zero], &mib4),
         (&["controller", &name, "--switch", switch, "--ports", &zero], &mib4),
-        (&["switch", "--port", "1@lo", "--tls-cert", &zero, "--tls-key", &zero], &mib4),
     ] {
         let line = refused(args);
         assert!(line.contains("/dev/zero") && line.contains(said), "{args:?}: {line}");
+    }
+    let identity = job.path("identity");
+    fs::create_dir(&identity).unwrap();
+    for file in ["ca.pem", "cert.pem", "key.pem"] {
+        symlink("/dev/zero", identity.join(file)).unwrap();
+    }
+    let identity = identity.display().to_string();
+    for args in [
+        &["controller", &name, "--switch", switch, "--identity", &identity][..],
+        &["switch", "--port", "1@lo", "--identity", &identity],
+    ] {
+        let line = refused(args);
+        assert!(line.contains(&identity) && line.contains(&mib4), "{args:?}: {line}");
     }
     let output = bounded(&["p4", "stf", program, &zero]);
     let said = text(&output.stdout);

@@ -1,7 +1,7 @@
 //! `tributary controller` and `tributary switch` over TLS: which peers are admitted, and errors for
 //! others.
 
-use std::path::Path;
+use std::path::PathBuf;
 
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use tributary_run::testbed::Process;
@@ -15,37 +15,28 @@ const JOB: &str = "[topology]\nkind = \"star\"\nworkers = 2\n[[job]]\nname = \"s
 /// The switches' address, and the name in their certificates.
 const HOST: &str = "localhost";
 
-/// A root, in a directory with its certificates.
-struct Authority<'a> {
-    issuer: CertifiedIssuer<'static, KeyPair>,
-    directory: &'a Path,
-    name: &'a str,
-}
+/// A root.
+struct Authority(CertifiedIssuer<'static, KeyPair>);
 
-impl<'a> Authority<'a> {
-    fn new(directory: &'a Path, name: &'a str) -> Self {
+impl Authority {
+    fn new() -> Self {
         let mut params = CertificateParams::new(Vec::new()).unwrap();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        let issuer = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
-        Self { issuer, directory, name }
+        Self(CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap())
     }
 
-    fn file(&self, what: &str, text: &str) -> String {
-        let path = self.directory.join(format!("{}-{what}", self.name));
-        std::fs::write(&path, text).unwrap();
-        path.display().to_string()
-    }
-
-    fn root(&self) -> String {
-        self.file("root.pem", &self.issuer.pem())
-    }
-
-    /// The files of a certificate and its key.
-    fn certify(&self) -> [String; 2] {
-        let key = KeyPair::generate().unwrap();
-        let params = CertificateParams::new(vec![HOST.to_owned()]).unwrap();
-        let certificate = params.signed_by(&key, &self.issuer).unwrap();
-        [self.file("own.pem", &certificate.pem()), self.file("own.key", &key.serialize_pem())]
+    /// A new identity that trusts this root, with a certificate of another one or without.
+    fn identity(&self, directory: PathBuf, own: Option<&Self>) -> String {
+        std::fs::create_dir(&directory).unwrap();
+        let put = |name: &str, text: &str| std::fs::write(directory.join(name), text).unwrap();
+        put("ca.pem", &self.0.pem());
+        if let Some(own) = own {
+            let key = KeyPair::generate().unwrap();
+            let params = CertificateParams::new(vec![HOST.to_owned()]).unwrap();
+            put("cert.pem", &params.signed_by(&key, &own.0).unwrap().pem());
+            put("key.pem", &key.serialize_pem());
+        }
+        directory.display().to_string()
     }
 }
 
@@ -101,20 +92,20 @@ fn switches_and_controllers_authenticate_each_other() {
         return;
     }
     let net = Net::without_switch(JOB, &["w1", "w2", "ps"]);
-    let directory = net.file.path("");
-    let (ours, theirs) = (Authority::new(&directory, "ours"), Authority::new(&directory, "theirs"));
-    let (root, other_root) = (ours.root(), theirs.root());
-    let ([certificate, key], [other_certificate, other_key]) = (ours.certify(), theirs.certify());
-    let served = ["--tls-cert", &certificate, "--tls-key", &key];
-    let trusting = ["--tls-ca", &root];
+    let (ours, theirs) = (Authority::new(), Authority::new());
+    let own = ours.identity(net.file.path("own"), Some(&ours));
+    let rooted = ours.identity(net.file.path("rooted"), None);
+    let elsewhere = theirs.identity(net.file.path("elsewhere"), None);
+    let strange = ours.identity(net.file.path("strange"), Some(&theirs));
+    let trusting = ["--identity", &rooted];
     {
-        let switch = Switch::start(&net, &served);
+        let switch = Switch::start(&net, &["--identity", &own, "--allow-anyone"]);
         switch.takes(&trusting);
         switch.turns_away(
-            &["--tls-ca", &other_root],
+            &["--identity", &elsewhere],
             "the server's certificate is signed by an unknown authority",
         );
-        let name = [&trusting[..], &["--tls-name", "elsewhere"]].concat();
+        let name = [&trusting[..], &["--server-name", "elsewhere"]].concat();
         switch.turns_away(&name, "the server's certificate is not for `elsewhere`");
         // Whether we receive the switch's answer or only see the connection close depends on
         // timing.
@@ -123,14 +114,12 @@ fn switches_and_controllers_authenticate_each_other() {
         switch.takes(&trusting);
     }
     {
-        let mutual = [&served[..], &["--tls-client-ca", &root]].concat();
-        let switch = Switch::start(&net, &mutual);
-        let known = [&trusting[..], &served].concat();
+        let switch = Switch::start(&net, &["--identity", &own]);
+        let known = ["--identity", &own];
         switch.takes(&known);
         switch.turns_away(&trusting, "refuses clients without a certificate");
-        let stranger = ["--tls-cert", &other_certificate, "--tls-key", &other_key];
         let unknown = "does not know the authority that signed this client's certificate";
-        switch.turns_away(&[&trusting[..], &stranger].concat(), unknown);
+        switch.turns_away(&["--identity", &strange], unknown);
         switch.turns_away(&[], "error");
         switch.takes(&known);
     }

@@ -1,7 +1,7 @@
 //! The agent's connection to the manager.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -14,8 +14,7 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Code, Status, Streaming};
-use tributary_access::args::KeyArgs;
-use tributary_access::{Remote, remote};
+use tributary_access::{Identity, Remote, remote};
 use tributary_api::placement::v1;
 use tributary_api::placement::v1::agent_message::Message;
 use tributary_api::placement::v1::manager_message::Message as Told;
@@ -49,6 +48,8 @@ const SERVER_SOCKET: &str = "ps.sock";
 
 /// Has the key of a job, for a worker of ours or of a command.
 pub(super) const JOB_KEY: &str = "TRIBUTARY_JOB_KEY";
+/// Directory of the identity of users' commands.
+const IDENTITY: &str = "TRIBUTARY_IDENTITY";
 
 /// Has the address of the controller.
 const CONTROLLER: &str = "TRIBUTARY_CONTROLLER";
@@ -65,8 +66,8 @@ pub struct Settings {
     pub manager: Remote,
     /// Address of the switches' controller, where workers and parameter servers take part in jobs.
     pub controller: String,
-    /// The certificates that they use there.
-    pub keys: KeyArgs,
+    /// Who they are there.
+    pub identity: Option<Identity>,
     /// The `tributary` program.
     pub program: PathBuf,
     /// Directory of what its processes write. No other agent may use it.
@@ -86,24 +87,23 @@ impl Settings {
     fn take_part(&self, command: &mut Command) {
         command.args(["--controller", &self.controller, "--interface", &self.interface]);
         command.arg("--json-events").args(&self.arguments);
-        // The name in the manager's certificate is not the controller's.
-        let KeyArgs { tls_ca, tls_cert, tls_key, .. } = &self.keys;
-        for (option, file) in
-            [("--tls-ca", tls_ca), ("--tls-cert", tls_cert), ("--tls-key", tls_key)]
-        {
-            command.args(file.iter().flat_map(|file| [OsStr::new(option), file.as_os_str()]));
+        // That of the agent's environment is for the commands of users.
+        command.env_remove(IDENTITY);
+        if let Some(identity) = &self.identity {
+            command.arg("--identity").arg(identity.directory());
         }
     }
 
     /// Where commands take part, as variables. A controller that wants certificates wants one of their user's, which the
     /// agent's environment must name; the agent's own is not for them.
     fn controller_of_commands(&self) -> Vec<(&'static str, OsString)> {
-        let KeyArgs { tls_ca, tls_cert, .. } = &self.keys;
-        if tls_cert.is_some() && std::env::var_os("TRIBUTARY_CERT").is_none() {
-            return Vec::new();
+        let controller = (CONTROLLER, self.controller.clone().into());
+        match &self.identity {
+            None => vec![controller],
+            Some(_) if std::env::var_os(IDENTITY).is_some() => vec![controller],
+            Some(own) if own.has_certificate() => Vec::new(),
+            Some(roots) => vec![(IDENTITY, roots.directory().into()), controller],
         }
-        let ca = tls_ca.iter().map(|ca| ("TRIBUTARY_CA", ca.into()));
-        ca.chain([(CONTROLLER, self.controller.clone().into())]).collect()
     }
 }
 

@@ -74,7 +74,10 @@ fn serve_until_end(args: &ControllerArgs, metrics: &Metrics) -> Result<()> {
     let named = |job: JobId| scenario.jobs.iter().find(|known| known.id == job);
     let kept = |record: &Record| Some((named(record.placement.job)?.name.clone(), record.token?));
     tokens.extend(records.iter().filter_map(kept));
-    let door = args.listen.as_ref().map(|address| args.door.door(address)).transpose()?;
+    let (identity, elsewhere) =
+        (args.switches.identity.identity(), switches::any_encrypted(&args.switches));
+    let door = |address| args.door.door(address, identity.as_ref(), elsewhere);
+    let door = args.listen.as_ref().map(door).transpose()?;
     let served: Vec<_> =
         records.iter().map(|record| (record.placement.clone(), record.slot)).collect();
     let on_demand = args.on_demand;

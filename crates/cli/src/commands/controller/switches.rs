@@ -74,7 +74,7 @@ pub(crate) fn switches(scenario: &Scenario, args: &SwitchesArgs) -> Result<Vec<S
         }
     }
     let timeout = Duration::from_secs(args.timeout);
-    let keys = keys(args)?;
+    let keys = if any_encrypted(args) { keys(args)? } else { None };
     let config = |(index, address): (usize, Option<&str>)| {
         let name = &topology.switches[index].name;
         let address = address.with_context(|| {
@@ -99,7 +99,11 @@ pub(crate) fn is_watched() -> bool {
 
 /// What we trust, and our certificate.
 pub(crate) fn keys(args: &SwitchesArgs) -> Result<Option<Arc<ClientKeys>>> {
-    let Some(roots) = &args.tls_ca else { return Ok(None) };
-    let own = args.tls_cert.as_deref().zip(args.tls_key.as_deref());
-    Ok(Some(Arc::new(ClientKeys::read(roots, own, args.tls_name.as_deref())?)))
+    args.identity.client_keys(args.server_name.as_deref())
+}
+
+/// Whether some switch is at an address whose connections are encrypted if there is an identity.
+pub(crate) fn any_encrypted(args: &SwitchesArgs) -> bool {
+    let plain = |switch: &String| switch.contains("=unix:") || switch.contains("=http://");
+    !args.switches.iter().all(plain)
 }

@@ -4,20 +4,27 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::Args;
+use tributary_access::args::{IdentityArgs, remote};
+use tributary_access::listen::standard;
 use tributary_manager::agent::{Agent, Settings};
 use tributary_metrics::Metrics;
 use tributary_netio::device::Kind as Io;
 
-use super::ManagerArgs;
 use crate::args::ProcessArgs;
 use tributary_base::program::stop_flag;
 
 #[derive(Debug, Args)]
 pub(crate) struct AgentArgs {
+    /// Address of the manager: HOST:PORT or unix:PATH.
+    #[arg(long, value_name = "ADDR", default_value_t = standard("manager").to_string())]
+    manager: String,
     #[command(flatten)]
-    manager: ManagerArgs,
+    identity: IdentityArgs,
+    /// Name in the manager's certificate, if it differs from the host of its address.
+    #[arg(long, value_name = "NAME", requires = "identity")]
+    server_name: Option<String>,
     /// Address of the switches' controller (`tributary controller --listen ADDR`), where workers and parameter servers take
-    /// part in jobs, with the certificates for the manager.
+    /// part in jobs, with the same identity.
     #[arg(long, value_name = "ADDR", env = "TRIBUTARY_CONTROLLER")]
     controller: String,
     /// Name of the server, which is that of its host in the network file.
@@ -47,11 +54,12 @@ pub(crate) struct AgentArgs {
 /// One line that describes the problem.
 pub(crate) fn run(args: &AgentArgs, metrics: &Metrics) -> Result<()> {
     let stop = stop_flag()?;
+    let keys = args.identity.client_keys(args.server_name.as_deref())?;
     let settings = Settings {
         server: args.server.clone(),
-        manager: args.manager.remote()?,
+        manager: remote("--manager", &args.manager, keys)?,
         controller: args.controller.clone(),
-        keys: args.manager.keys.clone(),
+        identity: args.identity.identity(),
         program: tributary_base::programs::path("tributary")?,
         directory: args.directory.clone(),
         interface: args.interface.clone(),
@@ -60,11 +68,7 @@ pub(crate) fn run(args: &AgentArgs, metrics: &Metrics) -> Result<()> {
         metrics: metrics.clone(),
     };
     let mut agent = Agent::new(settings)?;
-    tributary_base::say!(
-        "agent of {}, manager at {}; end with Ctrl-C",
-        args.server,
-        args.manager.manager
-    );
+    tributary_base::say!("agent of {}, manager at {}; end with Ctrl-C", args.server, args.manager);
     tributary_endpoint::runtime()?
         .block_on(agent.run(&stop, |what| tributary_base::say!("{what}")))?;
     Ok(())

@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use tokio::sync::{mpsc as queue, watch};
 use tonic::service::Routes;
-use tributary_access::args::{DoorArgs, KeyArgs};
+use tributary_access::args::{DoorArgs, IdentityArgs, remote};
 use tributary_access::listen::standard;
 use tributary_access::{Limits, Listen, SILENCE, Server};
 use tributary_api::placement::v1::placement_manager_server::PlacementManagerServer;
@@ -41,7 +41,10 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "ADDR", default_value_t = standard("controller").to_string())]
     controller: String,
     #[command(flatten)]
-    keys: KeyArgs,
+    identity: IdentityArgs,
+    /// Name in the controller's certificate, if it differs from the host of its address.
+    #[arg(long, value_name = "NAME", requires = "identity")]
+    server_name: Option<String>,
     /// File that records the jobs; created if missing.
     #[arg(long, value_name = "FILE", default_value = "manager.redb")]
     database: PathBuf,
@@ -81,8 +84,13 @@ pub(crate) fn run(args: &ServeArgs, metrics: &Metrics) -> Result<()> {
     }
     let site = Site::load(&args.site)?;
     let policy = policy(&site, &args.policy)?;
-    let controller = args.keys.remote("--controller", &args.controller)?;
-    let door = args.door.door(&args.listen)?;
+    let elsewhere = !args.controller.starts_with("unix:");
+    let keys = match elsewhere {
+        true => args.identity.client_keys(args.server_name.as_deref())?,
+        false => None,
+    };
+    let controller = remote("--controller", &args.controller, keys)?;
+    let door = args.door.door(&args.listen, args.identity.identity().as_ref(), elsewhere)?;
     let store = Redb::open(&args.database)?;
     let settings = Settings {
         period_ms: args.period,

@@ -48,9 +48,8 @@ impl Source {
                 Some((name, address)) => (name.to_owned(), address),
                 None => (format!("s{}", number + 1), text.as_str()),
             };
-            let plain = address.starts_with("unix:");
             Arc::new(SwitchConfig {
-                keys: keys.clone().filter(|_| !plain),
+                keys: keys.clone(),
                 device_id: args.device_id,
                 request_timeout: PATIENCE,
                 ..SwitchConfig::new(name, Target::Address(address.to_owned()))

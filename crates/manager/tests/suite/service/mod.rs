@@ -20,7 +20,6 @@ use tokio::sync::watch;
 use tonic::Code;
 use tonic::service::Routes;
 use tonic::transport::Channel;
-use tributary_access::args::KeyArgs;
 use tributary_access::{Door, Limits, Remote, SILENCE, Server};
 use tributary_api::placement::v1;
 use tributary_api::placement::v1::job::State;
@@ -115,7 +114,7 @@ impl Place {
             server: server.into(),
             manager: remote(&self.server.address().to_string()),
             controller: self.switches.address.to_string(),
-            keys: KeyArgs::default(),
+            identity: None,
             program: program(self.directory.path()),
             directory: self.directory.path().join(server),
             interface: "none".into(),

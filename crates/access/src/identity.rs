@@ -1,0 +1,78 @@
+//! The certificate of a process, its key, and the roots that it trusts, in one directory.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::{Result, ensure};
+
+use crate::keys::{ClientKeys, KeyError, ServerKeys};
+
+/// The roots that a process trusts: those of its clients, and those of its servers.
+pub const ROOTS: &str = "ca.pem";
+/// The certificate, with intermediate ones.
+pub const CERTIFICATE: &str = "cert.pem";
+/// The key of the certificate.
+pub const KEY: &str = "key.pem";
+
+/// A directory with the files [`ROOTS`], [`CERTIFICATE`] and [`KEY`].
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Identity {
+    directory: PathBuf,
+}
+
+impl Identity {
+    /// The identity in a directory. Nothing is read.
+    #[must_use]
+    pub fn new(directory: &Path) -> Self {
+        Self { directory: directory.to_owned() }
+    }
+
+    /// The directory.
+    #[must_use]
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.directory.join(name)
+    }
+
+    /// Whether it has roots.
+    #[must_use]
+    pub fn has_roots(&self) -> bool {
+        self.file(ROOTS).exists()
+    }
+
+    /// Whether it has a certificate or a key. A client without one is anonymous.
+    #[must_use]
+    pub fn has_certificate(&self) -> bool {
+        self.file(CERTIFICATE).exists() || self.file(KEY).exists()
+    }
+
+    /// What a client trusts, and its certificate if there is one. `name` is the name in servers' certificates, if it
+    /// differs from the host in their addresses.
+    ///
+    /// # Errors
+    /// If a file is missing or invalid.
+    pub fn client(&self, name: Option<&str>) -> Result<Arc<ClientKeys>, KeyError> {
+        let (roots, own) = (self.file(ROOTS), (self.file(CERTIFICATE), self.file(KEY)));
+        let own = self.has_certificate().then_some((&*own.0, &*own.1));
+        ClientKeys::read(&roots, own, name).map(Arc::new)
+    }
+
+    /// The certificate of a server. Unless it lets in anyone, each client must have a certificate from one of the roots.
+    ///
+    /// # Errors
+    /// If a file is missing or invalid.
+    pub fn server(&self, anyone: bool) -> Result<ServerKeys> {
+        let roots = self.file(ROOTS);
+        ensure!(
+            anyone || roots.exists(),
+            "{} has no {ROOTS} with the roots of clients' certificates, so anyone who reaches this address would have \
+             full control; add the file, or allow it with --allow-anyone",
+            self.directory.display()
+        );
+        let roots = (!anyone).then_some(&*roots);
+        Ok(ServerKeys::read(&self.file(CERTIFICATE), &self.file(KEY), roots)?)
+    }
+}
