@@ -15,8 +15,9 @@ use crate::server::Door;
 /// Who may use a server.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct DoorArgs {
-    /// File that lists clients, their roles and tenants (docs/operate/access.md). Without it, each
-    /// client that is let in may do everything.
+    /// File that lists clients, their roles and tenants (docs/operate/access.md).
+    ///
+    /// Without it, each client that is let in may do everything.
     #[arg(long, value_name = "FILE")]
     pub access: Option<PathBuf>,
     /// Let in anyone who reaches the TCP address, with full control.

@@ -23,7 +23,10 @@ use crate::commands::place::PlaceCommand;
 #[command(
     version,
     arg_required_else_help = true,
-    after_help = "Start with:  tributary run examples/digits.toml"
+    after_help = concat!(
+        "Example:\n  tributary run examples/digits.toml\n\n",
+        tributary_base::exit_status!()
+    )
 )]
 pub(crate) struct Cli {
     /// The command to run.
@@ -34,47 +37,86 @@ pub(crate) struct Cli {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Run a job file: start its network, workers and parameter servers, check every sum, report.
+    #[command(after_help = "Examples:\n\
+        \x20 tributary run examples/digits.toml\n\
+        \x20 tributary run examples/esa-lossy.toml --fabric sim --frames frames.svg")]
     Run(RunArgs),
     /// Run a P4 program as a switch over network interfaces, controlled by P4Runtime.
+    #[command(after_help = "Example:\n\
+        \x20 tributary switch --port 1@eth1 --port 2@eth2 --p4runtime 10.9.0.1:9559")]
     Switch(SwitchArgs),
     /// Run one worker of a job on this host.
+    #[command(after_help = "Example:\n\
+        \x20 tributary worker --controller 10.9.0.2:29812 --job digits --interface eth0")]
     Worker(WorkerArgs),
     /// Run the parameter servers of all jobs that have one on this host.
+    #[command(after_help = "Example:\n  tributary ps --controller 10.9.0.2:29812 --interface eth0")]
     Ps(PsArgs),
     /// Run the reminder agent for ESA jobs whose agent has its own host.
+    #[command(after_help = "Example:\n\
+        \x20 tributary reminder --controller 10.9.0.2:29812 --interface eth0")]
     Reminder(PsArgs),
     /// Connect two interfaces of this host, with the faults of a link of a job file.
+    #[command(after_help = "Example:\n\
+        \x20 tributary cable --between eth1 eth2 --faults job.toml:w1:s1")]
     Cable(CableArgs),
     /// Capture our packets on a network interface, for Wireshark.
+    #[command(after_help = "Example:\n\
+        \x20 tributary capture --interface eth0 --out eth0.pcapng --seconds 10")]
     Capture(CaptureArgs),
     /// Show running switches and their jobs, or a recording, on a web page or in the terminal.
+    #[command(after_help = "Example:\n\
+        \x20 tributary watch --switch s1=10.9.0.1:9559 --controller 10.9.0.2:29812 --terminal")]
     Watch(crate::commands::watch::WatchArgs),
     /// Emulate an optical cross-connect between interfaces of this host, or control a cross-connect.
+    #[command(after_help = "Example:\n\
+        \x20 tributary crossconnect --port 1@eth1 --port 2@eth2 --outage 20ms")]
     Crossconnect(crate::commands::crossconnect::CrossconnectArgs),
     /// Show the network of a job file: hosts, addresses, switch ports, and processes.
+    #[command(after_help = "Example:\n  tributary network examples/two-racks.toml")]
     Network(NetworkArgs),
     /// Program switches for a job file, and clean them up at the end.
+    #[command(after_help = "Example:\n\
+        \x20 tributary controller job.toml --switch s1=10.9.0.1:9559 \\\n\
+        \x20     --listen 10.9.0.2:29812 --identity keys/controller")]
     Controller(Box<ControllerArgs>),
     /// Make certificates for the servers and clients of a testbed.
+    #[command(after_help = "Example:\n  tributary certs keys controller=10.9.0.2 w1 w2")]
     Certs(crate::commands::certs::CertsArgs),
     /// Check this host and its switches for problems that prevent jobs from running, with advice.
+    #[command(after_help = "Example:\n\
+        \x20 tributary doctor --job job.toml --interface eth0 --switch s1=10.9.0.1:9559")]
     Doctor(crate::commands::doctor::Args),
     /// Place training jobs on servers: run the manager, its agents, or Slurm's placer, and submit jobs.
-    #[command(subcommand)]
+    #[command(subcommand, after_help = "Example:\n  tributary place serve site.toml")]
     Place(Box<PlaceCommand>),
     /// Schedule jobs, aggregation in switches and light paths together (P4INC-AOI).
-    #[command(subcommand)]
+    #[command(
+        subcommand,
+        after_help = "Example:\n\
+        \x20 tributary optical serve units.toml --switch s1=10.9.0.1:9559 \\\n\
+        \x20     --cross-connect emulated:127.0.0.1:9642"
+    )]
     Optical(Box<crate::commands::optical::OpticalCommand>),
     /// Print a script that completes this command in a shell.
+    #[command(after_help = "Example:\n  tributary completions bash")]
     Completions(Completions),
     /// Write the manual pages, for packages.
-    #[command(hide = true)]
+    #[command(hide = true, after_help = "Example:\n  tributary man /usr/local/share/man/man1")]
     Man(ManualPages),
     /// Check, test and trace P4 programs: runs `tributary-p4`.
-    #[command(disable_help_flag = true)]
+    #[command(
+        disable_help_flag = true,
+        after_help = "Example:\n\
+        \x20 tributary p4 check p4src/v1model/atp.p4"
+    )]
     P4(Elsewhere),
     /// Measure, simulate, and let parts fail at random: runs `tributary-lab`.
-    #[command(disable_help_flag = true)]
+    #[command(
+        disable_help_flag = true,
+        after_help = "Example:\n\
+        \x20 tributary lab bench allreduce --quick"
+    )]
     Lab(Elsewhere),
 }
 
@@ -122,8 +164,10 @@ pub(crate) struct RunArgs {
     /// ends in .svg, the frames alone for Wireshark if it ends in .pcapng, otherwise as text.
     #[arg(long, value_name = "FILE")]
     pub(crate) frames: Option<PathBuf>,
-    /// Capture the frames at both ends of all links in a new file in this directory, for Wireshark: the
-    /// job file's name, with .pcapng. The directory is created if missing.
+    /// Capture the frames at both ends of all links in a new file in this directory, for Wireshark: the job file's
+    /// name, with .pcapng.
+    ///
+    /// The directory is created if missing.
     #[arg(long, value_name = "DIR")]
     pub(crate) capture: Option<PathBuf>,
     /// Show the run on a web page while it lasts, and until Ctrl-C; at this address of this host, or at a
@@ -139,15 +183,17 @@ pub(crate) struct RunArgs {
     /// P4 program for the switches, replacing the built-in one.
     #[arg(long, value_name = "FILE")]
     pub(crate) p4: Option<PathBuf>,
-    /// How all parts send and receive frames; for the fabric `netns`. Default: UDP sockets at the
-    /// hosts, with many datagrams in one buffer (`udp-gso`), and `packet` with BMv2.
+    /// How all parts send and receive frames; for the fabric `netns`.
+    ///
+    /// Default: UDP sockets at the hosts, with many datagrams in one buffer (`udp-gso`), and `packet` with BMv2.
     #[arg(long, value_enum)]
     pub(crate) io: Option<Io>,
     /// Execution engine of embedded switches. All produce the same packets.
     #[arg(long, value_enum, default_value_t)]
     pub(crate) engine: EngineKind,
-    /// Give each switch a core of its own, and the hosts the others; for the fabric `netns`. Faster
-    /// where there are more processes than cores.
+    /// Give each switch a core of its own, and the hosts the others; for the fabric `netns`.
+    ///
+    /// Faster where there are more processes than cores.
     #[arg(long)]
     pub(crate) pin: bool,
     /// Threads of each embedded switch, each with its part of the aggregators.
@@ -188,14 +234,14 @@ pub(crate) struct SwitchArgs {
     /// A port and its interface, such as 1@eth0; repeat for each port.
     #[arg(long = "port", value_name = "N@IFACE", required = true)]
     pub(crate) ports: Vec<String>,
-    /// How to send and receive frames on the ports. With `xdp` the switch takes every frame that
-    /// arrives there; the host's own network stack gets none.
+    /// How to send and receive frames on the ports.
+    ///
+    /// With `xdp` the switch takes every frame that arrives there; the host's own network stack gets none.
     #[arg(long, value_enum, default_value_t)]
     pub(crate) io: Io,
     /// Listening address of P4Runtime: ADDRESS:PORT, or unix:PATH.
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:9559")]
     pub(crate) p4runtime: String,
-    /// Who the P4Runtime server is. With an identity, it accepts only controllers with a certificate from its roots.
     #[command(flatten)]
     pub(crate) identity: IdentityArgs,
     /// Name in the certificate of a controller, so that other holders of certificates from the same roots do
@@ -265,8 +311,9 @@ pub(crate) struct WorkerArgs {
     /// Name of the job in the controller's file, or number (ID) of any job.
     #[arg(long, value_name = "NAME", env = "TRIBUTARY_JOB")]
     pub(crate) job: String,
-    /// The key that workers of the job must show, in hexadecimal digits. Other users see command lines: rather set the
-    /// variable.
+    /// The key that workers of the job must show, in hexadecimal digits.
+    ///
+    /// Other users see command lines: rather set the variable.
     #[arg(long, value_name = "KEY", env = "TRIBUTARY_JOB_KEY", hide_env_values = true)]
     pub(crate) job_key: Option<Token>,
     /// Index of the worker, from 0, in place of the one on this host.
@@ -296,14 +343,18 @@ pub(crate) struct PsArgs {
 #[derive(Debug, Subcommand)]
 pub(crate) enum ControllerTask {
     /// Push the program, forwarding and jobs into the switches once, and leave them there.
+    #[command(after_help = "Example:\n\
+        \x20 tributary controller push job.toml --switch s1=10.9.0.1:9559")]
     Push(PushArgs),
 }
 
 /// The switches, their kind, and their program.
 #[derive(Debug, Args)]
 pub(crate) struct SwitchesArgs {
-    /// Address of P4Runtime of a switch in the job file, such as s1=10.0.0.1:9559 or
-    /// s1=unix:/run/s1.sock; repeat for each switch. http://10.0.0.1:9559 is never encrypted.
+    /// Address of P4Runtime of a switch in the job file, such as s1=10.0.0.1:9559 or s1=unix:/run/s1.sock; repeat
+    /// for each switch.
+    ///
+    /// http://10.0.0.1:9559 is never encrypted.
     #[arg(long = "switch", value_name = "NAME=ADDR")]
     pub(crate) switches: Vec<String>,
     /// Kind of the switches.
@@ -375,12 +426,15 @@ pub(crate) struct ControllerArgs {
     pub(crate) job_file: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) switches: SwitchesArgs,
-    /// File that remembers the jobs and their runs. If this process is killed or ended and started again
-    /// with it, the jobs go on. Without it, they are removed.
+    /// File that remembers the jobs and their runs.
+    ///
+    /// If this process is killed or ended and started again with it, the jobs go on. Without it, they are removed.
     #[arg(long, value_name = "FILE")]
     pub(crate) journal: Option<PathBuf>,
     /// Listening address for endpoints, which take part in jobs, and for clients, which admit and release others:
-    /// ADDRESS:PORT or unix:PATH (proto/README.md). When all workers of a job have come, a new run begins.
+    /// ADDRESS:PORT or unix:PATH (proto/README.md).
+    ///
+    /// When all workers of a job have come, a new run begins.
     #[arg(long, value_name = "ADDR")]
     pub(crate) listen: Option<Listen>,
     /// Leave the jobs of the file to clients, which admit and release them.
@@ -407,7 +461,32 @@ pub(crate) struct PushArgs {
     /// Also write the switches' device configuration and its P4Info.
     #[arg(long, value_name = "DIR")]
     pub(crate) save: Option<PathBuf>,
-    /// Also write Stratum's chassis configuration of each switch, as NAME.pb.txt. Needs --ports.
+    /// Also write Stratum's chassis configuration of each switch, as NAME.pb.txt.
+    ///
+    /// Needs --ports.
     #[arg(long, value_name = "DIR", requires = "ports")]
     pub(crate) chassis_config: Option<PathBuf>,
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    /// Commands with more options than fit on a screen.
+    const LONG: &[&str] = &[
+        "tributary run",
+        "tributary switch",
+        "tributary controller",
+        "tributary controller push",
+        "tributary optical serve",
+        "tributary place serve",
+    ];
+
+    #[test]
+    fn help_has_examples_and_fits_on_a_screen() {
+        let flaws = tributary_base::program::flaws(&Cli::command(), LONG);
+        assert!(flaws.is_empty(), "{flaws:#?}");
+    }
 }

@@ -16,7 +16,10 @@ use crate::commands::sim::SimCommand;
     name = "tributary-lab",
     version,
     arg_required_else_help = true,
-    after_help = "Start with:  tributary-lab bench allreduce --quick"
+    after_help = concat!(
+        "Example:\n  tributary-lab bench allreduce --quick\n\n",
+        tributary_base::exit_status!()
+    )
 )]
 pub(crate) struct Cli {
     /// The command to run.
@@ -28,25 +31,36 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Measure the engine, all-reduce, fixed-point conversion, packet I/O and the protocols side by
     /// side on this machine.
+    #[command(after_help = "Examples:\n\
+        \x20 tributary-lab bench allreduce --quick\n\
+        \x20 tributary-lab bench loss --fabric memory --json loss.json")]
     Bench(Box<bench::Args>),
     /// Run the jobs of a file in network namespaces while parts fail at random, and check every sum.
+    #[command(after_help = "Example:\n  tributary-lab chaos examples/chaos/units.toml --minutes 1")]
     Chaos(ChaosArgs),
     /// Run jobs one after the other in network namespaces, for hours, and check that memory, descriptors,
     /// threads and table entries stay flat.
+    #[command(after_help = "Example:\n  tributary-lab soak --minutes 10")]
     Soak(soak::Args),
     /// Compare placement policies over a trace of jobs, and make the figures of NetPack's and Titan's papers.
+    #[command(after_help = "Example:\n\
+        \x20 tributary-lab place --trace examples/placement/sample.csv --cluster examples/placement/mixed.toml")]
     Place(Box<PlaceArgs>),
     /// Simulate training jobs packet by packet, in virtual time: the figures of ESA's paper.
-    #[command(subcommand)]
+    #[command(subcommand, after_help = "Example:\n  tributary-lab sim esa --quick")]
     Sim(SimCommand),
     /// Schedule jobs, aggregation in switches and light paths together, and make the figures of P4INC-AOI's
     /// paper.
-    #[command(subcommand)]
+    #[command(
+        subcommand,
+        after_help = "Example:\n  tributary-lab optical schedule examples/optical/jobs.toml"
+    )]
     Optical(OpticalCommand),
     /// Print a script that completes this command in a shell.
+    #[command(after_help = "Example:\n  tributary-lab completions bash")]
     Completions(Completions),
     /// Write the manual pages, for packages.
-    #[command(hide = true)]
+    #[command(hide = true, after_help = "Example:\n  tributary-lab man /usr/local/share/man/man1")]
     Man(ManualPages),
 }
 
@@ -73,4 +87,20 @@ pub(crate) struct ChaosArgs {
 fn minutes(text: &str) -> Result<f64, String> {
     let minutes = text.parse().ok().filter(|minutes| (0.0..=100_000.0).contains(minutes));
     minutes.ok_or_else(|| "write a number of minutes, such as 0.5 or 60".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    /// Commands with more options than fit on a screen.
+    const LONG: &[&str] = &["tributary-lab bench", "tributary-lab place"];
+
+    #[test]
+    fn help_has_examples_and_fits_on_a_screen() {
+        let flaws = tributary_base::program::flaws(&Cli::command(), LONG);
+        assert!(flaws.is_empty(), "{flaws:#?}");
+    }
 }

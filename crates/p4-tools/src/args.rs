@@ -11,7 +11,11 @@ use tributary_base::program::{Completions, ManualPages};
     name = "tributary-p4",
     version,
     arg_required_else_help = true,
-    after_help = "Start with:  tributary-p4 check p4src/v1model/atp.p4"
+    after_help = concat!(
+        "Example:\n  tributary-p4 check p4src/v1model/atp.p4\n\n",
+        tributary_base::exit_status!(),
+        "; `stf` and `test` also end with 1 if a test fails"
+    )
 )]
 pub(crate) struct Cli {
     /// The command to run.
@@ -22,27 +26,37 @@ pub(crate) struct Cli {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Report all errors of a program.
+    #[command(after_help = "Example:\n  tributary-p4 check p4src/v1model/atp.p4")]
     Check(CheckArgs),
     /// Format files: indentation and white space. Comments and line breaks stay.
+    #[command(after_help = "Example:\n  tributary-p4 fmt --check program.p4")]
     Fmt(FmtArgs),
     /// Write the program's P4Info.
+    #[command(after_help = "Example:\n  tributary-p4 info program.p4 --out program.p4info.txt")]
     Info(InfoArgs),
     /// Write the control flow of the program's parsers and controls for Graphviz, one file per block.
+    #[command(after_help = "Example:\n  tributary-p4 graph program.p4 --out graphs")]
     Graph(GraphArgs),
     /// Run a packet test in the STF format of p4c's test suite: prints PASS, or FAIL and the
     /// reason.
+    #[command(after_help = "Example:\n  tributary-p4 stf program.p4 program.stf")]
     Stf(StfArgs),
     /// Generate packet tests that cover a program, in the STF format, and report what they reach.
+    #[command(after_help = "Example:\n  tributary-p4 test program.p4 --out tests")]
     Test(TestArgs),
     /// Explain a packet: everything that the program and the switch do to it, as a tree.
+    #[command(after_help = "Example:\n\
+        \x20 tributary-p4 trace program.p4 --packet 0000000000010000000000020800 --all-outcomes")]
     Trace(TraceArgs),
     /// Generate a dissector in Lua, with which Wireshark and tshark show the headers that the
     /// program's parser extracts.
+    #[command(after_help = "Example:\n  tributary-p4 dissector p4src/v1model/esa.p4 --out esa.lua")]
     Dissector(DissectorArgs),
     /// Print a script that completes this command in a shell.
+    #[command(after_help = "Example:\n  tributary-p4 completions bash")]
     Completions(Completions),
     /// Write the manual pages, for packages.
-    #[command(hide = true)]
+    #[command(hide = true, after_help = "Example:\n  tributary-p4 man /usr/local/share/man/man1")]
     Man(ManualPages),
 }
 
@@ -225,4 +239,20 @@ pub(crate) struct P4Args {
     /// Compile-time constant, such as VALUES=256.
     #[arg(short = 'D', value_name = "NAME=VALUE")]
     pub(crate) defines: Vec<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    /// Commands with more options than fit on a screen.
+    const LONG: &[&str] = &[];
+
+    #[test]
+    fn help_has_examples_and_fits_on_a_screen() {
+        let flaws = tributary_base::program::flaws(&Cli::command(), LONG);
+        assert!(flaws.is_empty(), "{flaws:#?}");
+    }
 }

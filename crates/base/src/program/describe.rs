@@ -1,4 +1,4 @@
-//! Manual pages and completions, from the definition of the command line.
+//! Manual pages and completions, from the definition of the command line, and checks of that definition.
 
 use std::fs;
 use std::io::{self, Write};
@@ -68,6 +68,62 @@ fn write(command: &Command, is_program: bool, directory: &Path) -> io::Result<()
         }
     }
     crate::write_whole(&directory.join(page.get_filename()), text)
+}
+
+/// Columns and lines of a terminal that shows the short help of a command at once.
+const COLUMNS: usize = 100;
+const LINES: usize = 40;
+
+/// What is wrong with the help of a program, for its tests: a visible command without examples, an example that is not a
+/// valid command line, an empty default, or a short help of more than 40 lines of 100 columns. The commands of `long`,
+/// such as `program command`, may have a longer one.
+#[must_use]
+pub fn flaws(program: &Command, long: &[&str]) -> Vec<String> {
+    let mut built = program.clone().disable_help_subcommand(true);
+    // Gives commands their full names.
+    built.build();
+    let mut flaws = Vec::new();
+    examine(program, &built, long, &mut flaws);
+    flaws
+}
+
+fn examine(program: &Command, command: &Command, long: &[&str], flaws: &mut Vec<String>) {
+    let name = command.get_bin_name().unwrap_or(program.get_name());
+    let examples = examples(command, program.get_name());
+    if examples.is_empty() {
+        flaws.push(format!("{name}: its help has no example"));
+    }
+    for example in examples {
+        if !example.starts_with(name) {
+            flaws.push(format!("{name}: `{example}` is an example of another command"));
+        }
+        if let Err(error) = program.clone().try_get_matches_from(example.split_whitespace()) {
+            let error = error.to_string();
+            flaws
+                .push(format!("{name}: `{example}`: {}", error.lines().next().unwrap_or_default()));
+        }
+    }
+    for argument in command.get_arguments() {
+        if argument.get_default_values().iter().any(|value| value.is_empty()) {
+            flaws.push(format!("{name}: the default of {} is empty", argument.get_id()));
+        }
+    }
+    let help = command.clone().term_width(COLUMNS).render_help().to_string();
+    if help.lines().count() > LINES && !long.contains(&name) {
+        flaws.push(format!("{name}: its short help has {} lines", help.lines().count()));
+    }
+    for command in command.get_subcommands().filter(|command| !command.is_hide_set()) {
+        examine(program, command, long, flaws);
+    }
+}
+
+/// The command lines in the text behind a command's options. A backslash continues a line.
+fn examples(command: &Command, program: &str) -> Vec<String> {
+    let text = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+    let joined = text.replace("\\\n", " ");
+    let lines = joined.lines().map(str::trim);
+    let own = lines.filter(|line| line.split_whitespace().next() == Some(program));
+    own.map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
 }
 
 /// What the definition of the command line does not say: headings, and entries of name and text.

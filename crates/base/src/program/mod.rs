@@ -23,7 +23,7 @@ use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{EnvFilter, Layer, Registry};
 
-pub use describe::{Completions, ManualPages};
+pub use describe::{Completions, ManualPages, flaws};
 pub use signals::stop_flag;
 
 /// Prints a line to standard output. A closed pipe must not terminate the process, which may have
@@ -35,6 +35,14 @@ macro_rules! say {
         let mut out = std::io::stdout().lock();
         let _ = writeln!(out, $($line)*).and_then(|()| out.flush());
     }};
+}
+
+/// The exit statuses of a program, for the end of its help.
+#[macro_export]
+macro_rules! exit_status {
+    () => {
+        "Exit status: 0 success, 1 an error, in one line on standard error, 2 an invalid command line"
+    };
 }
 
 /// Minimum number of file descriptors for any command. Commands that need more check that when they know

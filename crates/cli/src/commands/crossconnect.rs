@@ -53,8 +53,11 @@ pub(crate) struct CrossconnectArgs {
 #[derive(Debug, Subcommand)]
 enum Task {
     /// Print the ports and circuits of a cross-connect.
+    #[command(after_help = "Example:\n  tributary crossconnect show emulated:127.0.0.1:9642")]
     Show(Device),
     /// Change the circuits of a cross-connect.
+    #[command(after_help = "Example:\n\
+        \x20 tributary crossconnect change emulated:127.0.0.1:9642 1-3 2-4")]
     Change {
         #[command(flatten)]
         device: Device,

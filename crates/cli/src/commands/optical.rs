@@ -32,17 +32,24 @@ use tributary_base::program::stop_flag;
 pub(crate) enum OpticalCommand {
     /// Run the network controller: schedule the jobs that clients admit, slot by slot, and have switches
     /// and a cross-connect do so until Ctrl-C.
+    #[command(after_help = "Example:\n\
+        \x20 tributary optical serve units.toml --switch s1=10.9.0.1:9559 \\\n\
+        \x20     --cross-connect emulated:127.0.0.1:9642")]
     Serve(ServeArgs),
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct ServeArgs {
-    /// The job file: units, cross-connect and schedule. Its jobs can be admitted by their IDs.
+    /// The job file: units, cross-connect and schedule.
+    ///
+    /// Its jobs can be admitted by their IDs.
     job_file: PathBuf,
     #[command(flatten)]
     switches: SwitchesArgs,
     /// The cross-connect, such as emulated:127.0.0.1:9642 or openflow:listen:0.0.0.0:6653
-    /// (docs/operate/cross-connects.md). With --identity, the connection to an emulated one is encrypted, too.
+    /// (docs/operate/cross-connects.md).
+    ///
+    /// With --identity, the connection to an emulated one is encrypted, too.
     #[arg(long, value_name = "ADDR")]
     cross_connect: String,
     /// Listening address for clients that admit jobs, and for endpoints: ADDRESS:PORT or unix:PATH.
@@ -50,8 +57,10 @@ pub(crate) struct ServeArgs {
     listen: Listen,
     #[command(flatten)]
     door: DoorArgs,
-    /// File that remembers the jobs. If this process is killed and started again with it, running jobs go
-    /// on. Without it, the jobs that the switches serve are removed at the start.
+    /// File that remembers the jobs.
+    ///
+    /// If this process is killed and started again with it, running jobs go on. Without it, the jobs that the
+    /// switches serve are removed at the start.
     #[arg(long, value_name = "FILE")]
     journal: Option<PathBuf>,
     #[command(flatten)]

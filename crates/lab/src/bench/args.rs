@@ -81,8 +81,9 @@ pub struct Args {
     /// For `esa`: aggregators shared by all jobs.
     #[arg(long, value_name = "N", default_value_t = 256)]
     pub pool: u32,
-    /// For `protocols`: memory of the switch for aggregators, in KiB. With 133, eight jobs of P4INC
-    /// or SwitchML have 32 slots each.
+    /// For `protocols`: memory of the switch for aggregators, in KiB.
+    ///
+    /// With 133, eight jobs of P4INC or SwitchML have 32 slots each.
     #[arg(long, value_name = "KIB", default_value_t = 133)]
     pub memory: u32,
     /// For `loss`: busy loops that run beside the jobs on fabrics, at most 1024.
@@ -120,12 +121,15 @@ pub struct Peers {
     /// For `--peers`: how our protocols send and receive frames.
     #[arg(long, value_name = "KIND", default_value_t = Io::Gso, requires = "peers")]
     pub io: Io,
-    /// For `--peers`: numbers of workers, 2 to 32 (one switch). Default 2,4,8; with `--quick` 2,4.
+    /// For `--peers`: numbers of workers, 2 to 32 (one switch).
+    ///
+    /// Default 2,4,8; with `--quick` 2,4.
     #[arg(long, value_name = "N", value_delimiter = ',', requires = "peers",
         value_parser = clap::value_parser!(u32).range(2..=32))]
     pub workers: Vec<u32>,
-    /// For `--peers`: sizes of a worker's tensor, 4 B to 1 GiB. Default
-    /// 64KiB,1MiB,4MiB,64MiB,256MiB; with `--quick` 64KiB,4MiB.
+    /// For `--peers`: sizes of a worker's tensor, 4 B to 1 GiB.
+    ///
+    /// Default 64KiB,1MiB,4MiB,64MiB,256MiB; with `--quick` 64KiB,4MiB.
     #[arg(long, value_name = "SIZE", value_delimiter = ',', requires = "peers",
         value_parser = tensor_size)]
     pub sizes: Vec<u64>,

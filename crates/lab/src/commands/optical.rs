@@ -23,10 +23,15 @@ const SEEDS_MAX: u64 = 1_000;
 #[derive(Debug, Subcommand)]
 pub(crate) enum OpticalCommand {
     /// Schedule the jobs of a file, or a random batch as in table I, with each scheduler.
+    #[command(after_help = "Example:\n\
+        \x20 tributary-lab optical schedule examples/optical/jobs.toml --gantt jobs.svg")]
     Schedule(ScheduleArgs),
     /// Schedule random batches in one setting, and print averages.
+    #[command(after_help = "Example:\n  tributary-lab optical simulate --jobs 100 --units 16")]
     Simulate(SimulateArgs),
     /// Make table I and figures 5 to 12 of P4INC-AOI's paper, with the paper's numbers.
+    #[command(after_help = "Example:\n\
+        \x20 tributary-lab optical figures --figure table1 --quick --out figures")]
     Figures(FiguresArgs),
 }
 

@@ -19,6 +19,7 @@ const RESULTS: &str = "measured.jsonl";
 #[derive(Debug, Subcommand)]
 pub(crate) enum SimCommand {
     /// Make the figures of ESA's paper, with the paper's numbers.
+    #[command(after_help = "Example:\n  tributary-lab sim esa --figure 6,7 --quick --out figures")]
     Esa(EsaArgs),
 }
 

@@ -37,8 +37,8 @@ pub(crate) struct SubmitArgs {
     #[arg(long, value_name = "N", required_unless_present = "command")]
     iterations: Option<u32>,
     /// Name of the model. A known model (vgg16, …) sets defaults for --compute and --gradients.
-    #[arg(long, value_name = "NAME", default_value = "")]
-    model: String,
+    #[arg(long, value_name = "NAME")]
+    model: Option<String>,
     /// Computing time of an iteration on each GPU, in microseconds.
     #[arg(long, value_name = "US")]
     compute: Option<u64>,
@@ -49,8 +49,8 @@ pub(crate) struct SubmitArgs {
     #[arg(long, value_name = "N", default_value_t = 1)]
     retries: u32,
     /// Key of the request: repeating it with the same key does not submit another job.
-    #[arg(long, value_name = "KEY", default_value = "")]
-    key: String,
+    #[arg(long, value_name = "KEY")]
+    key: Option<String>,
     /// Wait until the job is over; fail if it fails.
     #[arg(long)]
     wait: bool,
@@ -116,15 +116,19 @@ fn refused(status: Status) -> anyhow::Error {
 pub(super) fn submit(args: &SubmitArgs) -> Result<()> {
     let models = Profiles::known();
     let is_command = !args.command.is_empty();
-    let known = models.get(&args.model).or(models.get(USUAL.0).filter(|_| is_command));
+    let known = args
+        .model
+        .as_ref()
+        .and_then(|name| models.get(name))
+        .or(models.get(USUAL.0).filter(|_| is_command));
     let gradients = args.gradients.or(known.map(|model| model.gradient_bytes() as u64));
     let gradients = gradients
         .context("say how much an iteration sums with --gradients BYTES, or name a known model")?;
     let compute = args.compute.or(known.map(|model| (model.compute_s * 1e6) as u64));
     let request = v1::SubmitRequest {
-        key: args.key.clone(),
+        key: args.key.clone().unwrap_or_default(),
         name: args.name.clone(),
-        model: args.model.clone(),
+        model: args.model.clone().unwrap_or_default(),
         gpus: args.gpus,
         value: args.value,
         iterations: args.iterations.unwrap_or(USUAL.1),

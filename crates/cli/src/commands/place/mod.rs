@@ -20,16 +20,28 @@ use crate::args::ProcessArgs;
 #[derive(Debug, Subcommand)]
 pub(crate) enum PlaceCommand {
     /// Run the placement manager: accept jobs, place them, and have the servers' agents run them.
+    #[command(after_help = "Example:\n\
+        \x20 tributary place serve site.toml --listen 10.9.0.2:9640 \\\n\
+        \x20     --controller 10.9.0.2:9641 --identity keys/manager")]
     Serve(serve::ServeArgs),
     /// Run the agent of this server: start and stop workers and parameter servers for the manager.
+    #[command(after_help = "Example:\n\
+        \x20 tributary place agent --manager 10.9.0.2:9640 --controller 10.9.0.2:9641 \\\n\
+        \x20     --server w1 --interface eth0 --identity keys/w1")]
     Agent(agent::AgentArgs),
     /// Submit a job to the manager.
+    #[command(after_help = "Examples:\n\
+        \x20 tributary place submit --name vgg --gpus 4 --model vgg16 --iterations 100\n\
+        \x20 tributary place submit --gpus 4 --wait -- torchrun train.py")]
     Submit(ask::SubmitArgs),
     /// Show the manager's jobs and servers.
+    #[command(after_help = "Example:\n  tributary place list")]
     List(ask::ListArgs),
     /// End or withdraw a job of the manager.
+    #[command(after_help = "Example:\n  tributary place cancel 7")]
     Cancel(ask::CancelArgs),
     /// Place the held jobs of a Slurm cluster, and have the switches aggregate for them.
+    #[command(after_help = "Example:\n  tributary place slurm site.toml")]
     Slurm(slurm::SlurmArgs),
 }
 

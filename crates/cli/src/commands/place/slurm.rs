@@ -34,13 +34,19 @@ pub(crate) struct SlurmArgs {
 #[derive(Debug, Subcommand)]
 enum SlurmCommand {
     /// For PrologSlurmctld: have the switches aggregate for the job that is about to start.
+    #[command(after_help = "Example:\n  tributary place slurm prolog --controller 10.9.0.9:9641")]
     Prolog(HookArgs),
     /// For EpilogSlurmctld: release the job that has ended.
+    #[command(after_help = "Example:\n  tributary place slurm epilog --controller 10.9.0.9:9641")]
     Epilog(HookArgs),
     /// For TaskProlog, or for `eval` in a job script: print what a job's processes must know, as
     /// `export NAME=VALUE`.
+    #[command(after_help = "Example:\n\
+        \x20 tributary place slurm environment --controller 10.9.0.9:9641")]
     Environment(HookArgs),
     /// Make a network file and a site file from Slurm's topology.conf or topology.yaml.
+    #[command(after_help = "Example:\n\
+        \x20 tributary place slurm topology /etc/slurm/topology.conf --out site")]
     Topology(TopologyArgs),
 }
 

@@ -19,6 +19,7 @@ pub(crate) struct PlaceArgs {
 #[derive(Debug, Subcommand)]
 enum PlaceCommand {
     /// Make the figures of NetPack's or Titan's paper, with the paper's numbers.
+    #[command(after_help = "Example:\n  tributary-lab place figures netpack --quick --out figures")]
     Figures(figures::FiguresArgs),
 }
 
