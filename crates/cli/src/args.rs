@@ -16,6 +16,7 @@ use tributary_run::cores::Cores;
 use tributary_run::fabric::Kind as Fabric;
 use tributary_wire::channel::Token;
 
+use crate::commands::job::JobCommand;
 use crate::commands::place::PlaceCommand;
 
 /// Sums the gradients of distributed training inside the network.
@@ -87,7 +88,10 @@ pub(crate) enum Command {
     #[command(after_help = "Example:\n\
         \x20 tributary doctor --job job.toml --interface eth0 --switch s1=10.9.0.1:9559")]
     Doctor(crate::commands::doctor::Args),
-    /// Place training jobs on servers: run the manager, its agents, or Slurm's placer, and submit jobs.
+    /// Submit, list, watch, change and cancel jobs of a running placement manager or controller.
+    #[command(subcommand, after_help = "Example:\n  tributary job list")]
+    Job(JobCommand),
+    /// Place training jobs on servers: run the manager, its agents, or Slurm's placer.
     #[command(subcommand, after_help = "Example:\n  tributary place serve site.toml")]
     Place(Box<PlaceCommand>),
     /// Schedule jobs, aggregation in switches and light paths together (P4INC-AOI).
@@ -482,6 +486,7 @@ mod tests {
         "tributary controller push",
         "tributary optical serve",
         "tributary place serve",
+        "tributary job submit",
     ];
 
     #[test]

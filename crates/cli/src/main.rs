@@ -115,6 +115,7 @@ fn run(command: Command, metrics: &Metrics) -> Result<()> {
         Command::Network(args) => commands::network::run(&args),
         Command::Controller(args) => commands::controller::run(&args, metrics),
         Command::Doctor(args) => commands::doctor::run(&args),
+        Command::Job(command) => commands::job::run(&command),
         Command::Place(args) => commands::place::run(&args, metrics),
         Command::Optical(command) => commands::optical::run(&command, metrics),
         Command::Completions(args) => args.print(Cli::command()),

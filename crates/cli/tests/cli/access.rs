@@ -92,7 +92,8 @@ impl Place {
     fn command(&self, who: &str, args: &[&str]) -> Vec<String> {
         let identity = self.file.path("keys").join(who).display().to_string();
         let own = ["--manager", &self.address, "--identity", &identity];
-        let all = [&["place"], args, &own[..]].concat();
+        let kind = if args[0] == "agent" { "place" } else { "job" };
+        let all = [&[kind], args, &own[..]].concat();
         all.into_iter().map(str::to_owned).collect()
     }
 
@@ -142,7 +143,7 @@ fn each_client_of_a_manager_does_what_its_role_says() {
     assert!(line.contains("the certificate of eve may not use this server"), "{line}");
     let unnamed = place.command("eve", &["list"]);
     let all: Vec<_> = unnamed.iter().map(String::as_str).collect();
-    // `place list --manager ADDRESS`, and with a root alone.
+    // `job list --manager ADDRESS`, and with a root alone.
     let rooted = place.file.path("rooted");
     std::fs::create_dir(&rooted).unwrap();
     std::fs::copy(place.file.path("keys/ca.pem"), rooted.join("ca.pem")).unwrap();
@@ -206,6 +207,6 @@ fn a_manager_without_options_is_its_users() {
     let mut said = String::new();
     BufReader::new(manager.0.stdout.take().unwrap()).read_line(&mut said).unwrap();
     assert!(said.contains(&at), "{said}");
-    let listed = tributary(&["place", "list", "--manager", &at]).output().unwrap();
+    let listed = tributary(&["job", "list", "--manager", &at]).output().unwrap();
     assert!(listed.status.success(), "{}", text(&listed.stderr));
 }

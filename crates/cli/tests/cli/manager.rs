@@ -101,7 +101,7 @@ impl Cluster {
 
     /// Runs a command on the manager's host.
     fn call(&self, args: &[&str]) -> String {
-        let args = [&["place"], args, &["--manager", MANAGER]].concat();
+        let args = [&["job"], args, &["--manager", MANAGER]].concat();
         let process = self.net.start("ps", &args);
         let (success, errors) = ended(&process);
         assert!(success, "{args:?}: {errors}");
@@ -347,8 +347,7 @@ fn a_command_of_a_user_takes_part_in_the_sums() {
     );
     let args = ["--gpus", "5", "--iterations", "20", "--gradients", "20000", "--wait"];
     // The address of the manager stands before the command.
-    let args =
-        [&["place", "submit", "--manager", MANAGER], &args[..], &["--", "sh", "-c", &worker]];
+    let args = [&["job", "submit", "--manager", MANAGER], &args[..], &["--", "sh", "-c", &worker]];
     let process = cluster.net.start("ps", &args.concat());
     let (success, errors) = ended(&process);
     assert!(success, "{errors}\n{}", cluster.errors());
@@ -384,6 +383,6 @@ fn bad_input_is_refused_in_one_line() {
     std::fs::write(file.path("manager.redb"), "not a database").unwrap();
     let line = serve(SITE, &[]);
     assert!(line.contains("manager.redb"), "{line}");
-    let line = fail(&["place", "list", "--manager", "127.0.0.1:1"]);
+    let line = fail(&["job", "list", "--manager", "127.0.0.1:1"]);
     assert!(line.contains("the manager at 127.0.0.1:1 cannot be reached"), "{line}");
 }

@@ -1,10 +1,9 @@
-//! `tributary place submit`, `list` and `cancel`: requests to the manager.
+//! Requests to the placement manager (`tributary.placement.v1`).
 
 use std::error::Error as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{Context, Result, anyhow, bail};
-use clap::Args;
 use tonic::transport::Channel;
 use tonic::{Code, Status};
 use tributary_access::remote;
@@ -14,89 +13,26 @@ use tributary_api::placement::v1::job::State;
 use tributary_api::placement::v1::placement_manager_client::PlacementManagerClient;
 use tributary_cluster::model::Profiles;
 
-use super::ManagerArgs;
+use super::{CancelArgs, ListArgs, PlacedArgs, ServerArgs, SubmitArgs, WatchArgs};
 use tributary_run::report;
 
 /// Maximum length of an answer: a list of about 100 000 jobs.
 const LONGEST_ANSWER: usize = 64 << 20;
 
-#[derive(Debug, Args)]
-pub(crate) struct SubmitArgs {
-    #[command(flatten)]
-    manager: ManagerArgs,
-    /// Name of the job.
-    #[arg(long, value_name = "NAME", default_value = "job")]
-    name: String,
-    /// Number of requested GPUs.
-    #[arg(long, value_name = "N")]
-    gpus: u32,
-    /// Value of running the job.
-    #[arg(long, value_name = "VALUE", default_value_t = 1.0)]
-    value: f64,
-    /// Number of iterations.
-    #[arg(long, value_name = "N", required_unless_present = "command")]
-    iterations: Option<u32>,
-    /// Name of the model. A known model (vgg16, …) sets defaults for --compute and --gradients.
-    #[arg(long, value_name = "NAME")]
-    model: Option<String>,
-    /// Computing time of an iteration on each GPU, in microseconds.
-    #[arg(long, value_name = "US")]
-    compute: Option<u64>,
-    /// Gradients that an iteration sums, in bytes per worker: a multiple of 4.
-    #[arg(long, value_name = "BYTES")]
-    gradients: Option<u64>,
-    /// Number of retries after one of the job's processes has failed.
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    retries: u32,
-    /// Key of the request: repeating it with the same key does not submit another job.
-    #[arg(long, value_name = "KEY")]
-    key: Option<String>,
-    /// Wait until the job is over; fail if it fails.
-    #[arg(long)]
-    wait: bool,
-    /// Working directory of the command on the servers; by default this one.
-    #[arg(long, value_name = "DIR", requires = "command")]
-    chdir: Option<PathBuf>,
-    /// A command for each server of the job to run, such as `torchrun train.py`, after `--`. Without
-    /// one, workers sum random numbers.
-    #[arg(last = true, value_name = "COMMAND")]
-    command: Vec<String>,
-}
-
 /// The model of a command that names none, and its number of iterations, as far as policies are
 /// concerned.
 const USUAL: (&str, u32) = ("resnet50", 1000);
 
-#[derive(Debug, Args)]
-pub(crate) struct ListArgs {
-    #[command(flatten)]
-    manager: ManagerArgs,
-    /// Print JSON.
-    #[arg(long)]
-    json: bool,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct CancelArgs {
-    #[command(flatten)]
-    manager: ManagerArgs,
-    /// The job's number.
-    job: u32,
-}
-
 type Client = PlacementManagerClient<Channel>;
 
 /// Sends a request to the manager.
-fn ask<T>(
-    manager: &ManagerArgs,
-    question: impl AsyncFnOnce(&mut Client) -> Result<T>,
-) -> Result<T> {
-    let remote = manager.remote()?;
+fn ask<T>(server: &ServerArgs, question: impl AsyncFnOnce(&mut Client) -> Result<T>) -> Result<T> {
+    let remote = server.keys.remote("--manager", &server.manager)?;
     tributary_endpoint::runtime()?.block_on(async {
         let channel = remote
             .connect()
             .await
-            .with_context(|| format!("the manager at {} cannot be reached", manager.manager))?;
+            .with_context(|| format!("the manager at {} cannot be reached", server.manager))?;
         question(&mut Client::new(channel).max_decoding_message_size(LONGEST_ANSWER)).await
     })
 }
@@ -115,38 +51,36 @@ fn refused(status: Status) -> anyhow::Error {
 /// One line that describes the problem.
 pub(super) fn submit(args: &SubmitArgs) -> Result<()> {
     let models = Profiles::known();
-    let is_command = !args.command.is_empty();
-    let known = args
-        .model
-        .as_ref()
-        .and_then(|name| models.get(name))
-        .or(models.get(USUAL.0).filter(|_| is_command));
+    let placed = &args.placed;
+    let is_command = !placed.command.is_empty();
+    let known = placed.model.as_ref().and_then(|name| models.get(name));
+    let known = known.or(models.get(USUAL.0).filter(|_| is_command));
     let gradients = args.gradients.or(known.map(|model| model.gradient_bytes() as u64));
     let gradients = gradients
         .context("say how much an iteration sums with --gradients BYTES, or name a known model")?;
-    let compute = args.compute.or(known.map(|model| (model.compute_s * 1e6) as u64));
+    let compute = placed.compute.or(known.map(|model| (model.compute_s * 1e6) as u64));
     let request = v1::SubmitRequest {
-        key: args.key.clone().unwrap_or_default(),
-        name: args.name.clone(),
-        model: args.model.clone().unwrap_or_default(),
-        gpus: args.gpus,
-        value: args.value,
+        key: placed.key.clone().unwrap_or_default(),
+        name: args.name.clone().unwrap_or_else(|| "job".to_owned()),
+        model: placed.model.clone().unwrap_or_default(),
+        gpus: placed.gpus.unwrap_or_default(),
+        value: placed.value,
         iterations: args.iterations.unwrap_or(USUAL.1),
         compute_us: compute.unwrap_or(0),
         gradient_bytes: gradients,
-        retries: args.retries,
-        command: args.command.clone(),
-        directory: directory(args)?,
+        retries: placed.retries,
+        command: placed.command.clone(),
+        directory: directory(placed)?,
     };
-    ask(&args.manager, async |client| {
+    ask(&args.server, async |client| {
         let job_id = client.submit(request).await.map_err(refused)?.into_inner().job_id;
         tributary_base::say!("job {job_id}");
-        if args.wait { wait(client, job_id).await } else { Ok(()) }
+        if placed.wait { wait(client, job_id).await } else { Ok(()) }
     })
 }
 
 /// The working directory of the command, if there is one.
-fn directory(args: &SubmitArgs) -> Result<String> {
+fn directory(args: &PlacedArgs) -> Result<String> {
     if args.command.is_empty() {
         return Ok(String::new());
     }
@@ -156,26 +90,64 @@ fn directory(args: &SubmitArgs) -> Result<String> {
     text.with_context(|| format!("--chdir {}: write it in UTF-8", directory.display()))
 }
 
-/// Waits until a job is over.
+/// Waits until a job is over, and prints its states; an error if it failed or was cancelled.
 async fn wait(client: &mut Client, job_id: u32) -> Result<()> {
+    let state = follow(client, job_id, |job| {
+        tributary_base::say!("job {job_id} is {}", word(job.state()));
+    });
+    let last = state.await?;
+    match last.as_ref().map_or(State::Unspecified, v1::Job::state) {
+        State::Finished => Ok(()),
+        State::Failed => {
+            bail!("job {job_id} failed: {}", last.map_or_else(String::new, |job| job.reason))
+        }
+        State::Cancelled => bail!("job {job_id} was cancelled"),
+        state => bail!("the manager ended; job {job_id} is {} and continues", word(state)),
+    }
+}
+
+/// Calls `tell` with each new state of a job, until the job is over or the manager ends. Returns the last one.
+async fn follow(
+    client: &mut Client,
+    job_id: u32,
+    tell: impl Fn(&v1::Job),
+) -> Result<Option<v1::Job>> {
     let watched = client.watch(v1::WatchRequest { job_id }).await.map_err(refused)?;
     let mut states = watched.into_inner();
-    let mut last = State::Unspecified;
+    let mut last: Option<v1::Job> = None;
     while let Some(v1::WatchResponse { job }) = states.message().await.map_err(refused)? {
         let Some(job) = job else { continue };
-        let state = job.state();
-        if state != last {
-            tributary_base::say!("job {job_id} is {}", word(state));
-            last = state;
+        if last.as_ref().is_none_or(|last| last.state() != job.state()) {
+            tell(&job);
         }
-        if state == State::Failed {
-            bail!("job {job_id} failed: {}", job.reason);
+        let failed = job.state() == State::Failed;
+        last = Some(job);
+        if failed {
+            break;
         }
     }
-    match last {
-        State::Finished => Ok(()),
-        State::Cancelled => bail!("job {job_id} was cancelled"),
-        _ => bail!("the manager ended; job {job_id} is {} and continues", word(last)),
+    Ok(last)
+}
+
+/// # Errors
+/// One line, if the manager cannot be reached, or ends before the job.
+pub(super) fn watch(args: &WatchArgs) -> Result<()> {
+    let job_id = args.job;
+    let tell = |job: &v1::Job| {
+        let reason = (!job.reason.is_empty()).then(|| format!(": {}", job.reason));
+        match args.json {
+            true => tributary_base::say!("{}", job_json(job)),
+            false => tributary_base::say!(
+                "job {job_id} is {}{}",
+                word(job.state()),
+                reason.unwrap_or_default()
+            ),
+        }
+    };
+    let last = ask(&args.server, async |client| follow(client, job_id, tell).await)?;
+    match last.as_ref().map_or(State::Unspecified, v1::Job::state) {
+        State::Finished | State::Failed | State::Cancelled => Ok(()),
+        state => bail!("the manager ended; job {job_id} is {} and continues", word(state)),
     }
 }
 
@@ -183,13 +155,13 @@ async fn wait(client: &mut Client, job_id: u32) -> Result<()> {
 /// One line that describes the problem.
 pub(super) fn cancel(args: &CancelArgs) -> Result<()> {
     let request = v1::CancelRequest { job_id: args.job };
-    ask(&args.manager, async |client| client.cancel(request).await.map(drop).map_err(refused))
+    ask(&args.server, async |client| client.cancel(request).await.map(drop).map_err(refused))
 }
 
 /// # Errors
 /// One line that describes the problem.
 pub(super) fn list(args: &ListArgs) -> Result<()> {
-    let listed = ask(&args.manager, async |client| {
+    let listed = ask(&args.server, async |client| {
         Ok(client.list(v1::ListRequest {}).await.map_err(refused)?.into_inner())
     })?;
     if args.json {
@@ -242,7 +214,7 @@ fn word(state: State) -> &'static str {
     }
 }
 
-fn json(listed: &v1::ListResponse) -> serde_json::Value {
+fn job_json(job: &v1::Job) -> serde_json::Value {
     let task = |task: &v1::Task| {
         let exit = task.exit.as_ref();
         serde_json::json!({
@@ -258,23 +230,24 @@ fn json(listed: &v1::ListResponse) -> serde_json::Value {
             "verified": exit.map(|exit| exit.verified),
         })
     };
-    let job = |job: &v1::Job| {
-        let request = job.request.clone().unwrap_or_default();
-        serde_json::json!({
-            "job": job.job_id,
-            "name": request.name,
-            "model": request.model,
-            "gpus": request.gpus,
-            "value": request.value,
-            "iterations": request.iterations,
-            "command": request.command,
-            "state": word(job.state()),
-            "attempts": job.attempts,
-            "reason": job.reason,
-            "tasks": job.tasks.iter().map(task).collect::<Vec<_>>(),
-            "server": (!job.server.is_empty()).then_some(&job.server),
-        })
-    };
+    let request = job.request.clone().unwrap_or_default();
+    serde_json::json!({
+        "job": job.job_id,
+        "name": request.name,
+        "model": request.model,
+        "gpus": request.gpus,
+        "value": request.value,
+        "iterations": request.iterations,
+        "command": request.command,
+        "state": word(job.state()),
+        "attempts": job.attempts,
+        "reason": job.reason,
+        "tasks": job.tasks.iter().map(task).collect::<Vec<_>>(),
+        "server": (!job.server.is_empty()).then_some(&job.server),
+    })
+}
+
+fn json(listed: &v1::ListResponse) -> serde_json::Value {
     let server = |server: &v1::Server| {
         serde_json::json!({
             "server": server.name,
@@ -285,6 +258,6 @@ fn json(listed: &v1::ListResponse) -> serde_json::Value {
     };
     serde_json::json!({
         "servers": listed.servers.iter().map(server).collect::<Vec<_>>(),
-        "jobs": listed.jobs.iter().map(job).collect::<Vec<_>>(),
+        "jobs": listed.jobs.iter().map(job_json).collect::<Vec<_>>(),
     })
 }
