@@ -86,7 +86,7 @@ pub(crate) enum Command {
     Certs(crate::commands::certs::CertsArgs),
     /// Check this host and its switches for problems that prevent jobs from running, with advice.
     #[command(after_help = "Example:\n\
-        \x20 tributary doctor --job job.toml --interface eth0 --switch s1=10.9.0.1:9559")]
+        \x20 tributary doctor --job-file job.toml --interface eth0 --switch s1=10.9.0.1:9559")]
     Doctor(crate::commands::doctor::Args),
     /// Submit, list, watch, change and cancel jobs of a running placement manager or controller.
     #[command(subcommand, after_help = "Example:\n  tributary job list")]

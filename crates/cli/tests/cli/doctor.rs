@@ -76,7 +76,7 @@ fn a_server_that_does_not_answer_is_distinguished() {
 #[test]
 fn an_invalid_job_file_is_reported_in_one_line() {
     let file = JobFile::new("[[job]]\nwokers = 2\n");
-    let args = ["doctor", "--job", &file.name()];
+    let args = ["doctor", "--job-file", &file.name()];
     let line = failure(&args, &tributary(&args).output().unwrap());
     assert!(line.contains("wokers"), "{line}");
 }
@@ -91,7 +91,8 @@ fn a_host_and_its_switch() {
     let (file, socket) = (net.file.name(), net.socket());
     let doctor = |node: &str| -> Vec<Value> {
         let switch = format!("s1={socket}");
-        let args = ["doctor", "--json", "--job", &file, "--interface", "eth0", "--switch", &switch];
+        let args =
+            ["doctor", "--json", "--job-file", &file, "--interface", "eth0", "--switch", &switch];
         let process = net.start(node, &args);
         process.wait(Some(crate::by_hand::DEADLINE)).unwrap().expect("it ends");
         serde_json::from_str(&process.output(Stream::Out))

@@ -114,7 +114,7 @@ impl Cluster {
             "submit",
             "--name",
             name,
-            "--key",
+            "--request-key",
             name,
             "--gpus",
             &gpus,

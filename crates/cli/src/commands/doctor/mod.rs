@@ -41,9 +41,9 @@ use check::{Check, Verdict, text};
 pub(crate) struct Args {
     /// The job file to run, which is compared with the findings.
     #[arg(long, value_name = "FILE")]
-    pub(crate) job: Option<PathBuf>,
+    pub(crate) job_file: Option<PathBuf>,
     /// Name of this host in the job file; by default found by its MAC address.
-    #[arg(long, value_name = "NAME", requires = "job")]
+    #[arg(long, value_name = "NAME", requires = "job_file")]
     pub(crate) host: Option<String>,
     /// Network interface to check; repeat for each interface.
     #[arg(long, value_name = "IFACE")]
@@ -93,7 +93,7 @@ fn look(args: &Args) -> Result<Vec<Check>> {
         let bmv2 = args.target == Target::Bmv2;
         tributary_model::jobfile::load_for(path, None, Switches { bmv2, tna: false })
     };
-    let scenario = args.job.as_ref().map(load).transpose()?;
+    let scenario = args.job_file.as_ref().map(load).transpose()?;
     gather(args, scenario.as_ref())
 }
 
@@ -103,7 +103,7 @@ fn gather(args: &Args, scenario: Option<&Scenario>) -> Result<Vec<Check>> {
     let super_frames = host::SuperFrames::of(packet::super_frames());
     let facts = host::Facts { xdp_sockets, super_frames, ..host::gather(root) };
     let mut checks = host::judge(&facts);
-    if let (Some(path), Some(scenario)) = (&args.job, scenario) {
+    if let (Some(path), Some(scenario)) = (&args.job_file, scenario) {
         checks.extend(job::judge(&path.display().to_string(), &job::Facts::of(scenario)));
     }
     let host = host_of(args, scenario)?;

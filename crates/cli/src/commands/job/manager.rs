@@ -60,7 +60,7 @@ pub(super) fn submit(args: &SubmitArgs) -> Result<()> {
         .context("say how much an iteration sums with --gradients BYTES, or name a known model")?;
     let compute = placed.compute.or(known.map(|model| (model.compute_s * 1e6) as u64));
     let request = v1::SubmitRequest {
-        key: placed.key.clone().unwrap_or_default(),
+        key: placed.request_key.clone().unwrap_or_default(),
         name: args.name.clone().unwrap_or_else(|| "job".to_owned()),
         model: placed.model.clone().unwrap_or_default(),
         gpus: placed.gpus.unwrap_or_default(),

@@ -99,7 +99,7 @@ struct PlacedArgs {
     retries: u32,
     /// Key of the request: repeating it with the same key does not submit another job.
     #[arg(long, value_name = "KEY", conflicts_with = "controller")]
-    key: Option<String>,
+    request_key: Option<String>,
     /// Wait until the job is over; fail if it fails.
     #[arg(long, conflicts_with = "controller")]
     wait: bool,
