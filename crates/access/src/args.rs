@@ -136,3 +136,46 @@ pub fn remote(option: &str, address: &str, keys: Option<Arc<ClientKeys>>) -> Res
         format!("{option} {address}: it is not an address: write HOST:PORT or unix:PATH")
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::certs;
+
+    #[test]
+    fn a_server_lets_in_whom_its_options_name() {
+        let directory = tempfile::tempdir().unwrap();
+        certs::make(directory.path(), &["server=127.0.0.1".to_owned()], 30).unwrap();
+        let own = directory.path().join("server");
+        let identity = Identity::new(&own);
+        let [tcp, unix] = ["127.0.0.1:0", "unix:/nowhere"].map(|at| at.parse::<Listen>().unwrap());
+        let mutual = |args: &DoorArgs, listen: &Listen, identity: Option<&Identity>, elsewhere| {
+            let door = args.door(listen, identity, elsewhere);
+            let door = door.map_err(|error| format!("{error:#}"))?;
+            Ok::<_, String>(door.keys.map(|keys| keys.mutual))
+        };
+        let open = DoorArgs { allow_anyone: true, ..DoorArgs::default() };
+        let closed = DoorArgs::default();
+        assert_eq!(mutual(&closed, &tcp, Some(&identity), false), Ok(Some(true)));
+        assert_eq!(mutual(&open, &tcp, Some(&identity), false), Ok(Some(false)));
+        assert_eq!(mutual(&open, &tcp, None, false), Ok(None));
+        assert_eq!(mutual(&closed, &unix, None, false), Ok(None));
+        // The process uses its identity at another address.
+        assert_eq!(mutual(&closed, &unix, Some(&identity), true), Ok(None));
+        let error = mutual(&closed, &unix, Some(&identity), false).unwrap_err();
+        assert!(error.contains("leave out --identity"), "{error}");
+        let error = mutual(&closed, &tcp, None, false).unwrap_err();
+        assert!(error.contains("would have full control"), "{error}");
+        let listed = DoorArgs { access: Some("/nowhere".into()), ..open.clone() };
+        let error = mutual(&listed, &tcp, Some(&identity), false).unwrap_err();
+        assert!(error.contains("by their certificates"), "{error}");
+
+        std::fs::remove_file(own.join("ca.pem")).unwrap();
+        let error = mutual(&closed, &tcp, Some(&identity), false).unwrap_err();
+        assert!(error.contains("has no ca.pem") && error.contains("full control"), "{error}");
+        assert_eq!(mutual(&open, &tcp, Some(&identity), false), Ok(Some(false)));
+        std::fs::remove_file(own.join("key.pem")).unwrap();
+        let error = mutual(&open, &tcp, Some(&identity), false).unwrap_err();
+        assert!(error.contains("server/key.pem"), "{error}");
+    }
+}

@@ -364,6 +364,20 @@ async fn keys_rotate_without_a_restart() {
     assert_eq!(check(&client, "operate").await, Code::Ok);
 }
 
+/// A process with an identity may have connections that are not encrypted.
+#[tokio::test(flavor = "multi_thread")]
+async fn unix_sockets_and_http_addresses_need_no_keys() {
+    let site = Site::new(&["client"]);
+    let keys = || Some(Identity::new(&site.path("client")).client(None).unwrap());
+    let server = serve(Door::unlocked("127.0.0.1:0".parse().unwrap())).await;
+    let at = format!("http://{}", server.address());
+    let plain = Remote::new(&at, keys()).unwrap().unwrap();
+    assert_eq!(check(&plain, "operate").await, Code::Ok);
+    assert_eq!(check(&remote(&server, keys()), "operate").await, Code::Unknown);
+    let server = serve(Door::unlocked(Listen::Unix(site.path("own.sock")))).await;
+    assert_eq!(check(&remote(&server, keys()), "operate").await, Code::Ok);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_unix_socket_is_its_users() {
     let site = Site::new(&[]);
