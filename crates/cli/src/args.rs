@@ -130,8 +130,9 @@ pub(crate) struct ProcessArgs {
     /// Processor cores to run on, such as 0,2-3; all if left out.
     #[arg(long, value_name = "LIST")]
     pub(crate) cores: Option<Cores>,
-    /// Serve metrics to Prometheus at this address, ADDRESS:PORT or unix:PATH
-    /// (docs/operate/metrics.md).
+    /// Serve metrics to Prometheus at ADDRESS:PORT or unix:PATH.
+    ///
+    /// The metrics are in docs/operate/metrics.md.
     #[arg(long, value_name = "ADDR")]
     pub(crate) metrics: Option<Listen>,
 }
@@ -151,8 +152,9 @@ pub(crate) struct RunArgs {
     /// How to run it.
     #[arg(long, value_enum, default_value_t)]
     pub(crate) fabric: Fabric,
-    /// Kind of the switches: BMv2 needs `--fabric netns`; use `tributary controller` for running
-    /// switches, such as a Tofino.
+    /// Kind of the switches: BMv2 needs `--fabric netns`.
+    ///
+    /// Use `tributary controller` for running switches, such as a Tofino.
     #[arg(long, value_enum, default_value_t)]
     pub(crate) target: Target,
     /// Architecture of the program: v1model, or tna, which only the embedded switch runs here.
@@ -164,18 +166,21 @@ pub(crate) struct RunArgs {
     /// Also write the report as JSON.
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
-    /// Also write every frame and message, for the fabric `sim`: as a sequence chart if the name
-    /// ends in .svg, the frames alone for Wireshark if it ends in .pcapng, otherwise as text.
+    /// Also write every frame and message, for the fabric `sim`.
+    ///
+    /// As a sequence chart if the name ends in .svg, the frames alone for Wireshark if it ends in .pcapng, otherwise
+    /// as text.
     #[arg(long, value_name = "FILE")]
     pub(crate) frames: Option<PathBuf>,
-    /// Capture the frames at both ends of all links in a new file in this directory, for Wireshark: the job file's
-    /// name, with .pcapng.
+    /// Capture the frames at both ends of all links, for Wireshark.
     ///
-    /// The directory is created if missing.
+    /// They are in a new file in this directory with the job file's name and .pcapng. The directory is created if
+    /// missing.
     #[arg(long, value_name = "DIR")]
     pub(crate) capture: Option<PathBuf>,
-    /// Show the run on a web page while it lasts, and until Ctrl-C; at this address of this host, or at a
-    /// free port (docs/operate/watch.md).
+    /// Show the run on a web page, at this address or a free port.
+    ///
+    /// The address is one of this host. The page stays until Ctrl-C (docs/operate/watch.md).
     #[arg(long, value_name = "ADDR", num_args = 0..=1, default_missing_value = "127.0.0.1:0")]
     pub(crate) watch: Option<SocketAddr>,
     /// Show the run in this terminal, until `q` is pressed.
@@ -195,9 +200,9 @@ pub(crate) struct RunArgs {
     /// Execution engine of embedded switches. All produce the same packets.
     #[arg(long, value_enum, default_value_t)]
     pub(crate) engine: EngineKind,
-    /// Give each switch a core of its own, and the hosts the others; for the fabric `netns`.
+    /// Give each switch a core of its own, for the fabric `netns`.
     ///
-    /// Faster where there are more processes than cores.
+    /// Hosts have the other cores. This is faster where there are more processes than cores.
     #[arg(long)]
     pub(crate) pin: bool,
     /// Threads of each embedded switch, each with its part of the aggregators.
@@ -480,7 +485,6 @@ mod tests {
 
     /// Commands with more options than fit on a screen.
     const LONG: &[&str] = &[
-        "tributary run",
         "tributary switch",
         "tributary controller",
         "tributary controller push",

@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     /// Commands with more options than fit on a screen.
-    const LONG: &[&str] = &["tributary-lab bench", "tributary-lab place"];
+    const LONG: &[&str] = &["tributary-lab bench"];
 
     #[test]
     fn help_has_examples_and_fits_on_a_screen() {
