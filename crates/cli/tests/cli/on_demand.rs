@@ -145,6 +145,8 @@ fn the_command_line_controls_jobs() {
     assert!(said.starts_with("job 9: run ") && said.contains("local (32 aggregators)"), "{said}");
     let line = refused(&own);
     assert!(line.contains("refused: "), "{line}");
+    let line = refused(&["submit", "--id", "2"]);
+    assert!(line.contains("--segment N"), "{line}");
     let line = refused(&["submit"]);
     assert!(line.contains("--id N") && line.contains("--worker HOST"), "{line}");
 

@@ -202,6 +202,12 @@ fn request(args: &SubmitArgs) -> Result<v1::AdmitRequest> {
         }
     };
     let segment = admitted.segment.unwrap_or(0);
+    let without = settings.is_empty().then_some(Aggregation::Network);
+    let aggregation = admitted.aggregation.or(without);
+    ensure!(
+        segment > 0 || !settings.is_empty() || matches!(aggregation, Some(Aggregation::Server)),
+        "say how many aggregators the job gets with --segment N, or sum it in its parameter server with --aggregation server"
+    );
     let demand = args.gradients.map(|bytes| v1::Demand {
         bits: 8_u64.saturating_mul(bytes),
         iterations: args.iterations.unwrap_or(0).into(),
@@ -211,7 +217,7 @@ fn request(args: &SubmitArgs) -> Result<v1::AdmitRequest> {
         job_id: admitted.id.unwrap_or(0).into(),
         workers: admitted.workers.clone(),
         parameter_server: admitted.ps.clone().unwrap_or_default(),
-        aggregation: admitted.aggregation.map_or(0, |place| place.wire().into()),
+        aggregation: aggregation.map_or(0, |place| place.wire().into()),
         size: segment,
         demand,
         name: args.name.clone().unwrap_or_default(),

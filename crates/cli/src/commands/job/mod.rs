@@ -20,7 +20,7 @@ pub(crate) enum JobCommand {
     #[command(after_help = "Examples:\n\
         \x20 tributary job submit --name vgg --gpus 4 --model vgg16 --iterations 100\n\
         \x20 tributary job submit --gpus 4 --wait -- torchrun train.py\n\
-        \x20 tributary job submit --controller 10.9.0.2:29813 --id 9 --worker w1 --worker w2")]
+        \x20 tributary job submit --controller 10.9.0.2:29813 --id 1 --segment 64")]
     Submit(Box<SubmitArgs>),
     /// Show the jobs of the placement manager and its servers, or those of a controller and the memory of switches.
     #[command(after_help = "Examples:\n\
@@ -133,10 +133,12 @@ struct AdmittedArgs {
     /// Only with settings, `tributary worker` can take part in a job that is not in the controller's file.
     #[arg(long, value_name = "FILE", requires = "workers")]
     settings: Option<PathBuf>,
-    /// Where the job is summed. Default: as its settings.
+    /// Where the job is summed. Default: as its settings, or in the network without them.
     #[arg(long, value_enum, requires = "controller")]
     aggregation: Option<Aggregation>,
     /// Aggregators in each switch that adds for the job. Default: as its settings.
+    ///
+    /// A job without settings that is summed in the network needs it.
     #[arg(long, value_name = "N", requires = "controller")]
     segment: Option<u32>,
     /// A client lets each round begin, and may move the job between rounds.
@@ -197,11 +199,11 @@ pub(crate) struct ChangeArgs {
     #[arg(long, value_name = "RATE", value_parser = rate,
         required_unless_present_any = ["aggregation", "segment"])]
     rate: Option<u64>,
-    /// Where the job is summed from the next round on. Without this option and with --segment: in the network.
+    /// Where the job is summed from the next round on. Default with --segment: in the network.
     #[arg(long, value_enum)]
     aggregation: Option<Aggregation>,
-    /// Aggregators in each switch that adds for the job.
-    #[arg(long, value_name = "N")]
+    /// Aggregators in each switch that adds for the job, if it is summed in the network.
+    #[arg(long, value_name = "N", required_if_eq("aggregation", "network"))]
     segment: Option<u32>,
 }
 
