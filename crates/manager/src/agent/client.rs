@@ -93,17 +93,21 @@ impl Settings {
             command.arg("--identity").arg(identity.directory());
         }
     }
+}
 
-    /// Where commands take part, as variables. A controller that wants certificates wants one of their user's, which the
-    /// agent's environment must name; the agent's own is not for them.
-    fn controller_of_commands(&self) -> Vec<(&'static str, OsString)> {
-        let controller = (CONTROLLER, self.controller.clone().into());
-        match &self.identity {
-            None => vec![controller],
-            Some(_) if std::env::var_os(IDENTITY).is_some() => vec![controller],
-            Some(own) if own.has_certificate() => Vec::new(),
-            Some(roots) => vec![(IDENTITY, roots.directory().into()), controller],
-        }
+/// Where users' commands take part, as variables in addition to those of the agent's environment, which `names` their
+/// identity or not. A controller that wants certificates wants one of their user's: the agent's own is not for them.
+fn controller_of_commands(
+    identity: Option<&Identity>,
+    controller: &str,
+    names: bool,
+) -> Vec<(&'static str, OsString)> {
+    let controller = (CONTROLLER, controller.into());
+    match identity {
+        None => vec![controller],
+        Some(_) if names => vec![controller],
+        Some(own) if own.has_certificate() => Vec::new(),
+        Some(roots) => vec![(IDENTITY, roots.directory().into()), controller],
     }
 }
 
@@ -490,7 +494,11 @@ impl Agent {
             .envs(marks.iter().filter_map(|mark| mark.split_once('=')))
             .env("TRIBUTARY_INTERFACE", &self.settings.interface)
             .env_remove(CONTROLLER)
-            .envs(self.settings.controller_of_commands());
+            .envs(controller_of_commands(
+                self.settings.identity.as_ref(),
+                &self.settings.controller,
+                std::env::var_os(IDENTITY).is_some(),
+            ));
         // PyTorch's Gloo would use the address of the host's name, which is often a loopback address.
         if start.part.is_some() && std::env::var_os(GLOO_INTERFACE).is_none() {
             command.env(GLOO_INTERFACE, &self.settings.interface);
@@ -602,4 +610,27 @@ fn remove_job_files(directory: &Path) -> io::Result<()> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_of_users_do_not_get_the_identity_of_the_agent() {
+        let directory = tempfile::tempdir().unwrap();
+        let own = Identity::new(directory.path());
+        let names = |identity: Option<&Identity>, names| {
+            let variables = controller_of_commands(identity, "10.0.0.1:1", names);
+            variables.into_iter().map(|(name, _)| name).collect::<Vec<_>>()
+        };
+        assert_eq!(names(None, false), [CONTROLLER]);
+        // Roots are no secret.
+        std::fs::write(directory.path().join("ca.pem"), "").unwrap();
+        assert_eq!(names(Some(&own), false), [IDENTITY, CONTROLLER]);
+        assert_eq!(names(Some(&own), true), [CONTROLLER]);
+        std::fs::write(directory.path().join("cert.pem"), "").unwrap();
+        assert_eq!(names(Some(&own), false), [""; 0]);
+        assert_eq!(names(Some(&own), true), [CONTROLLER]);
+    }
 }
