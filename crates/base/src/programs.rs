@@ -5,6 +5,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
+/// Commands of `tributary` that run another program: `tributary-p4` and `tributary-lab`.
+pub const OTHERS: [&str; 2] = ["p4", "lab"];
+
 /// Name of the program that this process runs.
 static OWN: OnceLock<&str> = OnceLock::new();
 

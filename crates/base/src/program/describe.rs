@@ -10,6 +10,8 @@ use clap_complete::Shell;
 use clap_mangen::Man;
 use clap_mangen::roff::{Roff, bold, roman};
 
+use crate::programs::OTHERS;
+
 /// Arguments of the command that prints completions.
 #[derive(Debug, Args)]
 pub struct Completions {
@@ -54,7 +56,9 @@ impl ManualPages {
 }
 
 fn write(command: &Command, is_program: bool, directory: &Path) -> io::Result<()> {
-    for command in command.get_subcommands().filter(|command| !command.is_hide_set()) {
+    let shown = command.get_subcommands().filter(|command| !command.is_hide_set());
+    // Other programs write their own pages.
+    for command in shown.filter(|command| !is_program || !OTHERS.contains(&command.get_name())) {
         write(command, false, directory)?;
     }
     let page = Man::new(command.clone())

@@ -57,7 +57,9 @@ fn each_command_has_a_manual_page_that_man_accepts() {
     let mut rest: Vec<Vec<String>> = vec![vec![]];
     while let Some(path) = rest.pop() {
         let words: Vec<&str> = path.iter().map(String::as_str).collect();
-        for name in commands(&words) {
+        // `p4` and `lab` are other programs, with pages of their own.
+        let own = |name: &String| !path.is_empty() || !["p4", "lab"].contains(&name.as_str());
+        for name in commands(&words).into_iter().filter(own) {
             let path = [path.clone(), vec![name]].concat();
             expected.insert(format!("tributary-{}.1", path.join("-")).into());
             rest.push(path);

@@ -99,7 +99,8 @@ fn trees(switch: &mut Switch) -> Vec<(Node, String, bool)> {
 
 impl Out {
     fn open(path: &Path) -> Result<Self> {
-        let file = File::create(path).with_context(|| format!("--explain-out {}", path.display()))?;
+        let file =
+            File::create(path).with_context(|| format!("--explain-out {}", path.display()))?;
         let json = path.extension().is_some_and(|extension| extension == "json");
         Ok(if json { Self::Json(file) } else { Self::Text(Box::new(file)) })
     }
