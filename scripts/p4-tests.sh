@@ -15,13 +15,13 @@ while [ $# -gt 0 ]; do
 done
 [ $# -gt 0 ] || set -- p4src/v1model/*.p4 crates/switch/tests/stf/cases/*.p4
 
-cargo build --release --bin tributary
+cargo build --release --package tributary-p4-tools
 echo "| program | tests | statements | branches | parser | table actions, misses | all goals | mutants that fail a test |"
 echo "| --- | --- | --- | --- | --- | --- | --- | --- |"
 for program; do
     # There are no generated tests for TNA.
     case "$(basename "$program")" in tna_*) continue ;; esac
-    target/release/tributary p4 test "$program" --minutes "$minutes" --mutants "$mutants" |
+    target/release/tributary-p4 test "$program" --minutes "$minutes" --mutants "$mutants" |
         awk -v program="$(basename "$program")" '
             function add(kind, covered, of) { c[kind] += covered; n[kind] += of; C += covered; N += of }
             function share(kind) { return n[kind] ? c[kind] " of " n[kind] : "–" }

@@ -1,6 +1,6 @@
 #!/bin/sh
 # The numbers of docs/reference/test.md about p4testgen: its tests of the programs, on the embedded switch.
-# Needs p4testgen on the PATH. TRIBUTARY names a built binary to use.
+# Needs p4testgen on the PATH. TRIBUTARY names a built `tributary-p4` to use.
 # Usage: scripts/p4testgen.sh [--tests N] [--minutes M] PROGRAM.p4 ...
 set -eu
 
@@ -16,14 +16,14 @@ done
 
 if [ -z "${TRIBUTARY:-}" ]; then
     root=$(cd "$(dirname "$0")/.." && pwd)
-    cargo build --release --manifest-path "$root/Cargo.toml" --bin tributary
-    TRIBUTARY=$root/target/release/tributary
+    cargo build --release --manifest-path "$root/Cargo.toml" --package tributary-p4-tools
+    TRIBUTARY=$root/target/release/tributary-p4
 fi
 out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
 for program; do
     # One test of our own is enough here.
-    said=$("$TRIBUTARY" p4 test "$program" --out "$out/tests" --max-tests 1 --minutes "$minutes" \
+    said=$("$TRIBUTARY" test "$program" --out "$out/tests" --max-tests 1 --minutes "$minutes" \
         --with-p4testgen "$tests" 2>&1 | grep -E '^(FAIL|p4testgen|error)' || true)
     printf '%s\n' "$said" | sed "s|^|$(basename "$program" .p4): |"
     for test in "$out"/tests/p4testgen/*.stf; do

@@ -76,6 +76,8 @@ class Corpus(unittest.TestCase):
             done = self.run_script(*options)
             self.assertIn(error, done.stderr)
             self.assertNotEqual(done.returncode, 0)
+        self.programs = self.at / "nowhere"
+        self.assertIn("nowhere is not a folder", self.run_script("--compiler", "compiler").stderr)
 
 
 if __name__ == "__main__":

@@ -68,7 +68,7 @@ impl DoorArgs {
     }
 }
 
-/// Who a server is. No environment variable names it: servers listen with certificates only if their command line says so.
+/// The identity of a server. No environment variable names it: servers listen with certificates only if their command line says so.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct IdentityArgs {
     /// Directory with the certificate of this process, its key, and the roots that it trusts, as `tributary certs`
@@ -120,10 +120,16 @@ impl KeyArgs {
     /// # Errors
     /// One line, if it is no address, or a file is unusable.
     pub fn remote(&self, option: &str, address: &str) -> Result<Remote> {
-        // A Unix socket needs no keys, even if the environment names some.
-        let keys = if address.starts_with("unix:") { None } else { self.client_keys()? };
+        // The environment may name keys that this connection does not use.
+        let keys = if encrypts(address) { self.client_keys()? } else { None };
         remote(option, address, keys)
     }
+}
+
+/// Whether connections to an address are encrypted if there is an identity.
+#[must_use]
+pub fn encrypts(address: &str) -> bool {
+    !address.starts_with("unix:") && !address.starts_with("http://")
 }
 
 /// A server at an address, which an option names.
@@ -143,7 +149,7 @@ mod tests {
     use crate::certs;
 
     #[test]
-    fn a_server_lets_in_whom_its_options_name() {
+    fn only_clients_that_the_options_name_get_in() {
         let directory = tempfile::tempdir().unwrap();
         certs::make(directory.path(), &["server=127.0.0.1".to_owned()], 30).unwrap();
         let own = directory.path().join("server");

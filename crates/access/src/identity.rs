@@ -1,5 +1,6 @@
 //! The certificate of a process, its key, and the roots that it trusts, in one directory.
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -7,14 +8,16 @@ use anyhow::{Result, ensure};
 
 use crate::keys::{ClientKeys, KeyError, ServerKeys};
 
-/// The roots that a process trusts: those of its clients, and those of its servers.
+/// The roots that a process trusts: those of its servers, and those of its clients without [`CLIENTS`].
 pub const ROOTS: &str = "ca.pem";
+/// The roots of the clients of a process, if not all roots of its servers are.
+pub const CLIENTS: &str = "clients.pem";
 /// The certificate, with intermediate ones.
 pub const CERTIFICATE: &str = "cert.pem";
 /// The key of the certificate.
 pub const KEY: &str = "key.pem";
 
-/// A directory with the files [`ROOTS`], [`CERTIFICATE`] and [`KEY`].
+/// A directory with the files [`ROOTS`], [`CERTIFICATE`] and [`KEY`], and perhaps [`CLIENTS`].
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Identity {
     directory: PathBuf,
@@ -37,16 +40,17 @@ impl Identity {
         self.directory.join(name)
     }
 
-    /// Whether it has roots.
-    #[must_use]
-    pub fn has_roots(&self) -> bool {
-        self.file(ROOTS).exists()
-    }
-
     /// Whether it has a certificate or a key. A client without one is anonymous.
     #[must_use]
     pub fn has_certificate(&self) -> bool {
-        self.file(CERTIFICATE).exists() || self.file(KEY).exists()
+        self.has(CERTIFICATE) || self.has(KEY)
+    }
+
+    /// Whether there is such a file. One that cannot be looked at, or a link to one that is missing, counts: a file that
+    /// is being replaced must not make its owner anonymous.
+    fn has(&self, name: &str) -> bool {
+        let missing = |error: &io::Error| error.kind() == io::ErrorKind::NotFound;
+        !self.file(name).symlink_metadata().is_err_and(|error| missing(&error))
     }
 
     /// What a client trusts, and its certificate if there is one. `name` is the name in servers' certificates, if it
@@ -60,12 +64,13 @@ impl Identity {
         ClientKeys::read(&roots, own, name).map(Arc::new)
     }
 
-    /// The certificate of a server. Unless it lets in anyone, each client must have a certificate from one of the roots.
+    /// The certificate of a server. Unless it lets in anyone, each client must have a certificate from one of the roots of
+    /// clients.
     ///
     /// # Errors
     /// If a file is missing or invalid.
     pub fn server(&self, anyone: bool) -> Result<ServerKeys> {
-        let roots = self.file(ROOTS);
+        let roots = self.file(if self.has(CLIENTS) { CLIENTS } else { ROOTS });
         ensure!(
             anyone || roots.exists(),
             "{} has no {ROOTS} with the roots of clients' certificates, so anyone who reaches this address would have \

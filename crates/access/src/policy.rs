@@ -312,8 +312,8 @@ impl Client {
             }
             (None, Some(user)) => Identity::User(number(&user)?),
             _ => {
-                let mend = "give either `certificate` or `user`";
-                return Err(table.fault("it is not clear who this client is", mend));
+                let fix = "give either `certificate` or `user`";
+                return Err(table.fault("it is not clear who this client is", fix));
             }
         };
         let tenant = optional(&table, "tenant", |item| {
@@ -384,8 +384,8 @@ impl List {
             }
         }
         if table.get("client").is_none() {
-            let mend = "add a [[client]] with `certificate` or `user`, and `role`";
-            return Err(table.fault("there is no client", mend));
+            let fix = "add a [[client]] with `certificate` or `user`, and `role`";
+            return Err(table.fault("there is no client", fix));
         }
         let clients = table.items("client")?;
         let clients = clients.iter().map(|item| Client::read(item, &tenants));

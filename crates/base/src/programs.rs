@@ -16,7 +16,7 @@ pub fn this_is(name: &'static str) {
     let _ = OWN.set(name);
 }
 
-/// The file of a program: that of this process if it is this one, otherwise the one beside it or on the
+/// The file of a program: the one that this process runs if it has this name, otherwise one beside that or on the
 /// `PATH`.
 ///
 /// # Errors

@@ -69,7 +69,7 @@ fn compiles(command: &Command) -> bool {
     matches!(command, Command::Run(_) | Command::Switch(_) | Command::Controller(_))
 }
 
-/// The options of a command that runs parts of a network. A cable is a part of runs that have metrics.
+/// The options of a command that runs parts of a network, of which each can serve metrics.
 fn process(command: &Command) -> Option<&ProcessArgs> {
     match command {
         Command::Run(args) => Some(&args.process),

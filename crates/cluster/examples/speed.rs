@@ -1,5 +1,5 @@
 //! Prints the time to place jobs, by size of the cluster: `cargo run --release -p
-//! tributary-placement --example speed [POLICY…]`.
+//! tributary-cluster --example speed [POLICY…]`.
 
 use tributary_cluster::placement::by_name;
 use tributary_cluster::placement::speed::{Batch, Demand};

@@ -2,7 +2,7 @@
 //! the network gives them, and the simulation of a trace.
 //!
 //! The crate does not decide where a job goes: that is a [`Policy`], and the policies are in
-//! `tributary-placement`. It does not model packets either: rates are fluid, as in NetPack §4.
+//! [`placement`]. It does not model packets either: rates are fluid, as in NetPack §4.
 //!
 //! Start reading here: a [`Cluster`] is the hardware, a [`Job`] is a request, a [`Plan`] is a
 //! policy's answer, and a [`State`] is a cluster with the plans of its running jobs. [`mod@file`]

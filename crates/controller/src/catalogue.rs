@@ -171,7 +171,7 @@ impl Catalogue {
 }
 
 fn missing(what: impl Into<String>) -> Error {
-    Error::Program { what: what.into(), mend: REBUILD }
+    Error::Program { what: what.into(), fix: REBUILD }
 }
 
 fn id(preamble: Option<&Preamble>) -> u32 {

@@ -105,7 +105,7 @@ impl SwitchConfig {
             && matches!(&self.target, Target::Address(address) if !address.starts_with("unix:"));
         match reason(status) {
             reason if plain && is_garbled(status) => {
-                format!("{reason}; a switch that wants TLS needs --identity")
+                format!("{reason}; a switch with TLS needs --identity")
             }
             reason => reason,
         }
@@ -425,7 +425,7 @@ impl Client {
                 text if text.is_empty() => format!("{code:?}"),
                 text => format!("{code:?}: {text}"),
             },
-            mend: match code {
+            fix: match code {
                 Code::AlreadyExists => "another controller writes to the switch: stop it",
                 Code::InvalidArgument | Code::OutOfRange => {
                     "see whether the switch has the ports of the topology"

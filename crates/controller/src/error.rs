@@ -77,7 +77,7 @@ pub enum Error {
         diagnostics: String,
     },
     /// Some updates failed.
-    #[error("switch {switch}: {failed} of {all} updates failed, first {what}: {reason}; {mend}")]
+    #[error("switch {switch}: {failed} of {all} updates failed, first {what}: {reason}; {fix}")]
     Write {
         /// Name of the switch.
         switch: String,
@@ -90,7 +90,7 @@ pub enum Error {
         /// Why it failed.
         reason: String,
         /// How to fix it.
-        mend: &'static str,
+        fix: &'static str,
         /// Code of the first failure.
         code: Code,
     },
@@ -147,12 +147,12 @@ pub enum Error {
         port: u16,
     },
     /// The program does not have what the controller needs.
-    #[error("the P4 program has no {what} that the controller could use; {mend}")]
+    #[error("the P4 program has no {what} that the controller could use; {fix}")]
     Program {
         /// What is missing, for example ``table `memberships` ``.
         what: String,
         /// How to fix it.
-        mend: &'static str,
+        fix: &'static str,
     },
     /// The P4 program cannot be compiled.
     #[error("{0}")]
@@ -169,12 +169,12 @@ pub enum Error {
         reason: String,
     },
     /// A required program is not installed.
-    #[error("{program} is not on the PATH; {mend}")]
+    #[error("{program} is not on the PATH; {fix}")]
     NoTool {
         /// The program.
         program: &'static str,
         /// How to fix it.
-        mend: &'static str,
+        fix: &'static str,
     },
     /// The library has no program of that name.
     #[error("there is no P4 program `{name}` for {architecture}; the ones built in are {known}")]

@@ -21,12 +21,12 @@ const OUTPUT: FileLimit = FileLimit::regular("compiled program", 256 << 20);
 /// Number of lines of compiler messages in an error.
 const LINES: usize = 12;
 
-/// Finds a program on the `PATH`, for example `simple_switch_grpc`. Errors contain `mend`.
+/// Finds a program on the `PATH`, for example `simple_switch_grpc`. Errors contain `fix`.
 ///
 /// # Errors
 /// [`Error::NoTool`].
-pub fn find(program: &'static str, mend: &'static str) -> Result<PathBuf, Error> {
-    programs::on_path(program).ok_or(Error::NoTool { program, mend })
+pub fn find(program: &'static str, fix: &'static str) -> Result<PathBuf, Error> {
+    programs::on_path(program).ok_or(Error::NoTool { program, fix })
 }
 
 /// p4c's back end for BMv2.

@@ -236,8 +236,8 @@ fn channel(item: &Item<'_>) -> Result<u8, Error> {
 fn speed(item: &Item<'_>) -> Result<u64, Error> {
     item.choice(&SPEEDS).map_err(|_| {
         let words = SPEEDS.iter().rev().map(|(word, _)| *word);
-        let mend = format!("choose one of {}", suggest::list(words));
-        item.fault("`speed` is not one of a Tofino's ports", mend)
+        let fix = format!("choose one of {}", suggest::list(words));
+        item.fault("`speed` is not one of a Tofino's ports", fix)
     })
 }
 

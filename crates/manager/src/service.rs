@@ -201,7 +201,7 @@ async fn listen(
         let input = match message {
             Message::Beat(v1::Beat { number }) => Input::Beat(connection, number),
             Message::Report(report) => match report.try_into() {
-                Ok(standing) => Input::Event(Event::Reported(connection, standing)),
+                Ok(process) => Input::Event(Event::Reported(connection, process)),
                 Err(error) => return tracing::warn!("invalid report of an agent: {error}"),
             },
             Message::Register(_) => return tracing::warn!("an agent registers twice"),

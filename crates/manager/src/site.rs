@@ -156,8 +156,8 @@ impl Site {
         let name = item.string("network.toml")?;
         let servers = table.items("server")?;
         if servers.is_empty() {
-            let mend = "add a [[server]] with `host` and `gpus`";
-            return Err(table.place_of("server").fault("there is no server", mend).into());
+            let fix = "add a [[server]] with `host` and `gpus`";
+            return Err(table.place_of("server").fault("there is no server", fix).into());
         }
         let network = network(name)?;
         let mut rest: Table = network.parse().map_err(|_| {
@@ -194,9 +194,9 @@ impl Site {
                 "the jobs of `{name}` are of \"switchml\", and the servers are at {} switches",
                 site.racks.len()
             );
-            let mend =
+            let fix =
                 "one switch sums such a job: list the servers of one switch, or use \"p4inc\"";
-            return Err(item.fault(problem, mend).into());
+            return Err(item.fault(problem, fix).into());
         }
         Ok(site)
     }

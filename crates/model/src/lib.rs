@@ -7,8 +7,8 @@
 //! | [`Scenario`] | both, as a job file has them |
 //! | [`Deployment`] | what each switch, worker, server and agent is given; follows from a scenario |
 //!
-//! Everything here is a value or a pure function of values: no sockets, no clocks, no P4. The crate
-//! `tributary-jobfile` reads scenarios from files, `tributary-controller` writes plans into switches, and
+//! Everything here is a value or a pure function of values: no sockets, no clocks, no P4. Only
+//! [`jobfile`] reads files. `tributary-controller` writes plans into switches, and
 //! the endpoints run what a [`Deployment`] gives them.
 //!
 //! | module | content |
@@ -19,6 +19,7 @@
 //! | [`segments`] | allocates aggregators, where jobs have aggregators of their own |
 //! | [`memory`] | the services and segments of all jobs of a network |
 //! | [`job`] | a job's life, as a state machine |
+//! | [`jobfile`] | job files: the text form of a scenario |
 //! | [`circuits`] | which ports of an optical cross-connect are joined |
 //!
 //! Start reading at [`Scenario`].

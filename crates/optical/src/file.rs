@@ -155,8 +155,8 @@ fn check(network: &Network, job: &Job, table: &Table<'_>, data: &str) -> Result<
     match Instance::new(network, std::slice::from_ref(job)) {
         Ok(_) => Ok(()),
         Err(Error::Job { problem, .. }) => {
-            let (problem, mend) = problem.split_once("; ").unwrap_or((&problem, ""));
-            Err(table.place_of(data).fault(problem, mend).into())
+            let (problem, fix) = problem.split_once("; ").unwrap_or((&problem, ""));
+            Err(table.place_of(data).fault(problem, fix).into())
         }
         Err(error) => Err(error),
     }

@@ -37,7 +37,7 @@ impl Error {
 
 /// One error in a file. Displays as `file.toml:LINE:COLUMN: problem; fix`.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("{file}:{line}:{column}: {problem}; {mend}")]
+#[error("{file}:{line}:{column}: {problem}; {fix}")]
 pub struct Fault {
     /// The file, as named by the caller.
     pub file: String,
@@ -48,12 +48,12 @@ pub struct Fault {
     /// The problem.
     pub problem: String,
     /// How to fix it.
-    pub mend: String,
+    pub fix: String,
 }
 
 /// Most characters of a problem, which may repeat a value of the file, and of its fix, which may list names.
 const PROBLEM: usize = 300;
-const MEND: usize = 1_000;
+const FIX: usize = 1_000;
 
 /// The text of a file and its name; converts byte offsets to faults.
 #[derive(Clone, Copy, Debug)]
@@ -68,7 +68,7 @@ impl Source<'_> {
         &self,
         span: &Range<usize>,
         problem: impl Into<String>,
-        mend: impl Into<String>,
+        fix: impl Into<String>,
     ) -> Error {
         let (line, column) = self.position(span.start);
         Error::Invalid(Box::new(Fault {
@@ -76,7 +76,7 @@ impl Source<'_> {
             line,
             column,
             problem: shortened(&problem.into(), PROBLEM).into_owned(),
-            mend: shortened(&mend.into(), MEND).into_owned(),
+            fix: shortened(&fix.into(), FIX).into_owned(),
         }))
     }
 

@@ -2,7 +2,7 @@
 //!
 //! A [`Document`] is a parsed file. Its [`Table`]s and [`Item`]s know their position and name, so
 //! that every error becomes one line that names file, line and column and tells how to fix it
-//! ([`Fault`]). The crates that read the files define their content: `tributary-jobfile` for job
+//! ([`Fault`]). The crates that read the files define their content: `tributary_model::jobfile` for job
 //! files, `tributary-cluster` for clusters and model profiles.
 
 mod error;
@@ -74,8 +74,8 @@ impl<'a> Document<'a> {
         }
         let root = DeTable::parse(text).map_err(|error| {
             let span = error.span().unwrap_or(text.len()..text.len());
-            let mend = format!("see {} for how it is written", kind.page);
-            source.fault(&span, error.message().trim_end(), mend)
+            let fix = format!("see {} for how it is written", kind.page);
+            source.fault(&span, error.message().trim_end(), fix)
         })?;
         Ok(Self { kind, source, root })
     }

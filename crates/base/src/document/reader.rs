@@ -46,11 +46,11 @@ impl<'a> Table<'a> {
             .min_by_key(|key| key.span().start);
         let Some(key) = unknown else { return Ok(()) };
         let word = key.get_ref().as_ref();
-        let mend = match suggest::nearest(word, keys.iter().copied()) {
+        let fix = match suggest::nearest(word, keys.iter().copied()) {
             Some(near) => format!("did you mean `{near}`?"),
             None => format!("the keys there are {}", suggest::list(keys.iter().copied())),
         };
-        Err(self.source.fault(&key.span(), format!("unknown key `{word}` in {}", self.name), mend))
+        Err(self.source.fault(&key.span(), format!("unknown key `{word}` in {}", self.name), fix))
     }
 
     /// A key's value, if the file has it.
@@ -113,8 +113,8 @@ impl<'a> Table<'a> {
     }
 
     /// An error at the table's header.
-    pub fn fault(&self, problem: impl Into<String>, mend: impl Into<String>) -> Error {
-        self.source.fault(&self.span, problem, mend)
+    pub fn fault(&self, problem: impl Into<String>, fix: impl Into<String>) -> Error {
+        self.source.fault(&self.span, problem, fix)
     }
 
     /// The position of the table.
@@ -137,8 +137,8 @@ pub struct Place<'a> {
 
 impl Place<'_> {
     /// An error at this position.
-    pub fn fault(&self, problem: impl Into<String>, mend: impl Into<String>) -> Error {
-        self.source.fault(&self.span, problem, mend)
+    pub fn fault(&self, problem: impl Into<String>, fix: impl Into<String>) -> Error {
+        self.source.fault(&self.span, problem, fix)
     }
 }
 
@@ -158,8 +158,8 @@ impl<'a> Item<'a> {
     }
 
     /// An error at the value.
-    pub fn fault(&self, problem: impl Into<String>, mend: impl Into<String>) -> Error {
-        self.source.fault(&self.span, problem, mend)
+    pub fn fault(&self, problem: impl Into<String>, fix: impl Into<String>) -> Error {
+        self.source.fault(&self.span, problem, fix)
     }
 
     /// Its name in messages.
@@ -336,11 +336,11 @@ impl<'a> Item<'a> {
             return Ok(*choice);
         }
         let words = choices.iter().map(|(word, _)| *word);
-        let mend = match suggest::nearest(word, words.clone()) {
+        let fix = match suggest::nearest(word, words.clone()) {
             Some(near) => format!("did you mean \"{near}\"?"),
             None => format!("choose one of {}", suggest::list(words)),
         };
-        Err(self.fault(format!("{} cannot be \"{word}\"", self.name), mend))
+        Err(self.fault(format!("{} cannot be \"{word}\"", self.name), fix))
     }
 
     /// The elements of an array. Messages call each element `what`.

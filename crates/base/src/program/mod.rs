@@ -1,4 +1,4 @@
-//! What the programs of this workspace do alike: log, limits, errors, output, signals, manual pages and
+//! What the programs of this workspace share: log, limits, errors, output, signals, manual pages and
 //! completions.
 //!
 //! Each error becomes one line on standard error and exit status 1; an invalid command line is status 2.

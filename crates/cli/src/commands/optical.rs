@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
-use tributary_access::args::DoorArgs;
+use tributary_access::args::{DoorArgs, encrypts};
 use tributary_access::listen::standard;
 use tributary_access::{Listen, Server};
 use tributary_controller::jobs::Controller;
@@ -109,8 +109,7 @@ async fn serve(
     metrics: &Metrics,
 ) -> Result<()> {
     let elsewhere = switches::any_encrypted(&args.switches)
-        || args.cross_connect.starts_with("emulated:")
-            && !args.cross_connect.starts_with("emulated:unix:");
+        || args.cross_connect.strip_prefix("emulated:").is_some_and(encrypts);
     let door =
         args.door.door(&args.listen, args.switches.identity.identity().as_ref(), elsewhere)?;
     let mut topology = scenario.network.topology.clone();

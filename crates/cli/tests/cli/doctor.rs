@@ -19,7 +19,7 @@ fn checks(args: &[&str]) -> (bool, Vec<Value>) {
     let checks: Vec<Value> = checks.unwrap_or_else(|_| panic!("{}", text(&output.stderr)));
     for check in &checks {
         let troubled = check["verdict"] == "fail" || check["verdict"] == "warn";
-        assert!(!troubled || check["mend"].is_string(), "it says what to do: {check}");
+        assert!(!troubled || check["fix"].is_string(), "it says what to do: {check}");
     }
     let failed = checks.iter().any(|check| check["verdict"] == "fail");
     assert_eq!(output.status.code(), Some(i32::from(failed)), "{}", text(&output.stderr));

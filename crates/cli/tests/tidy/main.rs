@@ -1,4 +1,4 @@
-//! Rules that keep the house tidy: what crates depend on (here), the sources (`code`), and the pages (`pages`).
+//! Rules for the repository as a whole: what crates depend on (here), the sources (`code`), and the pages (`pages`).
 //!
 //! Each arrow between two crates is a line in `crates/dependencies.txt`, and a new one is for a reviewer to see.
 //! `TRIBUTARY_BLESS=1` writes the file.

@@ -40,11 +40,11 @@ pub fn load(bundle: &Path, p4info: Option<&Path>) -> Result<Built, Error> {
     let directory = if directory.as_os_str().is_empty() { Path::new(".") } else { directory };
     let device_config = files::read(&file)?;
     let json: Value = serde_json::from_slice(&device_config).map_err(|error| {
-        let mend = match error.is_eof() {
+        let fix = match error.is_eof() {
             true => "it is cut off; compile the program again",
             false => "it is not the JSON of p4c-bm2-ss",
         };
-        bundle_error(&file, format!("{error}: {mend}"))
+        bundle_error(&file, format!("{error}: {fix}"))
     })?;
     let (info_file, p4info) = files::p4info_of(directory, p4info)?;
     check(&json, &p4info).map_err(|what| {

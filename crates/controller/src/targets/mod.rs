@@ -122,9 +122,9 @@ fn run_compiler(
     tool: &'static str,
     set: impl FnOnce(&mut Command) -> &mut Command,
 ) -> Result<(), Error> {
-    let mend = "install p4c's Tofino back end, or give what it makes with --bundle \
+    let fix = "install p4c's Tofino back end, or give what it makes with --bundle \
                 (docs/operate/tofino-deployment.md)";
-    let output = set(&mut Command::new(p4c::find(tool, mend)?)).output();
+    let output = set(&mut Command::new(p4c::find(tool, fix)?)).output();
     let output =
         output.map_err(|error| Error::Compile(format!("cannot start {tool}: {error}\n")))?;
     if output.status.success() {

@@ -1,5 +1,5 @@
 //! PSA: what the engine hands to a switch. The features that packets show are in the cases of
-//! `tributary-stf`.
+//! `tributary-switch`.
 
 use tributary_dataplane::{
     Egress, EgressInput, Ingress, IngressInput, Instance, LoadError, PSA_CPU_PORT,

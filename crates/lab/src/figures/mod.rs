@@ -1,8 +1,8 @@
 //! Comparisons of policies over a trace, and the figures of the papers on ESA, NetPack, Titan and
 //! P4INC-AOI, as tables, charts and pages.
 //!
-//! All results come from `tributary-cluster`, `tributary-placement`, `tributary-sim` and
-//! `tributary-optical`. This crate sets up, repeats and presents experiments. It does not print or
+//! All results come from `tributary-cluster`, `tributary-sim` and
+//! `tributary-optical`. This module sets up, repeats and presents experiments. It does not print or
 //! write: the caller does that with each [`Figure`].
 
 mod agreement;

@@ -14,6 +14,7 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Code, Status, Streaming};
+use tributary_access::identity::ROOTS;
 use tributary_access::{Identity, Remote, remote};
 use tributary_api::placement::v1;
 use tributary_api::placement::v1::agent_message::Message;
@@ -66,7 +67,7 @@ pub struct Settings {
     pub manager: Remote,
     /// Address of the switches' controller, where workers and parameter servers take part in jobs.
     pub controller: String,
-    /// Who they are there.
+    /// Their identity there.
     pub identity: Option<Identity>,
     /// The `tributary` program.
     pub program: PathBuf,
@@ -99,16 +100,46 @@ impl Settings {
 /// identity or not. A controller that wants certificates wants one of their user's: the agent's own is not for them.
 fn controller_of_commands(
     identity: Option<&Identity>,
+    roots: &Path,
     controller: &str,
     names: bool,
-) -> Vec<(&'static str, OsString)> {
+) -> io::Result<Vec<(&'static str, OsString)>> {
     let controller = (CONTROLLER, controller.into());
-    match identity {
+    Ok(match identity {
         None => vec![controller],
         Some(_) if names => vec![controller],
         Some(own) if own.has_certificate() => Vec::new(),
-        Some(roots) => vec![(IDENTITY, roots.directory().into()), controller],
+        Some(own) => {
+            // Not the agent's directory, which may get a certificate later.
+            link_roots(own, roots)?;
+            vec![(IDENTITY, roots.into()), controller]
+        }
+    })
+}
+
+/// Makes a directory whose only file is a link to the roots of an identity.
+fn link_roots(identity: &Identity, directory: &Path) -> io::Result<()> {
+    let target = std::path::absolute(identity.directory())?.join(ROOTS);
+    let link = directory.join(ROOTS);
+    if fs::read_link(&link).is_ok_and(|old| old == target) {
+        return Ok(());
     }
+    fs::create_dir_all(directory)?;
+    match fs::remove_file(&link) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => std::os::unix::fs::symlink(target, link),
+    }
+}
+
+/// Whether the environment names an identity of users' commands, and not by mistake the agent's own.
+fn names_identity(own: Option<&Identity>) -> bool {
+    let Some(named) = std::env::var_os(IDENTITY) else { return false };
+    let same = |own: &Identity| {
+        let real = |path: &Path| path.canonicalize().ok();
+        let named = real(Path::new(&named));
+        named.is_some() && named == real(own.directory())
+    };
+    !own.is_some_and(same)
 }
 
 /// Why an agent ended.
@@ -364,9 +395,9 @@ impl Agent {
             match effect {
                 Effect::Spawn(task) => self.spawn(task),
                 Effect::Terminate(task) => self.terminate(task),
-                Effect::Report(standing) => {
+                Effect::Report(process) => {
                     if let Some(talk) = &mut talk {
-                        talk.send(Message::Report(standing.into()));
+                        talk.send(Message::Report(process.into()));
                     }
                 }
             }
@@ -486,6 +517,17 @@ impl Agent {
         let variables = launch::variables(start, task, &devices);
         let Some((program, arguments)) = start.command.split_first() else { return };
         let mut command = Command::new(program);
+        let identity = self.settings.identity.as_ref();
+        let names = names_identity(identity);
+        if !names {
+            command.env_remove(IDENTITY);
+        }
+        let roots = self.settings.directory.join("roots");
+        let part = controller_of_commands(identity, &roots, &self.settings.controller, names);
+        let part = part.unwrap_or_else(|error| {
+            tracing::warn!("{}: {error}; commands get no controller", roots.display());
+            Vec::new()
+        });
         let marks = [launch::agent_mark(&self.settings.directory), launch::task_mark(task)];
         command
             .args(arguments)
@@ -494,11 +536,7 @@ impl Agent {
             .envs(marks.iter().filter_map(|mark| mark.split_once('=')))
             .env("TRIBUTARY_INTERFACE", &self.settings.interface)
             .env_remove(CONTROLLER)
-            .envs(controller_of_commands(
-                self.settings.identity.as_ref(),
-                &self.settings.controller,
-                std::env::var_os(IDENTITY).is_some(),
-            ));
+            .envs(part);
         // PyTorch's Gloo would use the address of the host's name, which is often a loopback address.
         if start.part.is_some() && std::env::var_os(GLOO_INTERFACE).is_none() {
             command.env(GLOO_INTERFACE, &self.settings.interface);
@@ -618,18 +656,25 @@ mod tests {
 
     #[test]
     fn commands_of_users_do_not_get_the_identity_of_the_agent() {
-        let directory = tempfile::tempdir().unwrap();
-        let own = Identity::new(directory.path());
+        let [directory, roots] = [(); 2].map(|()| tempfile::tempdir().unwrap());
+        let (own, roots) = (Identity::new(directory.path()), roots.path().join("roots"));
         let names = |identity: Option<&Identity>, names| {
-            let variables = controller_of_commands(identity, "10.0.0.1:1", names);
+            let variables = controller_of_commands(identity, &roots, "10.0.0.1:1", names).unwrap();
             variables.into_iter().map(|(name, _)| name).collect::<Vec<_>>()
         };
         assert_eq!(names(None, false), [CONTROLLER]);
         // Roots are no secret.
         std::fs::write(directory.path().join("ca.pem"), "").unwrap();
-        assert_eq!(names(Some(&own), false), [IDENTITY, CONTROLLER]);
+        for _ in 0..2 {
+            assert_eq!(names(Some(&own), false), [IDENTITY, CONTROLLER]);
+        }
+        let handed: Vec<_> = std::fs::read_dir(&roots).unwrap().collect();
+        assert_eq!(handed.len(), 1, "{handed:?}");
+        assert_eq!(std::fs::read(roots.join("ca.pem")).unwrap(), b"");
         assert_eq!(names(Some(&own), true), [CONTROLLER]);
-        std::fs::write(directory.path().join("cert.pem"), "").unwrap();
+        // A certificate that is being replaced counts, too, and is never handed over.
+        std::os::unix::fs::symlink("/no/such", directory.path().join("cert.pem")).unwrap();
+        assert!(!roots.join("cert.pem").exists());
         assert_eq!(names(Some(&own), false), [""; 0]);
         assert_eq!(names(Some(&own), true), [CONTROLLER]);
     }

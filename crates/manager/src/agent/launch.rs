@@ -61,13 +61,13 @@ pub(super) fn variables(
 /// The problem, and how to fix it.
 pub(super) fn enter(directory: &Path) -> Result<(), String> {
     let name = directory.display();
-    let mend = "create it on each server, or name another with --chdir";
+    let fix = "create it on each server, or name another with --chdir";
     match fs::metadata(directory) {
-        Ok(found) if !found.is_dir() => return Err(format!("{name} is not a directory; {mend}")),
+        Ok(found) if !found.is_dir() => return Err(format!("{name} is not a directory; {fix}")),
         Ok(_) => {}
-        Err(error) => return Err(format!("{name}: {error}; {mend}")),
+        Err(error) => return Err(format!("{name}: {error}; {fix}")),
     }
-    access(directory, AccessFlags::X_OK).map_err(|error| format!("{name}: {error}; {mend}"))
+    access(directory, AccessFlags::X_OK).map_err(|error| format!("{name}: {error}; {fix}"))
 }
 
 /// The variable that all commands of an agent have.

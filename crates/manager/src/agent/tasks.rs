@@ -36,11 +36,11 @@ impl Tasks {
     /// The running processes, and those that ended without an acknowledgement.
     #[must_use]
     pub fn processes(&self) -> Vec<ProcessState> {
-        let standing = |(&task, state): (&TaskId, &State)| match state {
+        let process = |(&task, state): (&TaskId, &State)| match state {
             State::Running | State::Stopping => ProcessState { task, exit: None },
             State::Exited(exit) => ProcessState { task, exit: Some(exit.clone()) },
         };
-        self.0.iter().map(standing).collect()
+        self.0.iter().map(process).collect()
     }
 
     /// The manager requests a process.

@@ -156,12 +156,12 @@ impl Manager {
         }
         self.agents.insert(server.to_owned(), Agent::Here { connection, incarnation });
         self.outbox.push(Action::Send(connection, Command::Welcome));
-        let told: BTreeSet<TaskId> = processes.iter().map(|standing| standing.task).collect();
+        let told: BTreeSet<TaskId> = processes.iter().map(|process| process.task).collect();
         for job in self.jobs_on(server) {
             self.compare(job, server, incarnation, &told);
         }
-        for standing in processes {
-            self.reported(connection, standing);
+        for process in processes {
+            self.reported(connection, process);
         }
     }
 
@@ -203,8 +203,8 @@ impl Manager {
         self.durable.jobs.values().filter(live).map(|record| record.id).collect()
     }
 
-    pub(super) fn reported(&mut self, connection: Connection, standing: ProcessState) {
-        let ProcessState { task: id, exit } = standing;
+    pub(super) fn reported(&mut self, connection: Connection, process: ProcessState) {
+        let ProcessState { task: id, exit } = process;
         let is_here =
             |agent: &Agent| matches!(agent, Agent::Here { connection: c, .. } if *c == connection);
         let Some((server, &Agent::Here { incarnation, .. })) =

@@ -351,7 +351,7 @@ impl Manager {
             Event::Registered { connection, server, incarnation, processes } => {
                 self.registered(connection, &server, incarnation, processes);
             }
-            Event::Reported(connection, standing) => self.reported(connection, standing),
+            Event::Reported(connection, process) => self.reported(connection, process),
             Event::Disconnected(connection) => self.disconnected(now_ms, connection),
             Event::Admitted { wire, epoch, ps } => self.on_admitted(wire, epoch, ps),
             Event::Refused { wire, reason, passing } => {

@@ -1,7 +1,7 @@
-//! Jobs of a Slurm cluster: places them by a policy of `tributary-placement`, and has the switches
+//! Jobs of a Slurm cluster: places them by a policy of `tributary_cluster::placement`, and has the switches
 //! aggregate for them.
 //!
-//! The crate does not start processes of jobs: Slurm does. It talks to Slurm by Slurm's own
+//! This module does not start processes of jobs: Slurm does. It talks to Slurm by Slurm's own
 //! commands, and to the switches through their controller.
 //!
 //! - [`listing`]: the jobs and nodes of Slurm, from the JSON of its commands;

@@ -583,13 +583,13 @@ impl Context<'_, '_> {
             if !local || slots <= room {
                 return Ok(slots);
             }
-            let (what, mend) = match self.choice.protocol.has_partitions() {
+            let (what, fix) = match self.choice.protocol.has_partitions() {
                 true => ("pairs of aggregators in its partition", "fewer partitions"),
                 false => ("aggregators in its segment", "a larger `segment`"),
             };
             Err(item.fault(
                 format!("a job with {slots} slots has only {room} {what}"),
-                format!("choose at most {} slots, {mend} or a larger pool", largest_power(room)),
+                format!("choose at most {} slots, {fix} or a larger pool", largest_power(room)),
             ))
         })?;
         Ok((slots, segment.unwrap_or(slots.min(room))))
@@ -604,11 +604,11 @@ impl Context<'_, '_> {
             return Err(item.fault(format!("`{name}` is a switch"), "name a host"));
         }
         let names = || self.topology.hosts.iter().map(|host| host.name.as_str());
-        let mend = match suggest::nearest(name, names()) {
+        let fix = match suggest::nearest(name, names()) {
             Some(near) => format!("did you mean `{near}`?"),
             None => format!("the hosts are {}", suggest::list(names())),
         };
-        Err(item.fault(format!("there is no host `{name}`"), mend))
+        Err(item.fault(format!("there is no host `{name}`"), fix))
     }
 
     /// Hosts of the workers: the named hosts, or the requested number of hosts with the fewest

@@ -4,11 +4,11 @@
 //! defaults filled in, references resolved, hosts addressed and switch ports numbered. Every error
 //! in a file becomes one line that names file, line and column and tells how to fix it ([`Error`]).
 //!
-//! The crate does not start or connect anything. `docs/start/job-files.md` documents the format for
+//! This module does not start or connect anything. `docs/start/job-files.md` documents the format for
 //! users.
 //!
 //! Start reading at [`load`]. A [`Site`] has the network of a file for jobs that come later. The values are those of
-//! `tributary-model`; `tributary-document` reads values and their positions from the TOML.
+//! `tributary-model`; `tributary_base::document` reads values and their positions from the TOML.
 
 mod jobs;
 mod network;

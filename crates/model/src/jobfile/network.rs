@@ -341,11 +341,11 @@ fn ends<'n, N: PartialEq, I: Iterator<Item = &'n str>>(
         .map(|end| {
             let name = end.string("w1")?;
             find(name).ok_or_else(|| {
-                let mend = match suggest::nearest(name, all()) {
+                let fix = match suggest::nearest(name, all()) {
                     Some(near) => format!("did you mean `{near}`?"),
                     None => "name a host or switch of the topology".to_owned(),
                 };
-                end.fault(format!("there is no host or switch `{name}`"), mend)
+                end.fault(format!("there is no host or switch `{name}`"), fix)
             })
         })
         .collect::<Result<Vec<N>, Error>>()?;

@@ -224,11 +224,11 @@ pub(crate) fn adding(
         let name = item.string("s1")?;
         topology.switch_named(name).ok_or_else(|| {
             let names = || topology.switches.iter().map(|switch| switch.name.as_str());
-            let mend = match suggest::nearest(name, names()) {
+            let fix = match suggest::nearest(name, names()) {
                 Some(near) => format!("did you mean `{near}`?"),
                 None => format!("the switches are {}", suggest::list(names())),
             };
-            item.fault(format!("there is no switch `{name}`"), mend)
+            item.fault(format!("there is no switch `{name}`"), fix)
         })
     };
     item.array("a switch")?.into_iter().map(named).collect::<Result<_, _>>().map(Some)

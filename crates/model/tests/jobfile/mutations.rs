@@ -253,7 +253,7 @@ fn examine(text: &str) -> bool {
             let Error::Invalid(fault) = &error else { panic!("{message}") };
             assert!(!message.contains(|c: char| c.is_control()), "{message:?}");
             assert!(message.starts_with(&format!("f.toml:{}:{}: ", fault.line, fault.column)));
-            assert!(!fault.problem.is_empty() && !fault.mend.is_empty());
+            assert!(!fault.problem.is_empty() && !fault.fix.is_empty());
             let line = text.split('\n').nth(fault.line - 1);
             let length = line.map(|line| line.chars().count());
             assert!(length.is_some_and(|length| fault.column <= length + 1), "{message}\n{text}");

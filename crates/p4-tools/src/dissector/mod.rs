@@ -11,7 +11,7 @@
 //! shows a header at a wrong offset. The reasons that a program has are in
 //! [`Dissector::gaps`].
 //!
-//! The crate neither runs P4 programs nor reads captures. Start reading at [`generate`].
+//! This module neither runs P4 programs nor reads captures. Start reading at [`generate`].
 
 mod expr;
 mod headers;

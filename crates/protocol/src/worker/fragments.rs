@@ -167,7 +167,7 @@ impl Fragments {
     }
 
     /// The state of a round at this worker.
-    pub(super) fn standing(&self, round: Round) -> RoundState {
+    pub(super) fn state(&self, round: Round) -> RoundState {
         let Round { fragment, rung } = round;
         if fragment >= self.next {
             return RoundState::Unsent;

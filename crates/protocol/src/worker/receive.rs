@@ -100,7 +100,7 @@ impl Worker {
 
     /// Whether a round is in flight. If not, counts its result as dropped.
     pub(super) fn is_due(&mut self, round: Round) -> bool {
-        match self.fragments.standing(round) {
+        match self.fragments.state(round) {
             RoundState::Due => return true,
             RoundState::Over => self.stats.duplicates += 1,
             RoundState::Unsent => self.stats.unsent += 1,

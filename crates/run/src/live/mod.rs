@@ -14,7 +14,7 @@
 //! | [`server`] | the web page |
 //! | [`terminal`] | the same for a terminal |
 //!
-//! The crate reads no switch and runs no job: `tributary-job` does, and the command line for switches
+//! This module reads no switch and runs no job: the rest of `tributary-run` does, and the command line for switches
 //! that run elsewhere.
 
 pub mod history;

@@ -163,9 +163,9 @@ impl Network {
     /// Processes a channel's connection: messages may have arrived at its ends.
     pub(super) fn progress(&mut self, at: usize) {
         self.channels[at].expected = None;
-        let standing = self.channels[at].advance(self.now);
+        let change = self.channels[at].advance(self.now);
         self.disturbed_at = self.disturbed_at.max(self.channels[at].disturbed_at());
-        match standing {
+        match change {
             ConnectionChange::Opened => self.opened(at),
             ConnectionChange::Broken => {
                 self.close(at);

@@ -1,5 +1,5 @@
 //! Clones, digests, priorities: the use of the traffic manager by v1model programs, other than
-//! forwarding. The expectations are BMv2's behaviour; the differential tests of `tributary-testbed`
+//! forwarding. The expectations are BMv2's behaviour; the differential tests of `tributary-p4-tools`
 //! compare both.
 
 use tributary_dataplane::Value;

@@ -25,7 +25,7 @@
 //! [`verify`] computes the exact sums that the network's results must equal. It deliberately shares
 //! no code with the endpoints.
 //!
-//! This crate has no networking. Start reading at [`trainer`].
+//! This module has no networking. Start reading at [`trainer`].
 
 mod config;
 mod dataset;

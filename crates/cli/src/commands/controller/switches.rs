@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use tributary_access::ClientKeys;
+use tributary_access::args::encrypts;
 use tributary_controller::client::{SwitchConfig, Target};
 use tributary_controller::ports::PortMap;
 use tributary_controller::programs::Source;
@@ -104,6 +105,6 @@ pub(crate) fn keys(args: &SwitchesArgs) -> Result<Option<Arc<ClientKeys>>> {
 
 /// Whether some switch is at an address whose connections are encrypted if there is an identity.
 pub(crate) fn any_encrypted(args: &SwitchesArgs) -> bool {
-    let plain = |switch: &String| switch.contains("=unix:") || switch.contains("=http://");
-    !args.switches.iter().all(plain)
+    let address = |switch: &String| switch.split_once('=').is_none_or(|(_, at)| encrypts(at));
+    args.switches.iter().any(address)
 }

@@ -39,7 +39,7 @@ pub(crate) struct Check {
     /// What was found.
     pub(crate) found: String,
     /// How to fix it.
-    pub(crate) mend: Option<String>,
+    pub(crate) fix: Option<String>,
 }
 
 /// Makes the checks of one area.
@@ -67,31 +67,31 @@ impl Area {
         &mut self,
         name: &'static str,
         found: impl Into<String>,
-        mend: impl Into<String>,
+        fix: impl Into<String>,
     ) {
-        self.add(name, Verdict::Note, found.into(), Some(mend.into()));
+        self.add(name, Verdict::Note, found.into(), Some(fix.into()));
     }
 
     pub(crate) fn warn(
         &mut self,
         name: &'static str,
         found: impl Into<String>,
-        mend: impl Into<String>,
+        fix: impl Into<String>,
     ) {
-        self.add(name, Verdict::Warn, found.into(), Some(mend.into()));
+        self.add(name, Verdict::Warn, found.into(), Some(fix.into()));
     }
 
     pub(crate) fn fail(
         &mut self,
         name: &'static str,
         found: impl Into<String>,
-        mend: impl Into<String>,
+        fix: impl Into<String>,
     ) {
-        self.add(name, Verdict::Fail, found.into(), Some(mend.into()));
+        self.add(name, Verdict::Fail, found.into(), Some(fix.into()));
     }
 
-    fn add(&mut self, name: &'static str, verdict: Verdict, found: String, mend: Option<String>) {
-        self.checks.push(Check { area: self.name.clone(), name, verdict, found, mend });
+    fn add(&mut self, name: &'static str, verdict: Verdict, found: String, fix: Option<String>) {
+        self.checks.push(Check { area: self.name.clone(), name, verdict, found, fix });
     }
 
     pub(crate) fn into_checks(self) -> Vec<Check> {
@@ -109,8 +109,8 @@ pub(crate) fn text(checks: &[Check]) -> String {
             lines.push(area.to_owned());
         }
         lines.push(format!("  {:<4}  {}: {}", check.verdict.word(), check.name, check.found));
-        if let Some(mend) = &check.mend {
-            lines.push(format!("        → {mend}"));
+        if let Some(fix) = &check.fix {
+            lines.push(format!("        → {fix}"));
         }
     }
     let count = |verdict| checks.iter().filter(|check| check.verdict == verdict).count();
@@ -136,7 +136,7 @@ pub(crate) mod tests {
         assert_eq!(found.next(), None, "{name} is there once");
         // Every warning and failure has one line of advice.
         let troubled = matches!(first.verdict, Verdict::Warn | Verdict::Fail);
-        assert!(!troubled || first.mend.is_some(), "{first:?}");
+        assert!(!troubled || first.fix.is_some(), "{first:?}");
         assert!(!first.found.contains('\n'), "{first:?}");
         first
     }

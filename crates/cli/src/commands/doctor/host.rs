@@ -487,7 +487,7 @@ mod tests {
         let checks = judged(root.path());
         let buffers = named(&checks, "receive buffers");
         assert_eq!(buffers.verdict, Verdict::Warn);
-        assert_eq!(buffers.mend.as_deref(), Some("sysctl net.core.rmem_max=4194304"));
+        assert_eq!(buffers.fix.as_deref(), Some("sysctl net.core.rmem_max=4194304"));
         assert_eq!(named(&checks, "raw sockets").verdict, Verdict::Ok);
         write(root.path(), "proc/sys/net/core/rmem_max", "8000000");
         assert_eq!(named(&judged(root.path()), "receive buffers").verdict, Verdict::Ok);
@@ -507,13 +507,13 @@ mod tests {
         let found = |tried: io::Result<()>| {
             let facts = Facts { super_frames: SuperFrames::of(tried), ..gather(root.path()) };
             let check = named(&judge(&facts), "super-frames").clone();
-            (check.verdict, check.found, check.mend)
+            (check.verdict, check.found, check.fix)
         };
         assert_eq!(found(Ok(())).0, Verdict::Ok);
-        let (verdict, _, mend) = found(Err(io::ErrorKind::InvalidInput.into()));
-        assert_eq!((verdict, mend.as_deref()), (Verdict::Note, Some("use Linux 6.2 or newer")));
-        let (verdict, what, mend) = found(Err(io::ErrorKind::PermissionDenied.into()));
-        assert_eq!((verdict, mend), (Verdict::Note, None));
+        let (verdict, _, fix) = found(Err(io::ErrorKind::InvalidInput.into()));
+        assert_eq!((verdict, fix.as_deref()), (Verdict::Note, Some("use Linux 6.2 or newer")));
+        let (verdict, what, fix) = found(Err(io::ErrorKind::PermissionDenied.into()));
+        assert_eq!((verdict, fix), (Verdict::Note, None));
         assert_eq!(what, "not tried: permission denied");
     }
 }

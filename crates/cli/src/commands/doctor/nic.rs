@@ -346,7 +346,7 @@ mod tests {
         }
         let short = Interface { mtu: 300, ..eth0() };
         let checks = own(short.clone());
-        assert_eq!(named(&checks, "MTU").mend.as_deref(), Some("ip link set eth0 mtu 312"));
+        assert_eq!(named(&checks, "MTU").fix.as_deref(), Some("ip link set eth0 mtu 312"));
         // Without a job there is nothing to compare.
         let checks = judged(&[], short, &Wanted::default());
         assert!(checks.iter().all(|check| check.verdict <= Verdict::Note), "{checks:#?}");
@@ -360,7 +360,7 @@ mod tests {
         let checks = judge("eth9", &facts, &wanted());
         let check = named(&checks, "presence");
         assert_eq!(check.verdict, Verdict::Fail);
-        assert_eq!(check.mend.as_deref(), Some("name one of eth0, lo"));
+        assert_eq!(check.fix.as_deref(), Some("name one of eth0, lo"));
         assert_eq!(checks.len(), 1);
     }
 
@@ -387,8 +387,8 @@ mod tests {
             let checks = judged(driver, tcp);
             assert_eq!(named(&checks, "checksum offload").verdict, expected, "{driver:?} {tcp}");
             assert_eq!(named(&checks, "merging").verdict, Verdict::Note);
-            let mend = named(&checks, "super-frames").mend.as_deref().unwrap();
-            assert!(mend.ends_with("ethtool -K eth0 tx on sg on tx-udp-segmentation on"), "{mend}");
+            let fix = named(&checks, "super-frames").fix.as_deref().unwrap();
+            assert!(fix.ends_with("ethtool -K eth0 tx on sg on tx-udp-segmentation on"), "{fix}");
         }
     }
 

@@ -208,7 +208,7 @@ mod tests {
         let checks = judge(&held, None);
         let check = named(&checks, "controller");
         assert_eq!(check.found, "one is connected, with election ID 7");
-        assert!(check.mend.as_ref().unwrap().ends_with("--election-id 8"));
+        assert!(check.fix.as_ref().unwrap().ends_with("--election-id 8"));
         let checks = judge(&facts(None), None);
         assert_eq!(named(&checks, "controller").verdict, Verdict::Ok);
     }

@@ -208,6 +208,10 @@ fn request(args: &SubmitArgs) -> Result<v1::AdmitRequest> {
         segment > 0 || !settings.is_empty() || matches!(aggregation, Some(Aggregation::Server)),
         "say how many aggregators the job gets with --segment N, or sum it in its parameter server with --aggregation server"
     );
+    ensure!(
+        args.iterations.is_none() || args.gradients.is_some(),
+        "--iterations needs --gradients, the bytes of each; a job without a demand has the rounds of its settings"
+    );
     let demand = args.gradients.map(|bytes| v1::Demand {
         bits: 8_u64.saturating_mul(bytes),
         iterations: args.iterations.unwrap_or(0).into(),

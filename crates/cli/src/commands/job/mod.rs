@@ -152,8 +152,8 @@ struct AdmittedArgs {
     max_rate: Option<u64>,
     /// The key that workers of the job must show, in hexadecimal digits.
     ///
-    /// Other users see command lines: rather set the variable.
-    #[arg(long, value_name = "KEY", env = "TRIBUTARY_JOB_KEY", hide_env_values = true)]
+    /// No variable gives it: the one of a command that the manager has started is the key of another job.
+    #[arg(long, value_name = "KEY", requires = "controller")]
     job_key: Option<Token>,
 }
 

@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use tokio::sync::{mpsc as queue, watch};
 use tonic::service::Routes;
-use tributary_access::args::{DoorArgs, IdentityArgs, remote};
+use tributary_access::args::{DoorArgs, IdentityArgs, encrypts, remote};
 use tributary_access::listen::standard;
 use tributary_access::{Limits, Listen, SILENCE, Server};
 use tributary_api::placement::v1::placement_manager_server::PlacementManagerServer;
@@ -84,7 +84,7 @@ pub(crate) fn run(args: &ServeArgs, metrics: &Metrics) -> Result<()> {
     }
     let site = Site::load(&args.site)?;
     let policy = policy(&site, &args.policy)?;
-    let elsewhere = !args.controller.starts_with("unix:");
+    let elsewhere = encrypts(&args.controller);
     let keys = match elsewhere {
         true => args.identity.client_keys(args.server_name.as_deref())?,
         false => None,

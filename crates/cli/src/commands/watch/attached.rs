@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, bail, ensure};
 use tonic::transport::Channel;
 use tributary_access::Remote;
+use tributary_access::args::encrypts;
 use tributary_api::jobs::v1;
 use tributary_api::jobs::v1::iteration::State;
 use tributary_api::jobs::v1::jobs_client::JobsClient;
@@ -41,7 +42,10 @@ pub(super) struct Source {
 
 impl Source {
     pub(super) fn new(args: &WatchArgs) -> Result<Self> {
-        let keys = args.keys.client_keys()?;
+        let encrypted = args.switches.iter().any(|text| {
+            encrypts(text.split_once('=').map_or(text.as_str(), |(_, address)| address))
+        });
+        let keys = if encrypted { args.keys.client_keys()? } else { None };
         let switch = |(number, text): (usize, &String)| {
             let named = text.split_once('=').filter(|(name, _)| !name.contains(':'));
             let (name, address) = match named {

@@ -80,7 +80,7 @@ impl Wire {
         self.state.budget.store(bytes, Ordering::SeqCst);
     }
 
-    fn mend(&self) {
+    fn fix(&self) {
         self.state.budget.store(i64::MAX, Ordering::SeqCst);
     }
 }
@@ -143,7 +143,7 @@ pub(crate) async fn an_admission_is_whole_wherever_it_breaks(kit: &impl Kit) {
     for bytes in [0, 40, 300, 700, 1000, 1200, 1400, 1700, 2500, 100_000] {
         wire.cut_after(bytes);
         let outcome = controller.admit(&placement).await;
-        wire.mend();
+        wire.fix();
         wait_until(async || sessions[1].health().is_ok()).await;
         match outcome {
             Ok(_) => {

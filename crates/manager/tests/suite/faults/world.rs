@@ -426,7 +426,7 @@ impl<S: Store> World<S> {
                 host.lease_ms = self.now_ms + SETTINGS.lease_ms;
                 Event::Registered { connection, server: name.into(), incarnation, processes }
             }
-            ToManager::Report(standing) => Event::Reported(connection, standing),
+            ToManager::Report(process) => Event::Reported(connection, process),
         };
         self.handle(event);
     }
@@ -493,8 +493,8 @@ impl<S: Store> World<S> {
                         *told = true;
                     }
                 }
-                Effect::Report(standing) if host.connection.is_some() => {
-                    host.outbox.push_back(ToManager::Report(standing));
+                Effect::Report(process) if host.connection.is_some() => {
+                    host.outbox.push_back(ToManager::Report(process));
                 }
                 Effect::Report(_) => {}
             }

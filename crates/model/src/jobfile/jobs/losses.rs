@@ -31,7 +31,7 @@ pub(super) fn on_death(
     if choice == OnDeath::End {
         return Ok(choice);
     }
-    let refuse = |what: &str, mend: &str| Err(table.place_of("on_death").fault(what, mend));
+    let refuse = |what: &str, fix: &str| Err(table.place_of("on_death").fault(what, fix));
     if threads > 1 {
         return refuse(
             "a job with several threads per worker cannot go on without one of its workers",
