@@ -46,7 +46,7 @@ def test_values_that_become_zero_cause_a_warning_and_are_counted() -> None:
         (text,) = told
         for part in (
             f"rank {rank}, all_reduce (SUM) of 5000 ",
-            "4 999 of 5 000 non-zero values zero (99.98 %)",
+            "4 999 of 5 000 non-zero values (99.98 %) were smaller than half a unit",
             "magnitudes are 1e0 to 1e10",
             # The power of two above 1e10, 2^34, becomes the greatest that each of four ranks may
             # send, 2^28. So a unit is 2^6, and half a unit 32.

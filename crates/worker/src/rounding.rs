@@ -13,9 +13,9 @@ pub fn underflow(rounding: &Rounding) -> f64 {
 /// A one-sentence summary; `None` if nothing was rounded.
 pub fn text(rounding: &Rounding) -> Option<String> {
     let imprecise = match rounding.imprecise {
-        0 => "it is within 1 % of each of the others".to_owned(),
+        0 => "rounding changed none of the others by more than 1 %".to_owned(),
         some => format!(
-            "{} more ({:.2} %) are so small that it may be off by more than 1 %",
+            "rounding may have changed {} more ({:.2} %) by more than 1 %",
             grouped(some),
             100.0 * some as f64 / rounding.values.max(1) as f64
         ),
@@ -27,7 +27,7 @@ pub fn text(rounding: &Rounding) -> Option<String> {
 #[must_use]
 pub fn zeroed_of_values(rounding: &Rounding) -> String {
     format!(
-        "fixed point made {} of {} non-zero values zero ({:.2} %)",
+        "{} of {} non-zero values ({:.2} %) were smaller than half a unit and became zero",
         grouped(rounding.zeroed),
         grouped(rounding.values),
         100.0 * underflow(rounding)
@@ -55,7 +55,7 @@ pub fn complaint(rounding: &Rounding, job: &JobSpec, greatest: f32) -> Option<St
         format!("no greater scale fits the values up to {greatest:e}; scale or clip the values")
     };
     Some(format!(
-        "{} with scale {}, more than max_underflow = {} allows; {advice}",
+        "{} at scale {}, more than max_underflow = {} allows; {advice}",
         zeroed_of_values(rounding),
         job.scale,
         job.max_underflow
@@ -109,11 +109,15 @@ mod tests {
         let some = Rounding { values: 256_000, zeroed: 12, imprecise: 2560, ..ALL };
         assert_eq!(
             text(&some).unwrap(),
-            "fixed point made 12 of 256 000 non-zero values zero (0.00 %); 2 560 more (1.00 %) are so \
-             small that it may be off by more than 1 %"
+            "12 of 256 000 non-zero values (0.00 %) were smaller than half a unit and became zero; rounding \
+             may have changed 2 560 more (1.00 %) by more than 1 %"
         );
         let none = Rounding { imprecise: 0, ..some };
-        assert!(text(&none).unwrap().ends_with("; it is within 1 % of each of the others"));
+        assert!(
+            text(&none)
+                .unwrap()
+                .ends_with("; rounding changed none of the others by more than 1 %")
+        );
         assert_eq!(text(&Rounding::default()), None);
     }
 
@@ -123,8 +127,8 @@ mod tests {
         let text = complaint(&ALL, &job, ALL.greatest).unwrap();
         // 2^50 · 4e-7 is below (2^31 − 1) / 4, and 2^51 · 4e-7 is not.
         let scale = 2f64.powi(50);
-        assert!(text.contains("1 000 of 1 000 non-zero values zero (100.00 %)"), "{text}");
-        assert!(text.contains("with scale 1048576, more than max_underflow = 0.01"));
+        assert!(text.contains("1 000 of 1 000 non-zero values (100.00 %) were smaller"), "{text}");
+        assert!(text.contains("at scale 1048576, more than max_underflow = 0.01"));
         assert!(text.contains(&format!("set `scale = {scale:e}`")), "{text}");
         let limit = f64::from(fixed::limit(4));
         assert!(scale * f64::from(ALL.greatest) <= limit);

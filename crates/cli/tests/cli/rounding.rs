@@ -33,9 +33,9 @@ fn values_that_become_zero_cause_a_warning_with_a_better_scale() {
     // The suggested scale keeps them.
     let output = succeed(&["run", &normal("1e-7", &format!("scale = {scale}")).name()]);
     assert!(!output.contains("warning"), "{output}");
-    let line = output.lines().find(|line| line.starts_with("small: fixed point")).unwrap();
-    assert!(line.contains("made 0 of 4 000 non-zero values zero (0.00 %)"), "{line}");
-    assert!(line.ends_with("is within 1 % of each of the others."), "{line}");
+    let line = output.lines().find(|line| line.starts_with("small: 0 of 4 000 non-zero")).unwrap();
+    assert!(line.contains("0 of 4 000 non-zero values (0.00 %) were smaller"), "{line}");
+    assert!(line.ends_with("rounding changed none of the others by more than 1 %."), "{line}");
     let allowed = succeed(&["run", &normal("1e-7", "max_underflow = 1").name()]);
     assert!(!allowed.contains("warning"), "{allowed}");
 }
@@ -45,7 +45,7 @@ fn a_job_may_refuse_sums_that_lost_too_much() {
     for protocol in ["atp", "esa", "p4inc", "switchml"] {
         let rest = format!("protocol = \"{protocol}\"\non_underflow = \"fail\"");
         let line = fail(&["run", &normal("1e-7", &rest).name()]);
-        assert!(line.contains("non-zero values zero (100.00 %)"), "{line}");
+        assert!(line.contains("non-zero values (100.00 %) were smaller"), "{line}");
         assert!(line.contains("set `scale = "), "{line}");
         succeed(&["run", &normal("1.0", &rest).name()]);
     }
@@ -64,6 +64,9 @@ fn a_worker_by_itself_reports_and_warns() {
     let (success, err) = ended(&worker);
     assert!(success, "{err}");
     let out = worker.output(Stream::Out);
-    assert!(out.contains("fixed point made 1 000 of 1 000 non-zero values zero"), "{out}");
-    assert!(err.contains("job job1: fixed point made") && err.contains("set `scale = "), "{err}");
+    assert!(out.contains("1 000 of 1 000 non-zero values (100.00 %) were smaller"), "{out}");
+    assert!(
+        err.contains("job job1: 1 000 of 1 000 non-zero values") && err.contains("set `scale = "),
+        "{err}"
+    );
 }
