@@ -113,7 +113,7 @@ fn an_interrupted_measurement_leaves_nothing() {
     if !namespaces() {
         return;
     }
-    let mut victims = vec!["switch --name"];
+    let mut victims = vec!["switch --cores"];
     if installed("mpirun") && installed("mpicc") {
         victims.push("mpirun");
     }

@@ -6,6 +6,7 @@ use std::path::Path;
 use anyhow::{Context, Result, anyhow, bail};
 use tonic::transport::Channel;
 use tonic::{Code, Status};
+use tributary_access::listen::standard;
 use tributary_access::remote;
 use tributary_api::placement::v1;
 use tributary_api::placement::v1::exit::Outcome;
@@ -27,12 +28,13 @@ type Client = PlacementManagerClient<Channel>;
 
 /// Sends a request to the manager.
 fn ask<T>(server: &ServerArgs, question: impl AsyncFnOnce(&mut Client) -> Result<T>) -> Result<T> {
-    let remote = server.keys.remote("--manager", &server.manager)?;
+    let manager = server.manager.clone().unwrap_or_else(|| standard("manager").to_string());
+    let remote = server.keys.remote("--manager", &manager)?;
     tributary_endpoint::runtime()?.block_on(async {
         let channel = remote
             .connect()
             .await
-            .with_context(|| format!("the manager at {} cannot be reached", server.manager))?;
+            .with_context(|| format!("the manager at {manager} cannot be reached"))?;
         question(&mut Client::new(channel).max_decoding_message_size(LONGEST_ANSWER)).await
     })
 }

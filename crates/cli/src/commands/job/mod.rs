@@ -42,9 +42,10 @@ pub(crate) enum JobCommand {
 /// Who is asked.
 #[derive(Debug, Args)]
 struct ServerArgs {
-    /// Address of the placement manager: HOST:PORT or unix:PATH.
-    #[arg(long, value_name = "ADDR", default_value_t = standard("manager").to_string())]
-    manager: String,
+    /// Address of the placement manager: HOST:PORT or unix:PATH. Default: where it listens on this host.
+    // No default here: with one, clap lets options of a controller pass without `--controller`.
+    #[arg(long, value_name = "ADDR")]
+    manager: Option<String>,
     /// Address of a controller, to ask it instead of the manager: HOST:PORT or unix:PATH.
     #[arg(long, value_name = "ADDR", conflicts_with = "manager")]
     controller: Option<String>,
