@@ -6,6 +6,7 @@
 
 mod args;
 mod commands;
+mod options;
 #[cfg(feature = "otlp")]
 mod otlp;
 mod progress;
@@ -20,7 +21,8 @@ use clap::{CommandFactory as _, Parser as _};
 use tributary_base::{program, programs};
 use tributary_metrics::{Metrics, Server};
 
-use args::{Cli, Command, ProcessArgs};
+use args::{Cli, Command};
+use options::ProcessArgs;
 
 /// Address space of commands that compile P4 programs: the compiler's stack, and memory.
 const SPACE_WITH_COMPILER: u64 = tributary_p4::STACK_BYTES as u64 + (512 << 20);

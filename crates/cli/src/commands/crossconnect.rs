@@ -17,7 +17,7 @@ use tributary_netio::device::{self as netio, Kind as Io};
 use tributary_optical::crossconnect::CrossConnect;
 use tributary_optical::crossconnect::emulated::{Mirrors, Plane, service};
 
-use crate::args::ProcessArgs;
+use crate::options::ProcessArgs;
 use crate::sources::Mirror;
 use tributary_base::program::stop_flag;
 

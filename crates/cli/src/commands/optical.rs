@@ -22,9 +22,9 @@ use tributary_optical::orchestrator::live::{Live, carries};
 use tributary_optical::orchestrator::planner::{End, Planner};
 use tributary_optical::orchestrator::slots::Report;
 
-use crate::args::{ProcessArgs, SwitchesArgs};
 use crate::commands::controller::jobs::release;
 use crate::commands::controller::switches;
+use crate::options::{ProcessArgs, SwitchesArgs};
 use crate::sources::{Controlled, Served, Slots, TakingPart};
 use tributary_base::program::stop_flag;
 

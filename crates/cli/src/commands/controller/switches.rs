@@ -15,7 +15,7 @@ use tributary_controller::{Error, programs};
 use tributary_embedded::program;
 use tributary_model::Scenario;
 
-use crate::args::SwitchesArgs;
+use crate::options::SwitchesArgs;
 
 /// The pipeline of the switches.
 ///

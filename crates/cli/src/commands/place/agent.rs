@@ -10,7 +10,7 @@ use tributary_manager::agent::{Agent, Settings};
 use tributary_metrics::Metrics;
 use tributary_netio::device::Kind as Io;
 
-use crate::args::ProcessArgs;
+use crate::options::ProcessArgs;
 use tributary_base::program::stop_flag;
 
 #[derive(Debug, Args)]

@@ -11,7 +11,7 @@ use anyhow::Result;
 use clap::Subcommand;
 use tributary_metrics::Metrics;
 
-use crate::args::ProcessArgs;
+use crate::options::ProcessArgs;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum PlaceCommand {

@@ -23,7 +23,7 @@ use tributary_manager::site::Site;
 use tributary_manager::switches;
 use tributary_metrics::Metrics;
 
-use crate::args::ProcessArgs;
+use crate::options::ProcessArgs;
 use crate::sources::Managed;
 use tributary_base::program::stop_flag;
 
