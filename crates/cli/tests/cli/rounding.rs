@@ -22,7 +22,7 @@ fn values_that_become_zero_cause_a_warning_with_a_better_scale() {
     let output = succeed(&["run", &file.name()]);
     let warning = output.lines().find(|line| line.starts_with("warning: job small: worker "));
     let warning = warning.unwrap_or_else(|| panic!("no warning: {output}"));
-    assert!(warning.contains("(100.00 %) with scale 1048576"), "{warning}");
+    assert!(warning.contains("became zero at scale 1048576"), "{warning}");
     let scale = warning.split_once("set `scale = ").unwrap().1.split_once('`').unwrap().0;
     let report = report(&file.name(), "memory", &[]);
     let job = &report["jobs"][0];

@@ -1,4 +1,4 @@
-//! The sources: how long a module may be. (`clippy.toml` limits functions.)
+//! The sources: how long a module may be.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -116,6 +116,8 @@ struct PlacedArgs {
 /// A job that a controller admits.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Options of a job of a controller")]
+// With an option of the manager's jobs, clap does not insist on `requires = "controller"`.
+#[group(id = "admitted", multiple = true, conflicts_with = "gpus")]
 struct AdmittedArgs {
     /// ID of the job, 1 to 65535. Without one, the controller chooses it.
     ///
