@@ -8,19 +8,19 @@
 //! | `clients` | a client that decides about jobs at random |
 //! | `crew` | the workers of a job, run after run |
 //! | `wounds` | how long jobs take to get over a failure |
-//! | `chaos` | the loop that brings them together |
+//! | `trial` | the loop that brings them together |
 //! | `report` | the counts |
 //!
 //! The parts are the daemons of real hosts: switches, a controller with a journal, parameter servers, reminder
 //! agents and workers, each started again by itself, as an init system would. A worker compares each sum with one
 //! that it computes without the network, and reports it only then.
 
-mod chaos;
 mod clients;
 mod crew;
 mod report;
 pub mod schedule;
 mod site;
+mod trial;
 mod wounds;
 
 use std::path::PathBuf;
@@ -54,7 +54,7 @@ pub fn run(options: &Options, stop: &AtomicBool, tell: &mut dyn FnMut(&str)) -> 
     // This must happen before there is a second thread.
     tributary_run::testbed::enter_user_namespace_if_needed()?;
     let site = site::Site::build(options, scenario)?;
-    let mut chaos = chaos::Chaos::new(&site, options);
+    let mut chaos = trial::Chaos::new(&site, options);
     let outcome = chaos.run(stop, tell);
     chaos.end();
     let outcome = outcome.and_then(|()| chaos.clean());

@@ -126,7 +126,7 @@ fn link_roots(identity: &Identity, directory: &Path) -> io::Result<()> {
     }
     fs::create_dir_all(directory)?;
     match fs::remove_file(&link) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
         _ => std::os::unix::fs::symlink(target, link),
     }
 }

@@ -96,7 +96,7 @@ impl Controller {
                 job.parameter_server.clone(),
                 job.epoch.to_string(),
                 assigned(job.assignment.unwrap_or_default()),
-                job.stepped.then(|| iterated(job.iteration.as_ref())).unwrap_or_default(),
+                if job.stepped { iterated(job.iteration.as_ref()) } else { String::new() },
                 rate_text(job.rate),
                 job.tenant.clone(),
             ]);
