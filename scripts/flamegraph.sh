@@ -19,7 +19,7 @@ for tool in perf inferno-collapse-perf inferno-flamegraph; do
 done
 
 # Stacks are walked along frame pointers, which are left out by default.
-RUSTFLAGS="-C force-frame-pointers=yes" cargo build --release --locked --target-dir target/flamegraph
+CARGO_PROFILE_RELEASE_STRIP=false CARGO_PROFILE_RELEASE_DEBUG=line-tables-only RUSTFLAGS="-C force-frame-pointers=yes" cargo build --release --locked --target-dir target/flamegraph
 
 samples=$(mktemp -d)
 # Under perf, the switch writes the names of its machine code to /tmp/perf-PID.map.
