@@ -81,3 +81,26 @@ impl Identity {
         Ok(ServerKeys::read(&self.file(CERTIFICATE), &self.file(KEY), roots)?)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+    use crate::certs;
+
+    #[test]
+    fn roots_of_clients_are_taken_in_place_of_all_roots() {
+        let directory = tempfile::tempdir().unwrap();
+        certs::make(directory.path(), &["server=127.0.0.1".to_owned()], 30).unwrap();
+        let own = directory.path().join("server");
+        let identity = Identity::new(&own);
+        fs::rename(own.join(ROOTS), own.join(CLIENTS)).unwrap();
+        assert!(identity.server(false).unwrap().mutual);
+        assert!(identity.client(None).is_err(), "servers are not trusted by the roots of clients");
+        fs::rename(own.join(CLIENTS), own.join(ROOTS)).unwrap();
+        assert!(identity.server(false).unwrap().mutual);
+        fs::write(own.join(CLIENTS), "no certificate").unwrap();
+        assert!(identity.server(false).is_err(), "the other roots do not stand in for bad ones");
+    }
+}
