@@ -82,7 +82,11 @@ fn bad_files_have_one_line() {
     assert!(Tree::from_yaml(&two).is_ok(), "the only tree");
     let again = two.clone() + &two.trim_start_matches("---\n").replace("racks", "more");
     for (text, words) in [
-        ("tree", "line 1 column 1: expected sequence"),
+        ("tree", "expected a sequence"),
+        (
+            "- topology: a\n  tree: { switches: [{ switch: [3] }] }\n",
+            "[0].tree.switches[0].switch: invalid type: sequence, expected a string at line 2",
+        ),
         ("- topology: a\n  flat: true\n", "there is no tree in it"),
         ("- topology: a\n  cluster_default: true\n  flat: true\n", "topology a is not a tree"),
         (again.as_str(), "topologies racks and more are trees"),

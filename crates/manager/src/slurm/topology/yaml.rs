@@ -31,12 +31,8 @@ struct RawSwitch {
 /// The switches of the default topology, or of the only tree.
 pub(super) fn switches(text: &str) -> Result<Vec<Switch>, TopologyError> {
     let yaml = |problem: String| TopologyError::Yaml(problem);
-    let topologies: Vec<Topology> = serde_saphyr::from_str(text).map_err(|error| {
-        let error = error.to_string();
-        // The lines below the first one show the place in the file.
-        let first = error.lines().next().unwrap_or_default();
-        yaml(first.strip_prefix("error: ").unwrap_or(first).to_owned())
-    })?;
+    let topologies: Vec<Topology> =
+        yaml_serde::from_str(text).map_err(|error| yaml(error.to_string()))?;
     let chosen = match topologies.iter().find(|topology| topology.cluster_default) {
         Some(default) => default,
         None => {
