@@ -101,6 +101,7 @@ mod parser;
 mod stmt;
 mod storage;
 mod table;
+pub mod visit;
 
 use std::collections::BTreeMap;
 

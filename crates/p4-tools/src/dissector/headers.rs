@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
+use tributary_p4::ir::visit::{self, Visit};
 use tributary_p4::ir::{FieldId, Header, HeaderId, Parser, Program, Stmt};
 
 use crate::dissector::lua;
@@ -13,14 +14,12 @@ type Tables = BTreeMap<Vec<(u64, String)>, usize>;
 
 /// Calls of the runtime that describe the headers.
 pub(crate) fn describe(program: &Program, parser: &Parser, plan: &Plan) -> String {
-    let mut extracted = BTreeSet::new();
-    for state in &parser.states {
-        collect(program, &state.body, &mut extracted);
-    }
+    let mut extracted = Extracted { program, headers: BTreeSet::new() };
+    parser.states.iter().for_each(|state| extracted.visit_body(&state.body));
     let mut tables = Tables::new();
     let mut filters = Filters::default();
     let mut text = String::new();
-    for id in extracted {
+    for id in extracted.headers {
         let header = &program.headers[id.index()];
         let fields = lines(program, header, plan, &mut tables);
         // The elements of a stack have the same fields.
@@ -52,23 +51,17 @@ pub(crate) fn describe(program: &Program, parser: &Parser, plan: &Plan) -> Strin
 }
 
 /// Collects the headers that statements extract.
-fn collect(program: &Program, stmts: &[Stmt], all: &mut BTreeSet<HeaderId>) {
-    for stmt in stmts {
-        match stmt {
-            Stmt::Extract { header, .. } => all.extend(candidates(program, header)),
-            Stmt::If { then, otherwise, .. } => {
-                collect(program, then, all);
-                collect(program, otherwise, all);
-            }
-            Stmt::Switch { cases, default, .. } => {
-                cases.iter().for_each(|(_, body)| collect(program, body, all));
-                collect(program, default, all);
-            }
-            Stmt::Block(body) | Stmt::Loop(_, body) | Stmt::Labelled(_, body) => {
-                collect(program, body, all);
-            }
-            _ => {}
+struct Extracted<'p> {
+    program: &'p Program,
+    headers: BTreeSet<HeaderId>,
+}
+
+impl<'p> Visit<'p> for Extracted<'p> {
+    fn visit_stmt(&mut self, stmt: &'p Stmt) {
+        if let Stmt::Extract { header, .. } = stmt {
+            self.headers.extend(candidates(self.program, header));
         }
+        visit::walk_stmt(self, stmt);
     }
 }
 

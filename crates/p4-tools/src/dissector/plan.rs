@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
+use tributary_p4::ir::visit::{self, Visit};
 use tributary_p4::ir::{
     Arg, Expr, ExprKind, ExternCall, FieldId, HeaderId, HeaderRef, Keyset, Parser, Place, Program,
     StackId, Stmt, Transition,
@@ -140,7 +141,7 @@ impl Needs<'_> {
             let compared =
                 |keysets: &[Keyset]| !matches!(keysets.get(at), None | Some(Keyset::Any));
             if cases.iter().any(|(keysets, _)| compared(keysets)) {
-                self.read(value);
+                self.visit_expr(value);
             }
         }
     }
@@ -161,13 +162,13 @@ impl Needs<'_> {
                         let targets = elements(self.program, *stack, *at);
                         let matters = targets.into_iter().any(|field| self.needs(field));
                         if matters {
-                            self.read(index);
+                            self.visit_expr(index);
                         }
                         matters
                     }
                 };
                 if matters {
-                    self.read(value);
+                    self.visit_expr(value);
                 }
                 matters
             }
@@ -202,7 +203,7 @@ impl Needs<'_> {
             Stmt::If { condition, then, otherwise } => {
                 let matters = self.any(then) | self.any(otherwise);
                 if matters {
-                    self.read(condition);
+                    self.visit_expr(condition);
                 }
                 matters
             }
@@ -210,7 +211,7 @@ impl Needs<'_> {
                 let matters = cases.iter().fold(false, |any, (_, body)| self.any(body) | any);
                 let matters = self.any(default) | matters;
                 if matters {
-                    self.read(on);
+                    self.visit_expr(on);
                 }
                 matters
             }
@@ -221,19 +222,16 @@ impl Needs<'_> {
                 }
             }),
             Stmt::Extract { header, varbit_bits } => {
-                self.header(header);
-                if let HeaderRef::Next(stack) = header {
-                    self.fields.insert(self.program.stacks[stack.index()].next_index);
-                }
-                varbit_bits.iter().for_each(|bits| self.read(bits));
+                self.visit_header(header);
+                varbit_bits.iter().for_each(|bits| self.visit_expr(bits));
                 true
             }
             Stmt::Advance(bits) => {
-                self.read(bits);
+                self.visit_expr(bits);
                 true
             }
             Stmt::Verify { condition, .. } => {
-                self.read(condition);
+                self.visit_expr(condition);
                 true
             }
             Stmt::Block(body) | Stmt::Loop(_, body) | Stmt::Labelled(_, body) => self.any(body),
@@ -247,44 +245,31 @@ impl Needs<'_> {
             | Stmt::Emit(_) => true,
         }
     }
+}
 
-    /// Notes what the choice of a header reads.
-    fn header(&mut self, header: &HeaderRef) {
-        match header {
-            HeaderRef::Fixed(_) => {}
-            HeaderRef::Next(stack) | HeaderRef::Last(stack) => {
-                self.fields.insert(self.program.stacks[stack.index()].next_index);
-            }
-            HeaderRef::Index(_, index) => self.read(index),
-        }
-    }
-
-    fn read(&mut self, value: &Expr) {
+/// Notes what a value reads.
+impl Visit<'_> for Needs<'_> {
+    fn visit_expr(&mut self, value: &Expr) {
         match &value.kind {
-            ExprKind::Const(_) => {}
             ExprKind::Field(field) => drop(self.fields.insert(*field)),
             ExprKind::Valid(header) => {
-                self.header(header);
                 for id in candidates(self.program, header) {
                     self.fields.insert(self.program.headers[id.index()].valid);
                 }
             }
-            ExprKind::Element(stack, index, at) => {
-                self.read(index);
+            ExprKind::Element(stack, _, at) => {
                 self.fields.extend(elements(self.program, *stack, *at));
             }
-            ExprKind::Unary(_, operand) | ExprKind::Cast(operand) => self.read(operand),
-            ExprKind::Slice { value, .. } => self.read(value),
-            ExprKind::Binary(_, left, right) => {
-                self.read(left);
-                self.read(right);
-            }
-            ExprKind::Mux(condition, then, otherwise) => {
-                self.read(condition);
-                self.read(then);
-                self.read(otherwise);
-            }
+            _ => {}
         }
+        visit::walk_expr(self, value);
+    }
+
+    fn visit_header(&mut self, header: &HeaderRef) {
+        if let HeaderRef::Next(stack) | HeaderRef::Last(stack) = header {
+            self.fields.insert(self.program.stacks[stack.index()].next_index);
+        }
+        visit::walk_header(self, header);
     }
 }
 

@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
+use tributary_p4::ir::visit::{self, Visit};
 use tributary_p4::ir::{
     Annotation, Arg, Block, CtorArg, Expr, ExprKind, Extern, ExternCall, ExternId, Field, FieldId,
     FieldRole, Keyset, Mark, Position, Program, Scalar, State, StateId, Stmt, Table, Target,
@@ -174,13 +175,9 @@ fn can_run(table: &Table, action: usize) -> bool {
 
 /// The goals within each body that begins with a goal.
 fn inside(program: &Program, counter: ExternId) -> HashMap<usize, BTreeSet<usize>> {
-    let mut bodies: Vec<&[Stmt]> = Vec::new();
-    for control in &program.controls {
-        bodies_of(&control.body, &mut bodies);
-    }
-    for action in &program.actions {
-        bodies_of(&action.body, &mut bodies);
-    }
+    let mut sides = Sides::default();
+    program.controls.iter().for_each(|control| sides.visit_body(&control.body));
+    program.actions.iter().for_each(|action| sides.visit_body(&action.body));
     let mut inside: HashMap<usize, BTreeSet<usize>> = HashMap::new();
     let mut add = |first: &Stmt, walk: Walk<'_>| {
         if let Some(goal) = counted(first, counter) {
@@ -189,48 +186,42 @@ fn inside(program: &Program, counter: ExternId) -> HashMap<usize, BTreeSet<usize
     };
     for parser in &program.parsers {
         for (number, state) in parser.states.iter().enumerate() {
-            bodies_of(&state.body, &mut bodies);
+            sides.visit_body(&state.body);
             let mut walk = Walk::new(program, counter);
             walk.states(&parser.states, StateId(number as u32));
             add(&state.body[0], walk);
         }
     }
-    for body in bodies.into_iter().filter(|body| !body.is_empty()) {
+    for body in sides.0.into_iter().filter(|body| !body.is_empty()) {
         let mut walk = Walk::new(program, counter);
-        walk.body(body);
+        walk.visit_body(body);
         add(&body[0], walk);
     }
     for listed in program.tables.iter().flat_map(|table| &table.actions) {
         if let Some(first) = listed.prologue.first() {
             let mut walk = Walk::new(program, counter);
-            walk.body(&program.actions[listed.action.index()].body);
+            walk.visit_body(&program.actions[listed.action.index()].body);
             add(first, walk);
         }
     }
     inside
 }
 
-/// All bodies within a body.
-fn bodies_of<'p>(body: &'p [Stmt], all: &mut Vec<&'p [Stmt]>) {
-    for statement in body {
-        match statement {
-            Stmt::If { then, otherwise, .. } => {
-                for side in [then, otherwise] {
-                    all.push(side);
-                    bodies_of(side, all);
-                }
-            }
+/// The sides of branches within a body.
+#[derive(Default)]
+struct Sides<'p>(Vec<&'p [Stmt]>);
+
+impl<'p> Visit<'p> for Sides<'p> {
+    fn visit_stmt(&mut self, stmt: &'p Stmt) {
+        match stmt {
+            Stmt::If { then, otherwise, .. } => self.0.extend([&then[..], otherwise]),
             Stmt::Switch { cases, default, .. } => {
-                for side in cases.iter().map(|(_, body)| body).chain([default]) {
-                    all.push(side);
-                    bodies_of(side, all);
-                }
-            }
-            Stmt::Block(body) | Stmt::Loop(_, body) | Stmt::Labelled(_, body) => {
-                bodies_of(body, all);
+                self.0.extend(cases.iter().map(|(_, body)| &body[..]));
+                self.0.push(default);
             }
             _ => {}
         }
+        visit::walk_stmt(self, stmt);
     }
 }
 
@@ -431,12 +422,12 @@ impl<'p> Walk<'p> {
 
     fn block(&mut self, block: Block) {
         match block {
-            Block::Control(id) => self.body(&self.program.controls[id.index()].body),
+            Block::Control(id) => self.visit_body(&self.program.controls[id.index()].body),
             Block::Parser(id) => self.states(&self.program.parsers[id.index()].states, StateId(0)),
         }
     }
 
-    fn states(&mut self, states: &[State], first: StateId) {
+    fn states(&mut self, states: &'p [State], first: StateId) {
         let mut reached = vec![false; states.len()];
         let mut waiting = vec![first];
         while let Some(id) = waiting.pop() {
@@ -444,7 +435,7 @@ impl<'p> Walk<'p> {
             if std::mem::replace(&mut reached[id.index()], true) {
                 continue;
             }
-            self.body(&state.body);
+            self.visit_body(&state.body);
             let targets: Vec<Target> = match &state.transition {
                 Transition::To(target) => vec![*target],
                 Transition::Select { cases, .. } => cases.iter().map(|case| case.1).collect(),
@@ -455,43 +446,41 @@ impl<'p> Walk<'p> {
             }));
         }
     }
+}
 
-    fn body(&mut self, body: &[Stmt]) {
+impl<'p> Visit<'p> for Walk<'p> {
+    fn visit_body(&mut self, body: &'p [Stmt]) {
         for statement in body {
-            if let Some(goal) = counted(statement, self.counter) {
-                self.goals.insert(goal);
-            }
-            match statement {
-                Stmt::If { then, otherwise, .. } => {
-                    self.body(then);
-                    self.body(otherwise);
-                }
-                Stmt::Switch { cases, default, .. } => {
-                    cases.iter().for_each(|(_, body)| self.body(body));
-                    self.body(default);
-                }
-                Stmt::Block(body) | Stmt::Loop(_, body) | Stmt::Labelled(_, body) => {
-                    self.body(body)
-                }
-                Stmt::Action(id) if self.seen.insert((false, id.0)) => {
-                    self.body(&self.program.actions[id.index()].body);
-                }
-                Stmt::Apply { table: id, .. } if self.seen.insert((true, id.0)) => {
-                    let table = &self.program.tables[id.index()];
-                    for (number, listed) in table.actions.iter().enumerate() {
-                        if !can_run(table, number) {
-                            continue;
-                        }
-                        self.body(&listed.prologue);
-                        if self.seen.insert((false, listed.action.0)) {
-                            self.body(&self.program.actions[listed.action.index()].body);
-                        }
-                    }
-                }
+            self.visit_stmt(statement);
+            if matches!(statement, Stmt::Exit | Stmt::Return | Stmt::Leave(_)) {
                 // What follows is not reached.
-                Stmt::Exit | Stmt::Return | Stmt::Leave(_) => return,
-                _ => {}
+                return;
             }
         }
     }
+
+    fn visit_stmt(&mut self, statement: &'p Stmt) {
+        self.goals.extend(counted(statement, self.counter));
+        match statement {
+            Stmt::Action(id) if self.seen.insert((false, id.0)) => {
+                self.visit_body(&self.program.actions[id.index()].body);
+            }
+            Stmt::Apply { table: id, .. } if self.seen.insert((true, id.0)) => {
+                let table = &self.program.tables[id.index()];
+                for (number, listed) in table.actions.iter().enumerate() {
+                    if !can_run(table, number) {
+                        continue;
+                    }
+                    self.visit_body(&listed.prologue);
+                    if self.seen.insert((false, listed.action.0)) {
+                        self.visit_body(&self.program.actions[listed.action.index()].body);
+                    }
+                }
+            }
+            _ => visit::walk_stmt(self, statement),
+        }
+    }
+
+    /// Goals are counted by statements.
+    fn visit_expr(&mut self, _: &'p Expr) {}
 }

@@ -7,7 +7,8 @@
 
 use std::collections::BTreeSet;
 
-use tributary_p4::ir::{Expr, ExprKind, FieldId, HeaderRef, Place, Stmt};
+use tributary_p4::ir::visit::{self, Visit};
+use tributary_p4::ir::{Arg, Expr, FieldId, HeaderRef, Place, Stmt};
 
 use crate::testgen::circuit::Lit;
 use crate::testgen::goals::counted;
@@ -54,8 +55,9 @@ impl Machine<'_> {
         site: u64,
     ) {
         let outer = self.guard;
-        let mut written = BTreeSet::new();
-        bodies.iter().for_each(|body| self.written(body, &mut written));
+        let mut written = Written { machine: self, fields: BTreeSet::new() };
+        bodies.iter().for_each(|body| written.visit_body(body));
+        let written = written.fields;
         let before: Vec<_> = written.iter().map(|field| self.field(*field).clone()).collect();
         let mut results = Vec::new();
         for (number, body) in bodies.into_iter().enumerate() {
@@ -77,52 +79,53 @@ impl Machine<'_> {
             self.fields[field.index()] = value;
         }
     }
+}
 
-    /// The fields that plain statements write.
-    fn written(&self, body: &[Stmt], fields: &mut BTreeSet<FieldId>) {
-        for statement in body {
-            match statement {
-                Stmt::Assign(Place::Field(field) | Place::Slice(field, ..), _) => {
-                    fields.insert(*field);
-                }
-                Stmt::SetValid(HeaderRef::Fixed(header))
-                | Stmt::SetInvalid(HeaderRef::Fixed(header))
-                | Stmt::Displace(HeaderRef::Fixed(header)) => {
-                    fields.insert(self.program.headers[header.index()].valid);
-                    fields.extend(self.parts(*header));
-                }
-                Stmt::If { then, otherwise, .. } => {
-                    self.written(then, fields);
-                    self.written(otherwise, fields);
-                }
-                Stmt::Action(id) => self.written(&self.program.actions[id.index()].body, fields),
-                Stmt::Block(body) => self.written(body, fields),
-                Stmt::Call(call) if call.method == "mark_to_drop" => {
-                    for name in ["egress_spec", "mcast_grp"] {
-                        fields.extend(self.program.intrinsic_field(name));
-                    }
-                    if let Some(tributary_p4::ir::Arg::Copy(copied)) = call.args.first() {
-                        fields.extend(copied.iter().map(|(_, field)| *field));
-                    }
-                }
-                _ => {}
+/// Collects the fields that plain statements write.
+struct Written<'m, 'p> {
+    machine: &'m Machine<'p>,
+    fields: BTreeSet<FieldId>,
+}
+
+impl Visit<'_> for Written<'_, '_> {
+    fn visit_stmt(&mut self, statement: &Stmt) {
+        let program = self.machine.program;
+        match statement {
+            Stmt::Assign(Place::Field(field) | Place::Slice(field, ..), _) => {
+                self.fields.insert(*field);
             }
+            Stmt::SetValid(HeaderRef::Fixed(header))
+            | Stmt::SetInvalid(HeaderRef::Fixed(header))
+            | Stmt::Displace(HeaderRef::Fixed(header)) => {
+                self.fields.insert(program.headers[header.index()].valid);
+                self.fields.extend(self.machine.parts(*header));
+            }
+            Stmt::Action(id) => self.visit_body(&program.actions[id.index()].body),
+            Stmt::Call(call) if call.method == "mark_to_drop" => {
+                for name in ["egress_spec", "mcast_grp"] {
+                    self.fields.extend(program.intrinsic_field(name));
+                }
+                if let Some(Arg::Copy(copied)) = call.args.first() {
+                    self.fields.extend(copied.iter().map(|(_, field)| *field));
+                }
+            }
+            _ => visit::walk_stmt(self, statement),
         }
     }
+
+    /// Only statements write.
+    fn visit_expr(&mut self, _: &Expr) {}
 }
 
 /// Whether a value does not depend on a header that is chosen at run time.
 fn is_direct(expr: &Expr) -> bool {
-    match &expr.kind {
-        ExprKind::Const(_) | ExprKind::Field(_) => true,
-        ExprKind::Valid(header) => matches!(header, HeaderRef::Fixed(_)),
-        ExprKind::Element(_, index, _) => is_direct(index),
-        ExprKind::Unary(_, value) | ExprKind::Cast(value) | ExprKind::Slice { value, .. } => {
-            is_direct(value)
-        }
-        ExprKind::Binary(_, left, right) => is_direct(left) && is_direct(right),
-        ExprKind::Mux(condition, then, otherwise) => {
-            [condition, then, otherwise].into_iter().all(|value| is_direct(value))
+    struct Direct(bool);
+    impl Visit<'_> for Direct {
+        fn visit_header(&mut self, header: &HeaderRef) {
+            self.0 &= matches!(header, HeaderRef::Fixed(_));
         }
     }
+    let mut direct = Direct(true);
+    direct.visit_expr(expr);
+    direct.0
 }

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::Refusal;
 use super::limits::short;
+use crate::ir::visit::{self, Visit};
 use crate::ir::{
     ActionId, Arg, Block, Expr, ExprKind, ExternCall, FieldId, Place, Program, Stmt, Table,
 };
@@ -51,9 +52,9 @@ pub(crate) fn check(
         let Block::Control(id) = block else { continue };
         let body = &program.controls[id.index()].body;
         walker.scope(body, Touched::new());
-        let mut all = Vec::new();
-        walker.all_calls(body, &mut all, 0);
-        for (register, span) in all {
+        let mut all = Calls { walker: &walker, found: Vec::new(), levels: 64 };
+        all.visit_body(body);
+        for (register, span) in all.found {
             let known = gresses.entry(register).or_insert_with(|| (role.clone(), span));
             if known.0 != *role {
                 let name = walker.name(register);
@@ -240,38 +241,6 @@ impl Walker<'_> {
         self.refusals.push(refusal);
     }
 
-    /// All accesses in statements, including those of tables and actions.
-    fn all_calls(&self, list: &[Stmt], out: &mut Vec<(u32, Span)>, depth: u32) {
-        // Actions do not call themselves; the bound is for invalid programs.
-        if depth > 64 {
-            return;
-        }
-        for stmt in list {
-            match stmt {
-                Stmt::Call(call) => out.extend(self.touches(call)),
-                Stmt::If { then, otherwise, .. } => {
-                    self.all_calls(then, out, depth);
-                    self.all_calls(otherwise, out, depth);
-                }
-                Stmt::Switch { cases, default, .. } => {
-                    cases.iter().for_each(|(_, body)| self.all_calls(body, out, depth));
-                    self.all_calls(default, out, depth);
-                }
-                Stmt::Apply { table, .. } => {
-                    for offered in &self.program.tables[table.index()].actions {
-                        let body = &self.program.actions[offered.action.index()].body;
-                        self.all_calls(body, out, depth + 1);
-                    }
-                }
-                Stmt::Action(id) => {
-                    self.all_calls(&self.program.actions[id.index()].body, out, depth + 1);
-                }
-                Stmt::Block(list) => self.all_calls(list, out, depth),
-                _ => {}
-            }
-        }
-    }
-
     /// A table has one port to stateful ALUs, so all of its actions access the same register.
     fn table(&mut self, table: &Table) {
         let mut uses: Vec<(&str, Touched)> = Vec::new();
@@ -327,6 +296,40 @@ impl Walker<'_> {
                 Stmt::Block(list) => self.own(list, out),
                 _ => {}
             }
+        }
+    }
+}
+
+/// Collects all accesses in statements, including those of tables and actions.
+struct Calls<'p> {
+    walker: &'p Walker<'p>,
+    found: Vec<(u32, Span)>,
+    /// The levels of actions to follow. Actions do not call themselves; the bound is for invalid
+    /// programs.
+    levels: u32,
+}
+
+impl<'p> Calls<'p> {
+    fn action(&mut self, id: ActionId) {
+        let levels = self.levels;
+        if levels > 0 {
+            self.levels -= 1;
+            self.visit_body(&self.walker.program.actions[id.index()].body);
+            self.levels = levels;
+        }
+    }
+}
+
+impl<'p> Visit<'p> for Calls<'p> {
+    fn visit_stmt(&mut self, stmt: &'p Stmt) {
+        match stmt {
+            Stmt::Call(call) => self.found.extend(self.walker.touches(call)),
+            Stmt::Apply { table, .. } => {
+                let table = &self.walker.program.tables[table.index()];
+                table.actions.iter().for_each(|offered| self.action(offered.action));
+            }
+            Stmt::Action(id) => self.action(*id),
+            _ => visit::walk_stmt(self, stmt),
         }
     }
 }
