@@ -11,7 +11,6 @@ mod notes;
 mod parser;
 mod psa;
 mod psa_calls;
-mod scan;
 mod slots;
 mod tna;
 mod tna_calls;

@@ -1,8 +1,10 @@
 //! Notes in the code for observed packets.
 
 use tributary_p4::graph::Text;
+use tributary_p4::ir::visit::{self, Visit};
 use tributary_p4::ir::{
-    Block, Expr, ExprKind, ExternCall, FieldId, HeaderRef, Mark, ParserId, StateId, Stmt, Target,
+    Block, Expr, ExprKind, ExternCall, FieldId, HeaderRef, Mark, ParserId, Program, StateId, Stmt,
+    Target,
 };
 
 use super::{Intrinsics, Loader};
@@ -57,10 +59,10 @@ impl<'p> Loader<'p> {
     pub(super) fn note_condition(&mut self, branch: u32, condition: &Expr, holds: bool) {
         let program = self.program;
         self.note(|| {
-            let mut reads = Vec::new();
-            fields(condition, program, &mut reads);
+            let mut reads = Reads { program, fields: Vec::new() };
+            reads.visit_expr(condition);
             let text = Text(program).expr(condition);
-            Note::Condition { branch, text, reads, holds }
+            Note::Condition { branch, text, reads: reads.fields, holds }
         });
     }
 
@@ -127,35 +129,25 @@ impl<'p> Loader<'p> {
     }
 }
 
-/// The fields that an expression reads, each once.
-fn fields(expr: &Expr, program: &tributary_p4::ir::Program, found: &mut Vec<FieldId>) {
-    let mut inside = |inner: &Expr| fields(inner, program, found);
-    match &expr.kind {
-        ExprKind::Const(_) => {}
-        ExprKind::Field(field) => {
-            if !found.contains(field) {
-                found.push(*field);
+/// Collects the fields that an expression reads, each once.
+struct Reads<'p> {
+    program: &'p Program,
+    fields: Vec<FieldId>,
+}
+
+impl Visit<'_> for Reads<'_> {
+    fn visit_expr(&mut self, expr: &Expr) {
+        let field = match &expr.kind {
+            ExprKind::Field(field) => Some(*field),
+            ExprKind::Valid(HeaderRef::Fixed(header)) => {
+                Some(self.program.headers[header.index()].valid)
             }
-        }
-        ExprKind::Valid(HeaderRef::Fixed(header)) => {
-            let valid = program.headers[header.index()].valid;
-            if !found.contains(&valid) {
-                found.push(valid);
+            ExprKind::Valid(HeaderRef::Next(stack) | HeaderRef::Last(stack)) => {
+                Some(self.program.stacks[stack.index()].next_index)
             }
-        }
-        ExprKind::Valid(HeaderRef::Next(stack) | HeaderRef::Last(stack)) => {
-            found.push(program.stacks[stack.index()].next_index);
-        }
-        ExprKind::Valid(HeaderRef::Index(_, index)) | ExprKind::Element(_, index, _) => {
-            inside(index)
-        }
-        ExprKind::Unary(_, value) | ExprKind::Cast(value) | ExprKind::Slice { value, .. } => {
-            inside(value);
-        }
-        ExprKind::Binary(_, a, b) => {
-            inside(a);
-            inside(b);
-        }
-        ExprKind::Mux(a, b, c) => [a, b, c].into_iter().for_each(|part| inside(part)),
+            _ => None,
+        };
+        self.fields.extend(field.filter(|field| !self.fields.contains(field)));
+        visit::walk_expr(self, expr);
     }
 }

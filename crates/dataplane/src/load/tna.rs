@@ -1,8 +1,8 @@
 //! Compiles the blocks, the metadata and the extern instances of TNA.
 
+use tributary_p4::ir::visit::{self, Visit};
 use tributary_p4::ir::{self, Expr, ExprKind, FieldId, Mark, Program, Stmt};
 
-use super::scan::{self, Scan};
 use super::slots::Slots;
 use super::{Context, Loader, Place};
 use crate::error::LoadError;
@@ -124,18 +124,19 @@ struct Use {
 impl Use {
     fn find(program: &Program, field: FieldId, access: Access) -> Self {
         let mut all = Self { field, access, found: false, mark: None };
-        scan::program(program, &mut all);
+        visit::walk_program(&mut all, program);
         all
     }
 }
 
-impl Scan for Use {
-    fn expr(&mut self, expr: &Expr) {
+impl Visit<'_> for Use {
+    fn visit_expr(&mut self, expr: &Expr) {
         let here = matches!(expr.kind, ExprKind::Field(field) if field == self.field);
         self.found |= here && self.access == Access::Read;
+        visit::walk_expr(self, expr);
     }
 
-    fn statement(&mut self, statement: &Stmt) {
+    fn visit_stmt(&mut self, statement: &Stmt) {
         match statement {
             Stmt::Mark(Mark::At(_, number)) if !self.found => self.mark = Some(*number),
             Stmt::Assign(ir::Place::Field(field) | ir::Place::Slice(field, ..), value)
@@ -146,5 +147,6 @@ impl Scan for Use {
             }
             _ => {}
         }
+        visit::walk_stmt(self, statement);
     }
 }

@@ -1,12 +1,12 @@
 //! Compiles calls of TNA's externs.
 
+use tributary_p4::ir::visit::{self, Visit};
 use tributary_p4::ir::{
     Arg, CtorArg, Expr, ExprKind, Extern, ExternCall, ExternId, HeaderRef, Place, Program, Scalar,
     StatefulAction, Stmt, Table,
 };
 
 use super::calls::Args;
-use super::scan::{self, Scan};
 use super::{Context, Instance, Intrinsics, Loader};
 use crate::bits::mask;
 use crate::code::{ExternOp, Group, List, NO_SLOT, Op, Slot};
@@ -33,14 +33,17 @@ pub(super) struct Deposit {
 /// The number of calls after which a parser leaves a checksum behind.
 pub(super) fn deposits(program: &Program) -> usize {
     struct Calls(usize);
-    impl Scan for Calls {
-        fn statement(&mut self, statement: &Stmt) {
+    impl Visit<'_> for Calls {
+        fn visit_stmt(&mut self, statement: &Stmt) {
             if let Stmt::Call(call) = statement {
                 self.0 += usize::from(call.method == DEPOSIT);
             }
+            visit::walk_stmt(self, statement);
         }
     }
-    scan::program(program, &mut Calls(0)).0
+    let mut calls = Calls(0);
+    visit::walk_program(&mut calls, program);
+    calls.0
 }
 
 impl Loader<'_> {
