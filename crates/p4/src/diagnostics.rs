@@ -9,7 +9,7 @@ use std::ops::Range;
 use ariadne::{Color, Config, IndexType, Label, Report, ReportKind, Source};
 use tributary_base::{printable, unprintable};
 
-use crate::limits::{MESSAGE_BYTES, shortened};
+use crate::limits::{ERRORS, MESSAGE_BYTES, WARNINGS, shortened};
 
 /// Greater line numbers are shown in the heading only.
 const MAX_PADDING: u32 = 100_000;
@@ -180,6 +180,26 @@ impl Diagnostics {
         }
     }
 
+    /// Adds an error. The last one that is allowed ends the compilation.
+    pub(crate) fn report(&mut self, error: Diagnostic) {
+        let last = (self.count(Severity::Error) + 1 >= ERRORS).then(|| Diagnostic {
+            message: format!("there are more than {ERRORS} errors: what follows is not compiled"),
+            help: Some("correct the first ones: they are the cause of most others".to_owned()),
+            notes: Vec::new(),
+            ..error.clone()
+        });
+        self.push(error);
+        if let Some(last) = last {
+            self.push(last);
+            Stop::unwind(std::mem::take(self));
+        }
+    }
+
+    /// Whether further warnings are dropped.
+    pub(crate) fn warned_enough(&self) -> bool {
+        self.count(Severity::Warning) >= WARNINGS
+    }
+
     /// All diagnostics.
     pub fn iter(&self) -> std::slice::Iter<'_, Diagnostic> {
         self.list.iter()
@@ -198,7 +218,7 @@ impl Diagnostics {
     }
 
     /// Number of diagnostics with this severity.
-    pub(crate) fn count(&self, severity: Severity) -> usize {
+    fn count(&self, severity: Severity) -> usize {
         self.list.iter().filter(|d| d.severity == severity).count()
     }
 
@@ -236,5 +256,17 @@ impl<'a> IntoIterator for &'a Diagnostics {
 
     fn into_iter(self) -> Self::IntoIter {
         self.iter()
+    }
+}
+
+/// Payload that unwinds from any depth of a phase when a limit is reached, with the diagnostics so
+/// far. It ends the compiler's thread.
+pub(crate) struct Stop(pub(crate) Diagnostics);
+
+impl Stop {
+    /// Ends the compilation. No panic is reported, because this is the regular outcome for a
+    /// hostile program.
+    pub(crate) fn unwind(list: Diagnostics) -> ! {
+        std::panic::resume_unwind(Box::new(Self(list)))
     }
 }

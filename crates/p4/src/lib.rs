@@ -37,7 +37,7 @@ pub use tributary_p4runtime::p4::config::v1::P4Info;
 
 use std::sync::Arc;
 
-use limits::Stop;
+use diagnostics::Stop;
 use source::{Reporter, Span, Text};
 
 /// A compiled program.

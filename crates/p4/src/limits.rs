@@ -8,8 +8,6 @@
 
 use num_bigint::BigInt;
 
-use crate::diagnostics::{Diagnostic, Diagnostics, Severity};
-
 /// Maximum bytes of the main file and all files that it includes, each counted as often as it is
 /// included: the maximum size of a P4Runtime message.
 pub(crate) const SOURCE_BYTES: usize = 16 << 20;
@@ -91,38 +89,6 @@ pub(crate) const SUGGESTIONS: usize = 2000;
 
 /// Longer names get no suggestion.
 pub(crate) const SUGGESTED_BYTES: usize = 40;
-
-/// Payload that unwinds from any depth of a phase when a limit is reached, with the diagnostics so
-/// far. It ends the compiler's thread.
-pub(crate) struct Stop(pub(crate) Diagnostics);
-
-impl Stop {
-    /// Ends the compilation. No panic is reported, because this is the regular outcome for a
-    /// hostile program.
-    pub(crate) fn unwind(list: Diagnostics) -> ! {
-        std::panic::resume_unwind(Box::new(Self(list)))
-    }
-}
-
-/// Adds an error to the list. The last error that is allowed ends the compilation.
-pub(crate) fn report(list: &mut Diagnostics, error: Diagnostic) {
-    let last = (list.count(Severity::Error) + 1 >= ERRORS).then(|| Diagnostic {
-        message: format!("there are more than {ERRORS} errors: what follows is not compiled"),
-        help: Some("correct the first ones: they are the cause of most others".to_owned()),
-        notes: Vec::new(),
-        ..error.clone()
-    });
-    list.push(error);
-    if let Some(last) = last {
-        list.push(last);
-        Stop::unwind(std::mem::take(list));
-    }
-}
-
-/// Whether further warnings are dropped.
-pub(crate) fn warned_enough(list: &Diagnostics) -> bool {
-    list.count(Severity::Warning) >= WARNINGS
-}
 
 /// Formats an integer for a message. The digits of a large one are omitted, because they take long
 /// to compute.

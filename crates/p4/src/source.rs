@@ -7,8 +7,8 @@ use std::sync::Arc;
 use tributary_base::FileLimit;
 
 use crate::arch;
-use crate::diagnostics::{Diagnostic, Diagnostics, EXCERPT, Severity, window};
-use crate::limits::{self, Stop};
+use crate::diagnostics::{Diagnostic, Diagnostics, EXCERPT, Severity, Stop, window};
+use crate::limits;
 
 /// Limit of a source file: a regular file, because it may be read more than once, not much larger
 /// than hand-written or generated programs.
@@ -366,7 +366,7 @@ impl<'t> Reporter<'t> {
     fn push(&mut self, d: Diagnostic) {
         // Finding the line takes time proportional to the text.
         self.work(100 + self.text.text.len() as u64 / 1000);
-        limits::report(&mut self.list, d);
+        self.list.report(d);
     }
 
     /// Reports a language construct that this compiler does not support.
@@ -376,7 +376,7 @@ impl<'t> Reporter<'t> {
 
     /// Reports a warning.
     pub(crate) fn warning(&mut self, span: Span, message: impl Into<String>) {
-        if limits::warned_enough(&self.list) {
+        if self.list.warned_enough() {
             return;
         }
         self.work(100 + self.text.text.len() as u64 / 1000);

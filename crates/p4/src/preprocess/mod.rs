@@ -10,8 +10,8 @@ mod token;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use crate::diagnostics::{Diagnostic, Diagnostics, Severity};
-use crate::limits::{self, Stop};
+use crate::diagnostics::{Diagnostic, Diagnostics, Severity, Stop};
+use crate::limits;
 use crate::source::{Originals, Sources, Text, parse_marker};
 use expand::{Expander, Failure, Macro, Macros};
 use token::{Kind, Token, blank_comments, names_any, scan, tokenize, write};
@@ -458,7 +458,7 @@ impl Preprocessor<'_> {
     }
 
     fn report(&mut self, severity: Severity, line: u32, message: &str, help: Option<&str>) {
-        if severity == Severity::Warning && limits::warned_enough(&self.diagnostics) {
+        if severity == Severity::Warning && self.diagnostics.warned_enough() {
             return;
         }
         let original = self.originals.get(&self.file);
@@ -478,7 +478,7 @@ impl Preprocessor<'_> {
             underline: start..text.trim_end().len().max(start),
         };
         match severity {
-            Severity::Error => limits::report(&mut self.diagnostics, diagnostic),
+            Severity::Error => self.diagnostics.report(diagnostic),
             Severity::Warning => self.diagnostics.push(diagnostic),
         }
     }
