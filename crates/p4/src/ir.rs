@@ -108,12 +108,12 @@ use std::collections::BTreeMap;
 use crate::Architecture;
 
 pub use annotation::{Annotation, AnnotationForm, AnnotationValue};
-pub use expr::{BinaryOp, Expr, ExprKind, Place, UnaryOp};
+pub use expr::{BinaryOp, Expr, ExprKind, HeaderRef, Place, UnaryOp};
 pub use externs::{CtorArg, Extern, StatefulAction};
 pub use origin::{Origin, Origins};
 pub use parser::{Control, Parser, State, Target, Transition};
 pub use stmt::{Arg, ExternCall, Inlined, Mark, Position, Stmt};
-pub use storage::{Field, FieldRole, Header, HeaderRef, Scalar, Stack};
+pub use storage::{Field, FieldRole, Header, Scalar, Stack};
 pub use table::{Action, ActionCall, Entry, Key, Keyset, MatchKind, Scope, Table, TableAction};
 
 /// Defines index newtypes for the vectors of [`Program`].

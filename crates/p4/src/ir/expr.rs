@@ -1,6 +1,6 @@
-//! Expressions, and the places that values are stored to.
+//! Expressions, and the headers and places that they choose.
 
-use super::{FieldId, HeaderRef, Scalar, StackId};
+use super::{FieldId, HeaderId, Scalar, StackId};
 
 /// A typed expression.
 #[derive(Clone, Debug)]
@@ -123,4 +123,17 @@ pub enum Place {
     /// A field of a stack element with a run-time index: stack, index, index of the field in the
     /// header. Out of range stores nothing.
     Element(StackId, Box<Expr>, u32),
+}
+
+/// A reference to a header.
+#[derive(Clone, Debug)]
+pub enum HeaderRef {
+    /// A known instance.
+    Fixed(HeaderId),
+    /// `stack.next`: extraction only.
+    Next(StackId),
+    /// `stack.last`.
+    Last(StackId),
+    /// `stack[index]` with an index that is not constant.
+    Index(StackId, Box<Expr>),
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{Expr, FieldId, HeaderId, StackId};
+use super::{FieldId, HeaderId};
 
 /// A scalar field.
 #[derive(Clone, Debug)]
@@ -90,17 +90,4 @@ pub struct Stack {
     pub elements: Vec<HeaderId>,
     /// The 32-bit field that holds `nextIndex`.
     pub next_index: FieldId,
-}
-
-/// A reference to a header.
-#[derive(Clone, Debug)]
-pub enum HeaderRef {
-    /// A known instance.
-    Fixed(HeaderId),
-    /// `stack.next`: extraction only.
-    Next(StackId),
-    /// `stack.last`.
-    Last(StackId),
-    /// `stack[index]` with an index that is not constant.
-    Index(StackId, Box<Expr>),
 }
