@@ -377,6 +377,16 @@ impl Type {
         self.extent().scalars
     }
 
+    /// Types of its parts: fields, or elements.
+    pub(crate) fn parts(&self) -> Vec<Type> {
+        match self {
+            Type::Struct(s) => s.fields.iter().map(|f| f.ty.clone()).collect(),
+            Type::Tuple(items) => items.to_vec(),
+            Type::Stack(of, size) => (0..*size).map(|_| (**of).clone()).collect(),
+            _ => Vec::new(),
+        }
+    }
+
     /// Whether all of its values are numbers: no headers, no varbits.
     pub(crate) fn is_plain(&self) -> bool {
         match self.repr() {

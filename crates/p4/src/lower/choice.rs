@@ -7,8 +7,7 @@
 
 use std::rc::Rc;
 
-use super::stmt::parts;
-use super::store::{Loc, scalar};
+use super::store::{Choice, Loc, scalar};
 use super::{Lowerer, Value, build};
 use crate::check::fold::limbs;
 use crate::ir::{BinaryOp, Expr, Scalar, Stmt};
@@ -16,14 +15,6 @@ use crate::types::Type;
 
 /// Steps for an element: an access to it is some hundred bytes, once for each element.
 const STEPS: u64 = 4;
-
-/// The elements of an array, and the index that chooses one.
-#[derive(Debug)]
-pub(super) struct Choice {
-    /// Unsigned, and kept: later statements do not change it.
-    index: Expr,
-    parts: Vec<Loc>,
-}
 
 impl Choice {
     /// The positions that the index can have.
@@ -136,7 +127,7 @@ impl Lowerer<'_, '_> {
         } else if let Some(header) = self.header_ref(loc) {
             self.emit(Stmt::SetInvalid(header));
         } else {
-            for (position, part) in parts(ty).iter().enumerate() {
+            for (position, part) in ty.parts().iter().enumerate() {
                 let inner = self.element_part(loc.clone(), ty, position);
                 self.clear(&inner, part);
             }

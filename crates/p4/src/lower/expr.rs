@@ -242,13 +242,11 @@ impl Lowerer<'_, '_> {
                 )),
                 Some(i),
             ) if i < parts.len() => Value::Loc(Loc::Store(parts[i].clone())),
-            (Value::Loc(loc @ Loc::Part { .. }), Some(i))
-                if i < super::stmt::parts(&base.ty).len() =>
-            {
+            (Value::Loc(loc @ Loc::Part { .. }), Some(i)) if i < base.ty.parts().len() => {
                 Value::Loc(self.member(loc, &base.ty, i))
             }
             (Value::Loc(loc @ Loc::Part { .. }), None) => {
-                let size = super::stmt::parts(&base.ty).len();
+                let size = base.ty.parts().len();
                 let member = |l: &mut Self, at| l.member(loc.clone(), &base.ty, at);
                 let parts = (0..size).map(|at| member(self, at)).collect();
                 Value::Loc(self.choice(index, parts))
@@ -459,7 +457,8 @@ impl Lowerer<'_, '_> {
             let (x, y) = (valid(self, &a), valid(self, &b));
             return build::binary(BinaryOp::Eq, x, y);
         }
-        let fields = super::stmt::parts(ty)
+        let fields = ty
+            .parts()
             .iter()
             .enumerate()
             .map(|(i, t)| {

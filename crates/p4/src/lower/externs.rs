@@ -229,7 +229,7 @@ impl Lowerer<'_, '_> {
             }
             return;
         }
-        let types = super::stmt::parts(ty);
+        let types = ty.parts();
         if types.is_empty() {
             match value {
                 Value::Scalar(e) if *ty == Type::Int && super::build::value(&e).is_none() => {

@@ -240,7 +240,7 @@ impl Lowerer<'_, '_> {
         ty: &Type,
         mut from: impl FnMut(&mut Self, usize) -> Value,
     ) {
-        let parts = parts(ty);
+        let parts = ty.parts();
         // Parts without scalars cost steps, too.
         self.reporter.work(1 + parts.len() as u64 / 16);
         for (i, part) in parts.iter().enumerate() {
@@ -276,7 +276,7 @@ impl Lowerer<'_, '_> {
     fn detach(&mut self, items: Vec<Value>, written: &HashSet<FieldId>, ty: &Type) -> Vec<Value> {
         items
             .into_iter()
-            .zip(parts(ty))
+            .zip(ty.parts())
             .map(|(item, ty)| {
                 let reads = match &item {
                     Value::Scalar(e) => reads_any(e, written),
@@ -324,16 +324,6 @@ impl Lowerer<'_, '_> {
             let joined = build::cast(joined, ty);
             self.assign_scalar(whole, joined);
         }
-    }
-}
-
-/// Types of the parts of a type.
-pub(super) fn parts(ty: &Type) -> Vec<Type> {
-    match ty {
-        Type::Struct(s) => s.fields.iter().map(|f| f.ty.clone()).collect(),
-        Type::Tuple(items) => items.to_vec(),
-        Type::Stack(of, size) => (0..*size).map(|_| (**of).clone()).collect(),
-        _ => Vec::new(),
     }
 }
 

@@ -2,7 +2,6 @@
 
 use std::rc::Rc;
 
-use super::choice::Choice;
 use super::{Lowerer, build};
 use crate::ir::{
     self, Expr, ExprKind, Field, FieldId, FieldRole, HeaderId, HeaderRef, Place, Scalar, StackId,
@@ -75,6 +74,14 @@ pub(super) enum Loc {
     Slice(Box<Loc>, u32, u32),
     /// One of several places, by a run-time index.
     Choice(Rc<Choice>),
+}
+
+/// The elements of an array, and the index that chooses one.
+#[derive(Debug)]
+pub(super) struct Choice {
+    /// Unsigned, and kept: later statements do not change it.
+    pub(super) index: Expr,
+    pub(super) parts: Vec<Loc>,
 }
 
 /// Type of the field that holds the length of a varbit.
@@ -363,8 +370,8 @@ impl Lowerer<'_, '_> {
             Loc::Choice(choice) => {
                 self.chosen_parts(&choice, |l, part| l.element_part(part, ty, position))
             }
-            Loc::Part { stack, index, at, ty } if !super::stmt::parts(&ty).is_empty() => {
-                let parts = super::stmt::parts(&ty);
+            Loc::Part { stack, index, at, ty } if !ty.parts().is_empty() => {
+                let parts = ty.parts();
                 self.reporter.work(parts.len() as u64 / 16);
                 let inner: u32 = parts[..position].iter().map(scalars).sum();
                 Loc::Part { stack, index, at: at + inner, ty: parts[position].clone() }
