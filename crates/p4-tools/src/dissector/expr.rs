@@ -5,10 +5,8 @@
 
 use tributary_p4::ir::{BinaryOp, Expr, ExprKind, FieldId, HeaderRef, Program, Scalar, UnaryOp};
 
+use crate::dissector::lua::{self, NUMBER_BITS};
 use crate::dissector::plan::{Plan, candidates, elements};
-
-/// Most bits of a value that is a number.
-pub(crate) const NUMBER_BITS: u32 = 32;
 
 /// Why something cannot be expressed, as the end of a sentence that begins with "depends on".
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -41,7 +39,7 @@ impl Translator<'_> {
     pub(crate) fn value(&self, value: &Expr) -> Result<String, Gap> {
         let ty = value.ty;
         match &value.kind {
-            ExprKind::Const(limbs) => Ok(crate::dissector::lua::value(limbs, ty.width)),
+            ExprKind::Const(limbs) => Ok(lua::value(limbs, ty.width)),
             ExprKind::Field(field) => self.field(*field),
             ExprKind::Valid(HeaderRef::Fixed(id)) => {
                 self.field(self.program.headers[id.index()].valid)
@@ -106,7 +104,7 @@ impl Translator<'_> {
         let slot =
             |field| self.plan.slot(field).expect("fields of decisions have slots").to_string();
         let slots: Vec<_> = fields.into_iter().map(slot).collect();
-        let zero = crate::dissector::lua::value(&[], ty.width);
+        let zero = lua::value(&[], ty.width);
         Ok(format!("pick(v, {{ {} }}, {index}, {zero})", slots.join(", ")))
     }
 

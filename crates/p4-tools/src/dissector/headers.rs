@@ -103,7 +103,7 @@ fn lines(program: &Program, header: &Header, plan: &Plan, tables: &mut Tables) -
 
 /// The names of a field's values, if it fits a table of Wireshark.
 fn names(program: &Program, field: FieldId, width: u32) -> Vec<(u64, String)> {
-    if width > crate::dissector::expr::NUMBER_BITS {
+    if width > lua::NUMBER_BITS {
         return Vec::new();
     }
     let names = program.names.of(field).into_iter();

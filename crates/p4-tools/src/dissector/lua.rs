@@ -2,6 +2,9 @@
 
 use std::fmt::Write as _;
 
+/// Most bits of a value that is a number.
+pub(crate) const NUMBER_BITS: u32 = 32;
+
 /// A string literal.
 pub(crate) fn string(text: &str) -> String {
     let mut literal = String::from("\"");
@@ -26,7 +29,7 @@ pub(crate) fn comment(text: &str) -> String {
 
 /// The literal of a value: a number of at most 32 bits, or a string of binary digits.
 pub(crate) fn value(limbs: &[u64], width: u32) -> String {
-    if width <= crate::dissector::expr::NUMBER_BITS {
+    if width <= NUMBER_BITS {
         return limbs.first().copied().unwrap_or(0).to_string();
     }
     // A literal needs parentheses before a method.

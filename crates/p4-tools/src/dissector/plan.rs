@@ -9,7 +9,7 @@ use tributary_p4::ir::{
     StackId, Stmt, Transition,
 };
 
-use crate::dissector::expr::NUMBER_BITS;
+use crate::dissector::lua::{self, NUMBER_BITS};
 
 /// Fields of v1model's metadata that a parser can read and a packet does not tell.
 const V1MODEL_UNKNOWN: [&str; 2] = ["ingress_port", "ingress_global_timestamp"];
@@ -82,7 +82,7 @@ impl Plan {
                 ..=NUMBER_BITS => "0".to_owned(),
                 _ => format!("(\"0\"):rep({width})"),
             };
-            let name = crate::dissector::lua::comment(&program.fields[field.index()].name);
+            let name = lua::comment(&program.fields[field.index()].name);
             let _ = writeln!(text, "  v[{slot}] = {value} -- {name}");
         }
         text.push_str("  return v\nend\n");

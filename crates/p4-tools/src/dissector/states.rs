@@ -8,8 +8,8 @@ use tributary_p4::ir::{
     Target, Transition,
 };
 
-use crate::dissector::expr::{Gap, NUMBER_BITS, Translator, ordered};
-use crate::dissector::lua;
+use crate::dissector::expr::{Gap, Translator, ordered};
+use crate::dissector::lua::{self, NUMBER_BITS};
 use crate::dissector::plan::{Plan, candidates, copied, outputs};
 
 /// Translates all states. Also returns where the dissector stops early, and why.
