@@ -135,6 +135,15 @@ impl Needs<'_> {
         candidates(self.program, header).into_iter().any(|id| self.needs_header(id))
     }
 
+    fn needs_place(&self, place: &Place) -> bool {
+        match place {
+            Place::Field(field) | Place::Slice(field, ..) => self.needs(*field),
+            Place::Element(stack, _, at) => {
+                elements(self.program, *stack, *at).into_iter().any(|field| self.needs(field))
+            }
+        }
+    }
+
     fn transition(&mut self, transition: &Transition) {
         let Transition::Select { on, cases } = transition else { return };
         for (at, value) in on.iter().enumerate() {
@@ -156,18 +165,11 @@ impl Needs<'_> {
     fn stmt(&mut self, stmt: &Stmt) -> bool {
         match stmt {
             Stmt::Assign(place, value) => {
-                let matters = match place {
-                    Place::Field(field) | Place::Slice(field, ..) => self.needs(*field),
-                    Place::Element(stack, index, at) => {
-                        let targets = elements(self.program, *stack, *at);
-                        let matters = targets.into_iter().any(|field| self.needs(field));
-                        if matters {
-                            self.visit_expr(index);
-                        }
-                        matters
-                    }
-                };
+                let matters = self.needs_place(place);
                 if matters {
+                    if let Place::Element(_, index, _) = place {
+                        self.visit_expr(index);
+                    }
                     self.visit_expr(value);
                 }
                 matters
@@ -215,12 +217,7 @@ impl Needs<'_> {
                 }
                 matters
             }
-            Stmt::Call(call) => outputs(call).any(|place| match place {
-                Place::Field(field) | Place::Slice(field, ..) => self.needs(*field),
-                Place::Element(stack, _, at) => {
-                    elements(self.program, *stack, *at).into_iter().any(|field| self.needs(field))
-                }
-            }),
+            Stmt::Call(call) => outputs(call).any(|place| self.needs_place(place)),
             Stmt::Extract { header, varbit_bits } => {
                 self.visit_header(header);
                 varbit_bits.iter().for_each(|bits| self.visit_expr(bits));

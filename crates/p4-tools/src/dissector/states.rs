@@ -4,8 +4,8 @@
 use std::fmt::Write as _;
 
 use tributary_p4::ir::{
-    Expr, ExternCall, HeaderId, HeaderRef, Keyset, Parser, Place, Program, Scalar, StateId, Stmt,
-    Target, Transition,
+    Expr, ExternCall, FieldId, HeaderId, HeaderRef, Keyset, Parser, Place, Program, Scalar,
+    StateId, Stmt, Target, Transition,
 };
 
 use crate::dissector::expr::{Gap, Translator, ordered};
@@ -83,11 +83,7 @@ impl States<'_> {
                 self.attempt(depth, line);
             }
             Stmt::CopyHeader { to: HeaderRef::Fixed(to), from: HeaderRef::Fixed(from) } => {
-                for (to, from) in copied(program, *to, *from) {
-                    if let (Some(to), Some(from)) = (plan.slot(to), plan.slot(from)) {
-                        self.line(depth, &format!("v[{to}] = v[{from}]"));
-                    }
-                }
+                self.copy_header(*to, *from, depth);
             }
             Stmt::SetValid(HeaderRef::Fixed(id)) => self.set_valid(*id, depth),
             Stmt::SetInvalid(HeaderRef::Fixed(id)) | Stmt::Displace(HeaderRef::Fixed(id)) => {
@@ -96,59 +92,19 @@ impl States<'_> {
                 }
             }
             Stmt::If { condition, then, otherwise } => {
-                let condition = self.translator.condition(condition);
-                let line = condition.map(|condition| format!("if {condition} then"));
-                let expressed = line.is_ok();
-                self.attempt(depth, line);
-                if expressed {
-                    self.stmts(then, depth + 1);
-                    self.line(depth, "else");
-                    self.stmts(otherwise, depth + 1);
-                    self.line(depth, "end");
-                }
+                self.conditional(condition, then, otherwise, depth);
             }
-            Stmt::Switch { on, cases, default } => {
-                let width = on.ty.width;
-                match self.translator.value(on) {
-                    Err(gap) => self.stop(depth, &gap),
-                    Ok(on) => {
-                        // One branch always exists, so that `else` has a condition before it.
-                        self.line(depth, "if false then");
-                        for (value, body) in cases {
-                            let value = lua::value(value, width);
-                            self.line(depth, &format!("elseif {on} == {value} then"));
-                            self.stmts(body, depth + 1);
-                        }
-                        self.line(depth, "else");
-                        self.stmts(default, depth + 1);
-                        self.line(depth, "end");
-                    }
-                }
-            }
+            Stmt::Switch { on, cases, default } => self.switch(on, cases, default, depth),
             Stmt::Call(call) => {
                 let gap = self.extern_result(call);
                 self.stop(depth, &gap);
             }
             Stmt::Extract { header, varbit_bits } => {
-                let line = self.extract(header, varbit_bits.as_ref());
-                self.attempt(depth, line);
-                if let HeaderRef::Next(stack) = header {
-                    let next = plan.slot(program.stacks[stack.index()].next_index);
-                    let next = next.expect("the next index of an extraction has a slot");
-                    self.line(depth, &format!("v[{next}] = v[{next}] + 1"));
-                }
+                self.extract(header, varbit_bits.as_ref(), depth);
             }
             Stmt::Lookahead(fields) => {
-                let mut at = 0;
-                let mut wanted = Vec::new();
-                for field in fields {
-                    let width = program.fields[field.index()].ty.width;
-                    if let Some(slot) = plan.slot(*field) {
-                        wanted.push(format!("{{ {at}, {width}, {slot} }}"));
-                    }
-                    at += width;
-                }
-                self.line(depth, &format!("look_ahead(p, v, {at}, {{ {} }})", wanted.join(", ")));
+                let line = self.look_ahead(fields);
+                self.line(depth, &line);
             }
             Stmt::Advance(bits) => {
                 let line = self.number(bits).map(|bits| format!("advance(p, {bits})"));
@@ -161,16 +117,7 @@ impl States<'_> {
                 });
                 self.attempt(depth, line);
             }
-            Stmt::Block(body) => {
-                self.scopes += 1;
-                let scope = self.scopes;
-                let outer = self.scope.replace(scope);
-                self.line(depth, "do");
-                self.stmts(body, depth + 1);
-                self.line(depth, "end");
-                self.line(depth, &format!("::return_{scope}::"));
-                self.scope = outer;
-            }
+            Stmt::Block(body) => self.block(body, depth),
             Stmt::Labelled(label, body) => {
                 self.line(depth, "do");
                 self.stmts(body, depth + 1);
@@ -204,6 +151,69 @@ impl States<'_> {
                 self.stop(depth, &Gap(gap.into()));
             }
         }
+    }
+
+    fn conditional(&mut self, condition: &Expr, then: &[Stmt], otherwise: &[Stmt], depth: usize) {
+        match self.translator.condition(condition) {
+            Err(gap) => self.stop(depth, &gap),
+            Ok(condition) => {
+                self.line(depth, &format!("if {condition} then"));
+                self.stmts(then, depth + 1);
+                self.line(depth, "else");
+                self.stmts(otherwise, depth + 1);
+                self.line(depth, "end");
+            }
+        }
+    }
+
+    fn switch(
+        &mut self,
+        on: &Expr,
+        cases: &[(Box<[u64]>, Vec<Stmt>)],
+        default: &[Stmt],
+        depth: usize,
+    ) {
+        let width = on.ty.width;
+        match self.translator.value(on) {
+            Err(gap) => self.stop(depth, &gap),
+            Ok(on) => {
+                // One branch always exists, so that `else` has a condition before it.
+                self.line(depth, "if false then");
+                for (value, body) in cases {
+                    let value = lua::value(value, width);
+                    self.line(depth, &format!("elseif {on} == {value} then"));
+                    self.stmts(body, depth + 1);
+                }
+                self.line(depth, "else");
+                self.stmts(default, depth + 1);
+                self.line(depth, "end");
+            }
+        }
+    }
+
+    /// A scope that a return leaves.
+    fn block(&mut self, body: &[Stmt], depth: usize) {
+        self.scopes += 1;
+        let scope = self.scopes;
+        let outer = self.scope.replace(scope);
+        self.line(depth, "do");
+        self.stmts(body, depth + 1);
+        self.line(depth, "end");
+        self.line(depth, &format!("::return_{scope}::"));
+        self.scope = outer;
+    }
+
+    fn look_ahead(&self, fields: &[FieldId]) -> String {
+        let mut at = 0;
+        let mut wanted = Vec::new();
+        for field in fields {
+            let width = self.program().fields[field.index()].ty.width;
+            if let Some(slot) = self.translator.plan.slot(*field) {
+                wanted.push(format!("{{ {at}, {width}, {slot} }}"));
+            }
+            at += width;
+        }
+        format!("look_ahead(p, v, {at}, {{ {} }})", wanted.join(", "))
     }
 
     fn header(&self, id: HeaderId) -> &tributary_p4::ir::Header {
@@ -241,6 +251,15 @@ impl States<'_> {
         }
     }
 
+    fn copy_header(&mut self, to: HeaderId, from: HeaderId, depth: usize) {
+        let Translator { program, plan } = self.translator;
+        for (to, from) in copied(program, to, from) {
+            if let (Some(to), Some(from)) = (plan.slot(to), plan.slot(from)) {
+                self.line(depth, &format!("v[{to}] = v[{from}]"));
+            }
+        }
+    }
+
     /// `setValid`: all fields of a header that was invalid are zero.
     fn set_valid(&mut self, id: HeaderId, depth: usize) {
         let Translator { program, plan } = self.translator;
@@ -264,7 +283,18 @@ impl States<'_> {
         self.line(depth, "end");
     }
 
-    fn extract(&self, header: &HeaderRef, varbit: Option<&Expr>) -> Result<String, Gap> {
+    fn extract(&mut self, header: &HeaderRef, varbit: Option<&Expr>, depth: usize) {
+        let line = self.extraction(header, varbit);
+        self.attempt(depth, line);
+        if let HeaderRef::Next(stack) = header {
+            let Translator { program, plan } = self.translator;
+            let next = plan.slot(program.stacks[stack.index()].next_index);
+            let next = next.expect("the next index of an extraction has a slot");
+            self.line(depth, &format!("v[{next}] = v[{next}] + 1"));
+        }
+    }
+
+    fn extraction(&self, header: &HeaderRef, varbit: Option<&Expr>) -> Result<String, Gap> {
         let varbit = varbit.map(|bits| self.number(bits)).transpose()?;
         let varbit = varbit.map_or(String::new(), |bits| format!(", {bits}"));
         if let HeaderRef::Fixed(id) = header {

@@ -15,58 +15,15 @@ impl Machine<'_> {
         let args = &call.args;
         let type_name = call.instance.map(|id| self.program.externs[id.index()].type_name.as_str());
         match (type_name, call.method.as_str()) {
-            (Some("register"), "read") => {
-                let Some(id) = call.instance else { return };
-                // One place for each scalar of the cell, then the index.
-                let outs: Vec<(&Place, usize)> = (0..).map_while(|at| out(args, at)).collect();
-                self.meet(args, outs.len());
-                let index = self.pinned(args, outs.len());
-                if index >= self.size(id) {
-                    return;
-                }
-                let width = outs.iter().map(|(_, width)| width).sum();
-                let known = self.registers.get(&(id, index)).cloned();
-                let cell = known.unwrap_or_else(|| vec![FALSE; width]);
-                let mut rest = &cell[..];
-                for (place, width) in outs {
-                    let Some((value, after)) = rest.split_at_checked(width) else { return };
-                    self.store(place, value);
-                    rest = after;
-                }
-            }
-            (Some("register"), "write") => {
-                let Some(id) = call.instance else { return };
-                self.meet(args, 0);
-                let index = self.pinned(args, 0);
-                let cell = match args.get(1) {
-                    Some(Arg::List(list)) => list.iter().flat_map(|e| self.expr(e)).collect(),
-                    _ => self.input(args, 1),
-                };
-                if index < self.size(id) {
-                    self.registers.insert((id, index), cell);
-                }
-            }
+            (Some("register"), "read") => self.read_register(call),
+            (Some("register"), "write") => self.write_register(call),
             // Without rates, a meter marks every packet green, which is zero.
             (Some("meter"), "execute_meter") => {
                 if let Some((place, width)) = out(args, 1) {
                     self.store(place, &vec![FALSE; width]);
                 }
             }
-            (None, "mark_to_drop") => match args.first() {
-                Some(Arg::Copy(fields)) => {
-                    for (name, field) in fields {
-                        match name.as_str() {
-                            "egress_spec" => self.set(*field, &[TRUE; 9]),
-                            "mcast_grp" => self.set(*field, &[FALSE; 16]),
-                            _ => {}
-                        }
-                    }
-                }
-                _ => {
-                    self.set_intrinsic("egress_spec", &[TRUE; 9]);
-                    self.set_intrinsic("mcast_grp", &[FALSE; 16]);
-                }
-            },
+            (None, "mark_to_drop") => self.mark_to_drop(args),
             (None, "clone" | "clone3" | "clone_preserving_field_list") => {
                 let session = self.pinned(args, 1) & 0x7fff;
                 let kept = if call.method == "clone" { Vec::new() } else { self.kept(args, 2) };
@@ -89,49 +46,12 @@ impl Machine<'_> {
                     self.store(place, &value);
                 }
             }
-            (None, "hash") => {
-                let Some((place, width)) = out(args, 0) else { return };
-                let (base, data) = (self.input(args, 2), self.list(args, 3));
-                let most = self.pinned(args, 4).max(1);
-                let hash = self.digest(symbol(args, 1), &data);
-                let hash = self.modulo(&hash, most);
-                let base = resize(&base, 64, false);
-                let sum = self.circuit().add(&resize(&hash, 64, false), &base, FALSE).0;
-                self.store(place, &resize(&sum, width, false));
-            }
+            (None, "hash") => self.hash(args),
             (None, "verify_checksum" | "verify_checksum_with_payload") => {
-                let condition = self.input(args, 0)[0];
-                let mut data = self.list(args, 1);
-                if call.method.ends_with("payload") {
-                    data.extend_from_slice(&self.payload.clone());
-                }
-                let present = match args.get(2) {
-                    Some(Arg::In(expr)) => self.presence(expr),
-                    _ => TRUE,
-                };
-                let given = self.input(args, 2);
-                let computed = self.digest(symbol(args, 3), &data);
-                let c = &mut self.trace.circuit;
-                let equal = c.equal(&resize(&given, 64, false), &resize(&computed, 64, false));
-                let checked = c.and(condition, present);
-                let wrong = c.and(checked, !equal);
-                if let Some(field) = self.program.intrinsic_field("checksum_error") {
-                    let before = self.field(field)[0];
-                    let error = self.circuit().or(before, wrong);
-                    self.set(field, &[error]);
-                }
+                self.verify_checksum(call);
             }
             (None, "update_checksum" | "update_checksum_with_payload") => {
-                let condition = self.input(args, 0)[0];
-                let mut data = self.list(args, 1);
-                if call.method.ends_with("payload") {
-                    data.extend_from_slice(&self.payload.clone());
-                }
-                let Some((place, width)) = out(args, 2) else { return };
-                let computed = resize(&self.digest(symbol(args, 3), &data), width, false);
-                let old = self.load(place);
-                let new = self.circuit().mux(condition, &computed, &old);
-                self.store(place, &new);
+                self.update_checksum(call);
             }
             (None, "assert" | "assume") => {
                 let condition = self.input(args, 0)[0];
@@ -142,6 +62,108 @@ impl Machine<'_> {
             // Counters, direct meters (green), digests and messages do not change the packet.
             _ => {}
         }
+    }
+
+    fn read_register(&mut self, call: &ExternCall) {
+        let Some(id) = call.instance else { return };
+        let args = &call.args;
+        // One place for each scalar of the cell, then the index.
+        let outs: Vec<(&Place, usize)> = (0..).map_while(|at| out(args, at)).collect();
+        self.meet(args, outs.len());
+        let index = self.pinned(args, outs.len());
+        if index >= self.size(id) {
+            return;
+        }
+        let width = outs.iter().map(|(_, width)| width).sum();
+        let known = self.registers.get(&(id, index)).cloned();
+        let cell = known.unwrap_or_else(|| vec![FALSE; width]);
+        let mut rest = &cell[..];
+        for (place, width) in outs {
+            let Some((value, after)) = rest.split_at_checked(width) else { return };
+            self.store(place, value);
+            rest = after;
+        }
+    }
+
+    fn write_register(&mut self, call: &ExternCall) {
+        let Some(id) = call.instance else { return };
+        let args = &call.args;
+        self.meet(args, 0);
+        let index = self.pinned(args, 0);
+        let cell = match args.get(1) {
+            Some(Arg::List(list)) => list.iter().flat_map(|e| self.expr(e)).collect(),
+            _ => self.input(args, 1),
+        };
+        if index < self.size(id) {
+            self.registers.insert((id, index), cell);
+        }
+    }
+
+    fn mark_to_drop(&mut self, args: &[Arg]) {
+        if let Some(Arg::Copy(fields)) = args.first() {
+            for (name, field) in fields {
+                match name.as_str() {
+                    "egress_spec" => self.set(*field, &[TRUE; 9]),
+                    "mcast_grp" => self.set(*field, &[FALSE; 16]),
+                    _ => {}
+                }
+            }
+        } else {
+            self.set_intrinsic("egress_spec", &[TRUE; 9]);
+            self.set_intrinsic("mcast_grp", &[FALSE; 16]);
+        }
+    }
+
+    fn hash(&mut self, args: &[Arg]) {
+        let Some((place, width)) = out(args, 0) else { return };
+        let (base, data) = (self.input(args, 2), self.list(args, 3));
+        let most = self.pinned(args, 4).max(1);
+        let hash = self.digest(symbol(args, 1), &data);
+        let hash = self.modulo(&hash, most);
+        let base = resize(&base, 64, false);
+        let sum = self.circuit().add(&resize(&hash, 64, false), &base, FALSE).0;
+        self.store(place, &resize(&sum, width, false));
+    }
+
+    fn verify_checksum(&mut self, call: &ExternCall) {
+        let args = &call.args;
+        let condition = self.input(args, 0)[0];
+        let data = self.summed(call);
+        let present = match args.get(2) {
+            Some(Arg::In(expr)) => self.presence(expr),
+            _ => TRUE,
+        };
+        let given = self.input(args, 2);
+        let computed = self.digest(symbol(args, 3), &data);
+        let c = &mut self.trace.circuit;
+        let equal = c.equal(&resize(&given, 64, false), &resize(&computed, 64, false));
+        let checked = c.and(condition, present);
+        let wrong = c.and(checked, !equal);
+        if let Some(field) = self.program.intrinsic_field("checksum_error") {
+            let before = self.field(field)[0];
+            let error = self.circuit().or(before, wrong);
+            self.set(field, &[error]);
+        }
+    }
+
+    fn update_checksum(&mut self, call: &ExternCall) {
+        let args = &call.args;
+        let condition = self.input(args, 0)[0];
+        let data = self.summed(call);
+        let Some((place, width)) = out(args, 2) else { return };
+        let computed = resize(&self.digest(symbol(args, 3), &data), width, false);
+        let old = self.load(place);
+        let new = self.circuit().mux(condition, &computed, &old);
+        self.store(place, &new);
+    }
+
+    /// The data of a checksum, with the payload if the call asks for it.
+    fn summed(&mut self, call: &ExternCall) -> Word {
+        let mut data = self.list(&call.args, 1);
+        if call.method.ends_with("payload") {
+            data.extend_from_slice(&self.payload);
+        }
+        data
     }
 
     fn size(&self, id: tributary_p4::ir::ExternId) -> u64 {

@@ -9,7 +9,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 
 use tributary_p4::ir::{
     BinaryOp, Expr, ExprKind, ExternId, FieldId, HeaderId, HeaderRef, Keyset, LabelId, Place,
-    Program, StackId, Stmt, TableId, Target, Transition, UnaryOp,
+    Program, StackId, Stmt, TableId, UnaryOp,
 };
 
 use crate::testgen::case::{Case, Inputs};
@@ -225,7 +225,7 @@ impl<'p> Machine<'p> {
     }
 
     /// Whether too much has been executed; then everything ends quickly.
-    fn over(&mut self) -> bool {
+    pub(crate) fn over(&mut self) -> bool {
         self.steps += 1;
         if self.steps > MOST_STEPS || self.trace.circuit.gates().len() > MOST_GATES {
             self.trace.endless = true;
@@ -264,13 +264,13 @@ impl<'p> Machine<'p> {
         usize::try_from(index).ok().and_then(|index| elements.get(index)).copied()
     }
 
-    fn next_index(&mut self, stack: StackId) -> u64 {
+    pub(crate) fn next_index(&mut self, stack: StackId) -> u64 {
         let field = self.program.stacks[stack.index()].next_index;
         let word = self.field(field).clone();
         self.pin_number(&word, mix(u64::from(stack.0) ^ 0x7e87))
     }
 
-    fn set_next_index(&mut self, stack: StackId, index: usize) {
+    pub(crate) fn set_next_index(&mut self, stack: StackId, index: usize) {
         self.set(self.program.stacks[stack.index()].next_index, &of_number(index as u64, 32));
     }
 
@@ -447,19 +447,7 @@ impl<'p> Machine<'p> {
                 let body = if self.fork(condition, sides, site) { then } else { otherwise };
                 return self.statements(body);
             }
-            Stmt::Switch { on, cases, default } => {
-                let on = self.expr(on);
-                for (label, body) in cases {
-                    let label = constant(&limb_bits(label, on.len()));
-                    let equal = self.circuit().equal(&on, &label);
-                    let goal = self.first_goal(body);
-                    let site = goal.map_or(2, |goal| mix(goal as u64 ^ 0x5317));
-                    if self.fork(equal, [goal, None], site) {
-                        return self.statements(body);
-                    }
-                }
-                return self.statements(default);
-            }
+            Stmt::Switch { on, cases, default } => return self.switch(on, cases, default),
             Stmt::Apply { table, hit, action } => return self.apply(*table, *hit, *action),
             Stmt::Action(id) => {
                 let flow = self.statements(&self.program.actions[id.index()].body);
@@ -467,11 +455,7 @@ impl<'p> Machine<'p> {
             }
             Stmt::Call(call) => {
                 match counted(statement, self.of.counter) {
-                    Some(goal) => {
-                        if self.trace.circuit.value(self.guard) {
-                            self.trace.goals.insert(goal);
-                        }
-                    }
+                    Some(goal) => self.reach(goal),
                     None => self.call(call),
                 }
                 if self.requests.failed {
@@ -481,33 +465,9 @@ impl<'p> Machine<'p> {
             Stmt::Extract { header, varbit_bits } => {
                 return self.extract(header, varbit_bits.as_ref());
             }
-            Stmt::Lookahead(fields) => {
-                let bits = fields.iter().map(|&field| self.width(field)).sum::<usize>();
-                if let Some(error) = self.needs(bits.next_multiple_of(8)) {
-                    return error;
-                }
-                self.split(fields, self.at);
-            }
-            Stmt::Advance(bits) => {
-                let bits = self.expr(bits);
-                let bits = self.pin_number(&bits, 0xadba);
-                if !bits.is_multiple_of(8) {
-                    return self.error("ParserInvalidArgument");
-                }
-                let bits = usize::try_from(bits).unwrap_or(usize::MAX);
-                if let Some(error) = self.needs(bits) {
-                    return error;
-                }
-                self.at += bits;
-                self.note_consumed();
-            }
-            Stmt::Verify { condition, error } => {
-                let condition = self.expr(condition)[0];
-                if !self.fork(condition, [None, None], mix(self.at as u64 ^ 0xfe51)) {
-                    let error = self.expr(error);
-                    return Flow::Error(error);
-                }
-            }
+            Stmt::Lookahead(fields) => return self.look_ahead(fields),
+            Stmt::Advance(bits) => return self.advance(bits),
+            Stmt::Verify { condition, error } => return self.verify(condition, error),
             Stmt::Emit(header) => {
                 if let Some(header) = self.header(header) {
                     self.emit(header);
@@ -519,14 +479,7 @@ impl<'p> Machine<'p> {
                 let flow = self.statements(body);
                 return if flow == Flow::Return { Flow::Next } else { flow };
             }
-            Stmt::Loop(label, body) => loop {
-                match self.statements(body) {
-                    Flow::Next if self.over() => return Flow::Exit,
-                    Flow::Next => {}
-                    Flow::Leave(to) if to == *label => return Flow::Next,
-                    flow => return flow,
-                }
-            },
+            Stmt::Loop(label, body) => return self.repeat(*label, body),
             Stmt::Labelled(label, body) => {
                 let flow = self.statements(body);
                 return if flow == Flow::Leave(*label) { Flow::Next } else { flow };
@@ -535,6 +488,38 @@ impl<'p> Machine<'p> {
             Stmt::Mark(_) => {}
         }
         Flow::Next
+    }
+
+    fn switch(&mut self, on: &Expr, cases: &[(Box<[u64]>, Vec<Stmt>)], default: &[Stmt]) -> Flow {
+        let on = self.expr(on);
+        for (label, body) in cases {
+            let label = constant(&limb_bits(label, on.len()));
+            let equal = self.circuit().equal(&on, &label);
+            let goal = self.first_goal(body);
+            let site = goal.map_or(2, |goal| mix(goal as u64 ^ 0x5317));
+            if self.fork(equal, [goal, None], site) {
+                return self.statements(body);
+            }
+        }
+        self.statements(default)
+    }
+
+    fn repeat(&mut self, label: LabelId, body: &[Stmt]) -> Flow {
+        loop {
+            match self.statements(body) {
+                Flow::Next if self.over() => return Flow::Exit,
+                Flow::Next => {}
+                Flow::Leave(to) if to == label => return Flow::Next,
+                flow => return flow,
+            }
+        }
+    }
+
+    /// Notes a goal, unless the statements are not on the path.
+    fn reach(&mut self, goal: usize) {
+        if self.trace.circuit.value(self.guard) {
+            self.trace.goals.insert(goal);
+        }
     }
 
     /// The goal that a body counts first.
@@ -592,76 +577,6 @@ impl<'p> Machine<'p> {
         Flow::Error(of_number(self.program.error_code(name).unwrap_or(0), 32))
     }
 
-    /// An error if the packet has fewer bits left.
-    fn needs(&mut self, bits: usize) -> Option<Flow> {
-        let end = self.at.saturating_add(bits);
-        if end <= self.frame.len() {
-            return None;
-        }
-        if self.is_original {
-            self.trace.short.push((self.packet, end.div_ceil(8)));
-        }
-        Some(self.error("PacketTooShort"))
-    }
-
-    fn note_consumed(&mut self) {
-        if self.is_original {
-            self.trace.consumed[self.packet].insert(self.at / 8);
-        }
-    }
-
-    /// Splits the packet's bits into fields.
-    fn split(&mut self, fields: &[FieldId], mut at: usize) -> usize {
-        for &field in fields {
-            let end = at + self.width(field);
-            self.fields[field.index()] = self.frame[at..end].iter().rev().copied().collect();
-            at = end;
-        }
-        at
-    }
-
-    fn extract(&mut self, header_ref: &HeaderRef, varbit_bits: Option<&Expr>) -> Flow {
-        let Some(id) = self.header(header_ref) else { return self.error("StackOutOfBounds") };
-        let header = &self.program.headers[id.index()];
-        let widths: usize = header.fields.iter().map(|&field| self.width(field)).sum();
-        match (varbit_bits, header.varbit) {
-            (Some(bits), Some((at, length))) => {
-                let bits = self.expr(bits);
-                let bits = self.pin_number(&bits, mix(u64::from(id.0) ^ 0x7a5b));
-                let most = self.width(header.fields[at]);
-                if !bits.is_multiple_of(8) {
-                    return self.error("ParserInvalidArgument");
-                }
-                let bits = usize::try_from(bits).unwrap_or(usize::MAX / 2);
-                if let Some(error) = self.needs(bits + widths - most) {
-                    return error;
-                }
-                if bits > most {
-                    return self.error("HeaderTooShort");
-                }
-                let start = self.split(&header.fields[..at], self.at);
-                let end = start + bits;
-                let value: Word = self.frame[start..end].iter().rev().copied().collect();
-                self.set(header.fields[at], &value);
-                self.at = self.split(&header.fields[at + 1..], end);
-                self.set(length, &of_number(bits as u64, 32));
-            }
-            _ => {
-                if let Some(error) = self.needs(widths) {
-                    return error;
-                }
-                self.at = self.split(&header.fields, self.at);
-            }
-        }
-        self.note_consumed();
-        self.set(header.valid, &[TRUE]);
-        if let HeaderRef::Next(stack) = header_ref {
-            let next = self.next_index(*stack) as usize;
-            self.set_next_index(*stack, next + 1);
-        }
-        Flow::Next
-    }
-
     fn emit(&mut self, id: HeaderId) {
         let header = &self.program.headers[id.index()];
         let valid = self.field(header.valid)[0];
@@ -678,46 +593,6 @@ impl<'p> Machine<'p> {
                 word.truncate(usize::try_from(length).unwrap_or(word.len()));
             }
             self.out.extend(word.iter().rev());
-        }
-    }
-
-    /// Runs a parser. Returns its error, if it stops with one.
-    pub(crate) fn parse(&mut self, parser: &'p tributary_p4::ir::Parser) -> Option<Word> {
-        let mut current = 0;
-        loop {
-            let state = parser.states.get(current)?;
-            if self.over() {
-                return None;
-            }
-            self.context = mix(self.context ^ current as u64);
-            if let Flow::Error(error) = self.statements(&state.body) {
-                return Some(error);
-            }
-            let target = match &state.transition {
-                Transition::To(target) => *target,
-                Transition::Select { on, cases } => {
-                    let on: Vec<Word> = on.iter().map(|value| self.expr(value)).collect();
-                    let mut target = Target::Reject;
-                    for (number, (sets, to)) in cases.iter().enumerate() {
-                        let goal = match to {
-                            Target::State(id) => self.first_goal(&parser.states[id.index()].body),
-                            _ => None,
-                        };
-                        let matched = self.matches(sets, &on);
-                        let site =
-                            goal.map_or(mix(number as u64), |goal| mix(goal as u64 ^ 0x5e1e));
-                        if self.fork(matched, [goal, None], site) {
-                            target = *to;
-                            break;
-                        }
-                    }
-                    target
-                }
-            };
-            match target {
-                Target::State(id) => current = id.index(),
-                Target::Accept | Target::Reject => return None,
-            }
         }
     }
 

@@ -19,6 +19,7 @@ mod judge;
 mod machine;
 mod merge;
 pub mod mutants;
+mod parsing;
 mod passes;
 mod report;
 mod search;
