@@ -238,12 +238,7 @@ impl Checker<'_, '_> {
                 None if !self.complete => Target::Reject,
                 None => {
                     let message = format!("there is no state `{other}`");
-                    match closest(other, states.keys()) {
-                        Some(s) => {
-                            self.error_help(name.span, message, format!("did you mean `{s}`?"))
-                        }
-                        None => self.error(name.span, message),
-                    }
+                    self.suggest(name.span, message, closest(other, states.keys()));
                     Target::Reject
                 }
             },

@@ -8,7 +8,7 @@ use super::{Checker, Entry, FunctionBody, FunctionEntry, GenericFunction, Place,
 use crate::ast::{self, Arg, Direction, Ident, Str, TypeRef};
 use crate::hir::{self, ApplyPart, Call, CallArg, Callee, Expr, ExprKind};
 use crate::source::Span;
-use crate::types::{ParamType, Signature, Substitution, Type};
+use crate::types::{BlockKind, BlockType, ParamType, Signature, Substitution, Type};
 
 impl Checker<'_, '_> {
     pub(super) fn call(
@@ -244,8 +244,7 @@ impl Checker<'_, '_> {
         Expr::error(span)
     }
 
-    fn may_apply(&mut self, block: &crate::types::BlockType, span: Span) {
-        use crate::types::BlockKind;
+    fn may_apply(&mut self, block: &BlockType, span: Span) {
         let fits = match block.kind {
             BlockKind::Parser => self.place == Place::Parser,
             BlockKind::Control => self.place == Place::Control,
@@ -289,41 +288,14 @@ impl Checker<'_, '_> {
         let base = self.expr(base);
         match base.ty.clone() {
             Type::Unknown => Expr::error(span),
-            Type::Block(block) => {
-                let ExprKind::Var(instance) = base.kind else {
-                    self.error(base.span, format!("{} cannot be applied here", base.ty));
-                    return Expr::error(span);
-                };
-                if self.at_top(instance) {
-                    let help = "declare an instance in the parser or control that applies it";
-                    let message = "instances of the top level are arguments of packages only";
-                    self.error_help(base.span, message, help);
-                }
-                if &*method.name != "apply" {
-                    self.error(method.span, format!("{} has no method `{}`", base.ty, method.name));
-                    return Expr::error(span);
-                }
-                self.may_apply(&block, span);
-                let Some(args) = self.arguments(&block.name, &block.params, &[], args, span) else {
-                    return Expr::error(span);
-                };
-                let call = Call { target: Callee::Block { instance }, args };
-                Expr { span, ty: Type::Void, kind: ExprKind::Call(Box::new(call)) }
-            }
+            Type::Block(block) => self.block_call(&base, &block, method, args, span),
             Type::Extern(e, given) => {
                 let all: Vec<Rc<Signature>> =
                     e.methods.iter().filter(|m| m.name == method.name).cloned().collect();
                 if all.is_empty() {
                     let message = format!("{} has no method `{}`", base.ty, method.name);
                     let names: Vec<Str> = e.methods.iter().map(|m| m.name.clone()).collect();
-                    match closest(&method.name, names.iter()) {
-                        Some(other) => self.error_help(
-                            method.span,
-                            message,
-                            format!("did you mean `{other}`?"),
-                        ),
-                        None => self.error(method.span, message),
-                    }
+                    self.suggest(method.span, message, closest(&method.name, names.iter()));
                     return Expr::error(span);
                 }
                 let map: Substitution =
@@ -345,6 +317,36 @@ impl Checker<'_, '_> {
                 self.builtin_method(base, method, args, span)
             }
         }
+    }
+
+    /// Applies a parser or control.
+    fn block_call(
+        &mut self,
+        base: &Expr,
+        block: &BlockType,
+        method: &Ident,
+        args: &[Arg],
+        span: Span,
+    ) -> Expr {
+        let ExprKind::Var(instance) = base.kind else {
+            self.error(base.span, format!("{} cannot be applied here", base.ty));
+            return Expr::error(span);
+        };
+        if self.at_top(instance) {
+            let help = "declare an instance in the parser or control that applies it";
+            let message = "instances of the top level are arguments of packages only";
+            self.error_help(base.span, message, help);
+        }
+        if &*method.name != "apply" {
+            self.error(method.span, format!("{} has no method `{}`", base.ty, method.name));
+            return Expr::error(span);
+        }
+        self.may_apply(block, span);
+        let Some(args) = self.arguments(&block.name, &block.params, &[], args, span) else {
+            return Expr::error(span);
+        };
+        let call = Call { target: Callee::Block { instance }, args };
+        Expr { span, ty: Type::Void, kind: ExprKind::Call(Box::new(call)) }
     }
 
     /// Methods of headers and stacks.

@@ -9,7 +9,7 @@ use crate::ast;
 use crate::hir::{Expr, ExprKind};
 use crate::limits::shown;
 use crate::source::Span;
-use crate::types::{Aggregate, Type};
+use crate::types::{Aggregate, StructType, Type};
 
 /// The width of an integer type; `Some(None)` for `int`.
 pub(super) fn integer(ty: &Type) -> Option<Width> {
@@ -99,21 +99,8 @@ impl Checker<'_, '_> {
                 let values = pairs.map(|(value, ty)| self.coerce(value, ty)).collect();
                 Ok(Expr { span: e.span, ty: to.clone(), kind: ExprKind::List(values) })
             }
-            (Type::Tuple(items), Type::Struct(s)) if s.what != Aggregate::Union => {
-                if !matches!(e.kind, ExprKind::List(_)) {
-                    return Err(e.ty);
-                }
-                if items.len() != s.fields.len() {
-                    let message = format!(
-                        "{to} has {} fields, but {} values are given",
-                        s.fields.len(),
-                        items.len()
-                    );
-                    self.error(e.span, message);
-                    return Ok(Expr { span: e.span, ty: to.clone(), kind: ExprKind::Error });
-                }
-                let wanted: Vec<Type> = s.fields.iter().map(|f| f.ty.clone()).collect();
-                self.coerce_parts(e, to, &wanted)
+            (Type::Tuple(_), Type::Struct(s)) if s.what != Aggregate::Union => {
+                self.coerce_fields(e, to, s)
             }
             (Type::Tuple(items), Type::List(of)) => {
                 let wanted = vec![(**of).clone(); items.len()];
@@ -174,6 +161,19 @@ impl Checker<'_, '_> {
         }
         let ty = Type::Tuple(items.iter().map(|item| item.ty.clone()).collect());
         Ok(Expr { span: e.span, ty, kind: ExprKind::List(items) })
+    }
+
+    /// A list as a struct or header.
+    fn coerce_fields(&mut self, e: Expr, to: &Type, s: &StructType) -> Result<Expr, Type> {
+        let ExprKind::List(items) = &e.kind else { return Err(e.ty) };
+        let (given, fields) = (items.len(), s.fields.len());
+        if given != fields {
+            let message = format!("{to} has {fields} fields, but {given} values are given");
+            self.error(e.span, message);
+            return Ok(Expr { span: e.span, ty: to.clone(), kind: ExprKind::Error });
+        }
+        let wanted: Vec<Type> = s.fields.iter().map(|f| f.ty.clone()).collect();
+        self.coerce_parts(e, to, &wanted)
     }
 
     fn coerce_parts(&mut self, e: Expr, to: &Type, wanted: &[Type]) -> Result<Expr, Type> {

@@ -6,14 +6,26 @@ use std::rc::Rc;
 use num_bigint::BigInt;
 
 use super::{Checker, Entry, FunctionBody, FunctionEntry, GenericFunction, Place, VarKind};
-use crate::ast::{self, Aggregate, Decl, DeclKind, Direction, Ident, Method};
+use crate::ast::{self, Aggregate, Decl, DeclKind, Direction, Ident, Method, Str};
 use crate::hir;
 use crate::limits::{CALL_DEPTH, NAME_BYTES};
-use crate::source::Span;
+use crate::source::{Reporter, Span};
 use crate::types::{
     BlockKind, BlockType, EnumType, Extent, ExternType, FieldType, GenericStruct, NewType,
     PackageType, ParamType, SerEnumType, Signature, StructType, Type, TypeVar,
 };
+
+/// Adds the names of a declaration to those of earlier ones.
+fn collect(reporter: &mut Reporter<'_>, what: &str, names: &[Ident], all: &mut Vec<Str>) {
+    for name in names {
+        reporter.work(all.len() as u64 / 16);
+        if all.contains(&name.name) {
+            reporter.error(name.span, format!("{what} `{}` is declared twice", name.name));
+        } else {
+            all.push(name.name.clone());
+        }
+    }
+}
 
 impl Checker<'_, '_> {
     pub(super) fn top_level(&mut self, decl: &Decl) {
@@ -44,28 +56,10 @@ impl Checker<'_, '_> {
             }
             DeclKind::SerEnum { ty, members } => self.ser_enum(name, ty, members),
             DeclKind::Errors { members } => {
-                for member in members {
-                    self.reporter.work(self.errors.len() as u64 / 16);
-                    if self.errors.contains(&member.name) {
-                        self.error(
-                            member.span,
-                            format!("error `{}` is declared twice", member.name),
-                        );
-                    } else {
-                        self.errors.push(member.name.clone());
-                    }
-                }
+                collect(self.reporter, "error", members, &mut self.errors);
             }
             DeclKind::MatchKinds { members } => {
-                for member in members {
-                    self.reporter.work(self.match_kinds.len() as u64 / 16);
-                    if self.match_kinds.contains(&member.name) {
-                        let message = format!("match kind `{}` is declared twice", member.name);
-                        self.error(member.span, message);
-                    } else {
-                        self.match_kinds.push(member.name.clone());
-                    }
-                }
+                collect(self.reporter, "match kind", members, &mut self.match_kinds);
             }
             DeclKind::Aggregate { what, type_params, fields } => {
                 self.aggregate(decl, *what, type_params, fields)

@@ -10,7 +10,7 @@ use crate::ast::{self, Direction, Ident, Str};
 use crate::hir::{ApplyPart, Expr, ExprKind};
 use crate::ir::BinaryOp;
 use crate::source::Span;
-use crate::types::{Aggregate, Type};
+use crate::types::{Aggregate, StructType, Type};
 use crate::walk;
 
 impl Checker<'_, '_> {
@@ -171,12 +171,7 @@ impl Checker<'_, '_> {
             _ => Vec::new(),
         };
         let message = format!("{ty} has no member `{}`", member.name);
-        match closest(&member.name, names.iter()) {
-            Some(other) => {
-                self.error_help(member.span, message, format!("did you mean `{other}`?"))
-            }
-            None => self.error(member.span, message),
-        }
+        self.suggest(member.span, message, closest(&member.name, names.iter()));
         Expr::error(span)
     }
 
@@ -186,33 +181,7 @@ impl Checker<'_, '_> {
         let boxed = |e: Expr| Box::new(e);
         match base.ty.clone() {
             Type::Unknown => Expr::error(span),
-            Type::Struct(s) => {
-                self.reporter.work(s.fields.len() as u64 / 64);
-                let Some(i) = s.position(name) else {
-                    if !self.complete {
-                        return Expr::error(span);
-                    }
-                    let message = format!("{} has no field `{name}`", base.ty);
-                    let names: Vec<Str> = s.fields.iter().map(|f| f.name.clone()).collect();
-                    match closest(name, names.iter()) {
-                        Some(other) => self.error_help(
-                            member.span,
-                            message,
-                            format!("did you mean `{other}`?"),
-                        ),
-                        None => self.error(member.span, message),
-                    }
-                    return Expr::error(span);
-                };
-                let ty = s.fields[i].ty.clone();
-                if let ExprKind::List(items) = &base.kind
-                    && let Some(item) = items.get(i)
-                {
-                    self.copied(item, 1);
-                    return Expr { span, ..item.clone() };
-                }
-                Expr { span, ty, kind: ExprKind::Field(boxed(base), i) }
-            }
+            Type::Struct(s) => self.field(base, &s, member, span),
             Type::Stack(of, size) if !Self::is_header(&of) => {
                 let message = format!("{of}[{size}] has no member `{name}`");
                 let help = "only stacks of headers have members; elements are had by `[index]`";
@@ -266,6 +235,29 @@ impl Checker<'_, '_> {
                 Expr::error(span)
             }
         }
+    }
+
+    /// A field of a struct or header.
+    fn field(&mut self, base: Expr, ty: &StructType, member: &Ident, span: Span) -> Expr {
+        let name = &*member.name;
+        self.reporter.work(ty.fields.len() as u64 / 64);
+        let Some(i) = ty.position(name) else {
+            if !self.complete {
+                return Expr::error(span);
+            }
+            let message = format!("{} has no field `{name}`", base.ty);
+            let names: Vec<Str> = ty.fields.iter().map(|f| f.name.clone()).collect();
+            self.suggest(member.span, message, closest(name, names.iter()));
+            return Expr::error(span);
+        };
+        if let ExprKind::List(items) = &base.kind
+            && let Some(item) = items.get(i)
+        {
+            self.copied(item, 1);
+            return Expr { span, ..item.clone() };
+        }
+        let ty = ty.fields[i].ty.clone();
+        Expr { span, ty, kind: ExprKind::Field(Box::new(base), i) }
     }
 
     fn index(&mut self, base: &ast::Expr, index: &ast::Expr, span: Span) -> Expr {

@@ -273,7 +273,12 @@ impl Checker<'_, '_> {
         if !self.complete {
             return;
         }
-        match self.similar(name) {
+        self.suggest(span, message, self.similar(name));
+    }
+
+    /// Reports a wrong name. The help is a similar name, if there is one.
+    fn suggest(&mut self, span: Span, message: String, similar: Option<Str>) {
+        match similar {
             Some(other) => self.error_help(span, message, format!("did you mean `{other}`?")),
             None => self.error(span, message),
         }

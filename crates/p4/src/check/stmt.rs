@@ -62,24 +62,7 @@ impl Checker<'_, '_> {
                 }
                 StmtKind::Exit
             }
-            ast::StmtKind::Return(value) => {
-                if self.place == Place::Parser {
-                    self.error(s.span, "a parser state has no `return`");
-                }
-                let ret = self.ret.clone();
-                match (value, ret) {
-                    (None, Type::Void | Type::Unknown) => StmtKind::Return(None),
-                    (None, ret) => {
-                        self.error(s.span, format!("`return` needs a value of type {ret}"));
-                        return None;
-                    }
-                    (Some(value), Type::Void) => {
-                        self.error(value.span, "nothing is returned here");
-                        return None;
-                    }
-                    (Some(value), ret) => StmtKind::Return(Some(self.expect(value, &ret))),
-                }
-            }
+            ast::StmtKind::Return(value) => self.return_statement(value.as_ref(), s.span)?,
             ast::StmtKind::For { init, condition, update, body } => {
                 return self.scoped(|c| {
                     let init = c.statements(init);
@@ -106,6 +89,25 @@ impl Checker<'_, '_> {
             }
         };
         Some(Stmt { span: s.span, kind })
+    }
+
+    fn return_statement(&mut self, value: Option<&ast::Expr>, span: Span) -> Option<StmtKind> {
+        if self.place == Place::Parser {
+            self.error(span, "a parser state has no `return`");
+        }
+        let value = match (value, self.ret.clone()) {
+            (None, Type::Void | Type::Unknown) => None,
+            (None, ret) => {
+                self.error(span, format!("`return` needs a value of type {ret}"));
+                return None;
+            }
+            (Some(value), Type::Void) => {
+                self.error(value.span, "nothing is returned here");
+                return None;
+            }
+            (Some(value), ret) => Some(self.expect(value, &ret)),
+        };
+        Some(StmtKind::Return(value))
     }
 
     fn loop_body(&mut self, body: &ast::Stmt) -> Vec<Stmt> {

@@ -246,15 +246,9 @@ impl Checker<'_, '_> {
             None if !self.complete => None,
             _ => {
                 let message = format!("there is no action `{}`", name.name);
-                match self
-                    .similar(&name.name)
-                    .filter(|s| matches!(self.lookup(s), Some(Entry::Action(_))))
-                {
-                    Some(other) => {
-                        self.error_help(name.span, message, format!("did you mean `{other}`?"))
-                    }
-                    None => self.error(name.span, message),
-                }
+                let similar = self.similar(&name.name);
+                let action = similar.filter(|s| matches!(self.lookup(s), Some(Entry::Action(_))));
+                self.suggest(name.span, message, action);
                 None
             }
         }
@@ -359,70 +353,18 @@ impl Checker<'_, '_> {
 
     fn property(&mut self, property: &ast::Property, value: &ast::Expr, table: &mut hir::Table) {
         match &*property.name.name {
-            "default_action" => {
-                table.default = self.bound_action(value, table);
-                table.const_default = property.is_const;
-                if let Some((action, _)) = table.default
-                    && !table.actions[action].scope.as_default()
-                {
-                    let message = match table.actions[action].scope {
-                        Scope::GroupAction => {
-                            "this action is a @groupaction: it cannot be the default"
-                        }
-                        _ => "this action is @tableonly: it cannot be the default",
-                    };
-                    self.error(value.span, message);
-                }
-            }
+            "default_action" => self.default_action(property, value, table),
             "size" => table.size = Some(self.size_of_store("table", value)),
             "counters" | "meters" | "implementation" | "registers" | "filters" | "proxy_hash"
             | "atcam" | "alpm" | "psa_direct_counter" | "psa_direct_meter"
-            | "psa_implementation" => {
-                let instance = self.expr(value);
-                if matches!(instance.ty, Type::Extern(..)) {
-                    table.attached.push(hir::Attached {
-                        name: property.name.name.clone(),
-                        annotations: self.annotations(&property.annotations),
-                        value: instance,
-                    });
-                } else if !matches!(instance.ty, Type::Unknown) {
-                    self.error(
-                        value.span,
-                        format!(
-                            "`{}` is an extern instance, not {}",
-                            property.name.name, instance.ty
-                        ),
-                    );
-                }
-            }
+            | "psa_implementation" => self.attach(property, value, table),
             // TNA calls it `idle_timeout`.
             "support_timeout" | "idle_timeout" => {
-                let on = self.expect(value, &Type::Bool);
-                match on.kind {
-                    hir::ExprKind::Bool(on) => table.idle_timeout = on,
-                    hir::ExprKind::Error => {}
-                    _ => {
-                        let message =
-                            format!("`{}` must be known at compile time", property.name.name);
-                        self.error(value.span, message);
-                    }
+                if let Some(on) = self.flag(property, value) {
+                    table.idle_timeout = on;
                 }
             }
-            "psa_idle_timeout" => {
-                let behaviour = self.expr(value);
-                match (&behaviour.ty, &behaviour.kind) {
-                    (Type::Unknown, _) => {}
-                    (Type::Enum(e), hir::ExprKind::Member(at))
-                        if &*e.name == "PSA_IdleTimeout_t" =>
-                    {
-                        table.idle_timeout = &*e.members[*at] == "NOTIFY_CONTROL";
-                    }
-                    (ty, _) => self.error(
-                        value.span,
-                        format!("`psa_idle_timeout` is a member of PSA_IdleTimeout_t, not {ty}"),
-                    ),
-                }
-            }
+            "psa_idle_timeout" => self.psa_idle_timeout(value, table),
             "psa_empty_group_action" => table.empty_group = self.bound_action(value, table),
             "priority_delta" => {
                 let delta = self.expect(value, &Type::Int);
@@ -432,48 +374,100 @@ impl Checker<'_, '_> {
                 table.priority_delta = Some(delta);
             }
             "largest_priority_wins" => {
-                let largest = self.expect(value, &Type::Bool);
-                match largest.kind {
-                    hir::ExprKind::Bool(largest) => table.largest_priority_wins = largest,
-                    hir::ExprKind::Error => {}
-                    _ => {
-                        let message = "`largest_priority_wins` must be known at compile time";
-                        self.error(value.span, message);
-                    }
+                if let Some(largest) = self.flag(property, value) {
+                    table.largest_priority_wins = largest;
                 }
             }
-            other => {
-                let known = [
-                    "key",
-                    "actions",
-                    "entries",
-                    "default_action",
-                    "size",
-                    "counters",
-                    "meters",
-                    "implementation",
-                    "registers",
-                    "filters",
-                    "proxy_hash",
-                ];
-                let known: Vec<ast::Str> = known.iter().map(|s| (*s).into()).collect();
-                match super::closest(other, known.iter()) {
-                    Some(s) => {
-                        let message = format!("tables have no property `{other}`");
-                        self.error_help(
-                            property.name.span,
-                            message,
-                            format!("did you mean `{s}`?"),
-                        );
-                    }
-                    // Architectures may define their own properties. Warn that this one has no
-                    // effect.
-                    None => self.reporter.warning(
-                        property.name.span,
-                        format!("the table property `{other}` is ignored"),
-                    ),
-                }
+            _ => self.unknown_property(&property.name),
+        }
+    }
+
+    fn default_action(
+        &mut self,
+        property: &ast::Property,
+        value: &ast::Expr,
+        table: &mut hir::Table,
+    ) {
+        table.default = self.bound_action(value, table);
+        table.const_default = property.is_const;
+        if let Some((action, _)) = table.default
+            && !table.actions[action].scope.as_default()
+        {
+            let message = match table.actions[action].scope {
+                Scope::GroupAction => "this action is a @groupaction: it cannot be the default",
+                _ => "this action is @tableonly: it cannot be the default",
+            };
+            self.error(value.span, message);
+        }
+    }
+
+    /// Attaches an extern instance to a table.
+    fn attach(&mut self, property: &ast::Property, value: &ast::Expr, table: &mut hir::Table) {
+        let instance = self.expr(value);
+        if matches!(instance.ty, Type::Extern(..)) {
+            table.attached.push(hir::Attached {
+                name: property.name.name.clone(),
+                annotations: self.annotations(&property.annotations),
+                value: instance,
+            });
+        } else if !matches!(instance.ty, Type::Unknown) {
+            let name = &property.name.name;
+            let message = format!("`{name}` is an extern instance, not {}", instance.ty);
+            self.error(value.span, message);
+        }
+    }
+
+    /// A Boolean value that is known at compile time. `None` after an error.
+    fn flag(&mut self, property: &ast::Property, value: &ast::Expr) -> Option<bool> {
+        match self.expect(value, &Type::Bool).kind {
+            hir::ExprKind::Bool(on) => Some(on),
+            hir::ExprKind::Error => None,
+            _ => {
+                let message = format!("`{}` must be known at compile time", property.name.name);
+                self.error(value.span, message);
+                None
             }
+        }
+    }
+
+    fn psa_idle_timeout(&mut self, value: &ast::Expr, table: &mut hir::Table) {
+        let behaviour = self.expr(value);
+        match (&behaviour.ty, &behaviour.kind) {
+            (Type::Unknown, _) => {}
+            (Type::Enum(e), hir::ExprKind::Member(at)) if &*e.name == "PSA_IdleTimeout_t" => {
+                table.idle_timeout = &*e.members[*at] == "NOTIFY_CONTROL";
+            }
+            (ty, _) => self.error(
+                value.span,
+                format!("`psa_idle_timeout` is a member of PSA_IdleTimeout_t, not {ty}"),
+            ),
+        }
+    }
+
+    fn unknown_property(&mut self, name: &Ident) {
+        let known = [
+            "key",
+            "actions",
+            "entries",
+            "default_action",
+            "size",
+            "counters",
+            "meters",
+            "implementation",
+            "registers",
+            "filters",
+            "proxy_hash",
+        ];
+        let known: Vec<ast::Str> = known.iter().map(|s| (*s).into()).collect();
+        match super::closest(&name.name, known.iter()) {
+            Some(s) => {
+                let message = format!("tables have no property `{}`", name.name);
+                self.error_help(name.span, message, format!("did you mean `{s}`?"));
+            }
+            // Architectures may define their own properties. Warn that this one has no effect.
+            None => self
+                .reporter
+                .warning(name.span, format!("the table property `{}` is ignored", name.name)),
         }
     }
 
