@@ -9,6 +9,7 @@ use super::{Binding, Lowerer, Value, build, integers};
 use crate::ast::UnaryOp;
 use crate::hir::{self, ApplyPart, ExprKind};
 use crate::ir::{self, BinaryOp, Expr, Place, Scalar, Stmt};
+use crate::source::Span;
 use crate::types::Type;
 use crate::walk;
 
@@ -86,24 +87,7 @@ impl Lowerer<'_, '_> {
             }
             ExprKind::Bool(b) => Value::Scalar(build::boolean(*b)),
             ExprKind::Text(t) => Value::Text(t.clone()),
-            ExprKind::Member(i) => {
-                let code = match &e.ty {
-                    Type::ErrorCode => self.error_code(*i),
-                    _ => *i,
-                };
-                let code = build::constant(&BigInt::from(code), Scalar::bit(32));
-                match &e.ty {
-                    Type::Enum(ty) => {
-                        self.enum_index(ty);
-                        Value::Symbol {
-                            enum_name: ty.name.clone(),
-                            member: ty.members[*i].clone(),
-                            code,
-                        }
-                    }
-                    _ => Value::Scalar(code),
-                }
-            }
+            ExprKind::Member(i) => self.enum_member(&e.ty, *i),
             ExprKind::Var(id) => match self.vars.get(id) {
                 Some(Binding::Loc(loc)) => Value::Loc(loc.clone()),
                 Some(Binding::Value(value)) => value.clone(),
@@ -129,20 +113,7 @@ impl Lowerer<'_, '_> {
                     Value::Scalar(build::slice(inner, *hi, *lo))
                 }
             },
-            ExprKind::Unary(op, a) => {
-                let int = a.ty == Type::Int;
-                let a = self.scalar(a);
-                Value::Scalar(match op {
-                    UnaryOp::Neg if int => {
-                        let zero = integers::constant(&0.into());
-                        self.int_binary(BinaryOp::Sub, zero, a, e)
-                    }
-                    UnaryOp::Not => build::unary(ir::UnaryOp::Not, a),
-                    UnaryOp::BitNot => build::unary(ir::UnaryOp::BitNot, a),
-                    UnaryOp::Neg => build::unary(ir::UnaryOp::Neg, a),
-                    UnaryOp::Plus => a,
-                })
-            }
+            ExprKind::Unary(op, a) => Value::Scalar(self.unary(*op, a, e)),
             ExprKind::Binary(op, a, b) => self.binary(*op, a, b),
             ExprKind::Mux(c, a, b) => self.mux(c, a, b, &e.ty),
             ExprKind::Cast(inner) => {
@@ -166,21 +137,51 @@ impl Lowerer<'_, '_> {
             },
             ExprKind::Call(call) => self.call(call, &e.ty, e.span),
             ExprKind::Apply(table, part) => self.apply_value(table, *part),
-            ExprKind::Construct(construct) => {
-                // An unnamed instance as a constructor's argument.
-                let instance = hir::Instance {
-                    id: 0,
-                    name: format!("anonymous{}", self.temps).into(),
-                    annotations: Vec::new(),
-                    construct: construct.clone(),
-                    methods: Vec::new(),
-                    span: e.span,
-                };
-                self.temps += 1;
-                Value::Object(Box::new(self.instance(&instance)))
-            }
+            ExprKind::Construct(construct) => self.unnamed_instance(construct, e.span),
             ExprKind::Rest | ExprKind::Error => Value::Void,
         }
+    }
+
+    /// A member of an enum or of `error`.
+    fn enum_member(&mut self, ty: &Type, position: usize) -> Value {
+        let code = match ty {
+            Type::ErrorCode => self.error_code(position),
+            _ => position,
+        };
+        let code = build::constant(&BigInt::from(code), Scalar::bit(32));
+        let Type::Enum(ty) = ty else { return Value::Scalar(code) };
+        self.enum_index(ty);
+        let (enum_name, member) = (ty.name.clone(), ty.members[position].clone());
+        Value::Symbol { enum_name, member, code }
+    }
+
+    /// `e` is the whole expression.
+    fn unary(&mut self, op: UnaryOp, operand: &hir::Expr, e: &hir::Expr) -> Expr {
+        let value = self.scalar(operand);
+        match op {
+            UnaryOp::Neg if operand.ty == Type::Int => {
+                let zero = integers::constant(&0.into());
+                self.int_binary(BinaryOp::Sub, zero, value, e)
+            }
+            UnaryOp::Not => build::unary(ir::UnaryOp::Not, value),
+            UnaryOp::BitNot => build::unary(ir::UnaryOp::BitNot, value),
+            UnaryOp::Neg => build::unary(ir::UnaryOp::Neg, value),
+            UnaryOp::Plus => value,
+        }
+    }
+
+    /// An unnamed instance as a constructor's argument.
+    fn unnamed_instance(&mut self, construct: &Rc<hir::Construct>, span: Span) -> Value {
+        let instance = hir::Instance {
+            id: 0,
+            name: format!("anonymous{}", self.temps).into(),
+            annotations: Vec::new(),
+            construct: construct.clone(),
+            methods: Vec::new(),
+            span,
+        };
+        self.temps += 1;
+        Value::Object(Box::new(self.instance(&instance)))
     }
 
     /// Values of several expressions, evaluated from left to right.

@@ -20,54 +20,69 @@ impl Lowerer<'_, '_> {
         span: Span,
     ) -> Value {
         let method = &*signature.name;
-        if let Some((object, type_name)) = instance {
-            match (&**type_name, method) {
-                ("packet_in", _) => return self.packet_in(method, args, ret, span),
-                ("packet_out", "emit") => {
-                    if let Some(value) = args.first().and_then(|a| a.value.as_ref()) {
-                        match self.value(value) {
-                            Value::Loc(loc) => self.emit_packet(&loc, &value.ty, span),
-                            other => {
-                                let store = Loc::Store(self.local("$emitted", &value.ty));
-                                self.assign(&store, other, &value.ty);
-                                self.emit_packet(&store, &value.ty, span);
-                            }
+        match instance {
+            Some((object, type_name)) => {
+                self.extern_method(object, type_name, method, args, ret, span)
+            }
+            None => self.extern_function(method, args, ret, span),
+        }
+    }
+
+    fn extern_method(
+        &mut self,
+        object: &hir::Expr,
+        type_name: &str,
+        method: &str,
+        args: &[CallArg],
+        ret: &Type,
+        span: Span,
+    ) -> Value {
+        match (type_name, method) {
+            ("packet_in", _) => return self.packet_in(method, args, ret, span),
+            ("packet_out", "emit") => {
+                if let Some(value) = args.first().and_then(|a| a.value.as_ref()) {
+                    match self.value(value) {
+                        Value::Loc(loc) => self.emit_packet(&loc, &value.ty, span),
+                        other => {
+                            let store = Loc::Store(self.local("$emitted", &value.ty));
+                            self.assign(&store, other, &value.ty);
+                            self.emit_packet(&store, &value.ty, span);
                         }
                     }
-                    return Value::Void;
                 }
-                _ => {}
-            }
-            let Value::Object(binding) = self.value(object) else { return Value::Void };
-            let Binding::Extern(id) = *binding else { return Value::Void };
-            if self.tna_refuses(type_name, method, span) {
                 return Value::Void;
             }
-            if self.register_call(id, method, args) {
-                return Value::Void;
-            }
-            if let Some(value) = self.parser_extern(id, type_name, method, args, span) {
-                return value;
-            }
-            let mut list = self.extern_args(args);
-            self.symmetric(id, args, &mut list);
-            pad_flexible(type_name, args, &mut list);
-            let result = self.result_arg(ret, &mut list, span);
-            if let Value::Loc(Loc::Store(Store::Scalar(field))) = result {
-                self.info.calls.insert(field, span);
-            }
-            let call = Stmt::Call(ExternCall {
-                instance: Some(id),
-                method: method.to_owned(),
-                args: list,
-            });
-            let call = self.tna_request(id, type_name, call, span);
-            self.emit(call);
-            if (&**type_name, method) == ("Digest", "pack") {
-                self.note_tna_digest(id);
-            }
-            return result;
+            _ => {}
         }
+        let Value::Object(binding) = self.value(object) else { return Value::Void };
+        let Binding::Extern(id) = *binding else { return Value::Void };
+        if self.tna_refuses(type_name, method, span) {
+            return Value::Void;
+        }
+        if self.register_call(id, method, args) {
+            return Value::Void;
+        }
+        if let Some(value) = self.parser_extern(id, type_name, method, args, span) {
+            return value;
+        }
+        let mut list = self.extern_args(args);
+        self.symmetric(id, args, &mut list);
+        pad_flexible(type_name, args, &mut list);
+        let result = self.result_arg(ret, &mut list, span);
+        if let Value::Loc(Loc::Store(Store::Scalar(field))) = result {
+            self.info.calls.insert(field, span);
+        }
+        let call =
+            Stmt::Call(ExternCall { instance: Some(id), method: method.to_owned(), args: list });
+        let call = self.tna_request(id, type_name, call, span);
+        self.emit(call);
+        if (type_name, method) == ("Digest", "pack") {
+            self.note_tna_digest(id);
+        }
+        result
+    }
+
+    fn extern_function(&mut self, method: &str, args: &[CallArg], ret: &Type, span: Span) -> Value {
         if let Some(value) = self.tna_function(method, args, ret, span) {
             return value;
         }

@@ -9,7 +9,7 @@ use num_traits::{ToPrimitive, Zero};
 use super::{Binding, LoweredTable, Lowerer, TableInfo, Value};
 use crate::check::fold::limbs;
 use crate::hir;
-use crate::ir::{self, ActionCall, FieldId, Keyset, MatchKind, Scalar, Stmt, TableId};
+use crate::ir::{self, ActionCall, ExternId, FieldId, Keyset, MatchKind, Scalar, Stmt, TableId};
 
 /// Default number of entries of a table on BMv2 and on Tofino.
 const DEFAULT_SIZE: u64 = 1024;
@@ -79,43 +79,7 @@ impl Lowerer<'_, '_> {
             Some(size) => self.constant(size).and_then(|v| v.to_u64()).unwrap_or(default_size),
             None => default_size,
         };
-        let mut attached = Vec::new();
-        for property in &table.attached {
-            let value = match &property.value.kind {
-                hir::ExprKind::Construct(construct) => {
-                    // Constructed in place: the property's name is the control-plane name, without
-                    // a prefix.
-                    let given = property.annotations.iter().find(|a| a.name == "name");
-                    let name = match given {
-                        Some(name) => name.body.clone(),
-                        None => format!("{}.{}", table.name, property.name),
-                    };
-                    let prefix = match given {
-                        Some(_) => std::mem::take(&mut self.prefix),
-                        None => self.prefix.clone(),
-                    };
-                    let binding = self.instance(&hir::Instance {
-                        id: 0,
-                        name: name.into(),
-                        annotations: property.annotations.clone(),
-                        construct: construct.clone(),
-                        methods: Vec::new(),
-                        span: property.value.span,
-                    });
-                    self.prefix = prefix;
-                    Value::Object(Box::new(binding))
-                }
-                _ => self.value(&property.value),
-            };
-            match value {
-                Value::Object(binding) if matches!(*binding, Binding::Extern(_)) => {
-                    if let Binding::Extern(id) = *binding {
-                        attached.push(self.program.profile_of(id));
-                    }
-                }
-                _ => self.error(property.value.span, "this is not an extern instance"),
-            }
-        }
+        let attached = table.attached.iter().filter_map(|a| self.attached(table, a)).collect();
         let id = TableId(self.program.tables.len() as u32);
         if !self.table_names.insert(name.clone()) {
             let message = format!("two tables have the name `{name}`");
@@ -139,6 +103,43 @@ impl Lowerer<'_, '_> {
         let action_annotations = table.actions.iter().map(|a| a.annotations.clone()).collect();
         self.info.tables.push(TableInfo { key_types, action_annotations });
         LoweredTable { id, pre: pre.into(), steps }
+    }
+
+    /// The extern instance that is attached to a table.
+    fn attached(&mut self, table: &hir::Table, property: &hir::Attached) -> Option<ExternId> {
+        let value = match &property.value.kind {
+            hir::ExprKind::Construct(construct) => {
+                // Constructed in place: the property's name is the control-plane name, without a
+                // prefix.
+                let given = property.annotations.iter().find(|a| a.name == "name");
+                let name = match given {
+                    Some(name) => name.body.clone(),
+                    None => format!("{}.{}", table.name, property.name),
+                };
+                let prefix = match given {
+                    Some(_) => std::mem::take(&mut self.prefix),
+                    None => self.prefix.clone(),
+                };
+                let binding = self.instance(&hir::Instance {
+                    id: 0,
+                    name: name.into(),
+                    annotations: property.annotations.clone(),
+                    construct: construct.clone(),
+                    methods: Vec::new(),
+                    span: property.value.span,
+                });
+                self.prefix = prefix;
+                Value::Object(Box::new(binding))
+            }
+            _ => self.value(&property.value),
+        };
+        if let Value::Object(binding) = value
+            && let Binding::Extern(id) = *binding
+        {
+            return Some(self.program.profile_of(id));
+        }
+        self.error(property.value.span, "this is not an extern instance");
+        None
     }
 
     /// Reports two actions of a table that the control plane cannot tell apart.
