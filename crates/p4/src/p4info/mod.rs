@@ -147,6 +147,33 @@ fn extern_kind(e: &ir::Extern) -> Option<Kind> {
     })
 }
 
+/// The member of an enum with which an extern is constructed.
+fn symbol(e: &ir::Extern) -> Option<&str> {
+    e.args.iter().find_map(|a| match a {
+        CtorArg::Symbol(_, member) => Some(member.as_str()),
+        _ => None,
+    })
+}
+
+fn counter_spec(e: &ir::Extern) -> proto::CounterSpec {
+    use proto::counter_spec::Unit;
+    let unit = match symbol(e) {
+        Some("bytes" | "BYTES") => Unit::Bytes,
+        Some("packets" | "PACKETS") => Unit::Packets,
+        _ => Unit::Both,
+    };
+    proto::CounterSpec { unit: unit.into() }
+}
+
+fn meter_spec(e: &ir::Extern) -> proto::MeterSpec {
+    use proto::meter_spec::Unit;
+    let unit = match symbol(e) {
+        Some("bytes" | "BYTES") => Unit::Bytes,
+        _ => Unit::Packets,
+    };
+    proto::MeterSpec { unit: unit.into(), ..Default::default() }
+}
+
 impl Generator<'_> {
     fn collect(&mut self) {
         for table in &self.program.tables {
@@ -339,33 +366,17 @@ impl Generator<'_> {
     }
 
     fn externs(&mut self) {
-        use proto::{counter_spec, meter_spec};
         for (i, (e, type_args)) in
             self.program.externs.iter().zip(&self.info.extern_types).enumerate()
         {
             let Some(kind) = extern_kind(e) else { continue };
             let preamble = Some(self.preamble(kind, &e.name, &e.annotations));
-            let symbol = e.args.iter().find_map(|a| match a {
-                CtorArg::Symbol(_, member) => Some(member.as_str()),
-                _ => None,
-            });
             let size = e.args.iter().find_map(|a| match a {
                 CtorArg::Int(v) => Some(*v as i64),
                 _ => None,
             });
             let size = size.unwrap_or(0);
-            let unit = match symbol {
-                Some("bytes" | "BYTES") => counter_spec::Unit::Bytes,
-                Some("packets" | "PACKETS") => counter_spec::Unit::Packets,
-                _ => counter_spec::Unit::Both,
-            };
-            let meter_unit = match symbol {
-                Some("bytes" | "BYTES") => meter_spec::Unit::Bytes,
-                _ => meter_spec::Unit::Packets,
-            };
-            let counter_spec = Some(proto::CounterSpec { unit: unit.into() });
-            let meter_spec =
-                Some(proto::MeterSpec { unit: meter_unit.into(), ..Default::default() });
+            let (counter_spec, meter_spec) = (Some(counter_spec(e)), Some(meter_spec(e)));
             // The index type is the last type argument, if any. p4c has none for TNA.
             let index = match (self.program.architecture(), kind) {
                 (Some(Architecture::Tna), _) => None,
