@@ -46,7 +46,7 @@ struct Queue {
 
 /// The queues and counters of a port.
 #[derive(Debug)]
-pub(crate) struct Port {
+pub(crate) struct PortQueues {
     /// By priority, lowest first.
     queues: Box<[Queue]>,
     pub(crate) statistics: PortStatistics,
@@ -55,7 +55,7 @@ pub(crate) struct Port {
 /// The queues of all ports.
 #[derive(Debug)]
 pub(crate) struct Queues {
-    ports: Vec<Option<Port>>,
+    ports: Vec<Option<PortQueues>>,
     /// Ports in `ports` that have no link.
     internal: Vec<u16>,
     limit: usize,
@@ -66,10 +66,10 @@ pub(crate) struct Queues {
 
 impl Queues {
     pub(crate) fn new(config: &SwitchConfig) -> Self {
-        let mut ports: Vec<Option<Port>> = (0..PORT_COUNT).map(|_| None).collect();
+        let mut ports: Vec<Option<PortQueues>> = (0..PORT_COUNT).map(|_| None).collect();
         for &port in &config.ports {
             if let Some(place) = ports.get_mut(usize::from(port)) {
-                *place = Some(Port::new(config.priority_queues));
+                *place = Some(PortQueues::new(config.priority_queues));
             }
         }
         let (limit, priorities) = (config.queue_limit, config.priority_queues);
@@ -86,17 +86,17 @@ impl Queues {
         }
         for &port in &wanted {
             if let Some(place) = self.ports.get_mut(usize::from(port)) {
-                place.get_or_insert_with(|| Port::new(self.priorities));
+                place.get_or_insert_with(|| PortQueues::new(self.priorities));
             }
         }
         self.internal = wanted;
     }
 
-    pub(crate) fn port(&self, port: u16) -> Option<&Port> {
+    pub(crate) fn port(&self, port: u16) -> Option<&PortQueues> {
         self.ports.get(usize::from(port))?.as_ref()
     }
 
-    pub(crate) fn port_mut(&mut self, port: u16) -> Option<&mut Port> {
+    pub(crate) fn port_mut(&mut self, port: u16) -> Option<&mut PortQueues> {
         self.ports.get_mut(usize::from(port))?.as_mut()
     }
 
@@ -179,7 +179,7 @@ impl Queues {
     }
 }
 
-impl Port {
+impl PortQueues {
     fn new(priorities: usize) -> Self {
         let queues = (0..priorities.max(1)).map(|_| Queue::default()).collect();
         Self { queues, statistics: PortStatistics::default() }
