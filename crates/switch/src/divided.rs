@@ -10,7 +10,8 @@ use tributary_p4runtime::p4::v1::{
     Update, entity, p4_data, packet_replication_engine_entry, replica, update,
 };
 
-use crate::switch::Handover;
+use crate::entities::ReadBatch;
+use crate::switch::{Core, Handover};
 use crate::{Forwarding, Switch, SwitchConfig};
 
 const ROWS: &str = include_str!("../tests/switch/programs/rows.p4");
@@ -18,8 +19,7 @@ const GROUP: u8 = 7;
 
 /// A switch whose cores are all here, as threads would have them.
 struct Cores {
-    /// The first one has none of the others in it.
-    cores: Vec<Switch>,
+    switch: Switch,
     /// Packets on their way, by the core that they are for, in order for each.
     mail: Vec<Vec<Handover>>,
     out: Vec<(u16, Vec<u8>)>,
@@ -33,23 +33,19 @@ impl Cores {
             queue_limit: 4096,
             ..SwitchConfig::default()
         };
-        let cores = (0..count).map(|core| Switch::on_core(core, config.clone())).collect();
         let mail = (0..count).map(|_| Vec::new()).collect();
-        Self { cores, mail, out: Vec::new() }
+        Self { switch: Switch::new(config), mail, out: Vec::new() }
     }
 
-    /// Runs a command on the whole switch.
-    fn command<R>(&mut self, command: impl FnOnce(&mut Switch) -> R) -> R {
-        let mut whole = self.cores.remove(0);
-        whole.others_mut().append(&mut self.cores);
-        let result = command(&mut whole);
-        self.cores.append(whole.others_mut());
-        self.cores.insert(0, whole);
-        result
+    fn core(&mut self, core: usize) -> &mut Core {
+        match core {
+            0 => self.switch.first_mut(),
+            _ => &mut self.switch.others_mut()[core - 1],
+        }
     }
 
     fn collect(&mut self, core: usize) {
-        while let Some(handover) = self.cores[core].poll_handover() {
+        while let Some(handover) = self.core(core).poll_handover() {
             assert_ne!(usize::from(handover.to), core, "it was not the packet's core");
             self.mail[usize::from(handover.to)].push(handover);
         }
@@ -60,38 +56,40 @@ impl Cores {
         let mut busy = false;
         if !self.mail[core].is_empty() {
             let handover = self.mail[core].remove(0);
-            drop(self.cores[core].take_over(0, handover));
+            drop(self.core(core).take_over(0, handover));
             busy = true;
         }
-        busy |= self.cores[core].has_pending();
-        self.cores[core].run_pending(0, 1);
+        busy |= self.core(core).has_pending();
+        self.core(core).run_pending(0, 1);
         for port in 1..=3 {
             let mut frame = Vec::new();
-            if self.cores[core].transmit(0, port, &mut frame) {
+            if self.core(core).transmit(0, port, &mut frame) {
                 self.out.push((port, frame));
                 busy = true;
             }
         }
         self.collect(core);
-        busy || self.cores[core].has_pending()
+        busy || self.core(core).has_pending()
     }
 
     fn finish(&mut self) {
-        while (0..self.cores.len()).fold(false, |busy, core| self.step(core) | busy) {}
+        while (0..self.mail.len()).fold(false, |busy, core| self.step(core) | busy) {}
     }
 
     fn write(&mut self, kind: update::Type, entity: entity::Entity) {
         let update = Update { r#type: kind.into(), entity: Some(Entity { entity: Some(entity) }) };
-        self.command(|switch| switch.write(&[update]).unwrap().remove(0).unwrap());
+        self.switch.write(&[update]).unwrap().remove(0).unwrap();
     }
 
     fn read(&mut self, template: entity::Entity) -> Vec<entity::Entity> {
         let template = [Entity { entity: Some(template) }];
-        let entities = self.command(|switch| {
-            switch.gather();
-            switch.read(&template).unwrap()
-        });
-        entities.into_iter().filter_map(|entity| entity.entity).collect()
+        self.switch.gather();
+        self.switch
+            .read(&template)
+            .unwrap()
+            .into_iter()
+            .filter_map(|entity| entity.entity)
+            .collect()
     }
 
     /// Values of the register, by row, without zeros.
@@ -133,7 +131,7 @@ impl Cores {
 
     /// The entry of an operation, or a template for all entries.
     fn entry(&self, op: Option<u8>) -> TableEntry {
-        let info = self.cores[0].forwarding().unwrap().p4info();
+        let info = self.switch.forwarding().unwrap().p4info();
         let id = |p: &tributary_p4runtime::p4::config::v1::Table| p.preamble.clone().unwrap().id;
         let table_id = id(&info.tables[0]);
         let Some(op) = op else { return TableEntry { table_id, ..TableEntry::default() } };
@@ -155,7 +153,7 @@ impl Cores {
     /// Starts the program, with an entry per operation and a group of two ports.
     fn start(&mut self) {
         let forwarding = Forwarding::from_source(ROWS).unwrap();
-        self.command(|switch| switch.commit(forwarding));
+        self.switch.commit(forwarding);
         for op in 0..5 {
             let entry = self.entry(Some(op));
             self.write(update::Type::Insert, entity::Entity::TableEntry(entry));
@@ -251,7 +249,7 @@ proptest! {
                     }
                     leave += probe.leaves();
                     let core = core.index(cores.into());
-                    switch.cores[core].receive(0, 1, &probe.frame());
+                    switch.core(core).receive(0, 1, &probe.frame());
                     switch.collect(core);
                 }
                 Event::Step(core) => drop(switch.step(core.index(cores.into()))),
@@ -276,7 +274,7 @@ proptest! {
         }
         // Both replicas of a group's packet have the same.
         prop_assert!(seen.iter().all(|((op, ..), count)| *count == copies(*op)), "{:?}", seen);
-        let statistics = switch.command(|switch| switch.statistics());
+        let statistics = switch.switch.statistics();
         if cores == 1 {
             prop_assert_eq!(statistics.handed_over, 0);
         }
@@ -291,7 +289,7 @@ fn what_is_written_is_for_all_cores_together() {
     switch.start();
     let send = |switch: &mut Cores, row| {
         for core in 0..3 {
-            switch.cores[core].receive(0, 1, &Probe { op: 0, left: 0, row }.frame());
+            switch.core(core).receive(0, 1, &Probe { op: 0, left: 0, row }.frame());
             switch.collect(core);
         }
         switch.finish();
@@ -301,7 +299,7 @@ fn what_is_written_is_for_all_cores_together() {
     assert_eq!(switch.passes()[0][0], 12);
     assert_eq!(switch.passes()[1][0], 12);
     let counter = CounterEntry {
-        counter_id: switch.cores[0].forwarding().unwrap().p4info().counters[0]
+        counter_id: switch.switch.forwarding().unwrap().p4info().counters[0]
             .preamble
             .clone()
             .unwrap()
@@ -313,7 +311,7 @@ fn what_is_written_is_for_all_cores_together() {
     let mut entry = switch.entry(Some(0));
     entry.counter_data = Some(p4::CounterData { byte_count: 0, packet_count: 500 });
     switch.write(update::Type::Modify, entity::Entity::TableEntry(entry));
-    let register = switch.cores[0].forwarding().unwrap().p4info().registers[0].clone();
+    let register = switch.switch.forwarding().unwrap().p4info().registers[0].clone();
     for row in rows {
         let data = p4_data::Data::Bitstring((100 + row as u16).to_be_bytes().to_vec());
         let register = RegisterEntry {
@@ -329,14 +327,14 @@ fn what_is_written_is_for_all_cores_together() {
     assert_eq!(switch.sums(), rows.into_iter().map(|row| (row, 103 + row)).collect());
 
     // A new version of the program takes all of it over; packets on their way belong to the old one.
-    switch.cores[0].receive(0, 1, &Probe { op: 0, left: 0, row: 64 }.frame());
+    switch.core(0).receive(0, 1, &Probe { op: 0, left: 0, row: 64 }.frame());
     switch.collect(0);
     let [saved, forwarding] = [(); 2].map(|()| Forwarding::from_source(ROWS).unwrap());
     // A program that was saved before is not the one whose state counts.
-    switch.command(|switch| switch.save(saved));
-    switch.command(|switch| switch.reconcile(forwarding)).unwrap();
+    switch.switch.save(saved);
+    switch.switch.reconcile(forwarding).unwrap();
     switch.finish();
-    assert_eq!(switch.command(|switch| switch.statistics()).replaced, 1);
+    assert_eq!(switch.switch.statistics().replaced, 1);
     assert_eq!(switch.passes()[0][0], 1012);
     assert_eq!(switch.passes()[1][0], 512);
     rows.iter().for_each(|row| send(&mut switch, *row));
@@ -350,7 +348,7 @@ fn what_is_written_is_for_all_cores_together() {
 fn a_meter_is_that_of_all_cores_together() {
     let mut switch = Cores::new(3);
     switch.start();
-    let info = switch.cores[0].forwarding().unwrap().p4info();
+    let info = switch.switch.forwarding().unwrap().p4info();
     let named = |preamble: &Option<p4config::Preamble>, name: &str| {
         preamble.as_ref().filter(|preamble| preamble.name.ends_with(name)).map(|own| own.id)
     };
@@ -368,7 +366,7 @@ fn a_meter_is_that_of_all_cores_together() {
     let send = |switch: &mut Cores, now_us: u64| {
         let before = switch.out.len();
         for row in (0..24).map(|row| row * 64) {
-            switch.cores[0].receive(now_us, 1, &Probe { op: 0, left: 0, row }.frame());
+            switch.core(0).receive(now_us, 1, &Probe { op: 0, left: 0, row }.frame());
             switch.collect(0);
         }
         switch.finish();
@@ -385,7 +383,7 @@ fn a_meter_is_that_of_all_cores_together() {
     assert_eq!(send(&mut switch, 3_000_000), 7);
     let take_over = |switch: &mut Cores| {
         let forwarding = Forwarding::from_source(ROWS).unwrap();
-        switch.command(|switch| switch.reconcile(forwarding)).unwrap();
+        switch.switch.reconcile(forwarding).unwrap();
     };
     take_over(&mut switch);
     assert_eq!(send(&mut switch, 3_000_000), 7);
@@ -418,16 +416,18 @@ fn a_batch_that_is_undone_is_undone_everywhere() {
         update(update::Type::Insert, 9),
         update(update::Type::Insert, 1),
     ];
-    let entries = |switch: &Switch| {
+    let entries = |core: &Core| {
         let table = entity::Entity::TableEntry(TableEntry::default());
-        switch.read(&[Entity { entity: Some(table) }]).unwrap()
+        let program = core.forwarding().unwrap();
+        let mut batch = ReadBatch::new(program, &[Entity { entity: Some(table) }]);
+        while !batch.step(program, usize::MAX).unwrap() {}
+        batch.take()
     };
-    let before = switch.command(|switch| entries(switch));
-    let results =
-        switch.command(|switch| switch.write_batch(&updates, Atomicity::RollbackOnError).unwrap());
+    let before = entries(switch.core(0));
+    let results = switch.switch.write_batch(&updates, Atomicity::RollbackOnError).unwrap();
     assert!(results.iter().all(Result::is_err));
-    for core in &switch.cores {
-        let mut now = entries(core);
+    for core in 0..3 {
+        let mut now = entries(switch.core(core));
         now.sort_by_key(|entity| format!("{entity:?}"));
         let mut before = before.clone();
         before.sort_by_key(|entity| format!("{entity:?}"));

@@ -5,12 +5,12 @@ use tributary_p4runtime::p4::v1::{
 };
 
 use crate::entities::{self, Refusal};
-use crate::switch::Switch;
+use crate::switch::{self, Core};
 
 /// Interval of checks for idle entries, in microseconds.
 const SWEEP_US: u64 = 20_000;
 
-impl Switch {
+impl Core {
     /// When [`poll_notices`](Self::poll_notices) may next have a message, if nothing else happens;
     /// zero for at once.
     pub(crate) fn next_notice_us(&self) -> Option<u64> {
@@ -76,7 +76,7 @@ impl Switch {
     /// `INVALID_ARGUMENT` if the program has no such digest, `FAILED_PRECONDITION` if there is no
     /// program.
     pub(crate) fn acknowledge(&mut self, digest_id: u32, list_id: u64) -> Result<(), Refusal> {
-        let active = self.forwarding_mut().ok_or_else(crate::switch::no_pipeline)?;
+        let active = self.forwarding_mut().ok_or_else(switch::no_pipeline)?;
         if active.objects().digest(digest_id).is_err() {
             let message = format!("the program has no digest with id {digest_id:#010x}");
             return Err(Refusal::invalid(message));

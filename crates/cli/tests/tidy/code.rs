@@ -9,12 +9,11 @@ use crate::{listed, root};
 const MODULE: usize = 800;
 
 /// Longer modules, and how long they may be: a number here may only fall.
-const LONGER: [(&str, usize); 5] = [
+const LONGER: [(&str, usize); 4] = [
     ("crates/dataplane/src/exec.rs", 885),
     ("crates/run/src/run.rs", 805),
     ("crates/sim/src/network.rs", 825),
     ("crates/switch/src/explained/tree.rs", 920),
-    ("crates/switch/src/switch.rs", 935),
 ];
 
 /// Lines of a module before its tests.

@@ -1,8 +1,7 @@
 //! What the threads of a switch's cores have between them.
 //!
-//! Each core has its part of the switch for itself: its rows of registers, its own copy of all
-//! entries, its own queues. Packets that arrive at the wrong core are handed over. For a command,
-//! the first core recalls the parts of the others, so that the command sees one switch that
+//! Each thread has a core of the switch for itself. Packets that arrive at the wrong core are handed over.
+//! For a command, the first thread recalls the other cores, so that the command sees one switch that
 //! processes no packet meanwhile.
 
 use std::sync::Arc;
@@ -12,7 +11,7 @@ use std::thread::JoinHandle;
 
 use tributary_netio::Waker;
 
-use crate::switch::{Handover, Switch};
+use crate::switch::{Core, Handover, Switch};
 
 /// Packets that may wait for a core; more are dropped and counted.
 const INBOX: usize = 4096;
@@ -55,16 +54,16 @@ impl Post {
         self.inbox.try_recv().ok()
     }
 
-    /// Sends the switch's packets for other cores.
-    pub(super) fn deliver(&self, switch: &mut Switch) {
+    /// Sends a core's packets for others.
+    pub(super) fn deliver(&self, core: &mut Core) {
         // Bit n stands for the cores n, n + 64, …
         let mut reached = 0_u64;
-        while let Some(handover) = switch.poll_handover() {
+        while let Some(handover) = core.poll_handover() {
             let to = usize::from(handover.to);
             // A core whose inbox is full is woken, too, in case it sleeps.
             reached |= 1 << (to % 64);
             if self.ways[to].packets.try_send((handover, self.core)).is_err() {
-                switch.lose_handover();
+                core.lose_handover();
             }
         }
         while reached != 0 {
@@ -94,9 +93,9 @@ pub(super) struct Leader {
 struct Other {
     signals: Arc<Signals>,
     waker: Waker,
-    lent: Receiver<Switch>,
-    back: Sender<Switch>,
-    thread: JoinHandle<Option<Switch>>,
+    lent: Receiver<Core>,
+    back: Sender<Core>,
+    thread: JoinHandle<Option<Core>>,
 }
 
 #[derive(Default)]
@@ -108,8 +107,8 @@ struct Signals {
 /// Another core's way to the first.
 pub(super) struct Follower {
     signals: Arc<Signals>,
-    lend: Sender<Switch>,
-    back: Receiver<Switch>,
+    lend: Sender<Core>,
+    back: Receiver<Core>,
 }
 
 impl Leader {
@@ -117,7 +116,7 @@ impl Leader {
     pub(super) fn add<E>(
         &mut self,
         waker: Waker,
-        start: impl FnOnce(Follower) -> Result<JoinHandle<Option<Switch>>, E>,
+        start: impl FnOnce(Follower) -> Result<JoinHandle<Option<Core>>, E>,
     ) -> Result<(), E> {
         let signals = Arc::<Signals>::default();
         let (lend, lent) = mpsc::channel();
@@ -127,7 +126,7 @@ impl Leader {
         Ok(())
     }
 
-    /// Takes the parts of all other cores, which then wait.
+    /// Takes all other cores, whose threads then wait.
     ///
     /// # Panics
     /// If a thread has panicked.
@@ -139,14 +138,14 @@ impl Leader {
 
     /// Returns them.
     pub(super) fn release(&self, switch: &mut Switch) {
-        for (other, part) in self.others.iter().zip(switch.others_mut().drain(..)) {
-            // It waits; if it panicked, the next recall finds out.
-            drop(other.back.send(part));
+        for (other, core) in self.others.iter().zip(switch.others_mut().drain(..)) {
+            // Its thread waits; if it panicked, the next recall finds out.
+            drop(other.back.send(core));
         }
     }
 
-    /// Ends the threads of all other cores. Returns their parts.
-    pub(super) fn end(&mut self) -> Vec<Switch> {
+    /// Ends the threads of all other cores. Returns the cores.
+    pub(super) fn end(&mut self) -> Vec<Core> {
         self.signal(|signals| &signals.stop);
         let join = |other: Other| {
             other.thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
@@ -178,10 +177,9 @@ impl Follower {
         self.signals.recall.swap(false, Ordering::AcqRel)
     }
 
-    /// Lends the core's part to the first core, and waits until it is back; `None` if the first core
-    /// has ended.
-    pub(super) fn lend(&self, part: Switch) -> Option<Switch> {
-        self.lend.send(part).ok()?;
+    /// Lends the core to the first thread, and waits until it is back; `None` if that thread has ended.
+    pub(super) fn lend(&self, core: Core) -> Option<Core> {
+        self.lend.send(core).ok()?;
         self.back.recv().ok()
     }
 }

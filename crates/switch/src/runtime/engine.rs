@@ -12,11 +12,10 @@ use super::control::{Command, Control};
 use super::crew::{Follower, Leader, Post};
 use super::port::{PAUSE_AFTER_ERROR, Port};
 use super::{BATCH, PENDING, ToController};
-use crate::switch::Switch;
+use crate::switch::{Core, Switch};
 
-/// A core's part of the switch, and what its thread needs to run it.
+/// What the thread of a core needs to run it.
 pub(super) struct Engine {
-    pub(super) switch: Switch,
     pub(super) ports: Vec<Port>,
     pub(super) poller: Poller,
     pub(super) packets_in: packets::Sender<ToController>,
@@ -36,47 +35,51 @@ pub(super) struct Commands {
 
 impl Engine {
     /// Runs the first core until the switch is stopped. Returns the whole switch.
-    pub(super) fn lead(mut self, mut commands: Commands) -> Switch {
+    pub(super) fn lead(mut self, mut switch: Switch, mut commands: Commands) -> Switch {
         while !commands.control.is_stopping() {
-            let commanded = commands.run(&mut self);
-            let busy = self.turn(commanded, true);
-            if !busy {
-                self.sleep(true);
+            let commanded = commands.run(&self, &mut switch);
+            let core = switch.first_mut();
+            if !self.turn(core, commanded, true) {
+                self.sleep(core, true);
             }
         }
         self.flush();
-        let others = commands.leader.end();
-        *self.switch.others_mut() = others;
-        self.switch
+        *switch.others_mut() = commands.leader.end();
+        switch
     }
 
-    /// Runs another core until the first one ends it. Returns its part of the switch.
-    pub(super) fn follow(mut self, follower: &Follower, control: Control) -> Option<Switch> {
+    /// Runs another core until the first one's thread ends it. Returns the core.
+    pub(super) fn follow(
+        mut self,
+        mut core: Core,
+        follower: &Follower,
+        control: Control,
+    ) -> Option<Core> {
         let _alarm = Alarm(control);
         while !follower.is_stopping() {
             if follower.is_recalled() {
-                self.switch = follower.lend(self.switch)?;
+                core = follower.lend(core)?;
             }
-            if !self.turn(false, false) {
-                self.sleep(false);
+            if !self.turn(&mut core, false, false) {
+                self.sleep(&core, false);
             }
         }
         self.flush();
-        Some(self.switch)
+        Some(core)
     }
 
     /// One turn of the loop. Returns whether there may be more to do at once.
-    fn turn(&mut self, mut busy: bool, notices: bool) -> bool {
+    fn turn(&mut self, core: &mut Core, mut busy: bool, notices: bool) -> bool {
         let now = Instant::now();
-        busy |= self.receive(now);
-        busy |= self.collect(now);
-        busy |= self.switch.generate(self.micros(now), PENDING);
-        busy |= self.switch.run_pending(self.micros(now), PENDING);
-        self.post.deliver(&mut self.switch);
-        self.tell_controllers(now, notices);
-        busy |= self.transmit();
+        busy |= self.receive(core, now);
+        busy |= self.collect(core, now);
+        busy |= core.generate(self.micros(now), PENDING);
+        busy |= core.run_pending(self.micros(now), PENDING);
+        self.post.deliver(core);
+        self.tell_controllers(core, now, notices);
+        busy |= self.transmit(core);
         // Transmitting may also have recirculated packets.
-        busy || self.switch.has_pending()
+        busy || core.has_pending()
     }
 
     fn flush(&mut self) {
@@ -86,18 +89,18 @@ impl Engine {
     }
 
     /// Messages for slow or missing receivers are lost, as on a full queue.
-    fn tell_controllers(&mut self, now: Instant, notices: bool) {
-        while let Some(frame) = self.switch.poll_packet_in() {
+    fn tell_controllers(&self, core: &mut Core, now: Instant, notices: bool) {
+        while let Some(frame) = core.poll_packet_in() {
             drop(self.packets_in.try_send(ToController::Packet(frame)));
         }
         let now_us = self.micros(now);
-        if !notices || self.switch.next_notice_us().is_none_or(|due| due > now_us) {
+        if !notices || core.next_notice_us().is_none_or(|due| due > now_us) {
             return;
         }
         let since_epoch = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
         let time_of_day =
             since_epoch.map_or(0, |time| i64::try_from(time.as_nanos()).unwrap_or(i64::MAX));
-        for mut notice in self.switch.poll_notices(now_us) {
+        for mut notice in core.poll_notices(now_us) {
             match &mut notice {
                 Update::Digest(list) => list.timestamp = time_of_day,
                 Update::IdleTimeoutNotification(idle) => idle.timestamp = time_of_day,
@@ -112,29 +115,29 @@ impl Engine {
     }
 
     /// Processes packets that other cores have handed over. Returns whether there were any.
-    fn collect(&mut self, now: Instant) -> bool {
+    fn collect(&self, core: &mut Core, now: Instant) -> bool {
         let now_us = self.micros(now);
         while let Some(buffer) = self.post.take_buffer() {
-            self.switch.take_buffer(buffer);
+            core.take_buffer(buffer);
         }
         for taken in 0..BATCH * self.ports.len().max(1) {
             let Some((handover, from)) = self.post.take() else { return taken > 0 };
-            if let Some(buffer) = self.switch.take_over(now_us, handover) {
+            if let Some(buffer) = core.take_over(now_us, handover) {
                 self.post.give_back(from, buffer);
             }
         }
         true
     }
 
-    fn receive(&mut self, now: Instant) -> bool {
+    fn receive(&mut self, core: &mut Core, now: Instant) -> bool {
         let now_us = self.micros(now);
         let mut any = false;
         for port in &mut self.ports {
             if port.is_paused(now) {
                 continue;
             }
-            let (number, switch) = (port.number, &mut self.switch);
-            let result = port.io.receive(BATCH, &mut |frame| switch.receive(now_us, number, frame));
+            let number = port.number;
+            let result = port.io.receive(BATCH, &mut |frame| core.receive(now_us, number, frame));
             match result {
                 Ok(count) => any |= count > 0,
                 Err(error) => port.fail(now, &error),
@@ -144,7 +147,7 @@ impl Engine {
     }
 
     /// Sends a batch of each port's queue. Returns true if some port may accept more at once.
-    fn transmit(&mut self) -> bool {
+    fn transmit(&mut self, core: &mut Core) -> bool {
         let mut more = false;
         let now = Instant::now();
         let now_us = self.micros(now);
@@ -152,7 +155,7 @@ impl Engine {
             if port.is_paused(now) {
                 continue;
             }
-            match port.transmit(&mut self.switch, now, now_us) {
+            match port.transmit(core, now, now_us) {
                 Ok(unfinished) => more |= unfinished,
                 Err(error) => port.fail(now, &error),
             }
@@ -160,14 +163,14 @@ impl Engine {
         more
     }
 
-    fn sleep(&mut self, notices: bool) {
+    fn sleep(&mut self, core: &Core, notices: bool) {
         let now = Instant::now();
         let mut timeout: Option<Duration> = None;
         let mut until = |wait: Duration| timeout = Some(timeout.map_or(wait, |t| t.min(wait)));
-        if notices && let Some(due) = self.switch.next_notice_us() {
+        if notices && let Some(due) = core.next_notice_us() {
             until(Duration::from_micros(due.saturating_sub(self.micros(now))));
         }
-        if let Some(due) = self.switch.generator_due_us() {
+        if let Some(due) = core.generator_due_us() {
             until(Duration::from_micros(due.saturating_sub(self.micros(now))));
         }
         for port in &mut self.ports {
@@ -177,7 +180,7 @@ impl Engine {
             }
             // A held frame waits until there is room; a queue without one waits for its rate. The
             // time may already have come since the queue was examined: then there is no sleep.
-            if !port.held && self.switch.queue_depth(port.number) > 0 {
+            if !port.held && core.queue_depth(port.number) > 0 {
                 until(port.shaper.wait(now).unwrap_or_default());
             }
             if let Err(error) = self.poller.add(&mut *port.io) {
@@ -205,16 +208,16 @@ impl Drop for Alarm {
 
 impl Commands {
     /// Runs commands on the whole switch. Returns whether there were any.
-    fn run(&mut self, engine: &mut Engine) -> bool {
+    fn run(&mut self, engine: &Engine, switch: &mut Switch) -> bool {
         let next = |commands: &mut Self| {
             commands.unfinished.take().or_else(|| commands.commands.try_recv().ok())
         };
         let Some(mut command) = next(self) else { return false };
-        self.leader.recall(&mut engine.switch);
+        self.leader.recall(switch);
         loop {
             let now_us = engine.micros(Instant::now());
-            engine.switch.advance(now_us);
-            if !command(&mut engine.switch, now_us) {
+            switch.advance(now_us);
+            if !command(switch, now_us) {
                 self.unfinished = Some(command);
                 break;
             }
@@ -223,7 +226,7 @@ impl Commands {
                 None => break,
             }
         }
-        self.leader.release(&mut engine.switch);
+        self.leader.release(switch);
         true
     }
 }

@@ -5,11 +5,11 @@
 //! so programs see real queue depths. With nothing to do the thread sleeps. Other threads access
 //! the switch through [`Control`], between batches.
 //!
-//! With several [cores](SwitchConfig::cores), there is a thread for each, with a part of each port:
-//! for instance a socket of its own, among which the kernel shares out the frames. If the program has
-//! registers, each packet is processed, and what becomes of it is sent, by the core that has its
-//! register row. If another one has received it, it is handed over, which can cost more than
-//! processing it. So it pays to share out frames by the register row
+//! With several [cores](SwitchConfig::cores), there is a thread for each, with a core of the switch
+//! and a part of each port: for instance a socket of its own, among which the kernel shares out the
+//! frames. If the program has registers, each packet is processed, and what becomes of it is sent, by
+//! the core that has its register row. If another one has received it, it is handed over, which can
+//! cost more than processing it. So it pays to share out frames by the register row
 //! ([`tributary_dataplane::Pipeline::divide`]). A program whose registers cannot be divided runs on
 //! the first core only; a warning in the log gives the reason.
 
@@ -122,9 +122,9 @@ impl Runtime {
         let (packets_in, receiver) = packets::channel(PACKETS_IN);
         let posts = Post::of_cores(self.wakers().cloned());
         let start = Instant::now();
-        let cores = self.cores.into_iter().zip(posts).zip(0..);
-        let mut engines = cores.map(|(((ports, poller), post), core)| Engine {
-            switch: Switch::on_core(core, self.config.clone()),
+        let mut switch = Switch::new(self.config);
+        let others = std::mem::take(switch.others_mut());
+        let mut engines = self.cores.into_iter().zip(posts).map(|((ports, poller), post)| Engine {
             ports,
             poller,
             packets_in: packets_in.clone(),
@@ -133,17 +133,17 @@ impl Runtime {
         });
         let first = engines.next().expect("there is a core");
         let mut leader = Leader::default();
-        for (engine, core) in engines.zip(1..) {
-            let name = format!("switch {core}");
+        for ((engine, core), number) in engines.zip(others).zip(1..) {
+            let name = format!("switch {number}");
             let control = control.clone();
             leader.add(engine.poller.waker().clone(), |follower| {
-                let follow = move || engine.follow(&follower, control);
+                let follow = move || engine.follow(core, &follower, control);
                 thread::Builder::new().name(name).spawn(follow)
             })?;
         }
         let commands = Commands { control: control.clone(), commands, unfinished: None, leader };
         let lead = move || {
-            let (switch, ports) = statistics(&first.lead(commands));
+            let (switch, ports) = statistics(&first.lead(switch, commands));
             Report { switch, ports }
         };
         let thread = thread::Builder::new().name("switch".into()).spawn(lead)?;

@@ -7,7 +7,7 @@ use tributary_netio::FrameIo;
 
 use super::BATCH;
 use super::shaper::Shaper;
-use crate::switch::Switch;
+use crate::switch::Core;
 
 /// Pause after an error of a port.
 pub(super) const PAUSE_AFTER_ERROR: Duration = Duration::from_millis(100);
@@ -48,7 +48,7 @@ impl Port {
     /// Sends at most a batch. Returns true if there may be more to send at once.
     pub(super) fn transmit(
         &mut self,
-        switch: &mut Switch,
+        core: &mut Core,
         now: Instant,
         now_us: u64,
     ) -> io::Result<bool> {
@@ -57,9 +57,9 @@ impl Port {
                 self.io.flush()?;
                 return Ok(false);
             }
-            if !self.held && !switch.transmit(now_us, self.number, &mut self.frame) {
+            if !self.held && !core.transmit(now_us, self.number, &mut self.frame) {
                 self.io.flush()?;
-                return Ok(switch.queue_depth(self.number) > 0);
+                return Ok(core.queue_depth(self.number) > 0);
             }
             self.held = true;
             match self.io.send(&self.frame) {

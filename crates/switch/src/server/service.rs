@@ -213,8 +213,9 @@ impl Service {
     async fn acknowledge(&self, client: Client, ack: DigestListAck) -> Result<(), Status> {
         let known = if self.streams.lock().arbitration.is_primary(client) {
             let (digest_id, list_id) = (ack.digest_id, ack.list_id);
-            let acknowledge =
-                move |switch: &mut crate::Switch, _| switch.acknowledge(digest_id, list_id);
+            let acknowledge = move |switch: &mut crate::Switch, _| {
+                switch.first_mut().acknowledge(digest_id, list_id)
+            };
             self.control.run(acknowledge).await.map_err(stopped)?
         } else {
             Err(Refusal::permission_denied("only the primary controller is sent digests"))

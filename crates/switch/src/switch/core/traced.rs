@@ -1,30 +1,23 @@
-//! Traced packets in a switch.
+//! Traced packets at a core.
 
-use super::Switch;
+use super::Core;
 use crate::multicast::Replica;
 use crate::pool::Slot;
 use crate::trace::{self, CopyOf, Recording, Traced, Tracing, What};
 
-impl Switch {
-    /// Traces packets from now on; `None` ends it. Packets that are being traced lose their traces.
-    pub fn set_tracing(&mut self, tracing: Option<Tracing>) {
-        for other in &mut self.others {
-            other.tracing = tracing.as_ref().map(|tracing| Box::new(tracing.for_core()));
-        }
+impl Core {
+    pub(crate) fn set_tracing(&mut self, tracing: Option<Tracing>) {
         self.tracing = tracing.map(Box::new);
     }
 
     /// The next trace that is complete.
-    pub fn poll_trace(&mut self) -> Option<Recording> {
-        let own = self.tracing.as_mut().and_then(|tracing| tracing.poll());
-        own.or_else(|| self.others.iter_mut().find_map(Self::poll_trace))
+    pub(crate) fn poll_trace(&mut self) -> Option<Recording> {
+        self.tracing.as_mut()?.poll()
     }
 
-    /// Whether a packet that is being traced is still in the switch.
-    #[must_use]
-    pub fn is_tracing(&self) -> bool {
+    /// Whether a packet that is being traced is still here.
+    pub(crate) fn is_tracing(&self) -> bool {
         self.tracing.as_ref().is_some_and(|tracing| tracing.is_busy())
-            || self.others.iter().any(Self::is_tracing)
     }
 
     /// Decides whether to trace a frame that has arrived.

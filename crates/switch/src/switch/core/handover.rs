@@ -1,9 +1,8 @@
-//! A switch on several cores: the parts of the other cores, and packets for them.
+//! Packets for other cores.
 
-use tributary_dataplane::{Changed, IngressInput, Instance, Verdict};
+use tributary_dataplane::{IngressInput, Instance, Verdict};
 
-use super::Switch;
-use crate::config::SwitchConfig;
+use super::Core;
 use crate::pool::Slot;
 use crate::trace::What;
 
@@ -29,41 +28,7 @@ pub(crate) struct Handover {
     program: u64,
 }
 
-impl Switch {
-    /// The part of another core.
-    pub(crate) fn on_core(core: u16, config: SwitchConfig) -> Self {
-        Self { core, ..Self::new(config) }
-    }
-
-    /// The parts of the other cores, to lend or to take back. Without them, only packets may be
-    /// processed.
-    pub(crate) fn others_mut(&mut self) -> &mut Vec<Self> {
-        &mut self.others
-    }
-
-    /// Brings what packets have changed at the other cores to this one.
-    pub fn gather(&mut self) {
-        self.gather_some(&Changed::ALL);
-    }
-
-    /// The same for a part of it.
-    pub(crate) fn gather_some(&mut self, what: &Changed) {
-        for other in &mut self.others {
-            for (to, from) in
-                [(&mut self.active, &mut other.active), (&mut self.saved, &mut other.saved)]
-            {
-                if let Some((to, from)) = to.as_mut().zip(from.as_mut()) {
-                    to.pipeline_mut().absorb(from.pipeline_mut(), what);
-                }
-            }
-        }
-    }
-
-    /// The same for counts.
-    pub(super) fn gather_counts(&mut self) {
-        self.gather_some(&Changed { counts: true, ..Changed::default() });
-    }
-
+impl Core {
     /// Runs a frame that arrived on a port through parser and ingress.
     pub(super) fn process(&mut self, now_us: u64, port: u16, frame: &[u8]) {
         let Some(active) = &self.active else { return };
