@@ -4,10 +4,9 @@ use std::collections::BTreeMap;
 
 use crate::{Application, PORT_METADATA_BYTES, TofinoConfig};
 
-use crate::stf::error::{Failure, ParseError, Place};
+use crate::stf::error::{Failure, Place};
 use crate::stf::number::Number;
 use crate::stf::outputs::Outputs;
-use crate::stf::parser;
 use crate::stf::pattern::Pattern;
 
 /// A packet test: commands in the order of execution.
@@ -17,15 +16,6 @@ pub struct Script {
 }
 
 impl Script {
-    /// Parses a script.
-    ///
-    /// # Errors
-    ///
-    /// The first error, with line and column.
-    pub fn parse(text: &str) -> Result<Self, ParseError> {
-        parser::parse(text).map(|statements| Self { statements })
-    }
-
     /// Number of statements that check the outcome. A test without any passes with every program.
     #[must_use]
     pub fn expectations(&self) -> usize {

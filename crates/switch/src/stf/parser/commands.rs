@@ -1,6 +1,6 @@
 //! The commands and their operands.
 
-use super::{Operands, Result, tofino};
+use super::{Operands, Result};
 use crate::stf::error::ParseError;
 use crate::stf::lexer::{Kind, Token};
 use crate::stf::number::Number;
@@ -60,7 +60,7 @@ pub(super) const NAMES: [&str; 43] = [
 /// Maximum port number of the architectures.
 const MAX_PORT: u16 = 511;
 
-/// Parses the statement of a command, which is one of [`NAMES`] or [`tofino::NAMES`].
+/// Parses the statement of a command, which is one of [`NAMES`].
 pub(super) fn statement(command: &str, operands: &mut Operands<'_>) -> Result<Statement> {
     Ok(match command {
         "packet" => packet(operands)?,
@@ -96,7 +96,6 @@ pub(super) fn statement(command: &str, operands: &mut Operands<'_>) -> Result<St
             let profile = operands.name("the name of an action profile")?;
             Statement::Profile { profile, command: profile_command(command, operands)? }
         }
-        _ if tofino::NAMES.contains(&command) => return tofino::statement(command, operands),
         _ => Statement::Replication(replication(command, operands)?),
     })
 }

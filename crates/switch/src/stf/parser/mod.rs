@@ -10,27 +10,38 @@ mod tofino;
 use crate::stf::error::{ParseError, Place};
 use crate::stf::lexer::{Kind, Token, lex};
 use crate::stf::number::Number;
-use crate::stf::script::{Name, Statement};
+use crate::stf::script::{Name, Script};
 
 type Result<T> = std::result::Result<T, ParseError>;
 
-pub(crate) fn parse(text: &str) -> Result<Vec<(Place, Statement)>> {
-    let tokens = lex(text)?;
-    let mut statements = Vec::new();
-    let mut rest = &tokens[..];
-    while let Some(first) = rest.first() {
-        let next = rest[1..].iter().position(starts_statement).map_or(rest.len(), |next| next + 1);
-        let (statement, after) = rest.split_at(next);
-        if !starts_statement(first) {
-            return Err(no_command(first));
+impl Script {
+    /// Parses a script.
+    ///
+    /// # Errors
+    ///
+    /// The first error, with line and column.
+    pub fn parse(text: &str) -> Result<Self> {
+        let tokens = lex(text)?;
+        let mut statements = Vec::new();
+        let mut rest = &tokens[..];
+        while let Some(first) = rest.first() {
+            let next = rest[1..].iter().position(starts_statement);
+            let (statement, after) = rest.split_at(next.map_or(rest.len(), |next| next + 1));
+            if !starts_statement(first) {
+                return Err(no_command(first));
+            }
+            let mut operands = Operands::new(statement);
+            let command = first.text().to_ascii_lowercase();
+            let parsed = match tofino::NAMES.contains(&command.as_str()) {
+                true => tofino::statement(&command, &mut operands)?,
+                false => commands::statement(&command, &mut operands)?,
+            };
+            operands.end()?;
+            statements.push((first.place, parsed));
+            rest = after;
         }
-        let mut operands = Operands::new(statement);
-        let parsed = commands::statement(&first.text().to_ascii_lowercase(), &mut operands)?;
-        operands.end()?;
-        statements.push((first.place, parsed));
-        rest = after;
+        Ok(Self { statements })
     }
-    Ok(statements)
 }
 
 fn starts_statement(token: &Token<'_>) -> bool {
