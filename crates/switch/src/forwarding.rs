@@ -9,12 +9,12 @@ use tributary_p4runtime::google::rpc::Code;
 use tributary_p4runtime::p4::config::v1::P4Info;
 use tributary_p4runtime::p4::v1::{ForwardingPipelineConfig, PacketIn, PacketOut, Update};
 
+use crate::config::TofinoConfig;
 use crate::controller_header;
 use crate::entities::{Annotations, Digests, GroupSizes, Names, Objects, Refusal};
 use crate::kept::Kept;
 use crate::multicast::{Groups, Sessions};
 use crate::p4info;
-use crate::tofino::TofinoConfig;
 
 /// The last four programs that controllers have sent to switches of this process, by source text, with their
 /// machine code. Each process group of a training script has a switch, and all run the same program.

@@ -33,14 +33,12 @@ pub mod server;
 mod statistics;
 pub mod stf;
 mod switch;
-mod tofino;
 pub mod trace;
 
-pub use config::{CPU_PORT, SwitchConfig, TNA_CPU_PORT};
+pub use config::{CPU_PORT, PORT_METADATA_BYTES, SwitchConfig, TNA_CPU_PORT, TofinoConfig};
 pub use entities::Refusal;
 pub use forwarding::Forwarding;
 pub use generator::{Application, Trigger};
 pub use multicast::Replica;
 pub use statistics::{PortStatistics, SwitchStatistics};
 pub use switch::{Digest, Switch};
-pub use tofino::{PORT_METADATA_BYTES, TofinoConfig};

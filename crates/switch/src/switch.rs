@@ -26,13 +26,12 @@ use tributary_p4runtime::p4::v1::{Entity, ForwardingPipelineConfig, Update};
 
 pub use self::core::Digest;
 pub(crate) use self::core::{Core, Handover};
-use crate::config::SwitchConfig;
+use crate::config::{PORT_METADATA_BYTES, SwitchConfig};
 use crate::entities::{ReadBatch, Refusal, WriteBatch};
 use crate::forwarding::Forwarding;
 use crate::generator::Application;
 use crate::reconcile;
 use crate::statistics::{PortStatistics, SwitchStatistics};
-use crate::tofino::PORT_METADATA_BYTES;
 use crate::trace::{Recording, Tracing};
 
 /// A switch: a program with its state, and the traffic manager around it.

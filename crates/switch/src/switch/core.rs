@@ -13,14 +13,13 @@ use tributary_p4::Architecture;
 use tributary_p4::ir::TableId;
 
 pub(crate) use self::handover::Handover;
-use crate::config::SwitchConfig;
+use crate::config::{PORT_METADATA_BYTES, SwitchConfig};
 use crate::forwarding::Forwarding;
 use crate::generator::{Application, Generator};
 use crate::multicast::Replica;
 use crate::pool::{Held, Pool, Shared, Slot};
 use crate::queues::{Queues, Size};
 use crate::statistics::{PortStatistics, SwitchStatistics};
-use crate::tofino::PORT_METADATA_BYTES;
 use crate::trace::{self, CopyOf, Loss, Traced, Tracing, What};
 
 /// Values that the program sends to the controller.
