@@ -1,31 +1,22 @@
 //! A program loaded from a P4Runtime configuration: engine, objects by id, multicast groups.
 
-use std::collections::HashSet;
-use std::sync::{Arc, OnceLock};
+mod controller_header;
+mod load;
 
-use tributary_dataplane::{EngineKind, LoadError, MachineCode, Pipeline};
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
+
+use tributary_dataplane::{EngineKind, LoadError, Pipeline};
 use tributary_p4::Architecture;
-use tributary_p4runtime::google::rpc::Code;
 use tributary_p4runtime::p4::config::v1::P4Info;
-use tributary_p4runtime::p4::v1::{ForwardingPipelineConfig, PacketIn, PacketOut, Update};
+use tributary_p4runtime::p4::v1::{ForwardingPipelineConfig, Update};
 
 use crate::config::TofinoConfig;
-use crate::controller_header;
-use crate::entities::{Annotations, Digests, GroupSizes, Names, Objects, Refusal};
-use crate::kept::Kept;
+use crate::entities::{Annotations, Digests, Names, Objects, Refusal};
 use crate::multicast::{Groups, Sessions};
-use crate::p4info;
 
-/// The last four programs that controllers have sent to switches of this process, by source text, with their
-/// machine code. Each process group of a training script has a switch, and all run the same program.
-static COMPILED: Kept<String, Known> = Kept::new(4);
-
-/// A compiled program.
-struct Known {
-    program: tributary_p4::ir::Program,
-    p4info: P4Info,
-    machine_code: OnceLock<MachineCode>,
-}
+/// Size limits of groups, by profile and group, which the engine does not need.
+pub(crate) type GroupSizes = BTreeMap<(u32, u32), i32>;
 
 /// Identity of a loaded program.
 #[derive(Clone, Debug)]
@@ -83,47 +74,6 @@ impl Forwarding {
     /// Its identity among all loaded programs.
     pub(crate) fn id(&self) -> ProgramId {
         self.id.clone()
-    }
-
-    /// Compiles the P4 source in a configuration's `p4_device_config`, unless the process has done that
-    /// before, and checks the configuration's P4Info against it. This takes milliseconds and needs no
-    /// switch: do it on another thread than the packets.
-    ///
-    /// # Errors
-    /// `INVALID_ARGUMENT` with the compiler's diagnostics, or with the first difference of the
-    /// P4Info.
-    pub fn compile(config: ForwardingPipelineConfig) -> Result<Self, Refusal> {
-        let Some(sent) = &config.p4info else {
-            return Err(Refusal::invalid("the configuration has no P4Info"));
-        };
-        let source = std::str::from_utf8(&config.p4_device_config).map_err(|_| {
-            Refusal::invalid("p4_device_config is not text: this switch runs P4 source")
-        })?;
-        let known = COMPILED.get(source.to_owned(), || {
-            let (program, p4info) = front_end(source)?;
-            Ok::<_, Refusal>(Known { program, p4info, machine_code: OnceLock::new() })
-        })?;
-        p4info::check(sent, &known.p4info)
-            .map_err(|what| Refusal::invalid(format!("the P4Info is not the program's: {what}")))?;
-        let loaded = Self::load(known.program.clone(), config)?;
-        if let Some(code) = loaded.pipeline.machine_code() {
-            known.machine_code.get_or_init(|| code);
-        }
-        Ok(loaded)
-    }
-
-    /// Compiles P4 source and uses the resulting P4Info.
-    ///
-    /// # Errors
-    /// `INVALID_ARGUMENT` with the compiler's diagnostics.
-    pub fn from_source(source: &str) -> Result<Self, Refusal> {
-        let (program, p4info) = front_end(source)?;
-        let config = ForwardingPipelineConfig {
-            p4info: Some(p4info),
-            p4_device_config: source.into(),
-            cookie: None,
-        };
-        Self::load(program, config)
     }
 
     /// The architecture that the program is written for.
@@ -221,12 +171,16 @@ impl Forwarding {
         &self.names
     }
 
-    /// Takes over the names of another program.
+    /// Takes over the names of another program, whose entities have these numbers.
     ///
     /// # Errors
     /// If a name that an entity has cannot keep its number.
-    pub(crate) fn take_names(&mut self, from: &Self) -> Result<(), String> {
-        self.names.take_over(&from.names, &Names::used(from, std::iter::empty()))
+    pub(crate) fn take_names(
+        &mut self,
+        from: &Self,
+        used: &HashSet<(usize, u64)>,
+    ) -> Result<(), String> {
+        self.names.take_over(&from.names, used)
     }
 
     /// An update with numbers instead of names.
@@ -236,24 +190,6 @@ impl Forwarding {
             self.names.inward(self.objects.places(), entity)?;
         }
         Ok(update)
-    }
-
-    /// The frame for the program's parser from a controller's message.
-    pub(crate) fn packet_out(&mut self, packet: &PacketOut) -> Result<Vec<u8>, Refusal> {
-        if self.names.many() {
-            let used = Names::used(self, std::iter::empty());
-            self.names.forget(&used);
-        }
-        let mut metadata = packet.metadata.clone();
-        self.names.packet_out(self.objects.places(), &mut metadata)?;
-        controller_header::pack(&self.objects.packet_out, &metadata, &packet.payload)
-    }
-
-    /// The controller's message from the deparser's frame.
-    pub(crate) fn packet_in(&self, frame: Vec<u8>) -> PacketIn {
-        let (mut metadata, payload) = controller_header::unpack(&self.objects.packet_in, frame);
-        self.names.packet_in(self.objects.places(), &mut metadata);
-        PacketIn { payload, metadata }
     }
 
     /// Forgets all names but those of these numbers, by type.
@@ -273,32 +209,6 @@ impl Forwarding {
         &mut self,
     ) -> (&Objects, &mut Pipeline, &mut Annotations) {
         (&self.objects, &mut self.pipeline, &mut self.annotations)
-    }
-
-    /// Loads a compiled program, for many switches with one program.
-    ///
-    /// # Errors
-    /// `INVALID_ARGUMENT` if the engine cannot run it, or it has no P4Info.
-    pub fn load(
-        program: tributary_p4::ir::Program,
-        config: ForwardingPipelineConfig,
-    ) -> Result<Self, Refusal> {
-        let p4info = config.p4info.as_ref();
-        let p4info = p4info.ok_or_else(|| Refusal::invalid("the configuration has no P4Info"))?;
-        let main = Some(program.origins.main());
-        let objects = Objects::new(&program, p4info);
-        let mut objects = objects.map_err(|refusal| refusal.at(&program, main))?;
-        let constant: Vec<Vec<bool>> = program
-            .tables
-            .iter()
-            .map(|table| table.entries.iter().map(|entry| entry.is_const).collect())
-            .collect();
-        let pipeline = Pipeline::load(program).map_err(unusable)?;
-        objects.fix_entries(&constant, &pipeline);
-        objects.check_restrictions(&pipeline)?;
-        let mut forwarding = Self::of(pipeline, Arc::new(objects), Arc::new(config));
-        forwarding.names = Names::of(&forwarding);
-        Ok(forwarding)
     }
 
     fn of(
@@ -326,19 +236,5 @@ fn unusable(error: LoadError) -> Refusal {
     match error {
         LoadError::At(located) => Refusal::of_program(located.diagnostic),
         error => Refusal::invalid(format!("the program cannot be run: {error}")),
-    }
-}
-
-/// Compiles source text to a program, with marks for traces, and P4Info. Diagnostics use the name before the text's first
-/// line marker.
-fn front_end(source: &str) -> Result<(tributary_p4::ir::Program, P4Info), Refusal> {
-    tracing::debug!("compiling a P4 program for a switch");
-    let options = tributary_p4::Options::marked(&[]);
-    match tributary_p4::compile_text("p4_device_config", source, options) {
-        Ok(compilation) => Ok((compilation.program, compilation.p4info)),
-        Err(diagnostics) => Err(match diagnostics.failure() {
-            Some(failure) => Refusal::new(Code::ResourceExhausted, failure),
-            None => Refusal::invalid(diagnostics.to_string()),
-        }),
     }
 }

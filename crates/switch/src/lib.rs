@@ -12,7 +12,6 @@
 //! [`Switch`].
 
 mod config;
-mod controller_header;
 #[cfg(test)]
 mod divided;
 mod entities;

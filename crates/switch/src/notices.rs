@@ -28,7 +28,8 @@ impl Core {
         self.collect_digests(now_us);
         if let Some(active) = self.forwarding_mut() {
             while let Some(list) = active.digests_mut().poll(now_us) {
-                let data = |message| entities::digest_data(active, list.digest_id, message);
+                let data =
+                    |message| entities::digest_data(active.objects(), list.digest_id, message);
                 let data: Option<Vec<P4Data>> = list.messages.iter().map(data).collect();
                 notices.extend(data.map(|data| {
                     let (digest_id, list_id) = (list.digest_id, list.list_id);

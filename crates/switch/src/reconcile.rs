@@ -1,6 +1,7 @@
 //! Transfers the state of one program to another (P4Runtime's `RECONCILE_AND_COMMIT`).
 
 use std::collections::BTreeMap;
+use std::iter;
 
 use tributary_dataplane::{Owner, Value};
 use tributary_p4::ir::ExternId;
@@ -24,7 +25,8 @@ pub(crate) fn take_over(
     config: &SwitchConfig,
 ) -> Result<(), Refusal> {
     same_ids(old.p4info(), new.p4info()).map_err(lost)?;
-    new.take_names(old).map_err(lost)?;
+    let used = entities::numbers_used(old, iter::empty());
+    new.take_names(old, &used).map_err(lost)?;
     remove_entries(old, new, config)?;
     for (kind, entity) in entities::everything_written(old) {
         write(new, config, kind, entity)?;

@@ -7,7 +7,7 @@ use tributary_p4runtime::p4::v1::{
 
 use super::annotations::Annotation;
 use super::objects::{Action, Objects, Profile, Table};
-use super::profiles::{PortOf, check_size, encode_port, watched, weight_from, weight_to};
+use super::ports::{PortOf, encode_port, watched};
 use super::{Refusal, decode, encode};
 use crate::forwarding::Forwarding;
 
@@ -64,7 +64,7 @@ fn set_from(
         let watch = watched(watch, port, port_of)?;
         let action = one.action.as_ref();
         let action = action.ok_or_else(|| Refusal::invalid("an action of the set is not set"))?;
-        let weight = weight_from(profile, one.weight)?;
+        let weight = profile.weight_from(one.weight)?;
         calls.push(WeightedCall { call: call(&table.actions, action)?, weight, watch });
         weights.push(weight);
     }
@@ -87,6 +87,18 @@ fn modes(profile: &Profile, set: &p4::ActionProfileActionSet) -> Result<(bool, b
         SizeSemantics::SumOfMembers => true,
     };
     Ok((mode == ActionSelectionMode::Random, counts_members))
+}
+
+/// Refuses a group, or an action set, that exceeds its size limit.
+pub(super) fn check_size(counts_members: bool, weights: &[u32], most: i32) -> Result<(), Refusal> {
+    let size = match counts_members {
+        true => weights.len() as u64,
+        false => weights.iter().map(|&weight| u64::from(weight)).sum(),
+    };
+    if most > 0 && size > most as u64 {
+        return Err(Refusal::invalid(format!("its size is {size}, at most {most} is allowed")));
+    }
+    Ok(())
 }
 
 /// Converts an action and its arguments to the engine's form.
@@ -147,7 +159,7 @@ pub(super) fn to_action(
             let port = |port| WatchKind::WatchPort(encode_port(from.architecture(), port));
             let one = |weighted: &WeightedCall| p4::ActionProfileAction {
                 action: to_call(&table.actions, &weighted.call),
-                weight: weight_to(profile, weighted.weight),
+                weight: profile.weight_to(weighted.weight),
                 watch_kind: weighted.watch.map(port),
             };
             Type::ActionProfileActionSet(p4::ActionProfileActionSet {

@@ -7,8 +7,10 @@ use tributary_p4runtime::google::rpc::Code;
 use tributary_p4runtime::p4::v1::write_request::Atomicity;
 use tributary_p4runtime::p4::v1::{Entity, Update, entity};
 
-use super::read::{PART_BYTES, Part, parts_of, size};
-use super::{Names, Refusal, read_part, undo, write};
+use super::cursor::size;
+use super::read::{PART_BYTES, Part, parts_of};
+use super::state::numbers_used;
+use super::{Refusal, read_part, undo, write};
 use crate::config::SwitchConfig;
 use crate::forwarding::{Forwarding, ProgramId};
 use crate::roles::Access;
@@ -130,8 +132,7 @@ impl WriteBatch {
     fn forget_names(&self, to: &mut Forwarding, translated: usize) {
         let of_update = |update: &Update| update.entity.clone();
         let pending = self.updates[..translated].iter().flatten().filter_map(of_update);
-        let used = Names::used(to, pending);
-        to.forget_names(&used);
+        to.forget_names(&numbers_used(to, pending));
     }
 
     /// Makes at most `budget` updates. Returns true when the batch is done.

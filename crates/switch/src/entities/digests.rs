@@ -8,9 +8,9 @@ use std::collections::{BTreeMap, HashMap};
 use tributary_dataplane::Value;
 use tributary_p4runtime::p4::v1::{DigestEntry, Entity, P4Data, digest_entry, entity};
 
-use super::values::encode_data;
+use super::data::encode_data;
+use super::objects::Objects;
 use super::{Change, Refusal};
-use crate::forwarding::Forwarding;
 
 /// The data of one digest call: its members in order.
 pub(crate) type Message = Vec<Value>;
@@ -185,8 +185,8 @@ impl Digest {
 }
 
 /// Converts a message to the wire form; `None` if it is not of the digest's type.
-pub(crate) fn digest_data(from: &Forwarding, digest_id: u32, message: &Message) -> Option<P4Data> {
-    let form = from.objects().digest(digest_id).ok()?.form.as_ref()?;
+pub(crate) fn digest_data(objects: &Objects, digest_id: u32, message: &Message) -> Option<P4Data> {
+    let form = objects.digest(digest_id).ok()?.form.as_ref()?;
     if form.scalars() != message.len() {
         return None;
     }

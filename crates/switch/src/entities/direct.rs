@@ -8,10 +8,10 @@ use tributary_p4runtime::p4::v1::{
 
 use super::arrays::only_modify;
 use super::counters::counter_from;
+use super::cursor::Cursor;
 use super::matches::{check_priority, matches};
 use super::meters::{meter_from, no_counters};
 use super::objects::Table;
-use super::read::Cursor;
 use super::tables::{check_counted, check_default_key, check_metered, select};
 use super::{Change, Refusal};
 use crate::forwarding::Forwarding;

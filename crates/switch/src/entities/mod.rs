@@ -1,19 +1,23 @@
 //! P4Runtime entities: what a controller reads and writes, by the ids of the P4Info.
 //!
-//! There is one file per kind of entity. [`objects`] contains the P4Info of each object and its
-//! place in the engine; [`values`] converts byte strings.
+//! From below: [`values`] and [`data`] convert byte strings; [`objects`] contains the P4Info of each
+//! object and its place in the engine; there is one file per kind of entity; [`read`], [`state`] and
+//! [`batch`] go over all kinds.
 
 mod actions;
 mod annotations;
 mod arrays;
 mod batch;
 mod counters;
+mod cursor;
+mod data;
 mod digests;
 mod direct;
 mod matches;
 mod meters;
 mod names;
 mod objects;
+mod ports;
 mod profiles;
 mod read;
 mod refusal;
@@ -32,11 +36,10 @@ pub(crate) use self::batch::{ReadBatch, WriteBatch};
 pub(crate) use self::digests::{Digests, digest_data};
 pub(crate) use self::names::Names;
 pub(crate) use self::objects::{MetadataField, Objects};
-pub(crate) use self::profiles::GroupSizes;
 pub(crate) use self::read::PART_BYTES;
 use self::read::read_part;
 pub use self::refusal::Refusal;
-pub(crate) use self::state::{everything_written, initial_entries};
+pub(crate) use self::state::{everything_written, initial_entries, initial_state, numbers_used};
 pub(crate) use self::tables::idle;
 use self::undo::undo;
 pub(crate) use self::values::{decode, encode};

@@ -17,8 +17,6 @@ use tributary_p4runtime::p4::v1::{
 };
 
 use super::Refusal;
-use super::state::{everything_written, initial_state};
-use crate::forwarding::Forwarding;
 
 /// Maximum bytes of a name.
 const LENGTH: usize = 1024;
@@ -123,6 +121,19 @@ impl Places {
         }
     }
 
+    /// The numbers of names in entities, by type.
+    pub(super) fn numbers(&self, entities: impl Iterator<Item = Entity>) -> HashSet<(usize, u64)> {
+        let mut numbers = HashSet::new();
+        for mut entity in entities {
+            // What cannot be translated is refused, and has no numbers.
+            let _ = self.visit(&mut entity, &mut |ty, value| {
+                numbers.insert((ty, number(value)));
+                Ok(())
+            });
+        }
+        numbers
+    }
+
     fn port(&self, port: &mut Vec<u8>, f: &mut Visit<'_>) -> Result<(), Refusal> {
         match self.port {
             Some(ty) if !port.is_empty() => f(ty, port),
@@ -211,14 +222,13 @@ struct OfType {
 }
 
 impl Names {
-    /// The names that a program declares, and numbers in its initial entries.
-    pub(crate) fn of(program: &Forwarding) -> Self {
-        let places = program.objects().places();
+    /// The names that a program declares, and the numbers in its initial entries.
+    pub(crate) fn of(places: &Places, entries: impl Iterator<Item = Entity>) -> Self {
         let mut names = Self::new(places);
         if places.types.is_empty() {
             return names;
         }
-        for mut entity in initial_state(program) {
+        for mut entity in entries {
             let noted = places.visit(&mut entity, &mut |ty, value| {
                 let (ty, number) = (&mut names.types[ty], number(value));
                 if ty.fixed.insert(number) {
@@ -357,24 +367,6 @@ impl Names {
     /// Whether there are so many names that unused ones should be [forgotten](Self::forget).
     pub(crate) fn many(&self) -> bool {
         self.types.iter().any(|ty| ty.numbers.len() >= ty.limit)
-    }
-
-    /// The numbers that a program's entities have, and these, by type.
-    pub(crate) fn used(
-        from: &Forwarding,
-        more: impl Iterator<Item = Entity>,
-    ) -> HashSet<(usize, u64)> {
-        let places = from.objects().places();
-        let mut used = HashSet::new();
-        let written = everything_written(from).into_iter().map(|(_, entity)| entity);
-        for mut entity in written.chain(more) {
-            // What cannot be translated is refused, and has no numbers.
-            let _ = places.visit(&mut entity, &mut |ty, value| {
-                used.insert((ty, number(value)));
-                Ok(())
-            });
-        }
-        used
     }
 
     /// Forgets all names but those of these numbers.

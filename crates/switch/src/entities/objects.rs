@@ -7,6 +7,7 @@ use tributary_p4::ir::{self, ExternId, TableId};
 use tributary_p4runtime::p4::config::v1::{self as info, P4Info, meter_spec};
 
 use super::Refusal;
+use super::data::Form;
 use super::names::Places;
 use crate::restrictions::{ACTIONS, ENTRIES, Restriction, Subject};
 
@@ -133,42 +134,6 @@ pub(crate) struct Register {
     pub(crate) form: Option<Form>,
 }
 
-/// The representation of a data type in P4Runtime.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum Form {
-    /// A plain value.
-    Scalar(Scalar),
-    /// A struct: its members in order.
-    Struct(Vec<Form>),
-    /// A tuple, in the same way.
-    Tuple(Vec<Form>),
-    /// `bit<0>`: an empty byte string, for which the engine stores nothing.
-    Nothing,
-}
-
-impl Form {
-    /// Number of values.
-    pub(crate) fn scalars(&self) -> usize {
-        match self {
-            Self::Scalar(_) => 1,
-            Self::Nothing => 0,
-            Self::Struct(members) | Self::Tuple(members) => members.iter().map(Self::scalars).sum(),
-        }
-    }
-}
-
-/// The representation of one value.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Scalar {
-    /// `bit<W>`.
-    Bits(u32),
-    /// `int<W>`: two's complement.
-    Int(u32),
-    /// A serializable enum over `bit<W>`.
-    Enum(u32),
-    Bool,
-}
-
 /// A field of a controller header.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct MetadataField {
@@ -212,14 +177,14 @@ impl Objects {
         }
         for digest in &p4info.digests {
             let info::Preamble { id, name, .. } = preamble(digest.preamble.as_ref())?;
-            let form = digest.type_spec.as_ref().and_then(|spec| form(spec, p4info));
+            let form = digest.type_spec.as_ref().and_then(|spec| Form::of(spec, p4info));
             objects.digests.insert(*id, Digest { id: *id, name: name.clone(), form });
         }
         for register in &p4info.registers {
             let size = i64::from(register.size);
             let types = ["register", "Register"];
             let array = find_array(&externs, register.preamble.as_ref(), size, types)?;
-            let form = register.type_spec.as_ref().and_then(|spec| form(spec, p4info));
+            let form = register.type_spec.as_ref().and_then(|spec| Form::of(spec, p4info));
             objects.registers.insert(array.id, Register { array, form });
         }
         for header in &p4info.controller_packet_metadata {
@@ -344,6 +309,28 @@ impl Objects {
     pub(crate) fn table_places(&self) -> impl Iterator<Item = (&str, TableId)> {
         let changing = self.tables.values().filter(|table| !table.is_const);
         changing.map(|table| (table.name.as_str(), table.at))
+    }
+}
+
+impl Profile {
+    /// Converts a weight from the wire form. Weights that the switch chooses are equal.
+    pub(super) fn weight_from(&self, weight: i32) -> Result<u32, Refusal> {
+        match (self.weights_disallowed, u32::try_from(weight)) {
+            (true, Ok(0)) => Ok(1),
+            (true, _) => Err(Refusal::invalid("the selector takes no weights")),
+            (false, Ok(1..)) if self.max_member_weight == 0 => Ok(weight as u32),
+            (false, Ok(1..)) if weight <= self.max_member_weight => Ok(weight as u32),
+            (false, Ok(1..)) => {
+                let most = self.max_member_weight;
+                Err(Refusal::invalid(format!("a weight of {weight} is above {most}")))
+            }
+            (false, _) => Err(Refusal::invalid("a weight must be at least 1")),
+        }
+    }
+
+    /// Converts a weight to the wire form.
+    pub(super) fn weight_to(&self, weight: u32) -> i32 {
+        if self.weights_disallowed { 0 } else { weight as i32 }
     }
 }
 
@@ -593,75 +580,6 @@ fn find_value_set(
     };
     let keys = set.r#match.iter().map(key).collect::<Result<_, Refusal>>()?;
     Ok(ValueSet { id, name, at, keys })
-}
-
-/// Parts of a type. A controller's P4Info may name types within themselves.
-const MOST_PARTS: u32 = 1 << 16;
-
-/// Nesting of a type's parts.
-const DEEPEST: u32 = 64;
-
-/// The representation of a type; `None` if it is not supported.
-fn form(spec: &info::P4DataTypeSpec, p4info: &P4Info) -> Option<Form> {
-    form_within(spec, p4info, DEEPEST, &mut { MOST_PARTS })
-}
-
-fn form_within(
-    spec: &info::P4DataTypeSpec,
-    p4info: &P4Info,
-    depth: u32,
-    parts: &mut u32,
-) -> Option<Form> {
-    use info::p4_data_type_spec::TypeSpec;
-    *parts = parts.checked_sub(1)?;
-    let depth = depth.checked_sub(1)?;
-    match spec.type_spec.as_ref()? {
-        TypeSpec::Struct(named) => {
-            let known = p4info.type_info.as_ref()?.structs.get(&named.name)?;
-            let mut member = |member: &info::p4_struct_type_spec::Member| {
-                form_within(member.type_spec.as_ref()?, p4info, depth, parts)
-            };
-            known.members.iter().map(&mut member).collect::<Option<_>>().map(Form::Struct)
-        }
-        TypeSpec::Tuple(tuple) => {
-            let members = tuple.members.iter();
-            let members = members.map(|member| form_within(member, p4info, depth, parts));
-            members.collect::<Option<_>>().map(Form::Tuple)
-        }
-        _ => scalar(spec, p4info, depth).map(|scalar| match scalar {
-            Scalar::Bits(0) => Form::Nothing,
-            other => Form::Scalar(other),
-        }),
-    }
-}
-
-fn scalar(spec: &info::P4DataTypeSpec, p4info: &P4Info, depth: u32) -> Option<Scalar> {
-    use info::p4_bitstring_like_type_spec::TypeSpec as Bits;
-    use info::p4_data_type_spec::TypeSpec;
-    use info::p4_new_type_spec::Representation;
-    let width = |width: i32| u32::try_from(width).ok().filter(|&width| width > 0);
-    match spec.type_spec.as_ref()? {
-        TypeSpec::Bool(_) => Some(Scalar::Bool),
-        TypeSpec::Bitstring(bits) => match bits.type_spec.as_ref()? {
-            Bits::Bit(bit) => u32::try_from(bit.bitwidth).ok().map(Scalar::Bits),
-            Bits::Int(int) => width(int.bitwidth).map(Scalar::Int),
-            Bits::Varbit(_) => None,
-        },
-        TypeSpec::NewType(named) => {
-            let known = p4info.type_info.as_ref()?.new_types.get(&named.name)?;
-            match known.representation.as_ref()? {
-                Representation::OriginalType(original) => {
-                    scalar(original, p4info, depth.checked_sub(1)?)
-                }
-                Representation::TranslatedType(_) => None,
-            }
-        }
-        TypeSpec::SerializableEnum(named) => {
-            let known = p4info.type_info.as_ref()?.serializable_enums.get(&named.name)?;
-            width(known.underlying_type.as_ref()?.bitwidth).map(Scalar::Enum)
-        }
-        _ => None,
-    }
 }
 
 fn metadata_field(

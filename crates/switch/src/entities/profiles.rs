@@ -1,23 +1,15 @@
 //! Action profiles: their members and, for selectors, groups.
 
-use std::collections::BTreeMap;
-
-use tributary_dataplane::{Action, GroupMember, ProfileGroup, Value, psa_port_value};
-use tributary_p4::Architecture;
+use tributary_dataplane::{Action, GroupMember, ProfileGroup};
 use tributary_p4runtime::p4::v1::{
     ActionProfileGroup, ActionProfileMember, Entity, action_profile_group, entity,
 };
 
-use super::actions::{call, to_call};
+use super::actions::{call, check_size, to_call};
 use super::objects::Profile;
+use super::ports::{PortOf, encode_port, watched};
 use super::{Change, Refusal};
 use crate::forwarding::Forwarding;
-
-/// The switch's port with a number of the program, if there is one.
-pub(super) type PortOf<'a> = &'a dyn Fn(u64) -> Option<u16>;
-
-/// Size limits of groups, by profile and group, which the engine does not need.
-pub(crate) type GroupSizes = BTreeMap<(u32, u32), i32>;
 
 pub(super) fn write_member(
     to: &mut Forwarding,
@@ -148,7 +140,7 @@ fn members_from(
             None => (0, &[][..]),
         };
         let watch = watched(watch, port, port_of).map_err(|r| r.of(&format!("member {id}")))?;
-        let weight = weight_from(profile, member.weight);
+        let weight = profile.weight_from(member.weight);
         let weight = weight.map_err(|r| r.of(&format!("member {id}")))?;
         members.push(GroupMember { member: id, weight, watch });
     }
@@ -164,7 +156,7 @@ pub(super) fn read_groups(
         let mut push = |id, group: &ProfileGroup| {
             let member = |member: &GroupMember| action_profile_group::Member {
                 member_id: member.member,
-                weight: weight_to(profile, member.weight),
+                weight: profile.weight_to(member.weight),
                 watch_kind: member.watch.map(|port| {
                     action_profile_group::member::WatchKind::WatchPort(encode_port(
                         from.architecture(),
@@ -230,26 +222,6 @@ fn style<'a>(from: &'a Forwarding, profile: &Profile) -> Option<&'a Action> {
     tables.find_map(|&table| from.pipeline().entries(table).next()).map(|entry| &entry.action)
 }
 
-/// Converts a weight from the wire form. Weights that the switch chooses are equal.
-pub(super) fn weight_from(profile: &Profile, weight: i32) -> Result<u32, Refusal> {
-    match (profile.weights_disallowed, u32::try_from(weight)) {
-        (true, Ok(0)) => Ok(1),
-        (true, _) => Err(Refusal::invalid("the selector takes no weights")),
-        (false, Ok(1..)) if profile.max_member_weight == 0 => Ok(weight as u32),
-        (false, Ok(1..)) if weight <= profile.max_member_weight => Ok(weight as u32),
-        (false, Ok(1..)) => {
-            let most = profile.max_member_weight;
-            Err(Refusal::invalid(format!("a weight of {weight} is above {most}")))
-        }
-        (false, _) => Err(Refusal::invalid("a weight must be at least 1")),
-    }
-}
-
-/// Converts a weight to the wire form.
-pub(super) fn weight_to(profile: &Profile, weight: u32) -> i32 {
-    if profile.weights_disallowed { 0 } else { weight as i32 }
-}
-
 /// Checks a group's own size limit against the program's.
 fn check_max_size(profile: &Profile, max_size: i32) -> Result<(), Refusal> {
     match profile.max_group_size {
@@ -258,41 +230,4 @@ fn check_max_size(profile: &Profile, max_size: i32) -> Result<(), Refusal> {
         most if (1..=most).contains(&max_size) => Ok(()),
         most => Err(Refusal::invalid(format!("`max_size` must be between 1 and {most}"))),
     }
-}
-
-/// Refuses a group, or an action set, that exceeds its size limit.
-pub(super) fn check_size(counts_members: bool, weights: &[u32], most: i32) -> Result<(), Refusal> {
-    let size = match counts_members {
-        true => weights.len() as u64,
-        false => weights.iter().map(|&weight| u64::from(weight)).sum(),
-    };
-    if most > 0 && size > most as u64 {
-        return Err(Refusal::invalid(format!("its size is {size}, at most {most} is allowed")));
-    }
-    Ok(())
-}
-
-/// The watched port of a member, if it watches one.
-pub(super) fn watched(
-    watch: i32,
-    port: &[u8],
-    port_of: PortOf<'_>,
-) -> Result<Option<u16>, Refusal> {
-    let port = match (watch, port) {
-        (0, []) => return Ok(None),
-        (0, bytes) => Value::from_be_bytes(bytes).to_u64(),
-        (number, _) => u64::try_from(number).ok(),
-    };
-    match port.and_then(port_of) {
-        Some(port) => Ok(Some(port)),
-        None => Err(Refusal::invalid("it watches a port that this switch has not")),
-    }
-}
-
-/// A port as a byte string, with its number in programs of an architecture.
-pub(super) fn encode_port(architecture: Architecture, port: u16) -> Vec<u8> {
-    super::encode(&Value::from(match architecture {
-        Architecture::Psa => psa_port_value(port),
-        Architecture::V1model | Architecture::Tna => u64::from(port),
-    }))
 }

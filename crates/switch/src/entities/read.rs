@@ -7,6 +7,7 @@ use tributary_p4runtime::p4::v1::{DirectCounterEntry, DirectMeterEntry, Entity, 
 
 use super::arrays::Cells;
 use super::counters::CounterCells;
+use super::cursor::{Cursor, size};
 use super::meters::{MeterCells, no_counters};
 use super::registers::RegisterCells;
 use super::{Refusal, direct, entity_of, no_externs, profiles, replication, tables, value_sets};
@@ -52,18 +53,6 @@ impl Part {
             Self::Meters(..) | Self::Whole(..) => {}
         }
     }
-}
-
-/// Position and limits of reading a table.
-#[derive(Debug)]
-pub(super) struct Cursor {
-    /// The first position to examine; afterwards the next one.
-    pub(super) place: usize,
-    /// Entries that may still be examined, and bytes that may still be read.
-    pub(super) left: usize,
-    pub(super) bytes: usize,
-    /// Whether entries remain.
-    pub(super) more: bool,
 }
 
 /// The parts of a template.
@@ -168,11 +157,6 @@ pub(crate) fn read_part(
             (known < count).then_some(Part::Whole(entity, known))
         }
     })
-}
-
-/// Approximate size of an entity in memory, which is usually far larger than encoded.
-pub(super) fn size(message: &impl prost::Message) -> usize {
-    message.encoded_len() + size_of::<Entity>()
 }
 
 /// Appends the first elements of an array. Returns the remaining ones.

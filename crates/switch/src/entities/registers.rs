@@ -4,8 +4,8 @@ use tributary_dataplane::Value;
 use tributary_p4runtime::p4::v1::{Entity, P4Data, RegisterEntry, entity};
 
 use super::arrays::{Cells, index_of, only_modify, range};
-use super::objects::{Array, Form, Register};
-use super::values::{decode_data, encode_data};
+use super::data::{Form, decode_data, encode_data};
+use super::objects::{Array, Register};
 use super::{Change, Refusal};
 use crate::forwarding::Forwarding;
 

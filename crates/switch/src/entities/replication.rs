@@ -8,7 +8,7 @@ use tributary_p4runtime::p4::v1::{
     self as p4, CloneSessionEntry, Entity, MulticastGroupEntry, entity, replica,
 };
 
-use super::profiles::encode_port;
+use super::ports::encode_port;
 use super::{Change, Refusal};
 use crate::config::SwitchConfig;
 use crate::forwarding::Forwarding;

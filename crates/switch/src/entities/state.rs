@@ -1,5 +1,7 @@
 //! All state that controllers have written, for another program to take over.
 
+use std::collections::HashSet;
+
 use tributary_dataplane::Owner;
 use tributary_p4runtime::p4::v1::{
     self as p4, DirectMeterEntry, Entity, TableEntry, entity,
@@ -98,16 +100,22 @@ pub(crate) fn initial_entries(old: &Forwarding, new: &Forwarding) -> Vec<Entity>
 }
 
 /// All entries of a program, constant ones and default actions too.
-pub(super) fn initial_state(from: &Forwarding) -> Vec<Entity> {
-    let of_table = |table: &Table| {
+pub(crate) fn initial_state(from: &Forwarding) -> impl Iterator<Item = Entity> {
+    from.objects().tables().flat_map(move |table| {
         let entries = from.pipeline().entries(table.at);
-        let entries = entries.filter_map(|entry| tables::full_entry(from, table, entry).ok());
-        let mut all: Vec<Entity> = entries.map(entity).collect();
+        let entries = entries.filter_map(move |entry| tables::full_entry(from, table, entry).ok());
         let key = TableEntry { table_id: table.id, is_default_action: true, ..Default::default() };
-        all.extend(found(from, entity::Entity::TableEntry(key)));
-        all
-    };
-    from.objects().tables().flat_map(of_table).collect()
+        entries.map(entity).chain(found(from, entity::Entity::TableEntry(key)))
+    })
+}
+
+/// The numbers of names that a program's entities have, and these, by type.
+pub(crate) fn numbers_used(
+    from: &Forwarding,
+    more: impl Iterator<Item = Entity>,
+) -> HashSet<(usize, u64)> {
+    let written = everything_written(from).into_iter().map(|(_, entity)| entity);
+    from.objects().places().numbers(written.chain(more))
 }
 
 fn entity(entry: TableEntry) -> Entity {

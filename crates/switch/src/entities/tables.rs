@@ -8,11 +8,12 @@ use tributary_p4runtime::p4::v1::{
 use super::actions::{action_from, to_action};
 use super::annotations::Annotation;
 use super::counters::{counter_from, counter_to};
+use super::cursor::{Cursor, size};
 use super::matches::{check_priority, matches, to_field};
 use super::meters::{meter_from, meter_to, no_counters};
 use super::objects::Table;
-use super::profiles::{PortOf, check_style};
-use super::read::{Cursor, size};
+use super::ports::PortOf;
+use super::profiles::check_style;
 use super::{Change, Refusal};
 use crate::forwarding::Forwarding;
 

@@ -1,11 +1,8 @@
 //! P4Runtime's byte strings: big-endian, leading zeros are read but not written.
 
 use tributary_dataplane::Value;
-use tributary_p4runtime::p4::v1::p4_data::Data;
-use tributary_p4runtime::p4::v1::{P4Data, P4StructLike};
 
 use super::Refusal;
-use super::objects::{Form, Scalar};
 
 /// Decodes a value of at most `width` bits. `what` names it in the refusal.
 pub(crate) fn decode(bytes: &[u8], width: u32, what: &str) -> Result<Value, Refusal> {
@@ -25,69 +22,8 @@ pub(crate) fn encode(value: &Value) -> Vec<u8> {
     value.to_be_bytes()
 }
 
-/// Decodes data of a type, and appends their scalars in order.
-pub(super) fn decode_data(data: &P4Data, form: &Form, out: &mut Vec<Value>) -> Result<(), Refusal> {
-    let (forms, given) = match (form, &data.data) {
-        (_, None) => return Err(Refusal::invalid("the data is not set")),
-        (Form::Scalar(scalar), Some(data)) => {
-            out.push(decode_scalar(data, *scalar)?);
-            return Ok(());
-        }
-        (Form::Nothing, Some(Data::Bitstring(bytes))) if bytes.is_empty() => return Ok(()),
-        (Form::Struct(forms), Some(Data::Struct(given)))
-        | (Form::Tuple(forms), Some(Data::Tuple(given))) => (forms, &given.members),
-        (Form::Struct(_) | Form::Tuple(_) | Form::Nothing, Some(_)) => {
-            return Err(Refusal::invalid("data of another type"));
-        }
-    };
-    if forms.len() != given.len() {
-        let (expected, got) = (forms.len(), given.len());
-        return Err(Refusal::invalid(format!("{got} members, not {expected}")));
-    }
-    forms.iter().zip(given).try_for_each(|(form, data)| decode_data(data, form, out))
-}
-
-/// Encodes data of a type from their scalars; `None` if there are too few.
-pub(super) fn encode_data(
-    scalars: &mut impl Iterator<Item = Value>,
-    form: &Form,
-) -> Option<P4Data> {
-    let mut list = |forms: &[Form]| {
-        let members = forms.iter().map(|form| encode_data(&mut *scalars, form));
-        Some(P4StructLike { members: members.collect::<Option<_>>()? })
-    };
-    let data = match form {
-        Form::Struct(forms) => Data::Struct(list(forms)?),
-        Form::Tuple(forms) => Data::Tuple(list(forms)?),
-        Form::Scalar(scalar) => encode_scalar(&scalars.next()?, *scalar),
-        Form::Nothing => Data::Bitstring(Vec::new()),
-    };
-    Some(P4Data { data: Some(data) })
-}
-
-/// Decodes a value of a data type.
-fn decode_scalar(data: &Data, scalar: Scalar) -> Result<Value, Refusal> {
-    match (scalar, data) {
-        (Scalar::Bits(width), Data::Bitstring(bytes))
-        | (Scalar::Enum(width), Data::EnumValue(bytes)) => decode(bytes, width, "value"),
-        (Scalar::Int(width), Data::Bitstring(bytes)) => decode_signed(bytes, width),
-        (Scalar::Bool, &Data::Bool(value)) => Ok(Value::from(u64::from(value))),
-        _ => Err(Refusal::invalid("data of another type")),
-    }
-}
-
-/// Encodes a value of a data type.
-fn encode_scalar(value: &Value, scalar: Scalar) -> Data {
-    match scalar {
-        Scalar::Bits(_) => Data::Bitstring(encode(value)),
-        Scalar::Enum(_) => Data::EnumValue(encode(value)),
-        Scalar::Int(width) => Data::Bitstring(encode_signed(value, width)),
-        Scalar::Bool => Data::Bool(*value != Value::zero()),
-    }
-}
-
 /// Decodes two's complement with any number of sign bits to `width` bits.
-fn decode_signed(bytes: &[u8], width: u32) -> Result<Value, Refusal> {
+pub(super) fn decode_signed(bytes: &[u8], width: u32) -> Result<Value, Refusal> {
     let Some(&first) = bytes.first() else { return decode(bytes, width, "value") };
     let sign: u8 = if first & 0x80 == 0 { 0x00 } else { 0xff };
     let size = width.div_ceil(8) as usize;
@@ -108,7 +44,7 @@ fn decode_signed(bytes: &[u8], width: u32) -> Result<Value, Refusal> {
 }
 
 /// Encodes `width` bits as the shortest two's complement.
-fn encode_signed(value: &Value, width: u32) -> Vec<u8> {
+pub(super) fn encode_signed(value: &Value, width: u32) -> Vec<u8> {
     let size = width.div_ceil(8) as usize;
     let top = width - 1;
     let negative = value.limb(top as usize / 64) >> (top % 64) & 1 == 1;

@@ -3,9 +3,32 @@
 //! A program that declares headers with `@controller_header` writes or expects their bytes before
 //! the frame; P4Runtime carries their fields separately.
 
-use tributary_p4runtime::p4::v1::PacketMetadata;
+use std::iter;
 
-use crate::entities::{MetadataField, Refusal, decode};
+use tributary_p4runtime::p4::v1::{PacketIn, PacketMetadata, PacketOut};
+
+use super::Forwarding;
+use crate::entities::{MetadataField, Refusal, decode, numbers_used};
+
+impl Forwarding {
+    /// The frame for the program's parser from a controller's message.
+    pub(crate) fn packet_out(&mut self, packet: &PacketOut) -> Result<Vec<u8>, Refusal> {
+        if self.names.many() {
+            let used = numbers_used(self, iter::empty());
+            self.names.forget(&used);
+        }
+        let mut metadata = packet.metadata.clone();
+        self.names.packet_out(self.objects.places(), &mut metadata)?;
+        pack(&self.objects.packet_out, &metadata, &packet.payload)
+    }
+
+    /// The controller's message from the deparser's frame.
+    pub(crate) fn packet_in(&self, frame: Vec<u8>) -> PacketIn {
+        let (mut metadata, payload) = unpack(&self.objects.packet_in, frame);
+        self.names.packet_in(self.objects.places(), &mut metadata);
+        PacketIn { payload, metadata }
+    }
+}
 
 /// Length in bytes of a header with these fields.
 fn header_bytes(fields: &[MetadataField]) -> usize {
@@ -13,7 +36,7 @@ fn header_bytes(fields: &[MetadataField]) -> usize {
 }
 
 /// Builds the frame for the program's parser from a controller's message.
-pub(crate) fn pack(
+fn pack(
     fields: &[MetadataField],
     metadata: &[PacketMetadata],
     payload: &[u8],
@@ -47,10 +70,7 @@ pub(crate) fn pack(
 
 /// Builds the controller's message from the deparser's frame. A frame shorter than the header is
 /// the program's fault; it is passed on unchanged, without metadata.
-pub(crate) fn unpack(
-    fields: &[MetadataField],
-    mut frame: Vec<u8>,
-) -> (Vec<PacketMetadata>, Vec<u8>) {
+fn unpack(fields: &[MetadataField], mut frame: Vec<u8>) -> (Vec<PacketMetadata>, Vec<u8>) {
     let length = header_bytes(fields);
     if length == 0 || frame.len() < length {
         return (Vec::new(), frame);
