@@ -9,11 +9,10 @@ use crate::{listed, root};
 const MODULE: usize = 800;
 
 /// Longer modules, and how long they may be: a number here may only fall.
-const LONGER: [(&str, usize); 4] = [
+const LONGER: [(&str, usize); 3] = [
     ("crates/dataplane/src/exec.rs", 885),
     ("crates/run/src/run.rs", 805),
     ("crates/sim/src/network.rs", 825),
-    ("crates/switch/src/explained/tree.rs", 920),
 ];
 
 /// Lines of a module before its tests.

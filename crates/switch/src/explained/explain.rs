@@ -12,7 +12,8 @@ use tributary_p4::ir::{Program, TableId};
 use tributary_p4runtime::p4::v1::ForwardingPipelineConfig;
 
 use crate::explained::forks::merge;
-use crate::explained::tree::{Node, tree};
+use crate::explained::node::Node;
+use crate::explained::tree::tree;
 
 /// Turns of the switch until all copies of the packet must have left.
 const MOST_TURNS: usize = 1000;

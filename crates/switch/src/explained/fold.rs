@@ -1,6 +1,6 @@
 //! Folds repetitions: of what a program does to each of many values, the first is enough to read.
 
-use crate::explained::tree::{Kind, Node};
+use crate::explained::node::{Kind, Node};
 
 /// A line of a folded tree.
 pub(crate) enum Line<'t> {

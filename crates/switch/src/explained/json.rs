@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::explained::tree::Node;
+use crate::explained::node::Node;
 
 /// Version of the format. It changes if a reader of the previous one could misunderstand the new one;
 /// kinds and details may be added without.

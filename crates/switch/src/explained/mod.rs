@@ -11,10 +11,12 @@ mod fold;
 pub mod forks;
 mod json;
 mod names;
+mod node;
 mod text;
 mod tree;
 
 pub use explain::{Explained, Explainer, Refused};
 pub use json::{VERSION, json};
+pub use node::{Kind, Node};
 pub use text::text;
-pub use tree::{Kind, Node, tree};
+pub use tree::tree;

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use crate::explained::fold::{Line, children};
-use crate::explained::tree::{Kind, Node};
+use crate::explained::node::{Kind, Node};
 
 /// The tree as text; with colours for a terminal, if asked for. With `fold`, without repetitions for
 /// each of many values.

@@ -1,187 +1,19 @@
 //! From steps to a tree.
 
+mod events;
+
 use std::collections::HashMap;
 
 use crate::trace::{CopyOf, Step, What};
-use serde_json::{Value as Json, json};
+use serde_json::json;
 use tributary_dataplane::Verdict;
-use tributary_dataplane::trace::{Choice, ChoiceOf, Event, Lookup, Request};
+use tributary_dataplane::trace::{Choice, ChoiceOf};
 use tributary_p4::Architecture;
-use tributary_p4::ir::{FieldId, FieldRole, Inlined, Position, Program, Target, Transition};
+use tributary_p4::ir::{FieldId, Position, Program};
 
 use crate::explained::forks::Fork;
-use crate::explained::names::{Names, hex};
-
-/// The kind of a node; its name in JSON is stable.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-#[allow(missing_docs, reason = "docs/reference/trace.md describes them by their names")]
-pub enum Kind {
-    Packet,
-    Copy,
-    Ingress,
-    Egress,
-    Parser,
-    Control,
-    State,
-    Transition,
-    Function,
-    Action,
-    Table,
-    Key,
-    Match,
-    Condition,
-    Switch,
-    Call,
-    Extract,
-    Lookahead,
-    Advance,
-    Emit,
-    Write,
-    Metadata,
-    Register,
-    Counter,
-    Meter,
-    Hash,
-    Checksum,
-    Random,
-    ValueSet,
-    Request,
-    Digest,
-    Log,
-    Error,
-    Verdict,
-    Drop,
-    Sent,
-    Again,
-    Fork,
-    Outcome,
-}
-
-impl Kind {
-    /// All kinds.
-    pub const ALL: [Self; 39] = [
-        Self::Packet,
-        Self::Copy,
-        Self::Ingress,
-        Self::Egress,
-        Self::Parser,
-        Self::Control,
-        Self::State,
-        Self::Transition,
-        Self::Function,
-        Self::Action,
-        Self::Table,
-        Self::Key,
-        Self::Match,
-        Self::Condition,
-        Self::Switch,
-        Self::Call,
-        Self::Extract,
-        Self::Lookahead,
-        Self::Advance,
-        Self::Emit,
-        Self::Write,
-        Self::Metadata,
-        Self::Register,
-        Self::Counter,
-        Self::Meter,
-        Self::Hash,
-        Self::Checksum,
-        Self::Random,
-        Self::ValueSet,
-        Self::Request,
-        Self::Digest,
-        Self::Log,
-        Self::Error,
-        Self::Verdict,
-        Self::Drop,
-        Self::Sent,
-        Self::Again,
-        Self::Fork,
-        Self::Outcome,
-    ];
-
-    /// Its name.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Packet => "packet",
-            Self::Copy => "copy",
-            Self::Ingress => "ingress",
-            Self::Egress => "egress",
-            Self::Parser => "parser",
-            Self::Control => "control",
-            Self::State => "state",
-            Self::Transition => "transition",
-            Self::Function => "function",
-            Self::Action => "action",
-            Self::Table => "table",
-            Self::Key => "key",
-            Self::Match => "match",
-            Self::Condition => "condition",
-            Self::Switch => "switch",
-            Self::Call => "call",
-            Self::Extract => "extract",
-            Self::Lookahead => "lookahead",
-            Self::Advance => "advance",
-            Self::Emit => "emit",
-            Self::Write => "write",
-            Self::Metadata => "metadata",
-            Self::Register => "register",
-            Self::Counter => "counter",
-            Self::Meter => "meter",
-            Self::Hash => "hash",
-            Self::Checksum => "checksum",
-            Self::Random => "random",
-            Self::ValueSet => "value-set",
-            Self::Request => "request",
-            Self::Digest => "digest",
-            Self::Log => "log",
-            Self::Error => "error",
-            Self::Verdict => "verdict",
-            Self::Drop => "drop",
-            Self::Sent => "sent",
-            Self::Again => "again",
-            Self::Fork => "fork",
-            Self::Outcome => "outcome",
-        }
-    }
-}
-
-/// A node of the tree.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Node {
-    /// Its kind.
-    pub kind: Kind,
-    /// One line of text.
-    pub text: String,
-    /// `file:line` in the program's source.
-    pub at: Option<String>,
-    /// The details, by name. Names are stable.
-    pub facts: Vec<(&'static str, Json)>,
-    /// What happened within, in order.
-    pub children: Vec<Self>,
-}
-
-impl Node {
-    /// A detail.
-    #[must_use]
-    pub fn fact(&self, name: &str) -> Option<&Json> {
-        self.facts.iter().find(|(known, _)| *known == name).map(|(_, value)| value)
-    }
-
-    /// Itself and all nodes below, parents first.
-    pub fn all(&self) -> impl Iterator<Item = &Self> {
-        let mut open = vec![self];
-        std::iter::from_fn(move || {
-            let next = open.pop()?;
-            open.extend(next.children.iter().rev());
-            Some(next)
-        })
-    }
-}
-
-type Facts = Vec<(&'static str, Json)>;
+use crate::explained::names::{Names, hex, loss, pass};
+use crate::explained::node::{Facts, Kind, Node};
 
 /// The tree of a packet: `port` and `frame` as it arrived, and its steps with their forks.
 #[must_use]
@@ -406,11 +238,7 @@ impl<'p> Builder<'p> {
         let copy = step.copy;
         match &step.what {
             What::Ingress { port, instance, time_us, frame } => {
-                self.close_all(copy);
-                let state = self.copy(copy);
-                (state.error, state.failed) = (None, None);
-                state.decided.clear();
-                let which = crate::explained::names::pass(*instance);
+                let which = pass(*instance);
                 let text = format!("ingress, {which}, port {port}, {} bytes", frame.len());
                 let facts = vec![
                     ("pass", json!(which)),
@@ -418,14 +246,11 @@ impl<'p> Builder<'p> {
                     ("time_us", json!(time_us)),
                     ("bytes", json!(hex(frame))),
                 ];
-                self.push(copy, Kind::Ingress, text, facts);
+                self.copy(copy).error = None;
+                self.pass(copy, Kind::Ingress, text, facts);
             }
             What::Egress { port, rid, instance, time_us } => {
-                self.close_all(copy);
-                let state = self.copy(copy);
-                state.failed = None;
-                state.decided.clear();
-                let which = crate::explained::names::pass(*instance);
+                let which = pass(*instance);
                 let text = format!("egress, {which}, port {port}, replication id {rid}");
                 let facts = vec![
                     ("pass", json!(which)),
@@ -433,7 +258,7 @@ impl<'p> Builder<'p> {
                     ("rid", json!(rid)),
                     ("time_us", json!(time_us)),
                 ];
-                self.push(copy, Kind::Egress, text, facts);
+                self.pass(copy, Kind::Egress, text, facts);
             }
             What::Event(event) => self.event(copy, event),
             What::Choice { choice, taken } => {
@@ -443,13 +268,9 @@ impl<'p> Builder<'p> {
                 self.leaf(copy, Kind::Match, format!("{text}: {outcome}"), facts);
             }
             What::Verdict(verdict) => self.verdict(copy, verdict),
-            What::Resubmitted => {
-                self.close_all(copy);
-                self.leaf(copy, Kind::Again, "resubmitted: ingress starts again", vec![]);
-            }
+            What::Resubmitted => self.again(copy, "resubmitted: ingress starts again", vec![]),
             What::Recirculated => {
-                self.close_all(copy);
-                self.leaf(copy, Kind::Again, "recirculated: the frame enters the parser", vec![]);
+                self.again(copy, "recirculated: the frame enters the parser", vec![]);
             }
             What::ResubmitLimit => {
                 self.drop(copy, "it was resubmitted too often".to_owned(), None);
@@ -458,28 +279,16 @@ impl<'p> Builder<'p> {
                 self.drop(copy, "too many packets wait for recirculation".to_owned(), None);
             }
             What::Elsewhere(core) => {
-                self.close_all(copy);
                 let text = format!("goes on at core {core}, without a trace");
-                self.leaf(copy, Kind::Again, text, vec![("core", json!(core))]);
+                self.again(copy, text, vec![("core", json!(core))]);
             }
             What::Copied { copy: new, why, port, rid } => {
-                let top = self.copy(copy).open[0];
-                let what = copy_of(*why);
-                let text = format!("copy {new}: {what}, for port {port}, replication id {rid}");
-                let facts = vec![
-                    ("copy", json!(new)),
-                    ("of", json!(copy)),
-                    ("why", json!(what)),
-                    ("port", json!(port)),
-                    ("rid", json!(rid)),
-                ];
-                let node = self.add(Some(top), Kind::Copy, text, facts);
-                self.copies.insert(*new, Copy::new(node));
+                self.copied(copy, *new, *why, *port, *rid);
             }
             What::Lost { why, port, reason } => {
                 let what = copy_of(*why);
                 let to = port.map_or(String::new(), |port| format!(" for port {port}"));
-                let because = crate::explained::names::loss(*reason);
+                let because = loss(*reason);
                 let reason = format!("{what}{to}: {because}");
                 self.drop(copy, reason, None);
             }
@@ -501,6 +310,36 @@ impl<'p> Builder<'p> {
                 self.leaf(copy, Kind::Digest, text, facts);
             }
         }
+    }
+
+    /// Begins a pass of a copy through ingress or egress.
+    fn pass(&mut self, copy: u32, kind: Kind, text: String, facts: Facts) {
+        self.close_all(copy);
+        let state = self.copy(copy);
+        state.failed = None;
+        state.decided.clear();
+        self.push(copy, kind, text, facts);
+    }
+
+    /// Ends a pass after which another follows.
+    fn again(&mut self, copy: u32, text: impl Into<String>, facts: Facts) {
+        self.close_all(copy);
+        self.leaf(copy, Kind::Again, text, facts);
+    }
+
+    fn copied(&mut self, copy: u32, new: u32, why: CopyOf, port: u16, rid: u16) {
+        let top = self.copy(copy).open[0];
+        let what = copy_of(why);
+        let text = format!("copy {new}: {what}, for port {port}, replication id {rid}");
+        let facts = vec![
+            ("copy", json!(new)),
+            ("of", json!(copy)),
+            ("why", json!(what)),
+            ("port", json!(port)),
+            ("rid", json!(rid)),
+        ];
+        let node = self.add(Some(top), Kind::Copy, text, facts);
+        self.copies.insert(new, Copy::new(node));
     }
 
     fn drop(&mut self, copy: u32, reason: String, at: Option<Position>) {
@@ -586,315 +425,6 @@ impl<'p> Builder<'p> {
         }
         ("no destination was set".to_owned(), None)
     }
-
-    fn event(&mut self, copy: u32, event: &Event) {
-        match event {
-            Event::Block { role, name } => {
-                self.close(copy, &[Kind::Ingress, Kind::Egress, Kind::Outcome, Kind::Copy], false);
-                let parser =
-                    matches!(role.as_str(), "p" | "ip" | "ep" | "ingress_parser" | "egress_parser");
-                let kind = if parser { Kind::Parser } else { Kind::Control };
-                self.copy(copy).at = None;
-                let text = format!("{} {name}", block(role));
-                self.push(copy, kind, text, vec![("role", json!(role)), ("name", json!(name))]);
-            }
-            Event::BlockEnd { error } => {
-                if let Some(code) = error {
-                    let error = self.names.error(*code);
-                    let facts = vec![("error", json!(error))];
-                    self.leaf(copy, Kind::Error, format!("stops with error {error}"), facts);
-                    self.copy(copy).error = Some(error);
-                }
-                self.close(copy, &[Kind::Ingress, Kind::Egress, Kind::Outcome, Kind::Copy], false);
-                self.copy(copy).at = None;
-                self.copy(copy).absorbing = None;
-            }
-            Event::At(position) => {
-                let copy = self.copy(copy);
-                copy.at = Some(*position);
-                copy.absorbing = None;
-            }
-            Event::Enter { kind, name } => {
-                let (kind, what) = match kind {
-                    Inlined::Function => (Kind::Function, "function"),
-                    Inlined::Action => (Kind::Action, "action"),
-                    Inlined::Control => (Kind::Control, "control"),
-                };
-                self.push(copy, kind, format!("{what} {name}"), vec![("name", json!(name))]);
-            }
-            Event::Leave => {
-                self.close(copy, &[Kind::Function, Kind::Action, Kind::Control], true);
-                self.copy(copy).absorbing = None;
-            }
-            Event::State { parser, state } => {
-                self.close(copy, &[Kind::Parser, Kind::Outcome], false);
-                self.copy(copy).at = None;
-                let name = self.program.parsers[parser.index()].states[state.index()].name.clone();
-                self.push(copy, Kind::State, format!("state {name}"), vec![("name", json!(name))]);
-            }
-            Event::Transition { parser, state, on, case, target } => {
-                self.transition(copy, parser.index(), state.index(), on, *case, *target);
-            }
-            Event::Extract { header, offset, bytes } => {
-                let name = self.program.headers[header.index()].name.clone();
-                let text = format!("extract {name}, {} bytes at {offset}", bytes.len());
-                let facts = vec![
-                    ("header", json!(name)),
-                    ("offset", json!(offset)),
-                    ("bytes", json!(hex(bytes))),
-                ];
-                self.absorbing(copy, Kind::Extract, text, facts);
-            }
-            Event::Lookahead { offset, bytes } => {
-                let text = format!("look ahead, {} bytes at {offset}", bytes.len());
-                let facts = vec![("offset", json!(offset)), ("bytes", json!(hex(bytes)))];
-                self.absorbing(copy, Kind::Lookahead, text, facts);
-            }
-            Event::Advance { bytes } => {
-                let facts = vec![("bytes", json!(bytes))];
-                self.leaf(copy, Kind::Advance, format!("skip {bytes} bytes"), facts);
-            }
-            Event::Condition { text, reads, holds, .. } => {
-                let reads = self.reads(reads);
-                let with =
-                    if reads.is_empty() { String::new() } else { format!("  [{}]", join(&reads)) };
-                let line = format!("if ({text}): {holds}{with}");
-                let facts = vec![
-                    ("condition", json!(text)),
-                    ("reads", map(reads)),
-                    ("holds", json!(holds)),
-                ];
-                self.leaf(copy, Kind::Condition, line, facts);
-            }
-            Event::Switch { text, on, label, .. } => {
-                let facts = vec![
-                    ("on", json!(text)),
-                    ("value", json!(on.to_string())),
-                    ("case", json!(label)),
-                ];
-                self.leaf(copy, Kind::Switch, format!("switch ({text}): {label}"), facts);
-            }
-            Event::Apply { .. } => self.apply(copy, event),
-            Event::Action { action, params } => {
-                let name = &self.program.actions[action.index()].name;
-                let params: Vec<(String, String)> = params
-                    .iter()
-                    .map(|(field, value)| {
-                        let full = self.names.field(*field);
-                        let own = full.rsplit('.').next().unwrap_or(&full).to_owned();
-                        (own, self.names.value(*field, value))
-                    })
-                    .collect();
-                let text = format!("action {name}({})", join(&params));
-                let facts = vec![("name", json!(name)), ("params", map(params))];
-                self.push(copy, Kind::Action, text, facts);
-            }
-            Event::ActionEnd => {
-                self.close(copy, &[Kind::Action], true);
-                let here = self.here(copy);
-                if self.nodes[here].node.kind == Kind::Table {
-                    // The table that has started it is done, too, unless this was a group action.
-                    let left = self.copy(copy).actions.saturating_sub(1);
-                    self.copy(copy).actions = left;
-                    if left == 0 {
-                        self.close(copy, &[Kind::Table], true);
-                    }
-                }
-                self.copy(copy).absorbing = None;
-            }
-            Event::Write { field, before, after } => self.write(copy, *field, before, after),
-            _ => self.call_event(copy, event),
-        }
-    }
-
-    /// Adds a node that takes the effects that follow.
-    fn absorbing(&mut self, copy: u32, kind: Kind, text: String, facts: Facts) {
-        let node = self.leaf(copy, kind, text, facts);
-        self.copy(copy).absorbing = Some(node);
-    }
-
-    fn reads(&self, reads: &[(FieldId, tributary_dataplane::Value)]) -> Vec<(String, String)> {
-        let shown = reads.iter().filter(|(field, _)| !self.is_temporary(*field));
-        shown
-            .map(|(field, value)| (self.names.field(*field), self.names.value(*field, value)))
-            .collect()
-    }
-
-    /// Whether a field is one that the compiler has made up.
-    fn is_temporary(&self, field: FieldId) -> bool {
-        let field = &self.program.fields[field.index()];
-        field.role == FieldRole::Local && field.name.contains(".$")
-    }
-
-    fn transition(
-        &mut self,
-        copy: u32,
-        parser: usize,
-        state: usize,
-        on: &[tributary_dataplane::Value],
-        case: Option<usize>,
-        target: Target,
-    ) {
-        let parser = &self.program.parsers[parser];
-        let to = match target {
-            Target::Accept => "accept".to_owned(),
-            Target::Reject => "reject".to_owned(),
-            Target::State(state) => parser.states[state.index()].name.clone(),
-        };
-        let Transition::Select { on: exprs, cases } = &parser.states[state].transition else {
-            let facts = vec![("to", json!(to))];
-            self.leaf(copy, Kind::Transition, format!("to {to}"), facts);
-            return;
-        };
-        let text = self.names.text();
-        let selected = exprs.iter().zip(on).map(|(expr, value)| {
-            let shown = match expr.kind {
-                tributary_p4::ir::ExprKind::Field(field) => self.names.value(field, value),
-                _ => self.names.plain(value),
-            };
-            (text.expr(expr), shown)
-        });
-        let selected: Vec<_> = selected.collect();
-        let case = case.map(|case| text.keysets(&cases[case].0));
-        let matched = match &case {
-            Some(case) => format!("case {case}"),
-            None => "no case matches".to_owned(),
-        };
-        let line = format!("select {}: {matched}, to {to}", join(&selected));
-        let facts = vec![("on", map(selected)), ("case", json!(case)), ("to", json!(to))];
-        self.leaf(copy, Kind::Transition, line, facts);
-    }
-
-    fn apply(&mut self, copy: u32, event: &Event) {
-        let Event::Apply { table, keys, selector, lookup, group_action, action, hash } = event
-        else {
-            return;
-        };
-        let id = *table;
-        let table = &self.program.tables[id.index()];
-        let outcome = match lookup {
-            Lookup::Entry(_) => "hit",
-            Lookup::Miss => "miss",
-            Lookup::AssumedEntry => "assumed entry",
-            Lookup::AssumedMiss => "assumed miss",
-        };
-        let call = action.as_ref().map(|call| self.names.call(id, call));
-        let runs = call.clone().unwrap_or_else(|| "nothing, because its group is empty".to_owned());
-        let first = group_action.as_ref().map(|call| self.names.call(id, call));
-        let runs = first.as_ref().map_or(runs.clone(), |first| format!("{first}, then {runs}"));
-        let text = format!("table {}: {outcome}, runs {runs}", table.name);
-        let (mut plain, mut selecting) = (keys.iter(), selector.iter());
-        let of_keys = table.keys.iter().map(|key| {
-            let selects = key.kind == tributary_p4::ir::MatchKind::Selector;
-            let value = if selects { selecting.next() } else { plain.next() };
-            let value = value.cloned().unwrap_or_default();
-            let shown = match key.value.kind {
-                tributary_p4::ir::ExprKind::Field(field) => self.names.value(field, &value),
-                _ => self.names.plain(&value),
-            };
-            (key.name.clone(), format!("{:?}", key.kind).to_lowercase(), shown)
-        });
-        let of_keys: Vec<_> = of_keys.collect();
-        let entry = match lookup {
-            Lookup::Entry(entry) => Some(self.names.entry(id, entry)),
-            _ => None,
-        };
-        let mut facts = vec![
-            ("table", json!(table.name)),
-            ("outcome", json!(outcome)),
-            ("action", json!(call)),
-        ];
-        facts.extend(first.as_ref().map(|first| ("group_action", json!(first))));
-        let actions = usize::from(first.is_some()) + usize::from(call.is_some());
-        self.copy(copy).actions = actions;
-        // Keys and entry have the table's position.
-        let node = Some(self.push(copy, Kind::Table, text, facts));
-        for (name, kind, value) in of_keys {
-            let facts = vec![("key", json!(name)), ("match", json!(kind)), ("value", json!(value))];
-            self.add(node, Kind::Key, format!("key {name} = {value} ({kind})"), facts);
-        }
-        if let Some((line, facts)) = entry {
-            self.add(node, Kind::Match, format!("entry {line}"), facts);
-        }
-        if let Some(hash) = hash {
-            let facts = vec![("hash", json!(format!("{hash:#x}")))];
-            self.add(node, Kind::Match, format!("the selector's hash is {hash:#x}"), facts);
-        }
-        if actions == 0 {
-            self.close(copy, &[Kind::Table], true);
-        }
-    }
-
-    fn write(
-        &mut self,
-        copy: u32,
-        id: FieldId,
-        before: &tributary_dataplane::Value,
-        after: &tributary_dataplane::Value,
-    ) {
-        let field = &self.program.fields[id.index()];
-        let at = self.copy(copy).at;
-        let name = self.names.field(id);
-        let (was, is) = (self.names.value(id, before), self.names.value(id, after));
-        self.copy(copy).decided.insert(id, (is.clone(), at));
-        // Parameters are shown with their action.
-        if field.role == FieldRole::ActionParam || self.is_temporary(id) {
-            return;
-        }
-        let text = match field.role {
-            FieldRole::Validity(header) => {
-                let header = &self.program.headers[header.index()].name;
-                let now = *after != tributary_dataplane::Value::zero();
-                format!("{header} {}", if now { "becomes valid" } else { "becomes invalid" })
-            }
-            _ if before == after => format!("{name} = {is}, as before"),
-            _ => format!("{name}: {was} → {is}"),
-        };
-        let facts = vec![("field", json!(name)), ("before", json!(was)), ("after", json!(is))];
-        // Between blocks, the architecture sets metadata.
-        let here = self.here(copy);
-        let kind = match self.nodes[here].node.kind {
-            Kind::Ingress | Kind::Egress => Kind::Metadata,
-            _ => Kind::Write,
-        };
-        self.effect(copy, kind, text, facts);
-    }
-
-    fn call_event(&mut self, copy: u32, event: &Event) {
-        let described = self.names.extern_event(event);
-        let Some((kind, text, facts)) = described else { return };
-        if let Event::Request { what: Request::Drop, .. } = event {
-            let at = self.copy(copy).at;
-            self.copy(copy).failed = Some(at);
-        }
-        if let Event::Assert { holds: false } = event {
-            let at = self.copy(copy).at;
-            self.copy(copy).failed = Some(at);
-        }
-        match event {
-            Event::Call { .. } => self.absorbing(copy, kind, text, facts),
-            Event::Emit { .. } => drop(self.leaf(copy, kind, text, facts)),
-            _ => drop(self.effect(copy, kind, text, facts)),
-        }
-    }
-}
-
-fn block(role: &str) -> &'static str {
-    match role {
-        "p" => "parser",
-        "vr" => "checksum verification",
-        "ig" => "ingress control",
-        "eg" => "egress control",
-        "ck" => "checksum computation",
-        "dep" => "deparser",
-        "ingress_parser" | "ip" => "ingress parser",
-        "ingress" => "ingress control",
-        "ingress_deparser" | "id" => "ingress deparser",
-        "egress_parser" | "ep" => "egress parser",
-        "egress" => "egress control",
-        "egress_deparser" | "ed" => "egress deparser",
-        _ => "block",
-    }
 }
 
 fn copy_of(why: CopyOf) -> String {
@@ -906,14 +436,4 @@ fn copy_of(why: CopyOf) -> String {
         CopyOf::Mirror(session) => format!("mirrored for session {session}"),
         CopyOf::ToController => "for the controller".to_owned(),
     }
-}
-
-fn join(pairs: &[(String, String)]) -> String {
-    let pairs: Vec<String> =
-        pairs.iter().map(|(name, value)| format!("{name} = {value}")).collect();
-    pairs.join(", ")
-}
-
-fn map(pairs: Vec<(String, String)>) -> Json {
-    Json::Object(pairs.into_iter().map(|(name, value)| (name, Json::String(value))).collect())
 }
