@@ -9,7 +9,9 @@
 //! | --- | --- |
 //! | [`listen`] | addresses of servers |
 //! | [`policy`] | callers, roles and tenants, and the file that lists them |
-//! | [`server`] | accepts connections, and passes requests with their grants |
+//! | [`connection`] | connections of clients, and who they are |
+//! | [`transport`] | HTTP/2 on connections: passes requests with their grants |
+//! | [`server`] | accepts connections, and serves on them |
 //! | [`keys`] | certificates of servers and clients, which are read again when their files change |
 //! | [`remote`] | connections of clients |
 //! | [`identity`] | certificate, key and roots of a process, in one directory |
@@ -19,6 +21,7 @@
 #[cfg(feature = "clap")]
 pub mod args;
 pub mod certs;
+pub mod connection;
 mod fresh;
 pub mod identity;
 pub mod keys;
@@ -27,6 +30,7 @@ pub mod policy;
 mod refusals;
 pub mod remote;
 pub mod server;
+pub mod transport;
 
 pub use identity::Identity;
 pub use keys::{ClientKeys, KeyError, ServerKeys};

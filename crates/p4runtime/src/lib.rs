@@ -2,8 +2,8 @@
 //! definitions in `proto/` at the root of the repository.
 //!
 //! Modules follow the packages: [`p4::v1`], [`p4::config::v1`], [`google::rpc`]. The features
-//! `client` and `server` add gRPC, `text` the text format ([`text`]). Nothing else is here: what the
-//! messages mean is the business of the switch and the controller.
+//! `client` and `server` add gRPC ([`server`]), `text` the text format ([`text`]). Nothing else is here:
+//! what the messages mean is the business of the switch and the controller.
 
 /// The modules that the build script made, one a package.
 #[allow(missing_docs, clippy::all, clippy::pedantic, reason = "generated from proto/")]
@@ -13,6 +13,8 @@ mod generated {
 
 pub use generated::{google, p4};
 
+#[cfg(feature = "server")]
+pub mod server;
 #[cfg(feature = "text")]
 pub mod text;
 

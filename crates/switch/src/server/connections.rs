@@ -4,6 +4,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tonic::Status;
+use tonic::codegen::http;
+use tributary_access::connection::Peer;
 use tributary_base::connections::ConnectionId;
 
 /// Reads in progress per connection: those whose answers were not all taken yet.
@@ -21,6 +23,11 @@ const READS_OF_PRIMARY: usize = 4;
 const UNFINISHED_PER_CONNECTION: usize = 32 << 20;
 const UNFINISHED: usize = 64 << 20;
 const SMALL: usize = 64 << 10;
+
+/// The connection that a request came on.
+pub(super) fn connection(extensions: &http::Extensions) -> ConnectionId {
+    extensions.get::<Peer>().map(|peer| peer.connection).unwrap_or_default()
+}
 
 /// Counters over all connections.
 #[derive(Debug, Default)]

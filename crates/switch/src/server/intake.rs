@@ -7,57 +7,21 @@ use http_body::{Frame, SizeHint};
 use tonic::Status;
 use tonic::body::Body;
 use tonic::codegen::{Bytes, http};
-use tonic::server::NamedService;
 
-use tributary_access::server::Peer;
-
-use super::connections::{Connections, Held};
+use super::connections::{Connections, Held, connection};
 use super::service::Service;
 
 /// Bytes of gRPC's header before each message: a flag and the length.
 const HEADER: usize = 5;
 
-/// The generated service, with bounds on incomplete messages of clients.
-#[derive(Clone, Debug)]
-pub(super) struct Intake<S> {
-    inner: S,
-    service: Service,
-}
-
-impl<S> Intake<S> {
-    pub(super) fn new(inner: S, service: Service) -> Self {
-        Self { inner, service }
-    }
-}
-
-impl<S: NamedService> NamedService for Intake<S> {
-    const NAME: &'static str = S::NAME;
-}
-
-impl<S> tonic::codegen::Service<http::Request<Body>> for Intake<S>
-where
-    S: tonic::codegen::Service<http::Request<Body>>,
-{
-    type Response = S::Response;
-    type Error = S::Error;
-    type Future = S::Future;
-
-    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
-        self.inner.poll_ready(context)
-    }
-
-    fn call(&mut self, request: http::Request<Body>) -> S::Future {
-        let extensions = request.extensions();
-        // Encrypted connections tell more.
-        let known = extensions.get::<Peer>().map(|peer| peer.connection);
-        let connection = known.or_else(|| extensions.get().copied()).unwrap_or_default();
-        let held = Connections::hold(self.service.connections(), connection);
-        let service = self.service.clone();
-        let counted = |body| {
-            Body::new(Counted { body, held, service, header: Vec::new(), left: 0, bytes: 0 })
-        };
-        self.inner.call(request.map(counted))
-    }
+/// A request whose incomplete messages are counted, and refused if they are too many.
+pub(super) fn counted(service: &Service, request: http::Request<Body>) -> http::Request<Body> {
+    let connection = connection(request.extensions());
+    let held = Connections::hold(service.connections(), connection);
+    let service = service.clone();
+    request.map(|body| {
+        Body::new(Counted { body, held, service, header: Vec::new(), left: 0, bytes: 0 })
+    })
 }
 
 /// A body whose incomplete message is counted.

@@ -4,6 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -11,32 +12,27 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, UnixListener, UnixStream};
 use tokio::sync::oneshot;
 use tokio_stream::Stream;
-use tokio_stream::wrappers::{TcpListenerStream, UnixListenerStream};
-use tonic::transport::Server;
-use tonic::transport::server::Connected;
 use tributary_access::ServerKeys;
-use tributary_access::server::encrypted;
-use tributary_base::connections::bounded;
-use tributary_p4runtime::p4::v1::p4_runtime_server::P4RuntimeServer;
+use tributary_access::connection::{self, Incoming};
+use tributary_access::transport::{self, Http2};
 
-use super::intake::Intake;
+use super::intake::counted;
 use super::service::Service;
 
 /// Largest accepted message in bytes: programs are text and can be long.
 const MESSAGE_LIMIT: usize = 16 << 20;
 
-/// Interval of pings on silent connections, and time limit of an answer.
-const KEEPALIVE: Duration = Duration::from_secs(20);
-
-/// Calls, including streams, that one connection may have open.
-const CALLS_PER_CONNECTION: u32 = 128;
-
 /// How long calls in progress may continue when the server stops.
 const GRACE: Duration = Duration::from_millis(500);
 
-/// Flow-control windows, which bound unread bytes: per call, and per connection.
-const CALL_WINDOW: u32 = 64 << 10;
-const CONNECTION_WINDOW: u32 = 1 << 20;
+/// A primary whose machine is lost must not stay primary. Windows bound unread bytes.
+const HTTP2: Http2 = Http2 {
+    ping_every: Duration::from_secs(20),
+    patience: Duration::from_secs(20),
+    call_window: Some(64 << 10),
+    connection_window: 1 << 20,
+    calls: 128,
+};
 
 /// Number of open connections.
 const CONNECTIONS: usize = 1024;
@@ -84,48 +80,25 @@ impl Service {
     ///
     /// # Errors
     /// If the transport fails.
-    pub async fn serve<S, IO>(
+    pub async fn serve<IO: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
         self,
-        streams: S,
-        shutdown: impl Future<Output = ()>,
-    ) -> Result<(), ServerError>
-    where
-        S: Stream<Item = io::Result<IO>>,
-        IO: AsyncRead + AsyncWrite + Connected + Unpin + Send + 'static,
-    {
-        self.serve_on(bounded(streams, CONNECTIONS), shutdown).await
+        streams: impl Stream<Item = io::Result<IO>> + Send + 'static,
+        shutdown: impl Future<Output = ()> + Send + 'static,
+    ) -> Result<(), ServerError> {
+        self.serve_on(connection::any(streams, CONNECTIONS), shutdown).await
     }
 
-    async fn serve_on<S, IO>(
+    async fn serve_on(
         self,
-        incoming: S,
-        shutdown: impl Future<Output = ()>,
-    ) -> Result<(), ServerError>
-    where
-        S: Stream<Item = io::Result<IO>>,
-        IO: AsyncRead + AsyncWrite + Connected + Unpin + Send + 'static,
-    {
+        incoming: Incoming,
+        shutdown: impl Future<Output = ()> + Send + 'static,
+    ) -> Result<(), ServerError> {
         self.start_packets_in();
+        let (ending, ended) = oneshot::channel::<()>();
         let closing = self.clone();
         let shutdown = async move {
             shutdown.await;
             closing.close();
-        };
-        let intake = self.clone();
-        let service = P4RuntimeServer::new(self)
-            .max_decoding_message_size(MESSAGE_LIMIT)
-            .max_encoding_message_size(MESSAGE_LIMIT);
-        let server = Server::builder()
-            // A primary whose machine is lost must not stay primary.
-            .http2_keepalive_interval(Some(KEEPALIVE))
-            .http2_keepalive_timeout(Some(KEEPALIVE))
-            .initial_stream_window_size(CALL_WINDOW)
-            .initial_connection_window_size(CONNECTION_WINDOW)
-            .max_concurrent_streams(CALLS_PER_CONNECTION)
-            .add_service(Intake::new(service, intake));
-        let (ending, ended) = oneshot::channel::<()>();
-        let shutdown = async move {
-            shutdown.await;
             drop(ending);
         };
         // Clients that do not read their answers must not delay the end of the server.
@@ -133,8 +106,11 @@ impl Service {
             drop(ended.await);
             tokio::time::sleep(GRACE).await;
         };
+        let service = self.clone();
+        let intake = Arc::new(move |request| counted(&service, request));
+        let routes = tributary_p4runtime::server::routes(Arc::new(self), MESSAGE_LIMIT, intake);
         tokio::select! {
-            served = server.serve_with_incoming_shutdown(incoming, shutdown) => Ok(served?),
+            served = transport::serve(routes, None, incoming, HTTP2, Box::pin(shutdown)) => Ok(served?),
             () = patience => Ok(()),
         }
     }
@@ -193,18 +169,13 @@ impl ServerHandle {
         let run = move || {
             let stopped = async { drop(stopped.await) };
             runtime.block_on(async {
-                match (bound, keys) {
-                    (Bound::Tcp(listener), Some(keys)) => {
-                        let streams = bounded(TcpListenerStream::new(listener), CONNECTIONS);
-                        service.serve_on(encrypted(streams, keys), stopped).await
+                let (incoming, _path) = match bound {
+                    Bound::Tcp(listener) => (connection::tcp(listener, keys, CONNECTIONS), None),
+                    Bound::Unix(listener, path) => {
+                        (connection::unix(listener, CONNECTIONS), Some(path))
                     }
-                    (Bound::Tcp(listener), None) => {
-                        service.serve(TcpListenerStream::new(listener), stopped).await
-                    }
-                    (Bound::Unix(listener, _path), _) => {
-                        service.serve(UnixListenerStream::new(listener), stopped).await
-                    }
-                }
+                };
+                service.serve_on(incoming, stopped).await
             })
         };
         let thread = thread::Builder::new().name("p4runtime".into()).spawn(run);

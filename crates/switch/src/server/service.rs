@@ -1,11 +1,10 @@
 //! The P4Runtime service.
 
-use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 
 use tokio::sync::{mpsc, oneshot};
+use tokio_stream::StreamExt as _;
 use tokio_stream::wrappers::ReceiverStream;
-use tokio_stream::{Stream, StreamExt as _};
 use tonic::{Request, Response, Status, Streaming};
 use tracing::{Instrument as _, info_span};
 use tributary_base::connections::ConnectionId;
@@ -18,9 +17,10 @@ use tributary_p4runtime::p4::v1::{
     StreamMessageResponse, StreamOtherError, WriteRequest, WriteResponse, stream_error,
     stream_message_request, stream_message_response, write_request::Atomicity,
 };
+use tributary_p4runtime::server::BoxStream;
 
 use super::arbitration::{Client, role_name};
-use super::connections::Connections;
+use super::connections::{Connections, connection};
 use super::pipeline;
 use super::status::{batch, refused, stopped, stream_error};
 use super::streams::{Opened, Streams};
@@ -280,8 +280,6 @@ impl Service {
     }
 }
 
-type Answers<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
-
 #[tonic::async_trait]
 impl P4Runtime for Service {
     async fn write(
@@ -316,13 +314,13 @@ impl P4Runtime for Service {
         Ok(Response::new(WriteResponse {}))
     }
 
-    type ReadStream = Answers<ReadResponse>;
+    type ReadStream = BoxStream<ReadResponse>;
 
     async fn read(
         &self,
         request: Request<ReadRequest>,
     ) -> Result<Response<Self::ReadStream>, Status> {
-        let connection = connection(&request);
+        let connection = connection(request.extensions());
         let request = request.into_inner();
         let (primary, access) = {
             let state = self.streams.lock();
@@ -398,13 +396,13 @@ impl P4Runtime for Service {
         Ok(Response::new(GetForwardingPipelineConfigResponse { config }))
     }
 
-    type StreamChannelStream = Answers<StreamMessageResponse>;
+    type StreamChannelStream = BoxStream<StreamMessageResponse>;
 
     async fn stream_channel(
         &self,
         request: Request<Streaming<StreamMessageRequest>>,
     ) -> Result<Response<Self::StreamChannelStream>, Status> {
-        let connection = connection(&request);
+        let connection = connection(request.extensions());
         let Opened { client, messages: outgoing, closed } = self.streams.open(connection)?;
         let service = self.clone();
         let incoming = request.into_inner();
@@ -432,9 +430,4 @@ impl P4Runtime for Service {
         let p4runtime_api_version = API_VERSION.to_owned();
         Ok(Response::new(CapabilitiesResponse { p4runtime_api_version, experimental: None }))
     }
-}
-
-/// The connection that a request came on.
-fn connection<T>(request: &Request<T>) -> ConnectionId {
-    request.extensions().get().copied().unwrap_or_default()
 }
