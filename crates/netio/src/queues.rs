@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use socket2::Socket;
 
 use crate::Watch;
-use crate::device::Statistics;
 use crate::messages::BATCH;
+use crate::port::Statistics;
 use crate::segments::{Cut, Joined, Unusable};
 
 /// Buffers per system call if each may hold many frames.

@@ -1,7 +1,8 @@
 //! Several sockets that share the frames of an interface, one for each core of a switch.
 
-use super::{OpenError, PacketSocket, filter, sys};
-use crate::device::{Config, Traffic};
+use super::{OpenError, PacketSocket, sys};
+use crate::filter;
+use crate::port::{Config, Traffic};
 
 /// How the kernel shares out frames among several sockets: by a word of the datagrams to a port. All
 /// other frames go to the first socket.

@@ -17,17 +17,17 @@ use std::net::Ipv4Addr;
 
 use socket2::Socket;
 
+use crate::filter;
 use crate::interface::{Interface, InterfaceError};
 use crate::messages::BATCH;
+use crate::port::ethernet_group;
 use crate::queues::{self, Incoming, Outgoing, SUPER_BATCH};
 use crate::segments::{self, Cut, Joined, Unusable, VNET};
 use crate::sys::set_receive_buffer;
-use crate::udp::ethernet_group;
 use crate::{ETHERNET_HEADER, FrameIo, Watch};
 
-pub use crate::device::{Config, Statistics, Traffic};
+pub use crate::port::{Config, Statistics, Traffic};
 
-pub(crate) mod filter;
 mod group;
 mod sniffer;
 mod sys;

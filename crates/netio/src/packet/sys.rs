@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use socket2::{Domain, SockFilter, Socket, Type};
 
-use super::filter::{Instruction, nothing};
+use crate::filter::{Instruction, nothing};
 use crate::messages::{self, Message, Wanted};
 use crate::sys::{address, get_option, set_option};
 

@@ -19,10 +19,10 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 
 use socket2::Socket;
 
-use crate::device::{Config, Statistics, Traffic};
+use crate::filter::position_of_job;
 use crate::interface::{Interface, InterfaceError};
 use crate::messages::BATCH;
-use crate::packet::filter::position_of_job;
+use crate::port::{Config, Statistics, Traffic, ethernet_group};
 use crate::queues::{self, Incoming, Outgoing, SUPER_BATCH};
 use crate::segments::{self, Cut, HEADERS, IP, PROTOCOL_UDP, UDP, Unusable, VNET};
 use crate::sys::set_receive_buffer;
@@ -236,12 +236,6 @@ fn open(
     headers[UDP + 2..UDP + 4].copy_from_slice(&port.to_be_bytes());
     let size = segment.unwrap_or(length).min(length);
     Cut::datagrams(&headers, size, HEADERS..HEADERS + length)
-}
-
-/// The Ethernet address of an IPv4 group (RFC 1112 §6.4).
-pub(crate) fn ethernet_group(group: Ipv4Addr) -> [u8; 6] {
-    let [_, a, b, c] = group.octets();
-    [0x01, 0x00, 0x5e, a & 0x7f, b, c]
 }
 
 impl FrameIo for UdpPort {

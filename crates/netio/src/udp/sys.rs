@@ -5,8 +5,8 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 
 use socket2::{Domain, InterfaceIndexOrAddress, Protocol, Socket, Type};
 
+use crate::filter::Instruction;
 use crate::messages::{self, Message, Value, Wanted};
-use crate::packet::filter::Instruction;
 use crate::sys::{get_option, set_option};
 
 /// From linux/udp.h and asm-generic/socket.h.

@@ -29,11 +29,10 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::device::{Config, Statistics, Traffic};
 use crate::ethtool;
 use crate::interface::Interface;
 use crate::packet::{self, Requests};
-use crate::udp::ethernet_group;
+use crate::port::{Config, Statistics, Traffic, ethernet_group};
 use crate::{ETHERNET_HEADER, FrameIo, Watch};
 
 mod assembler;
@@ -322,13 +321,6 @@ impl XdpSocket {
         Ok(statistics)
     }
 
-    fn named(&self, error: &io::Error) -> io::Error {
-        io::Error::new(
-            error.kind(),
-            format!("network interface `{}`: {error}", self.interface.name),
-        )
-    }
-
     /// Rejects frames that the medium can never carry.
     fn check(&self, frame: &[u8]) -> io::Result<()> {
         let tagged = TAG_PROTOCOLS.iter().any(|tag| frame.get(12..14) == Some(tag));
@@ -437,7 +429,7 @@ impl FrameIo for XdpSocket {
 
     fn flush(&mut self) -> io::Result<()> {
         let flushed = self.queues[0].flush(&mut self.statistics.unsendable);
-        self.blocked = flushed.map_err(|error| self.named(&error))? == Flushed::Stuck;
+        self.blocked = flushed.map_err(|error| self.interface.named(&error))? == Flushed::Stuck;
         Ok(())
     }
 
