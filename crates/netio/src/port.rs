@@ -3,6 +3,13 @@
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
+/// Bytes of a VLAN tag, which the MTU does not include.
+pub(crate) const TAG: usize = 4;
+
+/// Time to wait before offering frames again to a device that was full. The kernel sends no event
+/// for this.
+pub(crate) const DEVICE_RETRY: Duration = Duration::from_micros(50);
+
 /// The frames to receive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Traffic {

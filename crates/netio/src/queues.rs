@@ -8,15 +8,11 @@ use socket2::Socket;
 
 use crate::Watch;
 use crate::messages::BATCH;
-use crate::port::Statistics;
+use crate::port::{DEVICE_RETRY, Statistics};
 use crate::segments::{Cut, Joined, Unusable};
 
 /// Buffers per system call if each may hold many frames.
 pub(crate) const SUPER_BATCH: usize = 8;
-
-/// Time to wait before offering frames again to a device that was full. The kernel sends no event
-/// for this.
-const DEVICE_RETRY: Duration = Duration::from_micros(50);
 
 /// After this many consecutive refusals a buffer is dropped: the device is not full, but some rule
 /// drops the frames.

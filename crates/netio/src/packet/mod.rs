@@ -20,7 +20,7 @@ use socket2::Socket;
 use crate::filter;
 use crate::interface::{Interface, InterfaceError};
 use crate::messages::BATCH;
-use crate::port::ethernet_group;
+use crate::port::{TAG, ethernet_group};
 use crate::queues::{self, Incoming, Outgoing, SUPER_BATCH};
 use crate::segments::{self, Cut, Joined, Unusable, VNET};
 use crate::sys::set_receive_buffer;
@@ -34,9 +34,6 @@ mod sys;
 
 pub use group::Share;
 pub use sniffer::{Passing, Sniffer, SnifferStatistics};
-
-/// Bytes of a VLAN tag, which the MTU does not include.
-const TAG: usize = 4;
 
 /// Bytes of the two Ethernet addresses, which precede a VLAN tag.
 const ADDRESSES: usize = 12;

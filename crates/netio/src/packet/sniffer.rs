@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use socket2::Socket;
 
-use super::{Interface, OpenError, TAG, VNET, open, segments, sys};
+use super::{Interface, OpenError, VNET, open, segments, sys};
 use crate::Watch;
 use crate::filter;
+use crate::port::TAG;
 use crate::sys::set_receive_buffer;
 
 /// Buffers for one system call. Each holds a super-frame.

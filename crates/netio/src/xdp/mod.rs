@@ -27,12 +27,11 @@
 use std::io;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use crate::ethtool;
 use crate::interface::Interface;
 use crate::packet::{self, Requests};
-use crate::port::{Config, Statistics, Traffic, ethernet_group};
+use crate::port::{Config, DEVICE_RETRY, Statistics, TAG, Traffic, ethernet_group};
 use crate::{ETHERNET_HEADER, FrameIo, Watch};
 
 mod assembler;
@@ -52,9 +51,6 @@ use queue::{Flushed, Memory, Queue, Setting};
 use sys::bpf::Mode;
 use sys::socket::Sizes;
 use umem::Umem;
-
-/// Bytes of a VLAN tag, which the MTU does not include.
-const TAG: usize = 4;
 
 /// EtherTypes that mark a VLAN tag after the Ethernet addresses.
 const TAG_PROTOCOLS: [[u8; 2]; 2] = [[0x81, 0x00], [0x88, 0xa8]];
@@ -76,10 +72,6 @@ const TRANSMIT: u32 = 1024;
 
 /// Number of chunks for sent frames, per queue on average over all that share the memory.
 const TRANSMIT_CHUNKS: usize = 512;
-
-/// Time to wait before offering frames again to a device that was full. The kernel sends no event
-/// for this.
-const DEVICE_RETRY: Duration = Duration::from_micros(50);
 
 /// AF_XDP sockets on all queues of one interface. They do not receive frames that this host sends.
 #[derive(Debug)]
