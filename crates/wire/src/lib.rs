@@ -39,7 +39,7 @@ pub mod values;
 mod workers;
 
 pub use address::{Host, Mac};
-pub use agg::{Flags, Kind, Protocol};
+pub use agg::{Flags, Kind, PORT, Protocol};
 pub use bitmap::Bitmap;
 pub use error::Error;
 pub use frame::{Envelope, HEADERS_LEN, VALUES_MAX, emit_frame, frame_len};
@@ -49,5 +49,4 @@ pub use id::{
 pub use ipv4::Ecn;
 pub use round::{FRAGMENTS_MAX, RUNGS, Round};
 pub use service::{Segment, Service};
-pub use udp::PORT;
 pub use workers::{WorkerSet, name_workers, ranges};

@@ -1,12 +1,9 @@
 //! UDP (RFC 768) without checksum.
 
-use crate::Error;
+use crate::{Error, PORT};
 
 /// Length of the header in bytes.
 pub const HEADER_LEN: usize = 8;
-
-/// The source and destination port of aggregation packets.
-pub const PORT: u16 = 29810;
 
 /// Offsets of the fields, in bytes from the start of the header.
 pub mod field {

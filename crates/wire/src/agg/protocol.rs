@@ -1,5 +1,8 @@
 //! Protocols, and what distinguishes them.
 
+/// The source and destination port of their packets, which are UDP datagrams.
+pub const PORT: u16 = 29810;
+
 /// An aggregation protocol.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, serde::Serialize, serde::Deserialize)]
 pub enum Protocol {

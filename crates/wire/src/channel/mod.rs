@@ -46,12 +46,14 @@ mod code;
 mod error;
 mod hello;
 mod messages;
+mod values;
 
 use bytes::{Buf, Bytes, BytesMut};
 
 pub use error::Error;
 pub use hello::{Answer, BadToken, Hello, Refusal, Role, TOKEN_LEN, Token};
-pub use messages::{FromServer, FromWorker, ToServer, ToWorker, Values};
+pub use messages::{FromServer, FromWorker, ToServer, ToWorker};
+pub use values::Values;
 
 use crate::{VALUES_MAX, WORKERS_MAX};
 
