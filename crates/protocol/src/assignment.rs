@@ -83,11 +83,7 @@
 //! until it has completed one there: a worker that sends a fragment has the results of all earlier
 //! ones in the slot.
 
-use std::num::NonZeroU32;
-
-use tributary_wire::{Protocol, Segment, Service};
-
-use crate::ConfigError;
+use tributary_wire::{Segment, Service};
 
 /// Where the gradients of a job are summed (P4INC-AOI §VI.A).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, serde::Serialize, serde::Deserialize)]
@@ -118,102 +114,4 @@ impl Assignment {
     /// forwarded.
     pub const NONE: Self =
         Self { service: Service::FORWARDED, segment: Segment::EMPTY, mode: Mode::Forwarded };
-
-    /// Validates the assignment for a job with this protocol and window, in a pool of `pool`
-    /// aggregators.
-    pub(crate) fn validate(
-        &self,
-        protocol: Protocol,
-        slots: u32,
-        pool: NonZeroU32,
-    ) -> Result<(), ConfigError> {
-        let suits = if !protocol.has_services() {
-            *self == Self::NONE
-        } else if protocol.spans_switches() {
-            *self == Self::NONE || self.mode != Mode::Forwarded && self.service.is_aggregated()
-        } else {
-            self.mode == Mode::Local && self.service.is_aggregated()
-        };
-        if !suits {
-            let Self { service, mode, .. } = *self;
-            return Err(ConfigError::Assignment { protocol, service, mode });
-        }
-        if *self == Self::NONE {
-            return Ok(());
-        }
-        let segment = self.segment;
-        let inside = segment.end().is_some_and(|end| end.0 <= pool.get());
-        if segment.size == 0 || !inside {
-            return Err(ConfigError::Segment { segment, pool });
-        }
-        // Otherwise a cell could be overwritten while a worker still lacks the result of the last
-        // round but one, which would exist nowhere else.
-        let needed = match self.mode {
-            _ if protocol.has_partitions() => 2 * slots,
-            Mode::Local => slots,
-            _ => 1,
-        };
-        if segment.size < needed {
-            return Err(ConfigError::Window { slots, needed, size: segment.size });
-        }
-        Ok(())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use tributary_wire::AggregatorIndex;
-
-    use super::*;
-
-    const POOL: NonZeroU32 = NonZeroU32::new(1024).unwrap();
-
-    fn check(protocol: Protocol, service: u8, size: u32, mode: Mode) -> Result<(), ConfigError> {
-        let segment = Segment { offset: AggregatorIndex(512), size };
-        Assignment { service: Service::new(service), segment, mode }.validate(protocol, 64, POOL)
-    }
-
-    #[test]
-    fn a_window_larger_than_the_copies_can_repair_is_refused() {
-        use Mode::{Local, Partial};
-        assert_eq!(check(Protocol::P4inc, 1, 64, Local), Ok(()));
-        let error = ConfigError::Window { slots: 64, needed: 64, size: 63 };
-        assert_eq!(check(Protocol::P4inc, 1, 63, Local), Err(error));
-        assert_eq!(check(Protocol::SwitchMl, 1, 128, Local), Ok(()));
-        let error = ConfigError::Window { slots: 64, needed: 128, size: 127 };
-        assert_eq!(check(Protocol::SwitchMl, 1, 127, Local), Err(error));
-        // The PS keeps the results that the switch has discarded.
-        assert_eq!(check(Protocol::P4inc, 1, 1, Partial), Ok(()));
-    }
-
-    #[test]
-    fn segments_lie_in_the_pool() {
-        assert_eq!(check(Protocol::P4inc, 1, 512, Mode::Local), Ok(()));
-        for size in [0, 513, u32::MAX] {
-            let error = check(Protocol::P4inc, 1, size, Mode::Partial).unwrap_err();
-            assert!(matches!(error, ConfigError::Segment { pool: POOL, .. }), "{error}");
-        }
-    }
-
-    #[test]
-    fn service_and_mode_must_suit_the_protocol() {
-        use Mode::{Forwarded, Local, Partial};
-        for (protocol, service, mode) in [
-            (Protocol::Atp, 1, Local),
-            (Protocol::Esa, 0, Forwarded),
-            (Protocol::P4inc, 0, Local),
-            (Protocol::P4inc, 0, Partial),
-            (Protocol::P4inc, 3, Forwarded),
-            (Protocol::SwitchMl, 0, Local),
-            (Protocol::SwitchMl, 3, Partial),
-        ] {
-            let error = check(protocol, service, 512, mode).unwrap_err();
-            assert!(matches!(error, ConfigError::Assignment { .. }), "{error}");
-        }
-        let none = |protocol| Assignment::NONE.validate(protocol, 64, POOL);
-        for protocol in [Protocol::Atp, Protocol::Esa, Protocol::P4inc] {
-            assert_eq!(none(protocol), Ok(()));
-        }
-        assert!(none(Protocol::SwitchMl).is_err());
-    }
 }

@@ -96,7 +96,42 @@ impl JobConfig {
         if !self.slots.is_power_of_two() || self.slots > SLOTS_MAX {
             return Err(ConfigError::Slots(self.slots));
         }
-        self.assignment.validate(self.protocol, self.slots, self.pool)
+        self.validate_assignment(self.assignment)
+    }
+
+    /// Validates an assignment for this job.
+    pub(crate) fn validate_assignment(&self, assignment: Assignment) -> Result<(), ConfigError> {
+        let Self { protocol, slots, pool, .. } = *self;
+        let Assignment { service, segment, mode } = assignment;
+        let none = assignment == Assignment::NONE;
+        let suits = if !protocol.has_services() {
+            none
+        } else if protocol.spans_switches() {
+            none || mode != Mode::Forwarded && service.is_aggregated()
+        } else {
+            mode == Mode::Local && service.is_aggregated()
+        };
+        if !suits {
+            return Err(ConfigError::Assignment { protocol, service, mode });
+        }
+        if none {
+            return Ok(());
+        }
+        let inside = segment.end().is_some_and(|end| end.0 <= pool.get());
+        if segment.size == 0 || !inside {
+            return Err(ConfigError::Segment { segment, pool });
+        }
+        // Otherwise a cell could be overwritten while a worker still lacks the result of the last
+        // round but one, which would exist nowhere else.
+        let needed = match mode {
+            _ if protocol.has_partitions() => 2 * slots,
+            Mode::Local => slots,
+            _ => 1,
+        };
+        if segment.size < needed {
+            return Err(ConfigError::Window { slots, needed, size: segment.size });
+        }
+        Ok(())
     }
 }
 
@@ -229,4 +264,68 @@ pub enum ConfigError {
     /// The stall timeout is zero.
     #[error("the stall timeout is zero")]
     StallTimeout,
+}
+
+#[cfg(test)]
+mod tests {
+    use tributary_wire::AggregatorIndex;
+
+    use super::*;
+
+    const POOL: NonZeroU32 = NonZeroU32::new(1024).unwrap();
+
+    fn job(protocol: Protocol) -> JobConfig {
+        let run = JobId::new(1).unwrap().run(Epoch::FIRST);
+        JobConfig { protocol, slots: 64, ..JobConfig::new(run, 2, POOL) }
+    }
+
+    fn check(protocol: Protocol, service: u8, size: u32, mode: Mode) -> Result<(), ConfigError> {
+        let segment = Segment { offset: AggregatorIndex(512), size };
+        let assignment = Assignment { service: Service::new(service), segment, mode };
+        job(protocol).validate_assignment(assignment)
+    }
+
+    #[test]
+    fn a_window_larger_than_the_copies_can_repair_is_refused() {
+        use Mode::{Local, Partial};
+        assert_eq!(check(Protocol::P4inc, 1, 64, Local), Ok(()));
+        let error = ConfigError::Window { slots: 64, needed: 64, size: 63 };
+        assert_eq!(check(Protocol::P4inc, 1, 63, Local), Err(error));
+        assert_eq!(check(Protocol::SwitchMl, 1, 128, Local), Ok(()));
+        let error = ConfigError::Window { slots: 64, needed: 128, size: 127 };
+        assert_eq!(check(Protocol::SwitchMl, 1, 127, Local), Err(error));
+        // The PS keeps the results that the switch has discarded.
+        assert_eq!(check(Protocol::P4inc, 1, 1, Partial), Ok(()));
+    }
+
+    #[test]
+    fn segments_lie_in_the_pool() {
+        assert_eq!(check(Protocol::P4inc, 1, 512, Mode::Local), Ok(()));
+        for size in [0, 513, u32::MAX] {
+            let error = check(Protocol::P4inc, 1, size, Mode::Partial).unwrap_err();
+            assert!(matches!(error, ConfigError::Segment { pool: POOL, .. }), "{error}");
+        }
+    }
+
+    #[test]
+    fn service_and_mode_must_suit_the_protocol() {
+        use Mode::{Forwarded, Local, Partial};
+        for (protocol, service, mode) in [
+            (Protocol::Atp, 1, Local),
+            (Protocol::Esa, 0, Forwarded),
+            (Protocol::P4inc, 0, Local),
+            (Protocol::P4inc, 0, Partial),
+            (Protocol::P4inc, 3, Forwarded),
+            (Protocol::SwitchMl, 0, Local),
+            (Protocol::SwitchMl, 3, Partial),
+        ] {
+            let error = check(protocol, service, 512, mode).unwrap_err();
+            assert!(matches!(error, ConfigError::Assignment { .. }), "{error}");
+        }
+        let none = |protocol| job(protocol).validate_assignment(Assignment::NONE);
+        for protocol in [Protocol::Atp, Protocol::Esa, Protocol::P4inc] {
+            assert_eq!(none(protocol), Ok(()));
+        }
+        assert!(none(Protocol::SwitchMl).is_err());
+    }
 }

@@ -225,7 +225,7 @@ impl ParameterServer {
     /// If the assignment is not valid for this job. The PS is then unchanged.
     pub fn reassign(&mut self, assignment: Assignment) -> Result<(), ConfigError> {
         let job = &mut self.config.job;
-        assignment.validate(job.protocol, job.slots, job.pool)?;
+        job.validate_assignment(assignment)?;
         if assignment == job.assignment {
             return Ok(());
         }

@@ -4,8 +4,7 @@ use std::ops::Range;
 
 use tributary_wire::{RUNGS, values};
 
-use super::WorkerConfig;
-use super::tensors::{SubmitError, Tensor};
+use super::{SubmitError, Tensor, WorkerConfig};
 use crate::fixed::{self, COARSEST, Rounding, Scale, Threshold};
 use crate::numbering::Numbering;
 

@@ -6,7 +6,7 @@ use crate::addressing::Places;
 use crate::bits::SlotSet;
 use crate::{JobConfig, Time};
 
-use super::loss::{Answered, SendOrder};
+use super::order::SendOrder;
 
 /// State of a slot's current fragment.
 #[derive(Clone, Copy, Debug)]
@@ -69,6 +69,18 @@ pub(super) struct Sent {
     pub(super) serial: u64,
     /// Whether it bypassed the switches.
     pub(super) around: bool,
+}
+
+/// The last transmission of a fragment before its result arrived.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Answered {
+    pub(super) sent: Time,
+    /// Its serial number, counted over all fragments.
+    pub(super) serial: u64,
+    /// Whether it gives no round-trip sample. Either it was sent more than once, so the answered
+    /// transmission is ambiguous (Karn's rule), or it bypassed the switch, which takes a different
+    /// time.
+    pub(super) resent: bool,
 }
 
 /// A verdict on a fragment that waits for its result.

@@ -3,9 +3,11 @@
 //! | file | concern |
 //! | --- | --- |
 //! | `config` | configuration |
+//! | `tensor` | a tensor, and how it is summed |
 //! | `tensors` | the queue of tensors, and the position of each fragment in it |
 //! | `codec` | the encoding of values |
 //! | `fragments` | the window: the fragments in flight, and the state of each |
+//! | `order` | the order of their transmissions |
 //! | `transmit` | choosing and writing the next packet |
 //! | `receive` | results, queries and returned packets |
 //! | `loss` | timers, loss detection and retransmission |
@@ -39,9 +41,11 @@ mod config;
 mod fragments;
 mod handover;
 mod loss;
+mod order;
 mod receive;
 mod report;
 mod results;
+mod tensor;
 mod tensors;
 mod transmit;
 
@@ -55,8 +59,8 @@ use tributary_wire::{
 };
 
 pub use config::WorkerConfig;
-pub use report::{Event, Failure, ReassignError, Stats};
-pub use tensors::{SubmitError, Tensor, TensorId, Terms};
+pub use report::{Event, Failure, ReassignError, Stats, SubmitError};
+pub use tensor::{Tensor, TensorId, Terms};
 
 use crate::congestion::{Aimd, Controller, Dctcp};
 use crate::numbering::Numbering;
@@ -220,7 +224,7 @@ impl Worker {
             return Err(ReassignError::Busy);
         }
         let job = self.config.job;
-        assignment.validate(job.protocol, job.slots, job.pool)?;
+        job.validate_assignment(assignment)?;
         if assignment == job.assignment {
             return Ok(());
         }

@@ -4,8 +4,8 @@ use tributary_wire::agg::{Packet, Repair, Repaired};
 use tributary_wire::{Bitmap, Flags, Kind, Protocol, Rack, Round, Sequence};
 
 use super::codec::{Form, KindMismatch};
+use super::fragments::Answered;
 use super::fragments::RoundState;
-use super::loss::Answered;
 use super::results::Kept;
 use super::{Failure, Worker};
 use crate::numbering::Numbering;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use tributary_wire::Sequence;
 
-use super::tensors::{Tensor, TensorId};
+use super::tensor::{Tensor, TensorId};
 use crate::ConfigError;
 use crate::fixed::Rounding;
 use crate::stats::{Rejected, add_counters};
@@ -53,6 +53,65 @@ pub enum Failure {
         /// The round.
         sequence: Sequence,
     },
+}
+
+/// Why a tensor was rejected.
+#[derive(Clone, Copy, PartialEq, Debug, thiserror::Error)]
+pub enum SubmitError {
+    /// An element is NaN or infinite.
+    #[error("value {position} is {value}, which cannot be summed")]
+    NotFinite {
+        /// Index of the element in the tensor.
+        position: usize,
+        /// The value.
+        value: f32,
+    },
+    /// The sum of such elements over all workers could overflow.
+    #[error("value {position} is {value}; with that many workers at most {limit} can be summed")]
+    TooGreat {
+        /// Index of the element in the tensor.
+        position: usize,
+        /// The value.
+        value: i32,
+        /// The largest allowed magnitude.
+        limit: i32,
+    },
+    /// P4INC and SwitchML: an element is too large for the coarsest scale.
+    #[error("value {position} is {value}, which even the coarsest scale cannot sum")]
+    OffLadder {
+        /// Index of the element in the tensor.
+        position: usize,
+        /// The value.
+        value: f32,
+    },
+    /// The job has used up its sequence numbers.
+    #[error("the tensor needs {needed} sequence numbers, the job has {left} left")]
+    SequencesExhausted {
+        /// Number of fragments of the tensor.
+        needed: u64,
+        /// Number of sequence numbers left.
+        left: u32,
+    },
+    /// The worker has failed.
+    #[error("the worker has given up: {0}")]
+    Failed(Failure),
+    /// [`Worker::leave`](crate::Worker::leave) was called.
+    #[error("the worker is leaving its job")]
+    Leaving,
+}
+
+impl SubmitError {
+    /// The error in a tensor of which a part was submitted that begins after `before` elements.
+    #[must_use]
+    pub fn after(mut self, before: usize) -> Self {
+        if let Self::NotFinite { position, .. }
+        | Self::TooGreat { position, .. }
+        | Self::OffLadder { position, .. } = &mut self
+        {
+            *position += before;
+        }
+        self
+    }
 }
 
 /// Why a job cannot switch to another assignment or run.

@@ -7,156 +7,10 @@ use std::collections::VecDeque;
 use std::ops::Range;
 
 use super::codec::{Codec, Encoding, Form, KindMismatch};
-use super::{Failure, WorkerConfig};
-use crate::buffer::Buffer;
-use crate::fixed::{Rounding, Scale};
+use super::{SubmitError, Tensor, TensorId, Terms, WorkerConfig};
+use crate::fixed::Rounding;
 use crate::numbering::Numbering;
 use crate::priority::Priority;
-
-/// Numbers to be summed over the workers, or their sums.
-#[derive(Clone, PartialEq, Debug)]
-pub enum Tensor {
-    /// Finite numbers, summed in fixed point. Numbers below half a unit become zero; [`Rounding`]
-    /// counts them. Where fixed point would overflow, ATP and ESA sum in floating point, and P4INC
-    /// and SwitchML at a coarser scale. A sum beyond the range of `f32` is infinite.
-    F32(Buffer<f32>),
-    /// Integers of magnitude at most (2³¹ − 1) / *n*, with *n* workers; summed exactly.
-    I32(Buffer<i32>),
-}
-
-impl Tensor {
-    /// Number of elements.
-    pub fn len(&self) -> usize {
-        match self {
-            Self::F32(values) => values.len(),
-            Self::I32(values) => values.len(),
-        }
-    }
-
-    /// Whether it has no elements.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// Splits off the elements from `at` on, which stay in place.
-    ///
-    /// # Panics
-    /// If there are fewer.
-    #[must_use]
-    pub fn split_off(&mut self, at: usize) -> Self {
-        match self {
-            Self::F32(values) => Self::F32(values.split_off(at)),
-            Self::I32(values) => Self::I32(values.split_off(at)),
-        }
-    }
-
-    /// Appends elements of the same type: without a copy if they were split off here.
-    ///
-    /// # Panics
-    /// If the types differ.
-    pub fn join(&mut self, next: Self) {
-        match (self, next) {
-            (Self::F32(values), Self::F32(next)) => values.join(next),
-            (Self::I32(values), Self::I32(next)) => values.join(next),
-            _ => panic!("tensors of different types"),
-        }
-    }
-}
-
-impl From<Vec<f32>> for Tensor {
-    fn from(values: Vec<f32>) -> Self {
-        Self::F32(values.into())
-    }
-}
-
-impl From<Vec<i32>> for Tensor {
-    fn from(values: Vec<i32>) -> Self {
-        Self::I32(values.into())
-    }
-}
-
-/// How a tensor is summed. All workers must submit a tensor on the same terms.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Terms {
-    /// For the aggregators (ESA §5.4). ATP ignores it. An aggregator uses the last one that it received.
-    pub priority: Priority,
-    /// Fixed-point units per 1.0; `None` for the [configured](WorkerConfig::scale) ones. Integers have
-    /// none.
-    pub scale: Option<Scale>,
-    /// The [greatest magnitude](crate::fixed::greatest) of the elements, if it is known: it is not computed
-    /// again then.
-    pub greatest: Option<f32>,
-}
-
-impl From<Priority> for Terms {
-    fn from(priority: Priority) -> Self {
-        Self { priority, scale: None, greatest: None }
-    }
-}
-
-/// Identifies a tensor: counted from zero in the order of submission, so that it is the same at all
-/// workers.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct TensorId(pub u64);
-
-/// Why a tensor was rejected.
-#[derive(Clone, Copy, PartialEq, Debug, thiserror::Error)]
-pub enum SubmitError {
-    /// An element is NaN or infinite.
-    #[error("value {position} is {value}, which cannot be summed")]
-    NotFinite {
-        /// Index of the element in the tensor.
-        position: usize,
-        /// The value.
-        value: f32,
-    },
-    /// The sum of such elements over all workers could overflow.
-    #[error("value {position} is {value}; with that many workers at most {limit} can be summed")]
-    TooGreat {
-        /// Index of the element in the tensor.
-        position: usize,
-        /// The value.
-        value: i32,
-        /// The largest allowed magnitude.
-        limit: i32,
-    },
-    /// P4INC and SwitchML: an element is too large for the coarsest scale.
-    #[error("value {position} is {value}, which even the coarsest scale cannot sum")]
-    OffLadder {
-        /// Index of the element in the tensor.
-        position: usize,
-        /// The value.
-        value: f32,
-    },
-    /// The job has used up its sequence numbers.
-    #[error("the tensor needs {needed} sequence numbers, the job has {left} left")]
-    SequencesExhausted {
-        /// Number of fragments of the tensor.
-        needed: u64,
-        /// Number of sequence numbers left.
-        left: u32,
-    },
-    /// The worker has failed.
-    #[error("the worker has given up: {0}")]
-    Failed(Failure),
-    /// [`Worker::leave`](crate::Worker::leave) was called.
-    #[error("the worker is leaving its job")]
-    Leaving,
-}
-
-impl SubmitError {
-    /// The error in a tensor of which a part was submitted that begins after `before` elements.
-    #[must_use]
-    pub fn after(mut self, before: usize) -> Self {
-        if let Self::NotFinite { position, .. }
-        | Self::TooGreat { position, .. }
-        | Self::OffLadder { position, .. } = &mut self
-        {
-            *position += before;
-        }
-        self
-    }
-}
 
 #[derive(Clone, Debug)]
 struct Queued {
@@ -308,6 +162,7 @@ mod tests {
     use tributary_wire::{Epoch, Host, JobId, Protocol, WorkerIndex};
 
     use super::*;
+    use crate::fixed::Scale;
     use crate::{JobConfig, Timing};
 
     /// For a job with so many workers that 100 is the largest integer.

@@ -4,7 +4,6 @@
 //! | --- | --- | --- |
 //! | `rack` | later packets were answered; probes when no results arrive | RFC 8985 (RACK-TLP), RFC 9002 |
 //! | `papers` | three later results; one timeout for the worker | ATP §3.5, ESA §5.3, RFC 6298 |
-//! | `order` | the order of transmissions | RFC 8985 §5.2 |
 //! | `times` | quantiles of the time to a result | |
 //!
 //! # What a worker can know
@@ -21,7 +20,6 @@
 //! Timers are lazy: a result does not reset them. When one fires, it checks the outstanding
 //! fragments, and is set again if none is due.
 
-mod order;
 mod papers;
 mod rack;
 mod times;
@@ -30,24 +28,11 @@ use std::time::Duration;
 
 use tributary_wire::Protocol;
 
-use super::fragments::Fragments;
+use super::fragments::{Answered, Fragments};
 use super::{Event, Timer, Worker};
 use crate::{JobConfig, Recovery, Time, Timing};
-pub(super) use order::SendOrder;
 use papers::Papers;
 use rack::Rack;
-
-/// The last transmission of a fragment before its result arrived.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Answered {
-    pub(super) sent: Time,
-    /// Its serial number, counted over all fragments.
-    pub(super) serial: u64,
-    /// Whether it gives no round-trip sample. Either it was sent more than once, so the answered
-    /// transmission is ambiguous (Karn's rule), or it bypassed the switch, which takes a different
-    /// time.
-    pub(super) resent: bool,
-}
 
 /// The losses detected so far.
 #[derive(Clone, Copy, Debug, Default)]

@@ -12,11 +12,11 @@
 
 use std::time::Duration;
 
-use super::{Answered, Expiry, Losses};
+use super::{Expiry, Losses};
 use crate::Time;
 use crate::bits::SlotSet;
 use crate::rtt::{RttConfig, RttEstimator};
-use crate::worker::fragments::Fragments;
+use crate::worker::fragments::{Answered, Fragments};
 
 /// Number of later results after which a fragment is lost (ESA §5.3, case 1).
 const LATER_RESULTS: u8 = 3;

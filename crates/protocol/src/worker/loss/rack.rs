@@ -40,10 +40,10 @@
 use std::time::Duration;
 
 use super::times::Times;
-use super::{Answered, Expiry, Losses};
+use super::{Expiry, Losses};
 use crate::Time;
 use crate::rtt::RttConfig;
-use crate::worker::fragments::{Fragments, Sent, Walk};
+use crate::worker::fragments::{Answered, Fragments, Sent, Walk};
 
 /// The minimum silence before a probe. The timers of an operating system are not much more precise.
 const LEAST_SILENCE: Duration = Duration::from_micros(10);

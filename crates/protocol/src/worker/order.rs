@@ -1,4 +1,4 @@
-//! Outstanding fragments in the order of their last transmissions.
+//! Outstanding fragments in the order of their last transmissions (RFC 8985 §5.2).
 
 /// No slot.
 const NONE: u32 = u32::MAX;
@@ -12,14 +12,14 @@ struct Link {
 /// A doubly linked list of slots. All operations except traversal take constant time. A
 /// transmission moves its slot to the end, so times along the list never decrease.
 #[derive(Clone, Debug)]
-pub(crate) struct SendOrder {
+pub(super) struct SendOrder {
     /// The neighbours of each slot. The last element holds the two ends of the list.
     links: Box<[Link]>,
     len: u32,
 }
 
 impl SendOrder {
-    pub(crate) fn new(slots: u32) -> Self {
+    pub(super) fn new(slots: u32) -> Self {
         let mut links = vec![Link { before: NONE, after: NONE }; slots as usize + 1];
         links[slots as usize] = Link { before: slots, after: slots };
         Self { links: links.into(), len: 0 }
@@ -30,7 +30,7 @@ impl SendOrder {
     }
 
     /// Moves a slot to the end of the list, or inserts it there.
-    pub(crate) fn push(&mut self, slot: usize) {
+    pub(super) fn push(&mut self, slot: usize) {
         self.remove(slot);
         let ends = self.ends();
         let last = self.links[ends as usize].before;
@@ -41,7 +41,7 @@ impl SendOrder {
     }
 
     /// Removes a slot if it is in the list.
-    pub(crate) fn remove(&mut self, slot: usize) {
+    pub(super) fn remove(&mut self, slot: usize) {
         let Link { before, after } = self.links[slot];
         if before == NONE {
             return;
@@ -52,23 +52,23 @@ impl SendOrder {
         self.len -= 1;
     }
 
-    pub(crate) fn len(&self) -> u32 {
+    pub(super) fn len(&self) -> u32 {
         self.len
     }
 
     /// The slot with the earliest transmission.
-    pub(crate) fn first(&self) -> Option<usize> {
+    pub(super) fn first(&self) -> Option<usize> {
         self.after(self.ends() as usize)
     }
 
     /// The slot with the latest transmission.
-    pub(crate) fn last(&self) -> Option<usize> {
+    pub(super) fn last(&self) -> Option<usize> {
         let last = self.links[self.ends() as usize].before;
         (last != self.ends()).then_some(last as usize)
     }
 
     /// The slot with the next transmission after that of `slot`.
-    pub(crate) fn after(&self, slot: usize) -> Option<usize> {
+    pub(super) fn after(&self, slot: usize) -> Option<usize> {
         let after = self.links[slot].after;
         (after != self.ends()).then_some(after as usize)
     }
