@@ -36,7 +36,6 @@ mod orchestration;
 mod pace;
 pub mod paths;
 pub mod plan;
-mod reminders;
 pub mod segments;
 pub mod services;
 mod spec;

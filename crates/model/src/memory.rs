@@ -6,7 +6,7 @@ use tributary_protocol::{Assignment, Mode};
 use tributary_wire::{JobId, Segment, Service};
 
 use crate::plan::Placement;
-use crate::segments::{Allocator, Demand};
+use crate::segments::{Allocator, Demand, Refusal};
 use crate::{Error, Network, SwitchId, Topology, services};
 
 /// The aggregators of all switches, and the service and segment of each job.
@@ -71,7 +71,7 @@ impl Memory {
         let service = services::next(last);
         let demand = demand(topology, placement, service, size);
         let segment = self.segments.admit(&demand);
-        let segment = segment.map_err(|refusal| refusal.in_words(topology, &demand))?;
+        let segment = segment.map_err(|refusal| no_room(topology, &demand, refusal))?;
         self.last.insert(placement.job, service);
         Ok(Assignment { service, segment, mode })
     }
@@ -84,7 +84,7 @@ impl Memory {
         }
         let demand = demand(topology, placement, service, segment.size);
         let claimed = self.segments.claim(&demand, segment.offset);
-        claimed.map_err(|refusal| refusal.in_words(topology, &demand))?;
+        claimed.map_err(|refusal| no_room(topology, &demand, refusal))?;
         self.last.insert(placement.job, service);
         Ok(())
     }
@@ -145,6 +145,16 @@ impl Memory {
 fn demand(topology: &Topology, placement: &Placement, service: Service, size: u32) -> Demand {
     let units = services::units(topology, placement);
     Demand { job: placement.job, service, units, size }
+}
+
+/// The error of switches that cannot meet a demand.
+fn no_room(topology: &Topology, demand: &Demand, refusal: Refusal) -> Error {
+    let switches = match &refusal {
+        Refusal::Short { switches, .. } => switches,
+        _ => &demand.units,
+    };
+    let names = switches.iter().map(|&switch| topology.switch(switch).name.as_str());
+    Error::Memory { switches: names.collect::<Vec<_>>().join(", "), refusal }
 }
 
 /// Free aggregators of a switch.

@@ -29,20 +29,22 @@
 //! reminder agent may be on any host and must reach every switch that adds ([`targets`]).
 //!
 //! P4INC and SwitchML add at one level only, in the switches that workers are attached to; other
-//! switches pass their sums unchanged. Their jobs have an [`Assignment`]: see [`services`].
+//! switches pass their sums unchanged. Their jobs have an [`Assignment`]: see [`services`](crate::services).
 
-use std::cmp::Reverse;
+mod memberships;
+mod reminders;
+mod tree;
+
 use std::collections::{BTreeMap, BTreeSet};
-use std::iter;
 
-use tributary_protocol::{Assignment, Mode, Racks, Rate};
-use tributary_wire::{Bitmap, Epoch, Host, JobId, Kind, Mac, Protocol, Rack, Run, WorkerIndex};
+use tributary_protocol::{Assignment, Racks, Rate};
+use tributary_wire::{Bitmap, Epoch, Host, JobId, Kind, Mac, Protocol, Rack, Run};
 
 use crate::paths::Tree;
-use crate::reminders::way_to;
-pub use crate::reminders::{Target, targets};
-use crate::services;
-use crate::{Aggregation, HostId, JobSpec, Limits, LinkId, SwitchId, Topology, worker_index};
+use crate::{Aggregation, HostId, JobSpec, Limits, LinkId, SwitchId, Topology};
+use reminders::way_to;
+pub use reminders::{Target, targets};
+use tree::parts_in_tree;
 
 /// How a switch forwards plain frames.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -265,58 +267,6 @@ impl JobAtSwitch {
         let relayed = self.relays.values().flatten().copied();
         relayed.chain([Rack::NONE, self.rack]).collect()
     }
-
-    /// The packets of the job that each port may send, and what the switch does with them.
-    #[must_use]
-    pub fn memberships(&self, protocol: Protocol) -> Vec<Membership> {
-        if protocol.has_services() {
-            return services::memberships(self);
-        }
-        let Self { members, upward, rack, .. } = *self;
-        let esa = protocol == Protocol::Esa;
-        let top = esa && self.top;
-        let forwards = self.forwards && !esa;
-        let gradients = self.units.iter().map(|(&port, &unit)| {
-            let add = Part::Contribute { unit, members, upward, top };
-            let part = if forwards { Part::Pass } else { add };
-            Membership { port, kind: Kind::Gradient, rack, part }
-        });
-        let mut all: Vec<Membership> = gradients.collect();
-        let mut add = |port, kind, rack, part| all.push(Membership { port, kind, rack, part });
-        for (port, rack) in pairs(&self.relays) {
-            add(port, Kind::Gradient, rack, Part::Pass);
-        }
-        if let Some(uplink) = self.uplink {
-            if !esa {
-                add(uplink, Kind::Reply, Rack::NONE, Part::Answer);
-            }
-            for rack in self.names() {
-                // A question of an ESA server names a worker, and is for all, as a result is.
-                if esa || rack == Rack::NONE {
-                    add(uplink, Kind::Parameter, rack, Part::Distribute);
-                }
-                if !esa {
-                    add(uplink, Kind::Query, rack, Part::Answer);
-                }
-            }
-        }
-        if esa {
-            for (port, target) in pairs(&self.reminders) {
-                let own = self.aggregates() && target == rack;
-                let part = if own { Part::Remind { members } } else { Part::Answer };
-                add(port, Kind::Reminder, target, part);
-            }
-            for (port, target) in pairs(&self.answers) {
-                add(port, Kind::Absent, target, Part::Answer);
-                // Ports with gradients admit partial sums anyway.
-                let adds = target == rack && self.units.contains_key(&port);
-                if !adds && !self.relays.get(&port).is_some_and(|racks| racks.contains(&target)) {
-                    add(port, Kind::Gradient, target, Part::Pass);
-                }
-            }
-        }
-        all
-    }
 }
 
 /// One entry of the program's membership table, without the job.
@@ -330,11 +280,6 @@ pub struct Membership {
     pub rack: Rack,
     /// What the switch does with them.
     pub part: Part,
-}
-
-/// Each port with each of its racks.
-fn pairs(racks: &BTreeMap<u16, BTreeSet<Rack>>) -> impl Iterator<Item = (u16, Rack)> {
-    racks.iter().flat_map(|(&port, racks)| racks.iter().map(move |&rack| (port, rack)))
 }
 
 /// What a switch does with packets of a job.
@@ -405,123 +350,4 @@ pub fn job(topology: &Topology, placement: &Placement) -> Vec<JobAtSwitch> {
 
 fn count(workers: &[HostId]) -> u32 {
     u32::try_from(workers.len()).unwrap_or(u32::MAX)
-}
-
-/// The parts of [`job`] that are on the tree, without reminders.
-pub(crate) fn parts_in_tree(topology: &Topology, placement: &Placement) -> Vec<JobAtSwitch> {
-    // If one switch computes the sums, no packet goes to the parameter server.
-    let ps = placement.ps.filter(|_| placement.assignment.mode != Mode::Local);
-    let server = ps.map(|ps| topology.host(ps).address);
-    let (root, ps_port) = match ps {
-        Some(ps) => {
-            let (switch, port) = topology.attachment(ps);
-            (switch, Some(port))
-        }
-        None => {
-            let mut homes = placement.workers.iter().map(|&worker| topology.attachment(worker).0);
-            let home = homes.next().expect("a job has a worker");
-            assert!(homes.all(|other| other == home), "sums of several switches need a PS");
-            (home, None)
-        }
-    };
-    let tree = Tree::towards(topology, root);
-    let mut parts: BTreeMap<(bool, SwitchId), JobAtSwitch> = BTreeMap::new();
-    let mut lower: BTreeMap<SwitchId, BTreeSet<u16>> = BTreeMap::new();
-    let racks = placement.racks(topology);
-    let everyone = racks.positions();
-    let numbered: Vec<(HostId, WorkerIndex)> =
-        placement.workers.iter().copied().zip((0..).map(worker_index)).collect();
-    // The rack that each switch adds for.
-    let adding: BTreeMap<SwitchId, Rack> = numbered
-        .iter()
-        .map(|&(host, worker)| (topology.attachment(host).0, racks.name(worker).0))
-        .collect();
-    for (host, worker) in numbered {
-        let (rack, bit) = racks.name(worker);
-        let position = Bitmap::of(racks.position(worker));
-        let (mut switch, mut port) = topology.attachment(host);
-        let home = switch;
-        loop {
-            let hop = tree.hop(switch);
-            let part = parts
-                .entry((hop.is_some(), switch))
-                .or_insert_with(|| JobAtSwitch::off_the_tree(switch, server, placement, everyone));
-            part.uplink = hop.map(|hop| hop.out).or(ps_port.filter(|_| switch == root));
-            part.rack = adding.get(&switch).copied().unwrap_or_default();
-            let mut relays = BTreeSet::new();
-            if switch == home || part.rack == Rack::NONE {
-                let bit = if switch == home { bit } else { position };
-                *part.units.entry(port).or_default() |= bit;
-                if switch == home {
-                    *part.senders.entry(port).or_default() += 1;
-                }
-                part.members |= bit;
-                part.upward |= position;
-            } else {
-                relays.insert(Rack::NONE);
-            }
-            if switch != home && rack != Rack::NONE {
-                relays.insert(rack);
-            }
-            if !relays.is_empty() {
-                part.relays.entry(port).or_default().extend(relays);
-            }
-            let Some(hop) = hop else { break };
-            (switch, port) = (hop.to, hop.into);
-            lower.entry(switch).or_default().insert(port);
-        }
-    }
-    for part in parts.values_mut() {
-        part.lower = lower.remove(&part.switch).unwrap_or_default();
-        if let Some(port) = ps_port.filter(|_| part.switch == root) {
-            // It has an answer to each worker. With ATP, a worker of the job may be there, too.
-            *part.senders.entry(port).or_default() += count(&placement.workers);
-        }
-    }
-    if let Some(adding) = &placement.adding {
-        leave_out(&mut parts, &tree, adding);
-    }
-    // The first switch where all workers meet is the same from every worker.
-    let mut lowest = placement.workers.first().map(|&worker| topology.attachment(worker).0);
-    while let Some(switch) = lowest {
-        let hop = tree.hop(switch);
-        if let Some(part) = parts.get_mut(&(hop.is_some(), switch))
-            && part.rack == Rack::NONE
-            && part.members == everyone
-        {
-            part.top = true;
-            break;
-        }
-        lowest = hop.map(|hop| hop.to);
-    }
-    parts.into_values().collect()
-}
-
-/// Has switches that are not to add pass everything, and those above pass what is no longer one contribution.
-fn leave_out(
-    parts: &mut BTreeMap<(bool, SwitchId), JobAtSwitch>,
-    tree: &Tree,
-    adding: &BTreeSet<SwitchId>,
-) {
-    let key = |switch: SwitchId| (tree.hop(switch).is_some(), switch);
-    let depth =
-        |switch: SwitchId| iter::successors(tree.hop(switch), |hop| tree.hop(hop.to)).count();
-    let mut order: Vec<SwitchId> = parts.keys().map(|(_, switch)| *switch).collect();
-    order.sort_by_key(|switch| Reverse(depth(*switch)));
-    for switch in order {
-        let Some(part) = parts.get_mut(&key(switch)) else { continue };
-        // With one unit, there is nothing to add.
-        part.forwards |= part.units.len() > 1 && !adding.contains(&switch);
-        let passes = part.relays.values().any(|racks| racks.contains(&Rack::NONE));
-        if !(part.forwards || passes) {
-            continue;
-        }
-        let Some(hop) = tree.hop(switch) else { continue };
-        let Some(upper) = parts.get_mut(&key(hop.to)) else { continue };
-        if let Some(unit) = upper.units.remove(&hop.into) {
-            upper.members = upper.members.without(unit);
-            upper.upward = upper.upward.without(unit);
-            upper.relays.entry(hop.into).or_default().insert(Rack::NONE);
-        }
-    }
 }

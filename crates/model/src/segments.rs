@@ -14,8 +14,7 @@ use std::ops::Range;
 
 use tributary_wire::{AggregatorIndex, JobId, Segment, Service};
 
-use crate::Error;
-use crate::{SwitchId, Topology};
+use crate::SwitchId;
 
 /// A job's request for a segment.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -63,18 +62,6 @@ pub enum Refusal {
     /// The request names no switch or no aggregators.
     #[error("job {0} asks for no aggregators")]
     Nothing(JobId),
-}
-
-impl Refusal {
-    /// The error with the names of the switches.
-    pub(crate) fn in_words(self, topology: &Topology, demand: &Demand) -> Error {
-        let switches = match &self {
-            Self::Short { switches, .. } => switches,
-            _ => &demand.units,
-        };
-        let names = switches.iter().map(|&switch| topology.switch(switch).name.as_str());
-        Error::Memory { switches: names.collect::<Vec<_>>().join(", "), refusal: self }
-    }
 }
 
 /// Allocates segments in a set of identical switches.

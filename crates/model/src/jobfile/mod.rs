@@ -10,6 +10,7 @@
 //! Start reading at [`load`]. A [`Site`] has the network of a file for jobs that come later. The values are those of
 //! `tributary-model`; `tributary_base::document` reads values and their positions from the TOML.
 
+mod draft;
 mod jobs;
 mod network;
 mod orchestration;
@@ -27,10 +28,11 @@ use tributary_protocol::rtt::RttConfig;
 
 pub use tributary_base::document::{Error, Fault};
 
-pub use site::{Place, Site};
+pub use jobs::Place;
+pub use site::Site;
 
+use draft::Demand;
 use jobs::Jobs;
-use network::Demand;
 
 /// The name of such a file in messages.
 const KIND: Kind = Kind { name: "job file", page: "docs/start/job-files.md" };

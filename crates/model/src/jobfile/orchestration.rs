@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::{Orchestration, Policy};
 use tributary_base::document::{Error, Table};
 
-use crate::jobfile::network::RATES;
+use crate::jobfile::draft::RATES;
 
 const POLICIES: [(&str, Policy); 4] = [
     ("INC-TW", Policy::IncTw),

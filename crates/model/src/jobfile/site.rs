@@ -4,9 +4,8 @@ use std::path::Path;
 
 use crate::{HostId, JobSpec, Network};
 use tributary_base::document::{Document, Error, Kind};
-use tributary_wire::JobId;
 
-use crate::jobfile::jobs::Jobs;
+use crate::jobfile::jobs::{Jobs, Place};
 use crate::jobfile::{KEYS, KIND, Switches, load_for, parse};
 
 /// The settings of a job in messages.
@@ -18,19 +17,6 @@ pub struct Site {
     network: Network,
     text: String,
     file: String,
-}
-
-/// Where a job is, which is not the business of its settings.
-#[derive(Clone, Debug)]
-pub struct Place {
-    /// Its ID.
-    pub id: JobId,
-    /// Its name.
-    pub name: String,
-    /// The hosts of its workers.
-    pub workers: Vec<HostId>,
-    /// Whether its workers are a group, which sums what it is called with, and has no workload.
-    pub group: bool,
 }
 
 impl Site {

@@ -8,7 +8,7 @@ use crate::{
 };
 use tributary_base::document::{Error, Table};
 
-use crate::jobfile::network::{
+use crate::jobfile::draft::{
     Cable, Demand, Draft, MAX_HOSTS, MAX_HOSTS_PER_SWITCH, check_rack_size,
 };
 

@@ -7,10 +7,10 @@
 
 use tributary_wire::{Bitmap, Rack};
 
-use crate::Error;
+use super::tree::parts_in_tree;
+use super::{JobAtSwitch, Placement};
 use crate::paths::Tree;
-use crate::plan::{JobAtSwitch, Placement, parts_in_tree};
-use crate::{HostId, SwitchId, Topology};
+use crate::{Error, HostId, SwitchId, Topology};
 
 /// A switch that adds for a job, and so may hold partial sums.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -51,16 +51,16 @@ pub fn targets(topology: &Topology, placement: &Placement) -> Result<Vec<Target>
 
 /// A switch on the path of a reminder.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Step {
-    pub(crate) switch: SwitchId,
+pub(super) struct Step {
+    pub(super) switch: SwitchId,
     /// The port on which the reminder arrives.
-    pub(crate) into: u16,
+    pub(super) into: u16,
     /// The port by which the reminder leaves, and on which the answer arrives.
-    pub(crate) out: u16,
+    pub(super) out: u16,
 }
 
 /// A worker whose packets from the agent pass a switch, and the steps up to that switch.
-pub(crate) fn way_to(
+pub(super) fn way_to(
     topology: &Topology,
     placement: &Placement,
     parts: &[JobAtSwitch],
