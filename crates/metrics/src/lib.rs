@@ -10,12 +10,14 @@
 //! part's own crate.
 
 mod board;
-mod pages;
+mod merged;
+mod metrics;
+mod page;
 mod process;
 mod remote;
 mod serve;
-mod source;
 
 pub use board::{Board, Entry, PERIOD, Schedule};
+pub use metrics::{Guest, Metrics};
+pub use page::{Page, Source};
 pub use serve::Server;
-pub use source::{Guest, Metrics, Page, Source};

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::fs;
 
-use crate::source::{Page, Source};
+use crate::page::{Page, Source};
 
 /// The process as a whole.
 #[derive(Debug)]

@@ -5,7 +5,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
-use crate::source::Format;
+use crate::page::Format;
 
 /// How long another process may take to answer.
 const PATIENCE: Duration = Duration::from_secs(1);

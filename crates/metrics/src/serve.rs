@@ -21,7 +21,8 @@ use tokio_stream::{Stream, StreamExt as _};
 use tributary_access::{Listen, listen};
 use tributary_base::connections::bounded;
 
-use crate::source::{Format, Metrics};
+use crate::Metrics;
+use crate::page::Format;
 
 /// Open connections: some Prometheus servers, and a person with a browser.
 const CONNECTIONS: usize = 16;

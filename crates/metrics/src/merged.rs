@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use crate::source::Label;
+use crate::page::Label;
 
 /// A family on a page of ours: its name, the lines that describe it, and its samples.
 pub(crate) type Family<'a> = (&'a str, Vec<&'a str>, Vec<&'a str>);
