@@ -13,7 +13,6 @@ use tributary_wire::{AggregatorIndex, Epoch, JobId, Run, Segment, Service};
 
 use crate::catalogue::{ActionIds, Catalogue, SLOT_COUNTERS, TableIds};
 use crate::ports::PortMap;
-use crate::reconcile::Desired;
 use tributary_model::plan::{self, Forwarding, JobAtSwitch, Part, Placement};
 use tributary_model::services::ServiceAtSwitch;
 
@@ -63,15 +62,6 @@ pub fn network<'j>(
         }
     }
     all
-}
-
-/// The minimal updates that make a switch with the entities `before` have those `after`: first
-/// deletions, then insertions and changes.
-#[must_use]
-pub fn changes(before: &[Entity], after: &[Entity]) -> Vec<Update> {
-    let mut desired = Desired::default();
-    desired.add(after);
-    desired.difference(before)
 }
 
 /// The entities for forwarding plain frames.

@@ -5,6 +5,7 @@
 //! - [`programs`]: the P4 programs, embedded in the library, and their compile-time constants;
 //! - [`p4c`]: the same programs compiled for BMv2 by p4c, where that is installed;
 //! - [`entries`]: a plan as P4Runtime updates;
+//! - [`reconcile`]: the difference between two states of a switch;
 //! - [`describe`]: entities as readable text;
 //! - [`client`]: one connection to one switch;
 //! - [`session`]: keeps a switch in the desired state, over lost connections and restarts;
@@ -37,7 +38,7 @@ pub mod outcomes;
 pub mod p4c;
 pub mod ports;
 pub mod programs;
-mod reconcile;
+pub mod reconcile;
 pub mod server;
 pub mod service;
 pub mod session;

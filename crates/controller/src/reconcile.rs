@@ -9,6 +9,15 @@ use tributary_p4runtime::p4::v1::{
 
 use crate::entries::{canonical, update};
 
+/// The minimal updates that make a switch with the entities `before` have those `after`: first
+/// deletions, then insertions and changes.
+#[must_use]
+pub fn changes(before: &[Entity], after: &[Entity]) -> Vec<Update> {
+    let mut desired = Desired::default();
+    desired.add(after);
+    desired.difference(before)
+}
+
 /// Identifies an entity within a switch. Groups come before entries, which refer to them.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Key {

@@ -23,7 +23,7 @@ use crate::client::{Client, Event, PacketSender, Stream, SwitchConfig};
 use crate::entries;
 use crate::error::Error;
 use crate::programs::Pipeline;
-use crate::reconcile::Desired;
+use crate::reconcile::{self, Desired};
 
 /// Pause before the first attempt to reconnect; doubled after each failure.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
@@ -192,7 +192,7 @@ impl Session {
     /// # Errors
     /// The switch's error. The session replaces the entities when the switch is back.
     pub async fn replace(&self, before: &[Entity], after: &[Entity]) -> Result<(), Error> {
-        let updates = entries::changes(before, after);
+        let updates = reconcile::changes(before, after);
         if updates.is_empty() {
             return Ok(());
         }

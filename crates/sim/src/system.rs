@@ -6,7 +6,7 @@ use std::time::Duration;
 use tributary_controller::entries::{self, JobSlot};
 use tributary_controller::outcomes::{self, Count, Outcomes};
 use tributary_controller::ports::PortMap;
-use tributary_controller::{Catalogue, sweep};
+use tributary_controller::{Catalogue, reconcile, sweep};
 use tributary_model::{
     Aggregation, Deployment, JobSpec, SwitchId, circuits::Circuits, plan, plan::JobAtSwitch,
     worker_index,
@@ -126,7 +126,7 @@ impl System {
         let before = self.entities();
         self.deployment.patch(circuits)?;
         for (switch, (before, after)) in before.iter().zip(self.entities()).enumerate() {
-            self.write(SwitchId(switch), &entries::changes(before, &after))?;
+            self.write(SwitchId(switch), &reconcile::changes(before, &after))?;
         }
         Ok(())
     }
