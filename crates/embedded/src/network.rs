@@ -323,7 +323,7 @@ impl Embedded {
                     let ended =
                         tributary_ps::serve(servers, channels, io, waker, &stop, &board, &mut hear);
                     tell(match ended {
-                        Ok(servers) => Note::Servers(Event::done(&servers)),
+                        Ok(servers) => Note::Servers(Event::done(servers.reports())),
                         Err(error) => Note::Broken(format!("parameter server: {error}")),
                     });
                 })?);

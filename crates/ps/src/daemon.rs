@@ -92,7 +92,7 @@ fn serve_jobs(
             let ended = serve(servers, channels, io, waker, &over, board, &mut attendant);
             // The other threads end, too, after an error.
             let servers = ended.inspect_err(|_| over.store(true, Ordering::Relaxed))?;
-            tell(&Event::done(&servers));
+            tell(&Event::done(servers.reports()));
             anyhow::Ok(())
         };
         let mut threads = servers.into_iter().zip(ports);

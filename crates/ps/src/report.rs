@@ -6,8 +6,7 @@ use serde::{Deserialize, Serialize};
 use tributary_protocol::esa::Backend;
 use tributary_protocol::esa::agent::Stats as AgentStats;
 use tributary_protocol::{esa, server};
-
-use crate::Servers;
+use tributary_wire::JobId;
 
 /// An event of a host's servers.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -49,7 +48,7 @@ pub enum Event {
 impl Event {
     /// Converts an event of a server.
     #[must_use]
-    pub fn of(job: tributary_wire::JobId, event: &server::Event) -> Self {
+    pub fn of(job: JobId, event: &server::Event) -> Self {
         let server::Event::Stalled { missing, waited, quiet, .. } = event;
         Self::Stalled {
             job: job.get(),
@@ -59,11 +58,11 @@ impl Event {
         }
     }
 
-    /// The reports of a host's servers.
+    /// The end of a host's [servers](crate::Servers), with their reports.
     #[must_use]
-    pub fn done(servers: &Servers) -> Self {
-        let reports = servers.reports().map(|(job, report)| (job.get(), report));
-        Self::Done { servers: reports.collect(), agents: Vec::new() }
+    pub fn done(reports: impl Iterator<Item = (JobId, ServerReport)>) -> Self {
+        let servers = reports.map(|(job, report)| (job.get(), report)).collect();
+        Self::Done { servers, agents: Vec::new() }
     }
 
     /// The reports of an ESA backend's servers and agent.
