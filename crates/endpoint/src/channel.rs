@@ -33,7 +33,7 @@ pub fn hub(
     waker: Waker,
 ) -> Result<Option<Hub>> {
     let jobs = agent_jobs(scenario, host).map(|job| {
-        Ok(channel::Job {
+        Ok(channel::HubJob {
             id: job.id,
             epoch: job.epoch,
             token: tokens.of(job)?,

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
 use tributary_endpoint::driver::channel::{
-    Hub, HubConfig, Incoming, Job, Limits, Link, LinkConfig, LinkEvent, Stats, secrecy,
+    Hub, HubConfig, HubJob, Incoming, Limits, Link, LinkConfig, LinkEvent, Stats, secrecy,
 };
 use tributary_netio::{Poller, Waker};
 use tributary_wire::channel::{
@@ -141,8 +141,8 @@ impl Desk {
 }
 
 /// A job with three workers whose PS is in the agent's process.
-pub(crate) fn served(number: u16) -> Job {
-    Job {
+pub(crate) fn served(number: u16) -> HubJob {
+    HubJob {
         id: job(number),
         epoch: Epoch::FIRST,
         token: TOKEN,

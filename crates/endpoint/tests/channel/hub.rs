@@ -75,7 +75,7 @@ fn pending_messages_are_sent_before_either_side_ends() {
 #[test]
 fn a_separate_server_is_admitted_where_it_is_expected() {
     let mut desk = Desk::new(Limits::default());
-    desk.hub.add_job(tributary_endpoint::driver::channel::Job { server: true, ..served(2) });
+    desk.hub.add_job(tributary_endpoint::driver::channel::HubJob { server: true, ..served(2) });
     let config = LinkConfig::new(desk.hub.address(), hello(2, Role::Server), crate::common::VALUES);
     let mut link: Link<ToServer, FromServer> = Link::start(config, Default::default()).unwrap();
     assert_eq!(event(&mut link), LinkEvent::Opened);
@@ -330,8 +330,10 @@ fn jobs_come_and_go() {
     assert_eq!(desk.next(), Incoming::Closed(its));
     assert_eq!(event(&mut link), LinkEvent::Refused(Refusal::Job));
     // With a different token.
-    desk.hub
-        .add_job(tributary_endpoint::driver::channel::Job { token: Token([8; 16]), ..served(2) });
+    desk.hub.add_job(tributary_endpoint::driver::channel::HubJob {
+        token: Token([8; 16]),
+        ..served(2)
+    });
     while event(&mut link) != LinkEvent::Refused(Refusal::Token) {}
     assert_eq!(desk.hub.peers(), [peer(0)], "the other job's peer is still there");
     drop(guest);
@@ -343,7 +345,7 @@ fn many_peers_at_once() {
     let mut desk = Desk::new(Limits::default());
     for number in 1..=JOBS {
         desk.hub
-            .add_job(tributary_endpoint::driver::channel::Job { workers: 32, ..served(number) });
+            .add_job(tributary_endpoint::driver::channel::HubJob { workers: 32, ..served(number) });
     }
     let mut links = Vec::new();
     for number in 1..=JOBS {

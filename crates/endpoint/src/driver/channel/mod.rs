@@ -27,7 +27,7 @@ mod stream;
 
 use std::time::Duration;
 
-pub use hub::{Hub, HubConfig, Incoming, Job, Peer, Stats};
+pub use hub::{Hub, HubConfig, HubJob, Incoming, Peer, Stats};
 pub use link::{Link, LinkConfig, LinkEvent};
 
 /// Timeouts of peers, and bounds of queues.

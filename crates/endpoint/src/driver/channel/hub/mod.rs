@@ -50,7 +50,7 @@ impl HubConfig {
 
 /// A job that a hub serves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Job {
+pub struct HubJob {
     /// The job.
     pub id: JobId,
     /// The epoch of its run.
@@ -112,7 +112,7 @@ impl Hub {
     /// If the address cannot be used, or the thread cannot be started.
     pub fn start(
         config: &HubConfig,
-        jobs: impl IntoIterator<Item = Job>,
+        jobs: impl IntoIterator<Item = HubJob>,
         waker: Waker,
     ) -> io::Result<Self> {
         let listener = TcpListener::bind(config.address)?;
@@ -141,7 +141,7 @@ impl Hub {
     }
 
     /// Adds a job, or replaces it: the peers of the old one are disconnected.
-    pub fn add_job(&self, job: Job) {
+    pub fn add_job(&self, job: HubJob) {
         self.shared.add(job);
     }
 

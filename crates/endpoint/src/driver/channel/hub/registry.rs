@@ -10,7 +10,7 @@ use tributary_wire::JobId;
 use tributary_wire::channel::{Answer, Hello, Refusal, Role};
 
 use super::stats::Counters;
-use super::{Incoming, Job, Peer};
+use super::{HubJob, Incoming, Peer};
 use crate::driver::channel::Limits;
 use crate::driver::channel::complaints::Complaints;
 use crate::driver::channel::outbox::Outbox;
@@ -30,7 +30,7 @@ pub(super) struct Shared {
 /// A job and its peers.
 #[derive(Debug)]
 struct Served {
-    job: Job,
+    job: HubJob,
     tls: Arc<ServerConfig>,
     peers: BTreeMap<Role, Arc<Outbox>>,
 }
@@ -67,7 +67,7 @@ impl Shared {
         self.jobs.lock().expect("nobody panics with it")
     }
 
-    pub(super) fn add(&self, job: Job) {
+    pub(super) fn add(&self, job: HubJob) {
         let tls = secrecy::server(&job.token);
         self.jobs().insert(job.id, Served { job, tls, peers: BTreeMap::new() });
     }
