@@ -11,7 +11,7 @@ use tributary_model::{Deployment, HostId, Scenario};
 use tributary_netio::Waker;
 use tributary_wire::channel::Role;
 
-use crate::{Channels, Job, Servers};
+use crate::{Channels, ServerJob, Servers};
 
 /// The parameter servers of a host, for each of `threads` threads, with those of their jobs' agents that
 /// run on the same host. Those of `later` jobs are added when it is known how they are summed.
@@ -31,7 +31,7 @@ pub fn servers(
         let described = jobs.map(|(index, job)| {
             let server = deployment.server(index).context("a job at its server has one")?;
             let agent = if job.agent == Some(host) { deployment.agent(index)? } else { None };
-            Ok(Job { server, agent })
+            Ok(ServerJob { server, agent })
         });
         Ok(Servers::new(described.collect::<Result<Vec<_>>>()?)?)
     };

@@ -29,7 +29,7 @@ use tributary_wire::JobId;
 pub use assembly::{channels, servers};
 pub use channels::{Channels, ServerLink};
 use numbers::{Numbers, Publisher};
-pub use servers::{Job, Servers};
+pub use servers::{ServerJob, Servers};
 
 /// Sleep between two checks of the stop flag.
 const PATIENCE: Duration = Duration::from_millis(50);

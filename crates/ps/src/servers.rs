@@ -12,7 +12,7 @@ use crate::report::{ServerReport, Stats};
 
 /// A job whose parameter server is on this host.
 #[derive(Clone, Debug)]
-pub struct Job {
+pub struct ServerJob {
     /// The parameter server.
     pub server: PsConfig,
     /// The reminder agent (ESA), if it is in this process.
@@ -35,14 +35,14 @@ impl Servers {
     ///
     /// # Errors
     /// If a configuration contradicts itself.
-    pub fn new(jobs: impl IntoIterator<Item = Job>) -> Result<Self, ConfigError> {
+    pub fn new(jobs: impl IntoIterator<Item = ServerJob>) -> Result<Self, ConfigError> {
         let mut servers = Self {
             plain: Vec::new(),
             esa: Backend::default(),
             turn: 0,
             rejected: Rejected::default(),
         };
-        for Job { server, agent } in jobs {
+        for ServerJob { server, agent } in jobs {
             if server.job.protocol.has_reminder_agent() {
                 servers.esa.add_server(server)?;
                 agent.map_or(Ok(()), |agent| servers.esa.add_agent(agent))?;
