@@ -113,7 +113,7 @@ pub fn controller(address: &str, variables: Variables<'_>) -> Result<Remote> {
 }
 
 /// A rank's port, which no other process may use for the job.
-pub struct Port {
+pub struct RankPort {
     /// Packets.
     pub lane: LanePort,
     /// Excludes other processes while it is there.
@@ -125,7 +125,7 @@ impl Station {
     ///
     /// # Errors
     /// If this machine is not the rank's host, or the port cannot be opened.
-    pub(crate) fn open(&self, deployment: &Deployment, rank: u16) -> Result<Port> {
+    pub(crate) fn open(&self, deployment: &Deployment, rank: u16) -> Result<RankPort> {
         let (scenario, job) = (deployment.scenario(), deployment.job(settings::JOB));
         let host = *job.workers.get(usize::from(rank)).with_context(|| {
             format!("the job has {} workers, and this is rank {rank}", job.workers.len())
@@ -151,7 +151,7 @@ impl Station {
             check_route(&interface, address.ip)?;
         }
         let lane = LanePort { io: Box::new(port), executor: None, link: None };
-        Ok(Port { lane, claim })
+        Ok(RankPort { lane, claim })
     }
 }
 

@@ -35,7 +35,7 @@ use tributary_worker::live::{self, LanePort};
 use tributary_worker::numbers::{Numbers, Workers};
 use tributary_worker::{Error as WorkerError, Node, Sums};
 
-use crate::admission::Port;
+use crate::admission::RankPort;
 use crate::agreement;
 use crate::description::Fabric;
 use crate::follower::Follower;
@@ -340,7 +340,7 @@ impl Communicator {
         let (membership, setup) = take(controller, description, rank, false)?;
         let Setup { mut deployment, tokens, .. } = setup;
         deployment.set_worker_timeout(timeout);
-        let Port { lane, claim } = station.open(&deployment, rank)?;
+        let RankPort { lane, claim } = station.open(&deployment, rank)?;
         let shown = Shown::new(&deployment)?;
         let scenario = deployment.scenario().clone();
         let agent: Agent = Box::new(move |host| channel::agent_address(&scenario, host));

@@ -24,7 +24,7 @@ use crate::rounds::{Event, Rounds, WorkerReport};
 use crate::workload::Verifier;
 
 /// A worker's connections.
-pub struct Port {
+pub struct WorkerPort {
     /// Those of each lane of the job.
     pub lanes: Vec<LanePort>,
     /// Whether a replacement without state may take over the parameter server. Then the worker
@@ -58,7 +58,7 @@ pub fn work(
     deployment: &Arc<Deployment>,
     job: usize,
     index: WorkerIndex,
-    port: Port,
+    port: WorkerPort,
     verifier: Verifier,
     stop: &Arc<AtomicBool>,
     tell: &mut dyn FnMut(Event),
@@ -75,14 +75,14 @@ pub fn work(
 /// One line that describes the problem.
 pub(crate) fn work_on(
     rounds: &mut Rounds,
-    port: Port,
+    port: WorkerPort,
     stop: &Arc<AtomicBool>,
     tell: &mut dyn FnMut(Event),
 ) -> (Result<()>, Stats) {
     let (deployment, job, index) = rounds.part();
     let deployment = Arc::clone(deployment);
     let _span = info_span!("worker", job = deployment.job(job).name, %index).entered();
-    let Port { lanes, may_be_replaced, own_process, turns, board } = port;
+    let WorkerPort { lanes, may_be_replaced, own_process, turns, board } = port;
     let mut node = match node(&deployment, job, index, lanes, stop, &board) {
         Ok(node) => node,
         Err(error) => return (Err(error), Stats::default()),

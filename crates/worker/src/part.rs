@@ -13,7 +13,7 @@ use tributary_netio::device::Device;
 use tributary_netio::faults::Faulty;
 use tributary_wire::WorkerSet;
 
-use crate::live::{self, LanePort, Port, Silence};
+use crate::live::{self, LanePort, Silence, WorkerPort};
 use crate::node::Error;
 use crate::numbers::Numbers;
 use crate::rounds::{Event, Rounds, WorkerReport};
@@ -35,7 +35,7 @@ impl Host<'_> {
         rounds: &Rounds,
         ports: Vec<Faulty<Device>>,
         membership: &Membership,
-    ) -> Result<Port> {
+    ) -> Result<WorkerPort> {
         let (deployment, at, index) = rounds.part();
         let scenario = deployment.scenario();
         let address = |agent| channel::agent_address(scenario, agent);
@@ -47,7 +47,7 @@ impl Host<'_> {
         let lanes = scenario.lanes(at).zip(ports).map(connect).collect::<Result<_>>()?;
         let turns = Some((membership.turns().clone(), self.stepped));
         let board = self.board.clone();
-        Ok(Port { lanes, may_be_replaced: true, own_process: true, turns, board })
+        Ok(WorkerPort { lanes, may_be_replaced: true, own_process: true, turns, board })
     }
 }
 

@@ -73,7 +73,7 @@ impl Fabric for Memory {
                 let index = worker_index(worker);
                 let lanes = self.network.worker(job, worker, &contacts)?;
                 let board = self.network.boards().workers.clone();
-                let port = live::Port {
+                let port = live::WorkerPort {
                     lanes,
                     may_be_replaced: false,
                     own_process: false,
