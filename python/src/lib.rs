@@ -119,8 +119,8 @@ struct PyEndpoint {
 impl PyEndpoint {
     #[new]
     fn new(address: &str, sockets: usize) -> PyResult<Self> {
-        let tunnels = group::switch::endpoint(ipv4(address)?, sockets).map_err(other)?;
-        let addresses = group::switch::addresses(&tunnels).map_err(other)?;
+        let tunnels = group::tunnels::endpoint(ipv4(address)?, sockets).map_err(other)?;
+        let addresses = group::tunnels::addresses(&tunnels).map_err(other)?;
         Ok(Self { tunnels: Some(tunnels), addresses })
     }
 
@@ -155,7 +155,7 @@ impl PyPlan {
 
 #[pyclass(name = "Switch")]
 struct PySwitch {
-    switch: Own<Mutex<group::Switch>>,
+    switch: Own<Mutex<group::GroupSwitch>>,
     description: String,
 }
 
@@ -178,7 +178,7 @@ impl PySwitch {
             endpoints.iter().map(parse_all).collect::<PyResult<Vec<Vec<SocketAddrV4>>>>()?;
         let address = ipv4(address)?;
         let settings = plan.settings.clone();
-        let start = || group::Switch::start(settings, address, &endpoints).map_err(other);
+        let start = || group::GroupSwitch::start(settings, address, &endpoints).map_err(other);
         let switch = py.detach(start)?;
         let description = switch.description().to_text();
         Ok(Self { switch: Own::new(Mutex::new(switch)), description })
@@ -195,7 +195,7 @@ impl PySwitch {
 }
 
 impl PySwitch {
-    fn lock(&self) -> MutexGuard<'_, group::Switch> {
+    fn lock(&self) -> MutexGuard<'_, group::GroupSwitch> {
         self.switch.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -45,7 +45,7 @@ use crate::outcome::{Callers, Outcome, lock};
 use crate::settings::{JOB, NonFinite};
 use crate::underflow::{Policy, Warnings};
 use crate::work::{Call, Work};
-use crate::{Description, Error, Station, Switch};
+use crate::{Description, Error, GroupSwitch, Station};
 
 /// The rank whose process has an embedded switch.
 const FIRST: u16 = 0;
@@ -299,7 +299,7 @@ impl Communicator {
         description: &Description,
         rank: u16,
         tunnels: Vec<Tunnel>,
-        switch: Option<&mut Switch>,
+        switch: Option<&mut GroupSwitch>,
     ) -> Result<Self> {
         let Fabric::Embedded { controller, tunnels: ends } = &description.fabric else {
             bail!("the group has no embedded switch")
@@ -313,7 +313,7 @@ impl Communicator {
             Some(switch) => Shown { board: switch.board().clone(), _of_group: None },
             None => Shown::new(&deployment)?,
         };
-        let (ports, agent) = match switch.and_then(Switch::take_own) {
+        let (ports, agent) = match switch.and_then(GroupSwitch::take_own) {
             Some(own) if rank == FIRST => (own, None),
             _ => {
                 let ports = ends.connect(&deployment, rank, tunnels)?;
@@ -598,9 +598,9 @@ mod tests {
         let settings = Settings::complete("", Ranks::of_one_host(2), timeout).unwrap();
         let address = std::net::Ipv4Addr::LOCALHOST;
         let needed = settings.threads().unwrap().tunnels();
-        let tunnels = crate::switch::endpoint(address, needed).unwrap();
-        let ends = [Vec::new(), crate::switch::addresses(&tunnels).unwrap()];
-        let mut switch = Switch::start(settings, address, &ends).unwrap();
+        let tunnels = crate::tunnels::endpoint(address, needed).unwrap();
+        let ends = [Vec::new(), crate::tunnels::addresses(&tunnels).unwrap()];
+        let mut switch = GroupSwitch::start(settings, address, &ends).unwrap();
         let description = switch.description().clone();
         let _other = Communicator::join(&description, 1, tunnels, None).unwrap();
         let communicator =

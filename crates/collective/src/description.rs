@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use tributary_wire::JobId;
 
 use crate::settings::Group;
-use crate::switch::Tunnels;
+use crate::tunnels::Tunnels;
 
 /// Bytes of a job's key.
 const KEY: usize = 16;

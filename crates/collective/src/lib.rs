@@ -2,7 +2,7 @@
 //! lent, and a failure names a rank.
 //!
 //! A group is a job of Tributary, and each rank a worker of it, which takes part at the job's controller like any
-//! other. The first rank hosts the job's [`Switch`]: an embedded switch and its controller, over UDP and without
+//! other. The first rank hosts the job's [`GroupSwitch`]: an embedded switch and its controller, over UDP and without
 //! privileges. Or it has the job [admitted](admission) at the controller of a network. Each rank has a
 //! [`Communicator`].
 //!
@@ -13,7 +13,8 @@
 //! | [`scales`] | the fixed-point scale of each sum |
 //! | `underflow` | values that become zero at this scale: a warning, or an error |
 //! | `follower` | what the controller tells a rank |
-//! | [`switch`] | the embedded switch, and how ranks reach it |
+//! | [`switch`] | the embedded switch |
+//! | [`tunnels`] | how ranks reach it |
 //! | [`admission`] | the job at a controller, and the ports of ranks in its network |
 //! | [`description`] | what the first rank tells the others about either |
 //! | [`settings`] | from a user's settings to a job |
@@ -51,6 +52,7 @@ mod outcome;
 pub mod scales;
 pub mod settings;
 pub mod switch;
+pub mod tunnels;
 mod underflow;
 mod work;
 
@@ -60,5 +62,5 @@ pub use description::Description;
 pub use error::Error;
 pub use floats::ElementType;
 pub use settings::{Ranks, Settings, Threads};
-pub use switch::Switch;
+pub use switch::GroupSwitch;
 pub use work::{Call, Values};

@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 
 use half::{bf16, f16};
 use tributary_collective::{
-    Call, Communicator, Description, ElementType, Error, Ranks, Settings, Switch, Values, switch,
+    Call, Communicator, Description, ElementType, Error, GroupSwitch, Ranks, Settings, Values,
+    tunnels,
 };
 
 const TIMEOUT: Duration = Duration::from_secs(60);
@@ -26,9 +27,9 @@ fn group<T: Send>(
     // The first rank is in the process of the switch.
     let tunnels = |rank| if rank == 0 { 0 } else { needed };
     let tunnels: Vec<_> =
-        (0..ranks).map(|rank| switch::endpoint(address, tunnels(rank)).unwrap()).collect();
-    let addresses: Vec<_> = tunnels.iter().map(|own| switch::addresses(own).unwrap()).collect();
-    let mut switch = Switch::start(settings, address, &addresses).unwrap();
+        (0..ranks).map(|rank| tunnels::endpoint(address, tunnels(rank)).unwrap()).collect();
+    let addresses: Vec<_> = tunnels.iter().map(|own| tunnels::addresses(own).unwrap()).collect();
+    let mut switch = GroupSwitch::start(settings, address, &addresses).unwrap();
     let text = switch.description().to_text();
     let barrier = Barrier::new(ranks.into());
     let results = thread::scope(|scope| {
@@ -521,9 +522,9 @@ fn strangers_take_no_part_in_a_group() {
 
     let settings = Settings::complete("", Ranks::of_one_host(2), TIMEOUT).unwrap();
     let needed = settings.threads().unwrap().tunnels();
-    let tunnels = switch::endpoint(Ipv4Addr::LOCALHOST, needed).unwrap();
-    let ends = [Vec::new(), switch::addresses(&tunnels).unwrap()];
-    let mut switch = Switch::start(settings, Ipv4Addr::LOCALHOST, &ends).unwrap();
+    let tunnels = tunnels::endpoint(Ipv4Addr::LOCALHOST, needed).unwrap();
+    let ends = [Vec::new(), tunnels::addresses(&tunnels).unwrap()];
+    let mut switch = GroupSwitch::start(settings, Ipv4Addr::LOCALHOST, &ends).unwrap();
     let description = switch.description().clone();
     let first = Communicator::join(&description, 0, Vec::new(), Some(&mut switch)).unwrap();
     let second = Communicator::join(&description, 1, tunnels, None).unwrap();

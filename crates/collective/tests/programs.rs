@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use tracing::field::{Field, Visit};
 use tracing::{Event, Subscriber};
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt as _};
-use tributary_collective::{Call, Communicator, Ranks, Settings, Switch, Values, switch};
+use tributary_collective::{Call, Communicator, GroupSwitch, Ranks, Settings, Values, tunnels};
 
 const TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -52,16 +52,16 @@ fn counts() -> [u32; 3] {
 /// A group of two ranks in this process.
 struct Group {
     communicators: [Communicator; 2],
-    _switch: Switch,
+    _switch: GroupSwitch,
 }
 
 impl Group {
     fn new() -> Self {
         let settings = Settings::complete("", Ranks::of_one_host(2), TIMEOUT).unwrap();
         let (needed, address) = (settings.threads().unwrap().tunnels(), Ipv4Addr::LOCALHOST);
-        let tunnels = switch::endpoint(address, needed).unwrap();
-        let ends = [Vec::new(), switch::addresses(&tunnels).unwrap()];
-        let mut switch = Switch::start(settings, address, &ends).unwrap();
+        let tunnels = tunnels::endpoint(address, needed).unwrap();
+        let ends = [Vec::new(), tunnels::addresses(&tunnels).unwrap()];
+        let mut switch = GroupSwitch::start(settings, address, &ends).unwrap();
         let description = switch.description().clone();
         let first = Communicator::join(&description, 0, Vec::new(), Some(&mut switch)).unwrap();
         let second = Communicator::join(&description, 1, tunnels, None).unwrap();
