@@ -52,6 +52,9 @@ const CONTROL_BUFFER: usize = 64 << 10;
 /// the host's worker.
 pub type Outside = BTreeMap<HostId, Vec<Vec<Box<dyn FrameIo>>>>;
 
+/// A switch's end of a link, by the switch's threads.
+type Parts = Vec<Box<dyn FrameIo>>;
+
 /// The end of a host's thread of the links to its switch's threads.
 type HostPort = Fan<MemoryPort>;
 
@@ -175,40 +178,27 @@ impl Embedded {
             match (first, second) {
                 (End::Host(host), End::Switch(switch, port))
                 | (End::Switch(switch, port), End::Host(host)) => {
-                    if let Some(parts) = outside.remove(&host) {
-                        let parts = parts.into_iter().map(|lanes| lanes::fan(scenario, lanes));
-                        let parts =
-                            parts.map(|io| tapped(tap.as_ref(), End::Switch(switch, port), io));
-                        runtimes[switch.0].add_parts(port, parts.collect(), None);
-                        continue;
-                    }
-                    let wakers = match executors.get(&host) {
-                        Some(lanes) => lanes.iter().map(|lane| lane.waker().clone()).collect(),
-                        None => (0..scenario.server_threads(host)).map(|_| Waker::new()).collect(),
-                    };
                     let runtime = &mut runtimes[switch.0];
-                    let (own, far) = host_ports(wakers, runtime.wakers());
-                    ports.insert(host, own);
-                    let parts = far.into_iter().map(|lanes| lanes::fan(scenario, lanes));
-                    let parts = parts.map(|io| tapped(tap.as_ref(), End::Switch(switch, port), io));
+                    let parts: Parts = match outside.remove(&host) {
+                        Some(parts) => {
+                            parts.into_iter().map(|lanes| lanes::fan(scenario, lanes)).collect()
+                        }
+                        None => {
+                            let wakers = wakers(scenario, host, &executors);
+                            let (own, far) = host_ports(wakers, runtime.wakers());
+                            ports.insert(host, own);
+                            far.into_iter().map(|lanes| lanes::fan(scenario, lanes)).collect()
+                        }
+                    };
+                    let end = End::Switch(switch, port);
+                    let parts = parts.into_iter().map(|io| tapped(tap.as_ref(), end, io));
                     runtime.add_parts(port, parts.collect(), None);
                 }
-                (End::Switch(a, first_port), End::Switch(b, second_port)) => {
-                    // Each thread of one switch has a link to one of the other's.
+                (End::Switch(a, near_port), End::Switch(b, far_port)) => {
                     let wakers = runtimes[a.0].wakers().zip(runtimes[b.0].wakers());
-                    let links = wakers.map(|(a, b)| memory::link(LINK_CAPACITY, a, b));
-                    let (near, far): (Vec<_>, Vec<_>) = links.unzip();
-                    // Faults are injected once per link: at the host, or else at its first end.
-                    let faulty = |(part, io)| -> Result<Box<dyn FrameIo>> {
-                        let seed = scenario.seed.wrapping_add(part);
-                        let links = Links { topology: &scenario.network.topology, seed };
-                        let io = Box::new(links.faulty(LinkId(index), first, io)?);
-                        Ok(tapped(tap.as_ref(), first, io))
-                    };
-                    let near = (0..).zip(near).map(faulty).collect::<Result<_>>()?;
-                    let far = far.into_iter().map(|io| tapped(tap.as_ref(), second, Box::new(io)));
-                    runtimes[a.0].add_parts(first_port, near, None);
-                    runtimes[b.0].add_parts(second_port, far.collect(), None);
+                    let [near, far] = trunk(scenario, LinkId(index), tap.as_ref(), wakers)?;
+                    runtimes[a.0].add_parts(near_port, near, None);
+                    runtimes[b.0].add_parts(far_port, far, None);
                 }
                 (End::Host(_), End::Host(_)) => unreachable!("hosts are linked to switches"),
             }
@@ -399,6 +389,40 @@ fn tapped(tap: Option<&Tap>, end: End, io: Box<dyn FrameIo>) -> Box<dyn FrameIo>
         Some(tap) => tap(end, io),
         None => io,
     }
+}
+
+/// What wakes each thread of a host in this process.
+fn wakers(
+    scenario: &Scenario,
+    host: HostId,
+    executors: &BTreeMap<HostId, Vec<Arc<Executor>>>,
+) -> Vec<Waker> {
+    match executors.get(&host) {
+        Some(lanes) => lanes.iter().map(|lane| lane.waker().clone()).collect(),
+        None => (0..scenario.server_threads(host)).map(|_| Waker::new()).collect(),
+    }
+}
+
+/// Both ends of a link between two switches: each thread of one has a link to one of the other's.
+fn trunk<'w>(
+    scenario: &Scenario,
+    id: LinkId,
+    tap: Option<&Tap>,
+    wakers: impl Iterator<Item = (&'w Waker, &'w Waker)>,
+) -> Result<[Parts; 2]> {
+    let topology = &scenario.network.topology;
+    let [first, second] = topology.links[id.0].ends;
+    let (near, far): (Vec<_>, Vec<_>) =
+        wakers.map(|(near, far)| memory::link(LINK_CAPACITY, near, far)).unzip();
+    // Faults are injected once per link: at the host, or else at its first end.
+    let faulty = |(part, io)| -> Result<Box<dyn FrameIo>> {
+        let links = Links { topology, seed: scenario.seed.wrapping_add(part) };
+        let io = Box::new(links.faulty(id, first, io)?);
+        Ok(tapped(tap, first, io))
+    };
+    let near = (0..).zip(near).map(faulty).collect::<Result<_>>()?;
+    let far = far.into_iter().map(|io| tapped(tap, second, Box::new(io))).collect();
+    Ok([near, far])
 }
 
 /// The ends of a host's links, one for each of its threads, and those of the switch by its threads:

@@ -83,35 +83,14 @@ impl Shared {
             Happening::Explained(mistake, sums, stats) => {
                 state.stats = stats;
                 let Some(work) = state.agreeing.take() else { return };
-                let texts = match sums {
-                    Ok(Tensor::I32(sums)) => agreement::decode_texts(&sums),
+                match sums {
+                    Ok(Tensor::I32(sums)) => {
+                        self.explained(state, work, mistake, &agreement::decode_texts(&sums));
+                    }
                     Ok(Tensor::F32(_)) => unreachable!("integers were submitted"),
                     Err(error) => {
                         self.break_up(state, Error::Failed(error.to_string()));
                         self.fail(state, work);
-                        self.advance(state);
-                        return;
-                    }
-                };
-                match mistake {
-                    Mistake::Mismatch => {
-                        let what = agreement::who_calls_what(&texts);
-                        self.break_up(state, Error::Mismatch { call: work.number(), what });
-                        self.fail(state, work);
-                    }
-                    Mistake::NotFinite => {
-                        let found = agreement::who_says_what(&texts);
-                        let what = format!("in call {}, at {found}", work.number());
-                        self.end(work, Err(Error::NotFinite { what }));
-                    }
-                    Mistake::Underflow(scale) if texts.iter().all(String::is_empty) => {
-                        self.sum(state, work, scale);
-                    }
-                    Mistake::Underflow(scale) => {
-                        let name = format!("call {}, {}", work.number(), work.name());
-                        let found = agreement::who_says_what(&texts);
-                        let what = underflow::refusal(&name, scale, &found);
-                        self.end(work, Err(Error::Underflow { what }));
                     }
                 }
             }
@@ -142,6 +121,31 @@ impl Shared {
             Happening::Broken(error) => self.break_up(state, error),
         }
         self.advance(state);
+    }
+
+    /// Each rank has said what it knows of a mistake in a call.
+    fn explained(&self, state: &mut State, work: Box<Work>, mistake: Mistake, texts: &[String]) {
+        match mistake {
+            Mistake::Mismatch => {
+                let what = agreement::who_calls_what(texts);
+                self.break_up(state, Error::Mismatch { call: work.number(), what });
+                self.fail(state, work);
+            }
+            Mistake::NotFinite => {
+                let found = agreement::who_says_what(texts);
+                let what = format!("in call {}, at {found}", work.number());
+                self.end(work, Err(Error::NotFinite { what }));
+            }
+            Mistake::Underflow(scale) if texts.iter().all(String::is_empty) => {
+                self.sum(state, work, scale);
+            }
+            Mistake::Underflow(scale) => {
+                let name = format!("call {}, {}", work.number(), work.name());
+                let found = agreement::who_says_what(texts);
+                let what = underflow::refusal(&name, scale, &found);
+                self.end(work, Err(Error::Underflow { what }));
+            }
+        }
     }
 
     /// Begins the next agreement if none is under way.

@@ -33,6 +33,7 @@ const FORGOTTEN: Duration = Duration::from_secs(30);
 
 /// Interval and timeout of the pings that detect that another worker, in whose process the controller is, is gone.
 const LED: Duration = Duration::from_secs(5);
+
 /// The stream of a worker.
 pub(super) struct Member {
     pub(super) controller: Remote,
@@ -87,7 +88,7 @@ impl Member {
                 None if self.which.led && in_a_run && !std::mem::replace(&mut self.unled, true) => {
                 }
                 None if self.which.led && self.told.is_some() => {
-                    let _ = self.tell.send(Told::Unled(broken.reason().to_owned()));
+                    self.tell(Told::Unled(broken.reason().to_owned()));
                     return;
                 }
                 Some(Code::NotFound) if in_a_run && self.lease => {
@@ -138,7 +139,7 @@ impl Member {
     /// Says why the worker waits, and pauses.
     async fn wait(&self, broken: &Broken) {
         let reason = format!("{}: {}", self.controller, broken.reason());
-        let _ = self.tell.send(Told::Unadmitted(reason));
+        self.tell(Told::Unadmitted(reason));
         tokio::time::sleep(AGAIN).await;
     }
 
@@ -162,8 +163,7 @@ impl Member {
             Verdict::Complete | Verdict::Over(_) => None,
         };
         let before = self.sit(Seat::new(next));
-        // The worker may have gone.
-        let _ = self.tell.send(Told::Ended(verdict, self.seat.clone()));
+        self.tell(Told::Ended(verdict, self.seat.clone()));
         // It may not know of any loss yet.
         before.halt.store(true, Ordering::Relaxed);
     }
@@ -177,10 +177,10 @@ impl Member {
     }
 
     fn fail(&self, reason: String) {
-        let _ = self.tell.send(Told::Failed(reason));
+        self.tell(Told::Failed(reason));
     }
 
-    async fn once(&mut self, said: &mut watch::Receiver<Option<Said>>) -> Result<(), Broken> {
+    async fn open(&self) -> Result<Stream, Broken> {
         let which = match &self.which.who {
             Who::Index(index) => v1::worker::Which::Worker(index.get().into()),
             Who::Host(host) => v1::worker::Which::Host(host.clone()),
@@ -192,13 +192,17 @@ impl Member {
             which: Some(which),
             epoch: self.seat.epoch.map_or(0, Epoch::get),
         };
-        let mut unready = false;
-        let mut looks = tokio::time::interval(BEHIND);
-        let mut reached = 0;
-        let mut finished = self.turns.reports();
         let waits = !self.which.led || self.seat.epoch.is_none();
         let patience = if waits { PATIENCE } else { LED };
-        let mut stream = Stream::open(&self.controller, Role::Worker(worker), patience).await?;
+        Stream::open(&self.controller, Role::Worker(worker), patience).await
+    }
+
+    /// Takes part on one stream, until the last notice.
+    async fn once(&mut self, said: &mut watch::Receiver<Option<Said>>) -> Result<(), Broken> {
+        let (mut unready, mut reached) = (false, 0);
+        let mut looks = tokio::time::interval(BEHIND);
+        let mut finished = self.turns.reports();
+        let mut stream = self.open().await?;
         if self.seat.epoch.is_some() {
             // What the worker has said on an earlier stream, it says again.
             said.mark_changed();
@@ -224,15 +228,8 @@ impl Member {
                     }
                     let now = said.borrow_and_update().clone();
                     match now {
-                        Some(Said::Stopped(epoch, Stopped { rounds, why })) => {
-                            let why = match why {
-                                Stop::Stuck => v1::Stop::Unspecified,
-                                Stop::Done => v1::Stop::Done,
-                                Stop::Renewal => v1::Stop::Renewal,
-                            };
-                            let stopped =
-                                v1::Stopped { epoch: epoch.get(), rounds, why: why.into() };
-                            stream.say(Request::Stopped(stopped)).await;
+                        Some(Said::Stopped(epoch, stopped)) => {
+                            stream.say(Request::Stopped(message(epoch, stopped))).await;
                         }
                         Some(Said::Failed(why)) => {
                             stream.end(Request::Failed(why)).await;
@@ -250,60 +247,19 @@ impl Member {
                     continue;
                 }
             };
-            self.unled = false;
-            if self.away.take().is_some() {
-                let (job, controller) = (&self.which.job, &self.controller);
-                tracing::info!("job {job}: the controller at {controller} answers again");
-            }
+            self.is_back();
             match notice {
-                Notice::Setup(told) if self.told.is_none() => {
-                    unready = true;
-                    let setup = Setup::of(told.clone()).map_err(Broken::Refused)?;
-                    self.lease = setup.lease;
-                    self.told = Some(told);
-                    self.which.who = Who::Index(setup.worker);
-                    let _ = self.tell.send(Told::Setup(Box::new(setup)));
-                }
-                // Another controller, for which the worker waited.
-                Notice::Setup(told) if self.told.as_ref() == Some(&told) => match self.is_ready {
-                    true => stream.ready().await,
-                    false => unready = true,
-                },
-                Notice::Setup(_) => {
-                    let why = format!(
-                        "job {} is another one now; start the worker again",
-                        self.which.job
-                    );
-                    return Err(Broken::Refused(Status::failed_precondition(why)));
-                }
-                Notice::Turn(told) => {
-                    let turn = turn(&told).map_err(Broken::Refused)?;
-                    if let Some(run) = self.seat.epoch {
-                        self.turns.tell(run, turn);
+                Notice::Setup(told) => {
+                    self.set_up(told)?;
+                    match self.is_ready {
+                        true => stream.ready().await,
+                        false => unready = true,
                     }
-                }
-                Notice::Changed(v1::Changed {}) => {}
-                Notice::Waiting(v1::Waiting { missing }) => {
-                    let _ = self.tell.send(Told::Waiting(set(&missing)));
                 }
                 Notice::Run(run) => {
                     self.begun(Begun::of(run).map_err(Broken::Refused)?);
                     // What was said before was of no run, or of another one.
                     reached = 0;
-                }
-                Notice::Lost(v1::Lost { worker, reason }) => {
-                    for lost in set(&[worker]).iter() {
-                        self.seat.lose(lost);
-                        let _ = self.tell.send(Told::Lost(lost, reason.clone()));
-                    }
-                }
-                Notice::Left(v1::Left { worker, rounds }) => {
-                    for left in set(&[worker]).iter() {
-                        let _ = self.tell.send(Told::Left(left, rounds));
-                    }
-                }
-                Notice::Behind(v1::Behind { workers, rounds }) => {
-                    let _ = self.tell.send(Told::Behind(set(&workers), rounds));
                 }
                 Notice::Complete(v1::Complete {}) => {
                     self.end(Verdict::Complete);
@@ -313,8 +269,67 @@ impl Member {
                     self.end(Verdict::Over(reason));
                     return Ok(());
                 }
+                Notice::Turn(told) => self.turn(&told)?,
+                Notice::Changed(v1::Changed {}) => {}
+                Notice::Waiting(v1::Waiting { missing }) => self.tell(Told::Waiting(set(&missing))),
+                Notice::Lost(lost) => self.lost(&lost),
+                Notice::Left(v1::Left { worker, rounds }) => {
+                    set(&[worker]).iter().for_each(|left| self.tell(Told::Left(left, rounds)));
+                }
+                Notice::Behind(v1::Behind { workers, rounds }) => {
+                    self.tell(Told::Behind(set(&workers), rounds));
+                }
             }
         }
+    }
+
+    /// Notes that the controller answers.
+    fn is_back(&mut self) {
+        self.unled = false;
+        if self.away.take().is_some() {
+            let (job, controller) = (&self.which.job, &self.controller);
+            tracing::info!("job {job}: the controller at {controller} answers again");
+        }
+    }
+
+    /// Keeps the set-up. Another controller, for which the worker waited, tells the same one again.
+    fn set_up(&mut self, told: v1::Setup) -> Result<(), Broken> {
+        match &self.told {
+            Some(known) if *known == told => {}
+            Some(_) => {
+                let why =
+                    format!("job {} is another one now; start the worker again", self.which.job);
+                return Err(Broken::Refused(Status::failed_precondition(why)));
+            }
+            None => {
+                let setup = Setup::of(told.clone()).map_err(Broken::Refused)?;
+                self.lease = setup.lease;
+                self.told = Some(told);
+                self.which.who = Who::Index(setup.worker);
+                self.tell(Told::Setup(Box::new(setup)));
+            }
+        }
+        Ok(())
+    }
+
+    fn turn(&self, told: &v1::Turn) -> Result<(), Broken> {
+        let turn = turn(told).map_err(Broken::Refused)?;
+        if let Some(run) = self.seat.epoch {
+            self.turns.tell(run, turn);
+        }
+        Ok(())
+    }
+
+    fn lost(&mut self, lost: &v1::Lost) {
+        for worker in set(&[lost.worker]).iter() {
+            self.seat.lose(worker);
+            self.tell(Told::Lost(worker, lost.reason.clone()));
+        }
+    }
+
+    /// Tells the worker, which may have gone.
+    fn tell(&self, told: Told) {
+        drop(self.tell.send(told));
     }
 
     fn begun(&mut self, begun: Begun) {
@@ -328,10 +343,20 @@ impl Member {
             Some(_) => self.end(Verdict::GoOn(begun)),
             None => {
                 self.sit(Seat::new(Some(begun.epoch())));
-                let _ = self.tell.send(Told::Begun(begun, self.seat.clone()));
+                self.tell(Told::Begun(begun, self.seat.clone()));
             }
         }
     }
+}
+
+/// How far a worker has come in a run, and why it has stopped.
+fn message(epoch: Epoch, Stopped { rounds, why }: Stopped) -> v1::Stopped {
+    let why = match why {
+        Stop::Stuck => v1::Stop::Unspecified,
+        Stop::Done => v1::Stop::Done,
+        Stop::Renewal => v1::Stop::Renewal,
+    };
+    v1::Stopped { epoch: epoch.get(), rounds, why: why.into() }
 }
 
 /// The next iteration whose end is to be reported: at once, and again if that is not recorded.
