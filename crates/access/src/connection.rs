@@ -1,21 +1,18 @@
 //! Connections of clients.
 
-use std::fmt;
 use std::io;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use rustls::pki_types::CertificateDer;
-use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, ReadBuf};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
-use tokio::sync::{OwnedSemaphorePermit, mpsc};
+use tokio::sync::mpsc;
 use tokio_rustls::TlsAcceptor;
 use tokio_stream::wrappers::{ReceiverStream, TcpListenerStream, UnixListenerStream};
 use tokio_stream::{Stream, StreamExt as _};
-use tonic::transport::server::Connected;
-use tributary_base::connections::{Connection, ConnectionId, Greeted, bounded};
+use tributary_base::connections::{Connection, ConnectionId, bounded};
 use x509_parser::extensions::GeneralName;
 use x509_parser::parse_x509_certificate;
 
@@ -45,42 +42,16 @@ pub struct Peer {
 }
 
 /// Input and output of a connection.
-trait Io: AsyncRead + AsyncWrite + Send + Unpin {}
+pub trait Io: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<IO: AsyncRead + AsyncWrite + Send + Unpin> Io for IO {}
 
 /// A connection of any kind, whose peer is known.
-pub struct Known {
-    io: Box<dyn Io>,
-    peer: Peer,
-    /// Of one of the few that may do nothing.
-    place: Option<OwnedSemaphorePermit>,
-}
+pub type Known = Connection<Box<dyn Io>, Peer>;
 
-impl fmt::Debug for Known {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Known").field("peer", &self.peer).finish_non_exhaustive()
-    }
-}
-
-impl Known {
-    fn new(
-        io: Connection<impl AsyncRead + AsyncWrite + Send + Unpin + 'static>,
-        caller: Caller,
-    ) -> Self {
-        let connection = io.id();
-        Self { io: Box::new(io), peer: Peer { caller, connection }, place: None }
-    }
-
-    /// The other end.
-    pub(crate) fn peer(&self) -> &Peer {
-        &self.peer
-    }
-
-    /// Keeps a place until the connection ends.
-    pub(crate) fn hold(&mut self, place: OwnedSemaphorePermit) {
-        self.place = Some(place);
-    }
+fn known(io: Connection<impl Io + 'static>, caller: Caller) -> Known {
+    let connection = *io.about();
+    io.map(|io| Box::new(io) as Box<dyn Io>, Peer { caller, connection })
 }
 
 /// The connections that a server accepts.
@@ -102,68 +73,20 @@ pub fn tcp(listener: TcpListener, keys: Option<ServerKeys>, most: usize) -> Inco
 pub fn unix(listener: UnixListener, most: usize) -> Incoming {
     Box::pin(bounded(UnixListenerStream::new(listener), most).filter_map(|stream| {
         // A process that is gone has no user.
-        let known = |io: Connection<UnixStream>| {
+        let of_user = |io: Connection<UnixStream>| {
             let user = io.get_ref().peer_cred().ok()?.uid();
-            Some(Known::new(io, Caller::User(user)))
+            Some(known(io, Caller::User(user)))
         };
-        stream.map(known).transpose()
+        stream.map(of_user).transpose()
     }))
 }
 
 /// At most so many open connections of any kind, of callers that are not asked who they are.
-pub fn any<IO: AsyncRead + AsyncWrite + Send + Unpin + 'static>(
-    streams: impl Stream<Item = io::Result<IO>> + Send + 'static,
+pub fn any(
+    streams: impl Stream<Item = io::Result<impl Io + 'static>> + Send + 'static,
     most: usize,
 ) -> Incoming {
-    Box::pin(bounded(streams, most).map(|io| io.map(|io| Known::new(io, Caller::Anyone))))
-}
-
-impl Connected for Known {
-    type ConnectInfo = Peer;
-
-    fn connect_info(&self) -> Peer {
-        self.peer.clone()
-    }
-}
-
-impl AsyncRead for Known {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.io).poll_read(context, buffer)
-    }
-}
-
-impl AsyncWrite for Known {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.io).poll_write(context, bytes)
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.io).poll_flush(context)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.io).poll_shutdown(context)
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        slices: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.io).poll_write_vectored(context, slices)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.io.is_write_vectored()
-    }
+    Box::pin(bounded(streams, most).map(|io| io.map(|io| known(io, Caller::Anyone))))
 }
 
 /// The connections whose clients are through with the TLS handshake, in the calling Tokio runtime. Why others
@@ -193,7 +116,7 @@ fn encrypted(
                 match tokio::time::timeout(HANDSHAKE, accept).await {
                     Ok(Ok(io)) => {
                         let (below, session) = io.get_ref();
-                        let connection = below.id();
+                        let connection = *below.about();
                         let certificates = session.peer_certificates();
                         let caller = match certificates.and_then(<[_]>::first) {
                             Some(certificate) => Caller::Certified(names(certificate).into()),
@@ -206,9 +129,9 @@ fn encrypted(
                             );
                             return warn(&warned, &format!("{client} was not let in: {why}"));
                         }
-                        let peer = Peer { caller, connection };
-                        let io = Box::new(Greeted::new(io));
-                        drop(sender.send(Ok(Known { io, peer, place: None })).await);
+                        let io: Box<dyn Io> = Box::new(io);
+                        let known = Connection::new(io, Peer { caller, connection });
+                        drop(sender.send(Ok(known)).await);
                     }
                     Ok(Err((error, io))) => {
                         let why = refusals::of_client(&error);

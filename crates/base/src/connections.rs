@@ -42,7 +42,9 @@ pub fn bounded<IO>(
             tracing::warn!("too many connections: one is closed");
             return None;
         };
-        Some(Ok(Connection { io: Greeted::new(io), id: ConnectionId::next(), _place: place }))
+        let mut connection = Connection::new(io, ConnectionId::next());
+        connection.occupy(place);
+        Some(Ok(connection))
     })
 }
 
@@ -57,52 +59,61 @@ impl ConnectionId {
     }
 }
 
-/// A stream on which the client must say something soon. Reading fails if its greeting does not come in
-/// time.
+/// A stream on which the client must say something soon, and what is known of it. Reading fails if the client's
+/// greeting does not come in time.
 #[derive(Debug)]
-pub struct Greeted<IO> {
+pub struct Connection<IO, About = ConnectionId> {
     io: IO,
+    about: About,
     /// Deadline of the greeting; `None` once it has arrived.
     deadline: Option<Pin<Box<Sleep>>>,
     heard: usize,
+    /// Those that it occupies among bounded numbers of connections.
+    places: Vec<OwnedSemaphorePermit>,
 }
 
-impl<IO> Greeted<IO> {
+impl<IO, About> Connection<IO, About> {
     /// The time begins now, in the calling Tokio runtime.
-    pub fn new(io: IO) -> Self {
-        Self { io, deadline: Some(Box::pin(tokio::time::sleep(GREETING))), heard: 0 }
+    pub fn new(io: IO, about: About) -> Self {
+        let deadline = Some(Box::pin(tokio::time::sleep(GREETING)));
+        Self { io, about, deadline, heard: 0, places: Vec::new() }
     }
-}
 
-/// One of a bounded number of connections, [`Greeted`].
-#[derive(Debug)]
-pub struct Connection<IO> {
-    io: Greeted<IO>,
-    id: ConnectionId,
-    _place: OwnedSemaphorePermit,
-}
-
-impl<IO> Connection<IO> {
-    /// Its number.
-    pub fn id(&self) -> ConnectionId {
-        self.id
+    /// What is known of it.
+    pub fn about(&self) -> &About {
+        &self.about
     }
 
     /// What is below.
     pub fn get_ref(&self) -> &IO {
-        &self.io.io
+        &self.io
+    }
+
+    /// The same connection with its stream in something else, and with something else that is known of it.
+    pub fn map<Outer, Other>(
+        self,
+        wrap: impl FnOnce(IO) -> Outer,
+        about: Other,
+    ) -> Connection<Outer, Other> {
+        let Self { io, deadline, heard, places, .. } = self;
+        Connection { io: wrap(io), about, deadline, heard, places }
+    }
+
+    /// Keeps a place until the connection ends.
+    pub fn occupy(&mut self, place: OwnedSemaphorePermit) {
+        self.places.push(place);
     }
 }
 
-impl<IO> Connected for Connection<IO> {
-    type ConnectInfo = ConnectionId;
+impl<IO, About: Clone + Send + Sync + 'static> Connected for Connection<IO, About> {
+    type ConnectInfo = About;
 
-    fn connect_info(&self) -> ConnectionId {
-        self.id
+    fn connect_info(&self) -> About {
+        self.about.clone()
     }
 }
 
-impl<IO: AsyncRead + Unpin> AsyncRead for Greeted<IO> {
+impl<IO: AsyncRead + Unpin, About: Unpin> AsyncRead for Connection<IO, About> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -123,47 +134,7 @@ impl<IO: AsyncRead + Unpin> AsyncRead for Greeted<IO> {
     }
 }
 
-impl<IO: AsyncWrite + Unpin> AsyncWrite for Greeted<IO> {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.io).poll_write(context, bytes)
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.io).poll_flush(context)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.io).poll_shutdown(context)
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        slices: &[std::io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.io).poll_write_vectored(context, slices)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.io.is_write_vectored()
-    }
-}
-
-impl<IO: AsyncRead + Unpin> AsyncRead for Connection<IO> {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.io).poll_read(context, buffer)
-    }
-}
-
-impl<IO: AsyncWrite + Unpin> AsyncWrite for Connection<IO> {
+impl<IO: AsyncWrite + Unpin, About: Unpin> AsyncWrite for Connection<IO, About> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
