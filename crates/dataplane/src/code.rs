@@ -1,26 +1,18 @@
 //! The compact form of a program: flat operations on a packet's state.
 //!
-//! A packet's state is one array of 64-bit words. Each scalar of the program has a *slot* there:
-//! one word, or several for values wider than 64 bits. Temporaries and constants also have slots,
-//! so every operand is a slot. Bits of a value above its width are always zero.
-//!
-//! Operations are straight-line except for jumps. An interpreter executes them (`exec`). A compiler
-//! to machine code translates them one by one (`compiled`), and lets the interpreter execute those
-//! that it does not know: a new operation needs no translation unless it jumps.
+//! Every operand is a slot ([`crate::slot`]). Operations are straight-line except for jumps. An
+//! interpreter executes them (`exec`). A compiler to machine code translates them one by one
+//! (`compiled`), and lets the interpreter execute those that it does not know: a new operation needs
+//! no translation unless it jumps.
 
 use std::collections::HashMap;
 
 use crate::externs::hash::Algorithm;
 use crate::externs::tna_hash::TnaHash;
-use crate::layout::{Item, Layout};
+use crate::layout::Layout;
+use crate::slot::{Item, Slot};
 use crate::tables::Resolved;
 use crate::wide::WideOp;
-
-/// Index of a value's first word in the packet's state.
-pub(crate) type Slot = u32;
-
-/// No slot: the result is unused.
-pub(crate) const NO_SLOT: Slot = u32::MAX;
 
 /// Index of an operation.
 pub(crate) type Pc = u32;
@@ -153,9 +145,9 @@ pub(crate) struct List {
 /// Part of a [`List`].
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Group {
-    /// Validity bit of the group, or [`NO_SLOT`].
+    /// Validity bit of the group, or `NO_SLOT`.
     pub(crate) valid: Slot,
-    /// Slot of the length in bits if the group is a varbit, or [`NO_SLOT`].
+    /// Slot of the length in bits if the group is a varbit, or `NO_SLOT`.
     pub(crate) length: Slot,
     pub(crate) items: Vec<Item>,
     pub(crate) layout: Layout,
@@ -201,13 +193,13 @@ pub(crate) enum ExternOp {
         width: u32,
         algorithm: Algorithm,
         base: Slot,
-        /// Number of values, or [`NO_SLOT`] for all.
+        /// Number of values, or `NO_SLOT` for all.
         max: Slot,
         list: u32,
     },
     VerifyChecksum {
         condition: Slot,
-        /// Validity of the checksum field's header, or [`NO_SLOT`].
+        /// Validity of the checksum field's header, or `NO_SLOT`.
         valid: Slot,
         checksum: Slot,
         algorithm: Algorithm,
@@ -278,13 +270,13 @@ pub(crate) enum ExternOp {
         algorithm: Algorithm,
         list: u32,
     },
-    /// Counts a packet with `less` bytes than it has, unless that is [`NO_SLOT`] (TNA).
+    /// Counts a packet with `less` bytes than it has, unless that is `NO_SLOT` (TNA).
     CountAt {
         at: Cell,
         less: Slot,
     },
     /// Meters a packet, in the program's numbers for green, yellow and red (PSA, TNA). It had the
-    /// colour `before`, and counts with `less` bytes than it has, unless they are [`NO_SLOT`].
+    /// colour `before`, and counts with `less` bytes than it has, unless they are `NO_SLOT`.
     MeterAt {
         dst: Slot,
         at: Cell,

@@ -8,10 +8,11 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use crate::code::{Code, ExternOp, Op, Pc, Slot};
+use crate::code::{Code, ExternOp, Op, Pc};
 use crate::compiled::successors;
 use crate::effects::{reachable, written};
 use crate::externs::register::Registers;
+use crate::slot::Slot;
 
 /// Low bits of a row's index that do not matter for the core to which it belongs. Neighbouring rows
 /// belong together, about as many as a super-frame has datagrams.

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use crate::code::{Code, ExternOp, Op, Pc, RunKind, Slot};
+use crate::code::{Code, ExternOp, Op, Pc, RunKind};
 use crate::compiled::successors;
 use crate::externs::register::Registers;
-use crate::layout::Item;
+use crate::slot::{Item, Slot};
 
 /// The operations of a block with those of the actions that it may run.
 pub(crate) fn reachable(code: &Code, entry: Pc) -> BTreeSet<Pc> {
@@ -29,7 +29,7 @@ pub(crate) fn reachable(code: &Code, entry: Pc) -> BTreeSet<Pc> {
 }
 
 /// Calls `each` for the first slot and the number of slots that an operation writes, without what
-/// the actions that it calls write. An absent result is [`crate::code::NO_SLOT`].
+/// the actions that it calls write. An absent result is [`crate::slot::NO_SLOT`].
 pub(crate) fn written(
     code: &Code,
     registers: &Registers,

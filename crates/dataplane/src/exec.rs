@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tracing::Level;
 
 use crate::bits::{get_bits, mask, put_bits, signed};
-use crate::code::{Cell, Code, ExternOp, HeaderCode, List, NO_SLOT, Op, Pc, RunKind, Slot, Varbit};
+use crate::code::{Cell, Code, ExternOp, HeaderCode, List, Op, Pc, RunKind, Varbit};
 use crate::compiled::{EngineKind, Machine, MachineCode};
 use crate::division::Share;
 use crate::externs::checksum::{gather, most_bytes};
@@ -19,6 +19,7 @@ use crate::externs::register::Registers;
 use crate::externs::value_set::ValueSet;
 use crate::load::{DEEPEST_CALL, Loaded};
 use crate::packet::Requests;
+use crate::slot::{NO_SLOT, Slot};
 use crate::tables::{Arrival, Match, Outcome, Table};
 use crate::trace::{Unwatched, Watch};
 use crate::value::Value;

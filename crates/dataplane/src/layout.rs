@@ -1,14 +1,7 @@
 //! The wire layout of fields, compiled into few wide moves.
 
 use crate::bits::{get_bits, load_be, mask, put_bits, store_be};
-use crate::code::Slot;
-
-/// A field of a layout: its slot in the packet's state, and its width.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Item {
-    pub(crate) slot: Slot,
-    pub(crate) width: u32,
-}
+use crate::slot::{Item, Slot};
 
 /// Consecutive bit fields, most significant first.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]

@@ -33,6 +33,7 @@ mod pass;
 mod pipeline;
 mod psa;
 mod replicas;
+mod slot;
 mod tables;
 mod tna;
 pub mod trace;

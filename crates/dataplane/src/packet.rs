@@ -4,8 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::bits::mask;
-use crate::code::Slot;
-use crate::layout::Item;
+use crate::slot::{Item, Slot};
 use crate::value::Value;
 
 /// The shape of a program's packets.

@@ -5,11 +5,10 @@
 //! parses it again. Clones and resubmitted or recirculated packets also travel as frames with
 //! metadata. `docs/reference/psa.md` lists where this differs from BMv2's `psa_switch`.
 
-use crate::code::Slot;
 use crate::exec::{Flow, Io, Runner};
-use crate::layout::Item;
 use crate::packet::{CloneRequest, Packet};
 use crate::pass::{Egress, EgressInput, Entries, Ingress, IngressInput, Instance, Verdict};
+use crate::slot::{Item, Slot};
 use crate::v1model::control;
 
 /// The controller's port in a switch that runs PSA programs: for them `PSA_PORT_CPU`.

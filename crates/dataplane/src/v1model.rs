@@ -4,13 +4,13 @@
 //! the queue; egress is egress control, checksum computation and deparser. A second pass keeps only
 //! the fields of an `@field_list`.
 
-use crate::code::{Pc, Slot};
+use crate::code::Pc;
 use crate::effects::Sharing;
 use crate::exec::{Flow, Io, MOST_TURNS, MOST_WORK, Runner};
-use crate::layout::Item;
 use crate::packet::{CloneRequest, Packet};
 use crate::pass::{DROP_PORT, Egress, EgressInput, Ingress, IngressInput, Instance, Verdict};
 use crate::replicas::Memo;
+use crate::slot::{Item, Slot};
 
 /// Slots that the engine itself writes or reads: standard metadata and requests of the program.
 /// Metadata that the program's architecture file lacks has an unused slot.

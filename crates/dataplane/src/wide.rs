@@ -3,8 +3,7 @@
 use std::cmp::Ordering;
 
 use crate::bits::mask;
-use crate::code::Slot;
-use crate::layout::Item;
+use crate::slot::{Item, Slot};
 
 /// An operation on values of any width. Shapes follow [`tributary_p4::ir::BinaryOp`].
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -7,8 +7,9 @@
 use std::collections::HashMap;
 
 use super::Plan;
-use crate::code::{Code, Op, Slot};
+use crate::code::{Code, Op};
 use crate::externs::register::RegisterPlace;
+use crate::slot::Slot;
 
 /// Smaller registers are in the caches anyway.
 const FAR: u64 = 512 << 10;

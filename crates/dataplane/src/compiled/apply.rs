@@ -6,7 +6,8 @@ use cranelift_codegen::ir::{Block, InstBuilder, Value};
 use super::Refusal;
 use super::context;
 use super::translate::Translator;
-use crate::code::{NO_SLOT, Pc, Slot};
+use crate::code::Pc;
+use crate::slot::{NO_SLOT, Slot};
 use crate::tables::{FixedTable, Resolved};
 
 impl Translator<'_, '_> {

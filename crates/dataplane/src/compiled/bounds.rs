@@ -2,7 +2,8 @@
 
 use super::analysis::{Next, next};
 use super::{Plan, Refusal};
-use crate::code::{ExternOp, NO_SLOT, Op, Pc, RunKind, Slot};
+use crate::code::{ExternOp, Op, Pc, RunKind};
+use crate::slot::{NO_SLOT, Slot};
 
 /// Checks all operations that are translated. The interpreter checks its own at run time.
 pub(super) fn check(plan: &Plan) -> Result<(), Refusal> {

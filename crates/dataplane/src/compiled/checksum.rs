@@ -8,8 +8,9 @@ use cranelift_codegen::ir::{InstBuilder, Value};
 
 use super::translate::Translator;
 use crate::bits::mask;
-use crate::code::{ExternOp, List, NO_SLOT, Op, Slot};
+use crate::code::{ExternOp, List, Op};
 use crate::externs::hash::Algorithm;
+use crate::slot::{NO_SLOT, Slot};
 
 /// Most fields of a list: their sum fits in 64 bits.
 const MOST_FIELDS: usize = 1 << 16;

@@ -13,8 +13,9 @@ use cranelift_jit::JITModule;
 use cranelift_module::FuncId;
 
 use super::runs;
-use crate::code::{Code, Op, Pc, Slot};
+use crate::code::{Code, Op, Pc};
 use crate::exec::{Flow, Io, Store};
+use crate::slot::Slot;
 use crate::trace::Unwatched;
 
 /// Result of a block of machine code: ended normally.

@@ -21,8 +21,9 @@ use super::analysis::{Analysis, Region, may_stop};
 use super::context::{self, Call, at};
 use super::{Plan, Refusal};
 use crate::bits::mask;
-use crate::code::{Op, Pc, RunKind, Slot};
+use crate::code::{Op, Pc, RunKind};
 use crate::externs::register::RegisterPlace;
+use crate::slot::Slot;
 
 /// Blocks of at most this many operations are inlined.
 const INLINE: usize = 48;

@@ -6,8 +6,9 @@ use cranelift_codegen::ir::{InstBuilder, Value, types};
 use super::ahead::Element;
 use super::context::{self, Call, at};
 use super::translate::{Translator, byte, offset, word};
-use crate::code::{HeaderCode, Op, Pc, Slot};
+use crate::code::{HeaderCode, Op, Pc};
 use crate::layout::{Layout, Part};
+use crate::slot::Slot;
 
 /// Longer runs of words are cleared and copied by a function.
 const UNROLLED: u32 = 16;

@@ -1,7 +1,8 @@
 //! Conversion of a list of values to bytes for an algorithm.
 
 use crate::bits::put_bits;
-use crate::code::{List, NO_SLOT};
+use crate::code::List;
+use crate::slot::NO_SLOT;
 
 /// Concatenates the values of a list; the last byte is padded with zeros. Fields of invalid headers
 /// are omitted, as in BMv2.

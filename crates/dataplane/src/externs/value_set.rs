@@ -1,7 +1,7 @@
 //! Parser value sets: written by the control plane, compared by `select`.
 
 use crate::error::{StateError, TableError};
-use crate::layout::Item;
+use crate::slot::Item;
 use crate::tables::{KeyMatch, KeyShape, check_match, prefix_mask};
 use crate::value::Value;
 

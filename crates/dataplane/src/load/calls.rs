@@ -8,13 +8,14 @@ use tributary_p4::ir::{
 };
 
 use super::{Instance, Intrinsics, Loader};
-use crate::code::{ExternOp, Group, List, NO_SLOT, Op, Slot};
+use crate::code::{ExternOp, Group, List, Op};
 use crate::error::LoadError;
 use crate::externs::binding::{Behaviour, Kept, bind};
 use crate::externs::hash::Algorithm;
-use crate::layout::{Item, Layout};
+use crate::layout::Layout;
 use crate::packet::{DigestShape, FieldList};
 use crate::pass::DROP_PORT;
+use crate::slot::{Item, NO_SLOT, Slot};
 use crate::v1model;
 
 /// Bits of a clone session's number.

@@ -5,9 +5,9 @@ use tributary_p4::ir::{
 };
 
 use super::{Context, Loader};
-use crate::code::{NO_SLOT, Op, Slot};
+use crate::code::Op;
 use crate::error::LoadError;
-use crate::layout::Item;
+use crate::slot::{Item, NO_SLOT, Slot};
 use crate::wide::WideKind;
 
 impl Loader<'_> {

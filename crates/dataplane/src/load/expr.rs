@@ -3,9 +3,9 @@
 use tributary_p4::ir::{BinaryOp, Expr, ExprKind, HeaderRef, Scalar, UnaryOp};
 
 use super::Loader;
-use crate::code::{Op, Slot};
+use crate::code::Op;
 use crate::error::LoadError;
-use crate::layout::Item;
+use crate::slot::{Item, Slot};
 use crate::wide::{WideKind, WideOp};
 
 impl Loader<'_> {

@@ -1,8 +1,9 @@
 //! Fuses operations on neighbours: those of in-network aggregation on each value of a packet become
 //! one operation on all values.
 
-use crate::code::{Op, RegisterRun, RunKind, Slot};
+use crate::code::{Op, RegisterRun, RunKind};
 use crate::externs::register::Registers;
+use crate::slot::Slot;
 
 /// Shorter runs are not fused.
 const SHORTEST: u32 = 2;

@@ -5,9 +5,10 @@ use tributary_p4::ir::{HeaderId, HeaderRef, Program, Scalar, StackId};
 
 use super::slots::Slots;
 use super::{Context, Loader, Place};
-use crate::code::{Element, HeaderCode, Op, Slot, Varbit};
+use crate::code::{Element, HeaderCode, Op, Varbit};
 use crate::error::LoadError;
-use crate::layout::{Item, Layout};
+use crate::layout::Layout;
+use crate::slot::{Item, Slot};
 
 /// Maximum bits of a header.
 const LARGEST_HEADER: u32 = 1 << 20;

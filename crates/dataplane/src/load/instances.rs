@@ -5,7 +5,6 @@ use tributary_p4::ir::{CtorArg, Extern, ExternId, Program};
 
 use super::Place;
 use super::slots::Slots;
-use crate::code::Slot;
 use crate::error::LoadError;
 use crate::externs::counter::Counter;
 use crate::externs::filter::Filter;
@@ -14,6 +13,7 @@ use crate::externs::meter::{Meter, Meters, Unit};
 use crate::externs::profile::{Profile, Selector};
 use crate::externs::register::RegisterShape;
 use crate::externs::value_set::ValueSet;
+use crate::slot::Slot;
 
 /// Maximum bytes of a program's state, with 8 bytes per register cell: programs also come over
 /// P4Runtime. The operating system allocates initially zero memory when it is used.

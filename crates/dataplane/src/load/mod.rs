@@ -33,8 +33,7 @@ pub(crate) use self::instances::Instance;
 use self::slots::Slots;
 use self::work::Costs;
 use crate::code::{
-    ActionCode, Code, Element, Errors, ExternOp, HeaderCode, List, NO_SLOT, Op, Pc, RegisterRun,
-    Slot, TableCode,
+    ActionCode, Code, Element, Errors, ExternOp, HeaderCode, List, Op, Pc, RegisterRun, TableCode,
 };
 use crate::effects::Sharing;
 use crate::error::LoadError;
@@ -44,9 +43,10 @@ use crate::externs::meter::Meters;
 use crate::externs::profile::Profile;
 use crate::externs::register::Registers;
 use crate::externs::value_set::ValueSet;
-use crate::layout::{Item, Layout};
+use crate::layout::Layout;
 use crate::packet::{DigestShape, FieldList, Shape};
 use crate::pipeline::Passes;
+use crate::slot::{Item, NO_SLOT, Slot};
 use crate::tables::{ActionShapes, DirectMeter, Extras, Table};
 use crate::tna::CELL_BYTES;
 use crate::trace::{Event, Names, Note, Traced};

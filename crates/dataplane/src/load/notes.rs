@@ -9,7 +9,7 @@ use tributary_p4::ir::{
 
 use super::{Intrinsics, Loader};
 use crate::code::Op;
-use crate::layout::Item;
+use crate::slot::Item;
 use crate::trace::{Event, Names, Note, Request};
 
 /// What the code tells an observer.

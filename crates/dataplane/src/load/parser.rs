@@ -7,9 +7,10 @@ use tributary_p4::ir::{
 };
 
 use super::{Instance, Loader};
-use crate::code::{ExternOp, Op, Pc, Slot};
+use crate::code::{ExternOp, Op, Pc};
 use crate::error::LoadError;
-use crate::layout::{Item, Layout};
+use crate::layout::Layout;
+use crate::slot::{Item, Slot};
 use crate::wide::WideKind;
 
 impl Loader<'_> {

@@ -5,9 +5,9 @@ use tributary_p4::ir::{FieldId, Program};
 use super::Loader;
 use super::slots::Slots;
 use crate::error::LoadError;
-use crate::layout::Item;
 use crate::pass::Entries;
 use crate::psa::{Bridge, Bridges, ControlInput, Intrinsics, Output, ParserInput};
+use crate::slot::Item;
 
 impl Loader<'_> {
     /// Compiles the blocks of a `PSA_Switch`.

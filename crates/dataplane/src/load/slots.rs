@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 use tributary_p4::ir::{FieldId, FieldRole, Program, Scalar};
 
-use crate::code::Slot;
+use crate::slot::Slot;
 
 /// No slot assigned yet.
 const UNPLACED: Slot = Slot::MAX;

@@ -9,13 +9,14 @@ use tributary_p4::ir::{
 use super::calls::Args;
 use super::{Context, Instance, Intrinsics, Loader};
 use crate::bits::mask;
-use crate::code::{ExternOp, Group, List, NO_SLOT, Op, Slot};
+use crate::code::{ExternOp, Group, List, Op};
 use crate::error::LoadError;
 use crate::externs::binding::{DEPOSIT, TnaBehaviour};
 use crate::externs::hash::Algorithm;
 use crate::externs::profile::Selector;
 use crate::externs::tna_hash::{Polynomial, TnaHash};
-use crate::layout::{Item, Layout};
+use crate::layout::Layout;
+use crate::slot::{Item, NO_SLOT, Slot};
 use crate::tna;
 
 /// Bits of data that a resubmitted packet carries.

@@ -6,10 +6,10 @@ use tributary_p4::ir::{Arg, CtorArg, Extern, ExternId, Scalar};
 use super::calls::Args;
 use super::instances::nth_initial;
 use super::{Instance, Loader};
-use crate::code::{Cell, ExternOp, NO_SLOT, Op, Slot};
+use crate::code::{Cell, ExternOp, Op};
 use crate::error::LoadError;
 use crate::externs::meter::Color;
-use crate::layout::Item;
+use crate::slot::{Item, NO_SLOT, Slot};
 
 /// Bits of a colour that a packet has before it is metered.
 const COLOR_BITS: u32 = 8;

@@ -7,7 +7,7 @@ use super::keys::{and, differing_bits};
 use super::ranges::Bounds;
 use super::scan::{ManyWords, OneWord, Scan};
 use super::{KeyMatch, KeyShape, prefix_mask};
-use crate::layout::Item;
+use crate::slot::Item;
 use crate::value::Value;
 
 /// A match structure, chosen by the kinds and widths of a table's keys.

@@ -28,7 +28,7 @@ use crate::externs::counter::CounterData;
 use crate::externs::filter::Filter;
 use crate::externs::meter::{Color, Meter, MeterConfig, Unit};
 use crate::externs::profile::Profile;
-use crate::layout::Item;
+use crate::slot::Item;
 
 /// An entry of a table.
 #[derive(Clone, PartialEq, Eq, Debug)]

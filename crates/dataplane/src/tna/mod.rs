@@ -8,13 +8,13 @@
 mod intrinsic;
 
 use self::intrinsic::{EgressIntrinsic, ingress_intrinsic, nanoseconds};
-use crate::code::{Errors, Slot};
+use crate::code::Errors;
 use crate::exec::{Flow, Io, Runner};
-use crate::layout::Item;
 use crate::packet::Packet;
 use crate::pass::{
     DROP_PORT, Egress, EgressInput, Entries, Ingress, IngressInput, Instance, Replication, Verdict,
 };
+use crate::slot::{Item, Slot};
 
 /// Bytes of the cells in which Tofino's traffic manager counts queue depths.
 pub const CELL_BYTES: u32 = 80;

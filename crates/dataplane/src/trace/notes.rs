@@ -5,9 +5,9 @@ use std::collections::HashMap;
 use tributary_p4::ir::{ActionId, ExternId, FieldId, ParserId, Program, StateId, Target};
 
 use super::{Event, Request};
-use crate::code::{Code, Pc, Slot};
-use crate::layout::Item;
+use crate::code::{Code, Pc};
 use crate::load::Instance;
+use crate::slot::{Item, Slot};
 
 /// What an operation [`crate::code::Op::Note`] stands for.
 #[derive(Clone, Debug)]

@@ -3,12 +3,12 @@
 use tributary_p4::ir::{FieldId, HeaderId, Program, TableId};
 
 use super::{Choice, ChoiceOf, Event, Lookup, Note, Observer, Traced};
-use crate::code::{Cell, Code, ExternOp, Op, Pc, Slot};
+use crate::code::{Cell, Code, ExternOp, Op, Pc};
 use crate::effects::written;
 use crate::exec::{Engine, Flow, Io, Runner, Store};
 use crate::externs::checksum::gather;
 use crate::externs::profile::Profile;
-use crate::layout::Item;
+use crate::slot::{Item, NO_SLOT, Slot};
 use crate::tables::{ActionCall, Match, Outcome, Resolved, Table};
 use crate::value::Value;
 
@@ -248,7 +248,7 @@ impl Watcher<'_> {
                 self.observer.event(Event::Assert { holds });
             }
             ExternOp::VerifyChecksum { condition, valid, .. } => {
-                let present = *valid == crate::code::NO_SLOT || state[*valid as usize] != 0;
+                let present = *valid == NO_SLOT || state[*valid as usize] != 0;
                 self.index = u64::from(present && state[*condition as usize] != 0);
             }
             ExternOp::UpdateChecksum { condition, .. } => self.index = state[*condition as usize],
