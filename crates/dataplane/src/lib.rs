@@ -47,7 +47,7 @@ pub use error::{LoadError, Located, ProfileError, StateError, TableError};
 pub use externs::counter::CounterData;
 pub use externs::filter::FilterConfig;
 pub use externs::meter::{Color, MeterConfig};
-pub use externs::profile::{GroupMember, Profile, ProfileGroup, WeightedCall};
+pub use externs::profile::{GroupMember, Profile, ProfileGroup};
 pub use packet::Packet;
 pub use pass::{
     DROP_PORT, Egress, EgressInput, Ingress, IngressInput, Instance, Replication, Verdict,
@@ -59,6 +59,6 @@ pub use psa::{
     port_number as psa_port_number, port_value as psa_port_value,
 };
 pub use replicas::Memo;
-pub use tables::{Action, ActionCall, ActionSet, KeyMatch, Owner, TableEntry};
+pub use tables::{Action, ActionCall, ActionSet, KeyMatch, Owner, TableEntry, WeightedCall};
 pub use tna::{CELL_BYTES, RECIRCULATION_PORT};
 pub use value::Value;

@@ -19,17 +19,6 @@ pub struct GroupMember {
     pub watch: Option<u16>,
 }
 
-/// An action in a set that belongs to one entry.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct WeightedCall {
-    /// The action.
-    pub call: ActionCall,
-    /// Weight, at least 1.
-    pub weight: u32,
-    /// The port whose link the action needs.
-    pub watch: Option<u16>,
-}
-
 /// A group of an action selector.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct ProfileGroup {

@@ -3,7 +3,6 @@
 use tributary_p4::ir::{self, Scope};
 
 use crate::error::TableError;
-use crate::externs::profile::WeightedCall;
 use crate::value::Value;
 
 /// An action with its arguments.
@@ -39,6 +38,17 @@ pub struct ActionSet {
     pub calls: Vec<WeightedCall>,
     /// Whether packets get calls at random, and not by their hash.
     pub random: bool,
+}
+
+/// An action in a set that belongs to one entry.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct WeightedCall {
+    /// The action.
+    pub call: ActionCall,
+    /// Weight, at least 1.
+    pub weight: u32,
+    /// The port whose link the action needs.
+    pub watch: Option<u16>,
 }
 
 impl Action {

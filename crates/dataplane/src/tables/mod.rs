@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tributary_p4::ir::{self, MatchKind};
 
 use self::actions::program_call;
-pub use self::actions::{Action, ActionCall, ActionSet};
+pub use self::actions::{Action, ActionCall, ActionSet, WeightedCall};
 pub(crate) use self::actions::{ActionShapes, Choices, Outcome, Resolved};
 pub(crate) use self::fixed::FixedTable;
 pub use self::keys::KeyMatch;
