@@ -9,7 +9,7 @@
 use std::collections::{BTreeSet, HashMap};
 
 use crate::code::{Code, ExternOp, Op, Pc};
-use crate::compiled::successors;
+use crate::control_flow::successors;
 use crate::effects::{reachable, written};
 use crate::externs::register::Registers;
 use crate::slot::Slot;

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::code::{Code, ExternOp, Op, Pc, RunKind};
-use crate::compiled::successors;
+use crate::control_flow::successors;
 use crate::externs::register::Registers;
 use crate::slot::{Item, Slot};
 

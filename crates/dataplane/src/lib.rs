@@ -21,6 +21,7 @@
 mod bits;
 mod code;
 mod compiled;
+mod control_flow;
 mod division;
 mod effects;
 mod error;

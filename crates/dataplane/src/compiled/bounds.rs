@@ -1,8 +1,8 @@
 //! The check that makes machine code safe: all operands exist.
 
-use super::analysis::{Next, next};
 use super::{Plan, Refusal};
 use crate::code::{ExternOp, Op, Pc, RunKind};
+use crate::control_flow::{Next, next};
 use crate::slot::{NO_SLOT, Slot};
 
 /// Checks all operations that are translated. The interpreter checks its own at run time.

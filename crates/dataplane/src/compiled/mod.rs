@@ -10,7 +10,6 @@
 //! `runs`, which has loops for some processors.
 
 mod ahead;
-mod analysis;
 mod apply;
 mod bounds;
 mod checksum;
@@ -30,7 +29,6 @@ use cranelift_frontend::FunctionBuilderContext;
 use cranelift_jit::{ArenaMemoryProvider, JITBuilder, JITModule};
 use cranelift_module::{Module, default_libcall_names};
 
-pub(crate) use self::analysis::{region, successors};
 pub(crate) use self::context::Compiled;
 use self::translate::Functions;
 use crate::code::Code;

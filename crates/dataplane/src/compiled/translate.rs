@@ -17,11 +17,11 @@ use cranelift_jit::JITModule;
 use cranelift_module::{FuncId, Module};
 
 use super::ahead::Ahead;
-use super::analysis::{Analysis, Region, may_stop};
 use super::context::{self, Call, at};
 use super::{Plan, Refusal};
 use crate::bits::mask;
 use crate::code::{Op, Pc, RunKind};
+use crate::control_flow::{Analysis, Region, may_stop};
 use crate::externs::register::RegisterPlace;
 use crate::slot::Slot;
 

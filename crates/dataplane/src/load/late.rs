@@ -8,7 +8,7 @@ use std::collections::HashSet;
 use std::ops::Range;
 
 use crate::code::{Code, HeaderCode, Op, Pc};
-use crate::compiled::region;
+use crate::control_flow::region;
 use crate::effects::Touched;
 use crate::packet::{FieldList, LateHeader};
 

@@ -35,6 +35,7 @@ use self::work::Costs;
 use crate::code::{
     ActionCode, Code, Element, Errors, ExternOp, HeaderCode, List, Op, Pc, RegisterRun, TableCode,
 };
+use crate::control_flow::target;
 use crate::effects::Sharing;
 use crate::error::LoadError;
 use crate::externs::counter::Counter;
@@ -614,20 +615,6 @@ impl<'p> Loader<'p> {
     fn no_block(&self, role: &'static str, kind: &'static str) -> LoadError {
         let error = LoadError::Block { package: self.program.package.clone(), role, kind };
         error.at(self.program, Some(self.program.origins.main()))
-    }
-}
-
-/// The target of a jump.
-fn target(op: &Op) -> Option<Pc> {
-    match *op {
-        Op::Jump(to)
-        | Op::JumpIf { to, .. }
-        | Op::JumpUnless { to, .. }
-        | Op::JumpEq { to, .. }
-        | Op::JumpNe { to, .. }
-        | Op::JumpMaskedNe { to, .. }
-        | Op::JumpOutside { to, .. } => Some(to),
-        _ => None,
     }
 }
 

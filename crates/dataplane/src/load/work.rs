@@ -9,6 +9,7 @@ use tributary_p4::Architecture;
 
 use super::{Context, Loader};
 use crate::code::{Code, ExternOp, List, Op};
+use crate::control_flow::target;
 use crate::error::LoadError;
 use crate::exec::{MOST_TICKS, MOST_TURNS, MOST_WORK};
 use crate::externs::checksum::most_bytes;
@@ -120,7 +121,7 @@ impl Costs<'_> {
                 to.extend(actions.iter().map(|action| action.entry as usize));
             }
             Op::Call(target) => to.push(target as usize),
-            ref op => to.extend(super::target(op).map(|target| target as usize)),
+            ref op => to.extend(target(op).map(|target| target as usize)),
         }
         to.push(pc + 1);
     }

@@ -11,14 +11,14 @@ pub(crate) struct Region {
     /// In program order.
     pub(crate) ops: Vec<Pc>,
     /// Targets of jumps.
-    pub(super) targets: HashSet<Pc>,
+    pub(crate) targets: HashSet<Pc>,
     /// Whether there are no jumps, and a return at the end.
-    pub(super) straight: bool,
+    pub(crate) straight: bool,
 }
 
 /// The successors of an operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Next {
+pub(crate) enum Next {
     /// The next one only.
     On,
     /// The target, or the next one.
@@ -29,7 +29,7 @@ pub(super) enum Next {
     Out,
 }
 
-pub(super) fn next(op: &Op) -> Next {
+pub(crate) fn next(op: &Op) -> Next {
     match *op {
         Op::Jump(to) => Next::Jump(to),
         Op::JumpIf { to, .. }
@@ -40,6 +40,14 @@ pub(super) fn next(op: &Op) -> Next {
         | Op::JumpOutside { to, .. } => Next::Branch(to),
         Op::Return | Op::Exit | Op::Fail { .. } => Next::Out,
         _ => Next::On,
+    }
+}
+
+/// The target of a jump.
+pub(crate) fn target(op: &Op) -> Option<Pc> {
+    match next(op) {
+        Next::Branch(to) | Next::Jump(to) => Some(to),
+        Next::On | Next::Out => None,
     }
 }
 
@@ -56,24 +64,24 @@ pub(crate) fn successors(op: &Op, pc: Pc) -> impl Iterator<Item = Pc> + use<> {
 
 /// Cached facts about a program.
 #[derive(Debug)]
-pub(super) struct Analysis<'p> {
+pub(crate) struct Analysis<'p> {
     code: &'p Code,
     regions: HashMap<Pc, Rc<Region>>,
     stops: HashMap<Pc, bool>,
 }
 
 impl<'p> Analysis<'p> {
-    pub(super) fn new(code: &'p Code) -> Self {
+    pub(crate) fn new(code: &'p Code) -> Self {
         Self { code, regions: HashMap::new(), stops: HashMap::new() }
     }
 
-    pub(super) fn region(&mut self, entry: Pc) -> Rc<Region> {
+    pub(crate) fn region(&mut self, entry: Pc) -> Rc<Region> {
         let code = self.code;
         Rc::clone(self.regions.entry(entry).or_insert_with(|| Rc::new(region(code, entry))))
     }
 
     /// Whether a block that starts there may also end its caller: by `exit`, or by an error.
-    pub(super) fn stops(&mut self, entry: Pc) -> bool {
+    pub(crate) fn stops(&mut self, entry: Pc) -> bool {
         if let Some(&known) = self.stops.get(&entry) {
             return known;
         }
@@ -93,7 +101,7 @@ impl<'p> Analysis<'p> {
 }
 
 /// Whether an operation other than a call may end its block and the callers.
-pub(super) fn may_stop(op: &Op) -> bool {
+pub(crate) fn may_stop(op: &Op) -> bool {
     !matches!(
         op,
         Op::Move { .. }
