@@ -14,6 +14,19 @@ use crate::slot::{Item, Slot};
 use crate::tables::Resolved;
 use crate::wide::WideOp;
 
+/// Maximum nesting of action calls.
+pub(crate) const DEEPEST_CALL: usize = 14;
+
+/// Work limit of a block's loops; see [`crate::load`] for the work per iteration. It bounds the
+/// time that one packet can delay others to some tenths of a second.
+pub(crate) const MOST_WORK: u32 = 1 << 27;
+
+/// Iteration limit of a parser's loops. A loop that consumes a byte per iteration ends before.
+pub(crate) const MOST_TICKS: u32 = 1 << 16;
+
+/// Iteration limit of a control's loops: more than a byte can count.
+pub(crate) const MOST_TURNS: u32 = 1 << 20;
+
 /// Index of an operation.
 pub(crate) type Pc = u32;
 

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use tracing::Level;
 
 use crate::bits::{get_bits, mask, put_bits, signed};
-use crate::code::{Cell, Code, ExternOp, HeaderCode, List, Op, Pc, RunKind, Varbit};
+use crate::code::{
+    Cell, Code, DEEPEST_CALL, ExternOp, HeaderCode, List, MOST_WORK, Op, Pc, RunKind, Varbit,
+};
 use crate::compiled::{EngineKind, Machine, MachineCode};
 use crate::division::Share;
 use crate::externs::checksum::{gather, most_bytes};
@@ -17,7 +19,7 @@ use crate::externs::profile::Profile;
 use crate::externs::random::Random;
 use crate::externs::register::Registers;
 use crate::externs::value_set::ValueSet;
-use crate::load::{DEEPEST_CALL, Loaded};
+use crate::load::Loaded;
 use crate::packet::Requests;
 use crate::slot::{NO_SLOT, Slot};
 use crate::tables::{Arrival, Match, Outcome, Table};
@@ -61,16 +63,6 @@ impl<'a> Io<'a> {
         Self { frame, at: 0, payload: &[], out, length, ingress_length: length, work: MOST_WORK }
     }
 }
-
-/// Work limit of a block's loops; see [`crate::load`] for the work per iteration. It bounds the
-/// time that one packet can delay others to some tenths of a second.
-pub(crate) const MOST_WORK: u32 = 1 << 27;
-
-/// Iteration limit of a parser's loops. A loop that consumes a byte per iteration ends before.
-pub(crate) const MOST_TICKS: u32 = 1 << 16;
-
-/// Iteration limit of a control's loops: more than a byte can count.
-pub(crate) const MOST_TURNS: u32 = 1 << 20;
 
 /// Code and state that outlive a packet.
 #[derive(Debug)]
@@ -789,18 +781,6 @@ fn hash_of(
             selector.digest(data)
         }
         _ => 0,
-    }
-}
-
-impl Requests {
-    /// Requests a digest with the current values of its fields.
-    pub(crate) fn pack(&mut self, code: &Code, digest: u32, state: &[u64]) {
-        self.digest = Some(digest);
-        self.digest_data.clear();
-        for item in &code.digests[digest as usize] {
-            let (slot, words) = (item.slot as usize, item.width.div_ceil(64) as usize);
-            self.digest_data.extend_from_slice(&state[slot..slot + words]);
-        }
     }
 }
 

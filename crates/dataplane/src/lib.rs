@@ -49,7 +49,7 @@ pub use externs::counter::CounterData;
 pub use externs::filter::FilterConfig;
 pub use externs::meter::{Color, MeterConfig};
 pub use externs::profile::{GroupMember, Profile, ProfileGroup};
-pub use packet::Packet;
+pub use packet::{CELL_BYTES, Packet};
 pub use pass::{
     DROP_PORT, Egress, EgressInput, Ingress, IngressInput, Instance, Replication, Verdict,
 };
@@ -61,5 +61,5 @@ pub use psa::{
 };
 pub use replicas::Memo;
 pub use tables::{Action, ActionCall, ActionSet, KeyMatch, Owner, TableEntry, WeightedCall};
-pub use tna::{CELL_BYTES, RECIRCULATION_PORT};
+pub use tna::RECIRCULATION_PORT;
 pub use value::Value;

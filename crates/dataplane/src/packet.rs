@@ -4,8 +4,12 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::bits::mask;
+use crate::code::Code;
 use crate::slot::{Item, Slot};
 use crate::value::Value;
+
+/// Bytes of the cells in which Tofino's traffic manager counts queue depths.
+pub const CELL_BYTES: u32 = 80;
 
 /// The shape of a program's packets.
 #[derive(Debug, Default)]
@@ -92,6 +96,16 @@ impl Requests {
         self.mirror = None;
         self.clone = None;
         self.digest = None;
+    }
+
+    /// Requests a digest with the current values of its fields.
+    pub(crate) fn pack(&mut self, code: &Code, digest: u32, state: &[u64]) {
+        self.digest = Some(digest);
+        self.digest_data.clear();
+        for item in &code.digests[digest as usize] {
+            let (slot, words) = (item.slot as usize, item.width.div_ceil(64) as usize);
+            self.digest_data.extend_from_slice(&state[slot..slot + words]);
+        }
     }
 }
 

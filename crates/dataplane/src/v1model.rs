@@ -4,9 +4,9 @@
 //! the queue; egress is egress control, checksum computation and deparser. A second pass keeps only
 //! the fields of an `@field_list`.
 
-use crate::code::Pc;
+use crate::code::{MOST_TURNS, MOST_WORK, Pc};
 use crate::effects::Sharing;
-use crate::exec::{Flow, Io, MOST_TURNS, MOST_WORK, Runner};
+use crate::exec::{Flow, Io, Runner};
 use crate::packet::{CloneRequest, Packet};
 use crate::pass::{DROP_PORT, Egress, EgressInput, Ingress, IngressInput, Instance, Verdict};
 use crate::replicas::Memo;

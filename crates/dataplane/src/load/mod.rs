@@ -33,7 +33,8 @@ pub(crate) use self::instances::Instance;
 use self::slots::Slots;
 use self::work::Costs;
 use crate::code::{
-    ActionCode, Code, Element, Errors, ExternOp, HeaderCode, List, Op, Pc, RegisterRun, TableCode,
+    ActionCode, Code, DEEPEST_CALL, Element, Errors, ExternOp, HeaderCode, List, Op, Pc,
+    RegisterRun, TableCode,
 };
 use crate::control_flow::target;
 use crate::effects::Sharing;
@@ -45,11 +46,10 @@ use crate::externs::profile::Profile;
 use crate::externs::register::Registers;
 use crate::externs::value_set::ValueSet;
 use crate::layout::Layout;
-use crate::packet::{DigestShape, FieldList, Shape};
+use crate::packet::{CELL_BYTES, DigestShape, FieldList, Shape};
 use crate::pipeline::Passes;
 use crate::slot::{Item, NO_SLOT, Slot};
 use crate::tables::{ActionShapes, DirectMeter, Extras, Table};
-use crate::tna::CELL_BYTES;
 use crate::trace::{Event, Names, Note, Traced};
 use crate::wide::WideOp;
 
@@ -77,9 +77,6 @@ enum Context {
     Control,
     Deparser,
 }
-
-/// Maximum nesting of action calls.
-pub(crate) const DEEPEST_CALL: usize = 14;
 
 /// The compiler's state.
 struct Loader<'p> {

@@ -8,10 +8,9 @@
 use tributary_p4::Architecture;
 
 use super::{Context, Loader};
-use crate::code::{Code, ExternOp, List, Op};
+use crate::code::{Code, ExternOp, List, MOST_TICKS, MOST_TURNS, MOST_WORK, Op};
 use crate::control_flow::target;
 use crate::error::LoadError;
-use crate::exec::{MOST_TICKS, MOST_TURNS, MOST_WORK};
 use crate::externs::checksum::most_bytes;
 use crate::externs::hash::Algorithm;
 use crate::externs::register::Registers;

@@ -16,9 +16,6 @@ use crate::pass::{
 };
 use crate::slot::{Item, Slot};
 
-/// Bytes of the cells in which Tofino's traffic manager counts queue depths.
-pub const CELL_BYTES: u32 = 80;
-
 /// The port whose outgoing frames arrive on the same port again.
 pub const RECIRCULATION_PORT: u16 = 68;
 
