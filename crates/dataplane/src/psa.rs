@@ -5,10 +5,13 @@
 //! parses it again. Clones and resubmitted or recirculated packets also travel as frames with
 //! metadata. `docs/reference/psa.md` lists where this differs from BMv2's `psa_switch`.
 
+pub(crate) mod metadata;
+
+use self::metadata::{Bridge, Bridges, ControlInput, Intrinsics, Output, ParserInput};
 use crate::exec::{Flow, Io, Runner};
 use crate::packet::{CloneRequest, Packet};
 use crate::pass::{Egress, EgressInput, Entries, Ingress, IngressInput, Instance, Verdict};
-use crate::slot::{Item, Slot};
+use crate::slot::Item;
 use crate::v1model::control;
 
 /// The controller's port in a switch that runs PSA programs: for them `PSA_PORT_CPU`.
@@ -48,69 +51,6 @@ enum Path {
     CloneE2e = 4,
     Resubmit = 5,
     Recirculate = 6,
-}
-
-/// Slots that the engine itself writes or reads.
-#[derive(Clone, Debug)]
-pub(crate) struct Intrinsics {
-    pub(crate) ingress_parser: ParserInput,
-    pub(crate) ingress: ControlInput,
-    /// `psa_ingress_output_metadata_t`.
-    pub(crate) class_of_service: Item,
-    pub(crate) ingress_output: Output,
-    pub(crate) resubmit: Item,
-    pub(crate) multicast_group: Item,
-    pub(crate) egress_port: Item,
-    pub(crate) egress_parser: ParserInput,
-    pub(crate) egress: ControlInput,
-    pub(crate) egress_class: Item,
-    pub(crate) egress_instance: Item,
-    pub(crate) egress_output: Output,
-    /// `psa_egress_deparser_input_metadata_t.egress_port`.
-    pub(crate) deparser_port: Item,
-    /// An assertion failed.
-    pub(crate) failed: Slot,
-}
-
-/// `psa_ingress_parser_input_metadata_t`, or that of egress.
-#[derive(Clone, Debug)]
-pub(crate) struct ParserInput {
-    pub(crate) port: Item,
-    pub(crate) path: Item,
-}
-
-/// What `psa_ingress_input_metadata_t` and that of egress have in common.
-#[derive(Clone, Debug)]
-pub(crate) struct ControlInput {
-    pub(crate) port: Item,
-    pub(crate) path: Item,
-    pub(crate) timestamp: Item,
-    pub(crate) parser_error: Item,
-}
-
-/// What `psa_ingress_output_metadata_t` and that of egress have in common.
-#[derive(Clone, Debug)]
-pub(crate) struct Output {
-    pub(crate) clone: Item,
-    pub(crate) clone_session: Item,
-    pub(crate) drop: Item,
-}
-
-/// A deparser's metadata, and where the next parser finds it.
-#[derive(Debug, Default)]
-pub(crate) struct Bridge {
-    pub(crate) from: Vec<Item>,
-    pub(crate) to: Vec<Item>,
-}
-
-/// All metadata that travels.
-#[derive(Debug, Default)]
-pub(crate) struct Bridges {
-    pub(crate) normal: Bridge,
-    pub(crate) clone_i2e: Bridge,
-    pub(crate) clone_e2e: Bridge,
-    pub(crate) resubmit: Bridge,
-    pub(crate) recirculate: Bridge,
 }
 
 /// Runs a packet through the blocks.

@@ -16,7 +16,7 @@ use crate::layout::Layout;
 use crate::packet::{DigestShape, FieldList};
 use crate::pass::DROP_PORT;
 use crate::slot::{Item, NO_SLOT, Slot};
-use crate::v1model;
+use crate::v1model::metadata;
 
 /// Bits of a clone session's number.
 const SESSION_BITS: u64 = 0x7fff;
@@ -112,7 +112,7 @@ impl Loader<'_> {
             Behaviour::MarkToDrop => {
                 let (port, zero) =
                     (self.slots.constant(u64::from(DROP_PORT)), self.slots.constant(0));
-                let v1model::Intrinsics { egress_spec, mcast_grp, .. } = *self.v1model(&args)?;
+                let metadata::Intrinsics { egress_spec, mcast_grp, .. } = *self.v1model(&args)?;
                 if let Some(Arg::Copy(fields)) = call.args.first() {
                     for (field, src) in [("egress_spec", port), ("mcast_grp", zero)] {
                         if let Some((_, id)) = fields.iter().find(|(name, _)| name == field) {
@@ -126,7 +126,7 @@ impl Loader<'_> {
             }
             Behaviour::Clone { list } => {
                 // The place of the call determines ingress or egress, as in BMv2.
-                let v1model::Intrinsics { clone, clone_list, .. } = *self.v1model(&args)?;
+                let metadata::Intrinsics { clone, clone_list, .. } = *self.v1model(&args)?;
                 let session = self.word(args.value(1)?)?;
                 let (bits, one) = (self.slots.constant(SESSION_BITS), self.slots.constant(1));
                 let number = self.slots.temporary(Scalar::bit(32));
@@ -238,7 +238,7 @@ impl Loader<'_> {
         instance.map(|instance| self.instances[instance.index()])
     }
 
-    fn v1model(&self, args: &Args<'_>) -> Result<&v1model::Intrinsics, LoadError> {
+    fn v1model(&self, args: &Args<'_>) -> Result<&metadata::Intrinsics, LoadError> {
         match &self.intrinsics {
             Intrinsics::V1model(intrinsics) => Ok(intrinsics),
             Intrinsics::Tna(_) | Intrinsics::Psa(_) => Err(args.wrong("belongs to v1model")),

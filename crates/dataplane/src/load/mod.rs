@@ -134,9 +134,9 @@ type Place = Cell<Option<Origin>>;
 /// Slots that the engine writes or reads, by architecture.
 #[derive(Clone, Debug)]
 enum Intrinsics {
-    V1model(crate::v1model::Intrinsics),
-    Tna(crate::tna::Intrinsics),
-    Psa(crate::psa::Intrinsics),
+    V1model(crate::v1model::metadata::Intrinsics),
+    Tna(crate::tna::metadata::Intrinsics),
+    Psa(crate::psa::metadata::Intrinsics),
 }
 
 impl Intrinsics {

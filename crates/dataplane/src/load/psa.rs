@@ -6,7 +6,7 @@ use super::Loader;
 use super::slots::Slots;
 use crate::error::LoadError;
 use crate::pass::Entries;
-use crate::psa::{Bridge, Bridges, ControlInput, Intrinsics, Output, ParserInput};
+use crate::psa::metadata::{Bridge, Bridges, ControlInput, Intrinsics, Output, ParserInput};
 use crate::slot::Item;
 
 impl Loader<'_> {

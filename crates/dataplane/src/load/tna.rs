@@ -7,7 +7,7 @@ use super::slots::Slots;
 use super::{Context, Loader, Place};
 use crate::error::LoadError;
 use crate::pass::Entries;
-use crate::tna::{Gress, Intrinsics};
+use crate::tna::metadata::{Gress, Intrinsics};
 
 /// Requests that the engine does not support. Writing zero requests nothing.
 const NOT_WRITTEN: &[(&str, &str)] = &[

@@ -17,7 +17,7 @@ use crate::externs::profile::Selector;
 use crate::externs::tna_hash::{Polynomial, TnaHash};
 use crate::layout::Layout;
 use crate::slot::{Item, NO_SLOT, Slot};
-use crate::tna;
+use crate::tna::metadata;
 
 /// Bits of data that a resubmitted packet carries.
 const RESUBMIT_BITS: u32 = 64;
@@ -119,7 +119,7 @@ impl Loader<'_> {
             TnaBehaviour::ChecksumRest => self.checksum_rest(instance, args)?,
             TnaBehaviour::ChecksumUpdate => self.checksum_update(args)?,
             TnaBehaviour::Resubmit => {
-                let Intrinsics::Tna(tna::Intrinsics { resubmit, resubmit_data, .. }) =
+                let Intrinsics::Tna(metadata::Intrinsics { resubmit, resubmit_data, .. }) =
                     self.intrinsics
                 else {
                     return Err(args.wrong("belongs to TNA"));

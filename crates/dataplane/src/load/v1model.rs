@@ -5,7 +5,7 @@ use tributary_p4::ir::Program;
 use super::{Context, Loader};
 use crate::error::LoadError;
 use crate::load::slots::Slots;
-use crate::v1model::{Entries, Intrinsics};
+use crate::v1model::metadata::{Entries, Intrinsics};
 
 impl Loader<'_> {
     /// Compiles the blocks of a `V1Switch`.

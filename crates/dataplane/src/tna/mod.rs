@@ -6,15 +6,17 @@
 //! what is modelled.
 
 mod intrinsic;
+pub(crate) mod metadata;
 
 use self::intrinsic::{EgressIntrinsic, ingress_intrinsic, nanoseconds};
+use self::metadata::Intrinsics;
 use crate::code::Errors;
 use crate::exec::{Flow, Io, Runner};
 use crate::packet::Packet;
 use crate::pass::{
     DROP_PORT, Egress, EgressInput, Entries, Ingress, IngressInput, Instance, Replication, Verdict,
 };
-use crate::slot::{Item, Slot};
+use crate::slot::Item;
 
 /// The port whose outgoing frames arrive on the same port again.
 pub const RECIRCULATION_PORT: u16 = 68;
@@ -25,33 +27,6 @@ const DROP: u64 = 0b001;
 const DROP_CPU_COPY: u64 = 0b010;
 /// Bit of `drop_ctl`: no mirrored copy.
 const DROP_MIRROR: u64 = 0b100;
-
-/// Slots that the engine itself writes or reads. Metadata that no block of the program takes has an
-/// unused slot.
-#[derive(Clone, Debug)]
-pub(crate) struct Intrinsics {
-    pub(crate) ingress: Gress,
-    pub(crate) ucast_egress_port: Item,
-    pub(crate) mcast_grp_a: Item,
-    pub(crate) mcast_grp_b: Item,
-    pub(crate) bypass_egress: Item,
-    pub(crate) copy_to_cpu: Item,
-    pub(crate) rid: Item,
-    pub(crate) level2_exclusion_id: Item,
-    /// Whether the ingress deparser requested another pass.
-    pub(crate) resubmit: Slot,
-    /// The eight bytes of that request, the first one highest.
-    pub(crate) resubmit_data: Slot,
-    pub(crate) egress: Gress,
-}
-
-/// Metadata of both ingress and egress.
-#[derive(Clone, Debug)]
-pub(crate) struct Gress {
-    pub(crate) global_tstamp: Item,
-    pub(crate) parser_err: Item,
-    pub(crate) drop_ctl: Item,
-}
 
 /// Runs a packet through the blocks.
 #[derive(Debug)]
