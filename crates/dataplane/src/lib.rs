@@ -15,6 +15,22 @@
 //! Start reading in [`Pipeline::load`]: `load` compiles the tree-shaped IR into the flat operations
 //! of `code`, `exec` interprets them, `compiled` translates them to machine code, and `tables` and
 //! `externs` hold state that outlives a packet.
+//!
+//! Modules use only those on lower lines, or on their own:
+//!
+//! ```text
+//! pipeline                      loads and runs a program; what the control plane reads and writes
+//! v1model, psa, tna             the passes of each architecture
+//! trace::watch                  an engine whose packets are observed
+//! engine                        runs blocks: interpreted, or as machine code
+//! compiled                      machine code, which calls the interpreter
+//! exec, load                    the interpreter; the compiler from IR to code
+//! store, trace::notes           the state that outlives a packet; the notes for observers
+//! division, replicas            packets divided between cores; replicas that share a packet
+//! control_flow, effects         what follows an operation; what it reads and writes
+//! */metadata, packet, pass      what passes know about a program; one packet
+//! code, tables, externs         operations, and what they work on
+//! ```
 
 #![deny(unsafe_code)]
 
@@ -24,6 +40,7 @@ mod compiled;
 mod control_flow;
 mod division;
 mod effects;
+mod engine;
 mod error;
 mod exec;
 mod externs;
@@ -35,6 +52,7 @@ mod pipeline;
 mod psa;
 mod replicas;
 mod slot;
+mod store;
 mod tables;
 mod tna;
 pub mod trace;

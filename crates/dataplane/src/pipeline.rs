@@ -17,21 +17,19 @@ use tributary_p4::ir::{self, ExternId, TableId};
 
 use crate::compiled::{EngineKind, MachineCode};
 use crate::division::Undivided;
+use crate::engine::Engine;
 use crate::error::{LoadError, StateError, TableError};
-use crate::exec::{Engine, Store};
 use crate::externs::counter::CounterData;
 use crate::externs::profile::Profile;
-use crate::load::{self, Instance as ExternInstance};
+use crate::load::{self, Blocks, Loaded};
 use crate::packet::{Packet, Shape};
 use crate::pass::{Egress, EgressInput, Ingress, IngressInput, Instance};
 use crate::replicas::Memo;
+use crate::store::{Instance as ExternInstance, Store};
 use crate::tables::{Action, KeyMatch, Owner, Table, TableEntry};
 use crate::trace::Traced;
 use crate::value::Value;
 use crate::{psa, tna, v1model};
-
-/// Seed of `random()` and `Random`.
-const SEED: u64 = 0;
 
 /// A loaded program: code, tables, registers, counters.
 #[derive(Debug)]
@@ -55,6 +53,22 @@ pub(crate) enum Passes {
     Psa(Box<psa::Passes>),
 }
 
+impl Passes {
+    fn new(blocks: Blocks) -> Self {
+        match blocks {
+            Blocks::V1model { entries, intrinsics, sharing } => {
+                Self::V1model(Box::new(v1model::Passes::new(entries, intrinsics, sharing)))
+            }
+            Blocks::Tna { entries, intrinsics, handles_errors } => {
+                Self::Tna(Box::new(tna::Passes::new(entries, intrinsics, handles_errors)))
+            }
+            Blocks::Psa { entries, intrinsics, bridges } => {
+                Self::Psa(Box::new(psa::Passes::new(entries, intrinsics, *bridges)))
+            }
+        }
+    }
+}
+
 impl Pipeline {
     /// Compiles a program and sets up its state. Uses [`EngineKind::Automatic`] until
     /// [`Self::use_engine`] is called.
@@ -63,11 +77,16 @@ impl Pipeline {
     /// A program for an unknown architecture, or one that uses something that the engine does not
     /// implement.
     pub fn load(program: ir::Program) -> Result<Self, LoadError> {
-        let (mut loaded, passes) = load::load(&program)?;
-        let shape = Arc::new(std::mem::take(&mut loaded.shape));
-        let instances = std::mem::take(&mut loaded.instances);
-        let engine = Engine::new(loaded, SEED);
-        Ok(Self { program, shape, instances, engine, passes, key: OnceLock::new(), traced: None })
+        let Loaded { code, shape, instances, store, blocks } = load::load(&program)?;
+        Ok(Self {
+            program,
+            shape: Arc::new(shape),
+            instances,
+            engine: Engine::new(code, store),
+            passes: Passes::new(blocks),
+            key: OnceLock::new(),
+            traced: None,
+        })
     }
 
     /// Selects the execution engine; all state is kept.

@@ -8,11 +8,11 @@
 pub(crate) mod metadata;
 
 use self::metadata::{Bridge, Bridges, ControlInput, Intrinsics, Output, ParserInput};
-use crate::exec::{Flow, Io, Runner};
+use crate::engine::{Runner, control};
+use crate::exec::{Flow, Io};
 use crate::packet::{CloneRequest, Packet};
 use crate::pass::{Egress, EgressInput, Entries, Ingress, IngressInput, Instance, Verdict};
 use crate::slot::Item;
-use crate::v1model::control;
 
 /// The controller's port in a switch that runs PSA programs: for them `PSA_PORT_CPU`.
 pub const CPU_PORT: u16 = 510;

@@ -7,19 +7,19 @@
 pub(crate) mod metadata;
 
 use self::metadata::{Entries, Intrinsics, request};
-use crate::code::{MOST_TURNS, MOST_WORK, Pc};
 use crate::effects::Sharing;
-use crate::exec::{Flow, Io, Runner};
+use crate::engine::{Runner, control};
+use crate::exec::{Flow, Io};
 use crate::packet::{CloneRequest, Packet};
 use crate::pass::{DROP_PORT, Egress, EgressInput, Ingress, IngressInput, Instance, Verdict};
 use crate::replicas::Memo;
-use crate::slot::{Item, Slot};
+use crate::slot::Item;
 
 /// Runs a packet through the blocks.
 #[derive(Debug)]
 pub(crate) struct Passes {
     pub(crate) entries: Entries,
-    pub(crate) intrinsics: Intrinsics,
+    intrinsics: Intrinsics,
     /// Whether, and how, replicas can share a packet.
     pub(crate) sharing: Option<Sharing>,
     /// Output of blocks before the deparser: always empty.
@@ -27,8 +27,8 @@ pub(crate) struct Passes {
 }
 
 impl Passes {
-    pub(crate) fn new(entries: Entries, intrinsics: Intrinsics) -> Self {
-        Self { entries, intrinsics, sharing: None, nowhere: Vec::new() }
+    pub(crate) fn new(entries: Entries, intrinsics: Intrinsics, sharing: Option<Sharing>) -> Self {
+        Self { entries, intrinsics, sharing, nowhere: Vec::new() }
     }
 
     /// Runs parser, checksum verification and ingress.
@@ -280,23 +280,6 @@ fn leaving<'a>(
     out: &'a mut Vec<u8>,
 ) -> Io<'a> {
     Io { frame: &[], at: 0, payload, out, length, ingress_length, work: 0 }
-}
-
-/// Runs a control. A control whose loops do not end drops the packet, as a failed assertion does.
-pub(crate) fn control(
-    engine: &mut impl Runner,
-    entry: Pc,
-    failed: Slot,
-    state: &mut [u64],
-    io: &mut Io<'_>,
-) {
-    io.work = MOST_WORK;
-    if let Flow::Error(_) = engine.run(entry, state, io) {
-        tracing::error!(
-            "loops of the program take more than {MOST_TURNS} turns, or too much work: packet dropped"
-        );
-        state[failed as usize] = 1;
-    }
 }
 
 impl Passes {

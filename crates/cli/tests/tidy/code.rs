@@ -9,8 +9,7 @@ use crate::{listed, root};
 const MODULE: usize = 800;
 
 /// Longer modules, and how long they may be: a number here may only fall.
-const LONGER: [(&str, usize); 3] = [
-    ("crates/dataplane/src/exec.rs", 885),
+const LONGER: [(&str, usize); 2] = [
     ("crates/run/src/run.rs", 805),
     ("crates/sim/src/network.rs", 825),
 ];

@@ -14,9 +14,10 @@ use cranelift_module::FuncId;
 
 use super::runs;
 use crate::code::{Code, Op, Pc};
-use crate::exec::{Flow, Io, Store};
+use crate::exec::watch::Unwatched;
+use crate::exec::{Flow, Io};
 use crate::slot::Slot;
-use crate::trace::Unwatched;
+use crate::store::Store;
 
 /// Result of a block of machine code: ended normally.
 pub(super) const NEXT: u64 = 0;

@@ -32,7 +32,8 @@ use cranelift_module::{Module, default_libcall_names};
 pub(crate) use self::context::Compiled;
 use self::translate::Functions;
 use crate::code::Code;
-use crate::externs::register::{RegisterMap, Registers};
+use crate::externs::register::RegisterMap;
+use crate::store::Store;
 use crate::tables::{FixedTable, Table};
 
 /// The execution engine of a program. All produce the same packets.
@@ -70,6 +71,13 @@ pub(crate) struct Plan {
     registers: RegisterMap,
     /// By table: its entries, if they never change.
     fixed: Vec<Option<FixedTable>>,
+}
+
+impl Plan {
+    fn new(code: Arc<Code>, store: &Store) -> Self {
+        let fixed = store.tables.iter().map(Table::fixed).collect();
+        Self { code, registers: store.registers.map(), fixed }
+    }
 }
 
 /// A program that engines run, and its machine code once there is any. All engines of a process that run
@@ -170,20 +178,11 @@ pub(crate) struct Machine {
 }
 
 impl Machine {
-    pub(crate) fn new(
-        kind: EngineKind,
-        code: &Arc<Code>,
-        registers: &mut Registers,
-        tables: &[Table],
-    ) -> Self {
+    pub(crate) fn new(kind: EngineKind, code: &Arc<Code>, store: &mut Store) -> Self {
         if kind == EngineKind::Interpreter {
             return Self::default();
         }
-        let shared = Shared::find(Plan {
-            code: Arc::clone(code),
-            registers: registers.map(),
-            fixed: tables.iter().map(Table::fixed).collect(),
-        });
+        let shared = Shared::find(Plan::new(Arc::clone(code), store));
         let left = match kind {
             EngineKind::Compiled => {
                 shared.compile(&|| true);
@@ -191,7 +190,7 @@ impl Machine {
             }
             _ => ENOUGH,
         };
-        Self { shared: Some(shared), bases: registers.bases(), left }
+        Self { shared: Some(shared), bases: store.registers.bases(), left }
     }
 
     /// What keeps the machine code; `None` with the interpreter.
@@ -349,12 +348,8 @@ mod tests {
     #[test]
     fn unwanted_code_ends_at_any_function_and_leaves_nothing() {
         let compiled = tributary_p4::compile_text("test.p4", PROGRAM, &[]).unwrap();
-        let (loaded, _) = crate::load::load(&compiled.program).unwrap();
-        let plan = Plan {
-            code: Arc::new(loaded.code),
-            registers: loaded.registers.map(),
-            fixed: loaded.tables.iter().map(Table::fixed).collect(),
-        };
+        let loaded = crate::load::load(&compiled.program).unwrap();
+        let plan = Plan::new(Arc::new(loaded.code), &loaded.store);
         let asked = Cell::new(0);
         let count = || {
             asked.set(asked.get() + 1);

@@ -7,7 +7,7 @@ use tributary_p4::ir::{
     Arg, Expr, ExprKind, ExternCall, ExternId, FieldId, FieldRole, HeaderRef, Place, Scalar,
 };
 
-use super::{Instance, Intrinsics, Loader};
+use super::{Intrinsics, Loader};
 use crate::code::{ExternOp, Group, List, Op};
 use crate::error::LoadError;
 use crate::externs::binding::{Behaviour, Kept, bind};
@@ -16,6 +16,7 @@ use crate::layout::Layout;
 use crate::packet::{DigestShape, FieldList};
 use crate::pass::DROP_PORT;
 use crate::slot::{Item, NO_SLOT, Slot};
+use crate::store::Instance;
 use crate::v1model::metadata;
 
 /// Bits of a clone session's number.

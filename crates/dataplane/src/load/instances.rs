@@ -11,9 +11,10 @@ use crate::externs::filter::Filter;
 use crate::externs::hash::Algorithm;
 use crate::externs::meter::{Meter, Meters, Unit};
 use crate::externs::profile::{Profile, Selector};
-use crate::externs::register::RegisterShape;
+use crate::externs::register::{RegisterShape, Registers};
 use crate::externs::value_set::ValueSet;
-use crate::slot::Slot;
+use crate::store::{Instance, Store};
+use crate::tables::Table;
 
 /// Maximum bytes of a program's state, with 8 bytes per register cell: programs also come over
 /// P4Runtime. The operating system allocates initially zero memory when it is used.
@@ -22,42 +23,6 @@ const LARGEST_STATE: u128 = 1 << 32;
 /// Maximum bytes of state written at load time: counters, meters, and registers with a non-zero
 /// initial value.
 const LARGEST_WRITTEN: u128 = 1 << 28;
-
-/// The kind of an extern instance.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Instance {
-    /// Neighbouring registers, one for each scalar of a cell.
-    Register {
-        /// Index of the first register.
-        first: u32,
-        /// Scalars per cell.
-        scalars: u32,
-    },
-    /// Index into the counters.
-    Counter(u32),
-    /// Counts at the entries of its table.
-    DirectCounter,
-    /// Index into the meters.
-    Meter(u32),
-    /// Meters at the entries of its table.
-    DirectMeter(Unit),
-    /// Index into the filters.
-    Filter(u32),
-    /// A filter at each entry of its table.
-    DirectFilter,
-    /// A register cell of this many scalars at each entry of its table.
-    DirectRegister(u32),
-    /// Index into the action profiles and selectors.
-    Profile(u32),
-    /// Index into the parser value sets.
-    ValueSet(u32),
-    /// A one's complement sum, in a slot.
-    Checksum(Slot),
-    /// A digest that grows with the data, in a slot.
-    Running { digest: Slot, algorithm: Algorithm },
-    /// Has no state: its calls determine the behaviour.
-    Stateless,
-}
 
 /// The instances of a program and their state.
 #[derive(Default)]
@@ -69,6 +34,20 @@ pub(super) struct Instances {
     pub(super) filters: Vec<Vec<Filter>>,
     pub(super) profiles: Vec<Profile>,
     pub(super) value_sets: Vec<ValueSet>,
+}
+
+impl Instances {
+    /// The state of the program with these tables.
+    pub(super) fn into_store(self, tables: Vec<Table>) -> Store {
+        Store {
+            counters: self.counters,
+            meters: self.meters,
+            filters: self.filters,
+            profiles: self.profiles,
+            value_sets: self.value_sets,
+            ..Store::new(Registers::new(&self.registers), tables)
+        }
+    }
 }
 
 /// Classifies the extern instances.

@@ -29,9 +29,7 @@ use tributary_p4::ir::{
 };
 
 use self::calls::Presence;
-pub(crate) use self::instances::Instance;
 use self::slots::Slots;
-use self::work::Costs;
 use crate::code::{
     ActionCode, Code, DEEPEST_CALL, Element, Errors, ExternOp, HeaderCode, List, Op, Pc,
     RegisterRun, TableCode,
@@ -39,16 +37,12 @@ use crate::code::{
 use crate::control_flow::target;
 use crate::effects::Sharing;
 use crate::error::LoadError;
-use crate::externs::counter::Counter;
-use crate::externs::filter::Filter;
-use crate::externs::meter::Meters;
 use crate::externs::profile::Profile;
-use crate::externs::register::Registers;
-use crate::externs::value_set::ValueSet;
 use crate::layout::Layout;
 use crate::packet::{CELL_BYTES, DigestShape, FieldList, Shape};
-use crate::pipeline::Passes;
+use crate::pass::Entries;
 use crate::slot::{Item, NO_SLOT, Slot};
+use crate::store::{Instance, Store};
 use crate::tables::{ActionShapes, DirectMeter, Extras, Table};
 use crate::trace::{Event, Names, Note, Traced};
 use crate::wide::WideOp;
@@ -59,15 +53,30 @@ pub(crate) struct Loaded {
     pub(crate) code: Code,
     pub(crate) shape: Shape,
     pub(crate) instances: Vec<Instance>,
-    pub(crate) registers: Registers,
-    pub(crate) counters: Vec<Counter>,
-    pub(crate) meters: Vec<Meters>,
-    pub(crate) filters: Vec<Vec<Filter>>,
-    pub(crate) profiles: Vec<Profile>,
-    pub(crate) value_sets: Vec<ValueSet>,
-    pub(crate) tables: Vec<Table>,
-    /// Number of words of the widest value.
-    pub(crate) widest: usize,
+    pub(crate) store: Store,
+    pub(crate) blocks: Blocks,
+}
+
+/// The blocks of the program's package, and what else the passes of its architecture need.
+#[derive(Debug)]
+pub(crate) enum Blocks {
+    V1model {
+        entries: crate::v1model::metadata::Entries,
+        intrinsics: crate::v1model::metadata::Intrinsics,
+        /// How replicas can share a packet, if they can.
+        sharing: Option<Sharing>,
+    },
+    Tna {
+        entries: Entries,
+        intrinsics: crate::tna::metadata::Intrinsics,
+        /// Whether the program reads ingress parser errors.
+        handles_errors: bool,
+    },
+    Psa {
+        entries: Entries,
+        intrinsics: crate::psa::metadata::Intrinsics,
+        bridges: Box<crate::psa::metadata::Bridges>,
+    },
 }
 
 /// The kind of the block being compiled.
@@ -95,7 +104,7 @@ struct Loader<'p> {
     /// Calls with unknown targets so far.
     calls: Vec<(usize, ActionId)>,
     instances: Vec<Instance>,
-    registers: Registers,
+    store: Store,
     headers: Vec<HeaderCode>,
     lookaheads: Vec<Layout>,
     lists: Vec<List>,
@@ -150,9 +159,9 @@ impl Intrinsics {
 }
 
 /// Compiles a program and sets up its state.
-pub(crate) fn load(program: &Program) -> Result<(Loaded, Passes), LoadError> {
-    let (loaded, passes, _) = compile(program, None)?;
-    Ok((loaded, passes))
+pub(crate) fn load(program: &Program) -> Result<Loaded, LoadError> {
+    let (loaded, _) = compile(program, None)?;
+    Ok(loaded)
 }
 
 /// Compiles a program for observed packets, next to what [`load`] made for all others.
@@ -165,7 +174,8 @@ pub(crate) fn observed(
         Op::Tick(work) => Some(*work),
         _ => None,
     });
-    let (loaded, _, names) = compile(program, Some(ticks.collect()))?;
+    let ticks: Vec<u32> = ticks.collect();
+    let (loaded, names) = compile(program, Some(&ticks))?;
     let names = names.ok_or_else(|| LoadError::Malformed("there are no notes".to_owned()))?;
     // Packets go from one code to the other.
     if loaded.code.words != code.words || loaded.code.constants != code.constants {
@@ -175,146 +185,119 @@ pub(crate) fn observed(
 }
 
 /// Compiles a program. With `ticks`, the work of each iteration, the code has notes.
-fn compile(
-    program: &Program,
-    ticks: Option<Vec<u32>>,
-) -> Result<(Loaded, Passes, Option<Names>), LoadError> {
+fn compile(program: &Program, ticks: Option<&[u32]>) -> Result<(Loaded, Option<Names>), LoadError> {
     let at = Place::new(Some(program.origins.main()));
     compile_parts(program, ticks, &at).map_err(|error| error.at(program, at.get()))
 }
 
 fn compile_parts(
     program: &Program,
-    ticks: Option<Vec<u32>>,
+    ticks: Option<&[u32]>,
     at: &Place,
-) -> Result<(Loaded, Passes, Option<Names>), LoadError> {
+) -> Result<(Loaded, Option<Names>), LoadError> {
     let main = at.get();
-    let Some(architecture) = program.architecture() else {
-        if program.package.is_empty() {
-            return Err(LoadError::NoMain);
-        }
-        return Err(LoadError::Package(program.package.clone()));
-    };
-    let mut slots = Slots::new(program);
-    let intrinsics = match architecture {
-        Architecture::V1model => Intrinsics::V1model(v1model::intrinsics(program, &mut slots)),
-        Architecture::Tna => {
-            tna::check(program, at)?;
-            Intrinsics::Tna(tna::intrinsics(program, &mut slots))
-        }
-        Architecture::Psa => Intrinsics::Psa(psa::intrinsics(program, &mut slots)),
-    };
-    let mut externs = instances::instances(program, architecture, &mut slots, at)?;
-    let tables = tables(program, architecture, &mut externs, at)?;
-    check_depth(program, at)?;
-    let headers = headers::headers(program, &slots, at)?;
-    let since = slots.words(tna_calls::deposits(program));
-    slots.end_live();
+    let mut loader = Loader::new(program, ticks.is_some(), at)?;
     at.set(main);
-    let mut loader = Loader {
-        program,
-        at,
-        slots,
-        ops: Vec::new(),
-        barrier: 0,
-        context: Context::Control,
-        returns: Vec::new(),
-        labels: Vec::new(),
-        calls: Vec::new(),
-        instances: std::mem::take(&mut externs.instances),
-        registers: Registers::new(&externs.registers),
-        headers,
-        lookaheads: Vec::new(),
-        lists: Vec::new(),
-        elements: Vec::new(),
-        element_numbers: HashMap::new(),
-        runs: Vec::new(),
-        wides: Vec::new(),
-        externs: Vec::new(),
-        tables: Vec::new(),
-        key_slots: Vec::new(),
-        digests: Vec::new(),
-        field_lists: Vec::new(),
-        meter_targets: HashMap::new(),
-        since,
-        deposits: Vec::new(),
-        accepts: Vec::new(),
-        blocks: Vec::new(),
-        roles: Vec::new(),
-        notes: ticks.is_some().then(notes::Notes::default),
-        intrinsics,
-        errors: Errors {
-            packet_too_short: error_code(program, "PacketTooShort", 1),
-            stack_out_of_bounds: error_code(program, "StackOutOfBounds", 3),
-            header_too_short: error_code(program, "HeaderTooShort", 4),
-            timeout: error_code(program, "ParserTimeout", 5),
-            invalid_argument: error_code(program, "ParserInvalidArgument", 6),
-            counter_range: error_code(program, "CounterRange", u64::MAX),
-        },
-    };
     loader.table_keys();
     let nothing = loader.here();
     loader.jump(Op::Return);
     let actions = loader.actions()?;
-    let passes = match loader.intrinsics.clone() {
-        Intrinsics::V1model(intrinsics) => {
-            let entries = loader.v1model_blocks()?;
-            let passes = crate::v1model::Passes::new(entries, intrinsics);
-            Passes::V1model(Box::new(passes))
-        }
-        Intrinsics::Tna(intrinsics) => {
-            let entries = loader.tna_blocks()?;
-            let handles_errors = tna::handles_errors(program);
-            let passes = crate::tna::Passes::new(entries, intrinsics, handles_errors);
-            Passes::Tna(Box::new(passes))
-        }
-        Intrinsics::Psa(intrinsics) => {
-            let entries = loader.psa_blocks()?;
-            let bridges = loader.psa_bridges();
-            Passes::Psa(Box::new(crate::psa::Passes::new(entries, intrinsics, bridges)))
-        }
-    };
+    let blocks = loader.package()?;
     loader.table_actions(&actions)?;
     for (at, action) in std::mem::take(&mut loader.calls) {
         loader.patch(at, actions[action.index()]);
     }
     loader.thread_jumps();
-    let parser = match &passes {
-        Passes::V1model(passes) => Some(passes.entries.parser),
-        // Each of the two parsers would have to clear the other's headers.
-        Passes::Tna(_) | Passes::Psa(_) => None,
-    };
     at.set(main);
     let names = loader.names();
-    let loaded = loader.finish(tables, externs, nothing, parser, ticks.as_deref())?;
-    let mut passes = passes;
-    if let Passes::V1model(passes) = &mut passes {
-        let (entries, intrinsics) = (passes.entries, &passes.intrinsics);
-        let requests: Vec<Slot> =
-            intrinsics.requests().into_iter().chain([intrinsics.failed]).collect();
-        passes.sharing = Sharing::of(
-            &loaded.code,
-            &loaded.registers,
-            entries.egress,
-            &[entries.compute, entries.deparser],
-            &intrinsics.of_replicas(),
-            &requests,
-            loaded.shape.live,
-        );
-    }
-    Ok((loaded, passes, names))
+    Ok((loader.finish(blocks, nothing, ticks)?, names))
 }
 
 impl<'p> Loader<'p> {
+    /// Places the program's fields and state. `observed` is whether the code will have notes.
+    fn new(program: &'p Program, observed: bool, at: &'p Place) -> Result<Self, LoadError> {
+        let Some(architecture) = program.architecture() else {
+            if program.package.is_empty() {
+                return Err(LoadError::NoMain);
+            }
+            return Err(LoadError::Package(program.package.clone()));
+        };
+        let mut slots = Slots::new(program);
+        let intrinsics = match architecture {
+            Architecture::V1model => Intrinsics::V1model(v1model::intrinsics(program, &mut slots)),
+            Architecture::Tna => {
+                tna::check(program, at)?;
+                Intrinsics::Tna(tna::intrinsics(program, &mut slots))
+            }
+            Architecture::Psa => Intrinsics::Psa(psa::intrinsics(program, &mut slots)),
+        };
+        let mut externs = instances::instances(program, architecture, &mut slots, at)?;
+        let tables = tables(program, architecture, &mut externs, at)?;
+        check_depth(program, at)?;
+        let headers = headers::headers(program, &slots, at)?;
+        let since = slots.words(tna_calls::deposits(program));
+        slots.end_live();
+        Ok(Self {
+            program,
+            at,
+            slots,
+            ops: Vec::new(),
+            barrier: 0,
+            context: Context::Control,
+            returns: Vec::new(),
+            labels: Vec::new(),
+            calls: Vec::new(),
+            instances: std::mem::take(&mut externs.instances),
+            store: externs.into_store(tables),
+            headers,
+            lookaheads: Vec::new(),
+            lists: Vec::new(),
+            elements: Vec::new(),
+            element_numbers: HashMap::new(),
+            runs: Vec::new(),
+            wides: Vec::new(),
+            externs: Vec::new(),
+            tables: Vec::new(),
+            key_slots: Vec::new(),
+            digests: Vec::new(),
+            field_lists: Vec::new(),
+            meter_targets: HashMap::new(),
+            since,
+            deposits: Vec::new(),
+            accepts: Vec::new(),
+            blocks: Vec::new(),
+            roles: Vec::new(),
+            notes: observed.then(notes::Notes::default),
+            intrinsics,
+            errors: errors(program),
+        })
+    }
+
+    /// Compiles the blocks of the package.
+    fn package(&mut self) -> Result<Blocks, LoadError> {
+        Ok(match self.intrinsics.clone() {
+            Intrinsics::V1model(intrinsics) => {
+                Blocks::V1model { entries: self.v1model_blocks()?, intrinsics, sharing: None }
+            }
+            Intrinsics::Tna(intrinsics) => {
+                let handles_errors = tna::handles_errors(self.program);
+                Blocks::Tna { entries: self.tna_blocks()?, intrinsics, handles_errors }
+            }
+            Intrinsics::Psa(intrinsics) => {
+                let (entries, bridges) = (self.psa_blocks()?, Box::new(self.psa_bridges()));
+                Blocks::Psa { entries, intrinsics, bridges }
+            }
+        })
+    }
+
+    /// Puts the program together. `nothing` is the action that does nothing.
     fn finish(
         mut self,
-        mut tables: Vec<Table>,
-        externs: instances::Instances,
+        mut blocks: Blocks,
         nothing: Pc,
-        parser: Option<Pc>,
         ticks: Option<&[u32]>,
     ) -> Result<Loaded, LoadError> {
-        for (table, ir) in tables.iter_mut().zip(&self.program.tables) {
+        for (table, ir) in self.store.tables.iter_mut().zip(&self.program.tables) {
             for target in ir.attached.iter().filter_map(|meter| self.meter_targets.get(meter)) {
                 table.set_meter_target(*target);
             }
@@ -326,13 +309,8 @@ impl<'p> Loader<'p> {
         let mut lists: Vec<FieldList> = declared.collect();
         lists.append(&mut self.field_lists);
         let (digests, digest_items) = std::mem::take(&mut self.digests).into_iter().unzip();
-        let requests = match &self.intrinsics {
-            Intrinsics::V1model(intrinsics) => intrinsics.requests().to_vec(),
-            Intrinsics::Tna(_) | Intrinsics::Psa(_) => Vec::new(),
-        };
         let metadata = self.metadata();
         let widest = self.slots.widest();
-        let architecture = self.intrinsics.architecture();
         let constants = self.slots.constant_words();
         let (template, live) = self.slots.finish();
         if template.len() >= Slot::MAX as usize / 2 || self.ops.len() >= Pc::MAX as usize / 2 {
@@ -355,55 +333,23 @@ impl<'p> Loader<'p> {
             words: template.len(),
             constants,
         };
-        let costs = Costs {
-            code: &code,
-            registers: &self.registers,
-            tables: &tables,
-            value_sets: &externs.value_sets,
-        };
-        match ticks {
-            None => {
-                for (tick, work) in costs.ticks()? {
-                    code.ops[tick] = Op::Tick(work);
-                }
+        work::set_ticks(&mut code, &self.store, ticks)?;
+        self.store.make_room(&code, widest);
+        let mut shape = Shape { template, live, metadata, lists, digests, ..Shape::default() };
+        match &mut blocks {
+            Blocks::V1model { entries, intrinsics, sharing } => {
+                let registers = &self.store.registers;
+                *sharing = v1model::sharing(&code, registers, entries, intrinsics, live);
+                shape.late = late::late(&code, entries.parser, &shape.lists);
+                shape.requests = intrinsics.requests().to_vec();
+                shape.travelling = live;
             }
-            // The same number of iterations for all packets, observed or not.
-            Some(known) => {
-                let own = code.ops.iter_mut().filter(|op| matches!(op, Op::Tick(_)));
-                own.zip(known).for_each(|(tick, work)| *tick = Op::Tick(*work));
-            }
+            // No late headers: each of the two parsers would have to clear the other's.
+            Blocks::Tna { .. } => shape.cell_bytes = CELL_BYTES,
+            Blocks::Psa { .. } => {}
         }
-        let (travelling, cell_bytes) = match architecture {
-            Architecture::V1model => (live, 0),
-            Architecture::Tna => (0, CELL_BYTES),
-            Architecture::Psa => (0, 0),
-        };
-        let late = parser.map_or(Vec::new(), |parser| late::late(&code, parser, &lists));
-        let early = late::others(&late, live);
-        Ok(Loaded {
-            code,
-            shape: Shape {
-                template,
-                live,
-                early,
-                late,
-                metadata,
-                travelling,
-                cell_bytes,
-                requests,
-                lists,
-                digests,
-            },
-            instances: self.instances,
-            registers: self.registers,
-            counters: externs.counters,
-            meters: externs.meters,
-            filters: externs.filters,
-            profiles: externs.profiles,
-            value_sets: externs.value_sets,
-            tables,
-            widest,
-        })
+        shape.early = late::others(&shape.late, live);
+        Ok(Loaded { code, shape, instances: self.instances, store: self.store, blocks })
     }
 
     /// The live words outside headers.
@@ -463,7 +409,7 @@ impl<'p> Loader<'p> {
             self.barrier = self.ops.len();
             return;
         }
-        fuse::fuse(&mut self.ops, self.barrier, &self.registers, &mut self.runs);
+        fuse::fuse(&mut self.ops, self.barrier, &self.store.registers, &mut self.runs);
         self.barrier = self.ops.len();
     }
 
@@ -617,6 +563,19 @@ impl<'p> Loader<'p> {
 
 fn error_code(program: &Program, name: &str, otherwise: u64) -> u64 {
     program.error_code(name).unwrap_or(otherwise)
+}
+
+/// The codes of the engine's parser errors: the program's, or those of `core.p4`.
+fn errors(program: &Program) -> Errors {
+    let code = |name: &str, otherwise: u64| error_code(program, name, otherwise);
+    Errors {
+        packet_too_short: code("PacketTooShort", 1),
+        stack_out_of_bounds: code("StackOutOfBounds", 3),
+        header_too_short: code("HeaderTooShort", 4),
+        timeout: code("ParserTimeout", 5),
+        invalid_argument: code("ParserInvalidArgument", 6),
+        counter_range: code("CounterRange", u64::MAX),
+    }
 }
 
 /// Sets up all tables, and the allowed actions of their action profiles.

@@ -6,11 +6,12 @@ use tributary_p4::ir::{
     Transition,
 };
 
-use super::{Instance, Loader};
+use super::Loader;
 use crate::code::{ExternOp, Op, Pc};
 use crate::error::LoadError;
 use crate::layout::Layout;
 use crate::slot::{Item, Slot};
+use crate::store::Instance;
 use crate::wide::WideKind;
 
 impl Loader<'_> {

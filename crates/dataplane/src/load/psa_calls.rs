@@ -2,14 +2,15 @@
 
 use tributary_p4::ir::{Arg, CtorArg, ExternCall, ExternId};
 
+use super::Loader;
 use super::calls::Args;
-use super::{Instance, Loader};
 use crate::code::{Cell, ExternOp, Op};
 use crate::error::LoadError;
 use crate::externs::binding::PsaBehaviour;
 use crate::externs::hash::Algorithm;
 use crate::externs::meter::Color;
 use crate::slot::{NO_SLOT, Slot};
+use crate::store::Instance;
 
 /// The numbers of green, yellow and red in `PSA_MeterColor_t`.
 const COLORS: [u8; 3] = [1, 2, 0];

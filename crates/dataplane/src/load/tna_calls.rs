@@ -7,7 +7,7 @@ use tributary_p4::ir::{
 };
 
 use super::calls::Args;
-use super::{Context, Instance, Intrinsics, Loader};
+use super::{Context, Intrinsics, Loader};
 use crate::bits::mask;
 use crate::code::{ExternOp, Group, List, Op};
 use crate::error::LoadError;
@@ -17,6 +17,7 @@ use crate::externs::profile::Selector;
 use crate::externs::tna_hash::{Polynomial, TnaHash};
 use crate::layout::Layout;
 use crate::slot::{Item, NO_SLOT, Slot};
+use crate::store::Instance;
 use crate::tna::metadata;
 
 /// Bits of data that a resubmitted packet carries.

@@ -3,13 +3,14 @@
 use tributary_p4::Architecture;
 use tributary_p4::ir::{Arg, CtorArg, Extern, ExternId, Scalar};
 
+use super::Loader;
 use super::calls::Args;
 use super::instances::nth_initial;
-use super::{Instance, Loader};
 use crate::code::{Cell, ExternOp, Op};
 use crate::error::LoadError;
 use crate::externs::meter::Color;
 use crate::slot::{Item, NO_SLOT, Slot};
+use crate::store::Instance;
 
 /// Bits of a colour that a packet has before it is metered.
 const COLOR_BITS: u32 = 8;

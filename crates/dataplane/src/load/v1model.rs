@@ -2,9 +2,13 @@
 
 use tributary_p4::ir::Program;
 
+use super::slots::Slots;
 use super::{Context, Loader};
+use crate::code::Code;
+use crate::effects::Sharing;
 use crate::error::LoadError;
-use crate::load::slots::Slots;
+use crate::externs::register::Registers;
+use crate::slot::Slot;
 use crate::v1model::metadata::{Entries, Intrinsics};
 
 impl Loader<'_> {
@@ -50,4 +54,19 @@ pub(super) fn intrinsics(program: &Program, slots: &mut Slots) -> Intrinsics {
         digest: slots.words(1),
         failed: slots.words(1),
     }
+}
+
+/// How the replicas of packets with this many live words can share them, if they can.
+pub(super) fn sharing(
+    code: &Code,
+    registers: &Registers,
+    entries: &Entries,
+    intrinsics: &Intrinsics,
+    live: usize,
+) -> Option<Sharing> {
+    let then = [entries.compute, entries.deparser];
+    let requests: Vec<Slot> =
+        intrinsics.requests().into_iter().chain([intrinsics.failed]).collect();
+    let different = intrinsics.of_replicas();
+    Sharing::of(code, registers, entries.egress, &then, &different, &requests, live)
 }

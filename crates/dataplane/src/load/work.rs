@@ -13,10 +13,8 @@ use crate::control_flow::target;
 use crate::error::LoadError;
 use crate::externs::checksum::most_bytes;
 use crate::externs::hash::Algorithm;
-use crate::externs::register::Registers;
 use crate::externs::tna_hash::TnaHash;
-use crate::externs::value_set::ValueSet;
-use crate::tables::Table;
+use crate::store::Store;
 
 /// Frame bytes that a checksum may cover.
 const PAYLOAD: u64 = 9000;
@@ -34,12 +32,34 @@ impl Loader<'_> {
     }
 }
 
+/// Sets the work of each iteration. The code for observed packets gets the `known` work of the other code, so that
+/// all packets have the same number of iterations.
+///
+/// # Errors
+/// If a path through a block takes too much work before any loop iterates.
+pub(super) fn set_ticks(
+    code: &mut Code,
+    store: &Store,
+    known: Option<&[u32]>,
+) -> Result<(), LoadError> {
+    match known {
+        None => {
+            for (tick, work) in (Costs { code, store }).ticks()? {
+                code.ops[tick] = Op::Tick(work);
+            }
+        }
+        Some(known) => {
+            let own = code.ops.iter_mut().filter(|op| matches!(op, Op::Tick(_)));
+            own.zip(known).for_each(|(tick, work)| *tick = Op::Tick(*work));
+        }
+    }
+    Ok(())
+}
+
 /// A program's operations, and what their costs depend on.
-pub(super) struct Costs<'c> {
-    pub(super) code: &'c Code,
-    pub(super) registers: &'c Registers,
-    pub(super) tables: &'c [Table],
-    pub(super) value_sets: &'c [ValueSet],
+struct Costs<'c> {
+    code: &'c Code,
+    store: &'c Store,
 }
 
 impl Costs<'_> {
@@ -48,7 +68,7 @@ impl Costs<'_> {
     ///
     /// # Errors
     /// If a path through a block takes too much work before any loop iterates.
-    pub(super) fn ticks(&self) -> Result<Vec<(usize, u32)>, LoadError> {
+    fn ticks(&self) -> Result<Vec<(usize, u32)>, LoadError> {
         let longest = self.longest();
         if self.code.blocks.iter().any(|&entry| longest[entry as usize] > MOST_WORK.into()) {
             return Err(LoadError::Limit("the program's work for one packet".to_owned()));
@@ -130,13 +150,15 @@ impl Costs<'_> {
         let code = self.code;
         let header = |header: u32| 4 + u64::from(code.headers[header as usize].words);
         let register =
-            |register: u32| 4 + u64::from(self.registers.registers[register as usize].words);
+            |register: u32| 4 + u64::from(self.store.registers.registers[register as usize].words);
         match *op {
             Op::Copy { words, .. } => 1 + u64::from(words) / 4,
             Op::Wide(number) => code.wides[number as usize].work(),
             Op::Apply { table, .. } => {
                 let selected = code.tables[table as usize].selected;
-                LOOKUP + self.tables[table as usize].work() + selected.map_or(0, |l| self.list(l))
+                LOOKUP
+                    + self.store.tables[table as usize].work()
+                    + selected.map_or(0, |l| self.list(l))
             }
             Op::ApplyPicked { .. } => LOOKUP,
             Op::Extract(number)
@@ -201,7 +223,7 @@ impl Costs<'_> {
             }
             ExternOp::Contains { set, keys, .. } => {
                 let words: u64 = keys.iter().map(|item| u64::from(item.width.div_ceil(64))).sum();
-                4 + words.saturating_mul(self.value_sets[*set as usize].size())
+                4 + words.saturating_mul(self.store.value_sets[*set as usize].size())
             }
             ExternOp::Pack { digest } => {
                 let items = self.code.digests[*digest as usize].iter();

@@ -6,7 +6,7 @@ use super::{Passes, Pipeline};
 use crate::division::{self, By, Share, Undivided};
 use crate::error::LoadError;
 use crate::externs::counter::CounterData;
-use crate::load::Instance;
+use crate::store::Instance;
 use crate::tables::Table;
 
 /// What packets have changed, or a part of it.

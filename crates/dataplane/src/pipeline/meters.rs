@@ -5,7 +5,7 @@ use tributary_p4::ir::{ExternId, TableId};
 use super::Pipeline;
 use crate::error::StateError;
 use crate::externs::meter::{Meter, MeterConfig, Meters};
-use crate::load::Instance;
+use crate::store::Instance;
 use crate::tables::Owner;
 
 impl Pipeline {

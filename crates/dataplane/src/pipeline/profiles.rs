@@ -5,7 +5,7 @@ use tributary_p4::ir::ExternId;
 use super::Pipeline;
 use crate::error::ProfileError;
 use crate::externs::profile::Profile;
-use crate::load::Instance;
+use crate::store::Instance;
 
 impl Pipeline {
     /// An action profile or selector.

@@ -4,7 +4,7 @@ use tributary_p4::ir::ExternId;
 
 use super::Pipeline;
 use crate::error::StateError;
-use crate::load::Instance;
+use crate::store::Instance;
 use crate::tables::KeyMatch;
 
 impl Pipeline {

@@ -11,7 +11,8 @@ pub(crate) mod metadata;
 use self::intrinsic::{EgressIntrinsic, ingress_intrinsic, nanoseconds};
 use self::metadata::Intrinsics;
 use crate::code::Errors;
-use crate::exec::{Flow, Io, Runner};
+use crate::engine::Runner;
+use crate::exec::{Flow, Io};
 use crate::packet::Packet;
 use crate::pass::{
     DROP_PORT, Egress, EgressInput, Entries, Ingress, IngressInput, Instance, Replication, Verdict,

@@ -19,7 +19,7 @@ use tributary_p4::ir::{
 };
 
 pub(crate) use self::notes::{Names, Note, Traced};
-pub(crate) use self::watch::{Observed, Unwatched, Watch};
+pub(crate) use self::watch::Observed;
 use crate::externs::counter::CounterData;
 use crate::tables::{ActionCall, TableEntry};
 use crate::value::Value;

@@ -6,8 +6,8 @@ use tributary_p4::ir::{ActionId, ExternId, FieldId, ParserId, Program, StateId, 
 
 use super::{Event, Request};
 use crate::code::{Code, Pc};
-use crate::load::Instance;
 use crate::slot::{Item, Slot};
+use crate::store::Instance;
 
 /// What an operation [`crate::code::Op::Note`] stands for.
 #[derive(Clone, Debug)]

@@ -5,72 +5,15 @@ use tributary_p4::ir::{FieldId, HeaderId, Program, TableId};
 use super::{Choice, ChoiceOf, Event, Lookup, Note, Observer, Traced};
 use crate::code::{Cell, Code, ExternOp, Op, Pc};
 use crate::effects::written;
-use crate::exec::{Engine, Flow, Io, Runner, Store};
+use crate::engine::{Engine, Runner};
+use crate::exec::watch::Watch;
+use crate::exec::{Flow, Io};
 use crate::externs::checksum::gather;
 use crate::externs::profile::Profile;
 use crate::slot::{Item, NO_SLOT, Slot};
+use crate::store::Store;
 use crate::tables::{ActionCall, Match, Outcome, Resolved, Table};
 use crate::value::Value;
-
-/// What the interpreter tells about its steps. Where nobody watches, nothing remains of the calls.
-pub(crate) trait Watch {
-    /// Whether somebody watches.
-    const ON: bool;
-
-    /// Before an operation.
-    fn before(&mut self, store: &mut Store, code: &Code, op: &Op, state: &[u64], io: &Io<'_>);
-
-    /// After an operation, unless it has ended the block.
-    fn after(&mut self, store: &Store, code: &Code, op: &Op, state: &[u64], io: &Io<'_>);
-
-    /// A note in the code.
-    fn note(&mut self, number: u32, state: &[u64]);
-
-    /// The outcome to assume for a table instead of a lookup, and whether an entry matched.
-    fn assume(&mut self, table: u32, of: &Table) -> Option<(Outcome, bool)>;
-
-    /// The hash for the choice of a member, given the packet's.
-    fn pick(&mut self, table: u32, profile: &Profile, outcome: &Outcome, hash: u64) -> u64;
-
-    /// A table was applied.
-    fn applied(
-        &mut self,
-        table: u32,
-        of: &Table,
-        matched: Match,
-        outcome: &Outcome,
-        found: Option<&Resolved>,
-    );
-}
-
-/// Nobody.
-pub(crate) struct Unwatched;
-
-impl Watch for Unwatched {
-    const ON: bool = false;
-
-    #[inline]
-    fn before(&mut self, _: &mut Store, _: &Code, _: &Op, _: &[u64], _: &Io<'_>) {}
-
-    #[inline]
-    fn after(&mut self, _: &Store, _: &Code, _: &Op, _: &[u64], _: &Io<'_>) {}
-
-    #[inline]
-    fn note(&mut self, _: u32, _: &[u64]) {}
-
-    #[inline]
-    fn assume(&mut self, _: u32, _: &Table) -> Option<(Outcome, bool)> {
-        None
-    }
-
-    #[inline]
-    fn pick(&mut self, _: u32, _: &Profile, _: &Outcome, hash: u64) -> u64 {
-        hash
-    }
-
-    #[inline]
-    fn applied(&mut self, _: u32, _: &Table, _: Match, _: &Outcome, _: Option<&Resolved>) {}
-}
 
 /// An engine whose packets are observed: it interprets the code with notes.
 pub(crate) struct Observed<'p> {
