@@ -2,28 +2,19 @@
 
 use std::ops::Range;
 
-use tributary_p4::Architecture;
 use tributary_p4::ir::{
     Arg, Expr, ExprKind, ExternCall, ExternId, FieldId, FieldRole, HeaderRef, Place, Scalar,
 };
 
-use super::{Intrinsics, Loader};
+use super::Loader;
 use crate::code::{ExternOp, Group, List, Op};
 use crate::error::LoadError;
-use crate::externs::binding::{Behaviour, Kept, bind};
+use crate::externs::binding::{Behaviour, bind};
 use crate::externs::hash::Algorithm;
 use crate::layout::Layout;
-use crate::packet::{DigestShape, FieldList};
-use crate::pass::DROP_PORT;
+use crate::packet::DigestShape;
 use crate::slot::{Item, NO_SLOT, Slot};
 use crate::store::Instance;
-use crate::v1model::metadata;
-
-/// Bits of a clone session's number.
-const SESSION_BITS: u64 = 0x7fff;
-
-/// First number of field lists in calls; numbers of annotations have eight bits.
-const FIELD_LISTS: u32 = 1 << 8;
 
 impl Loader<'_> {
     /// Compiles a call of an extern. Errors are at the instance if the statement has no mark.
@@ -52,198 +43,43 @@ impl Loader<'_> {
         let use_error = |reason: String| LoadError::ExternUse { name: name.clone(), reason };
         let args = Args { args: &call.args, error: &use_error };
         match behaviour {
-            Behaviour::RegisterRead => {
-                let registers = self.registers(call.instance, &args)?;
-                let index = self.word(args.value(registers.len())?)?;
-                for (register, at) in registers.zip(0..) {
-                    let (place, ty) = args.out(at)?;
-                    self.through_place(place, ty, |this, dst| {
-                        this.op(Op::RegisterRead { dst, register, index });
-                    })?;
-                }
-            }
-            Behaviour::RegisterWrite => {
-                let registers = self.registers(call.instance, &args)?;
-                let index = self.word(args.value(0)?)?;
-                let values = args.exprs(1);
-                if values.len() != registers.len() {
-                    return Err(args.wrong("the value has other parts than the register's cells"));
-                }
-                for (register, value) in registers.zip(values) {
-                    let src = self.expr(value)?;
-                    self.op(Op::RegisterWrite { src, register, index });
-                }
-            }
-            Behaviour::Count => {
-                let Some(Instance::Counter(counter)) = self.instance(call.instance) else {
-                    return Err(args.wrong("is not a counter"));
-                };
-                if architecture == Architecture::Psa && call.args.len() != 1 {
-                    return Err(args.wrong("a packet length of its own is not supported"));
-                }
-                let index = self.word(args.value(0)?)?;
-                self.op(Op::Count { counter, index });
-            }
+            Behaviour::RegisterRead => self.register_read(call.instance, &args),
+            Behaviour::RegisterWrite => self.register_write(call.instance, &args),
+            Behaviour::Count => self.count(call.instance, &args),
             // The table counts every packet that matches an entry, as in BMv2.
-            Behaviour::DirectCount => {}
-            Behaviour::Meter => {
-                let Some(Instance::Meter(meter)) = self.instance(call.instance) else {
-                    return Err(args.wrong("is not a meter"));
-                };
-                let index = self.word(args.value(0)?)?;
-                let (place, ty) = args.out(1)?;
-                let width = args.narrow(ty)?;
-                self.through_place(place, ty, |this, dst| {
-                    this.extern_op(ExternOp::Meter { dst, width, meter, index });
-                })?;
-            }
-            // The table meters every packet that matches an entry and stores the colour, as in
-            // BMv2. This call determines where.
-            Behaviour::DirectMeter => {
-                let (Some(meter), Ok((Place::Field(field), _))) = (call.instance, args.out(0))
-                else {
-                    return Err(args.wrong("the colour must be read into a whole field"));
-                };
-                let target = self.item(*field);
-                let known = *self.meter_targets.entry(meter).or_insert(target);
-                if known.slot != target.slot {
-                    return Err(args.wrong("the colour must be read into one field everywhere"));
-                }
-            }
-            Behaviour::MarkToDrop => {
-                let (port, zero) =
-                    (self.slots.constant(u64::from(DROP_PORT)), self.slots.constant(0));
-                let metadata::Intrinsics { egress_spec, mcast_grp, .. } = *self.v1model(&args)?;
-                if let Some(Arg::Copy(fields)) = call.args.first() {
-                    for (field, src) in [("egress_spec", port), ("mcast_grp", zero)] {
-                        if let Some((_, id)) = fields.iter().find(|(name, _)| name == field) {
-                            self.op(Op::Move { dst: self.slots.field(*id), src });
-                        }
-                    }
-                } else {
-                    self.op(Op::Move { dst: egress_spec.slot, src: port });
-                    self.op(Op::Move { dst: mcast_grp.slot, src: zero });
-                }
-            }
-            Behaviour::Clone { list } => {
-                // The place of the call determines ingress or egress, as in BMv2.
-                let metadata::Intrinsics { clone, clone_list, .. } = *self.v1model(&args)?;
-                let session = self.word(args.value(1)?)?;
-                let (bits, one) = (self.slots.constant(SESSION_BITS), self.slots.constant(1));
-                let number = self.slots.temporary(Scalar::bit(32));
-                self.op(Op::And { dst: number, a: session, b: bits });
-                self.op(Op::Add { dst: clone, a: number, b: one, width: 64 });
-                self.keep(clone_list, list, &args, 2)?;
-            }
+            Behaviour::DirectCount => Ok(()),
+            Behaviour::Meter => self.meter(call.instance, &args),
+            Behaviour::DirectMeter => self.direct_meter(call.instance, &args),
+            Behaviour::MarkToDrop => self.mark_to_drop(&args),
+            Behaviour::Clone { list } => self.request_clone(list, &args),
             Behaviour::Resubmit { list } => {
                 let request = self.v1model(&args)?.resubmit;
-                self.keep(request, list, &args, 0)?;
+                self.keep(request, list, &args, 0)
             }
             Behaviour::Recirculate { list } => {
                 let request = self.v1model(&args)?.recirculate;
-                self.keep(request, list, &args, 0)?;
+                self.keep(request, list, &args, 0)
             }
             Behaviour::Truncate => {
                 let length = self.word(args.value(0)?)?;
                 let limit = self.v1model(&args)?.truncate;
                 self.extern_op(ExternOp::Truncate { length, limit });
+                Ok(())
             }
-            Behaviour::Random => {
-                let (place, ty) = args.out(0)?;
-                let (low, high) = (self.word(args.value(1)?)?, self.word(args.value(2)?)?);
-                let width = args.narrow(ty)?;
-                self.through_place(place, ty, |this, dst| {
-                    this.extern_op(ExternOp::Random { dst, width, low, high });
-                })?;
-            }
-            Behaviour::Hash => {
-                let (place, ty) = args.out(0)?;
-                let width = args.narrow(ty)?;
-                let algorithm = args.algorithm(1)?;
-                let base = self.word(args.value(2)?)?;
-                let list = self.list(&args, 3)?;
-                let max = self.word(args.value(4)?)?;
-                self.through_place(place, ty, |this, dst| {
-                    this.extern_op(ExternOp::Hash { dst, width, algorithm, base, max, list });
-                })?;
-            }
-            Behaviour::VerifyChecksum { payload } => {
-                let condition = self.expr(args.value(0)?)?;
-                let list = self.list(&args, 1)?;
-                let target = args.value(2)?;
-                let checksum = self.word(target)?;
-                let valid = self.validity(target);
-                let algorithm = args.algorithm(3)?;
-                let error = self.v1model(&args)?.checksum_error.slot;
-                self.extern_op(ExternOp::VerifyChecksum {
-                    condition,
-                    valid,
-                    checksum,
-                    algorithm,
-                    list,
-                    payload,
-                    error,
-                });
-            }
-            Behaviour::UpdateChecksum { payload } => {
-                let condition = self.expr(args.value(0)?)?;
-                let list = self.list(&args, 1)?;
-                let (place, ty) = args.out(2)?;
-                let width = args.narrow(ty)?;
-                let algorithm = args.algorithm(3)?;
-                self.through_place(place, ty, |this, checksum| {
-                    this.extern_op(ExternOp::UpdateChecksum {
-                        condition,
-                        checksum,
-                        width,
-                        algorithm,
-                        list,
-                        payload,
-                    });
-                })?;
-            }
-            Behaviour::Assert { what } => {
-                let condition = self.expr(args.value(0)?)?;
-                let failed = match &self.intrinsics {
-                    Intrinsics::V1model(intrinsics) => intrinsics.failed,
-                    Intrinsics::Psa(intrinsics) => intrinsics.failed,
-                    Intrinsics::Tna(_) => return Err(args.wrong("does not belong to TNA")),
-                };
-                self.extern_op(ExternOp::Assert { condition, failed, what });
-            }
-            Behaviour::Log => {
-                let Some(Arg::Text(message)) = call.args.first() else {
-                    return Err(args.wrong("the message must be a string literal"));
-                };
-                let mut values = Vec::new();
-                for expr in args.exprs(1) {
-                    values.push(Item { slot: self.expr(expr)?, width: expr.ty.width });
-                }
-                self.extern_op(ExternOp::Log { message: message.clone(), values });
-            }
-            Behaviour::Digest => {
-                let Some(Arg::Text(name)) = call.args.last() else {
-                    return Err(args.wrong("the digest has no name"));
-                };
-                let digest = self.digest(name, &args, 1)?;
-                let request = self.v1model(&args)?.digest;
-                self.extern_op(ExternOp::Learn { digest, request });
-            }
-            Behaviour::Tna(behaviour) => self.tna_call(behaviour, call, &args)?,
-            Behaviour::Psa(behaviour) => self.psa_call(behaviour, call, &args)?,
+            Behaviour::Random => self.random(&args),
+            Behaviour::Hash => self.hash_within(&args),
+            Behaviour::VerifyChecksum { payload } => self.verify_checksum(payload, &args),
+            Behaviour::UpdateChecksum { payload } => self.update_checksum(payload, &args),
+            Behaviour::Assert { what } => self.assert(what, &args),
+            Behaviour::Log => self.log(&args),
+            Behaviour::Digest => self.learn(&args),
+            Behaviour::Tna(behaviour) => self.tna_call(behaviour, call, &args),
+            Behaviour::Psa(behaviour) => self.psa_call(behaviour, call, &args),
         }
-        Ok(())
     }
 
     pub(super) fn instance(&self, instance: Option<ExternId>) -> Option<Instance> {
         instance.map(|instance| self.instances[instance.index()])
-    }
-
-    fn v1model(&self, args: &Args<'_>) -> Result<&metadata::Intrinsics, LoadError> {
-        match &self.intrinsics {
-            Intrinsics::V1model(intrinsics) => Ok(intrinsics),
-            Intrinsics::Tna(_) | Intrinsics::Psa(_) => Err(args.wrong("belongs to v1model")),
-        }
     }
 
     /// The engine's registers for a register of the program: one for each scalar of its cells.
@@ -262,31 +98,6 @@ impl Loader<'_> {
         let number = self.externs.len() as u32;
         self.externs.push(op);
         self.op(Op::Extern(number));
-    }
-
-    /// Stores the number plus one of the field list that an argument names; zero means none.
-    fn keep(&mut self, dst: Slot, list: Kept, args: &Args<'_>, at: usize) -> Result<(), LoadError> {
-        let number = match list {
-            Kept::Nothing => {
-                let src = self.slots.constant(0);
-                self.op(Op::Move { dst, src });
-                return Ok(());
-            }
-            Kept::Number => self.word(args.value(at)?)?,
-            Kept::Fields => {
-                let field = |expr: &Expr| match expr.kind {
-                    ExprKind::Field(field) => Ok(self.item(field)),
-                    _ => Err(args.wrong("the data to keep must be fields")),
-                };
-                let items = args.exprs(at).iter().map(field).collect::<Result<_, _>>()?;
-                let id = FIELD_LISTS + self.field_lists.len() as u32;
-                self.field_lists.push(FieldList { id, items });
-                self.slots.constant(u64::from(id))
-            }
-        };
-        let one = self.slots.constant(1);
-        self.op(Op::Add { dst, a: number, b: one, width: 64 });
-        Ok(())
     }
 
     /// Compiles an operation that writes to a slot, and the store from there to a place. Before,
@@ -441,7 +252,7 @@ impl<'a> Args<'a> {
         }
     }
 
-    fn algorithm(&self, at: usize) -> Result<Algorithm, LoadError> {
+    pub(super) fn algorithm(&self, at: usize) -> Result<Algorithm, LoadError> {
         match self.args.get(at) {
             Some(Arg::Symbol(_, member)) => Algorithm::from_name(member)
                 .ok_or_else(|| (self.error)(format!("algorithm `{member}` is not supported"))),

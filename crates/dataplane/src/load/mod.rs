@@ -16,6 +16,7 @@ mod tna;
 mod tna_calls;
 mod tna_state;
 mod v1model;
+mod v1model_calls;
 mod work;
 
 use std::cell::Cell;

@@ -34,34 +34,8 @@ impl Loader<'_> {
                     this.op(Op::CellRead { dst, register, index });
                 })?;
             }
-            PsaBehaviour::Hash => {
-                let algorithm = self.psa_algorithm(instance, args)?;
-                let ranged = args.args.len() == 4;
-                let (base, max) = match ranged {
-                    true => (self.word(args.value(0)?)?, self.word(args.value(2)?)?),
-                    false => (self.slots.constant(0), NO_SLOT),
-                };
-                let list = self.number(args, usize::from(ranged))?;
-                let (place, ty) = args.out(last)?;
-                let width = args.narrow(ty)?;
-                self.through_place(place, ty, |this, dst| {
-                    this.extern_op(ExternOp::Hash { dst, width, algorithm, base, max, list });
-                })?;
-            }
-            PsaBehaviour::Random => {
-                let bound = |at: usize| match self.program.externs[instance.index()].args.get(at) {
-                    Some(CtorArg::Int(value)) => u64::try_from(*value).ok(),
-                    _ => None,
-                };
-                let bounds = bound(0).zip(bound(1));
-                let (low, high) = bounds.ok_or_else(|| args.wrong("has no bounds of 64 bits"))?;
-                let (low, high) = (self.slots.constant(low), self.slots.constant(high));
-                let (place, ty) = args.out(last)?;
-                let width = args.narrow(ty)?;
-                self.through_place(place, ty, |this, dst| {
-                    this.extern_op(ExternOp::Random { dst, width, low, high });
-                })?;
-            }
+            PsaBehaviour::Hash => self.psa_hash(instance, args)?,
+            PsaBehaviour::Random => self.psa_random(instance, args)?,
             PsaBehaviour::Meter => {
                 let Some(Instance::Meter(meter)) = self.instance(call.instance) else {
                     return Err(args.wrong("is not a meter"));
@@ -95,23 +69,7 @@ impl Loader<'_> {
                     self.extern_op(ExternOp::ChecksumAdd { sum, list, subtract });
                 }
             },
-            PsaBehaviour::Get => {
-                let (place, ty) = args.out(0)?;
-                let width = args.narrow(ty)? as u8;
-                let running = self.instance(call.instance);
-                let sum = match running {
-                    Some(Instance::Running { digest, .. }) => digest,
-                    _ => self.checksum(instance, args)?,
-                };
-                let is_sum = matches!(running, Some(Instance::Checksum(_)));
-                self.through_place(place, ty, |this, dst| {
-                    if is_sum {
-                        this.extern_op(ExternOp::ChecksumGet { dst, sum, complement: true });
-                    }
-                    let src = if is_sum { dst } else { sum };
-                    this.op(Op::Truncate { dst, src, width });
-                })?;
-            }
+            PsaBehaviour::Get => self.psa_checksum(instance, args)?,
             PsaBehaviour::State => {
                 let src = self.checksum(instance, args)?;
                 let (place, ty) = args.out(0)?;
@@ -124,6 +82,57 @@ impl Loader<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Hashes values, in a range if one is given. The hash is the last argument.
+    fn psa_hash(&mut self, instance: ExternId, args: &Args<'_>) -> Result<(), LoadError> {
+        let algorithm = self.psa_algorithm(instance, args)?;
+        let ranged = args.args.len() == 4;
+        let (base, max) = match ranged {
+            true => (self.word(args.value(0)?)?, self.word(args.value(2)?)?),
+            false => (self.slots.constant(0), NO_SLOT),
+        };
+        let list = self.number(args, usize::from(ranged))?;
+        let (place, ty) = args.out(args.args.len().saturating_sub(1))?;
+        let width = args.narrow(ty)?;
+        self.through_place(place, ty, |this, dst| {
+            this.extern_op(ExternOp::Hash { dst, width, algorithm, base, max, list });
+        })
+    }
+
+    /// Draws a number within the bounds of the instance.
+    fn psa_random(&mut self, instance: ExternId, args: &Args<'_>) -> Result<(), LoadError> {
+        let bound = |at: usize| match self.program.externs[instance.index()].args.get(at) {
+            Some(CtorArg::Int(value)) => u64::try_from(*value).ok(),
+            _ => None,
+        };
+        let bounds = bound(0).zip(bound(1));
+        let (low, high) = bounds.ok_or_else(|| args.wrong("has no bounds of 64 bits"))?;
+        let (low, high) = (self.slots.constant(low), self.slots.constant(high));
+        let (place, ty) = args.out(args.args.len().saturating_sub(1))?;
+        let width = args.narrow(ty)?;
+        self.through_place(place, ty, |this, dst| {
+            this.extern_op(ExternOp::Random { dst, width, low, high });
+        })
+    }
+
+    /// Reads the result of a checksum of either kind.
+    fn psa_checksum(&mut self, instance: ExternId, args: &Args<'_>) -> Result<(), LoadError> {
+        let (place, ty) = args.out(0)?;
+        let width = args.narrow(ty)? as u8;
+        let running = self.instance(Some(instance));
+        let sum = match running {
+            Some(Instance::Running { digest, .. }) => digest,
+            _ => self.checksum(instance, args)?,
+        };
+        let is_sum = matches!(running, Some(Instance::Checksum(_)));
+        self.through_place(place, ty, |this, dst| {
+            if is_sum {
+                this.extern_op(ExternOp::ChecksumGet { dst, sum, complement: true });
+            }
+            let src = if is_sum { dst } else { sum };
+            this.op(Op::Truncate { dst, src, width });
+        })
     }
 
     /// Meters the packet; the colour is the last argument.

@@ -78,23 +78,7 @@ impl Loader<'_> {
                     this.extern_op(ExternOp::Random { dst, width, low, high });
                 })?;
             }
-            TnaBehaviour::Hash => {
-                if args.args.len() != 2 {
-                    return Err(args.wrong("a base and a range are not supported"));
-                }
-                let algorithm = self.hash(instance, args)?;
-                let list = self.number(args, 0)?;
-                let (place, ty) = args.out(1)?;
-                let width = args.narrow(ty)?;
-                self.through_place(place, ty, |this, dst| {
-                    this.extern_op(ExternOp::Digest {
-                        dst,
-                        width,
-                        algorithm: Box::new(algorithm),
-                        list,
-                    });
-                })?;
-            }
+            TnaBehaviour::Hash => self.tna_hash(instance, args)?,
             TnaBehaviour::ChecksumAdd { subtract } => {
                 let sum = self.checksum(instance, args)?;
                 let list = self.words_of(args, 0)?;
@@ -119,20 +103,7 @@ impl Loader<'_> {
             }
             TnaBehaviour::ChecksumRest => self.checksum_rest(instance, args)?,
             TnaBehaviour::ChecksumUpdate => self.checksum_update(args)?,
-            TnaBehaviour::Resubmit => {
-                let Intrinsics::Tna(metadata::Intrinsics { resubmit, resubmit_data, .. }) =
-                    self.intrinsics
-                else {
-                    return Err(args.wrong("belongs to TNA"));
-                };
-                let list = self.data(args, 0)?;
-                if let Some(list) = list
-                    && self.bits_of(list) > RESUBMIT_BITS
-                {
-                    return Err(args.wrong("a packet takes at most 64 bits along"));
-                }
-                self.extern_op(ExternOp::Resubmit { flag: resubmit, data: resubmit_data, list });
-            }
+            TnaBehaviour::Resubmit => self.tna_resubmit(args)?,
             TnaBehaviour::Mirror => {
                 let session = self.word(args.value(0)?)?;
                 let list = self.data(args, 1)?;
@@ -232,6 +203,22 @@ impl Loader<'_> {
         Ok(())
     }
 
+    /// Compiles the request of another ingress pass with data.
+    fn tna_resubmit(&mut self, args: &Args<'_>) -> Result<(), LoadError> {
+        let Intrinsics::Tna(metadata::Intrinsics { resubmit, resubmit_data, .. }) = self.intrinsics
+        else {
+            return Err(args.wrong("belongs to TNA"));
+        };
+        let list = self.data(args, 0)?;
+        if let Some(list) = list
+            && self.bits_of(list) > RESUBMIT_BITS
+        {
+            return Err(args.wrong("a packet takes at most 64 bits along"));
+        }
+        self.extern_op(ExternOp::Resubmit { flag: resubmit, data: resubmit_data, list });
+        Ok(())
+    }
+
     fn checksum_update(&mut self, args: &Args<'_>) -> Result<(), LoadError> {
         let condition = self.slots.constant(1);
         let list = self.words_of(args, 0)?;
@@ -295,10 +282,19 @@ impl Loader<'_> {
         }
     }
 
-    /// The algorithm of a `Hash` instance.
-    fn hash(&self, instance: ExternId, args: &Args<'_>) -> Result<TnaHash, LoadError> {
-        algorithm(self.program, &self.program.externs[instance.index()])
-            .map_err(|reason| args.wrong(&reason))
+    /// Hashes values by the algorithm of a `Hash` instance.
+    fn tna_hash(&mut self, instance: ExternId, args: &Args<'_>) -> Result<(), LoadError> {
+        if args.args.len() != 2 {
+            return Err(args.wrong("a base and a range are not supported"));
+        }
+        let algorithm = algorithm(self.program, &self.program.externs[instance.index()]);
+        let algorithm = Box::new(algorithm.map_err(|reason| args.wrong(&reason))?);
+        let list = self.number(args, 0)?;
+        let (place, ty) = args.out(1)?;
+        let width = args.narrow(ty)?;
+        self.through_place(place, ty, |this, dst| {
+            this.extern_op(ExternOp::Digest { dst, width, algorithm, list });
+        })
     }
 
     /// A list of values as one number, padded with zeros in front to whole bytes.
