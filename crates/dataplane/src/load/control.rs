@@ -1,7 +1,7 @@
 //! Compiles statements.
 
 use tributary_p4::ir::{
-    BinaryOp, Expr, ExprKind, HeaderId, LabelId, Place, Scalar, Stmt, TableId, UnaryOp,
+    BinaryOp, Expr, ExprKind, HeaderId, HeaderRef, LabelId, Place, Scalar, Stmt, TableId, UnaryOp,
 };
 
 use super::{Context, Loader};
@@ -30,35 +30,15 @@ impl Loader<'_> {
                     Ok(())
                 })
             })?,
-            Stmt::SetValid(header) => self.on_header(header, &mut |this, header| {
-                this.op(Op::SetValid(header.0));
-                Ok(())
-            })?,
-            Stmt::SetInvalid(header) => self.on_header(header, &mut |this, header| {
-                this.op(Op::SetInvalid(header.0));
-                Ok(())
-            })?,
+            Stmt::SetValid(header) => self.header_op(header, Op::SetValid)?,
+            Stmt::SetInvalid(header) => self.header_op(header, Op::SetInvalid)?,
             Stmt::Displace(header) => self.on_header(header, &mut |this, header| {
                 this.invalidate(&[header]);
                 Ok(())
             })?,
             Stmt::PushFront(stack, count) => self.push_front(*stack, *count),
             Stmt::PopFront(stack, count) => self.pop_front(*stack, *count),
-            Stmt::If { condition, then, otherwise } => {
-                let branch = self.next_branch();
-                let not = self.branch(condition, false)?;
-                self.note_condition(branch, condition, true);
-                self.statements(then)?;
-                if otherwise.is_empty() && self.notes.is_none() {
-                    self.patch_here(&not);
-                } else {
-                    let end = self.jump(Op::Jump(0));
-                    self.patch_here(&not);
-                    self.note_condition(branch, condition, false);
-                    self.statements(otherwise)?;
-                    self.patch_here(&[end]);
-                }
-            }
+            Stmt::If { condition, then, otherwise } => self.if_else(condition, then, otherwise)?,
             Stmt::Switch { on, cases, default } => self.switch(on, cases, default)?,
             Stmt::Apply { table, hit, action } => self.apply(
                 *table,
@@ -96,30 +76,14 @@ impl Loader<'_> {
                 self.jump(Op::Fail { error });
                 self.patch_here(&holds);
             }
-            Stmt::Emit(header) => {
-                if self.context != Context::Deparser {
-                    return Err(LoadError::Misplaced(
-                        "packet_out is for deparsers only".to_owned(),
-                    ));
-                }
-                self.on_header(header, &mut |this, header| {
-                    this.op(Op::Emit(header.0));
-                    Ok(())
-                })?;
+            Stmt::Emit(_) if self.context != Context::Deparser => {
+                return Err(LoadError::Misplaced("packet_out is for deparsers only".to_owned()));
             }
+            Stmt::Emit(header) => self.header_op(header, Op::Emit)?,
             Stmt::Exit => {
                 self.jump(Op::Exit);
             }
-            Stmt::Return => {
-                if self.returns.is_empty() {
-                    self.jump(Op::Return);
-                } else {
-                    let jump = self.jump(Op::Jump(0));
-                    if let Some(scope) = self.returns.last_mut() {
-                        scope.push(jump);
-                    }
-                }
-            }
+            Stmt::Return => self.return_from_scope(),
             Stmt::Block(body) => self.scope(body)?,
             Stmt::Labelled(label, body) => self.labelled(*label, |this| this.statements(body))?,
             Stmt::Loop(label, body) => self.labelled(*label, |this| {
@@ -129,14 +93,43 @@ impl Loader<'_> {
                 this.jump(Op::Jump(start));
                 Ok(())
             })?,
-            Stmt::Leave(label) => {
-                let jump = self.jump(Op::Jump(0));
-                let scope = self.labels.iter_mut().rev().find(|(of, _)| of == label);
-                let missing = || LoadError::Malformed(format!("no label {}", label.0));
-                scope.ok_or_else(missing)?.1.push(jump);
-            }
+            Stmt::Leave(label) => self.leave(*label)?,
         }
         Ok(())
+    }
+
+    fn if_else(
+        &mut self,
+        condition: &Expr,
+        then: &[Stmt],
+        otherwise: &[Stmt],
+    ) -> Result<(), LoadError> {
+        let branch = self.next_branch();
+        let not = self.branch(condition, false)?;
+        self.note_condition(branch, condition, true);
+        self.statements(then)?;
+        if otherwise.is_empty() && self.notes.is_none() {
+            self.patch_here(&not);
+        } else {
+            let end = self.jump(Op::Jump(0));
+            self.patch_here(&not);
+            self.note_condition(branch, condition, false);
+            self.statements(otherwise)?;
+            self.patch_here(&[end]);
+        }
+        Ok(())
+    }
+
+    /// Compiles a `return`, which leaves the innermost scope or the block.
+    fn return_from_scope(&mut self) {
+        if self.returns.is_empty() {
+            self.jump(Op::Return);
+        } else {
+            let jump = self.jump(Op::Jump(0));
+            if let Some(scope) = self.returns.last_mut() {
+                scope.push(jump);
+            }
+        }
     }
 
     /// Compiles a scope that `return` leaves.
@@ -161,6 +154,22 @@ impl Loader<'_> {
         compiled?;
         self.patch_here(&ends);
         Ok(())
+    }
+
+    /// Compiles a jump to the end of the innermost scope with the label.
+    fn leave(&mut self, label: LabelId) -> Result<(), LoadError> {
+        let jump = self.jump(Op::Jump(0));
+        let scope = self.labels.iter_mut().rev().find(|(of, _)| *of == label);
+        let missing = || LoadError::Malformed(format!("no label {}", label.0));
+        scope.ok_or_else(missing)?.1.push(jump);
+        Ok(())
+    }
+
+    fn header_op(&mut self, header: &HeaderRef, op: fn(u32) -> Op) -> Result<(), LoadError> {
+        self.on_header(header, &mut |this, header| {
+            this.op(op(header.0));
+            Ok(())
+        })
     }
 
     fn copy_header(&mut self, to: HeaderId, from: HeaderId) {
