@@ -225,15 +225,8 @@ impl Watcher<'_> {
             ExternOp::UpdateChecksum { algorithm, width, payload, .. } => {
                 let tail = if *payload { io.payload } else { &[] };
                 let value = algorithm.digest(&self.data, tail) & crate::bits::mask(*width);
-                let (active, payload) = (self.index != 0, tail.len());
-                Event::Checksum {
-                    verify: false,
-                    active,
-                    data: data(),
-                    payload,
-                    value,
-                    correct: None,
-                }
+                let (active, payload, correct) = (self.index != 0, tail.len(), None);
+                Event::Checksum { verify: false, active, data: data(), payload, value, correct }
             }
             ExternOp::ChecksumAdd { sum, .. } => {
                 let value = !at(*sum) & 0xffff;
@@ -241,24 +234,14 @@ impl Watcher<'_> {
                 Event::Checksum { verify: false, active, data: data(), payload, value, correct }
             }
             ExternOp::Random { dst, .. } => Event::Random { value: at(*dst) },
-            ExternOp::Meter { dst, meter, .. } => Event::Meter {
-                meter: self.traced.meters[*meter as usize],
-                index: self.index,
-                color: usize::try_from(self.index)
-                    .is_ok_and(|i| i < store.meters[*meter as usize].cells.len())
-                    .then(|| at(*dst)),
-            },
+            ExternOp::Meter { dst, meter, .. } => self.metered(store, *meter, at(*dst)),
             ExternOp::Contains { dst, set, .. } => {
                 let (keys, found) = (self.keys.clone(), at(*dst) != 0);
                 Event::ValueSet { set: *set, keys, found }
             }
-            ExternOp::CountAt { at: Cell::Array { number, .. }, .. } => Event::Count {
-                counter: self.traced.counters[*number as usize],
-                index: self.index,
-                count: usize::try_from(self.index)
-                    .ok()
-                    .and_then(|index| store.counters[*number as usize].cells.get(index).copied()),
-            },
+            ExternOp::CountAt { at: Cell::Array { number, .. }, .. } => {
+                self.counted(store, *number)
+            }
             ExternOp::CountAt { at: Cell::Entry { table }, .. } => {
                 Event::CountDirect { table: TableId(*table) }
             }
@@ -266,13 +249,7 @@ impl Watcher<'_> {
                 let color = colors.iter().position(|&color| u64::from(color) == at(*dst));
                 let color = color.unwrap_or(0) as u64;
                 match *place {
-                    Cell::Array { number, .. } => Event::Meter {
-                        meter: self.traced.meters[number as usize],
-                        index: self.index,
-                        color: usize::try_from(self.index)
-                            .is_ok_and(|i| i < store.meters[number as usize].cells.len())
-                            .then_some(color),
-                    },
+                    Cell::Array { number, .. } => self.metered(store, number, color),
                     Cell::Entry { table } => Event::MeterDirect { table: TableId(table), color },
                 }
             }
@@ -305,6 +282,20 @@ impl Watcher<'_> {
             | ExternOp::Consumed { .. }
             | ExternOp::Learn { .. } => return None,
         })
+    }
+
+    /// A counter has counted at the index.
+    fn counted(&self, store: &Store, counter: u32) -> Event {
+        let cells = &store.counters[counter as usize].cells;
+        let count = usize::try_from(self.index).ok().and_then(|i| cells.get(i)).copied();
+        Event::Count { counter: self.traced.counters[counter as usize], index: self.index, count }
+    }
+
+    /// A meter has returned this colour, if it has the index.
+    fn metered(&self, store: &Store, meter: u32, color: u64) -> Event {
+        let size = store.meters[meter as usize].cells.len();
+        let color = usize::try_from(self.index).is_ok_and(|i| i < size).then_some(color);
+        Event::Meter { meter: self.traced.meters[meter as usize], index: self.index, color }
     }
 
     /// The element of one of the engine's registers.
@@ -373,12 +364,7 @@ impl Watch for Watcher<'_> {
                 let (register, scalar) = self.traced.registers[register as usize];
                 Some(Event::RegisterWrite { register, scalar, index, before, after })
             }
-            Op::Count { counter, .. } => {
-                let cells = &store.counters[counter as usize].cells;
-                let count = usize::try_from(index).ok().and_then(|i| cells.get(i)).copied();
-                let counter = self.traced.counters[counter as usize];
-                Some(Event::Count { counter, index, count })
-            }
+            Op::Count { counter, .. } => Some(self.counted(store, counter)),
             Op::Extern(number) => {
                 self.extern_event(store, code, &code.externs[number as usize], state, io)
             }
