@@ -30,6 +30,7 @@ pub(crate) fn reachable(code: &Code, entry: Pc) -> BTreeSet<Pc> {
 
 /// Calls `each` for the first slot and the number of slots that an operation writes, without what
 /// the actions that it calls write. An absent result is [`crate::slot::NO_SLOT`].
+#[expect(clippy::too_many_lines, reason = "one arm for each kind of operation")]
 pub(crate) fn written(
     code: &Code,
     registers: &Registers,

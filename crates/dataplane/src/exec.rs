@@ -52,6 +52,7 @@ impl<'a> Io<'a> {
 
 impl Store {
     /// Interprets a block, or one operation of it.
+    #[expect(clippy::too_many_lines, reason = "one arm for each kind of operation")]
     pub(crate) fn interpret<const STEP: bool, W: Watch>(
         &mut self,
         code: &Code,

@@ -32,6 +32,7 @@ fn place(plan: &Plan, pc: Pc, to: Pc) -> Result<(), Refusal> {
     if (to as usize) < plan.code.ops.len() { Ok(()) } else { Err(Refusal::Bounds(pc)) }
 }
 
+#[expect(clippy::too_many_lines, reason = "one arm for each kind of operation")]
 #[rustfmt::skip]
 fn operation(plan: &Plan, pc: Pc, op: &Op) -> Result<(), Refusal> {
     let refusal = || Refusal::Bounds(pc);

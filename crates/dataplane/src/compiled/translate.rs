@@ -296,6 +296,7 @@ impl Translator<'_, '_> {
     }
 
     /// Translates straight-line operations on words; false for others.
+    #[expect(clippy::too_many_lines, reason = "one arm for each kind of operation")]
     #[rustfmt::skip]
     fn arithmetic(&mut self, op: &Op) -> bool {
         match *op {

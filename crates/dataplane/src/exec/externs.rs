@@ -16,6 +16,7 @@ use crate::value::Value;
 
 impl Store {
     /// Calls an extern function. Returns false if that ends the block.
+    #[expect(clippy::too_many_lines, reason = "one arm for each kind of call")]
     pub(super) fn call_extern(
         &mut self,
         code: &Code,
