@@ -6,12 +6,8 @@
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use super::philly::{DURATIONS_BY_GPUS, GAPS_BY_HOUR, GPUS, PARTS};
+use super::philly::{DURATIONS_BY_GPUS, GAPS_BY_HOUR, GPUS, Marginal, PARTS};
 use super::{DAY_S, Submission, Trace};
-
-/// A distribution: at each of [`PARTS`] its quantile, and the mean of the values from there to the
-/// next.
-pub type Marginal = [(f64, f64); PARTS.len()];
 
 /// Generates submissions.
 #[derive(Clone, Debug)]

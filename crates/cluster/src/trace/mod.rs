@@ -30,8 +30,8 @@ use crate::model::Profile;
 use crate::topology::Cluster;
 
 pub use demand::Demand;
-pub use generate::{Generator, Marginal, class};
-pub use philly::{DURATIONS, GAPS, GPUS, HOURS, JOBS, PARTS};
+pub use generate::{Generator, class};
+pub use philly::{DURATIONS, GAPS, GPUS, HOURS, JOBS, Marginal, PARTS};
 
 /// Maximum number of warnings kept with their line. Further warnings are only counted.
 const MAX_WARNINGS: usize = 10_000;

@@ -1,11 +1,13 @@
 //! Distributions of the Philly trace (82247 jobs of 2017), derived from it by
 //! `cargo run -p tributary-cluster --example philly-marginals -- philly.csv`.
 
-use super::generate::Marginal;
-
 /// Probabilities of the quantiles.
 pub const PARTS: [f64; 17] =
     [0.0, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.999, 1.0];
+
+/// A distribution: at each of [`PARTS`] its quantile, and the mean of the values from there to the
+/// next.
+pub type Marginal = [(f64, f64); PARTS.len()];
 
 /// Number of jobs of the trace.
 pub const JOBS: usize = 82247;
