@@ -47,8 +47,6 @@ const BACKLOG: usize = 1 << 12;
 /// The socket at which the parameter servers serve their metrics.
 const SERVER_SOCKET: &str = "ps.sock";
 
-/// Has the key of a job, for a worker of ours or of a command.
-pub(super) const JOB_KEY: &str = "TRIBUTARY_JOB_KEY";
 /// Directory of the identity of users' commands.
 const IDENTITY: &str = "TRIBUTARY_IDENTITY";
 
@@ -465,7 +463,7 @@ impl Agent {
             Some(part) => {
                 command.arg("worker").arg(format!("--job={}", part.job_id));
                 command.arg(format!("--host={}", self.settings.server));
-                command.env(JOB_KEY, &part.key);
+                command.env(launch::JOB_KEY, &part.key);
                 self.settings.take_part(&mut command);
                 Kind::Endpoint
             }

@@ -10,12 +10,14 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::{AccessFlags, Pid, access};
 use tributary_api::placement::v1;
 
-use super::client::JOB_KEY;
 use crate::job::{Exit, Outcome, TaskId};
 
 /// Ports at which the first worker of a job meets the others: below those that the kernel gives out,
 /// and below ours.
 const PORTS: (u32, u32) = (20_000, 9_000);
+
+/// Has the key of a job, for a worker of ours or of a command.
+pub(super) const JOB_KEY: &str = "TRIBUTARY_JOB_KEY";
 
 /// How often processes are killed that start others meanwhile, and the pause in between.
 const ROUNDS: u32 = 200;
