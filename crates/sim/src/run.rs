@@ -8,24 +8,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use tributary_controller::outcomes::Outcomes;
-use tributary_dataplane::EngineKind;
 use tributary_model::{
     Aggregation, Deployment, JobSpec, Scenario, circuits::Circuits, worker_index,
 };
-use tributary_netio::capture::Recorder;
-use tributary_netio::faults::{InvalidFaults, Statistics};
+use tributary_netio::faults::Statistics;
 use tributary_protocol::priority::Priority;
-use tributary_protocol::rtt::RttConfig;
-use tributary_protocol::{
-    Assignment, ConfigError, ParameterServer, SubmitError, Tensor, Time, Worker, esa, server,
-    worker,
-};
-use tributary_switch::Refusal;
+use tributary_protocol::{Assignment, ParameterServer, Tensor, Time, Worker, esa, server, worker};
 use tributary_wire::JobId;
 
-use crate::channel::Pace;
-use crate::line::Cable;
-use crate::network::{Disturbance, Happening, Processing};
+use crate::error::Error;
+use crate::network::{Disturbance, Happening};
+use crate::options::Options;
 use crate::program::Program;
 use crate::system::System;
 use crate::trace::Trace;
@@ -33,117 +26,8 @@ use crate::trace::Trace;
 pub use acts::Act;
 pub use cells::Held;
 
-/// Virtual time limit of a sweep.
-pub(crate) const SWEEP_TIME: Duration = Duration::from_secs(60);
-
 /// The tensors of each worker: by job, worker and round.
 pub type Inputs = Vec<Vec<Vec<Tensor>>>;
-
-/// How to run.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// Properties of links that the scenario does not set.
-    pub cable: Cable,
-    /// Processor time of hosts and switches; `None` for none.
-    pub processing: Option<Processing>,
-    /// Bytes that each packet with values counts on the links beyond its own: the values that it
-    /// does not carry where only times matter.
-    pub stretch: usize,
-    /// Seed of the links' faults.
-    pub seed: u64,
-    /// Execution engine of the switches.
-    pub engine: EngineKind,
-    /// Virtual time limit of the run.
-    pub limit: Duration,
-    /// Timing of reliable channels.
-    pub pace: Pace,
-    /// Retransmission timeouts of workers, replacing the scenario's.
-    pub worker_rtt: Option<RttConfig>,
-    /// How long a finished worker waits for its dismissal (ESA). A replacement agent does not know
-    /// which workers have left, and would wait for them forever.
-    pub farewell: Duration,
-    /// Whether to record every frame and message.
-    pub trace: bool,
-    /// Captures every frame, with the interfaces of [`Ends`](crate::Ends).
-    pub capture: Option<Recorder>,
-    /// The only disturbances that may happen by chance, if restricted.
-    pub only: Option<BTreeSet<Disturbance>>,
-    /// When loss, duplication and reordering by chance end; `None` for never.
-    pub until: Option<Duration>,
-}
-
-impl Options {
-    /// Options with a seed and a limit of ten virtual minutes.
-    #[must_use]
-    pub fn seeded(seed: u64) -> Self {
-        Self {
-            cable: Cable::default(),
-            processing: None,
-            stretch: 0,
-            seed,
-            engine: EngineKind::default(),
-            limit: Duration::from_secs(600),
-            pace: Pace::default(),
-            worker_rtt: None,
-            farewell: Duration::from_secs(5),
-            trace: false,
-            capture: None,
-            only: None,
-            until: None,
-        }
-    }
-}
-
-/// Why a scenario could not be run.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// A link's faults are invalid.
-    #[error(transparent)]
-    Faults(#[from] InvalidFaults),
-    /// An endpoint's settings contradict each other.
-    #[error(transparent)]
-    Config(#[from] ConfigError),
-    /// A tensor cannot be summed.
-    #[error("job {job}, worker {worker}: {source}")]
-    Submit {
-        /// Index of the job.
-        job: usize,
-        /// Index of the worker.
-        worker: usize,
-        /// The cause.
-        source: SubmitError,
-    },
-    /// A worker cannot change to a new assignment.
-    #[error("job {job}, worker {worker}: {source}")]
-    Reassign {
-        /// Index of the job.
-        job: usize,
-        /// Index of the worker.
-        worker: usize,
-        /// The cause.
-        source: worker::ReassignError,
-    },
-    /// A switch refused an update.
-    #[error("switch {switch}: {refusal}")]
-    Refused {
-        /// Index of the switch.
-        switch: usize,
-        /// The cause.
-        refusal: Refusal,
-    },
-    /// A sweep did not come back.
-    #[error("switch {switch}: the sweep did not come back within {SWEEP_TIME:?}")]
-    SweepLost {
-        /// Index of the switch.
-        switch: usize,
-    },
-    /// The network cannot serve a job.
-    #[error(transparent)]
-    Model(#[from] tributary_model::Error),
-    /// The program lacks something that the controller needs, or a job cannot be placed.
-    #[error(transparent)]
-    Controller(#[from] tributary_controller::Error),
-}
 
 /// Counters of a job's parameter server and reminder agent (ESA) since their last start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

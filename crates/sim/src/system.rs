@@ -20,10 +20,11 @@ use tributary_wire::channel::Role;
 use tributary_wire::{JobId, Sequence};
 
 use crate::channel::Pace;
+use crate::error::{Error, SWEEP_TIME};
 use crate::network::Network;
+use crate::options::Options;
 use crate::process::Process;
 use crate::program::Program;
-use crate::run::{Error, Options, SWEEP_TIME};
 
 /// The network of a deployment, and the control plane of its switches.
 #[derive(Debug)]
