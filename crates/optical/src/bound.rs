@@ -234,7 +234,7 @@ fn fits_together(instance: &Instance<'_>, time: f64) -> bool {
         }
         totals.push(total);
     }
-    let mut model = variables.minimise(overload).using(crate::exact::solver);
+    let mut model = variables.minimise(overload).using(crate::solver::solver);
     for total in totals.into_iter().filter(|total| total.linear_coefficients().next().is_some()) {
         model = model.with(constraint!(total == 1.0));
     }

@@ -1,7 +1,5 @@
 //! Errors, one line each: what is wrong, where, and how to fix it.
 
-use crate::Violation;
-
 /// Why jobs cannot be built, read or scheduled.
 #[derive(Clone, PartialEq, Debug, thiserror::Error)]
 pub enum Error {
@@ -44,15 +42,4 @@ impl From<tributary_base::document::Error> for Error {
     fn from(error: tributary_base::document::Error) -> Self {
         Self::File(error.to_string())
     }
-}
-
-/// Why there is no answer.
-#[derive(Clone, PartialEq, Debug, thiserror::Error)]
-pub enum Unsolved {
-    /// A job cannot be carried out at all.
-    #[error(transparent)]
-    Job(#[from] Error),
-    /// The schedule to start from is invalid.
-    #[error("the schedule to start from is invalid: {0}")]
-    Start(Violation),
 }

@@ -3,7 +3,8 @@
 use tributary_base::document::{Document, Item, Kind, Table};
 
 use crate::instance::Instance;
-use crate::limits::{JOBS_MAX, PORTS_MAX, SLOTS_MAX, UNITS_MAX};
+use crate::limits::{JOBS_MAX, SLOTS_MAX};
+use crate::network::{PORTS_MAX, UNITS_MAX};
 use crate::{Demand, Error, Job, Network, Unit, UnitId};
 
 const MEGABYTE: f64 = 8e6;

@@ -39,11 +39,14 @@ mod refine;
 mod schedule;
 mod scheduler;
 mod simulate;
+#[cfg(feature = "exact")]
+mod solver;
 mod sunflow;
 mod testbed;
 mod trace;
 mod transfer;
 mod tw;
+mod unsolved;
 mod window;
 mod workload;
 
@@ -54,22 +57,25 @@ pub use bound::quick_bound;
 pub use check::{Checked, TOLERANCE, Violation, check};
 #[cfg(feature = "exact")]
 pub use compare::{Comparison, compare};
-pub use error::{Error, Unsolved};
+pub use error::Error;
 #[cfg(feature = "exact")]
-pub use exact::{Exact, SOLVER, Solved};
+pub use exact::{Exact, Solved};
 pub use fcfs::Fcfs;
 pub use file::{Input, read};
 pub use job::{Demand, Flow, Job, Way};
-pub use limits::{JOBS_MAX, PORTS_MAX, SLOTS_MAX, UNITS_MAX};
-pub use network::{Network, Unit, UnitId};
+pub use limits::{JOBS_MAX, SLOTS_MAX};
+pub use network::{Network, PORTS_MAX, UNITS_MAX, Unit, UnitId};
 pub use online::{Begun, Decision, Online, carries};
 pub use refine::Refine;
 pub use schedule::{Circuits, Schedule, Slot};
-pub use scheduler::{Scheduler, Take, schedulers};
-pub use simulate::{Case, Load, Run, exponent, simulate};
+pub use scheduler::{Scheduler, Take};
+pub use simulate::{Case, Load, Run, exponent, schedulers, simulate};
+#[cfg(feature = "exact")]
+pub use solver::SOLVER;
 pub use sunflow::{Order, Reservation, circuit_bound, sunflow};
 pub use testbed::{Request, Served, Testbed, Trained};
 pub use trace::{Shuffle, coflows, parse};
 pub use transfer::{Outcome, outcome};
 pub use tw::Tw;
+pub use unsolved::Unsolved;
 pub use workload::{SIZES, Setting};

@@ -2,12 +2,6 @@
 
 use crate::{Error, Job, Network};
 
-/// The most units: matrices have an entry for each pair.
-pub const UNITS_MAX: usize = 512;
-
-/// The most optical ports of a unit: some searches take a step for each.
-pub const PORTS_MAX: u32 = 256;
-
 /// The most jobs.
 pub const JOBS_MAX: usize = 10_000;
 

@@ -1,7 +1,12 @@
 //! The hardware.
 
 use crate::Error;
-use crate::limits::{PORTS_MAX, UNITS_MAX};
+
+/// The most units: matrices have an entry for each pair.
+pub const UNITS_MAX: usize = 512;
+
+/// The most optical ports of a unit: some searches take a step for each.
+pub const PORTS_MAX: u32 = 256;
 
 /// The number of a unit, from 0.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]

@@ -1,6 +1,6 @@
 //! What all schedulers have in common.
 
-use crate::{Error, Fcfs, Job, Network, Schedule, Tw};
+use crate::{Error, Job, Network, Schedule};
 
 /// The step in which a job's rate grows, in bits per second for each worker: *δB* (§VII.B).
 pub(crate) const STEP: f64 = 10e9;
@@ -24,17 +24,4 @@ pub enum Take {
     Enough,
     /// Everything that is free.
     All,
-}
-
-/// The paper's schedulers, under its names: four for all figures, and the one of table I that cannot
-/// change circuits.
-#[must_use]
-pub fn schedulers() -> Vec<Box<dyn Scheduler + Send + Sync>> {
-    let mut all: Vec<Box<dyn Scheduler + Send + Sync>> = Vec::new();
-    for inc in [false, true] {
-        all.push(Box::new(Fcfs::new(inc)));
-        all.push(Box::new(Tw::new(inc, true)));
-    }
-    all.push(Box::new(Tw::new(true, false)));
-    all
 }

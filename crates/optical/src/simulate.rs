@@ -2,7 +2,7 @@
 
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::{Error, Job, Network, Schedule, Scheduler, Setting, Shuffle, outcome};
+use crate::{Error, Fcfs, Job, Network, Schedule, Scheduler, Setting, Shuffle, Tw, outcome};
 
 /// What is scheduled.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -54,6 +54,19 @@ impl Case<'_> {
         };
         Ok((self.setting.network(), jobs))
     }
+}
+
+/// The paper's schedulers, under its names: four for all figures, and the one of table I that cannot
+/// change circuits.
+#[must_use]
+pub fn schedulers() -> Vec<Box<dyn Scheduler + Send + Sync>> {
+    let mut all: Vec<Box<dyn Scheduler + Send + Sync>> = Vec::new();
+    for inc in [false, true] {
+        all.push(Box::new(Fcfs::new(inc)));
+        all.push(Box::new(Tw::new(inc, true)));
+    }
+    all.push(Box::new(Tw::new(true, false)));
+    all
 }
 
 /// Runs each scheduler in each case, with seeds from 0. The results are in the order of cases,
@@ -121,7 +134,6 @@ pub fn exponent(points: &[(f64, f64)]) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::schedulers;
 
     #[test]
     fn the_exponent_of_a_power_is_found() {

@@ -4,7 +4,7 @@ use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use crate::limits::UNITS_MAX;
+use crate::network::UNITS_MAX;
 use crate::trace::{Shuffle, parts};
 use crate::{Error, Job, Network, Unit, UnitId};
 

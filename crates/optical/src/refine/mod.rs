@@ -11,6 +11,7 @@
 
 mod best;
 mod construct;
+mod running;
 mod turns;
 mod ways;
 

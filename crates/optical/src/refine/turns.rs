@@ -5,7 +5,7 @@
 
 use crate::instance::{Choice, Instance};
 
-use super::construct::Running;
+use super::running::Running;
 
 /// Number of jobs at the head of the order among which efficiency decides.
 const WINDOW: usize = 8;
