@@ -19,10 +19,12 @@ pub mod capture;
 pub mod cores;
 pub mod fabric;
 pub mod live;
+mod options;
 pub mod report;
 pub mod run;
 pub mod testbed;
 pub mod watch;
 
 pub use fabric::Fabric;
-pub use run::{Options, run};
+pub use options::Options;
+pub use run::run;

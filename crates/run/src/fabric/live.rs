@@ -27,8 +27,7 @@ use tributary_protocol::Tensor;
 use tributary_wire::JobId;
 use tributary_worker::workload;
 
-use super::{Note, Removed};
-use crate::report::Counted;
+use super::{Counted, Note, Removed};
 
 /// How long to wait for a note before the run checks other things.
 const TICK: Duration = Duration::from_millis(50);

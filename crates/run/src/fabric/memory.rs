@@ -18,9 +18,8 @@ use tributary_worker::workload::Verifier;
 use tributary_worker::{live, rounds};
 
 use super::live::Live;
-use super::{Fabric, Note, PortCount, QueueReport, Removed, SwitchEnd};
+use super::{Counted, Fabric, Note, PortCount, QueueReport, Removed, SwitchEnd};
 use crate::Options;
-use crate::report::Counted;
 
 /// The memory fabric.
 pub struct Memory {

@@ -1,11 +1,12 @@
 //! Where a scenario runs: its switches, links and endpoints.
 
+mod counted;
+mod kind;
 mod live;
 mod memory;
 mod netns;
 mod sim;
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,54 +21,12 @@ use tributary_sim::Taps;
 use tributary_worker::rounds;
 
 use crate::Options;
-use crate::report::Counted;
 
+pub use counted::Counted;
+pub use kind::Kind;
 pub use memory::Memory;
 pub use netns::{Bmv2, CROSS_CONNECT, LastWords, Netns, testbed_topology};
 pub use sim::Sim;
-
-/// A fabric.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
-#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
-pub enum Kind {
-    /// Threads of one process; needs no privileges.
-    #[default]
-    Memory,
-    /// Processes in network namespaces, over raw sockets: needs root or user namespaces.
-    Netns,
-    /// Virtual time: everything follows from the job file and its seed.
-    Sim,
-}
-
-impl Kind {
-    /// Name on the command line and in reports.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Memory => "memory",
-            Self::Netns => "netns",
-            Self::Sim => "sim",
-        }
-    }
-
-    /// Gets the rights that a run needs, in a user namespace if it must. It must happen before the process
-    /// has a second thread; [`run`](crate::run()) does it, too.
-    ///
-    /// # Errors
-    /// If the system does not give them.
-    pub fn enter(self) -> Result<()> {
-        if self == Self::Netns {
-            crate::testbed::enter_user_namespace_if_needed()?;
-        }
-        Ok(())
-    }
-}
-
-impl fmt::Display for Kind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
 
 /// A message of an endpoint to the run.
 #[derive(Clone, Debug)]

@@ -36,10 +36,9 @@ use tributary_wire::Host as Address;
 use tributary_worker::rounds;
 
 use super::live::Live;
-use super::{Fabric, Note, PortCount, QueueReport, Removed, Stopped, SwitchEnd};
+use super::{Counted, Fabric, Note, PortCount, QueueReport, Removed, Stopped, SwitchEnd};
 use crate::Options;
 use crate::cores::Pins;
-use crate::report::Counted;
 
 pub use bmv2::Bmv2;
 use scratch::Scratch;

@@ -24,9 +24,8 @@ use tributary_worker::workload::{Verifier, need};
 
 use slots::Slots;
 
-use super::{Fabric, Note, PortCount, QueueReport, Removed, SwitchEnd};
+use super::{Counted, Fabric, Note, PortCount, QueueReport, Removed, SwitchEnd};
 use crate::Options;
-use crate::report::Counted;
 
 /// Network events between two checks for an interrupt.
 const BATCH: usize = 10_000;

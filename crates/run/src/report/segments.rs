@@ -8,7 +8,8 @@ use tributary_protocol::{Assignment, Mode};
 use tributary_worker::rounding::grouped;
 use tributary_worker::rounds::WorkerReport;
 
-use super::{Counted, table};
+use super::table;
+use crate::fabric::Counted;
 
 /// The segment of a job, and how it was used.
 #[derive(Clone, Debug, Serialize)]
