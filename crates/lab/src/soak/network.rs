@@ -20,6 +20,12 @@ const SERVER: &str = "server";
 const LINKS: [[&str; 2]; 6] =
     [["a1", "s1"], ["a2", "s1"], ["server", "s1"], ["b1", "s2"], ["b2", "s2"], ["s1", "s2"]];
 
+/// Iterations of each job, with one tensor each.
+pub(crate) const ITERATIONS: u64 = 3;
+
+/// Values of a tensor.
+pub(crate) const ELEMENTS: u64 = 20_000;
+
 /// Time limit of each step.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -180,9 +186,7 @@ fn job_file() -> String {
     format!(
         "protocol = \"p4inc\"\nworker_timeout = \"20s\"\n[switch]\npool = 512\n\
          [[job]]\nworkers = {WORKERS:?}\nslots = 64\nwindow = 32\n\
-         workload = {{ kind = \"random\", tensors = {}, elements = {} }}\n{}{}{}",
-        crate::soak::rounds::ITERATIONS,
-        crate::soak::rounds::ELEMENTS,
+         workload = {{ kind = \"random\", tensors = {ITERATIONS}, elements = {ELEMENTS} }}\n{}{}{}",
         switches.concat(),
         hosts().map(host).collect::<String>(),
         links.concat(),

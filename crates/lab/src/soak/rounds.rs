@@ -18,16 +18,10 @@ use tributary_p4runtime::p4::v1::{
 };
 use tributary_run::testbed::{Process, Stream};
 
-use crate::soak::network::{self, Network, PATIENCE, SWITCHES};
+use super::network::{self, ELEMENTS, ITERATIONS, Network, PATIENCE, SWITCHES};
 
 /// Workers of each job.
 pub(crate) const WORKERS: usize = network::WORKERS.len();
-
-/// Iterations of each job, with one tensor each.
-pub(crate) const ITERATIONS: u64 = 3;
-
-/// Values of a tensor.
-pub(crate) const ELEMENTS: u64 = 20_000;
 
 /// Sums of tensors in a round, over all workers.
 pub(crate) const SUMS: u64 = ITERATIONS * WORKERS as u64;

@@ -6,6 +6,7 @@
 //! what the paper leaves open, and `cores` lets all parts share two cores.
 
 mod measure;
+mod measured;
 mod store;
 mod study;
 
@@ -19,7 +20,7 @@ use tributary_protocol::{Addressing, Readings, Recovery};
 use tributary_sim::{Cable, Processing};
 
 pub use measure::Error;
-use measure::Quantity;
+use measured::Quantity;
 pub use store::Store;
 use study::{Panel, Study};
 

@@ -11,7 +11,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::measure::Measured;
+use super::measured::Measured;
 
 /// The first line.
 #[derive(PartialEq, Eq, Serialize, Deserialize)]

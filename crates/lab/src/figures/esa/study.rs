@@ -3,7 +3,8 @@
 use crate::studies::training::Setup;
 use tributary_cluster::metrics::Spread;
 
-use super::measure::{self, Error, Labelled, Measured, Quantity};
+use super::measure::{self, Error, Labelled};
+use super::measured::{Measured, Quantity};
 use super::store::Store;
 use crate::figures::chart::{Chart, Marks, Scale};
 use crate::figures::page::Figure;
