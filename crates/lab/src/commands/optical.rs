@@ -14,7 +14,7 @@ use tributary_optical::{
     outcome, parse, quick_bound, read, schedulers,
 };
 
-use crate::commands::output::{show, write};
+use crate::commands::output::{present, show};
 use tributary_base::program::{put, with_bar};
 
 /// Limit of seeds, so that a typing error does not take months.
@@ -313,17 +313,7 @@ fn make_figures(args: &FiguresArgs) -> Result<()> {
     let effort = Effort { seeds, quick: args.quick, limit };
     let figures: Vec<Figure> =
         with_bar("steps", |progress| figures(&which, effort, trace.as_deref(), progress))?;
-    for figure in &figures {
-        show(figure)?;
-    }
-    if let Some(out) = &args.out {
-        write(out, "P4INC-AOI's table and figures", &figures)?;
-        tributary_base::say!(
-            "{}: index.html, and a CSV file and plots for each figure",
-            out.display()
-        );
-    }
-    Ok(())
+    present(&figures, "P4INC-AOI's table and figures", args.out.as_deref())
 }
 
 #[cfg(test)]

@@ -16,6 +16,19 @@ pub(crate) fn show(figure: &Figure) -> Result<()> {
     ))
 }
 
+/// Prints figures, and writes them to the directory, if one is given.
+pub(crate) fn present(figures: &[Figure], title: &str, out: Option<&Path>) -> Result<()> {
+    figures.iter().try_for_each(show)?;
+    if let Some(out) = out {
+        write(out, title, figures)?;
+        tributary_base::say!(
+            "{}: index.html, and a CSV file and plots for each figure",
+            out.display()
+        );
+    }
+    Ok(())
+}
+
 /// Writes figures as CSV, plots (SVG and PNG), and one page.
 pub(crate) fn write(out: &Path, title: &str, figures: &[Figure]) -> Result<()> {
     for figure in figures {

@@ -7,7 +7,7 @@ use clap::{Args, Subcommand};
 use tributary_base::output_directory;
 use tributary_lab::figures::esa::{Effort, Store, Which, figures};
 
-use crate::commands::output::{show, write};
+use crate::commands::output::present;
 use tributary_base::program::with_bar;
 
 /// Limit of seeds, so that a typing error does not take months.
@@ -91,15 +91,5 @@ pub(crate) fn esa(args: &EsaArgs) -> Result<()> {
     let effort = Effort { seeds, quick: args.quick };
     let figures =
         with_bar("MB of gradients", |progress| figures(&which, effort, &mut store, progress))?;
-    for figure in &figures {
-        show(figure)?;
-    }
-    if let Some(out) = &args.out {
-        write(out, "ESA's figures", &figures)?;
-        tributary_base::say!(
-            "{}: index.html, and a CSV file and plots for each figure",
-            out.display()
-        );
-    }
-    Ok(())
+    present(&figures, "ESA's figures", args.out.as_deref())
 }

@@ -11,7 +11,7 @@ use tributary_lab::figures::{Figure, netpack, titan};
 
 use super::compare::TraceArgs;
 use super::sharing;
-use crate::commands::output::{show, write};
+use crate::commands::output::present;
 use tributary_base::program::with_bar;
 
 /// Limit of seeds: their runs stay in memory until they are drawn.
@@ -116,19 +116,9 @@ pub(crate) fn run(args: &FiguresArgs) -> Result<()> {
     if args.paper == Paper::Netpack {
         figures.extend(sharing::figures()?);
     }
-    for figure in &figures {
-        show(figure)?;
-    }
-    if let Some(out) = &args.out {
-        let title = match args.paper {
-            Paper::Netpack => "NetPack's figures",
-            Paper::Titan => "Titan's figures",
-        };
-        write(out, title, &figures)?;
-        tributary_base::say!(
-            "{}: index.html, and a CSV file and plots for each figure",
-            out.display()
-        );
-    }
-    Ok(())
+    let title = match args.paper {
+        Paper::Netpack => "NetPack's figures",
+        Paper::Titan => "Titan's figures",
+    };
+    present(&figures, title, args.out.as_deref())
 }
