@@ -3,7 +3,7 @@
 use std::thread;
 use std::time::Duration;
 
-use tributary_lab::studies::training::{Job, Model, Run, Setup, Trained, train};
+use tributary_lab::studies::training::{Model, Run, Setup, Trained, TrainedJob, train};
 use tributary_model::{Aggregation, Preemption, Protocol};
 use tributary_protocol::{Readings, Recovery};
 
@@ -32,7 +32,7 @@ fn digested(setup: &Setup) -> Trained {
 
 /// A result without what depends on the number of values: the switch's counters of bytes.
 fn without_values(trained: &mut Trained) -> Vec<Vec<u64>> {
-    let packets = |job: &mut Job| {
+    let packets = |job: &mut TrainedJob| {
         let outcomes = std::mem::take(&mut job.outcomes);
         outcomes.iter().map(|(_, count)| count.packets).collect()
     };
@@ -85,7 +85,7 @@ fn collisions_do_not_stop_a_job_of_esa() {
     };
     let mean = |setup: &Setup| {
         let trained = train(setup).unwrap();
-        let sum: Duration = trained.jobs.iter().map(Job::jct).sum();
+        let sum: Duration = trained.jobs.iter().map(TrainedJob::jct).sum();
         (sum / 4, trained.jobs.iter().map(|job| job.esa.server.completed).sum::<u64>())
     };
     let (now, repaired) = mean(&setup(Readings::default()));

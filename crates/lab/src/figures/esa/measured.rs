@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use tributary_cluster::metrics::Spread;
 use tributary_controller::outcomes::Outcome;
 
-use crate::studies::training::{Setup, Trained};
+use crate::studies::training::{Setup, Trained, TrainedJob};
 
 /// What is kept of an experiment.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
@@ -35,7 +35,7 @@ impl Measured {
         let atp: u64 = jobs.iter().map(|job| job.server.completed).sum();
         let tasks = tasks.max(atp as f64).max(1.0);
         let ratio = setup.packet_bytes() as f64 / (4 * u64::from(setup.values)) as f64;
-        let gbps = |job: &Job| job.throughput() / 1e9;
+        let gbps = |job: &TrainedJob| job.throughput() / 1e9;
         Self {
             jct_ms: jobs.iter().map(|job| job.jct().as_secs_f64() * 1e3).collect(),
             throughput_gbps: jobs.iter().map(gbps).collect(),

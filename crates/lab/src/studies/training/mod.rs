@@ -16,7 +16,7 @@ mod setup;
 
 pub use catalogue::{Machine, NAMES};
 pub use model::{Layer, Model, Part};
-pub use run::{Job, Run, Trained, train};
+pub use run::{Run, Trained, TrainedJob, train};
 pub use setup::{Setup, Trainee};
 
 /// Why an experiment failed.

@@ -23,7 +23,7 @@ use tributary_sim::{EsaStats, Options};
 #[derive(Clone, PartialEq, Debug)]
 pub struct Trained {
     /// By job.
-    pub jobs: Vec<Job>,
+    pub jobs: Vec<TrainedJob>,
     /// Frame arrivals at hosts and the switch.
     pub hops: u64,
     /// Virtual time.
@@ -34,7 +34,7 @@ pub struct Trained {
 
 /// A job of an experiment.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Job {
+pub struct TrainedJob {
     /// Duration of each measured iteration: from its start until its last worker has computed.
     pub iterations: Vec<Duration>,
     /// Time from a worker's first gradient to its last sum, by measured iteration: mean over the
@@ -52,7 +52,7 @@ pub struct Job {
     pub esa: EsaStats,
 }
 
-impl Job {
+impl TrainedJob {
     /// Mean duration of an iteration: the job completion time of ESA §7.2.1.
     #[must_use]
     pub fn jct(&self) -> Duration {
@@ -384,7 +384,7 @@ impl<'a> Run<'a> {
             let job = self.system.deployment().job(index);
             let server = job.ps.and_then(|ps| network.server(ps, training.id));
             let outcomes = self.system.outcomes(index)?;
-            jobs.push(Job {
+            jobs.push(TrainedJob {
                 iterations: spans.iter().map(|(start, end, _)| *end - *start).collect(),
                 communication: spans.iter().map(|(.., sum)| *sum / count).collect(),
                 bytes: training.model.bytes(),
